@@ -1,0 +1,81 @@
+// What a device must do: hold bytes and run a dozen kernels on views of them.
+//
+// A kernel reads and writes Views (shape, strides in elements, pointer). Inputs may be strided,
+// broadcast (stride 0) and may overlap each other; an output is written completely, never overlaps
+// an input and has no stride 0 on a dimension longer than 1. Any dimension may have size 0.
+// Shapes and dtypes have been checked by the caller. Results do not depend on the number of
+// threads: work is cut into blocks by sizes alone, and sums run in a fixed order.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "core/shape.hpp"
+
+namespace tete {
+
+// Elementwise operations: the rows of elementwise.def.
+enum class Unary : uint8_t {
+#define UNARY(name, value, gradient, low, high) name,
+#define BINARY(name, value, gradient_a, gradient_b, low, high)
+#include "core/elementwise.def"
+#undef UNARY
+#undef BINARY
+  count
+};
+enum class Binary : uint8_t {
+#define UNARY(name, value, gradient, low, high)
+#define BINARY(name, value, gradient_a, gradient_b, low, high) name,
+#include "core/elementwise.def"
+#undef UNARY
+#undef BINARY
+  count
+};
+
+enum class Fold : uint8_t { sum, max };
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual const char* name() const = 0;
+
+  // Memory aligned to 64 bytes, not cleared. Throws Error (resource) where there is none left.
+  virtual void* allocate(size_t bytes) = 0;
+  virtual void release(void* bytes, size_t count) noexcept = 0;
+
+  // y = op(x); every view has y's shape. f32 or f64.
+  virtual void unary(Unary op, const View& x, const View& y) = 0;
+  // dx = g · op'(x), where y = op(x); every view has dx's shape.
+  virtual void unary_gradient(Unary op, const View& x, const View& y, const View& g,
+                              const View& dx) = 0;
+  // y = op(a, b); every view has y's shape.
+  virtual void binary(Binary op, const View& a, const View& b, const View& y) = 0;
+  // y = c != 0 ? a : b; every view has y's shape.
+  virtual void select(const View& c, const View& a, const View& b, const View& y) = 0;
+  // Every element of y becomes `value`.
+  virtual void fill(double value, const View& y) = 0;
+  // y = x, converting between dtypes (real to i64 rounds toward zero); x has y's shape.
+  virtual void copy(const View& x, const View& y) = 0;
+  // y has x's rank, with size 1 on the dimensions that are folded. An empty sum is 0, an empty
+  // max -infinity. A NaN wins a max.
+  virtual void fold(Fold how, const View& x, const View& y) = 0;
+  // y = Σ A·B over the labels that y lacks. Labels name the dimensions of each view; each label
+  // of y is in a or b; a label of a or b that is in no other view is summed.
+  virtual void contract(const View& A, const Labels& a, const View& B, const Labels& b,
+                        const View& Y, const Labels& y) = 0;
+  // y[…] = T[…], where T's dimension `label` is read at the position that I (i64) holds. Labels:
+  // t names T's dimensions; i I's; y contains every label of t and i but `label`. Every index has
+  // been checked to lie in the dimension.
+  virtual void gather(const View& T, const Labels& t, const View& I, const Labels& i, Label label,
+                      const View& Y, const Labels& y) = 0;
+  // The transpose of gather: T = 0, then T[…, I[…], …] += G[…], in the row-major order of G.
+  virtual void scatter(const View& G, const Labels& g, const View& I, const Labels& i, Label label,
+                       const View& T, const Labels& t) = 0;
+  // Element number i of y (row-major, logical order) becomes uniform in [0, 1): the Philox 4x32-10
+  // block of (key, counter = first + i).
+  virtual void uniform(uint64_t key, uint64_t first, const View& y) = 0;
+};
+
+// The processor. Lives as long as the program.
+Backend& cpu();
+
+}  // namespace tete

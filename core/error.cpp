@@ -1,0 +1,40 @@
+#include "core/error.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+namespace tete {
+
+// Levenshtein's distance, one row at a time.
+static size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i] != b[j]);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+std::string nearest(std::string_view word, std::span<const std::string> candidates) {
+  std::string best;
+  size_t best_distance = std::max<size_t>(2, word.size() / 3) + 1;
+  for (const std::string& candidate : candidates) {
+    const size_t distance = edit_distance(word, candidate);
+    if (distance < best_distance) best = candidate, best_distance = distance;
+  }
+  return best;
+}
+
+std::string suggestion(std::string_view word, std::span<const std::string> candidates) {
+  const std::string near = nearest(word, candidates);
+  return near.empty() ? "" : text("; did you mean '", near, "'?");
+}
+
+}  // namespace tete

@@ -1,0 +1,54 @@
+// What goes wrong is said in one sentence: what was expected, what came, and where.
+#pragma once
+#include <span>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace tete {
+
+// The kind of a failure is the exit code of the program that reports it.
+enum class Kind : int {
+  check = 1,     // a check that was asked for found a difference
+  input = 2,     // bad usage or bad input: the caller can fix it
+  numbers = 3,   // NaN, infinity or divergence
+  resource = 4,  // disk or memory
+  peer = 5,      // another process of the run was lost; safe to restart
+};
+
+class Error : public std::runtime_error {
+ public:
+  Error(Kind kind, const std::string& sentence) : std::runtime_error(sentence), kind_(kind) {}
+  Kind kind() const { return kind_; }
+
+ private:
+  Kind kind_;
+};
+
+// All parts, one after the other, as << prints them.
+template <class... Parts>
+std::string text(const Parts&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return out.str();
+}
+
+// Throws an Error whose sentence is all parts, one after the other.
+template <class... Parts>
+[[noreturn]] void fail(Kind kind, const Parts&... parts) {
+  throw Error(kind, text(parts...));
+}
+template <class... Parts>
+[[noreturn]] void bad_input(const Parts&... parts) {
+  throw Error(Kind::input, text(parts...));
+}
+
+// The candidate with the smallest edit distance to `word`, or "" if none is near enough to be
+// what was meant (a third of its letters).
+std::string nearest(std::string_view word, std::span<const std::string> candidates);
+
+// "; did you mean 'x'?" for the nearest candidate, or "".
+std::string suggestion(std::string_view word, std::span<const std::string> candidates);
+
+}  // namespace tete

@@ -1,0 +1,28 @@
+// fused: a kernel that says what it means.
+#pragma once
+#include "core/tensor.hpp"
+
+namespace tete {
+
+// What a fused operation's kernel returns: its value, and tensors for its gradient kernel.
+struct FusedValue {
+  Tensor y;
+  Tensors kept = {};
+};
+
+struct Fused {
+  const char* name;
+  // Fast code for the value. Sees untracked inputs.
+  std::function<FusedValue(const Tensors& in)> value;
+  // Fast code for the gradients of the inputs; sees what Backward offers, all untracked.
+  Vjp gradient;
+  // The same value as an ordinary differentiable expression of the inputs. It is what the tests
+  // hold both kernels to, it gives every higher derivative, and it is what a reader reads.
+  std::function<Tensor(const Tensors& in)> meaning;
+};
+
+Tensor fused(const Fused& op, Tensors inputs);
+// The meaning alone, for tests.
+Tensor meaning_of(const Fused& op, const Tensors& inputs);
+
+}  // namespace tete

@@ -1,0 +1,119 @@
+// The index page: every operation on tensors. Each is differentiable to any order.
+//
+// Broadcasting is said aloud: + - * / take equal shapes or a number; anything else names its
+// dimensions in a pattern. Patterns are checked when the program compiles (core/pattern.hpp).
+#pragma once
+#include <concepts>
+#include <utility>
+
+#include "core/fused.hpp"
+#include "core/pattern.hpp"
+#include "core/random.hpp"
+#include "core/tensor.hpp"
+
+namespace tete {
+
+// ---- Elementwise: one row each in elementwise.def --------------------------------------------
+#define UNARY(name, value, gradient, low, high) Tensor name(const Tensor& x);
+// Equal shapes. With a pattern, dimensions are aligned by name: add("b n d, d", X, bias).
+#define BINARY(name, value, gradient_a, gradient_b, low, high)         \
+  Tensor name(const Tensor& a, const Tensor& b);                       \
+  Tensor name(const PatternOf<2>& pattern, const Tensor& a, const Tensor& b);
+#include "core/elementwise.def"
+#undef UNARY
+#undef BINARY
+Tensor unary(Unary op, const Tensor& x);
+Tensor binary(Binary op, const Tensor& a, const Tensor& b);
+// c != 0 ? a : b, elementwise; equal shapes. No gradient for c.
+Tensor select(const Tensor& c, const Tensor& a, const Tensor& b);
+
+Tensor operator-(const Tensor& x);
+Tensor operator+(const Tensor& a, const Tensor& b);
+Tensor operator-(const Tensor& a, const Tensor& b);
+Tensor operator*(const Tensor& a, const Tensor& b);
+Tensor operator/(const Tensor& a, const Tensor& b);
+Tensor operator+(const Tensor& a, double b);
+Tensor operator-(const Tensor& a, double b);
+Tensor operator*(const Tensor& a, double b);
+Tensor operator/(const Tensor& a, double b);
+Tensor operator+(double a, const Tensor& b);
+Tensor operator-(double a, const Tensor& b);
+Tensor operator*(double a, const Tensor& b);
+Tensor operator/(double a, const Tensor& b);
+
+// ---- Contraction -----------------------------------------------------------------------------
+// einsum("b n d_X, d_X d_k h -> b n d_k h", X, P_q): any number of operands, summed over every
+// name that is not in the result, in the cheapest pairwise order (core/plan.hpp).
+Tensor einsum(const Pattern& pattern, const Tensors& operands);
+template <std::same_as<Tensor>... Operands>
+Tensor einsum(const PatternOf<sizeof...(Operands)>& pattern, const Operands&... operands) {
+  return einsum(static_cast<const Pattern&>(pattern), Tensors{operands...});
+}
+// y = Σ A·B over the labels that y lacks. `layout`, if given, is the order in which y's dimensions
+// shall lie in memory (labels, outermost first); it changes no value.
+Tensor contract(const Tensor& A, const Labels& a, const Tensor& B, const Labels& b,
+                const Labels& y, const Labels& layout = {});
+
+// ---- Reductions: over the marked dimensions, sum("b n [m] h", W) -----------------------------
+Tensor sum(const PatternOf<1>& pattern, const Tensor& x);
+Tensor mean(const PatternOf<1>& pattern, const Tensor& x);
+Tensor max(const PatternOf<1>& pattern, const Tensor& x);        // ties share the gradient equally
+Tensor logsumexp(const PatternOf<1>& pattern, const Tensor& x);  // log Σ exp x; -inf if empty
+using Axes = Short<int>;
+Tensor sum(const Tensor& x, const Axes& axes, bool keep = false);  // keep: size 1 stays
+Tensor mean(const Tensor& x, const Axes& axes, bool keep = false);
+Tensor max(const Tensor& x, const Axes& axes, bool keep = false);
+Tensor logsumexp(const Tensor& x, const Axes& axes, bool keep = false);
+Tensor sum(const Tensor& x);   // of every element
+Tensor mean(const Tensor& x);
+
+// ---- Softmax (core/softmax.cpp) --------------------------------------------------------------
+// Over the marked dimension; mask: 1 = may attend, 0 = hidden, dimensions by name. A row that is
+// hidden everywhere gives zeros and finite gradients.
+Tensor softmax(const PatternOf<1>& pattern, const Tensor& x);
+Tensor softmax(const PatternOf<2>& pattern, const Tensor& x, const Tensor& mask);
+Tensor softmax(const Tensor& x, int axis);
+Tensor softmax(const Tensor& x, int axis, const Tensor& mask);  // mask broadcast to x's shape
+Tensor log_softmax(const Tensor& x, int axis);
+Tensor log_softmax(const Tensor& x, int axis, const Tensor& mask);  // hidden: 0, no gradient
+
+// ---- Normalisation over the last dimension (core/normalize.cpp) ------------------------------
+inline constexpr double norm_epsilon = 1e-6;
+// scale · (x - μ)/√(σ² + ε) + bias, biased variance. scale[d], bias[d].
+Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& bias);
+// scale · x/√(mean x² + ε).
+Tensor rms_norm(const Tensor& x, const Tensor& scale);
+
+// ---- Layout: views wherever strides can say it (core/layout.cpp) -----------------------------
+// rearrange("b n (h d) -> b h n d", x, {{"h", 8}}): permute, split and merge. Of the parts of a
+// split all sizes but one must be given.
+Tensor rearrange(const PatternOf<1>& pattern, const Tensor& x,
+                 std::initializer_list<std::pair<std::string_view, Index>> sizes = {});
+Tensor permute(const Tensor& x, const Axes& order);          // y's dimension i is x's order[i]
+Tensor reshape(const Tensor& x, const Shape& shape);         // same elements, row-major order
+Tensor broadcast(const Tensor& x, const Shape& shape);       // size 1 to any size; same rank
+Tensor expand(const Tensor& x, const Axes& at, const Shape& shape);  // new dimensions at `at`
+Tensor slice(const Tensor& x, int axis, Index start, Index count, Index step = 1);
+Tensor pad(const Tensor& x, int axis, Index before, Index after);    // with zeros
+Tensor concat(const Tensors& parts, int axis);
+// The same values, lying in memory in the given order (outermost first).
+Tensor with_layout(const Tensor& x, const Short<int>& order);
+
+// ---- Index: dimensions read or written at positions that a tensor holds (core/index.cpp) -----
+// gather("[v] d, b n -> b n d", table, ids): the marked dimension of the first operand is read at
+// the position given by the second (i64). Names that both have are aligned. A position out of
+// range is an error with both numbers.
+Tensor gather(const PatternOf<2>& pattern, const Tensor& table, const Tensor& index);
+// scatter("b n d, b n -> [v] d", values, ids, size): its transpose; entries of equal index add up.
+Tensor scatter(const PatternOf<2>& pattern, const Tensor& values, const Tensor& index, Index size);
+Tensor one_hot(const Tensor& index, Index size, Dtype dtype);  // a new last dimension
+Tensor arange(Index count, Dtype dtype = Dtype::i64);           // 0, 1, … count-1
+
+// ---- Loss (core/cross_entropy.cpp) -----------------------------------------------------------
+// -log softmax(logits)[target] for every row; logits[t, v], targets[t] (i64) -> [t].
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets);
+
+// ---- Types -----------------------------------------------------------------------------------
+Tensor cast(const Tensor& x, Dtype dtype);
+
+}  // namespace tete

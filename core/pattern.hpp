@@ -1,0 +1,175 @@
+// Patterns: the names of dimensions, written where they are used.
+//
+//   "b n d_X, d_X d_k h -> b n d_k h"     operands, an arrow, the result; names are words
+//   "ij,jk->ik"                           the NumPy form: no white space, '_' or digit, so letters
+//   "b n [m] h"                           brackets mark the dimensions that an operation consumes
+//   "b n (h d) -> b h n d"                parentheses merge dimensions (in rearrange)
+//
+// A literal is checked while the program compiles: a misspelt name does not build. Text known only
+// at run time goes through Pattern::parse, which throws an Error with a caret under the mistake.
+// Names live here and on parameters, never in tensors: operations see small numbers (Labels).
+#pragma once
+#include <array>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/shape.hpp"
+
+namespace tete {
+
+inline constexpr int max_operands = 16;
+inline constexpr int max_names = 32;
+
+// One name in a pattern, where it stands.
+struct Axis {
+  Label label = 0;
+  bool marked = false;  // in [ ]
+  int8_t group = -1;    // which ( ) of its term, or -1
+  uint16_t at = 0;      // offset in the text
+};
+using Term = Short<Axis>;
+
+struct PatternError {
+  const char* sentence;
+  size_t at;
+};
+
+class Pattern {
+ public:
+  consteval Pattern(const char* literal) : Pattern(std::string_view(literal), 0) {}  // NOLINT: implicit
+  // The text must outlive the pattern. Throws Error (input) with a caret.
+  static Pattern parse(std::string_view text);
+
+  std::string_view text() const { return text_; }
+  constexpr int operand_count() const { return operand_count_; }
+  constexpr bool has_result() const { return has_result_; }
+  constexpr const Term& operand(int i) const { return operands_[i]; }
+  constexpr const Term& result() const { return result_; }
+  constexpr int name_count() const { return name_count_; }
+  constexpr std::string_view name(Label label) const { return names_[label]; }
+  // The label of a name, or -1.
+  constexpr int label_of(std::string_view name) const {
+    for (int i = 0; i < name_count_; ++i)
+      if (names_[i] == name) return i;
+    return -1;
+  }
+  static constexpr Labels labels(const Term& term) {
+    Labels all;
+    for (const Axis& axis : term) all.push_back(axis.label);
+    return all;
+  }
+  static constexpr Labels marked(const Term& term) {
+    Labels all;
+    for (const Axis& axis : term)
+      if (axis.marked) all.push_back(axis.label);
+    return all;
+  }
+  // Without an arrow: every name of the operands, in the order of first appearance.
+  constexpr Labels result_or_union() const {
+    if (has_result_) return labels(result_);
+    Labels all;
+    for (int i = 0; i < name_count_; ++i) all.push_back(static_cast<Label>(i));
+    return all;
+  }
+
+ private:
+  constexpr Pattern(std::string_view text, int) : text_(text) { read(); }
+  constexpr void read();
+  constexpr void read_term(Term& term, size_t& at, bool words);
+  constexpr Label intern(std::string_view name, size_t at);
+
+  std::string_view text_;
+  std::array<Term, max_operands> operands_{};
+  Term result_{};
+  std::array<std::string_view, max_names> names_{};
+  int operand_count_ = 0, name_count_ = 0;
+  bool has_result_ = false;
+};
+
+// A pattern for exactly N operands: another count does not compile.
+template <int N>
+class PatternOf : public Pattern {
+ public:
+  consteval PatternOf(const char* literal) : Pattern(literal) {  // NOLINT: implicit
+    if (operand_count() != N) throw PatternError{"the pattern has another number of operands", 0};
+  }
+  PatternOf(const Pattern& pattern) : Pattern(pattern) {  // NOLINT: implicit
+    if (operand_count() != N)
+      bad_input("'", text(), "' has ", operand_count(), " operands, but ", N, " were given");
+  }
+};
+
+// The size of every label, by name.
+using Sizes = std::array<Index, max_names>;
+// Checks ranks and sizes of the operands against the pattern. `op` is named in the error, which
+// shows the pattern with carets under the names that disagree.
+Sizes bind(const char* op, const Pattern& pattern, std::span<const Shape> shapes,
+           std::span<const Dtype> dtypes);
+// "op: sentence\n    pattern\n    ^^^": how errors about patterns look.
+std::string pointed(const char* op, std::string_view sentence, std::string_view text,
+                    std::span<const std::pair<size_t, size_t>> places);
+
+// ---- The reader. constexpr, so it stands in the header. ----
+
+constexpr bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+constexpr bool is_word_char(char c) { return is_letter(c) || c == '_' || (c >= '0' && c <= '9'); }
+
+constexpr Label Pattern::intern(std::string_view name, size_t at) {
+  const int known = label_of(name);
+  if (known >= 0) return static_cast<Label>(known);
+  if (name_count_ == max_names) throw PatternError{"too many names in one pattern", at};
+  names_[name_count_] = name;
+  return static_cast<Label>(name_count_++);
+}
+
+constexpr void Pattern::read_term(Term& term, size_t& at, bool words) {
+  bool marked = false;
+  int8_t group = -1, groups = 0;
+  for (; at < text_.size(); ++at) {
+    const char c = text_[at];
+    if (c == ' ' || c == '\t') continue;
+    if (c == ',' || c == '-') break;
+    if (c == '[' && !marked) { marked = true; continue; }
+    if (c == ']' && marked) { marked = false; continue; }
+    if (c == '(' && group < 0) { group = groups++; continue; }
+    if (c == ')' && group >= 0) { group = -1; continue; }
+    if (!is_letter(c) && c != '_') throw PatternError{"expected a name, ',' or '->'", at};
+    size_t end = at + 1;
+    while (words && end < text_.size() && is_word_char(text_[end])) ++end;
+    const Label label = intern(text_.substr(at, end - at), at);
+    for (const Axis& axis : term)
+      if (axis.label == label) throw PatternError{"a name stands twice in one operand", at};
+    if (term.size() == max_rank) throw PatternError{"too many dimensions in one operand", at};
+    term.push_back({label, marked, group, static_cast<uint16_t>(at)});
+    at = end - 1;
+  }
+  if (marked) throw PatternError{"a '[' is not closed", at};
+  if (group >= 0) throw PatternError{"a '(' is not closed", at};
+}
+
+constexpr void Pattern::read() {
+  bool words = false;
+  for (char c : text_) words |= c == ' ' || c == '\t' || c == '_' || (c >= '0' && c <= '9');
+  if (text_.size() > 4096) throw PatternError{"a pattern is longer than 4096 characters", 0};
+  size_t at = 0;
+  while (true) {
+    if (operand_count_ == max_operands) throw PatternError{"more than 16 operands", at};
+    read_term(operands_[operand_count_++], at, words);
+    if (at == text_.size()) return;
+    if (text_[at] == '-') break;
+    ++at;  // the comma
+  }
+  if (at + 1 >= text_.size() || text_[at + 1] != '>') throw PatternError{"expected '->'", at};
+  at += 2;
+  has_result_ = true;
+  const int known = name_count_;
+  read_term(result_, at, words);
+  if (at != text_.size()) throw PatternError{"expected the end after the result", at};
+  // A marked name may be new (scatter makes a dimension); any other comes from an operand.
+  for (const Axis& axis : result_)
+    if (axis.label >= known && !axis.marked)
+      throw PatternError{"a name of the result is in no operand", axis.at};
+}
+
+}  // namespace tete

@@ -1,0 +1,57 @@
+#include "core/shape.hpp"
+
+#include <numeric>
+
+namespace tete {
+
+Index element_count(const Shape& shape) {
+  Index count = 1;
+  bool overflow = false, empty = false;
+  for (Index size : shape) {
+    empty |= size == 0;
+    overflow |= __builtin_mul_overflow(count, size == 0 ? 1 : size, &count);
+  }
+  if (empty) return 0;
+  if (overflow) fail(Kind::resource, "a tensor of shape ", shape, " has too many elements");
+  return count;
+}
+
+Strides row_major(const Shape& shape) {
+  Strides strides(shape.size(), 1);
+  for (int i = shape.size() - 2; i >= 0; --i)
+    strides[i] = strides[i + 1] * std::max<Index>(1, shape[i + 1]);
+  return strides;
+}
+
+Strides dense_strides(const Shape& shape, const Short<int>& order) {
+  Strides strides(shape.size(), 1);
+  Index stride = 1;
+  for (int i = order.size() - 1; i >= 0; --i) {
+    strides[order[i]] = stride;
+    stride *= std::max<Index>(1, shape[order[i]]);
+  }
+  return strides;
+}
+
+Short<int> memory_order(const Shape& shape, const Strides& strides) {
+  Short<int> order;
+  for (int i = 0; i < shape.size(); ++i) {
+    int at = order.size();
+    // A dimension moves outward past those that are denser than it is.
+    while (at > 0 && strides[i] != 0 && strides[order[at - 1]] != 0 &&
+           strides[order[at - 1]] < strides[i])
+      --at;
+    order.insert(at, i);
+  }
+  return order;
+}
+
+std::string describe(Dtype dtype, const Shape& shape) { return text(name_of(dtype), shape); }
+
+std::ostream& operator<<(std::ostream& out, const Shape& shape) {
+  out << '[';
+  for (int i = 0; i < shape.size(); ++i) out << (i ? ", " : "") << shape[i];
+  return out << ']';
+}
+
+}  // namespace tete

@@ -1,0 +1,138 @@
+// Tensor: an immutable value and, if it is tracked, where it came from.
+//
+// A Tensor is a light handle. What it refers to is a shape, a window onto storage and, for the
+// result of an operation on tracked tensors, a record: the operation's inputs and its gradient
+// rule. The records are the graph. A gradient rule (Vjp) is written in tensor operations, so a
+// gradient can be differentiated again. Its closure holds numbers only; what a record keeps alive
+// is its inputs, so no cycle can form and a deep graph is released without recursion.
+#pragma once
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/storage.hpp"
+
+namespace tete {
+
+class Tensor;
+using Tensors = std::vector<Tensor>;
+
+// What a gradient rule is given: the inputs and output of the operation and the gradient g of y.
+struct Backward {
+  const Tensors& in;
+  const Tensors& kept;  // what the operation's kernel asked to keep
+  const Tensor& y;
+  const Tensor& g;
+  const std::vector<bool>& wanted;  // by input; the rule may return an empty Tensor where false
+  bool wants(size_t i) const { return wanted[i]; }
+};
+// Returns the gradient of every input, in their order; an empty Tensor means zero.
+using Vjp = std::function<Tensors(const Backward&)>;
+
+class Tensor {
+ public:
+  Tensor() = default;  // no value: !tensor
+  explicit operator bool() const { return body_ != nullptr; }
+
+  // Fresh memory, row-major unless dense strides are given; the caller fills it through view().
+  static Tensor empty(const Shape& shape, Dtype dtype = Dtype::f32);
+  static Tensor empty_strided(const Shape& shape, const Strides& strides, Dtype dtype);
+  static Tensor full(const Shape& shape, double value, Dtype dtype = Dtype::f32);
+  static Tensor zeros(const Shape& shape, Dtype dtype = Dtype::f32) { return full(shape, 0, dtype); }
+  static Tensor ones(const Shape& shape, Dtype dtype = Dtype::f32) { return full(shape, 1, dtype); }
+  static Tensor scalar(double value, Dtype dtype = Dtype::f32) { return full({}, value, dtype); }
+  // A copy of `values`, in row-major order. Fails unless their number is that of the shape.
+  template <class T>
+  static Tensor of(const Shape& shape, std::span<const T> values);
+  template <class T>
+  static Tensor of(const Shape& shape, std::initializer_list<T> values) {
+    return of(shape, std::span<const T>(values.begin(), values.size()));
+  }
+
+  Dtype dtype() const { return body_->dtype; }
+  const Shape& shape() const { return body_->shape; }
+  const Strides& strides() const { return body_->strides; }
+  int rank() const { return body_->shape.size(); }
+  Index size() const { return element_count(body_->shape); }
+  Index size(int axis) const { return body_->shape[axis]; }
+  Backend& backend() const { return body_->storage.backend(); }
+  // For kernels. Nobody writes through it once the tensor has been handed on.
+  View view() const;
+  const Storage& storage() const { return body_->storage; }
+  bool is_row_major() const;
+
+  // The values in row-major order, converted to T.
+  template <class T = double>
+  std::vector<T> values() const;
+  // The value of a tensor with one element.
+  double item() const;
+
+  // Whether operations on it are recorded.
+  bool tracked() const { return body_->tracked; }
+  // The same value, untracked: nothing is recorded through it. Shares the memory.
+  Tensor detach() const;
+  // The same value as a leaf that gradients can be taken of. Shares the memory.
+  Tensor variable() const;
+  // The operation that made it, or "" for a leaf.
+  const char* made_by() const;
+  // Another window onto the same storage; offset in elements from this one's first. Untracked.
+  Tensor window(const Shape& shape, const Strides& strides, Index offset = 0) const;
+
+  // Grows with every tensor made, so an input's number is smaller than its result's.
+  uint64_t number() const { return body_->number; }
+  // Same value object (not: equal values).
+  bool same(const Tensor& other) const { return body_ == other.body_; }
+
+ private:
+  struct Record {
+    const char* op;
+    Tensors inputs, kept;
+    Vjp vjp;
+  };
+  struct Body {
+    std::atomic<int> references{1};
+    Dtype dtype{};
+    bool tracked = false;
+    uint64_t number = 0;
+    Index offset = 0;
+    Shape shape;
+    Strides strides;
+    Storage storage;
+    std::unique_ptr<Record> record;
+  };
+  explicit Tensor(Body* body) : body_(body) {}
+  static Body* new_body();
+  static void release(Body* body) noexcept;
+  void drop() noexcept {
+    if (body_ && body_->references.fetch_sub(1, std::memory_order_acq_rel) == 1) release(body_);
+  }
+
+  Body* body_ = nullptr;
+
+ public:
+  Tensor(const Tensor& other) : body_(other.body_) {
+    if (body_) body_->references.fetch_add(1, std::memory_order_relaxed);
+  }
+  Tensor(Tensor&& other) noexcept : body_(std::exchange(other.body_, nullptr)) {}
+  Tensor& operator=(Tensor other) noexcept { return std::swap(body_, other.body_), *this; }
+  ~Tensor() { drop(); }
+
+  friend Tensor record(const char*, Tensor, Tensors, Vjp, Tensors);
+  friend class Sweep;
+};
+
+// Makes `value`, a tensor that nobody else holds yet, the result of an operation on `inputs`. If
+// no input is tracked nothing is recorded. `kept` are values for the gradient rule's kernel.
+Tensor record(const char* op, Tensor value, Tensors inputs, Vjp vjp, Tensors kept = {});
+
+struct GradOptions {
+  Tensor cotangent = {};     // the gradient of y; default: ones of y's shape
+  bool keep_graph = false;   // whether the gradients can be differentiated again
+};
+// The gradients of y (summed, unless a cotangent is given) with respect to each of xs, in their
+// order and shapes. An x that y does not depend on gives an empty Tensor: callers decide whether a
+// severed gradient is an error. Fails if y is not tracked at all.
+Tensors grad(const Tensor& y, std::span<const Tensor> xs, const GradOptions& options = {});
+
+}  // namespace tete

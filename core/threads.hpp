@@ -1,0 +1,35 @@
+// Threads: how work is cut, and how floating point behaves in them.
+#pragma once
+#include <functional>
+
+#include "core/shape.hpp"
+
+namespace tete {
+
+// Runs body(i) for i in 0 … count-1 on the threads of the process. What a block is must follow
+// from sizes alone, never from the number of threads: then neither do the results. An exception
+// in a body reaches the caller (the first one; bodies that have not started are skipped).
+// `work` estimates the scalar operations of the whole loop: little work stays on one thread.
+void parallel_for(Index count, double work, const std::function<void(Index)>& body);
+
+// Threads used by parallel_for; set it once, at the start.
+void set_threads(int count);
+int threads();
+
+// Numbers below 1e-38 are flushed to zero in every thread (a denormal costs a hundred times a
+// normal number). Called first thing in a program, before any parallel region.
+void flush_denormals(bool on);
+bool denormals_are_flushed();  // in every thread
+
+// Honours denormals while it lives; gradient checks do.
+class ExactDenormals {
+ public:
+  ExactDenormals() : flushed_(denormals_are_flushed()) { flush_denormals(false); }
+  ~ExactDenormals() { flush_denormals(flushed_); }
+  ExactDenormals(const ExactDenormals&) = delete;
+
+ private:
+  bool flushed_;
+};
+
+}  // namespace tete
