@@ -1,0 +1,56 @@
+# Installs the Debian packages that are missing; does nothing where none is. Read by the scripts
+# beside it, with `.`.
+
+# need PACKAGE COMMAND…: the package is missing if the command fails.
+missing=
+need() {
+  local package=$1
+  shift
+  "$@" > /dev/null 2>&1 || missing="$missing $package"
+}
+
+install_missing() {
+  [ -n "$missing" ] || return 0
+  echo "Installing from Debian's packages:$missing"
+  if ! command -v apt-get > /dev/null; then
+    echo "There is no apt-get here. Please install the like of:$missing" >&2
+    return 1
+  fi
+  local root=
+  if [ "$(id -u)" != 0 ]; then
+    if ! command -v sudo > /dev/null; then
+      echo "That takes root. Please run as root: apt-get install$missing" >&2
+      return 1
+    fi
+    root=sudo
+    [ -t 0 ] || root='sudo -n'  # nobody is there to type a password
+  fi
+  $root apt-get -qq -o Acquire::Retries=3 update < /dev/null &&
+    $root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o Acquire::Retries=3 \
+      -o Dpkg::Use-Pty=0 install --no-install-recommends $missing < /dev/null > /dev/null || {
+    echo "apt-get could not install:$missing" >&2
+    return 1
+  }
+  missing=
+}
+
+need_to_build() {
+  need g++ command -v g++
+  need meson command -v meson
+  need ninja-build command -v ninja
+  need pkg-config command -v pkg-config
+  need libopenblas-openmp-dev pkg-config --exists openblas
+  need libcli11-dev pkg-config --exists CLI11
+  need nlohmann-json3-dev pkg-config --exists nlohmann_json
+  need doctest-dev test -e /usr/include/doctest/doctest.h -o -e /usr/local/include/doctest/doctest.h
+}
+
+# build FOLDER [MESON OPTION…]
+build() {
+  local folder=$1
+  shift
+  if [ ! -e "$folder/build.ninja" ]; then
+    meson setup "$folder" "$@" < /dev/null || return 1
+  fi
+  ninja -C "$folder" < /dev/null
+}
