@@ -53,6 +53,13 @@ Tensor einsum(const PatternOf<sizeof...(Operands)>& pattern, const Operands&... 
 // shall lie in memory (labels, outermost first); it changes no value.
 Tensor contract(const Tensor& A, const Labels& a, const Tensor& B, const Labels& b,
                 const Labels& y, const Labels& layout = {});
+// The same for any number of operands, planned; labels are smaller than max_names.
+struct Operand {
+  Tensor value;
+  Labels labels;
+};
+Tensor contract_all(const std::vector<Operand>& operands, const Labels& y,
+                    const Labels& layout = {});
 
 // ---- Reductions: over the marked dimensions, sum("b n [m] h", W) -----------------------------
 Tensor sum(const PatternOf<1>& pattern, const Tensor& x);
@@ -98,6 +105,8 @@ Tensor pad(const Tensor& x, int axis, Index before, Index after);    // with zer
 Tensor concat(const Tensors& parts, int axis);
 // The same values, lying in memory in the given order (outermost first).
 Tensor with_layout(const Tensor& x, const Short<int>& order);
+// x lies at start, start + step, … of a longer dimension of zeros: the transpose of slice.
+Tensor place(const Tensor& x, int axis, Index start, Index step, Index size);
 
 // ---- Index: dimensions read or written at positions that a tensor holds (core/index.cpp) -----
 // gather("[v] d, b n -> b n d", table, ids): the marked dimension of the first operand is read at

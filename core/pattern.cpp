@@ -34,11 +34,26 @@ std::string operand_list(std::span<const Shape> shapes, std::span<const Dtype> d
 
 }  // namespace
 
+// Parentheses merge dimensions, which only rearrange does.
+static void reject_groups(const char* op, const Pattern& pattern) {
+  for (int i = 0; i <= pattern.operand_count(); ++i)
+    for (const Axis& axis : i < pattern.operand_count() ? pattern.operand(i) : pattern.result())
+      if (axis.group >= 0)
+        bad_input(op, ": '", pattern.text(), "' has ( ): merge or split with rearrange first");
+}
+
+void reject_marks(const char* op, const Pattern& pattern) {
+  for (int i = 0; i <= pattern.operand_count(); ++i)
+    for (const Axis& axis : i < pattern.operand_count() ? pattern.operand(i) : pattern.result())
+      if (axis.marked) bad_input(op, ": '", pattern.text(), "' has [ ], which mean nothing here");
+}
+
 Sizes bind(const char* op, const Pattern& pattern, std::span<const Shape> shapes,
            std::span<const Dtype> dtypes) {
   if (static_cast<int>(shapes.size()) != pattern.operand_count())
     bad_input(op, ": '", pattern.text(), "' names ", pattern.operand_count(), " operands, but ",
               shapes.size(), " were given");
+  reject_groups(op, pattern);
   Sizes sizes;
   sizes.fill(-1);
   std::array<std::pair<int, const Axis*>, max_names> seen{};  // where a size came from

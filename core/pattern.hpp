@@ -106,6 +106,8 @@ using Sizes = std::array<Index, max_names>;
 // shows the pattern with carets under the names that disagree.
 Sizes bind(const char* op, const Pattern& pattern, std::span<const Shape> shapes,
            std::span<const Dtype> dtypes);
+// Fails where the pattern has [ ]: for operations that mark nothing.
+void reject_marks(const char* op, const Pattern& pattern);
 // "op: sentence\n    pattern\n    ^^^": how errors about patterns look.
 std::string pointed(const char* op, std::string_view sentence, std::string_view text,
                     std::span<const std::pair<size_t, size_t>> places);

@@ -100,6 +100,7 @@ class Tensor {
     Strides strides;
     Storage storage;
     std::unique_ptr<Record> record;
+    Body* next = nullptr;  // of the bodies that wait to be released
   };
   explicit Tensor(Body* body) : body_(body) {}
   static Body* new_body();

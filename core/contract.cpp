@@ -1,0 +1,113 @@
+// contract: y = Σ A·B over the labels that y lacks; the one product that every einsum is made of.
+// Its gradient is two contractions with y and an operand exchanged.
+#include "core/ops.hpp"
+#include "core/plan.hpp"
+
+namespace tete {
+
+namespace {
+
+// A's labels as they lie in memory, outermost first.
+Labels memory_labels(const Tensor& A, const Labels& a) {
+  Labels labels;
+  for (int i : memory_order(A.shape(), A.strides())) labels.push_back(a[i]);
+  return labels;
+}
+
+// Sums over the labels of A that neither the other operand nor the result has.
+void sum_private_labels(Tensor& A, Labels& a, const Labels& b, const Labels& y) {
+  Axes axes;
+  Labels left;
+  for (int i = 0; i < a.size(); ++i) {
+    if (b.contains(a[i]) || y.contains(a[i])) left.push_back(a[i]);
+    else axes.push_back(i);
+  }
+  if (axes.empty()) return;
+  A = sum(A, axes);
+  a = left;
+}
+
+// The labels that both operands have, then A's own, then B's own, each as they lie in memory: the
+// order in which a batched matrix product writes its result.
+Labels natural_layout(const Tensor& A, const Labels& a, const Tensor& B, const Labels& b,
+                      const Labels& y) {
+  Labels layout;
+  const Labels in_a = memory_labels(A, a), in_b = memory_labels(B, b);
+  for (Label label : in_a)
+    if (y.contains(label) && b.contains(label)) layout.push_back(label);
+  for (Label label : in_a)
+    if (y.contains(label) && !b.contains(label)) layout.push_back(label);
+  for (Label label : in_b)
+    if (y.contains(label) && !a.contains(label)) layout.push_back(label);
+  return layout;
+}
+
+Tensor empty_result(const Tensor& A, const Labels& a, const Tensor& B, const Labels& b,
+                    const Labels& y, const Labels& layout) {
+  Shape shape;
+  for (Label label : y) {
+    const int in_a = a.find(label);
+    shape.push_back(in_a >= 0 ? A.size(in_a) : B.size(b.find(label)));
+  }
+  Short<int> order;
+  for (Label label : layout) order.push_back(y.find(label));
+  return Tensor::empty_strided(shape, dense_strides(shape, order), A.dtype());
+}
+
+}  // namespace
+
+Tensor contract(const Tensor& whole_A, const Labels& whole_a, const Tensor& whole_B,
+                const Labels& whole_b, const Labels& y, const Labels& layout) {
+  Tensor A = whole_A, B = whole_B;
+  Labels a = whole_a, b = whole_b;
+  sum_private_labels(A, a, b, y);
+  sum_private_labels(B, b, a, y);
+  const Tensor Y = empty_result(A, a, B, b, y,
+                                layout.empty() ? natural_layout(A, a, B, b, y) : layout);
+  A.backend().contract(A.view(), a, B.view(), b, Y.view(), y);
+  // y = Σ over the labels missing from it, so dA is the same sum with y and A exchanged, and dB
+  // likewise. A gradient lies in memory as its operand does: adding and updating stay flat loops.
+  return record("contract", Y, {A, B}, [a, b, y](const Backward& at) -> Tensors {
+    const Tensor &A = at.in[0], &B = at.in[1];
+    return {at.wants(0) ? contract(at.g, y, B, b, a, memory_labels(A, a)) : Tensor(),
+            at.wants(1) ? contract(A, a, at.g, y, b, memory_labels(B, b)) : Tensor()};
+  });
+}
+
+// One operand: a sum over what the result lacks, then a permutation.
+static Tensor contract_one(const Operand& operand, const Labels& y) {
+  Tensor x = operand.value;
+  Labels labels = operand.labels;
+  sum_private_labels(x, labels, {}, y);
+  Axes order;
+  for (Label label : y) order.push_back(labels.find(label));
+  return permute(x, order);
+}
+
+Tensor contract_all(const std::vector<Operand>& operands, const Labels& y, const Labels& layout) {
+  if (operands.size() == 1) return contract_one(operands[0], y);
+  if (operands.size() == 2)
+    return contract(operands[0].value, operands[0].labels, operands[1].value, operands[1].labels,
+                    y, layout);
+  Sizes sizes;
+  sizes.fill(0);
+  std::vector<Labels> labels;
+  for (const Operand& operand : operands) {
+    labels.push_back(operand.labels);
+    for (int i = 0; i < operand.labels.size(); ++i)
+      sizes[operand.labels[i]] = operand.value.size(i);
+  }
+  std::vector<Operand> made = operands;
+  const Plan order = plan(labels, y, sizes);
+  for (size_t i = 0; i < order.steps.size(); ++i) {
+    const auto& [a, b, result, multiplies] = order.steps[i];
+    const bool last = i + 1 == order.steps.size();
+    const Labels& left = last ? y : result;
+    const Operand &A = made[static_cast<size_t>(a)], &B = made[static_cast<size_t>(b)];
+    made.push_back({contract(A.value, A.labels, B.value, B.labels, left, last ? layout : Labels{}),
+                    left});
+  }
+  return made.back().value;
+}
+
+}  // namespace tete

@@ -1,0 +1,43 @@
+// cross_entropy: loss_t = log Σ_v exp(z_tv) - z_t,target(t), for rows of logits.
+// Gradient: dz_tv = g_t (softmax(z_t)_v - [v = target(t)]).
+#include "core/cpu/fused.hpp"
+#include "core/ops.hpp"
+
+namespace tete {
+
+static void check(const Tensor& logits, const Tensor& targets) {
+  if (logits.rank() != 2 || targets.rank() != 1 || targets.dtype() != Dtype::i64 ||
+      !is_real(logits.dtype()) || logits.size(0) != targets.size(0))
+    bad_input("cross_entropy: expected logits[t, v] and targets[t] (i64), got ",
+              describe(logits.dtype(), logits.shape()), " and ",
+              describe(targets.dtype(), targets.shape()));
+  for (int64_t target : targets.values<int64_t>())
+    if (target < 0 || target >= logits.size(1))
+      bad_input("cross_entropy: target ", target, " is outside the ", logits.size(1),
+                " classes of the logits");
+}
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
+  check(logits, targets);
+  const Fused op{
+      "cross_entropy",
+      [](const Tensors& in) {
+        const Shape rows{in[0].size(0)};
+        const Tensor loss = Tensor::empty(rows, in[0].dtype());
+        const Tensor lse = Tensor::empty(rows, in[0].dtype());
+        cpu_kernels::cross_entropy(in[0].view(), in[1].view(), loss.view(), lse.view());
+        return FusedValue{loss, {lse}};
+      },
+      [](const Backward& at) -> Tensors {
+        const Tensor dlogits = Tensor::empty(at.in[0].shape(), at.in[0].dtype());
+        cpu_kernels::cross_entropy_gradient(at.in[0].view(), at.in[1].view(), at.kept[0].view(),
+                                            at.g.view(), dlogits.view());
+        return {dlogits, Tensor()};
+      },
+      [](const Tensors& in) {
+        return logsumexp("t [v]", in[0]) - gather("t [v], t -> t", in[0], in[1]);
+      }};
+  return fused(op, {logits, targets});
+}
+
+}  // namespace tete

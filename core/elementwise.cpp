@@ -1,0 +1,178 @@
+// Elementwise operations: the rows of elementwise.def as tensors.
+#include "core/gelu.hpp"
+#include "core/ops.hpp"
+
+namespace tete {
+
+namespace {
+
+// The result lies in memory as the first operand without broadcast dimensions does.
+Tensor empty_like(std::initializer_list<const Tensor*> operands) {
+  const Tensor* model = *operands.begin();
+  for (const Tensor* operand : operands) {
+    bool dense = true;
+    for (int i = 0; i < operand->rank(); ++i)
+      dense &= operand->size(i) == 1 || operand->strides()[i] != 0;
+    if (dense) {
+      model = operand;
+      break;
+    }
+  }
+  const Short<int> order = memory_order(model->shape(), model->strides());
+  return Tensor::empty_strided(model->shape(), dense_strides(model->shape(), order),
+                               model->dtype());
+}
+
+void check_alike(const char* op, const Tensor& a, const Tensor& b) {
+  if (a.shape() == b.shape() && a.dtype() == b.dtype() && is_real(a.dtype())) return;
+  bad_input(op, ": expected two real tensors of one shape and type, got ",
+            describe(a.dtype(), a.shape()), " and ", describe(b.dtype(), b.shape()),
+            "; a broadcast names its dimensions, as in add(\"b n d, d\", x, bias)");
+}
+
+// A number as a tensor of any shape: one element, every stride 0.
+Tensor number_like(const Tensor& x, double value) {
+  return Tensor::scalar(value, x.dtype()).window(x.shape(), Strides(x.rank(), 0));
+}
+
+const char* unary_name(Unary op) {
+  static constexpr const char* names[] = {
+#define UNARY(name, value, gradient, low, high) #name,
+#define BINARY(name, value, gradient_a, gradient_b, low, high)
+#include "core/elementwise.def"
+#undef UNARY
+#undef BINARY
+  };
+  return names[static_cast<int>(op)];
+}
+
+const char* binary_name(Binary op) {
+  static constexpr const char* names[] = {
+#define UNARY(name, value, gradient, low, high)
+#define BINARY(name, value, gradient_a, gradient_b, low, high) #name,
+#include "core/elementwise.def"
+#undef UNARY
+#undef BINARY
+  };
+  return names[static_cast<int>(op)];
+}
+
+// The gradient column of elementwise.def, read with tensors.
+Tensor unary_gradient_meaning(Unary op, [[maybe_unused]] const Tensor& x,
+                              [[maybe_unused]] const Tensor& y, const Tensor& g) {
+  switch (op) {
+#define UNARY(name, value, gradient, low, high) \
+  case Unary::name: return gradient;
+#define BINARY(name, value, gradient_a, gradient_b, low, high)
+#include "core/elementwise.def"
+#undef UNARY
+#undef BINARY
+    case Unary::count: break;
+  }
+  return {};
+}
+
+Tensor unary_gradient(Unary op, const Backward& at) {
+  const Tensor &x = at.in[0], &y = at.y, &g = at.g;
+  if (x.tracked() || g.tracked()) return unary_gradient_meaning(op, x, y, g);
+  Tensor dx = empty_like({&x, &g});
+  x.backend().unary_gradient(op, x.view(), y.view(), g.view(), dx.view());
+  return dx;
+}
+
+Tensors binary_gradients(Binary op, const Backward& at) {
+  [[maybe_unused]] const Tensor &a = at.in[0], &b = at.in[1], &y = at.y, &g = at.g;
+  switch (op) {
+#define UNARY(name, value, gradient, low, high)
+#define BINARY(name, value, gradient_a, gradient_b, low, high) \
+  case Binary::name:                                           \
+    return {at.wants(0) ? gradient_a : Tensor(), at.wants(1) ? gradient_b : Tensor()};
+#include "core/elementwise.def"
+#undef UNARY
+#undef BINARY
+    case Binary::count: break;
+  }
+  return {};
+}
+
+// x's dimensions, named by `labels`, in the order of `result`; those it lacks are broadcast.
+Tensor aligned(const Tensor& x, const Labels& labels, const Labels& result, const Sizes& sizes) {
+  if (labels == result) return x;
+  Axes order, missing;
+  Shape shape;
+  for (int i = 0; i < result.size(); ++i) {
+    if (const int at = labels.find(result[i]); at >= 0) order.push_back(at);
+    else missing.push_back(i);
+    shape.push_back(sizes[result[i]]);
+  }
+  return expand(permute(x, order), missing, shape);
+}
+
+}  // namespace
+
+Tensor unary(Unary op, const Tensor& x) {
+  if (!is_real(x.dtype()))
+    bad_input(unary_name(op), ": expected real numbers, got ", describe(x.dtype(), x.shape()));
+  Tensor y = empty_like({&x});
+  x.backend().unary(op, x.view(), y.view());
+  return record(unary_name(op), y, {x},
+                [op](const Backward& at) -> Tensors { return {unary_gradient(op, at)}; });
+}
+
+Tensor binary(Binary op, const Tensor& a, const Tensor& b) {
+  check_alike(binary_name(op), a, b);
+  Tensor y = empty_like({&a, &b});
+  a.backend().binary(op, a.view(), b.view(), y.view());
+  return record(binary_name(op), y, {a, b},
+                [op](const Backward& at) { return binary_gradients(op, at); });
+}
+
+static Tensor binary(Binary op, const Pattern& pattern, const Tensor& a, const Tensor& b) {
+  const Sizes sizes =
+      bind(binary_name(op), pattern, {{a.shape(), b.shape()}}, {{a.dtype(), b.dtype()}});
+  reject_marks(binary_name(op), pattern);
+  const Labels result = pattern.result_or_union();
+  if (result.size() != pattern.name_count())
+    bad_input(binary_name(op), ": every name of '", pattern.text(), "' must be in the result");
+  return binary(op, aligned(a, Pattern::labels(pattern.operand(0)), result, sizes),
+                aligned(b, Pattern::labels(pattern.operand(1)), result, sizes));
+}
+
+#define UNARY(name, value, gradient, low, high) \
+  Tensor name(const Tensor& x) { return unary(Unary::name, x); }
+#define BINARY(name, value, gradient_a, gradient_b, low, high)                               \
+  Tensor name(const Tensor& a, const Tensor& b) { return binary(Binary::name, a, b); }       \
+  Tensor name(const PatternOf<2>& pattern, const Tensor& a, const Tensor& b) {               \
+    return binary(Binary::name, pattern, a, b);                                              \
+  }
+#include "core/elementwise.def"
+#undef UNARY
+#undef BINARY
+
+Tensor select(const Tensor& c, const Tensor& a, const Tensor& b) {
+  check_alike("select", a, b);
+  check_alike("select", c, a);
+  Tensor y = empty_like({&a, &b, &c});
+  a.backend().select(c.view(), a.view(), b.view(), y.view());
+  return record("select", y, {c, a, b}, [](const Backward& at) -> Tensors {
+    const Tensor zero = number_like(at.g, 0);
+    return {Tensor(), at.wants(1) ? select(at.in[0], at.g, zero) : Tensor(),
+            at.wants(2) ? select(at.in[0], zero, at.g) : Tensor()};
+  });
+}
+
+Tensor operator-(const Tensor& x) { return neg(x); }
+Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
+Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
+Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
+Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
+Tensor operator+(const Tensor& a, double b) { return add(a, number_like(a, b)); }
+Tensor operator-(const Tensor& a, double b) { return sub(a, number_like(a, b)); }
+Tensor operator*(const Tensor& a, double b) { return mul(a, number_like(a, b)); }
+Tensor operator/(const Tensor& a, double b) { return div(a, number_like(a, b)); }
+Tensor operator+(double a, const Tensor& b) { return add(number_like(b, a), b); }
+Tensor operator-(double a, const Tensor& b) { return sub(number_like(b, a), b); }
+Tensor operator*(double a, const Tensor& b) { return mul(number_like(b, a), b); }
+Tensor operator/(double a, const Tensor& b) { return div(number_like(b, a), b); }
+
+}  // namespace tete

@@ -1,0 +1,53 @@
+// A fused operation's gradient has two readings. As long as nobody asks to differentiate it again
+// its kernel runs; otherwise it is the gradient of the meaning, which is made of operations that
+// have gradients themselves.
+#include "core/fused.hpp"
+
+#include "core/ops.hpp"
+
+namespace tete {
+
+namespace {
+
+Tensor alias(const Tensor& x) {
+  return record("alias", x.window(x.shape(), x.strides()), {x},
+                [](const Backward& at) -> Tensors { return {at.g}; });
+}
+
+// The inputs may depend on each other; aliases do not, so each partial gradient stays apart.
+Tensors gradient_of_meaning(const std::function<Tensor(const Tensors&)>& meaning,
+                            const Backward& at) {
+  Tensors inputs, asked;
+  std::vector<size_t> place;
+  for (size_t i = 0; i < at.in.size(); ++i) {
+    inputs.push_back(at.in[i] && at.in[i].tracked() ? alias(at.in[i]) : at.in[i]);
+    if (at.wants(i)) asked.push_back(inputs.back()), place.push_back(i);
+  }
+  const Tensors found = grad(meaning(inputs), asked, {.cotangent = at.g, .keep_graph = true});
+  Tensors gradients(at.in.size());
+  for (size_t i = 0; i < place.size(); ++i) gradients[place[i]] = found[i];
+  return gradients;
+}
+
+bool differentiated_again(const Backward& at) {
+  bool tracked = at.g.tracked();
+  for (const Tensor& in : at.in) tracked |= in && in.tracked();
+  return tracked;
+}
+
+}  // namespace
+
+Tensor fused(const Fused& op, Tensors inputs) {
+  Tensors untracked;
+  for (const Tensor& in : inputs) untracked.push_back(in ? in.detach() : in);
+  FusedValue result = op.value(untracked);
+  auto vjp = [gradient = op.gradient, meaning = op.meaning](const Backward& at) {
+    return differentiated_again(at) ? gradient_of_meaning(meaning, at) : gradient(at);
+  };
+  return record(op.name, std::move(result.y), std::move(inputs), std::move(vjp),
+                std::move(result.kept));
+}
+
+Tensor meaning_of(const Fused& op, const Tensors& inputs) { return op.meaning(inputs); }
+
+}  // namespace tete

@@ -1,0 +1,114 @@
+// gather and scatter: a dimension that is read, or written, at positions that a tensor holds. Each
+// is the other's transpose, so each is the other's gradient.
+#include "core/ops.hpp"
+
+namespace tete {
+
+namespace {
+
+// Labels of one gather: table T[t], index I[i] into T's dimension `along`, result Y[y].
+struct Indexing {
+  Labels t, i, y;
+  Label along;
+  Index size;  // of `along`
+};
+
+Label only_marked(const char* op, const Pattern& pattern, const Term& term) {
+  const Labels marked = Pattern::marked(term);
+  if (marked.size() != 1)
+    bad_input(op, ": expected one dimension in [ ] in '", pattern.text(), "', got ",
+              marked.size());
+  return marked[0];
+}
+
+void check_positions(const char* op, const Tensor& index, Index size) {
+  if (index.dtype() != Dtype::i64)
+    bad_input(op, ": positions must be i64, got ", describe(index.dtype(), index.shape()));
+  const std::vector<int64_t> positions = index.values<int64_t>();
+  for (size_t i = 0; i < positions.size(); ++i)
+    if (positions[i] < 0 || positions[i] >= size)
+      bad_input(op, ": position ", positions[i], " (element ", i,
+                " of the index) is outside a dimension of size ", size);
+}
+
+Shape shape_of(const Labels& labels, const Sizes& sizes) {
+  Shape shape;
+  for (Label label : labels) shape.push_back(sizes[label]);
+  return shape;
+}
+
+Tensor scattered(const Tensor& values, const Tensor& index, const Indexing& how,
+                 const Shape& shape);
+
+Tensor gathered(const Tensor& table, const Tensor& index, const Indexing& how,
+                const Shape& shape) {
+  Tensor y = Tensor::empty(shape, table.dtype());
+  table.backend().gather(table.view(), how.t, index.view(), how.i, how.along, y.view(), how.y);
+  return record("gather", y, {table, index}, [how](const Backward& at) -> Tensors {
+    return {scattered(at.g, at.in[1], how, at.in[0].shape()), Tensor()};
+  });
+}
+
+Tensor scattered(const Tensor& values, const Tensor& index, const Indexing& how,
+                 const Shape& shape) {
+  Tensor t = Tensor::empty(shape, values.dtype());
+  values.backend().scatter(values.view(), how.y, index.view(), how.i, how.along, t.view(), how.t);
+  return record("scatter", t, {values, index}, [how](const Backward& at) -> Tensors {
+    return {gathered(at.g, at.in[1], how, at.in[0].shape()), Tensor()};
+  });
+}
+
+// Every name but the marked one must be in the result, and the marked one must not.
+void check_result(const char* op, const Pattern& pattern, const Indexing& how) {
+  bool complete = !how.y.contains(how.along) && !how.i.contains(how.along);
+  for (Label label : how.t) complete &= label == how.along || how.y.contains(label);
+  for (Label label : how.i) complete &= how.y.contains(label);
+  if (!complete)
+    bad_input(op, ": in '", pattern.text(), "' every name but the one in [ ] must be on both ",
+              "sides, and '", pattern.name(how.along), "' on one");
+}
+
+}  // namespace
+
+Tensor gather(const PatternOf<2>& pattern, const Tensor& table, const Tensor& index) {
+  const Sizes sizes =
+      bind("gather", pattern, {{table.shape(), index.shape()}}, {{table.dtype(), index.dtype()}});
+  const Label along = only_marked("gather", pattern, pattern.operand(0));
+  const Indexing how{Pattern::labels(pattern.operand(0)), Pattern::labels(pattern.operand(1)),
+                     Pattern::labels(pattern.result()), along, sizes[along]};
+  check_result("gather", pattern, how);
+  check_positions("gather", index, how.size);
+  return gathered(table, index, how, shape_of(how.y, sizes));
+}
+
+Tensor scatter(const PatternOf<2>& pattern, const Tensor& values, const Tensor& index,
+               Index size) {
+  Sizes sizes = bind("scatter", pattern, {{values.shape(), index.shape()}},
+                     {{values.dtype(), index.dtype()}});
+  const Label along = only_marked("scatter", pattern, pattern.result());
+  sizes[along] = size;
+  const Indexing how{Pattern::labels(pattern.result()), Pattern::labels(pattern.operand(1)),
+                     Pattern::labels(pattern.operand(0)), along, size};
+  check_result("scatter", pattern, how);
+  check_positions("scatter", index, size);
+  return scattered(values, index, how, shape_of(how.t, sizes));
+}
+
+Tensor arange(Index count, Dtype dtype) {
+  std::vector<int64_t> numbers(static_cast<size_t>(count));
+  for (Index i = 0; i < count; ++i) numbers[static_cast<size_t>(i)] = i;
+  return cast(Tensor::of<int64_t>({count}, std::span<const int64_t>(numbers)), dtype);
+}
+
+Tensor one_hot(const Tensor& index, Index size, Dtype dtype) {
+  check_positions("one_hot", index, size);
+  const std::vector<int64_t> positions = index.values<int64_t>();
+  std::vector<double> hot(positions.size() * static_cast<size_t>(size), 0.0);
+  for (size_t i = 0; i < positions.size(); ++i)
+    hot[i * static_cast<size_t>(size) + static_cast<size_t>(positions[i])] = 1;
+  Shape shape = index.shape();
+  shape.push_back(size);
+  return cast(Tensor::of<double>(shape, std::span<const double>(hot)), dtype);
+}
+
+}  // namespace tete

@@ -1,0 +1,271 @@
+// Layout: the same elements under other shapes and in other places. Views wherever strides can
+// say it; every operation's gradient is its transpose, which is a layout operation too.
+#include "core/ops.hpp"
+
+namespace tete {
+
+namespace {
+
+void check_axis(const char* op, const Tensor& x, int axis) {
+  if (axis < 0 || axis >= x.rank())
+    bad_input(op, ": ", axis, " is not a dimension of ", describe(x.dtype(), x.shape()));
+}
+
+Axes inverse(const Axes& order) {
+  Axes back(order.size(), 0);
+  for (int i = 0; i < order.size(); ++i) back[order[i]] = i;
+  return back;
+}
+
+Tensor copied(const Tensor& x, const Strides& strides) {
+  Tensor y = Tensor::empty_strided(x.shape(), strides, x.dtype());
+  x.backend().copy(x.view(), y.view());
+  return y;
+}
+
+// Strides that show x's elements under `shape` without a copy, if there are any. Dimensions of
+// both shapes are matched in runs of equal element count; a run of x must nest.
+bool strides_for(const Tensor& x, const Shape& shape, Strides& strides) {
+  strides = Strides(shape.size(), 0);
+  int from = 0, to = 0;
+  while (from < x.rank() || to < shape.size()) {
+    const int from_begin = from, to_begin = to;
+    Index old_count = from < x.rank() ? x.size(from++) : 1;
+    Index new_count = to < shape.size() ? shape[to++] : 1;
+    while (old_count != new_count) {
+      if (old_count < new_count) old_count *= x.size(from++);
+      else new_count *= shape[to++];
+    }
+    Index densest = 1;
+    Index expected = -1;  // the stride the next dimension outward must have
+    for (int i = from - 1; i >= from_begin; --i) {
+      if (x.size(i) == 1) continue;
+      if (expected < 0) densest = x.strides()[i];
+      else if (x.strides()[i] != expected) return false;
+      expected = x.strides()[i] * x.size(i);
+    }
+    for (int i = to - 1; i >= to_begin; --i) strides[i] = densest, densest *= shape[i];
+  }
+  return true;
+}
+
+}  // namespace
+
+Tensor permute(const Tensor& x, const Axes& order) {
+  Shape shape;
+  Strides strides;
+  bool same = order.size() == x.rank();
+  for (int i = 0; i < order.size(); ++i) {
+    check_axis("permute", x, order[i]);
+    same &= order[i] == i;
+    shape.push_back(x.size(order[i]));
+    strides.push_back(x.strides()[order[i]]);
+  }
+  if (order.size() != x.rank())
+    bad_input("permute: expected an order of ", x.rank(), " dimensions, got ", order.size());
+  if (same) return x;
+  return record("permute", x.window(shape, strides), {x},
+                [back = inverse(order)](const Backward& at) -> Tensors {
+                  return {permute(at.g, back)};
+                });
+}
+
+Tensor reshape(const Tensor& x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  if (element_count(shape) != x.size())
+    bad_input("reshape: ", describe(x.dtype(), x.shape()), " has ", x.size(),
+              " elements, but a tensor of shape ", shape, " has ", element_count(shape));
+  Strides strides = row_major(shape);
+  const bool viewed = x.size() == 0 || strides_for(x, shape, strides);
+  const Tensor dense = viewed ? x : copied(x, row_major(x.shape()));
+  if (!viewed || x.size() == 0) strides = row_major(shape);
+  return record("reshape", dense.window(shape, strides), {x}, [](const Backward& at) -> Tensors {
+    return {reshape(at.g, at.in[0].shape())};
+  });
+}
+
+Tensor broadcast(const Tensor& x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  Axes repeated;
+  Strides strides = x.strides();
+  bool fits = x.rank() == shape.size();
+  for (int i = 0; fits && i < shape.size(); ++i) {
+    if (x.size(i) == shape[i]) continue;
+    fits = x.size(i) == 1;
+    repeated.push_back(i);
+    strides[i] = 0;
+  }
+  if (!fits)
+    bad_input("broadcast: ", describe(x.dtype(), x.shape()), " cannot be repeated to shape ",
+              shape, ": only dimensions of size 1 can");
+  return record("broadcast", x.window(shape, strides), {x},
+                [repeated](const Backward& at) -> Tensors {
+                  return {sum(at.g, repeated, true)};
+                });
+}
+
+Tensor expand(const Tensor& x, const Axes& at, const Shape& shape) {
+  if (at.empty()) return x;
+  Strides strides;
+  bool fits = x.rank() + at.size() == shape.size();
+  for (int i = 0, from = 0; fits && i < shape.size(); ++i) {
+    if (at.contains(i)) {
+      strides.push_back(0);
+    } else {
+      fits = from < x.rank() && x.size(from) == shape[i];
+      if (fits) strides.push_back(x.strides()[from++]);
+    }
+  }
+  if (!fits)
+    bad_input("expand: ", describe(x.dtype(), x.shape()), " does not fit into shape ", shape);
+  return record("expand", x.window(shape, strides), {x}, [at](const Backward& back) -> Tensors {
+    return {sum(back.g, at)};
+  });
+}
+
+Tensor slice(const Tensor& x, int axis, Index start, Index count, Index step) {
+  check_axis("slice", x, axis);
+  if (start < 0 || count < 0 || step < 1 ||
+      (count > 0 && start + (count - 1) * step >= x.size(axis)))
+    bad_input("slice: ", count, " elements from ", start, " in steps of ", step,
+              " are not all inside dimension ", axis, " of ", describe(x.dtype(), x.shape()));
+  Shape shape = x.shape();
+  Strides strides = x.strides();
+  shape[axis] = count;
+  strides[axis] *= step;
+  const Index offset = count > 0 ? start * x.strides()[axis] : 0;
+  return record("slice", x.window(shape, strides, offset), {x},
+                [axis, start, step](const Backward& at) -> Tensors {
+                  return {place(at.g, axis, start, step, at.in[0].size(axis))};
+                });
+}
+
+Tensor place(const Tensor& x, int axis, Index start, Index step, Index size) {
+  check_axis("place", x, axis);
+  const Index count = x.size(axis);
+  if (start < 0 || step < 1 || size < 0 || (count > 0 && start + (count - 1) * step >= size))
+    bad_input("place: ", count, " elements from ", start, " in steps of ", step,
+              " do not fit into a dimension of size ", size);
+  Shape shape = x.shape();
+  shape[axis] = size;
+  const Tensor y = Tensor::zeros(shape, x.dtype());
+  Strides strides = y.strides();
+  strides[axis] *= step;
+  const Tensor hole = y.window(x.shape(), strides, count > 0 ? start * y.strides()[axis] : 0);
+  x.backend().copy(x.view(), hole.view());
+  return record("place", y, {x}, [axis, start, step](const Backward& at) -> Tensors {
+    return {slice(at.g, axis, start, at.in[0].size(axis), step)};
+  });
+}
+
+Tensor pad(const Tensor& x, int axis, Index before, Index after) {
+  check_axis("pad", x, axis);
+  if (before < 0 || after < 0)
+    bad_input("pad: expected sizes of at least 0, got ", before, " and ", after);
+  return place(x, axis, before, 1, before + x.size(axis) + after);
+}
+
+Tensor concat(const Tensors& parts, int axis) {
+  if (parts.empty()) bad_input("concat: expected at least one tensor");
+  check_axis("concat", parts[0], axis);
+  Shape shape = parts[0].shape();
+  shape[axis] = 0;
+  for (const Tensor& part : parts) {
+    Shape other = part.shape();
+    if (other.size() == shape.size()) shape[axis] += std::exchange(other[axis], shape[axis]);
+    if (other.size() != shape.size() || part.dtype() != parts[0].dtype())
+      bad_input("concat: ", describe(part.dtype(), part.shape()), " does not go with ",
+                describe(parts[0].dtype(), parts[0].shape()));
+    for (int i = 0; i < shape.size(); ++i)
+      if (i != axis && other[i] != shape[i])
+        bad_input("concat: dimension ", i, " is ", other[i], " in one part but ", shape[i],
+                  " in the first");
+  }
+  const Tensor y = Tensor::empty(shape, parts[0].dtype());
+  Index start = 0;
+  for (const Tensor& part : parts) {
+    const Tensor hole = y.window(part.shape(), y.strides(), start * y.strides()[axis]);
+    part.backend().copy(part.view(), hole.view());
+    start += part.size(axis);
+  }
+  return record("concat", y, parts, [axis](const Backward& at) {
+    Tensors gradients;
+    Index start = 0;
+    for (const Tensor& part : at.in) {
+      gradients.push_back(slice(at.g, axis, start, part.size(axis)));
+      start += part.size(axis);
+    }
+    return gradients;
+  });
+}
+
+Tensor with_layout(const Tensor& x, const Short<int>& order) {
+  const Strides strides = dense_strides(x.shape(), order);
+  if (strides == x.strides()) return x;
+  return record("with_layout", copied(x, strides), {x},
+                [](const Backward& at) -> Tensors { return {at.g}; });
+}
+
+// ---- rearrange: split the input's groups, permute, merge the result's groups -----------------
+
+namespace {
+
+// The sizes of the names in one group of the input, where all but one are known.
+void solve_group(const Pattern& pattern, const Labels& group, Index whole, Sizes& sizes) {
+  Index known = 1;
+  int open = -1;
+  for (Label label : group) {
+    if (sizes[label] >= 0) known *= sizes[label];
+    else if (open < 0) open = label;
+    else
+      bad_input("rearrange: give the size of '", pattern.name(label), "' or '",
+                pattern.name(static_cast<Label>(open)), "' in '", pattern.text(), "'");
+  }
+  if (open >= 0) sizes[open] = known > 0 ? whole / known : 0;
+  if (open < 0 ? known != whole : known * sizes[open] != whole)
+    bad_input("rearrange: a dimension of size ", whole, " does not split as '", pattern.text(),
+              "' says: the sizes given multiply to ", known);
+}
+
+// The dimensions of a term: each is one label or the labels of one group.
+std::vector<Labels> dimensions_of(const Term& term) {
+  std::vector<Labels> dimensions;
+  for (int i = 0; i < term.size(); ++i) {
+    const bool joins = i > 0 && term[i].group >= 0 && term[i].group == term[i - 1].group;
+    if (!joins) dimensions.emplace_back();
+    dimensions.back().push_back(term[i].label);
+  }
+  return dimensions;
+}
+
+}  // namespace
+
+Tensor rearrange(const PatternOf<1>& pattern, const Tensor& x,
+                 std::initializer_list<std::pair<std::string_view, Index>> given) {
+  Sizes sizes;
+  sizes.fill(-1);
+  for (const auto& [name, size] : given) {
+    const int label = pattern.label_of(name);
+    if (label < 0) bad_input("rearrange: '", name, "' is not in '", pattern.text(), "'");
+    sizes[label] = size;
+  }
+  const std::vector<Labels> from = dimensions_of(pattern.operand(0));
+  const Labels all = Pattern::labels(pattern.operand(0));
+  const Labels wanted = Pattern::labels(pattern.result());
+  if (static_cast<int>(from.size()) != x.rank() || all.size() != wanted.size())
+    bad_input("rearrange: '", pattern.text(), "' must name each of the ", x.rank(),
+              " dimensions of ", describe(x.dtype(), x.shape()), " once on each side");
+  for (int i = 0; i < x.rank(); ++i) solve_group(pattern, from[i], x.size(i), sizes);
+  Shape split, merged;
+  for (Label label : all) split.push_back(sizes[label]);
+  Axes order;
+  for (Label label : wanted) order.push_back(all.find(label));
+  for (const Labels& group : dimensions_of(pattern.result())) {
+    Index size = 1;
+    for (Label label : group) size *= sizes[label];
+    merged.push_back(size);
+  }
+  return reshape(permute(reshape(x, split), order), merged);
+}
+
+}  // namespace tete

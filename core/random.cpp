@@ -1,0 +1,87 @@
+#include "core/random.hpp"
+
+#include <cmath>
+#include <numbers>
+
+#include "core/cpu/fused.hpp"
+#include "core/ops.hpp"
+#include "core/philox.hpp"
+
+namespace tete {
+
+// Draws for one element live at counters element · 64, …+1, …+2: a rejected draw takes the next
+// one without moving anybody else's.
+static constexpr uint64_t draws_per_element = 64;
+
+static double to_unit(uint32_t high, uint32_t low) {
+  return static_cast<double>((uint64_t{high} << 21) ^ (low >> 11)) * 0x1p-53;
+}
+
+// Box-Muller: two uniform numbers make one normal one.
+static double normal(uint64_t key, uint64_t counter) {
+  const PhiloxBlock block = philox(key, counter);
+  const double u = 1.0 - to_unit(block.words[0], block.words[1]);  // in (0, 1]
+  const double v = to_unit(block.words[2], block.words[3]);
+  return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v);
+}
+
+static double truncated_normal(uint64_t key, uint64_t element) {
+  for (uint64_t draw = 0; draw < draws_per_element; ++draw)
+    if (const double z = normal(key, element * draws_per_element + draw); std::fabs(z) <= 2.0)
+      return z;
+  return 0.0;  // after 64 rejections of probability 0.046
+}
+
+template <class Draw>
+static Tensor drawn(const Shape& shape, Dtype dtype, Draw draw) {
+  Tensor made = Tensor::empty(shape, dtype);
+  visit(dtype, [&]<class T>() {
+    T* const out = made.view().as<T>();
+    for (Index i = 0; i < made.size(); ++i) out[i] = static_cast<T>(draw(static_cast<uint64_t>(i)));
+  });
+  return made;
+}
+
+double uniform(Key key, uint64_t counter) {
+  const PhiloxBlock block = philox(key.bits(), counter);
+  return to_unit(block.words[0], block.words[1]);
+}
+
+// Of the 2^64 numbers a block can give, those past the last whole multiple of `bound` are rejected.
+uint64_t uniform_below(Key key, uint64_t counter, uint64_t bound) {
+  if (bound == 0) bad_input("uniform_below: expected a bound of at least 1");
+  const uint64_t excess = (UINT64_MAX % bound + 1) % bound;
+  for (uint64_t draw = 0;; ++draw) {
+    const PhiloxBlock block = philox(key.fold(draw).bits(), counter);
+    const uint64_t number = (uint64_t{block.words[0]} << 32) | block.words[1];
+    if (number <= UINT64_MAX - excess) return number % bound;
+  }
+}
+
+Tensor random_uniform(const Shape& shape, Key key, Dtype dtype, uint64_t first) {
+  Tensor made = Tensor::empty(shape, dtype);
+  made.backend().uniform(key.bits(), first, made.view());
+  return made;
+}
+
+Tensor random_normal(const Shape& shape, Key key, Dtype dtype) {
+  return drawn(shape, dtype, [key](uint64_t i) { return normal(key.bits(), i); });
+}
+
+Tensor random_truncated_normal(const Shape& shape, Key key, Dtype dtype) {
+  return drawn(shape, dtype, [key](uint64_t i) { return truncated_normal(key.bits(), i); });
+}
+
+// Linear in x, so its gradient is the same operation on g.
+Tensor dropout(const Tensor& x, double rate, Key key, uint64_t first) {
+  if (!(rate >= 0 && rate < 1)) bad_input("dropout: expected a rate in [0, 1), got ", rate);
+  if (rate == 0) return x;
+  const Short<int> order = memory_order(x.shape(), x.strides());
+  Tensor y = Tensor::empty_strided(x.shape(), dense_strides(x.shape(), order), x.dtype());
+  cpu_kernels::dropout(x.view(), rate, key.bits(), first, y.view());
+  return record("dropout", y, {x}, [rate, key, first](const Backward& at) -> Tensors {
+    return {dropout(at.g, rate, key, first)};
+  });
+}
+
+}  // namespace tete

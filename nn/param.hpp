@@ -1,0 +1,82 @@
+// Parameters: what a model learns, by name.
+//
+// A model declares its parameters once, in a ParamList; a layer keeps the ParamIds it was given.
+// Values are a plain list of tensors in the order of declaration, passed to every call: there is
+// no hidden state, so the same model runs with tracked values (training), detached ones
+// (evaluation, sampling) or float64 ones (checks).
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/ops.hpp"
+
+namespace tete {
+
+// How a parameter starts. Deviations are nominal (spec §0 and D5).
+struct Initializer {
+  enum class Kind : uint8_t {
+    normal, truncated_normal, uniform, glorot, constant, zeros, ones, identity
+  } kind = Kind::zeros;
+  double a = 0, b = 0;  // normal, truncated_normal: deviation; uniform: bounds; constant: value
+};
+
+struct ParamSpec {
+  std::string name;               // a path: "decoder/3/self/P_q"
+  std::vector<std::string> dims;  // declared names, as many as sizes: {"d_X", "d_k", "h"}
+  Shape shape;
+  Initializer init;
+  bool fixed = false;             // saved, but not trained
+  Short<int> layout = {};         // order in memory, outermost first; empty: row-major
+};
+
+struct ParamId {
+  int index = -1;
+};
+
+class ParamList {
+ public:
+  // Fails on a name that is already declared.
+  ParamId declare(ParamSpec spec);
+  const std::vector<ParamSpec>& specs() const { return specs_; }
+  const ParamSpec& operator[](ParamId id) const { return specs_[id.index]; }
+  int size() const { return static_cast<int>(specs_.size()); }
+  // -1 where there is none.
+  int find(const std::string& name) const;
+  Index element_total() const;
+  // Each from its own stream of the key, by name: adding a parameter moves no other one's start.
+  Tensors initial_values(Key key, Dtype dtype = Dtype::f32) const;
+
+ private:
+  std::vector<ParamSpec> specs_;
+};
+
+// One tensor drawn as `init` says. Glorot's fans as spec D5 (k-D: receptive field times the last
+// two dimensions).
+Tensor initial_value(const ParamSpec& spec, Key key, Dtype dtype);
+
+// Where a layer declares its parameters: the list, and the path so far.
+struct Scope {
+  ParamList& params;
+  std::string path = {};
+  Scope in(const std::string& name) const { return {params, path.empty() ? name : path + "/" + name}; }
+  ParamId declare(ParamSpec spec) const {
+    spec.name = path.empty() ? spec.name : path + "/" + spec.name;
+    return params.declare(std::move(spec));
+  }
+};
+
+// What one call of a model is given besides its input.
+struct Forward {
+  const Tensors& params;
+  bool training = false;     // dropout is the identity outside training
+  double dropout = 0;        // rate
+  Key key{0};                // of the noise: folded with layer and statement as the call descends
+  Index first_sample = 0;    // global number of the batch's first sample: the noise depends on it
+  // Called with every named intermediate ("decoder/3/self/W"), if set. Looking changes no bit.
+  std::function<void(const std::string& path, const Tensor& value)> watch = {};
+
+  const Tensor& operator[](ParamId id) const { return params[id.index]; }
+};
+
+}  // namespace tete
