@@ -9,9 +9,8 @@ Tensor cast(const Tensor& x, Dtype dtype) {
   Tensor y = Tensor::empty_strided(x.shape(), dense_strides(x.shape(), order), dtype);
   x.backend().copy(x.view(), y.view());
   if (!is_real(dtype)) return y;
-  return record("cast", y, {x}, [](const Backward& at) -> Tensors {
-    return {cast(at.g, at.in[0].dtype())};
-  });
+  return record("cast", y, {x},
+                [](const Backward& at) -> Tensors { return {cast(at.g, at.in[0].dtype())}; });
 }
 
 }  // namespace tete

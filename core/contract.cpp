@@ -62,8 +62,8 @@ Tensor contract(const Tensor& whole_A, const Labels& whole_a, const Tensor& whol
   Labels a = whole_a, b = whole_b;
   sum_private_labels(A, a, b, y);
   sum_private_labels(B, b, a, y);
-  const Tensor Y = empty_result(A, a, B, b, y,
-                                layout.empty() ? natural_layout(A, a, B, b, y) : layout);
+  const Tensor Y =
+      empty_result(A, a, B, b, y, layout.empty() ? natural_layout(A, a, B, b, y) : layout);
   A.backend().contract(A.view(), a, B.view(), b, Y.view(), y);
   // y = Σ over the labels missing from it, so dA is the same sum with y and A exchanged, and dB
   // likewise. A gradient lies in memory as its operand does: adding and updating stay flat loops.
@@ -87,8 +87,8 @@ static Tensor contract_one(const Operand& operand, const Labels& y) {
 Tensor contract_all(const std::vector<Operand>& operands, const Labels& y, const Labels& layout) {
   if (operands.size() == 1) return contract_one(operands[0], y);
   if (operands.size() == 2)
-    return contract(operands[0].value, operands[0].labels, operands[1].value, operands[1].labels,
-                    y, layout);
+    return contract(operands[0].value, operands[0].labels, operands[1].value, operands[1].labels, y,
+                    layout);
   Sizes sizes;
   sizes.fill(0);
   std::vector<Labels> labels;
@@ -104,8 +104,8 @@ Tensor contract_all(const std::vector<Operand>& operands, const Labels& y, const
     const bool last = i + 1 == order.steps.size();
     const Labels& left = last ? y : result;
     const Operand &A = made[static_cast<size_t>(a)], &B = made[static_cast<size_t>(b)];
-    made.push_back({contract(A.value, A.labels, B.value, B.labels, left, last ? layout : Labels{}),
-                    left});
+    made.push_back(
+        {contract(A.value, A.labels, B.value, B.labels, left, last ? layout : Labels{}), left});
   }
   return made.back().value;
 }

@@ -19,24 +19,24 @@ static void check(const Tensor& logits, const Tensor& targets) {
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
   check(logits, targets);
-  const Fused op{
-      "cross_entropy",
-      [](const Tensors& in) {
-        const Shape rows{in[0].size(0)};
-        const Tensor loss = Tensor::empty(rows, in[0].dtype());
-        const Tensor lse = Tensor::empty(rows, in[0].dtype());
-        cpu_kernels::cross_entropy(in[0].view(), in[1].view(), loss.view(), lse.view());
-        return FusedValue{loss, {lse}};
-      },
-      [](const Backward& at) -> Tensors {
-        const Tensor dlogits = Tensor::empty(at.in[0].shape(), at.in[0].dtype());
-        cpu_kernels::cross_entropy_gradient(at.in[0].view(), at.in[1].view(), at.kept[0].view(),
-                                            at.g.view(), dlogits.view());
-        return {dlogits, Tensor()};
-      },
-      [](const Tensors& in) {
-        return logsumexp("t [v]", in[0]) - gather("t [v], t -> t", in[0], in[1]);
-      }};
+  const Fused op{"cross_entropy",
+                 [](const Tensors& in) {
+                   const Shape rows{in[0].size(0)};
+                   const Tensor loss = Tensor::empty(rows, in[0].dtype());
+                   const Tensor lse = Tensor::empty(rows, in[0].dtype());
+                   cpu_kernels::cross_entropy(in[0].view(), in[1].view(), loss.view(), lse.view());
+                   return FusedValue{loss, {lse}};
+                 },
+                 [](const Backward& at) -> Tensors {
+                   const Tensor dlogits = Tensor::empty(at.in[0].shape(), at.in[0].dtype());
+                   cpu_kernels::cross_entropy_gradient(at.in[0].view(), at.in[1].view(),
+                                                       at.kept[0].view(), at.g.view(),
+                                                       dlogits.view());
+                   return {dlogits, Tensor()};
+                 },
+                 [](const Tensors& in) {
+                   return logsumexp("t [v]", in[0]) - gather("t [v], t -> t", in[0], in[1]);
+                 }};
   return fused(op, {logits, targets});
 }
 

@@ -41,9 +41,12 @@ constexpr Dtype dtype_of() {
 template <class F>
 decltype(auto) visit(Dtype t, F&& body) {
   switch (t) {
-    case Dtype::f32: return body.template operator()<float>();
-    case Dtype::f64: return body.template operator()<double>();
-    default: bad_input("expected real numbers (f32 or f64), got ", name_of(t));
+    case Dtype::f32:
+      return body.template operator()<float>();
+    case Dtype::f64:
+      return body.template operator()<double>();
+    default:
+      bad_input("expected real numbers (f32 or f64), got ", name_of(t));
   }
 }
 

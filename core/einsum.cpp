@@ -16,7 +16,7 @@ Tensor einsum(const Pattern& pattern, const Tensors& operands) {
   if (!pattern.has_result())
     bad_input("einsum: '", pattern.text(), "' lacks '->' and the result's names");
   reject_marks("einsum", pattern);
-  bind("einsum", pattern, shapes, dtypes);
+  bind_sizes("einsum", pattern, shapes, dtypes);
   std::vector<Operand> labelled;
   for (size_t i = 0; i < operands.size(); ++i)
     labelled.push_back({operands[i], Pattern::labels(pattern.operand(static_cast<int>(i)))});

@@ -62,12 +62,14 @@ Tensor unary_gradient_meaning(Unary op, [[maybe_unused]] const Tensor& x,
                               [[maybe_unused]] const Tensor& y, const Tensor& g) {
   switch (op) {
 #define UNARY(name, value, gradient, low, high) \
-  case Unary::name: return gradient;
+  case Unary::name:                             \
+    return gradient;
 #define BINARY(name, value, gradient_a, gradient_b, low, high)
 #include "core/elementwise.def"
 #undef UNARY
 #undef BINARY
-    case Unary::count: break;
+    case Unary::count:
+      break;
   }
   return {};
 }
@@ -90,7 +92,8 @@ Tensors binary_gradients(Binary op, const Backward& at) {
 #include "core/elementwise.def"
 #undef UNARY
 #undef BINARY
-    case Binary::count: break;
+    case Binary::count:
+      break;
   }
   return {};
 }
@@ -129,7 +132,7 @@ Tensor binary(Binary op, const Tensor& a, const Tensor& b) {
 
 static Tensor binary(Binary op, const Pattern& pattern, const Tensor& a, const Tensor& b) {
   const Sizes sizes =
-      bind(binary_name(op), pattern, {{a.shape(), b.shape()}}, {{a.dtype(), b.dtype()}});
+      bind_sizes(binary_name(op), pattern, {{a.shape(), b.shape()}}, {{a.dtype(), b.dtype()}});
   reject_marks(binary_name(op), pattern);
   const Labels result = pattern.result_or_union();
   if (result.size() != pattern.name_count())
@@ -140,10 +143,10 @@ static Tensor binary(Binary op, const Pattern& pattern, const Tensor& a, const T
 
 #define UNARY(name, value, gradient, low, high) \
   Tensor name(const Tensor& x) { return unary(Unary::name, x); }
-#define BINARY(name, value, gradient_a, gradient_b, low, high)                               \
-  Tensor name(const Tensor& a, const Tensor& b) { return binary(Binary::name, a, b); }       \
-  Tensor name(const PatternOf<2>& pattern, const Tensor& a, const Tensor& b) {               \
-    return binary(Binary::name, pattern, a, b);                                              \
+#define BINARY(name, value, gradient_a, gradient_b, low, high)                         \
+  Tensor name(const Tensor& a, const Tensor& b) { return binary(Binary::name, a, b); } \
+  Tensor name(const PatternOf<2>& pattern, const Tensor& a, const Tensor& b) {         \
+    return binary(Binary::name, pattern, a, b);                                        \
   }
 #include "core/elementwise.def"
 #undef UNARY

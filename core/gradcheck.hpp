@@ -17,9 +17,9 @@
 namespace tete {
 
 struct GradCheckOptions {
-  int order = 1;          // 2 also checks the gradient of the gradient
-  double step = 1e-4;     // of the differences; each is Richardson-extrapolated from step, step/2
-  int entries = 24;       // entries sampled of each input; all of them where there are fewer
+  int order = 1;       // 2 also checks the gradient of the gradient
+  double step = 1e-4;  // of the differences; each is Richardson-extrapolated from step, step/2
+  int entries = 24;    // entries sampled of each input; all of them where there are fewer
   Key key{0};
   std::vector<std::string> names = {};  // of the inputs, for the report
 };
@@ -27,14 +27,14 @@ struct GradCheckOptions {
 struct InputReport {
   std::string input;
   int order = 1;
-  double error = 0;               // the largest |analytic - numeric| / max(1, |numeric|, scale)
+  double error = 0;                  // the largest |analytic - numeric| / max(1, |numeric|, scale)
   double analytic = 0, numeric = 0;  // where it is largest
-  std::vector<Index> entry;       // its coordinates; empty for a direction
-  bool severed = false;           // no gradient reached this input
+  std::vector<Index> entry;          // its coordinates; empty for a direction
+  bool severed = false;              // no gradient reached this input
 };
 
 struct GradReport {
-  double worst = 0;               // over all inputs and orders
+  double worst = 0;  // over all inputs and orders
   std::vector<InputReport> inputs;
   // The same, for one order.
   double worst_of_order(int order) const;

@@ -16,8 +16,7 @@ struct Indexing {
 Label only_marked(const char* op, const Pattern& pattern, const Term& term) {
   const Labels marked = Pattern::marked(term);
   if (marked.size() != 1)
-    bad_input(op, ": expected one dimension in [ ] in '", pattern.text(), "', got ",
-              marked.size());
+    bad_input(op, ": expected one dimension in [ ] in '", pattern.text(), "', got ", marked.size());
   return marked[0];
 }
 
@@ -40,8 +39,7 @@ Shape shape_of(const Labels& labels, const Sizes& sizes) {
 Tensor scattered(const Tensor& values, const Tensor& index, const Indexing& how,
                  const Shape& shape);
 
-Tensor gathered(const Tensor& table, const Tensor& index, const Indexing& how,
-                const Shape& shape) {
+Tensor gathered(const Tensor& table, const Tensor& index, const Indexing& how, const Shape& shape) {
   Tensor y = Tensor::empty(shape, table.dtype());
   table.backend().gather(table.view(), how.t, index.view(), how.i, how.along, y.view(), how.y);
   return record("gather", y, {table, index}, [how](const Backward& at) -> Tensors {
@@ -71,8 +69,8 @@ void check_result(const char* op, const Pattern& pattern, const Indexing& how) {
 }  // namespace
 
 Tensor gather(const PatternOf<2>& pattern, const Tensor& table, const Tensor& index) {
-  const Sizes sizes =
-      bind("gather", pattern, {{table.shape(), index.shape()}}, {{table.dtype(), index.dtype()}});
+  const Sizes sizes = bind_sizes("gather", pattern, {{table.shape(), index.shape()}},
+                                 {{table.dtype(), index.dtype()}});
   const Label along = only_marked("gather", pattern, pattern.operand(0));
   const Indexing how{Pattern::labels(pattern.operand(0)), Pattern::labels(pattern.operand(1)),
                      Pattern::labels(pattern.result()), along, sizes[along]};
@@ -81,10 +79,9 @@ Tensor gather(const PatternOf<2>& pattern, const Tensor& table, const Tensor& in
   return gathered(table, index, how, shape_of(how.y, sizes));
 }
 
-Tensor scatter(const PatternOf<2>& pattern, const Tensor& values, const Tensor& index,
-               Index size) {
-  Sizes sizes = bind("scatter", pattern, {{values.shape(), index.shape()}},
-                     {{values.dtype(), index.dtype()}});
+Tensor scatter(const PatternOf<2>& pattern, const Tensor& values, const Tensor& index, Index size) {
+  Sizes sizes = bind_sizes("scatter", pattern, {{values.shape(), index.shape()}},
+                           {{values.dtype(), index.dtype()}});
   const Label along = only_marked("scatter", pattern, pattern.result());
   sizes[along] = size;
   const Indexing how{Pattern::labels(pattern.result()), Pattern::labels(pattern.operand(1)),

@@ -64,10 +64,9 @@ Tensor permute(const Tensor& x, const Axes& order) {
   if (order.size() != x.rank())
     bad_input("permute: expected an order of ", x.rank(), " dimensions, got ", order.size());
   if (same) return x;
-  return record("permute", x.window(shape, strides), {x},
-                [back = inverse(order)](const Backward& at) -> Tensors {
-                  return {permute(at.g, back)};
-                });
+  return record(
+      "permute", x.window(shape, strides), {x},
+      [back = inverse(order)](const Backward& at) -> Tensors { return {permute(at.g, back)}; });
 }
 
 Tensor reshape(const Tensor& x, const Shape& shape) {
@@ -79,9 +78,8 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
   const bool viewed = x.size() == 0 || strides_for(x, shape, strides);
   const Tensor dense = viewed ? x : copied(x, row_major(x.shape()));
   if (!viewed || x.size() == 0) strides = row_major(shape);
-  return record("reshape", dense.window(shape, strides), {x}, [](const Backward& at) -> Tensors {
-    return {reshape(at.g, at.in[0].shape())};
-  });
+  return record("reshape", dense.window(shape, strides), {x},
+                [](const Backward& at) -> Tensors { return {reshape(at.g, at.in[0].shape())}; });
 }
 
 Tensor broadcast(const Tensor& x, const Shape& shape) {
@@ -96,12 +94,10 @@ Tensor broadcast(const Tensor& x, const Shape& shape) {
     strides[i] = 0;
   }
   if (!fits)
-    bad_input("broadcast: ", describe(x.dtype(), x.shape()), " cannot be repeated to shape ",
-              shape, ": only dimensions of size 1 can");
+    bad_input("broadcast: ", describe(x.dtype(), x.shape()), " cannot be repeated to shape ", shape,
+              ": only dimensions of size 1 can");
   return record("broadcast", x.window(shape, strides), {x},
-                [repeated](const Backward& at) -> Tensors {
-                  return {sum(at.g, repeated, true)};
-                });
+                [repeated](const Backward& at) -> Tensors { return {sum(at.g, repeated, true)}; });
 }
 
 Tensor expand(const Tensor& x, const Axes& at, const Shape& shape) {
@@ -118,9 +114,8 @@ Tensor expand(const Tensor& x, const Axes& at, const Shape& shape) {
   }
   if (!fits)
     bad_input("expand: ", describe(x.dtype(), x.shape()), " does not fit into shape ", shape);
-  return record("expand", x.window(shape, strides), {x}, [at](const Backward& back) -> Tensors {
-    return {sum(back.g, at)};
-  });
+  return record("expand", x.window(shape, strides), {x},
+                [at](const Backward& back) -> Tensors { return {sum(back.g, at)}; });
 }
 
 Tensor slice(const Tensor& x, int axis, Index start, Index count, Index step) {

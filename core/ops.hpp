@@ -16,8 +16,8 @@ namespace tete {
 // ---- Elementwise: one row each in elementwise.def --------------------------------------------
 #define UNARY(name, value, gradient, low, high) Tensor name(const Tensor& x);
 // Equal shapes. With a pattern, dimensions are aligned by name: add("b n d, d", X, bias).
-#define BINARY(name, value, gradient_a, gradient_b, low, high)         \
-  Tensor name(const Tensor& a, const Tensor& b);                       \
+#define BINARY(name, value, gradient_a, gradient_b, low, high) \
+  Tensor name(const Tensor& a, const Tensor& b);               \
   Tensor name(const PatternOf<2>& pattern, const Tensor& a, const Tensor& b);
 #include "core/elementwise.def"
 #undef UNARY
@@ -51,8 +51,8 @@ Tensor einsum(const PatternOf<sizeof...(Operands)>& pattern, const Operands&... 
 }
 // y = Σ A·B over the labels that y lacks. `layout`, if given, is the order in which y's dimensions
 // shall lie in memory (labels, outermost first); it changes no value.
-Tensor contract(const Tensor& A, const Labels& a, const Tensor& B, const Labels& b,
-                const Labels& y, const Labels& layout = {});
+Tensor contract(const Tensor& A, const Labels& a, const Tensor& B, const Labels& b, const Labels& y,
+                const Labels& layout = {});
 // The same for any number of operands, planned; labels are smaller than max_names.
 struct Operand {
   Tensor value;
@@ -71,7 +71,7 @@ Tensor sum(const Tensor& x, const Axes& axes, bool keep = false);  // keep: size
 Tensor mean(const Tensor& x, const Axes& axes, bool keep = false);
 Tensor max(const Tensor& x, const Axes& axes, bool keep = false);
 Tensor logsumexp(const Tensor& x, const Axes& axes, bool keep = false);
-Tensor sum(const Tensor& x);   // of every element
+Tensor sum(const Tensor& x);  // of every element
 Tensor mean(const Tensor& x);
 
 // ---- Softmax (core/softmax.cpp) --------------------------------------------------------------
@@ -96,12 +96,12 @@ Tensor rms_norm(const Tensor& x, const Tensor& scale);
 // split all sizes but one must be given.
 Tensor rearrange(const PatternOf<1>& pattern, const Tensor& x,
                  std::initializer_list<std::pair<std::string_view, Index>> sizes = {});
-Tensor permute(const Tensor& x, const Axes& order);          // y's dimension i is x's order[i]
-Tensor reshape(const Tensor& x, const Shape& shape);         // same elements, row-major order
-Tensor broadcast(const Tensor& x, const Shape& shape);       // size 1 to any size; same rank
+Tensor permute(const Tensor& x, const Axes& order);     // y's dimension i is x's order[i]
+Tensor reshape(const Tensor& x, const Shape& shape);    // same elements, row-major order
+Tensor broadcast(const Tensor& x, const Shape& shape);  // size 1 to any size; same rank
 Tensor expand(const Tensor& x, const Axes& at, const Shape& shape);  // new dimensions at `at`
 Tensor slice(const Tensor& x, int axis, Index start, Index count, Index step = 1);
-Tensor pad(const Tensor& x, int axis, Index before, Index after);    // with zeros
+Tensor pad(const Tensor& x, int axis, Index before, Index after);  // with zeros
 Tensor concat(const Tensors& parts, int axis);
 // The same values, lying in memory in the given order (outermost first).
 Tensor with_layout(const Tensor& x, const Short<int>& order);
@@ -116,7 +116,7 @@ Tensor gather(const PatternOf<2>& pattern, const Tensor& table, const Tensor& in
 // scatter("b n d, b n -> [v] d", values, ids, size): its transpose; entries of equal index add up.
 Tensor scatter(const PatternOf<2>& pattern, const Tensor& values, const Tensor& index, Index size);
 Tensor one_hot(const Tensor& index, Index size, Dtype dtype);  // a new last dimension
-Tensor arange(Index count, Dtype dtype = Dtype::i64);           // 0, 1, … count-1
+Tensor arange(Index count, Dtype dtype = Dtype::i64);          // 0, 1, … count-1
 
 // ---- Loss (core/cross_entropy.cpp) -----------------------------------------------------------
 // -log softmax(logits)[target] for every row; logits[t, v], targets[t] (i64) -> [t].

@@ -48,8 +48,8 @@ void reject_marks(const char* op, const Pattern& pattern) {
       if (axis.marked) bad_input(op, ": '", pattern.text(), "' has [ ], which mean nothing here");
 }
 
-Sizes bind(const char* op, const Pattern& pattern, std::span<const Shape> shapes,
-           std::span<const Dtype> dtypes) {
+Sizes bind_sizes(const char* op, const Pattern& pattern, std::span<const Shape> shapes,
+                 std::span<const Dtype> dtypes) {
   if (static_cast<int>(shapes.size()) != pattern.operand_count())
     bad_input(op, ": '", pattern.text(), "' names ", pattern.operand_count(), " operands, but ",
               shapes.size(), " were given");
@@ -75,8 +75,8 @@ Sizes bind(const char* op, const Pattern& pattern, std::span<const Shape> shapes
         const std::string sentence =
             text("'", pattern.name(axis.label), "' is ", size, " in operand ",
                  seen[axis.label].first + 1, " but ", shapes[i][k], " in operand ", i + 1, ".");
-        throw Error(Kind::input, pointed(op, sentence, pattern.text(), places) +
-                                     operand_list(shapes, dtypes));
+        throw Error(Kind::input,
+                    pointed(op, sentence, pattern.text(), places) + operand_list(shapes, dtypes));
       }
     }
   }

@@ -37,7 +37,8 @@ struct PatternError {
 
 class Pattern {
  public:
-  consteval Pattern(const char* literal) : Pattern(std::string_view(literal), 0) {}  // NOLINT: implicit
+  consteval Pattern(const char* literal)
+      : Pattern(std::string_view(literal), 0) {}  // NOLINT: implicit
   // The text must outlive the pattern. Throws Error (input) with a caret.
   static Pattern parse(std::string_view text);
 
@@ -104,8 +105,8 @@ class PatternOf : public Pattern {
 using Sizes = std::array<Index, max_names>;
 // Checks ranks and sizes of the operands against the pattern. `op` is named in the error, which
 // shows the pattern with carets under the names that disagree.
-Sizes bind(const char* op, const Pattern& pattern, std::span<const Shape> shapes,
-           std::span<const Dtype> dtypes);
+Sizes bind_sizes(const char* op, const Pattern& pattern, std::span<const Shape> shapes,
+                 std::span<const Dtype> dtypes);
 // Fails where the pattern has [ ]: for operations that mark nothing.
 void reject_marks(const char* op, const Pattern& pattern);
 // "op: sentence\n    pattern\n    ^^^": how errors about patterns look.
@@ -132,10 +133,22 @@ constexpr void Pattern::read_term(Term& term, size_t& at, bool words) {
     const char c = text_[at];
     if (c == ' ' || c == '\t') continue;
     if (c == ',' || c == '-') break;
-    if (c == '[' && !marked) { marked = true; continue; }
-    if (c == ']' && marked) { marked = false; continue; }
-    if (c == '(' && group < 0) { group = groups++; continue; }
-    if (c == ')' && group >= 0) { group = -1; continue; }
+    if (c == '[' && !marked) {
+      marked = true;
+      continue;
+    }
+    if (c == ']' && marked) {
+      marked = false;
+      continue;
+    }
+    if (c == '(' && group < 0) {
+      group = groups++;
+      continue;
+    }
+    if (c == ')' && group >= 0) {
+      group = -1;
+      continue;
+    }
     if (!is_letter(c) && c != '_') throw PatternError{"expected a name, ',' or '->'", at};
     size_t end = at + 1;
     while (words && end < text_.size() && is_word_char(text_[end])) ++end;

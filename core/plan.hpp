@@ -21,7 +21,8 @@ struct Plan {
 };
 
 // The cheapest order: by exact search over subsets up to 8 operands, greedy (cheapest product
-// next) beyond. Labels are smaller than max_names; ties go to the earlier operands. One operand: no step.
+// next) beyond. Labels are smaller than max_names; ties go to the earlier operands. One operand: no
+// step.
 Plan plan(const std::vector<Labels>& operands, const Labels& result, const Sizes& sizes);
 
 }  // namespace tete

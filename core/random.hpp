@@ -12,7 +12,9 @@ namespace tete {
 class Key {
  public:
   explicit constexpr Key(uint64_t seed) : bits_(mix(seed)) {}
-  constexpr Key fold(uint64_t number) const { return Key(bits_ ^ mix(number + 0x9E3779B97F4A7C15)); }
+  constexpr Key fold(uint64_t number) const {
+    return Key(bits_ ^ mix(number + 0x9E3779B97F4A7C15));
+  }
   constexpr Key fold(std::string_view name) const {
     uint64_t hash = 0xCBF29CE484222325;  // FNV-1a
     for (char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;

@@ -26,7 +26,7 @@ Axes checked(const char* op, const Tensor& x, const Axes& axes) {
 }
 
 Axes marked_axes(const char* op, const Pattern& pattern, const Tensor& x) {
-  bind(op, pattern, {{x.shape()}}, {{x.dtype()}});
+  bind_sizes(op, pattern, {{x.shape()}}, {{x.dtype()}});
   Axes axes;
   for (int i = 0; i < x.rank(); ++i)
     if (pattern.operand(0)[i].marked) axes.push_back(i);
@@ -112,8 +112,7 @@ Tensor logsumexp(const Tensor& x, const Axes& unordered, bool keep) {
   };
   const Tensor untracked = x.detach();
   const Tensor top = finite(folded(Fold::max, untracked, axes));
-  const Tensor y =
-      log(sum(exp(untracked - broadcast(top, x.shape())), axes, true)) + top;
+  const Tensor y = log(sum(exp(untracked - broadcast(top, x.shape())), axes, true)) + top;
   return record("logsumexp", keep ? y : without(y, axes), {x},
                 [axes, keep, finite](const Backward& at) -> Tensors {
                   const Shape& shape = at.in[0].shape();

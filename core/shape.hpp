@@ -68,8 +68,8 @@ class Short {
 };
 
 using Shape = Short<Index>;
-using Strides = Short<Index>;   // in elements
-using Label = uint8_t;          // a dimension's name inside one operation, as a small number
+using Strides = Short<Index>;  // in elements
+using Label = uint8_t;         // a dimension's name inside one operation, as a small number
 using Labels = Short<Label>;
 
 // The number of elements; fails where it would not fit in 63 bits.
@@ -93,11 +93,13 @@ struct View {
   Index size() const { return element_count(shape); }
   int rank() const { return shape.size(); }
   template <class T>
-  T* as() const { return assert(dtype == dtype_of<T>()), static_cast<T*>(data); }
+  T* as() const {
+    return assert(dtype == dtype_of<T>()), static_cast<T*>(data);
+  }
 };
 
 // "f32[8, 128, 512]"
 std::string describe(Dtype dtype, const Shape& shape);
-std::ostream& operator<<(std::ostream& out, const Shape& shape);   // "[8, 128, 512]"
+std::ostream& operator<<(std::ostream& out, const Shape& shape);  // "[8, 128, 512]"
 
 }  // namespace tete

@@ -45,19 +45,18 @@ Tensor softmax_over(const Tensor& x, const Tensor& mask, int axis) {
   if (axis < 0 || axis >= x.rank() || !is_real(x.dtype()))
     bad_input("softmax: ", axis, " is not a dimension of the real tensor ",
               describe(x.dtype(), x.shape()));
-  const Fused op{
-      "softmax",
-      [axis](const Tensors& in) {
-        const Tensor y = empty_like(in[0]);
-        cpu_kernels::softmax(in[0].view(), view_or_none(in[1]), axis, y.view());
-        return FusedValue{y};
-      },
-      [axis](const Backward& at) -> Tensors {
-        const Tensor dx = empty_like(at.y);
-        cpu_kernels::softmax_gradient(at.y.view(), at.g.view(), axis, dx.view());
-        return {dx, Tensor()};
-      },
-      [axis](const Tensors& in) { return softmax_meaning(in[0], in[1], axis); }};
+  const Fused op{"softmax",
+                 [axis](const Tensors& in) {
+                   const Tensor y = empty_like(in[0]);
+                   cpu_kernels::softmax(in[0].view(), view_or_none(in[1]), axis, y.view());
+                   return FusedValue{y};
+                 },
+                 [axis](const Backward& at) -> Tensors {
+                   const Tensor dx = empty_like(at.y);
+                   cpu_kernels::softmax_gradient(at.y.view(), at.g.view(), axis, dx.view());
+                   return {dx, Tensor()};
+                 },
+                 [axis](const Tensors& in) { return softmax_meaning(in[0], in[1], axis); }};
   return fused(op, {x, mask});
 }
 
@@ -82,12 +81,12 @@ Tensor softmax(const Tensor& x, int axis, const Tensor& mask) {
 }
 
 Tensor softmax(const PatternOf<1>& pattern, const Tensor& x) {
-  bind("softmax", pattern, {{x.shape()}}, {{x.dtype()}});
+  bind_sizes("softmax", pattern, {{x.shape()}}, {{x.dtype()}});
   return softmax(x, marked_axis("softmax", pattern));
 }
 
 Tensor softmax(const PatternOf<2>& pattern, const Tensor& x, const Tensor& mask) {
-  bind("softmax", pattern, {{x.shape(), mask.shape()}}, {{x.dtype(), mask.dtype()}});
+  bind_sizes("softmax", pattern, {{x.shape(), mask.shape()}}, {{x.dtype(), mask.dtype()}});
   const Labels all = Pattern::labels(pattern.operand(0));
   const Labels masked = Pattern::labels(pattern.operand(1));
   Axes order, missing;

@@ -38,9 +38,9 @@ class Storage {
 };
 
 struct MemoryUse {
-  size_t live = 0;  // bytes that tensors hold now
-  size_t peak = 0;  // the most they ever held since reset_peak_memory()
-  size_t kept = 0;  // bytes in the free lists
+  size_t live = 0;                // bytes that tensors hold now
+  size_t peak = 0;                // the most they ever held since reset_peak_memory()
+  size_t kept = 0;                // bytes in the free lists
   size_t system_allocations = 0;  // how often the device was asked for more
 };
 MemoryUse memory_use();

@@ -39,8 +39,7 @@ Tensor Tensor::empty_strided(const Shape& shape, const Strides& strides, Dtype d
   made.body_->dtype = dtype;
   made.body_->shape = shape;
   made.body_->strides = strides;
-  made.body_->storage =
-      Storage(cpu(), static_cast<size_t>(element_count(shape)) * size_of(dtype));
+  made.body_->storage = Storage(cpu(), static_cast<size_t>(element_count(shape)) * size_of(dtype));
   return made;
 }
 
@@ -117,8 +116,8 @@ Tensor Tensor::variable() const {
 const char* Tensor::made_by() const { return body_->record ? body_->record->op : ""; }
 
 Tensor record(const char* op, Tensor value, Tensors inputs, Vjp vjp, Tensors kept) {
-  const bool tracked =
-      std::any_of(inputs.begin(), inputs.end(), [](const Tensor& in) { return in && in.tracked(); });
+  const bool tracked = std::any_of(inputs.begin(), inputs.end(),
+                                   [](const Tensor& in) { return in && in.tracked(); });
   if (!tracked) return value;
   value.body_->tracked = true;
   value.body_->record.reset(
@@ -138,8 +137,7 @@ class Sweep {
     for (const Tensor& x : xs) oldest = std::min(oldest, x.number());
     collect(y.body_, oldest);
     mark_needed(xs);
-    accumulate(y.body_, options.cotangent ? options.cotangent
-                                          : Tensor::ones(y.shape(), y.dtype()));
+    accumulate(y.body_, options.cotangent ? options.cotangent : Tensor::ones(y.shape(), y.dtype()));
   }
 
   void run() {
@@ -213,8 +211,7 @@ class Sweep {
     node.body->references.fetch_add(1, std::memory_order_relaxed);
     Tensor y{node.body};
     if (!keep_graph_) y = y.detach();
-    const Tensors gradients =
-        record.vjp(Backward{inputs, record.kept, y, node.gradient, wanted});
+    const Tensors gradients = record.vjp(Backward{inputs, record.kept, y, node.gradient, wanted});
     for (size_t i = 0; i < inputs.size(); ++i)
       if (wanted[i] && gradients[i]) accumulate(record.inputs[i].body_, gradients[i]);
     if (!node.is_x) node.gradient = {};  // nobody reads it again

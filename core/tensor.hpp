@@ -39,7 +39,9 @@ class Tensor {
   static Tensor empty(const Shape& shape, Dtype dtype = Dtype::f32);
   static Tensor empty_strided(const Shape& shape, const Strides& strides, Dtype dtype);
   static Tensor full(const Shape& shape, double value, Dtype dtype = Dtype::f32);
-  static Tensor zeros(const Shape& shape, Dtype dtype = Dtype::f32) { return full(shape, 0, dtype); }
+  static Tensor zeros(const Shape& shape, Dtype dtype = Dtype::f32) {
+    return full(shape, 0, dtype);
+  }
   static Tensor ones(const Shape& shape, Dtype dtype = Dtype::f32) { return full(shape, 1, dtype); }
   static Tensor scalar(double value, Dtype dtype = Dtype::f32) { return full({}, value, dtype); }
   // A copy of `values`, in row-major order. Fails unless their number is that of the shape.
@@ -128,8 +130,8 @@ class Tensor {
 Tensor record(const char* op, Tensor value, Tensors inputs, Vjp vjp, Tensors kept = {});
 
 struct GradOptions {
-  Tensor cotangent = {};     // the gradient of y; default: ones of y's shape
-  bool keep_graph = false;   // whether the gradients can be differentiated again
+  Tensor cotangent = {};    // the gradient of y; default: ones of y's shape
+  bool keep_graph = false;  // whether the gradients can be differentiated again
 };
 // The gradients of y (summed, unless a cotangent is given) with respect to each of xs, in their
 // order and shapes. An x that y does not depend on gives an empty Tensor: callers decide whether a
