@@ -1,0 +1,77 @@
+// Checkpoints: everything that a run needs to go on as if it had never stopped.
+//
+// One safetensors file a checkpoint. Tensors: "param/NAME", "optimizer/NAME/what". Metadata: the
+// fields of RunState. Nothing in it depends on time, threads, ranks or paths, so a run that was
+// interrupted and resumed ends with the same bytes as one that was not.
+//
+//   RUN/step-00001000.safetensors   the newest few, and the best
+//   RUN/latest, RUN/best            links, for people
+//   RUN/metrics.jsonl               one line an event
+//   RUN/lock                        held while a run writes here
+#pragma once
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "train/safetensors.hpp"
+
+namespace tete {
+
+inline constexpr int checkpoint_format = 1;
+
+// What a run is at one step, besides its tensors.
+struct RunState {
+  int64_t step = 0;     // steps done
+  int64_t tokens = 0;   // trained on so far
+  int64_t samples = 0;  // the data cursor: the number of the next sample
+  uint64_t seed = 0;
+  int shards = 1;
+  std::string optimizer;   // its name
+  std::string config;      // the whole configuration, JSON
+  std::string tokenizer;   // Tokenizer::describe
+  std::string data;        // Data::fingerprint
+  std::string program;     // "tete 0.1.0"
+  std::string kernels;     // BLAS and its kernel
+  int64_t best_step = -1;  // of the saved steps, the one with the lowest validation loss
+  double best_loss = std::numeric_limits<double>::infinity();
+};
+
+Metadata to_metadata(const RunState& state);
+// Fails where a field is missing or is not a number, and on a format newer than this program's.
+RunState read_state(const Safetensors& file);
+
+// Tensors of the file named prefix + name, in the order of the specs and lying in memory as these
+// say. All missing, unexpected and differing ones are listed in one error.
+Tensors read_params(const Safetensors& file, const std::vector<ParamSpec>& specs,
+                    Dtype dtype = Dtype::f32, const std::string& prefix = "param/");
+// Reads "optimizer/…" into the tensors that the state has now; the same checks.
+void read_optimizer(const Safetensors& file, Optimizer& optimizer);
+// The tensors of a checkpoint.
+NamedTensors checkpoint_tensors(const std::vector<ParamSpec>& specs, const Tensors& values,
+                                const Optimizer& optimizer);
+
+// A run's folder, held by one process for as long as this object lives.
+class RunFolder {
+ public:
+  // Makes the folder if it is missing, shows that it can be written, and locks it. Errors
+  // (resource) name the folder and the reason, or the process that holds it.
+  explicit RunFolder(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  // Writes step-N, then the links, then deletes what is older than the `keep` newest and is not
+  // the best. Returns the checkpoint's path.
+  std::string save(const RunState& state, const NamedTensors& tensors, int keep = 2);
+
+ private:
+  std::string path_;
+  File lock_;
+};
+
+// Steps of the checkpoints in a folder, newest first.
+std::vector<int64_t> saved_steps(const std::string& folder);
+std::string checkpoint_name(int64_t step);  // "step-00001000.safetensors"
+// A checkpoint's path: a file is itself; in a run's folder, the newest that verifies. `warning`,
+// if given, gets a sentence for each newer one that does not. Fails where there is none.
+std::string find_checkpoint(const std::string& path, std::vector<std::string>* warnings = nullptr);
+
+}  // namespace tete

@@ -1,0 +1,49 @@
+// Files that survive: every write is complete or did not happen.
+#pragma once
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace tete {
+
+// An open file or folder; closes itself.
+class File {
+ public:
+  File() = default;
+  explicit File(int descriptor) : descriptor_(descriptor) {}
+  File(File&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  File& operator=(File other) noexcept { return std::swap(descriptor_, other.descriptor_), *this; }
+  ~File();
+  int descriptor() const { return descriptor_; }
+  explicit operator bool() const { return descriptor_ >= 0; }
+  int release() { return std::exchange(descriptor_, -1); }
+
+ private:
+  int descriptor_ = -1;
+};
+
+// Makes the folder and its parents, if they are missing. Errors: Kind::resource.
+void make_folder(const std::string& path);
+// The whole of a regular file. A file that is missing or not a regular file is bad input.
+std::string read_file(const std::string& path);
+
+// Replaces folder/name by what `fill` writes, atomically: a temporary file beside it, fsync,
+// rename, fsync of the folder. On any failure the old file is intact, the temporary one is gone,
+// and an Error (resource) names the path and the reason. `bytes` is the size to come: where the
+// disk has less room, nothing is begun.
+using Write = std::function<void(std::string_view bytes)>;
+void replace_file(const std::string& folder, const std::string& name, size_t bytes,
+                  const std::function<void(const Write& write)>& fill);
+// Replaces folder/name by a symbolic link to `target`. A hint for people: failures are ignored.
+void replace_link(const std::string& folder, const std::string& name, const std::string& target);
+
+// From now on a full disk or a closed pipe is an error code, not the end of the program (SIGXFSZ
+// and SIGPIPE are ignored). Called by everything here that writes.
+void ignore_write_signals();
+
+// "No space left on device"
+std::string errno_text(int code);
+
+}  // namespace tete

@@ -1,0 +1,100 @@
+// The training loop: steps, validation, the log, progress, checkpoints, stopping and resuming.
+#pragma once
+#include <cstdio>
+#include <limits>
+#include <string>
+
+#include "train/checkpoint.hpp"
+#include "train/schedule.hpp"
+#include "train/step.hpp"
+
+namespace tete {
+
+struct LoopOptions {
+  StepOptions step = {};
+  Schedule schedule = {};   // its `steps` is the length of the run
+  std::string folder = {};  // the run's folder; empty: nothing is written
+  std::string resume = {};  // a checkpoint or a run's folder to go on from
+  int64_t log_every = 10;
+  int64_t validate_every = 250;  // and at the end; 0: only at the end
+  Index validation_samples = 2560;
+  Index validation_batch = 64;
+  int64_t save_every = 500;      // and at the end; 0: only at the end
+  int keep = 2;                  // newest checkpoints kept, besides the best
+  std::string config = "{}";     // the whole configuration, JSON; kept in checkpoints
+  std::string program = "tete";  // with its version; kept in checkpoints
+};
+
+// What happened in a step, for the log and the screen.
+struct Progress {
+  int64_t step = 0, steps = 0;  // steps done, of how many
+  int64_t tokens = 0;
+  double loss = 0;                                                    // of this step
+  double validation_loss = std::numeric_limits<double>::quiet_NaN();  // the newest
+  bool validated = false;                                             // in this step
+  double rate = 0;
+  EffectiveRate effective_rate = {};
+  double grad_norm = 0, grad_norm_clipped = 0;
+  double seconds = 0;  // of this process, training only
+  double tokens_per_second = 0;
+  double seconds_left = 0;
+};
+
+// Where a loop tells what it does. All calls come from the thread that runs it.
+class Reporter {
+ public:
+  virtual ~Reporter() = default;
+  virtual void step(const Progress&) {}
+  virtual void saved(const std::string& path, int64_t step) { (void)path, (void)step; }
+  virtual void resumed(const std::string& path, int64_t step) { (void)path, (void)step; }
+  virtual void warning(const std::string& sentence) { (void)sentence; }
+  virtual void done() {}  // before the loop returns or throws
+};
+
+// A progress line on a stream: rewrites itself on a terminal, else prints lines at growing
+// intervals.
+class ProgressLine : public Reporter {
+ public:
+  explicit ProgressLine(std::FILE* stream = stderr);
+  void step(const Progress& progress) override;
+  void saved(const std::string& path, int64_t step) override;
+  void resumed(const std::string& path, int64_t step) override;
+  void warning(const std::string& sentence) override;
+  void done() override;
+
+ private:
+  void clear();
+  std::FILE* stream_;
+  bool terminal_, drawn_ = false;
+  double last_ = -1, next_ = 0;
+};
+// "step 1200/2000  loss 1.712  validation 1.843  24300 tokens/s  0:38 left"
+std::string progress_text(const Progress& progress);
+
+struct LoopResult {
+  bool stopped = false;                                    // on request, before the last step
+  int64_t step = 0;                                        // steps done
+  double loss = std::numeric_limits<double>::quiet_NaN();  // of the last step
+  double validation_loss = std::numeric_limits<double>::quiet_NaN();  // the newest
+  double ms_per_step = 0;       // median of this process's steps
+  std::string checkpoint = {};  // the last that was saved, or ""
+};
+
+// Trains `values` in place. With a folder: refuses one that holds a run already, unless resuming.
+// If the numbers go wrong, the state before that step is saved before the Error is passed on.
+LoopResult train(const Objective& objective, Tensors& values, Optimizer& optimizer,
+                 const Data& data, const Tokenizer& tokenizer, const LoopOptions& options,
+                 Reporter& reporter, Comm& comm = single_process());
+
+// While it lives, SIGINT, SIGTERM and SIGUSR1 ask the loop to finish its step, save and return; a
+// second SIGINT ends the program at once with status 130. `train` makes one if there is none.
+class StopSignals {
+ public:
+  StopSignals();
+  ~StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  static bool requested();
+  static void request();  // as a signal does
+};
+
+}  // namespace tete

@@ -1,0 +1,57 @@
+// The machine: what a run will have, said before it starts.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "nn/param.hpp"
+
+namespace tete {
+
+struct Machine {
+  int cores = 0;               // of the machine
+  int affinity = 0;            // that this process may run on
+  double quota = 0;            // cores' worth of time that the control group grants; 0: no limit
+  int usable = 0;              // what follows from both
+  int threads = 0;             // that parallel_for uses
+  std::string blas;            // "OpenBLAS 0.3.21"
+  std::string blas_kernel;     // "Haswell"
+  std::string blas_threading;  // "openmp", "pthread" or "single"
+  std::string wait_policy;     // OMP_WAIT_POLICY, or ""
+  bool denormals_flushed = false;
+  size_t memory = 0;  // bytes free for this process
+};
+Machine inspect_machine();
+// A sentence for each thing that halves the speed.
+std::vector<std::string> speed_warnings(const Machine& machine);
+// "OpenBLAS 0.3.21 Haswell": what a checkpoint records.
+std::string kernel_names();
+
+struct ParameterGroup {
+  std::string name;  // the first words of the paths, with layer numbers as *
+  Index tensors = 0, elements = 0;
+};
+std::vector<ParameterGroup> parameter_groups(const std::vector<ParamSpec>& specs);
+
+// Memory that a run is expected to take, in bytes.
+struct MemoryNeed {
+  size_t parameters = 0, gradients = 0, optimizer = 0, activations = 0;
+  size_t total() const { return parameters + gradients + optimizer + activations; }
+};
+struct DecoderSizes {
+  Index batch = 0, context = 0, layers = 0, heads = 0, d_model = 0, d_ff = 0, vocabulary = 0;
+};
+// A rough figure for one forward pass that keeps all it needs for the gradient.
+size_t activation_bytes(const DecoderSizes& sizes, Dtype dtype = Dtype::f32);
+
+struct RunSize {
+  std::vector<ParameterGroup> groups;
+  MemoryNeed memory;
+  Index tokens_per_step = 0;
+};
+// The block that is printed at the start of a run, lines of at most 80 letters.
+std::string start_block(const Machine& machine, const RunSize& run);
+
+// "1.5 GiB"
+std::string size_text(size_t bytes);
+
+}  // namespace tete

@@ -1,0 +1,79 @@
+// One training step: shards, forward, gradient, the tree, clipping, the optimizer.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "nn/param.hpp"
+#include "train/comm.hpp"
+#include "train/data.hpp"
+#include "train/optimizer.hpp"
+
+namespace tete {
+
+// A loss is a sum over tokens and their number, divided once.
+struct LossSum {
+  Tensor sum;
+  int64_t tokens = 0;
+};
+
+// What is trained: parameters and the loss of a batch.
+struct Objective {
+  const ParamList& params;
+  std::function<LossSum(const Forward& forward, const Batch& batch)> loss;
+};
+
+struct StepOptions {
+  Index batch = 12;  // samples a step
+  int shards = 1;    // logical shards that the batch is cut into
+  double clip = 0;   // limit of the gradient norm; 0: none
+  double dropout = 0;
+  uint64_t seed = 0;  // of data order and noise
+  // Parameters whose gradient may be zero or missing: names, with * for any letters.
+  std::vector<std::string> allow_zero_grad = {};
+};
+
+struct StepResult {
+  double loss = 0;  // mean over tokens
+  int64_t tokens = 0;
+  double grad_norm = 0, grad_norm_clipped = 0;
+  std::vector<std::string> warnings = {};  // sentences
+};
+
+// How often a gradient may be exactly zero from the start before that is an error.
+inline constexpr int max_zero_steps = 10;
+
+class Stepper {
+ public:
+  Stepper(const Objective& objective, const Data& data, Optimizer& optimizer, Comm& comm,
+          const StepOptions& options);
+
+  // Step number `step` = 0, 1, …: a function of the values, the optimizer's state and the options
+  // alone. Where the loss or a gradient is not finite it throws an Error (numbers) that names the
+  // step and the first bad tensor, and changes nothing.
+  StepResult run(int64_t step, Tensors& values, double rate);
+
+ private:
+  ShardSum shard(int64_t step, int shard, const Tensors& values) const;
+  LossSum forward(int64_t step, int shard, const Tensors& params, bool watched) const;
+  void check_severed(const Tensors& grads, std::vector<std::string>& warnings);
+  [[noreturn]] void explain_not_finite(int64_t step, const Tensors& values, double loss,
+                                       const Tensors& grads) const;
+
+  const Objective& objective_;
+  const Data& data_;
+  Optimizer& optimizer_;
+  Comm& comm_;
+  StepOptions options_;
+  int steps_run_ = 0;
+  std::vector<bool> zero_so_far_;  // by parameter
+};
+
+// Mean loss over `samples` held-out samples that are the same in every run; no dropout, no graph.
+double validation_loss(const Objective& objective, const Tensors& values, const Data& data,
+                       Index samples, Index batch);
+
+// Whether `name` fits `pattern`, where * stands for any letters.
+bool name_matches(std::string_view pattern, std::string_view name);
+
+}  // namespace tete

@@ -1,0 +1,53 @@
+// Tokenizers: text to numbers and back.
+//
+// characters: a token is a Unicode character; the vocabulary is the sorted set of the characters
+// of a text. bytes: a token is a byte; nothing can be missing from it.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/error.hpp"
+
+namespace tete {
+
+class Tokenizer {
+ public:
+  enum class Unit { characters, bytes };
+
+  // The characters of a text. Fails on invalid UTF-8, with the offset of the byte.
+  static Tokenizer characters(std::string_view text);
+  static Tokenizer bytes();
+  // What describe() wrote.
+  static Tokenizer read(std::string_view description);
+  // A line for a checkpoint: "bytes", or "characters " and the characters as hexadecimal numbers.
+  std::string describe() const;
+
+  Unit unit() const { return unit_; }
+  int64_t size() const;  // of the vocabulary
+  // Fails on a character that the vocabulary lacks, and on invalid UTF-8.
+  std::vector<int32_t> encode(std::string_view text) const;
+  std::string decode(std::span<const int32_t> tokens) const;
+  // The text of one token. Of bytes, one token may be part of a character.
+  std::string piece(int32_t token) const;
+
+ private:
+  Unit unit_ = Unit::bytes;
+  std::vector<char32_t> vocabulary_;
+};
+
+// One character read from UTF-8: its code point and how many bytes it took. length 0: the bytes at
+// that place are not UTF-8 (overlong, a surrogate, beyond U+10FFFF, a stray or missing
+// continuation byte).
+struct Character {
+  char32_t code = 0;
+  int length = 0;
+};
+Character read_character(std::string_view text, size_t at);
+void append_character(std::string& text, char32_t code);
+// The offset of the first byte that is not UTF-8, or npos.
+size_t find_invalid_utf8(std::string_view text);
+
+}  // namespace tete
