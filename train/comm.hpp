@@ -39,6 +39,9 @@ struct ShardSum {
 ShardSum tree_sum(Comm& comm, int shards, const Tensors& layouts,
                   const std::function<ShardSum(int shard)>& leaf);
 
+// The first shard that a rank owns; the next rank's is where its range ends.
+int first_shard(int rank, int ranks, int shards);
+
 // The largest of every rank's numbers.
 int64_t all_max(Comm& comm, int64_t mine);
 

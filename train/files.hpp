@@ -26,7 +26,12 @@ class File {
 
 // Makes the folder and its parents, if they are missing. Errors: Kind::resource.
 void make_folder(const std::string& path);
-// The whole of a regular file. A file that is missing or not a regular file is bad input.
+// A regular file, open for reading. One that is missing, a folder, a pipe or a device is bad input.
+File open_regular_file(const std::string& path);
+size_t file_size(const File& file);
+// `count` bytes at an offset; fails where the file ends before.
+void read_at(const File& file, const std::string& path, size_t offset, void* to, size_t count);
+// The whole of a regular file.
 std::string read_file(const std::string& path);
 
 // Replaces folder/name by what `fill` writes, atomically: a temporary file beside it, fsync,

@@ -55,7 +55,8 @@ class Stepper {
 
  private:
   ShardSum shard(int64_t step, int shard, const Tensors& values) const;
-  LossSum forward(int64_t step, int shard, const Tensors& params, bool watched) const;
+  using Watch = std::function<void(const std::string& path, const Tensor& value)>;
+  LossSum forward(int64_t step, int shard, const Tensors& params, const Watch& watch) const;
   void check_severed(const Tensors& grads, std::vector<std::string>& warnings);
   [[noreturn]] void explain_not_finite(int64_t step, const Tensors& values, double loss,
                                        const Tensors& grads) const;

@@ -1,0 +1,243 @@
+#include "train/machine.hpp"
+
+#include <cblas.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "core/threads.hpp"
+
+namespace tete {
+
+namespace {
+
+// The first word or line of a file, or "".
+std::string first_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+double number_in(const std::string& path) {
+  const std::string line = first_line(path);
+  char* end = nullptr;
+  const double number = std::strtod(line.c_str(), &end);
+  return end == line.c_str() ? 0 : number;
+}
+
+// The folders of this process's control group for a controller, innermost first; version 2 has one
+// tree for all.
+std::vector<std::string> control_groups(const std::string& controller) {
+  std::vector<std::string> folders;
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {  // "4:cpu,cpuacct:/a/b" or "0::/a/b"
+    const size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    const bool unified = controllers == ",,";
+    if (!unified && controllers.find("," + controller + ",") == std::string::npos) continue;
+    const std::string root = unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/" + controller;
+    std::string path = line.substr(second + 1);
+    for (;;) {
+      folders.push_back(root + (path == "/" ? "" : path));
+      const size_t slash = path.rfind('/');
+      if (path.size() <= 1 || slash == std::string::npos) break;
+      path.resize(std::max<size_t>(1, slash));
+    }
+  }
+  return folders;
+}
+
+// Cores' worth of time; 0: no limit.
+double cpu_quota() {
+  double least = 0;
+  const auto limit = [&](double quota, double period) {
+    if (quota > 0 && period > 0)
+      least = least > 0 ? std::min(least, quota / period) : quota / period;
+  };
+  for (const std::string& folder : control_groups("cpu")) {
+    std::istringstream both(first_line(folder + "/cpu.max"));  // "200000 100000" or "max 100000"
+    double quota = 0, period = 0;
+    if (both >> quota >> period) limit(quota, period);
+    limit(number_in(folder + "/cpu.cfs_quota_us"), number_in(folder + "/cpu.cfs_period_us"));
+  }
+  return least;
+}
+
+size_t free_memory() {
+  double least = 0;
+  std::ifstream file("/proc/meminfo");
+  std::string word;
+  while (file >> word)
+    if (word == "MemAvailable:" && file >> least) break;
+  least *= 1024;
+  for (const std::string& folder : control_groups("memory")) {
+    for (const auto& [limit, use] :
+         {std::pair("/memory.max", "/memory.current"),
+          std::pair("/memory.limit_in_bytes", "/memory.usage_in_bytes")}) {
+      const double most = number_in(folder + limit);
+      if (most > 0) least = std::min(least, std::max(0.0, most - number_in(folder + use)));
+    }
+  }
+  return static_cast<size_t>(least);
+}
+
+int affinity_cores(int cores) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : cores;
+}
+
+// "OpenBLAS 0.3.21" of openblas_get_config's "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH …".
+std::string blas_name() {
+  std::istringstream config(openblas_get_config());
+  std::string name, version;
+  config >> name >> version;
+  return name + " " + version;
+}
+
+bool is_number(const std::string& word) {
+  return !word.empty() && std::all_of(word.begin(), word.end(),
+                                      [](unsigned char c) { return c >= '0' && c <= '9'; });
+}
+
+// "decoder/3/self/P_q" belongs to "decoder/*/self".
+std::string group_of(const std::string& path) {
+  std::string group, word;
+  std::istringstream words(path);
+  int depth = 0;
+  while (depth < 3 && std::getline(words, word, '/')) {
+    if (words.eof() && depth > 0) break;  // the parameter's own name
+    group += (depth ? "/" : "") + (is_number(word) ? "*" : word);
+    ++depth;
+  }
+  return group;
+}
+
+std::string count_text(Index count) {
+  const double n = static_cast<double>(count);
+  std::ostringstream out;
+  out.precision(3);
+  if (n < 1e4) out << count;
+  else if (n < 1e6) out << n / 1e3 << " k";
+  else if (n < 1e9) out << n / 1e6 << " M";
+  else out << n / 1e9 << " G";
+  return out.str();
+}
+
+}  // namespace
+
+std::string size_text(size_t bytes) {
+  static constexpr const char* units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+  double size = static_cast<double>(bytes);
+  int unit = 0;
+  while (size >= 1024 && unit < 4) size /= 1024, ++unit;
+  std::ostringstream out;
+  out.precision(size < 10 ? 2 : size < 100 ? 3 : 4);
+  out << size << ' ' << units[unit];
+  return out.str();
+}
+
+Machine inspect_machine() {
+  Machine machine;
+  machine.cores = std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
+  machine.affinity = affinity_cores(machine.cores);
+  machine.quota = cpu_quota();
+  machine.usable = machine.affinity;
+  if (machine.quota > 0)
+    machine.usable =
+        std::max(1, std::min(machine.usable, static_cast<int>(std::ceil(machine.quota - 0.01))));
+  machine.threads = threads();
+  machine.blas = blas_name();
+  machine.blas_kernel = openblas_get_corename();
+  const int parallel = openblas_get_parallel();
+  machine.blas_threading = parallel == OPENBLAS_OPENMP   ? "openmp"
+                           : parallel == OPENBLAS_THREAD ? "pthread"
+                                                         : "single";
+  const char* policy = std::getenv("OMP_WAIT_POLICY");
+  machine.wait_policy = policy ? policy : "";
+  machine.denormals_flushed = denormals_are_flushed();
+  machine.memory = free_memory();
+  return machine;
+}
+
+std::vector<std::string> speed_warnings(const Machine& m) {
+  std::vector<std::string> sentences;
+  const auto say = [&](const auto&... parts) { sentences.push_back(text(parts...)); };
+  if (m.threads < m.usable)
+    say("only ", m.threads, " of ", m.usable, " usable cores will work; use ", m.usable,
+        " threads (--threads, OMP_NUM_THREADS)");
+  if (m.quota > 0 && m.threads > m.usable)
+    say("the control group grants the time of ", m.quota, " cores to ", m.threads,
+        " threads, which will wait for each other; use ", m.usable, " threads");
+  else if (m.threads > m.usable)
+    say(m.threads, " threads share ", m.usable, " cores and will wait for each other; use ",
+        m.usable, " threads");
+  if (m.affinity < m.cores)
+    say("this process may run on ", m.affinity, " of the machine's ", m.cores,
+        " cores only (taskset, or a launcher that binds)");
+  std::string policy = m.wait_policy;
+  std::transform(policy.begin(), policy.end(), policy.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (policy == "passive" && m.threads > 1)
+    say("OMP_WAIT_POLICY=passive makes each parallel region ten times slower to start; unset it");
+  if (m.blas_threading == "pthread")
+    say("this OpenBLAS has its own threads beside OpenMP's; install libopenblas0-openmp");
+  if (!m.denormals_flushed)
+    say("denormal numbers are not flushed to zero, and each costs a hundred times a normal one");
+  return sentences;
+}
+
+std::string kernel_names() { return blas_name() + " " + openblas_get_corename(); }
+
+std::vector<ParameterGroup> parameter_groups(const std::vector<ParamSpec>& specs) {
+  std::vector<ParameterGroup> groups;
+  std::map<std::string, size_t> found;
+  for (const ParamSpec& spec : specs) {
+    const std::string name = group_of(spec.name);
+    const auto [at, fresh] = found.emplace(name, groups.size());
+    if (fresh) groups.push_back({name, 0, 0});
+    groups[at->second].tensors += 1;
+    groups[at->second].elements += element_count(spec.shape);
+  }
+  return groups;
+}
+
+size_t activation_bytes(const DecoderSizes& s, Dtype dtype) {
+  const double tokens = static_cast<double>(s.batch) * s.context;
+  // A layer keeps two norms, Q K V O, two residuals and dropouts (about 12 of d_model), the hidden
+  // layer before and after its function, and J, L, W, U of every head.
+  const double layer = 12.0 * s.d_model + 2.0 * s.d_ff + 4.0 * s.heads * s.context;
+  const double numbers = tokens * (s.layers * layer + 4.0 * s.d_model + 2.0 * s.vocabulary);
+  return static_cast<size_t>(numbers) * size_of(dtype);
+}
+
+std::string start_block(const Machine& m, const RunSize& run) {
+  std::ostringstream out;
+  out << "cores       " << m.usable << " usable of " << m.cores;
+  if (m.quota > 0) out << " (the control group grants " << m.quota << ")";
+  out << ", " << m.threads << (m.threads == 1 ? " thread" : " threads") << "\n"
+      << "products    " << m.blas << ", kernel " << m.blas_kernel << ", one thread a product\n";
+  Index elements = 0, tensors = 0;
+  for (const ParameterGroup& group : run.groups)
+    elements += group.elements, tensors += group.tensors;
+  out << "parameters  " << count_text(elements) << " in " << tensors << " tensors\n";
+  for (const ParameterGroup& group : run.groups)
+    out << "            " << count_text(group.elements) << "  " << group.name << "\n";
+  const MemoryNeed& need = run.memory;
+  out << "memory      about " << size_text(need.total()) << ": parameters "
+      << size_text(need.parameters) << ", gradients " << size_text(need.gradients)
+      << ",\n            optimizer " << size_text(need.optimizer) << ", activations "
+      << size_text(need.activations) << "; free " << size_text(m.memory) << "\n"
+      << "a step      " << run.tokens_per_step << " tokens\n";
+  return out.str();
+}
+
+}  // namespace tete

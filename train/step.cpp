@@ -1,0 +1,197 @@
+#include "train/step.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "train/clip.hpp"
+
+namespace tete {
+
+namespace {
+
+struct NotFinite {
+  Index nan = 0, infinite = 0;
+};
+
+NotFinite count_not_finite(const Tensor& x) {
+  NotFinite count;
+  for (double value : x.values<double>()) {
+    count.nan += std::isnan(value);
+    count.infinite += std::isinf(value);
+  }
+  return count;
+}
+
+// "'decoder/0/W', f32[2, 3]: 1 NaN and 2 infinities of 6"
+std::string describe_not_finite(const std::string& name, const Tensor& x) {
+  const auto [nan, infinite] = count_not_finite(x);
+  return text("'", name, "', ", describe(x.dtype(), x.shape()), ": ", nan, " NaN and ", infinite,
+              " infinities in ", x.size(), " numbers");
+}
+
+bool all_finite(const Tensor& x) {
+  return !is_real(x.dtype()) || std::isfinite(sum_of_squares(x)) || [&] {
+    const auto [nan, infinite] = count_not_finite(x);
+    return nan + infinite == 0;
+  }();
+}
+
+}  // namespace
+
+bool name_matches(std::string_view pattern, std::string_view name) {
+  const size_t star = pattern.find('*');
+  if (star == std::string_view::npos) return pattern == name;
+  if (!name.starts_with(pattern.substr(0, star))) return false;
+  for (size_t skipped = star; skipped <= name.size(); ++skipped)
+    if (name_matches(pattern.substr(star + 1), name.substr(skipped))) return true;
+  return false;
+}
+
+Stepper::Stepper(const Objective& objective, const Data& data, Optimizer& optimizer, Comm& comm,
+                 const StepOptions& options)
+    : objective_(objective),
+      data_(data),
+      optimizer_(optimizer),
+      comm_(comm),
+      options_(options),
+      zero_so_far_(objective.params.size(), true) {
+  if (options.batch < 1) bad_input("a step needs at least 1 sample, got ", options.batch);
+  if (options.shards < 1 || options.shards > options.batch)
+    bad_input("the batch of ", options.batch, " samples can be cut into 1 to ", options.batch,
+              " shards, got ", options.shards);
+  if (!(options.dropout >= 0 && options.dropout < 1))
+    bad_input("the dropout rate must be at least 0 and below 1, got ", options.dropout);
+  if (!(options.clip >= 0))
+    bad_input("the gradient norm's limit must be 0 (none) or more, got ", options.clip);
+}
+
+StepResult Stepper::run(int64_t step, Tensors& values, double rate) {
+  ShardSum total =
+      tree_sum(comm_, options_.shards, values, [&](int g) { return shard(step, g, values); });
+  StepResult result;
+  result.tokens = total.tokens;
+  result.loss = total.loss / static_cast<double>(total.tokens);
+  check_severed(total.grads, result.warnings);
+  result.grad_norm = global_norm(total.grads) / static_cast<double>(total.tokens);
+  if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm))
+    explain_not_finite(step, values, result.loss, total.grads);
+
+  // The sum becomes a mean and is clipped in one go.
+  const double factor = clip_factor(result.grad_norm, options_.clip);
+  result.grad_norm_clipped = result.grad_norm * factor;
+  for (Tensor& g : total.grads)
+    if (g) g = g * (factor / static_cast<double>(total.tokens));
+  optimizer_.update(objective_.params.specs(), values, total.grads, rate, step);
+  return result;
+}
+
+LossSum Stepper::forward(int64_t step, int shard, const Tensors& params, const Watch& watch) const {
+  const Index begin = options_.batch * shard / options_.shards;
+  const Index end = options_.batch * (shard + 1) / options_.shards;
+  const Key key(options_.seed);
+  const Batch batch = data_.batch(key.fold("data"), step * options_.batch + begin, end - begin);
+  const Forward forward{.params = params,
+                        .training = true,
+                        .dropout = options_.dropout,
+                        .key = key.fold("noise").fold(step),
+                        .first_sample = batch.first_sample,
+                        .watch = watch};
+  return objective_.loss(forward, batch);
+}
+
+ShardSum Stepper::shard(int64_t step, int shard, const Tensors& values) const {
+  Tensors params, learned;
+  for (int i = 0; i < objective_.params.size(); ++i) {
+    const bool fixed = objective_.params.specs()[i].fixed;
+    params.push_back(fixed ? values[i].detach() : values[i].variable());
+    if (!fixed) learned.push_back(params.back());
+  }
+  const LossSum loss = forward(step, shard, params, {});
+  if (loss.tokens < 1) bad_input("a shard of step ", step, " has no token to learn from");
+  const Tensors found = grad(loss.sum, learned);
+  ShardSum sum{loss.sum.item(), loss.tokens, {}};
+  auto next = found.begin();
+  for (int i = 0; i < objective_.params.size(); ++i) {
+    const Tensor g = objective_.params.specs()[i].fixed ? Tensor() : *next++;
+    // One layout for all ranks, so that norms add in the same order on each.
+    sum.grads.push_back(g ? laid_out_like(g, values[i]) : g);
+  }
+  return sum;
+}
+
+void Stepper::check_severed(const Tensors& grads, std::vector<std::string>& warnings) {
+  if (steps_run_ > max_zero_steps) return;
+  std::string missing, zero;
+  for (int i = 0; i < objective_.params.size(); ++i) {
+    const ParamSpec& spec = objective_.params.specs()[i];
+    const auto& allowed = options_.allow_zero_grad;
+    if (spec.fixed || std::any_of(allowed.begin(), allowed.end(), [&](const std::string& pattern) {
+          return name_matches(pattern, spec.name);
+        }))
+      continue;
+    const std::string name = "'" + spec.name + "'";
+    if (!grads[i]) missing += (missing.empty() ? "" : ", ") + name;
+    zero_so_far_[i] = zero_so_far_[i] && grads[i] && sum_of_squares(grads[i]) == 0;
+    if (zero_so_far_[i]) zero += (zero.empty() ? "" : ", ") + name;
+  }
+  if (!missing.empty())
+    bad_input("no gradient reaches ", missing,
+              ": the loss does not depend on it. Mark it as fixed, or allow it by name");
+  if (!zero.empty() && steps_run_ == max_zero_steps)
+    bad_input("the gradient of ", zero, " was exactly zero in each of the first ",
+              max_zero_steps + 1, " steps. Mark it as fixed, or allow it by name");
+  if (!zero.empty() && steps_run_ == 0)
+    warnings.push_back("the gradient of " + zero + " is exactly zero in the first step");
+  ++steps_run_;
+}
+
+void Stepper::explain_not_finite(int64_t step, const Tensors& values, double loss,
+                                 const Tensors& grads) const {
+  const auto stop = [&](const auto&... what) -> void {
+    fail(Kind::numbers, "the numbers went wrong in step ", step, ": ", what...);
+  };
+  const std::vector<ParamSpec>& specs = objective_.params.specs();
+  for (size_t i = 0; i < specs.size(); ++i)
+    if (!all_finite(values[i]))
+      stop("before it, the parameter ", describe_not_finite(specs[i].name, values[i]));
+  if (!std::isfinite(loss)) {
+    std::string first;
+    const Watch watch = [&](const std::string& path, const Tensor& value) {
+      if (first.empty() && !all_finite(value)) first = describe_not_finite(path, value);
+    };
+    // The same forward again, looking at every value that has a name.
+    const int end = first_shard(comm_.rank() + 1, comm_.size(), options_.shards);
+    for (int g = first_shard(comm_.rank(), comm_.size(), options_.shards); g < end; ++g)
+      if (first.empty()) forward(step, g, values, watch);
+    if (!first.empty()) stop("the first value that is not finite is ", first);
+    stop("the loss is ", loss);
+  }
+  for (size_t i = 0; i < specs.size(); ++i)
+    if (grads[i] && !all_finite(grads[i]))
+      stop("the loss is ", loss, ", but the gradient of ",
+           describe_not_finite(specs[i].name, grads[i]));
+  fail(Kind::numbers, "the numbers went wrong in step ", step,
+       ": the gradients are too large to have a norm");
+}
+
+double validation_loss(const Objective& objective, const Tensors& values, const Data& data,
+                       Index samples, Index batch) {
+  if (samples < 1 || batch < 1)
+    bad_input("validation needs at least 1 sample in batches of at least 1, got ", samples, " and ",
+              batch);
+  Tensors params;
+  for (const Tensor& value : values) params.push_back(value.detach());
+  const Forward forward{.params = params};
+  const Key key = Key(0).fold("validation");  // of no seed: runs can be compared
+  double sum = 0;
+  int64_t tokens = 0;
+  for (Index first = 0; first < samples; first += batch) {
+    const LossSum loss = objective.loss(
+        forward, data.validation_batch(key, first, std::min(batch, samples - first)));
+    sum += loss.sum.item();
+    tokens += loss.tokens;
+  }
+  return sum / static_cast<double>(tokens);
+}
+
+}  // namespace tete

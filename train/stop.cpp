@@ -1,0 +1,47 @@
+// Stopping on request. A handler does nothing but note the signal; the loop looks once a step.
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "train/loop.hpp"
+
+namespace tete {
+
+namespace {
+
+constexpr std::array signals = {SIGINT, SIGTERM, SIGUSR1};
+
+volatile sig_atomic_t stop_requested = 0;
+volatile sig_atomic_t interrupted = 0;
+int listeners = 0;  // StopSignals alive
+std::array<struct sigaction, signals.size()> before;
+
+void on_signal(int signal) {
+  if (signal == SIGINT && interrupted) _exit(130);
+  if (signal == SIGINT) interrupted = 1;
+  stop_requested = 1;
+}
+
+}  // namespace
+
+StopSignals::StopSignals() {
+  if (listeners++ > 0) return;
+  stop_requested = 0;
+  interrupted = 0;
+  struct sigaction action = {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  for (size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], &action, &before[i]);
+}
+
+StopSignals::~StopSignals() {
+  if (--listeners > 0) return;
+  for (size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], &before[i], nullptr);
+}
+
+bool StopSignals::requested() { return stop_requested != 0; }
+void StopSignals::request() { stop_requested = 1; }
+
+}  // namespace tete
