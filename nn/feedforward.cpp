@@ -1,0 +1,50 @@
+#include "nn/feedforward.hpp"
+
+namespace tete {
+
+namespace {
+
+Tensor identity(const Tensor& x) { return x; }
+// λ (x > 0 ? x : α (eˣ - 1))
+Tensor selu(const Tensor& x) {
+  return 1.0507009873554805 * (relu(x) + 1.6732632423543772 * (elu(x) - relu(x)));
+}
+
+constexpr Activation activations[] = {
+    {"relu", relu},        {"gelu", gelu},         {"gelu_erf", gelu_erf},    {"silu", silu},
+    {"sigmoid", sigmoid},  {"tanh", tanh},         {"softplus", softplus},    {"elu", elu},
+    {"selu", selu},        {"identity", identity}, {"glu", sigmoid, true},    {"geglu", gelu, true},
+    {"reglu", relu, true}, {"swiglu", silu, true}, {"liglu", identity, true},
+};
+
+}  // namespace
+
+const Activation& activation(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Activation& row : activations) {
+    if (name == row.name) return row;
+    names.push_back(row.name);
+  }
+  bad_input("unknown activation '", name, "'", suggestion(name, names));
+}
+
+FeedForward::FeedForward(const Scope& scope, const Dim& width, Index d_ff,
+                         const FeedForwardOptions& options)
+    : path_(scope.path),
+      activation_(activation(options.activation)),
+      noise_(options.noise),
+      in_(scope.in("in"), width, {"d_ff", d_ff}, {.bias = options.bias}),
+      out_(scope.in("out"), {"d_ff", d_ff}, width, {.bias = options.bias}) {
+  if (activation_.gated)
+    gate_.emplace_back(scope.in("gate"), width, Dim{"d_ff", d_ff},
+                       LinearOptions{.bias = options.bias});
+}
+
+Tensor FeedForward::operator()(const Forward& forward, const Tensor& X) const {
+  Tensor hidden = activation_.apply(in_(forward, X));
+  for (const Linear& gate : gate_) hidden = hidden * gate(forward, X);
+  if (forward.watch) forward.watch(path_ + "/hidden", hidden);
+  return out_(forward, dropped(forward, path_ + "/hidden", hidden, noise_));
+}
+
+}  // namespace tete

@@ -1,0 +1,66 @@
+// How a parameter starts: Initializer as numbers. The table of what starts how is spec D5.
+#include <cmath>
+
+#include "nn/param.hpp"
+
+namespace tete {
+
+namespace {
+
+// Uniform in ±√(6 / (fan in + fan out)). The fans are the last two dimensions, each times the
+// product of the leading ones (of a convolution: its receptive field).
+double glorot_limit(const Shape& shape) {
+  double receptive = 1;
+  for (int i = 0; i + 2 < shape.size(); ++i) receptive *= static_cast<double>(shape[i]);
+  const int rank = shape.size();
+  const double out = rank > 0 ? static_cast<double>(shape[rank - 1]) : 1;
+  const double in = rank > 1 ? static_cast<double>(shape[rank - 2]) : out;
+  return std::sqrt(6 / (receptive * (in + out)));
+}
+
+Tensor uniform_between(double low, double high, const Shape& shape, Key key, Dtype dtype) {
+  return random_uniform(shape, key, dtype) * (high - low) + low;
+}
+
+// Ones on the diagonal; where it is not square, the rest is zero.
+Tensor identity(const ParamSpec& spec, Dtype dtype) {
+  if (spec.shape.size() != 2)
+    bad_input("parameter '", spec.name, "': an identity has two dimensions, got ", spec.shape);
+  const Index rows = spec.shape[0], diagonal = std::min(rows, spec.shape[1]);
+  return pad(one_hot(arange(diagonal), spec.shape[1], dtype), 0, 0, rows - diagonal);
+}
+
+Tensor drawn(const ParamSpec& spec, Key key, Dtype dtype) {
+  const auto [kind, a, b] = spec.init;
+  const Shape& shape = spec.shape;
+  switch (kind) {
+    case Initializer::Kind::normal:
+      return random_normal(shape, key, dtype) * a;
+    case Initializer::Kind::truncated_normal:
+      return random_truncated_normal(shape, key, dtype) * a;
+    case Initializer::Kind::uniform:
+      return uniform_between(a, b, shape, key, dtype);
+    case Initializer::Kind::glorot: {
+      const double limit = glorot_limit(shape);
+      return uniform_between(-limit, limit, shape, key, dtype);
+    }
+    case Initializer::Kind::constant:
+      return Tensor::full(shape, a, dtype);
+    case Initializer::Kind::zeros:
+      return Tensor::zeros(shape, dtype);
+    case Initializer::Kind::ones:
+      return Tensor::ones(shape, dtype);
+    case Initializer::Kind::identity:
+      return identity(spec, dtype);
+  }
+  return {};
+}
+
+}  // namespace
+
+Tensor initial_value(const ParamSpec& spec, Key key, Dtype dtype) {
+  const Tensor value = drawn(spec, key, dtype);
+  return spec.layout.empty() ? value : with_layout(value, spec.layout);
+}
+
+}  // namespace tete

@@ -1,0 +1,27 @@
+// Linear: Y[b, n, d_out] = X[b, n, d_in] W[d_in, d_out] + b[d_out].
+#pragma once
+#include "nn/param.hpp"
+
+namespace tete {
+
+// A dimension as it is declared.
+struct Dim {
+  std::string name;
+  Index size;
+};
+
+struct LinearOptions {
+  Initializer init = {Initializer::Kind::truncated_normal, 0};  // of W; 0: d_in^-½
+  bool bias = false;                                            // starts at zero
+};
+
+class Linear {
+ public:
+  Linear(const Scope& scope, const Dim& in, const Dim& out, const LinearOptions& options = {});
+  Tensor operator()(const Forward& forward, const Tensor& X) const;
+
+ private:
+  ParamId W_, b_;
+};
+
+}  // namespace tete

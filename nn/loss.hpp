@@ -1,0 +1,15 @@
+// The loss of a language model is a sum and a count, divided once: by whoever has seen all of it.
+#pragma once
+#include "nn/param.hpp"
+
+namespace tete {
+
+struct Loss {
+  Tensor sum;          // one number: -Σ log p(target), natural logarithm
+  int64_t tokens = 0;  // how many targets were counted
+};
+
+// logits[b, n, v], targets[b, n] (i64). A target below 0 is padding and is not counted.
+Loss token_loss(const Tensor& logits, const Tensor& targets);
+
+}  // namespace tete

@@ -1,0 +1,18 @@
+// Norm: each vector x[d_X] brought to one size, then scaled by what is learned.
+//   "layer": γ (x - μ)/√(σ² + ε) + ν        "rms": γ x/√(mean x² + ε)
+#pragma once
+#include "nn/linear.hpp"
+
+namespace tete {
+
+class Norm {
+ public:
+  // kind: "layer" or "rms". The scale starts at one, the bias at zero.
+  Norm(const Scope& scope, const std::string& kind, const Dim& width);
+  Tensor operator()(const Forward& forward, const Tensor& X) const;
+
+ private:
+  ParamId scale_, bias_;
+};
+
+}  // namespace tete

@@ -1,0 +1,33 @@
+#include "nn/param.hpp"
+
+namespace tete {
+
+ParamId ParamList::declare(ParamSpec spec) {
+  if (find(spec.name) >= 0) bad_input("parameter '", spec.name, "' is declared twice");
+  if (static_cast<int>(spec.dims.size()) != spec.shape.size())
+    bad_input("parameter '", spec.name, "' names ", spec.dims.size(),
+              " dimensions, but its shape is ", spec.shape);
+  specs_.push_back(std::move(spec));
+  return {size() - 1};
+}
+
+int ParamList::find(const std::string& name) const {
+  for (int i = 0; i < size(); ++i)
+    if (specs_[i].name == name) return i;
+  return -1;
+}
+
+Index ParamList::element_total() const {
+  Index total = 0;
+  for (const ParamSpec& spec : specs_) total += element_count(spec.shape);
+  return total;
+}
+
+Tensors ParamList::initial_values(Key key, Dtype dtype) const {
+  Tensors values;
+  for (const ParamSpec& spec : specs_)
+    values.push_back(initial_value(spec, key.fold(spec.name), dtype));
+  return values;
+}
+
+}  // namespace tete

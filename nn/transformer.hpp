@@ -1,0 +1,112 @@
+// A transformer's skeleton: pre-norm blocks around attention that the caller brings, and the
+// language model made of them.
+//
+//   block     x ← x + drop(attention(norm(x)));  x ← x + drop(ff(norm(x)))
+//   model     logits = norm(blocks(drop(embedding[tokens] + positions))) Eᵀ
+//
+// Nothing here knows what attention is: a site is any function of query-side and memory-side
+// vectors. So an encoder is a Stack whose sites see everything, a decoder one whose sites do not.
+#pragma once
+#include "nn/embed.hpp"
+#include "nn/feedforward.hpp"
+#include "nn/loss.hpp"
+#include "nn/norm.hpp"
+#include "nn/position.hpp"
+
+namespace tete {
+
+// Y[b, n, d_X] from query-side X[b, n, d_X] and memory-side M[b, m, d_M]. Masks, and dropout on
+// attention weights, are the site's own.
+using AttentionSite = std::function<Tensor(const Forward&, const Tensor& X, const Tensor& M)>;
+// Declares the parameters of layer number `layer`'s attention in the scope ("decoder/3/self").
+using AttentionFactory = std::function<AttentionSite(const Scope& scope, int layer)>;
+// How a parameter starts, in place of how it was declared to. To keep that, return spec.init.
+using InitRule = std::function<Initializer(const ParamSpec& spec)>;
+
+struct BlockOptions {
+  std::string norm = "layer";  // or rms
+  Index d_ff = 0;              // 0: 4 d_X
+  FeedForwardOptions feed_forward = {};
+};
+
+class Block {
+ public:
+  Block(const Scope& scope, const Dim& width, AttentionSite attention,
+        const BlockOptions& options = {});
+  // Offers "…/self_norm", "…/self_out", "…/resid_mid", "…/ff_norm", "…/ff/hidden", "…/ff_out" and
+  // "…/resid" to the watcher; "…_out" is what is added, after dropout.
+  Tensor operator()(const Forward& forward, const Tensor& X) const;
+
+ private:
+  std::string path_;
+  AttentionSite attention_;
+  Norm self_norm_, ff_norm_;
+  FeedForward feed_forward_;
+  Noise noise_;
+};
+
+// Blocks, then a norm: the pre-norm residual stream has no size of its own.
+class Stack {
+ public:
+  Stack(const Scope& scope, const Dim& width, int layers, const AttentionFactory& attention,
+        const BlockOptions& options = {});
+  Tensor operator()(const Forward& forward, const Tensor& X) const;
+
+ private:
+  std::string path_;
+  std::vector<Block> blocks_;
+  Norm norm_;
+  Noise noise_;
+};
+
+struct LanguageModelConfig {
+  Index vocabulary = 0;
+  Index context = 64;  // the longest sequence that learned positions have room for
+  Index d_model = 128;
+  int layers = 4;
+  BlockOptions block = {};
+  std::string positions = "learned";  // none, learned, sinusoidal
+  bool tied = true;                   // the output layer is the embedding
+  bool scale_logits = true;  // tied: logits = d^-½ norm(x) Eᵀ, for an embedding of size 1
+  std::string init = "t5";   // or gpt2
+};
+
+// The same config with what GPT-2 and its small descendants do: exact GELU, biases in feed-forward,
+// logits not scaled, everything started by gpt2_init.
+LanguageModelConfig gpt2_style(LanguageModelConfig config);
+
+// "t5": everything as declared (spec D5). "gpt2": gpt2_init. Fails on another name.
+InitRule init_rule(const std::string& style);
+// N(0.02) for everything of more than one dimension; matrices that mix heads (all their dimensions
+// are called h or h_…) start as the identity; vectors as declared.
+Initializer gpt2_init(const ParamSpec& spec);
+
+class LanguageModel {
+ public:
+  // `rule`, if given, stands in place of config.init.
+  LanguageModel(const LanguageModelConfig& config, const AttentionFactory& attention,
+                InitRule rule = {});
+
+  const LanguageModelConfig& config() const { return config_; }
+  const ParamList& params() const { return params_; }
+
+  // tokens[b, n] (i64) -> [b, n, v]: what follows each position.
+  Tensor logits(const Forward& forward, const Tensor& tokens) const;
+  // [b, v]: what follows the last position, at the cost of that one.
+  Tensor last_logits(const Forward& forward, const Tensor& tokens) const;
+  // targets[b, n] (i64); below 0: padding, not counted.
+  Loss loss(const Forward& forward, const Tensor& tokens, const Tensor& targets) const;
+
+ private:
+  Tensor hidden(const Forward& forward, const Tensor& tokens) const;
+  Tensor output(const Forward& forward, const Tensor& X) const;
+
+  LanguageModelConfig config_;
+  ParamList params_;
+  Embedding embedding_;
+  Positions positions_;
+  Stack decoder_;
+  std::vector<Linear> output_;  // one where the output is not tied
+};
+
+}  // namespace tete
