@@ -1,0 +1,23 @@
+// The table of samples that checks and benches walk: every operation of core/ops.hpp, on shapes
+// with sizes 0, 1 and primes, and on tensors that lie in memory every way a view can.
+//
+// An operation that is not in this table has not been checked.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/tensor.hpp"
+
+namespace tete {
+
+struct Sample {
+  std::string name;                      // "softmax, masked"
+  std::function<Tensors(Dtype)> inputs;  // the same numbers in either real type
+  std::function<Tensor(const Tensors&)> apply;
+  bool differentiable = true;  // false: difference quotients mean nothing
+  double terms = 1;            // the most numbers that one element adds up
+};
+const std::vector<Sample>& op_samples();
+
+}  // namespace tete
