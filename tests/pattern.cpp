@@ -148,7 +148,7 @@ TEST_SUITE("pattern") {
     constexpr Pattern p("b n d_X, d_X d_k h -> b n d_k h");
     const Shape shapes[] = {{8, 128, 512}, {512, 64, 0}};
     const Dtype dtypes[] = {Dtype::f32, Dtype::f32};
-    const Sizes sizes = bind("einsum", p, shapes, dtypes);
+    const Sizes sizes = bind_sizes("einsum", p, shapes, dtypes);
     CHECK(sizes[p.label_of("d_X")] == 512);
     CHECK(sizes[p.label_of("h")] == 0);
   }
@@ -157,7 +157,7 @@ TEST_SUITE("pattern") {
     constexpr Pattern p("b n d_X, d_X d_k h -> b n d_k h");
     const Shape shapes[] = {{8, 128, 512}, {640, 64, 8}};
     const Dtype dtypes[] = {Dtype::f32, Dtype::f64};
-    CHECK(error_of([&] { bind("einsum", p, shapes, dtypes); }) ==
+    CHECK(error_of([&] { bind_sizes("einsum", p, shapes, dtypes); }) ==
           "einsum: 'd_X' is 512 in operand 1 but 640 in operand 2.\n"
           "    b n d_X, d_X d_k h -> b n d_k h\n"
           "        ^^^  ^^^\n"
@@ -169,10 +169,10 @@ TEST_SUITE("pattern") {
     constexpr Pattern p("b n d, d k -> b n k");
     const Shape shapes[] = {{8, 128}, {64, 32}};
     const Dtype dtypes[] = {Dtype::f32, Dtype::f32};
-    CHECK(error_of([&] { bind("einsum", p, shapes, dtypes); }) ==
+    CHECK(error_of([&] { bind_sizes("einsum", p, shapes, dtypes); }) ==
           "einsum: operand 1 of 'b n d, d k -> b n k' has 3 names, but the tensor is f32[8, 128]");
     CHECK(error_of([&] {
-            bind("einsum", p, {shapes, 1}, {dtypes, 1});
+            bind_sizes("einsum", p, {shapes, 1}, {dtypes, 1});
           }) == "einsum: 'b n d, d k -> b n k' names 2 operands, but 1 were given");
   }
 
