@@ -1,0 +1,11 @@
+// What a checked program's statements tell about each other: heads and layouts, when a value is
+// last used, and whether it reads what a causal mask hides.
+#pragma once
+#include "nn/check.hpp"
+
+namespace tete {
+
+// Fills in Dimension::head, CheckedValue::layout and ::finished, and Checked::leak.
+void analyse(Checked& program);
+
+}  // namespace tete

@@ -1,0 +1,148 @@
+// The checker: a tree becomes statements whose names are resolved, or an error with a caret.
+//
+// Everything that can be known without sizes is decided here: what every name refers to, which
+// names an expression has, what carries a gradient, which softmax takes the call's mask. Calls of
+// other defs are written out in place: a tensor Q of the def called by statement Y becomes "Y.Q",
+// and its dimensions are dimensions of their own that take their sizes from the call.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nn/builtins.hpp"
+#include "nn/notation.hpp"
+
+namespace tete {
+
+// A sequence axis: X's first is the queries', M's first the memory's. It follows the axis through
+// calls.
+enum class Role : uint8_t { none, query, memory };
+
+using Names = Short<int>;  // dimensions, by their number in Checked
+
+// An expression with its names resolved.
+struct Node {
+  // `quantity`: a number, known from sizes alone
+  enum class Kind : uint8_t { number, size, causal, value, operation, call };
+  struct RefAxis {
+    Index pick = -1;   // this element, or
+    Names parts = {};  // this dimension, seen as these (itself, if it is not split)
+  };
+  Kind kind = Kind::number;
+  Place place;
+  double number = 0;
+  int index = -1;                  // size: the dimension; value: the value
+  bool plain = true;               // value: as it was defined
+  std::vector<RefAxis> axes = {};  // value, if not plain
+  Operator op = Operator::add;
+  const Builtin* builtin = nullptr;
+  int dim = -1;                  // call: the special dimension
+  bool takes_call_mask = false;  // call: the mask of the call is ANDed with mask=
+  std::vector<Node> args = {};
+  std::vector<Node> mask = {};  // call: mask=, none or one
+  Names names = {};             // of the result
+  Element element = Element::real;
+  bool constant = true;  // a number that sizes decide; it has no names
+};
+
+struct Dimension {
+  std::string name;  // as errors and callers call it: "d_k", "Y.d_k"
+  Place place;       // where it is first written
+  Role role = Role::none;
+  bool head = false;  // a batch axis of some einsum, not a sequence
+  // Where its size comes from if the caller does not give it, best first.
+  struct Equal {
+    int dim;
+    Place place;
+  };
+  std::vector<Equal> arguments = {};  // of the call
+  std::vector<Node> fallback = {};    // `where`, none or one
+  Place fallback_place = {};
+  Names product = {};               // merged on the left of a statement
+  int outer = -1;                   // the calling def's dimension of the same name
+  std::vector<Equal> results = {};  // of a call
+};
+
+// What the sizes of a run must satisfy.
+struct Condition {
+  enum class Kind : uint8_t { equal, product, room, element } kind;
+  int dim;
+  Names others = {};  // equal: one; product: the parts; room: the largest length
+  Index pick = 0;     // element
+  Place place = {}, other_place = {};
+};
+
+struct CheckedValue {
+  enum class Kind : uint8_t { input, parameter, same, statement };
+  std::string name;  // "L", "Y.L"
+  Kind kind = Kind::statement;
+  Place place = {};                     // its name and dimensions, where it is defined
+  std::vector<Place> axis_places = {};  // input, parameter
+  Names dims = {};
+  Names bounds = {};  // parameter: the largest length of each dimension, or -1
+  Element element = Element::real;
+  int index = -1;                  // input, parameter: its number; same: the other value
+  Names names = {};                // statement: dims before they are merged
+  Node right = {};                 // statement
+  int below = -1;                  // integer input: values are 0 … size of this dimension - 1
+  bool watched = true;             // offered to whoever looks
+  Short<int> layout = {};          // order in memory of `names` (or dims), outermost first
+  std::vector<int> finished = {};  // values that nothing after this one uses
+};
+
+struct CheckedParameter {
+  std::string name;  // "P_q", "Y.P_q"
+  int value;
+  const InitializerRow* start;
+  std::vector<Node> args;
+  bool fixed, per_stack;
+};
+
+struct Checked {
+  std::string name;  // of the def
+  std::vector<std::shared_ptr<const Source>> sources;
+  std::vector<Dimension> dimensions;
+  std::vector<CheckedValue> values;  // in the order of evaluation
+  std::vector<int> inputs;           // values
+  std::vector<std::string> input_names;
+  std::vector<CheckedParameter> parameters;
+  std::vector<Condition> conditions;
+  int result = -1;
+  bool self_only = false;      // M is X under other names
+  bool takes_mask = false;     // some statement takes the call's mask
+  bool takes_padding = false;  // … or at least its padding: visible(m)
+  // Why the program is not causal under a causal mask, as far as the text shows, or "".
+  std::string leak;
+
+  // The root def's dimension of this name ("Y.h": of the def that Y calls), or -1.
+  int find_dimension(const std::string& name) const;
+  int find_value(const std::string& name) const;
+};
+
+// Where defs that a text calls but does not hold come from: the catalogue.
+struct Library {
+  // The program that holds a def of this name, or null.
+  std::function<std::shared_ptr<const Program>(const std::string& name)> find = {};
+  std::vector<std::string> names = {};  // for suggestions
+};
+
+// The def that a text is about: the first that no other of its defs calls.
+const Def& main_def(const Program& program);
+
+// Checks a program and what amends it. Each def of an amending text that no other def of it calls
+// amends the tensor that is named like its first argument: later statements see its result. Its
+// further inputs are the program's tensors of those names; its parameters are the program's, named
+// "Def.parameter". What the text itself gives stays visible as "Def.L".
+// Throws Error (input) with a caret.
+Checked check(const Program& program, const std::vector<Program>& amendments = {},
+              const Library& library = {});
+
+// The order in memory, outermost first, of a value with these dimensions (batch dimensions lie
+// outside all of them). Positions in `names`.
+//   both sequence axes:  the others, then n, m      each head's logits are a matrix
+//   otherwise:           the sequence axis, or else the first; heads; the rest
+// So projections are one matrix product, and products over heads need no copy. It changes no value.
+Short<int> layout_of(const Names& names, const std::vector<Dimension>& dimensions);
+
+}  // namespace tete

@@ -1,0 +1,138 @@
+// The notation: the text of a program, read into a tree. Nothing is checked here but the grammar.
+//
+//   program   := def+
+//   def       := 'def' Name '(' arg, … ')' ':' ['where' dim '=' expr, …] statement* 'return' ref
+//   arg       := Name '[' axis, … ']' [ '=' ['fixed'] init '(' … ')' ['per' 'stack']   a parameter
+//                                     | '=' ref            that input under other names
+//                                     | '<' dim ]          an integer input, 0 … dim-1
+//   statement := Name '[' axis, … ']' '=' expr
+//   axis      := dim | dim '<=' dim | dim '=' '(' dim … ')' | integer
+//   expr      := or | and | not | < <= > >= == != | + - | * / // % | unary - | ^ | primary
+//   primary   := number | dim | 'causal' | ref | function '(' expr, …, key=… ')' | '(' expr ')'
+//
+// A line goes on inside ( [ and after a comma; '#' starts a comment. Every mistake is an Error
+// (input) of one sentence with file:line:column, the line, and a caret under the place.
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/shape.hpp"
+
+namespace tete {
+
+// A text with the name that errors call it by.
+struct Source {
+  std::string name;
+  std::string text;
+};
+
+// A stretch of a text. The Source is kept alive by the Program (and by what is made from it).
+struct Place {
+  const Source* source = nullptr;
+  uint32_t at = 0, length = 1;
+};
+
+// "file:line:column: sentence", then every line that `places` touch, with carets under them. The
+// first place is the one that is called by line and column.
+std::string point_out(const std::string& sentence, const std::vector<Place>& places);
+// The same as an Error (input).
+[[noreturn]] void fail_at(const std::vector<Place>& places, const std::string& sentence);
+// "file:line".
+std::string line_of(const Place& place);
+
+struct Word {
+  std::string name;
+  Place place;
+};
+
+// One entry between the brackets of a tensor.
+struct AxisText {
+  Word word;                     // the dimension; empty for a pick
+  Word bound = {};               // n<=max_n
+  std::vector<Word> parts = {};  // h=(g s)
+  Index pick = -1;               // an element's number
+};
+
+struct RefText {
+  Word word;
+  std::vector<AxisText> axes;
+  Place whole;  // from the name to the closing bracket
+};
+
+enum class Operator : uint8_t {
+  either,
+  both,
+  negation,  // or, and, not
+  less,
+  less_equal,
+  greater,
+  greater_equal,
+  equal,
+  unequal,
+  add,
+  subtract,
+  multiply,
+  divide,
+  floor_divide,
+  modulo,  // + - * / // %
+  minus,
+  power,  // unary -, ^
+};
+const char* symbol(Operator op);
+
+struct ExprText {
+  enum class Kind : uint8_t { number, dim, causal, ref, call, operation, group };
+  Kind kind = Kind::number;
+  Place place;  // of the operator, the name or the number
+  double number = 0;
+  bool whole = false;  // the number is written without '.' and exponent
+  Word word = {};      // dim, call: the name
+  RefText ref = {};
+  Operator op = Operator::add;
+  std::vector<ExprText> args = {};  // of a call or an operation
+  std::vector<ExprText> keys = {};  // of a call: its arguments with a name
+  Word key = {};                    // of such an argument: the name
+  std::vector<Word> group = {};     // into=(o w)
+  int depth = 1;
+};
+
+struct ArgText {
+  enum class Kind : uint8_t { input, integer, renamed, parameter };
+  Kind kind = Kind::input;
+  RefText ref;
+  Word below = {};       // integer: its values are 0 … below-1
+  RefText same_as = {};  // renamed
+  ExprText init = {};    // parameter: a call
+  bool fixed = false, per_stack = false;
+};
+
+struct WhereText {
+  Word word;
+  ExprText value;
+};
+
+struct StatementText {
+  RefText left;
+  ExprText right;
+};
+
+struct Def {
+  Word word;
+  std::vector<ArgText> args;
+  std::vector<WhereText> where;
+  std::vector<StatementText> statements;
+  RefText result;
+};
+
+struct Program {
+  std::shared_ptr<const Source> source;
+  std::vector<Def> defs;  // at least one; the first is the one that the text is about
+
+  // Reads a text of at most 1 MB. `name` is what errors call it, usually the file's path.
+  static Program parse(std::string_view text, std::string name = "text");
+  const Def* find(std::string_view name) const;
+};
+
+}  // namespace tete

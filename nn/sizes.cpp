@@ -1,0 +1,403 @@
+#include "nn/sizes.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tete {
+
+namespace {
+
+constexpr size_t deepest_default = 1000;  // sizes that are given by sizes that are given by …
+
+std::vector<std::string> root_names(const Checked& program) {
+  std::vector<std::string> names;
+  for (const Dimension& d : program.dimensions) names.push_back(d.name);
+  return names;
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string all;
+  for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
+  return all;
+}
+
+}  // namespace
+
+SizeTable::SizeTable(std::shared_ptr<const Checked> program, const SizesByName& given)
+    : program_(std::move(program)), entries_(program_->dimensions.size()) {
+  for (const auto& [name, size] : given) {
+    const int dim = program_->find_dimension(name);
+    const std::vector<std::string> names = root_names(*program_);
+    if (dim < 0)
+      bad_input("'", program_->name, "' has no size '", name, "'", suggestion(name, names),
+                "; its sizes are ", listed(names));
+    if (size < 0) bad_input("the size '", name, "' must be at least 0, got ", size);
+    entry(dim) = {Origin::caller, false, size, -1};
+  }
+}
+
+// ---- Tensors bring sizes ----------------------------------------------------------------------
+
+void SizeTable::bind(int value, const Shape& shape) {
+  const CheckedValue& v = program_->values[static_cast<size_t>(value)];
+  const int batch = shape.size() - v.dims.size();
+  if (batch < 0)
+    fail_at({v.place}, text("'", v.name, "' has ", v.dims.size(), " dimensions, but a tensor of ",
+                            "shape ", shape, " is given"));
+  for (int i = 0; i < v.dims.size(); ++i) {
+    const bool bounded = !v.bounds.empty() && v.bounds[i] >= 0;
+    const int dim = bounded ? v.bounds[i] : v.dims[i];
+    const Index size = shape[batch + i];
+    Entry& known = entry(dim);
+    const Place& here = v.axis_places[static_cast<size_t>(i)];
+    if (known.origin == Origin::caller || known.origin == Origin::argument) {
+      if (known.size == size) continue;
+      fail_at(places_of(dim, {here}), text("'", dimension(dim).name, "' is ", size, " in '", v.name,
+                                           "', but ", known.size, " ", origin_of(dim)));
+    }
+    known = {Origin::argument, false, size, value};
+  }
+}
+
+std::string SizeTable::origin_of(int dim) {
+  const Entry& e = entry(dim);
+  switch (e.origin) {
+    case Origin::caller:
+      return "was set by the caller";
+    case Origin::argument: {
+      const CheckedValue& v = program_->values[static_cast<size_t>(e.value)];
+      return text("in '", v.name, "'");
+    }
+    default:
+      return "here";
+  }
+}
+
+// `before`, then where the size of `dim` was decided.
+std::vector<Place> SizeTable::places_of(int dim, std::vector<Place> before) {
+  const Entry& e = entry(dim);
+  const Dimension& d = dimension(dim);
+  if (e.origin == Origin::argument) {
+    const CheckedValue& v = program_->values[static_cast<size_t>(e.value)];
+    for (int i = 0; i < v.dims.size(); ++i)
+      if (v.dims[i] == dim || (!v.bounds.empty() && v.bounds[i] == dim))
+        before.push_back(v.axis_places[static_cast<size_t>(i)]);
+  } else if (e.origin == Origin::derived && !d.fallback.empty()) {
+    before.push_back(d.fallback_place);
+  }
+  return before;
+}
+
+// ---- On demand --------------------------------------------------------------------------------
+
+Index SizeTable::size(int dim) {
+  const std::optional<Index> found = find(dim);
+  if (!found) fail_open(open_);
+  return *found;
+}
+
+std::optional<Index> SizeTable::find(int dim) {
+  Entry& e = entry(dim);
+  if (e.origin != Origin::open) return e.size;
+  if (e.pending) {
+    refuse_circle(dim);
+    open_ = dim;  // two names of one size, and neither is known
+    return {};
+  }
+  if (stack_.size() > deepest_default)
+    fail_at({dimension(dim).place},
+            text("sizes depend on each other more than ", deepest_default, " deep"));
+  e.pending = true;
+  stack_.push_back(dim);
+  const std::optional<Index> size = derive(dim);
+  stack_.pop_back();
+  entry(dim).pending = false;
+  if (size) entry(dim) = {Origin::derived, false, *size, -1};
+  return size;
+}
+
+std::optional<Index> SizeTable::derive(int dim) {
+  const Dimension& d = dimension(dim);
+  if (!d.arguments.empty()) return find(d.arguments[0].dim);
+  if (!d.fallback.empty()) return whole(d.fallback[0]);
+  if (!d.product.empty()) {
+    Index product = 1;
+    for (int part : d.product) {
+      const std::optional<Index> size = find(part);
+      if (!size) return {};
+      if (__builtin_mul_overflow(product, *size, &product))
+        fail_at({d.place}, text("the size of '", d.name, "' is too large"));
+    }
+    return product;
+  }
+  if (d.outer >= 0) return find(d.outer);
+  if (!d.results.empty()) return find(d.results[0].dim);
+  open_ = dim;
+  return {};
+}
+
+void SizeTable::fail_open(int dim) {
+  const Dimension* d = &dimension(dim);
+  fail_at({d->place}, text("the size of '", d->name, "' is open: set it, or give it a default, as ",
+                           "in 'where ", d->name.substr(d->name.rfind('.') + 1), " = 8'"));
+}
+
+void SizeTable::refuse_circle(int dim) const {
+  const auto begin = std::find(stack_.begin(), stack_.end(), dim);
+  std::vector<Place> places;
+  std::string names;
+  for (auto at = begin; at != stack_.end(); ++at) {
+    const Dimension& d = dimension(*at);
+    if (!d.arguments.empty() || d.fallback.empty()) continue;
+    places.push_back(d.fallback_place);
+    if (*at != dim) names += (names.empty() ? ", by way of '" : "', '") + d.name;
+  }
+  if (places.empty()) return;
+  fail_at(places, text("the size of '", dimension(dim).name, "' depends on itself", names,
+                       names.empty() ? "" : "'"));
+}
+
+// ---- Whole numbers, exactly -------------------------------------------------------------------
+
+namespace {
+
+Index floor_divide(Index a, Index b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }
+
+[[noreturn]] void too_large(const Node& node) { fail_at({node.place}, "this size is too large"); }
+
+Index raised(const Node& node, Index base, Index exponent) {
+  if (exponent < 0) fail_at({node.place}, "a size is a whole number; this exponent is negative");
+  Index result = 1;
+  for (Index i = 0; i < exponent; ++i) {
+    if (__builtin_mul_overflow(result, base, &result)) too_large(node);
+    if (result == 0 || (base == 1)) break;
+    if (i > 64 && base == -1) return exponent % 2 == 0 ? 1 : -1;
+  }
+  return result;
+}
+
+}  // namespace
+
+std::optional<Index> SizeTable::whole(const Node& node) {
+  switch (node.kind) {
+    case Node::Kind::number:
+      if (node.element != Element::whole || std::abs(node.number) > 9e15)
+        fail_at({node.place}, "a size is a whole number");
+      return static_cast<Index>(node.number);
+    case Node::Kind::size:
+      return find(node.index);
+    case Node::Kind::causal:
+      if (!causal_)
+        fail_at({node.place}, "'causal' is known in a call only, not where parameters are made");
+      return *causal_ ? 1 : 0;
+    case Node::Kind::operation:
+      break;
+    default:
+      fail_at({node.place}, "a size is made of + - * / // % ^, numbers and sizes");
+  }
+  Index operands[2] = {0, 0};
+  for (size_t i = 0; i < node.args.size(); ++i) {
+    const std::optional<Index> operand = whole(node.args[i]);
+    if (!operand) return {};
+    operands[i] = *operand;
+  }
+  return whole_operation(node, operands[0], operands[1]);
+}
+
+Index SizeTable::whole_operation(const Node& node, Index a, Index b) {
+  Index result = 0;
+  const bool divides = node.op == Operator::divide || node.op == Operator::floor_divide ||
+                       node.op == Operator::modulo;
+  if (divides && b == 0) fail_at({node.place}, text("this divides ", a, " by 0"));
+  switch (node.op) {
+    case Operator::add:
+      if (__builtin_add_overflow(a, b, &result)) too_large(node);
+      return result;
+    case Operator::subtract:
+      if (__builtin_sub_overflow(a, b, &result)) too_large(node);
+      return result;
+    case Operator::multiply:
+      if (__builtin_mul_overflow(a, b, &result)) too_large(node);
+      return result;
+    case Operator::divide:
+      if (a % b != 0)
+        fail_at({node.place}, text(a, " / ", b, " is not a whole number; '//' rounds down"));
+      return a / b;
+    case Operator::floor_divide:
+      return floor_divide(a, b);
+    case Operator::modulo:
+      return a - floor_divide(a, b) * b;
+    case Operator::minus:
+      if (__builtin_sub_overflow(Index{0}, a, &result)) too_large(node);
+      return result;
+    case Operator::power:
+      return raised(node, a, b);
+    default:
+      fail_at({node.place}, "a size is made of + - * / // % ^, numbers and sizes");
+  }
+}
+
+// ---- Real numbers -----------------------------------------------------------------------------
+
+double SizeTable::quantity(const Node& node) {
+  switch (node.kind) {
+    case Node::Kind::number:
+      return node.number;
+    case Node::Kind::size:
+      return static_cast<double>(size(node.index));
+    case Node::Kind::causal:
+      if (!causal_)
+        fail_at({node.place}, "'causal' is known in a call only, not where parameters are made");
+      return *causal_ ? 1 : 0;
+    case Node::Kind::call: {
+      Application call;
+      for (const Node& arg : node.args)
+        call.args.push_back(Tensor::scalar(quantity(arg), Dtype::f64));
+      return node.builtin->apply(call).item();
+    }
+    default:
+      break;
+  }
+  const double a = quantity(node.args[0]);
+  const double b = node.args.size() > 1 ? quantity(node.args[1]) : 0;
+  switch (node.op) {
+    case Operator::either:
+      return a != 0 || b != 0;
+    case Operator::both:
+      return a != 0 && b != 0;
+    case Operator::negation:
+      return a == 0;
+    case Operator::less:
+      return a < b;
+    case Operator::less_equal:
+      return a <= b;
+    case Operator::greater:
+      return a > b;
+    case Operator::greater_equal:
+      return a >= b;
+    case Operator::equal:
+      return a == b;
+    case Operator::unequal:
+      return a != b;
+    case Operator::add:
+      return a + b;
+    case Operator::subtract:
+      return a - b;
+    case Operator::multiply:
+      return a * b;
+    case Operator::divide:
+      return a / b;
+    case Operator::floor_divide:
+      return std::floor(a / b);
+    case Operator::modulo:
+      return a - std::floor(a / b) * b;
+    case Operator::minus:
+      return -a;
+    case Operator::power:
+      return std::pow(a, b);
+  }
+  return 0;
+}
+
+// ---- Conditions -------------------------------------------------------------------------------
+
+void SizeTable::check(const Condition& c) {
+  const Index size = *find(c.dim);
+  const std::string& name = dimension(c.dim).name;
+  switch (c.kind) {
+    case Condition::Kind::equal: {
+      const Index other = *find(c.others[0]);
+      if (size != other)
+        fail_at(
+            places_of(c.others[0], places_of(c.dim, {c.place})),
+            text("'", name, "' is ", size, ", but '", dimension(c.others[0]).name, "' is ", other));
+      return;
+    }
+    case Condition::Kind::product: {
+      Index product = 1;
+      std::string names, sizes;
+      for (int part : c.others) {
+        const Index part_size = *find(part);
+        if (__builtin_mul_overflow(product, part_size, &product)) product = -1;
+        names += (names.empty() ? "" : "·") + dimension(part).name;
+        sizes += (sizes.empty() ? "" : "·") + text(part_size);
+      }
+      if (product != size)
+        fail_at(places_of(c.dim, {c.place}),
+                text("'", name, "' is ", size, ", but ", names, " is ", sizes,
+                     c.others.size() > 1 ? text(" = ", product) : ""));
+      return;
+    }
+    case Condition::Kind::room: {
+      const Index room = *find(c.others[0]);
+      if (size > room)
+        fail_at(places_of(c.others[0], {c.place}),
+                text("'", name, "' is ", size, ", but there is room for '",
+                     dimension(c.others[0]).name, "' = ", room, " only"));
+      return;
+    }
+    case Condition::Kind::element:
+      if (c.pick >= size)
+        fail_at({c.place}, text("element ", c.pick, " of '", name, "' is picked, which has ", size,
+                                " (0 … ", size - 1, ")"));
+      return;
+  }
+}
+
+void SizeTable::check_known() {
+  for (const Condition& c : program_->conditions) {
+    bool known = find(c.dim).has_value();
+    for (int other : c.others) known = known && find(other).has_value();
+    if (known) check(c);
+  }
+}
+
+void SizeTable::check_all() {
+  for (const CheckedValue& v : program_->values)
+    for (int dim : v.dims)
+      if (const Index n = size(dim); n < 0)
+        fail_at(places_of(dim, {dimension(dim).place}),
+                text("the size of '", dimension(dim).name, "' comes to ", n));
+  for (const CheckedValue& v : program_->values)
+    for (int dim : v.names) size(dim);
+  for (const Condition& c : program_->conditions) {
+    size(c.dim);
+    for (int other : c.others) size(other);
+    check(c);
+  }
+}
+
+// ---- Parameters -------------------------------------------------------------------------------
+
+std::vector<ParameterSpec> parameter_specs(const Checked& program, SizeTable& sizes) {
+  std::vector<ParameterSpec> specs;
+  for (const CheckedParameter& p : program.parameters) {
+    const CheckedValue& v = program.values[static_cast<size_t>(p.value)];
+    ParameterSpec made;
+    made.per_stack = p.per_stack;
+    ParamSpec& spec = made.spec;
+    spec.name = p.name;
+    spec.fixed = p.fixed;
+    spec.layout = v.layout;
+    for (int i = 0; i < v.dims.size(); ++i) {
+      const std::string& name = program.dimensions[static_cast<size_t>(v.dims[i])].name;
+      spec.dims.push_back(name.substr(name.rfind('.') + 1));
+      const int dim = v.bounds[i] >= 0 ? v.bounds[i] : v.dims[i];
+      const Index size = sizes.size(dim);
+      if (size < 0)
+        fail_at({v.axis_places[static_cast<size_t>(i)]},
+                text("the size of '", program.dimensions[static_cast<size_t>(dim)].name,
+                     "' comes to ", size));
+      spec.shape.push_back(size);
+    }
+    spec.init.kind = p.start->kind;
+    if (!p.args.empty()) spec.init.a = sizes.quantity(p.args[0]);
+    if (p.args.size() > 1) spec.init.b = sizes.quantity(p.args[1]);
+    if (!std::isfinite(spec.init.a) || !std::isfinite(spec.init.b))
+      fail_at({p.args[0].place}, text("'", p.name, "' cannot start with ", spec.init.a));
+    specs.push_back(std::move(made));
+  }
+  return specs;
+}
+
+}  // namespace tete
