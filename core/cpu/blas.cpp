@@ -1,0 +1,60 @@
+// OpenBLAS, one thread for each call: the threads are ours, and so is the order of every sum.
+#include "core/cpu/blas.hpp"
+
+#include <cblas.h>
+#include <omp.h>
+
+#include "core/threads.hpp"
+
+namespace tete::cpu_kernels {
+namespace {
+
+void product(bool ta, bool tb, int m, int n, int k, const float* a, int lda, const float* b,
+             int ldb, float beta, float* c, int ldc) {
+  cblas_sgemm(CblasColMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, m, n,
+              k, 1, a, lda, b, ldb, beta, c, ldc);
+}
+void product(bool ta, bool tb, int m, int n, int k, const double* a, int lda, const double* b,
+             int ldb, double beta, double* c, int ldc) {
+  cblas_dgemm(CblasColMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, m, n,
+              k, 1, a, lda, b, ldb, beta, c, ldc);
+}
+
+// A matrix as BLAS says it: column after column, or transposed.
+template <class T>
+bool transposed(const Matrix<T>& M) {
+  return M.row != 1;
+}
+template <class T>
+int leading(const Matrix<T>& M) {
+  return static_cast<int>(M.row != 1 ? M.row : M.column);
+}
+
+}  // namespace
+
+void keep_blas_on_one_thread() {
+  threads();  // read OpenMP's number of threads before OpenBLAS changes it
+  static const bool once = (openblas_set_num_threads(1), true);
+  (void)once;
+  // OpenBLAS takes the calling thread's number of OpenMP threads for its own; our loops never do.
+  if (!omp_in_parallel() && omp_get_max_threads() != 1) omp_set_num_threads(1);
+}
+
+template <class T>
+void multiply(Index m, Index n, Index k, const Matrix<const T>& A, const Matrix<const T>& B,
+              const Matrix<T>& C, bool add) {
+  if (C.row != 1) {  // row after row: Cᵀ = Bᵀ Aᵀ
+    return multiply<T>(n, m, k, {B.data, B.column, B.row}, {A.data, A.column, A.row},
+                       {C.data, C.column, C.row}, add);
+  }
+  product(transposed(A), transposed(B), static_cast<int>(m), static_cast<int>(n),
+          static_cast<int>(k), A.data, leading(A), B.data, leading(B), add ? T(1) : T(0), C.data,
+          leading(C));
+}
+
+template void multiply(Index, Index, Index, const Matrix<const float>&, const Matrix<const float>&,
+                       const Matrix<float>&, bool);
+template void multiply(Index, Index, Index, const Matrix<const double>&,
+                       const Matrix<const double>&, const Matrix<double>&, bool);
+
+}  // namespace tete::cpu_kernels

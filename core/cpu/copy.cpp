@@ -1,0 +1,89 @@
+// Fill and copy: between any strides and any dtypes.
+#include <cstring>
+
+#include "core/cpu/kernels.hpp"
+#include "core/cpu/rows.hpp"
+#include "core/cpu/walk.hpp"
+
+namespace tete::cpu_kernels {
+namespace {
+
+template <class F>
+void visit_any(Dtype t, const F& body) {
+  if (t == Dtype::i64) return body.template operator()<int64_t>();
+  visit(t, body);
+}
+
+template <class X, class Y>
+void copy_row(const X* x, Index sx, Y* y, Index sy, Index n) {
+  if (sx == 1 && sy == 1) {
+    if constexpr (std::is_same_v<X, Y>) {
+      std::memcpy(y, x, static_cast<size_t>(n) * sizeof(X));
+    } else {
+      for (Index i = 0; i < n; ++i) y[i] = static_cast<Y>(x[i]);
+    }
+  } else {
+    for (Index i = 0; i < n; ++i) y[i * sy] = static_cast<Y>(x[i * sx]);
+  }
+}
+
+// The dimension, not the innermost, that x holds side by side while y's innermost is spread in x:
+// together they are a matrix to transpose. -1 if there is none.
+int transposed_dimension(const Loops<2>& loops) {
+  if (loops.inner_stride(0) != 1 || loops.inner_stride(1) <= 1 || loops.inner() < 8) return -1;
+  for (int d = 0; d + 1 < loops.shape.size(); ++d)
+    if (loops.strides[1][d] == 1 && loops.shape[d] >= 8) return d;
+  return -1;
+}
+
+// Copies through matrix tiles of dimension d and the innermost one.
+template <class T>
+void copy_transposed(Loops<2> loops, int d, const T* x, T* y) {
+  constexpr Index side = 128;
+  const Index columns = loops.shape[d], ry = loops.strides[0][d];
+  const Index rows_count = loops.inner(), rx = loops.inner_stride(1);
+  const double work = static_cast<double>(loops.size());
+  loops.shape[d] = 1;  // what is left counts the matrices
+  const Index matrices = loops.rows();
+  const Index down = (rows_count + side - 1) / side, right = (columns + side - 1) / side;
+  const auto transpose = rows<T>().transpose;
+  parallel_for(matrices * down * right, work, [&](Index unit) {
+    const RowCursor<2> at(loops, unit / (down * right));
+    const Index i = unit / right % down * side, j = unit % right * side;
+    transpose(x + at[1] + i * rx + j, rx, y + at[0] + j * ry + i, ry,
+              std::min(side, rows_count - i), std::min(side, columns - j));
+  });
+}
+
+template <class X, class Y>
+void copy_elements(const View& x, const View& y) {
+  const auto loops = collapse(loops_of<2>({&y, &x}), 0);
+  if (loops.size() == 0) return;
+  if constexpr (std::is_same_v<X, Y> && !std::is_same_v<X, int64_t>) {
+    const int d = transposed_dimension(loops);
+    if (d >= 0) return copy_transposed(loops, d, x.as<X>(), y.as<Y>());
+  }
+  for_each_row(loops, 1, [&](auto& at, Index n, Index) {
+    copy_row(x.as<X>() + at[1], loops.inner_stride(1), y.as<Y>() + at[0], loops.inner_stride(0), n);
+  });
+}
+
+}  // namespace
+
+void fill(double value, const View& y) {
+  visit_any(y.dtype, [&]<class T>() {
+    const auto loops = collapse(loops_of<1>({&y}), 0);
+    const Index stride = loops.inner_stride(0);
+    for_each_row(loops, 1, [&](auto& at, Index n, Index) {
+      T* to = y.as<T>() + at[0];
+      for (Index i = 0; i < n; ++i) to[i * stride] = static_cast<T>(value);
+    });
+  });
+}
+
+void copy(const View& x, const View& y) {
+  visit_any(x.dtype,
+            [&]<class X>() { visit_any(y.dtype, [&]<class Y>() { copy_elements<X, Y>(x, y); }); });
+}
+
+}  // namespace tete::cpu_kernels

@@ -1,0 +1,58 @@
+// Elementwise operations: views are walked in the output's memory order, rows do the rest.
+#include "core/cpu/kernels.hpp"
+#include "core/cpu/rows.hpp"
+#include "core/cpu/walk.hpp"
+
+namespace tete::cpu_kernels {
+namespace {
+
+// Operations an element costs, roughly: what decides whether threads are worth it.
+constexpr double cheap = 1, function = 8;
+
+}  // namespace
+
+void unary(Unary op, const View& x, const View& y) {
+  visit(y.dtype, [&]<class T>() {
+    const auto row = rows<T>().unary[static_cast<int>(op)];
+    const auto loops = collapse(loops_of<2>({&y, &x}), 0);
+    const Index sy = loops.inner_stride(0), sx = loops.inner_stride(1);
+    for_each_row(loops, function, [=, to = y.as<T>(), from = x.as<T>()](auto& at, Index n, Index) {
+      row(from + at[1], sx, to + at[0], sy, n);
+    });
+  });
+}
+
+void unary_gradient(Unary op, const View& x, const View& y, const View& g, const View& dx) {
+  visit(dx.dtype, [&]<class T>() {
+    const auto row = rows<T>().unary_gradient[static_cast<int>(op)];
+    const auto loops = collapse(loops_of<4>({&dx, &x, &y, &g}), 0);
+    for_each_row(loops, function, [&](auto& at, Index n, Index) {
+      row(x.as<T>() + at[1], loops.inner_stride(1), y.as<T>() + at[2], loops.inner_stride(2),
+          g.as<T>() + at[3], loops.inner_stride(3), dx.as<T>() + at[0], loops.inner_stride(0), n);
+    });
+  });
+}
+
+void binary(Binary op, const View& a, const View& b, const View& y) {
+  visit(y.dtype, [&]<class T>() {
+    const auto row = rows<T>().binary[static_cast<int>(op)];
+    const auto loops = collapse(loops_of<3>({&y, &a, &b}), 0);
+    for_each_row(loops, cheap, [&](auto& at, Index n, Index) {
+      row(a.as<T>() + at[1], loops.inner_stride(1), b.as<T>() + at[2], loops.inner_stride(2),
+          y.as<T>() + at[0], loops.inner_stride(0), n);
+    });
+  });
+}
+
+void select(const View& c, const View& a, const View& b, const View& y) {
+  visit(y.dtype, [&]<class T>() {
+    const auto row = rows<T>().select;
+    const auto loops = collapse(loops_of<4>({&y, &c, &a, &b}), 0);
+    for_each_row(loops, cheap, [&](auto& at, Index n, Index) {
+      row(c.as<T>() + at[1], loops.inner_stride(1), a.as<T>() + at[2], loops.inner_stride(2),
+          b.as<T>() + at[3], loops.inner_stride(3), y.as<T>() + at[0], loops.inner_stride(0), n);
+    });
+  });
+}
+
+}  // namespace tete::cpu_kernels

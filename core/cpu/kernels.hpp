@@ -1,0 +1,51 @@
+// The processor's kernels, one file each; CpuBackend (backend.cpp) hands its calls to them.
+#pragma once
+#include "core/backend.hpp"
+
+namespace tete::cpu_kernels {
+
+// elementwise.cpp
+void unary(Unary op, const View& x, const View& y);
+void unary_gradient(Unary op, const View& x, const View& y, const View& g, const View& dx);
+void binary(Binary op, const View& a, const View& b, const View& y);
+void select(const View& c, const View& a, const View& b, const View& y);
+
+// copy.cpp
+void fill(double value, const View& y);
+void copy(const View& x, const View& y);
+
+// fold.cpp
+void fold(Fold how, const View& x, const View& y);
+// y = Σ a·b: the three views have one shape, in which y has stride 0 on the summed dimensions.
+void fold_product(const View& a, const View& b, const View& y);
+
+// contract.cpp
+void contract(const View& A, const Labels& a, const View& B, const Labels& b, const View& Y,
+              const Labels& y);
+
+// index.cpp
+void gather(const View& T, const Labels& t, const View& I, const Labels& i, Label label,
+            const View& Y, const Labels& y);
+void scatter(const View& G, const Labels& g, const View& I, const Labels& i, Label label,
+             const View& T, const Labels& t);
+
+// random.cpp
+void uniform(uint64_t key, uint64_t first, const View& y);
+
+// Memory for one kernel's own use, aligned and freed with it.
+class Scratch {
+ public:
+  explicit Scratch(size_t bytes) : bytes_(bytes), data_(cpu().allocate(bytes)) {}
+  ~Scratch() { cpu().release(data_, bytes_); }
+  Scratch(const Scratch&) = delete;
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
+
+ private:
+  size_t bytes_;
+  void* data_;
+};
+
+}  // namespace tete::cpu_kernels

@@ -1,0 +1,77 @@
+// Vectors of one register, and sums over a fixed number of lanes.
+//
+// A sum runs over 64 lanes (f32) or 32 (f64) whatever the registers are: its order is the same on
+// every machine, and no lane adds more than a 64th of the row.
+#pragma once
+#include "core/cpu/number.hpp"
+#include "core/cpu/rows.hpp"
+
+namespace tete::cpu_kernels::TETE_ISA {
+
+#if defined(__AVX512F__)
+inline constexpr int register_bytes = 64;
+inline constexpr int register_count = 32;
+#elif defined(__AVX2__)
+inline constexpr int register_bytes = 32;
+inline constexpr int register_count = 16;
+#else
+inline constexpr int register_bytes = 16;
+inline constexpr int register_count = 16;
+#endif
+
+typedef float FloatRegister __attribute__((vector_size(register_bytes), aligned(4), may_alias));
+typedef double DoubleRegister __attribute__((vector_size(register_bytes), aligned(8), may_alias));
+template <class T>
+struct RegisterOf {
+  using type = FloatRegister;
+};
+template <>
+struct RegisterOf<double> {
+  using type = DoubleRegister;
+};
+template <class T>
+using Register = typename RegisterOf<T>::type;
+template <class T>
+inline constexpr int width = register_bytes / static_cast<int>(sizeof(T));
+
+template <class T>
+TETE_INLINE Register<T> load(const T* x) {
+  return *reinterpret_cast<const Register<T>*>(x);
+}
+template <class T>
+TETE_INLINE void store(T* y, const Register<T>& v) {
+  *reinterpret_cast<Register<T>*>(y) = v;
+}
+template <class T>
+TETE_INLINE Register<T> all_lanes(T v) {
+  return v - Register<T>{};
+}
+
+template <class T>
+inline constexpr int lanes = 256 / static_cast<int>(sizeof(T));
+
+// The sum of `count` numbers (a power of two) as a balanced tree; they are overwritten.
+template <class T>
+TETE_INLINE T sum_of_lanes(T* lane, int count) {
+  for (int half = count / 2; half > 0; half /= 2)
+    for (int i = 0; i < half; ++i) lane[i] += lane[i + half];
+  return lane[0];
+}
+
+// Σ term(i) over i < n. `whole(i)` gives the register of terms i, i+1, …
+template <class T, class Whole, class Term>
+TETE_INLINE T lane_sum(Index n, const Whole& whole, const Term& term) {
+  constexpr int registers = lanes<T> / width<T>;
+  Register<T> total[registers] = {};
+  Index i = 0;
+  for (; i + lanes<T> <= n; i += lanes<T>) {
+#pragma GCC unroll 16
+    for (int r = 0; r < registers; ++r) total[r] += whole(i + r * width<T>);
+  }
+  T lane[lanes<T>];
+  for (int r = 0; r < registers; ++r) store<T>(lane + r * width<T>, total[r]);
+  for (int l = 0; i < n; ++i, ++l) lane[l] += term(i);
+  return sum_of_lanes(lane, lanes<T>);
+}
+
+}  // namespace tete::cpu_kernels::TETE_ISA

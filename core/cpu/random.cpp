@@ -1,0 +1,64 @@
+// Random numbers and dropout: element i in row-major order has counter first + i, wherever it
+// lies in memory and whichever thread asks for it.
+#include <cmath>
+
+#include "core/cpu/fused.hpp"
+#include "core/cpu/kernels.hpp"
+#include "core/cpu/rows.hpp"
+#include "core/cpu/walk.hpp"
+#include "core/philox.hpp"
+#include "core/random.hpp"
+
+namespace tete {
+
+PhiloxBlock philox(uint64_t key, uint64_t counter) {
+  PhiloxBlock block;
+  philox_words(key, counter, block.words);
+  return block;
+}
+
+namespace cpu_kernels {
+namespace {
+
+constexpr double philox_cost = 12;
+
+// The smallest number that a uniform T can take and that is at least `rate`: comparing with it
+// is comparing with `rate` itself.
+template <class T>
+T threshold(double rate) {
+  const double steps = sizeof(T) == 4 ? 0x1p24 : 0x1p53;
+  return static_cast<T>(std::ceil(rate * steps) / steps);
+}
+
+}  // namespace
+
+void uniform(uint64_t key, uint64_t first, const View& y) {
+  visit(y.dtype, [&]<class T>() {
+    const auto loops = merge(loops_of<1>({&y}));  // in row-major order: it gives the counters
+    const Index stride = loops.inner_stride(0);
+    for_each_row(loops, philox_cost, [&](auto& at, Index n, Index position) {
+      T* to = y.as<T>() + at[0];
+      T block[256];
+      for (Index start = 0; start < n; start += 256) {
+        const Index count = std::min<Index>(256, n - start);
+        rows<T>().uniform(key, first + static_cast<uint64_t>(position + start), block, count);
+        for (Index i = 0; i < count; ++i) to[(start + i) * stride] = block[i];
+      }
+    });
+  });
+}
+
+void dropout(const View& x, double rate, uint64_t key, uint64_t first, const View& y) {
+  visit(y.dtype, [&]<class T>() {
+    const auto loops = merge(loops_of<2>({&y, &x}));
+    const T least = threshold<T>(rate), scale = static_cast<T>(1 / (1 - rate));
+    for_each_row(loops, philox_cost, [&](auto& at, Index n, Index position) {
+      rows<T>().dropout(x.as<T>() + at[1], loops.inner_stride(1), least, scale, key,
+                        first + static_cast<uint64_t>(position), y.as<T>() + at[0],
+                        loops.inner_stride(0), n);
+    });
+  });
+}
+
+}  // namespace cpu_kernels
+}  // namespace tete

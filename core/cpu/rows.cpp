@@ -1,0 +1,81 @@
+// Which instruction set the rows use on this machine.
+#include "core/cpu/rows.hpp"
+
+#include <cstring>
+#include <iterator>
+
+namespace tete::cpu_kernels {
+namespace {
+
+struct InstructionSet {
+  const char* name;
+  bool (*present)();
+  void (*fill)(Rows<float>&, Rows<double>&);
+};
+
+#define TETE_FILL(set)                                  \
+  [](Rows<float>& f, Rows<double>& d) {                 \
+    set::fill_elementwise(f), set::fill_elementwise(d); \
+    set::fill_sums(f), set::fill_sums(d);               \
+    set::fill_softmax(f), set::fill_softmax(d);         \
+    set::fill_norm(f), set::fill_norm(d);               \
+  }
+
+// Best first.
+#if defined(__x86_64__)
+bool has_v3() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+}
+bool has_v4() {
+  return has_v3() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vl");
+}
+constexpr InstructionSet sets[] = {
+    {"v4", has_v4, TETE_FILL(v4)},
+    {"v3", has_v3, TETE_FILL(v3)},
+    {"v2", [] { return true; }, TETE_FILL(v2)},
+};
+#else
+constexpr InstructionSet sets[] = {{"generic", [] { return true; }, TETE_FILL(generic)}};
+#endif
+
+struct Chosen {
+  const char* name;
+  Rows<float> floats;
+  Rows<double> doubles;
+
+  void take(const InstructionSet& set) { name = set.name, set.fill(floats, doubles); }
+  Chosen() {
+    const InstructionSet* set = sets;
+    while (!set->present()) ++set;
+    take(*set);
+  }
+};
+
+Chosen& chosen() {
+  static Chosen chosen;
+  return chosen;
+}
+
+}  // namespace
+
+template <>
+const Rows<float>& rows<float>() {
+  return chosen().floats;
+}
+template <>
+const Rows<double>& rows<double>() {
+  return chosen().doubles;
+}
+
+bool use_instruction_set(const char* name) {
+  for (const InstructionSet& set : sets)
+    if (!std::strcmp(set.name, name) && set.present()) return chosen().take(set), true;
+  return false;
+}
+
+const char* instruction_set() { return chosen().name; }
+
+}  // namespace tete::cpu_kernels

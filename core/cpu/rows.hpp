@@ -1,0 +1,120 @@
+// The row kernels: plain loops over pointers, compiled once for each instruction set and chosen
+// when the program runs. What a row costs in time is decided here and in rows_*.cpp; how a tensor
+// is cut into rows, elsewhere.
+//
+// This file and rows_*.cpp include nothing of the standard library: an inline function compiled
+// for AVX-512 must not be the one that the linker keeps for a machine without it.
+//
+// Strides are in elements. Stride 0 repeats one element. n may be 0.
+#pragma once
+#include <cstdint>
+
+namespace tete {
+
+using Index = int64_t;
+
+namespace cpu_kernels {
+
+inline constexpr int unary_count = 0
+#define UNARY(...) +1
+#define BINARY(...)
+#include "core/elementwise.def"
+#undef UNARY
+#undef BINARY
+    ;
+inline constexpr int binary_count = 0
+#define UNARY(...)
+#define BINARY(...) +1
+#include "core/elementwise.def"
+#undef UNARY
+#undef BINARY
+    ;
+
+// The largest small matrix of `mix` and `outer`.
+inline constexpr Index mix_limit = 32;
+
+template <class T>
+struct Rows {
+  using UnaryRow = void(const T* x, Index sx, T* y, Index sy, Index n);
+  using GradientRow = void(const T* x, Index sx, const T* y, Index sy, const T* g, Index sg, T* dx,
+                           Index sdx, Index n);
+  using BinaryRow = void(const T* a, Index sa, const T* b, Index sb, T* y, Index sy, Index n);
+
+  // rows_elementwise.cpp
+  UnaryRow* unary[unary_count];
+  GradientRow* unary_gradient[unary_count];
+  BinaryRow* binary[binary_count];
+  void (*select)(const T* c, Index sc, const T* a, Index sa, const T* b, Index sb, T* y, Index sy,
+                 Index n);
+  // The uniform numbers of counters first … first + n-1.
+  void (*uniform)(uint64_t key, uint64_t first, T* y, Index n);
+  // y = x·scale where the uniform number is at least rate, else 0.
+  void (*dropout)(const T* x, Index sx, T rate, T scale, uint64_t key, uint64_t first, T* y,
+                  Index sy, Index n);
+
+  // rows_sums.cpp. Sums run over fixed lanes, so their order does not depend on the machine.
+  T (*sum)(const T* x, Index sx, Index n);
+  T (*max)(const T* x, Index sx, Index n);
+  T (*dot)(const T* a, Index sa, const T* b, Index sb, Index n);
+  // total_j += Σ_r x[r·rx + j·sx], r < rows; max likewise; dot Σ_r a[r·ra + j·sa] b[r·rb + j·sb].
+  void (*sum_across)(const T* x, Index rx, Index sx, Index rows, Index n, T* total);
+  void (*max_across)(const T* x, Index rx, Index sx, Index rows, Index n, T* total);
+  void (*dot_across)(const T* a, Index ra, Index sa, const T* b, Index rb, Index sb, Index rows,
+                     Index n, T* total);
+  // y[c·ry + j] = Σ_r p[r·pr + c·pc] x[r·rx + j] for r < R, c < C, j < n; R, C <= mix_limit.
+  void (*mix)(const T* p, Index pr, Index pc, Index R, Index C, const T* x, Index rx, T* y,
+              Index ry, Index n);
+  // total[r·C + c] += Σ_j x[r·rx + j] g[c·rg + j].
+  void (*outer)(const T* x, Index rx, Index R, const T* g, Index rg, Index C, Index n,
+                double* total);
+  // y[j·ry + i] = x[i·rx + j] for i < rows, j < columns.
+  void (*transpose)(const T* x, Index rx, T* y, Index ry, Index rows, Index columns);
+
+  // rows_softmax.cpp. Every row has stride 1; mask may be null. y may be x.
+  void (*softmax)(const T* x, const T* mask, T* y, Index n);
+  void (*softmax_gradient)(const T* y, const T* g, T* dx, Index n);
+  // Returns log Σ exp x.
+  T (*logsumexp)(const T* x, Index n);
+  // y = g (exp(x - lse) - [j = target]).
+  void (*cross_entropy_gradient)(const T* x, T lse, T g, Index target, T* y, Index n);
+
+  // rows_norm.cpp. stats: μ and 1/√(σ² + ε); bias is null for RMS norm.
+  void (*norm)(const T* x, const T* scale, const T* bias, bool center, T epsilon, T* y, T* stats,
+               Index n);
+  // dscale += g·(x - μ)/σ and, where not null, dbias += g.
+  void (*norm_gradient)(const T* x, const T* scale, const T* g, const T* stats, bool center, T* dx,
+                        T* dscale, T* dbias, Index n);
+};
+
+// The rows for this machine; chosen at first use.
+template <class T>
+const Rows<T>& rows();
+
+// Another instruction set than the machine's best: "v2", "v3", "v4" or "generic". False where the
+// machine or the program lacks it. For tests, before other threads use rows.
+bool use_instruction_set(const char* name);
+const char* instruction_set();
+
+// Each instruction set's own copies.
+#define TETE_ROWS_OF(set)               \
+  namespace set {                       \
+  void fill_elementwise(Rows<float>&);  \
+  void fill_elementwise(Rows<double>&); \
+  void fill_sums(Rows<float>&);         \
+  void fill_sums(Rows<double>&);        \
+  void fill_softmax(Rows<float>&);      \
+  void fill_softmax(Rows<double>&);     \
+  void fill_norm(Rows<float>&);         \
+  void fill_norm(Rows<double>&);        \
+  }
+#if defined(__x86_64__)
+TETE_ROWS_OF(v2)
+TETE_ROWS_OF(v3)
+TETE_ROWS_OF(v4)
+#else
+TETE_ROWS_OF(generic)
+#endif
+#undef TETE_ROWS_OF
+
+}  // namespace cpu_kernels
+}  // namespace tete

@@ -1,0 +1,153 @@
+// Rows of the elementwise operations, their gradients, select and random numbers.
+#include "core/cpu/number.hpp"
+#include "core/cpu/rows.hpp"
+#include "core/philox.hpp"
+
+namespace tete::cpu_kernels::TETE_ISA {
+namespace {
+
+// A stride that may be known to the compiler: known strides make vector code.
+template <Index known>
+struct Fixed {
+  TETE_MEMBER constexpr operator Index() const { return known; }
+};
+
+// One struct for each row of elementwise.def: the value as a function of numbers.
+#define UNARY(name, value, gradient, low, high)                                \
+  struct Value_##name {                                                        \
+    template <class V>                                                         \
+    TETE_MEMBER static V at(V x) {                                             \
+      return value;                                                            \
+    }                                                                          \
+  };                                                                           \
+  struct Slope_##name {                                                        \
+    template <class V>                                                         \
+    TETE_MEMBER static V at([[maybe_unused]] V x, [[maybe_unused]] V y, V g) { \
+      return gradient;                                                         \
+    }                                                                          \
+  };
+#define BINARY(name, value, gradient_a, gradient_b, low, high) \
+  struct Value2_##name {                                       \
+    template <class V>                                         \
+    TETE_MEMBER static V at(V a, V b) {                        \
+      return value;                                            \
+    }                                                          \
+  };
+#include "core/elementwise.def"
+#undef UNARY
+#undef BINARY
+
+template <class T, class Op, class SX, class SY>
+TETE_INLINE void unary_loop(const T* x, SX sx, T* y, SY sy, Index n) {
+  for (Index i = 0; i < n; ++i) y[i * sy] = Op::at(Number<T>(x[i * sx])).v;
+}
+template <class T, class Op>
+void unary_row(const T* x, Index sx, T* __restrict y, Index sy, Index n) {
+  const Fixed<1> one;
+  if (sx == 1 && sy == 1) return unary_loop<T, Op>(x, one, y, one, n);
+  unary_loop<T, Op>(x, sx, y, sy, n);
+}
+
+template <class T, class Op, class SX, class SY, class SG, class SD>
+TETE_INLINE void gradient_loop(const T* x, SX sx, const T* y, SY sy, const T* g, SG sg,
+                               T* __restrict dx, SD sdx, Index n) {
+  using V = Number<T>;
+  for (Index i = 0; i < n; ++i) dx[i * sdx] = Op::at(V(x[i * sx]), V(y[i * sy]), V(g[i * sg])).v;
+}
+template <class T, class Op>
+void gradient_row(const T* x, Index sx, const T* y, Index sy, const T* g, Index sg,
+                  T* __restrict dx, Index sdx, Index n) {
+  const Fixed<1> one;
+  if (sx == 1 && sy == 1 && sg == 1 && sdx == 1)
+    return gradient_loop<T, Op>(x, one, y, one, g, one, dx, one, n);
+  gradient_loop<T, Op>(x, sx, y, sy, g, sg, dx, sdx, n);
+}
+
+template <class T, class Op, class SA, class SB, class SY>
+TETE_INLINE void binary_loop(const T* a, SA sa, const T* b, SB sb, T* __restrict y, SY sy,
+                             Index n) {
+  using V = Number<T>;
+  for (Index i = 0; i < n; ++i) y[i * sy] = Op::at(V(a[i * sa]), V(b[i * sb])).v;
+}
+template <class T, class Op>
+void binary_row(const T* a, Index sa, const T* b, Index sb, T* __restrict y, Index sy, Index n) {
+  const Fixed<1> one;
+  const Fixed<0> same;
+  if (sy == 1) {
+    if (sa == 1 && sb == 1) return binary_loop<T, Op>(a, one, b, one, y, one, n);
+    if (sa == 1 && sb == 0) return binary_loop<T, Op>(a, one, b, same, y, one, n);
+    if (sa == 0 && sb == 1) return binary_loop<T, Op>(a, same, b, one, y, one, n);
+  }
+  binary_loop<T, Op>(a, sa, b, sb, y, sy, n);
+}
+
+template <class T, class SC, class SA, class SB, class SY>
+TETE_INLINE void select_loop(const T* c, SC sc, const T* a, SA sa, const T* b, SB sb,
+                             T* __restrict y, SY sy, Index n) {
+  for (Index i = 0; i < n; ++i) {
+    const T yes = a[i * sa], no = b[i * sb];
+    y[i * sy] = c[i * sc] != 0 ? yes : no;
+  }
+}
+template <class T>
+void select_row(const T* c, Index sc, const T* a, Index sa, const T* b, Index sb, T* __restrict y,
+                Index sy, Index n) {
+  const Fixed<1> one;
+  const Fixed<0> same;
+  if (sc == 1 && sa == 1 && sy == 1) {
+    if (sb == 1) return select_loop(c, one, a, one, b, one, y, one, n);
+    if (sb == 0) return select_loop(c, one, a, one, b, same, y, one, n);
+  }
+  select_loop(c, sc, a, sa, b, sb, y, sy, n);
+}
+
+TETE_INLINE float number_of(const uint32_t (&words)[4], float) { return philox_float(words); }
+TETE_INLINE double number_of(const uint32_t (&words)[4], double) { return philox_double(words); }
+
+template <class T>
+void uniform_row(uint64_t key, uint64_t first, T* __restrict y, Index n) {
+  for (Index i = 0; i < n; ++i) {
+    uint32_t words[4];
+    philox_words(key, first + static_cast<uint64_t>(i), words);
+    y[i] = number_of(words, T());
+  }
+}
+
+template <class T>
+void dropout_row(const T* x, Index sx, T rate, T scale, uint64_t key, uint64_t first,
+                 T* __restrict y, Index sy, Index n) {
+  constexpr Index block = 256;
+  T u[block];
+  for (Index at = 0; at < n; at += block) {
+    const Index count = n - at < block ? n - at : block;
+    uniform_row(key, first + static_cast<uint64_t>(at), u, count);
+    const T* from = x + at * sx;
+    T* to = y + at * sy;
+    if (sx == 1 && sy == 1)
+      for (Index i = 0; i < count; ++i) to[i] = u[i] >= rate ? from[i] * scale : T(0);
+    else
+      for (Index i = 0; i < count; ++i) to[i * sy] = u[i] >= rate ? from[i * sx] * scale : T(0);
+  }
+}
+
+template <class T>
+void fill(Rows<T>& rows) {
+  int unary = 0, gradient = 0, binary = 0;
+#define UNARY(name, ...)                            \
+  rows.unary[unary++] = unary_row<T, Value_##name>; \
+  rows.unary_gradient[gradient++] = gradient_row<T, Slope_##name>;
+#define BINARY(name, ...) rows.binary[binary++] = binary_row<T, Value2_##name>;
+#include "core/elementwise.def"
+#undef UNARY
+#undef BINARY
+  rows.select = select_row<T>;
+  rows.uniform = uniform_row<T>;
+  rows.dropout = dropout_row<T>;
+}
+
+}  // namespace
+
+void fill_elementwise(Rows<float>& rows) { fill(rows); }
+void fill_elementwise(Rows<double>& rows) { fill(rows); }
+
+}  // namespace tete::cpu_kernels::TETE_ISA

@@ -1,0 +1,68 @@
+// Rows of layer norm and RMS norm. h = (x - μ)/√(σ² + ε), y = scale·h + bias.
+// dx = (q - mean q - h mean(q h))/√(σ² + ε), q = scale·g; RMS norm has no μ, so no mean q.
+#include "core/cpu/lanes.hpp"
+
+namespace tete::cpu_kernels::TETE_ISA {
+namespace {
+
+template <class T>
+void norm_row(const T* x, const T* scale, const T* bias, bool center, T epsilon, T* __restrict y,
+              T* stats, Index n) {
+  T mean = 0;
+  if (center)
+    mean = lane_sum<T>(
+               n, [=](Index i) { return load(x + i); }, [=](Index i) { return x[i]; }) /
+           static_cast<T>(n);
+  const T square = lane_sum<T>(
+      n,
+      [=](Index i) {
+        const Register<T> d = load(x + i) - mean;
+        return d * d;
+      },
+      [=](Index i) { return (x[i] - mean) * (x[i] - mean); });
+  const T inverse = T(1) / sqrt(square / static_cast<T>(n) + epsilon);
+  stats[0] = mean;
+  stats[1] = inverse;
+  if (bias)
+    for (Index i = 0; i < n; ++i) y[i] = (x[i] - mean) * inverse * scale[i] + bias[i];
+  else
+    for (Index i = 0; i < n; ++i) y[i] = (x[i] - mean) * inverse * scale[i];
+}
+
+template <class T>
+void norm_gradient_row(const T* x, const T* scale, const T* g, const T* stats, bool center,
+                       T* __restrict dx, T* __restrict dscale, T* __restrict dbias, Index n) {
+  const T mean = stats[0], inverse = stats[1];
+  T mean_q = 0;
+  if (center)
+    mean_q = lane_sum<T>(
+                 n, [=](Index i) { return load(scale + i) * load(g + i); },
+                 [=](Index i) { return scale[i] * g[i]; }) /
+             static_cast<T>(n);
+  const T mean_qh =
+      inverse *
+      lane_sum<T>(
+          n, [=](Index i) { return load(scale + i) * load(g + i) * (load(x + i) - mean); },
+          [=](Index i) { return scale[i] * g[i] * (x[i] - mean); }) /
+      static_cast<T>(n);
+  for (Index i = 0; i < n; ++i) {
+    const T h = (x[i] - mean) * inverse;
+    dx[i] = inverse * (scale[i] * g[i] - mean_q - h * mean_qh);
+    dscale[i] += g[i] * h;
+  }
+  if (dbias)
+    for (Index i = 0; i < n; ++i) dbias[i] += g[i];
+}
+
+}  // namespace
+
+void fill_norm(Rows<float>& rows) {
+  rows.norm = norm_row<float>;
+  rows.norm_gradient = norm_gradient_row<float>;
+}
+void fill_norm(Rows<double>& rows) {
+  rows.norm = norm_row<double>;
+  rows.norm_gradient = norm_gradient_row<double>;
+}
+
+}  // namespace tete::cpu_kernels::TETE_ISA

@@ -1,0 +1,261 @@
+// Rows of sums: along a row, across rows, products of rows, and small matrices applied to rows.
+#include "core/cpu/lanes.hpp"
+
+namespace tete::cpu_kernels::TETE_ISA {
+namespace {
+
+template <class T>
+T sum_row(const T* x, Index sx, Index n) {
+  if (sx == 1)
+    return lane_sum<T>(
+        n, [=](Index i) { return load(x + i); }, [=](Index i) { return x[i]; });
+  T lane[lanes<T>] = {};
+  for (Index i = 0; i < n; ++i) lane[i % lanes<T>] += x[i * sx];
+  return sum_of_lanes(lane, lanes<T>);
+}
+
+template <class T>
+T dot_row(const T* a, Index sa, const T* b, Index sb, Index n) {
+  if (sa == 1 && sb == 1)
+    return lane_sum<T>(
+        n, [=](Index i) { return load(a + i) * load(b + i); },
+        [=](Index i) { return a[i] * b[i]; });
+  T lane[lanes<T>] = {};
+  for (Index i = 0; i < n; ++i) lane[i % lanes<T>] += a[i * sa] * b[i * sb];
+  return sum_of_lanes(lane, lanes<T>);
+}
+
+// The larger one; a NaN wins.
+template <class T>
+TETE_INLINE T larger(T a, T b) {
+  return a > b || a != a ? a : b;
+}
+
+template <class T>
+T max_row(const T* x, Index sx, Index n) {
+  constexpr int count = lanes<T>;
+  T lane[count];
+  for (int l = 0; l < count; ++l) lane[l] = -__builtin_inf();
+  Index i = 0;
+  if (sx == 1)
+    for (; i + count <= n; i += count)
+      for (int l = 0; l < count; ++l) lane[l] = larger(lane[l], x[i + l]);
+  for (; i < n; ++i) lane[0] = larger(lane[0], x[i * sx]);
+  T most = lane[0];
+  for (int l = 1; l < count; ++l) most = larger(most, lane[l]);
+  return most;
+}
+
+// total_j = combine(total_j, term(r, j)): columns in registers, rows one after the other.
+template <class T, class Term>
+TETE_INLINE void across(Index rows, Index n, T* total, const Term& term) {
+  constexpr int registers = 4, block = registers * width<T>;
+  Index j = 0;
+  for (; j + block <= n; j += block) {
+    Register<T> sum[registers];
+    for (int c = 0; c < registers; ++c) sum[c] = load(total + j + c * width<T>);
+    for (Index r = 0; r < rows; ++r) {
+#pragma GCC unroll 4
+      for (int c = 0; c < registers; ++c) sum[c] += term.whole(r, j + c * width<T>);
+    }
+    for (int c = 0; c < registers; ++c) store<T>(total + j + c * width<T>, sum[c]);
+  }
+  for (Index r = 0; r < rows; ++r)
+    for (Index i = j; i < n; ++i) total[i] += term.one(r, i);
+}
+
+template <class T>
+struct Plain {
+  const T* x;
+  Index rx;
+  TETE_MEMBER Register<T> whole(Index r, Index j) const { return load(x + r * rx + j); }
+  TETE_MEMBER T one(Index r, Index j) const { return x[r * rx + j]; }
+};
+template <class T>
+struct Product {
+  const T *a, *b;
+  Index ra, rb;
+  TETE_MEMBER Register<T> whole(Index r, Index j) const {
+    return load(a + r * ra + j) * load(b + r * rb + j);
+  }
+  TETE_MEMBER T one(Index r, Index j) const { return a[r * ra + j] * b[r * rb + j]; }
+};
+// a does not depend on the column.
+template <class T>
+struct Scaled {
+  const T *a, *b;
+  Index ra, rb;
+  TETE_MEMBER Register<T> whole(Index r, Index j) const { return a[r * ra] * load(b + r * rb + j); }
+  TETE_MEMBER T one(Index r, Index j) const { return a[r * ra] * b[r * rb + j]; }
+};
+
+template <class T>
+void sum_across(const T* x, Index rx, Index sx, Index rows, Index n, T* __restrict total) {
+  if (sx == 1) return across(rows, n, total, Plain<T>{x, rx});
+  for (Index r = 0; r < rows; ++r)
+    for (Index j = 0; j < n; ++j) total[j] += x[r * rx + j * sx];
+}
+
+template <class T>
+void dot_across(const T* a, Index ra, Index sa, const T* b, Index rb, Index sb, Index rows, Index n,
+                T* __restrict total) {
+  if (sa == 1 && sb == 1) return across(rows, n, total, Product<T>{a, b, ra, rb});
+  if (sa == 0 && sb == 1) return across(rows, n, total, Scaled<T>{a, b, ra, rb});
+  if (sa == 1 && sb == 0) return across(rows, n, total, Scaled<T>{b, a, rb, ra});
+  for (Index r = 0; r < rows; ++r)
+    for (Index j = 0; j < n; ++j) total[j] += a[r * ra + j * sa] * b[r * rb + j * sb];
+}
+
+template <class T>
+void max_across(const T* x, Index rx, Index sx, Index rows, Index n, T* __restrict total) {
+  for (Index r = 0; r < rows; ++r) {
+    if (sx == 1)
+      for (Index j = 0; j < n; ++j) total[j] = larger(total[j], x[r * rx + j]);
+    else
+      for (Index j = 0; j < n; ++j) total[j] = larger(total[j], x[r * rx + j * sx]);
+  }
+}
+
+// Columns of x are copied to a block that stays in the first cache: rows that lie a power of two
+// apart would push each other out of it.
+constexpr Index mix_bytes = 768;
+template <class T>
+inline constexpr Index mix_columns = mix_bytes / static_cast<Index>(sizeof(T));
+// Outputs and registers of columns that are held at once.
+inline constexpr int mix_outputs = register_count == 32 ? 8 : 4;
+inline constexpr int mix_registers = 3;
+
+template <class T>
+void gather_columns(const T* x, Index rx, Index R, Index n, T* block) {
+  for (Index r = 0; r < R; ++r) {
+    Index j = 0;
+    for (; j < n; ++j) block[r * mix_columns<T> + j] = x[r * rx + j];
+    for (; j < mix_columns<T>; ++j) block[r * mix_columns<T> + j] = 0;
+  }
+}
+
+// y[c][j] for mix_outputs of the c and mix_registers registers of the j.
+template <class T>
+TETE_INLINE void mix_tile(const T* p, Index R, const T* block,
+                          Register<T> (&sum)[mix_outputs][mix_registers]) {
+  for (int c = 0; c < mix_outputs; ++c)
+    for (int k = 0; k < mix_registers; ++k) sum[c][k] = Register<T>{};
+  for (Index r = 0; r < R; ++r) {
+    Register<T> x[mix_registers];
+#pragma GCC unroll 4
+    for (int k = 0; k < mix_registers; ++k) x[k] = load(block + r * mix_columns<T> + k * width<T>);
+#pragma GCC unroll 8
+    for (int c = 0; c < mix_outputs; ++c) {
+      const Register<T> weight = all_lanes(p[r * mix_limit + c]);
+#pragma GCC unroll 4
+      for (int k = 0; k < mix_registers; ++k) sum[c][k] += weight * x[k];
+    }
+  }
+}
+
+template <class T>
+void mix_block(const T* weights, Index R, Index C, const T* block, T* y, Index ry, Index n) {
+  constexpr Index step = mix_registers * width<T>;
+  for (Index j = 0; j < n; j += step)
+    for (Index c = 0; c < C; c += mix_outputs) {
+      Register<T> sum[mix_outputs][mix_registers];
+      mix_tile<T>(weights + c, R, block + j, sum);
+      const Index outputs = C - c < mix_outputs ? C - c : mix_outputs;
+      for (Index o = 0; o < outputs; ++o) {
+        T* to = y + (c + o) * ry + j;
+        if (j + step <= n)
+          for (int k = 0; k < mix_registers; ++k) store<T>(to + k * width<T>, sum[o][k]);
+        else
+          for (Index i = 0; i < n - j; ++i) to[i] = sum[o][i / width<T>][i % width<T>];
+      }
+    }
+}
+
+template <class T>
+void mix(const T* p, Index pr, Index pc, Index R, Index C, const T* x, Index rx, T* y, Index ry,
+         Index n) {
+  T weights[mix_limit * mix_limit];
+  for (Index r = 0; r < R; ++r)
+    for (Index c = 0; c < mix_limit; ++c)
+      weights[r * mix_limit + c] = c < C ? p[r * pr + c * pc] : T(0);
+  alignas(64) T block[mix_limit * mix_columns<T>];
+  for (Index j = 0; j < n; j += mix_columns<T>) {
+    const Index count = n - j < mix_columns<T> ? n - j : mix_columns<T>;
+    gather_columns(x + j, rx, R, count, block);
+    mix_block(weights, R, C, block, y + j, ry, count);
+  }
+}
+
+// total[r][c] for RT·CT pairs of rows at once, in registers over j.
+template <class T, int RT, int CT>
+TETE_INLINE void outer_tile(const T* x, Index rx, const T* g, Index rg, Index n, double* total,
+                            Index C) {
+  Register<T> sum[RT][CT] = {};
+  Index j = 0;
+  for (; j + width<T> <= n; j += width<T>) {
+    Register<T> v[CT];
+#pragma GCC unroll 8
+    for (int c = 0; c < CT; ++c) v[c] = load(g + c * rg + j);
+#pragma GCC unroll 8
+    for (int r = 0; r < RT; ++r) {
+      const Register<T> w = load(x + r * rx + j);
+#pragma GCC unroll 8
+      for (int c = 0; c < CT; ++c) sum[r][c] += w * v[c];
+    }
+  }
+  for (int r = 0; r < RT; ++r)
+    for (int c = 0; c < CT; ++c) {
+      T lane[width<T>];
+      store<T>(lane, sum[r][c]);
+      for (Index i = j; i < n; ++i) lane[i - j] += x[r * rx + i] * g[c * rg + i];
+      total[r * C + c] += static_cast<double>(sum_of_lanes(lane, width<T>));
+    }
+}
+
+template <class T, int RT, int CT>
+void outer_rows(const T* x, Index rx, const T* g, Index rg, Index C, Index n, double* total) {
+  Index c = 0;
+  for (; c + CT <= C; c += CT) outer_tile<T, RT, CT>(x, rx, g + c * rg, rg, n, total + c, C);
+  for (; c < C; ++c) outer_tile<T, RT, 1>(x, rx, g + c * rg, rg, n, total + c, C);
+}
+
+template <class T>
+void outer(const T* x, Index rx, Index R, const T* g, Index rg, Index C, Index n, double* total) {
+  constexpr int RT = 4, CT = register_count == 32 ? 6 : 2;
+  Index r = 0;
+  for (; r + RT <= R; r += RT) outer_rows<T, RT, CT>(x + r * rx, rx, g, rg, C, n, total + r * C);
+  for (; r < R; ++r) outer_rows<T, 1, CT>(x + r * rx, rx, g, rg, C, n, total + r * C);
+}
+
+// Through tiles that the first cache holds, so that neither side is read or written in crumbs.
+template <class T>
+void transpose(const T* x, Index rx, T* __restrict y, Index ry, Index rows, Index columns) {
+  constexpr Index side = 16;
+  for (Index i = 0; i < rows; i += side)
+    for (Index j = 0; j < columns; j += side) {
+      const Index height = rows - i < side ? rows - i : side;
+      const Index breadth = columns - j < side ? columns - j : side;
+      for (Index c = 0; c < breadth; ++c)
+        for (Index r = 0; r < height; ++r) y[(j + c) * ry + i + r] = x[(i + r) * rx + j + c];
+    }
+}
+
+template <class T>
+void fill(Rows<T>& rows) {
+  rows.sum = sum_row<T>;
+  rows.max = max_row<T>;
+  rows.dot = dot_row<T>;
+  rows.sum_across = sum_across<T>;
+  rows.max_across = max_across<T>;
+  rows.dot_across = dot_across<T>;
+  rows.mix = mix<T>;
+  rows.outer = outer<T>;
+  rows.transpose = transpose<T>;
+}
+
+}  // namespace
+
+void fill_sums(Rows<float>& rows) { fill(rows); }
+void fill_sums(Rows<double>& rows) { fill(rows); }
+
+}  // namespace tete::cpu_kernels::TETE_ISA

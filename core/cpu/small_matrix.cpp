@@ -1,0 +1,102 @@
+// Contractions in which a small matrix meets long rows, where BLAS is weak.
+//
+//   mixing:   L[b, h', x] = Σ_h J[b, h, x] P[h, h']      heads are mixed
+//   pairing:  P[h, h']    = Σ_{b, x} J[b, h, x] G[b, h', x]   its gradient
+//
+// x is long and lies side by side, h and h' are at most 32.
+#include <vector>
+
+#include "core/cpu/kernels.hpp"
+#include "core/cpu/rows.hpp"
+#include "core/cpu/small_matrix.hpp"
+#include "core/cpu/walk.hpp"
+
+namespace tete::cpu_kernels {
+namespace {
+
+constexpr Index long_row = 128;    // from here on a row is long
+constexpr Index row_piece = 2048;  // elements of a row that one block takes
+
+// The longest dimension that has stride 1 in both operands, or -1.
+int side_by_side(const Dims& dims, Operand one, Operand other) {
+  int found = -1;
+  for (int d = 0; d < dims.size(); ++d)
+    if (dims[d].stride[one] == 1 && dims[d].stride[other] == 1 && dims[d].size >= long_row)
+      found = d;
+  return found;
+}
+
+bool is_small(const Dims& dims) { return dims.size() == 1 && dims[0].size <= mix_limit; }
+
+Loops<3> loops_over(const Dims& some, const Dims& others) {
+  Loops<3> loops;
+  for (const Dims* dims : {&some, &others})
+    for (const Dim& d : *dims) {
+      loops.shape.push_back(d.size);
+      for (int v = 0; v < 3; ++v) loops.strides[v].push_back(d.stride[v]);
+    }
+  loops.shape.push_back(1);  // the cursor steps over all the others
+  for (Strides& s : loops.strides) s.push_back(0);
+  return loops;
+}
+
+}  // namespace
+
+template <class T>
+bool mix(const Groups& groups, const T* A, const T* B, T* Y) {
+  const int at = side_by_side(groups.m, in_a, in_y);
+  if (at < 0 || !is_small(groups.k) || !is_small(groups.n)) return false;
+  const Index length = groups.m[at].size, pieces = (length + row_piece - 1) / row_piece;
+  const Dim h = groups.k[0], to = groups.n[0];
+  Dims outer = groups.m;
+  outer.erase(at);
+  const Loops<3> loops = loops_over(groups.batch, outer);
+  const double work = static_cast<double>(loops.rows() * length * h.size * to.size);
+  parallel_for(loops.rows() * pieces, work, [&](Index unit) {
+    const RowCursor<3> row(loops, unit / pieces);
+    const Index start = unit % pieces * row_piece;
+    rows<T>().mix(B + row[in_b], h.stride[in_b], to.stride[in_b], h.size, to.size,
+                  A + row[in_a] + start, h.stride[in_a], Y + row[in_y] + start, to.stride[in_y],
+                  std::min(row_piece, length - start));
+  });
+  return true;
+}
+
+template <class T>
+bool pair(const Groups& groups, const T* A, const T* B, T* Y) {
+  const int at = side_by_side(groups.k, in_a, in_b);
+  if (at < 0 || !is_small(groups.m) || !is_small(groups.n)) return false;
+  const Index length = groups.k[at].size, pieces = (length + row_piece - 1) / row_piece;
+  const Dim m = groups.m[0], n = groups.n[0];
+  Dims outer = groups.k;
+  outer.erase(at);
+  const Loops<3> outputs = loops_over(groups.batch, {}), sums = loops_over(outer, {});
+  const Index blocks = sums.rows() * pieces, size = m.size * n.size;
+  std::vector<double> partial(static_cast<size_t>(outputs.rows() * blocks * size));
+  const double work = static_cast<double>(outputs.rows() * sums.rows() * length * size);
+  parallel_for(outputs.rows() * blocks, work, [&](Index unit) {
+    const RowCursor<3> output(outputs, unit / blocks), sum(sums, unit % blocks / pieces);
+    const Index start = unit % pieces * row_piece;
+    rows<T>().outer(A + output[in_a] + sum[in_a] + start, m.stride[in_a], m.size,
+                    B + output[in_b] + sum[in_b] + start, n.stride[in_b], n.size,
+                    std::min(row_piece, length - start), partial.data() + unit * size);
+  });
+  RowCursor<3> output(outputs, 0);
+  for (Index o = 0; o < outputs.rows(); ++o, output.next()) {
+    double* const total = partial.data() + o * blocks * size;
+    for (Index step = 1; step < blocks; step *= 2)
+      for (Index b = 0; b + step < blocks; b += 2 * step)
+        for (Index i = 0; i < size; ++i) total[b * size + i] += total[(b + step) * size + i];
+    for (Index i = 0; i < size; ++i)
+      Y[output[in_y] + i / n.size * m.stride[in_y] + i % n.size * n.stride[in_y]] =
+          static_cast<T>(total[i]);
+  }
+  return true;
+}
+
+template bool mix(const Groups&, const float*, const float*, float*);
+template bool mix(const Groups&, const double*, const double*, double*);
+template bool pair(const Groups&, const float*, const float*, float*);
+template bool pair(const Groups&, const double*, const double*, double*);
+
+}  // namespace tete::cpu_kernels

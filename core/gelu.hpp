@@ -1,0 +1,20 @@
+// The slope of gelu: gelu(x) = 0.5 x (1 + tanh u), u = √(2/π) (x + 0.044715 x³).
+// gelu'(x) = 0.5 (1 + tanh u) + 0.5 x (1 - tanh² u) u', u' = √(2/π) (1 + 3·0.044715 x²).
+//
+// Read twice, as every gradient is: with numbers it is the kernel, with tensors the meaning.
+#pragma once
+
+namespace tete {
+
+inline constexpr double gelu_scale = 0.7978845608028654;  // √(2/π)
+inline constexpr double gelu_cubic = 0.044715;
+
+template <class V>
+V gelu_slope(const V& x) {
+  const V xx = x * x;
+  const V t = tanh((xx * gelu_cubic + 1.0) * x * gelu_scale);
+  const V du = (xx * (3.0 * gelu_cubic) + 1.0) * gelu_scale;
+  return (t + 1.0) * 0.5 + (1.0 - t * t) * du * x * 0.5;
+}
+
+}  // namespace tete

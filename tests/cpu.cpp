@@ -1,0 +1,948 @@
+// The processor's kernels against loops that anyone can read, over odd shapes, strides and
+// numbers of threads.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/backend.hpp"
+#include "core/cpu/fused.hpp"
+#include "core/cpu/rows.hpp"
+#include "core/threads.hpp"
+
+using namespace tete;
+
+namespace {
+
+// ---- Arrays with any strides -----------------------------------------------------------------
+
+// How an array lies in memory. `order` is the order of its dimensions, outermost first (empty:
+// row-major); `step` leaves gaps; `repeated` is a dimension with stride 0.
+struct Layout {
+  const char* name = "dense";
+  bool reversed = false;
+  Index step = 1;
+  bool repeated = false;
+};
+const Layout input_layouts[] = {
+    {}, {"reversed", true}, {"step 2", false, 2}, {"repeated", false, 1, true}};
+const Layout output_layouts[] = {{}, {"reversed", true}, {"step 2", true, 2}};
+
+class Array {
+ public:
+  Array(Dtype dtype, const Shape& shape, const Layout& layout = {}) {
+    Short<int> order;
+    for (int d = 0; d < shape.size(); ++d)
+      order.push_back(layout.reversed ? shape.size() - 1 - d : d);
+    view = {dtype, shape, dense_strides(shape, order), nullptr};
+    for (Index& s : view.strides) s *= layout.step;
+    if (layout.repeated && shape.size() > 0) view.strides[0] = 0;
+    memory_.resize(static_cast<size_t>(element_count(shape) * layout.step + 8));
+    view.data = memory_.data();
+  }
+  Array(const Array&) = delete;
+
+  // Numbers between low and high, the same for the same seed.
+  Array& random(uint64_t seed, double low = -1, double high = 1) {
+    uint64_t state = seed * 0x9E3779B97F4A7C15 + 1;
+    const auto next = [&] {
+      state = state * 6364136223846793005 + 1442695040888963407;
+      return low + (high - low) * static_cast<double>(state >> 40) * 0x1p-24;
+    };
+    const size_t count = memory_.size();
+    for (size_t i = 0; i < count; ++i) {
+      if (view.dtype == Dtype::f32)
+        reinterpret_cast<float*>(memory_.data())[i] = static_cast<float>(next());
+      if (view.dtype == Dtype::f64) memory_[i] = next();
+      if (view.dtype == Dtype::i64)
+        reinterpret_cast<int64_t*>(memory_.data())[i] = static_cast<int64_t>(next());
+    }
+    return *this;
+  }
+  std::string bytes() const {
+    return std::string(reinterpret_cast<const char*>(memory_.data()), memory_.size() * 8);
+  }
+  View view;
+
+ private:
+  std::vector<double> memory_;
+};
+
+Index offset(const View& v, const Shape& at) {
+  Index sum = 0;
+  for (int d = 0; d < v.rank(); ++d) sum += at[d] * v.strides[d];
+  return sum;
+}
+double get(const View& v, const Shape& at) {
+  const Index i = offset(v, at);
+  if (v.dtype == Dtype::f32) return static_cast<const float*>(v.data)[i];
+  if (v.dtype == Dtype::f64) return static_cast<const double*>(v.data)[i];
+  return static_cast<double>(static_cast<const int64_t*>(v.data)[i]);
+}
+
+// body(coordinates) in row-major order.
+void for_each(const Shape& shape, const std::function<void(const Shape&)>& body) {
+  if (element_count(shape) == 0) return;
+  Shape at(shape.size(), Index{0});
+  for (;;) {
+    body(at);
+    int d = shape.size() - 1;
+    for (; d >= 0 && ++at[d] == shape[d]; --d) at[d] = 0;
+    if (d < 0) return;
+  }
+}
+
+bool near(double got, double expected, Dtype t, double scale = 1) {
+  if (std::isnan(expected)) return std::isnan(got);
+  if (std::isinf(expected)) return got == expected;
+  return std::fabs(got - expected) <= tolerance(t, std::max(scale, std::fabs(expected)));
+}
+
+// Counts coordinates where y differs from expected(at).
+int wrong(const View& y, const std::function<double(const Shape&)>& expected, double scale = 1) {
+  int count = 0;
+  for_each(y.shape,
+           [&](const Shape& at) { count += !near(get(y, at), expected(at), y.dtype, scale); });
+  return count;
+}
+
+const Shape odd_shapes[] = {{},     {0},     {1},          {7},           {3, 0, 2},
+                            {1, 1}, {5, 3},  {2, 3, 4, 5}, {1, 17, 1, 2}, {13, 131},
+                            {67},   {20011}, {3, 7, 1031}, {33, 40}};
+const Dtype reals[] = {Dtype::f32, Dtype::f64};
+
+// Runs `compute` with 1, 2, 3, 4 and 8 threads; y's bytes must not differ.
+bool same_bits(const Array& y, const std::function<void()>& compute) {
+  const int before = threads();
+  std::string first;
+  bool same = true;
+  for (int count : {1, 2, 3, 4, 8}) {
+    set_threads(count);
+    compute();
+    if (first.empty()) first = y.bytes();
+    same = same && first == y.bytes();
+  }
+  set_threads(before);
+  return same;
+}
+
+// ---- Elementwise -----------------------------------------------------------------------------
+
+double sigmoid(double x) {
+  return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x));
+}
+double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
+double step(double x) { return x > 0; }
+double relu(double x) { return x < 0 ? 0 : x; }
+double gelu(double x) {
+  return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+}
+double gelu_slope(double x) {
+  const double t = std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x));
+  return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.7978845608028654 * (1 + 3 * 0.044715 * x * x);
+}
+
+struct UnaryCase {
+  const char* name;
+  Unary op;
+  std::function<double(double)> value;
+  std::function<double(double, double, double)> gradient;
+  double low, high;
+};
+struct BinaryCase {
+  const char* name;
+  Binary op;
+  std::function<double(double, double)> value;
+  double low, high;
+};
+
+std::vector<UnaryCase> unary_cases() {
+  using std::exp, std::log, std::sqrt, std::sin, std::cos, std::tanh, std::erf, std::floor;
+  return {
+#define UNARY(name, value, gradient, low, high)                                   \
+  {#name,                                                                         \
+   Unary::name,                                                                   \
+   [](double x) -> double { return value; },                                      \
+   []([[maybe_unused]] double x, [[maybe_unused]] double y, double g) -> double { \
+     return gradient;                                                             \
+   },                                                                             \
+   low,                                                                           \
+   high},
+#define BINARY(...)
+#include "core/elementwise.def"
+#undef UNARY
+#undef BINARY
+  };
+}
+std::vector<BinaryCase> binary_cases() {
+  using std::pow;
+  return {
+#define UNARY(...)
+#define BINARY(name, value, gradient_a, gradient_b, low, high) \
+  {#name, Binary::name, [](double a, double b) -> double { return value; }, low, high},
+#include "core/elementwise.def"
+#undef UNARY
+#undef BINARY
+  };
+}
+
+}  // namespace
+
+TEST_CASE("cpu: every unary operation and its gradient equal their rows") {
+  for (const UnaryCase& c : unary_cases())
+    for (Dtype t : reals)
+      for (const Shape& shape : odd_shapes)
+        for (const Layout& in : input_layouts)
+          for (const Layout& out : output_layouts) {
+            CAPTURE(std::string(c.name));
+            CAPTURE(std::string(name_of(t)));
+            CAPTURE(shape);
+            CAPTURE(std::string(in.name));
+            CAPTURE(std::string(out.name));
+            if (shape.size() == 1 && shape[0] > 1000 &&
+                (&in != input_layouts || &out != output_layouts))
+              continue;
+            Array x(t, shape, in), y(t, shape, out), g(t, shape, in), dx(t, shape, out);
+            x.random(1, c.low, c.high), g.random(2);
+            cpu().unary(c.op, x.view, y.view);
+            CHECK(wrong(y.view, [&](const Shape& at) { return c.value(get(x.view, at)); }) == 0);
+            cpu().unary_gradient(c.op, x.view, y.view, g.view, dx.view);
+            CHECK(wrong(
+                      dx.view,
+                      [&](const Shape& at) {
+                        return c.gradient(get(x.view, at), get(y.view, at), get(g.view, at));
+                      },
+                      4) == 0);
+          }
+}
+
+TEST_CASE("cpu: every binary operation equals its row, with any strides") {
+  for (const BinaryCase& c : binary_cases())
+    for (Dtype t : reals)
+      for (const Shape& shape : odd_shapes)
+        for (const Layout& left : input_layouts)
+          for (const Layout& right : input_layouts)
+            for (const Layout& out : output_layouts) {
+              CAPTURE(std::string(c.name));
+              CAPTURE(shape);
+              CAPTURE(std::string(left.name));
+              CAPTURE(std::string(right.name));
+              CAPTURE(std::string(out.name));
+              if (element_count(shape) > 2000 && (&out != output_layouts || left.reversed))
+                continue;
+              Array a(t, shape, left), b(t, shape, right), y(t, shape, out);
+              a.random(3, c.low, c.high), b.random(4, c.low, c.high);
+              cpu().binary(c.op, a.view, b.view, y.view);
+              CHECK(wrong(y.view, [&](const Shape& at) {
+                      return c.value(get(a.view, at), get(b.view, at));
+                    }) == 0);
+            }
+}
+
+TEST_CASE("cpu: select, fill and copy, between any strides and dtypes") {
+  for (const Shape& shape : odd_shapes)
+    for (const Layout& in : input_layouts)
+      for (const Layout& out : output_layouts) {
+        CAPTURE(shape);
+        CAPTURE(std::string(in.name));
+        CAPTURE(std::string(out.name));
+        for (Dtype t : reals) {
+          Array c(t, shape, in), a(t, shape, in), b(t, shape), y(t, shape, out);
+          c.random(5), a.random(6), b.random(7);
+          cpu().unary(Unary::relu, c.view, c.view);
+          cpu().select(c.view, a.view, b.view, y.view);
+          CHECK(wrong(y.view, [&](const Shape& at) {
+                  return get(c.view, at) != 0 ? get(a.view, at) : get(b.view, at);
+                }) == 0);
+        }
+        for (Dtype from : {Dtype::f32, Dtype::f64, Dtype::i64})
+          for (Dtype to : {Dtype::f32, Dtype::f64, Dtype::i64}) {
+            Array x(from, shape, in), y(to, shape, out);
+            x.random(8, -9, 9);
+            cpu().copy(x.view, y.view);
+            CHECK(wrong(y.view, [&](const Shape& at) {
+                    return to == Dtype::i64 ? std::trunc(get(x.view, at)) : get(x.view, at);
+                  }) == 0);
+            cpu().fill(3, y.view);
+            CHECK(wrong(y.view, [](const Shape&) { return 3.0; }) == 0);
+          }
+      }
+}
+
+TEST_CASE("cpu: a float function is within a few units of the last place of the real one") {
+  struct Case {
+    const char* name;
+    Unary op;
+    std::function<long double(long double)> exact;
+    double ulps, low, high;
+  };
+  const Case cases[] = {
+      {"exp", Unary::exp, [](long double x) { return std::exp(x); }, 2, -87, 88.7},
+      {"log", Unary::log, [](long double x) { return std::log(x); }, 2, 1e-37, 10},
+      {"log, large", Unary::log, [](long double x) { return std::log(x); }, 2, 1, 3e38},
+      {"tanh", Unary::tanh, [](long double x) { return std::tanh(x); }, 4, -12, 12},
+      {"erf", Unary::erf, [](long double x) { return std::erf(x); }, 4, -5, 5},
+      {"sin", Unary::sin, [](long double x) { return std::sin(x); }, 4, -1e4, 1e4},
+      {"cos", Unary::cos, [](long double x) { return std::cos(x); }, 4, -1e4, 1e4},
+      {"sigmoid", Unary::sigmoid,
+       [](long double x) {
+         return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x));
+       },
+       4, -87, 87},
+      {"softplus", Unary::softplus,
+       [](long double x) { return std::max(x, 0.0L) + std::log1p(std::exp(-std::fabs(x))); }, 4,
+       -80, 80},
+  };
+  for (const char* set : {"v2", "v3", "v4", "generic"}) {
+    const std::string before = cpu_kernels::instruction_set();
+    if (!cpu_kernels::use_instruction_set(set)) continue;
+    for (const Case& c : cases) {
+      const Index count = 200'003;
+      Array x(Dtype::f32, {count}), y(Dtype::f32, {count});
+      for (Index i = 0; i < count; ++i)
+        x.view.as<float>()[i] =
+            static_cast<float>(c.low + (c.high - c.low) * static_cast<double>(i) / (count - 1));
+      // Small numbers of both signs, where cancellation would show.
+      for (Index i = 0; i < 2000; ++i)
+        if (c.low < 0)
+          x.view.as<float>()[i] =
+              static_cast<float>((i % 2 ? 1 : -1) * std::pow(10.0, -static_cast<double>(i) / 60));
+      cpu().unary(c.op, x.view, y.view);
+      double worst = 0, worst_at = 0;
+      for (Index i = 0; i < count; ++i) {
+        const float at = x.view.as<float>()[i];
+        const long double exact = c.exact(at);
+        const float rounded = static_cast<float>(exact);
+        const float next =
+            std::nextafter(std::fabs(rounded), std::numeric_limits<float>::infinity());
+        if (std::fabs(rounded) < 1.2e-38f || std::isinf(next)) continue;
+        const double ulp = static_cast<double>(next) - std::fabs(static_cast<double>(rounded));
+        const double error = std::fabs(static_cast<double>(y.view.as<float>()[i] - exact)) / ulp;
+        if (!(error <= worst)) worst = error, worst_at = static_cast<double>(at);
+      }
+      CAPTURE(std::string(set));
+      CAPTURE(std::string(c.name));
+      CAPTURE(worst_at);
+      CAPTURE(worst);
+      CHECK(worst <= c.ulps);
+    }
+    cpu_kernels::use_instruction_set(before.c_str());
+  }
+}
+
+TEST_CASE("cpu: infinities, NaN, overflow and underflow come out right") {
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
+  struct Case {
+    Unary op;
+    double x, y;
+  };
+  const Case cases[] = {
+      {Unary::exp, inf, inf},      {Unary::exp, -inf, 0},       {Unary::exp, nan, nan},
+      {Unary::exp, 1000, inf},     {Unary::exp, -1000, 0},      {Unary::exp, 0, 1},
+      {Unary::log, 0, -inf},       {Unary::log, inf, inf},      {Unary::log, -1, nan},
+      {Unary::log, nan, nan},      {Unary::log, 1, 0},          {Unary::log, -inf, nan},
+      {Unary::tanh, inf, 1},       {Unary::tanh, -inf, -1},     {Unary::tanh, nan, nan},
+      {Unary::erf, inf, 1},        {Unary::erf, -inf, -1},      {Unary::erf, nan, nan},
+      {Unary::sigmoid, inf, 1},    {Unary::sigmoid, -inf, 0},   {Unary::sigmoid, nan, nan},
+      {Unary::sigmoid, 1000, 1},   {Unary::sigmoid, -1000, 0},  {Unary::softplus, 1000, 1000},
+      {Unary::softplus, -1000, 0}, {Unary::softplus, inf, inf}, {Unary::softplus, -inf, 0},
+      {Unary::softplus, nan, nan}, {Unary::sin, inf, nan},      {Unary::cos, nan, nan},
+      {Unary::relu, nan, nan},     {Unary::relu, -inf, 0},      {Unary::relu, inf, inf},
+      {Unary::gelu, inf, inf},     {Unary::gelu, nan, nan},     {Unary::abs, -inf, inf},
+      {Unary::sqrt, -1, nan},      {Unary::rsqrt, 0, inf},      {Unary::gelu, -1000, 0},
+  };
+  for (const char* set : {"v2", "v3", "v4", "generic"}) {
+    const std::string before = cpu_kernels::instruction_set();
+    if (!cpu_kernels::use_instruction_set(set)) continue;
+    for (Dtype t : reals)
+      for (const Case& c : cases) {
+        Array x(t, {37}), y(t, {37});  // vectors and what is left over
+        cpu().fill(c.x, x.view);
+        cpu().unary(c.op, x.view, y.view);
+        CAPTURE(std::string(set));
+        CAPTURE(static_cast<int>(c.op));
+        CAPTURE(c.x);
+        CAPTURE(std::string(name_of(t)));
+        CHECK(wrong(
+                  y.view, [&](const Shape&) { return c.y; }, 1e-30) == 0);
+      }
+    cpu_kernels::use_instruction_set(before.c_str());
+  }
+}
+
+// ---- Folds -----------------------------------------------------------------------------------
+
+TEST_CASE("cpu: a fold over any dimensions equals the loop over them") {
+  for (Dtype t : reals)
+    for (const Shape& shape : odd_shapes)
+      for (const Layout& in : input_layouts)
+        for (const Layout& out : output_layouts)
+          for (int kept = 0; kept < 1 << shape.size(); ++kept)
+            for (Fold how : {Fold::sum, Fold::max}) {
+              Shape small = shape;
+              for (int d = 0; d < shape.size(); ++d)
+                if (!(kept >> d & 1)) small[d] = 1;
+              Array x(t, shape, in), y(t, small, out);
+              x.random(11);
+              std::map<Index, double> expected;
+              const double empty = how == Fold::sum ? 0 : -std::numeric_limits<double>::infinity();
+              for_each(small, [&](const Shape& at) { expected[offset(y.view, at)] = empty; });
+              for_each(shape, [&](const Shape& at) {
+                Shape to = at;
+                for (int d = 0; d < shape.size(); ++d)
+                  if (small[d] == 1) to[d] = 0;
+                double& e = expected[offset(y.view, to)];
+                e = how == Fold::sum ? e + get(x.view, at) : std::max(e, get(x.view, at));
+              });
+              cpu().fold(how, x.view, y.view);
+              CAPTURE(shape);
+              CAPTURE(small);
+              CAPTURE(std::string(in.name));
+              CAPTURE(std::string(out.name));
+              CAPTURE(std::string(name_of(t)));
+              CHECK(wrong(
+                        y.view, [&](const Shape& at) { return expected[offset(y.view, at)]; }, 4) ==
+                    0);
+            }
+}
+
+TEST_CASE("cpu: a NaN wins a maximum") {
+  for (const Shape& small : {Shape{1, 1}, Shape{1, 300}, Shape{200, 1}})
+    for (Index place : {0, 7, 299, 30000, 59999}) {
+      Array x(Dtype::f32, {200, 300}), y(Dtype::f32, small);
+      x.random(1);
+      x.view.as<float>()[place] = std::nanf("");
+      cpu().fold(Fold::max, x.view, y.view);
+      const Shape at{small[0] == 1 ? 0 : place / 300, small[1] == 1 ? 0 : place % 300};
+      CAPTURE(small);
+      CAPTURE(place);
+      CHECK(std::isnan(get(y.view, at)));
+    }
+}
+
+TEST_CASE("cpu: a float sum of a million numbers is right to a millionth") {
+  for (const Shape& shape :
+       {Shape{1 << 20}, Shape{1 << 18, 4}, Shape{4096, 256}, Shape{1 << 20, 1}}) {
+    Array x(Dtype::f32, shape);
+    x.random(3, 0, 1);
+    for (int kept = -1; kept < shape.size(); ++kept) {
+      Shape small(shape.size(), Index{1});
+      if (kept >= 0) small[kept] = shape[kept];
+      Array y(Dtype::f32, small);
+      cpu().fold(Fold::sum, x.view, y.view);
+      std::vector<double> expected(static_cast<size_t>(element_count(small)));
+      for_each(shape, [&](const Shape& at) {
+        expected[kept >= 0 ? static_cast<size_t>(at[kept]) : 0] += get(x.view, at);
+      });
+      double worst = 0;
+      for (size_t i = 0; i < expected.size(); ++i)
+        worst = std::max(worst,
+                         std::fabs(static_cast<double>(y.view.as<float>()[i]) / expected[i] - 1));
+      CAPTURE(shape);
+      CAPTURE(kept);
+      CHECK(worst <= 1e-6);
+    }
+  }
+}
+
+// ---- Contractions ----------------------------------------------------------------------------
+
+namespace {
+
+// "b n x, x h d -> b n h d": every letter is a label; sizes give every letter's length.
+struct Product {
+  const char *a, *b, *y;
+  std::map<char, Index> sizes;
+};
+Labels labels_of(const std::string& letters) {
+  Labels labels;
+  for (char c : letters) labels.push_back(static_cast<Label>(c));
+  return labels;
+}
+Shape shape_of(const std::string& letters, const std::map<char, Index>& sizes) {
+  Shape shape;
+  for (char c : letters) shape.push_back(sizes.at(c));
+  return shape;
+}
+
+// The sum over all letters, in double.
+std::vector<double> product_by_loops(const Product& p, const View& A, const View& B,
+                                     const View& Y) {
+  std::string all;
+  for (char c : std::string(p.y) + p.a + p.b)
+    if (all.find(c) == std::string::npos) all += c;
+  const auto offsets = [&](const char* letters, const View& v) {
+    std::vector<Index> strides(all.size(), 0);
+    for (int d = 0; d < v.rank(); ++d) strides[all.find(letters[d])] += v.strides[d];
+    return strides;
+  };
+  const auto sa = offsets(p.a, A), sb = offsets(p.b, B), sy = offsets(p.y, Y);
+  Index most = 0;
+  for_each(Y.shape, [&](const Shape& at) { most = std::max(most, offset(Y, at)); });
+  std::vector<double> y(static_cast<size_t>(most + 1));
+  for_each(shape_of(all, p.sizes), [&](const Shape& at) {
+    Index a = 0, b = 0, to = 0;
+    for (int d = 0; d < at.size(); ++d) a += at[d] * sa[d], b += at[d] * sb[d], to += at[d] * sy[d];
+    const auto value = [](const View& v, Index i) {
+      return v.dtype == Dtype::f32 ? static_cast<double>(v.as<float>()[i]) : v.as<double>()[i];
+    };
+    y[static_cast<size_t>(to)] += value(A, a) * value(B, b);
+  });
+  return y;
+}
+
+const Product products[] = {
+    {"ij", "jk", "ik", {{'i', 7}, {'j', 11}, {'k', 13}}},
+    {"ij", "jk", "ki", {{'i', 67}, {'j', 31}, {'k', 45}}},
+    {"ji", "kj", "ik", {{'i', 130}, {'j', 70}, {'k', 90}}},
+    {"ij", "ij", "", {{'i', 17}, {'j', 300}}},
+    {"ij", "ij", "i", {{'i', 40}, {'j', 50}}},
+    {"ij", "ij", "j", {{'i', 40}, {'j', 50}}},
+    {"i", "j", "ij", {{'i', 5}, {'j', 9}}},
+    {"i", "j", "", {{'i', 5}, {'j', 9}}},
+    {"ij", "j", "i", {{'i', 33}, {'j', 65}}},
+    {"ij", "i", "j", {{'i', 33}, {'j', 65}}},
+    {"", "ij", "ji", {{'i', 3}, {'j', 4}}},
+    {"", "", "", {}},
+    {"ijk", "jl", "il", {{'i', 6}, {'j', 7}, {'k', 3}, {'l', 5}}},
+    {"iij", "jk", "ik", {{'i', 6}, {'j', 7}, {'k', 5}}},
+    {"ij", "jk", "ik", {{'i', 6}, {'j', 0}, {'k', 5}}},
+    {"ij", "jk", "ik", {{'i', 0}, {'j', 3}, {'k', 5}}},
+    {"ij", "jk", "ik", {{'i', 1}, {'j', 64}, {'k', 1}}},
+    {"ij", "jk", "ik", {{'i', 40}, {'j', 3}, {'k', 50}}},
+    {"bnx", "xhd", "bnhd", {{'b', 2}, {'n', 9}, {'x', 24}, {'h', 3}, {'d', 8}}},
+    {"bnx", "xdh", "bnhd", {{'b', 2}, {'n', 9}, {'x', 24}, {'h', 3}, {'d', 8}}},
+    {"bnhd", "bmhd", "bhnm", {{'b', 2}, {'n', 19}, {'m', 23}, {'h', 3}, {'d', 8}}},
+    {"bhnm", "bmhd", "bnhd", {{'b', 2}, {'n', 19}, {'m', 23}, {'h', 3}, {'d', 8}}},
+    {"bnhd", "bnx", "xhd", {{'b', 3}, {'n', 19}, {'x', 24}, {'h', 3}, {'d', 8}}},
+    {"bnhd", "hdx", "bnx", {{'b', 3}, {'n', 19}, {'x', 24}, {'h', 3}, {'d', 8}}},
+    {"bnhd", "xdh", "bnx", {{'b', 3}, {'n', 19}, {'x', 24}, {'h', 3}, {'d', 8}}},
+    {"bhnm", "hg", "bgnm", {{'b', 2}, {'n', 21}, {'m', 23}, {'h', 6}, {'g', 5}}},
+    {"hg", "bhnm", "bgnm", {{'b', 2}, {'n', 21}, {'m', 23}, {'h', 32}, {'g', 32}}},
+    {"bhnm", "bgnm", "hg", {{'b', 2}, {'n', 21}, {'m', 23}, {'h', 6}, {'g', 5}}},
+    {"bhnm", "bgnm", "hg", {{'b', 1}, {'n', 70}, {'m', 70}, {'h', 9}, {'g', 13}}},
+    {"bhnm", "bhg", "bgnm", {{'b', 2}, {'n', 21}, {'m', 23}, {'h', 6}, {'g', 5}}},
+    {"abcd", "cbde", "eab", {{'a', 3}, {'b', 4}, {'c', 5}, {'d', 6}, {'e', 7}}},
+    {"ij", "jk", "ik", {{'i', 300}, {'j', 40}, {'k', 520}}},
+    {"ij", "jk", "ik", {{'i', 65}, {'j', 3000}, {'k', 33}}},
+};
+
+}  // namespace
+
+TEST_CASE("cpu: a contraction equals the loop over its labels, with any strides") {
+  for (Dtype t : reals)
+    for (const Product& p : products)
+      for (const Layout& left : input_layouts)
+        for (const Layout& right : input_layouts)
+          for (const Layout& out : output_layouts) {
+            CAPTURE(std::string(p.a));
+            CAPTURE(std::string(p.b));
+            CAPTURE(std::string(p.y));
+            CAPTURE(std::string(name_of(t)));
+            CAPTURE(std::string(left.name));
+            CAPTURE(std::string(right.name));
+            CAPTURE(std::string(out.name));
+            double work = 1;
+            for (auto [c, size] : p.sizes) work *= static_cast<double>(size);
+            if (work > 2e5 &&
+                (left.step + right.step + out.step > 3 || left.repeated || t == Dtype::f64))
+              continue;
+            Array A(t, shape_of(p.a, p.sizes), left), B(t, shape_of(p.b, p.sizes), right);
+            Array Y(t, shape_of(p.y, p.sizes), out);
+            A.random(21), B.random(22), Y.random(23);
+            cpu().contract(A.view, labels_of(p.a), B.view, labels_of(p.b), Y.view, labels_of(p.y));
+            const std::vector<double> expected = product_by_loops(p, A.view, B.view, Y.view);
+            CHECK(wrong(
+                      Y.view,
+                      [&](const Shape& at) {
+                        return expected[static_cast<size_t>(offset(Y.view, at))];
+                      },
+                      8) == 0);
+          }
+}
+
+// ---- Index -----------------------------------------------------------------------------------
+
+TEST_CASE("cpu: gather reads where the indices say, scatter adds there") {
+  struct Case {
+    const char *t, *i, *y;
+    char label;
+    std::map<char, Index> sizes;
+  };
+  const Case cases[] = {
+      {"vd", "bn", "bnd", 'v', {{'v', 7}, {'d', 5}, {'b', 3}, {'n', 4}}},
+      {"vd", "bn", "dnb", 'v', {{'v', 7}, {'d', 67}, {'b', 3}, {'n', 40}}},
+      {"tv", "t", "t", 'v', {{'v', 7}, {'t', 5}}},
+      {"vt", "tk", "kt", 'v', {{'v', 7}, {'t', 5}, {'k', 3}}},
+      {"v", "n", "n", 'v', {{'v', 3}, {'n', 9}}},
+      {"vd", "", "d", 'v', {{'v', 3}, {'d', 9}}},
+      {"vd", "n", "nd", 'v', {{'v', 3}, {'d', 9}, {'n', 0}}},
+      {"avbd", "bn", "nabd", 'v', {{'v', 3}, {'d', 9}, {'n', 4}, {'a', 2}, {'b', 5}}},
+  };
+  for (Dtype t : reals)
+    for (const Case& c : cases)
+      for (const Layout& in : input_layouts)
+        for (const Layout& out : output_layouts) {
+          CAPTURE(std::string(c.t));
+          CAPTURE(std::string(c.i));
+          CAPTURE(std::string(c.y));
+          CAPTURE(std::string(in.name));
+          CAPTURE(std::string(out.name));
+          Array T(t, shape_of(c.t, c.sizes), in), I(Dtype::i64, shape_of(c.i, c.sizes), in);
+          Array Y(t, shape_of(c.y, c.sizes), out);
+          T.random(31), I.random(32, 0, static_cast<double>(c.sizes.at(c.label)));
+          const std::string ti = c.t, ii = c.i, yi = c.y;
+          const auto place = [&](const Shape& at, const std::string& letters, int64_t index) {
+            Shape to;
+            for (char l : letters)
+              to.push_back(l == c.label ? index : at[static_cast<int>(yi.find(l))]);
+            return to;
+          };
+          const auto index = [&](const Shape& at) {
+            return static_cast<int64_t>(get(I.view, place(at, ii, 0)));
+          };
+          cpu().gather(T.view, labels_of(c.t), I.view, labels_of(c.i), static_cast<Label>(c.label),
+                       Y.view, labels_of(c.y));
+          CHECK(wrong(Y.view,
+                      [&](const Shape& at) { return get(T.view, place(at, ti, index(at))); }) == 0);
+
+          Array G(t, Y.view.shape, in), sums(t, T.view.shape, out);
+          G.random(33), sums.random(34);
+          std::map<Index, double> expected;
+          for_each(G.view.shape, [&](const Shape& at) {
+            expected[offset(sums.view, place(at, ti, index(at)))] += get(G.view, at);
+          });
+          cpu().scatter(G.view, labels_of(c.y), I.view, labels_of(c.i), static_cast<Label>(c.label),
+                        sums.view, labels_of(c.t));
+          CHECK(wrong(
+                    sums.view, [&](const Shape& at) { return expected[offset(sums.view, at)]; },
+                    4) == 0);
+        }
+}
+
+// ---- Random numbers --------------------------------------------------------------------------
+
+TEST_CASE("cpu: uniform numbers depend on key and counter, not on layout, block or dtype") {
+  for (Dtype t : reals) {
+    const Shape shape{3, 50, 41};
+    Array y(t, shape), z(t, shape, {"reversed", true}), late(t, {41});
+    cpu().uniform(99, 5, y.view);
+    cpu().uniform(99, 5, z.view);
+    CHECK(wrong(
+              z.view, [&](const Shape& at) { return get(y.view, at); }, 1e-9) == 0);
+    cpu().uniform(99, 5 + 2 * 50 * 41 + 7 * 41, late.view);
+    CHECK(wrong(
+              late.view,
+              [&](const Shape& at) {
+                return get(y.view, {2, 7, at[0]});
+              },
+              1e-9) == 0);
+    double sum = 0;
+    for_each(shape, [&](const Shape& at) {
+      const double u = get(y.view, at);
+      CHECK(u >= 0);
+      CHECK(u < 1);
+      sum += u;
+    });
+    CHECK(sum / 6150 == doctest::Approx(0.5).epsilon(0.02));
+  }
+  // Random123's known answer for counter 0, key 0 begins with the word 6627e8d5.
+  Array one(Dtype::f32, {1});
+  cpu().uniform(0, 0, one.view);
+  CHECK(get(one.view, {0}) == (0x6627e8d5u >> 8) * 0x1p-24);
+}
+
+TEST_CASE("cpu: dropout keeps what the uniform numbers say and scales it") {
+  for (Dtype t : reals)
+    for (const Layout& in : input_layouts)
+      for (const Layout& out : output_layouts) {
+        const Shape shape{6, 7, 300};
+        Array x(t, shape, in), u(t, shape), y(t, shape, out);
+        x.random(1);
+        cpu().uniform(7, 11, u.view);
+        cpu_kernels::dropout(x.view, 0.3, 7, 11, y.view);
+        CHECK(wrong(y.view, [&](const Shape& at) {
+                return get(u.view, at) >= 0.3 ? get(x.view, at) / 0.7 : 0;
+              }) == 0);
+      }
+}
+
+// ---- Softmax, norm, cross-entropy ------------------------------------------------------------
+
+TEST_CASE("cpu: softmax and its gradient, over any axis, with any mask") {
+  for (Dtype t : reals)
+    for (const Shape& shape : {Shape{7}, Shape{1}, Shape{3, 0}, Shape{0, 3}, Shape{5, 67},
+                               Shape{2, 3, 131}, Shape{40, 513}})
+      for (int axis = 0; axis < shape.size(); ++axis)
+        for (const Layout& in : input_layouts)
+          for (const Layout& out : output_layouts)
+            for (int masked = 0; masked < 3; ++masked) {
+              CAPTURE(shape);
+              CAPTURE(axis);
+              CAPTURE(std::string(in.name));
+              CAPTURE(std::string(out.name));
+              CAPTURE(masked);
+              Array x(t, shape, in), y(t, shape, out), g(t, shape, in), dx(t, shape, out);
+              Array mask(t, shape, input_layouts[masked == 2 ? 3 : 0]);
+              x.random(41, -5, 5), g.random(42), mask.random(43);
+              cpu().unary(Unary::step, mask.view, mask.view);
+              if (masked == 2) cpu().fill(0, {t, {}, {}, mask.view.data});
+              View seen = mask.view;
+              if (!masked) seen.data = nullptr;
+              const auto visible = [&](const Shape& at) {
+                return !masked || get(mask.view, at) != 0;
+              };
+              const auto along = [&](const Shape& at, auto term) {
+                double sum = 0;
+                for (Shape i = at; auto m : std::vector<Index>(1, shape[axis]))
+                  for (i[axis] = 0; i[axis] < m; ++i[axis]) sum += term(i);
+                return sum;
+              };
+              cpu_kernels::softmax(x.view, seen, axis, y.view);
+              CHECK(wrong(y.view, [&](const Shape& at) {
+                      if (!visible(at)) return 0.0;
+                      return std::exp(get(x.view, at)) / along(at, [&](const Shape& i) {
+                               return visible(i) ? std::exp(get(x.view, i)) : 0;
+                             });
+                    }) == 0);
+              cpu_kernels::softmax_gradient(y.view, g.view, axis, dx.view);
+              CHECK(wrong(dx.view, [&](const Shape& at) {
+                      return get(y.view, at) * (get(g.view, at) - along(at, [&](const Shape& i) {
+                                                  return get(y.view, i) * get(g.view, i);
+                                                }));
+                    }) == 0);
+            }
+}
+
+TEST_CASE("cpu: softmax does not overflow, and what is hidden poisons nothing") {
+  Array x(Dtype::f32, {3, 40}), mask(Dtype::f32, {3, 40}), y(Dtype::f32, {3, 40});
+  cpu().fill(1e30, x.view);
+  cpu().fill(1, mask.view);
+  for (Index i = 0; i < 40; ++i) mask.view.as<float>()[40 + i] = 0;
+  x.view.as<float>()[3] = std::nanf("");
+  mask.view.as<float>()[3] = 0;
+  cpu_kernels::softmax(x.view, mask.view, 1, y.view);
+  CHECK(wrong(y.view, [](const Shape& at) {
+          return at[0] == 1 || (at[0] == 0 && at[1] == 3) ? 0.0 : at[0] == 0 ? 1.0 / 39 : 1.0 / 40;
+        }) == 0);
+}
+
+TEST_CASE("cpu: layer norm, RMS norm and their gradients equal their formulas") {
+  for (Dtype t : reals)
+    for (const Shape& shape :
+         {Shape{5}, Shape{0, 4}, Shape{3, 7}, Shape{2, 3, 130}, Shape{300, 67}})
+      for (bool center : {true, false})
+        for (const Layout& in : input_layouts)
+          for (const Layout& out : output_layouts) {
+            CAPTURE(shape);
+            CAPTURE(center);
+            CAPTURE(std::string(in.name));
+            CAPTURE(std::string(out.name));
+            CAPTURE(std::string(name_of(t)));
+            const int last = shape.size() - 1;
+            const Index n = shape[last];
+            Shape pairs = shape;
+            pairs[last] = 2;
+            Array x(t, shape, in), g(t, shape, in), y(t, shape, out), dx(t, shape, out),
+                stats(t, pairs, out);
+            Array scale(t, {n}, {"step 2", false, 2}), bias(t, {n}),
+                dscale(t, {n}, {"step 2", false, 2}), dbias(t, {n});
+            x.random(51), g.random(52), scale.random(53, 0.5, 1.5), bias.random(54);
+            View b = bias.view, db = dbias.view;
+            if (!center) b.data = db.data = nullptr;
+            const double epsilon = 1e-3;
+            cpu_kernels::norm(x.view, scale.view, b, center, epsilon, y.view, stats.view);
+            // mean over the last dimension of term(i)
+            const auto mean = [&](Shape at, auto term) {
+              double sum = 0;
+              for (at[last] = 0; at[last] < n; ++at[last]) sum += term(at);
+              return sum / static_cast<double>(n);
+            };
+            const auto mu = [&](const Shape& at) {
+              return center ? mean(at, [&](const Shape& i) { return get(x.view, i); }) : 0;
+            };
+            const auto inverse = [&](const Shape& at, double m) {
+              return 1 /
+                     std::sqrt(
+                         mean(at, [&](const Shape& i) { return std::pow(get(x.view, i) - m, 2); }) +
+                         epsilon);
+            };
+            CHECK(wrong(stats.view, [&](const Shape& at) {
+                    const double m = mu(at);
+                    return at[last] ? inverse(at, m) : m;
+                  }) == 0);
+            const auto h = [&](const Shape& at) {
+              Shape s = at;
+              s[last] = 0;
+              const double m = get(stats.view, s);
+              s[last] = 1;
+              return (get(x.view, at) - m) * get(stats.view, s);
+            };
+            const auto of = [&](const Array& v, const Shape& at) {
+              return get(v.view, {at[last]});
+            };
+            CHECK(wrong(
+                      y.view,
+                      [&](const Shape& at) {
+                        return h(at) * of(scale, at) + (center ? of(bias, at) : 0);
+                      },
+                      4) == 0);
+            cpu_kernels::norm_gradient(x.view, scale.view, g.view, stats.view, center, dx.view,
+                                       dscale.view, db);
+            const auto q = [&](const Shape& at) { return of(scale, at) * get(g.view, at); };
+            if (element_count(shape) < 10000)
+              CHECK(wrong(
+                        dx.view,
+                        [&](const Shape& at) {
+                          const double mq = center ? mean(at, q) : 0,
+                                       mqh = mean(at, [&](const Shape&i) { return q(i) * h(i); });
+                          Shape s = at;
+                          s[last] = 1;
+                          return get(stats.view, s) * (q(at) - mq - h(at) * mqh);
+                        },
+                        8) == 0);
+            std::vector<double> scales(static_cast<size_t>(n)), biases(scales);
+            for_each(shape, [&](const Shape& at) {
+              scales[static_cast<size_t>(at[last])] += get(g.view, at) * h(at);
+              biases[static_cast<size_t>(at[last])] += get(g.view, at);
+            });
+            CHECK(wrong(
+                      dscale.view,
+                      [&](const Shape& at) { return scales[static_cast<size_t>(at[0])]; },
+                      32) == 0);
+            if (center)
+              CHECK(wrong(
+                        dbias.view,
+                        [&](const Shape& at) { return biases[static_cast<size_t>(at[0])]; },
+                        32) == 0);
+          }
+}
+
+TEST_CASE("cpu: cross-entropy and its gradient equal their formulas") {
+  for (Dtype t : reals)
+    for (const Shape& shape : {Shape{0, 3}, Shape{1, 1}, Shape{7, 65}, Shape{31, 1025}})
+      for (const Layout& in : input_layouts)
+        for (const Layout& out : output_layouts) {
+          CAPTURE(shape);
+          CAPTURE(std::string(in.name));
+          CAPTURE(std::string(out.name));
+          CAPTURE(std::string(name_of(t)));
+          const Index rows = shape[0];
+          Array x(t, shape, in), targets(Dtype::i64, {rows}, {"step 2", false, 2}),
+              loss(t, {rows}, out), lse(t, {rows});
+          Array g(t, {rows}, in), dx(t, shape, out);
+          x.random(61, -4, 4), targets.random(62, 0, static_cast<double>(shape[1])), g.random(63);
+          cpu_kernels::cross_entropy(x.view, targets.view, loss.view, lse.view);
+          const auto logsumexp = [&](Index row) {
+            double sum = 0;
+            for (Index v = 0; v < shape[1]; ++v) sum += std::exp(get(x.view, {row, v}));
+            return std::log(sum);
+          };
+          CHECK(wrong(
+                    lse.view, [&](const Shape& at) { return logsumexp(at[0]); }, 4) == 0);
+          CHECK(wrong(
+                    loss.view,
+                    [&](const Shape& at) {
+                      return logsumexp(at[0]) -
+                             get(x.view, {at[0], static_cast<Index>(get(targets.view, at))});
+                    },
+                    8) == 0);
+          cpu_kernels::cross_entropy_gradient(x.view, targets.view, lse.view, g.view, dx.view);
+          CHECK(wrong(dx.view, [&](const Shape& at) {
+                  const bool hit = get(targets.view, {at[0]}) == static_cast<double>(at[1]);
+                  return get(g.view, {at[0]}) *
+                         (std::exp(get(x.view, at) - get(lse.view, {at[0]})) - hit);
+                }) == 0);
+        }
+}
+
+// ---- Threads ---------------------------------------------------------------------------------
+
+TEST_CASE("cpu: the number of threads changes no bit") {
+  const Dtype t = Dtype::f32;
+  for (const Shape& small : {Shape{1, 1}, Shape{1, 300}, Shape{1000, 1}}) {
+    Array x(t, {1000, 300}), y(t, small);
+    x.random(1);
+    CHECK(same_bits(y, [&] { cpu().fold(Fold::sum, x.view, y.view); }));
+  }
+  const Product cases[] = {
+      {"ij", "jk", "ik", {{'i', 768}, {'j', 128}, {'k', 512}}},
+      {"ji", "jk", "ik", {{'i', 128}, {'j', 3000}, {'k', 65}}},
+      {"bnhd", "bmhd", "bhnm", {{'b', 3}, {'n', 64}, {'m', 64}, {'h', 4}, {'d', 32}}},
+      {"bhnm", "bmhd", "bnhd", {{'b', 3}, {'n', 64}, {'m', 64}, {'h', 4}, {'d', 32}}},
+      {"bhnm", "hg", "bgnm", {{'b', 2}, {'n', 100}, {'m', 130}, {'h', 12}, {'g', 12}}},
+      {"bhnm", "bgnm", "hg", {{'b', 2}, {'n', 100}, {'m', 130}, {'h', 12}, {'g', 12}}},
+      {"ij", "j", "i", {{'i', 500}, {'j', 700}}},
+      {"ij", "i", "j", {{'i', 500}, {'j', 700}}},
+  };
+  for (const Product& p : cases) {
+    CAPTURE(std::string(p.a));
+    CAPTURE(std::string(p.b));
+    CAPTURE(std::string(p.y));
+    Array A(t, shape_of(p.a, p.sizes)), B(t, shape_of(p.b, p.sizes)), Y(t, shape_of(p.y, p.sizes));
+    A.random(2), B.random(3);
+    CHECK(same_bits(Y, [&] {
+      cpu().contract(A.view, labels_of(p.a), B.view, labels_of(p.b), Y.view, labels_of(p.y));
+    }));
+  }
+  Array x(t, {500, 300}), g(t, {500, 300}), scale(t, {300}), dx(t, {500, 300}), stats(t, {500, 2}),
+      dscale(t, {300}), dbias(t, {300});
+  x.random(4), g.random(5), scale.random(6);
+  cpu_kernels::norm(x.view, scale.view, scale.view, true, 1e-6, dx.view, stats.view);
+  CHECK(same_bits(dscale, [&] {
+    cpu_kernels::norm_gradient(x.view, scale.view, g.view, stats.view, true, dx.view, dscale.view,
+                               dbias.view);
+  }));
+  Array table(t, {65, 300}), index(Dtype::i64, {500});
+  index.random(7, 0, 65);
+  CHECK(same_bits(table, [&] {
+    cpu().scatter(g.view, labels_of("nd"), index.view, labels_of("n"), 'v', table.view,
+                  labels_of("vd"));
+  }));
+}
+
+TEST_CASE("an exception in a thread reaches the caller, and later work still runs") {
+  for (int count : {1, 2, 4}) {
+    const int before = threads();
+    set_threads(count);
+    CHECK_THROWS_AS(parallel_for(100, 1e9,
+                                 [](Index i) {
+                                   if (i == 50) bad_input("fifty");
+                                 }),
+                    Error);
+    std::vector<int> seen(1000);
+    parallel_for(1000, 1e9, [&](Index i) {
+      // A loop in a loop stays on its thread.
+      parallel_for(3, 1e9, [&](Index) { ++seen[static_cast<size_t>(i)]; });
+    });
+    CHECK(seen == std::vector<int>(1000, 3));
+    set_threads(before);
+  }
+  CHECK_THROWS_AS(set_threads(0), Error);
+}
+
+TEST_CASE("denormals are flushed in every thread, or honoured in every thread") {
+  const bool before = denormals_are_flushed();
+  for (int count : {1, 2, 5}) {
+    const int usual = threads();
+    set_threads(count);
+    flush_denormals(true);
+    CHECK(denormals_are_flushed());
+    {
+      ExactDenormals exact;
+      CHECK_FALSE(denormals_are_flushed());
+    }
+    CHECK(denormals_are_flushed());
+    std::vector<float> halves(64, 1.5e-38f);
+    volatile float half = 0.5f;
+    parallel_for(64, 1e9, [&](Index i) { halves[static_cast<size_t>(i)] *= half; });
+    CHECK(halves == std::vector<float>(64, 0.0f));
+    set_threads(usual);
+  }
+  flush_denormals(before);
+}
