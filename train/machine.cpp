@@ -11,6 +11,7 @@
 #include <map>
 #include <sstream>
 
+#include "core/cpu/rows.hpp"
 #include "core/threads.hpp"
 
 namespace tete {
@@ -195,7 +196,9 @@ std::vector<std::string> speed_warnings(const Machine& m) {
   return sentences;
 }
 
-std::string kernel_names() { return blas_name() + " " + openblas_get_corename(); }
+std::string kernel_names() {
+  return blas_name() + " " + openblas_get_corename() + ", rows " + cpu_kernels::instruction_set();
+}
 
 std::vector<ParameterGroup> parameter_groups(const std::vector<ParamSpec>& specs) {
   std::vector<ParameterGroup> groups;

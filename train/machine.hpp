@@ -23,7 +23,7 @@ struct Machine {
 Machine inspect_machine();
 // A sentence for each thing that halves the speed.
 std::vector<std::string> speed_warnings(const Machine& machine);
-// "OpenBLAS 0.3.21 Haswell": what a checkpoint records.
+// "OpenBLAS 0.3.21 Haswell, rows v3": what bits depend on, and a checkpoint records.
 std::string kernel_names();
 
 struct ParameterGroup {

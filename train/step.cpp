@@ -145,33 +145,33 @@ void Stepper::check_severed(const Tensors& grads, std::vector<std::string>& warn
   ++steps_run_;
 }
 
+std::string Stepper::first_not_finite(int64_t step, const Tensors& values) const {
+  std::string first;
+  const Watch watch = [&](const std::string& path, const Tensor& value) {
+    if (first.empty() && !all_finite(value)) first = describe_not_finite(path, value);
+  };
+  const int end = first_shard(comm_.rank() + 1, comm_.size(), options_.shards);
+  for (int g = first_shard(comm_.rank(), comm_.size(), options_.shards); g < end; ++g)
+    if (first.empty()) forward(step, g, values, watch);
+  return first;
+}
+
 void Stepper::explain_not_finite(int64_t step, const Tensors& values, double loss,
                                  const Tensors& grads) const {
-  const auto stop = [&](const auto&... what) -> void {
-    fail(Kind::numbers, "the numbers went wrong in step ", step, ": ", what...);
-  };
   const std::vector<ParamSpec>& specs = objective_.params.specs();
-  for (size_t i = 0; i < specs.size(); ++i)
+  std::string what;
+  for (size_t i = 0; i < specs.size() && what.empty(); ++i)
     if (!all_finite(values[i]))
-      stop("before it, the parameter ", describe_not_finite(specs[i].name, values[i]));
-  if (!std::isfinite(loss)) {
-    std::string first;
-    const Watch watch = [&](const std::string& path, const Tensor& value) {
-      if (first.empty() && !all_finite(value)) first = describe_not_finite(path, value);
-    };
-    // The same forward again, looking at every value that has a name.
-    const int end = first_shard(comm_.rank() + 1, comm_.size(), options_.shards);
-    for (int g = first_shard(comm_.rank(), comm_.size(), options_.shards); g < end; ++g)
-      if (first.empty()) forward(step, g, values, watch);
-    if (!first.empty()) stop("the first value that is not finite is ", first);
-    stop("the loss is ", loss);
-  }
-  for (size_t i = 0; i < specs.size(); ++i)
+      what = "before it, the parameter " + describe_not_finite(specs[i].name, values[i]);
+  for (size_t i = 0; i < specs.size() && what.empty() && std::isfinite(loss); ++i)
     if (grads[i] && !all_finite(grads[i]))
-      stop("the loss is ", loss, ", but the gradient of ",
-           describe_not_finite(specs[i].name, grads[i]));
-  fail(Kind::numbers, "the numbers went wrong in step ", step,
-       ": the gradients are too large to have a norm");
+      what = text("the loss is ", loss, ", but the gradient of ",
+                  describe_not_finite(specs[i].name, grads[i]));
+  const std::string first = first_not_finite(step, values);
+  if (!first.empty())
+    what += (what.empty() ? "" : "; ") + ("the first value that is not finite is " + first);
+  if (what.empty()) what = text("the loss is ", loss, ", the gradient too large to have a norm");
+  fail(Kind::numbers, "the numbers went wrong in step ", step, ": ", what);
 }
 
 double validation_loss(const Objective& objective, const Tensors& values, const Data& data,

@@ -58,6 +58,8 @@ class Stepper {
   using Watch = std::function<void(const std::string& path, const Tensor& value)>;
   LossSum forward(int64_t step, int shard, const Tensors& params, const Watch& watch) const;
   void check_severed(const Tensors& grads, std::vector<std::string>& warnings);
+  // The first value of the forward pass, run again, that is not finite; "" where all are.
+  std::string first_not_finite(int64_t step, const Tensors& values) const;
   [[noreturn]] void explain_not_finite(int64_t step, const Tensors& values, double loss,
                                        const Tensors& grads) const;
 

@@ -1,0 +1,647 @@
+// Checkpoints: what was written comes back, what was damaged does not, and a run that was stopped
+// ends with the bytes of one that was not.
+#include "train/checkpoint.hpp"
+
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "train/checksum.hpp"
+#include "train/loop.hpp"
+
+using namespace tete;
+namespace fs = std::filesystem;
+
+namespace {
+
+template <class Body>
+std::string error_of(Kind kind, const Body& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    CHECK_MESSAGE(error.kind() == kind, error.what());
+    return error.what();
+  }
+  return "no error";
+}
+bool has(const std::string& sentence, const std::string& words) {
+  if (sentence.find(words) != std::string::npos) return true;
+  MESSAGE("in: " << sentence);
+  return false;
+}
+
+struct TemporaryFolder {
+  std::string path;
+  TemporaryFolder() {
+    std::string name = fs::temp_directory_path() / "tete-checkpoint-XXXXXX";
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path = name;
+  }
+  ~TemporaryFolder() { fs::remove_all(path); }
+  std::string operator/(const std::string& name) const { return path + "/" + name; }
+  int files() const {
+    return static_cast<int>(std::distance(fs::directory_iterator(path), fs::directory_iterator()));
+  }
+};
+
+void write_bytes(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary)
+      .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+std::string little_endian(uint64_t n) { return {reinterpret_cast<const char*>(&n), 8}; }
+std::string file_of(const std::string& header, const std::string& data = "") {
+  return little_endian(header.size()) + header + data;
+}
+
+// "" if the file is taken, else what was said.
+std::string refusal(const std::string& path, Safetensors::Trust trust = Safetensors::Trust::ours) {
+  try {
+    Safetensors(path, trust).verify();
+    return "";
+  } catch (const Error& error) {
+    CHECK_MESSAGE(error.kind() == Kind::input, error.what());
+    CHECK(std::string(error.what()).find(path) != std::string::npos);
+    return error.what();
+  }
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  if (!(a.shape() == b.shape()) || a.dtype() != b.dtype()) return false;
+  const std::vector<double> x = a.values(), y = b.values();
+  return std::memcmp(x.data(), y.data(), 8 * x.size()) == 0;
+}
+
+NamedTensors some_tensors() {
+  return {{"param/b", random_normal({3, 5}, Key(1))},
+          {"param/a", permute(random_normal({4, 3, 2}, Key(2)), {2, 0, 1})},
+          {"optimizer/double", random_normal({7}, Key(3), Dtype::f64)},
+          {"ids", arange(9)},
+          {"scalar", Tensor::scalar(2.5)},
+          {"nothing", Tensor::zeros({0, 3})}};
+}
+
+// ---- A run of a very small model
+// -----------------------------------------------------------------
+
+struct Tiny {
+  ParamList params;
+  ParamId E, P, fixed;
+  Objective objective{params, [this](const Forward& f, const Batch& b) { return loss(f, b); }};
+  Index width = 130;  // so that Adafactor factors
+  double poison_from = 1e9;
+
+  explicit Tiny(Index vocabulary) {
+    using K = Initializer::Kind;
+    E = params.declare({"E", {"v", "d"}, {vocabulary, width}, {K::normal, 0.1}});
+    P = params.declare({.name = "P",
+                        .dims = {"d", "k"},
+                        .shape = {width, width},
+                        .init = {K::normal, 0.05},
+                        .layout = {1, 0}});
+    fixed = params.declare(
+        {.name = "fixed", .dims = {"d"}, .shape = {width}, .init = {K::ones}, .fixed = true});
+  }
+  Tiny(const Tiny&) = delete;
+
+  LossSum loss(const Forward& f, const Batch& batch) const {
+    const Index b = batch.input.size(0), n = batch.input.size(1);
+    Tensor X = gather("[v] d, b n -> b n d", f[E], batch.input);
+    if (f.training) X = dropout(X, f.dropout, f.key, f.first_sample * n * width);
+    Tensor H = mul("b n d, d", einsum("b n d, d k -> b n k", X, f[P]), f[fixed]);
+    if (f.training && f.first_sample >= poison_from) H = H * std::nan("");
+    if (f.watch) f.watch("H", H);
+    const Tensor logits =
+        reshape(einsum("b n d, v d -> b n v", tanh(H), f[E]), {b * n, f[E].size(0)});
+    return {sum(cross_entropy(logits, reshape(batch.target, {b * n}))), b * n};
+  }
+};
+
+std::string tiny_text() {
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += "how much wood would a woodchuck chuck? ";
+  return text;
+}
+
+struct StopAt : Reporter {
+  int64_t at;
+  std::vector<std::string> warnings, saved_paths;
+  explicit StopAt(int64_t step) : at(step) {}
+  void step(const Progress& p) override {
+    if (p.step == at) StopSignals::request();
+  }
+  void saved(const std::string& path, int64_t) override { saved_paths.push_back(path); }
+  void warning(const std::string& sentence) override { warnings.push_back(sentence); }
+};
+
+struct TinyRun {
+  Tokenizer tokenizer = Tokenizer::characters(tiny_text());
+  Data data{tokenizer.encode(tiny_text()), 8};
+  Tiny model{tokenizer.size()};
+  LoopOptions options;
+
+  TinyRun() {
+    options.step = {.batch = 4, .shards = 2, .clip = 1, .dropout = 0.3, .seed = 11};
+    options.schedule = schedule_of("inverse_sqrt", 20);
+    options.log_every = 3, options.validate_every = 4, options.save_every = 6;
+    options.validation_samples = 8, options.validation_batch = 4;
+    options.config = R"({"layers": 1})";
+  }
+  LoopResult go(const std::string& optimizer, Reporter& reporter) {
+    Tensors values = model.params.initial_values(Key(options.step.seed).fold("init"));
+    const auto rule = find_optimizer(optimizer).make(model.params.specs(), Dtype::f32);
+    return train(model.objective, values, *rule, data, tokenizer, options, reporter);
+  }
+};
+
+// Lines of a log without what the clock says.
+std::vector<std::string> timeless_log(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) {
+    nlohmann::ordered_json one = nlohmann::ordered_json::parse(line);
+    for (const char* key : {"time_s", "wall", "tok_per_s", "ms_step", "rss_mb"}) one.erase(key);
+    lines.push_back(one.dump());
+  }
+  return lines;
+}
+
+}  // namespace
+
+TEST_SUITE("checkpoint") {
+  TEST_CASE("XXH64 has its published values") {
+    CHECK(hexadecimal(checksum("")) == "ef46db3751d8e999");
+    CHECK(hexadecimal(checksum("abc")) == "44bc2cf5ad770999");
+    CHECK(
+        hexadecimal(checksum("Call me Ishmael. Some years ago--never mind how long precisely-")) ==
+        "02a2e85470d6fd96");
+  }
+
+  TEST_CASE("what was written comes back, and the same contents are the same bytes") {
+    const TemporaryFolder folder;
+    const Metadata metadata = {{"text", "line\n\"quoted\" \xC3\xA9"}, {"empty", ""}};
+    NamedTensors tensors = some_tensors();
+    write_safetensors(folder / "a", metadata, tensors);
+    std::reverse(tensors.begin(), tensors.end());
+    write_safetensors(folder / "b", metadata, tensors);
+    CHECK(read_file(folder / "a") == read_file(folder / "b"));
+    CHECK(folder.files() == 2);
+
+    for (const auto trust : {Safetensors::Trust::ours, Safetensors::Trust::anyone}) {
+      const Safetensors file(folder / "a", trust);
+      CHECK(file.entries().size() == tensors.size());
+      for (const NamedTensor& tensor : tensors) {
+        CAPTURE(tensor.name);
+        CHECK(same_bits(file.read(tensor.name), tensor.value));
+        const Safetensors::Entry* entry = file.find(tensor.name);
+        CHECK(entry->begin % size_of(entry->dtype) == 0);
+      }
+      CHECK(file.metadata("text") == metadata.at("text"));
+      CHECK(file.metadata("empty") == "");
+      CHECK(has(error_of(Kind::input, [&] { file.read("none"); }), "no tensor 'none'"));
+      CHECK(has(error_of(Kind::input, [&] { file.metadata("none"); }), "'none'"));
+      CHECK(file.read_all().size() == tensors.size());
+    }
+    uint64_t header = 0;
+    std::memcpy(&header, read_file(folder / "a").data(), 8);
+    CHECK((header + 8) % 64 == 0);
+    write_safetensors(folder / "none", {}, {});
+    CHECK(refusal(folder / "none") == "");
+    tensors.push_back(tensors[0]);
+    CHECK(has(error_of(Kind::input, [&] { write_safetensors(folder / "twice", {}, tensors); }),
+              "named"));
+    CHECK_FALSE(fs::exists(folder / "twice"));
+  }
+
+  TEST_CASE("other programs' files are read, but are no checkpoints") {
+    const TemporaryFolder folder;
+    const float numbers[] = {1, 2, 3};
+    const std::string data(reinterpret_cast<const char*>(numbers), 12);
+    write_bytes(folder / "x",
+                file_of(R"({"w":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}})", data));
+    CHECK(Safetensors(folder / "x", Safetensors::Trust::anyone).read("w").values() ==
+          std::vector<double>{1, 2, 3});
+    CHECK(has(refusal(folder / "x"), "another program wrote it"));
+  }
+
+  TEST_CASE("no truncation and no flipped bit of a checkpoint is taken") {
+    const TemporaryFolder folder;
+    RunState state;
+    state.config = R"({"heads": 2})", state.tokenizer = "bytes";
+    write_safetensors(folder / "whole", to_metadata(state),
+                      {{"param/P", random_normal({6, 7}, Key(1))}, {"optimizer/P/v", arange(11)}});
+    const std::string whole = read_file(folder / "whole"), path = folder / "damaged";
+    CHECK(refusal(folder / "whole") == "");
+    CHECK(whole.size() < 3000);
+    int taken = 0;
+    for (size_t length = 0; length < whole.size(); ++length) {
+      write_bytes(path, whole.substr(0, length));
+      taken += refusal(path) == "";
+    }
+    CHECK(taken == 0);
+    for (size_t bit = 0; bit < 8 * whole.size(); ++bit) {
+      std::string damaged = whole;
+      damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+      write_bytes(path, damaged);
+      taken += refusal(path) == "";
+    }
+    CHECK(taken == 0);
+    write_bytes(path, whole + "x");
+    CHECK(has(refusal(path), "follow the header"));
+  }
+
+  TEST_CASE("hostile headers are refused, each with its reason") {
+    struct Case {
+      std::string bytes, reason;
+    };
+    const auto entry = [](const std::string& fields) { return "{\"w\":{" + fields + "}}"; };
+    const auto shaped = [&](const std::string& shape, const std::string& offsets = "[0,0]") {
+      return file_of(
+          entry("\"dtype\":\"F32\",\"shape\":" + shape + ",\"data_offsets\":" + offsets));
+    };
+    const auto one = [](const std::string& name, int begin, int end) {
+      return text("\"", name, "\":{\"dtype\":\"F32\",\"shape\":[", (end - begin) / 4,
+                  "],\"data_offsets\":[", begin, ",", end, "]}");
+    };
+    const auto named = [&](const std::string& name) {
+      return file_of("{" + one(name, 0, 0) + "}");
+    };
+    std::string deep = "{\"w\":", many = "{";
+    for (int i = 0; i < 100000; ++i) deep += "[";
+    for (int i = 0; i < 1000001; ++i) many += text(i ? "," : "", "\"", i, "\":{}");
+    std::string ranks = "[1";
+    for (int i = 1; i < 1000; ++i) ranks += ",1";
+    const std::vector<Case> cases = {
+        {"", "only 0 bytes"},
+        {"{}", "only 2 bytes"},
+        {little_endian(uint64_t{1} << 63) + "{}      ", "should be 9223372036854775808 bytes"},
+        {little_endian(100) + "{}      ", "should be 100 bytes long, in a file of 16"},
+        {little_endian(100000001) + std::string(100000001, ' '), "should be 100000001"},
+        {file_of("\xEF\xBB\xBF{}"), "does not begin"},
+        {file_of("[] "), "does not begin"},
+        {file_of("{} x"), "not JSON"},
+        {file_of("{\"a\""), "not JSON"},
+        {file_of("{\"\xFF\":1}"), "not JSON"},
+        {shaped("[4294967296,4294967296]"), "too large"},
+        {shaped("[4611686018427387904]"), "too large"},
+        {shaped("[9223372036854775807]"), "too large"},
+        {shaped("[0,9223372036854775807]"), "too large"},
+        {shaped("[18446744073709551616]"), "the number"},
+        {shaped("[-1]"), "the number -1"},
+        {shaped("[1.5]"), "the number 1.5"},
+        {shaped("[1e400]"), ""},
+        {shaped("[01]"), "not JSON"},
+        {shaped(ranks + "]"), "more than 8 numbers"},
+        {shaped("[[1]]"), "a list"},
+        {shaped("3"), "the number 3"},
+        {shaped("[1]", "[4,0]"), "not a beginning and an end"},
+        {shaped("[1]", "[0]"), "not a beginning and an end"},
+        {shaped("[1]", "[0,8]"), "takes 4 bytes, but its data_offsets span 8"},
+        {shaped("[1]", "[0,4]"), "but 0 follow the header"},
+        {shaped("[1]", "[4,8]") + "12345678", "begins at byte 4"},
+        {file_of("{" + one("a", 0, 8) + "," + one("b", 4, 12) + "}", "123456789012"),
+         "'b' begins at byte 4"},
+        {file_of("{" + one("a", 0, 4) + "," + one("b", 8, 12) + "}", "123456789012"),
+         "where 4 was expected"},
+        {file_of("{" + one("a", 0, 4) + "}", "12345"), "5 follow the header"},
+        {file_of("{" + one("a", 0, 0) + "," + one("a", 0, 0) + "}"), "'a' twice"},
+        {file_of(entry(R"("dtype":"F32","dtype":"F32","shape":[],"data_offsets":[0,4])"), "1234"),
+         "'dtype' twice"},
+        {file_of(entry(R"("dtype":"F32","shape":[])")), "is missing"},
+        {file_of(entry(R"("dtype":"F32","shape":[],"data_offsets":[0,4],"more":[])"), "1234"),
+         "'more'"},
+        {file_of(entry(R"("dtype":"F31","shape":[],"data_offsets":[0,4])"), "1234"), "'F31'"},
+        {file_of(entry(R"("dtype":"BF16","shape":[],"data_offsets":[0,2])"), "12"),
+         "F32, F64 and I64"},
+        {file_of(entry(R"("dtype":5,"shape":[],"data_offsets":[0,4])"), "1234"), "the number 5"},
+        {file_of(entry(R"("dtype":["F32"],"shape":[],"data_offsets":[0,4])"), "1234"), "a list"},
+        {file_of(R"({"w":3})"), "the number 3"},
+        {file_of(R"({"w":"x"})"), "a string"},
+        {file_of(R"({"w":null})"), "a null"},
+        {file_of(R"({"w":[]})"), "a list"},
+        {file_of(R"({"__metadata__":{"a":1}})"), "the number 1"},
+        {file_of(R"({"__metadata__":{"a":{}}})"), "an object"},
+        {file_of(R"({"__metadata__":{"a":["b"]}})"), "a list"},
+        {file_of(R"({"__metadata__":{"a":true}})"), "a truth value"},
+        {file_of(R"({"__metadata__":{"a":"","a":""}})"), "'a' twice"},
+        {file_of(R"({"__metadata__":{"checksum":"12)"), "not JSON"},
+        {file_of(R"({"__metadata__":{"checksum":"12"}})"), "checksum"},
+        {file_of(deep), "a list"},
+        {file_of(many + "}"), "more than a million"},
+        {named("a\\u0000b"), "no name"},
+        {named(std::string(1 << 20, 'a')), "over 1024 bytes"},
+        {named("../../etc/passwd"), "no name"},
+        {named(""), "no name"},
+    };
+    const TemporaryFolder folder;
+    for (const Case& c : cases) {
+      CAPTURE(c.bytes.substr(0, 120));
+      CAPTURE(c.reason);
+      write_bytes(folder / "x", c.bytes);
+      const std::string said = refusal(folder / "x", Safetensors::Trust::anyone);
+      CHECK(said != "");
+      CHECK(has(said, c.reason));
+    }
+  }
+
+  TEST_CASE("what is no file at all is refused too") {
+    const TemporaryFolder folder;
+    fs::create_symlink("loop", folder / "loop");
+    mkfifo((folder / "pipe").c_str(), 0600);
+    CHECK(has(refusal(folder / "none"), "there is no file"));
+    CHECK(has(refusal(folder.path), "is a folder"));
+    CHECK(has(refusal(folder / "pipe"), "not a regular file"));
+    CHECK(has(refusal("/dev/zero"), "not a regular file"));
+    CHECK(has(refusal(folder / "loop"), "cannot read"));
+  }
+
+  TEST_CASE("a model that differs is told tensor by tensor") {
+    const TemporaryFolder folder;
+    write_safetensors(folder / "x", {},
+                      {{"param/same", Tensor::ones({2})},
+                       {"param/shape", Tensor::ones({2, 3})},
+                       {"param/dtype", Tensor::ones({2}, Dtype::f64)},
+                       {"param/more", Tensor::ones({2})},
+                       {"optimizer/x", Tensor::ones({2})}});
+    const Safetensors file(folder / "x");
+    ParamList params;
+    for (const char* name : {"same", "dtype", "less"}) params.declare({name, {"d"}, {2}, {}});
+    params.declare(
+        {.name = "shape", .dims = {"a", "b"}, .shape = {3, 2}, .init = {}, .layout = {1, 0}});
+    const std::string sentence = error_of(Kind::input, [&] { read_params(file, params.specs()); });
+    CHECK(has(sentence, "in 4 tensors"));
+    CHECK(has(sentence, "param/less is missing"));
+    CHECK(has(sentence, "param/shape is f32[2, 3], expected f32[3, 2]"));
+    CHECK(has(sentence, "param/dtype is f64[2], expected f32[2]"));
+    CHECK(has(sentence, "param/more (f32[2]) is not expected"));
+
+    ParamList fits;
+    fits.declare({.name = "x", .dims = {"a", "b"}, .shape = {2, 3}, .init = {}, .layout = {1, 0}});
+    const Tensor x = random_normal({2, 3}, Key(1));
+    write_safetensors(folder / "y", {}, {{"param/x", x}});
+    const Tensors values = read_params(Safetensors(folder / "y"), fits.specs());
+    CHECK(same_bits(values[0], x));
+    CHECK(values[0].strides() == Strides{1, 2});
+  }
+
+  TEST_CASE("the state of a run survives, and a newer format is refused") {
+    const TemporaryFolder folder;
+    RunState state;
+    state.step = 12, state.tokens = 1LL << 40, state.samples = 48, state.seed = ~uint64_t{0};
+    state.shards = 4, state.optimizer = "adam", state.config = "{\"a\": 1}";
+    state.tokenizer = "characters 61", state.data = "ff", state.program = "p", state.kernels = "k";
+    write_safetensors(folder / "a", to_metadata(state), {});
+    const RunState again = read_state(Safetensors(folder / "a"));
+    CHECK(to_metadata(again) == to_metadata(state));
+    CHECK(again.seed == ~uint64_t{0});
+    CHECK(std::isinf(again.best_loss));
+    const auto with = [&](const std::string& key, const std::string& value) {
+      Metadata metadata = to_metadata(state);
+      metadata[key] = value;
+      write_safetensors(folder / "b", metadata, {});
+      return error_of(Kind::input, [&] { read_state(Safetensors(folder / "b")); });
+    };
+    CHECK(has(with("format", "tete checkpoint 2"), "format 2, and this program reads up to 1"));
+    CHECK(has(with("format", "pt"), "its format is 'pt'"));
+    CHECK(has(with("step", "12x"), "its 'step' is '12x'"));
+    write_safetensors(folder / "b", {}, {});
+    CHECK(has(error_of(Kind::input, [&] { read_state(Safetensors(folder / "b")); }), "'format'"));
+  }
+
+  TEST_CASE("a disk that fills leaves the old file and no other") {
+    const TemporaryFolder folder;
+    const NamedTensors small = {{"x", Tensor::ones({4})}}, large = {{"x", Tensor::ones({100000})}};
+    write_safetensors(folder / "x", {}, small);
+    const std::string before = read_file(folder / "x");
+    struct rlimit old = {};
+    REQUIRE(getrlimit(RLIMIT_FSIZE, &old) == 0);
+    const struct rlimit limited = {65536, old.rlim_max};
+    ignore_write_signals();
+    REQUIRE(setrlimit(RLIMIT_FSIZE, &limited) == 0);
+    std::string sentence;
+    Kind kind = Kind::check;
+    try {
+      write_safetensors(folder / "x", {}, large);
+    } catch (const Error& error) {
+      sentence = error.what(), kind = error.kind();
+    }
+    REQUIRE(setrlimit(RLIMIT_FSIZE, &old) == 0);
+    CHECK(kind == Kind::resource);
+    CHECK(has(sentence, "cannot write " + folder / "x" + ": " + errno_text(EFBIG)));
+    CHECK(read_file(folder / "x") == before);
+    CHECK(folder.files() == 1);
+    const std::string no_room = error_of(Kind::resource, [&] {
+      replace_file(folder.path, "x", size_t{1} << 60, [](const Write&) {});
+    });
+    CHECK(has(no_room, "the disk has"));
+    CHECK(read_file(folder / "x") == before);
+  }
+
+  TEST_CASE("a folder that cannot be written is told at the start") {
+    const TemporaryFolder folder;
+    write_bytes(folder / "file", "x");
+    CHECK(has(error_of(Kind::resource, [&] { RunFolder(folder / "file"); }), folder / "file"));
+    CHECK(has(error_of(Kind::resource, [&] { RunFolder(folder / "file/run"); }), folder / "file"));
+    CHECK(has(error_of(Kind::resource, [&] { RunFolder("/proc/run"); }), "/proc/run"));
+    CHECK(has(error_of(Kind::resource, [&] { write_safetensors(folder / "none/x", {}, {}); }),
+              "cannot open the folder " + folder / "none"));
+  }
+
+  TEST_CASE("one run at a time holds a folder") {
+    const TemporaryFolder folder;
+    {
+      const RunFolder first(folder / "a/run");
+      const std::string sentence = error_of(Kind::resource, [&] { RunFolder(folder / "a/run"); });
+      CHECK(has(sentence, text("is in use by process ", getpid())));
+    }
+    CHECK_NOTHROW(RunFolder(folder / "a/run"));
+  }
+
+  TEST_CASE("the newest checkpoints and the best are kept") {
+    const TemporaryFolder folder;
+    RunFolder run(folder.path);
+    write_bytes(folder / ".step-00000009.safetensors.tmp", "left");
+    RunState state;
+    for (int64_t step : {0, 10, 20, 30, 40}) {
+      state.step = step;
+      if (step == 10) state.best_step = 10;
+      CHECK(run.save(state, {{"x", Tensor::scalar(static_cast<double>(step))}}) ==
+            folder / checkpoint_name(step));
+    }
+    CHECK(saved_steps(folder.path) == std::vector<int64_t>{40, 30, 10});
+    CHECK(fs::read_symlink(folder / "latest") == "step-00000040.safetensors");
+    CHECK(fs::read_symlink(folder / "best") == "step-00000010.safetensors");
+    CHECK(Safetensors(folder / "latest").read("x").item() == 40);
+    CHECK(find_checkpoint(folder.path) == folder / checkpoint_name(40));
+    CHECK(find_checkpoint(folder / "best") == folder / "best");
+    write_bytes(folder / "step-12.safetensors", "a file of another name is none of ours");
+
+    std::vector<std::string> warnings;
+    fs::resize_file(folder / checkpoint_name(40), 200);
+    CHECK(find_checkpoint(folder.path, &warnings) == folder / checkpoint_name(30));
+    REQUIRE(warnings.size() == 1);
+    CHECK(has(warnings[0], "step-00000040"));
+    fs::resize_file(folder / checkpoint_name(30), 0);
+    fs::resize_file(folder / checkpoint_name(10), 0);
+    CHECK(has(error_of(Kind::input, [&] { find_checkpoint(folder.path); }), "no whole checkpoint"));
+    const TemporaryFolder empty;
+    CHECK(has(error_of(Kind::input, [&] { find_checkpoint(empty.path); }),
+              "there is no checkpoint in"));
+  }
+
+  TEST_CASE("a save that is killed leaves a checkpoint that is whole") {
+    const TemporaryFolder folder;
+    RunState state;
+    const Tensor x = random_normal({1 << 16}, Key(1));
+    { RunFolder(folder.path).save(state, {{"x", x}}); }
+    for (int storm = 0; storm < 20; ++storm) {
+      const pid_t child = fork();
+      if (child == 0) {
+        RunFolder run(folder.path);
+        for (state.step = saved_steps(folder.path)[0] + 1;; ++state.step)
+          run.save(state, {{"x", x}});
+      }
+      usleep(3000 + 1000 * static_cast<useconds_t>(storm));
+      kill(child, SIGKILL);
+      waitpid(child, nullptr, 0);
+      std::vector<std::string> warnings;
+      const std::string newest = find_checkpoint(folder.path, &warnings);
+      CHECK(warnings.empty());
+      CHECK(same_bits(Safetensors(newest).read("x"), x));
+    }
+    RunFolder again(folder.path);
+    for (const auto& file : fs::directory_iterator(folder.path))
+      CHECK(file.path().extension() != ".tmp");
+  }
+
+  TEST_CASE("stopped anywhere and resumed, a run ends with the same bytes") {
+    for (const char* optimizer : {"adafactor", "adam"}) {
+      CAPTURE(optimizer);
+      const TemporaryFolder folder;
+      TinyRun whole;
+      whole.options.folder = folder / "whole";
+      StopAt never(-1);
+      const LoopResult expected = whole.go(optimizer, never);
+      CHECK_FALSE(expected.stopped);
+      CHECK(expected.step == 20);
+      const std::string final_bytes = read_file(expected.checkpoint);
+      CHECK(never.warnings.empty());
+
+      for (int64_t stop : {1, 2, 6, 7, 8, 19}) {
+        CAPTURE(stop);
+        TinyRun part;
+        part.options.folder = folder / text("stop", stop);
+        StopAt first(stop);
+        const LoopResult stopped = part.go(optimizer, first);
+        CHECK(stopped.stopped);
+        CHECK(stopped.step == stop);
+        CHECK(saved_steps(part.options.folder)[0] == stop);
+        // Later lines, as after a kill, and a torn one.
+        std::ofstream(part.options.folder + "/metrics.jsonl", std::ios::app)
+            << "{\"step\": 1000, \"loss\": 1}\n{\"step\": 10";
+        part.options.resume = part.options.folder;
+        StopAt rest(-1);
+        const LoopResult resumed = part.go(optimizer, rest);
+        CHECK(resumed.step == 20);
+        CHECK(resumed.loss == expected.loss);
+        CHECK(read_file(resumed.checkpoint) == final_bytes);
+        CHECK(timeless_log(part.options.folder + "/metrics.jsonl") ==
+              timeless_log(whole.options.folder + "/metrics.jsonl"));
+        CHECK(saved_steps(part.options.folder)[0] == 20);
+        CHECK(saved_steps(part.options.folder).size() <= 3);
+      }
+      // Killed long after its last save: what was done since is done again.
+      TinyRun killed;
+      killed.options.folder = folder / "killed";
+      StopAt late(15);
+      killed.go(optimizer, late);
+      fs::remove(killed.options.folder + "/" + checkpoint_name(15));
+      killed.options.resume = killed.options.folder;
+      CHECK(read_file(killed.go(optimizer, never).checkpoint) == final_bytes);
+
+      // Going on once it is done does nothing.
+      whole.options.resume = whole.options.folder;
+      CHECK(whole.go(optimizer, never).step == 20);
+      CHECK(read_file(expected.checkpoint) == final_bytes);
+    }
+  }
+
+  TEST_CASE("a run goes on only as what it was") {
+    const TemporaryFolder folder;
+    TinyRun run;
+    run.options.folder = folder / "run";
+    StopAt at(9);
+    run.go("adam", at);
+    CHECK(has(error_of(Kind::input, [&] { run.go("adam", at); }),
+              "holds a run already, saved at step 9"));
+
+    const auto refused = [&](const std::string& optimizer, const auto& change) {
+      TinyRun other;
+      other.options.folder = other.options.resume = folder / "run";
+      change(other);
+      return error_of(Kind::input, [&] { other.go(optimizer, at); });
+    };
+    CHECK(
+        has(refused("adafactor", [](TinyRun&) {}), "its optimizer was adam, and is adafactor now"));
+    CHECK(has(refused("adam", [](TinyRun& r) { r.options.step.seed = 3; }),
+              "its seed was 11, and is 3"));
+    CHECK(has(refused("adam", [](TinyRun& r) { r.options.step.shards = 1; }),
+              "shards was 2, and is 1"));
+    CHECK(has(refused("adam", [](TinyRun& r) { r.options.step.batch = 5; }),
+              "batch was 4, and is 5"));
+    CHECK(
+        has(refused("adam",
+                    [](TinyRun& r) { r.data = Data(r.tokenizer.encode(tiny_text() + "how"), 8); }),
+            "its data"));
+    CHECK(has(
+        refused("adam",
+                [&](TinyRun& r) { r.options.resume = folder / "run/step-00000006.safetensors"; }),
+        "step-00000009.safetensors is newer"));
+    // A branch: another folder may go on from any checkpoint.
+    TinyRun branch;
+    branch.options.folder = folder / "branch";
+    branch.options.resume = folder / "run/step-00000006.safetensors";
+    StopAt eight(8);
+    CHECK(branch.go("adam", eight).step == 8);
+    CHECK(saved_steps(folder / "branch") == std::vector<int64_t>{8});
+  }
+
+  TEST_CASE("when the numbers go wrong the state before is saved") {
+    const TemporaryFolder folder;
+    TinyRun run;
+    run.options.folder = folder / "run";
+    run.model.poison_from = 4 * 7;
+    StopAt reporter(-1);
+    const std::string sentence = error_of(Kind::numbers, [&] { run.go("adafactor", reporter); });
+    CHECK(has(sentence, "step 7"));
+    CHECK(has(sentence, "'H', f32[2, 8, 130]"));
+    CHECK(has(sentence, "saved in " + folder / "run/step-00000007.safetensors"));
+    // With the cause gone the run goes on, to the end that it would have had.
+    TinyRun whole;
+    whole.options.folder = folder / "whole";
+    run.model.poison_from = 1e9;
+    run.options.resume = run.options.folder;
+    CHECK(read_file(run.go("adafactor", reporter).checkpoint) ==
+          read_file(whole.go("adafactor", reporter).checkpoint));
+  }
+
+  TEST_CASE("a run without a folder writes nothing") {
+    TinyRun run;
+    StopAt reporter(-1);
+    const LoopResult result = run.go("adafactor", reporter);
+    CHECK(result.checkpoint == "");
+    CHECK(result.validation_loss < 4);
+    CHECK(reporter.saved_paths.empty());
+    run.options.schedule.steps = 0;
+    CHECK_THROWS_AS(run.go("adam", reporter), Error);
+  }
+}

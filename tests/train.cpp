@@ -1,0 +1,788 @@
+// Training: optimizers against plain loops, schedules at their corners, text and data, the tree of
+// shards, and what stops a step.
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <barrier>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <thread>
+
+#include "core/threads.hpp"
+#include "train/checksum.hpp"
+#include "train/clip.hpp"
+#include "train/loop.hpp"
+#include "train/machine.hpp"
+
+using namespace tete;
+
+namespace {
+
+// What an Error says, and that it is of a kind.
+template <class Body>
+std::string error_of(Kind kind, const Body& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    CHECK_MESSAGE(error.kind() == kind, error.what());
+    return error.what();
+  }
+  return "no error";
+}
+bool has(const std::string& sentence, const std::string& words) {
+  if (sentence.find(words) != std::string::npos) return true;
+  MESSAGE("in: " << sentence);
+  return false;
+}
+
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  REQUIRE(a.size() == b.size());
+  double largest = 0;
+  for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(a[i] - b[i]));
+  return largest;
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  const std::vector<float> x = a.values<float>(), y = b.values<float>();
+  return x.size() == y.size() && std::memcmp(x.data(), y.data(), 4 * x.size()) == 0;
+}
+bool same_bits(const Tensors& a, const Tensors& b) {
+  bool same = a.size() == b.size();
+  for (size_t i = 0; same && i < a.size(); ++i) same = same_bits(a[i], b[i]);
+  return same;
+}
+
+ParamSpec spec_of(const std::string& name, const Shape& shape) {
+  ParamSpec spec{.name = name, .dims = {}, .shape = shape, .init = {}};
+  for (int i = 0; i < shape.size(); ++i) spec.dims.push_back(text("d", i));
+  return spec;
+}
+
+// ---- Adafactor, in plain loops over double ----------------------------------------------------
+
+struct PlainAdafactor {
+  Shape shape;
+  FactoredDims dims;
+  std::vector<double> p;
+  std::map<Index, double> vr, vc;  // by the flat place with the averaged coordinate set to 0
+  std::vector<double> v;
+
+  std::vector<Index> coordinates(Index flat) const {
+    std::vector<Index> at(shape.size());
+    for (int i = shape.size() - 1; i >= 0; --i) at[i] = flat % shape[i], flat /= shape[i];
+    return at;
+  }
+  Index without(Index flat, int dim) const {
+    const std::vector<Index> at = coordinates(flat);
+    return flat - at[dim] * row_major(shape)[dim];
+  }
+
+  void step(const std::vector<double>& g, double rate, int64_t s) {
+    const double beta = 1 - std::pow(s + 1.0, -0.8);
+    const Index count = static_cast<Index>(p.size());
+    std::vector<double> u(count);
+    v.resize(count);
+    if (dims.d0 < 0) {
+      for (Index i = 0; i < count; ++i) {
+        v[i] = beta * v[i] + (1 - beta) * (g[i] * g[i] + 1e-30);
+        u[i] = g[i] / std::sqrt(v[i]);
+      }
+    } else {
+      std::map<Index, double> row, column, row_mean;
+      for (Index i = 0; i < count; ++i) {
+        const double q = g[i] * g[i] + 1e-30;
+        row[without(i, dims.d0)] += q / shape[dims.d0];
+        column[without(i, dims.d1)] += q / shape[dims.d1];
+      }
+      for (const auto& [at, mean] : row) vr[at] = beta * vr[at] + (1 - beta) * mean;
+      for (const auto& [at, mean] : column) vc[at] = beta * vc[at] + (1 - beta) * mean;
+      for (const auto& [at, value] : vr) row_mean[without(at, dims.d1)] += value / shape[dims.d1];
+      for (Index i = 0; i < count; ++i) {
+        const Index r = without(i, dims.d0), c = without(i, dims.d1);
+        u[i] = g[i] / std::sqrt(vr[r] / row_mean[without(r, dims.d1)]) / std::sqrt(vc[c]);
+      }
+    }
+    double uu = 0, pp = 0;
+    for (double x : u) uu += x * x / count;
+    for (double x : p) pp += x * x / count;
+    const double length = rate * std::max(1e-3, std::sqrt(pp)) / std::max(1.0, std::sqrt(uu));
+    for (Index i = 0; i < count; ++i) p[i] -= length * u[i];
+  }
+};
+
+// ---- A model so small that its steps take no time ---------------------------------------------
+
+constexpr Index tiny_width = 6, tiny_heads = 2;
+
+struct Tiny {
+  ParamList params;
+  ParamId E, P, scale;
+  Objective objective;
+  // Called with the hidden values, to spoil them.
+  std::function<Tensor(const Forward&, const Tensor&)> spoil;
+
+  explicit Tiny(Index vocabulary) : objective{params, {}} {
+    using K = Initializer::Kind;
+    E = params.declare({"embed/E", {"v", "d"}, {vocabulary, tiny_width}, {K::normal, 0.5}});
+    P = params.declare({.name = "layer/0/P",
+                        .dims = {"d", "h", "k"},
+                        .shape = {tiny_width, tiny_heads, tiny_width},
+                        .init = {K::normal, 0.4},
+                        .layout = {1, 0, 2}});
+    scale = params.declare({"layer/0/scale", {"d"}, {tiny_width}, {K::ones}});
+    objective.loss = [this](const Forward& f, const Batch& batch) { return loss(f, batch); };
+  }
+  Tiny(const Tiny&) = delete;
+
+  LossSum loss(const Forward& f, const Batch& batch) const {
+    const Index b = batch.input.size(0), n = batch.input.size(1);
+    Tensor X = gather("[v] d, b n -> b n d", f[E], batch.input);
+    if (f.training && f.dropout > 0)
+      X = dropout(X, f.dropout, f.key.fold("X"), f.first_sample * n * tiny_width);
+    Tensor H = einsum("b n d, d h k -> b n k", X, f[P]);
+    if (spoil) H = spoil(f, H);
+    if (f.watch) f.watch("layer/0/H", H);
+    H = mul("b n d, d", tanh(H) + X, f[scale]);
+    if (f.watch) f.watch("layer/0/Y", H);
+    const Tensor logits = einsum("b n d, v d -> b n v", H, f[E]);
+    const Tensor rows = reshape(logits, {b * n, f[E].size(0)});
+    return {sum(cross_entropy(rows, reshape(batch.target, {b * n}))), b * n};
+  }
+};
+
+std::string tiny_text() {
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += "the quick brown fox jumps over the lazy dog. ";
+  return text;
+}
+
+struct TinyRun {
+  Tokenizer tokenizer = Tokenizer::characters(tiny_text());
+  Data data{tokenizer.encode(tiny_text()), 8};
+  Tiny model{tokenizer.size()};
+  Tensors values = model.params.initial_values(Key(3));
+};
+
+// ---- Ranks as threads of this process ---------------------------------------------------------
+
+struct Board {
+  std::barrier<> together;
+  std::vector<std::vector<std::byte>> posts;
+  explicit Board(int ranks) : together(ranks), posts(ranks) {}
+};
+
+class SimulatedRank : public Comm {
+ public:
+  SimulatedRank(Board& board, int rank) : board_(board), rank_(rank) {}
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(board_.posts.size()); }
+  std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine) override {
+    board_.posts[rank_].assign(mine.begin(), mine.end());
+    board_.together.arrive_and_wait();
+    std::vector<std::vector<std::byte>> all = board_.posts;
+    board_.together.arrive_and_wait();
+    return all;
+  }
+
+ private:
+  Board& board_;
+  int rank_;
+};
+
+// The parameters of each rank after some steps, and the losses they saw.
+struct RankResult {
+  Tensors values;
+  std::vector<double> losses;
+};
+std::vector<RankResult> train_on_ranks(int ranks, int shards, int steps) {
+  Board board(ranks);
+  std::vector<RankResult> results(ranks);
+  std::vector<std::thread> threads;
+  for (int r = 0; r < ranks; ++r) {
+    threads.emplace_back([&, r] {
+      TinyRun run;
+      SimulatedRank comm(board, r);
+      auto optimizer = adam(run.model.params.specs());
+      Stepper stepper(run.model.objective, run.data, *optimizer, comm,
+                      {.batch = 6, .shards = shards, .clip = 0.5, .dropout = 0.2, .seed = 5});
+      for (int s = 0; s < steps; ++s)
+        results[r].losses.push_back(stepper.run(s, run.values, 1e-2).loss);
+      results[r].values = run.values;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return results;
+}
+
+struct TemporaryFolder {
+  std::string path;
+  TemporaryFolder() {
+    std::string name = std::filesystem::temp_directory_path() / "tete-train-XXXXXX";
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path = name;
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path); }
+  std::string file(const std::string& name, const std::string& contents) const {
+    std::ofstream(path + "/" + name, std::ios::binary) << contents;
+    return path + "/" + name;
+  }
+};
+
+}  // namespace
+
+TEST_SUITE("train") {
+  TEST_CASE("Adafactor factors the two largest dimensions, if the second is at least 128") {
+    const auto dims = [](const Shape& shape) {
+      const FactoredDims found = factored_dims(shape);
+      return std::pair(found.d0, found.d1);
+    };
+    CHECK(dims({}) == std::pair(-1, -1));
+    CHECK(dims({512}) == std::pair(-1, -1));
+    CHECK(dims({127, 512}) == std::pair(-1, -1));
+    CHECK(dims({128, 512}) == std::pair(1, 0));
+    CHECK(dims({256, 256}) == std::pair(0, 1));
+    CHECK(dims({768, 12, 768}) == std::pair(0, 2));
+    CHECK(dims({768, 12, 64}) == std::pair(-1, -1));
+    CHECK(dims({200, 300, 200}) == std::pair(1, 0));
+    CHECK(dims({2, 128, 129}) == std::pair(2, 1));
+  }
+
+  TEST_CASE("Adafactor equals plain loops over double") {
+    const std::vector<Shape> shapes = {{},         {5},        {7, 3},        {128, 130},
+                                       {130, 128}, {128, 128}, {128, 3, 129}, {2, 131, 128, 2}};
+    std::vector<ParamSpec> specs;
+    std::vector<PlainAdafactor> plain;
+    Tensors values;
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      specs.push_back(spec_of(text("p", i), shapes[i]));
+      values.push_back(random_normal(shapes[i], Key(i), Dtype::f64) * 0.3);
+      plain.push_back({shapes[i], factored_dims(shapes[i]), values[i].values(), {}, {}, {}});
+    }
+    const auto optimizer = adafactor(specs, Dtype::f64);
+    for (int64_t s = 0; s < 4; ++s) {
+      Tensors grads;
+      for (size_t i = 0; i < shapes.size(); ++i) {
+        grads.push_back(random_normal(shapes[i], Key(100 + i).fold(s), Dtype::f64) *
+                        (2.0 - 0.4 * s));
+        plain[i].step(grads[i].values(), 0.01, s);
+      }
+      optimizer->update(specs, values, grads, 0.01, s);
+      for (size_t i = 0; i < shapes.size(); ++i) {
+        CAPTURE(shapes[i]);
+        CAPTURE(s);
+        CHECK(largest_difference(values[i].values(), plain[i].p) <= 1e-13);
+      }
+    }
+    CHECK(optimizer->effective_rate.min > 0);
+    CHECK(optimizer->effective_rate.min <= optimizer->effective_rate.median);
+    CHECK(optimizer->effective_rate.median <= optimizer->effective_rate.max);
+  }
+
+  TEST_CASE("Adafactor in float32 stays near float64") {
+    const std::vector<ParamSpec> specs = {spec_of("a", {128, 130}), spec_of("b", {9})};
+    const auto run = [&](Dtype dtype) {
+      Tensors values;
+      for (size_t i = 0; i < 2; ++i)
+        values.push_back(cast(random_normal(specs[i].shape, Key(i)), dtype));
+      const auto optimizer = adafactor(specs, dtype);
+      for (int64_t s = 0; s < 3; ++s) {
+        Tensors grads;
+        for (size_t i = 0; i < 2; ++i)
+          grads.push_back(cast(random_normal(specs[i].shape, Key(9 + i).fold(s)), dtype));
+        optimizer->update(specs, values, grads, 0.01, s);
+      }
+      return values;
+    };
+    const Tensors x = run(Dtype::f32), y = run(Dtype::f64);
+    for (size_t i = 0; i < 2; ++i)
+      CHECK(largest_difference(x[i].values(), y[i].values()) <= tolerance(Dtype::f32, 4));
+  }
+
+  TEST_CASE("where the squared gradient has rank one, factoring changes nothing") {
+    const Shape shape = {128, 140};
+    const Tensor a = random_normal({128}, Key(1), Dtype::f64),
+                 b = random_normal({140}, Key(2), Dtype::f64);
+    const Tensor g = einsum("i, j -> i j", a, b);
+    const std::vector<ParamSpec> specs = {spec_of("p", shape)};
+    Tensors values = {random_normal(shape, Key(3), Dtype::f64)};
+    PlainAdafactor whole{shape, {}, values[0].values(), {}, {}, {}};
+    const auto optimizer = adafactor(specs, Dtype::f64);
+    optimizer->update(specs, values, {g}, 0.01, 0);
+    whole.step(g.values(), 0.01, 0);
+    CHECK(largest_difference(values[0].values(), whole.p) <= 1e-12);
+  }
+
+  TEST_CASE("a parameter at zero moves by a thousandth of the rate") {
+    const std::vector<ParamSpec> specs = {spec_of("alpha", {})};
+    Tensors values = {Tensor::scalar(0, Dtype::f64)};
+    adafactor(specs, Dtype::f64)->update(specs, values, {Tensor::scalar(7, Dtype::f64)}, 0.01, 0);
+    CHECK(values[0].item() == doctest::Approx(-1e-5).epsilon(1e-12));
+  }
+
+  TEST_CASE("Adam equals plain loops over double, as PyTorch writes them") {
+    const std::vector<ParamSpec> specs = {spec_of("matrix", {3, 4}), spec_of("bias", {5})};
+    const AdamOptions options;
+    const auto optimizer = adam(specs, options, Dtype::f64);
+    Tensors values;
+    std::vector<std::vector<double>> p, m(2), v(2);
+    for (size_t i = 0; i < 2; ++i) {
+      values.push_back(random_normal(specs[i].shape, Key(i), Dtype::f64));
+      p.push_back(values[i].values());
+      m[i].resize(p[i].size()), v[i].resize(p[i].size());
+    }
+    for (int64_t s = 0; s < 5; ++s) {
+      const double rate = 1e-2 / (s + 1), t = s + 1.0;
+      Tensors grads;
+      for (size_t i = 0; i < 2; ++i) {
+        grads.push_back(random_normal(specs[i].shape, Key(20 + i).fold(s), Dtype::f64));
+        const std::vector<double> g = grads[i].values();
+        for (size_t k = 0; k < g.size(); ++k) {
+          if (i == 0) p[i][k] *= 1 - rate * 0.1;
+          m[i][k] = 0.9 * m[i][k] + 0.1 * g[k];
+          v[i][k] = 0.99 * v[i][k] + 0.01 * g[k] * g[k];
+          const double size = std::sqrt(v[i][k]) / std::sqrt(1 - std::pow(0.99, t)) + 1e-8;
+          p[i][k] -= rate / (1 - std::pow(0.9, t)) * m[i][k] / size;
+        }
+      }
+      optimizer->update(specs, values, grads, rate, s);
+      for (size_t i = 0; i < 2; ++i) CHECK(largest_difference(values[i].values(), p[i]) <= 1e-13);
+    }
+  }
+
+  TEST_CASE("every optimizer leaves fixed parameters alone and values where they lay in memory") {
+    for (const OptimizerRow& row : optimizers()) {
+      CAPTURE(row.name);
+      CHECK_NOTHROW(find_schedule(row.schedule));
+      std::vector<ParamSpec> specs = {spec_of("free", {3, 4, 2}), spec_of("fixed", {2}),
+                                      spec_of("big", {130, 129})};
+      specs[1].fixed = true;
+      Tensors values = {with_layout(random_normal({3, 4, 2}, Key(1)), {1, 2, 0}), Tensor::ones({2}),
+                        with_layout(random_normal({130, 129}, Key(2)), {1, 0})};
+      const Tensors before = values;
+      const auto optimizer = row.make(specs, Dtype::f32);
+      CHECK(optimizer->name() == std::string(row.name));
+      optimizer->update(
+          specs, values,
+          {random_normal({3, 4, 2}, Key(3)), Tensor::ones({2}), random_normal({130, 129}, Key(4))},
+          1e-2, 0);
+      CHECK(values[0].strides() == before[0].strides());
+      CHECK(values[2].strides() == before[2].strides());
+      CHECK_FALSE(values[0].tracked());
+      CHECK_FALSE(same_bits(values[0], before[0]));
+      CHECK(values[1].same(before[1]));
+      for (const NamedTensor& tensor : optimizer->state)
+        CHECK(tensor.name.find("fixed") == std::string::npos);
+    }
+    CHECK(has(error_of(Kind::input, [] { find_optimizer("adafacter"); }),
+              "did you mean 'adafactor'?"));
+  }
+
+  TEST_CASE("schedules have the values of their papers") {
+    const Schedule t5 = schedule_of("inverse_sqrt", 524288);
+    CHECK(t5(0) == 0.01);
+    CHECK(t5(9999) == 0.01);
+    CHECK(t5(10001) == doctest::Approx(1 / std::sqrt(10001.0)).epsilon(1e-15));
+    CHECK(t5(471859) == doctest::Approx(1 / std::sqrt(471859.0)).epsilon(1e-15));
+    CHECK(t5(498074) == doctest::Approx(0.5 / std::sqrt(498074.0)).epsilon(1e-4));
+    CHECK(t5(524288) == 0);
+    const Schedule short_run = schedule_of("inverse_sqrt", 2000);
+    for (int64_t s : {0, 1000, 1800}) CHECK(short_run(s) == 0.01);
+    CHECK(short_run(1900) == doctest::Approx(0.005).epsilon(1e-12));
+    CHECK(short_run(1999) == doctest::Approx(0.01 / 200).epsilon(1e-12));
+    CHECK(short_run(2000) == 0);
+    const Schedule nano = schedule_of("cosine", 2000);
+    CHECK(nano(0) == doctest::Approx(1e-3 / 101).epsilon(1e-15));
+    CHECK(nano(99) == doctest::Approx(1e-1 / 101).epsilon(1e-15));
+    CHECK(nano(100) == doctest::Approx(1e-3).epsilon(1e-15));
+    CHECK(nano(1050) == doctest::Approx(5.5e-4).epsilon(1e-12));
+    CHECK(nano(2000) == doctest::Approx(1e-4).epsilon(1e-12));
+    Schedule same = schedule_of("constant", 10);
+    CHECK(same(0) == 1e-3);
+    CHECK(same(9) == 1e-3);
+    for (const ScheduleRow& row : schedules()) {
+      for (int64_t steps : {1, 7, 300}) {
+        for (int64_t s = 0; s < steps; ++s) {
+          const double rate = schedule_of(row.name, steps)(s);
+          CHECK_MESSAGE((std::isfinite(rate) && rate > 0), row.name << " " << s << " of " << steps);
+        }
+      }
+    }
+    CHECK(has(error_of(Kind::input, [] { find_schedule("cosin"); }), "did you mean 'cosine'?"));
+  }
+
+  TEST_CASE("clipping brings the norm of all gradients down to its limit") {
+    Tensors grads = {Tensor::of<float>({2}, {3, 0}), Tensor(), Tensor::of<float>({1, 1}, {4})};
+    CHECK(global_norm(grads) == 5);
+    CHECK(clip_by_global_norm(grads, 10) == 5);
+    CHECK(grads[0].values()[0] == 3);
+    CHECK(clip_by_global_norm(grads, 1) == 5);
+    CHECK(global_norm(grads) == doctest::Approx(5 / (5 + 1e-6)).epsilon(1e-6));
+    CHECK(clip_factor(5, 0) == 1);
+    const Tensor x = random_normal({300, 301}, Key(1));
+    double plain = 0;
+    for (double value : x.values()) plain += value * value;
+    CHECK(sum_of_squares(x) == doctest::Approx(plain).epsilon(1e-13));
+    CHECK(sum_of_squares(slice(x, 1, 0, 300)) < sum_of_squares(x));
+    CHECK(std::isnan(sum_of_squares(Tensor::of<float>({2}, {1, std::nanf("")}))));
+    CHECK(std::isinf(sum_of_squares(Tensor::of<float>({2}, {1, INFINITY}))));
+  }
+
+  TEST_CASE("a tokenizer gives back what it was given") {
+    const std::string mixed = "na\xC3\xAFve \xE2\x82\xAC 1 \xF0\x9F\x98\x80\n\t~";
+    const Tokenizer characters = Tokenizer::characters(mixed);
+    CHECK(characters.size() == 12);
+    CHECK(characters.decode(characters.encode(mixed)) == mixed);
+    CHECK(characters.encode("\t")[0] == 0);  // sorted by code point
+    CHECK(characters.piece(11) == "\xF0\x9F\x98\x80");
+    for (const Tokenizer& one : {characters, Tokenizer::bytes()}) {
+      const Tokenizer again = Tokenizer::read(one.describe());
+      CHECK(again.describe() == one.describe());
+      CHECK(again.encode(mixed) == one.encode(mixed));
+    }
+    const Tokenizer bytes = Tokenizer::bytes();
+    for (uint64_t i = 0; i < 2000; ++i) {
+      std::string noise(uniform_below(Key(i), 0, 40), '\0');
+      for (size_t k = 0; k < noise.size(); ++k)
+        noise[k] = static_cast<char>(uniform_below(Key(i), k + 1, 256));
+      CHECK(bytes.decode(bytes.encode(noise)) == noise);
+      // Random bytes are either refused, or characters that come back the same.
+      if (find_invalid_utf8(noise) == std::string::npos) {
+        const Tokenizer own = Tokenizer::characters(noise);
+        CHECK(own.decode(own.encode(noise)) == noise);
+      } else {
+        CHECK_THROWS_AS(Tokenizer::characters(noise), Error);
+      }
+    }
+    for (char32_t code = 0; code <= 0x10FFFF; code += 37) {
+      if (code >= 0xD800 && code < 0xE000) continue;
+      std::string text;
+      append_character(text, code);
+      const Character c = read_character(text, 0);
+      REQUIRE((c.code == code && c.length == static_cast<int>(text.size())));
+    }
+  }
+
+  TEST_CASE("what is not UTF-8 is refused with the offset of the byte") {
+    const std::vector<std::string> tails = {"\x80",
+                                            "\xBF",
+                                            "\xC0\x80",
+                                            "\xC1\xBF",
+                                            "\xE0\x80\x80",
+                                            "\xE0\x9F\xBF",
+                                            "\xED\xA0\x80",
+                                            "\xED\xBF\xBF",
+                                            "\xF0\x80\x80\x80",
+                                            "\xF0\x8F\xBF\xBF",
+                                            "\xF4\x90\x80\x80",
+                                            "\xF5\x80\x80\x80",
+                                            "\xF8\x88\x80\x80\x80",
+                                            "\xFE",
+                                            "\xFF",
+                                            "\xC3",
+                                            "\xE2\x82",
+                                            "\xF0\x9F\x98",
+                                            "\xC3(",
+                                            "\xE2\x28\xA1",
+                                            "\xF0\x28\x8C\xBC"};
+    for (const std::string& tail : tails) {
+      CAPTURE(hexadecimal(checksum(tail)));
+      CHECK(find_invalid_utf8("ab\xC3\xA9" + tail) == 4);
+      CHECK(has(error_of(Kind::input, [&] { Tokenizer::characters("ab\xC3\xA9" + tail); }),
+                "byte 4"));
+    }
+    CHECK(find_invalid_utf8("\xEF\xBF\xBF\xF4\x8F\xBF\xBF\xED\x9F\xBF\xEE\x80\x80") ==
+          std::string::npos);
+    const Tokenizer abc = Tokenizer::characters("abc");
+    const std::string missing = error_of(Kind::input, [&] { abc.encode("ab\xC3\xA9"); });
+    CHECK(has(missing, "'\xC3\xA9' (U+00E9) at byte 2 is not in the vocabulary"));
+    CHECK(has(error_of(Kind::input, [&] { abc.encode("a\n"); }), "U+000A at byte 1"));
+    const std::vector<int32_t> beyond = {0, 3};
+    CHECK(has(error_of(Kind::input, [&] { abc.decode(beyond); }), "token 3"));
+    for (const char* damaged : {"", "byte", "characters 61 61", "characters 62 61", "characters x",
+                                "characters 110000", "characters d800", "characters  61"})
+      CHECK_THROWS_AS(Tokenizer::read(damaged), Error);
+  }
+
+  TEST_CASE("bad texts are told in one sentence each") {
+    const TemporaryFolder folder;
+    const auto problem = [&](const std::string& path,
+                             Tokenizer::Unit unit = Tokenizer::Unit::characters) {
+      return error_of(Kind::input, [&] { read_texts({path}, unit); });
+    };
+    CHECK(has(problem(folder.path + "/none.txt"), "there is no file"));
+    CHECK(has(problem(folder.path), "is a folder"));
+    CHECK(has(problem(folder.file("empty", "")), "is empty"));
+    CHECK(has(problem(folder.file("binary", std::string("ab\0c", 4))), "byte 2 is zero"));
+    CHECK(has(problem(folder.file("latin", "caf\xE9 noir")), "is not UTF-8: byte 3"));
+    CHECK(has(problem("/dev/zero"), "is not a regular file"));
+    const std::string one = folder.file("one", "h\xC3\xA9llo "), two = folder.file("two", "world");
+    CHECK(read_texts({one, two}, Tokenizer::Unit::characters) == "h\xC3\xA9llo world");
+    CHECK(read_texts({folder.path + "/latin"}, Tokenizer::Unit::bytes) == "caf\xE9 noir");
+    const std::string too_short =
+        error_of(Kind::input, [] { Data(std::vector<int32_t>(300), 64); });
+    CHECK(has(too_short,
+              "a context of 64 tokens needs 65 in each part, but its 300 tokens give 270"));
+  }
+
+  TEST_CASE("a sample is a function of the key and its number alone") {
+    std::vector<int32_t> tokens(1000);
+    for (int i = 0; i < 1000; ++i) tokens[i] = i;
+    const Data data(tokens, 16);
+    CHECK(data.train_tokens() == 900);
+    const Batch all = data.batch(Key(1), 0, 64);
+    CHECK(all.input.shape() == Shape{64, 16});
+    const std::vector<int64_t> input = all.input.values<int64_t>(),
+                               target = all.target.values<int64_t>();
+    for (Index i = 0; i < 64; ++i) {
+      for (Index k = 0; k < 16; ++k) {
+        CHECK(input[16 * i + k] == input[16 * i] + k);
+        CHECK(target[16 * i + k] == input[16 * i + k] + 1);
+        CHECK(target[16 * i + k] < 900);
+      }
+      const Batch one = data.batch(Key(1), i, 1);
+      CHECK(one.input.values<int64_t>()[0] == input[16 * i]);
+      CHECK(one.first_sample == i);
+    }
+    for (int64_t token : data.validation_batch(Key(2), 0, 50).input.values<int64_t>())
+      CHECK(token >= 900);
+    CHECK(data.batch(Key(2), 0, 64).input.values<int64_t>() != input);
+    tokens[999] = 0;
+    CHECK(Data(tokens, 16).fingerprint() != data.fingerprint());
+    CHECK(Data(tokens, 8).fingerprint() == Data(tokens, 16).fingerprint());
+  }
+
+  TEST_CASE("the bits of a step depend on the shards, never on the ranks") {
+    for (int shards : {3, 4, 6}) {
+      CAPTURE(shards);
+      const RankResult alone = train_on_ranks(1, shards, 6)[0];
+      CHECK(alone.losses.back() < alone.losses.front());
+      for (int ranks : {2, 3, 4, 6}) {
+        if (ranks > shards) continue;
+        CAPTURE(ranks);
+        for (const RankResult& rank : train_on_ranks(ranks, shards, 6)) {
+          CHECK(rank.losses == alone.losses);
+          CHECK(same_bits(rank.values, alone.values));
+        }
+      }
+    }
+    // The same batch and the same noise, cut or not: only rounding differs.
+    const RankResult whole = train_on_ranks(1, 1, 1)[0], cut = train_on_ranks(1, 3, 1)[0];
+    CHECK(whole.losses[0] == doctest::Approx(cut.losses[0]).epsilon(1e-6));
+    TinyRun run;
+    Board board(4);
+    SimulatedRank comm(board, 0);
+    CHECK_THROWS_AS(tree_sum(comm, 3, {}, {}), Error);
+  }
+
+  TEST_CASE("a step learns, and the same seed gives the same bits") {
+    const RankResult a = train_on_ranks(1, 1, 60)[0], b = train_on_ranks(1, 1, 60)[0];
+    CHECK(a.losses.back() < 0.8 * a.losses.front());
+    CHECK(a.losses == b.losses);
+    CHECK(same_bits(a.values, b.values));
+  }
+
+  TEST_CASE("a severed gradient is an error that names the parameter") {
+    struct Case {
+      bool missing;
+      std::vector<std::string> allowed;
+    };
+    for (const Case& c :
+         {Case{true, {}}, Case{true, {"extra/*"}}, Case{false, {}}, Case{false, {"*z"}}}) {
+      TinyRun run;
+      ParamList& params = run.model.params;
+      const ParamId z = params.declare({"extra/z", {"d"}, {tiny_width}, {}});
+      run.values = params.initial_values(Key(3));
+      run.model.spoil = [&](const Forward& f, const Tensor& H) {
+        return c.missing ? H : add("b n d, d", H, f[z] * 0.0);
+      };
+      auto optimizer = adafactor(params.specs());
+      Stepper stepper(run.model.objective, run.data, *optimizer, single_process(),
+                      {.batch = 2, .allow_zero_grad = c.allowed});
+      const Tensors before = run.values;
+      std::vector<std::string> warnings;
+      const auto steps = [&] {
+        for (int s = 0; s < 15; ++s)
+          for (const std::string& w : stepper.run(s, run.values, 0.01).warnings)
+            warnings.push_back(w);
+      };
+      if (!c.allowed.empty()) {
+        CHECK_NOTHROW(steps());
+        CHECK(warnings.empty());
+      } else if (c.missing) {
+        CHECK(has(error_of(Kind::input, steps), "no gradient reaches 'extra/z'"));
+        CHECK(same_bits(run.values, before));
+      } else {
+        CHECK(has(error_of(Kind::input, steps),
+                  "'extra/z' was exactly zero in each of the first 11"));
+        REQUIRE(warnings.size() == 1);
+        CHECK(has(warnings[0], "'extra/z' is exactly zero in the first step"));
+      }
+    }
+    CHECK(name_matches("*", ""));
+    CHECK(name_matches("a*c*", "abcd"));
+    CHECK_FALSE(name_matches("a*c", "abcd"));
+  }
+
+  TEST_CASE("what is not finite stops the step, named, and nothing has changed") {
+    const auto stop_with = [](const std::function<void(TinyRun&)>& prepare) {
+      TinyRun run;
+      prepare(run);
+      auto optimizer = adam(run.model.params.specs());
+      Stepper stepper(run.model.objective, run.data, *optimizer, single_process(),
+                      {.batch = 4, .shards = 2});
+      for (int s = 0; s < 3; ++s) stepper.run(s, run.values, 1e-2);
+      const Tensors before = run.values;
+      const std::string sentence =
+          error_of(Kind::numbers, [&] { stepper.run(3, run.values, 1e-2); });
+      CHECK(same_bits(run.values, before));
+      return sentence;
+    };
+    // Only the second shard of step 3 sees the NaN.
+    const std::string value = stop_with([](TinyRun& run) {
+      run.model.spoil = [](const Forward& f, const Tensor& H) {
+        return f.first_sample == 14 ? H * std::nan("") : H;
+      };
+    });
+    CHECK(has(value, "step 3"));
+    CHECK(has(value, "'layer/0/H', f32[2, 8, 6]: 96 NaN and 0 infinities in 96"));
+    // tanh hides an infinity from the loss, not from the gradient.
+    const std::string hidden = stop_with([](TinyRun& run) {
+      run.model.spoil = [](const Forward& f, const Tensor& H) {
+        return f.first_sample == 12 ? H / 0.0 : H;
+      };
+    });
+    CHECK(has(hidden, "the gradient of 'embed/E'"));
+    CHECK(has(hidden, "the first value that is not finite is 'layer/0/H'"));
+    const std::string gradient = stop_with([](TinyRun& run) {
+      const ParamId scale = run.model.scale;
+      run.model.spoil = [scale](const Forward& f, const Tensor& H) {
+        return f.first_sample >= 12 ? add("b n d, d", H, sqrt(f[scale] * 0.0)) : H;
+      };
+    });
+    CHECK(has(gradient, "step 3"));
+    CHECK(has(gradient, "the gradient of 'layer/0/scale', f32[6]: 6 NaN"));
+  }
+
+  TEST_CASE("validation is the same whatever the batch, and leaves no graph") {
+    TinyRun run;
+    Tensors tracked;
+    for (const Tensor& value : run.values) tracked.push_back(value.variable());
+    const double loss = validation_loss(run.model.objective, run.values, run.data, 20, 20);
+    CHECK(validation_loss(run.model.objective, tracked, run.data, 20, 7) ==
+          doctest::Approx(loss).epsilon(1e-6));
+    CHECK(loss > 0);
+  }
+
+  TEST_CASE("progress is one line") {
+    Progress p{.step = 1200,
+               .steps = 2000,
+               .loss = 1.7123,
+               .tokens_per_second = 24300.4,
+               .seconds_left = 38.2};
+    CHECK(progress_text(p) == "step 1200/2000  loss 1.712  24300 tokens/s  0:38 left");
+    p.validation_loss = 1.8431, p.seconds_left = 3758;
+    CHECK(progress_text(p) ==
+          "step 1200/2000  loss 1.712  validation 1.843  24300 tokens/s  1:02:38 left");
+    std::FILE* file = std::tmpfile();
+    ProgressLine line(file);
+    for (p.step = 1; p.step <= p.steps; ++p.step) p.seconds = 0.1 * p.step, line.step(p);
+    line.done();
+    std::rewind(file);
+    int lines = 0;
+    for (int c; (c = std::fgetc(file)) != EOF;) lines += c == '\n';
+    std::fclose(file);
+    CHECK(lines > 5);
+    CHECK(lines < 40);
+  }
+
+  TEST_CASE("the first interrupt asks, the second ends the program with 130") {
+    {
+      const StopSignals signals;
+      CHECK_FALSE(StopSignals::requested());
+      raise(SIGTERM);
+      CHECK(StopSignals::requested());
+    }
+    { CHECK_FALSE((StopSignals(), StopSignals::requested())); }
+    const pid_t child = fork();
+    if (child == 0) {
+      const StopSignals signals;
+      raise(SIGINT);
+      if (!StopSignals::requested()) _exit(1);
+      raise(SIGINT);
+      _exit(2);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 130);
+  }
+
+  TEST_CASE("the start block says what will run, and what halves the speed") {
+    const Machine here = inspect_machine();
+    CHECK(here.usable >= 1);
+    CHECK(here.usable <= here.cores);
+    CHECK(here.threads == threads());
+    CHECK(has(here.blas, "OpenBLAS"));
+    CHECK(here.memory > 0);
+    Machine good{.cores = 4,
+                 .affinity = 4,
+                 .quota = 0,
+                 .usable = 4,
+                 .threads = 4,
+                 .blas = "OpenBLAS 1",
+                 .blas_kernel = "K",
+                 .blas_threading = "openmp",
+                 .wait_policy = "",
+                 .denormals_flushed = true,
+                 .memory = 1};
+    CHECK(speed_warnings(good).empty());
+    const auto warned = [&](auto change, const std::string& words) {
+      Machine bad = good;
+      change(bad);
+      const std::vector<std::string> sentences = speed_warnings(bad);
+      REQUIRE(sentences.size() == 1);
+      CHECK(has(sentences[0], words));
+    };
+    warned([](Machine& m) { m.threads = 1; }, "only 1 of 4 usable cores");
+    warned([](Machine& m) { m.threads = 8; }, "8 threads share 4 cores");
+    warned([](Machine& m) { m.quota = 1.5, m.usable = 2; },
+           "grants the time of 1.5 cores to 4 threads");
+    warned([](Machine& m) { m.cores = 8; }, "4 of the machine's 8");
+    warned([](Machine& m) { m.wait_policy = "PASSIVE"; }, "OMP_WAIT_POLICY");
+    warned([](Machine& m) { m.blas_threading = "pthread"; }, "libopenblas0-openmp");
+    warned([](Machine& m) { m.denormals_flushed = false; }, "denormal");
+
+    std::vector<ParamSpec> specs;
+    for (int layer = 0; layer < 12; ++layer)
+      for (const char* name : {"self/P_q", "self/P_o", "ff/in"})
+        specs.push_back(spec_of(text("decoder/", layer, "/", name), {64, 64}));
+    specs.push_back(spec_of("embed/E", {1000, 64}));
+    specs.push_back(spec_of("norm", {64}));
+    const std::vector<ParameterGroup> groups = parameter_groups(specs);
+    REQUIRE(groups.size() == 4);
+    CHECK(groups[0].name == "decoder/*/self");
+    CHECK(groups[0].tensors == 24);
+    CHECK(groups[1].name == "decoder/*/ff");
+    CHECK(groups[2].name == "embed");
+    CHECK(groups[3].name == "norm");
+    const std::string block =
+        start_block(here, {groups, {1 << 20, 1 << 20, 1 << 10, size_t{3} << 31}, 768});
+    for (size_t at = 0, end; (end = block.find('\n', at)) != std::string::npos; at = end + 1)
+      CHECK(end - at <= 80);
+    CHECK(has(block, "768 tokens"));
+    CHECK(has(block, "6 GiB"));
+    CHECK(size_text(1536) == "1.5 KiB");
+    CHECK(activation_bytes({.batch = 12,
+                            .context = 64,
+                            .layers = 4,
+                            .heads = 4,
+                            .d_model = 128,
+                            .d_ff = 512,
+                            .vocabulary = 65}) > size_t{30} << 20);
+  }
+}
