@@ -325,6 +325,9 @@ void add_softmax(Table& table) {
   table.add("softmax, all hidden", {{{3, 5}}}, [](const Tensors& in) {
     return softmax(in[0], 1, Tensor::zeros({3, 5}, in[0].dtype()));
   });
+  table.add("softmax of nothing", {{{3, 0}}}, [](const Tensors& in) { return softmax(in[0], 1); });
+  table.add("log_softmax of nothing", {{{3, 0}}},
+            [](const Tensors& in) { return log_softmax(in[0], 1); });
   table.add("log_softmax", {{{2, 5, 3}}}, [](const Tensors& in) { return log_softmax(in[0], 2); },
             {3});
   table.add("log_softmax, transposed", {{{5, 3}}},
