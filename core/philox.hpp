@@ -31,7 +31,7 @@ static inline float philox_float(const uint32_t words[4]) {
   return static_cast<float>(static_cast<int32_t>(words[0] >> 8)) * 0x1p-24f;
 }
 static inline double philox_double(const uint32_t words[4]) {
-  const uint64_t bits = uint64_t{words[1]} << 32 | words[0];
+  const uint64_t bits = uint64_t{words[0]} << 32 | words[1];
   return static_cast<double>(static_cast<int64_t>(bits >> 11)) * 0x1p-53;
 }
 
