@@ -5,9 +5,12 @@ namespace tete {
 
 const char* describe(Element element) {
   switch (element) {
-    case Element::real: return "real numbers";
-    case Element::whole: return "whole numbers";
-    case Element::truth: return "truth values";
+    case Element::real:
+      return "real numbers";
+    case Element::whole:
+      return "whole numbers";
+    case Element::truth:
+      return "truth values";
   }
   return "";
 }
@@ -45,9 +48,8 @@ Tensor layer(In a) {
   });
 }
 Tensor rms(In a) {
-  return normalized(a, [](const Tensor& x) {
-    return rms_norm(x, Tensor::ones({x.shape().back()}, x.dtype()));
-  });
+  return normalized(
+      a, [](const Tensor& x) { return rms_norm(x, Tensor::ones({x.shape().back()}, x.dtype())); });
 }
 
 // Noise of sample s is a function of the key and s alone: a batch may be cut anywhere.
@@ -65,12 +67,16 @@ Tensor noisy(In a) {
 
 constexpr Element real = Element::real, whole = Element::whole, truth = Element::truth;
 
-#define EACH(name, meaning)                                                                   \
-  {#name, #name "(x)", meaning, Form::each, 1, 1, nullptr, false, false, real, real, false,   \
-   [](In a) { return tete::name(a.args[0]); }}
-#define REDUCE(name, meaning, argument, result, keeps, expression)                            \
-  {#name, #name "(X[…], reduced_dim=d)", meaning, Form::reduction, 1, 1, "reduced_dim", true, \
-   false, argument, result, keeps, [](In a) -> Tensor { return expression; }}
+#define EACH(name, meaning)                                                                  \
+  {                                                                                          \
+#name, #name "(x)", meaning, Form::each, 1, 1, nullptr, false, false, real, real, false, \
+        [](In a) { return tete::name(a.args[0]); }                                           \
+  }
+#define REDUCE(name, meaning, argument, result, keeps, expression)                             \
+  {                                                                                            \
+#name, #name "(X[…], reduced_dim=d)", meaning, Form::reduction, 1, 1, "reduced_dim", true, \
+        false, argument, result, keeps, [](In a) -> Tensor { return expression; }              \
+  }
 
 constexpr Builtin table[] = {
     {"einsum", "einsum(A[…], B[…], …)", "the sum over every name that is not on the left",
@@ -92,8 +98,8 @@ constexpr Builtin table[] = {
     EACH(gelu_erf, "x · Φ(x), exactly"),
     {"abs", "abs(x)", "x without its sign", Form::each, 1, 1, nullptr, false, false, real, real,
      true, [](In a) { return abs(a.args[0]); }},
-    {"floor", "floor(x)", "the largest whole number that is not above x", Form::each, 1, 1,
-     nullptr, false, false, real, whole, false, [](In a) { return floor(a.args[0].detach()); }},
+    {"floor", "floor(x)", "the largest whole number that is not above x", Form::each, 1, 1, nullptr,
+     false, false, real, whole, false, [](In a) { return floor(a.args[0].detach()); }},
     {"clip", "clip(x, low, high)", "x, but at least low and at most high", Form::each, 3, 3,
      nullptr, false, false, real, real, true,
      [](In a) { return min(max(a.args[0], a.args[1]), a.args[2]); }},
@@ -106,8 +112,8 @@ constexpr Builtin table[] = {
      Form::along, 1, 1, "reduced_dim", true, true, real, real, false, soft},
     {"log_softmax", "log_softmax(x, reduced_dim=d, mask=V[…])", "x - log Σ e^x; hidden: 0",
      Form::along, 1, 1, "reduced_dim", true, true, real, real, false, log_soft},
-    {"layer_norm", "layer_norm(x, dim=d)", "(x - mean) / √(variance + 1e-6) over d", Form::along,
-     1, 1, "dim", true, false, real, real, false, layer},
+    {"layer_norm", "layer_norm(x, dim=d)", "(x - mean) / √(variance + 1e-6) over d", Form::along, 1,
+     1, "dim", true, false, real, real, false, layer},
     {"rms_norm", "rms_norm(x, dim=d)", "x / √(mean x² + 1e-6) over d", Form::along, 1, 1, "dim",
      true, false, real, real, false, rms},
     {"dropout", "dropout(x, shared=d)",
@@ -120,13 +126,12 @@ constexpr Builtin table[] = {
     REDUCE(max, "the largest over d", real, real, true, max(a.args[0], Axes{a.axis})),
     REDUCE(min, "the smallest over d", real, real, true, smallest(a)),
     REDUCE(any, "whether one is true over d", truth, truth, false, max(a.args[0], Axes{a.axis})),
-    REDUCE(logsumexp, "log Σ e^x over d", real, real, false,
-           logsumexp(a.args[0], Axes{a.axis})),
+    REDUCE(logsumexp, "log Σ e^x over d", real, real, false, logsumexp(a.args[0], Axes{a.axis})),
     // Positions and the mask.
     {"position", "position(n)", "0, 1, … along a sequence", Form::positions, 1, 1, nullptr, false,
      false, whole, whole, false, nullptr},
-    {"index", "index(d)", "0, 1, … along a dimension", Form::positions, 1, 1, nullptr, false,
-     false, whole, whole, false, nullptr},
+    {"index", "index(d)", "0, 1, … along a dimension", Form::positions, 1, 1, nullptr, false, false,
+     whole, whole, false, nullptr},
     {"visible", "visible(n, m)",
      "the call's mask as truth values; visible(m) is the padding of the memory alone",
      Form::visible, 1, 2, nullptr, false, false, whole, truth, false, nullptr},

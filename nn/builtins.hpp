@@ -29,13 +29,13 @@ enum class Form : uint8_t {
 
 // What a row's implementation is given.
 struct Application {
-  Tensors args;           // of one shape
-  int axis = -1;          // the special or reduced dimension; -1: none
-  Tensor mask = {};       // of args[0]'s shape, or empty
-  double rate = 0;        // of dropout
-  Key key{0};             // of its noise
-  uint64_t first = 0;     // global number of the first sample
-  bool by_sample = false; // whether args[0]'s first dimension is samples
+  Tensors args;            // of one shape
+  int axis = -1;           // the special or reduced dimension; -1: none
+  Tensor mask = {};        // of args[0]'s shape, or empty
+  double rate = 0;         // of dropout
+  Key key{0};              // of its noise
+  uint64_t first = 0;      // global number of the first sample
+  bool by_sample = false;  // whether args[0]'s first dimension is samples
 };
 
 struct Builtin {
@@ -43,8 +43,8 @@ struct Builtin {
   const char* usage;
   const char* meaning;
   Form form;
-  int least, most;           // arguments without a name
-  const char* dim_key;       // the key that names the special dimension, or null
+  int least, most;      // arguments without a name
+  const char* dim_key;  // the key that names the special dimension, or null
   bool dim_required;
   bool takes_mask;           // mask=
   Element argument, result;  // result `whole` of a `reduction` or `each`: as the argument

@@ -48,12 +48,11 @@ class Checker {
     for (const Program& program : amendments) add_amendments(program);
   }
 
-  Checked run(const Program& program) {
-    out_.sources.push_back(program.source);
-    root_ = &main_def(program);
+  Checked run(const std::shared_ptr<const Program>& program, const Def& root_def) {
+    out_.sources.push_back(program->source);
+    root_ = &root_def;
     out_.name = root_->word.name;
-    Instance& root = instances_.emplace_back(
-        Instance{root_, std::make_shared<const Program>(program), "", nullptr});
+    Instance& root = instances_.emplace_back(Instance{root_, program, "", nullptr});
     const RefText& result = root_->result;
     out_.result = instantiate(root, Arguments(root_->args.size(), -1), result.whole);
     check_amendments_applied(root);
@@ -454,7 +453,8 @@ class Checker {
     bool is_renamed = false;
     for (const ArgText& arg : in.def->args) {
       if (arg.kind == ArgText::Kind::parameter || arg.ref.axes.empty()) continue;
-      const int first = in.dims.at(arg.ref.axes[0].word.name);
+      const auto at = in.dims.find(arg.ref.axes[0].word.name);
+      const int first = at == in.dims.end() ? -1 : at->second;
       if (arg.ref.word.name == "X") n = first;
       if (arg.ref.word.name == "M") m = first, is_renamed = arg.kind == ArgText::Kind::renamed;
     }
@@ -1139,7 +1139,14 @@ const Def& main_def(const Program& program) {
 
 Checked check(const Program& program, const std::vector<Program>& amendments,
               const Library& library) {
-  return Checker(amendments, library).run(program);
+  const auto shared = std::make_shared<const Program>(program);
+  const Def& main = main_def(*shared);
+  Checked checked = Checker(amendments, library).run(shared, main);
+  // What nothing calls must be right as well.
+  for (const Def& def : shared->defs)
+    if (&def != &main && !Checker::is_called(*shared, def.word.name))
+      Checker({}, library).run(shared, def);
+  return checked;
 }
 
 int Checked::find_dimension(const std::string& name) const {

@@ -1,0 +1,95 @@
+#include "attention/catalog.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+namespace tete {
+
+namespace {
+
+// What the comment that opens a text says first.
+std::string first_comment(std::string_view text) {
+  size_t at = text.find_first_not_of(" \t\r\n");
+  if (at == std::string_view::npos || text[at] != '#') return "";
+  at = std::min(text.find_first_not_of("# \t", at), text.size());
+  const std::string_view line = text.substr(at, text.find('\n', at) - at);
+  return std::string(line.substr(0, line.find_last_not_of(" \t\r") + 1));
+}
+
+Variant variant_of(std::string name, Program program) {
+  std::string paper = first_comment(program.source->text);
+  return {std::move(name), std::move(paper), std::make_shared<const Program>(std::move(program))};
+}
+
+bool is_path(const std::string& name) {
+  return name.find('/') != std::string::npos || name.ends_with(".tete");
+}
+
+}  // namespace
+
+const std::vector<Variant>& variants() {
+  static const std::vector<Variant> all = [] {
+    std::vector<Variant> made;
+    for (const auto& [name, text] : embedded_variants())
+      made.push_back(variant_of(name, Program::parse(text, std::string(name) + ".tete")));
+    return made;
+  }();
+  return all;
+}
+
+Variant find_variant(const std::string& name_or_path) {
+  if (is_path(name_or_path)) {
+    const std::string stem = std::filesystem::path(name_or_path).stem().string();
+    return variant_of(stem, read_program(name_or_path));
+  }
+  std::vector<std::string> names;
+  for (const Variant& variant : variants()) {
+    if (variant.name == name_or_path) return variant;
+    names.push_back(variant.name);
+  }
+  if (std::error_code ignored; std::filesystem::exists(name_or_path + ".tete", ignored))
+    names.push_back(name_or_path + ".tete");
+  bad_input("there is no attention variant '", name_or_path, "'", suggestion(name_or_path, names),
+            "; a file is given by a path that ends in .tete");
+}
+
+Program read_program(const std::string& path) {
+  constexpr std::uintmax_t most = std::uintmax_t{1} << 20;
+  std::error_code error;
+  const auto kind = std::filesystem::status(path, error).type();
+  if (kind == std::filesystem::file_type::not_found) bad_input("there is no file '", path, "'");
+  if (error) bad_input("cannot look at '", path, "': ", error.message());
+  if (kind == std::filesystem::file_type::directory)
+    bad_input("'", path, "' is a folder, expected a file that holds a program");
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) bad_input("cannot open '", path, "': ", std::strerror(errno));
+  std::string text;
+  char block[4096];
+  while (file.read(block, sizeof block) || file.gcount() > 0) {
+    text.append(block, static_cast<size_t>(file.gcount()));
+    if (text.size() > most) break;  // the reader says that it is too long
+  }
+  if (file.bad()) bad_input("cannot read '", path, "': ", std::strerror(errno));
+  return Program::parse(text, path);
+}
+
+const Library& catalogue() {
+  static const Library library = [] {
+    Library made;
+    for (const Variant& variant : variants())
+      for (const Def& def : variant.program->defs) made.names.push_back(def.word.name);
+    made.find = [](const std::string& name) -> std::shared_ptr<const Program> {
+      for (const Variant& variant : variants())
+        if (variant.program->find(name)) return variant.program;
+      return nullptr;
+    };
+    return made;
+  }();
+  return library;
+}
+
+}  // namespace tete

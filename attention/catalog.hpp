@@ -1,0 +1,36 @@
+// The catalogue: the texts of attention/variants, which are part of the program. A user's own file
+// works wherever a variant's name does.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "nn/check.hpp"
+
+namespace tete {
+
+struct EmbeddedText {
+  const char* name;
+  const char* text;
+};
+std::span<const EmbeddedText> embedded_variants();  // written by attention/embed.sh
+
+struct Variant {
+  std::string name;   // "talking_heads"
+  std::string paper;  // the first line of its comment: what it is, and whose
+  std::shared_ptr<const Program> program;
+};
+
+// The catalogue, by name.
+const std::vector<Variant>& variants();
+
+// A variant by its name, or by a path where there is a '/' or the name ends in ".tete". Fails on
+// an unknown name (with the nearest one) and on a file that is missing, unreadable or no program.
+Variant find_variant(const std::string& name_or_path);
+
+// A file of at most 1 MB as a program. Fails with one sentence.
+Program read_program(const std::string& path);
+
+// The defs of the catalogue, for texts that call them.
+const Library& catalogue();
+
+}  // namespace tete
