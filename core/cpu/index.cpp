@@ -90,11 +90,9 @@ void gather(const View& T, const Labels& t, const View& I, const Labels& i, Labe
     const E* const table = static_cast<const E*>(T.data);
     E* const to = static_cast<E*>(Y.data);
     const int64_t* const index = I.as<int64_t>();
-    for_each_block(
-        parts.positions, size, 2, [] { return 0; },
-        [&](const RowCursor<3>& at, int) {
-          copy_slice(table + at[1] + index[at[2]] * parts.step, to + at[0], parts.slices);
-        });
+    for_each_row_along(parts.positions, size, 2, [&](const RowCursor<3>& at) {
+      copy_slice(table + at[1] + index[at[2]] * parts.step, to + at[0], parts.slices);
+    });
   });
 }
 

@@ -161,7 +161,8 @@ struct Number {
 #define TETE_OPERATOR(op) \
   TETE_MEMBER friend Number operator op(Number a, Number b) { return a.v op b.v; }
   TETE_OPERATOR(+)
-  TETE_OPERATOR(-) TETE_OPERATOR(*) TETE_OPERATOR(/)
+  TETE_OPERATOR(-)
+  TETE_OPERATOR(*) TETE_OPERATOR(/)
 #undef TETE_OPERATOR
 #define TETE_COMPARISON(op) \
   TETE_MEMBER friend bool operator op(Number a, Number b) { return a.v op b.v; }
@@ -175,8 +176,9 @@ struct Number {
 #define TETE_FUNCTION(name) \
   TETE_MEMBER friend Number name(Number x) { return TETE_ISA::name(x.v); }
   TETE_FUNCTION(exp)
-  TETE_FUNCTION(log) TETE_FUNCTION(sqrt) TETE_FUNCTION(sin) TETE_FUNCTION(cos) TETE_FUNCTION(tanh)
-      TETE_FUNCTION(erf) TETE_FUNCTION(sigmoid) TETE_FUNCTION(softplus) TETE_FUNCTION(floor)
+  TETE_FUNCTION(log)
+  TETE_FUNCTION(sqrt) TETE_FUNCTION(sin) TETE_FUNCTION(cos) TETE_FUNCTION(tanh) TETE_FUNCTION(erf)
+      TETE_FUNCTION(sigmoid) TETE_FUNCTION(softplus) TETE_FUNCTION(floor)
 #undef TETE_FUNCTION
           TETE_MEMBER friend Number pow(Number a, Number b) {
     return TETE_ISA::pow(a.v, b.v);

@@ -12,9 +12,9 @@
 namespace tete {
 
 PhiloxBlock philox(uint64_t key, uint64_t counter) {
-  PhiloxBlock block;
-  philox_words(key, counter, block.words);
-  return block;
+  uint32_t words[4][1];
+  philox_words(key, counter, words);
+  return {{words[0][0], words[1][0], words[2][0], words[3][0]}};
 }
 
 namespace cpu_kernels {

@@ -101,15 +101,21 @@ void select_row(const T* c, Index sc, const T* a, Index sa, const T* b, Index sb
   select_loop(c, sc, a, sa, b, sb, y, sy, n);
 }
 
-TETE_INLINE float number_of(const uint32_t (&words)[4], float) { return philox_float(words); }
-TETE_INLINE double number_of(const uint32_t (&words)[4], double) { return philox_double(words); }
+TETE_INLINE void number_of(uint32_t word0, uint32_t, float& y) { y = philox_float(word0); }
+TETE_INLINE void number_of(uint32_t word0, uint32_t word1, double& y) {
+  y = philox_double(word0, word1);
+}
 
 template <class T>
 void uniform_row(uint64_t key, uint64_t first, T* __restrict y, Index n) {
-  for (Index i = 0; i < n; ++i) {
-    uint32_t words[4];
-    philox_words(key, first + static_cast<uint64_t>(i), words);
-    y[i] = number_of(words, T());
+  constexpr int blocks = 32;
+  for (Index at = 0; at < n; at += blocks) {
+    uint32_t words[4][blocks];
+    philox_words(key, first + static_cast<uint64_t>(at), words);
+    T u[blocks];
+    for (int i = 0; i < blocks; ++i) number_of(words[0][i], words[1][i], u[i]);
+    const Index count = n - at < blocks ? n - at : blocks;
+    for (Index i = 0; i < count; ++i) y[at + i] = u[i];
   }
 }
 

@@ -116,9 +116,9 @@ void max_across(const T* x, Index rx, Index sx, Index rows, Index n, T* __restri
   }
 }
 
-// Columns of x are copied to a block that stays in the first cache: rows that lie a power of two
-// apart would push each other out of it.
-constexpr Index mix_bytes = 768;
+// Columns of x are copied to a block that stays in the cache: rows that lie a power of two apart
+// would push each other out of it.
+constexpr Index mix_bytes = 1536;
 template <class T>
 inline constexpr Index mix_columns = mix_bytes / static_cast<Index>(sizeof(T));
 // Outputs and registers of columns that are held at once.
@@ -156,8 +156,8 @@ TETE_INLINE void mix_tile(const T* p, Index R, const T* block,
 template <class T>
 void mix_block(const T* weights, Index R, Index C, const T* block, T* y, Index ry, Index n) {
   constexpr Index step = mix_registers * width<T>;
-  for (Index j = 0; j < n; j += step)
-    for (Index c = 0; c < C; c += mix_outputs) {
+  for (Index c = 0; c < C; c += mix_outputs)
+    for (Index j = 0; j < n; j += step) {
       Register<T> sum[mix_outputs][mix_registers];
       mix_tile<T>(weights + c, R, block + j, sum);
       const Index outputs = C - c < mix_outputs ? C - c : mix_outputs;

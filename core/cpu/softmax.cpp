@@ -1,54 +1,71 @@
-// Softmax along one axis, row by row. A row that is not side by side in memory passes through a
-// buffer.
-#include <vector>
+// Softmax along one axis, row by row. An axis that does not lie side by side in memory is first
+// copied so that it does: two transposes cost less than rows of far apart numbers.
+#include <memory>
 
 #include "core/cpu/fused.hpp"
 #include "core/cpu/kernels.hpp"
-#include "core/cpu/line.hpp"
 #include "core/cpu/rows.hpp"
 #include "core/cpu/walk.hpp"
 
 namespace tete::cpu_kernels {
+namespace {
+
+// A view with stride 1 along an axis: the given one, or memory of its own.
+class Rowwise {
+ public:
+  Rowwise(const View& given, int axis) : given_(given), view_(given) {
+    if (!given.data || given.strides[axis] == 1 || given.shape[axis] == 1) return;
+    Short<int> order = memory_order(given.shape, given.strides);
+    order.erase(order.find(axis));
+    order.push_back(axis);
+    view_.strides = dense_strides(given.shape, order);
+    scratch_ = std::make_unique<Scratch>(static_cast<size_t>(given.size()) * size_of(given.dtype));
+    view_.data = scratch_->as<void>();
+  }
+  const View& source() {
+    if (scratch_) copy(given_, view_);
+    return view_;
+  }
+  const View& target() const { return view_; }
+  void finish() const {
+    if (scratch_) copy(view_, given_);
+  }
+
+ private:
+  View given_, view_;
+  std::unique_ptr<Scratch> scratch_;
+};
+
+}  // namespace
 
 void softmax(const View& x, const View& mask, int axis, const View& y) {
   const Index n = x.shape[axis];
-  if (n == 0) return;
-  const bool masked = mask.data != nullptr;
-  const auto loops = rows_along<3>({&y, &x, masked ? &mask : &x}, axis);
+  if (y.size() == 0) return;
+  Rowwise from(x, axis), seen(mask, axis), to(y, axis);
+  const View &vx = from.source(), &vm = seen.source(), &vy = to.target();
+  const bool masked = vm.data != nullptr;
+  const auto loops = rows_along<3>({&vy, &vx, masked ? &vm : &vx}, axis);
   visit(y.dtype, [&]<class T>() {
-    struct Buffers {
-      Line<T> x, mask, y;
-    };
-    for_each_block(
-        loops, n, 10, [&] { return Buffers(); },
-        [&](const RowCursor<3>& at, Buffers& line) {
-          T* const to = line.y.target(y.as<T>() + at[0], y.strides[axis], n);
-          const T* const from = line.x.source(x.as<T>() + at[1], x.strides[axis], n);
-          const T* const seen =
-              masked ? line.mask.source(mask.as<T>() + at[2], mask.strides[axis], n) : nullptr;
-          rows<T>().softmax(from, seen, to, n);
-          line.y.finish(y.as<T>() + at[0], y.strides[axis], n);
-        });
+    for_each_row_along(loops, n, 10, [&](const RowCursor<3>& at) {
+      rows<T>().softmax(vx.as<T>() + at[1], masked ? vm.as<T>() + at[2] : nullptr,
+                        vy.as<T>() + at[0], n);
+    });
   });
+  to.finish();
 }
 
 void softmax_gradient(const View& y, const View& g, int axis, const View& dx) {
   const Index n = y.shape[axis];
-  if (n == 0) return;
-  const auto loops = rows_along<3>({&dx, &y, &g}, axis);
+  if (y.size() == 0) return;
+  Rowwise from(y, axis), upstream(g, axis), to(dx, axis);
+  const View &vy = from.source(), &vg = upstream.source(), &vdx = to.target();
+  const auto loops = rows_along<3>({&vdx, &vy, &vg}, axis);
   visit(y.dtype, [&]<class T>() {
-    struct Buffers {
-      Line<T> y, g, dx;
-    };
-    for_each_block(
-        loops, n, 4, [&] { return Buffers(); },
-        [&](const RowCursor<3>& at, Buffers& line) {
-          T* const to = line.dx.target(dx.as<T>() + at[0], dx.strides[axis], n);
-          rows<T>().softmax_gradient(line.y.source(y.as<T>() + at[1], y.strides[axis], n),
-                                     line.g.source(g.as<T>() + at[2], g.strides[axis], n), to, n);
-          line.dx.finish(dx.as<T>() + at[0], dx.strides[axis], n);
-        });
+    for_each_row_along(loops, n, 4, [&](const RowCursor<3>& at) {
+      rows<T>().softmax_gradient(vy.as<T>() + at[1], vg.as<T>() + at[2], vdx.as<T>() + at[0], n);
+    });
   });
+  to.finish();
 }
 
 }  // namespace tete::cpu_kernels

@@ -164,4 +164,11 @@ void for_each_block(const Loops<N>& loops, Index row_length, double cost, const 
                });
 }
 
+// The same for bodies that need no buffer.
+template <int N, class Body>
+void for_each_row_along(const Loops<N>& loops, Index row_length, double cost, const Body& body) {
+  for_each_block(
+      loops, row_length, cost, [] { return 0; }, [&](const RowCursor<N>& at, int) { body(at); });
+}
+
 }  // namespace tete::cpu_kernels
