@@ -21,11 +21,13 @@ static inline void philox_words(uint64_t key, uint64_t first, uint32_t (&words)[
   }
   for (int round = 0; round < 10; ++round) {
     for (int i = 0; i < blocks; ++i) {
-      const uint64_t p0 = uint64_t{0xD2511F53} * c0[i], p1 = uint64_t{0xCD9E8D57} * c2[i];
-      c0[i] = static_cast<uint32_t>(p1 >> 32) ^ c1[i] ^ k0;
-      c1[i] = static_cast<uint32_t>(p1);
-      c2[i] = static_cast<uint32_t>(p0 >> 32) ^ c3[i] ^ k1;
-      c3[i] = static_cast<uint32_t>(p0);
+      const uint32_t low0 = 0xD2511F53 * c0[i], low2 = 0xCD9E8D57 * c2[i];
+      const uint32_t high0 = static_cast<uint32_t>((uint64_t{0xD2511F53} * c0[i]) >> 32);
+      const uint32_t high2 = static_cast<uint32_t>((uint64_t{0xCD9E8D57} * c2[i]) >> 32);
+      c0[i] = high2 ^ c1[i] ^ k0;
+      c1[i] = low2;
+      c2[i] = high0 ^ c3[i] ^ k1;
+      c3[i] = low0;
     }
     k0 += 0x9E3779B9;  // the golden ratio
     k1 += 0xBB67AE85;  // √3 - 1

@@ -204,8 +204,7 @@ TEST_CASE("cpu: every unary operation and its gradient equal their rows") {
             CAPTURE(shape);
             CAPTURE(std::string(in.name));
             CAPTURE(std::string(out.name));
-            if (shape.size() == 1 && shape[0] > 1000 &&
-                (&in != input_layouts || &out != output_layouts))
+            if (element_count(shape) > 1000 && (&in != input_layouts || &out != output_layouts))
               continue;
             Array x(t, shape, in), y(t, shape, out), g(t, shape, in), dx(t, shape, out);
             x.random(1, c.low, c.high), g.random(2);
@@ -677,7 +676,7 @@ TEST_CASE("cpu: dropout keeps what the uniform numbers say and scales it") {
 TEST_CASE("cpu: softmax and its gradient, over any axis, with any mask") {
   for (Dtype t : reals)
     for (const Shape& shape : {Shape{7}, Shape{1}, Shape{3, 0}, Shape{0, 3}, Shape{5, 67},
-                               Shape{2, 3, 131}, Shape{40, 513}})
+                               Shape{2, 3, 131}, Shape{8, 257}})
       for (int axis = 0; axis < shape.size(); ++axis)
         for (const Layout& in : input_layouts)
           for (const Layout& out : output_layouts)

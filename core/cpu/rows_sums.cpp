@@ -118,11 +118,10 @@ void max_across(const T* x, Index rx, Index sx, Index rows, Index n, T* __restri
 
 // Columns of x are copied to a block that stays in the cache: rows that lie a power of two apart
 // would push each other out of it.
-constexpr Index mix_bytes = 1536;
+constexpr Index mix_bytes = 3072;
 template <class T>
 inline constexpr Index mix_columns = mix_bytes / static_cast<Index>(sizeof(T));
-// Outputs and registers of columns that are held at once.
-inline constexpr int mix_outputs = register_count == 32 ? 8 : 4;
+// Registers of columns that are held at once, for each of 4, 6 or 8 outputs.
 inline constexpr int mix_registers = 3;
 
 template <class T>
@@ -134,18 +133,18 @@ void gather_columns(const T* x, Index rx, Index R, Index n, T* block) {
   }
 }
 
-// y[c][j] for mix_outputs of the c and mix_registers registers of the j.
-template <class T>
+// y[c][j] for `outputs` of the c and mix_registers registers of the j.
+template <class T, int outputs>
 TETE_INLINE void mix_tile(const T* p, Index R, const T* block,
-                          Register<T> (&sum)[mix_outputs][mix_registers]) {
-  for (int c = 0; c < mix_outputs; ++c)
+                          Register<T> (&sum)[outputs][mix_registers]) {
+  for (int c = 0; c < outputs; ++c)
     for (int k = 0; k < mix_registers; ++k) sum[c][k] = Register<T>{};
   for (Index r = 0; r < R; ++r) {
     Register<T> x[mix_registers];
 #pragma GCC unroll 4
     for (int k = 0; k < mix_registers; ++k) x[k] = load(block + r * mix_columns<T> + k * width<T>);
 #pragma GCC unroll 8
-    for (int c = 0; c < mix_outputs; ++c) {
+    for (int c = 0; c < outputs; ++c) {
       const Register<T> weight = all_lanes(p[r * mix_limit + c]);
 #pragma GCC unroll 4
       for (int k = 0; k < mix_registers; ++k) sum[c][k] += weight * x[k];
@@ -153,15 +152,15 @@ TETE_INLINE void mix_tile(const T* p, Index R, const T* block,
   }
 }
 
-template <class T>
+template <class T, int outputs>
 void mix_block(const T* weights, Index R, Index C, const T* block, T* y, Index ry, Index n) {
   constexpr Index step = mix_registers * width<T>;
-  for (Index c = 0; c < C; c += mix_outputs)
+  for (Index c = 0; c < C; c += outputs)
     for (Index j = 0; j < n; j += step) {
-      Register<T> sum[mix_outputs][mix_registers];
-      mix_tile<T>(weights + c, R, block + j, sum);
-      const Index outputs = C - c < mix_outputs ? C - c : mix_outputs;
-      for (Index o = 0; o < outputs; ++o) {
+      Register<T> sum[outputs][mix_registers];
+      mix_tile<T, outputs>(weights + c, R, block + j, sum);
+      const Index count = C - c < outputs ? C - c : outputs;
+      for (Index o = 0; o < count; ++o) {
         T* to = y + (c + o) * ry + j;
         if (j + step <= n)
           for (int k = 0; k < mix_registers; ++k) store<T>(to + k * width<T>, sum[o][k]);
@@ -182,7 +181,9 @@ void mix(const T* p, Index pr, Index pc, Index R, Index C, const T* x, Index rx,
   for (Index j = 0; j < n; j += mix_columns<T>) {
     const Index count = n - j < mix_columns<T> ? n - j : mix_columns<T>;
     gather_columns(x + j, rx, R, count, block);
-    mix_block(weights, R, C, block, y + j, ry, count);
+    if (C <= 4 || register_count < 32) mix_block<T, 4>(weights, R, C, block, y + j, ry, count);
+    else if (C % 8 != 0 && C % 6 == 0) mix_block<T, 6>(weights, R, C, block, y + j, ry, count);
+    else mix_block<T, 8>(weights, R, C, block, y + j, ry, count);
   }
 }
 
