@@ -19,8 +19,6 @@ namespace {
 
 using In = const Application&;
 
-Tensor smallest(In a) { return -max(-a.args[0], Axes{a.axis}); }
-
 // Masked softmax gives 0 to what is hidden, and zeros to a row that sees nothing.
 Tensor soft(In a) {
   return a.mask ? softmax(a.args[0], a.axis, a.mask) : softmax(a.args[0], a.axis);
@@ -65,84 +63,98 @@ Tensor noisy(In a) {
   return x * broadcast(dropout(Tensor::ones(shape, x.dtype()), a.rate, a.key, first), x.shape());
 }
 
-constexpr Element real = Element::real, whole = Element::whole, truth = Element::truth;
+template <Tensor (*f)(const Tensor&)>
+Tensor each(In a) { return f(a.args[0]); }
 
-#define EACH(name, meaning)                                                                  \
-  {                                                                                          \
-#name, #name "(x)", meaning, Form::each, 1, 1, nullptr, false, false, real, real, false, \
-        [](In a) { return tete::name(a.args[0]); }                                           \
-  }
-#define REDUCE(name, meaning, argument, result, keeps, expression)                             \
-  {                                                                                            \
-#name, #name "(X[…], reduced_dim=d)", meaning, Form::reduction, 1, 1, "reduced_dim", true, \
-        false, argument, result, keeps, [](In a) -> Tensor { return expression; }              \
-  }
+template <Tensor (*f)(const Tensor&, const Axes&, bool)>
+Tensor fold(In a) { return f(a.args[0], Axes{a.axis}, false); }
 
+Tensor smallest(In a) { return -max(-a.args[0], Axes{a.axis}); }
+Tensor rounded_down(In a) { return floor(a.args[0].detach()); }
+Tensor clipped(In a) { return min(max(a.args[0], a.args[1]), a.args[2]); }
+Tensor chosen(In a) { return select(a.args[0], a.args[1], a.args[2]); }
+
+// clang-format off
 constexpr Builtin table[] = {
-    {"einsum", "einsum(A[…], B[…], …)", "the sum over every name that is not on the left",
-     Form::einsum, 1, 16, nullptr, false, false, real, real, false, nullptr},
+    {.name = "einsum", .usage = "einsum(A[…], B[…], …)",
+     .meaning = "the sum over every name that is not on the left",
+     .form = Form::einsum, .most = 16},
+
     // Elementwise.
-    EACH(exp, "e^x"),
-    EACH(log, "the natural logarithm"),
-    EACH(sqrt, "the square root"),
-    EACH(sin, "the sine"),
-    EACH(cos, "the cosine"),
-    EACH(tanh, "the hyperbolic tangent"),
-    EACH(erf, "the error function"),
-    EACH(sigmoid, "1 / (1 + e^-x)"),
-    EACH(softplus, "log(1 + e^x)"),
-    EACH(relu, "x where it is positive, else 0"),
-    EACH(elu, "x where it is positive, else e^x - 1"),
-    EACH(silu, "x · sigmoid(x)"),
-    EACH(gelu, "x · Φ(x), by tanh"),
-    EACH(gelu_erf, "x · Φ(x), exactly"),
-    {"abs", "abs(x)", "x without its sign", Form::each, 1, 1, nullptr, false, false, real, real,
-     true, [](In a) { return abs(a.args[0]); }},
-    {"floor", "floor(x)", "the largest whole number that is not above x", Form::each, 1, 1, nullptr,
-     false, false, real, whole, false, [](In a) { return floor(a.args[0].detach()); }},
-    {"clip", "clip(x, low, high)", "x, but at least low and at most high", Form::each, 3, 3,
-     nullptr, false, false, real, real, true,
-     [](In a) { return min(max(a.args[0], a.args[1]), a.args[2]); }},
-    {"select", "select(c, a, b)", "a where c is true, else b", Form::each, 3, 3, nullptr, false,
-     false, real, real, true, [](In a) { return select(a.args[0], a.args[1], a.args[2]); }},
-    // Along one dimension.
-    {"softmax", "softmax(x, reduced_dim=d, mask=V[…])",
-     "e^x / Σ e^x over d, of what is visible; it takes the call's mask where d is one of two "
-     "sequence axes",
-     Form::along, 1, 1, "reduced_dim", true, true, real, real, false, soft},
-    {"log_softmax", "log_softmax(x, reduced_dim=d, mask=V[…])", "x - log Σ e^x; hidden: 0",
-     Form::along, 1, 1, "reduced_dim", true, true, real, real, false, log_soft},
-    {"layer_norm", "layer_norm(x, dim=d)", "(x - mean) / √(variance + 1e-6) over d", Form::along, 1,
-     1, "dim", true, false, real, real, false, layer},
-    {"rms_norm", "rms_norm(x, dim=d)", "x / √(mean x² + 1e-6) over d", Form::along, 1, 1, "dim",
-     true, false, real, real, false, rms},
-    {"dropout", "dropout(x, shared=d)",
-     "0 with the call's probability, else x / (1 - probability); in training only. The noise does "
-     "not vary along d",
-     Form::along, 1, 1, "shared", false, false, real, real, false, noisy},
-    // Reductions.
-    REDUCE(sum, "the sum over d", real, real, true, sum(a.args[0], Axes{a.axis})),
-    REDUCE(mean, "the mean over d", real, real, false, mean(a.args[0], Axes{a.axis})),
-    REDUCE(max, "the largest over d", real, real, true, max(a.args[0], Axes{a.axis})),
-    REDUCE(min, "the smallest over d", real, real, true, smallest(a)),
-    REDUCE(any, "whether one is true over d", truth, truth, false, max(a.args[0], Axes{a.axis})),
-    REDUCE(logsumexp, "log Σ e^x over d", real, real, false, logsumexp(a.args[0], Axes{a.axis})),
-    // Positions and the mask.
-    {"position", "position(n)", "0, 1, … along a sequence", Form::positions, 1, 1, nullptr, false,
-     false, whole, whole, false, nullptr},
-    {"index", "index(d)", "0, 1, … along a dimension", Form::positions, 1, 1, nullptr, false, false,
-     whole, whole, false, nullptr},
-    {"visible", "visible(n, m)",
-     "the call's mask as truth values; visible(m) is the padding of the memory alone",
-     Form::visible, 1, 2, nullptr, false, false, whole, truth, false, nullptr},
+    {.name = "exp",      .usage = "exp(x)",      .meaning = "e^x",                              .apply = each<exp>},
+    {.name = "log",      .usage = "log(x)",      .meaning = "the natural logarithm",            .apply = each<log>},
+    {.name = "sqrt",     .usage = "sqrt(x)",     .meaning = "the square root",                  .apply = each<sqrt>},
+    {.name = "sin",      .usage = "sin(x)",      .meaning = "the sine",                         .apply = each<sin>},
+    {.name = "cos",      .usage = "cos(x)",      .meaning = "the cosine",                       .apply = each<cos>},
+    {.name = "tanh",     .usage = "tanh(x)",     .meaning = "the hyperbolic tangent",           .apply = each<tanh>},
+    {.name = "erf",      .usage = "erf(x)",      .meaning = "the error function",               .apply = each<erf>},
+    {.name = "sigmoid",  .usage = "sigmoid(x)",  .meaning = "1 / (1 + e^-x)",                   .apply = each<sigmoid>},
+    {.name = "softplus", .usage = "softplus(x)", .meaning = "log(1 + e^x)",                     .apply = each<softplus>},
+    {.name = "relu",     .usage = "relu(x)",     .meaning = "x where it is positive, else 0",   .apply = each<relu>},
+    {.name = "elu",      .usage = "elu(x)",      .meaning = "x where positive, else e^x - 1",   .apply = each<elu>},
+    {.name = "silu",     .usage = "silu(x)",     .meaning = "x · sigmoid(x)",                   .apply = each<silu>},
+    {.name = "gelu",     .usage = "gelu(x)",     .meaning = "x · Φ(x), by tanh",                .apply = each<gelu>},
+    {.name = "gelu_erf", .usage = "gelu_erf(x)", .meaning = "x · Φ(x), exactly",                .apply = each<gelu_erf>},
+    {.name = "abs",      .usage = "abs(x)",      .meaning = "x without its sign",
+     .keeps_element = true, .apply = each<abs>},
+    {.name = "floor",    .usage = "floor(x)",    .meaning = "the largest whole number not above x",
+     .result = Element::whole, .apply = rounded_down},
+    {.name = "clip",     .usage = "clip(x, low, high)", .meaning = "x, at least low and at most high",
+     .least = 3, .most = 3, .keeps_element = true, .apply = clipped},
+    {.name = "select",   .usage = "select(c, a, b)", .meaning = "a where c is true, else b",
+     .least = 3, .most = 3, .keeps_element = true, .apply = chosen},
+
+    // Along one dimension, which stays.
+    {.name = "softmax", .usage = "softmax(x, reduced_dim=d, mask=V[…])",
+     .meaning = "e^x / Σ e^x over d, of what is visible; where d is one of two sequence axes it "
+                "takes the call's mask too",
+     .form = Form::along, .dim_key = "reduced_dim", .takes_mask = true, .apply = soft},
+    {.name = "log_softmax", .usage = "log_softmax(x, reduced_dim=d, mask=V[…])",
+     .meaning = "x - log Σ e^x over d, of what is visible; what is hidden is 0",
+     .form = Form::along, .dim_key = "reduced_dim", .takes_mask = true, .apply = log_soft},
+    {.name = "layer_norm", .usage = "layer_norm(x, dim=d)",
+     .meaning = "(x - mean) / √(variance + 1e-6) over d",
+     .form = Form::along, .dim_key = "dim", .apply = layer},
+    {.name = "rms_norm", .usage = "rms_norm(x, dim=d)", .meaning = "x / √(mean x² + 1e-6) over d",
+     .form = Form::along, .dim_key = "dim", .apply = rms},
+    {.name = "dropout", .usage = "dropout(x, shared=d)",
+     .meaning = "in training 0 with the call's probability, else x / (1 - probability); the noise "
+                "does not vary along d",
+     .form = Form::along, .dim_key = "shared", .dim_required = false, .apply = noisy},
+
+    // Over one dimension, which goes.
+    {.name = "sum", .usage = "sum(X[…], reduced_dim=d)", .meaning = "the sum over d",
+     .form = Form::reduction, .dim_key = "reduced_dim", .keeps_element = true, .apply = fold<sum>},
+    {.name = "mean", .usage = "mean(X[…], reduced_dim=d)", .meaning = "the mean over d",
+     .form = Form::reduction, .dim_key = "reduced_dim", .apply = fold<mean>},
+    {.name = "max", .usage = "max(X[…], reduced_dim=d)", .meaning = "the largest over d",
+     .form = Form::reduction, .dim_key = "reduced_dim", .keeps_element = true, .apply = fold<max>},
+    {.name = "min", .usage = "min(X[…], reduced_dim=d)", .meaning = "the smallest over d",
+     .form = Form::reduction, .dim_key = "reduced_dim", .keeps_element = true, .apply = smallest},
+    {.name = "any", .usage = "any(X[…], reduced_dim=d)", .meaning = "whether one over d is true",
+     .form = Form::reduction, .dim_key = "reduced_dim", .argument = Element::truth,
+     .keeps_element = true, .apply = fold<max>},
+    {.name = "logsumexp", .usage = "logsumexp(X[…], reduced_dim=d)", .meaning = "log Σ e^x over d",
+     .form = Form::reduction, .dim_key = "reduced_dim", .apply = fold<logsumexp>},
+
+    // Positions and the call's mask.
+    {.name = "position", .usage = "position(n)", .meaning = "0, 1, … along a sequence",
+     .form = Form::positions, .result = Element::whole},
+    {.name = "index", .usage = "index(d)", .meaning = "0, 1, … along a dimension",
+     .form = Form::positions, .result = Element::whole},
+    {.name = "visible", .usage = "visible(n, m)",
+     .meaning = "the call's mask as truth values; visible(m) is the padding of the memory alone",
+     .form = Form::visible, .most = 2, .result = Element::truth},
+
     // By names.
-    {"gather", "gather(T[…, r, …], I, dim=r)", "T at position I of r; names that both have align",
-     Form::gather, 2, 2, "dim", true, false, real, real, true, nullptr},
-    {"concat", "concat(A[…], B[…], dim=e)", "A, then B: the dimension that each has of its own",
-     Form::concat, 2, 16, "dim", true, false, real, real, true, nullptr},
+    {.name = "gather", .usage = "gather(T[…, r, …], I, dim=r)",
+     .meaning = "T at position I of r; names that both have align",
+     .form = Form::gather, .least = 2, .most = 2, .dim_key = "dim", .keeps_element = true},
+    {.name = "concat", .usage = "concat(A[…], B[…], dim=e)",
+     .meaning = "A, then B, along the one dimension that each has of its own",
+     .form = Form::concat, .least = 2, .most = 16, .dim_key = "dim", .keeps_element = true},
 };
-#undef EACH
-#undef REDUCE
+// clang-format on
 
 constexpr InitializerRow starts[] = {
     {"normal", "normal(deviation)", Initializer::Kind::normal, 1},

@@ -42,14 +42,14 @@ struct Builtin {
   const char* name;
   const char* usage;
   const char* meaning;
-  Form form;
-  int least, most;      // arguments without a name
-  const char* dim_key;  // the key that names the special dimension, or null
-  bool dim_required;
-  bool takes_mask;           // mask=
-  Element argument, result;  // result `whole` of a `reduction` or `each`: as the argument
-  bool keeps_element;        // the result's elements are what the argument's are
-  Tensor (*apply)(const Application&);  // null where nn/run.cpp does it by names
+  Form form = Form::each;
+  int least = 1, most = 1;        // arguments without a name
+  const char* dim_key = nullptr;  // the key that names the special dimension
+  bool dim_required = true;
+  bool takes_mask = false;        // mask=
+  Element argument = Element::real, result = Element::real;
+  bool keeps_element = false;     // the result's elements are what the argument's are
+  Tensor (*apply)(const Application&) = nullptr;  // null where nn/run.cpp does it by names
 };
 
 std::span<const Builtin> builtins();

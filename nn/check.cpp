@@ -955,7 +955,7 @@ class Checker {
                                       suggestion(name, names), "; it is ", row.usage));
       }
     }
-    if (row.dim_required && node.dim < 0)
+    if (row.dim_key && row.dim_required && node.dim < 0)
       fail_at({e.word.place}, text("'", row.name, "' needs ", row.dim_key, "=: it is ", row.usage));
   }
 
