@@ -181,7 +181,7 @@ std::vector<std::string> speed_warnings(const Machine& m) {
   else if (m.threads > m.usable)
     say(m.threads, " threads share ", m.usable, " cores and will wait for each other; use ",
         m.usable, " threads");
-  if (m.affinity < m.cores)
+  if (m.affinity * 2 <= m.cores)
     say("this process may run on ", m.affinity, " of the machine's ", m.cores,
         " cores only (taskset, or a launcher that binds)");
   std::string policy = m.wait_policy;
