@@ -34,12 +34,12 @@ static inline void philox_words(uint64_t key, uint64_t first, uint32_t (&words)[
   }
 }
 
-// The number in [0, 1) that a block stands for: 24 bits for f32, 53 bits for f64.
+// The number in [0, 1) that a block stands for: 53 bits for f64; f32 takes the first 24 of them.
 static inline float philox_float(uint32_t word0) {
   return static_cast<float>(static_cast<int32_t>(word0 >> 8)) * 0x1p-24f;
 }
 static inline double philox_double(uint32_t word0, uint32_t word1) {
-  const uint64_t bits = uint64_t{word1} << 32 | word0;
+  const uint64_t bits = uint64_t{word0} << 32 | word1;
   return static_cast<double>(static_cast<int64_t>(bits >> 11)) * 0x1p-53;
 }
 

@@ -650,6 +650,12 @@ TEST_CASE("cpu: uniform numbers depend on key and counter, not on layout, block 
     });
     CHECK(sum / 6150 == doctest::Approx(0.5).epsilon(0.02));
   }
+  // f32 is f64, cut after 24 bits.
+  Array coarse(Dtype::f32, {1000}), fine(Dtype::f64, {1000});
+  cpu().uniform(99, 5, coarse.view);
+  cpu().uniform(99, 5, fine.view);
+  for (Index i = 0; i < 1000; ++i)
+    CHECK(get(coarse.view, {i}) == std::floor(get(fine.view, {i}) * 0x1p24) * 0x1p-24);
   // Random123's known answer for counter 0, key 0 begins with the word 6627e8d5.
   Array one(Dtype::f32, {1});
   cpu().uniform(0, 0, one.view);
