@@ -1,0 +1,263 @@
+#!/bin/bash
+# The program as its users meet it: every kind of bad input is one clear sentence and the right
+# exit code; interrupted runs end with the same bytes; so do runs with other numbers of threads.
+# tests/cli.sh BUILD-FOLDER
+set -u
+cd "$(dirname "$0")/.." || exit 1
+tete=$(realpath "${1:-build}/tools/tete") || exit 1
+variant=$PWD/attention/variants/talking_heads.tete
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+passed=0 failed=0
+verdict() {  # verdict STATUS WHAT
+  if [ "$1" = 0 ]; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+    echo "FAILED: $2"
+    sed 's/^/    out: /' out 2> /dev/null | head -n 5
+    sed 's/^/    err: /' err 2> /dev/null | tail -n 5
+  fi
+}
+check() {  # check WHAT COMMAND…
+  local what=$1
+  shift
+  "$@" > out 2> err < /dev/null
+  verdict $? "$what"
+}
+
+# refuses CODE WORDS ARGUMENT…: tete ends with CODE; what it says last is one message from it, which
+# has the WORDS (an extended regular expression); nothing was written to runs/.
+refuses() {
+  local code=$1 words=$2 status
+  shift 2
+  rm -rf runs
+  "$tete" "$@" > out 2> err < /dev/null
+  status=$?
+  [ "$status" = "$code" ] && [ "$(grep -c '^tete' err)" = 1 ] && grep -qE -- "$words" err &&
+    ! grep -qE 'terminate called|Sanitizer|core dumped|a defect of the program' err && [ ! -e runs ]
+  verdict $? "tete $*: expected exit status $code (it was $status) and: $words"
+}
+
+# A text of a few thousand characters, some of them not ASCII.
+for i in $(seq 60); do
+  echo "Line $i: the heads talk, the queries ask; the keys — one by one — answer. Tête-à-tête."
+done > text.txt
+tiny=(--layers 1 --heads 2 --d-model 16 --context 16 --batch 4 --steps 12 --eval-every 6
+  --eval-samples 8 --save-every 3 --log-every 1 --seed 7)
+train() { "$tete" train text.txt "${tiny[@]}" "$@"; }
+
+# ---- The command line ----
+
+refuses 2 'what is to be done'
+refuses 2 "no verb 'trian'; did you mean 'train'" trian
+refuses 2 "no option '--heds'; did you mean '--heads'" train text.txt --heds 8
+refuses 2 "no option '--tempreature'; did you mean '--temperature'" sample x --tempreature 1
+refuses 2 "'extra' is one argument too many" sample x extra
+refuses 2 '--heads needs a value' train text.txt --heads
+refuses 2 "'eight' is not a value" train text.txt --heads eight
+refuses 2 '--heads [0-9]+: expected' train text.txt --heads 99999999999999999999
+refuses 2 'CHECKPOINT is required' sample
+for verb in train sample check list; do
+  check "tete $verb --help fits in 80 columns" eval "'$tete' $verb --help | awk 'length > 90 { exit 1 }'"
+  check "tete $verb -h" "$tete" "$verb" -h
+  check "tete help $verb" "$tete" help "$verb"
+done
+check 'tete --version' eval "'$tete' --version | grep -qE '^tete [0-9]+\.[0-9]+\.[0-9]+'"
+
+# ---- Options that make no sense ----
+
+refuses 2 '--heads 0: expected' train text.txt --heads 0
+refuses 2 '--layers 0: expected' train text.txt --n_layer 0
+refuses 2 '--layers -3: expected' train text.txt --layers -3
+refuses 2 '--d-model 0: expected' train text.txt --d-model 0
+refuses 2 '--d-model 1000000000: expected' train text.txt --d-model 1000000000
+refuses 2 '--context 0: expected' train text.txt --block_size=0
+refuses 2 '--batch 0: expected' train text.txt --batch 0
+refuses 2 '--steps 0: expected' train text.txt --max_iters 0
+refuses 2 '--dropout 1: expected' train text.txt --dropout 1
+refuses 2 '--dropout -0.1: expected' train text.txt --dropout -0.1
+refuses 2 '--dropout nan: expected' train text.txt --dropout nan
+refuses 2 '--learning-rate -1: expected' train text.txt --learning-rate -1
+refuses 2 '--learning-rate nan: expected' train text.txt --learning-rate nan
+refuses 2 '--learning-rate inf: expected' train text.txt --learning-rate inf
+refuses 2 '--weight-decay is an option of adam' train text.txt --weight-decay 0.1
+refuses 2 '--shards 5: expected' train text.txt --batch 4 --shards 5
+refuses 2 '--held-out 1: expected' train text.txt --held-out 1
+refuses 2 '--threads -1: expected' train text.txt --threads -1
+refuses 2 "adafacto.*did you mean 'adafactor'" train text.txt --optimizer adafacto
+refuses 2 "cosin.*did you mean 'cosine'" train text.txt --schedule cosin
+refuses 2 "'rleu'?.*did you mean 'relu'" train text.txt --activation rleu
+refuses 2 '--norm|norm' train text.txt --norm batch
+refuses 2 'position' train text.txt --positions absolute
+refuses 2 '--tokenizer bite: expected.*byte' train text.txt --tokenizer bite
+refuses 2 '--init|initialisation' train text.txt --init xavier
+refuses 2 'expected NAME=SIZE' train text.txt --dim h_k
+refuses 2 'expected NAME=SIZE' train text.txt --dim h_k=two
+refuses 2 'zz' train text.txt "${tiny[@]}" --dim zz=4
+refuses 4 'needs about .* of memory' train text.txt --d-model 65536 --layers 1000 --heads 1
+
+# Sizes that contradict each other.
+refuses 2 'd_X|d_model|16|3' train text.txt "${tiny[@]}" --heads 3
+refuses 2 'h_k|5' train text.txt "${tiny[@]}" --dim h_k=5
+
+# ---- Configuration files ----
+
+printf 'heads = 2\nheds = 4\n' > bad.toml
+refuses 2 "bad.toml:2: there is no key 'heds'.*did you mean '--heads'" train text.txt --config bad.toml
+printf '# sizes\n\nheads = two\n' > bad.toml
+refuses 2 "bad.toml:3: .*'two' is not a value" train text.txt --config bad.toml
+printf 'heads 4\n' > bad.toml
+refuses 2 "bad.toml:1: expected 'key = value'" train text.txt --config bad.toml
+refuses 2 'missing.toml' train text.txt --config missing.toml
+
+# ---- Texts ----
+
+refuses 2 'nobody.txt' train nobody.txt
+: > empty.txt
+refuses 2 'empty' train empty.txt
+head -c 4000 /dev/zero > zeros.bin
+refuses 2 'zeros.bin' train zeros.bin
+{ cat text.txt; printf '\xC3\x28 and on\n'; } > latin.txt
+refuses 2 'latin.txt.*(UTF-8|byte)' train latin.txt
+echo 'short' > short.txt
+refuses 2 '(short|context|characters|tokens)' train short.txt --context 64
+mkdir -p folder
+refuses 2 'folder' train folder
+
+# ---- Attention ----
+
+refuses 2 "'talking_head'.*did you mean 'talking_heads'" train text.txt --attention talking_head
+refuses 2 'nowhere.tete' train text.txt --attention nowhere.tete
+printf 'def Broken(\n    X[n, d_X]):\n  Y[n, d_X] = einsum(X[n, d_x])\n  return Y[n, d_X]\n' > broken.tete
+refuses 2 'broken.tete:3:' train text.txt --attention broken.tete
+cp err mistake
+check 'a mistake in a text has a caret' grep -q '\^' mistake
+refuses 2 'nothing.tete' train text.txt --attention multi_head --with nothing.tete
+
+# ---- A run, and its repetition with other numbers of threads ----
+
+final=step-00000012.safetensors
+check 'a run ends well' train --out a --threads 1
+check 'its folder has checkpoints, a log and its configuration' \
+  test -s a/$final -a -s a/metrics.jsonl -a -s a/config.toml
+for threads in 2 3; do
+  check "train with $threads threads" train --out "t$threads" --threads "$threads"
+  check "the same bytes with $threads threads as with 1" cmp a/$final "t$threads/$final"
+done
+check 'train from its config.toml' "$tete" train --config a/config.toml --out again
+check 'a run from its config.toml ends with the same bytes' cmp a/$final again/$final
+check 'another seed' train --out b --seed 8
+check 'gives other bytes' eval "! cmp -s a/$final b/$final"
+check 'the same texts by another variant and optimizer' train --out c --attention multi_head \
+  --optimizer adam --style gpt2 --tokenizer byte --dropout 0.1 --shards 2 --json
+check 'JSON lines' eval "train --out d --json | python3 -c 'import json,sys
+for line in sys.stdin: json.loads(line)' 2> /dev/null || ! command -v python3"
+check 'a copy of a variant is a variant' eval "cp '$variant' mine.tete; train --out e --attention mine.tete"
+rm mine.tete
+check 'a checkpoint carries the text of its attention' "$tete" sample e --length 5
+
+# ---- Folders and disks ----
+
+refuses 2 '(a|run|resume)' train text.txt "${tiny[@]}" --out a
+refuses 4 'text.txt' train text.txt "${tiny[@]}" --out text.txt/runs
+refuses 4 '/proc' train text.txt "${tiny[@]}" --out /proc/tete
+limited() { (ulimit -f 8; exec "$tete" train text.txt "${tiny[@]}" --d-model 64 --out full); }
+limited > out 2> err < /dev/null
+status=$?
+[ "$status" = 4 ] && [ "$(grep -c '^tete' err)" = 1 ] && ! ls full/*.safetensors > /dev/null 2>&1
+verdict $? "a checkpoint that does not fit: exit status $status, expected 4 and no half file"
+"$tete" list > /dev/full 2> err
+[ $? = 4 ] && [ "$(grep -c '^tete' err)" = 1 ]
+verdict $? 'a full standard output is exit status 4'
+
+# ---- Interrupted and resumed ----
+
+# Waits until the run in a folder has logged step $2.
+reached() {
+  for _ in $(seq 600); do
+    [ "$(grep -c '"step"' "$1/metrics.jsonl" 2> /dev/null || true)" -ge "$2" ] 2> /dev/null && return 0
+    sleep 0.02
+  done
+  return 1
+}
+long=(--steps 3000 --save-every 100 --eval-every 1000)
+last=step-00003000.safetensors
+start() { exec "$tete" train text.txt "${tiny[@]}" "${long[@]}" "$@" > out 2> err < /dev/null; }
+check 'the uninterrupted run' train "${long[@]}" --out whole
+
+start --out stopped &
+job=$!
+reached stopped 200 && kill -INT $job
+wait $job
+status=$?
+[ $status = 0 ] && grep -q 'resume' out && [ ! -e stopped/$last ]
+verdict $? "Ctrl-C saves and ends with exit status 0 (it was $status)"
+check 'resume after Ctrl-C, with another number of threads' "$tete" train --resume --out stopped --threads 3
+check 'ends with the same bytes' cmp whole/$last stopped/$last
+
+# Checkpoints after every step: it is killed while one is being written, more often than not.
+start --save-every 1 --out killed &
+job=$!
+reached killed 20 && kill -KILL $job
+wait $job 2> /dev/null
+[ ! -e killed/$last ]
+verdict $? 'kill -9 comes before the end'
+check 'resume after kill -9' "$tete" train --resume --out killed --save-every 100
+check 'ends with the same bytes, too' cmp whole/$last killed/$last
+refuses 2 "heads" train text.txt "${tiny[@]}" "${long[@]}" --heads 4 --resume --out whole
+sed 's/heads/HEADS/' text.txt > other.txt
+refuses 2 '(text|data)' train other.txt "${tiny[@]}" "${long[@]}" --resume --out whole
+
+# ---- Checkpoints that are none ----
+
+refuses 2 'nowhere' sample nowhere
+refuses 2 'empty.txt' sample empty.txt
+refuses 2 'text.txt' sample text.txt
+head -c 3000 a/$final > cut.safetensors
+refuses 2 'cut.safetensors' sample cut.safetensors
+{ head -c 3000 a/$final; printf 'X'; tail -c +3002 a/$final; } > flipped.safetensors
+refuses 2 'flipped.safetensors' sample flipped.safetensors
+printf '\x02\0\0\0\0\0\0\0{}' > foreign.safetensors
+refuses 2 'foreign.safetensors' sample foreign.safetensors
+mkdir -p hollow
+refuses 2 'hollow' sample hollow
+
+# ---- Samples ----
+
+refuses 2 '--temperature -1: expected' sample a --temperature -1
+refuses 2 '--temperature nan: expected' sample a --temperature nan
+refuses 2 '--top-k -1: expected' sample a --top-k -1
+refuses 2 '--length -1: expected' sample a --length -1
+refuses 2 '(vocabulary|character)' sample a --prompt 'Ωμέγα'
+refuses 2 'UTF-8' sample a --prompt $'\xC3('
+check 'a sample' "$tete" sample a --prompt 'Line 1' --length 40 --seed 3
+mv out first
+check 'it begins with the prompt and has the length' \
+  eval '[ "$(head -c 6 first)" = "Line 1" ] && [ "$(LC_ALL=C.UTF-8 wc -m < first)" = 47 ]'
+check 'the same seed writes the same text' \
+  eval "'$tete' sample a --prompt 'Line 1' --length 40 --seed 3 --threads 3 | cmp - first"
+check 'no prompt' "$tete" sample a --length 3
+check 'temperature 0' eval "'$tete' sample a --temperature 0 --length 30 --seed 1 > x &&
+  '$tete' sample a --temperature 0 --length 30 --seed 2 | cmp - x"
+check 'top-k 1 is greedy' eval "'$tete' sample a --top-k 1 --length 30 | cmp - x"
+check 'bytes make whole characters' \
+  eval "'$tete' sample c --length 200 --temperature 5 | iconv -f UTF-8 -t UTF-8 > /dev/null"
+check 'a stream: the first characters come before the end' eval "
+  (timeout 20 '$tete' sample a --length 100000000 || true) | head -c 100 | wc -c | grep -q 100"
+
+# ---- Checks and the list ----
+
+check 'tete list' eval "'$tete' list | grep -q talking_heads"
+check 'tete list --json' eval "'$tete' list --json | grep -q talking_heads"
+check 'tete check of one variant' "$tete" check talking_heads
+check 'tete check of a file' "$tete" check "$variant"
+check 'tete check of an operation, in JSON' eval "'$tete' check softmax --json | grep -q '\"failed\": 0'"
+refuses 2 "'talking_haeds'.*did you mean 'talking_heads'" check talking_haeds
+refuses 2 'broken.tete:3:' check broken.tete
+refuses 2 '--order 3: expected 1 or 2' check ops --order 3
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

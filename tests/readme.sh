@@ -1,0 +1,52 @@
+#!/bin/bash
+# What README.md shows is true: its C++ builds against the installed library and runs, its text of
+# talking heads is the catalogue's, its commands run. tests/readme.sh BUILD-FOLDER
+cd "$(dirname "$0")/.." || exit 1
+folder=$(realpath "${1:-build}") root=$PWD
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+passed=0 failed=0
+check() {  # check WHAT COMMAND…
+  local what=$1
+  shift
+  if "$@" > "$work/log" 2>&1 < /dev/null; then passed=$((passed + 1)); else
+    failed=$((failed + 1))
+    echo "FAILED: $what"
+    tail -n 20 "$work/log" | sed 's/^/    /'
+  fi
+}
+# The contents of the README's blocks in one language.
+block() { awk -v fence="\`\`\`$1" '$0 == "```" { inside = 0 } inside { print } $0 == fence { inside = 1 }' README.md; }
+
+block tete > "$work/text.tete"
+check 'the text of talking heads is the one in the catalogue' \
+  diff "$work/text.tete" attention/variants/talking_heads.tete
+
+# The C++ example, as a program that knows the library only as it is installed.
+check 'the library installs' meson install -C "$folder" --no-rebuild --destdir "$work/installed"
+export PKG_CONFIG_SYSROOT_DIR=$work/installed
+PKG_CONFIG_PATH=$(dirname "$(find "$work/installed" -name tete.pc)")
+LD_LIBRARY_PATH=$(dirname "$(find "$work/installed" -name 'libtete.so' | head -n 1)")
+export PKG_CONFIG_PATH LD_LIBRARY_PATH
+block cpp > "$work/talking.cpp"
+check 'the C++ example builds' \
+  sh -c "g++ -std=c++20 -Wall -Wextra -Werror '$work/talking.cpp' \$(pkg-config --cflags --libs tete) -o '$work/talking'"
+check 'the C++ example runs' sh -c "'$work/talking' | grep -c 'gradient of P_l' | grep -qx 6"
+
+# The commands, on a text of our own and for a few steps.
+mkdir -p "$work/attention" "$work/bin"
+cp -r attention/variants "$work/attention/"
+cat README.md core/*.hpp > "$work/book.txt"
+ln -s "$folder/tools/tete" "$work/bin/tete"
+PATH=$work/bin:$PATH
+cd "$work" || exit 1
+while read -r line; do
+  case $line in
+    'tete train'*) line="${line%%#*} --steps 2 --eval-samples 2 --d-model 32 --layers 1" ;;
+  esac
+  check "$line" bash -c "$line"
+done < <(cd "$root" && block sh | grep -E '^(tete|cp) ')
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

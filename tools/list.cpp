@@ -1,0 +1,79 @@
+// tete list: the attention variants, with their papers and parameters.
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "attention/attention.hpp"
+#include "tools/options.hpp"
+
+namespace tete {
+
+struct ParameterLine {
+  std::string name;
+  std::vector<std::string> dims;
+};
+
+static std::vector<ParameterLine> parameters_of(const Checked& program) {
+  std::vector<ParameterLine> lines;
+  for (const CheckedParameter& parameter : program.parameters) {
+    ParameterLine line{parameter.name, {}};
+    for (int dim : program.values[static_cast<size_t>(parameter.value)].dims)
+      line.dims.push_back(program.dimensions[static_cast<size_t>(dim)].name);
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+// "P_q[d_X, d_k, h]"
+static std::string as_written(const ParameterLine& line) {
+  std::string all;
+  for (const std::string& dim : line.dims) all += (all.empty() ? "" : ", ") + dim;
+  return line.name + "[" + all + "]";
+}
+
+static void print(const Variant& variant, const Checked& program) {
+  std::cout << variant.name << "\n    " << variant.paper << "\n";
+  std::string line = "   ";
+  for (const ParameterLine& parameter : parameters_of(program)) {
+    const std::string word = as_written(parameter);
+    if (line.size() + 1 + word.size() > 80) std::cout << std::exchange(line, "   ") << "\n";
+    line += " " + word;
+  }
+  std::cout << (line == "   " ? "    (no parameters)" : line) << "\n";
+}
+
+static nlohmann::ordered_json as_json(const Variant& variant, const Checked& program) {
+  nlohmann::ordered_json parameters = nlohmann::ordered_json::array();
+  for (const ParameterLine& line : parameters_of(program))
+    parameters.push_back({{"name", line.name}, {"dims", line.dims}});
+  return {{"name", variant.name},
+          {"paper", variant.paper},
+          {"inputs", program.input_names},
+          {"parameters", parameters},
+          {"self_only", program.self_only},
+          {"takes_mask", program.takes_mask},
+          {"text", variant.program->source->text}};
+}
+
+static int list(bool json) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (const Variant& variant : variants()) {
+    const auto program = load_attention(*variant.program);
+    if (json) all.push_back(as_json(variant, *program));
+    else print(variant, *program);
+  }
+  if (json) std::cout << all.dump(2) << "\n";
+  return 0;
+}
+
+Run list_verb(CLI::App& app) {
+  auto json = std::make_shared<bool>(false);
+  app.add_flag("--json", *json, "as JSON, with the texts");
+  app.footer(
+      "Example:\n"
+      "  tete list --json | python3 -m json.tool\n"
+      "Each is a file of attention/variants; tete train and check take a file of yours\n"
+      "wherever they take a name.");
+  return [json] { return list(*json); };
+}
+
+}  // namespace tete

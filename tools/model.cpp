@@ -1,0 +1,145 @@
+#include "tools/model.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace tete {
+
+using nlohmann::ordered_json;
+
+// ---- Texts ----
+
+void set_dim(SizesByName& dims, const std::string& setting) {
+  const size_t is = setting.find('=');
+  const std::string digits = is == std::string::npos ? "" : setting.substr(is + 1);
+  if (is == 0 || digits.empty() || digits.size() > 9 ||
+      digits.find_first_not_of("0123456789") != std::string::npos)
+    bad_input("--dim ", setting, ": expected NAME=SIZE, as in --dim h_k=4");
+  dims[setting.substr(0, is)] = std::stoll(digits);
+}
+
+ProgramText read_text(const std::string& name_or_path) {
+  const Variant variant = find_variant(name_or_path);
+  return {variant.name, variant.program->source->name, variant.program->source->text};
+}
+
+// ---- JSON ----
+
+static ordered_json to_json(const ProgramText& program) {
+  return {{"name", program.name}, {"text", program.text}};
+}
+
+static ProgramText program_from_json(const ordered_json& json) {
+  const std::string name = json.at("name").get<std::string>();
+  return {name, name + ".tete", json.at("text").get<std::string>()};
+}
+
+ordered_json to_json(const ModelSettings& s) {
+  ordered_json json;
+  json["attention"] = to_json(s.attention);
+  json["with"] = ordered_json::array();
+  for (const ProgramText& program : s.with) json["with"].push_back(to_json(program));
+  json["dim"] = s.dims;
+  json["layers"] = s.layers;
+  json["heads"] = s.heads ? ordered_json(*s.heads) : ordered_json();
+  json["d_model"] = s.d_model;
+  json["d_ff"] = s.d_ff;
+  json["context"] = s.context;
+  json["activation"] = s.activation;
+  json["bias"] = s.bias;
+  json["norm"] = s.norm;
+  json["positions"] = s.positions;
+  json["tied"] = s.tied;
+  json["scale_logits"] = s.scale_logits;
+  json["init"] = s.init;
+  return json;
+}
+
+ModelSettings settings_from_json(const ordered_json& json) {
+  ModelSettings s;
+  try {
+    s.attention = program_from_json(json.at("attention"));
+    for (const ordered_json& each : json.at("with")) s.with.push_back(program_from_json(each));
+    json.at("dim").get_to(s.dims);
+    json.at("layers").get_to(s.layers);
+    if (!json.at("heads").is_null()) s.heads = json["heads"].get<Index>();
+    json.at("d_model").get_to(s.d_model);
+    json.at("d_ff").get_to(s.d_ff);
+    json.at("context").get_to(s.context);
+    json.at("activation").get_to(s.activation);
+    json.at("bias").get_to(s.bias);
+    json.at("norm").get_to(s.norm);
+    json.at("positions").get_to(s.positions);
+    json.at("tied").get_to(s.tied);
+    json.at("scale_logits").get_to(s.scale_logits);
+    json.at("init").get_to(s.init);
+  } catch (const nlohmann::json::exception&) {
+    bad_input("the checkpoint's configuration is not one of a language model of this program");
+  }
+  return s;
+}
+
+// ---- Checks ----
+
+static void in_range(const char* option, Index value, Index low, Index high) {
+  if (value < low || value > high) bad_input(option, " ", value, ": expected ", low, " to ", high);
+}
+
+void check_settings(const ModelSettings& s) {
+  in_range("--layers", s.layers, 1, 1000);
+  if (s.heads) in_range("--heads", *s.heads, 1, 1024);
+  in_range("--d-model", s.d_model, 1, 65536);
+  in_range("--d-ff", s.d_ff, 0, 1 << 20);
+  in_range("--context", s.context, 1, 1 << 20);
+  for (const auto& [name, size] : s.dims)
+    in_range(text("--dim ", name, "=").c_str(), size, 1, 1 << 20);
+  activation(s.activation);
+  init_rule(s.init);
+}
+
+// ---- The model ----
+
+std::shared_ptr<const Checked> make_attention(const ModelSettings& s) {
+  std::vector<Program> amendments;
+  for (const ProgramText& program : s.with)
+    amendments.push_back(Program::parse(program.text, program.place));
+  return load_attention(Program::parse(s.attention.text, s.attention.place), amendments);
+}
+
+AttentionSizes attention_sizes(const ModelSettings& s, const Checked& program) {
+  const bool has_heads = program.find_dimension("h") >= 0 && !s.dims.contains("h");
+  AttentionSizes sizes{.d_model = s.d_model, .heads = s.heads, .dims = s.dims};
+  if (!s.heads && has_heads) sizes.heads = default_heads;
+  return sizes;
+}
+
+// Every site sees its own sequence, up to where it stands.
+static AttentionFactory causal_self_attention(const ModelSettings& s) {
+  const auto program = make_attention(s);
+  return [program, sizes = attention_sizes(s, *program)](const Scope& scope, int) -> AttentionSite {
+    const Attention attention(scope, program, sizes);
+    return
+        [attention, path = scope.path](const Forward& forward, const Tensor& X, const Tensor& M) {
+          return attention(forward, path, X, M, {.causal = true});
+        };
+  };
+}
+
+LanguageModel make_model(const ModelSettings& s, Index vocabulary) {
+  check_settings(s);
+  LanguageModelConfig config;
+  config.vocabulary = vocabulary;
+  config.context = s.context;
+  config.d_model = s.d_model;
+  config.layers = static_cast<int>(s.layers);
+  config.block.norm = s.norm;
+  config.block.d_ff = s.d_ff;
+  config.block.feed_forward.activation = s.activation;
+  config.block.feed_forward.bias = s.bias;
+  config.positions = s.positions;
+  config.tied = s.tied;
+  config.scale_logits = s.scale_logits;
+  config.init = s.init;
+  return LanguageModel(config, causal_self_attention(s));
+}
+
+}  // namespace tete

@@ -1,0 +1,60 @@
+// A language model as the program knows it: settings that options, configuration files and
+// checkpoints spell alike, and the model that they make.
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "attention/attention.hpp"
+#include "nn/transformer.hpp"
+
+namespace tete {
+
+inline constexpr Index default_heads = 4;
+
+// One text in the notation.
+struct ProgramText {
+  std::string name;   // "talking_heads"
+  std::string place;  // what errors call it: "talking_heads.tete", or the path that was given
+  std::string text;
+};
+
+struct ModelSettings {
+  ProgramText attention = {};
+  std::vector<ProgramText> with = {};  // amendments, in their order
+  SizesByName dims = {};               // sizes that are set by name
+  Index layers = 4;
+  std::optional<Index> heads = {};  // not set: default_heads, if the variant has heads
+  Index d_model = 128;
+  Index d_ff = 0;  // 0: 4 d_model
+  Index context = 64;
+  std::string activation = "relu";
+  bool bias = false;  // in feed-forward
+  std::string norm = "layer";
+  std::string positions = "learned";
+  bool tied = true;
+  bool scale_logits = true;
+  std::string init = "t5";
+};
+
+// "h_k=4" becomes a size by its name.
+void set_dim(SizesByName& dims, const std::string& setting);
+
+// A variant's text, or a file's. Fails where there is neither, with the nearest variant.
+ProgramText read_text(const std::string& name_or_path);
+
+// With the texts themselves: a checkpoint needs no file but itself.
+nlohmann::ordered_json to_json(const ModelSettings& settings);
+ModelSettings settings_from_json(const nlohmann::ordered_json& json);
+
+// Refuses sizes that make no sense, in one sentence that names the option.
+void check_settings(const ModelSettings& settings);
+
+// The attention of the settings, checked; and its sizes in a model that is d_model wide.
+std::shared_ptr<const Checked> make_attention(const ModelSettings& settings);
+AttentionSizes attention_sizes(const ModelSettings& settings, const Checked& program);
+
+LanguageModel make_model(const ModelSettings& settings, Index vocabulary);
+
+}  // namespace tete

@@ -1,0 +1,45 @@
+// What the verbs share: their declaration, options that several have, configuration files, and
+// mistakes on the command line, each said in one sentence.
+#pragma once
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+
+#include "core/error.hpp"
+
+namespace tete {
+
+// What a verb does once its options have been read; returns the exit code.
+using Run = std::function<int()>;
+
+// One verb a file. Each declares its options on `app`.
+Run train_verb(CLI::App& app);
+Run sample_verb(CLI::App& app);
+Run check_verb(CLI::App& app);
+Run list_verb(CLI::App& app);
+
+// Help that fits in 80 columns, in groups, with defaults.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_option(const CLI::Option* option, bool is_positional) const override;
+  std::string make_help(const CLI::App* app, std::string name,
+                        CLI::AppFormatMode mode) const override;
+};
+
+// --threads, and its effect.
+CLI::Option* add_threads(CLI::App& app, int& threads);
+void use_threads(int threads);  // 0: as many as there are usable cores
+
+// A file of options: `key = value` lines in TOML, the keys being the long names of the verb's
+// options. What the command line gives wins. An unknown key is an error that names the nearest.
+void read_config(CLI::App& verb, const std::string& path);
+
+// Throws an Error for arguments that the verb does not know.
+void refuse_unknown(const CLI::App& app);
+// CLI11's complaint as one sentence.
+std::string sentence_of(const CLI::ParseError& error);
+
+// The program's name, version and commit.
+std::string program_version();
+
+}  // namespace tete

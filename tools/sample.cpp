@@ -1,0 +1,198 @@
+// tete sample: text from a trained model, character by character as it is generated.
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "core/random.hpp"
+#include "tools/model.hpp"
+#include "tools/options.hpp"
+#include "train/checkpoint.hpp"
+#include "train/tokenizer.hpp"
+
+namespace tete {
+
+struct SampleOptions {
+  std::string checkpoint, prompt;
+  double temperature = 0.8;
+  int64_t top_k = 0, length = 500;
+  uint64_t seed = 0;
+  int threads = 0;
+  bool json = false;
+};
+
+static void check_options(const SampleOptions& o) {
+  if (!(o.temperature >= 0 && o.temperature <= 1000))
+    bad_input("--temperature ", o.temperature, ": expected 0 (always the likeliest) to 1000");
+  if (o.top_k < 0) bad_input("--top-k ", o.top_k, ": expected at least 1, or 0 for all");
+  if (o.length < 0 || o.length > 1'000'000'000)
+    bad_input("--length ", o.length, ": expected 0 to 1000000000");
+}
+
+// What follows: one token drawn from softmax(logits / temperature) over the top_k likeliest (ties:
+// the smaller token). Temperature 0: the likeliest.
+static int32_t draw(const std::vector<double>& logits, const SampleOptions& o, double chance) {
+  std::vector<int32_t> order(logits.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int32_t a, int32_t b) { return logits[a] > logits[b]; });
+  if (!std::isfinite(logits[order[0]]))
+    fail(Kind::numbers, "the model's logits are not finite: its training went wrong");
+  if (o.temperature == 0) return order[0];
+  if (o.top_k > 0 && o.top_k < static_cast<int64_t>(order.size())) order.resize(o.top_k);
+  std::vector<double> weights;
+  for (int32_t token : order)
+    weights.push_back(std::exp((logits[token] - logits[order[0]]) / o.temperature));
+  double left = chance * std::accumulate(weights.begin(), weights.end(), 0.0);
+  for (size_t i = 0; i < order.size(); ++i)
+    if ((left -= weights[i]) < 0) return order[i];
+  return order.back();
+}
+
+// Hands on whole characters only: bytes wait until their character is complete. What is not UTF-8
+// becomes U+FFFD, as a terminal would show it.
+class WholeCharacters {
+ public:
+  std::string add(std::string_view piece) {
+    waiting_ += piece;
+    std::string out;
+    size_t at = 0;
+    while (at < waiting_.size()) {
+      const Character c = read_character(waiting_, at);
+      if (c.length > 0) {
+        out.append(waiting_, at, c.length);
+        at += c.length;
+      } else if (waiting_.size() - at < 4 && may_go_on(std::string_view(waiting_).substr(at))) {
+        break;
+      } else {
+        out += "\xEF\xBF\xBD";
+        ++at;
+      }
+    }
+    waiting_.erase(0, at);
+    return out;
+  }
+  std::string rest() { return std::exchange(waiting_, "").empty() ? "" : "\xEF\xBF\xBD"; }
+
+ private:
+  // Whether more bytes could complete it to a character.
+  static bool may_go_on(std::string_view bytes) {
+    const auto lead = static_cast<unsigned char>(bytes[0]);
+    const size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+    if (lead < 0xC2 || lead > 0xF4 || bytes.size() >= length) return false;
+    return std::all_of(bytes.begin() + 1, bytes.end(),
+                       [](char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; });
+  }
+  std::string waiting_;
+};
+
+// Where nothing came before, a line begins.
+static std::vector<int32_t> beginning(const Tokenizer& tokenizer) {
+  try {
+    return tokenizer.encode("\n");
+  } catch (const Error&) {
+    return {0};
+  }
+}
+
+struct Loaded {
+  Tokenizer tokenizer;
+  LanguageModel model;
+  Tensors params;
+  std::string path;
+  int64_t step;
+};
+
+static Loaded load(const std::string& where) {
+  std::vector<std::string> warnings;
+  const std::string path = find_checkpoint(where, &warnings);
+  for (const std::string& warning : warnings) std::cerr << "warning: " << warning << std::endl;
+  const Safetensors file(path);
+  const RunState state = read_state(file);
+  const auto config = nlohmann::ordered_json::parse(state.config, nullptr, false);
+  if (!config.is_object() || !config.contains("model"))
+    bad_input(path, ": its configuration is not one of `tete train`");
+  Tokenizer tokenizer = Tokenizer::read(state.tokenizer);
+  LanguageModel model = make_model(settings_from_json(config["model"]), tokenizer.size());
+  Tensors params = read_params(file, model.params().specs());
+  return {std::move(tokenizer), std::move(model), std::move(params), path, state.step};
+}
+
+// Calls `show` with each piece as soon as it is known.
+static void generate(const Loaded& loaded, const SampleOptions& o,
+                     const std::function<void(const std::string&)>& show) {
+  std::vector<int32_t> tokens = loaded.tokenizer.encode(o.prompt);
+  if (tokens.empty()) tokens = beginning(loaded.tokenizer);
+  const Index context = loaded.model.config().context;
+  const Key key = Key(o.seed).fold("sample");
+  const Forward forward{.params = loaded.params};
+  WholeCharacters whole;
+  for (int64_t i = 0; i < o.length; ++i) {
+    const auto seen = std::min<Index>(context, static_cast<Index>(tokens.size()));
+    const std::vector<int64_t> window(tokens.end() - seen, tokens.end());
+    const Tensor input = Tensor::of<int64_t>({1, seen}, window);
+    const std::vector<double> logits = loaded.model.last_logits(forward, input).values();
+    tokens.push_back(draw(logits, o, uniform(key, i)));
+    if (static_cast<Index>(tokens.size()) > 2 * context)
+      tokens.erase(tokens.begin(), tokens.end() - context);
+    show(whole.add(loaded.tokenizer.piece(tokens.back())));
+  }
+  show(whole.rest());
+}
+
+static int sample(const SampleOptions& o) {
+  check_options(o);
+  use_threads(o.threads);
+  const Loaded loaded = load(o.checkpoint);
+  if (o.json) {
+    std::string all;
+    generate(loaded, o, [&](const std::string& piece) { all += piece; });
+    const nlohmann::ordered_json line = {{"checkpoint", loaded.path},
+                                         {"step", loaded.step},
+                                         {"seed", o.seed},
+                                         {"temperature", o.temperature},
+                                         {"top_k", o.top_k},
+                                         {"prompt", o.prompt},
+                                         {"text", all}};
+    std::cout << line.dump() << "\n";
+    return 0;
+  }
+  loaded.tokenizer.encode(o.prompt);  // fails before anything is written
+  std::cout << o.prompt << std::flush;
+  generate(loaded, o, [](const std::string& piece) {
+    std::cout << piece << std::flush;
+    if (!std::cout) fail(Kind::resource, "standard output could not be written");
+  });
+  std::cout << std::endl;
+  return 0;
+}
+
+Run sample_verb(CLI::App& app) {
+  auto o = std::make_shared<SampleOptions>();
+  app.add_option("CHECKPOINT", o->checkpoint, "a checkpoint, or a run's folder: its newest one")
+      ->required();
+  app.add_option("--prompt", o->prompt, "what the text begins with")->type_name("TEXT");
+  app.add_option("--length", o->length, "characters (or bytes) to write")
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--temperature", o->temperature,
+                 "how much is left to chance: 0 always takes the likeliest, 1 draws as the model "
+                 "predicts")
+      ->type_name("X")
+      ->capture_default_str();
+  app.add_option("--top-k", o->top_k, "draw among the K likeliest only (0: all)")
+      ->type_name("K")
+      ->capture_default_str();
+  app.add_option("--seed", o->seed, "of chance: the same seed writes the same text")
+      ->type_name("N")
+      ->capture_default_str();
+  add_threads(app, o->threads);
+  app.add_flag("--json", o->json, "one JSON object at the end instead of a stream");
+  app.footer(
+      "Example:\n"
+      "  tete sample runs/quickstart --prompt \"Tensor \" --temperature 0.7 --top-k 20");
+  return [o] { return sample(*o); };
+}
+
+}  // namespace tete
