@@ -270,7 +270,7 @@ TEST_SUITE("checkpoint") {
       std::string bytes, reason;
       size_t size = 0;  // of the file, where it is longer than the bytes
     };
-    const auto entry = [](const std::string& fields) { return "{\"w\":{" + fields + "}}"; };
+    const auto entry = [](const std::string& fields) { return text("{\"w\":{", fields, "}}"); };
     const auto shaped = [&](const std::string& shape, const std::string& offsets = "[0,0]") {
       return file_of(
           entry("\"dtype\":\"F32\",\"shape\":" + shape + ",\"data_offsets\":" + offsets));
@@ -280,7 +280,7 @@ TEST_SUITE("checkpoint") {
                   "],\"data_offsets\":[", begin, ",", end, "]}");
     };
     const auto named = [&](const std::string& name) {
-      return file_of("{" + one(name, 0, 0) + "}");
+      return file_of(text("{", one(name, 0, 0), "}"));
     };
     std::string deep = "{\"w\":", many = "{";
     for (int i = 0; i < 100000; ++i) deep += "[";

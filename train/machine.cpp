@@ -41,9 +41,9 @@ std::vector<std::string> control_groups(const std::string& controller) {
   for (std::string line; std::getline(groups, line);) {  // "4:cpu,cpuacct:/a/b" or "0::/a/b"
     const size_t first = line.find(':'), second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    const std::string controllers = text(",", line.substr(first + 1, second - first - 1), ",");
     const bool unified = controllers == ",,";
-    if (!unified && controllers.find("," + controller + ",") == std::string::npos) continue;
+    if (!unified && controllers.find(text(",", controller, ",")) == std::string::npos) continue;
     const std::string root = unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/" + controller;
     std::string path = line.substr(second + 1);
     for (;;) {
@@ -116,7 +116,8 @@ std::string group_of(const std::string& path) {
   int depth = 0;
   while (depth < 3 && std::getline(words, word, '/')) {
     if (words.eof() && depth > 0) break;  // the parameter's own name
-    group += (depth ? "/" : "") + (is_number(word) ? "*" : word);
+    if (depth > 0) group += '/';
+    group += is_number(word) ? std::string_view("*") : word;
     ++depth;
   }
   return group;
