@@ -111,6 +111,10 @@ printf '# sizes\n\nheads = two\n' > bad.toml
 refuses 2 "bad.toml:3: .*'two' is not a value" train text.txt --config bad.toml
 printf 'heads 4\n' > bad.toml
 refuses 2 "bad.toml:1: expected 'key = value'" train text.txt --config bad.toml
+printf 'layers = 1\nheads = 8\nd_model = 16\ncontext = 16\nsteps = 2\neval-samples = 2\n' > good.toml
+check 'the command line wins over a configuration file' eval "
+  '$tete' train text.txt --config good.toml --heads 2 --out won && grep -qx 'heads = 2' won/config.toml &&
+    grep -qx 'layers = 1' won/config.toml"
 refuses 2 'missing.toml' train text.txt --config missing.toml
 
 # ---- Texts ----
@@ -173,6 +177,12 @@ verdict $? "a checkpoint that does not fit: exit status $status, expected 4 and 
 [ $? = 4 ] && [ "$(grep -c '^tete' err)" = 1 ]
 verdict $? 'a full standard output is exit status 4'
 
+# ---- Numbers that go wrong ----
+
+refuses 3 "step [0-9]+.*'[a-z0-9_/]+'" train text.txt "${tiny[@]}" --steps 100 --learning-rate 100 \
+  --schedule constant --out wrong
+check 'the state before a step that went wrong is saved' eval 'ls wrong/*.safetensors'
+
 # ---- Interrupted and resumed ----
 
 # Waits until the run in a folder has logged step $2.
@@ -207,6 +217,17 @@ wait $job 2> /dev/null
 verdict $? 'kill -9 comes before the end'
 check 'resume after kill -9' "$tete" train --resume --out killed --save-every 100
 check 'ends with the same bytes, too' cmp whole/$last killed/$last
+start --d-model 512 --context 256 --batch 64 --out slow &
+job=$!
+for _ in $(seq 200); do [ -e slow/step-00000000.safetensors ] && break; sleep 0.05; done
+kill -INT $job
+sleep 0.2
+kill -INT $job
+wait $job
+status=$?
+[ $status = 130 ]
+verdict $? "a second Ctrl-C ends at once with exit status 130 (it was $status)"
+refuses 2 'no run to resume' train text.txt --resume --out nothing
 refuses 2 "heads" train text.txt "${tiny[@]}" "${long[@]}" --heads 4 --resume --out whole
 sed 's/heads/HEADS/' text.txt > other.txt
 refuses 2 '(text|data)' train other.txt "${tiny[@]}" "${long[@]}" --resume --out whole

@@ -48,5 +48,7 @@ while read -r line; do
   check "$line" bash -c "$line"
 done < <(cd "$root" && block sh | grep -E '^(tete|cp) ')
 
+check 'tete check all --order 2' tete check all --order 2
+
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
