@@ -160,11 +160,11 @@ class LeakFinder {
           break;
       }
     }
-    if (node.kind == Node::Kind::call) call(node, flows, some(), all(), out);
+    if (node.kind == Node::Kind::call) call(node, flows, all(), out);
     return out;
   }
 
-  void call(const Node& node, const std::vector<Flow>& flows, bool some, bool all, Flow& out) {
+  void call(const Node& node, const std::vector<Flow>& flows, bool all, Flow& out) {
     const std::string_view name = node.builtin->name;
     switch (node.builtin->form) {
       case Form::einsum:
@@ -210,7 +210,6 @@ class LeakFinder {
       case Form::positions:
         break;
     }
-    (void)some;
   }
 
   // Σ over a memory axis is fine where a factor with that axis is zero for what is hidden.
@@ -242,7 +241,9 @@ class LeakFinder {
 }  // namespace
 
 Short<int> layout_of(const Names& names, const std::vector<Dimension>& dimensions) {
-  const auto dim = [&](int i) { return dimensions[static_cast<size_t>(names[i])]; };
+  const auto dim = [&](int i) -> const Dimension& {
+    return dimensions[static_cast<size_t>(names[i])];
+  };
   int query = -1, memory = -1, sequence = 0;
   for (int i = names.size() - 1; i >= 0; --i) {
     if (dim(i).role == Role::query) query = i;

@@ -64,10 +64,14 @@ Tensor noisy(In a) {
 }
 
 template <Tensor (*f)(const Tensor&)>
-Tensor each(In a) { return f(a.args[0]); }
+Tensor each(In a) {
+  return f(a.args[0]);
+}
 
 template <Tensor (*f)(const Tensor&, const Axes&, bool)>
-Tensor fold(In a) { return f(a.args[0], Axes{a.axis}, false); }
+Tensor fold(In a) {
+  return f(a.args[0], Axes{a.axis}, false);
+}
 
 Tensor smallest(In a) { return -max(-a.args[0], Axes{a.axis}); }
 Tensor rounded_down(In a) { return floor(a.args[0].detach()); }

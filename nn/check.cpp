@@ -14,6 +14,7 @@ namespace {
 
 constexpr size_t most_values = 10000;  // a text that calls defs that call defs … ends here
 constexpr int most_names = 24;         // in one statement; the rest of max_names is for the batch
+constexpr size_t most_dims = 12;       // of one tensor; the rest of max_rank is for the batch
 
 using Arguments = std::vector<int>;  // by argument of a def: the value passed, or -1
 
@@ -216,6 +217,7 @@ class Checker {
   // The dimensions of a tensor where it is defined.
   Names defined_dims(Instance& in, const RefText& ref, bool is_parameter, Names* bounds) {
     Names names;
+    refuse_many(ref);
     for (const AxisText& axis : ref.axes) {
       if (axis.pick >= 0)
         fail_at({axis.word.place}, text("where '", ref.word.name, "' is defined its dimensions ",
@@ -229,6 +231,14 @@ class Checker {
       if (bounds) bounds->push_back(axis.bound.name.empty() ? -1 : dimension(in, axis.bound));
     }
     return names;
+  }
+
+  static void refuse_many(const RefText& ref) {
+    size_t count = 0;
+    for (const AxisText& axis : ref.axes) count += std::max<size_t>(1, axis.parts.size());
+    if (count > most_dims)
+      fail_at({ref.whole},
+              text("a tensor has at most ", most_dims, " dimensions, this has ", count));
   }
 
   static void refuse_twice(const RefText& ref, const Word& word, bool twice) {
@@ -667,6 +677,7 @@ class Checker {
     node.index = find_value(in, ref.word);
     const CheckedValue& v = values(node.index);
     node.element = v.element;
+    refuse_many(ref);
     if (static_cast<int>(ref.axes.size()) != v.dims.size())
       fail_at({ref.whole, v.place}, text("'", ref.word.name, "' is used with ", ref.axes.size(),
                                          " dimensions, but it was defined with ", v.dims.size()));

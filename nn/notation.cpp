@@ -14,6 +14,21 @@ constexpr size_t longest_text = size_t{1} << 20;
 constexpr int deepest = 200;         // nesting of an expression
 constexpr size_t widest_line = 160;  // shown in an error
 
+// The length of the UTF-8 character at `at`, or 0 where there is none.
+size_t character_length(std::string_view text, size_t at) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(at);
+  const size_t length = lead < 0x80       ? 1
+                        : lead >> 5 == 6  ? 2
+                        : lead >> 4 == 14 ? 3
+                        : lead >> 3 == 30 ? 4
+                                          : 0;
+  if (length == 0 || at + length > text.size()) return 0;
+  for (size_t i = 1; i < length; ++i)
+    if (byte(at + i) >> 6 != 2) return 0;
+  return length;
+}
+
 struct Line {
   size_t begin, end;  // without the line's end
   size_t number;      // from 1
@@ -29,37 +44,45 @@ Line line_at(const Place& place) {
   return {begin, end, static_cast<size_t>(newlines) + 1};
 }
 
-size_t column_of(const Place& place, const Line& line) { return place.at - line.begin + 1; }
+// The character at `at` is that many bytes long; a broken one is one.
+size_t step_at(std::string_view text, size_t at) {
+  return std::max<size_t>(1, character_length(text, at));
+}
+
+// In characters, from 1.
+size_t column_of(const Place& place, const Line& line) {
+  size_t column = 1;
+  for (size_t i = line.begin; i < place.at; i += step_at(place.source->text, i)) ++column;
+  return column;
+}
 
 // The line with carets under those places that are in it; a long line is shown in part.
 std::string shown(const Line& line, const std::vector<Place>& places, const Source* source) {
-  size_t first = line.end, last = line.begin;
-  for (const Place& place : places)
-    if (place.source == source && place.at >= line.begin && place.at <= line.end) {
-      first = std::min<size_t>(first, place.at);
-      last = std::max<size_t>(last, std::min<size_t>(place.at + place.length, line.end));
-    }
+  const std::string& whole = source->text;
+  const auto is_marked = [&](size_t at) {
+    return std::any_of(places.begin(), places.end(), [&](const Place& place) {
+      return place.source == source && at >= place.at && at < place.at + std::max(1u, place.length);
+    });
+  };
   size_t begin = line.begin, end = line.end;
   if (end - begin > widest_line) {
+    size_t first = begin;
+    while (first < end && !is_marked(first)) ++first;
     begin = first > line.begin + 60 ? first - 60 : line.begin;
     end = std::min(line.end, begin + widest_line);
   }
   std::string text, carets;
-  for (size_t i = begin; i < end; ++i) {
-    const char c = source->text[i];
-    const bool shown_as_is = static_cast<unsigned char>(c) >= ' ' || c == '\t';
-    text += shown_as_is ? c : ' ';
-    carets += c == '\t' ? '\t' : ' ';
+  for (size_t i = begin; i < end; i += step_at(whole, i)) {
+    const bool is_tab = whole[i] == '\t', is_control = static_cast<unsigned char>(whole[i]) < ' ';
+    const bool is_broken = character_length(whole, i) == 0;
+    if (is_broken) text += '?';
+    else if (is_control && !is_tab) text += ' ';
+    else text += whole.substr(i, step_at(whole, i));
+    carets += is_marked(i) ? '^' : is_tab ? '\t' : ' ';
   }
-  carets += ' ';
-  for (const Place& place : places) {
-    if (place.source != source || place.at < begin || place.at > end) continue;
-    const size_t stop = std::min<size_t>(place.at + std::max(1u, place.length), end);
-    carets[place.at - begin] = '^';
-    for (size_t i = place.at; i < stop; ++i) carets[i - begin] = '^';
-  }
+  if (is_marked(end)) carets += '^';
   carets.erase(carets.find_last_not_of(" \t") + 1);
-  while (!text.empty() && text.back() == ' ') text.pop_back();
+  text.erase(text.find_last_not_of(' ') + 1);
   return "\n    " + text + "\n    " + carets;
 }
 
@@ -110,21 +133,6 @@ struct Token {
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// The length of the UTF-8 character at `at`, or 0 where there is none.
-size_t character_length(std::string_view text, size_t at) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(at);
-  const size_t length = lead < 0x80       ? 1
-                        : lead >> 5 == 6  ? 2
-                        : lead >> 4 == 14 ? 3
-                        : lead >> 3 == 30 ? 4
-                                          : 0;
-  if (length == 0 || at + length > text.size()) return 0;
-  for (size_t i = 1; i < length; ++i)
-    if (byte(at + i) >> 6 != 2) return 0;
-  return length;
-}
-
 void check_is_text(const Source& source) {
   if (source.text.size() > longest_text)
     bad_input(source.name, ": a program has at most ", longest_text, " bytes, this has ",
@@ -132,8 +140,9 @@ void check_is_text(const Source& source) {
   for (size_t at = 0; at < source.text.size();) {
     const size_t length = source.text[at] == 0 ? 0 : character_length(source.text, at);
     if (length == 0)
-      bad_input(source.name, ": this is not a text: byte ", at + 1, " of ", source.text.size(),
-                " is not UTF-8");
+      fail_at(
+          {{&source, static_cast<uint32_t>(at), 1}},
+          text("this is not a text: byte ", at + 1, " of ", source.text.size(), " is not UTF-8"));
     at += length;
   }
 }

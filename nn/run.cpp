@@ -6,7 +6,7 @@ namespace tete {
 
 namespace {
 
-constexpr int most_batch_dims = 8;
+constexpr int most_batch_dims = 4;
 
 // A tensor whose dimensions are the batch's, if `batched`, and then `names`.
 struct Value {

@@ -113,6 +113,8 @@ const Mistake meaning_mistakes[] = {
     {"def F(X[n], R[n<=k] = ones()):\n  Y[n] = X[n] * R[n<=k]\n  return Y[n]\n", 2, 22,
      "not where it is used"},
     {"def F(X[n], M[m, d] = X[n]):\n  return X[n]\n", 1, 13, "'M' has 2 dimensions, but 'X' has 1"},
+    {"def F(X[a, b, c, d, e, f, g, h, i, j, k, l, m]):\n  return X[n]\n", 1, 7,
+     "at most 12 dimensions, this has 13"},
     // Expected names (R2).
     {"def F(X[n, d]):\n  Y[n] = X[n, d]\n  return Y[n]\n", 2, 15,
      "'d' is a dimension of 'X' but not of the left"},
@@ -284,7 +286,8 @@ TEST_CASE("hostile texts end in a sentence") {
   CHECK(has(complaint_about(nots + "1\n return Y[n]\n"), "nested more than 200 deep"));
   CHECK(has(complaint_about(std::string(2000000, '#')), "at most 1048576 bytes"));
   CHECK(has(complaint_about(std::string("def F\0", 6)), "not a text: byte 6 of 6"));
-  CHECK(has(complaint_about("def F\xff(X[n]):"), "not a text: byte 6"));
+  CHECK(complaint_about("# \u00e9\n# \u00e9\xff(X[n]):") ==
+        "text:2:4: this is not a text: byte 10 of 17 is not UTF-8\n    # \u00e9?(X[n]):\n       ^");
   CHECK(has(complaint_about(std::string(100000, '[')), "never closed"));
   CHECK(has(complaint_about(std::string(100000, 'x')), "expected 'def'"));
   // A long line is shown in part.
