@@ -46,9 +46,9 @@ struct Builtin {
   int least = 1, most = 1;        // arguments without a name
   const char* dim_key = nullptr;  // the key that names the special dimension
   bool dim_required = true;
-  bool takes_mask = false;        // mask=
+  bool takes_mask = false;  // mask=
   Element argument = Element::real, result = Element::real;
-  bool keeps_element = false;     // the result's elements are what the argument's are
+  bool keeps_element = false;  // the result's elements are what the argument's are
   Tensor (*apply)(const Application&) = nullptr;  // null where nn/run.cpp does it by names
 };
 
