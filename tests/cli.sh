@@ -1,7 +1,7 @@
 #!/bin/bash
 # The program as its users meet it: every kind of bad input is one clear sentence and the right
 # exit code; interrupted runs end with the same bytes; so do runs with other numbers of threads.
-# tests/cli.sh BUILD-FOLDER
+# tests/cli.sh BUILD-FOLDER. LONG_RUN=600 in the environment shortens what is interrupted.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 tete=$(realpath "${1:-build}/tools/tete") || exit 1
@@ -193,8 +193,9 @@ reached() {
   done
   return 1
 }
-long=(--steps 3000 --save-every 100 --eval-every 1000)
-last=step-00003000.safetensors
+steps=${LONG_RUN:-3000}
+long=(--steps "$steps" --save-every 100 --eval-every 1000)
+last=$(printf 'step-%08d.safetensors' "$steps")
 start() { exec "$tete" train text.txt "${tiny[@]}" "${long[@]}" "$@" > out 2> err < /dev/null; }
 check 'the uninterrupted run' train "${long[@]}" --out whole
 
