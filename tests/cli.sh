@@ -157,6 +157,9 @@ check 'another seed' train --out b --seed 8
 check 'gives other bytes' eval "! cmp -s a/$final b/$final"
 check 'the same texts by another variant and optimizer' train --out c --attention multi_head \
   --optimizer adam --style gpt2 --tokenizer byte --dropout 0.1 --shards 2 --json
+check 'resuming a finished run has nothing to do' "$tete" train --resume --out c
+check 'train from that config.toml' "$tete" train --config c/config.toml --out d2
+check 'the same bytes, for another style too' cmp c/$final d2/$final
 check 'JSON lines' eval "train --out d --json | python3 -c 'import json,sys
 for line in sys.stdin: json.loads(line)' 2> /dev/null || ! command -v python3"
 check 'a copy of a variant is a variant' eval "cp '$variant' mine.tete; train --out e --attention mine.tete"

@@ -79,6 +79,11 @@ static void check_options(const TrainOptions& o) {
 
 // ---- From options to what the loop takes ----
 
+// Options whose defaults are the style's.
+static bool follows_style(const std::string& key) {
+  return key == "activation" || key == "bias" || key == "init";
+}
+
 // What the style says, where nobody said otherwise.
 static void apply_style(TrainOptions& o, const CLI::App& app) {
   if (o.style == "t5") return;
@@ -226,7 +231,7 @@ static std::string config_toml(const CLI::App& app) {
       value += "]";
     } else if (option->count() > 0) {
       value = toml_value(option->results().back(), key == "attention");
-    } else if (!is_flag && !option->get_default_str().empty()) {
+    } else if (!is_flag && !option->get_default_str().empty() && !follows_style(key)) {
       value = toml_value(option->get_default_str(), false);
     }
     if (!value.empty()) lines += key + " = " + value + "\n";
