@@ -42,17 +42,17 @@ class Pattern {
   // The text must outlive the pattern. Throws Error (input) with a caret.
   static Pattern parse(std::string_view text);
 
-  std::string_view text() const { return text_; }
-  constexpr int operand_count() const { return operand_count_; }
-  constexpr bool has_result() const { return has_result_; }
-  constexpr const Term& operand(int i) const { return operands_[i]; }
-  constexpr const Term& result() const { return result_; }
-  constexpr int name_count() const { return name_count_; }
-  constexpr std::string_view name(Label label) const { return names_[label]; }
+  std::string_view text() const { return parts_.text; }
+  constexpr int operand_count() const { return parts_.operand_count; }
+  constexpr bool has_result() const { return parts_.has_result; }
+  constexpr const Term& operand(int i) const { return parts_.operands[i]; }
+  constexpr const Term& result() const { return parts_.result; }
+  constexpr int name_count() const { return parts_.name_count; }
+  constexpr std::string_view name(Label label) const { return parts_.names[label]; }
   // The label of a name, or -1.
   constexpr int label_of(std::string_view name) const {
-    for (int i = 0; i < name_count_; ++i)
-      if (names_[i] == name) return i;
+    for (int i = 0; i < parts_.name_count; ++i)
+      if (parts_.names[i] == name) return i;
     return -1;
   }
   static constexpr Labels labels(const Term& term) {
@@ -68,24 +68,27 @@ class Pattern {
   }
   // Without an arrow: every name of the operands, in the order of first appearance.
   constexpr Labels result_or_union() const {
-    if (has_result_) return labels(result_);
+    if (parts_.has_result) return labels(parts_.result);
     Labels all;
-    for (int i = 0; i < name_count_; ++i) all.push_back(static_cast<Label>(i));
+    for (int i = 0; i < parts_.name_count; ++i) all.push_back(static_cast<Label>(i));
     return all;
   }
 
  private:
-  constexpr Pattern(std::string_view text, int) : text_(text) { read(); }
+  constexpr Pattern(std::string_view text, int) : parts_{.text = text} { read(); }
   constexpr void read();
   constexpr void read_term(Term& term, size_t& at, bool words);
   constexpr Label intern(std::string_view name, size_t at);
 
-  std::string_view text_;
-  std::array<Term, max_operands> operands_{};
-  Term result_{};
-  std::array<std::string_view, max_names> names_{};
-  int operand_count_ = 0, name_count_ = 0;
-  bool has_result_ = false;
+  // One member: clang 14 cannot emit a constant of a class whose base has several.
+  struct Parts {
+    std::string_view text;
+    std::array<Term, max_operands> operands{};
+    Term result{};
+    std::array<std::string_view, max_names> names{};
+    int operand_count = 0, name_count = 0;
+    bool has_result = false;
+  } parts_;
 };
 
 // A pattern for exactly N operands: another count does not compile.
@@ -121,16 +124,16 @@ constexpr bool is_word_char(char c) { return is_letter(c) || c == '_' || (c >= '
 constexpr Label Pattern::intern(std::string_view name, size_t at) {
   const int known = label_of(name);
   if (known >= 0) return static_cast<Label>(known);
-  if (name_count_ == max_names) throw PatternError{"too many names in one pattern", at};
-  names_[name_count_] = name;
-  return static_cast<Label>(name_count_++);
+  if (parts_.name_count == max_names) throw PatternError{"too many names in one pattern", at};
+  parts_.names[parts_.name_count] = name;
+  return static_cast<Label>(parts_.name_count++);
 }
 
 constexpr void Pattern::read_term(Term& term, size_t& at, bool words) {
   bool marked = false;
   int8_t group = -1, groups = 0;
-  for (; at < text_.size(); ++at) {
-    const char c = text_[at];
+  for (; at < parts_.text.size(); ++at) {
+    const char c = parts_.text[at];
     if (c == ' ' || c == '\t') continue;
     if (c == ',' || c == '-') break;
     if (c == '[' && !marked) {
@@ -151,8 +154,8 @@ constexpr void Pattern::read_term(Term& term, size_t& at, bool words) {
     }
     if (!is_letter(c) && c != '_') throw PatternError{"expected a name, ',' or '->'", at};
     size_t end = at + 1;
-    while (words && end < text_.size() && is_word_char(text_[end])) ++end;
-    const Label label = intern(text_.substr(at, end - at), at);
+    while (words && end < parts_.text.size() && is_word_char(parts_.text[end])) ++end;
+    const Label label = intern(parts_.text.substr(at, end - at), at);
     for (const Axis& axis : term)
       if (axis.label == label) throw PatternError{"a name stands twice in one operand", at};
     if (term.size() == max_rank) throw PatternError{"too many dimensions in one operand", at};
@@ -165,24 +168,25 @@ constexpr void Pattern::read_term(Term& term, size_t& at, bool words) {
 
 constexpr void Pattern::read() {
   bool words = false;
-  for (char c : text_) words |= c == ' ' || c == '\t' || c == '_' || (c >= '0' && c <= '9');
-  if (text_.size() > 4096) throw PatternError{"a pattern is longer than 4096 characters", 0};
+  for (char c : parts_.text) words |= c == ' ' || c == '\t' || c == '_' || (c >= '0' && c <= '9');
+  if (parts_.text.size() > 4096) throw PatternError{"a pattern is longer than 4096 characters", 0};
   size_t at = 0;
   while (true) {
-    if (operand_count_ == max_operands) throw PatternError{"more than 16 operands", at};
-    read_term(operands_[operand_count_++], at, words);
-    if (at == text_.size()) return;
-    if (text_[at] == '-') break;
+    if (parts_.operand_count == max_operands) throw PatternError{"more than 16 operands", at};
+    read_term(parts_.operands[parts_.operand_count++], at, words);
+    if (at == parts_.text.size()) return;
+    if (parts_.text[at] == '-') break;
     ++at;  // the comma
   }
-  if (at + 1 >= text_.size() || text_[at + 1] != '>') throw PatternError{"expected '->'", at};
+  if (at + 1 >= parts_.text.size() || parts_.text[at + 1] != '>')
+    throw PatternError{"expected '->'", at};
   at += 2;
-  has_result_ = true;
-  const int known = name_count_;
-  read_term(result_, at, words);
-  if (at != text_.size()) throw PatternError{"expected the end after the result", at};
+  parts_.has_result = true;
+  const int known = parts_.name_count;
+  read_term(parts_.result, at, words);
+  if (at != parts_.text.size()) throw PatternError{"expected the end after the result", at};
   // A marked name may be new (scatter makes a dimension); any other comes from an operand.
-  for (const Axis& axis : result_)
+  for (const Axis& axis : parts_.result)
     if (axis.label >= known && !axis.marked)
       throw PatternError{"a name of the result is in no operand", axis.at};
 }
