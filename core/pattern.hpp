@@ -3,7 +3,8 @@
 //   "b n d_X, d_X d_k h -> b n d_k h"     operands, an arrow, the result; names are words
 //   "ij,jk->ik"                           the NumPy form: no white space, '_' or digit, so letters
 //   "b n [m] h"                           brackets mark the dimensions that an operation consumes
-//   "b n (h d) -> b h n d"                parentheses merge dimensions (in rearrange)
+//   "b n (h d) -> b h n d"                parentheses merge dimensions (rearrange, einsum)
+//   "... i i -> ... i", "i j, j"          in einsum: any dimensions, a diagonal, an implied result
 //
 // A literal is checked while the program compiles: a misspelt name does not build. Text known only
 // at run time goes through Pattern::parse, which throws an Error with a caret under the mistake.
@@ -45,8 +46,12 @@ class Pattern {
   std::string_view text() const { return text_; }
   constexpr int operand_count() const { return operand_count_; }
   constexpr bool has_result() const { return has_result_; }
-  constexpr const Term& operand(int i) const { return operands_[i]; }
+  constexpr const Term& operand(int i) const { return operands_[static_cast<size_t>(i)]; }
   constexpr const Term& result() const { return result_; }
+  // Where '...' stands among the axes of operand i (of the result: i = operand_count()), or -1.
+  constexpr int ellipsis(int i) const { return ellipsis_[static_cast<size_t>(i)]; }
+  // Whether it needs einsum: '...', or a name twice in one operand.
+  constexpr bool is_general() const { return general_; }
   constexpr int name_count() const { return name_count_; }
   constexpr std::string_view name(Label label) const { return names_[label]; }
   // The label of a name, or -1.
@@ -77,23 +82,35 @@ class Pattern {
  private:
   constexpr Pattern(std::string_view text, int) : text_(text) { read(); }
   constexpr void read();
-  constexpr void read_term(Term& term, size_t& at, bool words);
+  constexpr void read_term(int place, Term& term, size_t& at, bool words);
+  constexpr void read_ellipsis(int place, const Term& term, size_t at);
   constexpr Label intern(std::string_view name, size_t at);
 
   std::string_view text_;
   std::array<Term, max_operands> operands_{};
   Term result_{};
   std::array<std::string_view, max_names> names_{};
+  std::array<int8_t, max_operands + 1> ellipsis_{};
   int operand_count_ = 0, name_count_ = 0;
-  bool has_result_ = false;
+  bool has_result_ = false, general_ = false;
 };
 
-// A pattern for exactly N operands: another count does not compile.
+// A pattern for einsum of exactly N operands: another count does not compile.
+template <int N>
+class EinsumPattern : public Pattern {
+ public:
+  consteval EinsumPattern(const char* literal) : Pattern(literal) {  // NOLINT: implicit
+    if (operand_count() != N) throw PatternError{"the pattern has another number of operands", 0};
+  }
+};
+
+// The same for every other operation: each name once in an operand, and no '...'.
 template <int N>
 class PatternOf : public Pattern {
  public:
   consteval PatternOf(const char* literal) : Pattern(literal) {  // NOLINT: implicit
     if (operand_count() != N) throw PatternError{"the pattern has another number of operands", 0};
+    if (is_general()) throw PatternError{"a name stands twice in one operand, or '...'", 0};
   }
   PatternOf(const Pattern& pattern) : Pattern(pattern) {  // NOLINT: implicit
     if (operand_count() != N)
@@ -126,38 +143,35 @@ constexpr Label Pattern::intern(std::string_view name, size_t at) {
   return static_cast<Label>(name_count_++);
 }
 
-constexpr void Pattern::read_term(Term& term, size_t& at, bool words) {
+constexpr void Pattern::read_ellipsis(int place, const Term& term, size_t at) {
+  if (text_.substr(at, 3) != "...") throw PatternError{"expected '...'", at};
+  if (ellipsis(place) >= 0) throw PatternError{"'...' stands twice in one operand", at};
+  ellipsis_[static_cast<size_t>(place)] = static_cast<int8_t>(term.size());
+  general_ = true;
+}
+
+constexpr void Pattern::read_term(int place, Term& term, size_t& at, bool words) {
   bool marked = false;
   int8_t group = -1, groups = 0;
   for (; at < text_.size(); ++at) {
     const char c = text_[at];
-    if (c == ' ' || c == '\t') continue;
     if (c == ',' || c == '-') break;
-    if (c == '[' && !marked) {
-      marked = true;
-      continue;
+    if (c == ' ' || c == '\t') continue;
+    if (c == '[' && !marked) marked = true;
+    else if (c == ']' && marked) marked = false;
+    else if (c == '(' && group < 0) group = groups++;
+    else if (c == ')' && group >= 0) group = -1;
+    else if (c == '.' && group < 0 && !marked) read_ellipsis(place, term, at), at += 2;
+    else if (!is_letter(c) && c != '_') throw PatternError{"expected a name, ',' or '->'", at};
+    else {
+      size_t end = at + 1;
+      while (words && end < text_.size() && is_word_char(text_[end])) ++end;
+      const Label label = intern(text_.substr(at, end - at), at);
+      for (const Axis& axis : term) general_ |= axis.label == label;
+      if (term.size() == max_rank) throw PatternError{"too many dimensions in one operand", at};
+      term.push_back({label, marked, group, static_cast<uint16_t>(at)});
+      at = end - 1;
     }
-    if (c == ']' && marked) {
-      marked = false;
-      continue;
-    }
-    if (c == '(' && group < 0) {
-      group = groups++;
-      continue;
-    }
-    if (c == ')' && group >= 0) {
-      group = -1;
-      continue;
-    }
-    if (!is_letter(c) && c != '_') throw PatternError{"expected a name, ',' or '->'", at};
-    size_t end = at + 1;
-    while (words && end < text_.size() && is_word_char(text_[end])) ++end;
-    const Label label = intern(text_.substr(at, end - at), at);
-    for (const Axis& axis : term)
-      if (axis.label == label) throw PatternError{"a name stands twice in one operand", at};
-    if (term.size() == max_rank) throw PatternError{"too many dimensions in one operand", at};
-    term.push_back({label, marked, group, static_cast<uint16_t>(at)});
-    at = end - 1;
   }
   if (marked) throw PatternError{"a '[' is not closed", at};
   if (group >= 0) throw PatternError{"a '(' is not closed", at};
@@ -167,10 +181,12 @@ constexpr void Pattern::read() {
   bool words = false;
   for (char c : text_) words |= c == ' ' || c == '\t' || c == '_' || (c >= '0' && c <= '9');
   if (text_.size() > 4096) throw PatternError{"a pattern is longer than 4096 characters", 0};
+  ellipsis_.fill(-1);
   size_t at = 0;
   while (true) {
     if (operand_count_ == max_operands) throw PatternError{"more than 16 operands", at};
-    read_term(operands_[operand_count_++], at, words);
+    read_term(operand_count_, operands_[static_cast<size_t>(operand_count_)], at, words);
+    ++operand_count_;
     if (at == text_.size()) return;
     if (text_[at] == '-') break;
     ++at;  // the comma
@@ -179,12 +195,17 @@ constexpr void Pattern::read() {
   at += 2;
   has_result_ = true;
   const int known = name_count_;
-  read_term(result_, at, words);
+  read_term(operand_count_, result_, at, words);
   if (at != text_.size()) throw PatternError{"expected the end after the result", at};
   // A marked name may be new (scatter makes a dimension); any other comes from an operand.
-  for (const Axis& axis : result_)
+  for (int i = 0; i < result_.size(); ++i) {
+    const Axis& axis = result_[i];
     if (axis.label >= known && !axis.marked)
       throw PatternError{"a name of the result is in no operand", axis.at};
+    for (int k = 0; k < i; ++k)
+      if (result_[k].label == axis.label)
+        throw PatternError{"a name stands twice in the result", axis.at};
+  }
 }
 
 }  // namespace tete
