@@ -5,8 +5,7 @@ namespace tete {
 
 Tensor cast(const Tensor& x, Dtype dtype) {
   if (x.dtype() == dtype) return x;
-  const Short<int> order = memory_order(x.shape(), x.strides());
-  Tensor y = Tensor::empty_strided(x.shape(), dense_strides(x.shape(), order), dtype);
+  const Tensor y = Tensor::empty_like(x, dtype);
   x.backend().copy(x.view(), y.view());
   if (!is_real(dtype)) return y;
   return record("cast", y, {x},

@@ -7,7 +7,7 @@ namespace tete {
 namespace {
 
 // The result lies in memory as the first operand without broadcast dimensions does.
-Tensor empty_like(std::initializer_list<const Tensor*> operands) {
+Tensor empty_like_first_dense(std::initializer_list<const Tensor*> operands) {
   const Tensor* model = *operands.begin();
   for (const Tensor* operand : operands) {
     bool dense = true;
@@ -18,9 +18,7 @@ Tensor empty_like(std::initializer_list<const Tensor*> operands) {
       break;
     }
   }
-  const Short<int> order = memory_order(model->shape(), model->strides());
-  return Tensor::empty_strided(model->shape(), dense_strides(model->shape(), order),
-                               model->dtype());
+  return Tensor::empty_like(*model);
 }
 
 void check_alike(const char* op, const Tensor& a, const Tensor& b) {
@@ -30,9 +28,8 @@ void check_alike(const char* op, const Tensor& a, const Tensor& b) {
             "; a broadcast names its dimensions, as in add(\"b n d, d\", x, bias)");
 }
 
-// A number as a tensor of any shape: one element, every stride 0.
 Tensor number_like(const Tensor& x, double value) {
-  return Tensor::scalar(value, x.dtype()).window(x.shape(), Strides(x.rank(), 0));
+  return Tensor::repeated(value, x.shape(), x.dtype());
 }
 
 const char* unary_name(Unary op) {
@@ -77,7 +74,7 @@ Tensor unary_gradient_meaning(Unary op, [[maybe_unused]] const Tensor& x,
 Tensor unary_gradient(Unary op, const Backward& at) {
   const Tensor &x = at.in[0], &y = at.y, &g = at.g;
   if (x.tracked() || g.tracked()) return unary_gradient_meaning(op, x, y, g);
-  Tensor dx = empty_like({&x, &g});
+  Tensor dx = empty_like_first_dense({&x, &g});
   x.backend().unary_gradient(op, x.view(), y.view(), g.view(), dx.view());
   return dx;
 }
@@ -116,7 +113,7 @@ Tensor aligned(const Tensor& x, const Labels& labels, const Labels& result, cons
 Tensor unary(Unary op, const Tensor& x) {
   if (!is_real(x.dtype()))
     bad_input(unary_name(op), ": expected real numbers, got ", describe(x.dtype(), x.shape()));
-  Tensor y = empty_like({&x});
+  Tensor y = Tensor::empty_like(x);
   x.backend().unary(op, x.view(), y.view());
   return record(unary_name(op), y, {x},
                 [op](const Backward& at) -> Tensors { return {unary_gradient(op, at)}; });
@@ -124,7 +121,7 @@ Tensor unary(Unary op, const Tensor& x) {
 
 Tensor binary(Binary op, const Tensor& a, const Tensor& b) {
   check_alike(binary_name(op), a, b);
-  Tensor y = empty_like({&a, &b});
+  Tensor y = empty_like_first_dense({&a, &b});
   a.backend().binary(op, a.view(), b.view(), y.view());
   return record(binary_name(op), y, {a, b},
                 [op](const Backward& at) { return binary_gradients(op, at); });
@@ -155,7 +152,7 @@ static Tensor binary(Binary op, const Pattern& pattern, const Tensor& a, const T
 Tensor select(const Tensor& c, const Tensor& a, const Tensor& b) {
   check_alike("select", a, b);
   check_alike("select", c, a);
-  Tensor y = empty_like({&a, &b, &c});
+  Tensor y = empty_like_first_dense({&a, &b, &c});
   a.backend().select(c.view(), a.view(), b.view(), y.view());
   return record("select", y, {c, a, b}, [](const Backward& at) -> Tensors {
     const Tensor zero = number_like(at.g, 0);

@@ -160,6 +160,41 @@ Tensor pad(const Tensor& x, int axis, Index before, Index after) {
   return place(x, axis, before, 1, before + x.size(axis) + after);
 }
 
+// A view: one step along the diagonal is one step along each of its dimensions.
+static Tensor diagonal_window(const Tensor& x, const Axes& axes) {
+  Shape shape;
+  Strides strides;
+  for (int i = 0; i < x.rank(); ++i) {
+    if (axes.contains(i) && i != axes[0]) continue;
+    shape.push_back(x.size(i));
+    strides.push_back(x.strides()[i]);
+    if (i != axes[0]) continue;
+    for (int k = 1; k < axes.size(); ++k) strides.back() += x.strides()[axes[k]];
+  }
+  return x.window(shape, strides);
+}
+
+Tensor diagonal(const Tensor& x, const Axes& axes) {
+  for (int i = 0; i < axes.size(); ++i) {
+    check_axis("diagonal", x, axes[i]);
+    if (i > 0 && (axes[i] <= axes[i - 1] || x.size(axes[i]) != x.size(axes[0])))
+      bad_input("diagonal: dimensions must be of one size and in rising order in ",
+                describe(x.dtype(), x.shape()));
+  }
+  return record("diagonal", diagonal_window(x, axes), {x},
+                [axes](const Backward& at) -> Tensors { return {on_diagonal(at.g, axes)}; });
+}
+
+Tensor on_diagonal(const Tensor& x, const Axes& axes) {
+  check_axis("on_diagonal", x, axes[0]);
+  Shape shape = x.shape();
+  for (int k = 1; k < axes.size(); ++k) shape.insert(axes[k], x.size(axes[0]));
+  const Tensor y = Tensor::zeros(shape, x.dtype());
+  x.backend().copy(x.view(), diagonal_window(y, axes).view());
+  return record("on_diagonal", y, {x},
+                [axes](const Backward& at) -> Tensors { return {diagonal(at.g, axes)}; });
+}
+
 Tensor concat(const Tensors& parts, int axis) {
   if (parts.empty()) bad_input("concat: expected at least one tensor");
   check_axis("concat", parts[0], axis);

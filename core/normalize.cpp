@@ -30,8 +30,6 @@ Tensor rms_norm_meaning(const Tensors& in) {
   return along_last(scale, x) * x * broadcast(r, x.shape());
 }
 
-View view_or_none(const Tensor& x) { return x ? x.view() : View{}; }
-
 FusedValue norm_value(const Tensors& in, bool center) {
   Shape stats_shape = in[0].shape();
   stats_shape.back() = 2;
@@ -47,7 +45,7 @@ Tensors norm_gradient(const Backward& at, bool center) {
   const Tensor dscale = Tensor::empty(at.in[1].shape(), at.in[1].dtype());
   const Tensor dbias = center ? Tensor::empty(at.in[2].shape(), at.in[2].dtype()) : Tensor();
   cpu_kernels::norm_gradient(at.in[0].view(), at.in[1].view(), at.g.view(), at.kept[0].view(),
-                             center, dx.view(), dscale.view(), view_or_none(dbias));
+                             center, dx.view(), dscale.view(), center ? dbias.view() : View{});
   return center ? Tensors{dx, dscale, dbias} : Tensors{dx, dscale};
 }
 

@@ -43,10 +43,14 @@ Tensor operator/(double a, const Tensor& b);
 
 // ---- Contraction -----------------------------------------------------------------------------
 // einsum("b n d_X, d_X d_k h -> b n d_k h", X, P_q): any number of operands, summed over every
-// name that is not in the result, in the cheapest pairwise order (core/plan.hpp).
+// name that is not in the result, in the cheapest pairwise order (core/plan.hpp). Beyond that, as
+// in NumPy: a name twice in one operand takes the diagonal; '...' stands for any dimensions, the
+// same in every operand, aligned at the right; without '->' the result is '...' and then the names
+// that stand once, in alphabetical order. "(h d)" splits or merges a dimension. Sizes of one name
+// must be equal: a dimension of size 1 is not repeated silently.
 Tensor einsum(const Pattern& pattern, const Tensors& operands);
 template <std::same_as<Tensor>... Operands>
-Tensor einsum(const PatternOf<sizeof...(Operands)>& pattern, const Operands&... operands) {
+Tensor einsum(const EinsumPattern<sizeof...(Operands)>& pattern, const Operands&... operands) {
   return einsum(static_cast<const Pattern&>(pattern), Tensors{operands...});
 }
 // y = Σ A·B over the labels that y lacks. `layout`, if given, is the order in which y's dimensions
@@ -101,6 +105,10 @@ Tensor reshape(const Tensor& x, const Shape& shape);    // same elements, row-ma
 Tensor broadcast(const Tensor& x, const Shape& shape);  // size 1 to any size; same rank
 Tensor expand(const Tensor& x, const Axes& at, const Shape& shape);  // new dimensions at `at`
 Tensor slice(const Tensor& x, int axis, Index start, Index count, Index step = 1);
+// The elements whose coordinates on the given dimensions are equal; they become one dimension, the
+// first of them. Its transpose puts x on the diagonal of zeros.
+Tensor diagonal(const Tensor& x, const Axes& axes);
+Tensor on_diagonal(const Tensor& x, const Axes& axes);             // axes of the result
 Tensor pad(const Tensor& x, int axis, Index before, Index after);  // with zeros
 Tensor concat(const Tensors& parts, int axis);
 // The same values, lying in memory in the given order (outermost first).

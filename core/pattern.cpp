@@ -54,6 +54,9 @@ Sizes bind_sizes(const char* op, const Pattern& pattern, std::span<const Shape> 
     bad_input(op, ": '", pattern.text(), "' names ", pattern.operand_count(), " operands, but ",
               shapes.size(), " were given");
   reject_groups(op, pattern);
+  if (pattern.is_general())
+    bad_input(op, ": '", pattern.text(), "' has '...' or a name twice in one operand, which only ",
+              "einsum takes");
   Sizes sizes;
   sizes.fill(-1);
   std::array<std::pair<int, const Axis*>, max_names> seen{};  // where a size came from

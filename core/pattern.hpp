@@ -3,7 +3,8 @@
 //   "b n d_X, d_X d_k h -> b n d_k h"     operands, an arrow, the result; names are words
 //   "ij,jk->ik"                           the NumPy form: no white space, '_' or digit, so letters
 //   "b n [m] h"                           brackets mark the dimensions that an operation consumes
-//   "b n (h d) -> b h n d"                parentheses merge dimensions (in rearrange)
+//   "b n (h d) -> b h n d"                parentheses merge dimensions (rearrange, einsum)
+//   "... i i -> ... i", "i j, j"          in einsum: any dimensions, a diagonal, an implied result
 //
 // A literal is checked while the program compiles: a misspelt name does not build. Text known only
 // at run time goes through Pattern::parse, which throws an Error with a caret under the mistake.
@@ -45,8 +46,12 @@ class Pattern {
   std::string_view text() const { return parts_.text; }
   constexpr int operand_count() const { return parts_.operand_count; }
   constexpr bool has_result() const { return parts_.has_result; }
-  constexpr const Term& operand(int i) const { return parts_.operands[i]; }
+  constexpr const Term& operand(int i) const { return parts_.operands[static_cast<size_t>(i)]; }
   constexpr const Term& result() const { return parts_.result; }
+  // Where '...' stands among the axes of operand i (of the result: i = operand_count()), or -1.
+  constexpr int ellipsis(int i) const { return parts_.ellipsis[static_cast<size_t>(i)]; }
+  // Whether it needs einsum: '...', or a name twice in one operand.
+  constexpr bool is_general() const { return parts_.general; }
   constexpr int name_count() const { return parts_.name_count; }
   constexpr std::string_view name(Label label) const { return parts_.names[label]; }
   // The label of a name, or -1.
@@ -77,7 +82,8 @@ class Pattern {
  private:
   constexpr Pattern(std::string_view text, int) : parts_{.text = text} { read(); }
   constexpr void read();
-  constexpr void read_term(Term& term, size_t& at, bool words);
+  constexpr void read_term(int place, Term& term, size_t& at, bool words);
+  constexpr void read_ellipsis(int place, const Term& term, size_t at);
   constexpr Label intern(std::string_view name, size_t at);
 
   // One member: clang 14 cannot emit a constant of a class whose base has several.
@@ -86,17 +92,28 @@ class Pattern {
     std::array<Term, max_operands> operands{};
     Term result{};
     std::array<std::string_view, max_names> names{};
+    std::array<int8_t, max_operands + 1> ellipsis{};
     int operand_count = 0, name_count = 0;
-    bool has_result = false;
+    bool has_result = false, general = false;
   } parts_;
 };
 
-// A pattern for exactly N operands: another count does not compile.
+// A pattern for einsum of exactly N operands: another count does not compile.
+template <int N>
+class EinsumPattern : public Pattern {
+ public:
+  consteval EinsumPattern(const char* literal) : Pattern(literal) {  // NOLINT: implicit
+    if (operand_count() != N) throw PatternError{"the pattern has another number of operands", 0};
+  }
+};
+
+// The same for every other operation: each name once in an operand, and no '...'.
 template <int N>
 class PatternOf : public Pattern {
  public:
   consteval PatternOf(const char* literal) : Pattern(literal) {  // NOLINT: implicit
     if (operand_count() != N) throw PatternError{"the pattern has another number of operands", 0};
+    if (is_general()) throw PatternError{"a name stands twice in one operand, or '...'", 0};
   }
   PatternOf(const Pattern& pattern) : Pattern(pattern) {  // NOLINT: implicit
     if (operand_count() != N)
@@ -129,38 +146,35 @@ constexpr Label Pattern::intern(std::string_view name, size_t at) {
   return static_cast<Label>(parts_.name_count++);
 }
 
-constexpr void Pattern::read_term(Term& term, size_t& at, bool words) {
+constexpr void Pattern::read_ellipsis(int place, const Term& term, size_t at) {
+  if (parts_.text.substr(at, 3) != "...") throw PatternError{"expected '...'", at};
+  if (ellipsis(place) >= 0) throw PatternError{"'...' stands twice in one operand", at};
+  parts_.ellipsis[static_cast<size_t>(place)] = static_cast<int8_t>(term.size());
+  parts_.general = true;
+}
+
+constexpr void Pattern::read_term(int place, Term& term, size_t& at, bool words) {
   bool marked = false;
   int8_t group = -1, groups = 0;
   for (; at < parts_.text.size(); ++at) {
     const char c = parts_.text[at];
-    if (c == ' ' || c == '\t') continue;
     if (c == ',' || c == '-') break;
-    if (c == '[' && !marked) {
-      marked = true;
-      continue;
+    if (c == ' ' || c == '\t') continue;
+    if (c == '[' && !marked) marked = true;
+    else if (c == ']' && marked) marked = false;
+    else if (c == '(' && group < 0) group = groups++;
+    else if (c == ')' && group >= 0) group = -1;
+    else if (c == '.' && group < 0 && !marked) read_ellipsis(place, term, at), at += 2;
+    else if (!is_letter(c) && c != '_') throw PatternError{"expected a name, ',' or '->'", at};
+    else {
+      size_t end = at + 1;
+      while (words && end < parts_.text.size() && is_word_char(parts_.text[end])) ++end;
+      const Label label = intern(parts_.text.substr(at, end - at), at);
+      for (const Axis& axis : term) parts_.general |= axis.label == label;
+      if (term.size() == max_rank) throw PatternError{"too many dimensions in one operand", at};
+      term.push_back({label, marked, group, static_cast<uint16_t>(at)});
+      at = end - 1;
     }
-    if (c == ']' && marked) {
-      marked = false;
-      continue;
-    }
-    if (c == '(' && group < 0) {
-      group = groups++;
-      continue;
-    }
-    if (c == ')' && group >= 0) {
-      group = -1;
-      continue;
-    }
-    if (!is_letter(c) && c != '_') throw PatternError{"expected a name, ',' or '->'", at};
-    size_t end = at + 1;
-    while (words && end < parts_.text.size() && is_word_char(parts_.text[end])) ++end;
-    const Label label = intern(parts_.text.substr(at, end - at), at);
-    for (const Axis& axis : term)
-      if (axis.label == label) throw PatternError{"a name stands twice in one operand", at};
-    if (term.size() == max_rank) throw PatternError{"too many dimensions in one operand", at};
-    term.push_back({label, marked, group, static_cast<uint16_t>(at)});
-    at = end - 1;
   }
   if (marked) throw PatternError{"a '[' is not closed", at};
   if (group >= 0) throw PatternError{"a '(' is not closed", at};
@@ -170,10 +184,13 @@ constexpr void Pattern::read() {
   bool words = false;
   for (char c : parts_.text) words |= c == ' ' || c == '\t' || c == '_' || (c >= '0' && c <= '9');
   if (parts_.text.size() > 4096) throw PatternError{"a pattern is longer than 4096 characters", 0};
+  parts_.ellipsis.fill(-1);
   size_t at = 0;
   while (true) {
     if (parts_.operand_count == max_operands) throw PatternError{"more than 16 operands", at};
-    read_term(parts_.operands[parts_.operand_count++], at, words);
+    read_term(parts_.operand_count, parts_.operands[static_cast<size_t>(parts_.operand_count)], at,
+              words);
+    ++parts_.operand_count;
     if (at == parts_.text.size()) return;
     if (parts_.text[at] == '-') break;
     ++at;  // the comma
@@ -183,12 +200,17 @@ constexpr void Pattern::read() {
   at += 2;
   parts_.has_result = true;
   const int known = parts_.name_count;
-  read_term(parts_.result, at, words);
+  read_term(parts_.operand_count, parts_.result, at, words);
   if (at != parts_.text.size()) throw PatternError{"expected the end after the result", at};
   // A marked name may be new (scatter makes a dimension); any other comes from an operand.
-  for (const Axis& axis : parts_.result)
+  for (int i = 0; i < parts_.result.size(); ++i) {
+    const Axis& axis = parts_.result[i];
     if (axis.label >= known && !axis.marked)
       throw PatternError{"a name of the result is in no operand", axis.at};
+    for (int k = 0; k < i; ++k)
+      if (parts_.result[k].label == axis.label)
+        throw PatternError{"a name stands twice in the result", axis.at};
+  }
 }
 
 }  // namespace tete

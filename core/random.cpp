@@ -76,8 +76,7 @@ Tensor random_truncated_normal(const Shape& shape, Key key, Dtype dtype) {
 Tensor dropout(const Tensor& x, double rate, Key key, uint64_t first) {
   if (!(rate >= 0 && rate < 1)) bad_input("dropout: expected a rate in [0, 1), got ", rate);
   if (rate == 0) return x;
-  const Short<int> order = memory_order(x.shape(), x.strides());
-  Tensor y = Tensor::empty_strided(x.shape(), dense_strides(x.shape(), order), x.dtype());
+  const Tensor y = Tensor::empty_like(x);
   cpu_kernels::dropout(x.view(), rate, key.bits(), first, y.view());
   return record("dropout", y, {x}, [rate, key, first](const Backward& at) -> Tensors {
     return {dropout(at.g, rate, key, first)};

@@ -15,7 +15,7 @@ Shape with_size_one(Shape shape, int axis) {
 }
 
 Tensor constant(const Tensor& like, const Shape& shape, double value) {
-  return Tensor::scalar(value, like.dtype()).window(shape, Strides(shape.size(), 0));
+  return Tensor::repeated(value, shape, like.dtype());
 }
 
 // x where visible, else a number so low that its exponential is zero. The largest visible x of a
@@ -33,26 +33,19 @@ Tensor softmax_meaning(const Tensor& x, const Tensor& mask, int axis) {
   return e / broadcast(total, x.shape());
 }
 
-// Same order in memory as x: rows over `axis` stay rows.
-Tensor empty_like(const Tensor& x) {
-  const Short<int> order = memory_order(x.shape(), x.strides());
-  return Tensor::empty_strided(x.shape(), dense_strides(x.shape(), order), x.dtype());
-}
-
-View view_or_none(const Tensor& x) { return x ? x.view() : View{}; }
-
 Tensor softmax_over(const Tensor& x, const Tensor& mask, int axis) {
   if (axis < 0 || axis >= x.rank() || !is_real(x.dtype()))
     bad_input("softmax: ", axis, " is not a dimension of the real tensor ",
               describe(x.dtype(), x.shape()));
   const Fused op{"softmax",
                  [axis](const Tensors& in) {
-                   const Tensor y = empty_like(in[0]);
-                   cpu_kernels::softmax(in[0].view(), view_or_none(in[1]), axis, y.view());
+                   const Tensor y = Tensor::empty_like(in[0]);
+                   cpu_kernels::softmax(in[0].view(), in[1] ? in[1].view() : View{}, axis,
+                                        y.view());
                    return FusedValue{y};
                  },
                  [axis](const Backward& at) -> Tensors {
-                   const Tensor dx = empty_like(at.y);
+                   const Tensor dx = Tensor::empty_like(at.y);
                    cpu_kernels::softmax_gradient(at.y.view(), at.g.view(), axis, dx.view());
                    return {dx, Tensor()};
                  },

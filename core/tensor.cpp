@@ -43,6 +43,15 @@ Tensor Tensor::empty_strided(const Shape& shape, const Strides& strides, Dtype d
   return made;
 }
 
+Tensor Tensor::empty_like(const Tensor& x, Dtype dtype) {
+  const Short<int> order = memory_order(x.shape(), x.strides());
+  return empty_strided(x.shape(), dense_strides(x.shape(), order), dtype);
+}
+
+Tensor Tensor::repeated(double value, const Shape& shape, Dtype dtype) {
+  return scalar(value, dtype).window(shape, Strides(shape.size(), 0));
+}
+
 Tensor Tensor::full(const Shape& shape, double value, Dtype dtype) {
   Tensor made = empty(shape, dtype);
   made.backend().fill(value, made.view());

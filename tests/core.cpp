@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 
+#include "core/derivatives.hpp"
 #include "core/ops.hpp"
 #include "core/plan.hpp"
 #include "core/threads.hpp"
@@ -28,12 +29,12 @@ bool near(const Tensor& a, const Tensor& b, double bound = 1e-12) {
 // einsum as a loop over every combination of all labels: the definition.
 Tensor naive_einsum(const Pattern& pattern, const Tensors& operands) {
   std::vector<Shape> shapes;
-  std::vector<Dtype> dtypes;
-  for (const Tensor& operand : operands) {
-    shapes.push_back(operand.shape());
-    dtypes.push_back(operand.dtype());
+  Sizes sizes;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    shapes.push_back(operands[i].shape());
+    const Term& term = pattern.operand(static_cast<int>(i));
+    for (int k = 0; k < term.size(); ++k) sizes[term[k].label] = shapes[i][k];
   }
-  const Sizes sizes = bind_sizes("naive", pattern, shapes, dtypes);
   Shape result;
   for (Label label : Pattern::labels(pattern.result())) result.push_back(sizes[label]);
   std::vector<double> out(static_cast<size_t>(element_count(result)), 0.0);
@@ -92,6 +93,25 @@ TEST_SUITE("core") {
     CHECK(second.item() == doctest::Approx(-2 * t * s));
     CHECK(third.item() == doctest::Approx(s * (6 * t * t - 2)));
     CHECK_FALSE(third.tracked());
+  }
+
+  TEST_CASE("jvp and hvp agree with differences along the direction") {
+    const Tensor a = numbers({3, 4}, 1), b = numbers({4}, 2), v = numbers({3, 4}, 3),
+                 w = numbers({4}, 4);
+    const auto f = [](const Tensor& x, const Tensor& s) { return softmax(rms_norm(x, s), 1); };
+    const auto moved = [&](double t) { return f(a + v * t, b + w * t); };
+    const double h = 1e-5;
+    const Tensor x = a.variable(), s = b.variable();
+    CHECK(near(jvp(f(x, s), {{x, s}}, {{v, w}}), (moved(h) - moved(-h)) / (2 * h), 1e-8));
+    const Tensor c = numbers({3, 4}, 5);
+    const auto slope = [&](double t) {
+      const Tensor xt = (a + v * t).variable(), st = (b + w * t).variable();
+      return grad(sum(f(xt, st) * c), {{xt, st}});
+    };
+    const Tensors exact = hvp(sum(f(x, s) * c), {{x, s}}, {{v, w}});
+    const Tensors plus = slope(h), minus = slope(-h);
+    for (size_t i = 0; i < 2; ++i) CHECK(near(exact[i], (plus[i] - minus[i]) / (2 * h), 1e-7));
+    CHECK(near(jvp(f(x, s), {{c.variable()}}, {{v}}), Tensor::zeros({3, 4}, Dtype::f64)));
   }
 
   TEST_CASE("a fused operation whose inputs depend on each other has the right gradients") {
@@ -166,6 +186,33 @@ TEST_SUITE("core") {
       for (const Tensor& operand : operands) single.push_back(cast(operand, Dtype::f32));
       CHECK(near(cast(einsum(pattern, single), Dtype::f64), naive_einsum(pattern, operands), 1e-5));
     }
+  }
+
+  TEST_CASE("einsum reads '...', an implied result, splits and merges as NumPy and einops do") {
+    const Tensor A = numbers({2, 3, 5, 7}, 1), B = numbers({3, 7, 4}, 2), C = numbers({5, 5}, 3);
+    CHECK(near(einsum("... i j, b j k -> ... b i k", A, B),
+               einsum("x y i j, b j k -> x y b i k", A, B)));
+    CHECK(near(
+        einsum("i ... k, ... k j -> ... i j", A, permute(numbers({3, 5, 7, 4}, 4), {0, 1, 2, 3})),
+        einsum("i x y k, x y k j -> x y i j", A, numbers({3, 5, 7, 4}, 4))));
+    CHECK(near(einsum("ij,jk", numbers({2, 3}, 5), numbers({3, 4}, 6)),
+               einsum("i j, j k -> i k", numbers({2, 3}, 5), numbers({3, 4}, 6))));
+    CHECK(near(einsum("ba", numbers({2, 3}, 5)), permute(numbers({2, 3}, 5), {1, 0})));
+    CHECK(near(einsum("ii", C), einsum("i i -> ", C)));
+    CHECK(near(einsum("...ii", C), einsum("i i -> ", C)));
+    const Tensor X = numbers({4, 6}, 7), P = numbers({2, 3, 5}, 8);
+    CHECK(near(
+        einsum("n (h d), h d e -> n (e h)", X, P),
+        rearrange("n e h -> n (e h)", einsum("n h d, h d e -> n e h",
+                                             rearrange("n (h d) -> n h d", X, {{"h", 2}}), P))));
+    CHECK_THROWS_WITH_AS(einsum("a b, b c -> a c", numbers({2, 1}, 1), numbers({3, 4}, 2)),
+                         doctest::Contains("not repeated silently"), Error);
+    CHECK_THROWS_WITH_AS(einsum("... a, ... b -> ... a b", numbers({2, 3}, 1), numbers({1, 4}, 2)),
+                         doctest::Contains("not repeated silently"), Error);
+    CHECK_THROWS_WITH_AS(einsum("n (h d) -> n h d", X), doctest::Contains("follows from no"),
+                         Error);
+    CHECK_THROWS_WITH_AS(add(Pattern::parse("... d, d"), X, C),
+                         doctest::Contains("only einsum takes"), Error);
   }
 
   TEST_CASE("einsum of more than eight operands is planned greedily and right") {

@@ -39,9 +39,9 @@ compiles 'return gather("[v] d, b n -> b n d", X, P);'
 refused 'a name of the result is in no operand' \
   'return einsum("b n d_X, d_X d_k h -> b n d_kk h", X, P);'
 refused 'a name of the result is in no operand' 'return einsum("ij,jk->iz", X, P);'
-refused 'a name stands twice in one operand' \
+refused 'a name stands twice in the result' \
   'return einsum("b n d_X, d_X d_k h -> b n h h", X, P);'
-refused 'a name stands twice in one operand' 'return softmax("b n [n] h", X);'
+refused "a name stands twice in one operand, or '...'" 'return softmax("b n [n] h", X);'
 refused 'the pattern has another number of operands' \
   'return einsum("b n d, d k, k j -> b n j", X, P);'
 refused 'the pattern has another number of operands' 'return einsum("b n d -> b d", X, P);'
@@ -50,7 +50,7 @@ refused 'the pattern has another number of operands' 'return add("b n d", X, P);
 refused "a '[' is not closed" 'return softmax("b n [m h", X);'
 refused "a '(' is not closed" 'return rearrange("b n (h d -> b h n d", X, {{"h", 8}});'
 refused "expected '->'" 'return einsum("ij,jk-ik", X, P);'
-refused "expected a name, ',' or '->'" 'return einsum("i.j,jk->ik", X, P);'
+refused "expected '...'" 'return einsum("i.j,jk->ik", X, P);'
 refused 'expected the end after the result' 'return einsum("ij,jk->ik,i", X, P);'
 # Text that is not a literal has to go through Pattern::parse.
 refused 'consta' 'std::string text = "ij,jk->ik"; return einsum(text.c_str(), X, P);'

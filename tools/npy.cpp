@@ -1,0 +1,176 @@
+#include "tools/npy.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "core/ops.hpp"
+
+namespace tete {
+
+namespace {
+
+constexpr std::string_view magic = "\x93NUMPY";
+
+// Reads the dictionary of a header: three keys, in any order, as NumPy writes and accepts them.
+class HeaderReader {
+ public:
+  HeaderReader(const std::string& path, std::string_view text) : path_(path), text_(text) {}
+
+  void read() {
+    expect('{');
+    while (!accept('}')) {
+      const std::string_view key = quoted();
+      expect(':');
+      if (key == "descr") descr = quoted();
+      else if (key == "fortran_order") fortran = truth();
+      else if (key == "shape") sizes();
+      else refuse(text("has the unknown key '", key, "'"));
+      if (!accept(',') && peek() != '}') refuse("has a header that is not a dictionary");
+    }
+    if (descr.empty() || !has_shape_ || !has_order_)
+      refuse("lacks 'descr', 'fortran_order' or 'shape' in its header");
+  }
+
+  std::string_view descr;
+  bool fortran = false;
+  Shape shape;
+
+ private:
+  [[noreturn]] void refuse(std::string_view what) const { bad_input("'", path_, "' ", what); }
+  char peek() {
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n')) ++at_;
+    return at_ < text_.size() ? text_[at_] : '\0';
+  }
+  bool accept(char c) { return peek() == c ? ++at_, true : false; }
+  void expect(char c) {
+    if (!accept(c)) refuse("has a header that is not a dictionary of plain fields");
+  }
+  std::string_view quoted() {
+    const char quote = peek() == '"' ? '"' : '\'';
+    if (peek() == '[') refuse("holds structured records, not numbers");
+    expect(quote);
+    const size_t end = text_.find(quote, at_);
+    if (end == std::string_view::npos) refuse("has a header with an open string");
+    const std::string_view inside = text_.substr(at_, end - at_);
+    at_ = end + 1;
+    return inside;
+  }
+  bool truth() {
+    has_order_ = true;
+    peek();
+    for (const std::string_view word : {"True", "False"})
+      if (text_.substr(at_, word.size()) == word) return at_ += word.size(), word == "True";
+    refuse("has a 'fortran_order' that is neither True nor False");
+  }
+  void sizes() {
+    has_shape_ = true;
+    expect('(');
+    while (!accept(')')) {
+      Index size = 0;
+      if (peek() < '0' || peek() > '9') refuse("has a shape with something else than sizes in it");
+      for (; peek() >= '0' && peek() <= '9'; ++at_)
+        if (__builtin_mul_overflow(size, 10, &size) ||
+            __builtin_add_overflow(size, text_[at_] - '0', &size))
+          refuse("has a size that does not fit in 63 bits");
+      shape.push_back(size);
+      if (!accept(',') && peek() != ')') refuse("has a shape that is not a tuple");
+    }
+  }
+
+  const std::string& path_;
+  std::string_view text_;
+  size_t at_ = 0;
+  bool has_shape_ = false, has_order_ = false;
+};
+
+std::string file_bytes(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) bad_input("cannot read '", path, "': ", std::strerror(errno));
+  std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  if (file.bad() || (bytes.empty() && file.fail() && !file.eof()))
+    bad_input("cannot read '", path, "': ", std::strerror(errno));
+  return bytes;
+}
+
+size_t little_endian(std::string_view bytes) {
+  size_t number = 0;
+  for (size_t i = bytes.size(); i-- > 0;)
+    number = number << 8 | static_cast<unsigned char>(bytes[i]);
+  return number;
+}
+
+Dtype dtype_of_descr(const std::string& path, std::string_view descr) {
+  if (descr == "<f4") return Dtype::f32;
+  if (descr == "<f8") return Dtype::f64;
+  if (descr.starts_with('>'))
+    bad_input("'", path, "' holds big-endian numbers ('", descr, "'); expected '<f4' or '<f8'");
+  bad_input("'", path, "' holds '", descr, "'; expected '<f4' or '<f8' (float32 or float64)");
+}
+
+Tensor in_c_order(const Tensor& x) {
+  Short<int> order;
+  for (int i = 0; i < x.rank(); ++i) order.push_back(i);
+  return x.is_row_major() ? x : with_layout(x, order);
+}
+
+Strides column_major(const Shape& shape) {
+  Strides strides(shape.size(), 1);
+  for (int i = 1; i < shape.size(); ++i)
+    strides[i] = strides[i - 1] * std::max<Index>(1, shape[i - 1]);
+  return strides;
+}
+
+}  // namespace
+
+Tensor read_npy(const std::string& path) {
+  const std::string bytes = file_bytes(path);
+  const std::string_view all = bytes;
+  if (all.substr(0, magic.size()) != magic || all.size() < 10)
+    bad_input("'", path, "' is not a .npy file");
+  const unsigned version = static_cast<unsigned char>(all[6]);
+  if (version < 1 || version > 3)
+    bad_input("'", path, "' is .npy version ", version, "; versions 1 to 3 are read");
+  const size_t prefix = version == 1 ? 10 : 12;
+  const size_t length = little_endian(all.substr(8, prefix - 8));
+  if (all.size() < prefix || length > all.size() - prefix)
+    bad_input("'", path, "' ends inside its header");
+  HeaderReader header(path, all.substr(prefix, length));
+  header.read();
+  const Dtype dtype = dtype_of_descr(path, header.descr);
+  const size_t expected = static_cast<size_t>(element_count(header.shape)) * size_of(dtype);
+  const std::string_view data = all.substr(prefix + length);
+  if (data.size() != expected)
+    bad_input("'", path, "' has ", data.size(), " bytes of numbers, but ",
+              describe(dtype, header.shape), " needs ", expected);
+  const Tensor x = Tensor::empty_strided(
+      header.shape, header.fortran ? column_major(header.shape) : row_major(header.shape), dtype);
+  std::memcpy(x.view().data, data.data(), data.size());
+  return x;
+}
+
+void write_npy(const std::string& path, const Tensor& x) {
+  std::string header = text("{'descr': '", x.dtype() == Dtype::f32 ? "<f4" : "<f8",
+                            "', 'fortran_order': False, 'shape': (");
+  for (Index size : x.shape()) header += text(size, ", ");
+  header += "), }";
+  header.append(63 - (magic.size() + 4 + header.size()) % 64, ' ');
+  header += '\n';
+  const Tensor dense = in_c_order(x);
+  const std::string temporary = path + ".tmp";
+  std::ofstream file(temporary, std::ios::binary);
+  file << magic << '\x01' << '\0' << static_cast<char>(header.size() & 255)
+       << static_cast<char>(header.size() >> 8) << header;
+  file.write(static_cast<const char*>(dense.view().data),
+             static_cast<std::streamsize>(static_cast<size_t>(dense.size()) * size_of(x.dtype())));
+  file.close();
+  if (!file || std::rename(temporary.c_str(), path.c_str()) != 0) {
+    const int reason = errno;
+    std::remove(temporary.c_str());
+    fail(Kind::resource, "cannot write '", path, "': ", std::strerror(reason));
+  }
+}
+
+}  // namespace tete
