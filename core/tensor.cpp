@@ -35,7 +35,7 @@ Tensor Tensor::empty(const Shape& shape, Dtype dtype) {
 }
 
 Tensor Tensor::empty_strided(const Shape& shape, const Strides& strides, Dtype dtype) {
-  Tensor made(new_body());
+  Tensor made(*new_body());
   made.body_->dtype = dtype;
   made.body_->shape = shape;
   made.body_->strides = strides;
@@ -104,7 +104,7 @@ double Tensor::item() const {
 }
 
 Tensor Tensor::window(const Shape& shape, const Strides& strides, Index offset) const {
-  Tensor made(new_body());
+  Tensor made(*new_body());
   made.body_->dtype = dtype();
   made.body_->shape = shape;
   made.body_->strides = strides;

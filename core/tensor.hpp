@@ -109,7 +109,7 @@ class Tensor {
     std::unique_ptr<Record> record;
     Body* next = nullptr;  // of the bodies that wait to be released
   };
-  explicit Tensor(Body* body) : body_(body) {}
+  explicit Tensor(Body& body) : body_(&body) {}  // not a pointer: that would accept 0
   static Body* new_body();
   static void release(Body* body) noexcept;
   void drop() noexcept {

@@ -16,7 +16,14 @@ namespace tete {
 // How a parameter starts. Deviations are nominal (spec §0 and D5).
 struct Initializer {
   enum class Kind : uint8_t {
-    normal, truncated_normal, uniform, glorot, constant, zeros, ones, identity
+    normal,
+    truncated_normal,
+    uniform,
+    glorot,
+    constant,
+    zeros,
+    ones,
+    identity
   } kind = Kind::zeros;
   double a = 0, b = 0;  // normal, truncated_normal: deviation; uniform: bounds; constant: value
 };
@@ -26,8 +33,8 @@ struct ParamSpec {
   std::vector<std::string> dims;  // declared names, as many as sizes: {"d_X", "d_k", "h"}
   Shape shape;
   Initializer init;
-  bool fixed = false;             // saved, but not trained
-  Short<int> layout = {};         // order in memory, outermost first; empty: row-major
+  bool fixed = false;      // saved, but not trained
+  Short<int> layout = {};  // order in memory, outermost first; empty: row-major
 };
 
 struct ParamId {
@@ -59,7 +66,9 @@ Tensor initial_value(const ParamSpec& spec, Key key, Dtype dtype);
 struct Scope {
   ParamList& params;
   std::string path = {};
-  Scope in(const std::string& name) const { return {params, path.empty() ? name : path + "/" + name}; }
+  Scope in(const std::string& name) const {
+    return {params, path.empty() ? name : path + "/" + name};
+  }
   ParamId declare(ParamSpec spec) const {
     spec.name = path.empty() ? spec.name : path + "/" + spec.name;
     return params.declare(std::move(spec));
@@ -69,10 +78,10 @@ struct Scope {
 // What one call of a model is given besides its input.
 struct Forward {
   const Tensors& params;
-  bool training = false;     // dropout is the identity outside training
-  double dropout = 0;        // rate
-  Key key{0};                // of the noise: folded with layer and statement as the call descends
-  Index first_sample = 0;    // global number of the batch's first sample: the noise depends on it
+  bool training = false;   // dropout is the identity outside training
+  double dropout = 0;      // rate
+  Key key{0};              // of the noise: folded with layer and statement as the call descends
+  Index first_sample = 0;  // global number of the batch's first sample: the noise depends on it
   // Called with every named intermediate ("decoder/3/self/W"), if set. Looking changes no bit.
   std::function<void(const std::string& path, const Tensor& value)> watch = {};
 

@@ -162,27 +162,32 @@ struct Number {
   TETE_MEMBER friend Number operator op(Number a, Number b) { return a.v op b.v; }
   TETE_OPERATOR(+)
   TETE_OPERATOR(-)
-  TETE_OPERATOR(*) TETE_OPERATOR(/)
+  TETE_OPERATOR(*)
+  TETE_OPERATOR(/)
 #undef TETE_OPERATOR
 #define TETE_COMPARISON(op) \
   TETE_MEMBER friend bool operator op(Number a, Number b) { return a.v op b.v; }
-      TETE_COMPARISON(<) TETE_COMPARISON(>) TETE_COMPARISON(==) TETE_COMPARISON(!=)
+  TETE_COMPARISON(<)
+  TETE_COMPARISON(>)
+  TETE_COMPARISON(==)
+  TETE_COMPARISON(!=)
 #undef TETE_COMPARISON
-          TETE_MEMBER Number
-          operator-() const {
-    return -v;
-  }
+  TETE_MEMBER Number operator-() const { return -v; }
 
 #define TETE_FUNCTION(name) \
   TETE_MEMBER friend Number name(Number x) { return TETE_ISA::name(x.v); }
   TETE_FUNCTION(exp)
   TETE_FUNCTION(log)
-  TETE_FUNCTION(sqrt) TETE_FUNCTION(sin) TETE_FUNCTION(cos) TETE_FUNCTION(tanh) TETE_FUNCTION(erf)
-      TETE_FUNCTION(sigmoid) TETE_FUNCTION(softplus) TETE_FUNCTION(floor)
+  TETE_FUNCTION(sqrt)
+  TETE_FUNCTION(sin)
+  TETE_FUNCTION(cos)
+  TETE_FUNCTION(tanh)
+  TETE_FUNCTION(erf)
+  TETE_FUNCTION(sigmoid)
+  TETE_FUNCTION(softplus)
+  TETE_FUNCTION(floor)
 #undef TETE_FUNCTION
-          TETE_MEMBER friend Number pow(Number a, Number b) {
-    return TETE_ISA::pow(a.v, b.v);
-  }
+  TETE_MEMBER friend Number pow(Number a, Number b) { return TETE_ISA::pow(a.v, b.v); }
   TETE_MEMBER friend Number step(Number x) { return x > 0 ? T(1) : T(0); }
   TETE_MEMBER friend Number relu(Number x) { return x < 0 ? T(0) : x.v; }
   TETE_MEMBER friend Number less(Number a, Number b) { return a < b ? T(1) : T(0); }
