@@ -218,7 +218,7 @@ class Sweep {
       if (input && !keep_graph_) input = input.detach();
     }
     node.body->references.fetch_add(1, std::memory_order_relaxed);
-    Tensor y{node.body};
+    Tensor y{*node.body};
     if (!keep_graph_) y = y.detach();
     const Tensors gradients = record.vjp(Backward{inputs, record.kept, y, node.gradient, wanted});
     for (size_t i = 0; i < inputs.size(); ++i)
