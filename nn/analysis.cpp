@@ -37,7 +37,7 @@ void spread_heads(Checked& program) {
   }
 }
 
-// ---- Last uses --------------------------------------------------------------------------------
+// ---- Uses -------------------------------------------------------------------------------------
 
 void collect_uses(const Node& node, std::vector<int>& uses) {
   if (node.kind == Node::Kind::value) uses.push_back(node.index);
@@ -45,15 +45,14 @@ void collect_uses(const Node& node, std::vector<int>& uses) {
   for (const Node& mask : node.mask) collect_uses(mask, uses);
 }
 
-void find_last_uses(Checked& program) {
+void find_uses(Checked& program) {
   std::vector<bool> seen(program.values.size(), false);
   seen[static_cast<size_t>(program.result)] = true;
   for (size_t i = program.values.size(); i-- > 0;) {
     CheckedValue& value = program.values[i];
-    std::vector<int> uses;
-    if (value.kind == CheckedValue::Kind::same) uses.push_back(value.index);
-    if (value.kind == CheckedValue::Kind::statement) collect_uses(value.right, uses);
-    for (int used : uses)
+    if (value.kind == CheckedValue::Kind::same) value.uses.push_back(value.index);
+    if (value.kind == CheckedValue::Kind::statement) collect_uses(value.right, value.uses);
+    for (int used : value.uses)
       if (!seen[static_cast<size_t>(used)]) {
         seen[static_cast<size_t>(used)] = true;
         value.finished.push_back(used);
@@ -271,7 +270,7 @@ void analyse(Checked& program) {
     const bool is_statement = value.kind == CheckedValue::Kind::statement;
     value.layout = layout_of(is_statement ? value.names : value.dims, program.dimensions);
   }
-  find_last_uses(program);
+  find_uses(program);
   program.leak = LeakFinder(program).leak();
 }
 

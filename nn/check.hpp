@@ -88,6 +88,7 @@ struct CheckedValue {
   int below = -1;                  // integer input: values are 0 … size of this dimension - 1
   bool watched = true;             // offered to whoever looks
   Short<int> layout = {};          // order in memory of `names` (or dims), outermost first
+  std::vector<int> uses = {};      // values that it is made from, once for each time
   std::vector<int> finished = {};  // values that nothing after this one uses
 };
 

@@ -45,7 +45,7 @@ class Runner {
   Tensor run() {
     for (size_t i = 0; i < program_.values.size(); ++i) {
       const CheckedValue& v = program_.values[i];
-      values_[i] = evaluate(v);
+      at(static_cast<int>(i));
       const bool is_named =
           v.kind == CheckedValue::Kind::statement || v.kind == CheckedValue::Kind::same;
       if (forward_.watch && is_named && v.watched)
@@ -54,6 +54,23 @@ class Runner {
     }
     return values_[static_cast<size_t>(program_.result)].tensor;
   }
+
+  // For Evaluation.
+  const Value& at(int number) {
+    Value& value = values_[static_cast<size_t>(number)];
+    if (!value.tensor) value = evaluate(checked(number));
+    return value;
+  }
+  void set(int number, const Tensor& x) {
+    const CheckedValue& v = checked(number);
+    const bool batched = x.rank() > v.dims.size();
+    if (!(x.shape() == shape_of(v.dims, batched)))
+      fail_at({v.place}, text("'", v.name, "' has shape ", shape_of(v.dims, false), " or ",
+                              shape_of(v.dims, true), ", got ", x.shape()));
+    values_[static_cast<size_t>(number)] = {x, v.dims, batched};
+  }
+  const Shape& batch() const { return batch_; }
+  Index size(int dim) { return sizes_.size(dim); }
 
  private:
   const CheckedValue& checked(int value) const {
@@ -125,7 +142,7 @@ class Runner {
       case CheckedValue::Kind::parameter:
         return parameter(v);
       case CheckedValue::Kind::same: {
-        const Value& other = values_[static_cast<size_t>(v.index)];
+        const Value& other = at(v.index);
         return {other.tensor, v.dims, other.batched};
       }
       case CheckedValue::Kind::statement:
@@ -184,12 +201,14 @@ class Runner {
   }
 
   Value statement(const CheckedValue& v) {
-    current_ = &v;
-    dropouts_ = 0;
+    // Values that it needs may be made on the way.
+    const auto* outer = std::exchange(current_, &v);
+    const int outer_dropouts = std::exchange(dropouts_, 0);
     Value made = v.right.constant
                      ? Value{spread(sizes_.quantity(v.right), shape_of(v.names, false), dtype_),
                              v.names, false}
                      : node(v.right);
+    current_ = outer, dropouts_ = outer_dropouts;
     made = aligned(made, v.names, made.batched);
     if (v.element != Element::real) made.tensor = made.tensor.detach();
     if (v.names == v.dims) return made;
@@ -197,8 +216,6 @@ class Runner {
   }
 
   // ---- Sizes and names --------------------------------------------------------------------------
-
-  Index size(int dim) { return sizes_.size(dim); }
 
   Shape shape_of(const Names& names, bool batched) {
     Shape shape;
@@ -237,7 +254,7 @@ class Runner {
 
   // A use of a tensor: as it is, or with elements picked and dimensions split or renamed.
   Value reference(const Node& n) {
-    const Value& v = values_[static_cast<size_t>(n.index)];
+    const Value& v = at(n.index);
     if (n.plain) return v;
     Tensor x = v.tensor;
     const int b = v.batched ? batch_.size() : 0;
@@ -583,35 +600,50 @@ const Tensor& taken(const Checked& program, const TensorsByName& tensors, const 
             suggestion(name, given));
 }
 
-}  // namespace
-
-Tensor run(std::shared_ptr<const Checked> program, const TensorsByName& tensors,
-           const RunOptions& options) {
-  SizeTable sizes(program, options.sizes);
-  Tensors inputs, values;
+// Tensors by name, in the program's order.
+struct Bound {
+  SizeTable sizes;
+  Tensors inputs, params;
   std::vector<ParamId> ids;
+};
+
+Bound by_name(const std::shared_ptr<const Checked>& program, const TensorsByName& tensors,
+              const SizesByName& given) {
+  Bound bound{SizeTable(program, given), {}, {}, {}};
   std::vector<std::string> names;
   for (size_t i = 0; i < program->inputs.size(); ++i) {
     names.push_back(program->input_names[i]);
-    inputs.push_back(taken(*program, tensors, names.back(), "input"));
-    sizes.bind(program->inputs[i], inputs.back().shape());
+    bound.inputs.push_back(taken(*program, tensors, names.back(), "input"));
+    bound.sizes.bind(program->inputs[i], bound.inputs.back().shape());
   }
   for (const CheckedParameter& p : program->parameters) {
     names.push_back(p.name);
-    ids.push_back({static_cast<int>(values.size())});
-    values.push_back(taken(*program, tensors, p.name, "parameter"));
-    sizes.bind(p.value, values.back().shape());
+    bound.ids.push_back({static_cast<int>(bound.params.size())});
+    bound.params.push_back(taken(*program, tensors, p.name, "parameter"));
+    bound.sizes.bind(p.value, bound.params.back().shape());
   }
   for (const auto& [name, tensor] : tensors)
     if (std::find(names.begin(), names.end(), name) == names.end())
       bad_input("'", program->name, "' has no input or parameter '", name, "'",
                 suggestion(name, names));
-  const Forward forward{.params = values,
-                        .training = options.training,
-                        .dropout = options.dropout,
-                        .key = options.key,
-                        .watch = options.watch};
-  return run(*program, sizes, inputs, ids, forward, "", options.mask);
+  return bound;
+}
+
+Forward forward_of(const Tensors& params, const RunOptions& options) {
+  return {.params = params,
+          .training = options.training,
+          .dropout = options.dropout,
+          .key = options.key,
+          .watch = options.watch};
+}
+
+}  // namespace
+
+Tensor run(std::shared_ptr<const Checked> program, const TensorsByName& tensors,
+           const RunOptions& options) {
+  const Bound bound = by_name(program, tensors, options.sizes);
+  return run(*program, bound.sizes, bound.inputs, bound.ids, forward_of(bound.params, options), "",
+             options.mask);
 }
 
 Tensor run(std::string_view text, const TensorsByName& tensors, const RunOptions& options) {
@@ -619,5 +651,35 @@ Tensor run(std::string_view text, const TensorsByName& tensors, const RunOptions
       std::make_shared<const Checked>(check(Program::parse(text), {}, options.library));
   return run(program, tensors, options);
 }
+
+// ---- A run that is looked into -----------------------------------------------------------------
+
+struct Evaluation::State {
+  State(std::shared_ptr<const Checked> text, const TensorsByName& tensors,
+        const RunOptions& options)
+      : program(std::move(text)),
+        bound(by_name(program, tensors, options.sizes)),
+        forward(forward_of(bound.params, options)),
+        mask(options.mask),
+        runner(*program, bound.sizes, bound.inputs, bound.ids, forward, path, mask) {}
+
+  std::shared_ptr<const Checked> program;
+  Bound bound;
+  Forward forward;
+  std::string path;
+  Mask mask;
+  Runner runner;
+};
+
+Evaluation::Evaluation(std::shared_ptr<const Checked> program, const TensorsByName& tensors,
+                       const RunOptions& options)
+    : state_(std::make_unique<State>(std::move(program), tensors, options)) {}
+Evaluation::Evaluation(Evaluation&&) noexcept = default;
+Evaluation::~Evaluation() = default;
+
+Tensor Evaluation::value(int number) { return state_->runner.at(number).tensor; }
+void Evaluation::set(int number, const Tensor& x) { state_->runner.set(number, x); }
+const Shape& Evaluation::batch() const { return state_->runner.batch(); }
+Index Evaluation::size(int dim) const { return state_->runner.size(dim); }
 
 }  // namespace tete

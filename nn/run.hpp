@@ -52,4 +52,27 @@ Tensor run(std::shared_ptr<const Checked> program, const TensorsByName& tensors,
 // run("def Scores(X[n, d], M[m, d]): …", {{"X", X}, {"M", M}})
 Tensor run(std::string_view text, const TensorsByName& tensors, const RunOptions& options = {});
 
+// A run that is looked into and changed: each value on demand, from the others as they are.
+// Values are called by their numbers in program.values. Each is computed once, when it or what
+// needs it is first asked for: what is set is set before anything that depends on it is asked for.
+class Evaluation {
+ public:
+  // The same tensors, options and errors as run's; options.watch is not called.
+  Evaluation(std::shared_ptr<const Checked> program, const TensorsByName& tensors,
+             const RunOptions& options = {});
+  Evaluation(Evaluation&&) noexcept;
+  ~Evaluation();
+
+  // [batch…, dims], or [dims] where no input with a batch reaches it.
+  Tensor value(int number);
+  // From now on this is the value; its shape must be the value's.
+  void set(int number, const Tensor& x);
+  const Shape& batch() const;
+  Index size(int dim) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
 }  // namespace tete
