@@ -233,6 +233,44 @@ TEST_SUITE("checkpoint") {
     CHECK(has(refusal(folder / "x"), "another program wrote it"));
   }
 
+  TEST_CASE("half precision, truth values and short integers are read without loss") {
+    const TemporaryFolder folder;
+    struct Case {
+      const char* dtype;
+      std::string bytes;
+      std::vector<double> values;
+    };
+    // What NumPy and PyTorch make of these bytes.
+    const Case cases[] = {
+        {"F16",
+         {"\x00\x3C\x55\xB5\xFF\x7B\x01\x00\x00\x80\x00\x7C\xFF\x03", 14},
+         {1, -0.333251953125, 65504, 5.9604644775390625e-8, 0, INFINITY, 6.097555160522461e-5}},
+        {"BF16",
+         {"\x80\x3F\x49\x40\x7F\x7F\x80\xFF", 8},
+         {1, 3.140625, 3.3895313892515355e38, -INFINITY}},
+        {"BOOL", {"\x00\x01", 2}, {0, 1}},
+        {"U8", {"\x00\xFF", 2}, {0, 255}},
+        {"I8", {"\x7F\xFF", 2}, {127, -1}},
+        {"I16", {"\xFE\xFF\x00\x01", 4}, {-2, 256}},
+        {"I32", {"\xFE\xFF\xFF\xFF\x00\x00\x01\x00", 8}, {-2, 65536}},
+    };
+    for (const Case& c : cases) {
+      CAPTURE(c.dtype);
+      write_bytes(folder / "x",
+                  file_of(text(R"({"w":{"dtype":")", c.dtype, R"(","shape":[)", c.values.size(),
+                               R"(],"data_offsets":[0,)", c.bytes.size(), "]}}"),
+                          c.bytes));
+      const Safetensors file(folder / "x", Safetensors::Trust::anyone);
+      CHECK(file.find("w")->stored == c.dtype);
+      CHECK(file.read("w").dtype() == file.find("w")->dtype);
+      CHECK(is_real(file.find("w")->dtype) == std::string(c.dtype).ends_with("F16"));
+      CHECK(file.read("w").values() == c.values);
+    }
+    write_bytes(folder / "x",
+                file_of(R"({"w":{"dtype":"F16","shape":[],"data_offsets":[0,2]}})", "\x01\x7E"));
+    CHECK(std::isnan(Safetensors(folder / "x", Safetensors::Trust::anyone).read("w").item()));
+  }
+
   TEST_CASE("no truncation and no flipped bit of a checkpoint is taken") {
     const TemporaryFolder folder;
     RunState state;
@@ -327,8 +365,10 @@ TEST_SUITE("checkpoint") {
         {file_of(entry(R"("dtype":"F32","shape":[],"data_offsets":[0,4],"more":[])"), "1234"),
          "'more'"},
         {file_of(entry(R"("dtype":"F31","shape":[],"data_offsets":[0,4])"), "1234"), "'F31'"},
-        {file_of(entry(R"("dtype":"BF16","shape":[],"data_offsets":[0,2])"), "12"),
-         "F32, F64 and I64"},
+        {file_of(entry(R"("dtype":"C64","shape":[],"data_offsets":[0,8])"), "12345678"),
+         "'C64'; what can be read is F32, F64, I64, F16, BF16,"},
+        {file_of(entry(R"("dtype":"BF16","shape":[],"data_offsets":[0,4])"), "1234"),
+         "takes 2 bytes"},
         {file_of(entry(R"("dtype":5,"shape":[],"data_offsets":[0,4])"), "1234"), "the number 5"},
         {file_of(entry(R"("dtype":["F32"],"shape":[],"data_offsets":[0,4])"), "1234"), "a list"},
         {file_of(R"({"w":3})"), "the number 3"},

@@ -1,6 +1,9 @@
 #include "train/safetensors.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
@@ -17,11 +20,53 @@ constexpr size_t alignment = 64;
 constexpr std::string_view checksum_field = R"("checksum":")";
 constexpr std::string_view no_checksum = "0000000000000000";
 
+float half(uint16_t bits) {
+  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  const float sign = bits >> 15 ? -1.0f : 1.0f;
+  if (exponent == 31) return fraction == 0 ? sign * INFINITY : NAN;
+  return sign *
+         std::ldexp(float(exponent == 0 ? fraction : fraction + 1024), std::max(exponent, 1) - 25);
+}
+float brain(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
+int64_t truth(uint8_t byte) { return byte != 0; }
+
+template <class From, auto convert>
+void each(const std::string& from, const Tensor& to) {
+  auto* y = to.view().as<decltype(convert(From{}))>();
+  for (size_t i = 0; i < from.size() / sizeof(From); ++i) {
+    From x;
+    std::memcpy(&x, from.data() + i * sizeof x, sizeof x);
+    y[i] = convert(x);
+  }
+}
+template <class From>
+constexpr auto integers = each<From, [](From x) { return int64_t{x}; }>;
+
+// How an element is stored; `convert` fills a tensor from elements that it cannot hold as they are.
 struct FileType {
-  Dtype dtype;
   const char* name;
+  size_t bytes;
+  Dtype dtype;
+  void (*convert)(const std::string& from, const Tensor& to) = nullptr;
 };
-constexpr FileType file_types[] = {{Dtype::f32, "F32"}, {Dtype::f64, "F64"}, {Dtype::i64, "I64"}};
+constexpr FileType file_types[] = {
+    {"F32", 4, Dtype::f32},
+    {"F64", 8, Dtype::f64},
+    {"I64", 8, Dtype::i64},
+    {"F16", 2, Dtype::f32, each<uint16_t, half>},
+    {"BF16", 2, Dtype::f32, each<uint16_t, brain>},
+    {"BOOL", 1, Dtype::i64, each<uint8_t, truth>},
+    {"U8", 1, Dtype::i64, integers<uint8_t>},
+    {"I8", 1, Dtype::i64, integers<int8_t>},
+    {"I16", 2, Dtype::i64, integers<int16_t>},
+    {"I32", 4, Dtype::i64, integers<int32_t>},
+};
+
+const FileType* find_type(const std::string& name) {
+  for (const FileType& type : file_types)
+    if (type.name == name) return &type;
+  return nullptr;
+}
 
 const char* file_name_of(Dtype dtype) {
   for (const FileType& type : file_types)
@@ -174,11 +219,13 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
 std::string check_entry(const RawEntry& raw, Safetensors::Entry& entry) {
   const std::string of = " of tensor '" + raw.name + "'";
   if (raw.fields.size() != 3) return "dtype, shape or data_offsets" + of + " is missing";
-  const FileType* type = std::find_if(std::begin(file_types), std::end(file_types),
-                                      [&](const FileType& t) { return raw.dtype == t.name; });
-  if (type == std::end(file_types))
-    return "the dtype" + of + " is '" + raw.dtype + "'; F32, F64 and I64 can be read";
-  uint64_t bytes = size_of(type->dtype);
+  const FileType* type = find_type(raw.dtype);
+  if (!type) {
+    std::string known;
+    for (const FileType& t : file_types) known += text(known.empty() ? "" : ", ", t.name);
+    return "the dtype" + of + " is '" + raw.dtype + "'; what can be read is " + known;
+  }
+  uint64_t bytes = type->bytes;
   bool overflow = false;
   for (uint64_t size : raw.shape) {
     overflow |= size > (uint64_t{1} << 62) ||
@@ -189,7 +236,7 @@ std::string check_entry(const RawEntry& raw, Safetensors::Entry& entry) {
   if (std::count(raw.shape.begin(), raw.shape.end(), 0u) > 0) bytes = 0;
   if (raw.offsets.size() != 2 || raw.offsets[0] > raw.offsets[1])
     return "the data_offsets" + of + " are not a beginning and an end";
-  entry.name = raw.name, entry.dtype = type->dtype;
+  entry.name = raw.name, entry.dtype = type->dtype, entry.stored = type->name;
   entry.begin = raw.offsets[0], entry.end = raw.offsets[1];
   if (entry.end - entry.begin != bytes)
     return text("the shape", of, " takes ", bytes, " bytes, but its data_offsets span ",
@@ -295,13 +342,17 @@ const Safetensors::Entry* Safetensors::find(const std::string& name) const {
 
 Tensor Safetensors::read(const Entry& entry) const {
   Tensor value = Tensor::empty(entry.shape, entry.dtype);
-  read_at(file_, path_, data_start_ + entry.begin, value.view().data, entry.end - entry.begin);
+  const FileType& type = *find_type(entry.stored);
+  std::string foreign(type.convert ? entry.end - entry.begin : 0, '\0');
+  void* const to = type.convert ? foreign.data() : value.view().data;
+  read_at(file_, path_, data_start_ + entry.begin, to, entry.end - entry.begin);
   const auto expected = metadata_.find("checksum/" + entry.name);
   if (expected == metadata_.end()) {
     if (trust_ == Trust::ours) reject("tensor '" + entry.name + "' carries no checksum");
-  } else if (expected->second != hexadecimal(checksum(bytes_of(value)))) {
+  } else if (expected->second != hexadecimal(checksum(type.convert ? foreign : bytes_of(value)))) {
     reject("the checksum of tensor '" + entry.name + "' differs: the file is damaged");
   }
+  if (type.convert) type.convert(foreign, value);
   return value;
 }
 

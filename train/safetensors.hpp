@@ -5,6 +5,8 @@
 //             "data_offsets": [begin, end]}, …}, padded with spaces so that the data is aligned
 //   the rest  the tensors, row-major, without holes
 //
+// F32, F64 and I64 are written. Half precision is read too, as f32, and truth values and shorter
+// integers, as i64: each without loss.
 // Same contents, same bytes: tensors are sorted (larger elements first, then by name) and the JSON
 // has one form. Our files carry checksums (XXH64), of each tensor ("checksum/NAME") and of the
 // header ("checksum", taken with its own 16 digits as zeros), so that no flipped bit passes.
@@ -36,9 +38,10 @@ class Safetensors {
   };
   struct Entry {
     std::string name;
-    Dtype dtype;
+    Dtype dtype;  // as it is read
     Shape shape;
-    size_t begin, end;  // in the data
+    size_t begin, end;   // in the data
+    std::string stored;  // its type in the file: "F32", "BF16", …
   };
 
   // Opens a file and checks its header; reads no tensor. Every Error names the file and what is
