@@ -32,26 +32,32 @@ Tensor number_like(const Tensor& x, double value) {
   return Tensor::repeated(value, x.shape(), x.dtype());
 }
 
-const char* unary_name(Unary op) {
-  static constexpr const char* names[] = {
-#define UNARY(name, value, gradient, low, high) #name,
+// What errors and gradient checks call an operation: its name, and the line of its row.
+struct Row {
+  const char* name;
+  CodeLine line;
+};
+
+const Row& row(Unary op) {
+  static constexpr Row rows[] = {
+#define UNARY(name, value, gradient, low, high) {#name, {__FILE__, __LINE__}},
 #define BINARY(name, value, gradient_a, gradient_b, low, high)
 #include "core/elementwise.def"
 #undef UNARY
 #undef BINARY
   };
-  return names[static_cast<int>(op)];
+  return rows[static_cast<int>(op)];
 }
 
-const char* binary_name(Binary op) {
-  static constexpr const char* names[] = {
+const Row& row(Binary op) {
+  static constexpr Row rows[] = {
 #define UNARY(name, value, gradient, low, high)
-#define BINARY(name, value, gradient_a, gradient_b, low, high) #name,
+#define BINARY(name, value, gradient_a, gradient_b, low, high) {#name, {__FILE__, __LINE__}},
 #include "core/elementwise.def"
 #undef UNARY
 #undef BINARY
   };
-  return names[static_cast<int>(op)];
+  return rows[static_cast<int>(op)];
 }
 
 // The gradient column of elementwise.def, read with tensors.
@@ -112,28 +118,30 @@ Tensor aligned(const Tensor& x, const Labels& labels, const Labels& result, cons
 
 Tensor unary(Unary op, const Tensor& x) {
   if (!is_real(x.dtype()))
-    bad_input(unary_name(op), ": expected real numbers, got ", describe(x.dtype(), x.shape()));
+    bad_input(row(op).name, ": expected real numbers, got ", describe(x.dtype(), x.shape()));
   Tensor y = Tensor::empty_like(x);
   x.backend().unary(op, x.view(), y.view());
-  return record(unary_name(op), y, {x},
-                [op](const Backward& at) -> Tensors { return {unary_gradient(op, at)}; });
+  return record(
+      row(op).name, y, {x},
+      [op](const Backward& at) -> Tensors { return {unary_gradient(op, at)}; }, {}, row(op).line);
 }
 
 Tensor binary(Binary op, const Tensor& a, const Tensor& b) {
-  check_alike(binary_name(op), a, b);
+  check_alike(row(op).name, a, b);
   Tensor y = empty_like_first_dense({&a, &b});
   a.backend().binary(op, a.view(), b.view(), y.view());
-  return record(binary_name(op), y, {a, b},
-                [op](const Backward& at) { return binary_gradients(op, at); });
+  return record(
+      row(op).name, y, {a, b}, [op](const Backward& at) { return binary_gradients(op, at); }, {},
+      row(op).line);
 }
 
 static Tensor binary(Binary op, const Pattern& pattern, const Tensor& a, const Tensor& b) {
   const Sizes sizes =
-      bind_sizes(binary_name(op), pattern, {{a.shape(), b.shape()}}, {{a.dtype(), b.dtype()}});
-  reject_marks(binary_name(op), pattern);
+      bind_sizes(row(op).name, pattern, {{a.shape(), b.shape()}}, {{a.dtype(), b.dtype()}});
+  reject_marks(row(op).name, pattern);
   const Labels result = pattern.result_or_union();
   if (result.size() != pattern.name_count())
-    bad_input(binary_name(op), ": every name of '", pattern.text(), "' must be in the result");
+    bad_input(row(op).name, ": every name of '", pattern.text(), "' must be in the result");
   return binary(op, aligned(a, Pattern::labels(pattern.operand(0)), result, sizes),
                 aligned(b, Pattern::labels(pattern.operand(1)), result, sizes));
 }

@@ -35,19 +35,30 @@ bool differentiated_again(const Backward& at) {
   return tracked;
 }
 
+// A fused operation's gradient rule. It has a type of its own so that meaning_of finds it.
+struct FusedRule {
+  Vjp gradient;
+  std::function<Tensor(const Tensors&)> meaning;
+
+  Tensors operator()(const Backward& at) const {
+    return differentiated_again(at) ? gradient_of_meaning(meaning, at) : gradient(at);
+  }
+};
+
 }  // namespace
 
-Tensor fused(const Fused& op, Tensors inputs) {
+Tensor fused(const Fused& op, Tensors inputs, CodeLine rule) {
   Tensors untracked;
   for (const Tensor& in : inputs) untracked.push_back(in ? in.detach() : in);
   FusedValue result = op.value(untracked);
-  auto vjp = [gradient = op.gradient, meaning = op.meaning](const Backward& at) {
-    return differentiated_again(at) ? gradient_of_meaning(meaning, at) : gradient(at);
-  };
-  return record(op.name, std::move(result.y), std::move(inputs), std::move(vjp),
-                std::move(result.kept));
+  return record(op.name, std::move(result.y), std::move(inputs), FusedRule{op.gradient, op.meaning},
+                std::move(result.kept), rule);
 }
 
-Tensor meaning_of(const Fused& op, const Tensors& inputs) { return op.meaning(inputs); }
+Tensor meaning_of(const Tensor& made) {
+  const Tensor::Record* const record = made.made_by();
+  const FusedRule* const rule = record ? record->vjp.target<FusedRule>() : nullptr;
+  return rule ? rule->meaning(record->inputs) : Tensor();
+}
 
 }  // namespace tete

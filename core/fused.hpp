@@ -21,8 +21,9 @@ struct Fused {
   std::function<Tensor(const Tensors& in)> meaning;
 };
 
-Tensor fused(const Fused& op, Tensors inputs);
-// The meaning alone, for tests.
-Tensor meaning_of(const Fused& op, const Tensors& inputs);
+Tensor fused(const Fused& op, Tensors inputs, CodeLine rule = CodeLine::here());
+// What a result means: its fused operation's meaning at the inputs that are recorded. An empty
+// Tensor if no fused operation made it. For tests.
+Tensor meaning_of(const Tensor& made);
 
 }  // namespace tete

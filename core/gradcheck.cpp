@@ -1,21 +1,16 @@
-// Gradient checks against central differences, Richardson-extrapolated:
-//   D(h) = (s(x + h u) - s(x - h u)) / 2h,   (4 D(h/2) - D(h)) / 3,   wrong by O(h⁴).
-// s is the sum of f's elements weighted by a random cotangent. What remains is rounding, about
-// ε Σ|f c| / h, so the size of the terms, not only of the result, sets what an error is relative
-// to.
+// Gradient checks: what gradients claim, against differences of Σ f · c, f's elements weighted by a
+// random cotangent c or one at a time.
 #include "core/gradcheck.hpp"
 
 #include <cmath>
 
+#include "core/faults.hpp"
 #include "core/ops.hpp"
 #include "core/threads.hpp"
 
 namespace tete {
 
 namespace {
-
-using Function = std::function<Tensor(const Tensors&)>;
-using Numbers = std::vector<double>;
 
 bool is_checked(const Tensor& input) { return input && is_real(input.dtype()); }
 
@@ -42,95 +37,200 @@ Tensors gradients(const Tensor& y, const Tensors& inputs, const Tensor& cotangen
   return grad(y, asked, {.cotangent = cotangent, .keep_graph = keep_graph});
 }
 
+std::vector<Index> coordinates(size_t entry, const Shape& shape) {
+  std::vector<Index> at(static_cast<size_t>(shape.size()));
+  Index rest = static_cast<Index>(entry);
+  for (int i = shape.size() - 1; i >= 0; --i)
+    at[static_cast<size_t>(i)] = rest % shape[i], rest /= shape[i];
+  return at;
+}
+
 // One function at one point: what its inputs' gradients are said to be, and what they are.
 class Comparison {
  public:
   Comparison(const Function& f, const Tensors& inputs, const GradCheckOptions& options, int order)
-      : f_(f), inputs_(inputs), options_(options), key_(options.key.fold(order)), order_(order) {
-    const Tensors leaves = variables(inputs);
-    const Tensor y = f(leaves);
-    if (y.dtype() != Dtype::f64)
-      bad_input("check_gradient: the function returned ", describe(y.dtype(), y.shape()),
-                ", expected f64");
-    const Tensor cotangent = random_like(y, key_.fold("cotangent"));
-    cotangent_ = cotangent.values<double>();
-    const Numbers values = y.values<double>();
-    double terms = 0;
-    for (size_t i = 0; i < values.size(); ++i) terms += std::abs(values[i] * cotangent_[i]);
-    // Of this, rounding is one part in ten million.
-    scale_ = std::max(1.0, 1e7 * terms * epsilon(Dtype::f64) / options.step);
-    gradients_ = gradients(y, leaves, cotangent, false);
-  }
+      : Comparison(f, inputs, options, order, variables(inputs)) {}
 
   std::vector<InputReport> reports() {
     std::vector<InputReport> all;
     size_t place = 0;
     for (size_t i = 0; i < inputs_.size(); ++i)
-      if (is_checked(inputs_[i])) all.push_back(report_on(i, gradients_[place++]));
+      if (is_checked(inputs_[i])) all.push_back(report_on(i, place++));
     return all;
   }
 
  private:
-  InputReport report_on(size_t input, const Tensor& gradient) {
+  Comparison(const Function& f, const Tensors& inputs, const GradCheckOptions& options, int order,
+             const Tensors& leaves)
+      : Comparison(inputs, options, order, leaves, result_of(f, leaves), f) {}
+  Comparison(const Tensors& inputs, const GradCheckOptions& options, int order,
+             const Tensors& leaves, const Tensor& y, const Function& f)
+      : inputs_(inputs),
+        options_(options),
+        key_(options.key.fold(order)),
+        order_(order),
+        tolerance_(options.tolerance * std::pow(10, order - 1)),
+        differences_(f, inputs, options.step) {
+    const Tensor cotangent = random_like(y, key_.fold("cotangent"));
+    cotangent_ = cotangent.values<double>();
+    gradients_ = gradients(y, leaves, cotangent, false);
+    if (order == 1 && y.size() <= options.full) make_rows(y, leaves);
+  }
+
+  static Tensor result_of(const Function& f, const Tensors& leaves) {
+    const Tensor y = f(leaves);
+    if (!y || y.dtype() != Dtype::f64)
+      bad_input("check_gradient: the function returned ",
+                y ? describe(y.dtype(), y.shape()) : "no tensor", ", expected f64");
+    return y;
+  }
+
+  // A claim: the slope of Σ f · weights as one input moves along `way`.
+  struct Claim {
+    Slope slope = {};
+    Numbers way, weights;
+    double size = 1;  // what the error is relative to
+  };
+
+  // The rows of the Jacobian: for each element of the result, the gradients of all inputs.
+  void make_rows(const Tensor& y, const Tensors& leaves) {
+    const size_t count = static_cast<size_t>(y.size());
+    for (size_t j = 0; j < count; ++j)
+      rows_.push_back(gradients(y, leaves, Tensor::of<double>(y.shape(), one_of(count, j)), false));
+  }
+
+  InputReport report_on(size_t input, size_t place) {
     const Tensor& x = inputs_[input];
-    const Key key = key_.fold("input").fold(input);
+    const Tensor& gradient = gradients_[place];
     InputReport report;
     report.input =
         input < options_.names.size() ? options_.names[input] : text("input ", input + 1);
     report.order = order_;
-    Numbers analytic(x.size(), 0.0);
+    report.shape = x.shape();
+    if (input < options_.dims.size()) report.dims = options_.dims[input];
+    report.result_dims = options_.result_dims;
+    report.severed = !gradient;
     if (gradient && !(gradient.shape() == x.shape()))
       bad_input("check_gradient: the gradient of ", report.input, " has shape ", gradient.shape(),
                 ", the input ", x.shape());
-    if (gradient) analytic = gradient.values<double>();
-    if (x.size() == 0) return report;
-    for (int trial = 0; trial < 2; ++trial)
-      compare(report, input, analytic, random_numbers(x.size(), key.fold("way").fold(trial)), {});
-    for (Index entry : sampled(analytic, key.fold("entries"))) {
-      Numbers way(x.size(), 0.0);
-      way[entry] = 1;
-      compare(report, input, analytic, way, coordinates(entry, x.shape()));
-    }
-    // An operation that is linear has no second derivative, and rightly so.
-    report.severed = !gradient && (order_ == 1 || report.error > 1e-6);
+    const size_t count = static_cast<size_t>(x.size());
+    const Numbers analytic = gradient ? gradient.values<double>() : Numbers(count, 0.0);
+    std::vector<Claim> failed;
+    compare_directions(report, failed, input, analytic);
+    if (!rows_.empty() && x.size() <= options_.full) compare_jacobian(report, failed, input, place);
+    else compare_entries(report, failed, input, analytic);
+    judge(report, failed, input);
     return report;
   }
 
-  void compare(InputReport& worst, size_t input, const Numbers& analytic, const Numbers& way,
-               std::vector<Index> entry) {
-    double expected = 0;
-    for (size_t i = 0; i < way.size(); ++i)
-      if (way[i] != 0) expected += analytic[i] * way[i];
-    const double numeric = slope(input, way);
-    const double size = std::max(std::abs(numeric), scale_);
-    double error = std::abs(expected - numeric) / size;
-    if (std::isnan(error)) error = std::numeric_limits<double>::infinity();
-    if (error < worst.error) return;
-    worst.error = error;
-    worst.analytic = expected;
-    worst.numeric = numeric;
-    worst.entry = std::move(entry);
+  void compare_directions(InputReport& report, std::vector<Claim>& failed, size_t input,
+                          const Numbers& analytic) {
+    const Key key = key_.fold("input").fold(input).fold("way");
+    for (uint64_t trial = 0; trial < 2 && !analytic.empty(); ++trial) {
+      Claim claim{.way = random_numbers(static_cast<Index>(analytic.size()), key.fold(trial)),
+                  .weights = cotangent_};
+      claim.slope.analytic = dot(analytic, claim.way);
+      compare(report, failed, std::move(claim), differences_.slopes(input, claim.way));
+      if (trial == 0) report.along = last_;
+    }
   }
 
-  double slope(size_t input, const Numbers& way) {
-    const double h = options_.step;
-    return (4 * difference(input, way, h / 2) - difference(input, way, h)) / 3;
+  void compare_entries(InputReport& report, std::vector<Claim>& failed, size_t input,
+                       const Numbers& analytic) {
+    const Key key = key_.fold("input").fold(input).fold("entries");
+    for (Index at : sampled(analytic, key)) {
+      const size_t entry = static_cast<size_t>(at);
+      Claim claim{.way = one_of(analytic.size(), entry), .weights = cotangent_};
+      claim.slope.analytic = analytic[entry];
+      claim.slope.of_entry = true;
+      claim.slope.entry = coordinates(entry, report.shape);
+      compare(report, failed, std::move(claim), differences_.slopes(input, claim.way));
+    }
   }
 
-  double difference(size_t input, const Numbers& way, double h) {
-    const Numbers above = at(input, way, h), below = at(input, way, -h);
-    double total = 0;
-    for (size_t i = 0; i < above.size(); ++i) total += (above[i] - below[i]) * cotangent_[i];
-    return total / (2 * h);
+  // Every entry of the input against every element of the result. A difference gives a column.
+  void compare_jacobian(InputReport& report, std::vector<Claim>& failed, size_t input,
+                        size_t place) {
+    const size_t count = static_cast<size_t>(element_count(report.shape));
+    std::vector<Numbers> rows;
+    for (const Tensors& row : rows_)
+      rows.push_back(row[place] ? row[place].values<double>() : Numbers(count, 0.0));
+    for (size_t entry = 0; entry < count; ++entry) {
+      const Numbers way = one_of(count, entry), column = differences_.slopes(input, way);
+      for (size_t j = 0; j < rows.size(); ++j) {
+        Claim claim{.way = way, .weights = one_of(rows.size(), j)};
+        claim.slope.analytic = rows[j][entry];
+        claim.slope.of_entry = true;
+        claim.slope.entry = coordinates(entry, report.shape);
+        claim.slope.result = coordinates(j, differences_.shape());
+        compare(report, failed, std::move(claim), column);
+      }
+    }
   }
 
-  Numbers at(size_t input, const Numbers& way, double h) {
-    Numbers moved = inputs_[input].values<double>();
-    for (size_t i = 0; i < way.size(); ++i) moved[i] += h * way[i];
-    Tensors inputs;
-    for (const Tensor& in : inputs_) inputs.push_back(in ? in.detach() : in);
-    inputs[input] = Tensor::of<double>(inputs[input].shape(), moved);
-    return f_(inputs).values<double>();
+  void compare(InputReport& report, std::vector<Claim>& failed, Claim claim,
+               const Numbers& column) {
+    Slope& slope = claim.slope;
+    slope.numeric = dot(column, claim.weights);
+    claim.size = differences_.scale(claim.weights);
+    slope.error =
+        std::fabs(slope.analytic - slope.numeric) / std::max(std::fabs(slope.numeric), claim.size);
+    if (std::isnan(slope.error)) slope.error = std::numeric_limits<double>::infinity();
+    ++report.compared;
+    moves_ = moves_ || slope.numeric != 0;
+    last_ = slope;
+    if (slope.error > tolerance_) failed.push_back(std::move(claim));
+    else keep_worst(report, slope);
+  }
+
+  // An entry says more than a direction.
+  static void keep_worst(InputReport& report, const Slope& slope) {
+    report.error = std::max(report.error, slope.error);
+    if (std::pair(slope.of_entry, slope.error) >=
+        std::pair(report.worst.of_entry, report.worst.error))
+      report.worst = slope;
+  }
+
+  // Entries first, and the largest error: what is found to be a kink, or right with a smaller step,
+  // is set aside; the first that is neither decides.
+  void judge(InputReport& report, std::vector<Claim>& failed, size_t input) {
+    std::stable_sort(failed.begin(), failed.end(), [](const Claim& a, const Claim& b) {
+      return std::pair(a.slope.of_entry, a.slope.error) >
+             std::pair(b.slope.of_entry, b.slope.error);
+    });
+    const bool moves = std::exchange(moves_, false);
+    // What is linear has no second derivative, and rightly so.
+    if (failed.empty() && order_ > 1) report.severed = false;
+    if (report.severed) report.verdict = moves ? Verdict::severed : Verdict::unreached;
+    for (Claim& claim : failed) {
+      Curve curve = curve_of(claim, input);
+      const Verdict verdict = curve.verdict;
+      if (verdict == Verdict::right) {
+        claim.slope.numeric = curve.numeric, claim.slope.error = curve.error;
+        keep_worst(report, claim.slope);
+        continue;
+      }
+      if (verdict == Verdict::kink && ++report.kinks > 1) continue;
+      report.worst = claim.slope;
+      report.curve = std::move(curve);
+      report.verdict = verdict;
+      if (verdict == Verdict::kink) continue;
+      if (report.severed) report.verdict = Verdict::severed;
+      report.error = claim.slope.error;
+      return;
+    }
+  }
+
+  Curve curve_of(const Claim& claim, size_t input) {
+    const auto rise = [&](double from, double to) {
+      return differences_.rise(input, claim.way, claim.weights, from, to);
+    };
+    return trace(rise, {.analytic = claim.slope.analytic,
+                        .size = claim.size,
+                        .step = options_.step,
+                        .tolerance = tolerance_,
+                        .rounding = differences_.rounding(claim.weights),
+                        .one_kink = claim.slope.of_entry});
   }
 
   // All entries where there are few. Otherwise three of four where the gradient is not zero: in a
@@ -145,34 +245,31 @@ class Comparison {
     }
     if (shuffled.size() <= wanted) return shuffled;
     std::stable_partition(shuffled.begin(), shuffled.end(),
-                          [&](Index i) { return analytic[i] != 0; });
+                          [&](Index i) { return analytic[static_cast<size_t>(i)] != 0; });
     const size_t some = wanted - wanted / 4;
-    std::vector<Index> chosen(shuffled.begin(), shuffled.begin() + some);
-    chosen.insert(chosen.end(), shuffled.end() - (wanted - some), shuffled.end());
+    std::vector<Index> chosen(shuffled.begin(), shuffled.begin() + static_cast<Index>(some));
+    chosen.insert(chosen.end(), shuffled.end() - static_cast<Index>(wanted - some), shuffled.end());
     return chosen;
   }
 
-  static std::vector<Index> coordinates(Index entry, const Shape& shape) {
-    std::vector<Index> at(shape.size());
-    for (int i = shape.size() - 1; i >= 0; --i) at[i] = entry % shape[i], entry /= shape[i];
-    return at;
-  }
-
-  const Function& f_;
   const Tensors& inputs_;
   const GradCheckOptions& options_;
   Key key_;
   int order_;
+  double tolerance_;
+  Differences differences_;
   Numbers cotangent_;
-  double scale_ = 1;
-  Tensors gradients_;
+  Tensors gradients_;          // one for each input that is checked
+  std::vector<Tensors> rows_;  // … for each element of the result; none where there are too many
+  Slope last_;
+  bool moves_ = false;  // the result moves with the input that is looked at
 };
 
 // x ↦ Σ_i ∇_i(f · c)(x) · u_i, with a random direction u: a function whose own gradient is a second
 // derivative of f. Called with plain inputs it uses the gradient's kernels, with tracked ones what
 // they mean; so the check holds the two to each other.
 Function gradient_of(const Function& f, Key key) {
-  return [&f, key](const Tensors& inputs) {
+  return [f, key](const Tensors& inputs) {
     bool tracked = false;
     for (const Tensor& in : inputs) tracked |= in && in.tracked();
     const Tensors leaves = tracked ? inputs : variables(inputs);
@@ -194,22 +291,42 @@ double GradReport::worst_of_order(int order) const {
   return largest;
 }
 
-GradReport check_gradient(const Function& f, const Tensors& inputs,
+bool GradReport::passed() const {
+  return std::none_of(inputs.begin(), inputs.end(),
+                      [](const InputReport& report) { return is_fault(report.verdict); });
+}
+
+GradReport check_gradient(const WatchedFunction& f, const Tensors& inputs,
                           const GradCheckOptions& options) {
   for (const Tensor& in : inputs)
     if (is_checked(in) && in.dtype() != Dtype::f64)
       bad_input("check_gradient: expected f64 inputs, got ", describe(in.dtype(), in.shape()));
   const ExactDenormals exact;
   GradReport report;
-  Function function = f;
-  report.inputs = Comparison(function, inputs, options, 1).reports();
-  if (options.order >= 2) {
-    const Function second = gradient_of(function, options.key.fold("gradient"));
-    for (InputReport& each : Comparison(second, inputs, options, 2).reports())
+  Function function = [&f](const Tensors& in) {
+    return f(in, [](const std::string&, const Tensor&) {});
+  };
+  for (int order = 1; order <= options.order; ++order) {
+    if (order > 1) function = gradient_of(function, options.key.fold("gradient").fold(order));
+    for (InputReport& each : Comparison(function, inputs, options, order).reports())
       report.inputs.push_back(std::move(each));
   }
+  if (options.explain && !report.passed()) report.fault = find_fault(f, inputs, options, report);
+  if (report.fault && report.fault->kind == Fault::Kind::kink)
+    for (InputReport& each : report.inputs)
+      if (each.verdict == Verdict::wrong)
+        each.verdict = Verdict::kink, each.error = 0, ++each.kinks;
   for (const InputReport& each : report.inputs) report.worst = std::max(report.worst, each.error);
   return report;
+}
+
+GradReport check_gradient(const Function& f, const Tensors& inputs,
+                          const GradCheckOptions& options) {
+  return check_gradient([&f](const Tensors& in, const Watch&) { return f(in); }, inputs, options);
+}
+
+GradReport check_gradient(const Function& f, const Tensors& inputs, int order) {
+  return check_gradient(f, inputs, GradCheckOptions{.order = order});
 }
 
 }  // namespace tete

@@ -122,16 +122,21 @@ Tensor Tensor::variable() const {
   return leaf;
 }
 
-const char* Tensor::made_by() const { return body_->record ? body_->record->op : ""; }
+static thread_local RecordWatch* innermost_watch = nullptr;
 
-Tensor record(const char* op, Tensor value, Tensors inputs, Vjp vjp, Tensors kept) {
+RecordWatch::RecordWatch(Seen seen) : seen_(std::move(seen)), outer_(innermost_watch) {
+  innermost_watch = this;
+}
+RecordWatch::~RecordWatch() { innermost_watch = outer_; }
+
+Tensor record(const char* op, Tensor value, Tensors inputs, Vjp vjp, Tensors kept, CodeLine rule) {
   const bool tracked = std::any_of(inputs.begin(), inputs.end(),
                                    [](const Tensor& in) { return in && in.tracked(); });
   if (!tracked) return value;
   value.body_->tracked = true;
   value.body_->record.reset(
-      new Tensor::Record{op, std::move(inputs), std::move(kept), std::move(vjp)});
-  return value;
+      new Tensor::Record{op, std::move(inputs), std::move(kept), std::move(vjp), rule});
+  return innermost_watch ? innermost_watch->seen_(value) : value;
 }
 
 // ---- grad: from y backwards, newest tensor first ---------------------------------------------

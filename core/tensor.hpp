@@ -30,6 +30,15 @@ struct Backward {
 // Returns the gradient of every input, in their order; an empty Tensor means zero.
 using Vjp = std::function<Tensors(const Backward&)>;
 
+// A line of source code: by default the one that asks.
+struct CodeLine {
+  const char* file = "";
+  int line = 0;
+  static CodeLine here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return {file, line};
+  }
+};
+
 class Tensor {
  public:
   Tensor() = default;  // no value: !tensor
@@ -81,8 +90,15 @@ class Tensor {
   Tensor detach() const;
   // The same value as a leaf that gradients can be taken of. Shares the memory.
   Tensor variable() const;
-  // The operation that made it, or "" for a leaf.
-  const char* made_by() const;
+  // How it was made.
+  struct Record {
+    const char* op;
+    Tensors inputs, kept;
+    Vjp vjp;
+    CodeLine rule;  // where the operation is written
+  };
+  // Null for a leaf and for what is not tracked.
+  const Record* made_by() const { return body_->record.get(); }
   // Another window onto the same storage; offset in elements from this one's first. Untracked.
   Tensor window(const Shape& shape, const Strides& strides, Index offset = 0) const;
 
@@ -92,11 +108,6 @@ class Tensor {
   bool same(const Tensor& other) const { return body_ == other.body_; }
 
  private:
-  struct Record {
-    const char* op;
-    Tensors inputs, kept;
-    Vjp vjp;
-  };
   struct Body {
     std::atomic<int> references{1};
     Dtype dtype{};
@@ -126,13 +137,30 @@ class Tensor {
   Tensor& operator=(Tensor other) noexcept { return std::swap(body_, other.body_), *this; }
   ~Tensor() { drop(); }
 
-  friend Tensor record(const char*, Tensor, Tensors, Vjp, Tensors);
+  friend Tensor record(const char*, Tensor, Tensors, Vjp, Tensors, CodeLine);
   friend class Sweep;
 };
 
 // Makes `value`, a tensor that nobody else holds yet, the result of an operation on `inputs`. If
 // no input is tracked nothing is recorded. `kept` are values for the gradient rule's kernel.
-Tensor record(const char* op, Tensor value, Tensors inputs, Vjp vjp, Tensors kept = {});
+Tensor record(const char* op, Tensor value, Tensors inputs, Vjp vjp, Tensors kept = {},
+              CodeLine rule = CodeLine::here());
+
+// Sees every result that this thread records while it lives, in their order, and returns it or
+// another tensor of its shape to take its place. So a function's operations can be looked into one
+// by one, without its help. Of several the innermost sees.
+class RecordWatch {
+ public:
+  using Seen = std::function<Tensor(const Tensor& made)>;
+  explicit RecordWatch(Seen seen);
+  ~RecordWatch();
+  RecordWatch(const RecordWatch&) = delete;
+
+ private:
+  Seen seen_;
+  RecordWatch* outer_;
+  friend Tensor record(const char*, Tensor, Tensors, Vjp, Tensors, CodeLine);
+};
 
 struct GradOptions {
   Tensor cotangent = {};    // the gradient of y; default: ones of y's shape

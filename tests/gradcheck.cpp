@@ -1,76 +1,21 @@
-// Every operation of the table against central differences, to second order; against itself in the
-// other precision; every fused kernel against its meaning, written here a second time; and the
-// checker against gradients that are wrong.
+// The gradient checker against gradients that are wrong, each in its own way, and against functions
+// that only look so.
 #include "core/gradcheck.hpp"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "core/ops.hpp"
-#include "core/samples.hpp"
 
 using namespace tete;
 
 namespace {
 
-double largest(const Tensor& x) {
-  double most = 0;
-  for (double value : x.values<double>()) most = std::max(most, std::abs(value));
-  return most;
-}
-
-// The largest difference of two tensors of one shape; NaN differs from everything.
-double difference(const Tensor& a, const Tensor& b) {
-  REQUIRE(a.shape() == b.shape());
-  const auto x = a.values<double>(), y = b.values<double>();
-  double most = 0;
-  for (size_t i = 0; i < x.size(); ++i) {
-    const double apart = std::abs(x[i] - y[i]);
-    most = std::isnan(apart) ? INFINITY : std::max(most, apart);
-  }
-  return most;
-}
-
-struct ValueAndGradients {
-  Tensor value;
-  Tensors gradients;
-};
-
-ValueAndGradients differentiate(const std::function<Tensor(const Tensors&)>& f,
-                                const Tensors& inputs, bool keep_graph = false) {
-  Tensors leaves, asked;
-  for (const Tensor& in : inputs) {
-    leaves.push_back(is_real(in.dtype()) ? in.variable() : in);
-    if (is_real(in.dtype())) asked.push_back(leaves.back());
-  }
-  const Tensor y = f(leaves);
-  if (!y.tracked()) return {y, {}};
-  const Tensor cotangent = cast(random_normal(y.shape(), Key(3), Dtype::f32), y.dtype());
-  return {y, grad(y, asked, {.cotangent = cotangent, .keep_graph = keep_graph})};
-}
-
-// A kernel against what it means, in value and gradient.
-void agree(const std::function<Tensor(const Tensors&)>& kernel,
-           const std::function<Tensor(const Tensors&)>& meaning, const Tensors& inputs) {
-  const Dtype dtype = inputs[0].dtype();
-  const auto fast = differentiate(kernel, inputs), slow = differentiate(meaning, inputs);
-  CHECK(difference(fast.value, slow.value) <= tolerance(dtype, 1 + largest(slow.value)));
-  REQUIRE(fast.gradients.size() == slow.gradients.size());
-  for (size_t i = 0; i < fast.gradients.size(); ++i) {
-    CAPTURE(i);
-    const double size = 1 + largest(slow.gradients[i]);
-    CHECK(difference(fast.gradients[i], slow.gradients[i]) <= tolerance(dtype, 8 * size));
-  }
-}
-
-Tensor numbers(const Shape& shape, uint64_t seed, Dtype dtype) {
+Tensor numbers(const Shape& shape, uint64_t seed, Dtype dtype = Dtype::f64) {
   return cast(random_uniform(shape, Key(seed), Dtype::f32) * 4.0 - 2.0, dtype);
 }
-
-// Σ over the last dimension, and its mean, in x's shape.
-Tensor last_sum(const Tensor& x) { return broadcast(sum(x, {x.rank() - 1}, true), x.shape()); }
-Tensor last_mean(const Tensor& x) { return last_sum(x) / static_cast<double>(x.shape().back()); }
 
 // The square, with a gradient rule that the test brings.
 Tensor square_with(const Tensor& x, Vjp vjp) {
@@ -80,109 +25,6 @@ Tensor square_with(const Tensor& x, Vjp vjp) {
 }  // namespace
 
 TEST_SUITE("gradcheck") {
-  TEST_CASE("every operation agrees with central differences, and so does its gradient") {
-    for (const Sample& sample : op_samples()) {
-      if (!sample.differentiable) continue;
-      CAPTURE(sample.name);
-      const GradReport report =
-          check_gradient(sample.apply, sample.inputs(Dtype::f64), {.order = 2});
-      CHECK(report.worst_of_order(1) <= 1e-6);
-      CHECK(report.worst_of_order(2) <= 1e-5);
-      for (const InputReport& input : report.inputs) {
-        CAPTURE(input.input);
-        CHECK_FALSE(input.severed);
-      }
-    }
-  }
-
-  TEST_CASE("float32 stays within its tolerance of float64, in value and gradient") {
-    for (const Sample& sample : op_samples()) {
-      CAPTURE(sample.name);
-      const auto narrow = differentiate(sample.apply, sample.inputs(Dtype::f32));
-      const auto wide = differentiate(sample.apply, sample.inputs(Dtype::f64));
-      CHECK(narrow.value.dtype() == Dtype::f32);
-      CHECK(wide.value.dtype() == Dtype::f64);
-      const double size = 1 + largest(wide.value);
-      CHECK(difference(narrow.value, wide.value) <= tolerance(Dtype::f32, size * sample.terms));
-      REQUIRE(narrow.gradients.size() == wide.gradients.size());
-      for (size_t i = 0; i < wide.gradients.size(); ++i) {
-        CAPTURE(i);
-        const double slope = 1 + largest(wide.gradients[i]);
-        CHECK(difference(narrow.gradients[i], wide.gradients[i]) <=
-              tolerance(Dtype::f32, 4 * size * slope * sample.terms));
-      }
-    }
-  }
-
-  TEST_CASE("a gradient that keeps its graph has the value of one that does not") {
-    for (const Sample& sample : op_samples()) {
-      CAPTURE(sample.name);
-      const Tensors inputs = sample.inputs(Dtype::f64);
-      const auto kernel = differentiate(sample.apply, inputs);
-      const auto meaning = differentiate(sample.apply, inputs, true);
-      REQUIRE(kernel.gradients.size() == meaning.gradients.size());
-      for (size_t i = 0; i < kernel.gradients.size(); ++i) {
-        const double size = sample.terms * (1 + largest(meaning.gradients[i]));
-        CHECK(difference(kernel.gradients[i], meaning.gradients[i]) <=
-              tolerance(Dtype::f64, 4 * size));
-      }
-    }
-  }
-
-  TEST_CASE("fused kernels are what they mean") {
-    for (Dtype dtype : {Dtype::f32, Dtype::f64}) {
-      CAPTURE(name_of(dtype));
-      const Tensor x = numbers({3, 4, 37}, 1, dtype);
-      const Tensor scale = numbers({37}, 2, dtype), bias = numbers({37}, 3, dtype);
-      agree([](const Tensors& in) { return softmax(in[0], 2); },
-            [](const Tensors& in) { return exp(in[0]) / last_sum(exp(in[0])); }, {x});
-      agree([](const Tensors& in) { return layer_norm(in[0], in[1], in[2]); },
-            [](const Tensors& in) {
-              const Tensor centred = in[0] - last_mean(in[0]);
-              const Tensor y = centred / sqrt(last_mean(centred * centred) + norm_epsilon);
-              return add("a b d, d", mul("a b d, d", y, in[1]), in[2]);
-            },
-            {x, scale, bias});
-      agree([](const Tensors& in) { return rms_norm(in[0], in[1]); },
-            [](const Tensors& in) {
-              const Tensor y = in[0] / sqrt(last_mean(in[0] * in[0]) + norm_epsilon);
-              return mul("a b d, d", y, in[1]);
-            },
-            {x, scale});
-      const Tensor targets = Tensor::of<int64_t>({5}, {3, 0, 36, 3, 17});
-      agree([&](const Tensors& in) { return cross_entropy(in[0], targets); },
-            [&](const Tensors& in) {
-              const Tensor p = exp(in[0]) / last_sum(exp(in[0]));
-              return -log(sum("t [v]", p * one_hot(targets, 37, p.dtype())));
-            },
-            {numbers({5, 37}, 4, dtype)});
-      const Key key = Key(5).fold("noise");
-      agree([&](const Tensors& in) { return dropout(in[0], 0.25, key, 11); },
-            [&](const Tensors& in) {
-              std::vector<double> kept;
-              for (Index i = 0; i < in[0].size(); ++i)
-                kept.push_back(uniform(key, static_cast<uint64_t>(11 + i)) < 0.25 ? 0 : 1 / 0.75);
-              return in[0] * cast(Tensor::of<double>(in[0].shape(), kept), in[0].dtype());
-            },
-            {x});
-    }
-  }
-
-  TEST_CASE("a masked softmax is the softmax of what is visible") {
-    for (Dtype dtype : {Dtype::f32, Dtype::f64}) {
-      const Tensor x = numbers({2, 5}, 6, dtype);
-      const Tensor mask = Tensor::of<double>({2, 5}, {1, 0, 1, 1, 0, /**/ 0, 0, 0, 0, 0});
-      const Tensor visible = cast(mask, dtype);
-      agree([&](const Tensors& in) { return softmax(in[0], 1, mask); },
-            [&](const Tensors& in) {
-              const Tensor e = exp(in[0]) * visible;
-              return e / (last_sum(e) +
-                          cast(Tensor::of<double>({2, 5}, {0, 0, 0, 0, 0, 1, 1, 1, 1, 1}), dtype));
-            },
-            {x});
-    }
-  }
-
   TEST_CASE("a wrong gradient is caught, however it is wrong") {
     struct Mistake {
       const char* name;
@@ -278,10 +120,292 @@ TEST_SUITE("gradcheck") {
                          "check_gradient: the function returned f32[3], expected f64", Error);
   }
 
-  TEST_CASE("no two samples have one name, so none stands in for another") {
-    std::vector<std::string> names;
-    for (const Sample& sample : op_samples()) names.push_back(sample.name);
-    std::sort(names.begin(), names.end());
-    CHECK(std::adjacent_find(names.begin(), names.end()) == names.end());
+  // ---- Verdicts -------------------------------------------------------------------------------
+
+  TEST_CASE("the curve of errors tells right, wrong, kinks, jumps and noise apart") {
+    struct Case {
+      const char* name;
+      std::function<double(double)> f;
+      double analytic;
+      Verdict verdict;
+    };
+    const double r = 1e-8;  // what a float32 would round to
+    const Case cases[] = {
+        {"smooth", [](double x) { return std::exp(x); }, 1, Verdict::right},
+        {"steep", [](double x) { return std::sin(300 * x) + x; }, 301, Verdict::right},
+        {"wrong", [](double x) { return std::exp(x); }, 1.001, Verdict::wrong},
+        {"wrong sign", [](double x) { return std::sin(x); }, -1, Verdict::wrong},
+        {"kink, left", [](double x) { return std::fabs(x); }, -1, Verdict::kink},
+        {"kink, between", [](double x) { return std::fabs(x) + std::exp(x); }, 1.5, Verdict::kink},
+        {"kink, outside", [](double x) { return std::fabs(x); }, 7, Verdict::wrong},
+        {"a kink near by", [](double x) { return std::fabs(x - 3e-5); }, -1, Verdict::kink},
+        {"a kink very near by", [](double x) { return std::max(x, 1e-6); }, 0, Verdict::kink},
+        {"a jump", [](double x) { return std::floor(1 + x); }, 0, Verdict::kink},
+        {"noise", [r](double x) { return std::floor(std::sin(x + 1) / r) * r; }, std::cos(1.0),
+         Verdict::noise},
+        {"wrong under noise", [r](double x) { return std::floor(std::sin(x + 1) / r) * r; }, 2,
+         Verdict::wrong},
+        {"NaN on one side", [](double x) { return std::sqrt(x); }, 1, Verdict::not_finite},
+        {"a gradient that is NaN", [](double x) { return x; }, std::nan(""), Verdict::not_finite},
+    };
+    for (const Case& c : cases) {
+      CAPTURE(std::string(c.name));
+      const auto rise = [&](double from, double to) { return c.f(to) - c.f(from); };
+      const Curve curve = trace(
+          rise, {.analytic = c.analytic, .tolerance = 1e-6, .rounding = 2e-16, .one_kink = true});
+      CHECK_MESSAGE(curve.verdict == c.verdict, c.name, ": ", name_of(curve.verdict));
+      REQUIRE(curve.points.size() == 6);
+      CHECK(curve.points.front().step == doctest::Approx(1e-2));
+      CHECK(curve.points.back().step == doctest::Approx(1e-7));
+    }
+  }
+
+  TEST_CASE("at a kink no gradient is wrong that lies between the slopes, and any other is") {
+    const Tensor x = Tensor::of<double>({2, 3}, {0, 1.5, -1, 0, 0.5, -2});
+    const std::function<Tensor(const Tensors&)> functions[] = {
+        [](const Tensors& in) { return relu(in[0]); },
+        [](const Tensors& in) { return abs(in[0]) + relu(in[0]); },
+        [](const Tensors& in) { return max(in[0], in[0] * 0.5); },
+        [](const Tensors& in) { return min(in[0] * in[0], -in[0]); },
+        [](const Tensors& in) { return max(in[0] * in[0] * (in[0] - 1.5) * (in[0] + 1), {1}); },
+        [](const Tensors& in) { return floor(in[0] * 2); },
+        [](const Tensors& in) { return einsum("i j, k j -> i k", relu(in[0]), in[0] + 3.0); },
+        // Smooth, but made of two kinks, at which zero was chosen.
+        [](const Tensors& in) { return relu(in[0]) - relu(-in[0]); },
+    };
+    for (const auto& f : functions) {
+      const GradReport report = check_gradient(f, {x});
+      CAPTURE(report);
+      CHECK(report.passed());
+      CHECK(report.worst <= 1e-6);
+      CHECK(report.inputs[0].verdict == Verdict::kink);
+      CHECK(report.inputs[0].kinks > 0);
+    }
+    const GradReport wrong = check_gradient(
+        [](const Tensors& in) {
+          return record("relu", relu(in[0].detach()), {in[0]}, [](const Backward& at) -> Tensors {
+            return {at.g * (step(at.in[0]) + equal(at.in[0], at.in[0] * 0.0) * 7.0)};
+          });
+        },
+        {x});
+    CHECK_FALSE(wrong.passed());
+    REQUIRE(wrong.fault);
+    CHECK(wrong.fault->operation == "relu");
+  }
+
+  TEST_CASE("what is right passes, however steep, flat, large or small") {
+    const Tensor x = numbers({3, 5}, 1);
+    const std::function<Tensor(const Tensors&)> functions[] = {
+        [](const Tensors& in) { return sin(in[0] * 500.0); },
+        [](const Tensors& in) { return exp(in[0] * 20.0) / 1e9; },
+        [](const Tensors& in) { return in[0] * 1e12 + 1e12; },
+        [](const Tensors& in) { return in[0] * 1e-12; },
+        [](const Tensors& in) { return square(in[0]) + 1e6; },
+        [](const Tensors& in) { return tanh(in[0] * 50.0); },
+        [](const Tensors& in) { return in[0] * 0.0; },
+    };
+    for (const auto& f : functions) {
+      const GradReport report = check_gradient(f, {x}, 2);
+      CAPTURE(report);
+      CHECK(report.passed());
+    }
+  }
+
+  TEST_CASE("what cannot be told, is not finite, or is severed has its own verdict") {
+    const Tensor x = numbers({3, 5}, 1);
+    int calls = 0;
+    struct Case {
+      const char* name;
+      std::function<Tensor(const Tensors&)> apply;
+      Verdict verdict;
+      const char* words;  // of the report
+    };
+    const Case cases[] = {
+        {"rounded to float32",
+         [](const Tensors& in) { return cast(cast(in[0], Dtype::f32) * 3.0, Dtype::f64); },
+         Verdict::noise, "rounded to float32"},
+        {"drawn anew", [&](const Tensors& in) { return dropout(in[0], 0.5, Key(9).fold(++calls)); },
+         Verdict::noise, "the function does not repeat itself"},
+        {"the logarithm of what is negative",
+         [](const Tensors& in) { return exp(log(in[0] * 2.0) * 0.5); }, Verdict::not_finite,
+         "operation 'log' (elementwise.def:"},
+        {"a root's slope at zero", [](const Tensors& in) { return sqrt(in[0] * 0.0) + in[0]; },
+         Verdict::not_finite, "operation 'sqrt'"},
+        {"a path that is not recorded",
+         [](const Tensors& in) {
+           const Tensor e = exp(in[0]);
+           return sin(in[0]) + Tensor::of<double>(e.shape(), e.values<double>());
+         },
+         Verdict::wrong, "the result of operation 'exp'"},
+        {"no path is recorded", [](const Tensors& in) { return sin(in[0].detach()); },
+         Verdict::severed, "'input 1' reaches the end on a path that is not recorded"},
+        {"no path at all",
+         [](const Tensors& in) { return cast(arange(in[0].size(0)), Dtype::f64); },
+         Verdict::unreached, "unreached"},
+    };
+    for (const Case& c : cases) {
+      CAPTURE(std::string(c.name));
+      const GradReport report = check_gradient(c.apply, {x});
+      CHECK_MESSAGE(report.inputs[0].verdict == c.verdict, c.name, ": ", report);
+      CHECK(report.passed() == (c.verdict == Verdict::unreached));
+      CHECK(text(report).find(c.words) != std::string::npos);
+    }
+  }
+
+  // ---- Faults ---------------------------------------------------------------------------------
+
+  TEST_CASE("the operation whose own rule is wrong is named, and the value it was computed for") {
+    struct Rule {
+      const char* name;
+      int order;
+      Vjp vjp;
+    };
+    const Rule rules[] = {
+        {"sign", 1, [](const Backward& at) -> Tensors { return {at.g * at.in[0] * -2.0}; }},
+        {"factor", 1, [](const Backward& at) -> Tensors { return {at.g * at.in[0] * 2.001}; }},
+        {"one entry", 1,
+         [](const Backward& at) -> Tensors {
+           const Tensor right = at.g * at.in[0] * 2.0;
+           return {concat({slice(right, 0, 0, 2), slice(right, 0, 2, 1) * 3.0}, 0)};
+         }},
+        {"nothing", 1, [](const Backward&) -> Tensors { return {Tensor()}; }},
+        {"infinity", 1, [](const Backward& at) -> Tensors { return {at.g / (at.in[0] * 0.0)}; }},
+        {"severed at the second order", 2,
+         [](const Backward& at) -> Tensors { return {at.g * at.in[0].detach() * 2.0}; }},
+    };
+    const Tensors inputs{numbers({3, 4}, 1), numbers({4, 5}, 2)};
+    for (const Rule& rule : rules)
+      for (int layer = 0; layer < 3; ++layer) {
+        CAPTURE(rule.name);
+        CAPTURE(layer);
+        const WatchedFunction f = [&](const Tensors& in, const Watch& watch) {
+          Tensor x = einsum("n d, d k -> n k", in[0], in[1]);
+          watch("project", x);
+          for (int i = 0; i < 3; ++i) {
+            // The softmax takes a detour through what is detached, which is no fault.
+            const Tensor high = broadcast(max(x.detach(), {1}, true), x.shape());
+            const Tensor e = exp(x - high);
+            x = e / broadcast(sum(e, {1}, true), x.shape()) + tanh(x);
+            watch(text("mix ", i), x);
+            x = i == layer ? square_with(x, rule.vjp) : square(x);
+            watch(text("square ", i), x);
+          }
+          return x;
+        };
+        const GradReport report =
+            check_gradient(f, inputs, {.order = rule.order, .names = {"x", "P"}});
+        CAPTURE(report);
+        CHECK_FALSE(report.passed());
+        REQUIRE(report.fault);
+        CHECK(report.fault->operation == "square");
+        CHECK(report.fault->rule.starts_with("gradcheck.cpp:"));
+        CHECK(report.fault->value == text("square ", layer));
+        CHECK(report.fault->order == rule.order);
+      }
+  }
+
+  TEST_CASE("a fused operation is named whether its kernel or its meaning is wrong") {
+    const auto cube = [](double gradient, double meaning) {
+      return [=](const Tensors& in) {
+        const Fused op{
+            "cube",
+            [](const Tensors& x) {
+              return FusedValue{x[0] * x[0] * x[0], {}};
+            },
+            [=](const Backward& at) -> Tensors { return {at.g * square(at.in[0]) * gradient}; },
+            [=](const Tensors& x) { return x[0] * x[0] * x[0] * meaning; }};
+        return tanh(fused(op, {sin(in[0])}));
+      };
+    };
+    const Tensor x = numbers({4}, 1);
+    CHECK(check_gradient(cube(3, 1), {x}, 3).passed());
+    for (const auto& [gradient, meaning, order] : {std::tuple{-3.0, 1.0, 1}, {3.0, 1.01, 2}}) {
+      const GradReport report = check_gradient(cube(gradient, meaning), {x}, 2);
+      CAPTURE(report);
+      REQUIRE(report.fault);
+      CHECK(report.fault->operation == "cube");
+      CHECK(report.fault->rule.starts_with("gradcheck.cpp:"));
+      CHECK(report.fault->order == order);
+    }
+  }
+
+  TEST_CASE("the gradient that one operation gives one of its inputs is blamed on it alone") {
+    // Both products are right by themselves; the sum of rows is missing in the second input of add.
+    const auto f = [](const Tensors& in) {
+      const Tensor a = einsum("n d, d k -> n k", in[0], in[1]), row = sum(in[1], {0});
+      const Tensor y = add("n k, k", a.detach(), row.detach());
+      const Tensor added = record("add_row", y, {a, row}, [](const Backward& at) -> Tensors {
+        return {at.g, reshape(slice(at.g, 0, 0, 1), {at.g.size(1)})};
+      });
+      return softmax(added, 1);
+    };
+    const GradReport report = check_gradient(f, {numbers({3, 4}, 1), numbers({4, 5}, 2)});
+    CAPTURE(report);
+    CHECK(report.inputs[0].verdict == Verdict::right);
+    CHECK(report.inputs[1].verdict == Verdict::wrong);
+    REQUIRE(report.fault);
+    CHECK(report.fault->operation == "add_row");
+    REQUIRE(report.fault->own);
+    CHECK(report.fault->own->input == "input 2");
+  }
+
+  // ---- Reports --------------------------------------------------------------------------------
+
+  TEST_CASE("the worst entry is told by the names of its dimensions") {
+    const auto one_wrong = [](const Tensors& in) {
+      return square_with(in[0], [](const Backward& at) -> Tensors {
+        Tensor mask = Tensor::ones({8, 3, 4}, Dtype::f64);
+        mask.view().as<double>()[(5 * 3 + 1) * 4 + 2] = -1;  // nobody else has it yet
+        return {at.g * at.in[0] * 2.0 * mask};
+      });
+    };
+    GradCheckOptions options{
+        .names = {"P_q"}, .dims = {{"d_X", "d_k", "h_k"}}, .result_dims = {"n", "k", "h"}};
+    for (const auto& [full, place] :
+         {std::pair{Index{100}, "P_q[d_X=5, d_k=1, h_k=2] -> [n=5, k=1, h=2]"},
+          {Index{0}, "P_q[d_X=5, d_k=1, h_k=2]"}}) {
+      options.full = full;
+      options.entries = 96;
+      const GradReport report = check_gradient(one_wrong, {numbers({8, 3, 4}, 1)}, options);
+      CHECK(report.inputs[0].place() == place);
+      CHECK(report.inputs[0].verdict == Verdict::wrong);
+      const std::string printed = text(report);
+      CAPTURE(printed);
+      for (const char* words :
+           {"order 1", "P_q[d_X=8, d_k=3, h_k=4]", "wrong", "P_q is wrong: at P_q", "a plateau",
+            "operation 'square' (gradcheck.cpp:"})
+        CHECK(printed.find(words) != std::string::npos);
+    }
+  }
+
+  TEST_CASE("few elements: the whole Jacobian; more: entries, three of four where it is not zero") {
+    const Tensor small = numbers({2, 3}, 1), large = numbers({4099}, 2);
+    const auto square_all = [](const Tensors& in) { return square(in[0]); };
+    CHECK(check_gradient(square_all, {small}).inputs[0].compared == 2 + 6 * 6);
+    CHECK(check_gradient(square_all, {large}).inputs[0].compared == 2 + 24);
+    // Of 4099 gradients only ten are not zero, and one of these is wrong.
+    const auto sparse = [](const Tensors& in) {
+      return record(
+          "head", square(slice(in[0].detach(), 0, 0, 10)), {in[0]},
+          [](const Backward& at) -> Tensors {
+            const Tensor right = at.g * slice(at.in[0], 0, 0, 10) * 2.0;
+            const Tensor off = concat({slice(right, 0, 0, 9), slice(right, 0, 9, 1) * 1.1}, 0);
+            return {pad(off, 0, 0, 4089)};
+          });
+    };
+    const GradReport report = check_gradient(sparse, {large});
+    CHECK(report.inputs[0].verdict == Verdict::wrong);
+    CHECK(report.inputs[0].worst.entry == std::vector<Index>{9});
+  }
+
+  TEST_CASE("the third order is checked like the first") {
+    const auto f = [](const Tensors& in) {
+      return softmax(einsum("i j, j k -> i k", in[0], in[1]), 1);
+    };
+    const GradReport report = check_gradient(f, {numbers({2, 3}, 1), numbers({3, 2}, 2)}, 3);
+    CAPTURE(report);
+    CHECK(report.passed());
+    CHECK(report.inputs.size() == 6);
+    CHECK(report.worst_of_order(3) <= 1e-6);
   }
 }
