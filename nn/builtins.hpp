@@ -1,7 +1,17 @@
 // The functions of the notation: one table, a row each.
+//
+// A function lives in one file of nn/builtins/, all of it: its row, and what the row points to.
+//   check    the names and elements of its result; which uses are refused    nn/check/reading.hpp
+//   run      its value, by the operations of core/ops.hpp                    nn/run/runner.hpp
+//   hides    whether it keeps hidden what a causal mask hides                nn/check/causality.hpp
+// To add one, put these into the file of its kind, or into a new one (gather.cpp has all three;
+// elementwise.cpp and reduction.cpp need one line a function). A new file is named in
+// nn/builtins.cpp and in nn/meson.build. tests/builtins.cpp walks the table and fails until it has
+// a text that uses the function.
 #pragma once
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/random.hpp"
@@ -9,49 +19,53 @@
 
 namespace tete {
 
+struct ExprText;
+struct Node;
+struct Flow;
+struct Value;
+class Reading;
+class LeakFinder;
+class Runner;
+
 // What the elements of a value are. Only real ones carry a gradient; whole numbers and truth
 // values (0 or 1) are untracked tensors of the run's real type.
 enum class Element : uint8_t { real, whole, truth };
 const char* describe(Element element);
 
-// How a function treats names. Expected names flow from the left of a statement through `each` and
-// `along`; they stop at the others, whose first arguments are tensors.
-enum class Form : uint8_t {
-  einsum,     // tensors in; the result has exactly the expected names
-  each,       // elementwise: broadcast by name
-  along,      // every name stays, one is special: softmax over it, noise shared along it
-  reduction,  // the names of its tensor but one
-  positions,  // a dimension in, whole numbers out
-  visible,    // the call's mask
-  gather,
-  concat,
-};
-
-// What a row's implementation is given.
-struct Application {
-  Tensors args;            // of one shape
-  int axis = -1;           // the special or reduced dimension; -1: none
-  Tensor mask = {};        // of args[0]'s shape, or empty
-  double rate = 0;         // of dropout
-  Key key{0};              // of its noise
-  uint64_t first = 0;      // global number of the first sample
-  bool by_sample = false;  // whether args[0]'s first dimension is samples
+// A key of a function: reduced_dim=m, mask=V[n, m].
+struct KeyRow {
+  enum class Kind : uint8_t {
+    dim,    // a dimension, by its name
+    truth,  // truth values, with names of the left
+  };
+  const char* name;
+  Kind kind;
+  bool required = true;
 };
 
 struct Builtin {
   const char* name;
   const char* usage;
   const char* meaning;
-  Form form = Form::each;
-  int least = 1, most = 1;        // arguments without a name
-  const char* dim_key = nullptr;  // the key that names the special dimension
-  bool dim_required = true;
-  bool takes_mask = false;  // mask=
-  Element argument = Element::real, result = Element::real;
-  bool keeps_element = false;  // the result's elements are what the argument's are
-  Tensor (*apply)(const Application&) = nullptr;  // null where nn/run.cpp does it by names
+  int least = 1, most = 1;            // arguments without a name
+  std::span<const KeyRow> keys = {};  // the first names the special dimension, if there is one
+  // The elements of the result: `result`, or what the arguments have.
+  Element result = Element::real;
+  bool keeps_element = false;
+  // An elementwise function, of tensors of one shape: it is computed of numbers, too.
+  Tensor (*apply)(const Tensors& args) = nullptr;
+
+  // Fills in the arguments, names and elements of `node`, the call that `e` says. Arguments are
+  // counted and keys are read before.
+  void (*check)(Reading& reading, const ExprText& e, Node& node);
+  Value (*run)(Runner& runner, const Node& node);
+  // Whether the result is zero wherever the mask hides a memory position from a query; `args` says
+  // which arguments are. Reports a combination of positions that a mask does not protect. Null: it
+  // never is, and it combines nothing.
+  bool (*hides)(LeakFinder& leaks, const Node& node, const std::vector<Flow>& args) = nullptr;
 };
 
+// By kind, in the order in which they are shown.
 std::span<const Builtin> builtins();
 const Builtin* find_builtin(std::string_view name);
 

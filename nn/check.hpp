@@ -29,6 +29,11 @@ struct Node {
     Index pick = -1;   // this element, or
     Names parts = {};  // this dimension, seen as these (itself, if it is not split)
   };
+  struct Key {
+    Place place = {};
+    int dim = -1;                  // reduced_dim=m
+    std::vector<Node> value = {};  // mask=V[n, m]: one if it is given
+  };
   Kind kind = Kind::number;
   Place place;
   double number = 0;
@@ -37,13 +42,15 @@ struct Node {
   std::vector<RefAxis> axes = {};  // value, if not plain
   Operator op = Operator::add;
   const Builtin* builtin = nullptr;
-  int dim = -1;                  // call: the special dimension
   bool takes_call_mask = false;  // call: the mask of the call is ANDed with mask=
   std::vector<Node> args = {};
-  std::vector<Node> mask = {};  // call: mask=, none or one
-  Names names = {};             // of the result
+  std::vector<Key> keys = {};  // call: as the rows of its builtin, given or not
+  Names names = {};            // of the result
   Element element = Element::real;
   bool constant = true;  // a number that sizes decide; it has no names
+
+  // The special dimension of a call, which its first key names, or -1.
+  int dim() const { return keys.empty() ? -1 : keys[0].dim; }
 };
 
 struct Dimension {

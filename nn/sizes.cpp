@@ -250,10 +250,9 @@ double SizeTable::quantity(const Node& node) {
         fail_at({node.place}, "'causal' is known in a call only, not where parameters are made");
       return *causal_ ? 1 : 0;
     case Node::Kind::call: {
-      Application call;
-      for (const Node& arg : node.args)
-        call.args.push_back(Tensor::scalar(quantity(arg), Dtype::f64));
-      return node.builtin->apply(call).item();
+      Tensors args;
+      for (const Node& arg : node.args) args.push_back(Tensor::scalar(quantity(arg), Dtype::f64));
+      return node.builtin->apply(args).item();
     }
     default:
       break;

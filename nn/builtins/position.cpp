@@ -1,0 +1,35 @@
+// position(n) and index(d): 0, 1, … along a dimension.
+#include "nn/builtins/builtin.hpp"
+
+namespace tete {
+
+namespace {
+
+void check(Reading& reading, const ExprText& e, Node& node) {
+  node.names.push_back(reading.dimension_argument(e.args[0], *node.builtin));
+  reading.refuse_unexpected(e, node.names);
+  node.element = Element::whole;
+}
+
+Value run(Runner& runner, const Node& node) {
+  return {arange(runner.size(node.names[0]), runner.dtype()), node.names, false};
+}
+
+constexpr Builtin rows[] = {
+    {.name = "position",
+     .usage = "position(n)",
+     .meaning = "0, 1, … along a sequence",
+     .check = check,
+     .run = run},
+    {.name = "index",
+     .usage = "index(d)",
+     .meaning = "0, 1, … along a dimension",
+     .check = check,
+     .run = run},
+};
+
+}  // namespace
+
+std::span<const Builtin> position_functions() { return rows; }
+
+}  // namespace tete

@@ -1,0 +1,95 @@
+// Amendments: defs that change a tensor of a text from outside (R11).
+#include "nn/check/checker.hpp"
+
+namespace tete {
+
+void Checker::add_amendments(const Program& program) {
+  draft_.program.sources.push_back(program.source);
+  const auto shared = std::make_shared<const Program>(program);
+  for (const Def& def : shared->defs) {
+    if (is_called(*shared, def.word.name)) continue;
+    if (def.args.empty() || def.args[0].kind != ArgText::Kind::input)
+      fail_at({def.word.place}, text("'", def.word.name, "' amends nothing: its first argument ",
+                                     "must be the tensor that it amends, as in L[n, m, h]"));
+    for (const Amendment& other : amendments_)
+      if (other.def.def->word.name == def.word.name)
+        fail_at({def.word.place, other.def.def->word.place},
+                text("two amendments are called '", def.word.name, "'"));
+    amendments_.push_back({{&def, shared}});
+  }
+}
+
+namespace {
+
+// Whether the def's own text defines a tensor of this name.
+bool writes(const Def& def, const std::string& name) {
+  return std::any_of(def.args.begin(), def.args.end(),
+                     [&](const ArgText& a) { return a.ref.word.name == name; }) ||
+         std::any_of(def.statements.begin(), def.statements.end(),
+                     [&](const StatementText& s) { return s.left.word.name == name; });
+}
+
+// What an amendment is passed besides the tensor that it amends: tensors of `in` by their names.
+void pass_inputs(Instance& in, const Def& amendment, const std::string& name, const Place& place,
+                 Arguments& arguments) {
+  for (size_t i = 1; i < arguments.size(); ++i) {
+    const ArgText& arg = amendment.args[i];
+    if (arg.kind != ArgText::Kind::input && arg.kind != ArgText::Kind::integer) continue;
+    const auto at = in.values.find(arg.ref.word.name);
+    if (at == in.values.end())
+      fail_at({arg.ref.whole, place},
+              text("'", amendment.word.name, "' needs '", arg.ref.word.name, "', which '",
+                   in.def.word.name, "' does not have before '", name, "'"));
+    in.used.insert(at->first);
+    arguments[i].value = at->second;
+  }
+}
+
+}  // namespace
+
+// Of a tensor that `in` defines: in the text itself, or else in the defs it calls.
+std::vector<Amendment*> Checker::amendments_of(const Instance& in, const std::string& name) {
+  std::vector<Amendment*> found;
+  if (in.amends || (in.caller && writes(root_->def, name))) return found;
+  for (Amendment& a : amendments_)
+    if (a.def.def->args[0].ref.word.name == name) found.push_back(&a);
+  return found;
+}
+
+void Checker::amend(Instance& in, const std::string& name, const Place& place) {
+  for (Amendment* a : amendments_of(in, name)) amend(in, name, place, *a);
+}
+
+void Checker::amend(Instance& in, const std::string& name, const Place& place, Amendment& by) {
+  const Def& def = *by.def.def;
+  const int raw = in.values.at(name);
+  const std::string prefix = in.prefix + def.word.name + ".";
+  // What the text itself gives: the amendment's argument shows it.
+  draft_.value(raw).name = prefix + name;
+  draft_.value(raw).watched = false;
+
+  Arguments arguments(def.args.size(), Argument{-1, place});
+  arguments[0].value = raw;
+  pass_inputs(in, def, name, place, arguments);
+  const int given = call(in, by.def, prefix, arguments, place, true);
+  const Names dims = draft_.value(raw).dims, given_dims = draft_.value(given).dims;
+  if (given_dims.size() != dims.size())
+    fail_at({def.result.whole, place},
+            text("'", def.word.name, "' must return as many dimensions as '", name, "' has, ",
+                 dims.size()));
+  for (int i = 0; i < dims.size(); ++i) draft_.take_result(dims[i], given_dims[i], place);
+  in.values[name] = draft_.renamed(given, in.prefix + name, place, dims);
+  by.applied = true;
+}
+
+void Checker::check_amendments_applied() const {
+  for (const Amendment& a : amendments_) {
+    if (a.applied) continue;
+    const Word& word = a.def.def->args[0].ref.word;
+    fail_at({word.place}, text("'", a.def.def->word.name, "' amends '", word.name, "', but '",
+                               root_->def.word.name, "' has no tensor of that name",
+                               suggestion(word.name, keys_of(root_->values))));
+  }
+}
+
+}  // namespace tete

@@ -1,0 +1,103 @@
+#include "nn/check/analysis.hpp"
+
+#include <algorithm>
+
+#include "nn/check/causality.hpp"
+
+namespace tete {
+
+namespace {
+
+// ---- Heads and layout -------------------------------------------------------------------------
+
+// A head is a name that two operands of an einsum share with the result, but no sequence.
+void find_heads_in(const Node& node, std::vector<Dimension>& dimensions) {
+  if (node.builtin && std::string_view(node.builtin->name) == "einsum")
+    for (int name : node.names) {
+      const auto has = [&](const Node& arg) { return arg.names.contains(name); };
+      Dimension& d = dimensions[static_cast<size_t>(name)];
+      if (d.role == Role::none && std::count_if(node.args.begin(), node.args.end(), has) >= 2)
+        d.head = true;
+    }
+  for (const Node& arg : node.args) find_heads_in(arg, dimensions);
+}
+
+// What is one dimension under two names is a head under both; so are a head's parts, and what has a
+// head as a part.
+void spread_heads(Checked& program) {
+  const auto dim = [&](int i) -> Dimension& { return program.dimensions[static_cast<size_t>(i)]; };
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const Condition& c : program.conditions) {
+      if (c.kind != Condition::Kind::equal && c.kind != Condition::Kind::product) continue;
+      Names alike = c.others;
+      alike.push_back(c.dim);
+      const bool head = std::any_of(alike.begin(), alike.end(), [&](int i) { return dim(i).head; });
+      for (int i : alike)
+        if (head && dim(i).role == Role::none && !dim(i).head) dim(i).head = changed = true;
+    }
+  }
+}
+
+// ---- Uses -------------------------------------------------------------------------------------
+
+void collect_uses(const Node& node, std::vector<int>& uses) {
+  if (node.kind == Node::Kind::value) uses.push_back(node.index);
+  for (const Node& arg : node.args) collect_uses(arg, uses);
+  for (const Node::Key& key : node.keys)
+    for (const Node& value : key.value) collect_uses(value, uses);
+}
+
+void find_uses(Checked& program) {
+  std::vector<bool> seen(program.values.size(), false);
+  seen[static_cast<size_t>(program.result)] = true;
+  for (size_t i = program.values.size(); i-- > 0;) {
+    CheckedValue& value = program.values[i];
+    if (value.kind == CheckedValue::Kind::same) value.uses.push_back(value.index);
+    if (value.kind == CheckedValue::Kind::statement) collect_uses(value.right, value.uses);
+    for (int used : value.uses)
+      if (!seen[static_cast<size_t>(used)]) {
+        seen[static_cast<size_t>(used)] = true;
+        value.finished.push_back(used);
+      }
+  }
+}
+
+}  // namespace
+
+Short<int> layout_of(const Names& names, const std::vector<Dimension>& dimensions) {
+  const auto dim = [&](int i) -> const Dimension& {
+    return dimensions[static_cast<size_t>(names[i])];
+  };
+  int query = -1, memory = -1, sequence = 0;
+  for (int i = names.size() - 1; i >= 0; --i) {
+    if (dim(i).role == Role::query) query = i;
+    if (dim(i).role == Role::memory) memory = i;
+    if (dim(i).role != Role::none) sequence = i;
+  }
+  Short<int> order;
+  if (query >= 0 && memory >= 0) {
+    for (int i = 0; i < names.size(); ++i)
+      if (i != query && i != memory) order.push_back(i);
+    order.push_back(query), order.push_back(memory);
+    return order;
+  }
+  if (!names.empty()) order.push_back(sequence);
+  for (bool head : {true, false})
+    for (int i = 0; i < names.size(); ++i)
+      if (i != sequence && dim(i).head == head) order.push_back(i);
+  return order;
+}
+
+void analyse(Checked& program) {
+  for (const CheckedValue& value : program.values) find_heads_in(value.right, program.dimensions);
+  spread_heads(program);
+  for (CheckedValue& value : program.values) {
+    const bool is_statement = value.kind == CheckedValue::Kind::statement;
+    value.layout = layout_of(is_statement ? value.names : value.dims, program.dimensions);
+  }
+  find_uses(program);
+  program.leak = LeakFinder(program).leak();
+}
+
+}  // namespace tete

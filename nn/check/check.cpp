@@ -1,0 +1,69 @@
+// The checker from outside: which def a text is about, and all defs of it checked.
+#include "nn/check/analysis.hpp"
+#include "nn/check/checker.hpp"
+
+namespace tete {
+
+namespace {
+
+bool calls(const ExprText& e, const std::string& name) {
+  if (e.kind == ExprText::Kind::call && e.word.name == name) return true;
+  return std::any_of(e.args.begin(), e.args.end(),
+                     [&](const ExprText& arg) { return calls(arg, name); });
+}
+
+}  // namespace
+
+bool is_called(const Program& program, const std::string& name) {
+  for (const Def& def : program.defs)
+    for (const StatementText& s : def.statements)
+      if (def.word.name != name && calls(s.right, name)) return true;
+  return false;
+}
+
+Checker::Checker(const std::vector<Program>& amendments, const Library& library) : draft_{library} {
+  for (const Program& program : amendments) add_amendments(program);
+}
+
+Checked Checker::run(const std::shared_ptr<const Program>& program, const Def& def) {
+  draft_.program.sources.push_back(program->source);
+  draft_.program.name = def.word.name;
+  Instance& root = instances_.emplace_back(Instance{draft_, def, program, ""});
+  root_ = &root;
+  const Place place = def.result.whole;
+  draft_.program.result = write_out(root, Arguments(def.args.size(), Argument{-1, place}), place);
+  check_amendments_applied();
+  analyse(draft_.program);
+  return std::move(draft_.program);
+}
+
+const Def& main_def(const Program& program) {
+  for (const Def& def : program.defs)
+    if (!is_called(program, def.word.name)) return def;
+  return program.defs[0];
+}
+
+Checked check(const Program& program, const std::vector<Program>& amendments,
+              const Library& library) {
+  const auto shared = std::make_shared<const Program>(program);
+  const Def& main = main_def(*shared);
+  Checked checked = Checker(amendments, library).run(shared, main);
+  // What nothing calls must be right as well.
+  for (const Def& def : shared->defs)
+    if (&def != &main && !is_called(*shared, def.word.name)) Checker({}, library).run(shared, def);
+  return checked;
+}
+
+int Checked::find_dimension(const std::string& name) const {
+  for (size_t i = 0; i < dimensions.size(); ++i)
+    if (dimensions[i].name == name) return static_cast<int>(i);
+  return -1;
+}
+
+int Checked::find_value(const std::string& name) const {
+  for (size_t i = values.size(); i-- > 0;)  // an amended tensor comes after what it amends
+    if (values[i].name == name) return static_cast<int>(i);
+  return -1;
+}
+
+}  // namespace tete

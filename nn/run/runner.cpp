@@ -1,0 +1,332 @@
+// One call of a checked program: its inputs, its values, its expressions.
+#include "nn/run/runner.hpp"
+
+#include <algorithm>
+
+namespace tete {
+
+namespace {
+
+constexpr int most_batch_dims = 4;
+
+}  // namespace
+
+Tensor spread(double value, const Shape& shape, Dtype dtype) {
+  return Tensor::scalar(value, dtype).window(shape, Strides(shape.size(), 0));
+}
+
+Runner::Runner(const Checked& program, const SizeTable& sizes, const Tensors& inputs,
+               std::span<const ParamId> params, const Forward& forward, const std::string& path,
+               const Mask& mask)
+    : program_(program),
+      sizes_(sizes),
+      inputs_(inputs),
+      params_(params),
+      forward_(forward),
+      path_(path),
+      mask_(mask),
+      values_(program.values.size()) {
+  read_batch_and_type();
+  for (size_t i = 0; i < inputs.size(); ++i) sizes_.bind(program.inputs[i], inputs[i].shape());
+  sizes_.set_causal(mask.causal);
+  sizes_.check_all();
+  check_mask();
+}
+
+Tensor Runner::run() {
+  for (size_t i = 0; i < program_.values.size(); ++i) {
+    const CheckedValue& v = program_.values[i];
+    at(static_cast<int>(i));
+    const bool is_named =
+        v.kind == CheckedValue::Kind::statement || v.kind == CheckedValue::Kind::same;
+    if (forward_.watch && is_named && v.watched)
+      forward_.watch(path_.empty() ? v.name : path_ + "/" + v.name, values_[i].tensor);
+    for (int done : v.finished) values_[static_cast<size_t>(done)] = {};
+  }
+  return values_[static_cast<size_t>(program_.result)].tensor;
+}
+
+const Value& Runner::at(int number) {
+  Value& value = values_[static_cast<size_t>(number)];
+  if (!value.tensor) value = evaluate(checked(number));
+  return value;
+}
+
+void Runner::set(int number, const Tensor& x) {
+  const CheckedValue& v = checked(number);
+  const bool batched = x.rank() > v.dims.size();
+  if (!(x.shape() == shape_of(v.dims, batched)))
+    fail_at({v.place}, text("'", v.name, "' has shape ", shape_of(v.dims, false), " or ",
+                            shape_of(v.dims, true), ", got ", x.shape()));
+  values_[static_cast<size_t>(number)] = {x, v.dims, batched};
+}
+
+// ---- What the call brings -----------------------------------------------------------------------
+
+void Runner::read_batch_and_type() {
+  if (inputs_.size() != program_.inputs.size())
+    bad_input("'", program_.name, "' has ", program_.inputs.size(), " inputs, got ",
+              inputs_.size());
+  int from = -1, typed = -1;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const CheckedValue& v = checked(program_.inputs[i]);
+    const Tensor& x = inputs_[i];
+    if (!x) bad_input("'", program_.name, "' needs a tensor for its input '", v.name, "'");
+    if (v.element == Element::real) {
+      check_type(v.name, x, typed >= 0 ? x.dtype() == dtype_ : is_real(x.dtype()));
+      dtype_ = x.dtype(), typed = static_cast<int>(i);
+    }
+    const int extra = x.rank() - v.dims.size();
+    if (extra <= 0) continue;
+    Shape batch;
+    for (int k = 0; k < extra; ++k) batch.push_back(x.size(k));
+    if (extra > most_batch_dims)
+      fail_at({v.place}, text("a tensor of shape ", x.shape(), " has more than ", most_batch_dims,
+                              " batch dimensions"));
+    if (from >= 0 && !(batch == batch_))
+      fail_at({v.place, checked(program_.inputs[static_cast<size_t>(from)]).place},
+              text("the batch of '", v.name, "' is ", batch, ", but that of '",
+                   program_.input_names[static_cast<size_t>(from)], "' is ", batch_));
+    batch_ = batch, from = static_cast<int>(i);
+  }
+  if (typed < 0) dtype_ = params_.empty() ? Dtype::f32 : forward_[params_[0]].dtype();
+}
+
+void Runner::check_type(const std::string& name, const Tensor& x, bool fits) const {
+  if (!fits)
+    bad_input("'", name, "' is ", describe(x.dtype(), x.shape()), ", expected ",
+              is_real(dtype_) && is_real(x.dtype()) ? name_of(dtype_) : "real numbers");
+}
+
+// ---- Values -------------------------------------------------------------------------------------
+
+Value Runner::evaluate(const CheckedValue& v) {
+  switch (v.kind) {
+    case CheckedValue::Kind::input:
+      return input(v);
+    case CheckedValue::Kind::parameter:
+      return parameter(v);
+    case CheckedValue::Kind::same: {
+      const Value& other = at(v.index);
+      return {other.tensor, v.dims, other.batched};
+    }
+    case CheckedValue::Kind::statement:
+      break;
+  }
+  try {
+    return statement(v);
+  } catch (const Error& error) {
+    if (error.kind() != Kind::input || is_pointed(error.what())) throw;
+    fail_at({v.place}, error.what());
+  }
+}
+
+// Whether an error says already where in the text it is.
+bool Runner::is_pointed(std::string_view sentence) const {
+  return std::any_of(program_.sources.begin(), program_.sources.end(),
+                     [&](const auto& source) { return sentence.starts_with(source->name + ":"); });
+}
+
+Value Runner::input(const CheckedValue& v) {
+  const Tensor& x = inputs_[static_cast<size_t>(v.index)];
+  const bool batched = x.rank() > v.dims.size();
+  if (v.element == Element::real) return {x, v.dims, batched};
+  return {whole_numbers(v, x), v.dims, batched};
+}
+
+// An integer input, as numbers of the run's type.
+Tensor Runner::whole_numbers(const CheckedValue& v, const Tensor& x) {
+  const Index below = size(v.below);
+  for (double number : x.values<double>())
+    if (!(number >= 0 && number < static_cast<double>(below)) ||
+        number != static_cast<double>(static_cast<Index>(number)))
+      fail_at({v.place}, text("'", v.name, "' holds ", number, ", expected whole numbers from 0 ",
+                              "to ", below - 1));
+  return cast(x.detach(), dtype_);
+}
+
+Value Runner::parameter(const CheckedValue& v) {
+  if (static_cast<size_t>(v.index) >= params_.size())
+    bad_input("'", program_.name, "' has ", program_.parameters.size(), " parameters, got ",
+              params_.size());
+  Tensor p = forward_[params_[static_cast<size_t>(v.index)]];
+  Shape expected;
+  for (int i = 0; i < v.dims.size(); ++i)
+    expected.push_back(size(v.bounds[i] >= 0 ? v.bounds[i] : v.dims[i]));
+  if (!(p.shape() == expected))
+    fail_at({v.place},
+            text("the parameter '", v.name, "' has shape ", p.shape(), ", expected ", expected));
+  check_type(v.name, p, p.dtype() == dtype_);
+  // R9: row t of a table is read for position t.
+  for (int i = 0; i < v.dims.size(); ++i)
+    if (v.bounds[i] >= 0) p = slice(p, i, 0, size(v.dims[i]));
+  if (program_.parameters[static_cast<size_t>(v.index)].fixed) p = p.detach();
+  return {p, v.dims, false};
+}
+
+Value Runner::statement(const CheckedValue& v) {
+  // Values that it needs may be made on the way.
+  const auto* outer = std::exchange(current_, &v);
+  const int outer_dropouts = std::exchange(dropouts_, 0);
+  Value made = v.right.constant
+                   ? Value{spread(sizes_.quantity(v.right), shape_of(v.names, false), dtype_),
+                           v.names, false}
+                   : node(v.right);
+  current_ = outer, dropouts_ = outer_dropouts;
+  made = aligned(made, v.names, made.batched);
+  if (v.element != Element::real) made.tensor = made.tensor.detach();
+  if (v.names == v.dims) return made;
+  return {reshape(made.tensor, shape_of(v.dims, made.batched)), v.dims, made.batched};
+}
+
+// ---- Names --------------------------------------------------------------------------------------
+
+Shape Runner::shape_of(const Names& names, bool batched) {
+  Shape shape;
+  if (batched) shape = batch_;
+  for (int name : names) shape.push_back(size(name));
+  return shape;
+}
+
+Value Runner::aligned(const Value& v, const Names& names, bool batched) {
+  if (v.names == names && v.batched == batched) return v;
+  const int b = batch_.size(), from = v.batched ? b : 0, to = batched ? b : 0;
+  Axes order, missing;
+  for (int i = 0; i < to; ++i) (v.batched ? order : missing).push_back(i);
+  for (int i = 0; i < names.size(); ++i) {
+    if (const int at = v.names.find(names[i]); at >= 0) order.push_back(from + at);
+    else missing.push_back(to + i);
+  }
+  return {expand(permute(v.tensor, order), missing, shape_of(names, batched)), names, batched};
+}
+
+Value Runner::both(const Value& a, const Value& b, const Names& among) {
+  Names names;
+  for (int name : among)
+    if (a.names.contains(name) || b.names.contains(name)) names.push_back(name);
+  const bool batched = a.batched || b.batched;
+  return {aligned(a, names, batched).tensor * aligned(b, names, batched).tensor, names, batched};
+}
+
+std::string Runner::spelled(const Names& names, bool batched, int marked) const {
+  std::string all;
+  for (int i = 0; batched && i < batch_.size(); ++i) all += text("b", i, " ");
+  for (int name : names) all += name == marked ? text("[x", name, "] ") : text("x", name, " ");
+  return all;
+}
+
+Names Runner::in_memory_order(const Names& names) const {
+  Names order;
+  for (int i : layout_of(names, program_.dimensions)) order.push_back(names[i]);
+  return order;
+}
+
+// ---- Expressions --------------------------------------------------------------------------------
+
+Value Runner::node(const Node& n) {
+  switch (n.kind) {
+    case Node::Kind::value:
+      return reference(n);
+    case Node::Kind::operation:
+      return operation(n);
+    case Node::Kind::call:
+      return n.builtin->run(*this, n);
+    default:
+      return number(n);
+  }
+}
+
+Value Runner::reference(const Node& n) {
+  const Value& v = at(n.index);
+  if (n.plain) return v;
+  Tensor x = v.tensor;
+  const int b = v.batched ? batch_.size() : 0;
+  for (int i = 0; i < v.names.size(); ++i)
+    if (const Index pick = n.axes[static_cast<size_t>(i)].pick; pick >= 0)
+      x = slice(x, b + i, pick, 1);
+  return {reshape(x, shape_of(n.names, v.batched)), n.names, v.batched};
+}
+
+Value Runner::number(const Node& n) {
+  return {Tensor::scalar(sizes_.quantity(n), dtype_), {}, false};
+}
+
+namespace {
+
+Tensor number_like(const Tensor& x, double value) { return spread(value, x.shape(), x.dtype()); }
+
+// Comparisons carry no gradient; truth is 0 or 1.
+Tensor operate(const Node& n, const Tensor& a, const Tensor& b) {
+  const auto below = [](const Tensor& p, const Tensor& q) { return less(p.detach(), q.detach()); };
+  switch (n.op) {
+    case Operator::either:
+      return max(a, b);
+    case Operator::both:
+      return a * b;
+    case Operator::less:
+      return below(a, b);
+    case Operator::less_equal:
+      return 1.0 - below(b, a);
+    case Operator::greater:
+      return below(b, a);
+    case Operator::greater_equal:
+      return 1.0 - below(a, b);
+    case Operator::equal:
+      return equal(a.detach(), b.detach());
+    case Operator::unequal:
+      return 1.0 - equal(a.detach(), b.detach());
+    case Operator::add:
+      return a + b;
+    case Operator::subtract:
+      return a - b;
+    case Operator::multiply:
+      return a * b;
+    case Operator::divide:
+      return a / b;
+    case Operator::floor_divide:
+      return floor(a / b);
+    case Operator::modulo:
+      return a - floor(a / b) * b;
+    case Operator::power:
+      return pow(a, b);
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+Value Runner::operation(const Node& n) {
+  if (n.constant) return number(n);
+  if (n.args.size() == 1) {
+    Value x = node(n.args[0]);
+    x.tensor = n.op == Operator::minus ? -x.tensor : 1.0 - x.tensor.detach();
+    return x;
+  }
+  const Node &a = n.args[0], &b = n.args[1];
+  if (a.constant) {
+    Value x = node(b);
+    x.tensor = operate(n, number_like(x.tensor, sizes_.quantity(a)), x.tensor);
+    return x;
+  }
+  if (b.constant) {
+    Value x = node(a);
+    const double number = sizes_.quantity(b);
+    if (n.op == Operator::power && number == 2) x.tensor = square(x.tensor);
+    else x.tensor = operate(n, x.tensor, number_like(x.tensor, number));
+    return x;
+  }
+  Value x = node(a), y = node(b);
+  const bool batched = x.batched || y.batched;
+  x = aligned(x, n.names, batched), y = aligned(y, n.names, batched);
+  return {operate(n, x.tensor, y.tensor), n.names, batched};
+}
+
+Dropout Runner::next_dropout() {
+  const Key key =
+      forward_.key.fold(path_).fold(current_->name).fold(static_cast<uint64_t>(dropouts_++));
+  return {forward_.training ? forward_.dropout : 0, key,
+          static_cast<uint64_t>(forward_.first_sample)};
+}
+
+}  // namespace tete

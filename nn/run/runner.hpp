@@ -1,0 +1,108 @@
+// The runner of one call: values by statement. The functions of nn/builtins/ are given it.
+#pragma once
+#include "nn/run.hpp"
+
+namespace tete {
+
+// A tensor whose dimensions are the batch's, if `batched`, and then `names`.
+struct Value {
+  Tensor tensor;
+  Names names;
+  bool batched = false;
+};
+
+// What one dropout of one statement draws.
+struct Dropout {
+  double rate = 0;
+  Key key{0};
+  uint64_t first_sample = 0;  // global number of the batch's first
+};
+
+class Runner {
+ public:
+  Runner(const Checked& program, const SizeTable& sizes, const Tensors& inputs,
+         std::span<const ParamId> params, const Forward& forward, const std::string& path,
+         const Mask& mask);
+  Tensor run();
+
+  // Value number `number` of the program, made if it is not there yet; and another in its place.
+  const Value& at(int number);
+  void set(int number, const Tensor& x);
+
+  // The value of an expression.
+  Value node(const Node& n);
+  // A use of a tensor: as it is, or with elements picked and dimensions split or renamed.
+  Value reference(const Node& n);
+  // A number that sizes decide.
+  Value number(const Node& n);
+
+  Index size(int dim) { return sizes_.size(dim); }
+  Shape shape_of(const Names& names, bool batched);
+  const Dimension& dimension(int dim) const {
+    return program_.dimensions[static_cast<size_t>(dim)];
+  }
+  const Shape& batch() const { return batch_; }
+  int batch_rank() const { return batch_.size(); }
+  Dtype dtype() const { return dtype_; }
+  // The position of `dim` among the dimensions of x.tensor.
+  int axis_of(const Value& x, int dim) const {
+    return x.names.find(dim) + (x.batched ? batch_.size() : 0);
+  }
+  // `names` as a value of them should lie in memory, outermost first.
+  Names in_memory_order(const Names& names) const;
+  // The same value with the dimensions `names`, in that order: what it lacks is repeated.
+  Value aligned(const Value& v, const Names& names, bool batched);
+  // a · b for truth values, with those of the names `among` that one of them has.
+  Value both(const Value& a, const Value& b, const Names& among);
+  // For a pattern: b0 b1 … for the batch, x7 for dimension 7, [x7] if it is marked; then a space.
+  std::string spelled(const Names& names, bool batched, int marked = -1) const;
+
+  // Of the current statement; another one at each call.
+  Dropout next_dropout();
+
+  // The call's mask (mask.cpp).
+  bool hides_something() const { return !mask_.hides_nothing(); }
+  // Over the two sequence axes among `names`, made once a call for each pair of them.
+  const Value& call_mask(const Names& names);
+  // visible(n, m), visible(m)
+  Value visible(const Node& n);
+
+ private:
+  const CheckedValue& checked(int value) const {
+    return program_.values[static_cast<size_t>(value)];
+  }
+  void read_batch_and_type();
+  void check_type(const std::string& name, const Tensor& x, bool fits) const;
+
+  Value evaluate(const CheckedValue& v);
+  bool is_pointed(std::string_view sentence) const;
+  Value input(const CheckedValue& v);
+  Tensor whole_numbers(const CheckedValue& v, const Tensor& x);
+  Value parameter(const CheckedValue& v);
+  Value statement(const CheckedValue& v);
+  Value operation(const Node& n);
+
+  void check_mask() const;
+  Value padding(int memory);
+  Value causal(const Names& pair);
+  Value given(const Names& pair);
+
+  const Checked& program_;
+  SizeTable sizes_;
+  const Tensors& inputs_;
+  std::span<const ParamId> params_;
+  const Forward& forward_;
+  const std::string& path_;
+  const Mask& mask_;
+  std::vector<Value> values_;
+  std::vector<Value> masks_;
+  Shape batch_;
+  Dtype dtype_ = Dtype::f32;
+  const CheckedValue* current_ = nullptr;
+  int dropouts_ = 0;  // of the current statement
+};
+
+// A number as a tensor of any shape.
+Tensor spread(double value, const Shape& shape, Dtype dtype);
+
+}  // namespace tete
