@@ -2,8 +2,7 @@
 //
 //   auto program = load_attention("talking_heads");
 //   Attention attention({params, "decoder/0/self"}, program, {.d_model = 128, .heads = 4});
-//   Tensor Y = attention(forward, "decoder/0/self", X, X, {.causal = true});   // b n d, b n d -> b
-//   n d
+//   Tensor Y = attention(forward, "decoder/0/self", X, X, {.causal = true});  // b n d -> b n d
 #pragma once
 #include <optional>
 
@@ -32,8 +31,10 @@ struct AttentionSizes {
 
 class Attention {
  public:
-  // Declares the parameters in `scope`, each as `scope`/name. A parameter `per stack` is declared
-  // once for all layers: without the layer's number, "decoder/3/self" becomes "decoder/self".
+  // Declares the parameters in `scope`, each as `scope`/name, where the name is the program's: "B",
+  // "Y.B" of the def that statement Y calls, "T5Bias.B" of an amendment. A parameter `per stack` is
+  // declared once for all layers (R12), without the layer's number: for "decoder/3/self" as
+  // "decoder/self/B" or "decoder/self/T5Bias.B".
   Attention(const Scope& scope, std::shared_ptr<const Checked> program,
             const AttentionSizes& sizes);
 

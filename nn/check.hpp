@@ -100,7 +100,7 @@ struct CheckedValue {
 };
 
 struct CheckedParameter {
-  std::string name;  // "P_q", "Y.P_q"
+  std::string name;  // "P_q"; "Y.P_q" of what Y calls; "T5Bias.B" of an amendment
   int value;
   const InitializerRow* start;
   std::vector<Node> args;

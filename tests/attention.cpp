@@ -500,6 +500,33 @@ TEST_CASE("amendments compose with every variant") {
             "'L' has 3 dimensions, but 2 are passed"));
 }
 
+TEST_CASE("a parameter per stack is one tensor of all layers, and keeps its name in the program") {
+  const Program text = Program::parse(
+      "def Scaled(X[n, d], B[d] = ones() per stack):\n"
+      "  Y[n, d] = Shifted(X[n, d])\n  Z[n, d] = Y[n, d] * B[d]\n  return Z[n, d]\n"
+      "def Shifted(X[n, d], B[d] = ones() per stack, C[d] = ones()):\n"
+      "  Y[n, d] = X[n, d] + B[d] + C[d]\n  return Y[n, d]\n");
+  const Program amendment = Program::parse(
+      "def Bias(Z[n, d], B[d] = ones() per stack):\n"
+      "  A[n, d] = Z[n, d] + B[d]\n  return A[n, d]\n");
+  const auto program = load_attention(text, {amendment});
+  ParamList list;
+  for (const char* path : {"decoder/0/self", "decoder/1/self", "decoder/1/cross"})
+    Attention({list, path}, program, {.d_model = 8, .dims = {}});
+  std::vector<std::string> names;
+  for (const ParamSpec& spec : list.specs()) names.push_back(spec.name);
+  CHECK(names == std::vector<std::string>{
+                     "decoder/self/B", "decoder/self/Y.B", "decoder/0/self/Y.C",
+                     "decoder/self/Bias.B", "decoder/1/self/Y.C", "decoder/cross/B",
+                     "decoder/cross/Y.B", "decoder/1/cross/Y.C", "decoder/cross/Bias.B"});
+  CHECK(list.element_total() == 9 * 8);
+  CHECK(complaint([&] {
+          Attention({list, "decoder/2/self"}, program, {.d_model = 6, .dims = {}});
+        }) ==
+        "the parameter 'decoder/self/B' is shared by all layers of a stack; it has shape [8] "
+        "in one and [6] in another");
+}
+
 TEST_CASE("a user's file works wherever a name does, and bad files are one sentence") {
   namespace fs = std::filesystem;
   const fs::path folder = fs::temp_directory_path() / text("tete-attention-", getpid());
