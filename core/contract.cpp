@@ -7,6 +7,33 @@ namespace tete {
 
 namespace {
 
+// Labels name the dimensions of an operand, each one; einsum has taken the diagonals before.
+void check_labels(const char* operand, const Tensor& A, const Labels& a) {
+  if (a.size() != A.rank())
+    bad_input("contract: ", operand, " has ", a.size(), " labels, but the tensor is ",
+              describe(A.dtype(), A.shape()));
+  for (int i = 0; i < a.size(); ++i)
+    if (a.find(a[i]) != i)
+      bad_input("contract: dimensions ", a.find(a[i]), " and ", i, " of ", operand,
+                " have one label; take its diagonal first");
+}
+
+void check_operands(const Tensor& A, const Labels& a, const Tensor& B, const Labels& b,
+                    const Labels& y) {
+  check_labels("A", A, a);
+  check_labels("B", B, b);
+  if (A.dtype() != B.dtype() || !is_real(A.dtype()))
+    bad_input("contract: expected operands of one real type, got ", name_of(A.dtype()), " and ",
+              name_of(B.dtype()));
+  for (int i = 0; i < a.size(); ++i)
+    if (const int k = b.find(a[i]); k >= 0 && B.size(k) != A.size(i))
+      bad_input("contract: dimension ", i, " of A is ", A.size(i), ", but dimension ", k,
+                " of B, of the same label, is ", B.size(k));
+  for (int i = 0; i < y.size(); ++i)
+    if (y.find(y[i]) != i || !(a.contains(y[i]) || b.contains(y[i])))
+      bad_input("contract: label ", i, " of the result stands twice, or in no operand");
+}
+
 // A's labels as they lie in memory, outermost first.
 Labels memory_labels(const Tensor& A, const Labels& a) {
   Labels labels;
@@ -58,6 +85,7 @@ Tensor empty_result(const Tensor& A, const Labels& a, const Tensor& B, const Lab
 
 Tensor contract(const Tensor& whole_A, const Labels& whole_a, const Tensor& whole_B,
                 const Labels& whole_b, const Labels& y, const Labels& layout) {
+  check_operands(whole_A, whole_a, whole_B, whole_b, y);
   Tensor A = whole_A, B = whole_B;
   Labels a = whole_a, b = whole_b;
   sum_private_labels(A, a, b, y);

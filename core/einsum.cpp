@@ -10,18 +10,20 @@ namespace {
 // What a pattern means for these operands: plain labels, after splits and diagonals.
 class Resolved {
  public:
-  Resolved(const Pattern& pattern, const Tensors& operands) : pattern_(pattern) {
+  Resolved(const Pattern& pattern, const Tensors& operands)
+      : pattern_(pattern), operands_(operands) {
     sizes_.fill(-1);
-    for (size_t i = 0; i < operands.size(); ++i) take_dimensions(static_cast<int>(i), operands[i]);
-    for (size_t i = 0; i < operands.size(); ++i) solve_groups(static_cast<int>(i), operands[i]);
+    for (size_t i = 0; i < operands.size(); ++i) take_dimensions(i);
+    while (solve_groups()) continue;
+    for (size_t i = 0; i < operands.size(); ++i) check_groups(i);
   }
 
-  Operand operand(int i, const Tensor& x) const {
+  Operand operand(size_t i) const {
     Labels labels;
     Shape split;
-    for (const Labels& dimension : dimensions_[static_cast<size_t>(i)])
+    for (const Labels& dimension : dimensions_[i])
       for (Label label : dimension) labels.push_back(label), split.push_back(sizes_[label]);
-    Tensor value = reshape(x, split);
+    Tensor value = reshape(operands_[i], split);
     for (int k = 0; k < labels.size(); ++k) {
       Axes same{k};
       for (int l = k + 1; l < labels.size(); ++l)
@@ -74,20 +76,30 @@ class Resolved {
     return dimensions;
   }
 
-  void take_dimensions(int i, const Tensor& x) {
-    const Term& term = pattern_.operand(i);
+  void take_dimensions(size_t i) {
+    const Tensor& x = operands_[i];
+    const int at = static_cast<int>(i);
+    const Term& term = pattern_.operand(at);
     const int named = static_cast<int>(dimensions_of(term, -1, 0).size());
     const int width = x.rank() - named;
-    if (width < 0 || (width > 0 && pattern_.ellipsis(i) < 0))
+    if (width < 0 || (width > 0 && pattern_.ellipsis(at) < 0))
       bad_input("einsum: operand ", i + 1, " of '", pattern_.text(), "' has ", named,
-                pattern_.ellipsis(i) < 0 ? " dimensions" : " dimensions beside '...'",
-                ", but the tensor is ", describe(x.dtype(), x.shape()));
+                pattern_.ellipsis(at) < 0 ? " dimensions" : " dimensions beside '...'",
+                ", but the tensor is ", describe(x.dtype(), x.shape()),
+                letters(term) == x.rank() ? "; where there is white space, names are words" : "");
     width_ = std::max(width_, width);
-    dimensions_.push_back(dimensions_of(term, pattern_.ellipsis(i), width));
+    dimensions_.push_back(dimensions_of(term, pattern_.ellipsis(at), width));
     for (int k = 0; k < x.rank(); ++k)
       if (const Labels& dimension = dimensions_.back()[static_cast<size_t>(k)];
           dimension.size() == 1)
-        unify(dimension[0], x.size(k), i);
+        unify(dimension[0], x.size(k), at);
+  }
+
+  // How many names there would be if each letter were one.
+  int letters(const Term& term) const {
+    size_t count = 0;
+    for (const Axis& axis : term) count += pattern_.name(axis.label).size();
+    return static_cast<int>(count);
   }
 
   void unify(Label label, Index size, int operand) {
@@ -101,43 +113,82 @@ class Resolved {
 
   [[noreturn]] void contradiction(Label label, Index size, int operand) const {
     const bool named = label < pattern_.name_count();
-    const std::string_view name = named ? pattern_.name(label) : "...";
+    const int first = first_[label];
     std::vector<std::pair<size_t, size_t>> places;
-    for (int i : {first_[label], operand})
+    for (int i : {first, operand}) {
+      if (!named) places.emplace_back(ellipsis_at(i), 3);
       for (const Axis& axis : pattern_.operand(i))
-        if (axis.label == label) places.emplace_back(axis.at, name.size());
+        if (axis.label == label) places.emplace_back(axis.at, pattern_.name(label).size());
+    }
+    const std::string name = named ? text("'", pattern_.name(label), "'") : "a dimension of '...'";
+    const std::string sizes =
+        first == operand ? text("both ", sizes_[label], " and ", size, " in operand ", operand + 1)
+                         : text(sizes_[label], " in operand ", first + 1, " but ", size,
+                                " in operand ", operand + 1);
     const bool one = size == 1 || sizes_[label] == 1;
-    const std::string sentence =
-        text("'", name, "' is ", sizes_[label], " in operand ", first_[label] + 1, " but ", size,
-             " in operand ", operand + 1,
-             one ? "; a dimension of size 1 is not repeated silently." : ".");
-    throw Error(Kind::input, pointed("einsum", sentence, pattern_.text(), places));
+    std::vector<Shape> shapes;
+    std::vector<Dtype> dtypes;
+    for (const Tensor& x : operands_) shapes.push_back(x.shape()), dtypes.push_back(x.dtype());
+    throw Error(Kind::input,
+                pointed("einsum",
+                        text(name, " is ", sizes,
+                             one ? "; a dimension of size 1 is not repeated silently." : "."),
+                        pattern_.text(), places) +
+                    operand_list(shapes, dtypes));
+  }
+  size_t ellipsis_at(int operand) const {
+    size_t at = 0;
+    for (int i = 0; i < operand; ++i) at = pattern_.text().find(',', at) + 1;
+    return pattern_.text().find("...", at);
   }
 
-  // The one open size of each "(h d)" follows from the others.
-  void solve_groups(int i, const Tensor& x) {
-    for (int k = 0; k < x.rank(); ++k) {
-      const Labels& group = dimensions_[static_cast<size_t>(i)][static_cast<size_t>(k)];
-      Index known = 1, open = -1;
-      for (Label label : group) {
-        if (sizes_[label] >= 0) known *= sizes_[label];
-        else if (open < 0) open = label;
-        else
-          bad_input("einsum: how a dimension of size ", x.size(k), " splits into '",
-                    pattern_.name(static_cast<Label>(open)), "' and '", pattern_.name(label),
-                    "' follows from no operand of '", pattern_.text(), "'");
+  // A "(h d)" with one size open gives it, which may leave one open in another; true if any did.
+  bool solve_groups() {
+    bool solved = false;
+    for (size_t i = 0; i < operands_.size(); ++i)
+      for (int k = 0; k < operands_[i].rank(); ++k) {
+        const Labels& group = dimensions_[i][static_cast<size_t>(k)];
+        const auto is_open = [this](Label label) { return sizes_[label] < 0; };
+        const Index parts = product(group);
+        if (std::count_if(group.begin(), group.end(), is_open) != 1 || parts == 0) continue;
+        unify(*std::find_if(group.begin(), group.end(), is_open), operands_[i].size(k) / parts,
+              static_cast<int>(i));
+        solved = true;
       }
-      if (open >= 0) {
-        unify(static_cast<Label>(open), known > 0 ? x.size(k) / known : 0, i);
-        known *= sizes_[static_cast<size_t>(open)];
-      }
-      if (known != x.size(k))
+    return solved;
+  }
+  // Of the sizes that are known; -1 where that is more than 63 bits hold.
+  Index product(const Labels& group) const {
+    Index known = 1;
+    for (Label label : group)
+      if (sizes_[label] >= 0 && __builtin_mul_overflow(known, sizes_[label], &known)) return -1;
+    return known;
+  }
+  void check_groups(size_t i) const {
+    for (int k = 0; k < operands_[i].rank(); ++k) {
+      const Labels& group = dimensions_[i][static_cast<size_t>(k)];
+      const Index size = operands_[i].size(k);
+      for (Label label : group)
+        if (sizes_[label] < 0)
+          bad_input("einsum: how a dimension of size ", size, " splits into ", listed(group),
+                    " follows from no operand of '", pattern_.text(), "'");
+      if (product(group) != size)
         bad_input("einsum: dimension ", k, " of operand ", i + 1, " of '", pattern_.text(),
-                  "' has size ", x.size(k), ", but its parts multiply to ", known);
+                  "' has size ", size, ", but its parts multiply to ", product(group));
     }
+  }
+  std::string listed(const Labels& group) const {
+    std::string names;
+    for (int i = 0; i < group.size(); ++i)
+      names += text(i == 0                 ? ""
+                    : i + 1 < group.size() ? ", "
+                                           : " and ",
+                    "'", pattern_.name(group[i]), "'");
+    return names;
   }
 
   const Pattern& pattern_;
+  const Tensors& operands_;
   Sizes sizes_;
   std::array<int, max_names> first_{};  // the operand that set a size
   std::vector<std::vector<Labels>> dimensions_;
@@ -161,18 +212,23 @@ Tensor einsum(const Pattern& pattern, const Tensors& operands) {
   check_operands(pattern, operands);
   const Resolved resolved(pattern, operands);
   std::vector<Operand> labelled;
-  for (size_t i = 0; i < operands.size(); ++i)
-    labelled.push_back(resolved.operand(static_cast<int>(i), operands[i]));
+  for (size_t i = 0; i < operands.size(); ++i) labelled.push_back(resolved.operand(i));
+  const std::vector<Labels> dimensions = resolved.result();
   Labels result;
-  Shape merged;
-  for (const Labels& dimension : resolved.result()) {
-    merged.push_back(1);
+  for (const Labels& dimension : dimensions)
     for (Label label : dimension) {
+      if (result.size() == max_rank)
+        bad_input("einsum: the result of '", pattern.text(), "' has more than ", max_rank,
+                  " dimensions");
       result.push_back(label);
-      merged.back() *= resolved.size(label);
     }
+  const Tensor y = contract_all(labelled, result);
+  Shape merged;
+  for (const Labels& dimension : dimensions) {
+    merged.push_back(1);
+    for (Label label : dimension) merged.back() *= resolved.size(label);
   }
-  return reshape(contract_all(labelled, result), merged);
+  return reshape(y, merged);
 }
 
 }  // namespace tete

@@ -23,16 +23,12 @@ Pattern Pattern::parse(std::string_view text) {
   }
 }
 
-namespace {
-
 std::string operand_list(std::span<const Shape> shapes, std::span<const Dtype> dtypes) {
   std::string lines;
   for (size_t i = 0; i < shapes.size(); ++i)
     lines += text("\n    operand ", i + 1, ": ", describe(dtypes[i], shapes[i]));
   return lines;
 }
-
-}  // namespace
 
 // Parentheses merge dimensions, which only rearrange does.
 static void reject_groups(const char* op, const Pattern& pattern) {

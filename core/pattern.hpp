@@ -132,6 +132,8 @@ void reject_marks(const char* op, const Pattern& pattern);
 // "op: sentence\n    pattern\n    ^^^": how errors about patterns look.
 std::string pointed(const char* op, std::string_view sentence, std::string_view text,
                     std::span<const std::pair<size_t, size_t>> places);
+// "\n    operand 1: f32[8, 128]…": what stands under it.
+std::string operand_list(std::span<const Shape> shapes, std::span<const Dtype> dtypes);
 
 // ---- The reader. constexpr, so it stands in the header. ----
 
@@ -163,8 +165,11 @@ constexpr void Pattern::read_term(int place, Term& term, size_t& at, bool words)
     if (c == '[' && !marked) marked = true;
     else if (c == ']' && marked) marked = false;
     else if (c == '(' && group < 0) group = groups++;
-    else if (c == ')' && group >= 0) group = -1;
-    else if (c == '.' && group < 0 && !marked) read_ellipsis(place, term, at), at += 2;
+    else if (c == ')' && group >= 0) {
+      if (term.empty() || term.back().group != group)
+        throw PatternError{"nothing stands in ( )", at};
+      group = -1;
+    } else if (c == '.' && group < 0 && !marked) read_ellipsis(place, term, at), at += 2;
     else if (!is_letter(c) && c != '_') throw PatternError{"expected a name, ',' or '->'", at};
     else {
       size_t end = at + 1;

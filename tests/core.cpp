@@ -1,13 +1,11 @@
-// The engine: tensors, the graph, the planner, layout and einsum against plain loops.
+// The engine: tensors, the graph, layout, chance.
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <map>
 #include <numeric>
 
 #include "core/derivatives.hpp"
 #include "core/ops.hpp"
-#include "core/plan.hpp"
 #include "core/threads.hpp"
 
 using namespace tete;
@@ -24,42 +22,6 @@ bool near(const Tensor& a, const Tensor& b, double bound = 1e-12) {
   for (size_t i = 0; i < x.size(); ++i)
     if (!(std::fabs(x[i] - y[i]) <= bound * (1 + std::fabs(y[i])))) return false;
   return true;
-}
-
-// einsum as a loop over every combination of all labels: the definition.
-Tensor naive_einsum(const Pattern& pattern, const Tensors& operands) {
-  std::vector<Shape> shapes;
-  Sizes sizes;
-  for (size_t i = 0; i < operands.size(); ++i) {
-    shapes.push_back(operands[i].shape());
-    const Term& term = pattern.operand(static_cast<int>(i));
-    for (int k = 0; k < term.size(); ++k) sizes[term[k].label] = shapes[i][k];
-  }
-  Shape result;
-  for (Label label : Pattern::labels(pattern.result())) result.push_back(sizes[label]);
-  std::vector<double> out(static_cast<size_t>(element_count(result)), 0.0);
-  std::vector<std::vector<double>> values;
-  for (const Tensor& operand : operands) values.push_back(operand.values<double>());
-  Index total = 1;
-  for (int i = 0; i < pattern.name_count(); ++i) total *= sizes[static_cast<size_t>(i)];
-  std::vector<Index> at(max_names);
-  const auto offset = [&](const Term& term, const Shape& shape) {
-    Index place = 0;
-    for (int k = 0; k < term.size(); ++k) place = place * shape[k] + at[term[k].label];
-    return static_cast<size_t>(place);
-  };
-  for (Index step = 0; step < total; ++step) {
-    Index rest = step;
-    for (int i = pattern.name_count() - 1; i >= 0; --i) {
-      at[static_cast<size_t>(i)] = rest % sizes[static_cast<size_t>(i)];
-      rest /= sizes[static_cast<size_t>(i)];
-    }
-    double product = 1;
-    for (size_t i = 0; i < operands.size(); ++i)
-      product *= values[i][offset(pattern.operand(static_cast<int>(i)), shapes[i])];
-    out[offset(pattern.result(), result)] += product;
-  }
-  return Tensor::of<double>(result, std::span<const double>(out));
 }
 
 }  // namespace
@@ -150,86 +112,6 @@ TEST_SUITE("core") {
     const size_t allocations = memory_use().system_allocations;
     for (int i = 0; i < 5; ++i) step();
     CHECK(memory_use().system_allocations == allocations);
-  }
-
-  TEST_CASE("einsum equals the loop over all of its names") {
-    const std::map<std::string, Index> sizes = {{"a", 1}, {"b", 3}, {"c", 5},
-                                                {"d", 7}, {"e", 2}, {"z", 0}};
-    const char* const patterns[] = {
-        "a b, b c -> a c",       "b c, d c -> b d",
-        "c b, c d -> d b",       "e b c, e c d -> e b d",
-        "b e c, d e c -> e b d", "b c, b c -> ",
-        "b c, b c -> b",         "b c, b c -> b c",
-        "b, c -> b c",           "b c, e -> b c e",
-        "b c d, d -> b c",       "b c d, b -> c",
-        "b c d -> d b",          "b c d -> ",
-        "b c d, e -> b",         "b z, z c -> b c",
-        "z b, b c -> z c",       "b c, c d, d e -> b e",
-        "b c, b c, b c -> c",    "b c d, b e, e c, d -> ",
-        "b, b, c, c, d -> d",    "e b c d, e d c -> b e",
-        "d c b e, b e d -> c",   "b c e, c e d -> d b",
-        "a c, b c -> a b",       "c a, c b -> b a",
-        "b c d e, c e -> d b",
-    };
-    for (const char* text : patterns) {
-      const Pattern pattern = Pattern::parse(text);
-      CAPTURE(text);
-      Tensors operands;
-      for (int i = 0; i < pattern.operand_count(); ++i) {
-        Shape shape;
-        for (const Axis& axis : pattern.operand(i))
-          shape.push_back(sizes.at(std::string(pattern.name(axis.label))));
-        operands.push_back(numbers(shape, static_cast<uint64_t>(i) + 7));
-      }
-      CHECK(near(einsum(pattern, operands), naive_einsum(pattern, operands)));
-      Tensors single;
-      for (const Tensor& operand : operands) single.push_back(cast(operand, Dtype::f32));
-      CHECK(near(cast(einsum(pattern, single), Dtype::f64), naive_einsum(pattern, operands), 1e-5));
-    }
-  }
-
-  TEST_CASE("einsum reads '...', an implied result, splits and merges as NumPy and einops do") {
-    const Tensor A = numbers({2, 3, 5, 7}, 1), B = numbers({3, 7, 4}, 2), C = numbers({5, 5}, 3);
-    CHECK(near(einsum("... i j, b j k -> ... b i k", A, B),
-               einsum("x y i j, b j k -> x y b i k", A, B)));
-    CHECK(near(
-        einsum("i ... k, ... k j -> ... i j", A, permute(numbers({3, 5, 7, 4}, 4), {0, 1, 2, 3})),
-        einsum("i x y k, x y k j -> x y i j", A, numbers({3, 5, 7, 4}, 4))));
-    CHECK(near(einsum("ij,jk", numbers({2, 3}, 5), numbers({3, 4}, 6)),
-               einsum("i j, j k -> i k", numbers({2, 3}, 5), numbers({3, 4}, 6))));
-    CHECK(near(einsum("ba", numbers({2, 3}, 5)), permute(numbers({2, 3}, 5), {1, 0})));
-    CHECK(near(einsum("ii", C), einsum("i i -> ", C)));
-    CHECK(near(einsum("...ii", C), einsum("i i -> ", C)));
-    const Tensor X = numbers({4, 6}, 7), P = numbers({2, 3, 5}, 8);
-    CHECK(near(
-        einsum("n (h d), h d e -> n (e h)", X, P),
-        rearrange("n e h -> n (e h)", einsum("n h d, h d e -> n e h",
-                                             rearrange("n (h d) -> n h d", X, {{"h", 2}}), P))));
-    CHECK_THROWS_WITH_AS(einsum("a b, b c -> a c", numbers({2, 1}, 1), numbers({3, 4}, 2)),
-                         doctest::Contains("not repeated silently"), Error);
-    CHECK_THROWS_WITH_AS(einsum("... a, ... b -> ... a b", numbers({2, 3}, 1), numbers({1, 4}, 2)),
-                         doctest::Contains("not repeated silently"), Error);
-    CHECK_THROWS_WITH_AS(einsum("n (h d) -> n h d", X), doctest::Contains("follows from no"),
-                         Error);
-    CHECK_THROWS_WITH_AS(add(Pattern::parse("... d, d"), X, C),
-                         doctest::Contains("only einsum takes"), Error);
-  }
-
-  TEST_CASE("einsum of more than eight operands is planned greedily and right") {
-    const Pattern chain = Pattern::parse("a b, b c, c d, d e, e f, f g, g h, h i, i j, j k -> a k");
-    Tensors operands;
-    for (uint64_t i = 0; i < 10; ++i) operands.push_back(numbers({2, 2}, i));
-    CHECK(near(einsum(chain, operands), naive_einsum(chain, operands), 1e-10));
-  }
-
-  TEST_CASE("the planner finds the cheapest order and counts its multiplies") {
-    Sizes sizes;
-    sizes.fill(0);
-    sizes[0] = 2, sizes[1] = 100, sizes[2] = 3, sizes[3] = 50;  // a b c d
-    const Plan chain = plan({{0, 1}, {1, 2}, {2, 3}}, {0, 3}, sizes);
-    CHECK(chain.multiplies == 2 * 100 * 3 + 2 * 3 * 50);
-    CHECK(chain.naive_multiplies == 2.0 * 100 * 3 * 50);
-    CHECK(chain.steps.size() == 2);
   }
 
   TEST_CASE("the order in memory changes no value of a contraction") {

@@ -103,6 +103,8 @@ TEST_SUITE("pattern") {
         {"[b n -> b", "a '[' is not closed", 5},
         {"b [n", "a '[' is not closed", 4},
         {"(b n -> b n", "a '(' is not closed", 5},
+        {"b () n", "nothing stands in ( )", 3},
+        {"(b) n ( ) -> b n", "nothing stands in ( )", 8},
         {"b n - b", "expected '->'", 4},
         {"b n -", "expected '->'", 4},
         {"b n -> b, n", "expected the end after the result", 8},
