@@ -47,7 +47,8 @@ Tensor jvp(const Tensor& y, std::span<const Tensor> xs, std::span<const Tensor> 
 Tensors hvp(const Tensor& y, std::span<const Tensor> xs, std::span<const Tensor> along) {
   check_directions("hvp", xs, along);
   if (y.size() != 1) bad_input("hvp: expected a scalar, got ", describe(y.dtype(), y.shape()));
-  const Tensor slope = inner(grad(y, xs, {.keep_graph = true}), along);
+  Tensor slope;
+  if (y.tracked()) slope = inner(grad(y, xs, {.keep_graph = true}), along);
   Tensors result(xs.size());
   if (slope && slope.tracked()) result = grad(slope, xs, {.keep_graph = true});
   for (size_t i = 0; i < xs.size(); ++i) result[i] = or_zeros(result[i], xs[i]);

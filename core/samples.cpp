@@ -237,6 +237,51 @@ void add_einsum(Table& table) {
       {6});
 }
 
+// What einsum takes beyond a product: diagonals, '...', groups, an implied result.
+void add_general_einsum(Table& table) {
+  table.add("einsum, trace", {{{5, 5}}}, [](const Tensors& in) { return einsum("ii", in[0]); },
+            {5});
+  table.add("einsum, diagonal", {{{3, 2, 3}}},
+            [](const Tensors& in) { return einsum("i j i -> j i", in[0]); });
+  table.add("einsum, diagonal of three", {{{3, 3, 3}}},
+            [](const Tensors& in) { return einsum("iii->i", in[0]); });
+  table.add("einsum, two diagonals times a matrix", {{{3, 3, 2, 2}}, {{2, 3}}},
+            [](const Tensors& in) { return einsum("i i j j, j i -> i", in[0], in[1]); }, {2});
+  table.add("einsum, diagonal of a transposed one", {{{2, 3, 3}}, {{3}}},
+            [](const Tensors& in) {
+              return einsum("i i b, i -> b i", permute(in[0], {2, 1, 0}), in[1]);
+            },
+            {1});
+  table.add("einsum, diagonal of nothing", {{{0, 0, 2}}},
+            [](const Tensors& in) { return einsum("i i j -> j i", in[0]); });
+  table.add("einsum, '...'", {{{2, 3, 5}}, {{3, 5, 2}}},
+            [](const Tensors& in) { return einsum("... i j, i j k -> k ...", in[0], in[1]); },
+            {15});
+  table.add("einsum, '...' of different widths", {{{2, 3, 5}}, {{3, 7}}},
+            [](const Tensors& in) { return einsum("...i,...j->ij...", in[0], in[1]); });
+  table.add("einsum, '...' summed", {{{2, 3, 5}}, {{3}}},
+            [](const Tensors& in) { return einsum("... i, ... -> i", in[0], in[1]); }, {6});
+  table.add("einsum, implied result", {{{5, 3}}, {{3, 2}}},
+            [](const Tensors& in) { return einsum("cb,ba", in[0], in[1]); }, {3});
+  table.add("einsum, split and merged", {{{4, 6}}, {{2, 3, 5}}},
+            [](const Tensors& in) { return einsum("n (h d), h d e -> (e n) h", in[0], in[1]); },
+            {3});
+  table.add("einsum, one tensor three times", {{{3, 3}}},
+            [](const Tensors& in) { return einsum("ij,jk,ki->i", in[0], in[0], in[0]); }, {9});
+  table.add("einsum, numbers alone", {{{}}, {{}}, {{}}},
+            [](const Tensors& in) { return einsum(",,", in[0], in[1], in[2]); });
+  table.add("diagonal", {{{3, 2, 3}}}, [](const Tensors& in) { return diagonal(in[0], {0, 2}); });
+  table.add("diagonal of every other row", {{{5, 3}}}, [](const Tensors& in) {
+    return diagonal(slice(in[0], 0, 0, 3, 2), {0, 1});
+  });
+  table.add("on_diagonal", {{{3, 2}}}, [](const Tensors& in) {
+    return on_diagonal(in[0], {0, 2});
+  });
+  table.add("on_diagonal, three times, transposed", {{{2, 3}}}, [](const Tensors& in) {
+    return on_diagonal(permute(in[0], {1, 0}), {0, 1, 3});
+  });
+}
+
 // ---- Reductions ------------------------------------------------------------------------------
 
 struct Reduction {
@@ -487,6 +532,7 @@ std::vector<Sample> all_samples() {
   Table table;
   add_elementwise(table);
   add_einsum(table);
+  add_general_einsum(table);
   add_reductions(table);
   add_softmax(table);
   add_norms(table);

@@ -74,6 +74,13 @@ TEST_SUITE("core") {
     const Tensors plus = slope(h), minus = slope(-h);
     for (size_t i = 0; i < 2; ++i) CHECK(near(exact[i], (plus[i] - minus[i]) / (2 * h), 1e-7));
     CHECK(near(jvp(f(x, s), {{c.variable()}}, {{v}}), Tensor::zeros({3, 4}, Dtype::f64)));
+    CHECK(near(jvp(c, {{x}}, {{v}}), Tensor::zeros({3, 4}, Dtype::f64)));
+    CHECK(near(hvp(sum(c), {{x}}, {{v}})[0], Tensor::zeros({3, 4}, Dtype::f64)));
+    CHECK_THROWS_WITH_AS(hvp(x, {{x}}, {{v}}), "hvp: expected a scalar, got f64[3, 4]", Error);
+    CHECK_THROWS_WITH_AS(jvp(x, {{x}}, {{w}}),
+                         "jvp: direction 1 has shape [4], but its tensor [3, 4]", Error);
+    CHECK_THROWS_WITH_AS(jvp(x, {{x, s}}, {{v}}),
+                         "jvp: expected one direction for each of 2 tensors, got 1", Error);
   }
 
   TEST_CASE("a fused operation whose inputs depend on each other has the right gradients") {

@@ -7,6 +7,7 @@
 
 #include <cmath>
 
+#include "core/derivatives.hpp"
 #include "core/gradcheck.hpp"
 #include "core/ops.hpp"
 
@@ -121,6 +122,36 @@ TEST_SUITE("samples") {
         CHECK(difference(kernel.gradients[i], meaning.gradients[i]) <=
               tolerance(Dtype::f64, 4 * size));
       }
+    }
+  }
+
+  TEST_CASE("jvp is the transpose of the gradient, and hvp is symmetric, for every operation") {
+    const auto inner = [](const Tensors& a, const Tensors& b) {
+      double total = 0;
+      for (size_t i = 0; i < a.size(); ++i)
+        if (a[i]) total += sum(a[i] * b[i]).item();
+      return total;
+    };
+    for (const Sample& sample : op_samples()) {
+      if (!sample.differentiable) continue;
+      CAPTURE(sample.name);
+      Tensors inputs, xs, v, w;
+      for (const Tensor& in : sample.inputs(Dtype::f64)) {
+        inputs.push_back(is_real(in.dtype()) ? in.variable() : in);
+        if (!is_real(in.dtype())) continue;
+        xs.push_back(inputs.back());
+        v.push_back(random_normal(in.shape(), Key(1).fold(xs.size()), Dtype::f64));
+        w.push_back(random_normal(in.shape(), Key(2).fold(xs.size()), Dtype::f64));
+      }
+      const Tensor y = sample.apply(inputs);
+      const Tensor c = random_normal(y.shape(), Key(3), Dtype::f64);
+      const Tensors slopes =
+          y.tracked() ? grad(y, xs, {.cotangent = c, .keep_graph = true}) : Tensors(xs.size());
+      const double along = inner({jvp(y, xs, v)}, {c}), gradient = inner(slopes, v);
+      CHECK(along == doctest::Approx(gradient).epsilon(1e-9).scale(sample.terms));
+      const Tensor total = sum(y * c);
+      const double vw = inner(hvp(total, xs, v), w), wv = inner(hvp(total, xs, w), v);
+      CHECK(vw == doctest::Approx(wv).epsilon(1e-9).scale(sample.terms));
     }
   }
 
