@@ -130,7 +130,8 @@ class Comparison {
       Claim claim{.way = random_numbers(static_cast<Index>(analytic.size()), key.fold(trial)),
                   .weights = cotangent_};
       claim.slope.analytic = dot(analytic, claim.way);
-      compare(report, failed, std::move(claim), differences_.slopes(input, claim.way));
+      const Numbers column = differences_.slopes(input, claim.way);
+      compare(report, failed, std::move(claim), column);
       if (trial == 0) report.along = last_;
     }
   }
@@ -144,7 +145,8 @@ class Comparison {
       claim.slope.analytic = analytic[entry];
       claim.slope.of_entry = true;
       claim.slope.entry = coordinates(entry, report.shape);
-      compare(report, failed, std::move(claim), differences_.slopes(input, claim.way));
+      const Numbers column = differences_.slopes(input, claim.way);
+      compare(report, failed, std::move(claim), column);
     }
   }
 
