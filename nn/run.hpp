@@ -67,8 +67,13 @@ class Evaluation {
   Tensor value(int number);
   // From now on this is the value; its shape must be the value's.
   void set(int number, const Tensor& x);
+  // What the text makes of the values as they are now; it is not kept.
+  Tensor anew(int number);
   const Shape& batch() const;
   Index size(int dim) const;
+  // 1 where the call's mask lets a query see a memory, else 0; [dims] or [batch…, dims], for
+  // dimensions among which there is one query and one memory axis.
+  Tensor visible(const Names& dims);
 
  private:
   struct State;

@@ -399,7 +399,8 @@ TEST_CASE("tensors that contradict are shown with both numbers and both lines") 
   CHECK(has(by_caller, "text:2:10: 'd' is 3 in 'X', but 7 was set by the caller"));
   CHECK(has(run_complaint(product, {{"X", real({3}, 1)}, {"P", real({3, 5}, 2)}}),
             "'X' has 2 dimensions, but a tensor of shape [3] is given"));
-  CHECK(has(run_complaint(product, {{"X", real({2, 3}, 1)}}), "for its parameter 'P'"));
+  CHECK(
+      has(run_complaint(product, {{"X", real({2, 3}, 1)}}), "needs P[d=3, e], which is not given"));
   CHECK(has(
       run_complaint(product, {{"X", real({2, 3}, 1)}, {"P", real({3, 5}, 2)}, {"Q", real({1}, 3)}}),
       "no input or parameter 'Q'"));

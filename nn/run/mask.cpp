@@ -19,11 +19,16 @@ void Runner::check_mask() const {
               batch_);
 }
 
+Tensor Runner::visible_over(const Names& names) {
+  if (mask_.hides_nothing()) return spread(1, shape_of(names, false), dtype_);
+  const Value mask = call_mask(names);
+  return aligned(mask, names, mask.batched).tensor;
+}
+
 Value Runner::visible(const Node& n) {
   if (n.names.size() == 2) {
-    if (mask_.hides_nothing()) return {spread(1, shape_of(n.names, false), dtype_), n.names, false};
-    const Value mask = call_mask(n.names);
-    return aligned(mask, n.names, mask.batched);
+    const Tensor mask = visible_over(n.names);
+    return {mask, n.names, mask.rank() > 2};
   }
   const bool is_memory = dimension(n.names[0]).role == Role::memory || program_.self_only;
   if (mask_.lengths && !is_memory)

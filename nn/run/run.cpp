@@ -13,15 +13,17 @@ Tensor run(const Checked& program, const SizeTable& sizes, const Tensors& inputs
 
 namespace {
 
-// Takes `name` out of `tensors`.
-const Tensor& taken(const Checked& program, const TensorsByName& tensors, const std::string& name,
-                    const char* what) {
-  const auto at = tensors.find(name);
-  if (at != tensors.end() && at->second) return at->second;
-  std::vector<std::string> given;
-  for (const auto& [other, tensor] : tensors) given.push_back(other);
-  bad_input("'", program.name, "' needs a tensor for its ", what, " '", name, "'",
-            suggestion(name, given));
+// "P_l[h_k=3, h]": a tensor with the sizes that are known.
+std::string with_sizes(const Checked& program, const std::string& name, int value,
+                       SizeTable& sizes) {
+  const CheckedValue& v = program.values[static_cast<size_t>(value)];
+  std::string axes;
+  for (int i = 0; i < v.dims.size(); ++i) {
+    const int dim = !v.bounds.empty() && v.bounds[i] >= 0 ? v.bounds[i] : v.dims[i];
+    axes += (i > 0 ? ", " : "") + program.dimensions[static_cast<size_t>(dim)].name;
+    if (const auto size = sizes.find(dim)) axes += text("=", *size);
+  }
+  return name + "[" + axes + "]";
 }
 
 // Tensors by name, in the program's order.
@@ -32,24 +34,42 @@ struct Bound {
 };
 
 Bound by_name(const std::shared_ptr<const Checked>& program, const TensorsByName& tensors,
-              const SizesByName& given) {
-  Bound bound{SizeTable(program, given), {}, {}, {}};
+              const RunOptions& options) {
+  Bound bound{SizeTable(program, options.sizes), {}, {}, {}};
+  bound.sizes.set_causal(options.mask.causal);
   std::vector<std::string> names;
-  for (size_t i = 0; i < program->inputs.size(); ++i) {
-    names.push_back(program->input_names[i]);
-    bound.inputs.push_back(taken(*program, tensors, names.back(), "input"));
-    bound.sizes.bind(program->inputs[i], bound.inputs.back().shape());
+  std::vector<size_t> missing;
+  std::vector<int> values = program->inputs;
+  names = program->input_names;
+  for (const CheckedParameter& p : program->parameters)
+    names.push_back(p.name), values.push_back(p.value);
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto found = tensors.find(names[i]);
+    const bool given = found != tensors.end() && found->second;
+    const Tensor x = given ? found->second : Tensor();
+    if (given) bound.sizes.bind(values[i], x.shape());
+    else missing.push_back(i);
+    if (i < program->inputs.size()) {
+      bound.inputs.push_back(x);
+    } else {
+      bound.ids.push_back({static_cast<int>(bound.params.size())});
+      bound.params.push_back(x);
+    }
   }
-  for (const CheckedParameter& p : program->parameters) {
-    names.push_back(p.name);
-    bound.ids.push_back({static_cast<int>(bound.params.size())});
-    bound.params.push_back(taken(*program, tensors, p.name, "parameter"));
-    bound.sizes.bind(p.value, bound.params.back().shape());
-  }
+  std::vector<std::string> others;
   for (const auto& [name, tensor] : tensors)
-    if (std::find(names.begin(), names.end(), name) == names.end())
-      bad_input("'", program->name, "' has no input or parameter '", name, "'",
-                suggestion(name, names));
+    if (std::find(names.begin(), names.end(), name) == names.end()) others.push_back(name);
+  if (!missing.empty()) {
+    std::string list;
+    for (size_t i : missing)
+      list += (list.empty() ? "" : ", ") + with_sizes(*program, names[i], values[i], bound.sizes);
+    bad_input("'", program->name, "' needs ", list,
+              missing.size() == 1 ? ", which is" : ", which are", " not given",
+              suggestion(names[missing[0]], others));
+  }
+  if (!others.empty())
+    bad_input("'", program->name, "' has no input or parameter '", others[0], "'",
+              suggestion(others[0], names));
   return bound;
 }
 
@@ -65,7 +85,7 @@ Forward forward_of(const Tensors& params, const RunOptions& options) {
 
 Tensor run(std::shared_ptr<const Checked> program, const TensorsByName& tensors,
            const RunOptions& options) {
-  const Bound bound = by_name(program, tensors, options.sizes);
+  const Bound bound = by_name(program, tensors, options);
   return run(*program, bound.sizes, bound.inputs, bound.ids, forward_of(bound.params, options), "",
              options.mask);
 }
@@ -82,7 +102,7 @@ struct Evaluation::State {
   State(std::shared_ptr<const Checked> text, const TensorsByName& tensors,
         const RunOptions& options)
       : program(std::move(text)),
-        bound(by_name(program, tensors, options.sizes)),
+        bound(by_name(program, tensors, options)),
         forward(forward_of(bound.params, options)),
         mask(options.mask),
         runner(*program, bound.sizes, bound.inputs, bound.ids, forward, path, mask) {}
@@ -102,8 +122,10 @@ Evaluation::Evaluation(Evaluation&&) noexcept = default;
 Evaluation::~Evaluation() = default;
 
 Tensor Evaluation::value(int number) { return state_->runner.at(number).tensor; }
+Tensor Evaluation::anew(int number) { return state_->runner.anew(number); }
 void Evaluation::set(int number, const Tensor& x) { state_->runner.set(number, x); }
 const Shape& Evaluation::batch() const { return state_->runner.batch(); }
+Tensor Evaluation::visible(const Names& dims) { return state_->runner.visible_over(dims); }
 Index Evaluation::size(int dim) const { return state_->runner.size(dim); }
 
 }  // namespace tete

@@ -28,6 +28,8 @@ class Runner {
   // Value number `number` of the program, made if it is not there yet; and another in its place.
   const Value& at(int number);
   void set(int number, const Tensor& x);
+  // What the text makes of the values that are there; it is not kept.
+  Tensor anew(int number) { return evaluate(checked(number)).tensor; }
 
   // The value of an expression.
   Value node(const Node& n);
@@ -64,6 +66,8 @@ class Runner {
   bool hides_something() const { return !mask_.hides_nothing(); }
   // Over the two sequence axes among `names`, made once a call for each pair of them.
   const Value& call_mask(const Names& names);
+  // The same as a tensor with the dimensions `names`, after the batch's if it has them.
+  Tensor visible_over(const Names& names);
   // visible(n, m), visible(m)
   Value visible(const Node& n);
 
