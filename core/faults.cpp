@@ -305,7 +305,8 @@ std::string Fault::sentence() const {
   const std::string what = operation.empty()
                                ? text("'", value, "'")
                                : text("operation '", operation, "' (", rule, ")",
-                                      value.empty() ? "" : text(", computed for '", value, "'"));
+                                      value.empty() ? "" : text(", computed for '", value, "'"),
+                                      line.empty() ? "" : text(" in ", line));
   switch (kind) {
     case Kind::value:
       return text(what, ": its result is not finite, although all that it was given is");
@@ -323,7 +324,9 @@ std::string Fault::sentence() const {
   }
   return text(what, ": its own gradient rule is wrong", order > 1 ? text(" at order ", order) : "",
               ". By itself, at the inputs that it had, it says ", own->worst.analytic, " for ",
-              own->place(), " (shape ", own->shape, "), and differences say ", own->worst.numeric);
+              own->place(), " (shape ", own->shape, ")",
+              own->worst.result.empty() ? "" : ", of " + own->result_place() + ",",
+              " and differences say ", own->worst.numeric);
 }
 
 }  // namespace tete

@@ -217,7 +217,7 @@ class Comparison {
       report.curve = std::move(curve);
       report.verdict = verdict;
       if (verdict == Verdict::kink) continue;
-      if (report.severed) report.verdict = Verdict::severed;
+      if (report.severed && verdict != Verdict::not_finite) report.verdict = Verdict::severed;
       report.error = claim.slope.error;
       return;
     }

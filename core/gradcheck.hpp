@@ -53,14 +53,17 @@ struct InputReport {
   Shape shape;
   std::vector<std::string> dims, result_dims;
   Verdict verdict = Verdict::right;
-  double error = 0;           // the largest, kinks aside
-  Slope along;                // a random direction
-  Slope worst;                // the entry of the largest error; at a kink if nothing is wrong
-  Index compared = 0;         // slopes
-  int kinks = 0;              // of them at a kink, and more may be once a gradient is wrong
-  bool severed = false;       // no gradient arrived; right if the verdict is `unreached`
-  Curve curve = {};           // of `worst`, unless that is right
-  std::string place() const;  // of `worst`: "P_q[d_X=5, d_k=1, h_k=2]", "P_q, a random direction"
+  double error = 0;      // the largest, kinks aside
+  Slope along;           // a random direction
+  Slope worst;           // the entry of the largest error; at a kink if nothing is wrong
+  Index compared = 0;    // slopes
+  int kinks = 0;         // of them at a kink, and more may be once a gradient is wrong
+  bool severed = false;  // no gradient arrived; right if the verdict is `unreached`
+  Curve curve = {};      // of `worst`, unless that is right
+  // Of `worst`: "P_q[d_X=5, d_k=1, h_k=2]" or "P_q, along a random direction"; and "the result's
+  // [n=0, d_Y=3]", if the whole Jacobian was compared.
+  std::string place() const;
+  std::string result_place() const;
 };
 
 // What a failure comes from, as far as it can be found.
@@ -77,6 +80,7 @@ struct Fault {
   std::string operation = {};  // "softmax"; unrecorded: what made the value, "" for an input
   std::string rule = {};       // where it is written: "softmax.cpp:56"
   std::string value = {};      // the named value that it was computed for, or the input
+  std::string line = {};       // where the text says so, if a text does: "mine.tete:12"
   std::optional<InputReport> own = {};  // rule, kink: the operation checked by itself
   std::string sentence() const;
 };

@@ -94,9 +94,10 @@ void print_row(std::ostream& out, const InputReport& input, size_t width) {
 void print_curve(std::ostream& out, const InputReport& input) {
   out << "\n" << input.input << said(input.verdict);
   if (input.order > 1) out << " at order " << input.order;
-  out << ": at " << input.place() << " the gradient is "
-      << formatted("%.9g", plain(input.worst.analytic)) << ", differences say "
-      << formatted("%.9g", plain(input.worst.numeric)) << "\n";
+  out << ": at " << input.place();
+  if (!input.worst.result.empty()) out << ", of " << input.result_place() << ",";
+  out << " the gradient is " << formatted("%.9g", plain(input.worst.analytic))
+      << ", differences say " << formatted("%.9g", plain(input.worst.numeric)) << "\n";
   if (input.kinks > 0) out << "    (" << input.kinks << " of " << input.compared << " at a kink)\n";
   out << "       step    difference        before         after     error\n";
   for (const CurvePoint& p : input.curve.points)
@@ -109,10 +110,11 @@ void print_curve(std::ostream& out, const InputReport& input) {
 }  // namespace
 
 std::string InputReport::place() const {
-  std::string all =
-      worst.of_entry ? input + named(worst.entry, dims) : input + ", along a random direction";
-  if (!worst.result.empty()) all += " -> " + named(worst.result, result_dims);
-  return all;
+  return worst.of_entry ? input + named(worst.entry, dims) : input + ", along a random direction";
+}
+
+std::string InputReport::result_place() const {
+  return worst.result.empty() ? "" : "the result's " + named(worst.result, result_dims);
 }
 
 std::ostream& operator<<(std::ostream& out, const GradReport& report) {
@@ -128,6 +130,9 @@ std::ostream& operator<<(std::ostream& out, const GradReport& report) {
     }
     print_row(out, input, width);
   }
+  for (const InputReport& input : report.inputs)
+    if (input.verdict == Verdict::unreached)
+      out << input.input << " does not reach the result: nothing depends on it.\n";
   if (const InputReport* const worst = worst_of(report)) print_curve(out, *worst);
   if (report.fault) out << "\n" << report.fault->sentence() << ".\n";
   return out;

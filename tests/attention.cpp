@@ -12,7 +12,8 @@
 
 #include <unistd.h>
 
-#include "core/gradcheck.hpp"
+#include "attention/gradcheck.hpp"
+#include "nn/run/runner.hpp"
 
 using namespace tete;
 
@@ -377,22 +378,69 @@ TEST_CASE("parameters start as the paper says") {
 
 TEST_CASE("every variant's gradient is right, to second order") {
   for (const Variant& variant : variants()) {
-    CAPTURE(variant.name);
-    Layer layer(variant.name, {.d_model = 4,
-                               .heads = load_attention(variant.name)->find_dimension("h") >= 0
-                                            ? std::optional<Index>(2)
-                                            : std::nullopt,
-                               .dims = {}});
-    Tensors inputs{noise({2, 3, 4}, 1), noise({2, 3, 4}, 2)};
-    inputs.insert(inputs.end(), layer.values.begin(), layer.values.end());
-    const auto f = [&](const Tensors& in) {
-      const Tensors values(in.begin() + 2, in.end());
-      return layer.attention(Forward{.params = values, .watch = {}}, "", in[0], in[1],
-                             {.causal = true});
-    };
-    const GradReport report = check_gradient(f, inputs, {.order = 2, .entries = 4});
-    CHECK(report.worst_of_order(1) < 1e-6);
-    CHECK(report.worst_of_order(2) < 1e-5);
+    const auto program = load_attention(variant.name);
+    AttentionSizes sizes{.d_model = 4, .dims = {}};
+    if (program->find_dimension("h") >= 0) sizes.heads = 2;
+    for (bool causal : {false, true}) {
+      const GradReport report = check_gradient(
+          program, sizes, {.causal = causal, .options = {.order = 2, .full = 0, .entries = 4}});
+      CAPTURE(variant.name);
+      CAPTURE(causal);
+      CAPTURE(report);
+      CHECK(report.passed());
+      for (const InputReport& input : report.inputs) CHECK(input.verdict == Verdict::right);
+    }
+  }
+}
+
+TEST_CASE("a faulty statement in the middle of a variant is named, with its line") {
+  // The softmax as the notation knows it, but for its gradient.
+  using Soft = Tensor (*)(const Tensor& x, int axis);
+  static const Soft wrong = [](const Tensor& x, int axis) {
+    return record("softmax", softmax(x.detach(), axis), {x}, [axis](const Backward& at) -> Tensors {
+      const Tensor total = sum(at.y * at.g, {axis}, true);
+      return {at.y * (at.g + broadcast(total, at.y.shape()))};
+    });
+  };
+  static const Soft severed = [](const Tensor& x, int axis) { return softmax(x.detach(), axis); };
+  static const Soft infinite = [](const Tensor& x, int) { return log(x); };
+  static Soft soft = nullptr;
+  Builtin faulty = *find_builtin("softmax");
+  faulty.run = [](Runner& runner, const Node& node) -> Value {
+    const Value x = runner.node(node.args[0]);
+    return {soft(x.tensor, runner.axis_of(x, node.dim())), x.names, x.batched};
+  };
+  struct Case {
+    Soft soft;
+    const char *operation, *value;
+    int line;
+    Verdict before, after;  // of P_q and of P_o
+  };
+  const Case cases[] = {
+      {wrong, "softmax", "W", 17, Verdict::wrong, Verdict::right},
+      {severed, "contract", "L", 16, Verdict::severed, Verdict::right},
+      {infinite, "log", "W", 17, Verdict::not_finite, Verdict::not_finite},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(std::string(c.operation));
+    auto program = std::make_shared<Checked>(*load_attention("talking_heads"));
+    CheckedValue& W = program->values[static_cast<size_t>(program->find_value("W"))];
+    REQUIRE(std::string(W.right.builtin->name) == "softmax");
+    W.right.builtin = &faulty;
+    soft = c.soft;
+    const GradReport report = check_gradient(program, {.d_model = 4, .heads = 2, .dims = {}});
+    CAPTURE(report);
+    CHECK_FALSE(report.passed());
+    REQUIRE(report.fault);
+    CHECK(report.fault->operation == c.operation);
+    CHECK(report.fault->value == c.value);
+    CHECK(report.fault->line == text("talking_heads.tete:", c.line));
+    CHECK(report.fault->sentence().find(text("computed for '", c.value, "' in ")) !=
+          std::string::npos);
+    for (const InputReport& input : report.inputs) {
+      if (input.input == "P_q") CHECK(input.verdict == c.before);
+      if (input.input == "P_o") CHECK(input.verdict == c.after);
+    }
   }
 }
 

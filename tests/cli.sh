@@ -282,7 +282,29 @@ check 'tete check of a file' "$tete" check "$variant"
 check 'tete check of an operation, in JSON' eval "'$tete' check softmax --json | grep -q '\"failed\": 0'"
 refuses 2 "'talking_haeds'.*did you mean 'talking_heads'" check talking_haeds
 refuses 2 'broken.tete:3:' check broken.tete
-refuses 2 '--order 3: expected 1 or 2' check ops --order 3
+refuses 2 '--order 4: expected 1, 2 or 3' check ops --order 4
+refuses 2 "'h' is 4|h = 4|6 / 4" check talking_heads --dim h=4
+check 'tete check of a file tells every input and parameter by its dimensions' eval "
+  '$tete' check '$variant' --order 3 | grep -qE '^P_q\[d_X=6, d_k=2, h_k=3\] .* right +P_q\[d_X=[0-5], d_k=[01], h_k=[0-2]\]'"
+check 'tete check of a file in JSON' eval "
+  '$tete' check '$variant' --json | python3 -c 'import json,sys
+rows = json.load(sys.stdin)[\"rows\"]
+assert {i[\"name\"] for i in rows[0][\"inputs\"]} >= {\"X\", \"M\", \"P_q\"}' 2> /dev/null || ! command -v python3"
+cat > logarithm.tete << 'END'
+def Logarithm(X[n, d_X], M[m, d_M], P[d_X, d_Y] = normal(1)):
+  where d_Y = d_X
+  Q[n, d_Y] = einsum(X[n, d_X], P[d_X, d_Y])
+  L[n, d_Y] = log(Q[n, d_Y])
+  Y[n, d_Y] = L[n, d_Y] * 2
+  return Y[n, d_Y]
+END
+"$tete" check logarithm.tete > out 2> err
+[ $? = 1 ] && grep -q "operation 'log' .*computed for 'L' in logarithm.tete:4.* not finite" out &&
+  grep -q '0 passed, 1 failed' out
+verdict $? 'numbers that are not finite: exit status 1, and the statement where they begin'
+sed 's/log/tanh/' logarithm.tete > unused.tete
+check 'an input that does not reach the result is told' eval "
+  '$tete' check unused.tete | grep -qx 'M does not reach the result: nothing depends on it.'"
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -361,13 +361,13 @@ TEST_SUITE("gradcheck") {
     };
     GradCheckOptions options{
         .names = {"P_q"}, .dims = {{"d_X", "d_k", "h_k"}}, .result_dims = {"n", "k", "h"}};
-    for (const auto& [full, place] :
-         {std::pair{Index{100}, "P_q[d_X=5, d_k=1, h_k=2] -> [n=5, k=1, h=2]"},
-          {Index{0}, "P_q[d_X=5, d_k=1, h_k=2]"}}) {
+    for (const auto& [full, result] :
+         {std::pair{Index{100}, "the result's [n=5, k=1, h=2]"}, {Index{0}, ""}}) {
       options.full = full;
       options.entries = 96;
       const GradReport report = check_gradient(one_wrong, {numbers({8, 3, 4}, 1)}, options);
-      CHECK(report.inputs[0].place() == place);
+      CHECK(report.inputs[0].place() == "P_q[d_X=5, d_k=1, h_k=2]");
+      CHECK(report.inputs[0].result_place() == result);
       CHECK(report.inputs[0].verdict == Verdict::wrong);
       const std::string printed = text(report);
       CAPTURE(printed);
