@@ -8,6 +8,8 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "core/shape.hpp"
 
@@ -32,6 +34,18 @@ enum class Binary : uint8_t {
 };
 
 enum class Fold : uint8_t { sum, max };
+
+// How a device computes a contraction, for explanations.
+struct ContractionNote {
+  std::string form;   // elementwise, dot, gemv, ger, gemm, batched gemm, loop, or zeros
+  std::string shape;  // "48 products of 512×64×512"
+  struct Copy {
+    int operand;  // 0: A, 1: B, 2: Y
+    size_t bytes;
+    std::string why;
+  };
+  std::vector<Copy> copies = {};  // that live while it runs
+};
 
 class Backend {
  public:
@@ -62,6 +76,10 @@ class Backend {
   // of y is in a or b; a label of a or b that is in no other view is summed.
   virtual void contract(const View& A, const Labels& a, const View& B, const Labels& b,
                         const View& Y, const Labels& y) = 0;
+  // The same contraction, not computed but described. Reads no memory.
+  virtual ContractionNote describe_contraction(const View& A, const Labels& a, const View& B,
+                                               const Labels& b, const View& Y,
+                                               const Labels& y) const = 0;
   // y[…] = T[…], where T's dimension `label` is read at the position that I (i64) holds. Labels:
   // t names T's dimensions; i I's; y contains every label of t and i but `label`. Every index has
   // been checked to lie in the dimension.

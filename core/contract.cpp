@@ -78,7 +78,7 @@ Tensor empty_result(const Tensor& A, const Labels& a, const Tensor& B, const Lab
   }
   Short<int> order;
   for (Label label : layout) order.push_back(y.find(label));
-  return Tensor::empty_strided(shape, dense_strides(shape, order), A.dtype());
+  return Tensor::empty_strided(shape, dense_strides(shape, order), A.dtype(), A.backend());
 }
 
 }  // namespace

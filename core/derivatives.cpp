@@ -28,7 +28,7 @@ Tensor inner(const Tensors& gradients, std::span<const Tensor> along) {
 }
 
 Tensor or_zeros(const Tensor& x, const Tensor& like) {
-  return x ? x : Tensor::zeros(like.shape(), like.dtype());
+  return x ? x : Tensor::zeros(like.shape(), like.dtype(), like.backend());
 }
 
 }  // namespace
@@ -38,7 +38,7 @@ Tensor or_zeros(const Tensor& x, const Tensor& like) {
 Tensor jvp(const Tensor& y, std::span<const Tensor> xs, std::span<const Tensor> along) {
   check_directions("jvp", xs, along);
   if (!y.tracked()) return or_zeros({}, y);
-  const Tensor u = Tensor::zeros(y.shape(), y.dtype()).variable();
+  const Tensor u = Tensor::zeros(y.shape(), y.dtype(), y.backend()).variable();
   const Tensor moved = inner(grad(y, xs, {.cotangent = u, .keep_graph = true}), along);
   if (!moved || !moved.tracked()) return or_zeros({}, y);
   return or_zeros(grad(moved, {{u}}, {.keep_graph = true})[0], y);

@@ -29,7 +29,7 @@ void check_alike(const char* op, const Tensor& a, const Tensor& b) {
 }
 
 Tensor number_like(const Tensor& x, double value) {
-  return Tensor::repeated(value, x.shape(), x.dtype());
+  return Tensor::repeated(value, x.shape(), x.dtype(), x.backend());
 }
 
 // What errors and gradient checks call an operation: its name, and the line of its row.

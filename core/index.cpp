@@ -40,7 +40,7 @@ Tensor scattered(const Tensor& values, const Tensor& index, const Indexing& how,
                  const Shape& shape);
 
 Tensor gathered(const Tensor& table, const Tensor& index, const Indexing& how, const Shape& shape) {
-  Tensor y = Tensor::empty(shape, table.dtype());
+  Tensor y = Tensor::empty(shape, table.dtype(), table.backend());
   table.backend().gather(table.view(), how.t, index.view(), how.i, how.along, y.view(), how.y);
   return record("gather", y, {table, index}, [how](const Backward& at) -> Tensors {
     return {scattered(at.g, at.in[1], how, at.in[0].shape()), Tensor()};
@@ -49,7 +49,7 @@ Tensor gathered(const Tensor& table, const Tensor& index, const Indexing& how, c
 
 Tensor scattered(const Tensor& values, const Tensor& index, const Indexing& how,
                  const Shape& shape) {
-  Tensor t = Tensor::empty(shape, values.dtype());
+  Tensor t = Tensor::empty(shape, values.dtype(), values.backend());
   values.backend().scatter(values.view(), how.y, index.view(), how.i, how.along, t.view(), how.t);
   return record("scatter", t, {values, index}, [how](const Backward& at) -> Tensors {
     return {gathered(at.g, at.in[1], how, at.in[0].shape()), Tensor()};

@@ -18,7 +18,7 @@ Axes inverse(const Axes& order) {
 }
 
 Tensor copied(const Tensor& x, const Strides& strides) {
-  Tensor y = Tensor::empty_strided(x.shape(), strides, x.dtype());
+  Tensor y = Tensor::empty_strided(x.shape(), strides, x.dtype(), x.backend());
   x.backend().copy(x.view(), y.view());
   return y;
 }
@@ -143,7 +143,7 @@ Tensor place(const Tensor& x, int axis, Index start, Index step, Index size) {
               " do not fit into a dimension of size ", size);
   Shape shape = x.shape();
   shape[axis] = size;
-  const Tensor y = Tensor::zeros(shape, x.dtype());
+  const Tensor y = Tensor::zeros(shape, x.dtype(), x.backend());
   Strides strides = y.strides();
   strides[axis] *= step;
   const Tensor hole = y.window(x.shape(), strides, count > 0 ? start * y.strides()[axis] : 0);
@@ -189,7 +189,7 @@ Tensor on_diagonal(const Tensor& x, const Axes& axes) {
   check_axis("on_diagonal", x, axes[0]);
   Shape shape = x.shape();
   for (int k = 1; k < axes.size(); ++k) shape.insert(axes[k], x.size(axes[0]));
-  const Tensor y = Tensor::zeros(shape, x.dtype());
+  const Tensor y = Tensor::zeros(shape, x.dtype(), x.backend());
   x.backend().copy(x.view(), diagonal_window(y, axes).view());
   return record("on_diagonal", y, {x},
                 [axes](const Backward& at) -> Tensors { return {diagonal(at.g, axes)}; });
@@ -211,7 +211,7 @@ Tensor concat(const Tensors& parts, int axis) {
         bad_input("concat: dimension ", i, " is ", other[i], " in one part but ", shape[i],
                   " in the first");
   }
-  const Tensor y = Tensor::empty(shape, parts[0].dtype());
+  const Tensor y = Tensor::empty(shape, parts[0].dtype(), parts[0].backend());
   Index start = 0;
   for (const Tensor& part : parts) {
     const Tensor hole = y.window(part.shape(), y.strides(), start * y.strides()[axis]);

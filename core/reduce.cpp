@@ -38,7 +38,7 @@ Axes marked_axes(const char* op, const Pattern& pattern, const Tensor& x) {
 Tensor folded(Fold how, const Tensor& x, const Axes& axes) {
   const Shape shape = reduced_shape(x.shape(), axes, true);
   Tensor y = Tensor::empty_strided(
-      shape, dense_strides(shape, memory_order(x.shape(), x.strides())), x.dtype());
+      shape, dense_strides(shape, memory_order(x.shape(), x.strides())), x.dtype(), x.backend());
   x.backend().fold(how, x.view(), y.view());
   return y;
 }
@@ -107,8 +107,9 @@ Tensor logsumexp(const Tensor& x, const Axes& unordered, bool keep) {
   // Subtracting -inf from -inf would be NaN; nothing is lost by subtracting 0 instead.
   const auto finite = [](const Tensor& t) {
     const double infinity = std::numeric_limits<double>::infinity();
-    const Tensor nothing = equal(t.detach(), Tensor::full(t.shape(), -infinity, t.dtype()));
-    return select(nothing, Tensor::zeros(t.shape(), t.dtype()), t);
+    const Tensor nothing =
+        equal(t.detach(), Tensor::repeated(-infinity, t.shape(), t.dtype(), t.backend()));
+    return select(nothing, Tensor::repeated(0, t.shape(), t.dtype(), t.backend()), t);
   };
   const Tensor untracked = x.detach();
   const Tensor top = finite(folded(Fold::max, untracked, axes));

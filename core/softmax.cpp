@@ -15,7 +15,7 @@ Shape with_size_one(Shape shape, int axis) {
 }
 
 Tensor constant(const Tensor& like, const Shape& shape, double value) {
-  return Tensor::repeated(value, shape, like.dtype());
+  return Tensor::repeated(value, shape, like.dtype(), like.backend());
 }
 
 // x where visible, else a number so low that its exponential is zero. The largest visible x of a

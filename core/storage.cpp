@@ -21,56 +21,64 @@ class FreeLists {
     const size_t capacity = size_class(bytes);
     {
       std::lock_guard lock(mutex_);
-      use_.live += capacity;
-      use_.peak = std::max(use_.peak, use_.live);
-      auto& free = free_[{&backend, capacity}];
+      Memory& memory = memory_[&backend];
+      memory.use.live += bytes;
+      memory.use.peak = std::max(memory.use.peak, memory.use.live);
+      auto& free = memory.free[capacity];
       if (!free.empty()) {
         Storage::Block* block = free.back();
         free.pop_back();
-        use_.kept -= capacity;
+        memory.use.kept -= capacity;
+        block->used = bytes;
         block->references.store(1, std::memory_order_relaxed);
         return block;
       }
-      ++use_.system_allocations;
+      ++memory.use.system_allocations;
     }
     try {
-      return new Storage::Block{1, &backend, capacity, backend.allocate(capacity)};
+      return new Storage::Block{1, &backend, bytes, capacity, backend.allocate(capacity)};
     } catch (...) {
       std::lock_guard lock(mutex_);
-      use_.live -= capacity;
+      memory_[&backend].use.live -= bytes;
       throw;
     }
   }
 
   void give(Storage::Block* block) noexcept {
     std::lock_guard lock(mutex_);
-    use_.live -= block->capacity;
-    use_.kept += block->capacity;
-    free_[{block->backend, block->capacity}].push_back(block);
+    Memory& memory = memory_[block->backend];
+    memory.use.live -= block->used;
+    memory.use.kept += block->capacity;
+    memory.free[block->capacity].push_back(block);
   }
 
-  void release_all() {
+  void release_all(Backend& backend) {
     std::lock_guard lock(mutex_);
-    for (auto& [key, blocks] : free_) {
+    Memory& memory = memory_[&backend];
+    for (auto& [capacity, blocks] : memory.free)
       for (Storage::Block* block : blocks) {
-        block->backend->release(block->bytes, block->capacity);
+        backend.release(block->bytes, capacity);
         delete block;
       }
-      blocks.clear();
-    }
-    use_.kept = 0;
+    memory.free.clear();
+    memory.use.kept = 0;
   }
 
-  MemoryUse use() {
+  MemoryUse use(Backend& backend) {
     std::lock_guard lock(mutex_);
-    return use_;
+    return memory_[&backend].use;
   }
-  void reset_peak() {
+  void reset_peak(Backend& backend) {
     std::lock_guard lock(mutex_);
-    use_.peak = use_.live;
+    MemoryUse& use = memory_[&backend].use;
+    use.peak = use.live;
   }
 
  private:
+  struct Memory {
+    std::map<size_t, std::vector<Storage::Block*>> free;  // by capacity
+    MemoryUse use;
+  };
   static size_t size_class(size_t bytes) {
     if (bytes <= 256) return 256;
     const size_t quarter = std::bit_floor(bytes - 1) / 4;
@@ -78,8 +86,7 @@ class FreeLists {
   }
 
   std::mutex mutex_;
-  std::map<std::pair<Backend*, size_t>, std::vector<Storage::Block*>> free_;
-  MemoryUse use_;
+  std::map<Backend*, Memory> memory_;
 };
 
 Storage::Storage(Backend& backend, size_t bytes)
@@ -90,8 +97,8 @@ void Storage::drop() noexcept {
     FreeLists::global().give(block_);
 }
 
-MemoryUse memory_use() { return FreeLists::global().use(); }
-void reset_peak_memory() { FreeLists::global().reset_peak(); }
-void release_free_memory() { FreeLists::global().release_all(); }
+MemoryUse memory_use(Backend& of) { return FreeLists::global().use(of); }
+void reset_peak_memory(Backend& of) { FreeLists::global().reset_peak(of); }
+void release_free_memory(Backend& of) { FreeLists::global().release_all(of); }
 
 }  // namespace tete

@@ -28,7 +28,7 @@ class Storage {
   struct Block {
     std::atomic<int> references;
     Backend* backend;
-    size_t capacity;
+    size_t used, capacity;  // bytes asked for, and had
     void* bytes;
   };
   void drop() noexcept;
@@ -38,14 +38,14 @@ class Storage {
 };
 
 struct MemoryUse {
-  size_t live = 0;                // bytes that tensors hold now
+  size_t live = 0;                // bytes that tensors and kernels hold now
   size_t peak = 0;                // the most they ever held since reset_peak_memory()
   size_t kept = 0;                // bytes in the free lists
   size_t system_allocations = 0;  // how often the device was asked for more
 };
-MemoryUse memory_use();
-void reset_peak_memory();
+MemoryUse memory_use(Backend& of = cpu());
+void reset_peak_memory(Backend& of = cpu());
 // Gives the free lists' bytes back to the device.
-void release_free_memory();
+void release_free_memory(Backend& of = cpu());
 
 }  // namespace tete

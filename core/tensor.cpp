@@ -30,30 +30,30 @@ void Tensor::release(Body* body) noexcept {
   }
 }
 
-Tensor Tensor::empty(const Shape& shape, Dtype dtype) {
-  return empty_strided(shape, row_major(shape), dtype);
+Tensor Tensor::empty(const Shape& shape, Dtype dtype, Backend& on) {
+  return empty_strided(shape, row_major(shape), dtype, on);
 }
 
-Tensor Tensor::empty_strided(const Shape& shape, const Strides& strides, Dtype dtype) {
+Tensor Tensor::empty_strided(const Shape& shape, const Strides& strides, Dtype dtype, Backend& on) {
   Tensor made(*new_body());
   made.body_->dtype = dtype;
   made.body_->shape = shape;
   made.body_->strides = strides;
-  made.body_->storage = Storage(cpu(), static_cast<size_t>(element_count(shape)) * size_of(dtype));
+  made.body_->storage = Storage(on, static_cast<size_t>(element_count(shape)) * size_of(dtype));
   return made;
 }
 
 Tensor Tensor::empty_like(const Tensor& x, Dtype dtype) {
   const Short<int> order = memory_order(x.shape(), x.strides());
-  return empty_strided(x.shape(), dense_strides(x.shape(), order), dtype);
+  return empty_strided(x.shape(), dense_strides(x.shape(), order), dtype, x.backend());
 }
 
-Tensor Tensor::repeated(double value, const Shape& shape, Dtype dtype) {
-  return scalar(value, dtype).window(shape, Strides(shape.size(), 0));
+Tensor Tensor::repeated(double value, const Shape& shape, Dtype dtype, Backend& on) {
+  return full({}, value, dtype, on).window(shape, Strides(shape.size(), 0));
 }
 
-Tensor Tensor::full(const Shape& shape, double value, Dtype dtype) {
-  Tensor made = empty(shape, dtype);
+Tensor Tensor::full(const Shape& shape, double value, Dtype dtype, Backend& on) {
+  Tensor made = empty(shape, dtype, on);
   made.backend().fill(value, made.view());
   return made;
 }
@@ -151,7 +151,8 @@ class Sweep {
     for (const Tensor& x : xs) oldest = std::min(oldest, x.number());
     collect(y.body_, oldest);
     mark_needed(xs);
-    accumulate(y.body_, options.cotangent ? options.cotangent : Tensor::ones(y.shape(), y.dtype()));
+    accumulate(y.body_, options.cotangent ? options.cotangent
+                                          : Tensor::ones(y.shape(), y.dtype(), y.backend()));
   }
 
   void run() {

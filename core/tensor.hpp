@@ -45,19 +45,24 @@ class Tensor {
   explicit operator bool() const { return body_ != nullptr; }
 
   // Fresh memory, row-major unless dense strides are given; the caller fills it through view().
-  static Tensor empty(const Shape& shape, Dtype dtype = Dtype::f32);
-  static Tensor empty_strided(const Shape& shape, const Strides& strides, Dtype dtype);
-  // Fresh memory that lies as x does, dense; broadcast dimensions of x become real ones.
+  static Tensor empty(const Shape& shape, Dtype dtype = Dtype::f32, Backend& on = cpu());
+  static Tensor empty_strided(const Shape& shape, const Strides& strides, Dtype dtype,
+                              Backend& on = cpu());
+  // Fresh memory where x is, that lies as x does, dense; broadcast dimensions of x become real
+  // ones.
   static Tensor empty_like(const Tensor& x, Dtype dtype);
   static Tensor empty_like(const Tensor& x) { return empty_like(x, x.dtype()); }
-  static Tensor full(const Shape& shape, double value, Dtype dtype = Dtype::f32);
-  static Tensor zeros(const Shape& shape, Dtype dtype = Dtype::f32) {
-    return full(shape, 0, dtype);
+  static Tensor full(const Shape& shape, double value, Dtype dtype = Dtype::f32,
+                     Backend& on = cpu());
+  static Tensor zeros(const Shape& shape, Dtype dtype = Dtype::f32, Backend& on = cpu()) {
+    return full(shape, 0, dtype, on);
   }
-  static Tensor ones(const Shape& shape, Dtype dtype = Dtype::f32) { return full(shape, 1, dtype); }
+  static Tensor ones(const Shape& shape, Dtype dtype = Dtype::f32, Backend& on = cpu()) {
+    return full(shape, 1, dtype, on);
+  }
   static Tensor scalar(double value, Dtype dtype = Dtype::f32) { return full({}, value, dtype); }
   // One element that every coordinate sees: all strides are 0.
-  static Tensor repeated(double value, const Shape& shape, Dtype dtype);
+  static Tensor repeated(double value, const Shape& shape, Dtype dtype, Backend& on = cpu());
   // A copy of `values`, in row-major order. Fails unless their number is that of the shape.
   template <class T>
   static Tensor of(const Shape& shape, std::span<const T> values);

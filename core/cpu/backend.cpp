@@ -36,6 +36,11 @@ class CpuBackend final : public Backend {
                 const Labels& y) override {
     cpu_kernels::contract(A, a, B, b, Y, y);
   }
+  ContractionNote describe_contraction(const View& A, const Labels& a, const View& B,
+                                       const Labels& b, const View& Y,
+                                       const Labels& y) const override {
+    return cpu_kernels::describe_contraction(A, a, B, b, Y, y);
+  }
   void gather(const View& T, const Labels& t, const View& I, const Labels& i, Label label,
               const View& Y, const Labels& y) override {
     cpu_kernels::gather(T, t, I, i, label, Y, y);

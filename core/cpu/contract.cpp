@@ -2,22 +2,14 @@
 //
 // Dimensions fall into four groups: batch (A, B, Y), M (A, Y), N (B, Y) and K (A, B). Without M,
 // N or K it is a sum of products (fold.cpp); where a small matrix meets long rows it has kernels
-// of its own (small_matrix.cpp); else it is matrix products on BLAS. Their plan says which
-// dimensions are the matrix and which become loops, and whether an operand is copied first to lie
-// better; of all plans the one with the shortest estimated time is taken. What a leading
-// dimension or a transpose can say is never copied.
-//
-// The result is cut into tiles by sizes alone and every tile is one call on one thread.
+// of its own (small_matrix.cpp); else it is matrix products on BLAS (matrices.cpp).
 #include <algorithm>
-#include <climits>
 #include <memory>
 #include <vector>
 
-#include "core/cpu/blas.hpp"
 #include "core/cpu/kernels.hpp"
-#include "core/cpu/product.hpp"
+#include "core/cpu/matrices.hpp"
 #include "core/cpu/small_matrix.hpp"
-#include "core/cpu/walk.hpp"
 
 namespace tete::cpu_kernels {
 namespace {
@@ -116,8 +108,6 @@ void drop_constant(std::vector<Dim>& dims) {
     }
 }
 
-// ---- Matrix products -------------------------------------------------------------------------
-
 Groups grouped(const std::vector<Dim>& dims) {
   Groups groups;
   for (const Dim& d : dims) {
@@ -127,249 +117,7 @@ Groups grouped(const std::vector<Dim>& dims) {
   return groups;
 }
 
-// In the memory order of one operand, dimensions that step on as one in all of `operands` merged.
-Dims merged(Dims dims, Operand lead, std::initializer_list<Operand> operands) {
-  std::stable_sort(dims.begin(), dims.end(),
-                   [lead](const Dim& a, const Dim& b) { return a.stride[lead] > b.stride[lead]; });
-  Dims joined;
-  for (const Dim& d : dims) {
-    bool joins = !joined.empty();
-    for (Operand v : operands) joins = joins && joined.back().stride[v] == d.stride[v] * d.size;
-    if (!joins) {
-      joined.push_back(d);
-      continue;
-    }
-    joined.back().size *= d.size;
-    joined.back().stride = d.stride;
-  }
-  return joined;
-}
-Groups merged(const Groups& groups) {
-  return {merged(groups.batch, in_y, {in_a, in_b, in_y}), merged(groups.m, in_y, {in_a, in_y}),
-          merged(groups.n, in_y, {in_b, in_y}), merged(groups.k, in_a, {in_a, in_b})};
-}
-
-// Gives an operand dense strides, dimensions in the order of these groups, outermost first; each
-// group in the memory order of the operand that shares it.
-struct Shared {
-  Dims* dims;
-  Operand other;
-};
-void lay_out(Operand operand, std::initializer_list<Shared> outermost_first) {
-  Index stride = 1;
-  for (auto group = outermost_first.end(); group-- != outermost_first.begin();) {
-    Dims& dims = *group->dims;
-    std::stable_sort(dims.begin(), dims.end(), [&](const Dim& a, const Dim& b) {
-      return a.stride[group->other] > b.stride[group->other];
-    });
-    for (int d = dims.size() - 1; d >= 0; --d) {
-      dims[d].stride[operand] = stride;
-      stride *= dims[d].size;
-    }
-  }
-}
-
-struct Plan {
-  double seconds = 1e300;        // estimated, on one thread
-  std::array<bool, 3> packed{};  // A, B: copied first; Y: copied afterwards
-  Groups laid;                   // dimensions before merging, with strides after packing
-  Dim m, n, k;                   // the matrix
-  Dims outputs;                  // loops: batch, and what M and N have beside m and n
-  Dims sums;                     // loops: what K has beside k
-};
-
-// BLAS wants one stride 1 and lines that do not overlap.
-bool is_matrix(const Dim& row, const Dim& column, Operand v) {
-  const Index r = row.stride[v], c = column.stride[v];
-  return std::max(r, c) <= INT_MAX && ((r == 1 && c >= row.size) || (c == 1 && r >= column.size));
-}
-
-Dims without(Dims dims, int at) { return dims.erase(at), dims; }
-Dims joined(const Dims& a, const Dims& b, const Dims& c) {
-  Dims all = a;
-  for (const Dims* more : {&b, &c})
-    for (const Dim& d : *more) all.push_back(d);
-  return all;
-}
-
-// What the products of a plan cost: BLAS slows down where a side is short.
-double product_seconds(const Plan& plan) {
-  const auto fullness = [](Index size, double half) {
-    return static_cast<double>(size) / (static_cast<double>(size) + half);
-  };
-  const double calls = static_cast<double>(size_of(plan.outputs) * size_of(plan.sums));
-  const double m = static_cast<double>(plan.m.size), n = static_cast<double>(plan.n.size),
-               k = static_cast<double>(plan.k.size);
-  const double rate =
-      1e11 * fullness(plan.m.size, 12) * fullness(plan.n.size, 12) * fullness(plan.k.size, 32);
-  // The result is read again for every further part of a sum.
-  const double again = static_cast<double>(size_of(plan.sums) - 1) * m * n *
-                       static_cast<double>(size_of(plan.outputs)) * 1e-10;
-  return calls * (2 * m * n * k / rate + 2e-7) + again;
-}
-
-// The best choice of matrix dimensions for operands that lie as `groups` says.
-void consider(const Groups& laid, std::array<bool, 3> packed, double copying, Plan& best) {
-  const Groups groups = merged(laid);
-  for (int m = 0; m < groups.m.size(); ++m)
-    for (int n = 0; n < groups.n.size(); ++n)
-      for (int k = 0; k < groups.k.size(); ++k) {
-        Plan plan{0, packed, laid, groups.m[m], groups.n[n], groups.k[k], {}, {}};
-        if (!is_matrix(plan.m, plan.k, in_a) || !is_matrix(plan.k, plan.n, in_b) ||
-            !is_matrix(plan.m, plan.n, in_y))
-          continue;
-        plan.outputs = joined(groups.batch, without(groups.m, m), without(groups.n, n));
-        plan.sums = without(groups.k, k);
-        plan.seconds = copying + product_seconds(plan);
-        if (plan.seconds < best.seconds) best = plan;
-      }
-}
-
-Plan plan_of(const Groups& groups) {
-  const double batch = static_cast<double>(size_of(groups.batch)),
-               m = static_cast<double>(size_of(groups.m)),
-               n = static_cast<double>(size_of(groups.n)),
-               k = static_cast<double>(size_of(groups.k));
-  constexpr double copied = 1e-9, call = 2e-6;  // seconds
-  Plan best;
-  for (int which = 0; which < 8; ++which) {
-    const std::array<bool, 3> packed{(which & 1) != 0, (which & 2) != 0, (which & 4) != 0};
-    Groups laid = groups;
-    double copying = 0;
-    if (packed[in_y]) {
-      lay_out(in_y, {{&laid.batch, in_a}, {&laid.m, in_a}, {&laid.n, in_b}});
-      copying += call + batch * m * n * copied;
-    }
-    if (packed[in_a]) {
-      lay_out(in_a, {{&laid.batch, in_y}, {&laid.m, in_y}, {&laid.k, in_b}});
-      copying += call + batch * m * k * copied;
-    }
-    if (packed[in_b]) {
-      lay_out(in_b, {{&laid.batch, in_y}, {&laid.k, in_a}, {&laid.n, in_y}});
-      copying += call + batch * k * n * copied;
-    }
-    if (copying < best.seconds) consider(laid, packed, copying, best);
-    if (best.seconds < 2 * batch * m * n * k / 1e11 + call) break;  // no copy can gain anything
-  }
-  return best;
-}
-
-// ---- Tiles -----------------------------------------------------------------------------------
-
-// How m × n results are cut: into halves and halves again until there are enough tiles to share,
-// but never so small that BLAS slows down.
-struct Grid {
-  Index rows, columns;  // of a tile
-  Index down, right;    // tiles
-
-  Grid(Index m, Index n, Index k, Index matrices) {
-    constexpr Index enough = 16;
-    constexpr double least_work = 1.5e6;  // multiplications in a tile
-    Index cut_m = 1, cut_n = 1;
-    for (;;) {
-      rows = (m + cut_m - 1) / cut_m, columns = (n + cut_n - 1) / cut_n;
-      if (cut_m * cut_n * matrices >= enough) break;
-      if (static_cast<double>(rows) * static_cast<double>(columns) * static_cast<double>(k) <
-          2 * least_work)
-        break;
-      if (std::max(rows, columns) < 64) break;
-      (rows >= columns ? cut_m : cut_n) *= 2;
-    }
-    rows = round_up(rows, m), columns = round_up(columns, n);
-    down = (m + rows - 1) / rows, right = (n + columns - 1) / columns;
-  }
-  // A multiple of 16, as BLAS likes it.
-  static Index round_up(Index tile, Index whole) { return std::min(whole, (tile + 15) / 16 * 16); }
-};
-
-template <class T>
-struct Pointers {
-  const T *a, *b;
-  T* y;
-};
-
-Loops<3> loops_over(const Dims& dims) {
-  Loops<3> loops;
-  for (const Dim& d : dims) {
-    loops.shape.push_back(d.size);
-    for (int v = 0; v < 3; ++v) loops.strides[v].push_back(d.stride[v]);
-  }
-  loops.shape.push_back(1);  // the cursor steps over all the others
-  for (Strides& s : loops.strides) s.push_back(0);
-  return loops;
-}
-
-// One tile of one matrix: a product, and one more for every further part of the sum.
-template <class T>
-void compute_tile(const Plan& plan, const Loops<3>& sums, const Pointers<T>& at, Index i, Index j,
-                  Index rows, Index columns) {
-  const Dim &m = plan.m, &n = plan.n, &k = plan.k;
-  T* const y = at.y + i * m.stride[in_y] + j * n.stride[in_y];
-  RowCursor<3> sum(sums, 0);
-  for (Index part = 0; part < sums.rows(); ++part, sum.next())
-    multiply<T>(rows, columns, k.size,
-                {at.a + sum[in_a] + i * m.stride[in_a], m.stride[in_a], k.stride[in_a]},
-                {at.b + sum[in_b] + j * n.stride[in_b], k.stride[in_b], n.stride[in_b]},
-                {y, m.stride[in_y], n.stride[in_y]}, part > 0);
-}
-
-template <class T>
-void run(const Plan& plan, const Pointers<T>& at) {
-  const Loops<3> outputs = loops_over(plan.outputs), sums = loops_over(plan.sums);
-  const Index k = plan.k.size * sums.rows();
-  const Grid grid(plan.m.size, plan.n.size, k, outputs.rows());
-  const Index tiles = outputs.rows() * grid.down * grid.right;
-  const double tile_work =
-      static_cast<double>(grid.rows) * static_cast<double>(grid.columns) * static_cast<double>(k);
-  // Small matrices are computed several at a time.
-  const Index group = std::max<Index>(1, static_cast<Index>(2e5 / std::max(1.0, tile_work)));
-  keep_blas_on_one_thread();
-  parallel_for(
-      (tiles + group - 1) / group, tile_work * static_cast<double>(tiles), [&](Index unit) {
-        for (Index t = unit * group; t < std::min(tiles, (unit + 1) * group); ++t) {
-          const RowCursor<3> output(outputs, t / (grid.down * grid.right));
-          const Index i = t / grid.right % grid.down * grid.rows, j = t % grid.right * grid.columns;
-          compute_tile(plan, sums,
-                       Pointers<T>{at.a + output[in_a], at.b + output[in_b], at.y + output[in_y]},
-                       i, j, std::min(grid.rows, plan.m.size - i),
-                       std::min(grid.columns, plan.n.size - j));
-        }
-      });
-}
-
-// Copies an operand into or out of the layout that the plan packs it in.
-View packed_view(const Plan& plan, Operand v, Dtype dtype, void* data, bool before) {
-  View view{dtype, {}, {}, data};
-  const Dims* own[3][3] = {{&plan.laid.batch, &plan.laid.m, &plan.laid.k},
-                           {&plan.laid.batch, &plan.laid.k, &plan.laid.n},
-                           {&plan.laid.batch, &plan.laid.m, &plan.laid.n}};
-  for (const Dims* dims : own[v])
-    for (const Dim& d : *dims) {
-      view.shape.push_back(d.size);
-      view.strides.push_back(before ? d.before[v] : d.stride[v]);
-    }
-  return view;
-}
-
-// Copies what the plan packs, multiplies, and copies the result where it belongs.
-template <class T>
-void multiply_matrices(const Groups& groups, T* A, T* B, T* Y) {
-  constexpr Dtype dtype = dtype_of<T>();
-  const Plan plan = plan_of(groups);
-  std::array<T*, 3> data{A, B, Y};
-  std::array<std::unique_ptr<Scratch>, 3> scratch;
-  std::array<View, 3> own, dense;
-  for (Operand v : {in_a, in_b, in_y}) {
-    if (!plan.packed[v]) continue;
-    own[v] = packed_view(plan, v, dtype, data[v], true);
-    scratch[v] = std::make_unique<Scratch>(static_cast<size_t>(own[v].size()) * sizeof(T));
-    data[v] = scratch[v]->as<T>();
-    dense[v] = packed_view(plan, v, dtype, data[v], false);
-    if (v != in_y) copy(own[v], dense[v]);
-  }
-  run(plan, Pointers<T>{data[in_a], data[in_b], data[in_y]});
-  if (plan.packed[in_y]) copy(dense[in_y], own[in_y]);
-}
+// ---- The choice ------------------------------------------------------------------------------
 
 // Y with its M and N exchanged is the product of B and A.
 Groups exchanged(Groups groups) {
@@ -379,41 +127,184 @@ Groups exchanged(Groups groups) {
   return groups;
 }
 
+enum class Method : uint8_t { zeros, product, sum_of_products, mix, mix_exchanged, pair, matrices };
+
+struct Choice {
+  Method method;
+  Groups groups = {};  // merged, for the small-matrix kernels
+  MatrixPlan matrices = {};
+};
+
 constexpr Index short_sum = 4;  // up to here BLAS is slower than a sum of products
 
-template <class T>
-void contract_dimensions(const std::vector<Dim>& dims, T* A, T* B, T* Y) {
+Choice choose(const std::vector<Dim>& dims) {
+  for (const Dim& d : dims)
+    if (d.size == 0) return {Method::zeros};
   const Groups groups = grouped(dims);
-  const Index k = size_of(groups.k);
+  if (groups.k.empty()) return {Method::product, groups};
+  if (groups.m.empty() || groups.n.empty()) return {Method::sum_of_products, groups};
+  const Groups ab = merged(groups), ba = merged(exchanged(groups));
+  if (is_mix(ab)) return {Method::mix, ab};
+  if (is_mix(ba)) return {Method::mix_exchanged, ba};
+  if (is_pair(ab)) return {Method::pair, ab};
+  if (size_of(groups.k) <= short_sum) return {Method::sum_of_products, groups};
+  const MatrixPlan plan = plan_matrices(groups);
+  if (plan.seconds == MatrixPlan{}.seconds) return {Method::sum_of_products, groups};
+  return {Method::matrices, groups, plan};
+}
+
+template <class T>
+void execute(const Choice& choice, const std::vector<Dim>& dims, T* A, T* B, T* Y) {
   const View a = spread(dims, in_a, dtype_of<T>(), A), b = spread(dims, in_b, dtype_of<T>(), B),
              y = spread(dims, in_y, dtype_of<T>(), Y);
-  if (groups.k.empty()) return binary(Binary::mul, a, b, y);
-  if (groups.m.empty() || groups.n.empty()) return fold_product(a, b, y);
-  const Groups ab = merged(groups), ba = merged(exchanged(groups));
-  if (mix<T>(ab, A, B, Y) || mix<T>(ba, B, A, Y) || pair<T>(ab, A, B, Y)) return;
-  if (k <= short_sum) return fold_product(a, b, y);
-  multiply_matrices(groups, A, B, Y);
+  switch (choice.method) {
+    case Method::zeros:
+      return;
+    case Method::product:
+      return binary(Binary::mul, a, b, y);
+    case Method::sum_of_products:
+      return fold_product(a, b, y);
+    case Method::mix:
+      return mix<T>(choice.groups, A, B, Y);
+    case Method::mix_exchanged:
+      return mix<T>(choice.groups, B, A, Y);
+    case Method::pair:
+      return pair<T>(choice.groups, A, B, Y);
+    case Method::matrices:
+      return multiply_matrices(choice.matrices, A, B, Y);
+  }
+}
+
+// What is summed away before anything is multiplied: the dimensions that one operand alone has.
+bool only_a(const Dim& d) { return !d.present[in_b] && !d.present[in_y]; }
+bool only_b(const Dim& d) { return !d.present[in_a] && !d.present[in_y]; }
+
+std::vector<Dim> dimensions(const View& A, const Labels& a, const View& B, const Labels& b,
+                            const View& Y, const Labels& y) {
+  std::vector<Dim> dims = dimensions({distinct(A, a), distinct(B, b), distinct(Y, y)});
+  drop_constant(dims);
+  return dims;
+}
+
+// ---- Its description -------------------------------------------------------------------------
+
+const char* form_of(const Choice& choice, const Groups& groups) {
+  const bool m = !groups.m.empty(), n = !groups.n.empty(), batch = !groups.batch.empty();
+  switch (choice.method) {
+    case Method::zeros:
+      return "zeros";
+    case Method::product:
+      return m && n && !batch ? "ger" : "elementwise";
+    case Method::sum_of_products:
+      return m && n ? "loop" : m || n ? "gemv" : "dot";
+    case Method::mix:
+    case Method::mix_exchanged:
+    case Method::pair:
+      return "loop";
+    case Method::matrices:
+      return size_of(choice.matrices.outputs) * size_of(choice.matrices.sums) > 1 ? "batched gemm"
+                                                                                  : "gemm";
+  }
+  return "";
+}
+
+std::string times(Index count, const char* what) {
+  return count == 1 ? "" : text(count, " ", what, " of ");
+}
+
+std::string shape_of(const Choice& choice, const Groups& groups) {
+  const Index m = size_of(groups.m), n = size_of(groups.n), k = size_of(groups.k),
+              batch = size_of(groups.batch);
+  const MatrixPlan& p = choice.matrices;
+  switch (choice.method) {
+    case Method::zeros:
+      return "a size is 0";
+    case Method::product:
+      return groups.batch.empty() && m * n > 1 ? text(m, "×", n) : text(batch * m * n, " products");
+    case Method::sum_of_products:
+      return text(batch * m * n, " sums of ", k);
+    case Method::mix:
+    case Method::mix_exchanged: {
+      const Groups& g = choice.groups;
+      return text("a ", size_of(g.k), "×", size_of(g.n), " matrix on ",
+                  size_of(g.batch) * size_of(g.m), " columns");
+    }
+    case Method::pair:
+      return text(times(batch, "times"), "a ", m, "×", n, " matrix from rows of ", k);
+    case Method::matrices:
+      return text(times(size_of(p.outputs) * size_of(p.sums), "products"), p.m.size, "×", p.k.size,
+                  "×", p.n.size);
+  }
+  return "";
+}
+
+// Why a plan packs operand v: what there is without it.
+std::string reason(const Groups& groups, const MatrixPlan& plan, Operand v) {
+  std::array<bool, 3> may_pack{true, true, true};
+  may_pack[v] = false;
+  const MatrixPlan without = plan_matrices(groups, may_pack);
+  if (without.seconds == MatrixPlan{}.seconds)
+    return "no leading dimension or transpose says how it lies";
+  return text("instead of ", size_of(without.outputs) * size_of(without.sums), " products of ",
+              without.m.size, "×", without.k.size, "×", without.n.size, ", ",
+              static_cast<int>(without.seconds / plan.seconds * 10) / 10.0, " times slower");
+}
+
+Index elements(const std::vector<Dim>& dims, int operand) {
+  Index count = 1;
+  for (const Dim& d : dims)
+    if (d.present[operand]) count *= d.size;
+  return count;
+}
+
+// As sum_first, on paper.
+void note_sum_first(std::vector<Dim>& dims, int v, size_t item, ContractionNote& note,
+                    bool (*summed)(const Dim&)) {
+  if (std::none_of(dims.begin(), dims.end(), summed)) return;
+  Index stride = 1;
+  for (auto d = dims.rbegin(); d != dims.rend(); ++d)
+    if (d->present[v] && !summed(*d)) d->stride[v] = stride, stride *= d->size;
+  std::erase_if(dims, summed);
+  note.copies.push_back(
+      {v, static_cast<size_t>(stride) * item, "summed first over what nothing else has"});
 }
 
 }  // namespace
 
 void contract(const View& A, const Labels& a, const View& B, const Labels& b, const View& Y,
               const Labels& y) {
-  std::vector<Dim> dims = dimensions({distinct(A, a), distinct(B, b), distinct(Y, y)});
-  View left = A, right = B;
   if (Y.size() == 0) return;
+  std::vector<Dim> dims = dimensions(A, a, B, b, Y, y);
+  View left = A, right = B;
   for (const Dim& d : dims)
     if (d.size == 0) return fill(0, Y);
   std::unique_ptr<Scratch> left_sum, right_sum;
-  drop_constant(dims);
-  sum_first(dims, in_a, left, left_sum,
-            [](const Dim& d) { return !d.present[in_b] && !d.present[in_y]; });
-  sum_first(dims, in_b, right, right_sum,
-            [](const Dim& d) { return !d.present[in_a] && !d.present[in_y]; });
+  sum_first(dims, in_a, left, left_sum, only_a);
+  sum_first(dims, in_b, right, right_sum, only_b);
   for (Dim& d : dims) d.before = d.stride;
   visit(Y.dtype, [&]<class T>() {
-    contract_dimensions(dims, static_cast<T*>(left.data), static_cast<T*>(right.data), Y.as<T>());
+    execute(choose(dims), dims, static_cast<T*>(left.data), static_cast<T*>(right.data), Y.as<T>());
   });
+}
+
+ContractionNote describe_contraction(const View& A, const Labels& a, const View& B, const Labels& b,
+                                     const View& Y, const Labels& y) {
+  ContractionNote note;
+  const size_t item = size_of(Y.dtype);
+  std::vector<Dim> dims = dimensions(A, a, B, b, Y, y);
+  if (std::none_of(dims.begin(), dims.end(), [](const Dim& d) { return d.size == 0; })) {
+    note_sum_first(dims, in_a, item, note, only_a);
+    note_sum_first(dims, in_b, item, note, only_b);
+  }
+  const Choice choice = choose(dims);
+  const Groups groups = grouped(dims);
+  note.form = form_of(choice, groups);
+  note.shape = shape_of(choice, groups);
+  for (Operand v : {in_a, in_b, in_y})
+    if (choice.matrices.packed[v])
+      note.copies.push_back(
+          {v, static_cast<size_t>(elements(dims, v)) * item, reason(groups, choice.matrices, v)});
+  return note;
 }
 
 }  // namespace tete::cpu_kernels

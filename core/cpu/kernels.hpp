@@ -1,6 +1,6 @@
 // The processor's kernels, one file each; CpuBackend (backend.cpp) hands its calls to them.
 #pragma once
-#include "core/backend.hpp"
+#include "core/storage.hpp"
 
 namespace tete::cpu_kernels {
 
@@ -22,6 +22,8 @@ void fold_product(const View& a, const View& b, const View& y);
 // contract.cpp
 void contract(const View& A, const Labels& a, const View& B, const Labels& b, const View& Y,
               const Labels& y);
+ContractionNote describe_contraction(const View& A, const Labels& a, const View& B, const Labels& b,
+                                     const View& Y, const Labels& y);
 
 // index.cpp
 void gather(const View& T, const Labels& t, const View& I, const Labels& i, Label label,
@@ -32,20 +34,18 @@ void scatter(const View& G, const Labels& g, const View& I, const Labels& i, Lab
 // random.cpp
 void uniform(uint64_t key, uint64_t first, const View& y);
 
-// Memory for one kernel's own use, aligned and freed with it.
+// Memory for one kernel's own use, aligned and given back with it.
 class Scratch {
  public:
-  explicit Scratch(size_t bytes) : bytes_(bytes), data_(cpu().allocate(bytes)) {}
-  ~Scratch() { cpu().release(data_, bytes_); }
+  explicit Scratch(size_t bytes) : memory_(cpu(), bytes) {}
   Scratch(const Scratch&) = delete;
   template <class T>
   T* as() const {
-    return static_cast<T*>(data_);
+    return static_cast<T*>(memory_.data());
   }
 
  private:
-  size_t bytes_;
-  void* data_;
+  Storage memory_;
 };
 
 }  // namespace tete::cpu_kernels

@@ -42,10 +42,16 @@ Loops<3> loops_over(const Dims& some, const Dims& others) {
 
 }  // namespace
 
+bool is_mix(const Groups& groups) {
+  return side_by_side(groups.m, in_a, in_y) >= 0 && is_small(groups.k) && is_small(groups.n);
+}
+bool is_pair(const Groups& groups) {
+  return side_by_side(groups.k, in_a, in_b) >= 0 && is_small(groups.m) && is_small(groups.n);
+}
+
 template <class T>
-bool mix(const Groups& groups, const T* A, const T* B, T* Y) {
+void mix(const Groups& groups, const T* A, const T* B, T* Y) {
   const int at = side_by_side(groups.m, in_a, in_y);
-  if (at < 0 || !is_small(groups.k) || !is_small(groups.n)) return false;
   const Index length = groups.m[at].size, pieces = (length + row_piece - 1) / row_piece;
   const Dim h = groups.k[0], to = groups.n[0];
   Dims outer = groups.m;
@@ -59,13 +65,11 @@ bool mix(const Groups& groups, const T* A, const T* B, T* Y) {
                   A + row[in_a] + start, h.stride[in_a], Y + row[in_y] + start, to.stride[in_y],
                   std::min(row_piece, length - start));
   });
-  return true;
 }
 
 template <class T>
-bool pair(const Groups& groups, const T* A, const T* B, T* Y) {
+void pair(const Groups& groups, const T* A, const T* B, T* Y) {
   const int at = side_by_side(groups.k, in_a, in_b);
-  if (at < 0 || !is_small(groups.m) || !is_small(groups.n)) return false;
   const Index length = groups.k[at].size, pieces = (length + row_piece - 1) / row_piece;
   const Dim m = groups.m[0], n = groups.n[0];
   Dims outer = groups.k;
@@ -91,12 +95,11 @@ bool pair(const Groups& groups, const T* A, const T* B, T* Y) {
       Y[output[in_y] + i / n.size * m.stride[in_y] + i % n.size * n.stride[in_y]] =
           static_cast<T>(total[i]);
   }
-  return true;
 }
 
-template bool mix(const Groups&, const float*, const float*, float*);
-template bool mix(const Groups&, const double*, const double*, double*);
-template bool pair(const Groups&, const float*, const float*, float*);
-template bool pair(const Groups&, const double*, const double*, double*);
+template void mix(const Groups&, const float*, const float*, float*);
+template void mix(const Groups&, const double*, const double*, double*);
+template void pair(const Groups&, const float*, const float*, float*);
+template void pair(const Groups&, const double*, const double*, double*);
 
 }  // namespace tete::cpu_kernels

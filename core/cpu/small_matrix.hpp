@@ -1,15 +1,16 @@
-// Contractions in which a small matrix meets long rows. Both say whether the contraction was one
-// of theirs, and has been computed.
+// Contractions in which a small matrix meets long rows, their dimensions merged.
 #pragma once
 #include "core/cpu/product.hpp"
 
 namespace tete::cpu_kernels {
 
 // B is the small matrix.
+bool is_mix(const Groups& groups);
 template <class T>
-bool mix(const Groups& groups, const T* A, const T* B, T* Y);
+void mix(const Groups& groups, const T* A, const T* B, T* Y);
 // Y is the small matrix.
+bool is_pair(const Groups& groups);
 template <class T>
-bool pair(const Groups& groups, const T* A, const T* B, T* Y);
+void pair(const Groups& groups, const T* A, const T* B, T* Y);
 
 }  // namespace tete::cpu_kernels

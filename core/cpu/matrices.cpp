@@ -1,0 +1,268 @@
+// A contraction as matrix products on BLAS: which dimensions are the matrix and which become loops,
+// and whether an operand is copied first to lie better. Of all plans the one with the shortest
+// estimated time is taken. What a leading dimension or a transpose can say is never copied.
+//
+// The result is cut into tiles by sizes alone and every tile is one call on one thread.
+#include "core/cpu/matrices.hpp"
+
+#include <algorithm>
+#include <climits>
+#include <memory>
+
+#include "core/cpu/blas.hpp"
+#include "core/cpu/kernels.hpp"
+#include "core/cpu/walk.hpp"
+
+namespace tete::cpu_kernels {
+namespace {
+
+// In the memory order of one operand, dimensions that step on as one in all of `operands` merged.
+Dims merged(Dims dims, Operand lead, std::initializer_list<Operand> operands) {
+  std::stable_sort(dims.begin(), dims.end(),
+                   [lead](const Dim& a, const Dim& b) { return a.stride[lead] > b.stride[lead]; });
+  Dims joined;
+  for (const Dim& d : dims) {
+    bool joins = !joined.empty();
+    for (Operand v : operands) joins = joins && joined.back().stride[v] == d.stride[v] * d.size;
+    if (!joins) {
+      joined.push_back(d);
+      continue;
+    }
+    joined.back().size *= d.size;
+    joined.back().stride = d.stride;
+  }
+  return joined;
+}
+}  // namespace
+
+Groups merged(const Groups& groups) {
+  return {merged(groups.batch, in_y, {in_a, in_b, in_y}), merged(groups.m, in_y, {in_a, in_y}),
+          merged(groups.n, in_y, {in_b, in_y}), merged(groups.k, in_a, {in_a, in_b})};
+}
+
+namespace {
+
+// Gives an operand dense strides, dimensions in the order of these groups, outermost first; each
+// group in the memory order of the operand that shares it.
+struct Shared {
+  Dims* dims;
+  Operand other;
+};
+void lay_out(Operand operand, std::initializer_list<Shared> outermost_first) {
+  Index stride = 1;
+  for (auto group = outermost_first.end(); group-- != outermost_first.begin();) {
+    Dims& dims = *group->dims;
+    std::stable_sort(dims.begin(), dims.end(), [&](const Dim& a, const Dim& b) {
+      return a.stride[group->other] > b.stride[group->other];
+    });
+    for (int d = dims.size() - 1; d >= 0; --d) {
+      dims[d].stride[operand] = stride;
+      stride *= dims[d].size;
+    }
+  }
+}
+
+// BLAS wants one stride 1 and lines that do not overlap.
+bool is_matrix(const Dim& row, const Dim& column, Operand v) {
+  const Index r = row.stride[v], c = column.stride[v];
+  return std::max(r, c) <= INT_MAX && ((r == 1 && c >= row.size) || (c == 1 && r >= column.size));
+}
+
+Dims without(Dims dims, int at) { return dims.erase(at), dims; }
+Dims joined(const Dims& a, const Dims& b, const Dims& c) {
+  Dims all = a;
+  for (const Dims* more : {&b, &c})
+    for (const Dim& d : *more) all.push_back(d);
+  return all;
+}
+
+// What the products of a plan cost: BLAS slows down where a side is short.
+double product_seconds(const MatrixPlan& plan) {
+  const auto fullness = [](Index size, double half) {
+    return static_cast<double>(size) / (static_cast<double>(size) + half);
+  };
+  const double calls = static_cast<double>(size_of(plan.outputs) * size_of(plan.sums));
+  const double m = static_cast<double>(plan.m.size), n = static_cast<double>(plan.n.size),
+               k = static_cast<double>(plan.k.size);
+  const double rate =
+      1e11 * fullness(plan.m.size, 12) * fullness(plan.n.size, 12) * fullness(plan.k.size, 32);
+  // The result is read again for every further part of a sum.
+  const double again = static_cast<double>(size_of(plan.sums) - 1) * m * n *
+                       static_cast<double>(size_of(plan.outputs)) * 1e-10;
+  return calls * (2 * m * n * k / rate + 2e-7) + again;
+}
+
+// The best choice of matrix dimensions for operands that lie as `groups` says.
+void consider(const Groups& laid, std::array<bool, 3> packed, double copying, MatrixPlan& best) {
+  const Groups groups = merged(laid);
+  for (int m = 0; m < groups.m.size(); ++m)
+    for (int n = 0; n < groups.n.size(); ++n)
+      for (int k = 0; k < groups.k.size(); ++k) {
+        MatrixPlan plan{0, packed, laid, groups.m[m], groups.n[n], groups.k[k], {}, {}};
+        if (!is_matrix(plan.m, plan.k, in_a) || !is_matrix(plan.k, plan.n, in_b) ||
+            !is_matrix(plan.m, plan.n, in_y))
+          continue;
+        plan.outputs = joined(groups.batch, without(groups.m, m), without(groups.n, n));
+        plan.sums = without(groups.k, k);
+        plan.seconds = copying + product_seconds(plan);
+        if (plan.seconds < best.seconds) best = plan;
+      }
+}
+
+}  // namespace
+
+MatrixPlan plan_matrices(const Groups& groups, std::array<bool, 3> may_pack) {
+  const double batch = static_cast<double>(size_of(groups.batch)),
+               m = static_cast<double>(size_of(groups.m)),
+               n = static_cast<double>(size_of(groups.n)),
+               k = static_cast<double>(size_of(groups.k));
+  constexpr double copied = 1e-9, call = 2e-6;  // seconds
+  MatrixPlan best;
+  for (int which = 0; which < 8; ++which) {
+    const std::array<bool, 3> packed{(which & 1) != 0, (which & 2) != 0, (which & 4) != 0};
+    if ((packed[in_a] && !may_pack[in_a]) || (packed[in_b] && !may_pack[in_b]) ||
+        (packed[in_y] && !may_pack[in_y]))
+      continue;
+    Groups laid = groups;
+    double copying = 0;
+    if (packed[in_y]) {
+      lay_out(in_y, {{&laid.batch, in_a}, {&laid.m, in_a}, {&laid.n, in_b}});
+      copying += call + batch * m * n * copied;
+    }
+    if (packed[in_a]) {
+      lay_out(in_a, {{&laid.batch, in_y}, {&laid.m, in_y}, {&laid.k, in_b}});
+      copying += call + batch * m * k * copied;
+    }
+    if (packed[in_b]) {
+      lay_out(in_b, {{&laid.batch, in_y}, {&laid.k, in_a}, {&laid.n, in_y}});
+      copying += call + batch * k * n * copied;
+    }
+    if (copying < best.seconds) consider(laid, packed, copying, best);
+    if (best.seconds < 2 * batch * m * n * k / 1e11 + call) break;  // no copy can gain anything
+  }
+  return best;
+}
+
+namespace {
+
+// ---- Tiles -----------------------------------------------------------------------------------
+
+// How m × n results are cut: into halves and halves again until there are enough tiles to share,
+// but never so small that BLAS slows down.
+struct Grid {
+  Index rows, columns;  // of a tile
+  Index down, right;    // tiles
+
+  Grid(Index m, Index n, Index k, Index matrices) {
+    constexpr Index enough = 16;
+    constexpr double least_work = 1.5e6;  // multiplications in a tile
+    Index cut_m = 1, cut_n = 1;
+    for (;;) {
+      rows = (m + cut_m - 1) / cut_m, columns = (n + cut_n - 1) / cut_n;
+      if (cut_m * cut_n * matrices >= enough) break;
+      if (static_cast<double>(rows) * static_cast<double>(columns) * static_cast<double>(k) <
+          2 * least_work)
+        break;
+      if (std::max(rows, columns) < 64) break;
+      (rows >= columns ? cut_m : cut_n) *= 2;
+    }
+    rows = round_up(rows, m), columns = round_up(columns, n);
+    down = (m + rows - 1) / rows, right = (n + columns - 1) / columns;
+  }
+  // A multiple of 16, as BLAS likes it.
+  static Index round_up(Index tile, Index whole) { return std::min(whole, (tile + 15) / 16 * 16); }
+};
+
+template <class T>
+struct Pointers {
+  const T *a, *b;
+  T* y;
+};
+
+Loops<3> loops_over(const Dims& dims) {
+  Loops<3> loops;
+  for (const Dim& d : dims) {
+    loops.shape.push_back(d.size);
+    for (int v = 0; v < 3; ++v) loops.strides[v].push_back(d.stride[v]);
+  }
+  loops.shape.push_back(1);  // the cursor steps over all the others
+  for (Strides& s : loops.strides) s.push_back(0);
+  return loops;
+}
+
+// One tile of one matrix: a product, and one more for every further part of the sum.
+template <class T>
+void compute_tile(const MatrixPlan& plan, const Loops<3>& sums, const Pointers<T>& at, Index i,
+                  Index j, Index rows, Index columns) {
+  const Dim &m = plan.m, &n = plan.n, &k = plan.k;
+  T* const y = at.y + i * m.stride[in_y] + j * n.stride[in_y];
+  RowCursor<3> sum(sums, 0);
+  for (Index part = 0; part < sums.rows(); ++part, sum.next())
+    multiply<T>(rows, columns, k.size,
+                {at.a + sum[in_a] + i * m.stride[in_a], m.stride[in_a], k.stride[in_a]},
+                {at.b + sum[in_b] + j * n.stride[in_b], k.stride[in_b], n.stride[in_b]},
+                {y, m.stride[in_y], n.stride[in_y]}, part > 0);
+}
+
+template <class T>
+void run(const MatrixPlan& plan, const Pointers<T>& at) {
+  const Loops<3> outputs = loops_over(plan.outputs), sums = loops_over(plan.sums);
+  const Index k = plan.k.size * sums.rows();
+  const Grid grid(plan.m.size, plan.n.size, k, outputs.rows());
+  const Index tiles = outputs.rows() * grid.down * grid.right;
+  const double tile_work =
+      static_cast<double>(grid.rows) * static_cast<double>(grid.columns) * static_cast<double>(k);
+  // Small matrices are computed several at a time.
+  const Index group = std::max<Index>(1, static_cast<Index>(2e5 / std::max(1.0, tile_work)));
+  keep_blas_on_one_thread();
+  parallel_for(
+      (tiles + group - 1) / group, tile_work * static_cast<double>(tiles), [&](Index unit) {
+        for (Index t = unit * group; t < std::min(tiles, (unit + 1) * group); ++t) {
+          const RowCursor<3> output(outputs, t / (grid.down * grid.right));
+          const Index i = t / grid.right % grid.down * grid.rows, j = t % grid.right * grid.columns;
+          compute_tile(plan, sums,
+                       Pointers<T>{at.a + output[in_a], at.b + output[in_b], at.y + output[in_y]},
+                       i, j, std::min(grid.rows, plan.m.size - i),
+                       std::min(grid.columns, plan.n.size - j));
+        }
+      });
+}
+
+// Copies an operand into or out of the layout that the plan packs it in.
+View packed_view(const MatrixPlan& plan, Operand v, Dtype dtype, void* data, bool before) {
+  View view{dtype, {}, {}, data};
+  const Dims* own[3][3] = {{&plan.laid.batch, &plan.laid.m, &plan.laid.k},
+                           {&plan.laid.batch, &plan.laid.k, &plan.laid.n},
+                           {&plan.laid.batch, &plan.laid.m, &plan.laid.n}};
+  for (const Dims* dims : own[v])
+    for (const Dim& d : *dims) {
+      view.shape.push_back(d.size);
+      view.strides.push_back(before ? d.before[v] : d.stride[v]);
+    }
+  return view;
+}
+
+}  // namespace
+
+template <class T>
+void multiply_matrices(const MatrixPlan& plan, T* A, T* B, T* Y) {
+  constexpr Dtype dtype = dtype_of<T>();
+  std::array<T*, 3> data{A, B, Y};
+  std::array<std::unique_ptr<Scratch>, 3> scratch;
+  std::array<View, 3> own, dense;
+  for (Operand v : {in_a, in_b, in_y}) {
+    if (!plan.packed[v]) continue;
+    own[v] = packed_view(plan, v, dtype, data[v], true);
+    scratch[v] = std::make_unique<Scratch>(static_cast<size_t>(own[v].size()) * sizeof(T));
+    data[v] = scratch[v]->as<T>();
+    dense[v] = packed_view(plan, v, dtype, data[v], false);
+    if (v != in_y) copy(own[v], dense[v]);
+  }
+  run(plan, Pointers<T>{data[in_a], data[in_b], data[in_y]});
+  if (plan.packed[in_y]) copy(dense[in_y], own[in_y]);
+}
+
+template void multiply_matrices(const MatrixPlan&, float*, float*, float*);
+template void multiply_matrices(const MatrixPlan&, double*, double*, double*);
+
+}  // namespace tete::cpu_kernels

@@ -1,0 +1,25 @@
+// A contraction as matrix products.
+#pragma once
+#include "core/cpu/product.hpp"
+
+namespace tete::cpu_kernels {
+
+struct MatrixPlan {
+  double seconds = 1e300;        // estimated, on one thread; 1e300: there is no such plan
+  std::array<bool, 3> packed{};  // A, B: copied first; Y: copied afterwards
+  Groups laid;                   // dimensions before merging, with strides after packing
+  Dim m, n, k;                   // the matrix
+  Dims outputs;                  // loops: batch, and what M and N have beside m and n
+  Dims sums;                     // loops: what K has beside k
+};
+
+// The fastest plan that packs only what it may. M, N and K are not empty.
+MatrixPlan plan_matrices(const Groups& groups, std::array<bool, 3> may_pack = {true, true, true});
+// Copies what the plan packs, multiplies, and copies the result where it belongs.
+template <class T>
+void multiply_matrices(const MatrixPlan& plan, T* A, T* B, T* Y);
+
+// The same groups with dimensions that step on as one merged.
+Groups merged(const Groups& groups);
+
+}  // namespace tete::cpu_kernels
