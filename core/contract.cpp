@@ -54,18 +54,33 @@ void sum_private_labels(Tensor& A, Labels& a, const Labels& b, const Labels& y) 
   a = left;
 }
 
+// Whether B is a small matrix that mixes long rows of A, as when heads are mixed.
+bool mixes_rows(const Tensor& A, const Labels& a, const Tensor& B, const Labels& b,
+                const Labels& y) {
+  Index own = 1;
+  for (int i = 0; i < b.size(); ++i)
+    if (!a.contains(b[i])) own *= B.size(i);
+  const Labels in_a = memory_labels(A, a);
+  return !in_a.empty() && y.contains(in_a.back()) && !b.contains(in_a.back()) && own <= 32 &&
+         A.size(a.find(in_a.back())) >= 128;
+}
+
 // The labels that both operands have, then A's own, then B's own, each as they lie in memory: the
-// order in which a batched matrix product writes its result.
+// order in which a batched matrix product writes its result. Rows that are mixed stay whole.
 Labels natural_layout(const Tensor& A, const Labels& a, const Tensor& B, const Labels& b,
                       const Labels& y) {
   Labels layout;
   const Labels in_a = memory_labels(A, a), in_b = memory_labels(B, b);
   for (Label label : in_a)
     if (y.contains(label) && b.contains(label)) layout.push_back(label);
-  for (Label label : in_a)
-    if (y.contains(label) && !b.contains(label)) layout.push_back(label);
-  for (Label label : in_b)
-    if (y.contains(label) && !a.contains(label)) layout.push_back(label);
+  const auto add_own = [&](const Labels& own, const Labels& other) {
+    for (Label label : own)
+      if (y.contains(label) && !other.contains(label)) layout.push_back(label);
+  };
+  const bool rows = mixes_rows(A, a, B, b, y);
+  if (rows) add_own(in_b, a);
+  add_own(in_a, b);
+  if (!rows) add_own(in_b, a);
   return layout;
 }
 
@@ -112,7 +127,8 @@ static Tensor contract_one(const Operand& operand, const Labels& y) {
   return permute(x, order);
 }
 
-Tensor contract_all(const std::vector<Operand>& operands, const Labels& y, const Labels& layout) {
+Tensor contract_all(const std::vector<Operand>& operands, const Labels& y, const Labels& layout,
+                    size_t memory_limit) {
   if (operands.size() == 1) return contract_one(operands[0], y);
   if (operands.size() == 2)
     return contract(operands[0].value, operands[0].labels, operands[1].value, operands[1].labels, y,
@@ -126,10 +142,12 @@ Tensor contract_all(const std::vector<Operand>& operands, const Labels& y, const
       sizes[operand.labels[i]] = operand.value.size(i);
   }
   std::vector<Operand> made = operands;
-  const Plan order = plan(labels, y, sizes);
-  for (size_t i = 0; i < order.steps.size(); ++i) {
-    const auto& [a, b, result, multiplies] = order.steps[i];
-    const bool last = i + 1 == order.steps.size();
+  const auto order = cached_plan(
+      labels, y, sizes,
+      static_cast<double>(memory_limit) / static_cast<double>(size_of(operands[0].value.dtype())));
+  for (size_t i = 0; i < order->steps.size(); ++i) {
+    const auto& [a, b, result, multiplies] = order->steps[i];
+    const bool last = i + 1 == order->steps.size();
     const Labels& left = last ? y : result;
     const Operand &A = made[static_cast<size_t>(a)], &B = made[static_cast<size_t>(b)];
     made.push_back(

@@ -54,6 +54,13 @@ class Resolved {
 
   Index size(Label label) const { return sizes_[label]; }
 
+  double loop_size() const {
+    double size = 1;
+    for (Index of_label : sizes_)
+      if (of_label >= 0) size *= static_cast<double>(of_label);
+    return size;
+  }
+
  private:
   // Dimensions of '...' are labelled after the names, counted from the right.
   Label ellipsis_label(int from_right) const {
@@ -208,7 +215,12 @@ void check_operands(const Pattern& pattern, const Tensors& operands) {
 
 }  // namespace
 
-Tensor einsum(const Pattern& pattern, const Tensors& operands) {
+double naive_multiplies(const Pattern& pattern, const Tensors& operands) {
+  check_operands(pattern, operands);
+  return Resolved(pattern, operands).loop_size();
+}
+
+Tensor einsum(const Pattern& pattern, const Tensors& operands, const EinsumOptions& options) {
   check_operands(pattern, operands);
   const Resolved resolved(pattern, operands);
   std::vector<Operand> labelled;
@@ -222,7 +234,7 @@ Tensor einsum(const Pattern& pattern, const Tensors& operands) {
                   " dimensions");
       result.push_back(label);
     }
-  const Tensor y = contract_all(labelled, result);
+  const Tensor y = contract_all(labelled, result, {}, options.memory_limit);
   Shape merged;
   for (const Labels& dimension : dimensions) {
     merged.push_back(1);

@@ -48,7 +48,12 @@ Tensor operator/(double a, const Tensor& b);
 // same in every operand, aligned at the right; without '->' the result is '...' and then the names
 // that stand once, in alphabetical order. "(h d)" splits or merges a dimension. Sizes of one name
 // must be equal: a dimension of size 1 is not repeated silently.
-Tensor einsum(const Pattern& pattern, const Tensors& operands);
+struct EinsumOptions {
+  size_t memory_limit = SIZE_MAX;  // bytes of the largest intermediate result; else an error
+};
+Tensor einsum(const Pattern& pattern, const Tensors& operands, const EinsumOptions& options = {});
+// The multiplications of one loop over every name at once, which is what planning saves.
+double naive_multiplies(const Pattern& pattern, const Tensors& operands);
 template <std::same_as<Tensor>... Operands>
 Tensor einsum(const EinsumPattern<sizeof...(Operands)>& pattern, const Operands&... operands) {
   return einsum(static_cast<const Pattern&>(pattern), Tensors{operands...});
@@ -57,13 +62,14 @@ Tensor einsum(const EinsumPattern<sizeof...(Operands)>& pattern, const Operands&
 // shall lie in memory (labels, outermost first); it changes no value.
 Tensor contract(const Tensor& A, const Labels& a, const Tensor& B, const Labels& b, const Labels& y,
                 const Labels& layout = {});
-// The same for any number of operands, planned; labels are smaller than max_names.
+// The same for any number of operands, planned; labels are smaller than max_names. No intermediate
+// result has more bytes than the limit.
 struct Operand {
   Tensor value;
   Labels labels;
 };
 Tensor contract_all(const std::vector<Operand>& operands, const Labels& y,
-                    const Labels& layout = {});
+                    const Labels& layout = {}, size_t memory_limit = SIZE_MAX);
 
 // ---- Reductions: over the marked dimensions, sum("b n [m] h", W) -----------------------------
 Tensor sum(const PatternOf<1>& pattern, const Tensor& x);

@@ -1,7 +1,9 @@
 #include "core/plan.hpp"
 
 #include <bit>
-#include <limits>
+#include <mutex>
+#include <string>
+#include <unordered_map>
 
 namespace tete {
 
@@ -28,116 +30,199 @@ Labels labels_of(LabelSet set) {
   return labels;
 }
 
+// An operand, or what a step made: its number and its labels.
+struct Factor {
+  int number;
+  LabelSet labels;
+};
+
 struct Problem {
-  std::vector<LabelSet> operands;
+  std::vector<Factor> factors;
   LabelSet result;
   const Sizes& sizes;
+  double most_elements;  // of an intermediate
+  Plan plan = {};
+  int made = 0;  // the next number
 
-  // What is left of the product of a subset of operands: the labels that others need.
-  LabelSet kept(uint32_t subset) const {
-    LabelSet inside = 0, outside = result;
-    for (size_t i = 0; i < operands.size(); ++i)
-      (subset >> i & 1 ? inside : outside) |= operands[i];
-    return inside & outside;
+  // Adds the step that multiplies a and b and keeps the labels `left`.
+  Factor multiply(const Factor& a, const Factor& b, LabelSet left) {
+    const double multiplies = product(a.labels | b.labels, sizes);
+    plan.steps.push_back({a.number, b.number, labels_of(left), multiplies});
+    plan.multiplies += multiplies;
+    return {made++, left};
   }
 };
+
+// A label that one operand alone has is summed before anything is multiplied.
+void sum_private_labels(Problem& problem) {
+  for (Factor& factor : problem.factors) {
+    LabelSet needed = problem.result;
+    for (const Factor& other : problem.factors)
+      if (&other != &factor) needed |= other.labels;
+    factor.labels &= needed;
+  }
+}
 
 // cheapest[subset] = min over its splits into two of the cost of both parts and of their product.
 class ExactSearch {
  public:
-  explicit ExactSearch(const Problem& problem)
-      : problem_(problem), cost_(size_t{1} << problem.operands.size()), split_(cost_.size()) {
-    for (uint32_t subset = 1; subset < cost_.size(); ++subset) search(subset);
+  explicit ExactSearch(Problem& problem)
+      : problem_(problem),
+        all_((uint32_t{1} << problem.factors.size()) - 1),
+        kept_(all_ + 1),
+        cost_(all_ + 1),
+        split_(all_ + 1) {
+    for (uint32_t subset = 1; subset <= all_; ++subset) kept_[subset] = kept(subset);
+    for (uint32_t subset = 1; subset <= all_; ++subset) search(subset);
   }
 
-  Plan plan() {
-    made_ = static_cast<int>(problem_.operands.size());
-    emit(static_cast<uint32_t>(cost_.size()) - 1);
-    return std::move(plan_);
-  }
+  bool found() const { return cost_[all_] < no_limit; }
+  void emit() { emit(all_); }
 
  private:
+  // What is left of the product of a subset of factors: the labels that others need.
+  LabelSet kept(uint32_t subset) const {
+    if (std::has_single_bit(subset)) return factor(subset).labels;
+    LabelSet inside = 0, outside = problem_.result;
+    for (size_t i = 0; i < problem_.factors.size(); ++i)
+      (subset >> i & 1 ? inside : outside) |= problem_.factors[i].labels;
+    return inside & outside;
+  }
+  const Factor& factor(uint32_t single) const {
+    return problem_.factors[static_cast<size_t>(std::countr_zero(single))];
+  }
+
   void search(uint32_t subset) {
     if (std::has_single_bit(subset)) return;
-    cost_[subset] = std::numeric_limits<double>::infinity();
-    // Each split once: the part with the subset's lowest operand, then the rest.
+    cost_[subset] = no_limit;
+    if (subset != all_ && product(kept_[subset], problem_.sizes) > problem_.most_elements) return;
+    // Each split once: the part with the subset's lowest factor, then the rest.
     const uint32_t lowest = subset & -subset;
     for (uint32_t part = (subset - 1) & subset; part; part = (part - 1) & subset) {
       if (!(part & lowest)) continue;
-      const double cost = cost_[part] + cost_[subset ^ part] + multiplies(part, subset ^ part);
+      const double cost = cost_[part] + cost_[subset ^ part] +
+                          product(kept_[part] | kept_[subset ^ part], problem_.sizes);
       if (cost < cost_[subset]) cost_[subset] = cost, split_[subset] = part;
     }
   }
 
-  double multiplies(uint32_t a, uint32_t b) const {
-    return product(labels_left(a) | labels_left(b), problem_.sizes);
-  }
-  LabelSet labels_left(uint32_t subset) const {
-    return std::has_single_bit(subset)
-               ? problem_.operands[static_cast<size_t>(std::countr_zero(subset))]
-               : problem_.kept(subset);
+  Factor emit(uint32_t subset) {
+    if (std::has_single_bit(subset)) return factor(subset);
+    const Factor a = emit(split_[subset]), b = emit(subset ^ split_[subset]);
+    return problem_.multiply(a, b, kept_[subset]);
   }
 
-  int emit(uint32_t subset) {
-    if (std::has_single_bit(subset)) return std::countr_zero(subset);
-    const uint32_t part = split_[subset];
-    const int a = emit(part), b = emit(subset ^ part);
-    const double cost = multiplies(part, subset ^ part);
-    plan_.steps.push_back({a, b, labels_of(problem_.kept(subset)), cost});
-    plan_.multiplies += cost;
-    return made_++;
-  }
-
-  const Problem& problem_;
+  Problem& problem_;
+  uint32_t all_;
+  std::vector<LabelSet> kept_;
   std::vector<double> cost_;
   std::vector<uint32_t> split_;
-  Plan plan_;
-  int made_ = 0;
 };
 
-Plan greedy(const Problem& problem) {
-  struct Live {
-    int number;
-    LabelSet labels;
-  };
-  std::vector<Live> live;
-  for (size_t i = 0; i < problem.operands.size(); ++i)
-    live.push_back({static_cast<int>(i), problem.operands[i]});
-  Plan plan;
-  for (int made = static_cast<int>(live.size()); live.size() > 1; ++made) {
-    size_t best_a = 0, best_b = 1;
-    double best = std::numeric_limits<double>::infinity();
-    for (size_t a = 0; a < live.size(); ++a)
-      for (size_t b = a + 1; b < live.size(); ++b)
-        if (const double cost = product(live[a].labels | live[b].labels, problem.sizes);
-            cost < best)
-          best = cost, best_a = a, best_b = b;
-    LabelSet needed = problem.result;
-    for (size_t i = 0; i < live.size(); ++i)
-      if (i != best_a && i != best_b) needed |= live[i].labels;
-    const LabelSet left = (live[best_a].labels | live[best_b].labels) & needed;
-    plan.steps.push_back({live[best_a].number, live[best_b].number, labels_of(left), best});
-    plan.multiplies += best;
-    live.erase(live.begin() + static_cast<std::ptrdiff_t>(best_b));
-    live[best_a] = {made, left};
-  }
-  return plan;
+// What a greedy step wants little of: multiplications, or memory beyond what it sets free.
+enum class Greed { multiplies, memory };
+
+// Joins the best pair whose product fits; false where none does.
+bool join_best(Problem& problem, Greed greed) {
+  std::vector<Factor>& live = problem.factors;
+  double best = no_limit;
+  size_t best_a = 0, best_b = 0;
+  LabelSet best_left = 0;
+  for (size_t a = 0; a < live.size(); ++a)
+    for (size_t b = a + 1; b < live.size(); ++b) {
+      LabelSet needed = problem.result;
+      for (size_t i = 0; i < live.size(); ++i)
+        if (i != a && i != b) needed |= live[i].labels;
+      const LabelSet left = (live[a].labels | live[b].labels) & needed;
+      const double size = product(left, problem.sizes);
+      if (size > problem.most_elements) continue;
+      const double cost = greed == Greed::multiplies
+                              ? product(live[a].labels | live[b].labels, problem.sizes)
+                              : size - product(live[a].labels, problem.sizes) -
+                                    product(live[b].labels, problem.sizes);
+      if (cost < best) best = cost, best_a = a, best_b = b, best_left = left;
+    }
+  if (best == no_limit) return false;
+  live[best_a] = problem.multiply(live[best_a], live[best_b], best_left);
+  live.erase(live.begin() + static_cast<std::ptrdiff_t>(best_b));
+  return true;
+}
+
+constexpr size_t most_exact = 8;
+
+// Empty steps where no order was found.
+Plan solved(Problem problem, Greed greed) {
+  while (problem.factors.size() > most_exact)
+    if (!join_best(problem, greed)) return {};
+  ExactSearch search(problem);
+  if (!search.found()) return {};
+  search.emit();
+  return std::move(problem.plan);
 }
 
 }  // namespace
 
-Plan plan(const std::vector<Labels>& operands, const Labels& result, const Sizes& sizes) {
-  Problem problem{{}, set_of(result), sizes};
+Plan plan(const std::vector<Labels>& operands, const Labels& result, const Sizes& sizes,
+          double most_elements) {
+  Problem problem{{}, set_of(result), sizes, most_elements};
   LabelSet all = problem.result;
   for (const Labels& labels : operands) {
-    problem.operands.push_back(set_of(labels));
-    all |= problem.operands.back();
+    problem.factors.push_back({problem.made++, set_of(labels)});
+    all |= problem.factors.back().labels;
   }
-  Plan made = operands.size() < 2    ? Plan{}
-              : operands.size() <= 8 ? ExactSearch(problem).plan()
-                                     : greedy(problem);
-  made.naive_multiplies = product(all, sizes);
-  return made;
+  sum_private_labels(problem);
+  Plan best;
+  if (operands.size() > 1) {
+    best = solved(problem, Greed::multiplies);
+    if (operands.size() > most_exact) {
+      Plan other = solved(problem, Greed::memory);
+      if (best.steps.empty() || (!other.steps.empty() && other.multiplies < best.multiplies))
+        best = std::move(other);
+    }
+    if (best.steps.empty())
+      fail(Kind::resource, "einsum: every order of these ", operands.size(),
+           " operands that was tried has an intermediate result of more than the ", most_elements,
+           " elements that the memory limit allows");
+  }
+  best.naive_multiplies = product(all, sizes);
+  return best;
+}
+
+namespace {
+
+// Everything that a plan depends on, as one string.
+std::string key_of(const std::vector<Labels>& operands, const Labels& result, const Sizes& sizes,
+                   double most_elements) {
+  std::string key;
+  const auto add = [&key](const auto& value) {
+    key.append(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  const auto add_labels = [&](const Labels& labels) {
+    add(labels.size());
+    for (Label label : labels) add(label), add(sizes[label]);
+  };
+  add(most_elements);
+  add_labels(result);
+  for (const Labels& labels : operands) add_labels(labels);
+  return key;
+}
+
+}  // namespace
+
+std::shared_ptr<const Plan> cached_plan(const std::vector<Labels>& operands, const Labels& result,
+                                        const Sizes& sizes, double most_elements) {
+  constexpr size_t most_kept = 4096;
+  static std::mutex mutex;
+  static auto* const plans = new std::unordered_map<std::string, std::shared_ptr<const Plan>>;
+  const std::string key = key_of(operands, result, sizes, most_elements);
+  {
+    std::lock_guard lock(mutex);
+    if (const auto found = plans->find(key); found != plans->end()) return found->second;
+  }
+  auto made = std::make_shared<const Plan>(plan(operands, result, sizes, most_elements));
+  std::lock_guard lock(mutex);
+  if (plans->size() >= most_kept) plans->clear();
+  return plans->emplace(key, std::move(made)).first->second;
 }
 
 }  // namespace tete

@@ -60,7 +60,7 @@ refuses 2 '--heads needs a value' train text.txt --heads
 refuses 2 "'eight' is not a value" train text.txt --heads eight
 refuses 2 '--heads [0-9]+: expected' train text.txt --heads 99999999999999999999
 refuses 2 'CHECKPOINT is required' sample
-for verb in train sample check list; do
+for verb in train sample check list einsum; do
   check "tete $verb --help fits in 80 columns" eval "'$tete' $verb --help | awk 'length > 90 { exit 1 }'"
   check "tete $verb -h" "$tete" "$verb" -h
   check "tete help $verb" "$tete" help "$verb"
@@ -305,6 +305,47 @@ verdict $? 'numbers that are not finite: exit status 1, and the statement where 
 sed 's/log/tanh/' logarithm.tete > unused.tete
 check 'an input that does not reach the result is told' eval "
   '$tete' check unused.tete | grep -qx 'M does not reach the result: nothing depends on it.'"
+
+# ---- tete einsum ----
+
+# npy FILE SHAPE NUMBER…: a version 1.0 file of little-endian f8, written by hand.
+npy() {
+  local file=$1 shape=$2 number header
+  shift 2
+  header=$(printf "%-117s" "{'descr': '<f8', 'fortran_order': False, 'shape': ($shape), }")
+  { printf '\x93NUMPY\x01\x00\x76\x00%s\n' "$header"; for number; do printf '%b' "$number"; done; } > "$file"
+}
+one='\x00\x00\x00\x00\x00\x00\xf0\x3f' two='\x00\x00\x00\x00\x00\x00\x00\x40'
+three='\x00\x00\x00\x00\x00\x00\x08\x40'
+npy A.npy '2, 2' "$one" "$two" "$two" "$three"
+npy b.npy '2,' "$one" "$three"
+prints() {  # prints TEXT ARGUMENT…: tete prints exactly this
+  local text=$1
+  shift
+  "$tete" "$@" > out 2> err < /dev/null && [ "$(cat out)" = "$text" ]
+  verdict $? "tete $* prints $text"
+}
+prints $'f64[2]\n7 11' einsum ij,j A.npy b.npy
+prints $'f64[]\n4' einsum 'i i' A.npy
+prints $'f64[2, 2]\n5 8\n8 13' einsum 'i j, j k -> i k' A.npy A.npy
+check 'tete einsum writes what it reads' eval \
+  "'$tete' einsum 'ij->ji' A.npy --out T.npy && '$tete' einsum 'ij->ij' T.npy --out U.npy && cmp T.npy U.npy"
+check 'tete einsum --explain names each step' eval \
+  "'$tete' einsum 'n d, d k h -> n k h' 512x768 768x64x12 --explain | grep -q 'gemm, 512×768×768: 302 M multiplies'"
+check 'tete einsum --json' eval "'$tete' einsum ij,j A.npy b.npy --json | tr -d ' \n' |
+  grep -q '\"shape\":\[2\],\"used_bytes\":[0-9]*,\"values\":\[7.0,11.0\]'"
+refuses 2 "'j' is 2 in operand 1 but 3 in operand 2" einsum ij,j 4x2 3 --explain
+refuses 2 'is not repeated silently' einsum ij,j 4x2 1 --explain
+refuses 2 "'4x2' is a shape and no file" einsum ij,j 4x2 2
+refuses 2 "names 2 operands, but 1 were given" einsum ij,j A.npy
+refuses 2 "a name of the result is in no operand" einsum 'ij->k' A.npy
+refuses 2 "'missing.npy'" einsum ij missing.npy
+refuses 2 'expected bytes' einsum ij A.npy --memory-limit much
+refuses 4 'memory limit' einsum 'ab,bc,cd->ad' 9x9 9x9 9x9 --explain --memory-limit 8
+refuses 4 'no_such_folder' einsum ij A.npy --out no_such_folder/B.npy
+head -c 150 A.npy > short.npy
+refuses 2 "'short.npy'" einsum ij short.npy
+refuses 2 "'text.txt'" einsum ij text.txt
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -391,6 +391,19 @@ struct RandomExpression {
 
 // ---- The planner -----------------------------------------------------------------------------
 
+// Labels that one operand alone has are summed before anything is multiplied.
+void sum_private_labels(std::vector<Labels>& operands, const Labels& result) {
+  const std::vector<Labels> all = operands;
+  for (size_t i = 0; i < all.size(); ++i) {
+    operands[i] = {};
+    for (Label label : all[i]) {
+      bool needed = result.contains(label);
+      for (size_t j = 0; j < all.size(); ++j) needed |= j != i && all[j].contains(label);
+      if (needed) operands[i].push_back(label);
+    }
+  }
+}
+
 // What every order of pairwise products costs, at the least: all of them are tried.
 double cheapest(std::vector<Labels> operands, const Labels& result, const Sizes& sizes) {
   if (operands.size() < 2) return 0;
@@ -689,8 +702,11 @@ TEST_SUITE("einsum") {
           if (dice.one_in(3)) operand.push_back(label), used = true;
         if (used && dice.one_in(3)) result.push_back(label);
       }
+      const Plan with_private = plan(operands, result, sizes);
+      sum_private_labels(operands, result);
       const Plan made = plan(operands, result, sizes);
       CAPTURE(problem);
+      CHECK(with_private.multiplies == made.multiplies);
       CHECK(made.steps.size() == operands.size() - 1);
       CHECK(made.multiplies <= cheapest(operands, result, sizes) * (1 + 1e-12));
       // What it says it costs is what its steps cost.

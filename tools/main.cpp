@@ -20,6 +20,7 @@ static const Verb verbs[] = {
     {"sample", "Write text with a trained model, as it is generated", sample_verb},
     {"check", "Check gradients of variants and operations in float64", check_verb},
     {"list", "List the attention variants, with their papers and parameters", list_verb},
+    {"einsum", "Compute one einsum on .npy files, or explain it", einsum_verb},
 };
 
 static const char* const exit_codes =
@@ -54,7 +55,8 @@ static int run(std::vector<std::string> words) {
     words.push_back("--help");
   }
   if (words.empty())
-    bad_input("what is to be done? tete train, sample, check or list; tete --help tells more");
+    bad_input(
+        "what is to be done? tete train, sample, check, list or einsum; tete --help tells more");
   if (!words[0].starts_with("-")) {
     if (std::find(names.begin(), names.end(), words[0]) == names.end())
       bad_input("there is no verb '", words[0], "'", suggestion(words[0], names));

@@ -123,18 +123,18 @@ std::string group_of(const std::string& path) {
   return group;
 }
 
-std::string count_text(Index count) {
-  const double n = static_cast<double>(count);
+}  // namespace
+
+std::string count_text(double count) {
+  static constexpr const char* units[] = {"", " k", " M", " G", " T", " P", " E"};
+  size_t unit = 0;
+  if (count >= 1e4)
+    while (count >= 1000 && unit + 1 < std::size(units)) count /= 1000, ++unit;
   std::ostringstream out;
-  out.precision(3);
-  if (n < 1e4) out << count;
-  else if (n < 1e6) out << n / 1e3 << " k";
-  else if (n < 1e9) out << n / 1e6 << " M";
-  else out << n / 1e9 << " G";
+  out.precision(unit == 0 || count >= 1000 ? 4 : 3);
+  out << count << units[unit];
   return out.str();
 }
-
-}  // namespace
 
 std::string size_text(size_t bytes) {
   static constexpr const char* units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
@@ -232,9 +232,11 @@ std::string start_block(const Machine& m, const RunSize& run) {
   Index elements = 0, tensors = 0;
   for (const ParameterGroup& group : run.groups)
     elements += group.elements, tensors += group.tensors;
-  out << "parameters  " << count_text(elements) << " in " << tensors << " tensors\n";
+  out << "parameters  " << count_text(static_cast<double>(elements)) << " in " << tensors
+      << " tensors\n";
   for (const ParameterGroup& group : run.groups)
-    out << "            " << count_text(group.elements) << "  " << group.name << "\n";
+    out << "            " << count_text(static_cast<double>(group.elements)) << "  " << group.name
+        << "\n";
   const MemoryNeed& need = run.memory;
   out << "memory      about " << size_text(need.total()) << ": parameters "
       << size_text(need.parameters) << ", gradients " << size_text(need.gradients)

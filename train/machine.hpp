@@ -51,6 +51,8 @@ struct RunSize {
 // The block that is printed at the start of a run, lines of at most 80 letters.
 std::string start_block(const Machine& machine, const RunSize& run);
 
+// 1234 -> "1234", 12345678 -> "12.3 M"
+std::string count_text(double count);
 // "1.5 GiB"
 std::string size_text(size_t bytes);
 
