@@ -325,10 +325,10 @@ class Implementation {
          {std::tuple{"Q", "X", &gX}, {"K", "M", &gM}, {"V", "M", &gM}}) {
       Array &g = all[std::string("grad:") + name], &x = all[of];
       const std::string p = std::string("P_") + char(std::tolower(name[0]));
+      const bool detached = is(Mistake::K_detached) && std::string(name) == "K";
       Array gP(all[p].shape);
-      loop({B, N, g.shape[2], H, x.shape[2]}, [&](auto& i) {
-        if (!(is(Mistake::K_detached) && std::string(name) == "K"))
-          (*to)(i[0], i[1], i[4]) += g(i[0], i[1], i[2], i[3]) * all[p](i[4], i[2], i[3]);
+      loop({B, N, g.shape[2], H, x.shape[2]}, [&, &gY = *to](auto& i) {
+        if (!detached) gY(i[0], i[1], i[4]) += g(i[0], i[1], i[2], i[3]) * all[p](i[4], i[2], i[3]);
         gP(i[4], i[2], i[3]) += g(i[0], i[1], i[2], i[3]) * x(i[0], i[1], i[4]);
       });
       if (is(Mistake::gradient_halved) && p == "P_v")
