@@ -115,11 +115,19 @@ std::shared_ptr<const Checked> load_attention(const Program& program,
   return checked;
 }
 
-std::shared_ptr<const Checked> load_attention(const std::string& name_or_path,
-                                              const std::vector<std::string>& with) {
+std::shared_ptr<const Checked> load_program(const std::string& name_or_path,
+                                            const std::vector<std::string>& with) {
   std::vector<Program> amendments;
   for (const std::string& path : with) amendments.push_back(read_program(path));
-  return load_attention(*find_variant(name_or_path).program, amendments);
+  return std::make_shared<const Checked>(
+      check(*find_variant(name_or_path).program, amendments, catalogue()));
+}
+
+std::shared_ptr<const Checked> load_attention(const std::string& name_or_path,
+                                              const std::vector<std::string>& with) {
+  auto checked = load_program(name_or_path, with);
+  check_is_attention(*checked);
+  return checked;
 }
 
 Attention::Attention(const Scope& scope, std::shared_ptr<const Checked> program,

@@ -19,6 +19,9 @@ std::shared_ptr<const Checked> load_attention(const std::string& name_or_path,
 // The same for texts that are already read.
 std::shared_ptr<const Checked> load_attention(const Program& program,
                                               const std::vector<Program>& amendments = {});
+// The same for any text, attention or not.
+std::shared_ptr<const Checked> load_program(const std::string& name_or_path,
+                                            const std::vector<std::string>& with = {});
 
 struct AttentionSizes {
   Index d_model = 0;       // the last dimension of X and of the result

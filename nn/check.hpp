@@ -126,6 +126,9 @@ struct Checked {
   // The root def's dimension of this name ("Y.h": of the def that Y calls), or -1.
   int find_dimension(const std::string& name) const;
   int find_value(const std::string& name) const;
+  // What callers call a value: an input or a parameter by its name, others as the text does.
+  const std::string& name_of(int value) const;
+  bool is_argument(int value) const;  // an input or a parameter
 };
 
 // Where defs that a text calls but does not hold come from: the catalogue.

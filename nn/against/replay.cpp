@@ -140,10 +140,15 @@ class Replay {
       if (given(i)) x = x + (theirs_.values.at(i) - x.detach());
       x = rounded(i, x);
       // A node of its own: the gradient is that of this name's uses.
-      if (value(i).kind == CheckedValue::Kind::same) x = x * 1.0;
+      if (is_alias(i)) x = x * 1.0;
       leaves_[at] = x;
     }
     place(i, seen(i, x));
+  }
+
+  // Another name for a value: L[n, m] = J[n, m].
+  bool is_alias(int i) const {
+    return value(i).kind == CheckedValue::Kind::same || value(i).right.kind == Node::Kind::value;
   }
 
   void add(int i, const Tensor& x) {
@@ -167,21 +172,9 @@ class Replay {
 
 }  // namespace
 
-bool Theirs::is_argument(int number) const {
-  const CheckedValue::Kind kind = value(number).kind;
-  return kind == CheckedValue::Kind::input || kind == CheckedValue::Kind::parameter;
-}
-
 int Theirs::renamed_argument(int number) const {
   while (value(number).kind == CheckedValue::Kind::same) number = value(number).index;
   return is_argument(number) ? number : -1;
-}
-
-const std::string& Theirs::name(int number) const {
-  const CheckedValue& v = value(number);
-  const auto at = static_cast<size_t>(v.index);
-  if (v.kind == CheckedValue::Kind::input) return program->input_names[at];
-  return v.kind == CheckedValue::Kind::parameter ? program->parameters[at].name : v.name;
 }
 
 Tensors replay_values(const Theirs& theirs, const std::vector<int>& of, From from,

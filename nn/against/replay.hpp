@@ -18,11 +18,10 @@ struct Theirs {
   const CheckedValue& value(int number) const {
     return program->values[static_cast<size_t>(number)];
   }
-  bool is_argument(int number) const;
+  bool is_argument(int number) const { return program->is_argument(number); }
   // The input or parameter that the value is, maybe under another name, or -1.
   int renamed_argument(int number) const;
-  // An input or a parameter as the caller names it; a statement's value as the text does.
-  const std::string& name(int number) const;
+  const std::string& name(int number) const { return program->name_of(number); }
 };
 
 // How a run departs from the text.

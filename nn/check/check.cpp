@@ -66,4 +66,16 @@ int Checked::find_value(const std::string& name) const {
   return -1;
 }
 
+const std::string& Checked::name_of(int value) const {
+  const CheckedValue& v = values[static_cast<size_t>(value)];
+  const auto at = static_cast<size_t>(v.index);
+  if (v.kind == CheckedValue::Kind::input) return input_names[at];
+  return v.kind == CheckedValue::Kind::parameter ? parameters[at].name : v.name;
+}
+
+bool Checked::is_argument(int value) const {
+  const CheckedValue::Kind kind = values[static_cast<size_t>(value)].kind;
+  return kind == CheckedValue::Kind::input || kind == CheckedValue::Kind::parameter;
+}
+
 }  // namespace tete
