@@ -6,40 +6,10 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 tete=$(realpath "${1:-build}/tools/tete") || exit 1
 variant=$PWD/attention/variants/talking_heads.tete
+. tests/verdicts.sh
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
-
-passed=0 failed=0
-verdict() {  # verdict STATUS WHAT
-  if [ "$1" = 0 ]; then
-    passed=$((passed + 1))
-  else
-    failed=$((failed + 1))
-    echo "FAILED: $2"
-    sed 's/^/    out: /' out 2> /dev/null | head -n 5
-    sed 's/^/    err: /' err 2> /dev/null | tail -n 5
-  fi
-}
-check() {  # check WHAT COMMAND…
-  local what=$1
-  shift
-  "$@" > out 2> err < /dev/null
-  verdict $? "$what"
-}
-
-# refuses CODE WORDS ARGUMENT…: tete ends with CODE; what it says last is one message from it, which
-# has the WORDS (an extended regular expression); nothing was written to runs/.
-refuses() {
-  local code=$1 words=$2 status
-  shift 2
-  rm -rf runs
-  "$tete" "$@" > out 2> err < /dev/null
-  status=$?
-  [ "$status" = "$code" ] && [ "$(grep -c '^tete' err)" = 1 ] && grep -qE -- "$words" err &&
-    ! grep -qE 'terminate called|Sanitizer|core dumped|a defect of the program' err && [ ! -e runs ]
-  verdict $? "tete $*: expected exit status $code (it was $status) and: $words"
-}
 
 # A text of a few thousand characters, some of them not ASCII.
 for i in $(seq 60); do
@@ -60,7 +30,7 @@ refuses 2 '--heads needs a value' train text.txt --heads
 refuses 2 "'eight' is not a value" train text.txt --heads eight
 refuses 2 '--heads [0-9]+: expected' train text.txt --heads 99999999999999999999
 refuses 2 'CHECKPOINT is required' sample
-for verb in train sample check list einsum; do
+for verb in train sample check run list einsum; do
   check "tete $verb --help fits in 80 columns" eval "'$tete' $verb --help | awk 'length > 90 { exit 1 }'"
   check "tete $verb -h" "$tete" "$verb" -h
   check "tete help $verb" "$tete" help "$verb"

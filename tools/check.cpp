@@ -7,6 +7,7 @@
 
 #include "attention/gradcheck.hpp"
 #include "core/samples.hpp"
+#include "tools/against.hpp"
 #include "tools/model.hpp"
 #include "tools/options.hpp"
 
@@ -19,6 +20,8 @@ struct CheckOptions {
   uint64_t seed = 0;
   int threads = 0;
   bool json = false;
+  std::string against, mask = "none";
+  double tolerance = 0;
 
   GradCheckOptions of_gradients() const { return {.order = order, .key = Key(seed)}; }
 };
@@ -227,6 +230,18 @@ static int check_gradients(const CheckOptions& o) {
   return table.finish();
 }
 
+static int check_theirs(const CheckOptions& o) {
+  if (o.targets.size() != 1 || !is_variant(o.targets[0]))
+    bad_input("--against is for one variant or text, got '", o.targets[0], "'",
+              o.targets.size() > 1 ? " and more" : "");
+  use_threads(o.threads);
+  return check_against({.target = o.targets[0],
+                        .path = o.against,
+                        .text = {.with = o.with, .dim = o.dim, .mask = o.mask},
+                        .tolerance = o.tolerance,
+                        .json = o.json});
+}
+
 Run check_verb(CLI::App& app) {
   auto o = std::make_shared<CheckOptions>();
   app.add_option("TARGET", o->targets,
@@ -234,16 +249,24 @@ Run check_verb(CLI::App& app) {
   app.add_option("--order", o->order, "2: the gradient of the gradient, too; 3: and its gradient")
       ->type_name("N")
       ->capture_default_str();
-  for (const auto& [name, values, type, what] :
-       {std::tuple{"--dim", &o->dim, "NAME=SIZE", "a size of the variant's text; may be repeated"},
-        std::tuple{"--with", &o->with, "FILE", "amend the variant; may be repeated"}})
-    app.add_option(name, *values, what)
-        ->type_name(type)
-        ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_amendments(app, o->with, o->dim);
   app.add_option("--seed", o->seed, "of the directions that are looked along")
       ->type_name("N")
       ->capture_default_str();
+  CLI::Option* against =
+      app.add_option("--against", o->against,
+                     "check no gradients, but somebody else's implementation of one variant: "
+                     "safetensors with its inputs, parameters, intermediates, output and gradients "
+                     "(grad:NAME), under the names of the text")
+          ->type_name("FILE")
+          ->excludes("--order")
+          ->excludes("--seed");
+  add_mask(app, o->mask)->needs(against);
+  app.add_option("--tolerance", o->tolerance,
+                 "of --against: what share of a tensor's largest entry an entry may be off "
+                 "(default: what rounding to the precision of theirs explains)")
+      ->type_name("X")
+      ->needs(against);
   add_threads(app, o->threads);
   app.add_flag("--json", o->json, "the table as JSON");
   app.footer(
@@ -256,8 +279,9 @@ Run check_verb(CLI::App& app) {
       "Examples:\n"
       "  tete check all --order 2\n"
       "  tete check mine.tete --dim h_k=2 --with bias.tete\n"
-      "  tete check softmax einsum");
-  return [o] { return check_gradients(*o); };
+      "  tete check softmax einsum\n"
+      "  tete check talking_heads --against theirs.safetensors --mask causal");
+  return [o] { return o->against.empty() ? check_gradients(*o) : check_theirs(*o); };
 }
 
 }  // namespace tete

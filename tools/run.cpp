@@ -160,8 +160,8 @@ static SizeTable sizes_of(const std::shared_ptr<const Checked>& program, const R
   table.set_causal(o.mask.causal);
   for (size_t i = 0; i < program->dimensions.size(); ++i) {
     const Dimension& d = program->dimensions[i];
-    const bool derived = !d.fallback.empty() || !d.arguments.empty() || !d.product.empty() ||
-                         !d.results.empty() || d.outer >= 0;
+    const bool derived =
+        !d.fallback.empty() || !d.arguments.empty() || !d.product.empty() || d.outer >= 0;
     if (derived || table.find(static_cast<int>(i))) continue;
     sizes[d.name] = usual_size(d);
     table = SizeTable(program, sizes);

@@ -1,0 +1,166 @@
+#!/bin/bash
+# tete run and tete check --against: what a text computes is written and agrees with itself; another
+# text with one mistake stands for somebody else's implementation, and the statement is named.
+# tests/run.sh BUILD-FOLDER
+set -u
+cd "$(dirname "$0")/.." || exit 1
+tete=$(realpath "${1:-build}/tools/tete") || exit 1
+variants=$PWD/attention/variants
+. tests/verdicts.sh
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+# file NAME HEADER BYTES: a safetensors file, made by hand. The header has fewer than 256 bytes; the
+# data are zeros, or what the octal escapes say.
+file() {
+  printf "\\x$(printf %x ${#2})\0\0\0\0\0\0\0%s" "$2" > "$1"
+  if [[ $3 == *\\* ]]; then printf "$3" >> "$1"; else head -c "$3" /dev/zero >> "$1"; fi
+}
+
+# The last command that was checked has told this.
+told() {
+  grep -qE -- "$1" out
+  verdict $? "it tells: $1"
+}
+
+# ---- Every variant: random tensors fit it, and what it writes agrees with it ----
+
+for path in "$variants"/*.tete; do
+  name=$(basename "$path" .tete)
+  check "$name: random tensors" "$tete" run "$name" --random --out in.safetensors
+  check "$name: a run" "$tete" run "$name" --tensors in.safetensors --out out.safetensors
+  told '^  grad:M'
+  check "$name: it agrees with itself" "$tete" check "$name" --against out.safetensors
+done
+
+square=(--dim n=5 --dim m=5 --dim d_X=6 --dim d_M=6 --dim d_k=6)
+random() { "$tete" run talking_heads --random "${square[@]}" "$@"; }
+check 'random tensors, twice' eval 'random --out in.safetensors && random --out again.safetensors'
+check 'the same seed, the same bytes' cmp in.safetensors again.safetensors
+check 'another seed' random --seed 1 --out again.safetensors
+check 'gives other bytes' eval '! cmp -s in.safetensors again.safetensors'
+for options in '--dtype f64' '--mask causal' '--threads 2'; do
+  check "a run with $options" eval "'$tete' run talking_heads --tensors in.safetensors --out out.safetensors $options"
+done
+told '^  L\[batch=2, n=5, m=5, h=3\]'
+check 'what it wrote can be given again' \
+  "$tete" run talking_heads --tensors out.safetensors --out again.safetensors
+told 'Not read, .*J, .*W, .*grad:X'
+check 'the same values, the same bytes' cmp out.safetensors again.safetensors
+check 'without batch' eval "random --batch 0 --out flat.safetensors &&
+  '$tete' run talking_heads --tensors flat.safetensors --out again.safetensors --json | grep -q '\"name\": \"grad:L\"'"
+check 'float64 agrees, and shows' eval "'$tete' run talking_heads --tensors in.safetensors --dtype f64 \
+  --out again.safetensors && '$tete' check talking_heads --against again.safetensors | grep float64"
+
+# ---- Mistakes, one each ----
+
+# planted STATEMENT GUESS SED [MASK OF THEIRS [MASK [TENSORS THAT DIFFER ON THEIR OWN]]]
+planted() {
+  local statement=$1 guess=$2 status
+  sed -E "$3" "$variants/talking_heads.tete" > theirs.tete
+  rm -f theirs.safetensors
+  "$tete" run theirs.tete --tensors in.safetensors --out theirs.safetensors --mask "${4:-causal}" > out 2> err
+  "$tete" check talking_heads --against theirs.safetensors --mask "${5:-${4:-causal}}" > out 2>> err
+  status=$?
+  [ "$status" = 1 ] && [ ! -s err ] && grep -qF "'$statement' is where theirs first part from" out &&
+    [ "$(grep -c DIFFERS out)" = "${6:-1}" ] && grep -qF "$guess" out
+  verdict $? "$3: expected exit status 1 (it was $status), the statement $statement and: $guess"
+}
+planted Q "P_q's d_X and d_k were swapped" 's/P_q\[d_X, d_k,/P_q[d_k, d_X,/'
+planted K "P_k's d_M and d_k were swapped" 's/P_k\[d_M, d_k,/P_k[d_k, d_M,/'
+planted L "P_l's h_k and h were swapped" 's/P_l\[h_k, h\]/P_l[h, h_k]/'
+planted U "P_w's h and h_v were swapped" 's/P_w\[h, h_v\]/P_w[h_v, h]/'
+planted J '1/√d_k' 's|(K\[m, d_k, h_k\]\))|\1 / sqrt(d_k)|'
+planted L 'the mask were applied to J' \
+  's/^  L(.*)J(.*)/  Z[n, m, h_k] = select(visible(n, m), J[n, m, h_k], -1000000000)\n  L\1Z\2/'
+planted W 'softmax went over n, not over m' 's/reduced_dim=m/reduced_dim=n/' none
+planted W 'softmax took no mask' '' none causal
+planted W 'a causal mask were applied' '' causal none
+planted W "U's step came before W's" \
+  's/^  W.*/  A[n, m, h_v] = einsum(L[n, m, h], P_w[h, h_v])\n  W[n, m, h] = softmax(A[n, m, h_v=(h)], reduced_dim=m)/; s/^  U.*/  U[n, m, h_v] = W[n, m, h=(h_v)]/' \
+  causal causal 2
+planted U 'it is what the text calls W' 's/^  U.*= (.*)/  U[n, m, h_v] = W[n, m, h=(h_v)] + 0 * \1/'
+planted L 'its sign is the opposite' 's/= (einsum\(J.*\)) /= -\1 /'
+planted O 'h_v=1: that head is left out' \
+  's/^  O(.*)U(.*)/  D[n, m, h_v] = select(index(h_v) == 1, 0, U[n, m, h_v])\n  O\1D\2/' none
+planted Y 'times 0.5 = 1/' 's|(P_o\[d_Y, d_v, h_v\]\)) |\1 / 2 |'
+planted J 'no mistake that is known' 's/(einsum\(Q.*\)) /exp(\1) /'
+"$tete" check talking_heads --against theirs.safetensors --mask causal --json > out 2> err
+[ $? = 1 ] && grep -q '"first": "J"' out
+verdict $? 'the same as JSON'
+check 'a tolerance that allows it' "$tete" check theirs.tete --against theirs.safetensors --mask causal --tolerance 1e-3
+
+# ---- Masks from files ----
+
+file mask.safetensors '{"visible":{"dtype":"BOOL","shape":[5,5],"data_offsets":[0,25]}}' \
+  '\1\0\0\0\0\1\1\0\0\0\1\1\1\0\0\1\1\1\1\0\1\1\1\1\1'
+check 'a causal mask as a file' eval "
+  '$tete' run talking_heads --tensors in.safetensors --mask mask.safetensors --out masked.safetensors &&
+  '$tete' run talking_heads --tensors in.safetensors --mask causal --out out.safetensors &&
+  '$tete' check talking_heads --against masked.safetensors --mask causal"
+file lengths.safetensors '{"lengths":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}' '\5\2'
+check 'lengths of the memory' "$tete" run talking_heads --tensors in.safetensors --mask lengths.safetensors --out masked.safetensors
+check 'agree with themselves' "$tete" check talking_heads --against masked.safetensors --mask lengths.safetensors
+"$tete" check talking_heads --against masked.safetensors > out 2> err
+[ $? = 1 ] && grep -q "'W' is where" out
+verdict $? 'and differ from no lengths'
+
+# ---- What cannot be evaluated ----
+
+run() { refuses 2 "$1" run "${@:2}" --out refused.safetensors; }
+run 'either --tensors FILE.*or --random' talking_heads
+run 'either --tensors FILE.*or --random' talking_heads --random --tensors in.safetensors
+run "'talking_head'.*did you mean 'talking_heads'" talking_head --random
+run 'expected f32 or f64' talking_heads --tensors in.safetensors --dtype f16
+run "did you mean 'causal'" talking_heads --tensors in.safetensors --mask casual
+run 'nowhere.safetensors' talking_heads --tensors nowhere.safetensors
+run 'nowhere.safetensors' talking_heads --tensors in.safetensors --mask nowhere.safetensors
+run "mask is 'visible'.*not 'M'" talking_heads --tensors in.safetensors --mask flat.safetensors
+run "'h' is 3 in 'P_l', but 4 was set" talking_heads --tensors in.safetensors --dim h=4
+run 'zz' talking_heads --random --dim zz=4
+run 'batch -1: expected' talking_heads --random --batch -1
+run "'DotProduct.*' has no input or parameter 'P_" dot_product --tensors in.safetensors
+file empty.safetensors '{}' 0
+run "needs X\[n, d_X\], M\[m, d_M\], .*P_w\[h, h_v\], which are not given" talking_heads --tensors empty.safetensors
+file few.safetensors '{"X":{"dtype":"F32","shape":[5,6],"data_offsets":[0,120]},"Pl":{"dtype":"F32","shape":[3,3],"data_offsets":[120,156]}}' 156
+run "needs M\[m, d_M\], .*P_l\[h_k, h\]" talking_heads --tensors few.safetensors
+file odd.safetensors '{"X":{"dtype":"F32","shape":[6],"data_offsets":[0,24]}}' 24
+run "'X' has 2 dimensions, but a tensor of shape \[6\]" talking_heads --tensors odd.safetensors
+file short.safetensors '{"visible":{"dtype":"U8","shape":[5,4],"data_offsets":[0,20]}}' 20
+run 'mask has shape \[5, 4\], expected \[5, 5\]' talking_heads --tensors in.safetensors --mask short.safetensors
+file graded.safetensors '{"visible":{"dtype":"U8","shape":[1,2],"data_offsets":[0,2]}}' '\1\2'
+run "'visible' has the entry 2" talking_heads --tensors in.safetensors --mask graded.safetensors
+file long.safetensors '{"lengths":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}' '\5\6'
+run 'length 6 does not fit' talking_heads --tensors in.safetensors --mask long.safetensors
+printf 'def Pair(A[a, d], B[b, d]):\n  S[a, b] = einsum(A[a, d], B[b, d])\n  return S[a, b]\n' > pair.tete
+check 'a text that is no attention runs too' eval "'$tete' run pair.tete --random --out pair.safetensors &&
+  '$tete' run pair.tete --tensors pair.safetensors --out out.safetensors && '$tete' check pair.tete --against out.safetensors"
+run 'no statement of it takes the mask' pair.tete --tensors pair.safetensors --mask causal
+file cotangent.safetensors '{"A":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},"B":{"dtype":"F32","shape":[3,1],"data_offsets":[8,20]},"grad:S":{"dtype":"F32","shape":[3,2],"data_offsets":[20,44]}}' 44
+run "cotangent 'grad:S' has shape \[3, 2\], expected that of S, \[2, 3\]" pair.tete --tensors cotangent.safetensors
+refuses 4 '/proc' run pair.tete --random --out /proc/nothing.safetensors
+refuses 2 'out is required' run pair.tete --random
+
+# ---- What cannot be compared ----
+
+against() { refuses 2 "$1" check "${@:2}"; }
+against 'is for one variant or text, got .all' --against out.safetensors
+against 'is for one variant or text' talking_heads multi_head --against out.safetensors
+against 'order excludes --against' talking_heads --order 2 --against out.safetensors
+against 'mask requires --against' talking_heads --mask causal
+against 'tolerance 2: expected' talking_heads --against in.safetensors --tolerance 2
+against 'nowhere.safetensors' talking_heads --against nowhere.safetensors
+against "nothing to compare: .*expected any of Q, K, V, J, L" talking_heads --against in.safetensors
+against "needs X" talking_heads --against empty.safetensors
+file no_cotangent.safetensors '{"A":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},"B":{"dtype":"F32","shape":[3,1],"data_offsets":[8,20]},"grad:A":{"dtype":"F32","shape":[2,1],"data_offsets":[20,28]}}' 28
+against "not the cotangent 'grad:S'" pair.tete --against no_cotangent.safetensors
+file turned_cotangent.safetensors '{"A":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},"B":{"dtype":"F32","shape":[3,1],"data_offsets":[8,20]},"grad:B":{"dtype":"F32","shape":[3,1],"data_offsets":[20,32]},"grad:S":{"dtype":"F32","shape":[3],"data_offsets":[32,44]}}' 44
+against "the cotangent 'grad:S' has shape \[3\], expected \[2, 3\] = \[a, b\]" pair.tete --against turned_cotangent.safetensors
+file turned.safetensors '{"A":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},"B":{"dtype":"F32","shape":[3,1],"data_offsets":[8,20]},"S":{"dtype":"F32","shape":[3,2],"data_offsets":[20,44]}}' 44
+"$tete" check pair.tete --against turned.safetensors > out 2> err
+[ $? = 1 ] && grep -q 'It has shape \[3, 2\], expected \[2, 3\] = \[a, b\]; it looks like \[b, a\]' out
+verdict $? 'a result whose dimensions are in another order'
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -1,0 +1,202 @@
+#include "tools/against.hpp"
+
+#include <cmath>
+#include <cstdio>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "attention/attention.hpp"
+#include "nn/against.hpp"
+
+namespace tete {
+
+namespace {
+
+using Verdict = TensorReport::Verdict;
+using nlohmann::ordered_json;
+
+const char* name_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::agrees:
+      return "agrees";
+    case Verdict::follows:
+      return "follows";
+    case Verdict::differs:
+      break;
+  }
+  return "differs";
+}
+
+std::string short_number(double x) {
+  char digits[32];
+  std::snprintf(digits, sizeof digits, "%.2g", x);
+  return digits;
+}
+std::string long_number(double x) {
+  char digits[32];
+  std::snprintf(digits, sizeof digits, "%.7g", x);
+  return digits;
+}
+
+// "J", "J and L", "J, K and L"
+std::string listed(const std::vector<std::string>& names) {
+  std::string all;
+  for (size_t i = 0; i < names.size(); ++i)
+    all += (i == 0 ? "" : i + 1 < names.size() ? ", " : " and ") + names[i];
+  return all;
+}
+
+class Report {
+ public:
+  Report(const Checked& program, const AgainstReport& report, const AgainstFile& o)
+      : program_(program), report_(report), o_(o) {}
+
+  void print() const {
+    std::printf("%s, mask: %s, against %s, computed in %s as it looks\n\n", program_.name.c_str(),
+                o_.text.mask.c_str(), o_.path.c_str(), report_.precision);
+    print_table();
+    for (const std::string& name : report_.unknown) print_unknown(name);
+    bool is_first = true;
+    for (const TensorReport& t : report_.tensors)
+      if (t.verdict == Verdict::differs) explain(t, std::exchange(is_first, false));
+    if (report_.agrees()) std::printf("\nAll of it agrees.\n");
+  }
+
+  ordered_json json() const {
+    ordered_json all = {{"program", program_.name},
+                        {"against", o_.path},
+                        {"mask", o_.text.mask},
+                        {"precision", report_.precision},
+                        {"agrees", report_.agrees()},
+                        {"first", report_.agrees() ? ordered_json() : ordered_json(first().name)},
+                        {"unknown", report_.unknown}};
+    for (const TensorReport& t : report_.tensors) all["tensors"].push_back(to_json(t));
+    return all;
+  }
+
+ private:
+  const TensorReport& first() const { return report_.tensors[static_cast<size_t>(report_.first)]; }
+  const CheckedValue& value(int i) const { return program_.values[static_cast<size_t>(i)]; }
+  std::vector<std::string> names_of(const std::vector<int>& values) const {
+    std::vector<std::string> names;
+    for (int i : values) names.push_back(program_.name_of(i));
+    return names;
+  }
+
+  // ---- For people ----
+
+  void print_table() const {
+    int width = 8;
+    for (const TensorReport& t : report_.tensors)
+      width = std::max(width, static_cast<int>(t.name.size()));
+    std::printf("  %-*s  difference  allowed  largest\n", width, "");
+    for (const TensorReport& t : report_.tensors) {
+      std::printf("  %-*s  ", width, t.name.c_str());
+      // Where the shapes are not the same there is nothing to measure.
+      if (t.entry.empty() && !t.shape.empty()) std::printf("%10s  %7s  %7s", "", "", "");
+      else
+        std::printf("%10s  %7s  %7s", short_number(shown_difference(t)).c_str(),
+                    short_number(t.tolerance).c_str(), short_number(t.largest).c_str());
+      if (t.verdict == Verdict::agrees) std::printf("  agrees\n");
+      else if (t.verdict == Verdict::follows) std::printf("  follows from %s\n", t.cause.c_str());
+      else std::printf("  DIFFERS\n");
+    }
+  }
+  // Of what agrees with one of two computations, the nearer one is shown.
+  static double shown_difference(const TensorReport& t) {
+    return t.verdict == Verdict::agrees ? std::min(t.difference, t.from_ours) : t.difference;
+  }
+
+  void print_unknown(const std::string& name) const {
+    std::vector<std::string> known;
+    for (int i = 0; i < static_cast<int>(program_.values.size()); ++i)
+      for (const char* prefix : {"", "grad:"}) known.push_back(prefix + program_.name_of(i));
+    std::printf("  %s is not in the text and was not compared%s\n", name.c_str(),
+                suggestion(name, known).c_str());
+  }
+
+  void explain(const TensorReport& t, bool is_first) const {
+    const std::string sentence =
+        text("'", t.name,
+             is_first ? "' is where theirs first part from" : "' differs on its own, too, from",
+             " the text");
+    std::printf("\n%s\n", point_out(sentence, {value(t.value).place}).c_str());
+    if (!t.shape.empty()) std::printf("  It %s.\n", t.shape.c_str());
+    if (!t.entry.empty() && !(t.difference <= t.tolerance))
+      std::printf("  The largest difference is %s, at %s: theirs %s, the text's %s.\n",
+                  short_number(t.difference).c_str(), t.entry.c_str(),
+                  long_number(t.theirs).c_str(), long_number(t.text).c_str());
+    explain_guess(t);
+    if (!t.unseen.empty())
+      std::printf(
+          t.unseen.size() == 1
+              ? "  %s, which leads to it, is not in the file: with it the place is known.\n"
+              : "  %s, which lead to it, are not in the file: with them the place is known.\n",
+          listed(names_of(t.unseen)).c_str());
+  }
+
+  void explain_guess(const TensorReport& t) const {
+    const Guess& guess = t.guess;
+    if (guess.sentence.empty()) {
+      if (t.shape.empty()) std::printf("  It looks like no mistake that is known here.\n");
+      return;
+    }
+    std::printf("  A guess: %s.\n", guess.sentence.c_str());
+    if (guess.statement >= 0 && guess.statement != t.value)
+      std::printf("%s\n", point_out(text("that is in ", program_.name_of(guess.statement)),
+                                    {value(guess.statement).place})
+                              .c_str());
+  }
+
+  // ---- For machines ----
+
+  // JSON has no infinity.
+  static ordered_json number(double x) {
+    return std::isfinite(x) ? ordered_json(x) : ordered_json();
+  }
+
+  ordered_json to_json(const TensorReport& t) const {
+    ordered_json json = {{"name", t.name},
+                         {"verdict", name_of(t.verdict)},
+                         {"difference", number(t.difference)},
+                         {"from_inputs", number(t.from_ours)},
+                         {"allowed", number(t.tolerance)},
+                         {"largest", number(t.largest)},
+                         {"entry", t.entry},
+                         {"theirs", number(t.theirs)},
+                         {"text", number(t.text)}};
+    if (!t.shape.empty()) json["shape"] = t.shape;
+    if (!t.cause.empty()) json["cause"] = t.cause;
+    if (!t.unseen.empty()) json["not_given"] = names_of(t.unseen);
+    if (!t.guess.sentence.empty()) {
+      json["guess"] = t.guess.sentence;
+      if (t.guess.statement >= 0) {
+        json["statement"] = program_.name_of(t.guess.statement);
+        json["place"] = line_of(value(t.guess.statement).place);
+      }
+    }
+    return json;
+  }
+
+  const Checked& program_;
+  const AgainstReport& report_;
+  const AgainstFile& o_;
+};
+
+}  // namespace
+
+int check_against(const AgainstFile& o) {
+  if (!(o.tolerance >= 0 && o.tolerance < 1))
+    bad_input("--tolerance ", o.tolerance,
+              ": expected a share of the largest entry, as in 0.001, or 0: what rounding explains");
+  const auto program = load_program(o.target, o.text.with);
+  const AgainstReport report = check_against(
+      program, read_tensors(o.path),
+      {.sizes = o.text.sizes(), .mask = read_mask(o.text.mask), .tolerance = o.tolerance});
+  const Report shown(*program, report, o);
+  if (o.json) std::cout << shown.json().dump(2) << "\n";
+  else shown.print();
+  return report.agrees() ? 0 : static_cast<int>(Kind::check);
+}
+
+}  // namespace tete
