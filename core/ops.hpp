@@ -72,10 +72,11 @@ Tensor contract_all(const std::vector<Operand>& operands, const Labels& y,
                     const Labels& layout = {}, size_t memory_limit = SIZE_MAX);
 
 // ---- Reductions: over the marked dimensions, sum("b n [m] h", W) -----------------------------
+// Of nothing: the sum is 0, the mean NaN, maximum and logsumexp -inf. A NaN wins a maximum.
 Tensor sum(const PatternOf<1>& pattern, const Tensor& x);
 Tensor mean(const PatternOf<1>& pattern, const Tensor& x);
 Tensor max(const PatternOf<1>& pattern, const Tensor& x);        // ties share the gradient equally
-Tensor logsumexp(const PatternOf<1>& pattern, const Tensor& x);  // log Σ exp x; -inf if empty
+Tensor logsumexp(const PatternOf<1>& pattern, const Tensor& x);  // log Σ exp x
 using Axes = Short<int>;
 Tensor sum(const Tensor& x, const Axes& axes, bool keep = false);  // keep: size 1 stays
 Tensor mean(const Tensor& x, const Axes& axes, bool keep = false);

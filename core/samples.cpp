@@ -528,6 +528,55 @@ void add_index(Table& table) {
             {1, false});
 }
 
+// What has no row above in which nothing is given.
+void add_nothing(Table& table) {
+  table.add("-x of nothing", {{{0, 3}}}, [](const Tensors& in) { return -in[0]; });
+  table.add("a + b * a of nothing", {{{0, 3}}, {{0, 3}}},
+            [](const Tensors& in) { return in[0] + in[1] * in[0]; });
+  table.add("numbers and nothing", {{{3, 0}}}, [](const Tensors& in) { return 2 - in[0] * 3; });
+  table.add("contract of nothing", {{{5, 0}}, {{0, 3}}}, [](const Tensors& in) {
+    return contract(in[0], {0, 1}, in[1], {1, 2}, {2, 0});
+  });
+  table.add("contract_all of nothing", {{{5, 0}}, {{0, 3}}, {{3, 2}}}, [](const Tensors& in) {
+    return contract_all({{in[0], {0, 1}}, {in[1], {1, 2}}, {in[2], {2, 3}}}, {0, 3});
+  });
+  table.add("diagonal of nothing", {{{0, 2, 0}}}, [](const Tensors& in) {
+    return diagonal(in[0], {0, 2});
+  });
+  table.add("on_diagonal of nothing", {{{0, 2}}}, [](const Tensors& in) {
+    return on_diagonal(in[0], {0, 2});
+  });
+  table.add("dropout of nothing", {{{0, 3}}},
+            [](const Tensors& in) { return dropout(in[0], 0.5, Key(7)); });
+  table.add("permute of nothing", {{{0, 3}}}, [](const Tensors& in) {
+    return permute(in[0], {1, 0});
+  });
+  table.add("reshape of nothing", {{{0, 3}}}, [](const Tensors& in) {
+    return reshape(in[0], {5, 0, 2});
+  });
+  table.add("broadcast of nothing", {{{0, 1}}}, [](const Tensors& in) {
+    return broadcast(in[0], {0, 3});
+  });
+  table.add("expand of nothing", {{{0}}}, [](const Tensors& in) {
+    return expand(in[0], {0}, {3, 0});
+  });
+  table.add("slice of nothing", {{{0, 5}}},
+            [](const Tensors& in) { return slice(in[0], 1, 0, 3, 2); });
+  table.add("place of nothing", {{{2, 0}}},
+            [](const Tensors& in) { return place(in[0], 1, 0, 1, 3); });
+  table.add("with_layout of nothing", {{{0, 3}}}, [](const Tensors& in) {
+    return with_layout(in[0], {1, 0});
+  });
+  table.add("scatter of nothing", {{{0, 3}}, positions({0}, 7)},
+            [](const Tensors& in) { return scatter("n d, n -> [v] d", in[0], in[1], 7); });
+  table.add("one_hot of nothing", {{{0, 5}}, positions({0}, 5)},
+            [](const Tensors& in) { return in[0] * one_hot(in[1], 5, in[0].dtype()); });
+  table.add("arange of nothing", {{{0}}},
+            [](const Tensors& in) { return in[0] * arange(0, in[0].dtype()); });
+  table.add("cast of no positions", {{{0}}, positions({0}, 9)},
+            [](const Tensors& in) { return in[0] * cast(in[1], in[0].dtype()); });
+}
+
 std::vector<Sample> all_samples() {
   Table table;
   add_elementwise(table);
@@ -539,6 +588,7 @@ std::vector<Sample> all_samples() {
   add_loss(table);
   add_layout(table);
   add_index(table);
+  add_nothing(table);
   return std::move(table.samples);
 }
 

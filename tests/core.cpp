@@ -103,8 +103,22 @@ TEST_SUITE("core") {
     {
       const Tensor x = Tensor::scalar(1.0, Dtype::f64).variable();
       Tensor y = x;
-      for (int i = 0; i < 2'000'000; ++i) y = permute(reshape(y, {1}), {0});
+      for (int i = 0; i < 2'000'000; ++i) y = -y;
       CHECK(grad(sum(y), {{x}})[0].item() == 1.0);
+    }
+    CHECK(memory_use().live == before.live);
+  }
+
+  TEST_CASE(
+      "a long chain has gradients of gradients, through kernels and meanings, and is released") {
+    const MemoryUse before = memory_use();
+    {
+      const Tensor x = Tensor::of<double>({1}, {0.5}).variable();
+      Tensor y = x;
+      for (int i = 0; i < 200'000; ++i) y = i % 100 == 0 ? sin(softmax(y, 0) + y) : sin(y);
+      const Tensor slope = grad(sum(y), {{x}}, {.keep_graph = true})[0];
+      CHECK(slope.tracked());
+      CHECK(std::isfinite(grad(slope, {{x}})[0].item()));
     }
     CHECK(memory_use().live == before.live);
   }

@@ -1,11 +1,12 @@
 // The table of samples, walked: every operation against central differences, in the other
 // precision, on tensors that lie otherwise in memory, with NaN and infinity; every kernel against
-// its meaning.
+// its meaning; and what each leaves behind.
 #include "core/samples.hpp"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <set>
 
 #include "core/derivatives.hpp"
 #include "core/gradcheck.hpp"
@@ -65,6 +66,104 @@ void agree(const std::function<Tensor(const Tensors&)>& kernel,
   }
 }
 
+// Value and gradients of a sample, otherwise computed, are as close as two right ways must be.
+void check_same(const Sample& sample, Dtype dtype, const ValueAndGradients& one,
+                const ValueAndGradients& other) {
+  const double size = sample.terms * (1 + largest(one.value));
+  CHECK(difference(one.value, other.value) <= tolerance(dtype, size));
+  REQUIRE(one.gradients.size() == other.gradients.size());
+  for (size_t i = 0; i < one.gradients.size(); ++i) {
+    CAPTURE(i);
+    CHECK(difference(one.gradients[i], other.gradients[i]) <=
+          tolerance(dtype, 4 * size * (1 + largest(one.gradients[i]))));
+  }
+}
+
+// x's values in memory of its own, at the given strides and offset, among numbers that are not x's.
+Tensor lying_at(const Tensor& x, const Strides& strides, Index offset) {
+  Index last = offset;
+  for (int i = 0; i < x.rank(); ++i) last += strides[i] * std::max<Index>(0, x.size(i) - 1);
+  const Tensor stored = Tensor::full({last + 1}, is_real(x.dtype()) ? NAN : -1e15, x.dtype());
+  const Tensor view = stored.window(x.shape(), strides, x.size() > 0 ? offset : 0);
+  view.backend().copy(x.view(), view.view());
+  return view;
+}
+
+Tensor reversed_in_memory(const Tensor& x) {
+  Short<int> order;
+  for (int i = x.rank() - 1; i >= 0; --i) order.push_back(i);
+  return lying_at(x, dense_strides(x.shape(), order), 0);
+}
+
+// Every third number, of rows that are longer than they look, and not from the beginning.
+Tensor with_gaps(const Tensor& x) {
+  Strides strides(x.rank(), 0);
+  Index stride = 3;
+  for (int i = x.rank() - 1; i >= 0; --i) {
+    strides[i] = stride;
+    stride *= x.size(i) + 2;
+  }
+  return lying_at(x, strides, 5);
+}
+
+// The first of x's slices along a dimension, again and again: real copies, or stride 0.
+Tensor first_repeated(const Tensor& x, int axis, bool copied) {
+  if (axis < 0 || axis >= x.rank() || x.size(axis) == 0) return x;
+  Strides strides = x.strides();
+  strides[axis] = 0;
+  const Tensor view = x.window(x.shape(), strides);
+  return copied ? lying_at(view, row_major(x.shape()), 0) : view;
+}
+
+template <class F>
+Tensors each(const Tensors& inputs, F f) {
+  Tensors results;
+  for (const Tensor& in : inputs) results.push_back(f(in));
+  return results;
+}
+
+bool is_comparison(const Sample& sample) {
+  const std::string operation = sample.name.substr(0, sample.name.find_first_of(" ,"));
+  return operation == "step" || operation == "less" || operation == "equal";
+}
+
+// A sample with another value in one place of one of its inputs.
+struct Poke {
+  const Sample& sample;
+  const Tensors& inputs;
+  size_t place;
+  Index i;
+
+  struct Outcome {
+    std::vector<double> values, gradients;
+  };
+  Outcome with(double value) const {
+    Tensors poked = inputs;
+    std::vector<double> values = inputs[place].values<double>();
+    values[static_cast<size_t>(i)] = value;
+    poked[place] = cast(Tensor::of<double>(inputs[place].shape(), values), inputs[place].dtype());
+    const auto [y, gradients] = differentiate(sample.apply, poked);
+    Outcome outcome{y.values<double>(), {}};
+    for (const Tensor& gradient : gradients)
+      for (double number : gradient.values<double>()) outcome.gradients.push_back(number);
+    return outcome;
+  }
+  double was() const { return inputs[place].values<double>()[static_cast<size_t>(i)]; }
+  Outcome unchanged() const { return with(was()); }
+
+  // The values that any of a few numbers, small, large and infinite, changes.
+  std::vector<bool> reached(const Outcome& before) const {
+    std::vector<bool> changed(before.values.size());
+    for (double value :
+         {was() + 1, was() - 1, was() * 0.3, 100.0, -100.0, double{INFINITY}, -double{INFINITY}}) {
+      const Outcome now = with(value);
+      for (size_t k = 0; k < now.values.size(); ++k)
+        if (!(now.values[k] == before.values[k])) changed[k] = true;
+    }
+    return changed;
+  }
+};
+
 Tensor numbers(const Shape& shape, uint64_t seed, Dtype dtype) {
   return cast(random_uniform(shape, Key(seed), Dtype::f32) * 4.0 - 2.0, dtype);
 }
@@ -114,14 +213,79 @@ TEST_SUITE("samples") {
     for (const Sample& sample : op_samples()) {
       CAPTURE(sample.name);
       const Tensors inputs = sample.inputs(Dtype::f64);
-      const auto kernel = differentiate(sample.apply, inputs);
-      const auto meaning = differentiate(sample.apply, inputs, true);
-      REQUIRE(kernel.gradients.size() == meaning.gradients.size());
-      for (size_t i = 0; i < kernel.gradients.size(); ++i) {
-        const double size = sample.terms * (1 + largest(meaning.gradients[i]));
-        CHECK(difference(kernel.gradients[i], meaning.gradients[i]) <=
-              tolerance(Dtype::f64, 4 * size));
+      check_same(sample, Dtype::f64, differentiate(sample.apply, inputs, true),
+                 differentiate(sample.apply, inputs));
+    }
+  }
+
+  TEST_CASE("every kernel of a fused operation has the value that it means") {
+    std::set<std::string> seen;
+    for (const Sample& sample : op_samples())
+      for (Dtype dtype : {Dtype::f32, Dtype::f64}) {
+        CAPTURE(sample.name);
+        CAPTURE(name_of(dtype));
+        const RecordWatch watch([&](const Tensor& made) {
+          const RecordWatch inside([](const Tensor& part) { return part; });
+          if (const Tensor meaning = meaning_of(made)) {
+            seen.insert(made.made_by()->op);
+            const double size = sample.terms * (1 + largest(meaning));
+            CHECK(difference(made, meaning) <= tolerance(dtype, size));
+          }
+          return made;
+        });
+        sample.apply(each(sample.inputs(dtype), [](const Tensor& in) {
+          return is_real(in.dtype()) ? in.variable() : in;
+        }));
       }
+    CHECK(seen == std::set<std::string>{"cross_entropy", "layer_norm", "rms_norm", "softmax"});
+  }
+
+  TEST_CASE("wherever the inputs lie in memory, value and gradient are the same") {
+    for (const Sample& sample : op_samples())
+      for (Dtype dtype : {Dtype::f32, Dtype::f64}) {
+        CAPTURE(sample.name);
+        CAPTURE(name_of(dtype));
+        const Tensors inputs = sample.inputs(dtype);
+        const auto plain = differentiate(sample.apply, inputs);
+        check_same(sample, dtype, plain,
+                   differentiate(sample.apply, each(inputs, reversed_in_memory)));
+        check_same(sample, dtype, plain, differentiate(sample.apply, each(inputs, with_gaps)));
+      }
+  }
+
+  TEST_CASE("an input that is repeated with stride 0 counts as what it looks like") {
+    for (const Sample& sample : op_samples())
+      for (Dtype dtype : {Dtype::f32, Dtype::f64})
+        for (int axis = 0; axis < 4; ++axis) {
+          CAPTURE(sample.name);
+          CAPTURE(name_of(dtype));
+          CAPTURE(axis);
+          const auto repeated = [&](bool copied) {
+            return each(sample.inputs(dtype),
+                        [&](const Tensor& in) { return first_repeated(in, axis, copied); });
+          };
+          check_same(sample, dtype, differentiate(sample.apply, repeated(true)),
+                     differentiate(sample.apply, repeated(false)));
+        }
+  }
+
+  TEST_CASE("every operation takes tensors without elements, and gives gradients of their shapes") {
+    std::set<std::string> all, empty;
+    for (const Sample& sample : op_samples()) {
+      CAPTURE(sample.name);
+      const std::string operation = sample.name.substr(0, sample.name.find_first_of(" ,"));
+      all.insert(operation);
+      const Tensors inputs = sample.inputs(Dtype::f64);
+      size_t i = 0;
+      const Tensors gradients = differentiate(sample.apply, inputs).gradients;
+      for (const Tensor& in : inputs) {
+        if (in.size() == 0) empty.insert(operation);
+        if (is_real(in.dtype()) && !gradients.empty()) CHECK(gradients[i++].shape() == in.shape());
+      }
+    }
+    for (const std::string& operation : all) {
+      CAPTURE(operation);
+      CHECK(empty.contains(operation));
     }
   }
 
@@ -152,6 +316,73 @@ TEST_SUITE("samples") {
       const Tensor total = sum(y * c);
       const double vw = inner(hvp(total, xs, v), w), wv = inner(hvp(total, xs, w), v);
       CHECK(vw == doctest::Approx(wv).epsilon(1e-9).scale(sample.terms));
+    }
+  }
+
+  TEST_CASE("what is small is right to the third order") {
+    int checked = 0;
+    for (const Sample& sample : op_samples()) {
+      const Tensors inputs = sample.inputs(Dtype::f64);
+      Index most = sample.apply(inputs).size();
+      for (const Tensor& in : inputs) most = std::max(most, in.size());
+      if (!sample.differentiable || most == 0 || most > 9) continue;
+      CAPTURE(sample.name);
+      const GradReport report = check_gradient(sample.apply, inputs, 3);
+      CAPTURE(report);
+      CHECK(report.passed());
+      CHECK(report.worst_of_order(3) <= 1e-4);
+      ++checked;
+    }
+    CHECK(checked > 80);
+  }
+
+  TEST_CASE("a NaN reaches exactly the results that its number can change") {
+    for (const Sample& sample : op_samples())
+      for (Dtype dtype : {Dtype::f32, Dtype::f64}) {
+        if (!sample.differentiable) continue;
+        CAPTURE(sample.name);
+        CAPTURE(name_of(dtype));
+        const bool compares = is_comparison(sample);  // 1 or 0, and 0 for a NaN
+        const Tensors inputs = sample.inputs(dtype);
+        for (size_t place = 0; place < inputs.size(); ++place) {
+          if (!is_real(inputs[place].dtype())) continue;
+          for (Index i = 0; i < std::min<Index>(inputs[place].size(), 40); ++i) {
+            CAPTURE(place);
+            CAPTURE(i);
+            const Poke poke{sample, inputs, place, i};
+            const Poke::Outcome before = poke.unchanged(), after = poke.with(NAN);
+            const std::vector<bool> reached = poke.reached(before);
+            size_t wrong = 0;
+            for (size_t k = 0; k < reached.size(); ++k)
+              wrong += std::isnan(after.values[k]) != (reached[k] && !compares);
+            CHECK(wrong == 0);
+            if (std::none_of(reached.begin(), reached.end(), [](bool changed) { return changed; }))
+              CHECK(after.gradients == before.gradients);
+          }
+        }
+      }
+  }
+
+  TEST_CASE("no operation keeps memory once its results are gone") {
+    for (const Sample& sample : op_samples()) {
+      CAPTURE(sample.name);
+      sample.apply(sample.inputs(Dtype::f64));
+      const size_t before = memory_use().live;
+      {
+        Tensors xs;
+        const Tensors inputs = each(sample.inputs(Dtype::f64), [&](const Tensor& in) {
+          if (!is_real(in.dtype())) return in;
+          xs.push_back(in.variable());
+          return xs.back();
+        });
+        const Tensor y = sample.apply(inputs);
+        if (y.tracked()) {
+          const Tensors slopes = grad(y, xs, {.keep_graph = true});
+          CHECK(memory_use().live >= before);
+          if (slopes[0] && slopes[0].tracked()) grad(slopes[0], xs);
+        }
+      }
+      CHECK(memory_use().live == before);
     }
   }
 

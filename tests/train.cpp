@@ -668,6 +668,23 @@ TEST_SUITE("train") {
     CHECK(has(gradient, "the gradient of 'layer/0/scale', f32[6]: 6 NaN"));
   }
 
+  TEST_CASE("a step gives back the memory that it took, and a run all of it") {
+    const size_t before = memory_use().live;
+    {
+      TinyRun run;
+      auto optimizer = adafactor(run.model.params.specs());
+      Stepper stepper(run.model.objective, run.data, *optimizer, single_process(),
+                      {.batch = 6, .shards = 2, .clip = 0.5, .dropout = 0.2, .seed = 5});
+      stepper.run(0, run.values, 1e-2);
+      const size_t after_one = memory_use().live;
+      for (int step = 1; step < 4; ++step) {
+        stepper.run(step, run.values, 1e-2);
+        CHECK(memory_use().live == after_one);
+      }
+    }
+    CHECK(memory_use().live == before);
+  }
+
   TEST_CASE("validation is the same whatever the batch, and leaves no graph") {
     TinyRun run;
     Tensors tracked;
