@@ -276,6 +276,22 @@ sed 's/log/tanh/' logarithm.tete > unused.tete
 check 'an input that does not reach the result is told' eval "
   '$tete' check unused.tete | grep -qx 'M does not reach the result: nothing depends on it.'"
 
+# ---- Costs ----
+
+check 'tete cost: numbers that the paper prints' eval "'$tete' cost talking_heads | grep -q '^total .* 1,686,110,208\$' &&
+  '$tete' cost talking_heads | grep -q '^total .* 2,359,584\$'"
+check 'tete cost: formulas as the paper writes them' eval "
+  '$tete' cost talking_heads --dim h=24 | grep -qE '^L\[n, m, h\] +n\*m\*h\*h_k +150,994,944\$'"
+check 'tete cost of a file, in JSON with whole numbers' eval "'$tete' cost '$variant' --dim n=1 --json | tr -d ' \n' |
+  grep -q '\"parameters\":2359584,.*\"multiplies\":[0-9]*,'"
+check 'tete cost under a mask' eval "'$tete' cost multi_head --mask causal | grep -qE '^total +1,610,612,736 +1,409,679,360\$'"
+refuses 2 "has no size 'zz'.*its sizes are n, .*h" cost talking_heads --dim zz=4
+refuses 2 "768 / 7 is not a whole number" cost multi_head --dim h=7
+refuses 2 "'talking_haeds'; did you mean 'talking_heads'" cost talking_haeds
+refuses 2 'broken.tete:3:' cost broken.tete
+refuses 2 "caussal: expected causal or none; did you mean 'causal'" cost multi_head --mask caussal
+refuses 2 'is required' cost
+
 # ---- tete einsum ----
 
 # npy FILE SHAPE NUMBER…: a version 1.0 file of little-endian f8, written by hand.

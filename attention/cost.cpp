@@ -1,0 +1,58 @@
+#include "attention/cost.hpp"
+
+#include "attention/catalog.hpp"
+
+namespace tete {
+
+namespace {
+
+constexpr Index paper_length = 512, paper_width = 768, paper_heads = 12;
+
+// Nothing in the text says its size.
+bool is_free(const Dimension& d) {
+  return d.arguments.empty() && d.fallback.empty() && d.product.empty();
+}
+
+const Names& dims_of_input(const Checked& program, size_t i) {
+  return program.values[static_cast<size_t>(program.inputs[i])].dims;
+}
+
+}  // namespace
+
+SizeTable paper_sizes(const std::shared_ptr<const Checked>& program, const SizesByName& given) {
+  SizesByName sizes = given;
+  const auto add = [&](int dim, Index size) {
+    const Dimension& d = program->dimensions[static_cast<size_t>(dim)];
+    if (is_free(d)) sizes.try_emplace(d.name, size);
+  };
+  for (size_t i = 0; i < program->inputs.size(); ++i) {
+    const Names& dims = dims_of_input(*program, i);
+    const std::string& name = program->input_names[i];
+    if (dims.size() != 2 || (name != "X" && name != "M")) continue;
+    add(dims[0], paper_length);
+    add(dims[1], paper_width);
+  }
+  if (const int heads = program->find_dimension("h"); heads >= 0) add(heads, paper_heads);
+  return SizeTable(program, sizes);
+}
+
+std::optional<Cost> multi_head_cost(const Checked& program, SizeTable& sizes,
+                                    const CostOptions& options) {
+  SizesByName same{{"h", 1}};
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    const Names& dims = dims_of_input(program, i);
+    const bool is_x = program.input_names[i] == "X";
+    if (dims.size() != 2 || (!is_x && program.input_names[i] != "M")) return {};
+    same[is_x ? "n" : "m"] = sizes.size(dims[0]);
+    same[is_x ? "d_X" : "d_M"] = sizes.size(dims[1]);
+  }
+  if (!same.contains("n")) return {};
+  same.try_emplace("m", same["n"]);
+  same.try_emplace("d_M", same["d_X"]);
+  const auto multi_head =
+      std::make_shared<const Checked>(check(*find_variant("multi_head").program, {}, catalogue()));
+  SizeTable table(multi_head, same);
+  return cost_of(*multi_head, table, options);
+}
+
+}  // namespace tete

@@ -1,0 +1,17 @@
+// What a variant costs at the sizes of the papers' tables, and beside multi-head attention.
+#pragma once
+#include "nn/cost.hpp"
+
+namespace tete {
+
+// The sizes of a T5-base layer where neither `given` nor the text says others: n = m = 512 for the
+// first axes of X and M, 768 for their last, h = 12. Fails on a name that the program does not
+// have.
+SizeTable paper_sizes(const std::shared_ptr<const Checked>& program, const SizesByName& given);
+
+// Multi-head attention (d_k·h = d_X, d_v·h = d_M: then its cost is the same for any h) of the same
+// sequences and widths; nothing where the program is not attention.
+std::optional<Cost> multi_head_cost(const Checked& program, SizeTable& sizes,
+                                    const CostOptions& options = {});
+
+}  // namespace tete

@@ -1,0 +1,200 @@
+// The walk over a program's statements that counts what they cost.
+#include <algorithm>
+
+#include "core/plan.hpp"
+#include "nn/cost/sizes.hpp"
+
+namespace tete {
+
+Count& Count::operator+=(const Count& other) {
+  formula += other.formula;
+  multiplies = exact_sum(multiplies, other.multiplies);
+  naive = exact_sum(naive, other.naive);
+  visible = exact_sum(visible, other.visible);
+  return *this;
+}
+
+namespace {
+
+void join(Dims& dims, const auto& more) {
+  for (int dim : more)
+    if (std::find(dims.begin(), dims.end(), dim) == dims.end()) dims.push_back(dim);
+}
+
+bool is_call_of(const Node& node, std::string_view name) {
+  return node.builtin && node.builtin->name == name;
+}
+
+// One statement.
+class StatementCounter {
+ public:
+  StatementCounter(CostSizes& sizes, const Visible& visible, const std::vector<Origin>& origins,
+                   size_t number_bytes, Cost& cost, StatementCost& statement)
+      : sizes_(sizes),
+        visible_(visible),
+        origins_(origins),
+        number_bytes_(number_bytes),
+        cost_(cost),
+        statement_(statement) {}
+
+  void walk(const Node& node) {
+    if (node.constant || node.kind == Node::Kind::value) return;
+    for (const Node& arg : node.args) walk(arg);
+    for (const Node::Key& key : node.keys)
+      for (const Node& value : key.value) walk(value);
+    if (is_call_of(node, "einsum") && node.args.size() > 1) einsum(node);
+    if (node.op == Operator::multiply && node.kind == Node::Kind::operation &&
+        !node.args[0].names.empty() && !node.args[1].names.empty())
+      add({node.place, statement_.value, counted({node.names.begin(), node.names.end()})});
+    keep(node, node.names);
+    find_whole(node);
+  }
+
+ private:
+  // The product of these names is multiplied.
+  Count counted(const Dims& dims) {
+    Count count;
+    count.formula.add(sizes_.product(dims));
+    count.multiplies = count.naive = count.visible = sizes_.elements(dims);
+    for (const VisiblePairs& v : visible_.of_softmax) {
+      const auto has = [&](int dim) {
+        return std::find(dims.begin(), dims.end(), dim) != dims.end();
+      };
+      if (!has(v.query) || !has(v.memory) || v.all == 0) continue;
+      count.visible = count.multiplies / v.all * v.pairs;
+      break;
+    }
+    return count;
+  }
+
+  void einsum(const Node& node) {
+    if (node.args.size() == 2) {
+      Dims all;
+      for (const Node& arg : node.args) join(all, arg.names);
+      return add({node.place, statement_.value, counted(all)});
+    }
+    add({node.place, statement_.value, planned(node)});
+  }
+
+  // The pairs of the cheapest order. A name that one operand alone has is counted with the pair
+  // that this operand is in, as for two operands.
+  Count planned(const Node& node) {
+    Dims all;
+    for (const Node& arg : node.args) join(all, arg.names);
+    if (static_cast<int>(all.size()) > max_names)
+      fail_at({node.place}, text("an einsum of ", all.size(), " names; there may be ", max_names));
+    const auto labels = [&](const Names& names) {
+      Labels made;
+      for (int name : names)
+        made.push_back(static_cast<Label>(std::find(all.begin(), all.end(), name) - all.begin()));
+      return made;
+    };
+    std::vector<Labels> operands;
+    for (const Node& arg : node.args) operands.push_back(labels(arg.names));
+    Sizes sizes{};
+    for (size_t i = 0; i < all.size(); ++i) sizes[i] = sizes_.size(all[i]);
+    const Plan plan = tete::plan(operands, labels(node.names), sizes);
+
+    Count count;
+    for (const PlanStep& step : plan.steps) {
+      Dims dims;
+      for (const int operand : {step.a, step.b})
+        for (Label label : operands[static_cast<size_t>(operand)]) join(dims, Dims{all[label]});
+      count += counted(dims);
+      operands.push_back(step.result);
+      Names made;
+      for (Label label : step.result) made.push_back(all[label]);
+      if (&step != &plan.steps.back()) keep(node, made);
+    }
+    count.naive = sizes_.elements(all);
+    return count;
+  }
+
+  void add(ProductCost product) {
+    statement_.count += product.count;
+    cost_.products.push_back(std::move(product));
+  }
+
+  // A result with these names that `node` makes is kept, if a gradient goes through it.
+  void keep(const Node& node, const Names& names) {
+    if (node.element != Element::real || !origin_of(node, origins_).learned) return;
+    const bool tile = sizes_.any_grows(names, Role::query) && sizes_.any_grows(names, Role::memory);
+    const auto bytes = static_cast<size_t>(
+        exact_product(sizes_.elements(names), static_cast<Index>(number_bytes_)));
+    statement_.bytes += bytes;
+    statement_.tile |= tile;
+    cost_.bytes += bytes;
+    cost_.tiled_bytes += tile ? in_tile(bytes, names) : bytes;
+  }
+
+  size_t in_tile(size_t bytes, const Names& names) {
+    Index rows = 1;
+    for (int name : names)
+      if (sizes_.grows_with(name, Role::query)) rows = std::max(rows, sizes_.size(name));
+    return bytes / static_cast<size_t>(rows) * static_cast<size_t>(std::min(rows, tile_rows));
+  }
+
+  // What sums or normalises over the queries of a tile.
+  void find_whole(const Node& node) {
+    if (node.kind != Node::Kind::call || is_call_of(node, "windows") || is_call_of(node, "dropout"))
+      return;
+    for (const Node& arg : node.args) {
+      if (!sizes_.any_grows(arg.names, Role::query) || !sizes_.any_grows(arg.names, Role::memory))
+        continue;
+      for (int name : arg.names)
+        if (sizes_.grows_with(name, Role::query) &&
+            (!node.names.contains(name) || node.dim() == name))
+          cost_.whole_because.push_back(node.place);
+    }
+  }
+
+  CostSizes& sizes_;
+  const Visible& visible_;
+  const std::vector<Origin>& origins_;
+  size_t number_bytes_;
+  Cost& cost_;
+  StatementCost& statement_;
+};
+
+void add_parameters(const Checked& program, CostSizes& sizes, Cost& cost) {
+  for (size_t i = 0; i < program.parameters.size(); ++i) {
+    const CheckedParameter& p = program.parameters[i];
+    const CheckedValue& v = program.values[static_cast<size_t>(p.value)];
+    Dims dims;
+    for (int k = 0; k < v.dims.size(); ++k)
+      dims.push_back(v.bounds[k] >= 0 ? v.bounds[k] : v.dims[k]);
+    ParameterCost made{static_cast<int>(i)};
+    made.formula.add(sizes.product(dims));
+    made.size = sizes.elements(dims);
+    Index& total = p.fixed ? cost.fixed_parameters : cost.parameters;
+    total = exact_sum(total, made.size);
+    if (!p.fixed) cost.parameter_formula += made.formula;
+    cost.parameter_sizes.push_back(std::move(made));
+  }
+}
+
+}  // namespace
+
+Cost cost_of(const Checked& program, SizeTable& table, const CostOptions& options) {
+  Cost cost;
+  const Visible visible = visible_pairs(program, table, options.causal);
+  const std::vector<Origin> origins = origins_of(program);
+  cost.visible_known = visible.known;
+  CostSizes sizes(program, table);
+  add_parameters(program, sizes, cost);
+  for (size_t i = 0; i < program.values.size(); ++i) {
+    const CheckedValue& value = program.values[i];
+    if (value.kind != CheckedValue::Kind::statement) continue;
+    StatementCost statement{static_cast<int>(i)};
+    statement.once = !origins[i].data;
+    StatementCounter(sizes, visible, origins, size_of(options.dtype), cost, statement)
+        .walk(value.right);
+    cost.total += statement.count;
+    if (statement.once) cost.once = exact_sum(cost.once, statement.count.multiplies);
+    cost.statements.push_back(std::move(statement));
+  }
+  if (!cost.whole_because.empty()) cost.tiled_bytes = cost.bytes;
+  return cost;
+}
+
+}  // namespace tete

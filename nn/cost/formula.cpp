@@ -1,0 +1,28 @@
+// Costs by the names of sizes.
+#include <algorithm>
+
+#include "nn/cost.hpp"
+
+namespace tete {
+
+void Formula::add(const std::string& product) {
+  const auto at = std::find_if(terms_.begin(), terms_.end(),
+                               [&](const auto& term) { return term.first == product; });
+  if (at == terms_.end()) terms_.emplace_back(product, 1);
+  else ++at->second;
+}
+
+Formula& Formula::operator+=(const Formula& other) {
+  for (const auto& [product, times] : other.terms_)
+    for (Index i = 0; i < times; ++i) add(product);
+  return *this;
+}
+
+std::string Formula::text() const {
+  std::string all;
+  for (const auto& [product, times] : terms_)
+    all += (all.empty() ? "" : " + ") + (times > 1 ? tete::text(times, "*") : "") + product;
+  return all.empty() ? "0" : all;
+}
+
+}  // namespace tete

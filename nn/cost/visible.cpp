@@ -1,0 +1,168 @@
+// What masks leave visible: the text's own are evaluated, the call's causal mask has a formula.
+#include "nn/cost/sizes.hpp"
+#include "nn/run/runner.hpp"
+
+namespace tete {
+
+namespace {
+
+constexpr Index most_pairs = Index{1} << 24;  // that are evaluated
+
+// Σ over the queries i of how many j <= i + (m - n) there are.
+Index causal_pairs(Index n, Index m) {
+  const Index rows = std::min(n, m);  // that see something
+  return exact_sum(exact_product(rows, m - rows), exact_product(rows, rows + 1) / 2);
+}
+
+// A call of the program in which inputs and learned parameters are 0; it fails as any call would.
+class EmptyCall {
+ public:
+  EmptyCall(const Checked& program, SizeTable& sizes, bool causal, bool draws)
+      : mask_{.causal = causal}, forward_{.params = params_} {
+    sizes.set_causal(causal);
+    sizes.check_all();
+    for (int input : program.inputs) {
+      Shape shape;
+      for (int dim : program.values[static_cast<size_t>(input)].dims)
+        shape.push_back(sizes.size(dim));
+      inputs_.push_back(spread(0, shape, Dtype::f32));
+    }
+    for (const ParameterSpec& made : parameter_specs(program, sizes)) {
+      ids_.push_back({static_cast<int>(params_.size())});
+      params_.push_back(made.spec.fixed && draws ? initial_value(made.spec, Key(0), Dtype::f32)
+                                                 : spread(0, made.spec.shape, Dtype::f32));
+    }
+    runner_ = std::make_unique<Runner>(program, sizes, inputs_, ids_, forward_, path_, mask_);
+  }
+  Runner& runner() { return *runner_; }
+
+ private:
+  Mask mask_;
+  Tensors inputs_, params_;
+  std::vector<ParamId> ids_;
+  Forward forward_;
+  std::string path_;
+  std::unique_ptr<Runner> runner_;
+};
+
+bool is_masked_softmax(const Node& node) {
+  const std::string_view name = node.builtin ? node.builtin->name : "";
+  return name == "softmax" || name == "log_softmax";
+}
+
+const Node* own_mask(const Node& softmax) {
+  for (size_t i = 0; i < softmax.keys.size(); ++i)
+    if (std::string_view(softmax.builtin->keys[i].name) == "mask" && !softmax.keys[i].value.empty())
+      return &softmax.keys[i].value[0];
+  return nullptr;
+}
+
+void find_softmaxes(const Node& node, std::vector<const Node*>& found) {
+  if (is_masked_softmax(node)) found.push_back(&node);
+  for (const Node& arg : node.args) find_softmaxes(arg, found);
+}
+
+class PairCounter {
+ public:
+  PairCounter(const Checked& program, SizeTable& sizes, bool causal)
+      : program_(program), sizes_(program, sizes), table_(sizes), causal_(causal) {}
+
+  Visible count() {
+    EmptyCall(program_, table_, causal_, false);  // fails where a call would
+    const std::vector<Origin> origins = origins_of(program_);
+    std::vector<const Node*> softmaxes;
+    for (const CheckedValue& value : program_.values) find_softmaxes(value.right, softmaxes);
+    for (const Node* softmax : softmaxes) {
+      const Node* mask = own_mask(*softmax);
+      if (mask && origin_of(*mask, origins).learned) mask = nullptr;
+      count(*softmax, mask);
+    }
+    return std::move(visible_);
+  }
+
+ private:
+  void count(const Node& softmax, const Node* mask) {
+    const bool by_call = causal_ && softmax.takes_call_mask;
+    if (!mask && !by_call) return;
+    VisiblePairs made{-1, softmax.dim(), 0, 0};
+    for (int name : softmax.names)
+      if (name != softmax.dim() && sizes_.grows_with(name, Role::query)) made.query = name;
+    if (made.query < 0) return;
+    const Index n = sizes_.size(made.query), m = sizes_.size(made.memory);
+    made.all = exact_product(n, m);
+    if (!mask) {
+      if (sizes_.dimension(made.memory).role != Role::memory) return;
+      made.pairs = causal_pairs(n, m);
+    } else if (sizes_.elements(softmax.names) > most_pairs) {
+      visible_.known = false;
+      return;
+    } else {
+      made.pairs = evaluated(softmax, *mask, by_call, made);
+    }
+    visible_.of_softmax.push_back(made);
+  }
+
+  Index evaluated(const Node& softmax, const Node& mask, bool by_call, const VisiblePairs& of) {
+    EmptyCall call(program_, table_, causal_, true);
+    Runner& runner = call.runner();
+    Value seen = runner.node(mask);
+    if (by_call) seen = runner.both(seen, runner.call_mask(softmax.names), softmax.names);
+    Names names{of.query, of.memory};
+    for (int name : seen.names)
+      if (!names.contains(name)) names.push_back(name);
+    const Tensor pairs = runner.aligned(seen, names, false).tensor;
+    double sum = 0;
+    for (double one : pairs.values<double>()) sum += one;
+    const double masks = static_cast<double>(pairs.size()) / static_cast<double>(of.all);
+    return masks > 0 ? static_cast<Index>(sum / masks) : 0;
+  }
+
+  const Checked& program_;
+  CostSizes sizes_;
+  SizeTable& table_;
+  bool causal_;
+  Visible visible_;
+};
+
+}  // namespace
+
+Visible visible_pairs(const Checked& program, SizeTable& sizes, bool causal) {
+  return PairCounter(program, sizes, causal).count();
+}
+
+// ---- What values are made of --------------------------------------------------------------------
+
+Origin origin_of(const Node& node, const std::vector<Origin>& values) {
+  Origin all = node.kind == Node::Kind::value ? values[static_cast<size_t>(node.index)] : Origin{};
+  const auto add = [&](const Node& part) {
+    const Origin of = origin_of(part, values);
+    all.data |= of.data, all.learned |= of.learned;
+  };
+  for (const Node& arg : node.args) add(arg);
+  for (const Node::Key& key : node.keys)
+    for (const Node& value : key.value) add(value);
+  return all;
+}
+
+std::vector<Origin> origins_of(const Checked& program) {
+  std::vector<Origin> origins;
+  for (const CheckedValue& v : program.values) {
+    switch (v.kind) {
+      case CheckedValue::Kind::input:
+        origins.push_back({true, true});
+        break;
+      case CheckedValue::Kind::parameter:
+        origins.push_back({false, !program.parameters[static_cast<size_t>(v.index)].fixed});
+        break;
+      case CheckedValue::Kind::same:
+        origins.push_back(origins[static_cast<size_t>(v.index)]);
+        break;
+      case CheckedValue::Kind::statement:
+        origins.push_back(origin_of(v.right, origins));
+        break;
+    }
+  }
+  return origins;
+}
+
+}  // namespace tete

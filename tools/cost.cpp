@@ -1,0 +1,258 @@
+// tete cost: parameters, multiplies and memory of a text, by name and in numbers; or of a model.
+#include "tools/cost.hpp"
+
+#include <cstdio>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "tools/model.hpp"
+#include "tools/tensors.hpp"
+#include "train/machine.hpp"
+
+namespace tete {
+
+using nlohmann::ordered_json;
+
+// ---- What is asked for ----
+
+void add_cost_request(CLI::App& app, CostRequest& o) {
+  app.add_option("NAME|FILE", o.target, "a variant (tete list), or a file in the notation")
+      ->required();
+  add_amendments(app, o.with, o.dim);
+}
+
+CostedText costed(const CostRequest& o) {
+  const auto program = load_program(o.target, o.with);
+  SizesByName given;
+  for (const std::string& setting : o.dim) set_dim(given, setting);
+  SizeTable sizes = paper_sizes(program, given);
+  const CostOptions options{.causal = o.mask == "causal"};
+  Cost cost = cost_of(*program, sizes, options);
+  return {program, std::move(sizes), options, std::move(cost)};
+}
+
+std::string grouped(Index number) {
+  std::string digits = std::to_string(number);
+  for (size_t at = digits.size(); at > 3;) digits.insert(at -= 3, 1, ',');
+  return digits;
+}
+
+// ---- As JSON ----
+
+static std::string dims_of(const Checked& program, const CheckedValue& value) {
+  std::string all;
+  for (int i = 0; i < value.dims.size(); ++i)
+    all += (i > 0 ? ", " : "") + program.dimensions[static_cast<size_t>(value.dims[i])].name;
+  return value.name + "[" + all + "]";
+}
+
+static ordered_json to_json(const Count& count) {
+  return {{"formula", count.formula.text()},
+          {"multiplies", count.multiplies},
+          {"naive", count.naive},
+          {"visible", count.visible}};
+}
+
+static ordered_json sizes_to_json(CostedText& text) {
+  ordered_json sizes = ordered_json::object();
+  for (size_t i = 0; i < text.program->dimensions.size(); ++i)
+    sizes[text.program->dimensions[i].name] = text.sizes.size(static_cast<int>(i));
+  return sizes;
+}
+
+static ordered_json to_json(CostedText& text, const std::optional<Cost>& multi_head) {
+  const Checked& program = *text.program;
+  const Cost& cost = text.cost;
+  ordered_json json = {
+      {"program", program.name},
+      {"sizes", sizes_to_json(text)},
+      {"parameters", cost.parameters},
+      {"fixed_parameters", cost.fixed_parameters},
+      {"parameter_formula", cost.parameter_formula.text()},
+      {"multiplies", cost.total.multiplies},
+      {"formula", cost.total.formula.text()},
+      {"naive", cost.total.naive},
+      {"visible", cost.visible_known ? ordered_json(cost.total.visible) : ordered_json()},
+      {"once", cost.once},
+      {"activation_bytes", cost.bytes},
+      {"tiled_activation_bytes", cost.tiled_bytes},
+      {"tiles", cost.whole_because.empty()}};
+  for (const StatementCost& statement : cost.statements) {
+    const CheckedValue& value = program.values[static_cast<size_t>(statement.value)];
+    ordered_json line = {{"name", value.name}, {"statement", dims_of(program, value)}};
+    line.update(to_json(statement.count));
+    line["once"] = statement.once;
+    line["bytes"] = statement.bytes;
+    line["tile"] = statement.tile;
+    json["statements"].push_back(line);
+  }
+  json["parameter_sizes"] = ordered_json::array();
+  for (const ParameterCost& made : cost.parameter_sizes) {
+    const CheckedParameter& p = program.parameters[static_cast<size_t>(made.parameter)];
+    json["parameter_sizes"].push_back({{"name", p.name},
+                                       {"formula", made.formula.text()},
+                                       {"size", made.size},
+                                       {"fixed", p.fixed},
+                                       {"per_stack", p.per_stack}});
+  }
+  if (multi_head)
+    json["multi_head"] = {{"parameters", multi_head->parameters},
+                          {"multiplies", multi_head->total.multiplies}};
+  return json;
+}
+
+// ---- For people ----
+
+// Lines of words whose columns line up; the last one is to the right.
+class Table {
+ public:
+  void add(std::vector<std::string> words) { lines_.push_back(std::move(words)); }
+  void print() const {
+    std::vector<size_t> widths;
+    for (const auto& words : lines_) {
+      widths.resize(std::max(widths.size(), words.size()));
+      for (size_t i = 0; i < words.size(); ++i) widths[i] = std::max(widths[i], words[i].size());
+    }
+    for (const auto& words : lines_) {
+      std::string line;
+      for (size_t i = 0; i < words.size(); ++i) {
+        const std::string space(widths[i] - words[i].size(), ' ');
+        const bool right = i >= first_number;
+        line += (i > 0 ? "  " : "") + (right ? space + words[i] : words[i] + space);
+      }
+      line.erase(line.find_last_not_of(' ') + 1);
+      std::puts(line.c_str());
+    }
+    std::puts("");
+  }
+
+ private:
+  static constexpr size_t first_number = 2;
+  std::vector<std::vector<std::string>> lines_;
+};
+
+static void print_statements(const CostedText& text) {
+  const Checked& program = *text.program;
+  const bool masked =
+      text.cost.visible_known && text.cost.total.visible != text.cost.total.multiplies;
+  const auto numbers = [&](const Count& count) {
+    std::vector<std::string> words{count.formula.empty() ? "" : count.formula.text(),
+                                   count.formula.empty() ? "" : grouped(count.multiplies)};
+    if (masked) words.push_back(count.formula.empty() ? "" : grouped(count.visible));
+    return words;
+  };
+  Table table;
+  std::vector<std::string> head{"statement", "multiplies", ""};
+  if (masked) head.push_back("visible");
+  table.add(head);
+  for (const StatementCost& statement : text.cost.statements) {
+    std::vector<std::string> line{
+        dims_of(program, program.values[static_cast<size_t>(statement.value)])};
+    for (std::string& word : numbers(statement.count)) line.push_back(std::move(word));
+    if (statement.once && !statement.count.formula.empty()) line[1] += " (once a batch)";
+    table.add(line);
+  }
+  std::vector<std::string> total{"total", "", grouped(text.cost.total.multiplies)};
+  if (masked) total.push_back(grouped(text.cost.total.visible));
+  table.add(total);
+  table.print();
+}
+
+static void print_parameters(const CostedText& text) {
+  Table table;
+  table.add({"parameter", "numbers", ""});
+  for (const ParameterCost& made : text.cost.parameter_sizes) {
+    const CheckedParameter& p = text.program->parameters[static_cast<size_t>(made.parameter)];
+    const CheckedValue& value = text.program->values[static_cast<size_t>(p.value)];
+    const char* const remark = p.fixed ? " (fixed)" : p.per_stack ? " (once a stack)" : "";
+    table.add({dims_of(*text.program, value), made.formula.text() + remark, grouped(made.size)});
+  }
+  table.add({"total", "", grouped(text.cost.parameters)});
+  table.print();
+}
+
+static std::string times(Index a, Index b) {
+  char buffer[64];
+  std::snprintf(buffer, sizeof buffer, "%.4g", static_cast<double>(a) / static_cast<double>(b));
+  return buffer;
+}
+
+static void print_totals(const CostedText& text, const std::optional<Cost>& multi_head) {
+  const Cost& cost = text.cost;
+  std::printf("parameters   %s", grouped(cost.parameters).c_str());
+  if (cost.fixed_parameters > 0)
+    std::printf(", and %s that are not learned", grouped(cost.fixed_parameters).c_str());
+  std::printf("\nmultiplies   %s a sequence, forward", grouped(cost.total.multiplies).c_str());
+  if (cost.once > 0) std::printf("; %s of them once a batch", grouped(cost.once).c_str());
+  if (!cost.visible_known)
+    std::printf("\n             (too many pairs to count what the text's own mask leaves)");
+  if (cost.total.naive != cost.total.multiplies)
+    std::printf("\n             %s if each einsum were one loop",
+                grouped(cost.total.naive).c_str());
+  if (multi_head && multi_head->parameters > 0 && multi_head->total.multiplies > 0)
+    std::printf("\n             %s times multi-head's parameters, %s times its multiplies",
+                times(cost.parameters, multi_head->parameters).c_str(),
+                times(cost.total.multiplies, multi_head->total.multiplies).c_str());
+  std::printf("\nactivations  %s kept for the gradient of one sequence, in f32",
+              size_text(cost.bytes).c_str());
+  if (cost.whole_because.empty() && cost.tiled_bytes != cost.bytes)
+    std::printf("; %s in tiles of %d queries", size_text(cost.tiled_bytes).c_str(),
+                static_cast<int>(tile_rows));
+  if (!cost.whole_because.empty())
+    std::printf("\n             not in tiles: %s sums or normalises over the queries",
+                line_of(cost.whole_because[0]).c_str());
+  std::puts("");
+}
+
+static void print(CostedText& text, const std::optional<Cost>& multi_head) {
+  std::string sizes;
+  for (size_t i = 0; i < text.program->dimensions.size(); ++i)
+    if (text.program->dimensions[i].name.find('.') == std::string::npos)
+      sizes += tete::text(sizes.empty() ? "" : " ", text.program->dimensions[i].name, "=",
+                          text.sizes.size(static_cast<int>(i)));
+  std::printf("%s with %s\n\n", text.program->name.c_str(), sizes.c_str());
+  print_statements(text);
+  if (!text.cost.parameter_sizes.empty()) print_parameters(text);
+  print_totals(text, multi_head);
+}
+
+// ---- The verb ----
+
+struct CostVerbOptions {
+  CostRequest request;
+  bool json = false;
+};
+
+static int cost(const CostVerbOptions& o) {
+  const std::string masks[] = {"causal", "none"};
+  if (o.request.mask != masks[0] && o.request.mask != masks[1])
+    bad_input("--mask ", o.request.mask, ": expected causal or none",
+              suggestion(o.request.mask, masks));
+  CostedText text = costed(o.request);
+  const std::optional<Cost> multi_head =
+      multi_head_cost(*text.program, text.sizes, {.dtype = text.options.dtype});
+  if (o.json) std::cout << to_json(text, multi_head).dump(2) << "\n";
+  else print(text, multi_head);
+  return 0;
+}
+
+Run cost_verb(CLI::App& app) {
+  auto o = std::make_shared<CostVerbOptions>();
+  add_cost_request(app, o->request);
+  app.add_option("--mask", o->request.mask,
+                 "causal: what it leaves visible is counted beside all pairs")
+      ->type_name("NAME")
+      ->capture_default_str();
+  app.add_flag("--json", o->json, "as JSON; parameters and multiplies are whole numbers");
+  app.footer(
+      "Sizes are those of a T5-base layer where neither --dim nor the text says others:\n"
+      "n = m = 512 and 768 wide, h = 12. An einsum counts each pair of its cheapest\n"
+      "order as the product of all names, a product of two tensors its result, anything\n"
+      "else nothing.\n\n"
+      "Examples:\n"
+      "  tete cost talking_heads --dim h=24\n"
+      "  tete cost mine.tete --dim n=1 --mask causal --json");
+  return [o] { return cost(*o); };
+}
+
+}  // namespace tete

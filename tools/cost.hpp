@@ -1,0 +1,27 @@
+// A text and what it costs, as the verbs that tell costs are asked for it.
+#pragma once
+#include "attention/attention.hpp"
+#include "attention/cost.hpp"
+#include "tools/options.hpp"
+
+namespace tete {
+
+struct CostRequest {
+  std::string target;
+  std::vector<std::string> with, dim;
+  std::string mask = "none";  // or causal
+};
+void add_cost_request(CLI::App& app, CostRequest& o);
+
+struct CostedText {
+  std::shared_ptr<const Checked> program;
+  SizeTable sizes;
+  CostOptions options;
+  Cost cost;
+};
+CostedText costed(const CostRequest& o);
+
+// "1,686,110,208"
+std::string grouped(Index number);
+
+}  // namespace tete
