@@ -199,7 +199,8 @@ TEST_CASE("what a mask leaves visible is counted beside all pairs") {
   const Shared plain = of("", "");
   const Shared by_text = of("", ", mask=position(m) <= position(n)");
   const Shared window = of("  Near[n, m] = position(n) - position(m) < 3\n", ", mask=Near[n, m]");
-  for (const auto& [n, m] : {std::pair<Index, Index>{7, 7}, {5, 9}, {9, 5}}) {
+  for (const auto& [queries, memories] : {std::pair<Index, Index>{7, 7}, {5, 9}, {9, 5}}) {
+    const Index n = queries, m = memories;  // clang 14 does not capture bindings
     CAPTURE(n);
     const SizesByName sizes{{"n", n}, {"m", m}, {"d", 4}};
     Index causal = 0, near = 0, both = 0, early = 0;
