@@ -246,6 +246,9 @@ check 'a stream: the first characters come before the end' eval "
 # ---- Checks and the list ----
 
 check 'tete list' eval "'$tete' list | grep -q talking_heads"
+check 'tete list tells families' eval "'$tete' list | grep -qx '== talking heads'"
+check 'tete list tells what is causal and what attends across' eval "
+  '$tete' list | grep -A 2 -x talking_heads | grep -qx '    causal; cross-attention'"
 check 'tete list --json' eval "'$tete' list --json | grep -q talking_heads"
 check 'tete check of one variant' "$tete" check talking_heads
 check 'tete check of a file' "$tete" check "$variant"
@@ -291,6 +294,11 @@ refuses 2 "'talking_haeds'; did you mean 'talking_heads'" cost talking_haeds
 refuses 2 'broken.tete:3:' cost broken.tete
 refuses 2 "caussal: expected causal or none; did you mean 'causal'" cost multi_head --mask caussal
 refuses 2 'is required' cost
+check 'tete show: costs beside the lines' eval "'$tete' show '$variant' --dim h=24 |
+  grep -qE '^  L\[n, m, h\] .*, P_l\[h_k, h\]\) +# n\*m\*h\*h_k +150,994,944  *logits'"
+check 'what tete show prints is the same text' eval "'$tete' show talking_heads > shown.tete &&
+  '$tete' cost shown.tete > a.cost && '$tete' cost talking_heads | diff - a.cost"
+refuses 2 'broken.tete:3:' show broken.tete
 
 # ---- tete einsum ----
 

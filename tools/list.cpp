@@ -1,8 +1,9 @@
-// tete list: the attention variants, with their papers and parameters.
+// tete list: the attention variants by family, with their papers, parameters, and where they fit.
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "attention/attention.hpp"
+#include "attention/family.hpp"
 #include "tools/options.hpp"
 
 namespace tete {
@@ -30,8 +31,18 @@ static std::string as_written(const ParameterLine& line) {
   return line.name + "[" + all + "]";
 }
 
+// As far as the text shows; running it under a causal mask refuses the rest.
+static bool is_causal(const Checked& program) { return program.takes_mask && program.leak.empty(); }
+
+static bool attends_across(const Checked& program) {
+  const std::vector<std::string>& inputs = program.input_names;
+  return !program.self_only && std::find(inputs.begin(), inputs.end(), "M") != inputs.end();
+}
+
 static void print(const Variant& variant, const Checked& program) {
-  std::cout << variant.name << "\n    " << variant.paper << "\n";
+  std::cout << variant.name << "\n    " << variant.paper << "\n    "
+            << (is_causal(program) ? "causal" : "not causal")
+            << (attends_across(program) ? "; cross-attention" : "; self-attention only") << "\n";
   std::string line = "   ";
   for (const ParameterLine& parameter : parameters_of(program)) {
     const std::string word = as_written(parameter);
@@ -46,20 +57,29 @@ static nlohmann::ordered_json as_json(const Variant& variant, const Checked& pro
   for (const ParameterLine& line : parameters_of(program))
     parameters.push_back({{"name", line.name}, {"dims", line.dims}});
   return {{"name", variant.name},
+          {"family", family_of(variant)},
           {"paper", variant.paper},
           {"inputs", program.input_names},
           {"parameters", parameters},
           {"self_only", program.self_only},
+          {"cross_attention", attends_across(program)},
           {"takes_mask", program.takes_mask},
+          {"causal", is_causal(program)},
           {"text", variant.program->source->text}};
 }
 
 static int list(bool json) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
-  for (const Variant& variant : variants()) {
-    const auto program = load_attention(*variant.program);
-    if (json) all.push_back(as_json(variant, *program));
-    else print(variant, *program);
+  std::string family;
+  for (const Variant* variant : variants_by_family()) {
+    const auto program = load_attention(*variant->program);
+    if (json) {
+      all.push_back(as_json(*variant, *program));
+      continue;
+    }
+    if (const std::string next = family_of(*variant); next != family)
+      std::cout << (family.empty() ? "" : "\n") << "== " << (family = next) << "\n";
+    print(*variant, *program);
   }
   if (json) std::cout << all.dump(2) << "\n";
   return 0;

@@ -21,6 +21,7 @@ static const Verb verbs[] = {
     {"check", "Check gradients of variants and operations in float64", check_verb},
     {"run", "Evaluate a variant on given tensors, every intermediate and gradient", run_verb},
     {"cost", "Count a variant's multiplies, parameters and memory", cost_verb},
+    {"show", "Print a variant's text with its costs beside each line", show_verb},
     {"list", "List the attention variants, with their papers and parameters", list_verb},
     {"einsum", "Compute one einsum on .npy files, or explain it", einsum_verb},
 };
@@ -58,8 +59,8 @@ static int run(std::vector<std::string> words) {
   }
   if (words.empty())
     bad_input(
-        "what is to be done? tete train, sample, check, run, cost, list or einsum; tete --help "
-        "tells more");
+        "what is to be done? tete train, sample, check, run, cost, show, list or einsum; tete "
+        "--help tells more");
   if (!words[0].starts_with("-")) {
     if (std::find(names.begin(), names.end(), words[0]) == names.end())
       bad_input("there is no verb '", words[0], "'", suggestion(words[0], names));

@@ -17,6 +17,7 @@ Run train_verb(CLI::App& app);
 Run sample_verb(CLI::App& app);
 Run check_verb(CLI::App& app);
 Run cost_verb(CLI::App& app);
+Run show_verb(CLI::App& app);
 Run list_verb(CLI::App& app);
 Run run_verb(CLI::App& app);
 Run einsum_verb(CLI::App& app);
