@@ -4,7 +4,12 @@
 #include <numeric>
 #include <vector>
 
+#include "core/utf8.hpp"
+
 namespace tete {
+
+Error::Error(Kind kind, const std::string& sentence)
+    : std::runtime_error(printable(sentence)), kind_(kind) {}
 
 // Levenshtein's distance, one row at a time.
 static size_t edit_distance(std::string_view a, std::string_view b) {

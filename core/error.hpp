@@ -19,7 +19,8 @@ enum class Kind : int {
 
 class Error : public std::runtime_error {
  public:
-  Error(Kind kind, const std::string& sentence) : std::runtime_error(sentence), kind_(kind) {}
+  // What it quotes may be anything: what() is printable UTF-8 (core/utf8.hpp).
+  Error(Kind kind, const std::string& sentence);
   Kind kind() const { return kind_; }
 
  private:

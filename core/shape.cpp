@@ -4,16 +4,21 @@
 
 namespace tete {
 
-Index element_count(const Shape& shape) {
+std::optional<Index> element_count_that_fits(const Shape& shape) {
   Index count = 1;
-  bool overflow = false, empty = false;
+  bool fits = true, empty = false;
   for (Index size : shape) {
     empty |= size == 0;
-    overflow |= __builtin_mul_overflow(count, size == 0 ? 1 : size, &count);
+    fits &= !__builtin_mul_overflow(count, size == 0 ? 1 : size, &count);
   }
-  if (empty) return 0;
-  if (overflow) fail(Kind::resource, "a tensor of shape ", shape, " has too many elements");
-  return count;
+  if (!fits || count > Index{1} << 60) return {};
+  return empty ? 0 : count;
+}
+
+Index element_count(const Shape& shape) {
+  const std::optional<Index> count = element_count_that_fits(shape);
+  if (!count) fail(Kind::resource, "a tensor of shape ", shape, " has too many elements");
+  return *count;
 }
 
 Strides row_major(const Shape& shape) {

@@ -5,6 +5,7 @@
 #include <cassert>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <ostream>
 #include <span>
 
@@ -72,8 +73,10 @@ using Strides = Short<Index>;  // in elements
 using Label = uint8_t;         // a dimension's name inside one operation, as a small number
 using Labels = Short<Label>;
 
-// The number of elements; fails where it would not fit in 63 bits.
+// The number of elements. Sizes whose product, zeros aside, is more than 2^60 are too many: strides
+// and bytes would not fit in 63 bits. Fails (resource) there, or gives nothing.
 Index element_count(const Shape& shape);
+std::optional<Index> element_count_that_fits(const Shape& shape);
 // Row-major strides: the last dimension is the densest.
 Strides row_major(const Shape& shape);
 // Dense strides in which the dimensions lie in memory in the given order, outermost first.

@@ -333,7 +333,7 @@ refuses 2 'is not repeated silently' einsum ij,j 4x2 1 --explain
 refuses 2 "'4x2' is a shape and no file" einsum ij,j 4x2 2
 refuses 2 "names 2 operands, but 1 were given" einsum ij,j A.npy
 refuses 2 "a name of the result is in no operand" einsum 'ij->k' A.npy
-refuses 2 "'missing.npy'" einsum ij missing.npy
+refuses 2 'no file missing.npy' einsum ij missing.npy
 refuses 2 'expected bytes' einsum ij A.npy --memory-limit much
 refuses 4 'memory limit' einsum 'ab,bc,cd->ad' 9x9 9x9 9x9 --explain --memory-limit 8
 refuses 4 'no_such_folder' einsum ij A.npy --out no_such_folder/B.npy

@@ -198,4 +198,10 @@ TEST_SUITE("core") {
     for (uint64_t i = 0; i < 7000; ++i) ++count[uniform_below(Key(1), i, 7)];
     for (int c : count) CHECK(std::abs(c - 1000) < 150);
   }
+
+  TEST_CASE("whatever an error quotes, its sentence is printable") {
+    const Error error(Kind::input, "a\x1b[2Jb\tc\n\x07\xff\xc3\xa9\xc2\x9b\xed\xa0\x80\x7f.");
+    CHECK(std::string(error.what()) ==
+          "a\\x1b[2Jb\tc\n\\x07\\xff\xc3\xa9\\xc2\\x9b\\xed\\xa0\\x80\\x7f.");
+  }
 }

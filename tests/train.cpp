@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "core/threads.hpp"
+#include "core/utf8.hpp"
 #include "train/checksum.hpp"
 #include "train/clip.hpp"
 #include "train/loop.hpp"

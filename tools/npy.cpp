@@ -1,18 +1,14 @@
 #include "tools/npy.hpp"
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <fstream>
-#include <iterator>
-
 #include "core/ops.hpp"
+#include "train/files.hpp"
 
 namespace tete {
 
 namespace {
 
 constexpr std::string_view magic = "\x93NUMPY";
+constexpr size_t max_header = 65536;  // version 1.0 cannot have more
 
 // Reads the dictionary of a header: three keys, in any order, as NumPy writes and accepts them.
 class HeaderReader {
@@ -67,14 +63,16 @@ class HeaderReader {
   }
   void sizes() {
     has_shape_ = true;
+    shape = {};
     expect('(');
     while (!accept(')')) {
       Index size = 0;
       if (peek() < '0' || peek() > '9') refuse("has a shape with something else than sizes in it");
-      for (; peek() >= '0' && peek() <= '9'; ++at_)
+      for (; at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9'; ++at_)
         if (__builtin_mul_overflow(size, 10, &size) ||
             __builtin_add_overflow(size, text_[at_] - '0', &size))
           refuse("has a size that does not fit in 63 bits");
+      if (shape.size() == max_rank) refuse(text("has more than ", max_rank, " dimensions"));
       shape.push_back(size);
       if (!accept(',') && peek() != ')') refuse("has a shape that is not a tuple");
     }
@@ -85,15 +83,6 @@ class HeaderReader {
   size_t at_ = 0;
   bool has_shape_ = false, has_order_ = false;
 };
-
-std::string file_bytes(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) bad_input("cannot read '", path, "': ", std::strerror(errno));
-  std::string bytes{std::istreambuf_iterator<char>(file), {}};
-  if (file.bad() || (bytes.empty() && file.fail() && !file.eof()))
-    bad_input("cannot read '", path, "': ", std::strerror(errno));
-  return bytes;
-}
 
 size_t little_endian(std::string_view bytes) {
   size_t number = 0;
@@ -126,32 +115,40 @@ Strides column_major(const Shape& shape) {
 }  // namespace
 
 Tensor read_npy(const std::string& path) {
-  const std::string bytes = file_bytes(path);
-  const std::string_view all = bytes;
-  if (all.substr(0, magic.size()) != magic || all.size() < 10)
-    bad_input("'", path, "' is not a .npy file");
-  const unsigned version = static_cast<unsigned char>(all[6]);
+  const File file = open_regular_file(path);
+  const size_t size = file_size(file);
+  std::string start(std::min<size_t>(size, 12), '\0');
+  read_at(file, path, 0, start.data(), start.size());
+  if (!start.starts_with(magic) || size < 10) bad_input("'", path, "' is not a .npy file");
+  const unsigned version = static_cast<unsigned char>(start[6]);
   if (version < 1 || version > 3)
     bad_input("'", path, "' is .npy version ", version, "; versions 1 to 3 are read");
   const size_t prefix = version == 1 ? 10 : 12;
-  const size_t length = little_endian(all.substr(8, prefix - 8));
-  if (all.size() < prefix || length > all.size() - prefix)
-    bad_input("'", path, "' ends inside its header");
-  HeaderReader header(path, all.substr(prefix, length));
+  if (size < prefix) bad_input("'", path, "' ends inside its header");
+  const size_t length = little_endian(std::string_view(start).substr(8, prefix - 8));
+  if (length > max_header)
+    bad_input("'", path, "' has a header of ", length, " bytes; expected at most ", max_header);
+  if (length > size - prefix) bad_input("'", path, "' ends inside its header");
+  std::string header_text(length, '\0');
+  read_at(file, path, prefix, header_text.data(), length);
+  HeaderReader header(path, header_text);
   header.read();
   const Dtype dtype = dtype_of_descr(path, header.descr);
-  const size_t expected = static_cast<size_t>(element_count(header.shape)) * size_of(dtype);
-  const std::string_view data = all.substr(prefix + length);
-  if (data.size() != expected)
-    bad_input("'", path, "' has ", data.size(), " bytes of numbers, but ",
+  const std::optional<Index> count = element_count_that_fits(header.shape);
+  if (!count) bad_input("'", path, "' has the shape ", header.shape, ", which is too large");
+  const size_t expected = static_cast<size_t>(*count) * size_of(dtype);
+  if (size - prefix - length != expected)
+    bad_input("'", path, "' has ", size - prefix - length, " bytes of numbers, but ",
               describe(dtype, header.shape), " needs ", expected);
   const Tensor x = Tensor::empty_strided(
       header.shape, header.fortran ? column_major(header.shape) : row_major(header.shape), dtype);
-  std::memcpy(x.view().data, data.data(), data.size());
+  read_at(file, path, prefix + length, x.view().data, expected);
   return x;
 }
 
 void write_npy(const std::string& path, const Tensor& x) {
+  if (!is_real(x.dtype()))
+    bad_input("'", path, "': .npy files of f32 and f64 are written, not of ", name_of(x.dtype()));
   std::string header = text("{'descr': '", x.dtype() == Dtype::f32 ? "<f4" : "<f8",
                             "', 'fortran_order': False, 'shape': (");
   for (Index size : x.shape()) header += text(size, ", ");
@@ -159,18 +156,15 @@ void write_npy(const std::string& path, const Tensor& x) {
   header.append(63 - (magic.size() + 4 + header.size()) % 64, ' ');
   header += '\n';
   const Tensor dense = in_c_order(x);
-  const std::string temporary = path + ".tmp";
-  std::ofstream file(temporary, std::ios::binary);
-  file << magic << '\x01' << '\0' << static_cast<char>(header.size() & 255)
-       << static_cast<char>(header.size() >> 8) << header;
-  file.write(static_cast<const char*>(dense.view().data),
-             static_cast<std::streamsize>(static_cast<size_t>(dense.size()) * size_of(x.dtype())));
-  file.close();
-  if (!file || std::rename(temporary.c_str(), path.c_str()) != 0) {
-    const int reason = errno;
-    std::remove(temporary.c_str());
-    fail(Kind::resource, "cannot write '", path, "': ", std::strerror(reason));
-  }
+  const std::string start = text(magic, '\x01', '\0', static_cast<char>(header.size() & 255),
+                                 static_cast<char>(header.size() >> 8), header);
+  const std::string_view data{static_cast<const char*>(dense.view().data),
+                              static_cast<size_t>(dense.size()) * size_of(x.dtype())};
+  const auto [folder, name] = split_path(path);
+  replace_file(folder, name, start.size() + data.size(), [&](const Write& write) {
+    write(start);
+    write(data);
+  });
 }
 
 }  // namespace tete

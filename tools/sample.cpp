@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/random.hpp"
+#include "core/utf8.hpp"
 #include "tools/model.hpp"
 #include "tools/options.hpp"
 #include "train/checkpoint.hpp"

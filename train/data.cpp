@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/utf8.hpp"
 #include "train/checksum.hpp"
 #include "train/files.hpp"
 

@@ -90,6 +90,12 @@ void make_folder(const std::string& path) {
     fail(Kind::resource, "cannot make the folder ", path, ": there is a file of that name");
 }
 
+std::pair<std::string, std::string> split_path(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return {"", path};
+  return {slash == 0 ? "/" : path.substr(0, slash), path.substr(slash + 1)};
+}
+
 File open_regular_file(const std::string& path) {
   struct stat about = {};
   // Asked before opening: opening a pipe would wait for its writer.

@@ -232,7 +232,7 @@ std::string check_entry(const RawEntry& raw, Safetensors::Entry& entry) {
                 __builtin_mul_overflow(bytes, std::max<uint64_t>(1, size), &bytes);
     entry.shape.push_back(static_cast<Index>(size));
   }
-  if (overflow || bytes > (uint64_t{1} << 62)) return "the shape" + of + " is too large";
+  if (overflow || bytes > (uint64_t{1} << 60)) return "the shape" + of + " is too large";
   if (std::count(raw.shape.begin(), raw.shape.end(), 0u) > 0) bytes = 0;
   if (raw.offsets.size() != 2 || raw.offsets[0] > raw.offsets[1])
     return "the data_offsets" + of + " are not a beginning and an end";
@@ -266,10 +266,8 @@ void write_safetensors(const std::string& folder, const std::string& name, const
 }
 
 void write_safetensors(const std::string& path, const Metadata& metadata, NamedTensors tensors) {
-  const size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return write_safetensors("", path, metadata, std::move(tensors));
-  write_safetensors(slash == 0 ? "/" : path.substr(0, slash), path.substr(slash + 1), metadata,
-                    std::move(tensors));
+  const auto [folder, name] = split_path(path);
+  write_safetensors(folder, name, metadata, std::move(tensors));
 }
 
 Safetensors::Safetensors(const std::string& path, Trust trust)

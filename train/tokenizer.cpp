@@ -3,18 +3,11 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/utf8.hpp"
+
 namespace tete {
 
 namespace {
-
-// How many bytes a character takes, by its first one; 0 where none begins so.
-int length_of(unsigned char first) {
-  if (first < 0x80) return 1;
-  if (first < 0xC2) return 0;  // a continuation byte, or an overlong form of ASCII
-  if (first < 0xE0) return 2;
-  if (first < 0xF0) return 3;
-  return first < 0xF5 ? 4 : 0;
-}
 
 // "'é' (U+00E9)", or only the number of what cannot be printed.
 std::string name_of_character(char32_t code) {
@@ -36,44 +29,6 @@ std::string name_of_character(char32_t code) {
 }
 
 }  // namespace
-
-Character read_character(std::string_view text, size_t at) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[at + i]); };
-  const int length = length_of(byte(0));
-  if (length <= 1) return {byte(0), length};
-  if (text.size() - at < static_cast<size_t>(length)) return {};
-  char32_t code = byte(0) & (0x7F >> length);
-  for (int i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return {};
-    code = code << 6 | (byte(i) & 0x3F);
-  }
-  const bool overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
-  const bool surrogate = code >= 0xD800 && code < 0xE000;
-  if (overlong || surrogate || code > 0x10FFFF) return {};
-  return {code, length};
-}
-
-void append_character(std::string& text, char32_t code) {
-  const auto tail = [&](int shift) { text += static_cast<char>(0x80 | ((code >> shift) & 0x3F)); };
-  if (code < 0x80) {
-    text += static_cast<char>(code);
-  } else if (code < 0x800) {
-    text += static_cast<char>(0xC0 | code >> 6), tail(0);
-  } else if (code < 0x10000) {
-    text += static_cast<char>(0xE0 | code >> 12), tail(6), tail(0);
-  } else {
-    text += static_cast<char>(0xF0 | code >> 18), tail(12), tail(6), tail(0);
-  }
-}
-
-size_t find_invalid_utf8(std::string_view text) {
-  for (size_t at = 0; at < text.size();) {
-    const int length = read_character(text, at).length;
-    if (length == 0) return at;
-    at += length;
-  }
-  return std::string_view::npos;
-}
 
 Tokenizer Tokenizer::characters(std::string_view text) {
   std::vector<bool> seen(0x110000);

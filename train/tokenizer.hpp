@@ -38,16 +38,4 @@ class Tokenizer {
   std::vector<char32_t> vocabulary_;
 };
 
-// One character read from UTF-8: its code point and how many bytes it took. length 0: the bytes at
-// that place are not UTF-8 (overlong, a surrogate, beyond U+10FFFF, a stray or missing
-// continuation byte).
-struct Character {
-  char32_t code = 0;
-  int length = 0;
-};
-Character read_character(std::string_view text, size_t at);
-void append_character(std::string& text, char32_t code);
-// The offset of the first byte that is not UTF-8, or npos.
-size_t find_invalid_utf8(std::string_view text);
-
 }  // namespace tete

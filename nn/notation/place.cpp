@@ -1,8 +1,8 @@
 // Places in a text, and errors that point at them: the line, with carets under the place.
 #include <algorithm>
 
+#include "core/utf8.hpp"
 #include "nn/notation.hpp"
-#include "nn/notation/characters.hpp"
 
 namespace tete {
 
@@ -23,6 +23,11 @@ Line line_at(const Place& place) {
   const size_t end = std::min(text.find('\n', at), text.size());
   const auto newlines = std::count(text.begin(), text.begin() + static_cast<long>(begin), '\n');
   return {begin, end, static_cast<size_t>(newlines) + 1};
+}
+
+// The length of the character at `at`; a broken one is one byte long.
+size_t step_at(std::string_view text, size_t at) {
+  return static_cast<size_t>(std::max(1, read_character(text, at).length));
 }
 
 // In characters, from 1.
@@ -50,7 +55,7 @@ std::string shown(const Line& line, const std::vector<Place>& places, const Sour
   std::string text, carets;
   for (size_t i = begin; i < end; i += step_at(whole, i)) {
     const bool is_tab = whole[i] == '\t', is_control = static_cast<unsigned char>(whole[i]) < ' ';
-    const bool is_broken = character_length(whole, i) == 0;
+    const bool is_broken = read_character(whole, i).length == 0;
     if (is_broken) text += '?';
     else if (is_control && !is_tab) text += ' ';
     else text += whole.substr(i, step_at(whole, i));

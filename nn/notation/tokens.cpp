@@ -1,6 +1,6 @@
 #include "nn/notation/tokens.hpp"
 
-#include "nn/notation/characters.hpp"
+#include "core/utf8.hpp"
 
 namespace tete {
 
@@ -17,12 +17,12 @@ void check_is_text(const Source& source) {
     bad_input(source.name, ": a program has at most ", longest_text, " bytes, this has ",
               source.text.size());
   for (size_t at = 0; at < source.text.size();) {
-    const size_t length = source.text[at] == 0 ? 0 : character_length(source.text, at);
+    const int length = source.text[at] == 0 ? 0 : read_character(source.text, at).length;
     if (length == 0)
       fail_at(
           {{&source, static_cast<uint32_t>(at), 1}},
           text("this is not a text: byte ", at + 1, " of ", source.text.size(), " is not UTF-8"));
-    at += length;
+    at += static_cast<size_t>(length);
   }
 }
 
@@ -98,9 +98,9 @@ class Tokenizer {
       if (rest.starts_with(two)) return push(TokenKind::sign, at_ + 2);
     const char c = text_[at_];
     if (std::string_view("()[],:=<>+-*/%^").find(c) == std::string_view::npos) {
-      const size_t end = at_ + character_length(text_, at_);
+      const int length = read_character(text_, at_).length;
       fail_at({place(at_, at_ + 1)},
-              text("'", text_.substr(at_, end - at_), "' has no meaning here"));
+              text("'", text_.substr(at_, static_cast<size_t>(length)), "' has no meaning here"));
     }
     if (c == '(' || c == '[') open_.push_back(place(at_, at_ + 1));
     if (c == ')' || c == ']') close(c);
