@@ -1,6 +1,7 @@
 #include "attention/cost.hpp"
 
 #include "attention/catalog.hpp"
+#include "nn/cost/sizes.hpp"
 
 namespace tete {
 
@@ -53,6 +54,73 @@ std::optional<Cost> multi_head_cost(const Checked& program, SizeTable& sizes,
       std::make_shared<const Checked>(check(*find_variant("multi_head").program, {}, catalogue()));
   SizeTable table(multi_head, same);
   return cost_of(*multi_head, table, options);
+}
+
+// ---- A language model ---------------------------------------------------------------------------
+
+namespace {
+
+// A layer's attention on a sequence of this length.
+Cost layer_cost(const std::shared_ptr<const Checked>& program, const AttentionSizes& sizes,
+                Index length) {
+  ParamList params;
+  SizesByName known = Attention(Scope{params}, program, sizes).sizes();
+  for (size_t i = 0; i < program->inputs.size(); ++i) {
+    const int sequence = dims_of_input(*program, i)[0];
+    known[program->dimensions[static_cast<size_t>(sequence)].name] = length;
+  }
+  SizeTable table(program, known);
+  return cost_of(*program, table, {.causal = true});
+}
+
+Index product(std::initializer_list<Index> factors) {
+  Index all = 1;
+  for (Index factor : factors) all = exact_product(all, factor);
+  return all;
+}
+
+Formula formula_of(std::initializer_list<const char*> products) {
+  Formula formula;
+  for (const char* product : products) formula.add(product);
+  return formula;
+}
+
+}  // namespace
+
+ModelCost model_cost(const LanguageModelConfig& config,
+                     const std::shared_ptr<const Checked>& attention, const AttentionSizes& sizes) {
+  const Index n = config.context, d = config.d_model, v = config.vocabulary;
+  const Index f = config.block.d_ff > 0 ? config.block.d_ff : 4 * d, layers = config.layers;
+  const FeedForwardOptions& ff = config.block.feed_forward;
+  const bool gated = activation(ff.activation).gated;
+  const Cost layer = layer_cost(attention, sizes, n);
+  const auto numbers = [](Index count) { return static_cast<size_t>(count) * size_of(Dtype::f32); };
+
+  ModelCost cost;
+  // The hidden layer before and after its function, and what a gate or biases add to it.
+  const Index hidden = 2 + 2 * gated + ff.bias * (1 + gated), out = 1 + ff.bias;
+  cost.parts = {
+      {"attention", layer.total.formula, product({layers, layer.total.multiplies}),
+       static_cast<size_t>(layers) * layer.bytes},
+      {"feed-forward",
+       gated ? formula_of({"n*d_X*d_ff", "n*d_X*d_ff", "n*d_X*d_ff"})
+             : formula_of({"n*d_X*d_ff", "n*d_X*d_ff"}),
+       product({layers, gated ? 3 : 2, n, d, f}), numbers(layers * n * (hidden * f + out * d))},
+      {"output", formula_of({"n*d_X*v"}), product({n, d, v}),
+       numbers(n * (v + (config.tied && config.scale_logits) * d))},
+      // Two norms and two sums a layer; the embedding, with positions, and the last norm.
+      {"norms, residuals, embedding",
+       {},
+       0,
+       numbers(n * d * (4 * layers + 2 + (config.positions != "none")))},
+  };
+  for (const ModelCost::Part& part : cost.parts) {
+    cost.multiplies = exact_sum(cost.multiplies, part.multiplies);
+    cost.bytes += part.bytes;
+  }
+  cost.visible = cost.multiplies - layers * (layer.total.multiplies - layer.total.visible);
+  cost.tiled_bytes = cost.bytes - static_cast<size_t>(layers) * (layer.bytes - layer.tiled_bytes);
+  return cost;
 }
 
 }  // namespace tete

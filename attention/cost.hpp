@@ -1,6 +1,9 @@
-// What a variant costs at the sizes of the papers' tables, and beside multi-head attention.
+// What a variant costs at the sizes of the papers' tables, beside multi-head attention, and in a
+// language model.
 #pragma once
+#include "attention/attention.hpp"
 #include "nn/cost.hpp"
+#include "nn/transformer.hpp"
 
 namespace tete {
 
@@ -13,5 +16,20 @@ SizeTable paper_sizes(const std::shared_ptr<const Checked>& program, const Sizes
 // sequences and widths; nothing where the program is not attention.
 std::optional<Cost> multi_head_cost(const Checked& program, SizeTable& sizes,
                                     const CostOptions& options = {});
+
+// One forward pass of a language model over `context` tokens, with causal attention in each layer.
+struct ModelCost {
+  struct Part {
+    std::string name;
+    Formula formula;       // of one layer, where there are several
+    Index multiplies = 0;  // of all layers
+    size_t bytes = 0;  // kept for the gradient, in f32; masks and norms' statistics are not in it
+  };
+  std::vector<Part> parts;
+  Index multiplies = 0, visible = 0;  // visible: what the causal mask leaves of them
+  size_t bytes = 0, tiled_bytes = 0;
+};
+ModelCost model_cost(const LanguageModelConfig& config,
+                     const std::shared_ptr<const Checked>& attention, const AttentionSizes& sizes);
 
 }  // namespace tete

@@ -294,6 +294,12 @@ refuses 2 "'talking_haeds'; did you mean 'talking_heads'" cost talking_haeds
 refuses 2 'broken.tete:3:' cost broken.tete
 refuses 2 "caussal: expected causal or none; did you mean 'causal'" cost multi_head --mask caussal
 refuses 2 'is required' cost
+check 'tete cost of a whole model' eval "'$tete' cost multi_head --model --layers 2 --heads 2 --d-model 16 --context 16 \
+  --vocabulary 50 | grep -qE '^total +127,488 '"
+check 'tete cost of a whole model, in JSON' eval "'$tete' cost '$variant' --model --style gpt2 --json |
+  grep -q '\"multiplies\": [0-9]*,'"
+refuses 2 '--layers shapes a whole model, which --model asks for' cost multi_head --layers 2
+refuses 2 '--layers 0: expected' cost multi_head --model --layers 0
 check 'tete show: costs beside the lines' eval "'$tete' show '$variant' --dim h=24 |
   grep -qE '^  L\[n, m, h\] .*, P_l\[h_k, h\]\) +# n\*m\*h\*h_k +150,994,944  *logits'"
 check 'what tete show prints is the same text' eval "'$tete' show talking_heads > shown.tete &&

@@ -281,6 +281,39 @@ TEST_CASE("what normalises over the queries of both is held whole, and the place
   CHECK(over_m.tiled_bytes < over_m.bytes);
 }
 
+TEST_CASE("a model's multiplies are its parts', and its bytes those that a forward pass keeps") {
+  for (const char* activation : {"relu", "swiglu"})
+    for (const bool tied : {true, false}) {
+      CAPTURE(activation);
+      CAPTURE(tied);
+      LanguageModelConfig config{.vocabulary = 50, .context = 48, .d_model = 32, .layers = 3};
+      config.block.feed_forward = {.activation = activation, .bias = tied};
+      config.block.d_ff = 96;
+      config.tied = tied;
+      const AttentionSizes sizes{.d_model = 32, .heads = 4};
+      const Shared program = load_attention("talking_heads");
+      const ModelCost cost = model_cost(config, program, sizes);
+      const Index n = 48, d = 32, gated = std::string(activation) == "swiglu";
+      const Index attention = 4 * n * d * d + 2 * n * n * d + 2 * n * n * 16;
+      CHECK(cost.multiplies == 3 * (attention + (2 + gated) * n * d * 96) + n * d * 50);
+      CHECK(cost.visible == cost.multiplies - 3 * (2 * d + 2 * 16) * (n * (n - 1) / 2));
+
+      const LanguageModel model(config, [&](const Scope& scope, int) -> AttentionSite {
+        const Attention layer(scope, program, sizes);
+        return [layer](const Forward& forward, const Tensor& X, const Tensor& M) {
+          return layer(forward, "", X, M, {.causal = true});
+        };
+      });
+      Tensors params;
+      for (const Tensor& p : model.params().initial_values(Key(1))) params.push_back(p.variable());
+      const Tensor tokens = Tensor::of<int64_t>({1, n}, std::vector<int64_t>(n, 7));
+      const size_t before = memory_use().live;
+      const Tensor logits = model.logits({.params = params}, tokens);
+      const auto kept = static_cast<double>(memory_use().live - before);
+      CHECK(kept == doctest::Approx(static_cast<double>(cost.bytes)).epsilon(0.05));
+    }
+}
+
 // ---- Sizes and mistakes -------------------------------------------------------------------------
 
 TEST_CASE("sizes are a T5-base layer's where nothing says others; multi-head stands beside") {

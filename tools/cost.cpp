@@ -216,18 +216,109 @@ static void print(CostedText& text, const std::optional<Cost>& multi_head) {
   print_totals(text, multi_head);
 }
 
-// ---- The verb ----
+// ---- A whole model ----
 
 struct CostVerbOptions {
   CostRequest request;
-  bool json = false;
+  ModelSettings settings;
+  std::string style = "t5";
+  Index vocabulary = 256;
+  bool model = false, json = false;
 };
 
-static int cost(const CostVerbOptions& o) {
+static std::vector<std::string> shape_options(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    if (option->get_group() == "Model" && option->count() > 0)
+      names.push_back("--" + option->get_lnames().front());
+  return names;
+}
+
+static ordered_json to_json(const ModelCost& cost, const std::vector<ParameterGroup>& groups,
+                            Index parameters) {
+  ordered_json json = {{"parameters", parameters},
+                       {"multiplies", cost.multiplies},
+                       {"visible", cost.visible},
+                       {"activation_bytes", cost.bytes},
+                       {"tiled_activation_bytes", cost.tiled_bytes}};
+  for (const ModelCost::Part& part : cost.parts)
+    json["parts"].push_back({{"name", part.name},
+                             {"formula", part.formula.text()},
+                             {"multiplies", part.multiplies},
+                             {"bytes", part.bytes}});
+  for (const ParameterGroup& group : groups)
+    json["parameter_groups"].push_back(
+        {{"name", group.name}, {"tensors", group.tensors}, {"size", group.elements}});
+  return json;
+}
+
+static std::string formula_of(const ModelCost::Part& part) {
+  if (part.formula.empty()) return "";
+  const std::string all = part.formula.text();
+  return all.size() <= 32 ? all : "(without --model: of each statement)";
+}
+
+static void print(const CostVerbOptions& o, const ModelCost& cost,
+                  const std::vector<ParameterGroup>& groups, Index parameters) {
+  const ModelSettings& m = o.settings;
+  std::printf("%s in a model of %s layers, %s wide, on %s tokens of %s kinds\n\n",
+              m.attention.name.c_str(), grouped(m.layers).c_str(), grouped(m.d_model).c_str(),
+              grouped(m.context).c_str(), grouped(o.vocabulary).c_str());
+  Table parts;
+  parts.add({"part", "multiplies of one layer", "of all", "kept"});
+  for (const ModelCost::Part& part : cost.parts)
+    parts.add({part.name, formula_of(part), grouped(part.multiplies), size_text(part.bytes)});
+  parts.add({"total", "", grouped(cost.multiplies), size_text(cost.bytes)});
+  parts.print();
+  Table table;
+  table.add({"parameters", "", ""});
+  for (const ParameterGroup& group : groups)
+    table.add({group.name, text(group.tensors, group.tensors == 1 ? " tensor" : " tensors"),
+               grouped(group.elements)});
+  table.add({"total", "", grouped(parameters)});
+  table.print();
+  std::printf("parameters   %s\n", grouped(parameters).c_str());
+  std::printf("multiplies   %s a sequence, forward; %s of what the causal mask leaves\n",
+              grouped(cost.multiplies).c_str(), grouped(cost.visible).c_str());
+  std::printf("activations  %s kept for the gradient of one sequence, in f32",
+              size_text(cost.bytes).c_str());
+  if (cost.tiled_bytes != cost.bytes)
+    std::printf("; %s in tiles of %d queries", size_text(cost.tiled_bytes).c_str(),
+                static_cast<int>(tile_rows));
+  std::puts("");
+}
+
+static int cost_in_model(CostVerbOptions& o, const CLI::App& app) {
+  ModelSettings& settings = o.settings;
+  apply_style(settings, o.style, app);
+  settings.attention = read_text(o.request.target);
+  for (const std::string& path : o.request.with) settings.with.push_back(read_text(path));
+  for (const std::string& setting : o.request.dim) set_dim(settings.dims, setting);
+  if (o.vocabulary < 1) bad_input("--vocabulary ", o.vocabulary, ": expected at least 1");
+  const LanguageModel model = make_model(settings, o.vocabulary);
+  const auto attention = make_attention(settings);
+  const ModelCost cost =
+      model_cost(model.config(), attention, attention_sizes(settings, *attention));
+  const std::vector<ParameterGroup> groups = parameter_groups(model.params().specs());
+  Index parameters = 0;
+  for (const ParamSpec& spec : model.params().specs())
+    if (!spec.fixed) parameters += element_count(spec.shape);
+  if (o.json) std::cout << to_json(cost, groups, parameters).dump(2) << "\n";
+  else print(o, cost, groups, parameters);
+  return 0;
+}
+
+// ---- The verb ----
+
+static int cost(CostVerbOptions& o, const CLI::App& app) {
   const std::string masks[] = {"causal", "none"};
   if (o.request.mask != masks[0] && o.request.mask != masks[1])
     bad_input("--mask ", o.request.mask, ": expected causal or none",
               suggestion(o.request.mask, masks));
+  if (o.model) return cost_in_model(o, app);
+  if (const std::vector<std::string> given = shape_options(app); !given.empty())
+    bad_input(given[0], " shapes a whole model, which --model asks for; sizes of the text alone ",
+              "are set by --dim, as in --dim h=8");
   CostedText text = costed(o.request);
   const std::optional<Cost> multi_head =
       multi_head_cost(*text.program, text.sizes, {.dtype = text.options.dtype});
@@ -244,6 +335,14 @@ Run cost_verb(CLI::App& app) {
       ->type_name("NAME")
       ->capture_default_str();
   app.add_flag("--json", o->json, "as JSON; parameters and multiplies are whole numbers");
+  app.add_flag("--model", o->model,
+               "the whole language model that tete train makes of these options, on one sequence "
+               "of --context tokens");
+  app.option_defaults()->group("Model");
+  add_shape_options(app, o->settings, o->style);
+  app.add_option("--vocabulary", o->vocabulary, "kinds of tokens")
+      ->type_name("N")
+      ->capture_default_str();
   app.footer(
       "Sizes are those of a T5-base layer where neither --dim nor the text says others:\n"
       "n = m = 512 and 768 wide, h = 12. An einsum counts each pair of its cheapest\n"
@@ -251,8 +350,9 @@ Run cost_verb(CLI::App& app) {
       "else nothing.\n\n"
       "Examples:\n"
       "  tete cost talking_heads --dim h=24\n"
-      "  tete cost mine.tete --dim n=1 --mask causal --json");
-  return [o] { return cost(*o); };
+      "  tete cost mine.tete --dim n=1 --mask causal --json\n"
+      "  tete cost talking_heads --model --layers 12 --d-model 768 --heads 12");
+  return [o, &app] { return cost(*o, app); };
 }
 
 }  // namespace tete

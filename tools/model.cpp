@@ -1,5 +1,6 @@
 #include "tools/model.hpp"
 
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 namespace tete {
@@ -20,6 +21,50 @@ void set_dim(SizesByName& dims, const std::string& setting) {
 ProgramText read_text(const std::string& name_or_path) {
   const Variant variant = find_variant(name_or_path);
   return {variant.name, variant.program->source->name, variant.program->source->text};
+}
+
+// ---- Options ----
+
+void add_shape_options(CLI::App& app, ModelSettings& m, std::string& style) {
+  app.add_option("--layers,--n_layer", m.layers, "blocks")->type_name("N")->capture_default_str();
+  app.add_option("--heads,--n_head", m.heads, text("heads of the attention [", default_heads, "]"))
+      ->type_name("N");
+  app.add_option("--d-model,--d_model,--n_embd", m.d_model, "width of the residual stream")
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--d-ff,--d_ff", m.d_ff, "width of feed-forward (default: 4 times d-model)")
+      ->type_name("N");
+  app.add_option("--context,--block_size", m.context, "tokens that the model sees")
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--style", style,
+                 "t5, or gpt2: exact GELU with biases, its initialisation, logits not scaled")
+      ->type_name("NAME")
+      ->capture_default_str();
+  app.add_option("--activation", m.activation, "of feed-forward: relu, gelu, silu, swiglu, …")
+      ->type_name("NAME")
+      ->capture_default_str();
+  app.add_flag("--bias,!--no-bias", m.bias, "biases in feed-forward");
+  app.add_option("--norm", m.norm, "layer or rms")->type_name("NAME")->capture_default_str();
+  app.add_option("--positions", m.positions, "learned, sinusoidal or none")
+      ->type_name("NAME")
+      ->capture_default_str();
+  app.add_flag("--tied,!--untied", m.tied, "the output layer is the embedding (default)");
+  app.add_option("--init", m.init, "how parameters start: t5 (as the texts say) or gpt2 (N(0.02))")
+      ->type_name("NAME")
+      ->capture_default_str();
+}
+
+void apply_style(ModelSettings& m, const std::string& style, const CLI::App& app) {
+  if (style == "t5") return;
+  const std::string styles[] = {"t5", "gpt2"};
+  if (style != "gpt2")
+    bad_input("--style ", style, ": expected t5 or gpt2", suggestion(style, styles));
+  const auto unsaid = [&](const char* option) { return app.get_option(option)->count() == 0; };
+  if (unsaid("--activation")) m.activation = "gelu_erf";
+  if (unsaid("--bias")) m.bias = true;
+  if (unsaid("--init")) m.init = "gpt2";
+  m.scale_logits = false;
 }
 
 // ---- JSON ----
@@ -124,7 +169,7 @@ static AttentionFactory causal_self_attention(const ModelSettings& s) {
   };
 }
 
-LanguageModel make_model(const ModelSettings& s, Index vocabulary) {
+LanguageModelConfig model_config(const ModelSettings& s, Index vocabulary) {
   check_settings(s);
   LanguageModelConfig config;
   config.vocabulary = vocabulary;
@@ -139,7 +184,11 @@ LanguageModel make_model(const ModelSettings& s, Index vocabulary) {
   config.tied = s.tied;
   config.scale_logits = s.scale_logits;
   config.init = s.init;
-  return LanguageModel(config, causal_self_attention(s));
+  return config;
+}
+
+LanguageModel make_model(const ModelSettings& s, Index vocabulary) {
+  return LanguageModel(model_config(s, vocabulary), causal_self_attention(s));
 }
 
 }  // namespace tete

@@ -9,6 +9,10 @@
 #include "attention/attention.hpp"
 #include "nn/transformer.hpp"
 
+namespace CLI {
+class App;
+}
+
 namespace tete {
 
 inline constexpr Index default_heads = 4;
@@ -41,6 +45,11 @@ struct ModelSettings {
 // "h_k=4" becomes a size by its name.
 void set_dim(SizesByName& dims, const std::string& setting);
 
+// --layers, --heads, --d-model, --context and the like; `style` is of --style.
+void add_shape_options(CLI::App& app, ModelSettings& settings, std::string& style);
+// What the style says, where no option of `app` said otherwise.
+void apply_style(ModelSettings& settings, const std::string& style, const CLI::App& app);
+
 // A variant's text, or a file's. Fails where there is neither, with the nearest variant.
 ProgramText read_text(const std::string& name_or_path);
 
@@ -55,6 +64,8 @@ void check_settings(const ModelSettings& settings);
 std::shared_ptr<const Checked> make_attention(const ModelSettings& settings);
 AttentionSizes attention_sizes(const ModelSettings& settings, const Checked& program);
 
+// Fails as check_settings does.
+LanguageModelConfig model_config(const ModelSettings& settings, Index vocabulary);
 LanguageModel make_model(const ModelSettings& settings, Index vocabulary);
 
 }  // namespace tete

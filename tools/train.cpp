@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "attention/cost.hpp"
 #include "core/threads.hpp"
 #include "tools/corpus.hpp"
 #include "tools/model.hpp"
@@ -82,19 +83,6 @@ static void check_options(const TrainOptions& o) {
 // Options whose defaults are the style's.
 static bool follows_style(const std::string& key) {
   return key == "activation" || key == "bias" || key == "init";
-}
-
-// What the style says, where nobody said otherwise.
-static void apply_style(TrainOptions& o, const CLI::App& app) {
-  if (o.style == "t5") return;
-  const std::string styles[] = {"t5", "gpt2"};
-  if (o.style != "gpt2")
-    bad_input("--style ", o.style, ": expected t5 or gpt2", suggestion(o.style, styles));
-  const auto unsaid = [&](const char* option) { return app.get_option(option)->count() == 0; };
-  if (unsaid("--activation")) o.model.activation = "gelu_erf";
-  if (unsaid("--bias")) o.model.bias = true;
-  if (unsaid("--init")) o.model.init = "gpt2";
-  o.model.scale_logits = false;
 }
 
 static Tokenizer::Unit unit_of(const std::string& name) {
@@ -309,9 +297,11 @@ static RunSize run_size(const TrainOptions& o, const LanguageModel& model,
   size.memory.parameters = size.memory.gradients = 4 * model.params().element_total();
   for (const NamedTensor& tensor : optimizer.state)
     size.memory.optimizer += size_of(tensor.value.dtype()) * tensor.value.size();
-  size.memory.activations = activation_bytes({(o.batch + o.shards - 1) / o.shards, m.context,
-                                              m.layers, m.heads.value_or(default_heads), m.d_model,
-                                              m.d_ff ? m.d_ff : 4 * m.d_model, vocabulary});
+  // Of each sequence of a shard; the loss keeps the chances of every token.
+  const auto attention = make_attention(m);
+  const ModelCost cost = model_cost(model.config(), attention, attention_sizes(m, *attention));
+  size.memory.activations = static_cast<size_t>((o.batch + o.shards - 1) / o.shards) *
+                            (cost.bytes + static_cast<size_t>(4 * m.context * vocabulary));
   size.tokens_per_step = o.batch * m.context;
   return size;
 }
@@ -346,7 +336,7 @@ static int train(TrainOptions& o, CLI::App& app) {
   if (o.out.empty()) o.out = "runs/" + std::filesystem::path(o.attention).stem().string();
   begin_or_resume(o);
   if (o.resume && std::ifstream(o.out + "/config.toml")) read_config(app, o.out + "/config.toml");
-  apply_style(o, app);
+  apply_style(o.model, o.style, app);
   for (const std::string& setting : o.dim) set_dim(o.model.dims, setting);
   check_options(o);
   o.model.attention = read_text(o.attention);
@@ -389,7 +379,6 @@ static int train(TrainOptions& o, CLI::App& app) {
 }
 
 static void add_model_options(CLI::App& app, TrainOptions& o) {
-  ModelSettings& m = o.model;
   app.option_defaults()->group("Model");
   app.add_option("--attention", o.attention, "a variant (tete list), or a file in the notation")
       ->type_name("NAME|FILE")
@@ -398,33 +387,7 @@ static void add_model_options(CLI::App& app, TrainOptions& o) {
       ->type_name("FILE");
   app.add_option("--dim", o.dim, "set a size of the variant's text: --dim h_k=4; may be repeated")
       ->type_name("NAME=SIZE");
-  app.add_option("--layers,--n_layer", m.layers, "blocks")->type_name("N")->capture_default_str();
-  app.add_option("--heads,--n_head", m.heads, text("heads of the attention [", default_heads, "]"))
-      ->type_name("N");
-  app.add_option("--d-model,--d_model,--n_embd", m.d_model, "width of the residual stream")
-      ->type_name("N")
-      ->capture_default_str();
-  app.add_option("--d-ff,--d_ff", m.d_ff, "width of feed-forward (default: 4 times d-model)")
-      ->type_name("N");
-  app.add_option("--context,--block_size", m.context, "tokens that the model sees")
-      ->type_name("N")
-      ->capture_default_str();
-  app.add_option("--style", o.style,
-                 "t5, or gpt2: exact GELU with biases, its initialisation, logits not scaled")
-      ->type_name("NAME")
-      ->capture_default_str();
-  app.add_option("--activation", m.activation, "of feed-forward: relu, gelu, silu, swiglu, …")
-      ->type_name("NAME")
-      ->capture_default_str();
-  app.add_flag("--bias,!--no-bias", m.bias, "biases in feed-forward");
-  app.add_option("--norm", m.norm, "layer or rms")->type_name("NAME")->capture_default_str();
-  app.add_option("--positions", m.positions, "learned, sinusoidal or none")
-      ->type_name("NAME")
-      ->capture_default_str();
-  app.add_flag("--tied,!--untied", m.tied, "the output layer is the embedding (default)");
-  app.add_option("--init", m.init, "how parameters start: t5 (as the texts say) or gpt2 (N(0.02))")
-      ->type_name("NAME")
-      ->capture_default_str();
+  add_shape_options(app, o.model, o.style);
 }
 
 static void add_training_options(CLI::App& app, TrainOptions& o) {

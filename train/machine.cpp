@@ -214,15 +214,6 @@ std::vector<ParameterGroup> parameter_groups(const std::vector<ParamSpec>& specs
   return groups;
 }
 
-size_t activation_bytes(const DecoderSizes& s, Dtype dtype) {
-  const double tokens = static_cast<double>(s.batch) * s.context;
-  // A layer keeps two norms, Q K V O, two residuals and dropouts (about 12 of d_model), the hidden
-  // layer before and after its function, and J, L, W, U of every head.
-  const double layer = 12.0 * s.d_model + 2.0 * s.d_ff + 4.0 * s.heads * s.context;
-  const double numbers = tokens * (s.layers * layer + 4.0 * s.d_model + 2.0 * s.vocabulary);
-  return static_cast<size_t>(numbers) * size_of(dtype);
-}
-
 std::string start_block(const Machine& m, const RunSize& run) {
   std::ostringstream out;
   out << "cores       " << m.usable << " usable of " << m.cores;

@@ -37,11 +37,6 @@ struct MemoryNeed {
   size_t parameters = 0, gradients = 0, optimizer = 0, activations = 0;
   size_t total() const { return parameters + gradients + optimizer + activations; }
 };
-struct DecoderSizes {
-  Index batch = 0, context = 0, layers = 0, heads = 0, d_model = 0, d_ff = 0, vocabulary = 0;
-};
-// A rough figure for one forward pass that keeps all it needs for the gradient.
-size_t activation_bytes(const DecoderSizes& sizes, Dtype dtype = Dtype::f32);
 
 struct RunSize {
   std::vector<ParameterGroup> groups;
