@@ -61,6 +61,17 @@ while read -r line; do
   check "$line" bash -c "$line"
 done < <(cd "$root" && block sh | grep -E '^(tete|cp|python3) ')
 
+# The table of costs: parameters and multiplies are those of the command in the row, and what is
+# printed is their four digits, where no note says otherwise.
+costs=0
+while IFS='|' read -r _ command parameters multiplies printed _; do
+  costs=$((costs + 1))
+  check "tete cost ${command//\`/}" bash -c "tete cost ${command//\`/} > costs &&
+    { [[ '$printed' = *[¹²³]* ]] || [ \$(printf %.3e ${multiplies//[ ,]/}) = ${printed/e/e+0} ]; } &&
+    grep -q '^total .* ${multiplies// /}\$' costs && grep -q '^total .* ${parameters// /}\$' costs"
+done < <(grep -E '^\| `[a-z_A-Z]+( --dim [a-z_]+=[0-9]+)*` \|.*[0-9]e9' "$root/README.md")
+check 'the table of costs is there' test "$costs" -ge 13
+
 check 'tete check all --order 2' tete check all --order 2
 
 echo "$passed passed, $failed failed"
