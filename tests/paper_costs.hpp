@@ -1,5 +1,9 @@
 // What the papers' tables say that variants cost, and what the published texts come to.
 #pragma once
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "core/shape.hpp"
 
 namespace tete {
@@ -89,5 +93,29 @@ inline constexpr PaperCost paper_costs[] = {
     {"T10", "DP-enc-self: other layers", "multi_head", {24, 24, 24, 32, 32}, 2359296, 1610612736, false, 0, 0},
 };
 // clang-format on
+
+// Other variants at the same setting, h = 12: the count of their papers' formulas, with tables for
+// 512 positions. A text that weighs two logits learns two numbers more than its paper counts.
+struct FormulaCost {
+  const char* variant;
+  std::vector<std::pair<std::string, Index>> sizes;
+  Index parameters, multiplies;
+  Index weights = 0;  // that a mixture learns besides
+};
+
+inline const FormulaCost formula_costs[] = {
+    {"multi_query", {}, 1277952, 1056964608},
+    {"grouped_query", {{"g", 1}}, 1277952, 1056964608},
+    {"fixed_random_synthesizer", {}, 1179648, 805306368},
+    {"random_synthesizer", {}, 4325376, 805306368},
+    {"factorized_random_synthesizer", {{"r", 16}}, 1376256, 855638016},
+    {"dense_synthesizer", {}, 2162688, 1308622848},
+    {"dense_minus", {}, 1802240, 1308622848},
+    {"factorized_dense_synthesizer", {{"a", 16}, {"b", 32}}, 1806336, 1129316352},
+    {"dense_plus_dot", {}, 3342336, 2113929216, 2},
+    {"random_plus_dot", {}, 5505024, 1610612736, 2},
+    {"linformer", {{"r", 256}}, 2621440, 1610612736},
+    {"memory_compressed", {{"w", 3}}, 2654208, 1391788032},
+};
 
 }  // namespace tete
