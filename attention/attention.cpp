@@ -117,10 +117,10 @@ std::shared_ptr<const Checked> load_attention(const Program& program,
 
 std::shared_ptr<const Checked> load_program(const std::string& name_or_path,
                                             const std::vector<std::string>& with) {
-  std::vector<Program> amendments;
-  for (const std::string& path : with) amendments.push_back(read_program(path));
+  std::vector<Program> amending;
+  for (const std::string& name : with) amending.push_back(*find_amendment(name).program);
   return std::make_shared<const Checked>(
-      check(*find_variant(name_or_path).program, amendments, catalogue()));
+      check(*find_variant(name_or_path).program, amending, catalogue()));
 }
 
 std::shared_ptr<const Checked> load_attention(const std::string& name_or_path,

@@ -28,32 +28,47 @@ bool is_path(const std::string& name) {
   return name.find('/') != std::string::npos || name.ends_with(".tete");
 }
 
-}  // namespace
-
-const std::vector<Variant>& variants() {
-  static const std::vector<Variant> all = [] {
-    std::vector<Variant> made;
-    for (const auto& [name, text] : embedded_variants())
-      made.push_back(variant_of(name, Program::parse(text, std::string(name) + ".tete")));
-    return made;
-  }();
-  return all;
+std::vector<Variant> read_embedded(std::span<const EmbeddedText> texts) {
+  std::vector<Variant> made;
+  for (const auto& [name, text] : texts)
+    made.push_back(variant_of(name, Program::parse(text, std::string(name) + ".tete")));
+  return made;
 }
 
-Variant find_variant(const std::string& name_or_path) {
+Variant find(const std::vector<Variant>& among, const char* what, const std::string& name_or_path) {
   if (is_path(name_or_path)) {
     const std::string stem = std::filesystem::path(name_or_path).stem().string();
     return variant_of(stem, read_program(name_or_path));
   }
   std::vector<std::string> names;
-  for (const Variant& variant : variants()) {
+  for (const Variant& variant : among) {
     if (variant.name == name_or_path) return variant;
     names.push_back(variant.name);
   }
   if (std::error_code ignored; std::filesystem::exists(name_or_path + ".tete", ignored))
     names.push_back(name_or_path + ".tete");
-  bad_input("there is no attention variant '", name_or_path, "'", suggestion(name_or_path, names),
+  bad_input("there is no ", what, " '", name_or_path, "'", suggestion(name_or_path, names),
             "; a file is given by a path that ends in .tete");
+}
+
+}  // namespace
+
+const std::vector<Variant>& variants() {
+  static const std::vector<Variant> all = read_embedded(embedded_variants());
+  return all;
+}
+
+const std::vector<Variant>& amendments() {
+  static const std::vector<Variant> all = read_embedded(embedded_amendments());
+  return all;
+}
+
+Variant find_variant(const std::string& name_or_path) {
+  return find(variants(), "attention variant", name_or_path);
+}
+
+Variant find_amendment(const std::string& name_or_path) {
+  return find(amendments(), "amendment", name_or_path);
 }
 
 Program read_program(const std::string& path) {

@@ -1,4 +1,5 @@
-// The catalogue: the texts of attention/variants, which are part of the program. A user's own file
+// The catalogue: the texts of attention/variants and attention/amendments, which are part of the
+// program. A user's own file
 // works wherever a variant's name does.
 #pragma once
 #include <string>
@@ -12,7 +13,9 @@ struct EmbeddedText {
   const char* name;
   const char* text;
 };
-std::span<const EmbeddedText> embedded_variants();  // written by attention/embed.sh
+// Written by attention/embed.sh.
+std::span<const EmbeddedText> embedded_variants();
+std::span<const EmbeddedText> embedded_amendments();
 
 struct Variant {
   std::string name;   // "talking_heads"
@@ -26,6 +29,11 @@ const std::vector<Variant>& variants();
 // A variant by its name, or by a path where there is a '/' or the name ends in ".tete". Fails on
 // an unknown name (with the nearest one) and on a file that is missing, unreadable or no program.
 Variant find_variant(const std::string& name_or_path);
+
+// What amends variants (R11): position schemes, biases, dropout; by name. And one of them, by its
+// name or a path; fails like find_variant.
+const std::vector<Variant>& amendments();
+Variant find_amendment(const std::string& name_or_path);
 
 // A file of at most 1 MB as a program. Fails with one sentence.
 Program read_program(const std::string& path);

@@ -1,15 +1,16 @@
 #!/bin/sh
-# Writes the catalogue's texts as a C++ file: embed.sh OUTPUT.cpp VARIANT.tete…
+# Writes texts of the catalogue as a C++ file: embed.sh OUTPUT.cpp NAME TEXT.tete…,
+# as embedded_NAME().
 set -eu
-output=$1
-shift
+output=$1 name=$2
+shift 2
 {
-  echo '// Made by attention/embed.sh from attention/variants; not to be edited.'
+  echo '// Made by attention/embed.sh from attention; not to be edited.'
   echo '#include "attention/catalog.hpp"'
   echo
   echo 'namespace tete {'
   echo
-  echo 'std::span<const EmbeddedText> embedded_variants() {'
+  echo "std::span<const EmbeddedText> embedded_$name() {"
   echo '  static constexpr EmbeddedText texts[] = {'
   for file in "$@"; do
     printf '      {"%s", R"tete(' "$(basename "$file" .tete)"

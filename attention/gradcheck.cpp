@@ -62,8 +62,7 @@ class VariantCheck {
 
   std::vector<std::string> dims_of(const CheckedValue& value) const {
     std::vector<std::string> names{"batch"};
-    for (int dim : value.dims)
-      names.push_back(program_->dimensions[static_cast<size_t>(dim)].name);
+    for (int dim : value.dims) names.push_back(program_->dimensions[static_cast<size_t>(dim)].name);
     return names;
   }
 

@@ -1,5 +1,9 @@
 // gather and scatter: a dimension that is read, or written, at positions that a tensor holds. Each
 // is the other's transpose, so each is the other's gradient.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
 #include "core/ops.hpp"
 
 namespace tete {
@@ -89,6 +93,42 @@ Tensor scatter(const PatternOf<2>& pattern, const Tensor& values, const Tensor& 
   check_result("scatter", pattern, how);
   check_positions("scatter", index, size);
   return scattered(values, index, how, shape_of(how.t, sizes));
+}
+
+namespace {
+
+// Of the numbers first[0], first[step], …: the positions of the `count` largest.
+void find_largest(const double* first, Index size, Index step, Index count, int64_t* found) {
+  std::vector<int64_t> order(static_cast<size_t>(size));
+  std::iota(order.begin(), order.end(), 0);
+  const auto before = [&](int64_t a, int64_t b) {
+    const double x = first[a * step], y = first[b * step];
+    if (std::isnan(x) || std::isnan(y)) return std::isnan(x) && (!std::isnan(y) || a < b);
+    return x > y || (x == y && a < b);
+  };
+  std::partial_sort(order.begin(), order.begin() + count, order.end(), before);
+  for (Index i = 0; i < count; ++i) found[i * step] = order[static_cast<size_t>(i)];
+}
+
+}  // namespace
+
+Tensor top_k(const Tensor& x, int axis, Index count) {
+  if (axis < 0 || axis >= x.rank())
+    bad_input("top_k: ", axis, " is not a dimension of ", describe(x.dtype(), x.shape()));
+  if (count < 0 || count > x.size(axis))
+    bad_input("top_k: the ", count, " largest of ", x.size(axis), " elements were asked for");
+  const std::vector<double> values = x.values();
+  Index inner = 1;
+  for (int i = axis + 1; i < x.rank(); ++i) inner *= x.size(i);
+  const Index row = x.size(axis) * inner, outer = row > 0 ? x.size() / row : 0;
+  Shape shape = x.shape();
+  shape[axis] = count;
+  std::vector<int64_t> found(static_cast<size_t>(element_count(shape)));
+  for (Index o = 0; o < outer; ++o)
+    for (Index i = 0; i < inner; ++i)
+      find_largest(values.data() + o * row + i, x.size(axis), inner, count,
+                   found.data() + o * count * inner + i);
+  return Tensor::of<int64_t>(shape, std::span<const int64_t>(found));
 }
 
 Tensor arange(Index count, Dtype dtype) {

@@ -122,6 +122,12 @@ Tensor concat(const Tensors& parts, int axis);
 Tensor with_layout(const Tensor& x, const Short<int>& order);
 // x lies at start, start + step, … of a longer dimension of zeros: the transpose of slice.
 Tensor place(const Tensor& x, int axis, Index start, Index step, Index size);
+// Windows of `width` elements, one every `step`: dimension `axis` becomes two, [count, width], with
+// y[…, o, t, …] = x[…, o·step + t, …] and count = (size - width) / step + 1. A view.
+Tensor windows(const Tensor& x, int axis, Index width, Index step = 1);
+// Its transpose: dimensions `axis` (windows) and `axis` + 1 (their elements) become one of `size`,
+// in which what falls on one place adds up.
+Tensor overlap_add(const Tensor& x, int axis, Index step, Index size);
 
 // ---- Index: dimensions read or written at positions that a tensor holds (core/index.cpp) -----
 // gather("[v] d, b n -> b n d", table, ids): the marked dimension of the first operand is read at
@@ -130,6 +136,9 @@ Tensor place(const Tensor& x, int axis, Index start, Index step, Index size);
 Tensor gather(const PatternOf<2>& pattern, const Tensor& table, const Tensor& index);
 // scatter("b n d, b n -> [v] d", values, ids, size): its transpose; entries of equal index add up.
 Tensor scatter(const PatternOf<2>& pattern, const Tensor& values, const Tensor& index, Index size);
+// Positions (i64) of the `count` largest along `axis`, the largest first; of equal ones the first
+// comes first, and a NaN is larger than any number.
+Tensor top_k(const Tensor& x, int axis, Index count);
 Tensor one_hot(const Tensor& index, Index size, Dtype dtype);  // a new last dimension
 Tensor arange(Index count, Dtype dtype = Dtype::i64);          // 0, 1, … count-1
 

@@ -490,6 +490,28 @@ void add_layout(Table& table) {
   table.add("concat of one tensor twice", {{{2, 3}}}, [](const Tensors& in) {
     return concat({in[0], in[0]}, 0);
   });
+  table.add("windows", {{{2, 7, 3}}}, [](const Tensors& in) { return windows(in[0], 1, 3); });
+  table.add("windows in steps", {{{11}}},
+            [](const Tensors& in) { return windows(in[0], 0, 3, 4); });
+  table.add("windows, side by side, of every other", {{{13, 2}}},
+            [](const Tensors& in) { return windows(slice(in[0], 0, 0, 7, 2), 0, 2, 2); });
+  table.add("windows, none fits", {{{2, 3}}},
+            [](const Tensors& in) { return windows(in[0], 0, 3); });
+  table.add("windows of nothing", {{{5, 0}}},
+            [](const Tensors& in) { return windows(in[0], 0, 3); });
+  table.add("windows, transposed, contracted", {{{5, 7}}, {{3, 5}}}, [](const Tensors& in) {
+    return einsum("n w d, w d -> n d", windows(permute(in[0], {1, 0}), 0, 3), in[1]);
+  });
+  table.add("windows as a matrix", {{{9}}, {{3, 5}}}, [](const Tensors& in) {
+    return einsum("n w, w d -> n d", windows(in[0], 0, 3), in[1]);
+  });
+  table.add("overlap_add", {{{2, 5, 3}}},
+            [](const Tensors& in) { return overlap_add(in[0], 1, 1, 7); });
+  table.add("overlap_add with gaps", {{{3, 2, 2}}}, [](const Tensors& in) {
+    return overlap_add(permute(in[0], {2, 0, 1}), 1, 3, 11);
+  });
+  table.add("overlap_add of nothing", {{{0, 3}}},
+            [](const Tensors& in) { return overlap_add(in[0], 0, 1, 5); });
   table.add("with_layout", {{{2, 3, 5}}}, [](const Tensors& in) {
     return with_layout(in[0], {2, 0, 1});
   });
@@ -515,6 +537,9 @@ void add_index(Table& table) {
             [](const Tensors& in) { return scatter("t, t -> t [v]", in[0], in[1], 7); });
   table.add("scatter, all to one place", {{{5, 3}}, positions({5}, 1)},
             [](const Tensors& in) { return scatter("n d, n -> d [v]", in[0], in[1], 2); }, {5});
+  table.add("gather at the largest", {{{5, 7}}, positions({5, 7}, 9)}, [](const Tensors& in) {
+    return gather("[v] d, t d -> t d", in[0], top_k(in[1], 0, 3));
+  });
   table.add("one_hot", {{{2, 5}}, positions({2}, 5)},
             [](const Tensors& in) { return in[0] * one_hot(in[1], 5, in[0].dtype()); });
   table.add("arange", {{{5}}}, [](const Tensors& in) { return in[0] * arange(5, in[0].dtype()); });

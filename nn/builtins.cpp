@@ -25,6 +25,9 @@ std::span<const Builtin> reduction_functions();
 std::span<const Builtin> position_functions();
 std::span<const Builtin> visible_functions();
 std::span<const Builtin> gather_functions();
+std::span<const Builtin> top_k_functions();
+std::span<const Builtin> windows_functions();
+std::span<const Builtin> rotate_functions();
 std::span<const Builtin> concat_functions();
 
 std::span<const Builtin> builtins() {
@@ -33,7 +36,8 @@ std::span<const Builtin> builtins() {
     for (const std::span<const Builtin> kind :
          {einsum_functions(), elementwise_functions(), softmax_functions(), norm_functions(),
           dropout_functions(), reduction_functions(), position_functions(), visible_functions(),
-          gather_functions(), concat_functions()})
+          gather_functions(), top_k_functions(), windows_functions(), rotate_functions(),
+          concat_functions()})
       rows.insert(rows.end(), kind.begin(), kind.end());
     return rows;
   }();

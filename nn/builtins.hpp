@@ -32,11 +32,14 @@ class Runner;
 enum class Element : uint8_t { real, whole, truth };
 const char* describe(Element element);
 
-// A key of a function: reduced_dim=m, mask=V[n, m].
+// A key of a function: reduced_dim=m, into=(o w), stride=2, mask=V[n, m].
 struct KeyRow {
   enum class Kind : uint8_t {
-    dim,    // a dimension, by its name
-    truth,  // truth values, with names of the left
+    dim,     // a dimension, by its name
+    dims,    // a list of them, (o w)
+    number,  // known from sizes alone
+    real,    // real numbers, with names of the left
+    truth,   // truth values, with names of the left
   };
   const char* name;
   Kind kind;

@@ -32,7 +32,8 @@ struct Node {
   struct Key {
     Place place = {};
     int dim = -1;                  // reduced_dim=m
-    std::vector<Node> value = {};  // mask=V[n, m]: one if it is given
+    Names dims = {};               // into=(o w)
+    std::vector<Node> value = {};  // mask=V[n, m], stride=2: one if it is given
   };
   Kind kind = Kind::number;
   Place place;

@@ -16,6 +16,7 @@ struct Use {
   const char* function;
   const char* statements;
   const char* result;
+  const char* where = "";
 };
 
 const Use uses[] = {
@@ -53,12 +54,29 @@ const Use uses[] = {
     {"index", "Y[n, d] = X[n, d] * index(d)", "Y[n, d]"},
     {"visible", "Y[n, m, d] = select(visible(n, m), X[n, d] * M[m, d], 0)", "Y[n, m, d]"},
     {"gather", "Y[m, d] = gather(X[n, d], position(m) % n, dim=n)", "Y[m, d]"},
-    {"concat", "where q = n + m\n  Y[q, d] = concat(X[n, d], M[m, d], dim=q)", "Y[q, d]"},
+    {"scatter", "I[n] = position(n) // 2\n  Y[r, d] = scatter(X[n, d], I[n], reduced_dim=n, dim=r)",
+     "Y[r, d]", "where r = 2"},
+    {"top_k",
+     "I[t, d] = top_k(X[n, d], reduced_dim=n, dim=t)\n  Y[t, d] = gather(X[n, d], I[t, d], dim=n)",
+     "Y[t, d]", "where t = 2"},
+    {"bucket", "Y[n, d] = X[n, d] * bucket(index(d) - position(n), 8, 20, 0)", "Y[n, d]"},
+    {"windows",
+     "A[c, w, d] = windows(M[m, d], dim=m, into=(c w), left=1, stride=2, fill=3)\n"
+     "  Y[c, d] = einsum(A[c, w, d], A[c, w, d])",
+     "Y[c, d]", "where w = 3, c = (m + 1 - w) // 2 + 1"},
+    {"rotate", "Y[n, d] = rotate(X[n, d], position(n), dim=d)", "Y[n, d]"},
+    {"softmax", "Y[n, d] = softmax(X[n, d], reduced_dim=d, mask=X[n, d] < 1, extra_logit=0.5)",
+     "Y[n, d]"},
+    {"softmax",
+     "Z[n] = sum(X[n, d], reduced_dim=d)\n"
+     "  Y[n, d] = softmax(X[n, d], reduced_dim=d, extra_logit=Z[n])",
+     "Y[n, d]"},
+    {"concat", "Y[q, d] = concat(X[n, d], M[m, d], dim=q)", "Y[q, d]", "where q = n + m"},
 };
 
 Tensor run_use(const Use& use, const Tensor& X, const Tensor& M) {
-  const std::string program =
-      text("def F(X[n, d], M[m, d]):\n  ", use.statements, "\n  return ", use.result, "\n");
+  const std::string program = text("def F(X[n, d], M[m, d]):\n  ", use.where, "\n  ",
+                                   use.statements, "\n  return ", use.result, "\n");
   return run(program, {{"X", X}, {"M", M}});
 }
 

@@ -62,12 +62,6 @@ bool has(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
-// Some variants of the tables are still to come.
-bool is_there(const std::string& name) {
-  return std::any_of(variants().begin(), variants().end(),
-                     [&](const Variant& variant) { return variant.name == name; });
-}
-
 double four_digits(double x) {
   const double unit = std::pow(10, std::floor(std::log10(x)) - 3);
   return std::round(x / unit) * unit;
@@ -83,7 +77,6 @@ TEST_CASE("every row of the talking-heads paper's tables comes out of a text") {
     CAPTURE(row.table);
     CAPTURE(row.row);
     CAPTURE(row.sizes.h);
-    if (!is_there(row.variant)) continue;
     const Shared program = load_attention(row.variant);
     SizesByName sizes;
     for (const auto& [name, size] :
@@ -101,9 +94,8 @@ TEST_CASE("every row of the talking-heads paper's tables comes out of a text") {
     CHECK(four_digits(counted) == doctest::Approx(row.printed).epsilon(1e-12));
   }
   CHECK(std::size(paper_costs) == 68);
-  const bool all = is_there("dynamic_projections");
-  CHECK(printed == (all ? 36 : 29));
-  CHECK(otherwise == (all ? 8 : 1));
+  CHECK(printed == 36);
+  CHECK(otherwise == 8);
 }
 
 TEST_CASE("the eight printed values that differ leave out what the README says they do") {
@@ -122,19 +114,16 @@ TEST_CASE("the eight printed values that differ leave out what the README says t
 TEST_CASE("the other variants' texts cost what their formulas come to") {
   for (const FormulaCost& row : formula_costs) {
     CAPTURE(row.variant);
-    if (!is_there(row.variant)) continue;
     const Cost cost = cost_at(load_attention(row.variant), {row.sizes.begin(), row.sizes.end()});
     CHECK(cost.parameters == row.parameters + row.weights);
     CHECK(cost.total.multiplies == row.multiplies);
   }
   // A window's formula counts w keys for every query, also where fewer come before it.
-  if (is_there("sliding_window")) {
-    const Index w = 128, absent = w * (w - 1) / 2;
-    const Cost cost = cost_at(load_attention("sliding_window"), {{"w", w}}, {.causal = true});
-    CHECK(cost.parameters == 2359296);
-    CHECK(cost.total.visible + absent * (64 + 64) * 12 == 1308622848);
-    CHECK(cost.total.multiplies == 1610612736);
-  }
+  const Index w = 128, absent = w * (w - 1) / 2;
+  const Cost cost = cost_at(load_attention("sliding_window"), {{"w", w}}, {.causal = true});
+  CHECK(cost.parameters == 2359296);
+  CHECK(cost.total.visible + absent * (64 + 64) * 12 == 1308622848);
+  CHECK(cost.total.multiplies == 1610612736);
 }
 
 TEST_CASE("formulas are written as the paper writes them") {

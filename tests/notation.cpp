@@ -137,8 +137,8 @@ const Mistake meaning_mistakes[] = {
     // Functions.
     {"def F(X[n]):\n  Y[n] = sofmax(X[n], reduced_dim=n)\n  return Y[n]\n", 2, 10,
      "unknown function 'sofmax'; did you mean 'softmax'?"},
-    {"def F(X[n]):\n  Y[n] = windows(X[n], dim=n)\n  return Y[n]\n", 2, 10,
-     "unknown function 'windows'"},
+    {"def F(X[n]):\n  Y[n] = widows(X[n], dim=n)\n  return Y[n]\n", 2, 10,
+     "unknown function 'widows'; did you mean 'windows'"},
     {"def F(X[n]):\n  Y[n] = normal(X[n])\n  return Y[n]\n", 2, 10, "is how a parameter starts"},
     {"def F(X[n]):\n  Y[n] = exp(X[n], X[n])\n  return Y[n]\n", 2, 10,
      "expected exp(x) with 1 argument, got 2"},
@@ -528,10 +528,10 @@ TEST_CASE("gather and concat align by name") {
         0);
   CHECK(has(run_complaint(rows, {{"T", slice(T, 1, 0, 6)}, {"I", ids}}),
             "'I' holds 6, expected whole numbers from 0 to 5"));
-  CHECK(has(run_complaint(
-                "def F(T[n, r]):\n Y[n] = gather(T[n, r], position(n) + 2, dim=r)\n return Y[n]",
-                {{"T", real({4, 5}, 1)}}),
-            "position 5"));
+  CHECK(has(
+      run_complaint("def F(T[n, r]):\n Y[n] = gather(T[n, r], index(n) + 2, dim=r)\n return Y[n]",
+                    {{"T", real({4, 5}, 1)}}),
+      "position 5"));
   CHECK(difference(run("def F(T[n, a, h], Z[n, b, h]):\n where e = a + b\n"
                        " Y[n, e, h] = concat(T[n, a, h], Z[n, b, h], dim=e)\n return Y[n, e, h]",
                        {{"T", T}, {"Z", Z}}),
@@ -710,8 +710,10 @@ TEST_CASE("amendments change what later statements see") {
       return error.what();
     }
   };
-  CHECK(complaint("def F(J[n, m]):\n return J[n, m]\n")
-            .starts_with("with.tete:1:7: 'F' amends 'J', but 'Base' has no tensor of that name"));
+  CHECK(complaint("def F(K[n, m]):\n return K[n, m]\n")
+            .starts_with("with.tete:1:7: 'F' amends 'K', but 'Base' has no tensor of that name"));
+  // Of the protocol's letters, J is L where nothing comes between the two.
+  CHECK(complaint("def F(J[n, m]):\n return J[n, m]\n") == "");
   CHECK(has(complaint("def F(L[n, m, h]):\n return L[n, m, h]\n"),
             "'L' has 3 dimensions, but 2 are passed"));
   CHECK(has(complaint("def F(L[n, m]):\n Y[n] = sum(L[n, m], reduced_dim=m)\n return Y[n]\n"),

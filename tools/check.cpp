@@ -175,7 +175,7 @@ static constexpr Index width = 6, head_count = 3;  // small, so that everything 
 static void check_variant(CheckTable& table, const std::string& name, const CheckOptions& o) {
   ModelSettings settings;
   settings.attention = read_text(name);
-  for (const std::string& path : o.with) settings.with.push_back(read_text(path));
+  for (const std::string& path : o.with) settings.with.push_back(read_amendment(path));
   settings.d_model = width;
   for (const std::string& setting : o.dim) set_dim(settings.dims, setting);
   const auto program = make_attention(settings);

@@ -292,7 +292,7 @@ static int cost_in_model(CostVerbOptions& o, const CLI::App& app) {
   ModelSettings& settings = o.settings;
   apply_style(settings, o.style, app);
   settings.attention = read_text(o.request.target);
-  for (const std::string& path : o.request.with) settings.with.push_back(read_text(path));
+  for (const std::string& path : o.request.with) settings.with.push_back(read_amendment(path));
   for (const std::string& setting : o.request.dim) set_dim(settings.dims, setting);
   if (o.vocabulary < 1) bad_input("--vocabulary ", o.vocabulary, ": expected at least 1");
   const LanguageModel model = make_model(settings, o.vocabulary);

@@ -39,6 +39,17 @@ static bool attends_across(const Checked& program) {
   return !program.self_only && std::find(inputs.begin(), inputs.end(), "M") != inputs.end();
 }
 
+// Those of the catalogue's amendments that the text takes: it has the tensors that they change.
+static std::vector<std::string> amendments_of(const Variant& variant) {
+  std::vector<std::string> names;
+  for (const Variant& amendment : amendments()) try {
+      load_attention(*variant.program, {*amendment.program});
+      names.push_back(amendment.name);
+    } catch (const Error&) {  // it says which tensor is not there
+    }
+  return names;
+}
+
 static void print(const Variant& variant, const Checked& program) {
   std::cout << variant.name << "\n    " << variant.paper << "\n    "
             << (is_causal(program) ? "causal" : "not causal")
@@ -50,6 +61,9 @@ static void print(const Variant& variant, const Checked& program) {
     line += " " + word;
   }
   std::cout << (line == "   " ? "    (no parameters)" : line) << "\n";
+  std::string with;
+  for (const std::string& name : amendments_of(variant)) with += " " + name;
+  if (!with.empty()) std::cout << "    --with" << with << "\n";
 }
 
 static nlohmann::ordered_json as_json(const Variant& variant, const Checked& program) {
@@ -65,6 +79,7 @@ static nlohmann::ordered_json as_json(const Variant& variant, const Checked& pro
           {"cross_attention", attends_across(program)},
           {"takes_mask", program.takes_mask},
           {"causal", is_causal(program)},
+          {"amendments", amendments_of(variant)},
           {"text", variant.program->source->text}};
 }
 

@@ -23,6 +23,11 @@ ProgramText read_text(const std::string& name_or_path) {
   return {variant.name, variant.program->source->name, variant.program->source->text};
 }
 
+ProgramText read_amendment(const std::string& name_or_path) {
+  const Variant amendment = find_amendment(name_or_path);
+  return {amendment.name, amendment.program->source->name, amendment.program->source->text};
+}
+
 // ---- Options ----
 
 void add_shape_options(CLI::App& app, ModelSettings& m, std::string& style) {

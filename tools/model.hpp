@@ -52,6 +52,8 @@ void apply_style(ModelSettings& settings, const std::string& style, const CLI::A
 
 // A variant's text, or a file's. Fails where there is neither, with the nearest variant.
 ProgramText read_text(const std::string& name_or_path);
+// The same for what amends variants.
+ProgramText read_amendment(const std::string& name_or_path);
 
 // With the texts themselves: a checkpoint needs no file but itself.
 nlohmann::ordered_json to_json(const ModelSettings& settings);

@@ -340,7 +340,7 @@ static int train(TrainOptions& o, CLI::App& app) {
   for (const std::string& setting : o.dim) set_dim(o.model.dims, setting);
   check_options(o);
   o.model.attention = read_text(o.attention);
-  for (const std::string& path : o.with) o.model.with.push_back(read_text(path));
+  for (const std::string& path : o.with) o.model.with.push_back(read_amendment(path));
   if (o.resume) check_same_model(o);
   use_threads(o.threads);
 

@@ -55,7 +55,7 @@ Value run(Runner& runner, const Node& node) {
 
 // Σ over a memory axis is fine where a factor with that axis is zero for what is hidden.
 bool hides(LeakFinder& leaks, const Node& node, const std::vector<Flow>& args) {
-  bool keeps_query = false, keeps_memory = false, hidden = false;
+  bool keeps_query = false, keeps_memory = false, hidden = false, whole = true;
   for (int name : node.names) {
     keeps_query |= leaks.role(name) == Role::query;
     keeps_memory |= leaks.role(name) == Role::memory;
@@ -63,7 +63,9 @@ bool hides(LeakFinder& leaks, const Node& node, const std::vector<Flow>& args) {
   for (size_t i = 0; i < args.size(); ++i) {
     hidden |= args[i].hidden && keeps_query && keeps_memory;
     for (int name : node.args[i].names) {
-      if (node.names.contains(name) || leaks.role(name) == Role::none) continue;
+      if (node.names.contains(name)) continue;
+      whole = whole && !leaks.is_place(name);
+      if (leaks.role(name) == Role::none) continue;
       bool masked = false;
       for (size_t k = 0; k < args.size(); ++k)
         masked |= args[k].hidden && node.args[k].names.contains(name);
@@ -71,7 +73,7 @@ bool hides(LeakFinder& leaks, const Node& node, const std::vector<Flow>& args) {
         leaks.combined(node, name, node.args[i], args[i]);
     }
   }
-  return hidden;
+  return hidden && whole;
 }
 
 constexpr Builtin rows[] = {

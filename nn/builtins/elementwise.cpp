@@ -1,4 +1,7 @@
 // Elementwise functions: exp(x), clip(x, low, high), …; arguments are broadcast by name.
+#include <cmath>
+#include <map>
+
 #include "nn/builtins/builtin.hpp"
 
 namespace tete {
@@ -66,6 +69,39 @@ Tensor rounded_down(const Tensors& x) { return floor(x[0].detach()); }
 Tensor clipped(const Tensors& x) { return min(max(x[0], x[1]), x[2]); }
 Tensor chosen(const Tensors& x) { return select(x[0], x[1], x[2]); }
 
+// T5's buckets of relative positions (Raffel et al. 2020, section 2.1, as its code has them): half
+// of them exact, the rest in equal ratios up to `far`; a half for each side unless one_sided, where
+// what is to the right is in bucket 0.
+Index bucket_of(Index r, Index count, double far, bool one_sided) {
+  Index first = 0;
+  if (!one_sided) count /= 2, first = r > 0 ? count : 0;
+  const Index a = one_sided ? std::max<Index>(0, -r) : std::abs(r), exact = count / 2;
+  if (a < exact) return first + a;
+  const double ratio = std::log(static_cast<double>(a) / static_cast<double>(exact)) /
+                       std::log(far / static_cast<double>(exact));
+  return first + std::min(count - 1, exact + static_cast<Index>(std::floor(
+                                                 ratio * static_cast<double>(count - exact))));
+}
+
+Tensor bucketed(const Tensors& x) {
+  const auto first = [](const Tensor& t) { return t.size() > 0 ? t.values()[0] : 0.0; };
+  const auto count = static_cast<Index>(first(x[1]));
+  const double far = first(x[2]);
+  const bool one_sided = first(x[3]) != 0;
+  if (x[0].size() > 0 && (count < 4 || far <= static_cast<double>(count / (one_sided ? 2 : 4))))
+    bad_input("bucket: expected at least 4 buckets, half of which end before ", far, ", got ",
+              count);
+  std::vector<double> all = x[0].values();
+  std::map<double, double> known;
+  for (double& r : all) {
+    const auto [at, is_new] = known.try_emplace(r, 0.0);
+    if (is_new)
+      at->second = static_cast<double>(bucket_of(static_cast<Index>(r), count, far, one_sided));
+    r = at->second;
+  }
+  return cast(Tensor::of<double>(x[0].shape(), std::span<const double>(all)), x[0].dtype());
+}
+
 // clang-format off
 constexpr Builtin rows[] = {
     row<exp>     ("exp",      "exp(x)",      "e^x"),
@@ -90,6 +126,10 @@ constexpr Builtin rows[] = {
      .check = check, .run = run, .hides = zero_at_zero},
     {.name = "clip", .usage = "clip(x, low, high)", .meaning = "x, at least low and at most high",
      .least = 3, .most = 3, .keeps_element = true, .apply = clipped,
+     .check = check, .run = run},
+    {.name = "bucket", .usage = "bucket(r, count, far, one_sided)",
+     .meaning = "T5's bucket of a relative position r: half of them exact, then equal ratios to far",
+     .least = 4, .most = 4, .result = Element::whole, .apply = bucketed,
      .check = check, .run = run},
     {.name = "select", .usage = "select(c, a, b)", .meaning = "a where c is true, else b",
      .least = 3, .most = 3, .keeps_element = true, .apply = chosen,

@@ -11,6 +11,14 @@ void check(Reading& reading, const ExprText& e, Node& node) {
   node.element = Element::whole;
 }
 
+void check_position(Reading& reading, const ExprText& e, Node& node) {
+  check(reading, e, node);
+  if (reading.in.draft.dim(node.names[0]).role == Role::none)
+    fail_at({e.args[0].place}, text("'", e.args[0].word.name,
+                                    "' is not a sequence axis here, so it has no positions; ",
+                                    "index(", e.args[0].word.name, ") counts along any dimension"));
+}
+
 Value run(Runner& runner, const Node& node) {
   return {arange(runner.size(node.names[0]), runner.dtype()), node.names, false};
 }
@@ -19,7 +27,7 @@ constexpr Builtin rows[] = {
     {.name = "position",
      .usage = "position(n)",
      .meaning = "0, 1, … along a sequence",
-     .check = check,
+     .check = check_position,
      .run = run},
     {.name = "index",
      .usage = "index(d)",

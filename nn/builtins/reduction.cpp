@@ -43,11 +43,16 @@ Tensor smallest(const Tensor& x, const Axes& axes, bool keep) { return -max(-x, 
 // Hidden zeros do not change a sum, nor a mean of as many.
 bool sum_hides(LeakFinder& leaks, const Node& node, const std::vector<Flow>& args) {
   leaks.combined(node, node.dim(), node.args[0], args[0], true);
-  return args[0].hidden && leaks.role(node.dim()) == Role::none;
+  return args[0].hidden && leaks.role(node.dim()) == Role::none && !leaks.is_place(node.dim());
+}
+bool min_hides(LeakFinder& leaks, const Node& node, const std::vector<Flow>& args) {
+  leaks.combined(node, node.dim(), node.args[0], args[0]);
+  return args[0].hidden && leaks.role(node.dim()) == Role::none &&
+         (!leaks.is_place(node.dim()) || node.element == Element::truth);
 }
 bool hides(LeakFinder& leaks, const Node& node, const std::vector<Flow>& args) {
   leaks.combined(node, node.dim(), node.args[0], args[0]);
-  return args[0].hidden && leaks.role(node.dim()) == Role::none;
+  return args[0].hidden && leaks.role(node.dim()) == Role::none && !leaks.is_place(node.dim());
 }
 bool logsumexp_hides(LeakFinder& leaks, const Node& node, const std::vector<Flow>& args) {
   hides(leaks, node, args);
@@ -87,7 +92,7 @@ constexpr Builtin rows[] = {
      .keeps_element = true,
      .check = check,
      .run = run<smallest>,
-     .hides = hides},
+     .hides = min_hides},
     {.name = "any",
      .usage = "any(X[…], reduced_dim=d)",
      .meaning = "whether one over d is true",

@@ -1,5 +1,5 @@
-// softmax(x, reduced_dim=d, mask=V[…]) = e^x / Σ e^x over d, of what is visible; and its logarithm.
-// What is hidden gives 0, and so does a row that sees nothing.
+// softmax(x, reduced_dim=d, mask=V[…], extra_logit=z) = e^x / (e^z + Σ e^x), the sum over what is
+// visible of d; and its logarithm. What is hidden gives 0, and so does a row that sees nothing.
 #include "nn/builtins/along.hpp"
 
 namespace tete {
@@ -20,6 +20,10 @@ const Node* mask_of(const Node& node) {
   return node.keys[1].value.empty() ? nullptr : &node.keys[1].value[0];
 }
 
+const Node* extra_of(const Node& node) {
+  return node.keys[2].value.empty() ? nullptr : &node.keys[2].value[0];
+}
+
 void check(Reading& reading, const ExprText& e, Node& node) {
   check_along(reading, e, node);
   if (const Node* mask = mask_of(node))
@@ -27,12 +31,36 @@ void check(Reading& reading, const ExprText& e, Node& node) {
       if (!node.names.contains(name))
         fail_at({mask->place, e.args[0].place},
                 "the mask has a dimension that what it masks lacks");
+  if (const Node* extra = extra_of(node))
+    if (extra->names.contains(node.dim()))
+      fail_at({extra->place}, text("extra_logit= is one for each row: it has no '",
+                                   reading.in.own_name(node.dim()), "'"));
   node.takes_call_mask = takes_call_mask(reading.in.draft, node);
   reading.in.draft.program.takes_mask |= node.takes_call_mask;
 }
 
 using Soft = Tensor (*)(const Tensor&, int);
 using MaskedSoft = Tensor (*)(const Tensor&, int, const Tensor&);
+
+// x with one more position, which is seen by every row, at the end of the reduced dimension.
+Value with_extra(Runner& runner, const Node& extra, const Value& x, int dim, Tensor& visible) {
+  Names rest;
+  for (int name : x.names)
+    if (name != dim) rest.push_back(name);
+  const Value z = runner.node(extra);
+  const bool batched = x.batched || z.batched;
+  const Value wide = runner.aligned(x, x.names, batched);
+  const int axis = runner.axis_of(wide, dim);
+  Shape one = wide.tensor.shape();
+  one[axis] = 1;
+  if (visible) {
+    if (!(visible.shape() == wide.tensor.shape()))
+      visible = runner.aligned({visible, x.names, x.batched}, x.names, batched).tensor;
+    visible = concat({visible, spread(1, one, visible.dtype())}, axis);
+  }
+  const Tensor added = reshape(runner.aligned(z, rest, batched).tensor, one);
+  return {concat({wide.tensor, added}, axis), x.names, batched};
+}
 
 template <Soft soft, MaskedSoft masked>
 Value run(Runner& runner, const Node& node) {
@@ -43,23 +71,30 @@ Value run(Runner& runner, const Node& node) {
     mask = mask.tensor ? runner.both(mask, own, x.names) : own;
   }
   if (mask.tensor && mask.batched) x = runner.aligned(x, x.names, true);
+  Tensor visible;
+  if (mask.tensor) visible = runner.aligned(mask, x.names, x.batched).tensor;
+  const Index size = runner.size(node.dim());
+  if (const Node* extra = extra_of(node)) x = with_extra(runner, *extra, x, node.dim(), visible);
   const int axis = runner.axis_of(x, node.dim());
-  if (!mask.tensor) return {soft(x.tensor, axis), x.names, x.batched};
-  const Tensor visible = runner.aligned(mask, x.names, x.batched).tensor;
-  return {masked(x.tensor, axis, visible), x.names, x.batched};
+  const Tensor y = visible ? masked(x.tensor, axis, visible) : soft(x.tensor, axis);
+  return {extra_of(node) ? slice(y, axis, 0, size) : y, x.names, x.batched};
 }
 
 bool hides(LeakFinder& leaks, const Node& node, const std::vector<Flow>& args) {
-  if (node.takes_call_mask && leaks.role(node.dim()) == Role::memory) return true;
+  const bool over_memory = leaks.role(node.dim()) == Role::memory;
+  if (extra_of(node)) leaks.flow_of(*extra_of(node));
+  const bool masked = mask_of(node) && leaks.flow_of(*mask_of(node)).hidden;
+  if (over_memory && (node.takes_call_mask || masked)) return true;
   return combines_along(leaks, node, args);
 }
 
 constexpr KeyRow keys[] = {{"reduced_dim", KeyRow::Kind::dim},
-                           {"mask", KeyRow::Kind::truth, false}};
+                           {"mask", KeyRow::Kind::truth, false},
+                           {"extra_logit", KeyRow::Kind::real, false}};
 
 constexpr Builtin rows[] = {
     {.name = "softmax",
-     .usage = "softmax(x, reduced_dim=d, mask=V[…])",
+     .usage = "softmax(x, reduced_dim=d, mask=V[…], extra_logit=z)",
      .meaning = "e^x / Σ e^x over d, of what is visible; where d is one of two sequence axes it "
                 "takes the call's mask too",
      .keys = keys,
@@ -67,7 +102,7 @@ constexpr Builtin rows[] = {
      .run = run<softmax, softmax>,
      .hides = hides},
     {.name = "log_softmax",
-     .usage = "log_softmax(x, reduced_dim=d, mask=V[…])",
+     .usage = "log_softmax(x, reduced_dim=d, mask=V[…], extra_logit=z)",
      .meaning = "x - log Σ e^x over d, of what is visible; what is hidden is 0",
      .keys = keys,
      .check = check,

@@ -29,13 +29,26 @@ bool writes(const Def& def, const std::string& name) {
                      [&](const StatementText& s) { return s.left.word.name == name; });
 }
 
+// The papers' letters are a protocol: J leaves the dot product and L enters the softmax, W leaves
+// it and U multiplies V. A text in which nothing comes between the two writes the second of the
+// first pair only, and the first of the second.
+std::string stands_in(const std::string& name) {
+  return name == "J" ? "L" : name == "U" ? "W" : "";
+}
+
+// The name under which the tensor `name` of the protocol is found in `in`.
+std::string name_in(const Def& root, const Instance& in, const std::string& name) {
+  const bool is_there = writes(root, name) || writes(in.def, name) || in.values.contains(name);
+  return is_there || stands_in(name).empty() ? name : stands_in(name);
+}
+
 // What an amendment is passed besides the tensor that it amends: tensors of `in` by their names.
-void pass_inputs(Instance& in, const Def& amendment, const std::string& name, const Place& place,
-                 Arguments& arguments) {
+void pass_inputs(const Def& root, Instance& in, const Def& amendment, const std::string& name,
+                 const Place& place, Arguments& arguments) {
   for (size_t i = 1; i < arguments.size(); ++i) {
     const ArgText& arg = amendment.args[i];
     if (arg.kind != ArgText::Kind::input && arg.kind != ArgText::Kind::integer) continue;
-    const auto at = in.values.find(arg.ref.word.name);
+    const auto at = in.values.find(name_in(root, in, arg.ref.word.name));
     if (at == in.values.end())
       fail_at({arg.ref.whole, place},
               text("'", amendment.word.name, "' needs '", arg.ref.word.name, "', which '",
@@ -52,12 +65,25 @@ std::vector<Amendment*> Checker::amendments_of(const Instance& in, const std::st
   std::vector<Amendment*> found;
   if (in.amends || (in.caller && writes(root_->def, name))) return found;
   for (Amendment& a : amendments_)
-    if (a.def.def->args[0].ref.word.name == name) found.push_back(&a);
+    if (name_in(root_->def, in, a.def.def->args[0].ref.word.name) == name) found.push_back(&a);
   return found;
 }
 
 void Checker::amend(Instance& in, const std::string& name, const Place& place) {
   for (Amendment* a : amendments_of(in, name)) amend(in, name, place, *a);
+}
+
+// A text that amends X amends with it the memory that is X under another name.
+void Checker::amend_renamed(Instance& in, const ArgText& arg) {
+  const std::string &name = arg.ref.word.name, &source = arg.same_as.word.name;
+  for (Amendment* a : amendments_of(in, name)) {
+    const auto both = amendments_of(in, source);
+    const bool done = std::any_of(both.begin(), both.end(), [&](const Amendment* other) {
+      return other->def.program == a->def.program;
+    });
+    if (done) a->applied = true;
+    else amend(in, name, arg.ref.whole, *a);
+  }
 }
 
 void Checker::amend(Instance& in, const std::string& name, const Place& place, Amendment& by) {
@@ -70,7 +96,7 @@ void Checker::amend(Instance& in, const std::string& name, const Place& place, A
 
   Arguments arguments(def.args.size(), Argument{-1, place});
   arguments[0].value = raw;
-  pass_inputs(in, def, name, place, arguments);
+  pass_inputs(root_->def, in, def, name, place, arguments);
   const int given = call(in, by.def, prefix, arguments, place, true);
   const Names dims = draft_.value(raw).dims, given_dims = draft_.value(given).dims;
   if (given_dims.size() != dims.size())

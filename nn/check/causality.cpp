@@ -1,7 +1,5 @@
 #include "nn/check/causality.hpp"
 
-#include <algorithm>
-
 namespace tete {
 
 LeakFinder::LeakFinder(const Checked& program) : program_(program) {

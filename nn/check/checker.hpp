@@ -45,6 +45,7 @@ class Checker {
   // Passes the value `name`, which has just been defined, through the defs that amend it.
   void amend(Instance& in, const std::string& name, const Place& place);
   void amend(Instance& in, const std::string& name, const Place& place, Amendment& by);
+  void amend_renamed(Instance& in, const ArgText& arg);
   void check_amendments_applied() const;
 
   Draft draft_;

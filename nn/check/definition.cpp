@@ -217,7 +217,7 @@ void Checker::define_arguments(Instance& in, const Arguments& arguments) {
     if (arg.kind != ArgText::Kind::renamed) continue;
     in.check_new_name(arg.ref.word);
     in.define(arg.ref.word, rename_input(in, arg));
-    amend(in, arg.ref.word.name, arg.ref.whole);
+    amend_renamed(in, arg);
   }
 }
 

@@ -76,6 +76,17 @@ void Reading::read_key(const ExprText& value, const KeyRow& row, Node::Key& key)
         fail_at({value.place}, text("'", row.name, "' is one dimension, by its name"));
       key.dim = in.dimension(value.word);
       break;
+    case KeyRow::Kind::dims:
+      if (value.kind != ExprText::Kind::group)
+        fail_at({value.place}, text("'", row.name, "' is a list of dimensions: (o w)"));
+      for (const Word& word : value.group) key.dims.push_back(in.dimension(word));
+      break;
+    case KeyRow::Kind::number:
+      key.value.push_back(quantity(in, value, text("'", row.name, "'").c_str()));
+      break;
+    case KeyRow::Kind::real:
+      key.value.push_back(expression(value));
+      break;
     case KeyRow::Kind::truth:
       key.value.push_back(expression(value));
       need(key.value[0], Element::truth, text(row.name, "="));

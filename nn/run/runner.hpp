@@ -37,6 +37,7 @@ class Runner {
   Value reference(const Node& n);
   // A number that sizes decide.
   Value number(const Node& n);
+  double quantity(const Node& n) { return sizes_.quantity(n); }
 
   Index size(int dim) { return sizes_.size(dim); }
   Shape shape_of(const Names& names, bool batched);
@@ -64,6 +65,7 @@ class Runner {
 
   // The call's mask (mask.cpp).
   bool hides_something() const { return !mask_.hides_nothing(); }
+  bool is_causal() const { return mask_.causal; }
   // Over the two sequence axes among `names`, made once a call for each pair of them.
   const Value& call_mask(const Names& names);
   // The same as a tensor with the dimensions `names`, after the batch's if it has them.

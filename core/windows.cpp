@@ -1,0 +1,67 @@
+// Windows of a sequence, and the sum of what windows hold: each is the other's transpose, so each
+// is the other's gradient. With a contraction they are every convolution.
+#include "core/ops.hpp"
+
+namespace tete {
+
+namespace {
+
+void check_windows(const char* op, const Tensor& x, int axis, bool fits) {
+  if (axis < 0 || !fits)
+    bad_input(op, ": ", axis, " is not a dimension of ", describe(x.dtype(), x.shape()));
+}
+
+// Element t of every window of a sequence, for windows that start at 0, step, …
+Tensor taps(const Tensor& sequence, int axis, Index t, Index step, Index count) {
+  Shape shape = sequence.shape();
+  Strides strides = sequence.strides();
+  shape[axis] = count;
+  strides[axis] *= step;
+  return sequence.window(shape, strides, count > 0 ? t * sequence.strides()[axis] : 0);
+}
+
+}  // namespace
+
+Tensor windows(const Tensor& x, int axis, Index width, Index step) {
+  check_windows("windows", x, axis, axis < x.rank());
+  if (width < 1 || step < 1)
+    bad_input("windows: expected a width and a step of at least 1, got ", width, " and ", step);
+  Shape shape = x.shape();
+  Strides strides = x.strides();
+  shape[axis] = x.size(axis) < width ? 0 : (x.size(axis) - width) / step + 1;
+  shape.insert(axis + 1, width);
+  strides.insert(axis + 1, strides[axis]);
+  strides[axis] *= step;
+  return record("windows", x.window(shape, strides), {x},
+                [axis, step](const Backward& at) -> Tensors {
+                  return {overlap_add(at.g, axis, step, at.in[0].size(axis))};
+                });
+}
+
+// Tap by tap: within one tap no two windows share an element, so each element's sum is in the order
+// of the taps whatever the threads do.
+Tensor overlap_add(const Tensor& x, int axis, Index step, Index size) {
+  check_windows("overlap_add", x, axis, axis + 1 < x.rank());
+  const Index count = x.size(axis), width = x.size(axis + 1);
+  if (step < 1 || size < 0 || (count > 0 && (count - 1) * step + width > size))
+    bad_input("overlap_add: ", count, " windows of ", width, " in steps of ", step,
+              " do not fit into a dimension of size ", size);
+  Shape shape = x.shape();
+  shape.erase(axis + 1);
+  shape[axis] = size;
+  const Tensor y = Tensor::zeros(shape, x.dtype(), x.backend());
+  for (Index t = 0; t < width && x.size() > 0; ++t) {
+    const Tensor hole = taps(y, axis, t, step, count);
+    Shape one = hole.shape();
+    const Tensor part = reshape(slice(x.detach(), axis + 1, t, 1), one);
+    const Tensor total = Tensor::empty(one, x.dtype(), x.backend());
+    x.backend().binary(Binary::add, hole.view(), part.view(), total.view());
+    x.backend().copy(total.view(), hole.view());
+  }
+  return record("overlap_add", y, {x}, [axis, step](const Backward& at) -> Tensors {
+    const Tensor all = windows(at.g, axis, at.in[0].size(axis + 1), step);
+    return {slice(all, axis, 0, at.in[0].size(axis))};  // more may fit than there were
+  });
+}
+
+}  // namespace tete
