@@ -157,21 +157,28 @@ constexpr void Pattern::read_ellipsis(int place, const Term& term, size_t at) {
 
 constexpr void Pattern::read_term(int place, Term& term, size_t& at, bool words) {
   bool marked = false;
-  int8_t group = -1, groups = 0;
+  int first_marked = 0;  // of the open [
+  int8_t group = -1, groups = 0, around_mark = -1;
   for (; at < parts_.text.size(); ++at) {
     const char c = parts_.text[at];
     if (c == ',' || c == '-') break;
     if (c == ' ' || c == '\t') continue;
-    if (c == '[' && !marked) marked = true;
-    else if (c == ']' && marked) marked = false;
-    else if (c == '(' && group < 0) group = groups++;
-    else if (c == ')' && group >= 0) {
+    if (c == '[' && !marked) {
+      marked = true, first_marked = term.size(), around_mark = group;
+    } else if (c == ']' && marked && group == around_mark) {
+      if (term.size() == first_marked) throw PatternError{"nothing stands in [ ]", at};
+      marked = false;
+    } else if (c == '(' && group < 0) {
+      group = groups++;
+    } else if (c == ')' && group >= 0 && !(marked && group == around_mark)) {
       if (term.empty() || term.back().group != group)
         throw PatternError{"nothing stands in ( )", at};
       group = -1;
-    } else if (c == '.' && group < 0 && !marked) read_ellipsis(place, term, at), at += 2;
-    else if (!is_letter(c) && c != '_') throw PatternError{"expected a name, ',' or '->'", at};
-    else {
+    } else if (c == '.' && group < 0 && !marked) {
+      read_ellipsis(place, term, at), at += 2;
+    } else if (!is_letter(c) && c != '_') {
+      throw PatternError{"expected a name, ',' or '->'", at};
+    } else {
       size_t end = at + 1;
       while (words && end < parts_.text.size() && is_word_char(parts_.text[end])) ++end;
       const Label label = intern(parts_.text.substr(at, end - at), at);

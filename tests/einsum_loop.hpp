@@ -67,7 +67,7 @@ inline EinsumLoop::Term EinsumLoop::read_term(std::string_view text, bool letter
   Term term;
   bool merging = false;
   for (size_t at = 0; at < text.size();) {
-    if (text[at] == ' ') {
+    if (text[at] == ' ' || text[at] == '\t') {
       ++at;
     } else if (text[at] == '(') {
       merging = true, term.emplace_back(), ++at;
@@ -78,7 +78,7 @@ inline EinsumLoop::Term EinsumLoop::read_term(std::string_view text, bool letter
       if (text[at] == '.') end = at + 3;
       else
         while (!letters && end < text.size() &&
-               std::string_view(" (.)").find(text[end]) == std::string_view::npos)
+               std::string_view(" \t(.)").find(text[end]) == std::string_view::npos)
           ++end;
       if (!merging) term.emplace_back();
       term.back().emplace_back(text.substr(at, end - at));
@@ -112,7 +112,7 @@ inline void EinsumLoop::solve(const std::vector<Term>& terms, const std::vector<
           if (size_of_.contains(name)) known *= size_of_[name];
           else open = &name, ++open_count;
         }
-        if (open_count == 1) size_of_[*open] = shapes[i][static_cast<int>(k)] / known;
+        if (open_count == 1 && known > 0) size_of_[*open] = shapes[i][static_cast<int>(k)] / known;
       }
 }
 
@@ -128,7 +128,7 @@ inline EinsumLoop::Names EinsumLoop::numbered(const Term& term) {
 }
 
 inline EinsumLoop::EinsumLoop(std::string_view expression, const std::vector<Shape>& shapes) {
-  const bool letters = expression.find_first_of(" _0123456789") == std::string_view::npos;
+  const bool letters = expression.find_first_of(" \t_0123456789") == std::string_view::npos;
   const size_t arrow = expression.find("->");
   std::string_view left = expression.substr(0, arrow);
   std::vector<Term> terms;

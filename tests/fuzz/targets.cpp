@@ -53,9 +53,9 @@ class FileOf {
 
 // Sizes 0 to 3, by the name alone.
 Index size_of_name(std::string_view name) {
-  Index size = 0;
-  for (char c : name) size = size * 5 + static_cast<unsigned char>(c);
-  return size % 7 == 0 ? 0 : 1 + size % 3;
+  size_t sum = 0;
+  for (char c : name) sum = sum * 5 + static_cast<unsigned char>(c);
+  return sum % 7 == 0 ? 0 : 1 + static_cast<Index>(sum % 3);
 }
 
 // Operand i: its names' sizes, merged where they stand in ( ); '...' stands for i dimensions of
