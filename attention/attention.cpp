@@ -146,6 +146,13 @@ Tensor Attention::operator()(const Forward& forward, const std::string& path, co
   return run(*program_, sizes_, inputs, params_, forward, path, mask);
 }
 
+Tensor Attention::next(Decoder& decoder, const Forward& forward, const std::string& path,
+                       const Tensor& X, const Tensor& M, const Mask& mask) const {
+  Tensors inputs;
+  for (const std::string& name : program_->input_names) inputs.push_back(name == "X" ? X : M);
+  return decoder.next(inputs, params_, forward, path, mask);
+}
+
 SizesByName Attention::sizes() const {
   SizesByName sizes;
   SizeTable table = sizes_;

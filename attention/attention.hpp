@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "attention/catalog.hpp"
+#include "nn/decode.hpp"
 #include "nn/run.hpp"
 
 namespace tete {
@@ -45,6 +46,12 @@ class Attention {
   // takes M from X; any other M is an error.
   Tensor operator()(const Forward& forward, const std::string& path, const Tensor& X,
                     const Tensor& M, const Mask& mask = {}) const;
+
+  // The same position by position: X holds the next positions of a sequence, and so does M of a
+  // memory that grows; a complete one is given at the first call (nn/decode.hpp).
+  Decoder decoder(Growth growth) const { return Decoder(program_, sizes_, growth); }
+  Tensor next(Decoder& decoder, const Forward& forward, const std::string& path, const Tensor& X,
+              const Tensor& M, const Mask& mask = {}) const;
 
   const Checked& program() const { return *program_; }
   // Every size that is known without a call, by name.

@@ -215,7 +215,7 @@ Tensor concat(const Tensors& parts, int axis) {
   Index start = 0;
   for (const Tensor& part : parts) {
     const Tensor hole = y.window(part.shape(), y.strides(), start * y.strides()[axis]);
-    part.backend().copy(part.view(), hole.view());
+    y.backend().copy(part.view(), hole.view());
     start += part.size(axis);
   }
   return record("concat", y, parts, [axis](const Backward& at) {

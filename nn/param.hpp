@@ -76,6 +76,8 @@ struct Scope {
 };
 
 // What one call of a model is given besides its input.
+struct Decoding;  // nn/decode.hpp
+
 struct Forward {
   const Tensors& params;
   bool training = false;   // dropout is the identity outside training
@@ -84,6 +86,8 @@ struct Forward {
   Index first_sample = 0;  // global number of the batch's first sample: the noise depends on it
   // Called with every named intermediate ("decoder/3/self/W"), if set. Looking changes no bit.
   std::function<void(const std::string& path, const Tensor& value)> watch = {};
+  // If set, the call brings the next positions of a sequence whose past is kept there.
+  Decoding* decoding = nullptr;
 
   const Tensor& operator[](ParamId id) const { return params[id.index]; }
 };

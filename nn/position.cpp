@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "nn/decode.hpp"
+
 namespace tete {
 
 Tensor sinusoidal_positions(Index n, Index d_X, Dtype dtype) {
@@ -34,17 +36,20 @@ Positions::Positions(const Scope& scope, const std::string& kind, Index context,
   }
 }
 
-Tensor Positions::rows(const Forward& forward, Index n, Dtype dtype) const {
-  if (sinusoids_ && n > context_) return sinusoidal_positions(n, sinusoids_.size(1), dtype);
-  if (sinusoids_) return cast(slice(sinusoids_, 0, 0, n), dtype);
-  if (n > context_)
-    bad_input("the sequence has ", n, " positions, but the model learned only ", context_);
-  return slice(forward[table_], 0, 0, n);
+Tensor Positions::rows(const Forward& forward, Index first, Index n, Dtype dtype) const {
+  const Index last = first + n;
+  if (sinusoids_ && last > context_)
+    return slice(sinusoidal_positions(last, sinusoids_.size(1), dtype), 0, first, n);
+  if (sinusoids_) return cast(slice(sinusoids_, 0, first, n), dtype);
+  if (last > context_)
+    bad_input("the sequence has ", last, " positions, but the model learned only ", context_);
+  return slice(forward[table_], 0, first, n);
 }
 
 Tensor Positions::operator()(const Forward& forward, const Tensor& X) const {
   if (kind_ == "none") return X;
-  return add("b n d_X, n d_X", X, rows(forward, X.size(1), X.dtype()));
+  const Index first = forward.decoding ? forward.decoding->length : 0;
+  return add("b n d_X, n d_X", X, rows(forward, first, X.size(1), X.dtype()));
 }
 
 }  // namespace tete

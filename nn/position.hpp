@@ -17,7 +17,7 @@ class Positions {
   Tensor operator()(const Forward& forward, const Tensor& X) const;
 
  private:
-  Tensor rows(const Forward& forward, Index n, Dtype dtype) const;
+  Tensor rows(const Forward& forward, Index first, Index n, Dtype dtype) const;
 
   std::string kind_;
   Index context_;

@@ -22,6 +22,10 @@ class SizeTable {
   // A tensor of this shape is the input or parameter `value`; leading dimensions are the batch.
   void bind(int value, const Shape& shape);
   void set_causal(bool causal) { causal_ = causal; }
+  // Of a call that brings some rows of a sequence: all query axes have one length and all memory
+  // axes another, also where the text has the memory be the queries.
+  void set_lengths(Index queries, Index memories);
+  void set(int dim, Index size) { entry(dim) = {Origin::caller, false, size, -1}; }
 
   // The size of a dimension; fails where it is open.
   Index size(int dim);
@@ -62,6 +66,7 @@ class SizeTable {
   std::shared_ptr<const Checked> program_;
   std::vector<Entry> entries_;
   std::optional<bool> causal_;
+  bool parted_ = false;     // set_lengths
   int open_ = -1;           // the dimension that the last evaluation found open
   std::vector<int> stack_;  // the dimensions that are being derived
 };

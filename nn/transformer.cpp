@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "nn/decode.hpp"
+
 namespace tete {
 
 namespace {
@@ -150,6 +152,15 @@ Tensor LanguageModel::last_logits(const Forward& forward, const Tensor& tokens) 
   if (n == 0) bad_input("nothing follows an empty sequence");
   const Tensor last = slice(hidden(forward, tokens), 1, n - 1, 1);
   return shown(forward, "logits", rearrange("b n v -> b (n v)", output(forward, last)));
+}
+
+Tensor LanguageModel::next_logits(const Forward& forward, const Tensor& tokens,
+                                  Decoding& decoding) const {
+  Forward next = forward;
+  next.decoding = &decoding;
+  const Tensor logits = last_logits(next, tokens);
+  decoding.length += tokens.size(1);
+  return logits;
 }
 
 Loss LanguageModel::loss(const Forward& forward, const Tensor& tokens,

@@ -94,6 +94,9 @@ class LanguageModel {
   Tensor logits(const Forward& forward, const Tensor& tokens) const;
   // [b, v]: what follows the last position, at the cost of that one.
   Tensor last_logits(const Forward& forward, const Tensor& tokens) const;
+  // The same for tokens[b, n] that follow those which `decoding` has read: each is read once, at
+  // the cost of one row of every attention. Fails where an attention needs its whole sequence anew.
+  Tensor next_logits(const Forward& forward, const Tensor& tokens, Decoding& decoding) const;
   // targets[b, n] (i64); below 0: padding, not counted.
   Loss loss(const Forward& forward, const Tensor& tokens, const Tensor& targets) const;
 

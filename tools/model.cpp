@@ -169,7 +169,10 @@ static AttentionFactory causal_self_attention(const ModelSettings& s) {
     const Attention attention(scope, program, sizes);
     return
         [attention, path = scope.path](const Forward& forward, const Tensor& X, const Tensor& M) {
-          return attention(forward, path, X, M, {.causal = true});
+          if (!forward.decoding) return attention(forward, path, X, M, {.causal = true});
+          Decoder& decoder =
+              forward.decoding->at(path, [&] { return attention.decoder(Growth::grows); });
+          return attention.next(decoder, forward, path, X, M);
         };
   };
 }

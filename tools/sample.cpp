@@ -120,6 +120,34 @@ static Loaded load(const std::string& where) {
   return {std::move(tokenizer), std::move(model), std::move(params), path, state.step};
 }
 
+// What may follow a text, token by token. As long as the text fits into the context each token is
+// read once; after that, and where an attention needs its whole sequence anew, all of the context.
+class Reader {
+ public:
+  explicit Reader(const Loaded& loaded) : model_(loaded.model) {}
+
+  std::vector<double> after(const Forward& forward, const std::vector<int32_t>& tokens) {
+    const Index context = model_.config().context, count = static_cast<Index>(tokens.size());
+    if (count > context) keeps_ = false;
+    if (keeps_) try {
+        return model_.next_logits(forward, last(tokens, count - past_.length), past_).values();
+      } catch (const Error& error) {
+        if (error.kind() != Kind::input || past_.length > 0) throw;
+        keeps_ = false;
+      }
+    return model_.last_logits(forward, last(tokens, std::min(context, count))).values();
+  }
+
+ private:
+  static Tensor last(const std::vector<int32_t>& tokens, Index count) {
+    return Tensor::of<int64_t>({1, count},
+                               std::vector<int64_t>(tokens.end() - count, tokens.end()));
+  }
+  const LanguageModel& model_;
+  Decoding past_;
+  bool keeps_ = true;
+};
+
 // Calls `show` with each piece as soon as it is known.
 static void generate(const Loaded& loaded, const SampleOptions& o,
                      const std::function<void(const std::string&)>& show) {
@@ -128,12 +156,10 @@ static void generate(const Loaded& loaded, const SampleOptions& o,
   const Index context = loaded.model.config().context;
   const Key key = Key(o.seed).fold("sample");
   const Forward forward{.params = loaded.params};
+  Reader reader(loaded);
   WholeCharacters whole;
   for (int64_t i = 0; i < o.length; ++i) {
-    const auto seen = std::min<Index>(context, static_cast<Index>(tokens.size()));
-    const std::vector<int64_t> window(tokens.end() - seen, tokens.end());
-    const Tensor input = Tensor::of<int64_t>({1, seen}, window);
-    const std::vector<double> logits = loaded.model.last_logits(forward, input).values();
+    const std::vector<double> logits = reader.after(forward, tokens);
     tokens.push_back(draw(logits, o, uniform(key, i)));
     if (static_cast<Index>(tokens.size()) > 2 * context)
       tokens.erase(tokens.begin(), tokens.end() - context);

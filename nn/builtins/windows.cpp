@@ -56,6 +56,16 @@ void check_causal(const Runner& runner, const Node& node, Index right) {
                  "keep the future hidden"));
 }
 
+// The windows that are complete with the new rows x. What later ones need of the rows is kept.
+Tensor next_windows(Tensor& tail, const Tensor& start, const Tensor& x, int axis, Index width,
+                    Index stride) {
+  const Tensor rows = tail ? concat({tail, x}, axis) : start;
+  const Tensor y = windows(rows, axis, width, stride);
+  const Index done = std::min(rows.size(axis), y.size(axis) * stride);
+  tail = slice(rows, axis, done, rows.size(axis) - done).detach();
+  return y;
+}
+
 Value run(Runner& runner, const Node& node) {
   const Value x = runner.reference(node.args[0]);
   const Index left = count(runner, node, key_left, 0), right = count(runner, node, key_right, 0),
@@ -68,7 +78,11 @@ Value run(Runner& runner, const Node& node) {
     padded =
         fill == 0 ? pad(padded, axis, left, right) : pad(padded - fill, axis, left, right) + fill;
   if (width < 1) fail_at({node.keys[key_into].place}, "a window has at least one place, not 0");
-  const Tensor y = windows(padded, axis, width, stride);
+  Tensor* tail = runner.tail(node, node.dim());
+  if (tail && stride > width)
+    fail_at({node.place}, "windows with gaps between them cannot be read position by position");
+  const Tensor y = tail ? next_windows(*tail, padded, x.tensor, axis, width, stride)
+                        : windows(padded, axis, width, stride);
   if (y.size(axis) != runner.size(window_of(node)))
     fail_at({node.place},
             text("'", runner.dimension(window_of(node)).name, "' is ", runner.size(window_of(node)),

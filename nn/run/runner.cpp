@@ -61,6 +61,21 @@ void Runner::set(int number, const Tensor& x) {
   values_[static_cast<size_t>(number)] = {x, v.dims, batched};
 }
 
+Index Runner::first(int dim) const {
+  const Role role = dimension(dim).role;
+  return role == Role::query    ? stretch_.first_query
+         : role == Role::memory ? stretch_.first_memory
+                                : 0;
+}
+
+Tensor* Runner::tail(const Node& node, int dim) const {
+  const Role role = dimension(dim).role;
+  const bool fresh =
+      role == stretch_.fresh || (role != Role::none && stretch_.fresh == Role::memory);
+  if (!stretch_.tails || !fresh) return nullptr;
+  return &(*stretch_.tails)[&node];
+}
+
 // ---- What the call brings -----------------------------------------------------------------------
 
 void Runner::read_batch_and_type() {
@@ -158,8 +173,14 @@ Value Runner::parameter(const CheckedValue& v) {
             text("the parameter '", v.name, "' has shape ", p.shape(), ", expected ", expected));
   check_type(v.name, p, p.dtype() == dtype_);
   // R9: row t of a table is read for position t.
-  for (int i = 0; i < v.dims.size(); ++i)
-    if (v.bounds[i] >= 0) p = slice(p, i, 0, size(v.dims[i]));
+  for (int i = 0; i < v.dims.size(); ++i) {
+    if (v.bounds[i] < 0) continue;
+    const Index from = first(v.dims[i]), count = size(v.dims[i]);
+    if (from + count > p.size(i))
+      fail_at({v.place}, text("there is room for '", dimension(v.bounds[i]).name, "' = ", p.size(i),
+                              " only, but the sequence has ", from + count, " positions"));
+    p = slice(p, i, from, count);
+  }
   if (program_.parameters[static_cast<size_t>(v.index)].fixed) p = p.detach();
   return {p, v.dims, false};
 }
@@ -253,7 +274,9 @@ Value Runner::number(const Node& n) {
 
 namespace {
 
-Tensor number_like(const Tensor& x, double value) { return spread(value, x.shape(), x.dtype()); }
+Tensor number_like(const Tensor& x, double value) {
+  return Tensor::repeated(value, x.shape(), x.dtype(), x.backend());
+}
 
 // Comparisons carry no gradient; truth is 0 or 1.
 Tensor operate(const Node& n, const Tensor& a, const Tensor& b) {

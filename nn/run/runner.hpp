@@ -1,5 +1,7 @@
 // The runner of one call: values by statement. The functions of nn/builtins/ are given it.
 #pragma once
+#include <map>
+
 #include "nn/run.hpp"
 
 namespace tete {
@@ -18,12 +20,27 @@ struct Dropout {
   uint64_t first_sample = 0;  // global number of the batch's first
 };
 
+// Where in a sequence a call stands that brings only the next rows of it.
+struct Stretch {
+  Index first_query = 0, first_memory = 0;  // their positions
+  // What windows keep of the rows before, by the call of windows(). Rows of this role are new: of
+  // queries, or of both where it is the memory.
+  std::map<const Node*, Tensor>* tails = nullptr;
+  Role fresh = Role::none;
+};
+
 class Runner {
  public:
   Runner(const Checked& program, const SizeTable& sizes, const Tensors& inputs,
          std::span<const ParamId> params, const Forward& forward, const std::string& path,
          const Mask& mask);
   Tensor run();
+  // From here on the call is of a stretch of the sequence.
+  void go_on(const Stretch& stretch) { stretch_ = stretch; }
+  // The position of the first row along `dim`.
+  Index first(int dim) const;
+  // Where `node`, windows along `dim`, keeps its rows; null where all rows are there.
+  Tensor* tail(const Node& node, int dim) const;
 
   // Value number `number` of the program, made if it is not there yet; and another in its place.
   const Value& at(int number);
@@ -105,6 +122,7 @@ class Runner {
   Shape batch_;
   Dtype dtype_ = Dtype::f32;
   const CheckedValue* current_ = nullptr;
+  Stretch stretch_;
   int dropouts_ = 0;  // of the current statement
 };
 

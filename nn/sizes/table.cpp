@@ -60,6 +60,15 @@ void SizeTable::bind(int value, const Shape& shape) {
   }
 }
 
+void SizeTable::set_lengths(Index queries, Index memories) {
+  parted_ = true;
+  for (size_t i = 0; i < program_->dimensions.size(); ++i) {
+    const Role role = program_->dimensions[i].role;
+    if (role == Role::query) set(static_cast<int>(i), queries);
+    if (role == Role::memory) set(static_cast<int>(i), memories);
+  }
+}
+
 std::string SizeTable::origin_of(int dim) {
   const Entry& e = entry(dim);
   switch (e.origin) {
@@ -161,6 +170,9 @@ void SizeTable::refuse_circle(int dim) const {
 // ---- Conditions -------------------------------------------------------------------------------
 
 void SizeTable::check(const Condition& c) {
+  if (parted_ && c.kind == Condition::Kind::equal &&
+      dimension(c.dim).role != dimension(c.others[0]).role)
+    return;
   const Index size = *find(c.dim);
   const std::string& name = dimension(c.dim).name;
   switch (c.kind) {

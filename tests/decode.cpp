@@ -1,0 +1,254 @@
+// Decoding: every variant read position by position gives what it gives as a whole, at the cost of
+// one row.
+#include "nn/decode.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "attention/attention.hpp"
+#include "core/rehearsal.hpp"
+#include "nn/cost.hpp"
+#include "nn/transformer.hpp"
+
+using namespace tete;
+
+namespace {
+
+double difference(const Tensor& a, const Tensor& b) {
+  REQUIRE(a.shape() == b.shape());
+  const std::vector<double> x = a.values(), y = b.values();
+  double worst = 0;
+  for (size_t i = 0; i < x.size(); ++i) worst = std::max(worst, std::abs(x[i] - y[i]));
+  return worst;
+}
+
+// A variant with parameters of its own, small where the paper's sizes are large.
+struct Layer {
+  ParamList list;
+  std::shared_ptr<const Checked> program;
+  Attention attention;
+  Tensors values;
+
+  Layer(const std::string& name, const std::vector<std::string>& with = {})
+      : program(load_attention(name, with)), attention({list, ""}, program, sizes(*program)) {
+    values = list.initial_values(Key(7), Dtype::f64);
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = random_normal(values[i].shape(), Key(100 + i), Dtype::f64) * 0.5;
+  }
+  static AttentionSizes sizes(const Checked& program) {
+    AttentionSizes sizes{.d_model = 12, .dims = {}};
+    if (program.find_dimension("h") >= 0) sizes.heads = 3;
+    for (const auto& [dim, size] : std::map<std::string, Index>{
+             {"h_k", 2}, {"h_v", 4}, {"w", 3}, {"g", 1}, {"max_m", 23}, {"max_n", 23}})
+      if (program.find_dimension(dim) >= 0) sizes.dims[dim] = size;
+    if (program.name == "BigBird") sizes.dims["b"] = 2, sizes.dims["i"] = 12;
+    return sizes;
+  }
+  Forward forward() const { return {.params = values, .watch = {}}; }
+  Tensor whole(const Tensor& X, const Tensor& M, const Mask& mask) const {
+    return attention(forward(), "", X, M, mask);
+  }
+};
+
+bool can_decode(const Checked& program) { return program.takes_mask && program.leak.empty(); }
+
+// The rows of `layer` over X, read in pieces of these lengths.
+Tensor in_pieces(const Layer& layer, const Tensor& X, const std::vector<Index>& lengths) {
+  Decoder decoder = layer.attention.decoder(Growth::grows);
+  Tensors rows;
+  Index at = 0;
+  for (Index count : lengths) {
+    const Tensor x = slice(X, 1, at, count);
+    rows.push_back(layer.attention.next(decoder, layer.forward(), "", x, x));
+    at += count;
+  }
+  CHECK(decoder.length() == at);
+  return concat(rows, 1);
+}
+
+// What the text's statements cost for one query over a memory of m, of which one position is new.
+Index one_more(const Checked& program, SizesByName sizes, Index m) {
+  const auto cost_at = [&](Index memories) {
+    SizeTable table(std::make_shared<const Checked>(program), sizes);
+    table.set_lengths(1, memories);
+    table.set_causal(true);
+    return cost_of(program, table);
+  };
+  const Cost after = cost_at(m), before = cost_at(m - 1);
+  const auto has = [&](const CheckedValue& v, Role role) {
+    return std::any_of(v.dims.begin(), v.dims.end(), [&](int dim) {
+      return program.dimensions[static_cast<size_t>(dim)].role == role;
+    });
+  };
+  Index total = 0;
+  for (size_t i = 0; i < after.statements.size(); ++i) {
+    const StatementCost& now = after.statements[i];
+    const CheckedValue& v = program.values[static_cast<size_t>(now.value)];
+    if (has(v, Role::query)) total += now.count.multiplies;
+    else total += now.count.multiplies - before.statements[i].count.multiplies;
+  }
+  return total;
+}
+
+}  // namespace
+
+TEST_SUITE("decode") {
+  TEST_CASE("position by position is the whole, for every variant that a causal mask suits") {
+    const Tensor X = random_normal({2, 11, 12}, Key(1), Dtype::f64);
+    int decoded = 0;
+    for (const Variant& variant : variants()) {
+      CAPTURE(variant.name);
+      const Layer layer(variant.name);
+      if (!can_decode(*layer.program)) {
+        CHECK_THROWS_AS(layer.attention.decoder(Growth::grows), Error);
+        continue;
+      }
+      const Tensor whole = layer.whole(X, X, {.causal = true});
+      CHECK(difference(in_pieces(layer, X, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}), whole) < 1e-12);
+      CHECK(difference(in_pieces(layer, X, {4, 1, 3, 1, 2}), whole) < 1e-12);
+      ++decoded;
+    }
+    CHECK(decoded + 1 == static_cast<int>(variants().size()));
+  }
+
+  TEST_CASE("so it is with positions, biases and noise off") {
+    const Tensor X = random_normal({2, 11, 12}, Key(2), Dtype::f64);
+    for (const char* base : {"talking_heads", "sliding_window", "multi_head_scaled"})
+      for (const Variant& amendment : amendments()) {
+        CAPTURE(base);
+        CAPTURE(amendment.name);
+        if (amendment.name == "contextual_bias" && std::string(base) == "talking_heads") continue;
+        const Layer layer(base, {amendment.name});
+        const Tensor whole = layer.whole(X, X, {.causal = true});
+        CHECK(difference(in_pieces(layer, X, {1, 1, 5, 1, 1, 1, 1}), whole) < 1e-12);
+      }
+  }
+
+  TEST_CASE("a complete memory is read once") {
+    const Tensor X = random_normal({2, 5, 12}, Key(3), Dtype::f64);
+    const Tensor M = random_normal({2, 7, 12}, Key(4), Dtype::f64);
+    const Mask mask{.lengths = Tensor::of<int64_t>({2}, {4, 7})};
+    for (const Variant& variant : variants()) {
+      CAPTURE(variant.name);
+      const Layer layer(variant.name);
+      if (layer.program->self_only) continue;
+      Decoder decoder = layer.attention.decoder(Growth::complete);
+      Tensors rows;
+      for (Index i = 0; i < 5; ++i)  // later calls bring no memory
+        rows.push_back(layer.attention.next(decoder, layer.forward(), "", slice(X, 1, i, 1),
+                                            i == 0 ? M : slice(M, 1, 0, 0), mask));
+      CHECK(difference(concat(rows, 1), layer.whole(X, M, mask)) < 1e-12);
+    }
+  }
+
+  TEST_CASE("what is kept follows from the text") {
+    const auto kept = [](const char* name) {
+      return Layer(name).attention.decoder(Growth::grows).kept();
+    };
+    using All = std::vector<std::string>;
+    CHECK(kept("multi_head") == All{"K", "V"});
+    CHECK(kept("general_bilinear") == All{"M"});
+    CHECK(kept("dynamic_projections") == All{"K", "V", "R_Ml", "R_Mw"});
+    CHECK(kept("random_synthesizer") == All{"V"});
+    CHECK(kept("memory_compressed") == All{"K_c", "V_c"});
+    CHECK(kept("talking_heads_inefficient") == All{"Y.M", "Y.P", "Y.Q"});
+  }
+
+  TEST_CASE("one more position costs the text's multiplies for one query and one new memory") {
+    for (const Variant& variant : variants()) {
+      CAPTURE(variant.name);
+      const Layer layer(variant.name);
+      if (!can_decode(*layer.program)) continue;
+      Rehearsal rehearsal;
+      {
+        Tensors params;
+        for (const ParamSpec& spec : layer.list.specs()) {
+          const Tensor& value = layer.values[params.size()];  // a mask is made of real draws
+          params.push_back(spec.name == "Draw" ? value : rehearsal.like(value));
+        }
+        const Forward forward{.params = params, .watch = {}};
+        Decoder decoder = layer.attention.decoder(Growth::grows);
+        const Tensor past = rehearsal.tensor({1, 11, 12}, Dtype::f64),
+                     next = rehearsal.tensor({1, 1, 12}, Dtype::f64);
+        layer.attention.next(decoder, forward, "", past, past);
+        rehearsal.forget_calls();
+        layer.attention.next(decoder, forward, "", next, next);
+        // Products of a tensor with a number are free in a text's cost, and counted by a device.
+        double contracted = 0, all = 0;
+        for (const KernelCall& call : rehearsal.calls()) {
+          all += call.multiplies;
+          if (!call.operands.empty() && !call.operands.back().labels.empty())
+            contracted += call.multiplies;
+        }
+        const auto expected =
+            static_cast<double>(one_more(*layer.program, layer.attention.sizes(), 12));
+        CHECK(contracted <= expected);
+        CHECK(all >= expected);
+      }
+    }
+  }
+
+  TEST_CASE("what cannot be read position by position says why") {
+    const auto complaint = [](const char* text) -> std::string {
+      try {
+        ParamList list;
+        Attention({list, ""}, load_attention(Program::parse(text, "t.tete")),
+                  {.d_model = 4, .dims = {}})
+            .decoder(Growth::grows);
+        return "";
+      } catch (const Error& error) {
+        CHECK(error.kind() == Kind::input);
+        return error.what();
+      }
+    };
+    CHECK(complaint("def Mean(X[n, d], M[m, d]):\n A[d] = mean(M[m, d], reduced_dim=m)\n"
+                    " Y[n, d] = X[n, d] + A[d]\n return Y[n, d]\n")
+              .find("'Mean' cannot read a sequence position by position") == 0);
+    CHECK(complaint("def Taps(X[n, d], M[m, d]):\n where w = 2\n"
+                    " J[n, m] = einsum(X[n, d], M[m, d])\n"
+                    " S[n, m] = select(visible(n, m), J[n, m], 0)\n"
+                    " T[n, w, m] = windows(S[n, m], dim=n, into=(n w), left=w-1)\n"
+                    " L[n, m] = sum(T[n, w, m], reduced_dim=w)\n"
+                    " W[n, m] = softmax(L[n, m], reduced_dim=m)\n"
+                    " Y[n, d] = einsum(W[n, m], M[m, d])\n return Y[n, d]\n")
+              .find("windows over the queries of what depends on the memory") != std::string::npos);
+    const Layer learned("random_synthesizer");
+    const Tensor X = random_normal({1, 24, 12}, Key(5), Dtype::f64);
+    CHECK_THROWS_WITH_AS(in_pieces(learned, X, {23, 1}), doctest::Contains("there is room for"),
+                         Error);
+  }
+
+  TEST_CASE("a language model reads each token once") {
+    const auto program = load_attention("talking_heads");
+    LanguageModelConfig config;
+    config.vocabulary = 11, config.context = 9, config.d_model = 8, config.layers = 2;
+    const AttentionFactory factory = [&](const Scope& scope, int) -> AttentionSite {
+      const Attention attention(scope, program, {.d_model = 8, .heads = 2, .dims = {}});
+      return
+          [attention, path = scope.path](const Forward& forward, const Tensor& X, const Tensor& M) {
+            if (!forward.decoding) return attention(forward, path, X, M, {.causal = true});
+            Decoder& decoder =
+                forward.decoding->at(path, [&] { return attention.decoder(Growth::grows); });
+            return attention.next(decoder, forward, path, X, M);
+          };
+    };
+    for (const char* positions : {"learned", "sinusoidal", "none"}) {
+      config.positions = positions;
+      const LanguageModel model(config, factory);
+      const Tensors values = model.params().initial_values(Key(1), Dtype::f64);
+      const Tensor tokens = Tensor::of<int64_t>({1, 9}, {3, 1, 4, 1, 5, 9, 2, 6, 5});
+      Decoding past;
+      const Forward forward{.params = values, .watch = {}};
+      Index at = 0;
+      for (Index count : {4, 1, 1, 2, 1}) {
+        const Tensor next = model.next_logits(forward, slice(tokens, 1, at, count), past);
+        at += count;
+        CHECK(difference(next, model.last_logits(forward, slice(tokens, 1, 0, at))) < 1e-12);
+      }
+      CHECK(past.length == 9);
+      CHECK(past.decoders.size() == 2);
+    }
+  }
+}
