@@ -5,9 +5,9 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <map>
 
 #include "attention/attention.hpp"
+#include "tests/array.hpp"
 
 using namespace tete;
 
@@ -100,34 +100,6 @@ enum class Mistake {
 
 // Sizes: n = m and d_X = d_k, so that what is swapped still fits.
 constexpr int B = 2, N = 5, D = 4, DV = 2, H = 3, DY = 6;
-
-struct Array {
-  std::vector<int> shape;
-  std::vector<double> v;
-  Array(std::vector<int> s = {}) : shape(std::move(s)) {
-    size_t count = 1;
-    for (int size : shape) count *= static_cast<size_t>(size);
-    v.assign(count, 0.0);
-  }
-  template <class... I>
-  double& operator()(I... i) {
-    size_t at = 0, axis = 0;
-    ((at = at * static_cast<size_t>(shape[axis++]) + static_cast<size_t>(i)), ...);
-    return v[at];
-  }
-};
-using Arrays = std::map<std::string, Array>;
-
-template <class Body>
-void loop(std::vector<int> sizes, const Body& body) {
-  std::vector<int> i(sizes.size(), 0);
-  for (;;) {
-    body(i);
-    size_t axis = sizes.size();
-    while (axis-- > 0 && ++i[axis] == sizes[axis]) i[axis] = 0;
-    if (axis == static_cast<size_t>(-1)) return;
-  }
-}
 
 double rounded(double x, int bits) {
   int exponent = 0;

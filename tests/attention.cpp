@@ -14,22 +14,11 @@
 
 #include "attention/gradcheck.hpp"
 #include "nn/run/runner.hpp"
+#include "tests/layer.hpp"
 
 using namespace tete;
 
 namespace {
-
-Tensor noise(const Shape& shape, uint64_t seed, Dtype dtype = Dtype::f64) {
-  return random_normal(shape, Key(seed), dtype);
-}
-
-double difference(const Tensor& a, const Tensor& b) {
-  REQUIRE(a.shape() == b.shape());
-  const std::vector<double> x = a.values(), y = b.values();
-  double worst = 0;
-  for (size_t i = 0; i < x.size(); ++i) worst = std::max(worst, std::abs(x[i] - y[i]));
-  return worst;
-}
 
 bool same_bits(const Tensor& a, const Tensor& b) {
   const std::vector<double> x = a.values(), y = b.values();
@@ -52,37 +41,6 @@ std::string complaint(const Use& use) {
   }
 }
 
-// A variant with parameters of its own.
-struct Layer {
-  ParamList list;
-  std::shared_ptr<const Checked> program;
-  Attention attention;
-  Tensors values;
-
-  Layer(const std::string& name, const AttentionSizes& sizes, Dtype dtype = Dtype::f64,
-        const std::vector<Program>& amendments = {})
-      : program(load_attention(*find_variant(name).program, amendments)),
-        attention({list, ""}, program, sizes),
-        values(list.initial_values(Key(7), dtype)) {
-    // Larger than they start, so that no softmax is flat.
-    for (size_t i = 0; i < values.size(); ++i)
-      values[i] = noise(values[i].shape(), 100 + i, dtype) * 0.5;
-  }
-  Tensor operator()(const Tensor& X, const Tensor& M, const Mask& mask = {}) const {
-    return attention(Forward{.params = values, .watch = {}}, "", X, M, mask);
-  }
-  Tensor& operator[](const std::string& name) {
-    const int at = list.find(name);
-    REQUIRE(at >= 0);
-    return values[static_cast<size_t>(at)];
-  }
-  // Takes every parameter that `other` has under the same name.
-  void take(Layer& other) {
-    for (const ParamSpec& spec : list.specs())
-      if (other.list.find(spec.name) >= 0) (*this)[spec.name] = other[spec.name];
-  }
-};
-
 AttentionSizes sizes_for(const std::string& name) {
   AttentionSizes sizes{.d_model = 12, .dims = {}};
   const auto program = load_attention(name);
@@ -101,8 +59,6 @@ bool can_be_causal(const Checked& program) { return program.takes_mask && progra
 
 // Of these a query sees positions only once it sees the whole block that holds them.
 bool sees_blocks(const std::string& name) { return name.starts_with("memory_compressed"); }
-
-Tensor identity(Index size) { return one_hot(arange(size), size, Dtype::f64); }
 
 }  // namespace
 
