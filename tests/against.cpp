@@ -10,6 +10,7 @@
 #include "tests/array.hpp"
 
 using namespace tete;
+using namespace tete::tests;
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <tuple>
 #include <vector>
 
-namespace tete {
+namespace tete::tests {
 
 struct Array {
   std::vector<int> shape;
@@ -67,4 +67,4 @@ double total(int count, const Value& value) {
   return all;
 }
 
-}  // namespace tete
+}  // namespace tete::tests

@@ -17,6 +17,7 @@
 #include "tests/layer.hpp"
 
 using namespace tete;
+using namespace tete::tests;
 
 namespace {
 

@@ -7,7 +7,7 @@
 
 #include "attention/attention.hpp"
 
-namespace tete {
+namespace tete::tests {
 
 inline Tensor noise(const Shape& shape, uint64_t seed, Dtype dtype = Dtype::f64) {
   return random_normal(shape, Key(seed), dtype);
@@ -54,4 +54,4 @@ struct Layer {
   }
 };
 
-}  // namespace tete
+}  // namespace tete::tests

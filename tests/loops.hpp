@@ -10,7 +10,7 @@
 #include "attention/attention.hpp"
 #include "tests/array.hpp"
 
-namespace tete {
+namespace tete::tests {
 
 // What attention is given: X[n, d_X], M[m, d_M], parameters by the text's names, and sizes.
 struct Sample {
@@ -248,4 +248,4 @@ inline void hold_against_loops(const std::shared_ptr<const Checked>& program,
   held.check({.n = n, .m = m, .mask = {.visible = Tensor::of<double>({n, m}, some)}});
 }
 
-}  // namespace tete
+}  // namespace tete::tests

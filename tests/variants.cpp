@@ -3,6 +3,7 @@
 #include "tests/loops.hpp"
 
 using namespace tete;
+using namespace tete::tests;
 
 namespace {
 
