@@ -48,6 +48,8 @@ AttentionSizes sizes_for(const std::string& name) {
   if (program->find_dimension("h") >= 0) sizes.heads = 3;
   if (program->find_dimension("h_k") >= 0) sizes.dims = {{"h_k", 2}};
   if (program->find_dimension("h_v") >= 0) sizes.dims["h_v"] = 4;
+  for (const char* room : {"max_n", "max_m"})
+    if (program->find_dimension(room) >= 0) sizes.dims[room] = 16;
   return sizes;
 }
 
@@ -406,6 +408,8 @@ TEST_CASE("every variant's gradient is right, to second order") {
     const auto program = load_attention(variant.name);
     AttentionSizes sizes{.d_model = 4, .dims = {}};
     if (program->find_dimension("h") >= 0) sizes.heads = 2;
+    for (const char* room : {"max_n", "max_m"})
+      if (program->find_dimension(room) >= 0) sizes.dims[room] = 8;
     for (bool causal : {false, true}) {
       if (causal && !can_be_causal(*program)) continue;
       const GradReport report = check_gradient(
