@@ -108,7 +108,8 @@ class Evaluated {
       // A value that is another's copy has a gradient of its own, that of this name's uses.
       if (x.tracked() && value(i).element == Element::real) run.set(i, x = x * 1.0);
       if (i == program_->result) result_ = x;
-      if (value(i).watched) use(i, x);
+      // An input as amended has the input's name, and is the result of its amendment under another.
+      if (value(i).watched && !arguments_.contains(program_->name_of(i))) use(i, x);
     }
     if (!result_) result_ = arguments_.at(result_name());
   }
