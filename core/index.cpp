@@ -120,7 +120,7 @@ Tensor top_k(const Tensor& x, int axis, Index count) {
   const std::vector<double> values = x.values();
   Index inner = 1;
   for (int i = axis + 1; i < x.rank(); ++i) inner *= x.size(i);
-  const Index row = x.size(axis) * inner, outer = row > 0 ? x.size() / row : 0;
+  const Index row = x.size(axis) * inner, outer = row > 0 && count > 0 ? x.size() / row : 0;
   Shape shape = x.shape();
   shape[axis] = count;
   std::vector<int64_t> found(static_cast<size_t>(element_count(shape)));
