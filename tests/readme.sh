@@ -23,6 +23,9 @@ block tete > "$work/text.tete"
 check 'the text of talking heads is the one in the catalogue' \
   diff "$work/text.tete" attention/variants/talking_heads.tete
 
+block 'tete multi_token.tete' > "$work/multi_token.tete"
+check 'the new variant has fewer than 25 lines' test "$(wc -l < "$work/multi_token.tete")" -lt 25
+
 # The C++ example, as a program that knows the library only as it is installed.
 check 'the library installs' meson install -C "$folder" --no-rebuild --destdir "$work/installed"
 export PKG_CONFIG_SYSROOT_DIR=$work/installed
