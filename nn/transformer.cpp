@@ -1,5 +1,6 @@
 #include "nn/transformer.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "nn/decode.hpp"
@@ -27,6 +28,19 @@ LanguageModelConfig checked(const LanguageModelConfig& config) {
 
 Dim width_of(const LanguageModelConfig& config) { return {"d_X", config.d_model}; }
 
+// Padding becomes zero.
+Tensor only_there(const Sequences& sequences, const Tensor& X) {
+  if (!sequences.there) return X;
+  return mul("b n d_X, b n", X, cast(sequences.there, X.dtype()));
+}
+
+// What enters a stack.
+Tensor embedded(const Forward& forward, const std::string& path, const Embedding& embedding,
+                const Positions& positions, const Tensor& tokens, Noise noise) {
+  const Tensor X = shown(forward, path, positions(forward, embedding(forward, tokens)));
+  return dropped(forward, path, X, noise);
+}
+
 // Identifiers keep their meaning: the order is the same.
 ParamList restarted(const ParamList& declared, const InitRule& rule) {
   ParamList params;
@@ -39,52 +53,87 @@ ParamList restarted(const ParamList& declared, const InitRule& rule) {
 
 }  // namespace
 
+// ---- Sequences -------------------------------------------------------------------------------
+
+Sequences::Sequences(const Tensor& X, const Tensor& lengths) : X(X), lengths(lengths) {
+  const Index b = X.size(0), n = X.size(1);
+  if (lengths.dtype() != Dtype::i64 || !(lengths.shape() == Shape{b}))
+    bad_input("lengths of ", b, " sequences are i64[", b, "], got ",
+              describe(lengths.dtype(), lengths.shape()));
+  std::vector<double> each;
+  for (int64_t length : lengths.values<int64_t>()) {
+    if (length < 0 || length > n)
+      bad_input("a sequence of length ", length, " does not fit into ", n, " positions");
+    for (Index i = 0; i < n; ++i) each.push_back(i < length);
+  }
+  there = Tensor::of<double>({b, n}, std::span<const double>(each));
+}
+
 // ---- Block -----------------------------------------------------------------------------------
 
-Block::Block(const Scope& scope, const Dim& width, AttentionSite attention,
-             const BlockOptions& options)
+Block::Block(const Scope& scope, const Dim& width, AttentionSite self, const BlockOptions& options,
+             AttentionSite cross)
     : path_(scope.path),
-      attention_(std::move(attention)),
+      self_(std::move(self)),
+      cross_(std::move(cross)),
       self_norm_(scope.in("self_norm"), options.norm, width),
+      cross_norm_([&] {
+        std::vector<Norm> norms;
+        if (cross_) norms.emplace_back(scope.in("cross_norm"), options.norm, width);
+        return norms;
+      }()),
       ff_norm_(scope.in("ff_norm"), options.norm, width),
       feed_forward_(scope.in("ff"), width, options.d_ff > 0 ? options.d_ff : 4 * width.size,
                     options.feed_forward),
       noise_(options.feed_forward.noise) {}
 
-Tensor Block::operator()(const Forward& forward, const Tensor& X) const {
+Tensor Block::operator()(const Forward& forward, const Sequences& X,
+                         const Sequences& memory) const {
   const auto show = [&](const char* name, const Tensor& x) {
     return shown(forward, path_ + "/" + name, x);
   };
   const auto drop = [&](const char* name, const Tensor& x) {
     return show(name, dropped(forward, path_ + "/" + name, x, noise_));
   };
-  const Tensor N = show("self_norm", self_norm_(forward, X));
-  const Tensor middle = show("resid_mid", X + drop("self_out", attention_(forward, N, N)));
-  const Tensor F = show("ff_norm", ff_norm_(forward, middle));
+  const auto normed = [&](const char* name, const Norm& norm, const Tensor& x) {
+    return show(name, only_there(X, norm(forward, x)));
+  };
+  const Tensor N = normed("self_norm", self_norm_, X.X);
+  Tensor middle = show("resid_mid", X.X + drop("self_out", self_(forward, N, N, X.lengths)));
+  if (cross_) {
+    const Tensor C = normed("cross_norm", cross_norm_[0], middle);
+    const Tensor Y = cross_(forward, C, memory.X, memory.lengths);
+    middle = show("resid_cross", middle + drop("cross_out", Y));
+  }
+  const Tensor F = normed("ff_norm", ff_norm_, middle);
   return show("resid", middle + drop("ff_out", feed_forward_(forward, F)));
 }
 
 // ---- Stack -----------------------------------------------------------------------------------
 
-Stack::Stack(const Scope& scope, const Dim& width, int layers, const AttentionFactory& attention,
-             const BlockOptions& options)
+Stack::Stack(const Scope& scope, const Dim& width, int layers, const AttentionFactory& self,
+             const BlockOptions& options, const AttentionFactory& cross)
     : path_(scope.path),
       blocks_([&] {
         std::vector<Block> blocks;
         for (int layer = 0; layer < layers; ++layer) {
           const Scope here = scope.in(std::to_string(layer));
-          blocks.emplace_back(here, width, attention(here.in("self"), layer), options);
+          AttentionSite own = self(here.in("self"), layer);
+          blocks.emplace_back(here, width, std::move(own), options,
+                              cross ? cross(here.in("cross"), layer) : AttentionSite());
         }
         return blocks;
       }()),
       norm_(scope.in("norm"), options.norm, width),
       noise_(options.feed_forward.noise) {}
 
-Tensor Stack::operator()(const Forward& forward, const Tensor& X) const {
-  Tensor x = X;
-  for (const Block& block : blocks_) x = block(forward, x);
+Tensor Stack::operator()(const Forward& forward, const Sequences& X,
+                         const Sequences& memory) const {
+  Sequences x = X;
+  for (const Block& block : blocks_) x.X = block(forward, x, memory);
   const std::string path = path_ + "/norm";
-  return dropped(forward, path, shown(forward, path, norm_(forward, x)), noise_);
+  const Tensor Y = shown(forward, path, only_there(X, norm_(forward, x.X)));
+  return dropped(forward, path, Y, noise_);
 }
 
 // ---- How parameters start --------------------------------------------------------------------
@@ -106,6 +155,21 @@ InitRule init_rule(const std::string& style) {
             " (there are t5, gpt2)");
 }
 
+// ---- OutputLayer -----------------------------------------------------------------------------
+
+OutputLayer::OutputLayer(const Scope& scope, const LanguageModelConfig& config,
+                         const Embedding& embedding)
+    : embedding_(embedding),
+      scale_(config.scale_logits ? 1 / std::sqrt(static_cast<double>(config.d_model)) : 1) {
+  if (!config.tied) own_.emplace_back(scope, width_of(config), Dim{"v", config.vocabulary});
+}
+
+Tensor OutputLayer::operator()(const Forward& forward, const Tensor& X) const {
+  return shown(forward, "logits",
+               own_.empty() ? embedding_.products(forward, scale_ == 1 ? X : X * scale_)
+                            : own_[0](forward, X));
+}
+
 // ---- LanguageModel ---------------------------------------------------------------------------
 
 LanguageModelConfig gpt2_style(LanguageModelConfig config) {
@@ -124,34 +188,25 @@ LanguageModel::LanguageModel(const LanguageModelConfig& config, const AttentionF
     : config_(checked(config)),
       embedding_({params_, "embedding"}, {"v", config.vocabulary}, width_of(config)),
       positions_({params_, "positions"}, config.positions, config.context, width_of(config)),
-      decoder_({params_, "decoder"}, width_of(config), config.layers, attention, config.block) {
-  if (!config.tied)
-    output_.emplace_back(Scope{params_, "output"}, width_of(config), Dim{"v", config.vocabulary});
+      decoder_({params_, "decoder"}, width_of(config), config.layers, attention, config.block),
+      output_({params_, "output"}, config, embedding_) {
   params_ = restarted(params_, rule ? rule : init_rule(config.init));
 }
 
 Tensor LanguageModel::hidden(const Forward& forward, const Tensor& tokens) const {
-  const Tensor X = positions_(forward, embedding_(forward, tokens));
-  shown(forward, "embedding", X);
-  return decoder_(forward, dropped(forward, "embedding", X, config_.block.feed_forward.noise));
-}
-
-Tensor LanguageModel::output(const Forward& forward, const Tensor& X) const {
-  if (!config_.tied) return output_[0](forward, X);
-  const double size =
-      config_.scale_logits ? 1 / std::sqrt(static_cast<double>(config_.d_model)) : 1;
-  return embedding_.products(forward, size == 1 ? X : X * size);
+  return decoder_(forward, embedded(forward, "embedding", embedding_, positions_, tokens,
+                                    config_.block.feed_forward.noise));
 }
 
 Tensor LanguageModel::logits(const Forward& forward, const Tensor& tokens) const {
-  return shown(forward, "logits", output(forward, hidden(forward, tokens)));
+  return output_(forward, hidden(forward, tokens));
 }
 
 Tensor LanguageModel::last_logits(const Forward& forward, const Tensor& tokens) const {
   const Index n = tokens.size(1);
   if (n == 0) bad_input("nothing follows an empty sequence");
   const Tensor last = slice(hidden(forward, tokens), 1, n - 1, 1);
-  return shown(forward, "logits", rearrange("b n v -> b (n v)", output(forward, last)));
+  return rearrange("b n v -> b (n v)", output_(forward, last));
 }
 
 Tensor LanguageModel::next_logits(const Forward& forward, const Tensor& tokens,
@@ -166,6 +221,54 @@ Tensor LanguageModel::next_logits(const Forward& forward, const Tensor& tokens,
 Loss LanguageModel::loss(const Forward& forward, const Tensor& tokens,
                          const Tensor& targets) const {
   return token_loss(logits(forward, tokens), targets);
+}
+
+// ---- EncoderDecoder --------------------------------------------------------------------------
+
+EncoderDecoder::EncoderDecoder(const LanguageModelConfig& config, const StackAttention& attention,
+                               const InitRule& rule)
+    : config_(checked(config)),
+      embedding_({params_, "embedding"}, {"v", config.vocabulary}, width_of(config)),
+      encoder_positions_({params_, "encoder/positions"}, config.positions, config.context,
+                         width_of(config)),
+      decoder_positions_({params_, "decoder/positions"}, config.positions, config.context,
+                         width_of(config)),
+      encoder_({params_, "encoder"}, width_of(config), config.layers, attention.encoder,
+               config.block),
+      decoder_({params_, "decoder"}, width_of(config), config.layers, attention.decoder,
+               config.block, attention.cross),
+      output_({params_, "output"}, config, embedding_) {
+  params_ = restarted(params_, rule ? rule : init_rule(config.init));
+}
+
+Sequences EncoderDecoder::encode(const Forward& forward, const Tensor& tokens,
+                                 const Tensor& lengths) const {
+  const Sequences source(embedded(forward, "encoder/embedding", embedding_, encoder_positions_,
+                                  tokens, config_.block.feed_forward.noise),
+                         lengths);
+  return {encoder_(forward, source), lengths};
+}
+
+Tensor EncoderDecoder::logits(const Forward& forward, const Sequences& memory,
+                              const Tensor& tokens) const {
+  const Tensor X = embedded(forward, "decoder/embedding", embedding_, decoder_positions_, tokens,
+                            config_.block.feed_forward.noise);
+  return output_(forward, decoder_(forward, X, memory));
+}
+
+Loss EncoderDecoder::loss(const Forward& forward, const Tensor& tokens, const Tensor& lengths,
+                          const Tensor& targets) const {
+  return token_loss(logits(forward, encode(forward, tokens, lengths), shifted_right(targets)),
+                    targets);
+}
+
+Tensor shifted_right(const Tensor& targets) {
+  const Index b = targets.size(0), n = targets.size(1);
+  const std::vector<int64_t> wanted = targets.values<int64_t>();
+  std::vector<int64_t> input(wanted.size(), 0);
+  for (Index i = 0; i < b * n; ++i)
+    if (i % n > 0) input[i] = std::max<int64_t>(0, wanted[i - 1]);
+  return Tensor::of<int64_t>({b, n}, input);
 }
 
 }  // namespace tete

@@ -1,7 +1,8 @@
 // A transformer's skeleton: pre-norm blocks around attention that the caller brings, and the
-// language model made of them.
+// models made of them: a language model, and an encoder with a decoder (spec D4).
 //
-//   block     x ← x + drop(attention(norm(x)));  x ← x + drop(ff(norm(x)))
+//   block     x ← x + drop(self(norm(x)));  [x ← x + drop(cross(norm(x), memory));]
+//             x ← x + drop(ff(norm(x)))
 //   model     logits = norm(blocks(drop(embedding[tokens] + positions))) Eᵀ
 //
 // Nothing here knows what attention is: a site is any function of query-side and memory-side
@@ -15,9 +16,11 @@
 
 namespace tete {
 
-// Y[b, n, d_X] from query-side X[b, n, d_X] and memory-side M[b, m, d_M]. Masks, and dropout on
-// attention weights, are the site's own.
-using AttentionSite = std::function<Tensor(const Forward&, const Tensor& X, const Tensor& M)>;
+// Y[b, n, d_X] from query-side X[b, n, d_X] and memory-side M[b, m, d_M]. Of the memory, a sample
+// has the first `lengths`[b] (i64) positions; all, where `lengths` is empty. Other masks, and
+// dropout on attention weights, are the site's own.
+using AttentionSite =
+    std::function<Tensor(const Forward&, const Tensor& X, const Tensor& M, const Tensor& lengths)>;
 // Declares the parameters of layer number `layer`'s attention in the scope ("decoder/3/self").
 using AttentionFactory = std::function<AttentionSite(const Scope& scope, int layer)>;
 // How a parameter starts, in place of how it was declared to. To keep that, return spec.init.
@@ -29,18 +32,36 @@ struct BlockOptions {
   FeedForwardOptions feed_forward = {};
 };
 
+// Vectors of sequences of which each may end early: what follows its end is padding.
+struct Sequences {
+  Sequences(const Tensor& X) : X(X) {}  // NOLINT: vectors without padding are sequences
+  // Fails on lengths that are not i64[b], each 0 … n.
+  Sequences(const Tensor& X, const Tensor& lengths);
+
+  Tensor X;             // [b, n, d_X]
+  Tensor lengths = {};  // i64[b]; empty: nothing is padding
+  Tensor there = {};    // the same as [b, n]: 1, and 0 where there is padding
+};
+
 class Block {
  public:
-  Block(const Scope& scope, const Dim& width, AttentionSite attention,
-        const BlockOptions& options = {});
+  // With `cross`, it attends to a memory as well.
+  Block(const Scope& scope, const Dim& width, AttentionSite self, const BlockOptions& options = {},
+        AttentionSite cross = {});
+  // What the sub-layers see of padding is zero, so that even a text that mixes neighbours reads
+  // there what it reads beyond the end.
   // Offers "…/self_norm", "…/self_out", "…/resid_mid", "…/ff_norm", "…/ff/hidden", "…/ff_out" and
-  // "…/resid" to the watcher; "…_out" is what is added, after dropout.
-  Tensor operator()(const Forward& forward, const Tensor& X) const;
+  // "…/resid" to the watcher, and with a memory "…/cross_norm", "…/cross_out", "…/resid_cross";
+  // "…_out" is what is added, after dropout.
+  Tensor operator()(const Forward& forward, const Sequences& X,
+                    const Sequences& memory = Tensor()) const;
 
  private:
   std::string path_;
-  AttentionSite attention_;
-  Norm self_norm_, ff_norm_;
+  AttentionSite self_, cross_;
+  Norm self_norm_;
+  std::vector<Norm> cross_norm_;  // one where there is a memory
+  Norm ff_norm_;
   FeedForward feed_forward_;
   Noise noise_;
 };
@@ -48,9 +69,11 @@ class Block {
 // Blocks, then a norm: the pre-norm residual stream has no size of its own.
 class Stack {
  public:
-  Stack(const Scope& scope, const Dim& width, int layers, const AttentionFactory& attention,
-        const BlockOptions& options = {});
-  Tensor operator()(const Forward& forward, const Tensor& X) const;
+  Stack(const Scope& scope, const Dim& width, int layers, const AttentionFactory& self,
+        const BlockOptions& options = {}, const AttentionFactory& cross = {});
+  // Padding is zero in the result.
+  Tensor operator()(const Forward& forward, const Sequences& X,
+                    const Sequences& memory = Tensor()) const;
 
  private:
   std::string path_;
@@ -81,6 +104,19 @@ InitRule init_rule(const std::string& style);
 // are called h or h_…) start as the identity; vectors as declared.
 Initializer gpt2_init(const ParamSpec& spec);
 
+// What follows each position, [b, n, v]: products with the embedding, or with a layer of its own.
+class OutputLayer {
+ public:
+  OutputLayer(const Scope& scope, const LanguageModelConfig& config, const Embedding& embedding);
+  // Offers "logits" to the watcher.
+  Tensor operator()(const Forward& forward, const Tensor& X) const;
+
+ private:
+  Embedding embedding_;
+  double scale_;
+  std::vector<Linear> own_;  // one where the output is not tied
+};
+
 class LanguageModel {
  public:
   // `rule`, if given, stands in place of config.init.
@@ -102,14 +138,50 @@ class LanguageModel {
 
  private:
   Tensor hidden(const Forward& forward, const Tensor& tokens) const;
-  Tensor output(const Forward& forward, const Tensor& X) const;
 
   LanguageModelConfig config_;
   ParamList params_;
   Embedding embedding_;
   Positions positions_;
   Stack decoder_;
-  std::vector<Linear> output_;  // one where the output is not tied
+  OutputLayer output_;
 };
+
+// The attention of an encoder and a decoder.
+struct StackAttention {
+  AttentionFactory encoder;  // "encoder/3/self": sees all of the source
+  AttentionFactory decoder;  // "decoder/3/self": sees what came before
+  AttentionFactory cross;    // "decoder/3/cross": sees what the encoder made of the source
+};
+
+// Both stacks have config.layers blocks; they share the embedding, and have positions of their own.
+class EncoderDecoder {
+ public:
+  EncoderDecoder(const LanguageModelConfig& config, const StackAttention& attention,
+                 const InitRule& rule = {});
+
+  const LanguageModelConfig& config() const { return config_; }
+  const ParamList& params() const { return params_; }
+
+  // Of tokens[b, m] (i64) a sample has the first lengths[b] (i64). What stands after them is never
+  // read, but must be in the vocabulary.
+  Sequences encode(const Forward& forward, const Tensor& tokens, const Tensor& lengths) const;
+  // What follows each of tokens[b, n] (i64), the first of which is 0: [b, n, v].
+  Tensor logits(const Forward& forward, const Sequences& memory, const Tensor& tokens) const;
+  // targets[b, n] (i64), given those before; below 0: padding, not counted.
+  Loss loss(const Forward& forward, const Tensor& tokens, const Tensor& lengths,
+            const Tensor& targets) const;
+
+ private:
+  LanguageModelConfig config_;
+  ParamList params_;
+  Embedding embedding_;
+  Positions encoder_positions_, decoder_positions_;
+  Stack encoder_, decoder_;
+  OutputLayer output_;
+};
+
+// What a decoder reads to predict targets[b, n]: 0, then all of them but the last. Padding is 0.
+Tensor shifted_right(const Tensor& targets);
 
 }  // namespace tete

@@ -307,7 +307,7 @@ TEST_CASE("a model's multiplies are its parts', and its bytes those that a forwa
 
       const LanguageModel model(config, [&](const Scope& scope, int) -> AttentionSite {
         const Attention layer(scope, program, sizes);
-        return [layer](const Forward& forward, const Tensor& X, const Tensor& M) {
+        return [layer](const Forward& forward, const Tensor& X, const Tensor& M, const Tensor&) {
           return layer(forward, "", X, M, {.causal = true});
         };
       });

@@ -226,13 +226,13 @@ TEST_SUITE("decode") {
     config.vocabulary = 11, config.context = 9, config.d_model = 8, config.layers = 2;
     const AttentionFactory factory = [&](const Scope& scope, int) -> AttentionSite {
       const Attention attention(scope, program, {.d_model = 8, .heads = 2, .dims = {}});
-      return
-          [attention, path = scope.path](const Forward& forward, const Tensor& X, const Tensor& M) {
-            if (!forward.decoding) return attention(forward, path, X, M, {.causal = true});
-            Decoder& decoder =
-                forward.decoding->at(path, [&] { return attention.decoder(Growth::grows); });
-            return attention.next(decoder, forward, path, X, M);
-          };
+      return [attention, path = scope.path](const Forward& forward, const Tensor& X,
+                                            const Tensor& M, const Tensor&) {
+        if (!forward.decoding) return attention(forward, path, X, M, {.causal = true});
+        Decoder& decoder =
+            forward.decoding->at(path, [&] { return attention.decoder(Growth::grows); });
+        return attention.next(decoder, forward, path, X, M);
+      };
     };
     for (const char* positions : {"learned", "sinusoidal", "none"}) {
       config.positions = positions;

@@ -47,7 +47,7 @@ AttentionFactory multi_head(Index d_X, Index h) {
     for (const char* name : {"P_q", "P_k", "P_v", "P_o"})
       ids.push_back(scope.declare({name, {"d_X", "d_k", "h"}, {d_X, d_k, h}, init}));
     const ParamId P_l = scope.declare({"P_l", {"h_k", "h"}, {h, h}, {Initializer::Kind::glorot}});
-    return [=](const Forward& forward, const Tensor& X, const Tensor& M) {
+    return [=](const Forward& forward, const Tensor& X, const Tensor& M, const Tensor&) {
       const Tensor Q = einsum("b n d_X, d_X d_k h -> b n d_k h", X, forward[ids[0]]);
       const Tensor K = einsum("b m d_M, d_M d_k h -> b m d_k h", M, forward[ids[1]]);
       const Tensor V = einsum("b m d_M, d_M d_v h -> b m d_v h", M, forward[ids[2]]);

@@ -167,13 +167,14 @@ static AttentionFactory causal_self_attention(const ModelSettings& s) {
   const auto program = make_attention(s);
   return [program, sizes = attention_sizes(s, *program)](const Scope& scope, int) -> AttentionSite {
     const Attention attention(scope, program, sizes);
-    return
-        [attention, path = scope.path](const Forward& forward, const Tensor& X, const Tensor& M) {
-          if (!forward.decoding) return attention(forward, path, X, M, {.causal = true});
-          Decoder& decoder =
-              forward.decoding->at(path, [&] { return attention.decoder(Growth::grows); });
-          return attention.next(decoder, forward, path, X, M);
-        };
+    return [attention, path = scope.path](const Forward& forward, const Tensor& X, const Tensor& M,
+                                          const Tensor& lengths) {
+      if (!forward.decoding)
+        return attention(forward, path, X, M, {.causal = true, .lengths = lengths});
+      Decoder& decoder =
+          forward.decoding->at(path, [&] { return attention.decoder(Growth::grows); });
+      return attention.next(decoder, forward, path, X, M);
+    };
   };
 }
 

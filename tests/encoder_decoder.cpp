@@ -1,0 +1,328 @@
+// An encoder with a decoder: padding and the future have no influence, its gradient is right.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <map>
+
+#include "attention/attention.hpp"
+#include "core/gradcheck.hpp"
+#include "nn/transformer.hpp"
+
+using namespace tete;
+
+namespace {
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  const std::vector<double> x = a.values(), y = b.values();
+  return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(double)) == 0;
+}
+
+double largest_difference(const Tensor& a, const Tensor& b) {
+  REQUIRE(a.shape() == b.shape());
+  const auto x = a.values(), y = b.values();
+  double most = 0;
+  for (size_t i = 0; i < x.size(); ++i) most = std::max(most, std::abs(x[i] - y[i]));
+  return most;
+}
+
+// What is said when `use` fails, or "".
+template <class Use>
+std::string complaint(const Use& use) {
+  try {
+    use();
+    return "";
+  } catch (const Error& error) {
+    CHECK(error.kind() == Kind::input);
+    return error.what();
+  }
+}
+
+AttentionFactory attending(const std::shared_ptr<const Checked>& program, bool causal = false) {
+  return [=](const Scope& scope, int) -> AttentionSite {
+    AttentionSizes sizes{.d_model = 8};
+    if (program->find_dimension("h") >= 0) sizes.heads = 2;
+    const Attention attention(scope, program, sizes);
+    return [=, path = scope.path](const Forward& forward, const Tensor& X, const Tensor& M,
+                                  const Tensor& lengths) {
+      return attention(forward, path, X, M, {.causal = causal, .lengths = lengths});
+    };
+  };
+}
+
+bool attends_across(const Checked& program) {
+  const auto& inputs = program.input_names;
+  return !program.self_only && std::find(inputs.begin(), inputs.end(), "M") != inputs.end();
+}
+
+bool can_be_causal(const Checked& program) { return program.takes_mask && program.leak.empty(); }
+
+LanguageModelConfig small_config() {
+  LanguageModelConfig config;
+  config.vocabulary = 7;
+  config.context = 9;
+  config.d_model = 8;
+  config.layers = 1;
+  config.block.d_ff = 12;
+  return config;
+}
+
+struct Model {
+  EncoderDecoder model;
+  Tensors values;
+
+  Model(const LanguageModelConfig& config, const StackAttention& attention)
+      : model(config, attention), values(model.params().initial_values(Key(1), Dtype::f64)) {}
+  explicit Model(const LanguageModelConfig& config = small_config(),
+                 const std::string& self = "multi_head", const std::string& cross = "multi_head")
+      : Model(config,
+              {attending(load_attention(self)), attending(load_attention("multi_head"), true),
+               attending(load_attention(cross))}) {}
+  Tensor loss(const Tensor& source, const Tensor& lengths, const Tensor& targets) const {
+    return model.loss({.params = values}, source, lengths, targets).sum;
+  }
+  Tensor logits(const Tensor& source, const Tensor& lengths, const Tensor& input) const {
+    const Forward forward{.params = values};
+    return model.logits(forward, model.encode(forward, source, lengths), input);
+  }
+};
+
+Tensor ids(const Shape& shape, const std::vector<int64_t>& numbers) {
+  return Tensor::of<int64_t>(shape, numbers);
+}
+
+// Two samples, of lengths 3 and 5.
+const std::vector<int64_t> source_ids{1, 2, 3, 0, 0, 6, 5, 4, 3, 2};
+Tensor source() { return ids({2, 5}, source_ids); }
+Tensor lengths() { return ids({2}, {3, 5}); }
+Tensor targets() { return ids({2, 4}, {3, 2, 1, -1, 2, 3, 4, 5}); }
+
+}  // namespace
+
+TEST_SUITE("encoder and decoder") {
+  TEST_CASE("parameters are named by stack, layer and site") {
+    LanguageModelConfig config = small_config();
+    config.layers = 2;
+    const Model model(config);
+    for (const char* name :
+         {"embedding/table", "encoder/positions/table", "decoder/positions/table",
+          "encoder/0/self/P_q", "encoder/1/ff/in/W", "encoder/norm/scale", "decoder/0/self/P_k",
+          "decoder/1/cross/P_v", "decoder/1/cross_norm/scale", "decoder/norm/scale"}) {
+      CAPTURE(name);
+      CHECK(model.model.params().find(name) >= 0);
+    }
+    CHECK(model.model.params().find("encoder/0/cross/P_q") < 0);
+  }
+
+  TEST_CASE("a parameter per stack is one for each kind of site") {
+    const auto biased = load_attention("multi_head", {"t5_bias"});
+    LanguageModelConfig config = small_config();
+    config.layers = 3;
+    const Model model(config, {attending(biased), attending(biased, true), attending(biased)});
+    int tables = 0;
+    for (const ParamSpec& spec : model.model.params().specs())
+      tables += spec.name.find("T5Bias") != std::string::npos;
+    CHECK(tables == 3);
+    for (const char* name :
+         {"encoder/self/T5Bias.B", "decoder/self/T5Bias.B", "decoder/cross/T5Bias.B"})
+      CHECK(model.model.params().find(name) >= 0);
+  }
+
+  TEST_CASE("what stands in the padding changes no bit, whatever attends") {
+    std::vector<int64_t> other_ids = source_ids;
+    other_ids[3] = 6, other_ids[4] = 2;
+    const Tensor other = ids({2, 5}, other_ids);
+    for (const Variant& variant : variants()) {
+      CAPTURE(variant.name);
+      const bool across = attends_across(*load_attention(*variant.program));
+      const Model model(small_config(), variant.name, across ? variant.name : "multi_head");
+      Tensors params;
+      for (const Tensor& value : model.values) params.push_back(value.variable());
+      const auto loss = [&](const Tensor& tokens) {
+        return model.model.loss({.params = params}, tokens, lengths(), targets()).sum;
+      };
+      const Tensor a = loss(source()), b = loss(other);
+      CHECK(std::isfinite(a.item()));
+      CHECK(same_bits(a, b));
+      const Tensors of_a = grad(a, params), of_b = grad(b, params);
+      for (size_t i = 0; i < params.size(); ++i) {
+        CAPTURE(model.model.params().specs()[i].name);
+        REQUIRE(bool(of_a[i]) == bool(of_b[i]));
+        if (of_a[i]) CHECK(same_bits(of_a[i], of_b[i]));
+      }
+      // What is no padding does matter.
+      other_ids[0] = 5;
+      CHECK_FALSE(same_bits(a, loss(ids({2, 5}, other_ids))));
+      other_ids[0] = source_ids[0];
+    }
+  }
+
+  TEST_CASE("more padding changes no more than rounding does") {
+    for (const Variant& variant : variants()) {
+      CAPTURE(variant.name);
+      const bool across = attends_across(*load_attention(*variant.program));
+      const Model model(small_config(), variant.name, across ? variant.name : "multi_head");
+      const Tensor longer = ids({2, 8}, {1, 2, 3, 5, 5, 5, 5, 5, 6, 5, 4, 3, 2, 1, 1, 1});
+      const Tensor more = ids({2, 6}, {3, 2, 1, -1, -1, -1, 2, 3, 4, 5, -1, -1});
+      CHECK(largest_difference(model.loss(source(), lengths(), targets()),
+                               model.loss(longer, lengths(), more)) < 1e-11);
+    }
+  }
+
+  TEST_CASE("a text that mixes neighbours reads zeros in the padding, as beyond the end") {
+    const auto neighbours = load_attention(
+        Program::parse("def Neighbours(X[n, d], M[m, d] = X[n, d], F[w, d, e] = glorot()):\n"
+                       "  where w = 3, e = d\n"
+                       "  X_w[n, w, d] = windows(X[n, d], dim=n, into=(n w), left=1, right=1)\n"
+                       "  K[n, e] = einsum(X_w[n, w, d], F[w, d, e])\n"
+                       "  L[n, m] = einsum(K[n, e=(d)], M[m, d])\n"
+                       "  W[n, m] = softmax(L[n, m], reduced_dim=m)\n"
+                       "  Y[n, d] = einsum(W[n, m], M[m, d])\n"
+                       "  return Y[n, d]\n"));
+    const auto plain = load_attention("multi_head");
+    const Model model(small_config(),
+                      {attending(neighbours), attending(plain, true), attending(plain)});
+    std::vector<int64_t> other = source_ids;
+    other[3] = 6;
+    CHECK(same_bits(model.loss(source(), lengths(), targets()),
+                    model.loss(ids({2, 5}, other), lengths(), targets())));
+    const Tensor alone = model.logits(ids({1, 3}, {1, 2, 3}), ids({1}, {3}), ids({1, 2}, {0, 4}));
+    const Tensor padded =
+        model.logits(ids({1, 5}, {1, 2, 3, 4, 4}), ids({1}, {3}), ids({1, 2}, {0, 4}));
+    CHECK(largest_difference(alone, padded) < 1e-12);
+  }
+
+  TEST_CASE("targets that are padding are not counted, whatever their number") {
+    const Model model;
+    const auto loss = [&](int64_t padding) {
+      return model.model.loss({.params = model.values}, source(), lengths(),
+                              ids({2, 4}, {3, 2, padding, padding, 2, 3, 4, padding}));
+    };
+    CHECK(loss(-1).tokens == 5);
+    CHECK(same_bits(loss(-1).sum, loss(-9).sum));
+    const Tensor logits =
+        log_softmax(model.logits(source(), lengths(), ids({2, 4}, {0, 3, 2, 0, 0, 2, 3, 4})), 2);
+    const std::vector<double> p = logits.values();
+    double expected = 0;
+    for (const auto& [row, target] :
+         std::vector<std::pair<int, int>>{{0, 3}, {1, 2}, {4, 2}, {5, 3}, {6, 4}})
+      expected -= p[static_cast<size_t>(row * 7 + target)];
+    CHECK(loss(-1).sum.item() == doctest::Approx(expected));
+  }
+
+  TEST_CASE("the decoder reads what precedes each target, and no more") {
+    CHECK(shifted_right(targets()).values<int64_t>() ==
+          std::vector<int64_t>{0, 3, 2, 1, 0, 2, 3, 4});
+    for (const Variant& variant : variants()) {
+      CAPTURE(variant.name);
+      const auto program = load_attention(*variant.program);
+      if (!can_be_causal(*program)) continue;
+      const auto plain = load_attention("multi_head");
+      const Model model(small_config(),
+                        {attending(plain), attending(program, true), attending(plain)});
+      const Tensor a = model.logits(source(), lengths(), ids({2, 4}, {0, 1, 2, 3, 0, 4, 5, 6}));
+      const Tensor b = model.logits(source(), lengths(), ids({2, 4}, {0, 1, 6, 3, 0, 4, 1, 6}));
+      CHECK(same_bits(slice(a, 1, 0, 2), slice(b, 1, 0, 2)));
+      CHECK(largest_difference(slice(a, 1, 2, 1), slice(b, 1, 2, 1)) > 1e-6);
+    }
+  }
+
+  TEST_CASE("the decoder sees the source, and the encoder is not causal") {
+    const Model model;
+    std::vector<int64_t> other = source_ids;
+    other[9] = 5;  // the last of the second sample
+    const Tensor input = ids({2, 1}, {0, 0});
+    const Tensor a = model.logits(source(), lengths(), input);
+    const Tensor b = model.logits(ids({2, 5}, other), lengths(), input);
+    CHECK(same_bits(slice(a, 0, 0, 1), slice(b, 0, 0, 1)));
+    CHECK(largest_difference(slice(a, 0, 1, 1), slice(b, 0, 1, 1)) > 1e-6);
+    std::map<std::string, Tensor> first, second;
+    const auto watching = [&](std::map<std::string, Tensor>& seen) {
+      return Forward{.params = model.values,
+                     .watch = [&](const std::string& path, const Tensor& x) {
+                       CHECK(seen.emplace(path, x).second);
+                     }};
+    };
+    model.model.encode(watching(first), source(), lengths());
+    model.model.encode(watching(second), ids({2, 5}, other), lengths());
+    const auto row = [](const Tensor& x) { return slice(slice(x, 0, 1, 1), 1, 0, 1); };
+    CHECK(largest_difference(row(first["encoder/norm"]), row(second["encoder/norm"])) > 1e-6);
+    const Tensor padding = slice(slice(first["encoder/norm"], 0, 0, 1), 1, 3, 2);
+    for (double x : padding.values()) CHECK(x == 0);
+  }
+
+  TEST_CASE("sources of no length, and batches of none, are as good as any") {
+    const Model model;
+    const Tensor logits = model.logits(source(), ids({2}, {0, 0}), ids({2, 2}, {0, 1, 0, 1}));
+    for (double x : logits.values()) CHECK(std::isfinite(x));
+    CHECK(same_bits(slice(logits, 0, 0, 1), slice(logits, 0, 1, 1)));
+    CHECK(model.logits(ids({0, 5}, {}), ids({0}, {}), ids({0, 2}, {})).shape() == Shape{0, 2, 7});
+  }
+
+  TEST_CASE("the gradient of the loss agrees with central differences") {
+    LanguageModelConfig t5 = small_config();
+    t5.block.feed_forward.activation = "silu";  // smooth: relu has no derivative at its kink
+    LanguageModelConfig untied = t5;
+    untied.tied = false;
+    untied.block.norm = "rms";
+    untied.positions = "sinusoidal";
+    for (const LanguageModelConfig& config : {t5, untied, gpt2_style(t5)}) {
+      const auto biased = load_attention("talking_heads", {"t5_bias"});
+      const Model model(config, {attending(biased), attending(biased, true),
+                                 attending(load_attention("dynamic_projections"))});
+      const auto loss = [&](const Tensors& params) {
+        return model.model
+            .loss({.params = params, .training = true, .dropout = 0.2, .key = Key(4)}, source(),
+                  lengths(), targets())
+            .sum;
+      };
+      GradCheckOptions options{.order = 2, .entries = 4};
+      for (const ParamSpec& spec : model.model.params().specs()) options.names.push_back(spec.name);
+      const GradReport report = check_gradient(loss, model.values, options);
+      CHECK(report.worst_of_order(1) <= 1e-6);
+      CHECK(report.worst_of_order(2) <= 1e-5);
+      for (const InputReport& input : report.inputs) {
+        CAPTURE(input.input);
+        CHECK_FALSE(input.severed);
+      }
+    }
+  }
+
+  TEST_CASE("a batch that is cut in two draws the same noise") {
+    const Model model;
+    const auto loss = [&](Index first, Index count) {
+      return model.model
+          .loss({.params = model.values,
+                 .training = true,
+                 .dropout = 0.3,
+                 .key = Key(2),
+                 .first_sample = 10 + first},
+                slice(source(), 0, first, count), slice(lengths(), 0, first, count),
+                slice(targets(), 0, first, count))
+          .sum.item();
+    };
+    CHECK(loss(0, 2) == doctest::Approx(loss(0, 1) + loss(1, 1)).epsilon(1e-12));
+  }
+
+  TEST_CASE("an exact match is right at every counted target") {
+    const Tensor logits = one_hot(ids({3, 2}, {1, 2, 1, 2, 0, 0}), 3, Dtype::f32);
+    CHECK(exact_matches(logits, ids({3, 2}, {1, 2, 1, 1, 0, -1})) == 2);
+    CHECK(exact_matches(logits, ids({3, 2}, {-1, -1, 2, 2, 1, -1})) == 1);
+    CHECK(exact_matches(Tensor::zeros({1, 1, 3}), ids({1, 1}, {0})) == 1);  // a tie
+    CHECK(exact_matches(Tensor::zeros({1, 1, 3}), ids({1, 1}, {1})) == 0);
+  }
+
+  TEST_CASE("nonsense is one sentence") {
+    const Model model;
+    const auto with = [&](const Tensor& lengths) {
+      return complaint([&] { model.loss(source(), lengths, targets()); });
+    };
+    CHECK(with(ids({2}, {3, 6})) == "a sequence of length 6 does not fit into 5 positions");
+    CHECK(with(ids({2}, {-1, 5})) == "a sequence of length -1 does not fit into 5 positions");
+    CHECK(with(ids({3}, {1, 1, 1})) == "lengths of 2 sequences are i64[2], got i64[3]");
+    const Tensor longer = ids({1, 10}, std::vector<int64_t>(10, 1));
+    CHECK(complaint([&] {
+            model.logits(longer, ids({1}, {2}), ids({1, 1}, {0}));
+          }) == "the sequence has 10 positions, but the model learned only 9");
+  }
+}
