@@ -60,17 +60,23 @@ std::optional<Cost> multi_head_cost(const Checked& program, SizeTable& sizes,
 
 namespace {
 
-// A layer's attention on a sequence of this length.
-Cost layer_cost(const std::shared_ptr<const Checked>& program, const AttentionSizes& sizes,
-                Index length) {
+// A layer's attention on a sequence of this length, or two.
+Cost layer_cost(const ChosenAttention& chosen, Index length, bool causal = true) {
   ParamList params;
-  SizesByName known = Attention(Scope{params}, program, sizes).sizes();
+  const auto& program = chosen.program;
+  SizesByName known = Attention(Scope{params}, program, chosen.sizes).sizes();
   for (size_t i = 0; i < program->inputs.size(); ++i) {
     const int sequence = dims_of_input(*program, i)[0];
     known[program->dimensions[static_cast<size_t>(sequence)].name] = length;
   }
   SizeTable table(program, known);
-  return cost_of(*program, table, {.causal = true});
+  return cost_of(*program, table, {.causal = causal});
+}
+
+size_t layer_bytes(const std::vector<ChosenAttention>& layers, Index length, bool causal) {
+  size_t bytes = 0;
+  for (const ChosenAttention& layer : layers) bytes += layer_cost(layer, length, causal).bytes;
+  return bytes;
 }
 
 Index product(std::initializer_list<Index> factors) {
@@ -88,20 +94,32 @@ Formula formula_of(std::initializer_list<const char*> products) {
 }  // namespace
 
 ModelCost model_cost(const LanguageModelConfig& config,
-                     const std::shared_ptr<const Checked>& attention, const AttentionSizes& sizes) {
+                     const std::vector<ChosenAttention>& attention) {
   const Index n = config.context, d = config.d_model, v = config.vocabulary;
-  const Index f = config.block.d_ff > 0 ? config.block.d_ff : 4 * d, layers = config.layers;
+  const Index f = config.block.d_ff > 0 ? config.block.d_ff : 4 * d;
+  const auto layers = static_cast<Index>(attention.size());
   const FeedForwardOptions& ff = config.block.feed_forward;
   const bool gated = activation(ff.activation).gated;
-  const Cost layer = layer_cost(attention, sizes, n);
+  ModelCost::Part sites{"attention", {}, 0, 0};
+  Index hidden_multiplies = 0;
+  size_t untiled = 0;  // what tiles save
+  bool alike = true;
+  for (const ChosenAttention& chosen : attention) {
+    const Cost layer = layer_cost(chosen, n);
+    alike = alike && chosen.program == attention[0].program;
+    sites.formula = alike ? layer.total.formula : Formula();
+    sites.multiplies = exact_sum(sites.multiplies, layer.total.multiplies);
+    sites.bytes += layer.bytes;
+    hidden_multiplies += layer.total.multiplies - layer.total.visible;
+    untiled += layer.bytes - layer.tiled_bytes;
+  }
   const auto numbers = [](Index count) { return static_cast<size_t>(count) * size_of(Dtype::f32); };
 
   ModelCost cost;
   // The hidden layer before and after its function, and what a gate or biases add to it.
   const Index hidden = 2 + 2 * gated + ff.bias * (1 + gated), out = 1 + ff.bias;
   cost.parts = {
-      {"attention", layer.total.formula, product({layers, layer.total.multiplies}),
-       static_cast<size_t>(layers) * layer.bytes},
+      sites,
       {"feed-forward",
        gated ? formula_of({"n*d_X*d_ff", "n*d_X*d_ff", "n*d_X*d_ff"})
              : formula_of({"n*d_X*d_ff", "n*d_X*d_ff"}),
@@ -118,9 +136,22 @@ ModelCost model_cost(const LanguageModelConfig& config,
     cost.multiplies = exact_sum(cost.multiplies, part.multiplies);
     cost.bytes += part.bytes;
   }
-  cost.visible = cost.multiplies - layers * (layer.total.multiplies - layer.total.visible);
-  cost.tiled_bytes = cost.bytes - static_cast<size_t>(layers) * (layer.bytes - layer.tiled_bytes);
+  cost.visible = cost.multiplies - hidden_multiplies;
+  cost.tiled_bytes = cost.bytes - untiled;
   return cost;
+}
+
+size_t activation_bytes(const LanguageModelConfig& config, const ChosenSites& sites) {
+  const Index n = config.context;
+  const size_t vectors = static_cast<size_t>(n * config.d_model) * size_of(Dtype::f32);
+  // An encoder is a language model without an output that sees everything. Its padding is made
+  // zero after each norm; cross-attention has a norm and a sum.
+  const ModelCost decoder = model_cost(config, sites.decoder);
+  size_t bytes =
+      decoder.bytes + layer_bytes(sites.cross, n, false) + 2 * sites.cross.size() * vectors;
+  for (const ModelCost::Part& part : decoder.parts)
+    if (part.name != "output" && part.name != "attention") bytes += part.bytes;
+  return bytes + layer_bytes(sites.encoder, n, false) + (2 * sites.encoder.size() + 1) * vectors;
 }
 
 }  // namespace tete

@@ -1,9 +1,8 @@
 // What a variant costs at the sizes of the papers' tables, beside multi-head attention, and in a
 // language model.
 #pragma once
-#include "attention/attention.hpp"
+#include "attention/sites.hpp"
 #include "nn/cost.hpp"
-#include "nn/transformer.hpp"
 
 namespace tete {
 
@@ -17,11 +16,12 @@ SizeTable paper_sizes(const std::shared_ptr<const Checked>& program, const Sizes
 std::optional<Cost> multi_head_cost(const Checked& program, SizeTable& sizes,
                                     const CostOptions& options = {});
 
-// One forward pass of a language model over `context` tokens, with causal attention in each layer.
+// One forward pass of a language model over `context` tokens, with causal attention in each layer:
+// as many as `attention` has.
 struct ModelCost {
   struct Part {
     std::string name;
-    Formula formula;       // of one layer, where there are several
+    Formula formula;       // of one layer, where there are several; none where they differ
     Index multiplies = 0;  // of all layers
     size_t bytes = 0;  // kept for the gradient, in f32; masks and norms' statistics are not in it
   };
@@ -30,6 +30,9 @@ struct ModelCost {
   size_t bytes = 0, tiled_bytes = 0;
 };
 ModelCost model_cost(const LanguageModelConfig& config,
-                     const std::shared_ptr<const Checked>& attention, const AttentionSizes& sizes);
+                     const std::vector<ChosenAttention>& attention);
+// Bytes that an EncoderDecoder keeps for the gradient of one sample, `context` tokens on each side;
+// the same as in ModelCost.
+size_t activation_bytes(const LanguageModelConfig& config, const ChosenSites& sites);
 
 }  // namespace tete

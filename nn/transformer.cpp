@@ -170,6 +170,13 @@ Tensor OutputLayer::operator()(const Forward& forward, const Tensor& X) const {
                             : own_[0](forward, X));
 }
 
+// [b, v]: what follows the last position of a decoder's vectors.
+static Tensor last_row(const Forward& forward, const OutputLayer& output, const Tensor& X) {
+  const Index n = X.size(1);
+  if (n == 0) bad_input("nothing follows an empty sequence");
+  return rearrange("b n v -> b (n v)", output(forward, slice(X, 1, n - 1, 1)));
+}
+
 // ---- LanguageModel ---------------------------------------------------------------------------
 
 LanguageModelConfig gpt2_style(LanguageModelConfig config) {
@@ -203,10 +210,7 @@ Tensor LanguageModel::logits(const Forward& forward, const Tensor& tokens) const
 }
 
 Tensor LanguageModel::last_logits(const Forward& forward, const Tensor& tokens) const {
-  const Index n = tokens.size(1);
-  if (n == 0) bad_input("nothing follows an empty sequence");
-  const Tensor last = slice(hidden(forward, tokens), 1, n - 1, 1);
-  return rearrange("b n v -> b (n v)", output_(forward, last));
+  return last_row(forward, output_, hidden(forward, tokens));
 }
 
 Tensor LanguageModel::next_logits(const Forward& forward, const Tensor& tokens,
@@ -249,11 +253,30 @@ Sequences EncoderDecoder::encode(const Forward& forward, const Tensor& tokens,
   return {encoder_(forward, source), lengths};
 }
 
-Tensor EncoderDecoder::logits(const Forward& forward, const Sequences& memory,
+Tensor EncoderDecoder::hidden(const Forward& forward, const Sequences& memory,
                               const Tensor& tokens) const {
   const Tensor X = embedded(forward, "decoder/embedding", embedding_, decoder_positions_, tokens,
                             config_.block.feed_forward.noise);
-  return output_(forward, decoder_(forward, X, memory));
+  return decoder_(forward, X, memory);
+}
+
+Tensor EncoderDecoder::logits(const Forward& forward, const Sequences& memory,
+                              const Tensor& tokens) const {
+  return output_(forward, hidden(forward, memory, tokens));
+}
+
+Tensor EncoderDecoder::last_logits(const Forward& forward, const Sequences& memory,
+                                   const Tensor& tokens) const {
+  return last_row(forward, output_, hidden(forward, memory, tokens));
+}
+
+Tensor EncoderDecoder::next_logits(const Forward& forward, const Sequences& memory,
+                                   const Tensor& tokens, Decoding& decoding) const {
+  Forward next = forward;
+  next.decoding = &decoding;
+  const Tensor logits = last_logits(next, memory, tokens);
+  decoding.length += tokens.size(1);
+  return logits;
 }
 
 Loss EncoderDecoder::loss(const Forward& forward, const Tensor& tokens, const Tensor& lengths,
@@ -265,7 +288,7 @@ Loss EncoderDecoder::loss(const Forward& forward, const Tensor& tokens, const Te
 Tensor shifted_right(const Tensor& targets) {
   const Index b = targets.size(0), n = targets.size(1);
   const std::vector<int64_t> wanted = targets.values<int64_t>();
-  std::vector<int64_t> input(wanted.size(), 0);
+  std::vector<int64_t> input(wanted.size(), end_token);
   for (Index i = 0; i < b * n; ++i)
     if (i % n > 0) input[i] = std::max<int64_t>(0, wanted[i - 1]);
   return Tensor::of<int64_t>({b, n}, input);

@@ -147,6 +147,9 @@ class LanguageModel {
   OutputLayer output_;
 };
 
+// What a decoder reads first, and what a target ends with.
+inline constexpr int64_t end_token = 0;
+
 // The attention of an encoder and a decoder.
 struct StackAttention {
   AttentionFactory encoder;  // "encoder/3/self": sees all of the source
@@ -166,13 +169,20 @@ class EncoderDecoder {
   // Of tokens[b, m] (i64) a sample has the first lengths[b] (i64). What stands after them is never
   // read, but must be in the vocabulary.
   Sequences encode(const Forward& forward, const Tensor& tokens, const Tensor& lengths) const;
-  // What follows each of tokens[b, n] (i64), the first of which is 0: [b, n, v].
+  // What follows each of tokens[b, n] (i64), the first of which is end_token:
+  // [b, n, v].
   Tensor logits(const Forward& forward, const Sequences& memory, const Tensor& tokens) const;
+  // What follows the last of them, and what follows those that come next (see LanguageModel).
+  Tensor last_logits(const Forward& forward, const Sequences& memory, const Tensor& tokens) const;
+  Tensor next_logits(const Forward& forward, const Sequences& memory, const Tensor& tokens,
+                     Decoding& decoding) const;
   // targets[b, n] (i64), given those before; below 0: padding, not counted.
   Loss loss(const Forward& forward, const Tensor& tokens, const Tensor& lengths,
             const Tensor& targets) const;
 
  private:
+  Tensor hidden(const Forward& forward, const Sequences& memory, const Tensor& tokens) const;
+
   LanguageModelConfig config_;
   ParamList params_;
   Embedding embedding_;
@@ -181,7 +191,8 @@ class EncoderDecoder {
   OutputLayer output_;
 };
 
-// What a decoder reads to predict targets[b, n]: 0, then all of them but the last. Padding is 0.
+// What a decoder reads to predict targets[b, n]: end_token, then all of them but the last. Padding
+// is 0.
 Tensor shifted_right(const Tensor& targets);
 
 }  // namespace tete

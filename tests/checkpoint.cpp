@@ -145,7 +145,7 @@ struct StopAt : Reporter {
 
 struct TinyRun {
   Tokenizer tokenizer = Tokenizer::characters(tiny_text());
-  Data data{tokenizer.encode(tiny_text()), 8};
+  TextData data{tokenizer.encode(tiny_text()), 8};
   Tiny model{tokenizer.size()};
   LoopOptions options;
 
@@ -646,10 +646,10 @@ TEST_SUITE("checkpoint") {
               "shards was 2, and is 1"));
     CHECK(has(refused("adam", [](TinyRun& r) { r.options.step.batch = 5; }),
               "batch was 4, and is 5"));
-    CHECK(
-        has(refused("adam",
-                    [](TinyRun& r) { r.data = Data(r.tokenizer.encode(tiny_text() + "how"), 8); }),
-            "its data"));
+    CHECK(has(
+        refused("adam",
+                [](TinyRun& r) { r.data = TextData(r.tokenizer.encode(tiny_text() + "how"), 8); }),
+        "its data"));
     CHECK(has(
         refused("adam",
                 [&](TinyRun& r) { r.options.resume = folder / "run/step-00000006.safetensors"; }),

@@ -136,6 +136,86 @@ check 'a copy of a variant is a variant' eval "cp '$variant' mine.tete; train --
 rm mine.tete
 check 'a checkpoint carries the text of its attention' "$tete" sample e --length 5
 
+# ---- Attention at single sites ----
+
+refuses 2 '--attention linformer: a decoder must not see the future, but' train text.txt --attention linformer
+refuses 2 '--attention-layer 4=dot_product: the layers are 0 to 3' train text.txt --attention-layer 4=dot_product
+refuses 2 '--attention-layer x=dot_product: expected LAYER=NAME' train text.txt --attention-layer x=dot_product
+refuses 2 '--attention-layer 1: expected a variant' train text.txt --attention-layer 1
+refuses 2 '--attention-layer 1=multi_head: the layer is set twice' train text.txt \
+  --attention-layer 1=dot_product --attention-layer 1=multi_head
+refuses 2 '--attention-cross multi_head: the model has no encoder' train text.txt --attention-cross multi_head
+refuses 2 '--with cross=dropout: the model has no encoder' train text.txt --with cross=dropout
+refuses 2 "'TalkingHeads' has no size 'zz'" train text.txt --attention-layer 1=dot_product --dim zz=3
+refuses 2 'attention-layer 1=dot_product|decoder/1=dot_product: --with does not fit self-attention' \
+  train text.txt --attention-layer 1=dot_product --with t5_bias
+check 'layers differ, and sizes go where they are known' train --layers 2 --out sites \
+  --attention-layer 1=dot_product --dim h_k=4 --dim h_v=4 --with self=sinusoidal
+check 'train from its config.toml' "$tete" train --config sites/config.toml --out sites2
+check 'all options of several values are kept: the same bytes' cmp sites/$final sites2/$final
+check 'the checkpoint has the texts of its layers' eval "
+  '$tete' sample sites --length 5 && grep -aq 'decoder/1.*dot_product' sites/$final"
+refuses 2 "'attention' is not what the run in sites began with at every site" train text.txt \
+  --resume --out sites --attention-layer 1=multi_head
+
+# ---- An encoder with a decoder ----
+
+reverse=(--task reverse --heads 2 --d-model 32 --layers 1 --context 6)
+few=("${reverse[@]}" --layers 2 --d-model 16 --batch 8 --steps 6 --eval-samples 8 --save-every 2 --keep 3)
+refuses 2 "--task revers: expected text or reverse; did you mean 'reverse'" train --task revers
+refuses 2 '--task reverse makes its own strings: it takes no TEXT' train text.txt "${reverse[@]}"
+refuses 2 'it takes no --tokenizer' train "${reverse[@]}" --tokenizer byte
+refuses 2 'at least 2 tokens' train "${reverse[@]}" --context 1
+refuses 2 '--attention-cross random_synthesizer: it attends to its own sequence only' \
+  train "${reverse[@]}" --attention-cross random_synthesizer
+refuses 2 '--attention-decoder linformer: a decoder must not see the future' \
+  train "${reverse[@]}" --attention-decoder linformer
+refuses 2 '--attention-layer 0=dot_product: expected encoder/LAYER=NAME, .*cross/LAYER=NAME' \
+  train "${reverse[@]}" --attention-layer 0=dot_product
+refuses 2 '--attention-layer cross/0=dot_product: --with does not fit cross-attention here' \
+  train "${reverse[@]}" --attention-layer cross/0=dot_product --with t5_bias
+# The talking-heads paper's models with talking heads at one kind of site only (its section 7).
+for site in encoder decoder cross; do
+  check "talking heads in $site only" "$tete" train "${few[@]}" --attention multi_head \
+    --attention-$site talking_heads --out th-$site
+  [ "$(grep -aoE '"param/[a-z]*/0/(self|cross)/P_l"' th-$site/step-00000006.safetensors | sort -u)" = \
+    "\"param/$(sed 's,encoder,encoder/0/self,;s,^decoder,decoder/0/self,;s,cross,decoder/0/cross,' <<< $site)/P_l\"" ]
+  verdict $? "P_l is in $site only"
+done
+check 'every site has its own, and position biases where they are wanted' "$tete" train "${few[@]}" \
+  --attention-encoder linformer --dim r=2 --attention-layer encoder/1=bigbird \
+  --attention-layer cross/0=dot_product --with decoder=t5_bias --out all-sites --json
+mv out lines
+check 'JSON lines tell exact matches' grep -q '"exact_match":0\.' lines
+check 'resuming ends with the same bytes' eval "
+  cp -r all-sites part && rm part/step-0000000[46]* && timeout 60 '$tete' train --resume --out part --threads 3 &&
+    cmp all-sites/step-00000006.safetensors part/step-00000006.safetensors"
+check 'what was killed before its first checkpoint begins again, as it was asked for' eval "
+  cp -r all-sites none && rm none/step-* && timeout 60 '$tete' train --resume --out none &&
+    cmp all-sites/step-00000006.safetensors none/step-00000006.safetensors"
+check 'with dropout and shards, too' eval "
+  '$tete' train ${few[*]} --dropout 0.1 --shards 4 --out shards &&
+    cp -r shards shards2 && rm shards2/step-0000000[46]* && '$tete' train --resume --out shards2 &&
+    cmp shards/step-00000006.safetensors shards2/step-00000006.safetensors"
+check 'a model learns to reverse strings' "$tete" train "${reverse[@]}" --attention multi_head \
+  --style gpt2 --optimizer adam --learning-rate 0.005 --batch 64 --steps 400 --eval-samples 500 \
+  --out backwards
+check 'strings it never saw, 95 of 100 or more without a mistake' \
+  eval "grep -o '\"exact_match\":[0-9.]*' backwards/metrics.jsonl | tail -n 1 | cut -d : -f 2 | awk '{ exit !(\$1 >= 0.95) }'"
+prints() {  # prints TEXT ARGUMENT…: tete prints exactly this
+  local text=$1
+  shift
+  "$tete" "$@" > out 2> err < /dev/null && [ "$(cat out)" = "$text" ]
+  verdict $? "tete $* prints $text"
+}
+prints cba sample backwards --prompt abc
+prints tac sample backwards --prompt cat --threads 1
+prints ta sample backwards --prompt cat --length 2
+check 'in JSON' eval "'$tete' sample backwards --prompt abc --json | grep -q '\"text\":\"cba\"'"
+refuses 2 'prompt' sample backwards
+refuses 2 '--prompt has 7 tokens, but the model reads at most 6' sample backwards --prompt abcdefg
+refuses 2 "'A'.*is not in the vocabulary" sample backwards --prompt A
+
 # ---- Folders and disks ----
 
 refuses 2 '(a|run|resume)' train text.txt "${tiny[@]}" --out a
@@ -319,12 +399,6 @@ one='\x00\x00\x00\x00\x00\x00\xf0\x3f' two='\x00\x00\x00\x00\x00\x00\x00\x40'
 three='\x00\x00\x00\x00\x00\x00\x08\x40'
 npy A.npy '2, 2' "$one" "$two" "$two" "$three"
 npy b.npy '2,' "$one" "$three"
-prints() {  # prints TEXT ARGUMENT…: tete prints exactly this
-  local text=$1
-  shift
-  "$tete" "$@" > out 2> err < /dev/null && [ "$(cat out)" = "$text" ]
-  verdict $? "tete $* prints $text"
-}
 prints $'f64[2]\n7 11' einsum ij,j A.npy b.npy
 prints $'f64[]\n4' einsum 'i i' A.npy
 prints $'f64[2, 2]\n5 8\n8 13' einsum 'i j, j k -> i k' A.npy A.npy

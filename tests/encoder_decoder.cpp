@@ -5,7 +5,7 @@
 #include <cstring>
 #include <map>
 
-#include "attention/attention.hpp"
+#include "attention/sites.hpp"
 #include "core/gradcheck.hpp"
 #include "nn/transformer.hpp"
 
@@ -38,24 +38,12 @@ std::string complaint(const Use& use) {
   }
 }
 
+// The same in all of up to three layers.
 AttentionFactory attending(const std::shared_ptr<const Checked>& program, bool causal = false) {
-  return [=](const Scope& scope, int) -> AttentionSite {
-    AttentionSizes sizes{.d_model = 8};
-    if (program->find_dimension("h") >= 0) sizes.heads = 2;
-    const Attention attention(scope, program, sizes);
-    return [=, path = scope.path](const Forward& forward, const Tensor& X, const Tensor& M,
-                                  const Tensor& lengths) {
-      return attention(forward, path, X, M, {.causal = causal, .lengths = lengths});
-    };
-  };
+  AttentionSizes sizes{.d_model = 8};
+  if (program->find_dimension("h") >= 0) sizes.heads = 2;
+  return attention_of(std::vector<ChosenAttention>(3, {program, sizes}), causal);
 }
-
-bool attends_across(const Checked& program) {
-  const auto& inputs = program.input_names;
-  return !program.self_only && std::find(inputs.begin(), inputs.end(), "M") != inputs.end();
-}
-
-bool can_be_causal(const Checked& program) { return program.takes_mask && program.leak.empty(); }
 
 LanguageModelConfig small_config() {
   LanguageModelConfig config;
@@ -216,7 +204,7 @@ TEST_SUITE("encoder and decoder") {
     for (const Variant& variant : variants()) {
       CAPTURE(variant.name);
       const auto program = load_attention(*variant.program);
-      if (!can_be_causal(*program)) continue;
+      if (!is_causal(*program)) continue;
       const auto plain = load_attention("multi_head");
       const Model model(small_config(),
                         {attending(plain), attending(program, true), attending(plain)});
@@ -249,6 +237,29 @@ TEST_SUITE("encoder and decoder") {
     CHECK(largest_difference(row(first["encoder/norm"]), row(second["encoder/norm"])) > 1e-6);
     const Tensor padding = slice(slice(first["encoder/norm"], 0, 0, 1), 1, 3, 2);
     for (double x : padding.values()) CHECK(x == 0);
+  }
+
+  TEST_CASE(
+      "token by token it is what it is at once, cross-attention to a padded source included") {
+    for (const Variant& variant : variants()) {
+      CAPTURE(variant.name);
+      const auto program = load_attention(*variant.program);
+      const auto plain = load_attention("multi_head");
+      const bool across = attends_across(*program);
+      const Model model(small_config(), {attending(plain), attending(plain, true),
+                                         attending(across ? program : plain)});
+      const Forward forward{.params = model.values};
+      const Sequences memory = model.model.encode(forward, source(), lengths());
+      const Tensor input = ids({2, 4}, {0, 1, 2, 3, 0, 4, 5, 6});
+      const Tensor whole = model.model.logits(forward, memory, input);
+      Decoding past;
+      for (Index n = 0; n < 4; ++n) {
+        const Tensor next = model.model.next_logits(forward, memory, slice(input, 1, n, 1), past);
+        CHECK(largest_difference(next, sum(slice(whole, 1, n, 1), {1})) < 1e-12);
+      }
+      CHECK(largest_difference(model.model.last_logits(forward, memory, input),
+                               sum(slice(whole, 1, 3, 1), {1})) < 1e-12);
+    }
   }
 
   TEST_CASE("sources of no length, and batches of none, are as good as any") {

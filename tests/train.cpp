@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <thread>
 
 #include "core/threads.hpp"
@@ -19,6 +20,7 @@
 #include "train/clip.hpp"
 #include "train/loop.hpp"
 #include "train/machine.hpp"
+#include "train/reverse.hpp"
 
 using namespace tete;
 
@@ -164,7 +166,7 @@ std::string tiny_text() {
 
 struct TinyRun {
   Tokenizer tokenizer = Tokenizer::characters(tiny_text());
-  Data data{tokenizer.encode(tiny_text()), 8};
+  TextData data{tokenizer.encode(tiny_text()), 8};
   Tiny model{tokenizer.size()};
   Tensors values = model.params.initial_values(Key(3));
 };
@@ -525,7 +527,7 @@ TEST_SUITE("train") {
     CHECK(read_texts({one, two}, Tokenizer::Unit::characters) == "h\xC3\xA9llo world");
     CHECK(read_texts({folder.path + "/latin"}, Tokenizer::Unit::bytes) == "caf\xE9 noir");
     const std::string too_short =
-        error_of(Kind::input, [] { Data(std::vector<int32_t>(300), 64); });
+        error_of(Kind::input, [] { TextData(std::vector<int32_t>(300), 64); });
     CHECK(has(too_short,
               "a context of 64 tokens needs 65 in each part, but its 300 tokens give 270"));
   }
@@ -533,7 +535,7 @@ TEST_SUITE("train") {
   TEST_CASE("a sample is a function of the key and its number alone") {
     std::vector<int32_t> tokens(1000);
     for (int i = 0; i < 1000; ++i) tokens[i] = i;
-    const Data data(tokens, 16);
+    const TextData data(tokens, 16);
     CHECK(data.train_tokens() == 900);
     const Batch all = data.batch(Key(1), 0, 64);
     CHECK(all.input.shape() == Shape{64, 16});
@@ -553,8 +555,45 @@ TEST_SUITE("train") {
       CHECK(token >= 900);
     CHECK(data.batch(Key(2), 0, 64).input.values<int64_t>() != input);
     tokens[999] = 0;
-    CHECK(Data(tokens, 16).fingerprint() != data.fingerprint());
-    CHECK(Data(tokens, 8).fingerprint() == Data(tokens, 16).fingerprint());
+    CHECK(TextData(tokens, 16).fingerprint() != data.fingerprint());
+    CHECK(TextData(tokens, 8).fingerprint() == TextData(tokens, 16).fingerprint());
+  }
+
+  TEST_CASE("strings to reverse are functions of key and number, and a tenth is never trained on") {
+    const Tokenizer tokenizer = ReverseData::tokenizer();
+    CHECK(tokenizer.size() == 27);
+    CHECK(tokenizer.encode("\nz") == std::vector<int32_t>{0, 26});
+    std::set<std::string> trained;
+    for (const Index context : {2, 5}) {
+      const ReverseData data(context);
+      const auto strings = [&](const Batch& batch) {
+        const auto input = batch.input.values<int64_t>(), target = batch.target.values<int64_t>();
+        const auto lengths = batch.lengths.values<int64_t>();
+        std::vector<std::string> all;
+        for (size_t b = 0; b < lengths.size(); ++b) {
+          const auto at = static_cast<Index>(b) * context;
+          const auto length = static_cast<int32_t>(lengths[b]);
+          REQUIRE(length >= 1);
+          REQUIRE(length < context);
+          const std::vector<int32_t> letters(&input[at], &input[at] + length);
+          for (int32_t i = 0; i < context; ++i) {
+            if (i >= length) CHECK(input[at + i] == 0);
+            CHECK(target[at + i] == (i < length ? letters[length - 1 - i] : i == length ? 0 : -1));
+          }
+          all.push_back(tokenizer.decode(letters));
+        }
+        return all;
+      };
+      const std::vector<std::string> all = strings(data.batch(Key(1), 0, 400));
+      CHECK(strings(data.batch(Key(1), 7, 3)) ==
+            std::vector<std::string>(all.begin() + 7, all.begin() + 10));
+      CHECK(strings(data.batch(Key(2), 0, 400)) != all);
+      trained.insert(all.begin(), all.end());
+      for (const std::string& held_out : strings(data.validation_batch(Key(1), 0, 400)))
+        CHECK_FALSE(trained.contains(held_out));
+    }
+    CHECK(ReverseData(5).fingerprint() != ReverseData(6).fingerprint());
+    CHECK(has(error_of(Kind::input, [] { ReverseData(1); }), "at least 2 tokens"));
   }
 
   TEST_CASE("the bits of a step depend on the shards, never on the ranks") {
@@ -690,10 +729,11 @@ TEST_SUITE("train") {
     TinyRun run;
     Tensors tracked;
     for (const Tensor& value : run.values) tracked.push_back(value.variable());
-    const double loss = validation_loss(run.model.objective, run.values, run.data, 20, 20);
-    CHECK(validation_loss(run.model.objective, tracked, run.data, 20, 7) ==
-          doctest::Approx(loss).epsilon(1e-6));
-    CHECK(loss > 0);
+    const Validation whole = validate(run.model.objective, run.values, run.data, 20, 20);
+    CHECK(validate(run.model.objective, tracked, run.data, 20, 7).loss ==
+          doctest::Approx(whole.loss).epsilon(1e-6));
+    CHECK(whole.loss > 0);
+    CHECK(std::isnan(whole.exact_match));  // a text has none
   }
 
   TEST_CASE("progress is one line") {
@@ -706,6 +746,11 @@ TEST_SUITE("train") {
     p.validation_loss = 1.8431, p.seconds_left = 3758;
     CHECK(progress_text(p) ==
           "step 1200/2000  loss 1.712  validation 1.843  24300 tokens/s  1:02:38 left");
+    Progress decoded = p;
+    decoded.exact_match = 0.9531;
+    CHECK(
+        progress_text(decoded) ==
+        "step 1200/2000  loss 1.712  validation 1.843  exact 0.953  24300 tokens/s  1:02:38 left");
     std::FILE* file = std::tmpfile();
     ProgressLine line(file);
     for (p.step = 1; p.step <= p.steps; ++p.step) p.seconds = 0.1 * p.step, line.step(p);

@@ -183,7 +183,7 @@ static void make_tables_short(const Checked& program, SizesByName& dims) {
 static void check_variant(CheckTable& table, const std::string& name, const CheckOptions& o) {
   ModelSettings settings;
   settings.attention = read_text(name);
-  for (const std::string& path : o.with) settings.with.push_back(read_amendment(path));
+  for (const std::string& path : o.with) settings.with.push_back({read_amendment(path)});
   settings.d_model = width;
   for (const std::string& setting : o.dim) set_dim(settings.dims, setting);
   const auto program = make_attention(settings);

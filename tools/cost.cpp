@@ -5,7 +5,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "tools/model.hpp"
+#include "tools/sites.hpp"
 #include "tools/tensors.hpp"
 #include "train/machine.hpp"
 
@@ -292,13 +292,12 @@ static int cost_in_model(CostVerbOptions& o, const CLI::App& app) {
   ModelSettings& settings = o.settings;
   apply_style(settings, o.style, app);
   settings.attention = read_text(o.request.target);
-  for (const std::string& path : o.request.with) settings.with.push_back(read_amendment(path));
+  for (const std::string& path : o.request.with) settings.with.push_back({read_amendment(path)});
   for (const std::string& setting : o.request.dim) set_dim(settings.dims, setting);
   if (o.vocabulary < 1) bad_input("--vocabulary ", o.vocabulary, ": expected at least 1");
-  const LanguageModel model = make_model(settings, o.vocabulary);
-  const auto attention = make_attention(settings);
-  const ModelCost cost =
-      model_cost(model.config(), attention, attention_sizes(settings, *attention));
+  const ChosenSites sites = choose_sites(settings);
+  const LanguageModel model = make_model(settings, sites, o.vocabulary);
+  const ModelCost cost = model_cost(model.config(), sites.decoder);
   const std::vector<ParameterGroup> groups = parameter_groups(model.params().specs());
   Index parameters = 0;
   for (const ParamSpec& spec : model.params().specs())

@@ -2,8 +2,8 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "attention/attention.hpp"
 #include "attention/family.hpp"
+#include "attention/sites.hpp"
 #include "tools/options.hpp"
 
 namespace tete {
@@ -29,14 +29,6 @@ static std::string as_written(const ParameterLine& line) {
   std::string all;
   for (const std::string& dim : line.dims) all += (all.empty() ? "" : ", ") + dim;
   return line.name + "[" + all + "]";
-}
-
-// As far as the text shows; running it under a causal mask refuses the rest.
-static bool is_causal(const Checked& program) { return program.takes_mask && program.leak.empty(); }
-
-static bool attends_across(const Checked& program) {
-  const std::vector<std::string>& inputs = program.input_names;
-  return !program.self_only && std::find(inputs.begin(), inputs.end(), "M") != inputs.end();
 }
 
 // Those of the catalogue's amendments that the text takes: it has the tensors that they change.

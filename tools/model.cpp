@@ -85,9 +85,14 @@ static ProgramText program_from_json(const ordered_json& json) {
 
 ordered_json to_json(const ModelSettings& s) {
   ordered_json json;
+  if (s.encoder) json["encoder"] = true;
   json["attention"] = to_json(s.attention);
+  for (const auto& [site, program] : s.sites) json["sites"][site] = to_json(program);
   json["with"] = ordered_json::array();
-  for (const ProgramText& program : s.with) json["with"].push_back(to_json(program));
+  for (const Amendment& amendment : s.with) {
+    json["with"].push_back(to_json(amendment.program));
+    if (!amendment.sites.empty()) json["with"].back()["sites"] = amendment.sites;
+  }
   json["dim"] = s.dims;
   json["layers"] = s.layers;
   json["heads"] = s.heads ? ordered_json(*s.heads) : ordered_json();
@@ -107,8 +112,13 @@ ordered_json to_json(const ModelSettings& s) {
 ModelSettings settings_from_json(const ordered_json& json) {
   ModelSettings s;
   try {
+    s.encoder = json.value("encoder", false);
     s.attention = program_from_json(json.at("attention"));
-    for (const ordered_json& each : json.at("with")) s.with.push_back(program_from_json(each));
+    if (json.contains("sites"))
+      for (const auto& [site, program] : json["sites"].items())
+        s.sites[site] = program_from_json(program);
+    for (const ordered_json& each : json.at("with"))
+      s.with.push_back({program_from_json(each), each.value("sites", "")});
     json.at("dim").get_to(s.dims);
     json.at("layers").get_to(s.layers);
     if (!json.at("heads").is_null()) s.heads = json["heads"].get<Index>();
@@ -150,8 +160,8 @@ void check_settings(const ModelSettings& s) {
 
 std::shared_ptr<const Checked> make_attention(const ModelSettings& s) {
   std::vector<Program> amendments;
-  for (const ProgramText& program : s.with)
-    amendments.push_back(Program::parse(program.text, program.place));
+  for (const Amendment& amendment : s.with)
+    amendments.push_back(Program::parse(amendment.program.text, amendment.program.place));
   return load_attention(Program::parse(s.attention.text, s.attention.place), amendments);
 }
 
@@ -160,22 +170,6 @@ AttentionSizes attention_sizes(const ModelSettings& s, const Checked& program) {
   AttentionSizes sizes{.d_model = s.d_model, .heads = s.heads, .dims = s.dims};
   if (!s.heads && has_heads) sizes.heads = default_heads;
   return sizes;
-}
-
-// Every site sees its own sequence, up to where it stands.
-static AttentionFactory causal_self_attention(const ModelSettings& s) {
-  const auto program = make_attention(s);
-  return [program, sizes = attention_sizes(s, *program)](const Scope& scope, int) -> AttentionSite {
-    const Attention attention(scope, program, sizes);
-    return [attention, path = scope.path](const Forward& forward, const Tensor& X, const Tensor& M,
-                                          const Tensor& lengths) {
-      if (!forward.decoding)
-        return attention(forward, path, X, M, {.causal = true, .lengths = lengths});
-      Decoder& decoder =
-          forward.decoding->at(path, [&] { return attention.decoder(Growth::grows); });
-      return attention.next(decoder, forward, path, X, M);
-    };
-  };
 }
 
 LanguageModelConfig model_config(const ModelSettings& s, Index vocabulary) {
@@ -196,8 +190,13 @@ LanguageModelConfig model_config(const ModelSettings& s, Index vocabulary) {
   return config;
 }
 
-LanguageModel make_model(const ModelSettings& s, Index vocabulary) {
-  return LanguageModel(model_config(s, vocabulary), causal_self_attention(s));
+LanguageModel make_model(const ModelSettings& s, const ChosenSites& sites, Index vocabulary) {
+  return LanguageModel(model_config(s, vocabulary), attention_of(sites.decoder, true));
+}
+
+EncoderDecoder make_encoder_decoder(const ModelSettings& s, const ChosenSites& sites,
+                                    Index vocabulary) {
+  return EncoderDecoder(model_config(s, vocabulary), attention_of(sites));
 }
 
 }  // namespace tete

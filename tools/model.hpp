@@ -1,13 +1,13 @@
-// A language model as the program knows it: settings that options, configuration files and
-// checkpoints spell alike, and the model that they make.
+// A model as the program knows it: settings that options, configuration files and checkpoints spell
+// alike, and the model that they make.
 #pragma once
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "attention/attention.hpp"
-#include "nn/transformer.hpp"
+#include "attention/sites.hpp"
 
 namespace CLI {
 class App;
@@ -24,10 +24,18 @@ struct ProgramText {
   std::string text;
 };
 
+struct Amendment {
+  ProgramText program;
+  std::string sites = {};  // where: self, encoder, decoder or cross; empty: everywhere
+};
+
 struct ModelSettings {
+  bool encoder = false;  // an encoder reads a source, and the decoder attends to it
   ProgramText attention = {};
-  std::vector<ProgramText> with = {};  // amendments, in their order
-  SizesByName dims = {};               // sizes that are set by name
+  // In its place: by "encoder", "decoder" or "cross", and by one layer of it: "decoder/3".
+  std::map<std::string, ProgramText> sites = {};
+  std::vector<Amendment> with = {};  // in their order
+  SizesByName dims = {};             // sizes that are set by name
   Index layers = 4;
   std::optional<Index> heads = {};  // not set: default_heads, if the variant has heads
   Index d_model = 128;
@@ -68,6 +76,8 @@ AttentionSizes attention_sizes(const ModelSettings& settings, const Checked& pro
 
 // Fails as check_settings does.
 LanguageModelConfig model_config(const ModelSettings& settings, Index vocabulary);
-LanguageModel make_model(const ModelSettings& settings, Index vocabulary);
+LanguageModel make_model(const ModelSettings& settings, const ChosenSites& sites, Index vocabulary);
+EncoderDecoder make_encoder_decoder(const ModelSettings& settings, const ChosenSites& sites,
+                                    Index vocabulary);
 
 }  // namespace tete

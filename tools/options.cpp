@@ -115,15 +115,24 @@ static void refuse_stray_lines(const std::string& path, const std::string& conte
   }
 }
 
-static bool names_files(const std::string& key) {
-  return key == "text" || key == "attention" || key == "with";
+bool names_files(const std::string& key) {
+  return key == "text" || key == "with" || key.starts_with("attention");
+}
+
+size_t file_part(const std::string& value) {
+  std::error_code ignored;
+  const size_t is = value.find('=');
+  if (is == std::string::npos || std::filesystem::exists(value, ignored)) return 0;
+  return is + 1;
 }
 
 // A file that is named in a configuration file lies where that says, seen from there.
 static std::string beside(const std::string& config, const std::string& value) {
   std::error_code ignored;
-  const auto path = std::filesystem::path(config).parent_path() / value;
-  return std::filesystem::is_regular_file(path, ignored) ? path.string() : value;
+  const size_t at = file_part(value);
+  const auto path = std::filesystem::path(config).parent_path() / value.substr(at);
+  return std::filesystem::is_regular_file(path, ignored) ? value.substr(0, at) + path.string()
+                                                         : value;
 }
 
 void read_config(CLI::App& verb, const std::string& path) {

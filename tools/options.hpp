@@ -38,6 +38,11 @@ void use_threads(int threads);  // 0: as many as there are usable cores
 // options. What the command line gives wins. An unknown key is an error that names the nearest.
 void read_config(CLI::App& verb, const std::string& path);
 
+// Whether that option's values are files, or may be: "FILE", or "PLACE=FILE" after a place.
+bool names_files(const std::string& key);
+// Where in such a value the file's name begins.
+size_t file_part(const std::string& value);
+
 // Throws an Error for arguments that the verb does not know.
 void refuse_unknown(const CLI::App& app);
 // CLI11's complaint as one sentence.

@@ -4,11 +4,13 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
+#include <variant>
 
 #include "core/random.hpp"
 #include "core/utf8.hpp"
-#include "tools/model.hpp"
 #include "tools/options.hpp"
+#include "tools/sites.hpp"
 #include "train/checkpoint.hpp"
 #include "train/tokenizer.hpp"
 
@@ -16,7 +18,7 @@ namespace tete {
 
 struct SampleOptions {
   std::string checkpoint, prompt;
-  double temperature = 0.8;
+  std::optional<double> temperature;  // not set: 0.8, and 0 for what has one right answer
   int64_t top_k = 0, length = 500;
   uint64_t seed = 0;
   int threads = 0;
@@ -24,8 +26,8 @@ struct SampleOptions {
 };
 
 static void check_options(const SampleOptions& o) {
-  if (!(o.temperature >= 0 && o.temperature <= 1000))
-    bad_input("--temperature ", o.temperature, ": expected 0 (always the likeliest) to 1000");
+  if (o.temperature && !(*o.temperature >= 0 && *o.temperature <= 1000))
+    bad_input("--temperature ", *o.temperature, ": expected 0 (always the likeliest) to 1000");
   if (o.top_k < 0) bad_input("--top-k ", o.top_k, ": expected at least 1, or 0 for all");
   if (o.length < 0 || o.length > 1'000'000'000)
     bad_input("--length ", o.length, ": expected 0 to 1000000000");
@@ -40,11 +42,11 @@ static int32_t draw(const std::vector<double>& logits, const SampleOptions& o, d
                    [&](int32_t a, int32_t b) { return logits[a] > logits[b]; });
   if (!std::isfinite(logits[order[0]]))
     fail(Kind::numbers, "the model's logits are not finite: its training went wrong");
-  if (o.temperature == 0) return order[0];
+  if (*o.temperature == 0) return order[0];
   if (o.top_k > 0 && o.top_k < static_cast<int64_t>(order.size())) order.resize(o.top_k);
   std::vector<double> weights;
   for (int32_t token : order)
-    weights.push_back(std::exp((logits[token] - logits[order[0]]) / o.temperature));
+    weights.push_back(std::exp((logits[token] - logits[order[0]]) / *o.temperature));
   double left = chance * std::accumulate(weights.begin(), weights.end(), 0.0);
   for (size_t i = 0; i < order.size(); ++i)
     if ((left -= weights[i]) < 0) return order[i];
@@ -99,7 +101,7 @@ static std::vector<int32_t> beginning(const Tokenizer& tokenizer) {
 
 struct Loaded {
   Tokenizer tokenizer;
-  LanguageModel model;
+  std::variant<LanguageModel, EncoderDecoder> model;
   Tensors params;
   std::string path;
   int64_t step;
@@ -115,16 +117,23 @@ static Loaded load(const std::string& where) {
   if (!config.is_object() || !config.contains("model"))
     bad_input(path, ": its configuration is not one of `tete train`");
   Tokenizer tokenizer = Tokenizer::read(state.tokenizer);
-  LanguageModel model = make_model(settings_from_json(config["model"]), tokenizer.size());
-  Tensors params = read_params(file, model.params().specs());
-  return {std::move(tokenizer), std::move(model), std::move(params), path, state.step};
+  const ModelSettings settings = settings_from_json(config["model"]);
+  const ChosenSites sites = choose_sites(settings);
+  const auto loaded = [&](auto model) -> Loaded {
+    Tensors params = read_params(file, model.params().specs());
+    return {std::move(tokenizer), std::move(model), std::move(params), path, state.step};
+  };
+  const Index vocabulary = tokenizer.size();
+  return settings.encoder ? loaded(make_encoder_decoder(settings, sites, vocabulary))
+                          : loaded(make_model(settings, sites, vocabulary));
 }
 
 // What may follow a text, token by token. As long as the text fits into the context each token is
 // read once; after that, and where an attention needs its whole sequence anew, all of the context.
+template <class Model>
 class Reader {
  public:
-  explicit Reader(const Loaded& loaded) : model_(loaded.model) {}
+  explicit Reader(const Model& model) : model_(model) {}
 
   std::vector<double> after(const Forward& forward, const std::vector<int32_t>& tokens) {
     const Index context = model_.config().context, count = static_cast<Index>(tokens.size());
@@ -143,20 +152,22 @@ class Reader {
     return Tensor::of<int64_t>({1, count},
                                std::vector<int64_t>(tokens.end() - count, tokens.end()));
   }
-  const LanguageModel& model_;
+  const Model& model_;
   Decoding past_;
   bool keeps_ = true;
 };
 
-// Calls `show` with each piece as soon as it is known.
-static void generate(const Loaded& loaded, const SampleOptions& o,
-                     const std::function<void(const std::string&)>& show) {
+using Show = std::function<void(const std::string&)>;
+
+// What goes on from the prompt. Calls `show` with each piece as soon as it is known.
+static void go_on(const Loaded& loaded, const LanguageModel& model, const SampleOptions& o,
+                  const Show& show) {
   std::vector<int32_t> tokens = loaded.tokenizer.encode(o.prompt);
   if (tokens.empty()) tokens = beginning(loaded.tokenizer);
-  const Index context = loaded.model.config().context;
+  const Index context = model.config().context;
   const Key key = Key(o.seed).fold("sample");
   const Forward forward{.params = loaded.params};
-  Reader reader(loaded);
+  Reader reader(model);
   WholeCharacters whole;
   for (int64_t i = 0; i < o.length; ++i) {
     const std::vector<double> logits = reader.after(forward, tokens);
@@ -168,17 +179,62 @@ static void generate(const Loaded& loaded, const SampleOptions& o,
   show(whole.rest());
 }
 
-static int sample(const SampleOptions& o) {
+// A decoder that answers one source.
+struct Answering {
+  const EncoderDecoder& model;
+  Sequences source;
+
+  const LanguageModelConfig& config() const { return model.config(); }
+  Tensor last_logits(const Forward& forward, const Tensor& tokens) const {
+    return model.last_logits(forward, source, tokens);
+  }
+  Tensor next_logits(const Forward& forward, const Tensor& tokens, Decoding& decoding) const {
+    return model.next_logits(forward, source, tokens, decoding);
+  }
+};
+
+// What a decoder makes of the prompt, up to where it ends it.
+static void answer(const Loaded& loaded, const EncoderDecoder& model, const SampleOptions& o,
+                   const Show& show) {
+  const std::vector<int32_t> encoded = loaded.tokenizer.encode(o.prompt);
+  const auto length = static_cast<Index>(encoded.size());
+  const Index context = model.config().context;
+  if (length == 0) bad_input("this model answers a prompt: --prompt TEXT is needed");
+  if (length > context)
+    bad_input("--prompt has ", length, " tokens, but the model reads at most ", context);
+  const Forward forward{.params = loaded.params};
+  const Tensor source =
+      Tensor::of<int64_t>({1, length}, std::vector<int64_t>(encoded.begin(), encoded.end()));
+  const Answering answering{model,
+                            model.encode(forward, source, Tensor::of<int64_t>({1}, {length}))};
+  const Key key = Key(o.seed).fold("sample");
+  Reader reader(answering);
+  std::vector<int32_t> tokens{end_token};
+  for (int64_t i = 0; i < std::min<int64_t>(context, o.length); ++i) {
+    tokens.push_back(draw(reader.after(forward, tokens), o, uniform(key, i)));
+    if (tokens.back() == end_token) break;
+    show(loaded.tokenizer.piece(tokens.back()));
+  }
+}
+
+static void generate(const Loaded& loaded, const SampleOptions& o, const Show& show) {
+  if (const auto* both = std::get_if<EncoderDecoder>(&loaded.model)) answer(loaded, *both, o, show);
+  else go_on(loaded, std::get<LanguageModel>(loaded.model), o, show);
+}
+
+static int sample(SampleOptions& o) {
   check_options(o);
   use_threads(o.threads);
   const Loaded loaded = load(o.checkpoint);
+  const bool answers = std::holds_alternative<EncoderDecoder>(loaded.model);
+  if (!o.temperature) o.temperature = answers ? 0 : 0.8;
   if (o.json) {
     std::string all;
     generate(loaded, o, [&](const std::string& piece) { all += piece; });
     const nlohmann::ordered_json line = {{"checkpoint", loaded.path},
                                          {"step", loaded.step},
                                          {"seed", o.seed},
-                                         {"temperature", o.temperature},
+                                         {"temperature", *o.temperature},
                                          {"top_k", o.top_k},
                                          {"prompt", o.prompt},
                                          {"text", all}};
@@ -186,7 +242,7 @@ static int sample(const SampleOptions& o) {
     return 0;
   }
   loaded.tokenizer.encode(o.prompt);  // fails before anything is written
-  std::cout << o.prompt << std::flush;
+  if (!answers) std::cout << o.prompt << std::flush;
   generate(loaded, o, [](const std::string& piece) {
     std::cout << piece << std::flush;
     if (!std::cout) fail(Kind::resource, "standard output could not be written");
@@ -199,15 +255,15 @@ Run sample_verb(CLI::App& app) {
   auto o = std::make_shared<SampleOptions>();
   app.add_option("CHECKPOINT", o->checkpoint, "a checkpoint, or a run's folder: its newest one")
       ->required();
-  app.add_option("--prompt", o->prompt, "what the text begins with")->type_name("TEXT");
+  app.add_option("--prompt", o->prompt, "what the text begins with, or what an encoder reads")
+      ->type_name("TEXT");
   app.add_option("--length", o->length, "characters (or bytes) to write")
       ->type_name("N")
       ->capture_default_str();
   app.add_option("--temperature", o->temperature,
                  "how much is left to chance: 0 always takes the likeliest, 1 draws as the model "
-                 "predicts")
-      ->type_name("X")
-      ->capture_default_str();
+                 "predicts [0.8; 0 where an encoder reads the prompt and the decoder answers]")
+      ->type_name("X");
   app.add_option("--top-k", o->top_k, "draw among the K likeliest only (0: all)")
       ->type_name("K")
       ->capture_default_str();

@@ -1,4 +1,4 @@
-// tete train: a language model trained on text.
+// tete train: a model trained on a task.
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -6,11 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "attention/cost.hpp"
 #include "core/threads.hpp"
-#include "tools/corpus.hpp"
-#include "tools/model.hpp"
 #include "tools/options.hpp"
+#include "tools/task.hpp"
 #include "train/checkpoint.hpp"
 #include "train/files.hpp"
 #include "train/loop.hpp"
@@ -21,8 +19,10 @@ namespace tete {
 using nlohmann::ordered_json;
 
 struct TrainOptions {
+  std::string task = "text";
   std::vector<std::string> text, with, dim, config;
   std::string attention = "talking_heads";
+  SiteOptions sites;
   ModelSettings model;
   std::string style = "t5", tokenizer = "char";
   double held_out = 0.1;
@@ -56,6 +56,19 @@ static void in_range(const char* option, double value, double low, double high) 
 static void is_fraction(const char* option, double value) {
   if (!(value >= 0 && value < 1))
     bad_input(option, " ", value, ": expected at least 0 and less than 1");
+}
+
+static void check_task(const TrainOptions& o) {
+  const std::string tasks[] = {"text", "reverse"};
+  if (o.task != tasks[0] && o.task != tasks[1])
+    bad_input("--task ", o.task, ": expected text or reverse", suggestion(o.task, tasks));
+  const TrainOptions unset;
+  if (o.task == "text") return;
+  const char* option = !o.text.empty()                  ? "TEXT"
+                       : o.tokenizer != unset.tokenizer ? "--tokenizer"
+                       : o.held_out != unset.held_out   ? "--held-out"
+                                                        : nullptr;
+  if (option) bad_input("--task ", o.task, " makes its own strings: it takes no ", option);
 }
 
 static void check_options(const TrainOptions& o) {
@@ -111,7 +124,8 @@ static std::unique_ptr<Optimizer> optimizer_from(const TrainOptions& o, const Pa
 }
 
 static ordered_json configuration(const TrainOptions& o, const Schedule& s, double clip) {
-  return {{"model", to_json(o.model)},
+  return {{"task", o.task},
+          {"model", to_json(o.model)},
           {"tokenizer", o.tokenizer},
           {"training",
            {{"batch", o.batch},
@@ -173,11 +187,15 @@ static void check_same_model(const TrainOptions& o) {
   }
   if (!then.is_object() || !then.contains("model")) return;
   const ordered_json now = to_json(o.model);
-  for (const auto& [key, value] : now.items()) {
+  ordered_json both = then["model"];
+  both.update(now);
+  for (const auto& [key, either] : both.items()) {
     const ordered_json began = then["model"].value(key, ordered_json());
+    const ordered_json value = now.value(key, ordered_json());
     if (began == value) continue;
-    const bool a_text = key == "attention" || key == "with";
-    bad_input("'", key, "' is not what the run in ", o.out, " began with",
+    const bool a_text = key == "attention" || key == "with" || key == "sites";
+    bad_input("'", key == "sites" ? "attention" : key, "' is not what the run in ", o.out,
+              " began with", key == "sites" ? " at every site" : "",
               a_text ? "" : text(": ", value.dump(), ", but there ", began.dump()));
   }
 }
@@ -186,14 +204,16 @@ static void check_same_model(const TrainOptions& o) {
 
 // A value as TOML writes it. A file is given by its whole path: the folder may be read from
 // anywhere.
-static std::string toml_value(const std::string& value, bool may_be_path) {
-  const bool is_number =
-      !value.empty() && value.find_first_not_of("0123456789.") == std::string::npos;
+static std::string toml_value(const std::string& setting, bool may_be_path) {
+  const size_t at = may_be_path ? file_part(setting) : 0;
+  const std::string before = setting.substr(0, at), value = setting.substr(at);
+  const bool is_number = before.empty() && !value.empty() &&
+                         value.find_first_not_of("0123456789.") == std::string::npos;
   if (is_number) return value;
   std::error_code ignored;
   const bool is_file = may_be_path && std::filesystem::is_regular_file(value, ignored);
   const std::string shown =
-      is_file ? std::filesystem::absolute(value).lexically_normal().string() : value;
+      before + (is_file ? std::filesystem::absolute(value).lexically_normal().string() : value);
   std::string out = "\"";
   for (char c : shown) {
     if (c == '"' || c == '\\') out += '\\';
@@ -213,12 +233,13 @@ static std::string config_toml(const CLI::App& app) {
     std::string value;
     if (is_flag && option->count() > 0) {
       value = option->as<bool>() ? "true" : "false";
-    } else if (option->get_items_expected_max() > 1 && option->count() > 0) {
+    } else if (option->get_multi_option_policy() == CLI::MultiOptionPolicy::TakeAll &&
+               option->count() > 0) {
       for (const std::string& each : option->results())
-        value += (value.empty() ? "[" : ", ") + toml_value(each, key == "text" || key == "with");
+        value += (value.empty() ? "[" : ", ") + toml_value(each, names_files(key));
       value += "]";
     } else if (option->count() > 0) {
-      value = toml_value(option->results().back(), key == "attention");
+      value = toml_value(option->results().back(), names_files(key));
     } else if (!is_flag && !option->get_default_str().empty() && !follows_style(key)) {
       value = toml_value(option->get_default_str(), false);
     }
@@ -240,6 +261,7 @@ class JsonLines : public Reporter {
          {"tokens", p.tokens},
          {"loss", number(p.loss)},
          {"validation_loss", number(p.validation_loss)},
+         {"exact_match", number(p.exact_match)},
          {"lr", p.rate},
          {"grad_norm", number(p.grad_norm)},
          {"tokens_per_s", number(p.tokens_per_second)},
@@ -289,20 +311,16 @@ class KeepConfig : public Reporter {
   bool kept_ = false;
 };
 
-static RunSize run_size(const TrainOptions& o, const LanguageModel& model,
-                        const Optimizer& optimizer, Index vocabulary) {
-  const ModelSettings& m = o.model;
+static RunSize run_size(const TrainOptions& o, const Task& task, const Optimizer& optimizer) {
   RunSize size;
-  size.groups = parameter_groups(model.params().specs());
-  size.memory.parameters = size.memory.gradients = 4 * model.params().element_total();
+  size.groups = parameter_groups(task.params.specs());
+  size.memory.parameters = size.memory.gradients = 4 * task.params.element_total();
   for (const NamedTensor& tensor : optimizer.state)
     size.memory.optimizer += size_of(tensor.value.dtype()) * tensor.value.size();
-  // Of each sequence of a shard; the loss keeps the chances of every token.
-  const auto attention = make_attention(m);
-  const ModelCost cost = model_cost(model.config(), attention, attention_sizes(m, *attention));
-  size.memory.activations = static_cast<size_t>((o.batch + o.shards - 1) / o.shards) *
-                            (cost.bytes + static_cast<size_t>(4 * m.context * vocabulary));
-  size.tokens_per_step = o.batch * m.context;
+  // Of each sample of a shard.
+  size.memory.activations =
+      static_cast<size_t>((o.batch + o.shards - 1) / o.shards) * task.activations;
+  size.tokens_per_step = o.batch * o.model.context;
   return size;
 }
 
@@ -313,6 +331,7 @@ static void say_result(const TrainOptions& o, const LoopResult& result) {
                     {"step", result.step},
                     {"loss", number(result.loss)},
                     {"validation_loss", number(result.validation_loss)},
+                    {"exact_match", number(result.exact_match)},
                     {"ms_per_step", number(result.ms_per_step)},
                     {"checkpoint", result.checkpoint}});
   } else if (result.stopped) {
@@ -324,6 +343,7 @@ static void say_result(const TrainOptions& o, const LoopResult& result) {
     line << "Done: " << result.step << " steps";
     if (std::isfinite(result.validation_loss))
       line << ", validation loss " << result.validation_loss;
+    if (std::isfinite(result.exact_match)) line << ", exact match " << result.exact_match;
     if (result.ms_per_step > 0) line << ", " << result.ms_per_step << " ms a step";
     std::cout << line.str() << "; the model is " << result.checkpoint << std::endl;
   }
@@ -334,27 +354,28 @@ static void say_result(const TrainOptions& o, const LoopResult& result) {
 static int train(TrainOptions& o, CLI::App& app) {
   for (auto path = o.config.rbegin(); path != o.config.rend(); ++path) read_config(app, *path);
   if (o.out.empty()) o.out = "runs/" + std::filesystem::path(o.attention).stem().string();
-  begin_or_resume(o);
   if (o.resume && std::ifstream(o.out + "/config.toml")) read_config(app, o.out + "/config.toml");
+  begin_or_resume(o);
   apply_style(o.model, o.style, app);
   for (const std::string& setting : o.dim) set_dim(o.model.dims, setting);
+  check_task(o);
   check_options(o);
+  o.model.encoder = o.task == "reverse";
   o.model.attention = read_text(o.attention);
-  for (const std::string& path : o.with) o.model.with.push_back(read_amendment(path));
+  read_sites(o.model, o.sites);
+  for (const std::string& setting : o.with) o.model.with.push_back(read_site_amendment(setting));
+  const ChosenSites sites = choose_sites(o.model);
   if (o.resume) check_same_model(o);
   use_threads(o.threads);
 
-  const Tokenizer::Unit unit = unit_of(o.tokenizer);
-  const std::string learned = o.text.empty() ? corpus() : tete::read_texts(o.text, unit);
-  const Tokenizer tokenizer =
-      unit == Tokenizer::Unit::bytes ? Tokenizer::bytes() : Tokenizer::characters(learned);
-  const Data data(tokenizer.encode(learned), o.model.context, o.held_out);
-  const LanguageModel model = make_model(o.model, tokenizer.size());
-  const std::unique_ptr<Optimizer> optimizer = optimizer_from(o, model.params());
+  const LearnedText learned{o.text, unit_of(o.tokenizer), o.held_out};
+  const Task task =
+      o.model.encoder ? reverse_task(o.model, sites) : text_task(o.model, sites, learned);
+  const std::unique_ptr<Optimizer> optimizer = optimizer_from(o, task.params);
   const LoopOptions options = loop_options(o);
 
   const Machine machine = inspect_machine();
-  const RunSize size = run_size(o, model, *optimizer, tokenizer.size());
+  const RunSize size = run_size(o, task, *optimizer);
   if (size.memory.total() > machine.memory && machine.memory > 0)
     fail(Kind::resource, "this run needs about ", size_text(size.memory.total()),
          " of memory, but ", size_text(machine.memory), " are free");
@@ -365,16 +386,14 @@ static int train(TrainOptions& o, CLI::App& app) {
     std::cerr << std::flush;
   }
 
-  Tensors values = model.params().initial_values(Key(o.seed).fold("init"));
-  const Objective objective{model.params(), [&](const Forward& forward, const Batch& batch) {
-                              Loss loss = model.loss(forward, batch.input, batch.target);
-                              return LossSum{loss.sum, loss.tokens};
-                            }};
+  Tensors values = task.params.initial_values(Key(o.seed).fold("init"));
+  const Objective objective{task.params, task.loss};
   ProgressLine line;
   JsonLines lines;
   KeepConfig reporter(o.json ? static_cast<Reporter&>(lines) : line, o.out, config_toml(app));
   const StopSignals signals;
-  say_result(o, tete::train(objective, values, *optimizer, data, tokenizer, options, reporter));
+  say_result(
+      o, tete::train(objective, values, *optimizer, *task.data, task.tokenizer, options, reporter));
   return 0;
 }
 
@@ -383,8 +402,11 @@ static void add_model_options(CLI::App& app, TrainOptions& o) {
   app.add_option("--attention", o.attention, "a variant (tete list), or a file in the notation")
       ->type_name("NAME|FILE")
       ->capture_default_str();
-  app.add_option("--with", o.with, "amend it: position schemes and the like; may be repeated")
-      ->type_name("FILE");
+  add_site_options(app, o.sites);
+  app.add_option("--with", o.with,
+                 "amend it: position schemes and the like; for some sites only: self=NAME, "
+                 "encoder=, decoder=, cross=; may be repeated")
+      ->type_name("NAME|FILE");
   app.add_option("--dim", o.dim, "set a size of the variant's text: --dim h_k=4; may be repeated")
       ->type_name("NAME=SIZE");
   add_shape_options(app, o.model, o.style);
@@ -466,6 +488,11 @@ Run train_verb(CLI::App& app) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->group("Data");
   app.option_defaults()->group("Data");
+  app.add_option("--task", o->task,
+                 "text: a language model; reverse: an encoder and a decoder learn to reverse "
+                 "strings of up to CONTEXT - 1 letters")
+      ->type_name("NAME")
+      ->capture_default_str();
   app.add_option("--tokenizer", o->tokenizer, "a token is a Unicode char or a byte")
       ->type_name("NAME")
       ->capture_default_str();
@@ -475,7 +502,7 @@ Run train_verb(CLI::App& app) {
   add_model_options(app, *o);
   add_training_options(app, *o);
   add_run_options(app, *o);
-  for (const char* list : {"--with", "--dim", "--config", "--allow-zero-grad"})
+  for (const char* list : {"--with", "--dim", "--config", "--allow-zero-grad", "--attention-layer"})
     app.get_option(list)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->expected(1)
@@ -486,6 +513,7 @@ Run train_verb(CLI::App& app) {
       "  tete train --resume --out runs/book\n"
       "  tete train book.txt --attention mine.tete --dim h_k=4 --with t5_bias\n"
       "  tete train shakespeare.txt --style gpt2 --optimizer adam --dropout 0.1\n"
+      "  tete train --task reverse --attention multi_head --attention-cross talking_heads\n"
       "nanoGPT's spellings work too: --n_layer --n_head --n_embd --block_size\n"
       "--batch_size --learning_rate --max_iters --out_dir --eval_interval.");
   return [o, &app] { return train(*o, app); };

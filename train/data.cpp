@@ -28,7 +28,7 @@ std::string read_texts(const std::vector<std::string>& paths, Tokenizer::Unit un
   return all;
 }
 
-Data::Data(std::vector<int32_t> tokens, Index context, double held_out)
+TextData::TextData(std::vector<int32_t> tokens, Index context, double held_out)
     : tokens_(std::move(tokens)), context_(context) {
   if (context < 1) bad_input("the context must be at least 1 token, got ", context);
   if (!(held_out > 0 && held_out < 1))
@@ -44,7 +44,7 @@ Data::Data(std::vector<int32_t> tokens, Index context, double held_out)
   fingerprint_ = text(hexadecimal(hash), " ", cut_, "+", total - cut_);
 }
 
-Batch Data::draw(Index begin, Index end, Key key, Index first, Index count) const {
+Batch TextData::draw(Index begin, Index end, Key key, Index first, Index count) const {
   std::vector<int64_t> input, target;
   input.reserve(count * context_), target.reserve(count * context_);
   for (Index i = 0; i < count; ++i) {
@@ -57,11 +57,11 @@ Batch Data::draw(Index begin, Index end, Key key, Index first, Index count) cons
   return {Tensor::of<int64_t>(shape, input), Tensor::of<int64_t>(shape, target), first};
 }
 
-Batch Data::batch(Key key, Index first, Index count) const {
+Batch TextData::batch(Key key, Index first, Index count) const {
   return draw(0, cut_, key, first, count);
 }
 
-Batch Data::validation_batch(Key key, Index first, Index count) const {
+Batch TextData::validation_batch(Key key, Index first, Index count) const {
   return draw(cut_, static_cast<Index>(tokens_.size()), key, first, count);
 }
 

@@ -174,8 +174,8 @@ void Stepper::explain_not_finite(int64_t step, const Tensors& values, double los
   fail(Kind::numbers, "the numbers went wrong in step ", step, ": ", what);
 }
 
-double validation_loss(const Objective& objective, const Tensors& values, const Data& data,
-                       Index samples, Index batch) {
+Validation validate(const Objective& objective, const Tensors& values, const Data& data,
+                    Index samples, Index batch) {
   if (samples < 1 || batch < 1)
     bad_input("validation needs at least 1 sample in batches of at least 1, got ", samples, " and ",
               batch);
@@ -185,13 +185,17 @@ double validation_loss(const Objective& objective, const Tensors& values, const 
   const Key key = Key(0).fold("validation");  // of no seed: runs can be compared
   double sum = 0;
   int64_t tokens = 0;
+  std::optional<Index> exact;
   for (Index first = 0; first < samples; first += batch) {
     const LossSum loss = objective.loss(
         forward, data.validation_batch(key, first, std::min(batch, samples - first)));
     sum += loss.sum.item();
     tokens += loss.tokens;
+    if (loss.exact) exact = exact.value_or(0) + *loss.exact;
   }
-  return sum / static_cast<double>(tokens);
+  Validation validation{.loss = sum / static_cast<double>(tokens)};
+  if (exact) validation.exact_match = static_cast<double>(*exact) / static_cast<double>(samples);
+  return validation;
 }
 
 }  // namespace tete

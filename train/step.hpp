@@ -1,6 +1,8 @@
 // One training step: shards, forward, gradient, the tree, clipping, the optimizer.
 #pragma once
 #include <functional>
+#include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,8 @@ namespace tete {
 struct LossSum {
   Tensor sum;
   int64_t tokens = 0;
+  // Of samples that are decoded, how many would be right in every token; outside training only.
+  std::optional<Index> exact = {};
 };
 
 // What is trained: parameters and the loss of a batch.
@@ -72,9 +76,14 @@ class Stepper {
   std::vector<bool> zero_so_far_;  // by parameter
 };
 
-// Mean loss over `samples` held-out samples that are the same in every run; no dropout, no graph.
-double validation_loss(const Objective& objective, const Tensors& values, const Data& data,
-                       Index samples, Index batch);
+struct Validation {
+  double loss = 0;  // mean over tokens
+  // The part of all samples that are right in every token; NaN where the objective does not tell.
+  double exact_match = std::numeric_limits<double>::quiet_NaN();
+};
+// Over `samples` held-out samples that are the same in every run; no dropout, no graph.
+Validation validate(const Objective& objective, const Tensors& values, const Data& data,
+                    Index samples, Index batch);
 
 // Whether `name` fits `pattern`, where * stands for any letters.
 bool name_matches(std::string_view pattern, std::string_view name);

@@ -1,0 +1,198 @@
+#include "tools/sites.hpp"
+
+#include <CLI/CLI.hpp>
+
+namespace tete {
+
+// ---- Options ----
+
+void add_site_options(CLI::App& app, SiteOptions& o) {
+  const auto add = [&](const char* name, std::string& value, const char* what) {
+    app.add_option(name, value, what)->type_name("NAME|FILE");
+  };
+  add("--attention-encoder", o.encoder, "another for the encoder's layers");
+  add("--attention-decoder", o.decoder, "another for the decoder's self-attention");
+  add("--attention-cross", o.cross, "another for attention to what the encoder made");
+  app.add_option("--attention-layer", o.layers,
+                 "another for one layer, from 0: 3=NAME, or encoder/3=NAME, decoder/3=NAME, "
+                 "cross/3=NAME; may be repeated")
+      ->type_name("LAYER=NAME");
+}
+
+// "3", or "cross/3" where there is an encoder, as a key of ModelSettings::sites.
+static std::string layer_site(const ModelSettings& m, const std::string& where,
+                              const std::string& option) {
+  const size_t slash = where.find('/');
+  const std::string stack = slash == std::string::npos ? "" : where.substr(0, slash);
+  const std::string digits = slash == std::string::npos ? where : where.substr(slash + 1);
+  const bool is_stack = m.encoder ? stack == "encoder" || stack == "decoder" || stack == "cross"
+                                  : stack.empty() || stack == "decoder";
+  if (!is_stack || digits.empty() || digits.size() > 9 ||
+      digits.find_first_not_of("0123456789") != std::string::npos)
+    bad_input(option, ": expected ",
+              m.encoder ? "encoder/LAYER=NAME, decoder/LAYER=NAME or cross/LAYER=NAME"
+                        : "LAYER=NAME, as in --attention-layer 3=multi_head");
+  const Index layer = std::stoll(digits);
+  if (layer >= m.layers)
+    bad_input(option, ": the layers are 0 to ", m.layers - 1, " (--layers ", m.layers, ")");
+  return text(stack.empty() ? "decoder" : stack, "/", layer);
+}
+
+void read_sites(ModelSettings& m, const SiteOptions& o) {
+  const auto stack = [&](const char* site, const std::string& name) {
+    if (name.empty()) return;
+    if (!m.encoder && site != std::string("decoder"))
+      bad_input("--attention-", site, " ", name,
+                ": the model has no encoder; --task reverse trains one that has");
+    m.sites[site] = read_text(name);
+  };
+  stack("encoder", o.encoder), stack("decoder", o.decoder), stack("cross", o.cross);
+  for (const std::string& setting : o.layers) {
+    const std::string option = "--attention-layer " + setting;
+    const size_t is = setting.find('=');
+    const std::string site = layer_site(m, setting.substr(0, is), option);
+    if (is == std::string::npos || is + 1 == setting.size())
+      bad_input(option, ": expected a variant's name after the layer, as in ",
+                setting.substr(0, is), "=multi_head");
+    if (!m.sites.emplace(site, read_text(setting.substr(is + 1))).second)
+      bad_input(option, ": the layer is set twice");
+  }
+}
+
+Amendment read_site_amendment(const std::string& setting) {
+  for (const char* sites : {"self", "encoder", "decoder", "cross"})
+    if (setting.starts_with(text(sites, "=")))
+      return {read_amendment(setting.substr(std::string(sites).size() + 1)), sites};
+  return {read_amendment(setting)};
+}
+
+// ---- The attention of each site ----
+
+namespace {
+
+// A layer of a kind of site: "encoder", "decoder" (its self-attention) or "cross".
+struct Site {
+  const char* kind;
+  Index layer;
+};
+
+bool reaches(const Amendment& amendment, const std::string& kind) {
+  return amendment.sites.empty() || amendment.sites == kind ||
+         (amendment.sites == "self" && kind != "cross");
+}
+
+// The text at a site, and the option that put it there.
+struct TextAt {
+  const ProgramText* text;
+  std::string option;
+};
+TextAt text_at(const ModelSettings& m, const Site& site) {
+  const std::string layer = text(site.kind, "/", site.layer);
+  if (const auto own = m.sites.find(layer); own != m.sites.end())
+    return {&own->second, text("--attention-layer ", layer, "=", own->second.name)};
+  if (const auto stack = m.sites.find(site.kind); stack != m.sites.end())
+    return {&stack->second, text("--attention-", site.kind, " ", stack->second.name)};
+  return {&m.attention, text("--attention ", m.attention.name)};
+}
+
+void check_place(const Checked& program, const std::string& kind, const std::string& option,
+                 bool padded) {
+  if (kind == "cross" && !attends_across(program))
+    bad_input(option, ": it attends to its own sequence only, but cross-attention is to another ",
+              "(--attention-cross takes what `tete list` calls cross-attention)");
+  if (kind == "decoder" && !program.takes_mask)
+    bad_input(option, ": a decoder must not see the future, but no statement of '", program.name,
+              "' takes a causal mask: none is a softmax over one of two sequence axes");
+  if (kind == "decoder" && !is_causal(program))
+    bad_input(option, ": a decoder must not see the future, but ", program.leak);
+  if (padded && !program.takes_mask && !program.takes_padding)
+    bad_input(option, ": padding must be hidden, but no statement of '", program.name,
+              "' takes a mask");
+}
+
+// A kind of site has few different texts, however many its layers are.
+class Loader {
+ public:
+  Loader(const ModelSettings& settings, const char* kind) : m_(settings), kind_(kind) {
+    for (const Amendment& amendment : settings.with)
+      if (reaches(amendment, kind))
+        amendments_.push_back(Program::parse(amendment.program.text, amendment.program.place));
+  }
+
+  std::shared_ptr<const Checked> at(Index layer) {
+    const TextAt chosen = text_at(m_, {kind_, layer});
+    auto& program = loaded_[chosen.text];
+    if (!program) {
+      program = load(chosen);
+      check_place(*program, kind_, chosen.option, m_.encoder);
+    }
+    return program;
+  }
+
+ private:
+  std::shared_ptr<const Checked> load(const TextAt& chosen) const {
+    const Program program = Program::parse(chosen.text->text, chosen.text->place);
+    if (amendments_.empty()) return load_attention(program);
+    load_attention(program);  // its own mistakes are not the amendments'
+    try {
+      return load_attention(program, amendments_);
+    } catch (const Error& error) {
+      if (!m_.encoder && m_.sites.empty()) throw;
+      throw Error(
+          error.kind(),
+          text(chosen.option, ": --with does not fit ",
+               kind_ == std::string("cross") ? "cross-attention" : "self-attention",
+               " here (--with self=NAME, encoder=, decoder= and cross= say where it goes): ",
+               error.what()));
+    }
+  }
+
+  const ModelSettings& m_;
+  const char* kind_;
+  std::vector<Program> amendments_;
+  std::map<const ProgramText*, std::shared_ptr<const Checked>> loaded_;
+};
+
+// What each text has of the settings' sizes. What none has is given to the first: it tells.
+void set_sizes(const ModelSettings& m, const std::vector<ChosenAttention*>& all) {
+  const auto someone_has = [&](const std::string& name) {
+    return std::any_of(all.begin(), all.end(), [&](const ChosenAttention* chosen) {
+      return chosen->program->find_dimension(name) >= 0;
+    });
+  };
+  for (ChosenAttention* chosen : all) {
+    const auto counts = [&](const std::string& name) {
+      return chosen->program->find_dimension(name) >= 0 ||
+             (chosen == all.front() && !someone_has(name));
+    };
+    ModelSettings own;
+    own.d_model = m.d_model;
+    if (m.heads && counts("h")) own.heads = m.heads;
+    for (const auto& [name, size] : m.dims)
+      if (counts(name)) own.dims[name] = size;
+    chosen->sizes = attention_sizes(own, *chosen->program);
+  }
+}
+
+}  // namespace
+
+ChosenSites choose_sites(const ModelSettings& m) {
+  check_settings(m);
+  for (const Amendment& amendment : m.with)
+    if (!m.encoder && (amendment.sites == "encoder" || amendment.sites == "cross"))
+      bad_input("--with ", amendment.sites, "=", amendment.program.name,
+                ": the model has no encoder; --task reverse trains one that has");
+  ChosenSites sites;
+  std::vector<ChosenAttention*> all;
+  const auto choose = [&](const char* kind, std::vector<ChosenAttention>& layers) {
+    Loader loader(m, kind);
+    for (Index layer = 0; layer < m.layers; ++layer) layers.push_back({loader.at(layer), {}});
+    for (ChosenAttention& chosen : layers) all.push_back(&chosen);
+  };
+  choose("decoder", sites.decoder);
+  if (m.encoder) choose("encoder", sites.encoder), choose("cross", sites.cross);
+  set_sizes(m, all);
+  return sites;
+}
+
+}  // namespace tete

@@ -1,0 +1,27 @@
+// Options that say which attention is where, and the attention that follows for every site.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "tools/model.hpp"
+
+namespace tete {
+
+struct SiteOptions {
+  std::string encoder, decoder, cross;  // in place of --attention
+  std::vector<std::string> layers;      // "3=NAME", "encoder/3=NAME"
+};
+// --attention-encoder and the like.
+void add_site_options(CLI::App& app, SiteOptions& options);
+// Reads what they name into settings.sites. Fails on a place that is none.
+void read_sites(ModelSettings& settings, const SiteOptions& options);
+// "t5_bias", or "self=t5_bias" for some sites only.
+Amendment read_site_amendment(const std::string& setting);
+
+// Every site of the settings' model with its text, amended and checked for what is asked of it
+// there: a decoder's self-attention must be causal, cross-attention must take another memory, and
+// padding must be hidden. A size of the settings counts where the text has it, and must be some
+// text's. Fails in a sentence that names the option.
+ChosenSites choose_sites(const ModelSettings& settings);
+
+}  // namespace tete
