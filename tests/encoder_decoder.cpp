@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 
+#include "attention/cost.hpp"
 #include "attention/sites.hpp"
 #include "core/gradcheck.hpp"
 #include "nn/transformer.hpp"
@@ -260,6 +261,27 @@ TEST_SUITE("encoder and decoder") {
       CHECK(largest_difference(model.model.last_logits(forward, memory, input),
                                sum(slice(whole, 1, 3, 1), {1})) < 1e-12);
     }
+  }
+
+  TEST_CASE("its activations are those that a forward pass keeps") {
+    LanguageModelConfig config = small_config();
+    config.layers = 2, config.context = 40, config.d_model = 32, config.block.d_ff = 96;
+    const auto stack = [](const char* name, Index layers) {
+      const ChosenAttention chosen{load_attention(name), {.d_model = 32, .heads = 4}};
+      return std::vector<ChosenAttention>(static_cast<size_t>(layers), chosen);
+    };
+    const ChosenSites sites{stack("talking_heads", 2), stack("multi_head", 2),
+                            stack("multi_query", 2)};
+    const EncoderDecoder model(config, attention_of(sites));
+    Tensors params;
+    for (const Tensor& p : model.params().initial_values(Key(1))) params.push_back(p.variable());
+    const Forward forward{.params = params};
+    const Tensor tokens = ids({1, 40}, std::vector<int64_t>(40, 3)), length = ids({1}, {30});
+    const size_t before = memory_use().live;
+    const Tensor logits = model.logits(forward, model.encode(forward, tokens, length), tokens);
+    const auto kept = static_cast<double>(memory_use().live - before);
+    CHECK(kept ==
+          doctest::Approx(static_cast<double>(activation_bytes(config, sites))).epsilon(0.1));
   }
 
   TEST_CASE("sources of no length, and batches of none, are as good as any") {
