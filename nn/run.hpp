@@ -9,7 +9,8 @@ namespace tete {
 // What the queries of one call may see; what it leaves empty hides nothing. Masks are ANDed.
 struct Mask {
   // Query i sees memory j where j <= i + (m - n): with m > n the last query sees everything, as
-  // when the memory holds the past of the queries.
+  // when the memory holds the past of the queries. position() counts likewise: the last query and
+  // the last memory have one position.
   bool causal = false;
   // i64, of the batch's shape: memory j of a sample is there where j < length.
   Tensor lengths = {};

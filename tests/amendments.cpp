@@ -60,7 +60,7 @@ void add_to(Array& L, const Bias& bias) {
 
 Step t5_bias{"L", [](Arrays& now, const Sample& s) {
                add_to(now["L"], [&](int i, int j, int h) {
-                 return s["T5Bias.B"](h, t5_bucket(j - i, s.causal));
+                 return s["T5Bias.B"](h, t5_bucket(j - i - s.first, s.causal));
                });
              }};
 
@@ -68,14 +68,14 @@ Step contextual_bias{"L", [](Arrays& now, const Sample& s) {
                        const Array &Q = now["Q"], &A = s["ContextualBias.A"];
                        add_to(now["L"], [&](int i, int j, int h) {
                          return total(Q.shape[1], [&](int k) {
-                           return Q(i, k, h) * A(h, k, t5_bucket(j - i, s.causal));
+                           return Q(i, k, h) * A(h, k, t5_bucket(j - i - s.first, s.causal));
                          });
                        });
                      }};
 
 Step alibi{"L", [](Arrays& now, const Sample& s) {
              add_to(now["L"], [&](int i, int j, int h) {
-               return -std::pow(2.0, -8.0 * (h + 1) / s.size("h")) * std::abs(j - i);
+               return -std::pow(2.0, -8.0 * (h + 1) / s.size("h")) * std::abs(j - i - s.first);
              });
            }};
 
@@ -85,7 +85,7 @@ Step shaw_keys{"J", [](Arrays& now, const Sample& s) {
                  const Array &Q = now["Q"], &K = now["K"], &A = s["ShawKeys.A_k"];
                  now["J"] = fill({Q.shape[0], K.shape[0], Q.shape[2]}, [&](int i, int j, int h) {
                    return total(Q.shape[1], [&](int k) {
-                     return Q(i, k, h) * (K(j, k, h) + A(clipped(j - i), k));
+                     return Q(i, k, h) * (K(j, k, h) + A(clipped(j - i - s.first), k));
                    });
                  });
                }};
@@ -93,19 +93,24 @@ Step shaw_values{"O", [](Arrays& now, const Sample& s) {
                    const Array &U = now["U"], &V = now["V"], &A = s["ShawValues.A_v"];
                    now["O"] = fill({U.shape[0], V.shape[1], U.shape[2]}, [&](int i, int v, int h) {
                      return total(U.shape[1], [&](int j) {
-                       return U(i, j, h) * (V(j, v, h) + A(clipped(j - i), v));
+                       return U(i, j, h) * (V(j, v, h) + A(clipped(j - i - s.first), v));
                      });
                    });
                  }};
 
+// The position of a tensor's first row.
+int first_of(const std::string& tensor, const Sample& s) {
+  return tensor == "Q" || tensor == "X" ? s.first : 0;
+}
+
 // Pairs (2t, 2t+1) of the heads' entries, turned by their position times 10000^(-2t/d_k).
 Step turned(const char* tensor) {
-  return {tensor, [tensor](Arrays& now, const Sample&) {
+  return {tensor, [tensor](Arrays& now, const Sample& s) {
             const Array A = now[tensor];
-            const int d_k = A.shape[1];
+            const int d_k = A.shape[1], first = first_of(tensor, s);
             loop(A.shape, [&](auto& i) {
               const int even = i[1] / 2 * 2;
-              const double angle = i[0] * std::pow(10000.0, -double(even) / d_k);
+              const double angle = (first + i[0]) * std::pow(10000.0, -double(even) / d_k);
               const double x = A(i[0], even, i[2]), y = A(i[0], even + 1, i[2]);
               now[tensor](i[0], i[1], i[2]) = i[1] == even
                                                   ? x * std::cos(angle) - y * std::sin(angle)
@@ -118,15 +123,16 @@ Step turned(const char* tensor) {
 Step with_row(const char* tensor, const char* table) {
   return {tensor, [=](Arrays& now, const Sample& s) {
             Array& A = now[tensor];
-            loop(A.shape, [&](auto& i) { A(i[0], i[1]) += s[table](i[0], i[1]); });
+            const int first = first_of(tensor, s);
+            loop(A.shape, [&](auto& i) { A(i[0], i[1]) += s[table](first + i[0], i[1]); });
           }};
 }
 Step with_waves(const char* tensor) {
-  return {tensor, [=](Arrays& now, const Sample&) {
+  return {tensor, [=](Arrays& now, const Sample& s) {
             Array& A = now[tensor];
-            const int half = A.shape[1] / 2;
+            const int half = A.shape[1] / 2, first = first_of(tensor, s);
             loop(A.shape, [&](auto& i) {
-              const double angle = i[0] * std::pow(10000.0, -double(i[1] % half) / (half - 1));
+              const double angle = (first + i[0]) * std::pow(10000.0, -double(i[1] % half) / (half - 1));
               A(i[0], i[1]) += i[1] < half ? std::sin(angle) : std::cos(angle);
             });
           }};

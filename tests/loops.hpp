@@ -18,6 +18,7 @@ struct Sample {
   Arrays parameters;
   Array seen;           // [n, m]: 1 where the call's mask lets a query see a memory, else 0
   bool causal = false;  // whether that mask is causal
+  int first = 0;        // the position of the first query: both sequences of a causal call end at one
   SizesByName sizes;
 
   const Array& operator[](const std::string& name) const { return parameters.at(name); }
@@ -159,6 +160,7 @@ class HeldAgainstLoops {
     const int length =
         c.mask.lengths ? static_cast<int>(c.mask.lengths.values()[static_cast<size_t>(b)]) : m;
     const Array visible = c.mask.visible ? array(c.mask.visible) : Array();
+    s.first = c.mask.causal ? m - n : 0;
     s.seen = fill({n, m}, [&](int i, int j) {
       const bool past = !c.mask.causal || j <= i + m - n;
       return past && j < length && (!c.mask.visible || visible(i, j) > 0) ? 1.0 : 0.0;

@@ -28,7 +28,7 @@ Value run(Runner& runner, const Node& node) {
 constexpr Builtin rows[] = {
     {.name = "position",
      .usage = "position(n)",
-     .meaning = "0, 1, … along a sequence",
+     .meaning = "0, 1, … along a sequence; the last of a causal call's two are the same",
      .check = check_position,
      .run = run},
     {.name = "index",

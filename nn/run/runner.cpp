@@ -31,6 +31,7 @@ Runner::Runner(const Checked& program, const SizeTable& sizes, const Tensors& in
   sizes_.set_causal(mask.causal);
   sizes_.check_all();
   check_mask();
+  if (mask.causal) stretch_ = ending_together();
 }
 
 Tensor Runner::run() {
@@ -59,6 +60,20 @@ void Runner::set(int number, const Tensor& x) {
     fail_at({v.place}, text("'", v.name, "' has shape ", shape_of(v.dims, false), " or ",
                             shape_of(v.dims, true), ", got ", x.shape()));
   values_[static_cast<size_t>(number)] = {x, v.dims, batched};
+}
+
+// The sequences of a causal call end at the same position, and the longer one begins at 0.
+Stretch Runner::ending_together() {
+  Index n = -1, m = -1;
+  for (int input : program_.inputs)
+    for (int dim : checked(input).dims) {
+      if (dimension(dim).role == Role::query) n = size(dim);
+      if (dimension(dim).role == Role::memory) m = size(dim);
+    }
+  Stretch stretch;
+  if (n >= 0 && m > n) stretch.first_query = m - n;
+  if (m >= 0 && n > m) stretch.first_memory = n - m;
+  return stretch;
 }
 
 Index Runner::first(int dim) const {

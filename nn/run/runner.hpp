@@ -20,7 +20,7 @@ struct Dropout {
   uint64_t first_sample = 0;  // global number of the batch's first
 };
 
-// Where in a sequence a call stands that brings only the next rows of it.
+// Where in a sequence the rows of a call stand, which may be only the next ones.
 struct Stretch {
   Index first_query = 0, first_memory = 0;  // their positions
   // What windows keep of the rows before, by the call of windows(). Rows of this role are new: of
@@ -106,6 +106,7 @@ class Runner {
   Value operation(const Node& n);
 
   void check_mask() const;
+  Stretch ending_together();
   Value padding(int memory);
   Value causal(const Names& pair);
   Value given(const Names& pair);
