@@ -1,5 +1,5 @@
 // What a variant costs at the sizes of the papers' tables, beside multi-head attention, and in a
-// language model.
+// model.
 #pragma once
 #include "attention/sites.hpp"
 #include "nn/cost.hpp"
@@ -16,8 +16,8 @@ SizeTable paper_sizes(const std::shared_ptr<const Checked>& program, const Sizes
 std::optional<Cost> multi_head_cost(const Checked& program, SizeTable& sizes,
                                     const CostOptions& options = {});
 
-// One forward pass of a language model over `context` tokens, with causal attention in each layer:
-// as many as `attention` has.
+// One forward pass of a model over `context` tokens, or over as many on each side where there is an
+// encoder. The decoder's own attention is causal. A stack has as many layers as `sites` has of it.
 struct ModelCost {
   struct Part {
     std::string name;
@@ -29,10 +29,6 @@ struct ModelCost {
   Index multiplies = 0, visible = 0;  // visible: what the causal mask leaves of them
   size_t bytes = 0, tiled_bytes = 0;
 };
-ModelCost model_cost(const LanguageModelConfig& config,
-                     const std::vector<ChosenAttention>& attention);
-// Bytes that an EncoderDecoder keeps for the gradient of one sample, `context` tokens on each side;
-// the same as in ModelCost.
-size_t activation_bytes(const LanguageModelConfig& config, const ChosenSites& sites);
+ModelCost model_cost(const LanguageModelConfig& config, const ChosenSites& sites);
 
 }  // namespace tete

@@ -132,7 +132,8 @@ Step with_waves(const char* tensor) {
             Array& A = now[tensor];
             const int half = A.shape[1] / 2, first = first_of(tensor, s);
             loop(A.shape, [&](auto& i) {
-              const double angle = (first + i[0]) * std::pow(10000.0, -double(i[1] % half) / (half - 1));
+              const double angle =
+                  (first + i[0]) * std::pow(10000.0, -double(i[1] % half) / (half - 1));
               A(i[0], i[1]) += i[1] < half ? std::sin(angle) : std::cos(angle);
             });
           }};

@@ -5,7 +5,8 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 tete=$(realpath "${1:-build}/tools/tete") || exit 1
-variant=$PWD/attention/variants/talking_heads.tete
+variants=$PWD/attention/variants
+variant=$variants/talking_heads.tete
 . tests/verdicts.sh
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -158,6 +159,34 @@ check 'the checkpoint has the texts of its layers' eval "
 refuses 2 "'attention' is not what the run in sites began with at every site" train text.txt \
   --resume --out sites --attention-layer 1=multi_head
 
+# ---- The limits of variants ----
+
+limited=0
+for path in "$variants"/*.tete; do
+  name=$(basename "$path" .tete)
+  for room in $(grep -oE '<=max_[nm]' "$path" | sort -u | cut -c 3-); do
+    limited=$((limited + 1))
+    [ "$name" = linformer ] || refuses 2 "'[nm]' is 16, but there is room for '$room' = 8 only" \
+      train text.txt "${tiny[@]}" --attention "$name" --dim $room=8
+  done
+done
+[ "$limited" -ge 20 ]
+verdict $? 'variants with tables of positions have limits'
+refuses 2 "is outside a dimension of size 3, which is 'i'" train text.txt "${tiny[@]}" --attention bigbird \
+  --dim b=4 --dim i=3
+refuses 2 "is outside a dimension of size 2, which is 'b'" train text.txt "${tiny[@]}" \
+  --attention factorized_dense_synthesizer --dim a=4 --dim b=2 --out few
+refuses 2 'a decoder must not see the future' train text.txt --attention linformer
+check 'linformer alone is said not to be causal' eval "'$tete' list | grep -B 2 '^    not causal' |
+  head -n 1 | grep -qx linformer && [ \$('$tete' list | grep -c '^    not causal') = 1 ]"
+refuses 2 "rotate turns pairs, but 'RotaryQueries.d_k' is 1" train text.txt "${tiny[@]}" --heads 16 --attention multi_head --with rotary
+for path in "$variants"/*.tete; do
+  name=$(basename "$path" .tete)
+  grep -q 'self-attention only' "$path" || continue
+  refuses 2 "--attention-cross $name: it attends to its own sequence only" \
+    train --task reverse --attention multi_head --attention-cross "$name"
+done
+
 # ---- An encoder with a decoder ----
 
 reverse=(--task reverse --heads 2 --d-model 32 --layers 1 --context 6)
@@ -166,8 +195,6 @@ refuses 2 "--task revers: expected text or reverse; did you mean 'reverse'" trai
 refuses 2 '--task reverse makes its own strings: it takes no TEXT' train text.txt "${reverse[@]}"
 refuses 2 'it takes no --tokenizer' train "${reverse[@]}" --tokenizer byte
 refuses 2 'at least 2 tokens' train "${reverse[@]}" --context 1
-refuses 2 '--attention-cross random_synthesizer: it attends to its own sequence only' \
-  train "${reverse[@]}" --attention-cross random_synthesizer
 refuses 2 '--attention-decoder linformer: a decoder must not see the future' \
   train "${reverse[@]}" --attention-decoder linformer
 refuses 2 '--attention-layer 0=dot_product: expected encoder/LAYER=NAME, .*cross/LAYER=NAME' \
@@ -378,6 +405,25 @@ check 'tete cost of a whole model' eval "'$tete' cost multi_head --model --layer
   --vocabulary 50 | grep -qE '^total +127,488 '"
 check 'tete cost of a whole model, in JSON' eval "'$tete' cost '$variant' --model --style gpt2 --json |
   grep -q '\"multiplies\": [0-9]*,'"
+# same_parameters OPTION…: tete cost --model tells as many as the checkpoint of tete train then has.
+same_parameters() {
+  local count
+  "$tete" train --attention multi_head --steps 1 --eval-samples 1 --out sizes "$@" > out 2> err < /dev/null
+  count=$(grep -aoE '"param/[^"]*":\{"dtype":"F32","shape":\[[0-9,]+\]' sizes/step-00000001.safetensors |
+    sed 's/.*\[//; s/]//' | awk -F , '{ all = 1; for (i = 1; i <= NF; ++i) all *= $i; sum += all } END { print sum }')
+  "$tete" cost multi_head --model --json "$@" 2> err | grep -q "^  \"parameters\": $count,"
+  verdict $? "tete cost --model has the parameters that tete train has: $*"
+  rm -rf sizes
+}
+small=(--task reverse --layers 2 --heads 2 --d-model 16 --context 6)
+same_parameters "${small[@]}"
+same_parameters "${small[@]}" --attention-encoder linformer --dim r=2 --attention-cross talking_heads \
+  --attention-layer decoder/1=dynamic_Ml --attention-layer encoder/1=random_plus --with decoder=t5_bias --style gpt2
+check 'tete cost of an encoder and a decoder' eval "'$tete' cost multi_head --model ${small[*]} | grep -q '^cross-attention '"
+refuses 2 "--task revers: expected text or reverse; did you mean 'reverse'" cost multi_head --model --task revers
+refuses 2 '--task shapes a whole model' cost multi_head --task reverse
+refuses 2 '--attention-cross multi_head: the model has no encoder' \
+  cost multi_head --model --attention-cross multi_head
 refuses 2 '--layers shapes a whole model, which --model asks for' cost multi_head --layers 2
 refuses 2 '--layers 0: expected' cost multi_head --model --layers 0
 check 'tete show: costs beside the lines' eval "'$tete' show '$variant' --dim h=24 |

@@ -300,7 +300,7 @@ TEST_CASE("a model's multiplies are its parts', and its bytes those that a forwa
       config.tied = tied;
       const AttentionSizes sizes{.d_model = 32, .heads = 4};
       const Shared program = load_attention("talking_heads");
-      const ModelCost cost = model_cost(config, std::vector<ChosenAttention>(3, {program, sizes}));
+      const ModelCost cost = model_cost(config, {.decoder = {3, {program, sizes}}});
       const Index n = 48, d = 32, gated = std::string(activation) == "swiglu";
       const Index attention = 4 * n * d * d + 2 * n * n * d + 2 * n * n * 16;
       CHECK(cost.multiplies == 3 * (attention + (2 + gated) * n * d * 96) + n * d * 50);

@@ -263,7 +263,7 @@ TEST_SUITE("encoder and decoder") {
     }
   }
 
-  TEST_CASE("its activations are those that a forward pass keeps") {
+  TEST_CASE("its multiplies are its parts', and its activations those that a forward pass keeps") {
     LanguageModelConfig config = small_config();
     config.layers = 2, config.context = 40, config.d_model = 32, config.block.d_ff = 96;
     const auto stack = [](const char* name, Index layers) {
@@ -272,6 +272,13 @@ TEST_SUITE("encoder and decoder") {
     };
     const ChosenSites sites{stack("talking_heads", 2), stack("multi_head", 2),
                             stack("multi_query", 2)};
+    const ModelCost cost = model_cost(config, sites);
+    const Index n = 40, d = 32, f = 96, v = 7, both = n * n * d;
+    const Index talking = 4 * n * d * d + 2 * both + 2 * n * n * 4 * 4;
+    const Index multi = 4 * n * d * d + 2 * both;
+    const Index query = 2 * n * d * d + 2 * n * d * (d / 4) + 2 * both;
+    CHECK(cost.multiplies == 2 * (talking + multi + query) + 4 * 2 * n * d * f + n * d * v);
+    CHECK(cost.visible == cost.multiplies - 2 * 2 * d * (n * (n - 1) / 2));
     const EncoderDecoder model(config, attention_of(sites));
     Tensors params;
     for (const Tensor& p : model.params().initial_values(Key(1))) params.push_back(p.variable());
@@ -280,8 +287,7 @@ TEST_SUITE("encoder and decoder") {
     const size_t before = memory_use().live;
     const Tensor logits = model.logits(forward, model.encode(forward, tokens, length), tokens);
     const auto kept = static_cast<double>(memory_use().live - before);
-    CHECK(kept ==
-          doctest::Approx(static_cast<double>(activation_bytes(config, sites))).epsilon(0.1));
+    CHECK(kept == doctest::Approx(static_cast<double>(cost.bytes)).epsilon(0.1));
   }
 
   TEST_CASE("sources of no length, and batches of none, are as good as any") {

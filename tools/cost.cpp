@@ -5,9 +5,10 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "tools/sites.hpp"
+#include "tools/task.hpp"
 #include "tools/tensors.hpp"
 #include "train/machine.hpp"
+#include "train/reverse.hpp"
 
 namespace tete {
 
@@ -221,8 +222,10 @@ static void print(CostedText& text, const std::optional<Cost>& multi_head) {
 struct CostVerbOptions {
   CostRequest request;
   ModelSettings settings;
+  SiteOptions sites;
+  std::string task = "text";
   std::string style = "t5";
-  Index vocabulary = 256;
+  std::optional<Index> vocabulary;
   bool model = false, json = false;
 };
 
@@ -258,12 +261,13 @@ static std::string formula_of(const ModelCost::Part& part) {
   return all.size() <= 32 ? all : "(without --model: of each statement)";
 }
 
-static void print(const CostVerbOptions& o, const ModelCost& cost,
-                  const std::vector<ParameterGroup>& groups, Index parameters) {
-  const ModelSettings& m = o.settings;
-  std::printf("%s in a model of %s layers, %s wide, on %s tokens of %s kinds\n\n",
-              m.attention.name.c_str(), grouped(m.layers).c_str(), grouped(m.d_model).c_str(),
-              grouped(m.context).c_str(), grouped(o.vocabulary).c_str());
+static void print(const ModelSettings& m, const ModelCost& cost,
+                  const std::vector<ParameterGroup>& groups, Index parameters, Index vocabulary) {
+  std::printf("%s in %s of %s layers%s, %s wide, on %s tokens%s of %s kinds\n\n",
+              m.attention.name.c_str(), m.encoder ? "an encoder and a decoder" : "a model",
+              grouped(m.layers).c_str(), m.encoder ? " each" : "", grouped(m.d_model).c_str(),
+              grouped(m.context).c_str(), m.encoder ? " on each side" : "",
+              grouped(vocabulary).c_str());
   Table parts;
   parts.add({"part", "multiplies of one layer", "of all", "kept"});
   for (const ModelCost::Part& part : cost.parts)
@@ -292,18 +296,24 @@ static int cost_in_model(CostVerbOptions& o, const CLI::App& app) {
   ModelSettings& settings = o.settings;
   apply_style(settings, o.style, app);
   settings.attention = read_text(o.request.target);
-  for (const std::string& path : o.request.with) settings.with.push_back({read_amendment(path)});
+  settings.encoder = has_encoder(o.task);
+  read_sites(settings, o.sites);
+  for (const std::string& path : o.request.with) settings.with.push_back(read_site_amendment(path));
   for (const std::string& setting : o.request.dim) set_dim(settings.dims, setting);
-  if (o.vocabulary < 1) bad_input("--vocabulary ", o.vocabulary, ": expected at least 1");
+  const Index vocabulary =
+      o.vocabulary.value_or(settings.encoder ? ReverseData::tokenizer().size() : 256);
+  if (vocabulary < 1) bad_input("--vocabulary ", vocabulary, ": expected at least 1");
   const ChosenSites sites = choose_sites(settings);
-  const LanguageModel model = make_model(settings, sites, o.vocabulary);
-  const ModelCost cost = model_cost(model.config(), sites.decoder);
-  const std::vector<ParameterGroup> groups = parameter_groups(model.params().specs());
+  const ModelCost cost = model_cost(model_config(settings, vocabulary), sites);
+  const std::vector<ParamSpec> specs =
+      settings.encoder ? make_encoder_decoder(settings, sites, vocabulary).params().specs()
+                       : make_model(settings, sites, vocabulary).params().specs();
+  const std::vector<ParameterGroup> groups = parameter_groups(specs);
   Index parameters = 0;
-  for (const ParamSpec& spec : model.params().specs())
+  for (const ParamSpec& spec : specs)
     if (!spec.fixed) parameters += element_count(spec.shape);
   if (o.json) std::cout << to_json(cost, groups, parameters).dump(2) << "\n";
-  else print(o, cost, groups, parameters);
+  else print(settings, cost, groups, parameters, vocabulary);
   return 0;
 }
 
@@ -335,13 +345,16 @@ Run cost_verb(CLI::App& app) {
       ->capture_default_str();
   app.add_flag("--json", o->json, "as JSON; parameters and multiplies are whole numbers");
   app.add_flag("--model", o->model,
-               "the whole language model that tete train makes of these options, on one sequence "
-               "of --context tokens");
+               "the whole model that tete train makes of these options, on one sequence of "
+               "--context tokens");
   app.option_defaults()->group("Model");
-  add_shape_options(app, o->settings, o->style);
-  app.add_option("--vocabulary", o->vocabulary, "kinds of tokens")
-      ->type_name("N")
+  app.add_option("--task", o->task, "reverse: an encoder and a decoder, each on --context tokens")
+      ->type_name("NAME")
       ->capture_default_str();
+  add_site_options(app, o->sites);
+  add_shape_options(app, o->settings, o->style);
+  app.add_option("--vocabulary", o->vocabulary, "kinds of tokens [256; of --task reverse 27]")
+      ->type_name("N");
   app.footer(
       "Sizes are those of a T5-base layer where neither --dim nor the text says others:\n"
       "n = m = 512 and 768 wide, h = 12. An einsum counts each pair of its cheapest\n"
@@ -350,7 +363,8 @@ Run cost_verb(CLI::App& app) {
       "Examples:\n"
       "  tete cost talking_heads --dim h=24\n"
       "  tete cost mine.tete --dim n=1 --mask causal --json\n"
-      "  tete cost talking_heads --model --layers 12 --d-model 768 --heads 12");
+      "  tete cost talking_heads --model --layers 12 --d-model 768 --heads 12\n"
+      "  tete cost multi_head --model --task reverse --attention-cross talking_heads");
   return [o, &app] { return cost(*o, app); };
 }
 

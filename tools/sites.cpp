@@ -16,7 +16,10 @@ void add_site_options(CLI::App& app, SiteOptions& o) {
   app.add_option("--attention-layer", o.layers,
                  "another for one layer, from 0: 3=NAME, or encoder/3=NAME, decoder/3=NAME, "
                  "cross/3=NAME; may be repeated")
-      ->type_name("LAYER=NAME");
+      ->type_name("LAYER=NAME")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->expected(1)
+      ->allow_extra_args(false);
 }
 
 // "3", or "cross/3" where there is an encoder, as a key of ModelSettings::sites.

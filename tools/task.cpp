@@ -6,6 +6,13 @@
 
 namespace tete {
 
+bool has_encoder(const std::string& task) {
+  const std::string tasks[] = {"text", "reverse"};
+  if (task != tasks[0] && task != tasks[1])
+    bad_input("--task ", task, ": expected text or reverse", suggestion(task, tasks));
+  return task == tasks[1];
+}
+
 // The loss keeps the chances of every token.
 static size_t loss_bytes(const ModelSettings& m, const Tokenizer& tokenizer) {
   return size_of(Dtype::f32) * static_cast<size_t>(m.context * tokenizer.size());
@@ -17,7 +24,7 @@ Task text_task(const ModelSettings& m, const ChosenSites& sites, const LearnedTe
       o.unit == Tokenizer::Unit::bytes ? Tokenizer::bytes() : Tokenizer::characters(learned);
   auto data = std::make_unique<TextData>(tokenizer.encode(learned), m.context, o.held_out);
   auto model = std::make_shared<const LanguageModel>(make_model(m, sites, tokenizer.size()));
-  const size_t bytes = model_cost(model->config(), sites.decoder).bytes;
+  const size_t bytes = model_cost(model->config(), sites).bytes;
   return {tokenizer, std::move(data), model->params(),
           [model](const Forward& forward, const Batch& batch) -> LossSum {
             const Loss loss = model->loss(forward, batch.input, batch.target);
@@ -31,7 +38,7 @@ Task reverse_task(const ModelSettings& m, const ChosenSites& sites) {
   auto data = std::make_unique<ReverseData>(m.context);
   auto model =
       std::make_shared<const EncoderDecoder>(make_encoder_decoder(m, sites, tokenizer.size()));
-  const size_t bytes = activation_bytes(model->config(), sites);
+  const size_t bytes = model_cost(model->config(), sites).bytes;
   return {tokenizer, std::move(data), model->params(),
           [model](const Forward& forward, const Batch& batch) {
             const Sequences memory = model->encode(forward, batch.input, batch.lengths);

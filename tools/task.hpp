@@ -21,6 +21,9 @@ struct LearnedText {
   double held_out = 0.1;
 };
 
+// Whether a task's model has an encoder. Fails on a name that is none, with the nearest.
+bool has_encoder(const std::string& task);
+
 Task text_task(const ModelSettings& settings, const ChosenSites& sites, const LearnedText& options);
 Task reverse_task(const ModelSettings& settings, const ChosenSites& sites);
 

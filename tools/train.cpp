@@ -59,11 +59,8 @@ static void is_fraction(const char* option, double value) {
 }
 
 static void check_task(const TrainOptions& o) {
-  const std::string tasks[] = {"text", "reverse"};
-  if (o.task != tasks[0] && o.task != tasks[1])
-    bad_input("--task ", o.task, ": expected text or reverse", suggestion(o.task, tasks));
   const TrainOptions unset;
-  if (o.task == "text") return;
+  if (!has_encoder(o.task)) return;
   const char* option = !o.text.empty()                  ? "TEXT"
                        : o.tokenizer != unset.tokenizer ? "--tokenizer"
                        : o.held_out != unset.held_out   ? "--held-out"
@@ -360,7 +357,7 @@ static int train(TrainOptions& o, CLI::App& app) {
   for (const std::string& setting : o.dim) set_dim(o.model.dims, setting);
   check_task(o);
   check_options(o);
-  o.model.encoder = o.task == "reverse";
+  o.model.encoder = has_encoder(o.task);
   o.model.attention = read_text(o.attention);
   read_sites(o.model, o.sites);
   for (const std::string& setting : o.with) o.model.with.push_back(read_site_amendment(setting));
@@ -502,7 +499,7 @@ Run train_verb(CLI::App& app) {
   add_model_options(app, *o);
   add_training_options(app, *o);
   add_run_options(app, *o);
-  for (const char* list : {"--with", "--dim", "--config", "--allow-zero-grad", "--attention-layer"})
+  for (const char* list : {"--with", "--dim", "--config", "--allow-zero-grad"})
     app.get_option(list)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->expected(1)

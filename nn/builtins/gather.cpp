@@ -25,6 +25,17 @@ void check(Reading& reading, const ExprText& e, Node& node) {
   node.element = table.element;
 }
 
+// Says which dimension has no room for the positions.
+template <class Use>
+Tensor with_room(Runner& runner, const Node& node, int dim, const Use& use) {
+  try {
+    return use();
+  } catch (const Error& error) {
+    if (error.kind() != Kind::input) throw;
+    fail_at({node.place}, text(error.what(), ", which is '", runner.dimension(dim).name, "'"));
+  }
+}
+
 Value run(Runner& runner, const Node& node) {
   const Value table = runner.reference(node.args[0]);
   const Value at = runner.node(node.args[1]);
@@ -33,7 +44,10 @@ Value run(Runner& runner, const Node& node) {
       text(runner.spelled(table.names, table.batched, node.dim()), ", ",
            runner.spelled(at.names, at.batched), "-> ", runner.spelled(node.names, batched));
   const Tensor positions = cast(at.tensor.detach(), Dtype::i64);
-  return {gather(Pattern::parse(pattern), table.tensor, positions), node.names, batched};
+  const Tensor y = with_room(runner, node, node.dim(), [&] {
+    return gather(Pattern::parse(pattern), table.tensor, positions);
+  });
+  return {y, node.names, batched};
 }
 
 // Positions may be any: all of a gathered sequence is read.
@@ -78,8 +92,9 @@ Value run_scatter(Runner& runner, const Node& node) {
       text(runner.spelled(values.names, batched), ", ", runner.spelled(at.names, at.batched), "-> ",
            runner.spelled(node.names, batched, into(node)));
   const Tensor positions = cast(at.tensor.detach(), Dtype::i64);
-  const Tensor y =
-      scatter(Pattern::parse(pattern), values.tensor, positions, runner.size(into(node)));
+  const Tensor y = with_room(runner, node, into(node), [&] {
+    return scatter(Pattern::parse(pattern), values.tensor, positions, runner.size(into(node)));
+  });
   return {y, node.names, batched};
 }
 
