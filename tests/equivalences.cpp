@@ -74,11 +74,13 @@ TEST_CASE("dot products without projections are those with identities, and a gen
   for (const char* name : {"P_q", "P_k", "P_v", "P_o"}) projected[name] = identity(12);
   Layer general("general", {.d_model = 12, .dims = {}});
   check_same(projected, plain);
-  general["W_a"] = identity(12);
+  general["W_1"] = general["W_2"] = identity(12);
   check_same(general, plain);
 }
 
-TEST_CASE("multi-query is multi-head with tied keys and values; grouped heads lie between") {
+TEST_CASE(
+    "multi-query is multi-head with tied keys and values; grouped heads lie between; so is "
+    "shared_kv") {
   Layer multi("multi_head", multi_sizes), query("multi_query", multi_sizes);
   multi.take(query);
   for (const char* name : {"P_k", "P_v"}) multi[name] = for_heads(query[name], 3);
@@ -87,6 +89,11 @@ TEST_CASE("multi-query is multi-head with tied keys and values; grouped heads li
   one.take(query);
   for (const char* name : {"P_k", "P_v"}) one[name] = reshape(query[name], {12, 4, 1});
   check_same(one, query);
+  Layer shared("shared_kv", multi_sizes);
+  Layer own("multi_head", multi_sizes);
+  own.take(shared);
+  own["P_v"] = own["P_k"];
+  check_same(shared, own);
   Layer all("grouped_query", with(multi_sizes, {{"g", 3}}));
   all.take(multi);
   check_same(all, multi);
@@ -208,7 +215,6 @@ TEST_CASE("synthesizing functions are each other's special cases") {
   check_same(minus, dense);
   Layer narrow("bottleneck_synthesizer", with(multi_sizes, {{"e", 4}, {"max_m", 9}}));
   dense.take(narrow);
-  dense["W_1"] = for_heads(narrow["W_1"], 3);
   check_same(narrow, dense);
   // With one row for all columns, the other's are the columns.
   Layer factors("factorized_dense_synthesizer", with(multi_sizes, {{"a", 9}, {"b", 1}}));
@@ -289,10 +295,10 @@ TEST_CASE("concat scores are additive ones, their matrix in two parts") {
   check_same(joined, additive);
 }
 
-TEST_CASE("general scores are general bilinear attention of one head that gives what it reads") {
+TEST_CASE("general scores are general bilinear attention of one head") {
   Layer general("general", {.d_model = 12, .dims = {}});
   Layer bilinear("general_bilinear", {.d_model = 12, .heads = 1, .dims = {}});
-  bilinear["P"] = reshape(general["W_a"], {12, 12, 1});
-  bilinear["Q"] = reshape(identity(12), {12, 12, 1});
+  bilinear["P"] = reshape(general["W_1"], {12, 12, 1});
+  bilinear["Q"] = reshape(general["W_2"], {12, 12, 1});
   check_same(bilinear, general);
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "attention/attention.hpp"
 
@@ -19,6 +20,11 @@ inline double difference(const Tensor& a, const Tensor& b) {
   double worst = 0;
   for (size_t i = 0; i < x.size(); ++i) worst = std::max(worst, std::abs(x[i] - y[i]));
   return worst;
+}
+
+inline bool same_bits(const Tensor& a, const Tensor& b) {
+  const std::vector<double> x = a.values(), y = b.values();
+  return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(double)) == 0;
 }
 
 inline Tensor identity(Index size) { return one_hot(arange(size), size, Dtype::f64); }
@@ -53,5 +59,23 @@ struct Layer {
       if (other.list.find(spec.name) >= 0) (*this)[spec.name] = other[spec.name];
   }
 };
+
+// Sizes that fit any variant, 12 wide: three heads, fewer or more of them where it has several
+// kinds.
+inline AttentionSizes sizes_for(const std::string& name) {
+  AttentionSizes sizes{.d_model = 12, .dims = {}};
+  const auto program = load_attention(name);
+  if (program->find_dimension("h") >= 0) sizes.heads = 3;
+  if (program->find_dimension("h_k") >= 0) sizes.dims = {{"h_k", 2}};
+  if (program->find_dimension("h_v") >= 0) sizes.dims["h_v"] = 4;
+  for (const char* room : {"max_n", "max_m"})
+    if (program->find_dimension(room) >= 0) sizes.dims[room] = 16;
+  return sizes;
+}
+
+// The memory that a variant is given: M, or X where it attends to itself only.
+inline const Tensor& memory(const Layer& layer, const Tensor& X, const Tensor& M) {
+  return layer.program->self_only ? X : M;
+}
 
 }  // namespace tete::tests

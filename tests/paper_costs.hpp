@@ -106,6 +106,7 @@ struct FormulaCost {
 inline const FormulaCost formula_costs[] = {
     {"multi_query", {}, 1277952, 1056964608},
     {"grouped_query", {{"g", 1}}, 1277952, 1056964608},
+    {"shared_kv", {}, 1769472, 1308622848},
     {"fixed_random_synthesizer", {}, 1179648, 805306368},
     {"random_synthesizer", {}, 4325376, 805306368},
     {"factorized_random_synthesizer", {{"r", 16}}, 1376256, 855638016},
@@ -114,8 +115,15 @@ inline const FormulaCost formula_costs[] = {
     {"factorized_dense_synthesizer", {{"a", 16}, {"b", 32}}, 1806336, 1129316352},
     {"dense_plus_dot", {}, 3342336, 2113929216, 2},
     {"random_plus_dot", {}, 5505024, 1610612736, 2},
+    {"random_plus_dense", {}, 5308416, 1308622848, 2},
+    {"factorized_random_plus_dense", {{"r", 16}}, 2359296, 1358954496, 2},
+    {"dense_plus", {}, 2392064, 1811939328},
+    {"bottleneck_synthesizer", {{"e", 16}}, 1425408, 931135488},
+    {"conv_synthesizer", {{"w", 3}}, 3342336, 1912602624},
     {"linformer", {{"r", 256}}, 2621440, 1610612736},
     {"memory_compressed", {{"w", 3}}, 2654208, 1391788032},
+    {"general", {}, 1179648, 1006632960},
+    {"additive", {{"a", 768}}, 1180416, 1006632960},
 };
 
 }  // namespace tete

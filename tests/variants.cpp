@@ -293,6 +293,10 @@ const std::vector<Row>& rows() {
       {"multi_head_concise", multi_head},
       {"multi_head_inefficient", multi_head},
       {"multi_query", multi_query},
+      {"shared_kv",
+       [](const Sample& s) {
+         return joined(weighed(soft(products(s), s.seen), keys(s)), s["P_o"]);
+       }},
       {"grouped_query", grouped_query, {{"g", 3}}, 6, 5, 6},
       {"talking_heads", talking},
       {"talking_heads_concise", talking},
@@ -348,8 +352,7 @@ const std::vector<Row>& rows() {
        {{"w", 3}, {"u", 2}}},
       {"bottleneck_synthesizer",
        [](const Sample& s) {
-         const Array W_1 = repeated(s["W_1"], s.size("h"));
-         return attended(s, columns(relu(projected(s.X, W_1)), s["W_2"]));
+         return attended(s, columns(relu(projected(s.X, s["W_1"])), s["W_2"]));
        },
        {{"e", 2}}},
       {"glu_synthesizer",
@@ -375,7 +378,9 @@ const std::vector<Row>& rows() {
       {"additive", additive, {{"a", 4}}, 9},
       {"general",
        [](const Sample& s) {
-         return attended_alone(bilinear(s.X, alone(s["W_a"]), s.M), s.seen, s.M);
+         const Array O = attended_alone(bilinear(s.X, alone(s["W_1"]), s.M), s.seen, s.M);
+         const Array Y = projected(O, alone(s["W_2"]));
+         return fill({Y.shape[0], Y.shape[1]}, [&](int i, int y) { return Y(i, y, 0); });
        },
        {},
        9},
