@@ -104,6 +104,8 @@ struct FormulaCost {
 };
 
 inline const FormulaCost formula_costs[] = {
+    {"dot_product", {}, 0, 402653184},
+    {"dot_product_projected", {{"d_k", 64}, {"d_v", 64}}, 196608, 134217728},
     {"multi_query", {}, 1277952, 1056964608},
     {"grouped_query", {{"g", 1}}, 1277952, 1056964608},
     {"shared_kv", {}, 1769472, 1308622848},
