@@ -179,7 +179,7 @@ refuses 2 "is outside a dimension of size 2, which is 'b'" train text.txt "${tin
 refuses 2 'a decoder must not see the future' train text.txt --attention linformer
 check 'linformer alone is said not to be causal' eval "'$tete' list | grep -B 2 '^    not causal' |
   head -n 1 | grep -qx linformer && [ \$('$tete' list | grep -c '^    not causal') = 1 ]"
-refuses 2 "rotate turns pairs, but 'RotaryQueries.d_k' is 1" train text.txt "${tiny[@]}" --heads 16 --attention multi_head --with rotary --out few
+refuses 2 "rotate turns pairs, but 'RotaryQueries.d_k' is 1" train text.txt "${tiny[@]}" --heads 16 --attention multi_head --with rotary --out odd
 for path in "$variants"/*.tete; do
   name=$(basename "$path" .tete)
   grep -q 'self-attention only' "$path" || continue
