@@ -27,6 +27,10 @@ static size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+std::string counted(int64_t count, std::string_view noun) {
+  return text(count, " ", noun, count == 1 ? "" : "s");
+}
+
 std::string nearest(std::string_view word, std::span<const std::string> candidates) {
   std::string best;
   size_t best_distance = std::max<size_t>(2, word.size() / 3) + 1;

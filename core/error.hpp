@@ -1,5 +1,6 @@
 // What goes wrong is said in one sentence: what was expected, what came, and where.
 #pragma once
+#include <cstdint>
 #include <span>
 #include <sstream>
 #include <stdexcept>
@@ -44,6 +45,9 @@ template <class... Parts>
 [[noreturn]] void bad_input(const Parts&... parts) {
   throw Error(Kind::input, text(parts...));
 }
+
+// "1 dimension", "2 dimensions"
+std::string counted(int64_t count, std::string_view noun);
 
 // The candidate with the smallest edit distance to `word`, or "" if none is near enough to be
 // what was meant (a third of its letters).

@@ -55,7 +55,7 @@ class SizeTable {
   }
   std::optional<Index> derive(int dim);
   std::optional<Index> whole(const Node& node);
-  Index whole_operation(const Node& node, Index a, Index b);
+  bool causal(const Node& node) const;
   void check(const Condition& condition);
   std::string origin_of(int dim);
   std::vector<Place> places_of(int dim, std::vector<Place> before);

@@ -6,20 +6,27 @@ namespace tete {
 
 namespace {
 
-bool same_names(const Names& a, const Names& b) {
-  const auto all_in = [](const Names& some, const Names& all) {
-    return std::all_of(some.begin(), some.end(), [&](int name) { return all.contains(name); });
-  };
-  return all_in(a, b) && all_in(b, a);
+// A name that only one of them has, or -1.
+int difference(const Names& a, const Names& b) {
+  for (int name : a)
+    if (!b.contains(name)) return name;
+  for (int name : b)
+    if (!a.contains(name)) return name;
+  return -1;
 }
 
 void read_operands(Reading& reading, const ExprText& e, Node& node) {
   for (const ExprText& arg : e.args) {
     node.args.push_back(reading.tensor(arg, *node.builtin));
-    if (node.args.back().names.size() != node.args[0].names.size())
-      fail_at({arg.place, e.args[0].place}, "what is joined has as many dimensions each");
-    if (node.args.back().element != node.args[0].element)
-      fail_at({arg.place, e.args[0].place}, "what is joined has elements of one kind");
+    const Node &first = node.args[0], &last = node.args.back();
+    if (last.names.size() != first.names.size())
+      fail_at({arg.place, e.args[0].place},
+              text("what is joined has as many dimensions each; this has ", last.names.size(),
+                   ", the first ", first.names.size()));
+    if (last.element != first.element)
+      fail_at({arg.place, e.args[0].place},
+              text("what is joined has elements of one kind; this has ", describe(last.element),
+                   ", the first ", describe(first.element)));
   }
 }
 
@@ -35,10 +42,13 @@ void check(Reading& reading, const ExprText& e, Node& node) {
       (expected.contains(name) && name != node.dim() ? rest : own).push_back(name);
     if (own.size() != 1)
       fail_at({e.args[i].place, left},
-              text("an operand of concat has one dimension of its own, this has ", own.size()));
+              text("an operand of concat has one dimension that the left lacks, this has ",
+                   own.size()));
     if (i == 0) shared = rest;
-    if (!same_names(shared, rest))
-      fail_at({e.args[i].place, e.args[0].place}, "what is joined shares all other dimensions");
+    if (const int name = difference(shared, rest); name >= 0)
+      fail_at({e.args[i].place, e.args[0].place},
+              text("what is joined shares all dimensions but one; '", reading.in.own_name(name),
+                   "' is in one of these only"));
   }
   if (!expected.contains(node.dim()))
     fail_at({node.keys[0].place, left},

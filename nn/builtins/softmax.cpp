@@ -30,7 +30,8 @@ void check(Reading& reading, const ExprText& e, Node& node) {
     for (int name : mask->names)
       if (!node.names.contains(name))
         fail_at({mask->place, e.args[0].place},
-                "the mask has a dimension that what it masks lacks");
+                text("'", reading.in.own_name(name),
+                     "' is a dimension of the mask but not of what it masks"));
   if (const Node* extra = extra_of(node))
     if (extra->names.contains(node.dim()))
       fail_at({extra->place}, text("extra_logit= is one for each row: it has no '",

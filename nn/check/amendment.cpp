@@ -14,7 +14,8 @@ void Checker::add_amendments(const Program& program) {
     for (const Amendment& other : amendments_)
       if (other.def.def->word.name == def.word.name)
         fail_at({def.word.place, other.def.def->word.place},
-                text("two amendments are called '", def.word.name, "'"));
+                text("two amendments are called '", def.word.name,
+                     "'; their parameters need names of their own"));
     amendments_.push_back({{&def, shared}});
   }
 }
@@ -101,8 +102,8 @@ void Checker::amend(Instance& in, const std::string& name, const Place& place, A
   const Names dims = draft_.value(raw).dims, given_dims = draft_.value(given).dims;
   if (given_dims.size() != dims.size())
     fail_at({def.result.whole, place},
-            text("'", def.word.name, "' must return as many dimensions as '", name, "' has, ",
-                 dims.size()));
+            text("'", def.word.name, "' must return ", counted(dims.size(), "dimension"), ", as '",
+                 name, "' has, but it returns ", given_dims.size()));
   for (int i = 0; i < dims.size(); ++i) draft_.take_result(dims[i], given_dims[i], place);
   in.values[name] = draft_.renamed(given, in.prefix + name, place, dims);
   by.applied = true;

@@ -25,8 +25,8 @@ class ArgumentReader {
   Arguments read() {
     if (e_.args.size() > def_.args.size())
       fail_at({e_.args[def_.args.size()].place, def_.word.place},
-              text("'", def_.word.name, "' takes ", def_.args.size(), " arguments, got ",
-                   e_.args.size()));
+              text("'", def_.word.name, "' takes ", counted(std::ssize(def_.args), "argument"),
+                   ", got ", e_.args.size()));
     for (size_t i = 0; i < e_.args.size(); ++i) pass(i, e_.args[i]);
     for (const ExprText& key : e_.keys) pass(place_of(key.key), key);
     refuse_missing();
@@ -94,8 +94,8 @@ void Checker::call_statement(Instance& in, const StatementText& s, const Callee&
   const Names dims = draft_.value(result).dims;
   if (dims.size() != left.dims.size())
     fail_at({s.left.whole, callee.def->result.whole},
-            text("'", callee.def->word.name, "' returns ", dims.size(),
-                 " dimensions, but the left has ", left.dims.size()));
+            text("'", callee.def->word.name, "' returns ", counted(dims.size(), "dimension"),
+                 ", but the left has ", left.dims.size()));
   for (int i = 0; i < dims.size(); ++i)
     draft_.take_result(left.dims[i], dims[i], s.left.axes[static_cast<size_t>(i)].word.place);
   in.define(s.left.word, draft_.renamed(result, left.name, left.place, left.dims));

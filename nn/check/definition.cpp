@@ -43,8 +43,9 @@ int take_passed(Draft& draft, const ArgText& arg, const Argument& passed, const 
   const Names given = draft.value(passed.value).dims;
   const Element element = draft.value(passed.value).element;
   if (given.size() != v.dims.size())
-    fail_at({passed.place, arg.ref.whole}, text("'", arg.ref.word.name, "' has ", v.dims.size(),
-                                                " dimensions, but ", given.size(), " are passed"));
+    fail_at({passed.place, arg.ref.whole},
+            text("'", arg.ref.word.name, "' has ", counted(v.dims.size(), "dimension"), ", but ",
+                 given.size(), " are passed"));
   if (arg.kind == ArgText::Kind::integer && element != Element::whole)
     fail_at({passed.place, arg.ref.whole}, text("'", arg.ref.word.name, "' holds whole numbers, ",
                                                 "but ", describe(element), " are passed"));
@@ -58,7 +59,7 @@ int rename_input(Instance& in, const ArgText& arg) {
   const int other = in.resolve_plain(arg.same_as, "an input");
   if (arg.ref.axes.size() != arg.same_as.axes.size())
     fail_at({arg.ref.whole, arg.same_as.whole},
-            text("'", arg.ref.word.name, "' has ", arg.ref.axes.size(), " dimensions, but '",
+            text("'", arg.ref.word.name, "' has ", counted(dims.size(), "dimension"), ", but '",
                  arg.same_as.word.name, "' has ", arg.same_as.axes.size()));
   for (int i = 0; i < dims.size(); ++i)
     in.draft.take_argument(dims[i], in.draft.value(other).dims[i], arg.ref.whole);
@@ -109,8 +110,9 @@ void read_start(Instance& in, const ArgText& arg, int number) {
     fail_at({e.word.place},
             text("unknown initialiser '", e.word.name, "'", suggestion(e.word.name, names)));
   if (!e.keys.empty()) fail_at({e.keys[0].key.place}, text(row->usage, " takes no names"));
-  if (static_cast<int>(e.args.size()) != row->args)
-    fail_at({e.word.place}, text("expected ", row->usage, ", got ", e.args.size(), " arguments"));
+  if (std::ssize(e.args) != row->args)
+    fail_at({e.word.place},
+            text("expected ", row->usage, ", got ", counted(std::ssize(e.args), "argument")));
   for (const ExprText& a : e.args)
     parameter.args.push_back(Reading::quantity(in, a, "an initialiser's argument"));
 }

@@ -50,7 +50,9 @@ int Reading::dimension(const Word& word) {
 void Reading::check_expected(const RefText& ref, const Node& node) const {
   for (int name : node.names) {
     if (expected.contains(name)) continue;
-    if (!left) fail_at({ref.whole}, "only numbers and dimensions can stand here");
+    if (!left)
+      fail_at({ref.whole}, text("only numbers and dimensions can stand here; '", ref.word.name,
+                                "' is a tensor"));
     fail_at({in.place_of(ref, name), left->whole},
             text("'", in.own_name(name), "' is a dimension of '", ref.word.name,
                  "' but not of the left; only einsum and reductions drop a dimension"));

@@ -113,7 +113,9 @@ int Reading::dimension_argument(const ExprText& e, const Builtin& who) {
 
 void Reading::refuse_unexpected(const ExprText& e, const Names& names) const {
   for (int name : names)
-    if (!left) fail_at({e.word.place}, "only numbers and dimensions can stand here");
+    if (!left)
+      fail_at({e.word.place}, text("only numbers and dimensions can stand here; '", e.word.name,
+                                   "' gives a tensor"));
     else if (!expected.contains(name))
       fail_at({e.word.place, left->whole}, text("'", in.own_name(name), "' is a dimension of ",
                                                 e.word.name, "(…) but not of the left"));

@@ -72,8 +72,9 @@ Node Instance::resolve(const RefText& ref) {
   node.element = v.element;
   refuse_many(ref);
   if (static_cast<int>(ref.axes.size()) != v.dims.size())
-    fail_at({ref.whole, v.place}, text("'", ref.word.name, "' is used with ", ref.axes.size(),
-                                       " dimensions, but it was defined with ", v.dims.size()));
+    fail_at({ref.whole, v.place},
+            text("'", ref.word.name, "' is used with ", counted(std::ssize(ref.axes), "dimension"),
+                 ", but it was defined with ", v.dims.size()));
   for (int i = 0; i < v.dims.size(); ++i) resolve_axis(ref, i, node);
   return node;
 }

@@ -1,5 +1,6 @@
 // What a constant expression comes to: a size, exactly in whole numbers, or a real number.
 #include <cmath>
+#include <limits>
 
 #include "nn/sizes.hpp"
 
@@ -9,18 +10,56 @@ namespace tete {
 
 namespace {
 
+constexpr const char* not_a_size = "a size is made of + - * / // % ^, numbers and sizes";
+
 Index floor_divide(Index a, Index b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }
 
-[[noreturn]] void too_large(const Node& node) { fail_at({node.place}, "this size is too large"); }
+// base^exponent, or false where it does not fit.
+bool raise(Index base, Index exponent, Index& result) {
+  result = 1;
+  if (base == -1) return result = exponent % 2 == 0 ? 1 : -1, true;
+  for (Index i = 0; i < exponent && result != 0 && base != 1; ++i)
+    if (__builtin_mul_overflow(result, base, &result)) return false;
+  return true;
+}
 
-Index raised(const Node& node, Index base, Index exponent) {
-  if (exponent < 0) fail_at({node.place}, "a size is a whole number; this exponent is negative");
-  Index result = 1;
-  for (Index i = 0; i < exponent; ++i) {
-    if (__builtin_mul_overflow(result, base, &result)) too_large(node);
-    if (result == 0 || (base == 1)) break;
-    if (i > 64 && base == -1) return exponent % 2 == 0 ? 1 : -1;
+// a op b, exactly.
+Index computed(const Node& node, Index a, Index b) {
+  const auto fail = [&](const char* why) {
+    fail_at({node.place}, text(a, " ", symbol(node.op), " ", b, why));
+  };
+  const bool divides = node.op == Operator::divide || node.op == Operator::floor_divide ||
+                       node.op == Operator::modulo;
+  if (divides && b == 0) fail(" divides by 0");
+  Index result = 0;
+  bool too_large = divides && a == std::numeric_limits<Index>::min() && b == -1;
+  if (too_large) fail(" is too large for a size");
+  switch (node.op) {
+    case Operator::add:
+      too_large = __builtin_add_overflow(a, b, &result);
+      break;
+    case Operator::subtract:
+    case Operator::minus:  // 0 - b
+      too_large = __builtin_sub_overflow(a, b, &result);
+      break;
+    case Operator::multiply:
+      too_large = __builtin_mul_overflow(a, b, &result);
+      break;
+    case Operator::divide:
+      if (a % b != 0) fail(" is not a whole number; '//' rounds down");
+      return a / b;
+    case Operator::floor_divide:
+      return floor_divide(a, b);
+    case Operator::modulo:
+      return a - floor_divide(a, b) * b;
+    case Operator::power:
+      if (b < 0) fail(" is not a whole number: the exponent is negative");
+      too_large = !raise(a, b, result);
+      break;
+    default:
+      fail_at({node.place}, not_a_size);
   }
+  if (too_large) fail(" is too large for a size");
   return result;
 }
 
@@ -30,18 +69,16 @@ std::optional<Index> SizeTable::whole(const Node& node) {
   switch (node.kind) {
     case Node::Kind::number:
       if (node.element != Element::whole || std::abs(node.number) > 9e15)
-        fail_at({node.place}, "a size is a whole number");
+        fail_at({node.place}, text("a size is a whole number of at most 9e15, got ", node.number));
       return static_cast<Index>(node.number);
     case Node::Kind::size:
       return find(node.index);
     case Node::Kind::causal:
-      if (!causal_)
-        fail_at({node.place}, "'causal' is known in a call only, not where parameters are made");
-      return *causal_ ? 1 : 0;
+      return causal(node) ? 1 : 0;
     case Node::Kind::operation:
       break;
     default:
-      fail_at({node.place}, "a size is made of + - * / // % ^, numbers and sizes");
+      fail_at({node.place}, not_a_size);
   }
   Index operands[2] = {0, 0};
   for (size_t i = 0; i < node.args.size(); ++i) {
@@ -49,40 +86,14 @@ std::optional<Index> SizeTable::whole(const Node& node) {
     if (!operand) return {};
     operands[i] = *operand;
   }
-  return whole_operation(node, operands[0], operands[1]);
+  if (node.op == Operator::minus) std::swap(operands[0], operands[1]);
+  return computed(node, operands[0], operands[1]);
 }
 
-Index SizeTable::whole_operation(const Node& node, Index a, Index b) {
-  Index result = 0;
-  const bool divides = node.op == Operator::divide || node.op == Operator::floor_divide ||
-                       node.op == Operator::modulo;
-  if (divides && b == 0) fail_at({node.place}, text("this divides ", a, " by 0"));
-  switch (node.op) {
-    case Operator::add:
-      if (__builtin_add_overflow(a, b, &result)) too_large(node);
-      return result;
-    case Operator::subtract:
-      if (__builtin_sub_overflow(a, b, &result)) too_large(node);
-      return result;
-    case Operator::multiply:
-      if (__builtin_mul_overflow(a, b, &result)) too_large(node);
-      return result;
-    case Operator::divide:
-      if (a % b != 0)
-        fail_at({node.place}, text(a, " / ", b, " is not a whole number; '//' rounds down"));
-      return a / b;
-    case Operator::floor_divide:
-      return floor_divide(a, b);
-    case Operator::modulo:
-      return a - floor_divide(a, b) * b;
-    case Operator::minus:
-      if (__builtin_sub_overflow(Index{0}, a, &result)) too_large(node);
-      return result;
-    case Operator::power:
-      return raised(node, a, b);
-    default:
-      fail_at({node.place}, "a size is made of + - * / // % ^, numbers and sizes");
-  }
+bool SizeTable::causal(const Node& node) const {
+  if (!causal_)
+    fail_at({node.place}, "'causal' is known in a call only, not where parameters are made");
+  return *causal_;
 }
 
 // ---- Real numbers -----------------------------------------------------------------------------
@@ -94,9 +105,7 @@ double SizeTable::quantity(const Node& node) {
     case Node::Kind::size:
       return static_cast<double>(size(node.index));
     case Node::Kind::causal:
-      if (!causal_)
-        fail_at({node.place}, "'causal' is known in a call only, not where parameters are made");
-      return *causal_ ? 1 : 0;
+      return causal(node) ? 1 : 0;
     case Node::Kind::call: {
       Tensors args;
       for (const Node& arg : node.args) args.push_back(Tensor::scalar(quantity(arg), Dtype::f64));

@@ -43,8 +43,8 @@ void SizeTable::bind(int value, const Shape& shape) {
   const CheckedValue& v = program_->values[static_cast<size_t>(value)];
   const int batch = shape.size() - v.dims.size();
   if (batch < 0)
-    fail_at({v.place}, text("'", v.name, "' has ", v.dims.size(), " dimensions, but a tensor of ",
-                            "shape ", shape, " is given"));
+    fail_at({v.place}, text("'", v.name, "' has ", counted(v.dims.size(), "dimension"),
+                            ", but a tensor of shape ", shape, " is given"));
   for (int i = 0; i < v.dims.size(); ++i) {
     const bool bounded = !v.bounds.empty() && v.bounds[i] >= 0;
     const int dim = bounded ? v.bounds[i] : v.dims[i];
@@ -136,7 +136,9 @@ std::optional<Index> SizeTable::derive(int dim) {
       const std::optional<Index> size = find(part);
       if (!size) return {};
       if (__builtin_mul_overflow(product, *size, &product))
-        fail_at({d.place}, text("the size of '", d.name, "' is too large"));
+        fail_at({d.place},
+                text("the size of '", d.name, "' is too large: it is the product of its ",
+                     "parts, as ", *size, " of '", dimension(part).name, "'"));
     }
     return product;
   }
@@ -209,8 +211,8 @@ void SizeTable::check(const Condition& c) {
     }
     case Condition::Kind::element:
       if (c.pick >= size)
-        fail_at({c.place}, text("element ", c.pick, " of '", name, "' is picked, which has ", size,
-                                " (0 … ", size - 1, ")"));
+        fail_at({c.place}, text("element ", c.pick, " of '", name, "' is picked, but '", name,
+                                "' is ", size, ": its elements are numbered from 0"));
       return;
   }
 }
@@ -227,8 +229,9 @@ void SizeTable::check_all() {
   for (const CheckedValue& v : program_->values)
     for (int dim : v.dims)
       if (const Index n = size(dim); n < 0)
-        fail_at(places_of(dim, {dimension(dim).place}),
-                text("the size of '", dimension(dim).name, "' comes to ", n));
+        fail_at(
+            places_of(dim, {dimension(dim).place}),
+            text("the size of '", dimension(dim).name, "' comes to ", n, ", expected at least 0"));
   for (const CheckedValue& v : program_->values)
     for (int dim : v.names) size(dim);
   for (const Condition& c : program_->conditions) {
@@ -258,14 +261,15 @@ std::vector<ParameterSpec> parameter_specs(const Checked& program, SizeTable& si
       if (size < 0)
         fail_at({v.axis_places[static_cast<size_t>(i)]},
                 text("the size of '", program.dimensions[static_cast<size_t>(dim)].name,
-                     "' comes to ", size));
+                     "' comes to ", size, ", expected at least 0"));
       spec.shape.push_back(size);
     }
     spec.init.kind = p.start->kind;
     if (!p.args.empty()) spec.init.a = sizes.quantity(p.args[0]);
     if (p.args.size() > 1) spec.init.b = sizes.quantity(p.args[1]);
-    if (!std::isfinite(spec.init.a) || !std::isfinite(spec.init.b))
-      fail_at({p.args[0].place}, text("'", p.name, "' cannot start with ", spec.init.a));
+    for (size_t i = 0; i < p.args.size(); ++i)
+      if (const double number = i == 0 ? spec.init.a : spec.init.b; !std::isfinite(number))
+        fail_at({p.args[i].place}, text("'", p.name, "' cannot start with ", number));
     specs.push_back(std::move(made));
   }
   return specs;

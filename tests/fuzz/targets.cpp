@@ -94,6 +94,8 @@ void run_pattern(std::string_view bytes) {
       points *= static_cast<double>(std::max<Index>(1, size_of_name(pattern.name(Label(i)))));
     for (int i = 0; i < pattern.operand_count(); ++i)
       shapes.push_back(shape_of_operand(pattern, i));
+    for (const Shape& shape : shapes)
+      points = std::max(points, static_cast<double>(element_count(shape)));
     if (points > 2000 || pattern.operand_count() > 6) return;
     for (size_t i = 0; i < shapes.size(); ++i)
       operands.push_back(small_numbers(shapes[i], static_cast<int>(i)));
