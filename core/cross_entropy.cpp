@@ -11,10 +11,11 @@ static void check(const Tensor& logits, const Tensor& targets) {
     bad_input("cross_entropy: expected logits[t, v] and targets[t] (i64), got ",
               describe(logits.dtype(), logits.shape()), " and ",
               describe(targets.dtype(), targets.shape()));
-  for (int64_t target : targets.values<int64_t>())
-    if (target < 0 || target >= logits.size(1))
-      bad_input("cross_entropy: target ", target, " is outside the ", logits.size(1),
-                " classes of the logits");
+  const std::vector<int64_t> classes = targets.values<int64_t>();
+  for (size_t row = 0; row < classes.size(); ++row)
+    if (classes[row] < 0 || classes[row] >= logits.size(1))
+      bad_input("cross_entropy: target ", classes[row], " (row ", row, ") is outside the ",
+                logits.size(1), " classes of the logits");
 }
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {

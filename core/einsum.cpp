@@ -7,6 +7,14 @@ namespace tete {
 
 namespace {
 
+struct OperandList {
+  std::vector<Shape> shapes;
+  std::vector<Dtype> dtypes;
+  explicit OperandList(const Tensors& operands) {
+    for (const Tensor& x : operands) shapes.push_back(x.shape()), dtypes.push_back(x.dtype());
+  }
+};
+
 // What a pattern means for these operands: plain labels, after splits and diagonals.
 class Resolved {
  public:
@@ -61,11 +69,18 @@ class Resolved {
     return size;
   }
 
+  [[noreturn]] void reject(const std::string& sentence, const std::vector<Span>& carets) const {
+    const OperandList list(operands_);
+    refuse("einsum", sentence, pattern_.text(), carets, list.shapes, list.dtypes);
+  }
+
  private:
   // Dimensions of '...' are labelled after the names, counted from the right.
   Label ellipsis_label(int from_right) const {
     const int label = pattern_.name_count() + from_right;
-    if (label >= max_names) bad_input("einsum: too many dimensions in '", pattern_.text(), "'");
+    if (label >= max_names)
+      reject(text("the names and the dimensions of '...' are more than ", max_names, "."),
+             {{pattern_.text().find("..."), 3}});
     return static_cast<Label>(label);
   }
 
@@ -90,10 +105,11 @@ class Resolved {
     const int named = static_cast<int>(dimensions_of(term, -1, 0).size());
     const int width = x.rank() - named;
     if (width < 0 || (width > 0 && pattern_.ellipsis(at) < 0))
-      bad_input("einsum: operand ", i + 1, " of '", pattern_.text(), "' has ", named,
-                pattern_.ellipsis(at) < 0 ? " dimensions" : " dimensions beside '...'",
-                ", but the tensor is ", describe(x.dtype(), x.shape()),
-                letters(term) == x.rank() ? "; where there is white space, names are words" : "");
+      reject(
+          text("operand ", i + 1, " has ", counted(named, "dimension"),
+               pattern_.ellipsis(at) < 0 ? "" : " beside '...'", ", but the tensor has ", x.rank(),
+               letters(term) == x.rank() ? "; where there is white space, names are words." : "."),
+          {span_of_operand(pattern_, at)});
     width_ = std::max(width_, width);
     dimensions_.push_back(dimensions_of(term, pattern_.ellipsis(at), width));
     for (int k = 0; k < x.rank(); ++k)
@@ -121,11 +137,11 @@ class Resolved {
   [[noreturn]] void contradiction(Label label, Index size, int operand) const {
     const bool named = label < pattern_.name_count();
     const int first = first_[label];
-    std::vector<std::pair<size_t, size_t>> places;
+    std::vector<Span> carets;
     for (int i : {first, operand}) {
-      if (!named) places.emplace_back(ellipsis_at(i), 3);
+      if (!named) carets.push_back({ellipsis_at(i), 3});
       for (const Axis& axis : pattern_.operand(i))
-        if (axis.label == label) places.emplace_back(axis.at, pattern_.name(label).size());
+        if (axis.label == label) carets.push_back(span_of(pattern_, axis));
     }
     const std::string name = named ? text("'", pattern_.name(label), "'") : "a dimension of '...'";
     const std::string sizes =
@@ -133,15 +149,9 @@ class Resolved {
                          : text(sizes_[label], " in operand ", first + 1, " but ", size,
                                 " in operand ", operand + 1);
     const bool one = size == 1 || sizes_[label] == 1;
-    std::vector<Shape> shapes;
-    std::vector<Dtype> dtypes;
-    for (const Tensor& x : operands_) shapes.push_back(x.shape()), dtypes.push_back(x.dtype());
-    throw Error(Kind::input,
-                pointed("einsum",
-                        text(name, " is ", sizes,
-                             one ? "; a dimension of size 1 is not repeated silently." : "."),
-                        pattern_.text(), places) +
-                    operand_list(shapes, dtypes));
+    reject(
+        text(name, " is ", sizes, one ? "; a dimension of size 1 is not repeated silently." : "."),
+        carets);
   }
   size_t ellipsis_at(int operand) const {
     size_t at = 0;
@@ -177,12 +187,21 @@ class Resolved {
       const Index size = operands_[i].size(k);
       for (Label label : group)
         if (sizes_[label] < 0)
-          bad_input("einsum: how a dimension of size ", size, " splits into ", listed(group),
-                    " follows from no operand of '", pattern_.text(), "'");
-      if (product(group) != size)
-        bad_input("einsum: dimension ", k, " of operand ", i + 1, " of '", pattern_.text(),
-                  "' has size ", size, ", but its parts multiply to ", product(group));
+          reject(text("how a dimension of size ", size, " splits into ", listed(group),
+                      " follows from no operand."),
+                 carets(i, group));
+      if (const Index parts = product(group); parts != size)
+        reject(text("dimension ", k, " of operand ", i + 1, " has size ", size,
+                    ", but its parts multiply to ",
+                    parts < 0 ? "more than 63 bits hold" : text(parts), "."),
+               carets(i, group));
     }
+  }
+  std::vector<Span> carets(size_t operand, const Labels& group) const {
+    std::vector<Span> all;
+    for (const Axis& axis : pattern_.operand(static_cast<int>(operand)))
+      if (group.contains(axis.label)) all.push_back(span_of(pattern_, axis));
+    return all;
   }
   std::string listed(const Labels& group) const {
     std::string names;
@@ -204,13 +223,17 @@ class Resolved {
 
 void check_operands(const Pattern& pattern, const Tensors& operands) {
   reject_marks("einsum", pattern);
+  const OperandList list(operands);
   if (static_cast<int>(operands.size()) != pattern.operand_count())
-    bad_input("einsum: '", pattern.text(), "' names ", pattern.operand_count(), " operands, but ",
-              operands.size(), " were given");
-  for (const Tensor& operand : operands)
-    if (operand.dtype() != operands[0].dtype() || !is_real(operand.dtype()))
-      bad_input("einsum: '", pattern.text(), "' needs operands of one real type, got ",
-                name_of(operands[0].dtype()), " and ", name_of(operand.dtype()));
+    refuse_count(pattern, "einsum", list.shapes, list.dtypes);
+  for (size_t i = 0; i < operands.size(); ++i)
+    if (operands[i].dtype() != operands[0].dtype() || !is_real(operands[i].dtype()))
+      refuse("einsum",
+             text("expected operands of one real type, f32 or f64; operand 1 is ",
+                  name_of(operands[0].dtype()),
+                  i == 0 ? "" : text(", operand ", i + 1, " ", name_of(operands[i].dtype())), "."),
+             pattern.text(), {{span_of_operand(pattern, static_cast<int>(i))}}, list.shapes,
+             list.dtypes);
 }
 
 }  // namespace
@@ -230,8 +253,10 @@ Tensor einsum(const Pattern& pattern, const Tensors& operands, const EinsumOptio
   for (const Labels& dimension : dimensions)
     for (Label label : dimension) {
       if (result.size() == max_rank)
-        bad_input("einsum: the result of '", pattern.text(), "' has more than ", max_rank,
-                  " dimensions");
+        resolved.reject(text("the result has more than ", max_rank, " dimensions."),
+                        pattern.has_result()
+                            ? std::vector{span_of_operand(pattern, pattern.operand_count())}
+                            : std::vector<Span>{});
       result.push_back(label);
     }
   const Tensor y = contract_all(labelled, result, {}, options.memory_limit);

@@ -140,8 +140,11 @@ static Tensor binary(Binary op, const Pattern& pattern, const Tensor& a, const T
       bind_sizes(row(op).name, pattern, {{a.shape(), b.shape()}}, {{a.dtype(), b.dtype()}});
   reject_marks(row(op).name, pattern);
   const Labels result = pattern.result_or_union();
-  if (result.size() != pattern.name_count())
-    bad_input(row(op).name, ": every name of '", pattern.text(), "' must be in the result");
+  for (int i = 0; i < 2; ++i)
+    for (const Axis& axis : pattern.operand(i))
+      if (!result.contains(axis.label))
+        refuse(row(op).name, text("'", pattern.name(axis.label), "' must be in the result, too."),
+               pattern.text(), {{span_of(pattern, axis)}});
   return binary(op, aligned(a, Pattern::labels(pattern.operand(0)), result, sizes),
                 aligned(b, Pattern::labels(pattern.operand(1)), result, sizes));
 }

@@ -32,8 +32,10 @@ std::string counted(int64_t count, std::string_view noun) {
 }
 
 std::string nearest(std::string_view word, std::span<const std::string> candidates) {
+  if (word.empty()) return "";
   std::string best;
-  size_t best_distance = std::max<size_t>(2, word.size() / 3) + 1;
+  const size_t furthest = std::min(std::max<size_t>(2, word.size() / 3), word.size() - 1);
+  size_t best_distance = furthest + 1;
   for (const std::string& candidate : candidates) {
     const size_t distance = edit_distance(word, candidate);
     if (distance < best_distance) best = candidate, best_distance = distance;
@@ -44,6 +46,17 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
 std::string suggestion(std::string_view word, std::span<const std::string> candidates) {
   const std::string near = nearest(word, candidates);
   return near.empty() ? "" : text("; did you mean '", near, "'?");
+}
+
+std::string choice(std::string_view word, std::span<const std::string> candidates) {
+  std::string list = suggestion(word, candidates);
+  if (!list.empty()) return list;
+  for (const std::string& candidate : candidates)
+    list += (!list.empty()            ? ", "
+             : candidates.size() == 1 ? "; there is "
+                                      : "; there are ") +
+            candidate;
+  return list;
 }
 
 }  // namespace tete

@@ -50,10 +50,12 @@ template <class... Parts>
 std::string counted(int64_t count, std::string_view noun);
 
 // The candidate with the smallest edit distance to `word`, or "" if none is near enough to be
-// what was meant (a third of its letters).
+// what was meant (a third of its letters, or two, but not all of them).
 std::string nearest(std::string_view word, std::span<const std::string> candidates);
 
 // "; did you mean 'x'?" for the nearest candidate, or "".
 std::string suggestion(std::string_view word, std::span<const std::string> candidates);
+// The same, or "; there are a, b" where none is near.
+std::string choice(std::string_view word, std::span<const std::string> candidates);
 
 }  // namespace tete

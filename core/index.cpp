@@ -17,10 +17,12 @@ struct Indexing {
   Index size;  // of `along`
 };
 
-Label only_marked(const char* op, const Pattern& pattern, const Term& term) {
-  const Labels marked = Pattern::marked(term);
+// Of an operand, or of the result where `operand` is 2.
+Label only_marked(const char* op, const Pattern& pattern, int operand) {
+  const Labels marked = Pattern::marked(operand == 2 ? pattern.result() : pattern.operand(operand));
   if (marked.size() != 1)
-    bad_input(op, ": expected one dimension in [ ] in '", pattern.text(), "', got ", marked.size());
+    refuse(op, text("expected one dimension in [ ], got ", marked.size(), "."), pattern.text(),
+           {{span_of_operand(pattern, operand)}});
   return marked[0];
 }
 
@@ -62,12 +64,22 @@ Tensor scattered(const Tensor& values, const Tensor& index, const Indexing& how,
 
 // Every name but the marked one must be in the result, and the marked one must not.
 void check_result(const char* op, const Pattern& pattern, const Indexing& how) {
-  bool complete = !how.y.contains(how.along) && !how.i.contains(how.along);
-  for (Label label : how.t) complete &= label == how.along || how.y.contains(label);
-  for (Label label : how.i) complete &= how.y.contains(label);
-  if (!complete)
-    bad_input(op, ": in '", pattern.text(), "' every name but the one in [ ] must be on both ",
-              "sides, and '", pattern.name(how.along), "' on one");
+  const auto check = [&](Label label) {
+    std::vector<Span> carets;
+    for (int i = 0; i <= 2; ++i)
+      for (const Axis& axis : i < 2 ? pattern.operand(i) : pattern.result())
+        if (axis.label == label) carets.push_back(span_of(pattern, axis));
+    const bool marked = label == how.along;
+    if (marked == (how.y.contains(label) || (marked && how.i.contains(label))))
+      refuse(op,
+             text("'", pattern.name(label), "' must stand ",
+                  marked ? "once only, in [ ]." : "on both sides, as every name outside [ ]."),
+             pattern.text(), carets);
+  };
+  check(how.along);
+  for (const Labels& names : {how.t, how.i})
+    for (Label label : names)
+      if (label != how.along) check(label);
 }
 
 }  // namespace
@@ -75,7 +87,7 @@ void check_result(const char* op, const Pattern& pattern, const Indexing& how) {
 Tensor gather(const PatternOf<2>& pattern, const Tensor& table, const Tensor& index) {
   const Sizes sizes = bind_sizes("gather", pattern, {{table.shape(), index.shape()}},
                                  {{table.dtype(), index.dtype()}});
-  const Label along = only_marked("gather", pattern, pattern.operand(0));
+  const Label along = only_marked("gather", pattern, 0);
   const Indexing how{Pattern::labels(pattern.operand(0)), Pattern::labels(pattern.operand(1)),
                      Pattern::labels(pattern.result()), along, sizes[along]};
   check_result("gather", pattern, how);
@@ -86,7 +98,7 @@ Tensor gather(const PatternOf<2>& pattern, const Tensor& table, const Tensor& in
 Tensor scatter(const PatternOf<2>& pattern, const Tensor& values, const Tensor& index, Index size) {
   Sizes sizes = bind_sizes("scatter", pattern, {{values.shape(), index.shape()}},
                            {{values.dtype(), index.dtype()}});
-  const Label along = only_marked("scatter", pattern, pattern.result());
+  const Label along = only_marked("scatter", pattern, 2);
   sizes[along] = size;
   const Indexing how{Pattern::labels(pattern.result()), Pattern::labels(pattern.operand(1)),
                      Pattern::labels(pattern.operand(0)), along, size};
@@ -116,7 +128,8 @@ Tensor top_k(const Tensor& x, int axis, Index count) {
   if (axis < 0 || axis >= x.rank())
     bad_input("top_k: ", axis, " is not a dimension of ", describe(x.dtype(), x.shape()));
   if (count < 0 || count > x.size(axis))
-    bad_input("top_k: the ", count, " largest of ", x.size(axis), " elements were asked for");
+    bad_input("top_k: expected a count from 0 to ", x.size(axis), ", the size of dimension ", axis,
+              " of ", describe(x.dtype(), x.shape()), ", got ", count);
   const std::vector<double> values = x.values();
   Index inner = 1;
   for (int i = axis + 1; i < x.rank(); ++i) inner *= x.size(i);

@@ -57,6 +57,7 @@ Tensor permute(const Tensor& x, const Axes& order) {
   bool same = order.size() == x.rank();
   for (int i = 0; i < order.size(); ++i) {
     check_axis("permute", x, order[i]);
+    if (order.find(order[i]) != i) bad_input("permute: dimension ", order[i], " is given twice");
     same &= order[i] == i;
     shape.push_back(x.size(order[i]));
     strides.push_back(x.strides()[order[i]]);
@@ -113,7 +114,8 @@ Tensor expand(const Tensor& x, const Axes& at, const Shape& shape) {
     }
   }
   if (!fits)
-    bad_input("expand: ", describe(x.dtype(), x.shape()), " does not fit into shape ", shape);
+    bad_input("expand: ", describe(x.dtype(), x.shape()), " with ",
+              counted(at.size(), "new dimension"), " does not fit into shape ", shape);
   return record("expand", x.window(shape, strides), {x},
                 [at](const Backward& back) -> Tensors { return {sum(back.g, at)}; });
 }
@@ -178,8 +180,8 @@ Tensor diagonal(const Tensor& x, const Axes& axes) {
   for (int i = 0; i < axes.size(); ++i) {
     check_axis("diagonal", x, axes[i]);
     if (i > 0 && (axes[i] <= axes[i - 1] || x.size(axes[i]) != x.size(axes[0])))
-      bad_input("diagonal: dimensions must be of one size and in rising order in ",
-                describe(x.dtype(), x.shape()));
+      bad_input("diagonal: expected dimensions of one size in rising order, got ", axes[i - 1],
+                " and ", axes[i], " of ", describe(x.dtype(), x.shape()));
   }
   return record("diagonal", diagonal_window(x, axes), {x},
                 [axes](const Backward& at) -> Tensors { return {on_diagonal(at.g, axes)}; });
@@ -204,12 +206,13 @@ Tensor concat(const Tensors& parts, int axis) {
     Shape other = part.shape();
     if (other.size() == shape.size()) shape[axis] += std::exchange(other[axis], shape[axis]);
     if (other.size() != shape.size() || part.dtype() != parts[0].dtype())
-      bad_input("concat: ", describe(part.dtype(), part.shape()), " does not go with ",
-                describe(parts[0].dtype(), parts[0].shape()));
+      bad_input("concat: expected parts of one type and as many dimensions, got ",
+                describe(parts[0].dtype(), parts[0].shape()), " and ",
+                describe(part.dtype(), part.shape()));
     for (int i = 0; i < shape.size(); ++i)
       if (i != axis && other[i] != shape[i])
-        bad_input("concat: dimension ", i, " is ", other[i], " in one part but ", shape[i],
-                  " in the first");
+        bad_input("concat: dimension ", i, " is ", shape[i], " in part 1 but ", other[i],
+                  " in part ", &part - parts.data() + 1);
   }
   const Tensor y = Tensor::empty(shape, parts[0].dtype(), parts[0].backend());
   Index start = 0;
@@ -244,17 +247,26 @@ namespace {
 void solve_group(const Pattern& pattern, const Labels& group, Index whole, Sizes& sizes) {
   Index known = 1;
   int open = -1;
-  for (Label label : group) {
-    if (sizes[label] >= 0) known *= sizes[label];
-    else if (open < 0) open = label;
+  bool fits = true;
+  std::vector<Span> carets;
+  for (const Axis& axis : pattern.operand(0)) {
+    if (!group.contains(axis.label)) continue;
+    carets.push_back(span_of(pattern, axis));
+    if (const Index size = sizes[axis.label]; size >= 0)
+      fits &= !__builtin_mul_overflow(known, size, &known);
+    else if (open < 0) open = axis.label;
     else
-      bad_input("rearrange: give the size of '", pattern.name(label), "' or '",
-                pattern.name(static_cast<Label>(open)), "' in '", pattern.text(), "'");
+      refuse("rearrange",
+             text("give the size of '", pattern.name(static_cast<Label>(open)), "' or '",
+                  pattern.name(axis.label), "'."),
+             pattern.text(), carets);
   }
-  if (open >= 0) sizes[open] = known > 0 ? whole / known : 0;
-  if (open < 0 ? known != whole : known * sizes[open] != whole)
-    bad_input("rearrange: a dimension of size ", whole, " does not split as '", pattern.text(),
-              "' says: the sizes given multiply to ", known);
+  if (open >= 0 && fits) sizes[open] = known > 0 ? whole / known : 0;
+  if (!fits || known * (open < 0 ? 1 : sizes[open]) != whole)
+    refuse("rearrange",
+           text("a dimension of size ", whole, " does not split into these: the sizes given ",
+                "multiply to ", fits ? text(known) : "more than 63 bits hold", "."),
+           pattern.text(), carets);
 }
 
 // The dimensions of a term: each is one label or the labels of one group.
@@ -276,15 +288,24 @@ Tensor rearrange(const PatternOf<1>& pattern, const Tensor& x,
   sizes.fill(-1);
   for (const auto& [name, size] : given) {
     const int label = pattern.label_of(name);
-    if (label < 0) bad_input("rearrange: '", name, "' is not in '", pattern.text(), "'");
+    if (label < 0) refuse("rearrange", text("'", name, "' is no name of it."), pattern.text(), {});
+    if (size < 0) bad_input("rearrange: the size of '", name, "' must be at least 0, got ", size);
     sizes[label] = size;
   }
+  reject_marks("rearrange", pattern);
+  reject_general("rearrange", pattern);
   const std::vector<Labels> from = dimensions_of(pattern.operand(0));
   const Labels all = Pattern::labels(pattern.operand(0));
   const Labels wanted = Pattern::labels(pattern.result());
-  if (static_cast<int>(from.size()) != x.rank() || all.size() != wanted.size())
-    bad_input("rearrange: '", pattern.text(), "' must name each of the ", x.rank(),
-              " dimensions of ", describe(x.dtype(), x.shape()), " once on each side");
+  if (std::ssize(from) != x.rank())
+    refuse("rearrange",
+           text("the operand has ", counted(std::ssize(from), "dimension"), ", but the tensor has ",
+                x.rank(), "."),
+           pattern.text(), {{span_of_operand(pattern, 0)}}, {{x.shape()}}, {{x.dtype()}});
+  for (const Axis& axis : pattern.operand(0))
+    if (!wanted.contains(axis.label))
+      refuse("rearrange", text("'", pattern.name(axis.label), "' must be in the result, too."),
+             pattern.text(), {{span_of(pattern, axis)}});
   for (int i = 0; i < x.rank(); ++i) solve_group(pattern, from[i], x.size(i), sizes);
   Shape split, merged;
   for (Label label : all) split.push_back(sizes[label]);

@@ -1,66 +1,108 @@
 #include "core/pattern.hpp"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 namespace tete {
 
-std::string pointed(const char* op, std::string_view sentence, std::string_view text,
-                    std::span<const std::pair<size_t, size_t>> places) {
-  std::string carets(text.size() + 1, ' ');
-  for (auto [at, length] : places)
-    for (size_t i = at; i < std::min(at + length, carets.size()); ++i) carets[i] = '^';
-  carets.erase(carets.find_last_not_of(' ') + 1);
-  return tete::text(op, ": ", sentence, "\n    ", text, "\n    ", carets);
+void refuse(const char* op, std::string_view sentence, std::string_view pattern,
+            std::span<const Span> carets, std::span<const Shape> shapes,
+            std::span<const Dtype> dtypes) {
+  std::string said = text(op, ": ", sentence, "\n    ", pattern), line(pattern.size() + 1, ' ');
+  for (auto [at, length] : carets)
+    for (size_t i = at; i < std::min(at + length, line.size()); ++i) line[i] = '^';
+  line.erase(line.find_last_not_of(' ') + 1);
+  if (!line.empty()) said += text("\n    ", line);
+  for (size_t i = 0; i < shapes.size(); ++i)
+    said += text("\n    operand ", i + 1, ": ", describe(dtypes[i], shapes[i]));
+  throw Error(Kind::input, said);
+}
+
+Span span_of(const Pattern& pattern, const Axis& axis) {
+  return {axis.at, pattern.name(axis.label).size()};
+}
+
+Span span_of_operand(const Pattern& pattern, int i) {
+  const std::string_view whole = pattern.text();
+  const size_t arrow = std::min(whole.find("->"), whole.size());
+  size_t at = 0, end = std::min(whole.find(','), arrow);
+  for (int k = 0; k < i && k + 1 < pattern.operand_count(); ++k)
+    at = end + 1, end = std::min(whole.find(',', at), arrow);
+  if (i == pattern.operand_count()) at = arrow + 2, end = whole.size();
+  while (at + 1 < end && whole[at] == ' ') ++at;
+  while (end > at + 1 && whole[end - 1] == ' ') --end;
+  return {at, std::max<size_t>(end - at, 1)};  // one caret where an operand has no name
 }
 
 Pattern Pattern::parse(std::string_view text) {
   try {
     return Pattern(text, 0);
   } catch (const PatternError& error) {
-    const std::pair<size_t, size_t> place{error.at, 1};
-    throw Error(Kind::input, pointed("pattern", error.sentence, text, {&place, 1}));
+    refuse("pattern", error.sentence, text, {{{error.at, 1}}});
   }
 }
 
-std::string operand_list(std::span<const Shape> shapes, std::span<const Dtype> dtypes) {
-  std::string lines;
-  for (size_t i = 0; i < shapes.size(); ++i)
-    lines += text("\n    operand ", i + 1, ": ", describe(dtypes[i], shapes[i]));
-  return lines;
+static const Term& term(const Pattern& pattern, int i) {
+  return i < pattern.operand_count() ? pattern.operand(i) : pattern.result();
 }
 
-// Parentheses merge dimensions, which only rearrange does.
-static void reject_groups(const char* op, const Pattern& pattern) {
+template <class Condition>
+static void reject(const char* op, const char* sentence, const Pattern& pattern,
+                   const Condition& condition) {
+  std::vector<Span> carets;
   for (int i = 0; i <= pattern.operand_count(); ++i)
-    for (const Axis& axis : i < pattern.operand_count() ? pattern.operand(i) : pattern.result())
-      if (axis.group >= 0)
-        bad_input(op, ": '", pattern.text(), "' has ( ): merge or split with rearrange first");
+    for (const Axis& axis : term(pattern, i))
+      if (condition(i, axis)) carets.push_back(span_of(pattern, axis));
+  if (!carets.empty()) refuse(op, sentence, pattern.text(), carets);
+}
+
+static void reject_groups(const char* op, const Pattern& pattern) {
+  reject(op, "( ) mean nothing here; merge or split with rearrange first.", pattern,
+         [](int, const Axis& axis) { return axis.group >= 0; });
 }
 
 void reject_marks(const char* op, const Pattern& pattern) {
-  for (int i = 0; i <= pattern.operand_count(); ++i)
-    for (const Axis& axis : i < pattern.operand_count() ? pattern.operand(i) : pattern.result())
-      if (axis.marked) bad_input(op, ": '", pattern.text(), "' has [ ], which mean nothing here");
+  reject(op, "[ ] mean nothing here.", pattern, [](int, const Axis& axis) { return axis.marked; });
+}
+
+void reject_general(const char* op, const Pattern& pattern) {
+  reject(op, "only einsum takes a name twice in one operand.", pattern,
+         [&](int i, const Axis& axis) {
+           const Labels labels = Pattern::labels(term(pattern, i));
+           return std::count(labels.begin(), labels.end(), axis.label) > 1;
+         });
+  if (const size_t at = pattern.text().find("..."); at != std::string_view::npos)
+    refuse(op, "only einsum takes '...'.", pattern.text(), {{{at, 3}}});
+}
+
+void refuse_count(const Pattern& pattern, const char* op, std::span<const Shape> shapes,
+                  std::span<const Dtype> dtypes) {
+  std::vector<Span> missing;
+  for (int i = static_cast<int>(shapes.size()); i < pattern.operand_count(); ++i)
+    missing.push_back(span_of_operand(pattern, i));
+  refuse(op,
+         text("the pattern names ", counted(pattern.operand_count(), "operand"), ", got ",
+              shapes.size(), "."),
+         pattern.text(), missing, shapes, dtypes);
 }
 
 Sizes bind_sizes(const char* op, const Pattern& pattern, std::span<const Shape> shapes,
                  std::span<const Dtype> dtypes) {
   if (static_cast<int>(shapes.size()) != pattern.operand_count())
-    bad_input(op, ": '", pattern.text(), "' names ", pattern.operand_count(), " operands, but ",
-              shapes.size(), " were given");
+    refuse_count(pattern, op, shapes, dtypes);
   reject_groups(op, pattern);
-  if (pattern.is_general())
-    bad_input(op, ": '", pattern.text(), "' has '...' or a name twice in one operand, which only ",
-              "einsum takes");
+  reject_general(op, pattern);
   Sizes sizes;
   sizes.fill(-1);
   std::array<std::pair<int, const Axis*>, max_names> seen{};  // where a size came from
   for (int i = 0; i < pattern.operand_count(); ++i) {
     const Term& term = pattern.operand(i);
     if (term.size() != shapes[i].size())
-      bad_input(op, ": operand ", i + 1, " of '", pattern.text(), "' has ", term.size(),
-                " names, but the tensor is ", describe(dtypes[i], shapes[i]));
+      refuse(op,
+             text("operand ", i + 1, " has ", counted(term.size(), "name"), ", but the tensor has ",
+                  counted(shapes[i].size(), "dimension"), "."),
+             pattern.text(), {{span_of_operand(pattern, i)}}, shapes, dtypes);
     for (int k = 0; k < term.size(); ++k) {
       const Axis& axis = term[k];
       Index& size = sizes[axis.label];
@@ -68,14 +110,12 @@ Sizes bind_sizes(const char* op, const Pattern& pattern, std::span<const Shape> 
         size = shapes[i][k];
         seen[axis.label] = {i, &axis};
       } else if (size != shapes[i][k]) {
-        const size_t length = pattern.name(axis.label).size();
-        const std::pair<size_t, size_t> places[] = {{seen[axis.label].second->at, length},
-                                                    {axis.at, length}};
-        const std::string sentence =
-            text("'", pattern.name(axis.label), "' is ", size, " in operand ",
-                 seen[axis.label].first + 1, " but ", shapes[i][k], " in operand ", i + 1, ".");
-        throw Error(Kind::input,
-                    pointed(op, sentence, pattern.text(), places) + operand_list(shapes, dtypes));
+        const auto [first, there] = seen[axis.label];
+        refuse(op,
+               text("'", pattern.name(axis.label), "' is ", size, " in operand ", first + 1,
+                    " but ", shapes[i][k], " in operand ", i + 1, "."),
+               pattern.text(), {{span_of(pattern, *there), span_of(pattern, axis)}}, shapes,
+               dtypes);
       }
     }
   }

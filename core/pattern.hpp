@@ -129,11 +129,22 @@ Sizes bind_sizes(const char* op, const Pattern& pattern, std::span<const Shape> 
                  std::span<const Dtype> dtypes);
 // Fails where the pattern has [ ]: for operations that mark nothing.
 void reject_marks(const char* op, const Pattern& pattern);
-// "op: sentence\n    pattern\n    ^^^": how errors about patterns look.
-std::string pointed(const char* op, std::string_view sentence, std::string_view text,
-                    std::span<const std::pair<size_t, size_t>> places);
-// "\n    operand 1: f32[8, 128]…": what stands under it.
-std::string operand_list(std::span<const Shape> shapes, std::span<const Dtype> dtypes);
+// Fails where it has '...' or a name twice in one operand.
+void reject_general(const char* op, const Pattern& pattern);
+
+// Where something stands in the text of a pattern.
+struct Span {
+  size_t at, length;
+};
+Span span_of(const Pattern& pattern, const Axis& axis);
+Span span_of_operand(const Pattern& pattern, int i);  // the result: i = operand_count()
+// How errors about patterns look: throws "op: sentence\n    pattern\n    ^^^", with
+// "\n    operand 1: f32[8, 128]…" under it for every shape that is given.
+[[noreturn]] void refuse(const char* op, std::string_view sentence, std::string_view pattern,
+                         std::span<const Span> carets, std::span<const Shape> shapes = {},
+                         std::span<const Dtype> dtypes = {});
+[[noreturn]] void refuse_count(const Pattern& pattern, const char* op,
+                               std::span<const Shape> shapes, std::span<const Dtype> dtypes);
 
 // ---- The reader. constexpr, so it stands in the header. ----
 
@@ -143,7 +154,7 @@ constexpr bool is_word_char(char c) { return is_letter(c) || c == '_' || (c >= '
 constexpr Label Pattern::intern(std::string_view name, size_t at) {
   const int known = label_of(name);
   if (known >= 0) return static_cast<Label>(known);
-  if (parts_.name_count == max_names) throw PatternError{"too many names in one pattern", at};
+  if (parts_.name_count == max_names) throw PatternError{"more than 32 names in one pattern", at};
   parts_.names[parts_.name_count] = name;
   return static_cast<Label>(parts_.name_count++);
 }
@@ -183,7 +194,7 @@ constexpr void Pattern::read_term(int place, Term& term, size_t& at, bool words)
       while (words && end < parts_.text.size() && is_word_char(parts_.text[end])) ++end;
       const Label label = intern(parts_.text.substr(at, end - at), at);
       for (const Axis& axis : term) parts_.general |= axis.label == label;
-      if (term.size() == max_rank) throw PatternError{"too many dimensions in one operand", at};
+      if (term.size() == max_rank) throw PatternError{"more than 16 dimensions in one operand", at};
       term.push_back({label, marked, group, static_cast<uint16_t>(at)});
       at = end - 1;
     }

@@ -49,7 +49,7 @@ double uniform(Key key, uint64_t counter) {
 
 // Of the 2^64 numbers a block can give, those past the last whole multiple of `bound` are rejected.
 uint64_t uniform_below(Key key, uint64_t counter, uint64_t bound) {
-  if (bound == 0) bad_input("uniform_below: expected a bound of at least 1");
+  if (bound == 0) bad_input("uniform_below: expected a bound of at least 1, got 0");
   const uint64_t excess = (UINT64_MAX % bound + 1) % bound;
   for (uint64_t draw = 0;; ++draw) {
     const PhiloxBlock block = philox(key.fold(draw).bits(), counter);

@@ -17,9 +17,9 @@ Shape reduced_shape(const Shape& shape, const Axes& axes, bool keep) {
 Axes checked(const char* op, const Tensor& x, const Axes& axes) {
   Axes seen;
   for (int axis : axes) {
-    if (axis < 0 || axis >= x.rank() || seen.contains(axis))
-      bad_input(op, ": ", axis, " is not a dimension of ", describe(x.dtype(), x.shape()),
-                " or stands twice");
+    if (axis < 0 || axis >= x.rank())
+      bad_input(op, ": ", axis, " is not a dimension of ", describe(x.dtype(), x.shape()));
+    if (seen.contains(axis)) bad_input(op, ": dimension ", axis, " is given twice");
     seen.push_back(axis);
   }
   return axes;
@@ -30,7 +30,9 @@ Axes marked_axes(const char* op, const Pattern& pattern, const Tensor& x) {
   Axes axes;
   for (int i = 0; i < x.rank(); ++i)
     if (pattern.operand(0)[i].marked) axes.push_back(i);
-  if (axes.empty()) bad_input(op, ": '", pattern.text(), "' marks no dimension with [ ]");
+  if (axes.empty())
+    refuse(op, "expected a dimension in [ ], got none.", pattern.text(),
+           {{span_of_operand(pattern, 0)}});
   return axes;
 }
 

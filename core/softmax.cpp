@@ -34,9 +34,10 @@ Tensor softmax_meaning(const Tensor& x, const Tensor& mask, int axis) {
 }
 
 Tensor softmax_over(const Tensor& x, const Tensor& mask, int axis) {
-  if (axis < 0 || axis >= x.rank() || !is_real(x.dtype()))
-    bad_input("softmax: ", axis, " is not a dimension of the real tensor ",
-              describe(x.dtype(), x.shape()));
+  if (!is_real(x.dtype()))
+    bad_input("softmax: expected real numbers, got ", describe(x.dtype(), x.shape()));
+  if (axis < 0 || axis >= x.rank())
+    bad_input("softmax: ", axis, " is not a dimension of ", describe(x.dtype(), x.shape()));
   const Fused op{"softmax",
                  [axis](const Tensors& in) {
                    const Tensor y = Tensor::empty_like(in[0]);
@@ -61,7 +62,8 @@ Tensor fitted(const Tensor& mask, const Tensor& x) {
 int marked_axis(const char* op, const Pattern& pattern) {
   const Labels marked = Pattern::marked(pattern.operand(0));
   if (marked.size() != 1)
-    bad_input(op, ": mark one dimension with [ ] in '", pattern.text(), "', not ", marked.size());
+    refuse(op, text("expected one dimension in [ ], got ", marked.size(), "."), pattern.text(),
+           {{span_of_operand(pattern, 0)}});
   return Pattern::labels(pattern.operand(0)).find(marked[0]);
 }
 
@@ -87,8 +89,10 @@ Tensor softmax(const PatternOf<2>& pattern, const Tensor& x, const Tensor& mask)
     if (const int at = masked.find(all[i]); at >= 0) order.push_back(at);
     else missing.push_back(i);
   }
-  if (order.size() != masked.size())
-    bad_input("softmax: the mask of '", pattern.text(), "' has a name that the logits lack");
+  for (const Axis& axis : pattern.operand(1))
+    if (!all.contains(axis.label))
+      refuse("softmax", text("'", pattern.name(axis.label), "' of the mask is not in the logits."),
+             pattern.text(), {{span_of(pattern, axis)}});
   const Tensor aligned = expand(permute(mask.detach(), order), missing, x.shape());
   return softmax(x, marked_axis("softmax", pattern), aligned);
 }

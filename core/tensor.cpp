@@ -116,7 +116,8 @@ Tensor Tensor::window(const Shape& shape, const Strides& strides, Index offset) 
 Tensor Tensor::detach() const { return tracked() ? window(shape(), strides()) : *this; }
 
 Tensor Tensor::variable() const {
-  if (!is_real(dtype())) bad_input("a gradient needs real numbers, got ", name_of(dtype()));
+  if (!is_real(dtype()))
+    bad_input("a gradient needs real numbers, got ", describe(dtype(), shape()));
   Tensor leaf = window(shape(), strides());
   leaf.body_->tracked = true;
   return leaf;

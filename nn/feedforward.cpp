@@ -25,7 +25,7 @@ const Activation& activation(const std::string& name) {
     if (name == row.name) return row;
     names.push_back(row.name);
   }
-  bad_input("unknown activation '", name, "'", suggestion(name, names));
+  bad_input("unknown activation '", name, "'", choice(name, names));
 }
 
 FeedForward::FeedForward(const Scope& scope, const Dim& width, Index d_ff,

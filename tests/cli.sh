@@ -457,7 +457,7 @@ check 'tete einsum --json' eval "'$tete' einsum ij,j A.npy b.npy --json | tr -d 
 refuses 2 "'j' is 2 in operand 1 but 3 in operand 2" einsum ij,j 4x2 3 --explain
 refuses 2 'is not repeated silently' einsum ij,j 4x2 1 --explain
 refuses 2 "'4x2' is a shape and no file" einsum ij,j 4x2 2
-refuses 2 "names 2 operands, but 1 were given" einsum ij,j A.npy
+refuses 2 "names 2 operands, got 1" einsum ij,j A.npy
 refuses 2 "a name of the result is in no operand" einsum 'ij->k' A.npy
 refuses 2 'no file missing.npy' einsum ij missing.npy
 refuses 2 'expected bytes' einsum ij A.npy --memory-limit much

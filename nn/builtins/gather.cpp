@@ -72,7 +72,8 @@ void check_scatter(Reading& reading, const ExprText& e, Node& node) {
                                              "', which what is scattered lacks"));
   if (values.names.contains(into(node)))
     fail_at({node.keys[1].place, values.place},
-            text("'", reading.in.own_name(into(node)), "' is a dimension of it already"));
+            text("'", reading.in.own_name(into(node)), "' is a dimension of '",
+                 e.args[0].ref.word.name, "' already"));
   Names names;
   for (int name : values.names)
     if (name != node.dim()) names.push_back(name);

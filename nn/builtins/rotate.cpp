@@ -17,7 +17,9 @@ void check(Reading& reading, const ExprText& e, Node& node) {
   for (int name : at.names)
     if (!x.names.contains(name) || name == node.dim())
       fail_at({e.args[1].place, e.args[0].place},
-              text("'", reading.in.own_name(name), "' is not a dimension that positions can have"));
+              text("'", reading.in.own_name(name), "' is ",
+                   name == node.dim() ? "what is rotated" : "not a dimension of what is rotated",
+                   ", so the positions cannot have it"));
   node.names = x.names;
 }
 

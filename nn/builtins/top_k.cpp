@@ -14,7 +14,8 @@ void check(Reading& reading, const ExprText& e, Node& node) {
   reading.need_dim(node, x, "what the largest are of");
   if (x.names.contains(kept(node)))
     fail_at({node.keys[1].place, x.place},
-            text("'", reading.in.own_name(kept(node)), "' is a dimension of it already"));
+            text("'", reading.in.own_name(kept(node)), "' is a dimension of '",
+                 e.args[0].ref.word.name, "' already"));
   Names names;
   for (int name : x.names) names.push_back(name == node.dim() ? kept(node) : name);
   reading.refuse_unexpected(e, names);

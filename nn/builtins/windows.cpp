@@ -20,11 +20,14 @@ void check(Reading& reading, const ExprText& e, Node& node) {
   reading.need_dim(node, x, "what windows are of");
   const Node::Key& into = node.keys[key_into];
   if (into.dims.size() != 2 || into.dims[0] == into.dims[1])
-    fail_at({into.place}, "into= is two dimensions: the windows, and the places in one");
+    fail_at({into.place},
+            text("into= is two dimensions, the windows and the places in one, as in (o w); got ",
+                 into.dims.size() == 2 ? "one twice" : text(into.dims.size())));
   for (int i = 0; i < 2; ++i)
     if (x.names.contains(into.dims[i]) && (i == 1 || into.dims[0] != node.dim()))
       fail_at({into.place, x.place},
-              text("'", reading.in.own_name(into.dims[i]), "' is a dimension of it already"));
+              text("'", reading.in.own_name(into.dims[i]), "' is a dimension of '",
+                   e.args[0].ref.word.name, "' already"));
   Names names = into.dims;
   for (int name : x.names)
     if (name != node.dim()) names.push_back(name);
@@ -52,8 +55,8 @@ Index count(Runner& runner, const Node& node, Key key, Index least) {
 void check_causal(const Runner& runner, const Node& node, Index right) {
   if (right > 0 && runner.is_causal() && runner.dimension(node.dim()).role == Role::query)
     fail_at({node.keys[key_right].place},
-            text("the windows reach ", right, " positions to the right, so a causal mask does not ",
-                 "keep the future hidden"));
+            text("the windows reach ", counted(right, "position"),
+                 " to the right, so a causal mask does not ", "keep the future hidden"));
 }
 
 // The windows that are complete with the new rows x. What later ones need of the rows is kept.

@@ -108,7 +108,7 @@ void read_start(Instance& in, const ArgText& arg, int number) {
   const InitializerRow* row = parameter.start;
   if (!row)
     fail_at({e.word.place},
-            text("unknown initialiser '", e.word.name, "'", suggestion(e.word.name, names)));
+            text("unknown initialiser '", e.word.name, "'", choice(e.word.name, names)));
   if (!e.keys.empty()) fail_at({e.keys[0].key.place}, text(row->usage, " takes no names"));
   if (std::ssize(e.args) != row->args)
     fail_at({e.word.place},

@@ -54,7 +54,7 @@ int Instance::dimension(const Word& word) {
   const auto at = dims.find(word.name);
   if (at == dims.end())
     fail_at({word.place}, text("'", word.name, "' is not a dimension of '", def.word.name, "'",
-                               suggestion(word.name, keys_of(dims))));
+                               choice(word.name, keys_of(dims))));
   mentioned.insert(word.name);
   return at->second;
 }

@@ -73,16 +73,18 @@ void Reading::read_key(const ExprText& value, const KeyRow& row, Node::Key& key)
   switch (row.kind) {
     case KeyRow::Kind::dim:
       if (value.kind != ExprText::Kind::dim)
-        fail_at({value.place}, text("'", row.name, "' is one dimension, by its name"));
+        fail_at({value.place},
+                text(row.name, "= is one dimension, by its name, as in ", row.name, "=d"));
       key.dim = in.dimension(value.word);
       break;
     case KeyRow::Kind::dims:
       if (value.kind != ExprText::Kind::group)
-        fail_at({value.place}, text("'", row.name, "' is a list of dimensions: (o w)"));
+        fail_at({value.place},
+                text(row.name, "= is a list of dimensions, as in ", row.name, "=(o w)"));
       for (const Word& word : value.group) key.dims.push_back(in.dimension(word));
       break;
     case KeyRow::Kind::number:
-      key.value.push_back(quantity(in, value, text("'", row.name, "'").c_str()));
+      key.value.push_back(quantity(in, value, text(row.name, "=").c_str()));
       break;
     case KeyRow::Kind::real:
       key.value.push_back(expression(value));
@@ -91,7 +93,8 @@ void Reading::read_key(const ExprText& value, const KeyRow& row, Node::Key& key)
       key.value.push_back(expression(value));
       need(key.value[0], Element::truth, text(row.name, "="));
       if (key.value[0].constant)
-        fail_at({value.place}, text("a ", row.name, " is a tensor of truth values"));
+        fail_at({value.place},
+                text(row.name, "= is a tensor of truth values, but this is one number"));
       break;
   }
 }

@@ -59,7 +59,7 @@ int Instance::find_value(const Word& word) {
       fail_at({word.place, a.ref.word.place},
               text("'", word.name, "' is used before it is defined"));
   fail_at({word.place},
-          text("there is no tensor '", word.name, "'", suggestion(word.name, keys_of(values))));
+          text("there is no tensor '", word.name, "'", choice(word.name, keys_of(values))));
 }
 
 Node Instance::resolve(const RefText& ref) {

@@ -16,7 +16,8 @@ AxisText read_axis(Tokens& in) {
     const auto [end, error] =
         std::from_chars(token.text.data(), token.text.data() + token.text.size(), a.pick);
     if (error != std::errc() || end != token.text.data() + token.text.size())
-      fail_at({token.place}, text("'", token.text, "' is not the number of an element"));
+      fail_at({token.place},
+              text("'", token.text, "' is not the number of an element, a whole one from 0"));
     return a;
   }
   a.word = in.name("a dimension");

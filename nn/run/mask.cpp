@@ -84,8 +84,7 @@ Value Runner::given(const Names& pair) {
   const Tensor& v = mask_.visible;
   const bool batched = v.rank() > 2;
   if (!(v.shape() == shape_of(pair, batched)))
-    bad_input("the mask has shape ", v.shape(), ", expected ", shape_of(pair, false), " or ",
-              shape_of(pair, true));
+    bad_input("the mask has shape ", v.shape(), ", expected ", shapes_of(pair));
   return {cast(v.detach(), dtype_), pair, batched};
 }
 

@@ -57,8 +57,7 @@ void Runner::set(int number, const Tensor& x) {
   const CheckedValue& v = checked(number);
   const bool batched = x.rank() > v.dims.size();
   if (!(x.shape() == shape_of(v.dims, batched)))
-    fail_at({v.place}, text("'", v.name, "' has shape ", shape_of(v.dims, false), " or ",
-                            shape_of(v.dims, true), ", got ", x.shape()));
+    fail_at({v.place}, text("'", v.name, "' has shape ", shapes_of(v.dims), ", got ", x.shape()));
   values_[static_cast<size_t>(number)] = {x, v.dims, batched};
 }
 
@@ -95,7 +94,7 @@ Tensor* Runner::tail(const Node& node, int dim) const {
 
 void Runner::read_batch_and_type() {
   if (inputs_.size() != program_.inputs.size())
-    bad_input("'", program_.name, "' has ", program_.inputs.size(), " inputs, got ",
+    bad_input("'", program_.name, "' has ", counted(std::ssize(program_.inputs), "input"), ", got ",
               inputs_.size());
   int from = -1, typed = -1;
   for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -177,8 +176,8 @@ Tensor Runner::whole_numbers(const CheckedValue& v, const Tensor& x) {
 
 Value Runner::parameter(const CheckedValue& v) {
   if (static_cast<size_t>(v.index) >= params_.size())
-    bad_input("'", program_.name, "' has ", program_.parameters.size(), " parameters, got ",
-              params_.size());
+    bad_input("'", program_.name, "' has ", counted(std::ssize(program_.parameters), "parameter"),
+              ", got ", params_.size());
   Tensor p = forward_[params_[static_cast<size_t>(v.index)]];
   Shape expected;
   for (int i = 0; i < v.dims.size(); ++i)
@@ -222,6 +221,11 @@ Shape Runner::shape_of(const Names& names, bool batched) {
   if (batched) shape = batch_;
   for (int name : names) shape.push_back(size(name));
   return shape;
+}
+
+std::string Runner::shapes_of(const Names& names) {
+  const std::string plain = text(shape_of(names, false));
+  return batch_.empty() ? plain : text(plain, " or ", shape_of(names, true));
 }
 
 Value Runner::aligned(const Value& v, const Names& names, bool batched) {

@@ -58,6 +58,7 @@ class Runner {
 
   Index size(int dim) { return sizes_.size(dim); }
   Shape shape_of(const Names& names, bool batched);
+  std::string shapes_of(const Names& names);  // for a message: without the batch, or with it
   const Dimension& dimension(int dim) const {
     return program_.dimensions[static_cast<size_t>(dim)];
   }

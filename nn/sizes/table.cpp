@@ -188,17 +188,18 @@ void SizeTable::check(const Condition& c) {
     }
     case Condition::Kind::product: {
       Index product = 1;
+      bool fits = true;
       std::string names, sizes;
       for (int part : c.others) {
         const Index part_size = *find(part);
-        if (__builtin_mul_overflow(product, part_size, &product)) product = -1;
+        fits &= !__builtin_mul_overflow(product, part_size, &product);
         names += (names.empty() ? "" : "·") + dimension(part).name;
         sizes += (sizes.empty() ? "" : "·") + text(part_size);
       }
-      if (product != size)
-        fail_at(places_of(c.dim, {c.place}),
-                text("'", name, "' is ", size, ", but ", names, " is ", sizes,
-                     c.others.size() > 1 ? text(" = ", product) : ""));
+      const std::string result = fits ? text(" = ", product) : ", which is too large";
+      if (!fits || product != size)
+        fail_at(places_of(c.dim, {c.place}), text("'", name, "' is ", size, ", but ", names, " is ",
+                                                  sizes, c.others.size() > 1 ? result : ""));
       return;
     }
     case Condition::Kind::room: {
