@@ -342,7 +342,7 @@ TEST_SUITE("messages") {
                },
                {f64({2})});
          }},
-        {"check_gradient: the gradient of input 0 has shape [3], the input [2]",
+        {"check_gradient: the gradient of input 1 has shape [3], the input [2]",
          [] {
            const auto f = [](const Tensors& in) {
              return record("wrong", exp(in[0]), {in[0]},

@@ -177,8 +177,9 @@ TEST_SUITE("messages") {
          "def F(X[n, s], T[n, t]):\n  Y[n, t] = «top_k»(X[n, s], reduced_dim=s, dim=t) + T[n, t]\n"
          "  return Y[n, t]\n",
          {{"X", zeros({2, 3})}, {"T", zeros({2, 5})}}},
-        {"gather: position 3 (element 1 of the index) is outside a dimension of size 3",
-         "def F(T[k], Z[n]):\n  «Y[n]» = gather(T[k], 3 * index(n), dim=k) + Z[n]\n"
+        {"gather: position 3 (element 1 of the index) is outside a dimension of size 3, which is "
+         "'k'",
+         "def F(T[k], Z[n]):\n  Y[n] = «gather»(T[k], 3 * index(n), dim=k) + Z[n]\n"
          "  return Y[n]\n",
          {{"T", zeros({3})}, {"Z", zeros({2})}}},
         {"'e' is 9, but what is joined comes to 5",
