@@ -132,7 +132,12 @@ const char* const by_letter[] = {
     // every form of one product, and a few of several
     "bc,dc->bd", "cb,cd->db", "ebc,ecd->ebd", "bec,dec->bed", "bc,bc->", "bc,bc->b", "bc,bc->bc",
     "bc,e->bce", "bcd,d->bc", "bcd,b->c", "bcd->db", "bcd->", "bcd,e->b", "ebcd,edc->be",
-    "dcbe,bed->c", "bce,ced->db", "bcde,ce->db", "bc,bc,bc->c", "bcd,be,ec,d->", "b,b,c,c,d->d"};
+    "dcbe,bed->c", "bce,ced->db", "bcde,ce->db", "bc,bc,bc->c", "bcd,be,ec,d->", "b,b,c,c,d->d",
+    // of test_backends.py, test_sharing.py, test_edge_cases.py and test_parser.py
+    "AB,BC->CA", "ab,bc->ca", "abc,bcd,dea", "abc,bcd,df->fa", "abc,def->fedcba", "i,j->ij",
+    "ij,jk,kl->", "ij,jk,kl->li", "ijk,ikj", "ijk,k->ij", "ij->ij", "a,b->", "c,d->", "ab,bc,cd->",
+    "ab,bc,cd->a", "ab,bc,cd->b", "ab,bc,cd->c", "ab,bc,de->", "ab,->", "bc,ab->bca", "bca,bd->acd",
+    "cba->abc", "da,ab"};
 
 const Row by_shape[] = {
     // NumPy, views
@@ -214,6 +219,7 @@ const Row by_shape[] = {
     {"...a->...a", {{1, 1}}},
     // opt_einsum, '...' and others
     {"...a->...", {{5, 4, 2}}},
+    {"...a,ab", {{5, 4, 2}, {2, 3}}},
     {"a...->...", {{2, 5, 4}}},
     {"a...a->...a", {{2, 5, 4, 2}}},
     {"...,...", {{5, 4}, {5, 4}}},
@@ -616,6 +622,18 @@ TEST_SUITE("einsum") {
          {{2}},
          "einsum: operand 1 has 2 dimensions beside '...', but the tensor has 1.\n    i...j\n    "
          "^^^^^\n    operand 1: f64[2]"},
+        {"i...",
+         {{}},
+         "einsum: operand 1 has 1 dimension beside '...', but the tensor has 0.\n    i...\n"
+         "    ^^^^\n    operand 1: f64[]"},
+        {"ij...",
+         {{2}},
+         "einsum: operand 1 has 2 dimensions beside '...', but the tensor has 1.\n    ij...\n"
+         "    ^^^^^\n    operand 1: f64[2]"},
+        {"i->i",
+         {{2, 2}},
+         "einsum: operand 1 has 1 dimension, but the tensor has 2.\n    i->i\n    ^\n"
+         "    operand 1: f64[2, 2]"},
         {"i..", {{2, 2}}, "pattern: expected '...'\n    i..\n     ^"},
         {".i...", {{2, 2}}, "pattern: expected '...'\n    .i...\n    ^"},
         {"j->..j", {{2, 2}}, "pattern: expected '...'\n    j->..j\n       ^"},

@@ -10,14 +10,18 @@ namespace tete {
 
 // The sentence that `body` fails with, which is of this kind; "no error" if it does not fail.
 template <class Body>
-std::string error_of(const Body& body, Kind kind = Kind::input) {
+std::string error_of(Kind kind, const Body& body) {
   try {
     body();
   } catch (const Error& error) {
-    CHECK(error.kind() == kind);
+    CHECK_MESSAGE(error.kind() == kind, error.what());
     return error.what();
   }
   return "no error";
+}
+template <class Body>
+std::string error_of(const Body& body) {
+  return error_of(Kind::input, body);
 }
 
 }  // namespace tete

@@ -99,6 +99,12 @@ check 'a causal mask as a file' eval "
   '$tete' run talking_heads --tensors in.safetensors --mask mask.safetensors --out masked.safetensors &&
   '$tete' run talking_heads --tensors in.safetensors --mask causal --out out.safetensors &&
   '$tete' check talking_heads --against masked.safetensors --mask causal"
+printf '\x93NUMPY\1\0v\0%-117s\n' "{'descr': '<f4', 'fortran_order': True, 'shape': (5, 5), }" > mask.npy
+one=$'\\0\\0\\200\\77' no=$'\\0\\0\\0\\0'
+printf "$one$one$one$one$one$no$one$one$one$one$no$no$one$one$one$no$no$no$one$one$no$no$no$no$one" >> mask.npy
+check 'and as a .npy file, in Fortran order' eval "
+  '$tete' run talking_heads --tensors in.safetensors --mask mask.npy --out masked.safetensors &&
+  '$tete' check talking_heads --against masked.safetensors --mask causal"
 file lengths.safetensors '{"lengths":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}' '\5\2'
 check 'lengths of the memory' "$tete" run talking_heads --tensors in.safetensors --mask lengths.safetensors --out masked.safetensors
 check 'agree with themselves' "$tete" check talking_heads --against masked.safetensors --mask lengths.safetensors

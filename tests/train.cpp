@@ -16,6 +16,7 @@
 
 #include "core/threads.hpp"
 #include "core/utf8.hpp"
+#include "tests/error_of.hpp"
 #include "train/checksum.hpp"
 #include "train/clip.hpp"
 #include "train/loop.hpp"
@@ -26,17 +27,6 @@ using namespace tete;
 
 namespace {
 
-// What an Error says, and that it is of a kind.
-template <class Body>
-std::string error_of(Kind kind, const Body& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    CHECK_MESSAGE(error.kind() == kind, error.what());
-    return error.what();
-  }
-  return "no error";
-}
 bool has(const std::string& sentence, const std::string& words) {
   if (sentence.find(words) != std::string::npos) return true;
   MESSAGE("in: " << sentence);
@@ -517,19 +507,48 @@ TEST_SUITE("train") {
                              Tokenizer::Unit unit = Tokenizer::Unit::characters) {
       return error_of(Kind::input, [&] { read_texts({path}, unit); });
     };
-    CHECK(has(problem(folder.path + "/none.txt"), "there is no file"));
-    CHECK(has(problem(folder.path), "is a folder"));
-    CHECK(has(problem(folder.file("empty", "")), "is empty"));
-    CHECK(has(problem(folder.file("binary", std::string("ab\0c", 4))), "byte 2 is zero"));
-    CHECK(has(problem(folder.file("latin", "caf\xE9 noir")), "is not UTF-8: byte 3"));
-    CHECK(has(problem("/dev/zero"), "is not a regular file"));
+    const std::string at = folder.path + "/";
+    CHECK(problem(at + "none.txt") == "there is no file " + at + "none.txt");
+    CHECK(problem(folder.path) == folder.path + " is a folder, not a file");
+    CHECK(problem(folder.file("empty", "")) == at + "empty is empty");
+    CHECK(problem(folder.file("binary", std::string("ab\0c", 4))) ==
+          at + "binary is not a text: byte 2 is zero; to train on any bytes, use bytes as tokens");
+    CHECK(problem(folder.file("latin", "caf\xE9 noir")) ==
+          at + "latin is not UTF-8: byte 3 does not continue a character; convert it (iconv), or "
+               "use bytes as tokens");
+    CHECK(problem("/dev/zero") == "/dev/zero is not a regular file");
     const std::string one = folder.file("one", "h\xC3\xA9llo "), two = folder.file("two", "world");
     CHECK(read_texts({one, two}, Tokenizer::Unit::characters) == "h\xC3\xA9llo world");
     CHECK(read_texts({folder.path + "/latin"}, Tokenizer::Unit::bytes) == "caf\xE9 noir");
     const std::string too_short =
         error_of(Kind::input, [] { TextData(std::vector<int32_t>(300), 64); });
-    CHECK(has(too_short,
-              "a context of 64 tokens needs 65 in each part, but its 300 tokens give 270"));
+    CHECK(too_short ==
+          "the text is too short: a context of 64 tokens needs 65 in each part, but its 300 tokens "
+          "give 270 to train on and 30 for validation; use a longer text or a shorter context");
+    CHECK(error_of(Kind::input, [] { TextData(std::vector<int32_t>(300), 0); }) ==
+          "the context must be at least 1 token, got 0");
+    CHECK(error_of(Kind::input, [] { TextData(std::vector<int32_t>(300), 8, 1.5); }) ==
+          "the part held out for validation must lie between 0 and 1, got 1.5");
+  }
+
+  TEST_CASE("a step whose options make no sense is refused") {
+    TinyRun run;
+    const auto said = [&](const StepOptions& options) {
+      const auto optimizer = adam(run.model.params.specs());
+      return error_of(Kind::input, [&] {
+        Stepper(run.model.objective, run.data, *optimizer, single_process(), options);
+      });
+    };
+    CHECK(said({.batch = 0}) == "a step needs at least 1 sample, got 0");
+    CHECK(said({.batch = 4, .shards = 5}) ==
+          "the batch of 4 samples can be cut into 1 to 4 shards, got 5");
+    CHECK(said({.batch = 4, .dropout = 1}) ==
+          "the dropout rate must be at least 0 and below 1, got 1");
+    CHECK(said({.batch = 4, .clip = -1}) ==
+          "the gradient norm's limit must be 0 (none) or more, got -1");
+    CHECK(error_of(Kind::input, [&] {
+            validate(run.model.objective, run.values, run.data, 0, 7);
+          }) == "validation needs at least 1 sample in batches of at least 1, got 0 and 7");
   }
 
   TEST_CASE("a sample is a function of the key and its number alone") {

@@ -1,6 +1,7 @@
 #include "tools/tensors.hpp"
 
 #include "tools/model.hpp"
+#include "tools/npy.hpp"
 #include "train/safetensors.hpp"
 
 namespace tete {
@@ -12,20 +13,30 @@ TensorsByName read_tensors(const std::string& path) {
   return tensors;
 }
 
+static Mask read_mask_file(const std::string& path) {
+  Mask mask;
+  if (path.ends_with(".npy")) {
+    mask.visible = read_npy(path);
+    return mask;
+  }
+  for (const auto& [name, x] : read_tensors(path)) {
+    if (name == "visible") mask.visible = x;
+    else if (name == "lengths") mask.lengths = x;
+    else
+      bad_input(path, ": a mask is 'visible' ([n, m] or [batch, n, m], 1 = may attend), ",
+                "'lengths' ([batch]) or both, not '", name, "'");
+  }
+  return mask;
+}
+
 Mask read_mask(const std::string& name_or_path) {
   Mask mask;
   if (name_or_path == "none") return mask;
   if (name_or_path == "causal") return {.causal = true};
   if (name_or_path.find('.') == std::string::npos && name_or_path.find('/') == std::string::npos)
-    bad_input("--mask ", name_or_path, ": expected causal, none or a safetensors file",
+    bad_input("--mask ", name_or_path, ": expected causal, none, a safetensors or a .npy file",
               suggestion(name_or_path, std::vector<std::string>{"causal", "none"}));
-  for (const auto& [name, x] : read_tensors(name_or_path)) {
-    if (name == "visible") mask.visible = x;
-    else if (name == "lengths") mask.lengths = x;
-    else
-      bad_input(name_or_path, ": a mask is 'visible' ([n, m] or [batch, n, m], 1 = may attend), ",
-                "'lengths' ([batch]) or both, not '", name, "'");
-  }
+  mask = read_mask_file(name_or_path);
   if (mask.hides_nothing())
     bad_input(name_or_path, ": there is no 'visible' and no 'lengths': expected a mask");
   if (mask.visible)
@@ -59,7 +70,7 @@ CLI::Option* add_mask(CLI::App& app, std::string& mask) {
   return app
       .add_option("--mask", mask,
                   "causal, none, or a safetensors file with 'visible' ([n, m] or [batch, n, m]: 1 "
-                  "= may attend), 'lengths' ([batch]) or both")
+                  "= may attend), 'lengths' ([batch]) or both, or a .npy file, which is 'visible'")
       ->type_name("MASK")
       ->default_str("none");
 }

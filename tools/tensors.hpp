@@ -11,7 +11,7 @@ namespace tete {
 TensorsByName read_tensors(const std::string& path);
 
 // "causal", "none", or a safetensors file with `visible` ([n, m] or [batch, n, m]: 1 = may attend),
-// `lengths` ([batch], of the memory) or both.
+// `lengths` ([batch], of the memory) or both; or a .npy file, which is `visible`.
 Mask read_mask(const std::string& name_or_path);
 
 // The text that a verb evaluates: --with, --dim and --mask.

@@ -134,16 +134,16 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   Metadata metadata;
   std::string problem;
 
-  bool null() override { return refuse("a null"); }
-  bool boolean(bool) override { return refuse("a truth value"); }
-  bool number_integer(number_integer_t n) override { return refuse(text("the number ", n)); }
+  bool null() override { return unexpected("a null"); }
+  bool boolean(bool) override { return unexpected("a truth value"); }
+  bool number_integer(number_integer_t n) override { return unexpected(text("the number ", n)); }
   bool number_float(number_float_t, const std::string& digits) override {
-    return refuse("the number " + digits.substr(0, 40));
+    return unexpected("the number " + digits.substr(0, 40));
   }
-  bool binary(nlohmann::json::binary_t&) override { return refuse("binary data"); }
+  bool binary(nlohmann::json::binary_t&) override { return unexpected("binary data"); }
 
   bool number_unsigned(number_unsigned_t n) override {
-    if (depth_ != 3) return refuse(text("the number ", n));
+    if (depth_ != 3) return unexpected(text("the number ", n));
     std::vector<uint64_t>& list = numbers();
     list.push_back(n);
     if (list.size() > max_dims) return refuse(text("more than ", max_dims, " numbers in a list"));
@@ -151,40 +151,43 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool string(std::string& value) override {
-    if (depth_ != 2) return refuse("a string");
+    if (depth_ != 2) return unexpected("a string");
     if (in_metadata_) return metadata[key_] = std::move(value), true;
-    if (key_ != "dtype") return refuse("a string as " + key_);
+    if (key_ != "dtype") return unexpected("a string");
     entries.back().dtype = value.substr(0, 40);
     return true;
   }
 
   bool start_object(size_t) override {
-    if (++depth_ > 2) return refuse("an object");
+    if (++depth_ > 2) return --depth_, unexpected("an object");
     if (depth_ == 2 && !in_metadata_) entries.push_back({key_, {}, {}, {}, {}});
     return true;
   }
   bool end_object() override { return --depth_, in_metadata_ = false, true; }
 
   bool start_array(size_t) override {
-    if (++depth_ != 3 || in_metadata_ || key_ == "dtype") return refuse("a list");
+    if (++depth_ != 3 || in_metadata_ || key_ == "dtype") return --depth_, unexpected("a list");
     return true;
   }
   bool end_array() override { return --depth_, true; }
 
   bool key(std::string& name) override {
-    if (name.size() > max_name && !in_metadata_) return refuse("a name of over 1024 bytes");
+    if (name.size() > max_name && !in_metadata_)
+      return say("its header has a name of over 1024 bytes");
     key_ = name;
     if (depth_ == 1) {
-      if (!names_.insert(name).second) return refuse("the name '" + name + "' twice");
+      if (!names_.insert(name).second) return twice(name);
       if (names_.size() > max_tensors) return refuse("more than a million tensors");
       in_metadata_ = name == "__metadata__";
-      return in_metadata_ || good_name(name) || refuse("a tensor name that is no name");
+      return in_metadata_ || good_name(name) ||
+             say(text("its header has the name '", name, "', which is empty, no text, or a path"));
     }
-    if (in_metadata_)
-      return metadata.emplace(name, "").second || refuse("the key '" + name + "' twice");
+    if (in_metadata_) return metadata.emplace(name, "").second || twice(name);
     const bool known = name == "dtype" || name == "shape" || name == "data_offsets";
-    if (!known) return refuse("the field '" + name.substr(0, 40) + "'");
-    return entries.back().fields.insert(name).second || refuse("the field '" + name + "' twice");
+    if (!known)
+      return say(text("tensor '", entries.back().name, "' has the unknown field '",
+                      name.substr(0, 40), "'; expected dtype, shape and data_offsets"));
+    return entries.back().fields.insert(name).second || twice(name);
   }
 
   bool parse_error(size_t at, const std::string&, const nlohmann::json::exception&) override {
@@ -199,9 +202,20 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     const bool climbs = name.find("../") != std::string::npos || name.starts_with('/');
     return !name.empty() && !control && !climbs;
   }
+  bool say(const std::string& sentence) { return problem = sentence, false; }
   bool refuse(const std::string& what) {
-    problem = "its header has " + what;
-    if (!key_.empty()) problem += " at '" + key_.substr(0, 80) + "'";
+    return say("its header has " + what + (key_.empty() ? "" : " at '" + key_.substr(0, 80) + "'"));
+  }
+  bool twice(const std::string& name) { return say("its header has '" + name + "' twice"); }
+  // Of a value that is of another kind than what its place holds.
+  bool unexpected(const std::string& what) {
+    refuse(what);
+    problem += text(", expected ", in_metadata_                    ? "a string"
+                                   : depth_ < 2                    ? "an object"
+                                   : key_ == "dtype"               ? "a string"
+                                   : key_ == "shape" && depth_ > 2 ? "sizes"
+                                   : depth_ > 2                    ? "numbers of bytes"
+                                                                   : "a list");
     return false;
   }
   std::vector<uint64_t>& numbers() {
@@ -282,14 +296,17 @@ void Safetensors::reject(const std::string& reason) const {
 
 void Safetensors::read_header() {
   const size_t size = file_size(file_);
-  if (size < 10) reject(text("it has only ", size, " bytes"));
+  if (size < 10) reject(text("it has only ", size, " bytes, expected at least 10"));
   uint64_t length = 0;
   read_at(file_, path_, 0, &length, 8);
-  if (length > std::min(max_header, size - 8))
+  if (length > size - 8)
     reject(text("its header should be ", length, " bytes long, in a file of ", size));
+  if (length > max_header)
+    reject(text("its header is ", length, " bytes long, expected at most ", max_header));
   std::string all(8 + length, '\0');
   read_at(file_, path_, 0, all.data(), all.size());
-  if (length < 2 || all[8] != '{') reject("it does not begin as a safetensors file does");
+  if (length < 2 || all[8] != '{')
+    reject("its header does not begin with '{', as that of a safetensors file does");
   HeaderReader reader;
   if (!nlohmann::json::sax_parse(all.begin() + 8, all.end(), &reader))
     reject(reader.problem.empty() ? "its header is not JSON" : reader.problem);
