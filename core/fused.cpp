@@ -3,6 +3,7 @@
 // have gradients themselves.
 #include "core/fused.hpp"
 
+#include "core/cpu/fused.hpp"
 #include "core/ops.hpp"
 
 namespace tete {
@@ -46,6 +47,9 @@ struct FusedRule {
 };
 
 }  // namespace
+
+void copy_onto(const Tensor& x, const Tensor& y) { y.backend().copy(x.view(), y.view()); }
+void add_onto(const Tensor& x, const Tensor& y) { cpu_kernels::accumulate(x.view(), y.view()); }
 
 Tensor fused(const Fused& op, Tensors inputs, CodeLine rule) {
   if (&inputs[0].backend() != &cpu()) return op.meaning(inputs);  // the kernels are the processor's

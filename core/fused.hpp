@@ -21,6 +21,10 @@ struct Fused {
   std::function<Tensor(const Tensors& in)> meaning;
 };
 
+// For kernels, into memory of theirs that nobody has seen yet: y = x, y += x.
+void copy_onto(const Tensor& x, const Tensor& y);
+void add_onto(const Tensor& x, const Tensor& y);
+
 Tensor fused(const Fused& op, Tensors inputs, CodeLine rule = CodeLine::here());
 // What a result means: its fused operation's meaning at the inputs that are recorded. An empty
 // Tensor if no fused operation made it. For tests.

@@ -54,6 +54,15 @@ struct Node {
   int dim() const { return keys.empty() ? -1 : keys[0].dim; }
 };
 
+// `node` and all below it.
+template <class See>
+void visit(const Node& node, const See& see) {
+  see(node);
+  for (const Node& arg : node.args) visit(arg, see);
+  for (const Node::Key& key : node.keys)
+    for (const Node& value : key.value) visit(value, see);
+}
+
 struct Dimension {
   std::string name;  // as errors and callers call it: "d_k", "Y.d_k"
   Place place;       // where it is first written
@@ -108,6 +117,20 @@ struct CheckedParameter {
   bool fixed, per_stack;
 };
 
+// The statements that run a block of queries at a time: those over queries and memory, what lies
+// between them, and what reads them. They are made of the rows of what they are given, so a block
+// of rows needs the same rows only.
+struct Tile {
+  std::vector<int> inside = {};  // statements, in their order
+  std::vector<int> given = {};   // values made before, which they read
+  std::vector<int> exits = {};   // of `inside`: what is read after
+  // Whether a block may leave out the memory that a causal mask hides from all of it.
+  bool may_crop = false;
+  // Why the program has none: with a caret where a statement is in the way, or "" for no statement
+  // over queries and memory.
+  std::string refusal = {};
+};
+
 struct Checked {
   std::string name;  // of the def
   std::vector<std::shared_ptr<const Source>> sources;
@@ -123,6 +146,7 @@ struct Checked {
   bool takes_padding = false;  // … or at least its padding: visible(m)
   // Why the program is not causal under a causal mask, as far as the text shows, or "".
   std::string leak;
+  Tile tile;
 
   // The root def's dimension of this name ("Y.h": of the def that Y calls), or -1.
   int find_dimension(const std::string& name) const;
@@ -149,6 +173,9 @@ const Def& main_def(const Program& program);
 // Throws Error (input) with a caret.
 Checked check(const Program& program, const std::vector<Program>& amendments = {},
               const Library& library = {});
+
+// Dimensions that are the memory in larger pieces: windows over it that are an axis of their own.
+std::vector<int> memory_pieces(const Checked& program);
 
 // The order in memory, outermost first, of a value with these dimensions (batch dimensions lie
 // outside all of them). Positions in `names`.

@@ -12,27 +12,13 @@ bool is_windows(const Node& node) {
   return node.kind == Node::Kind::call && std::string_view(node.builtin->name) == "windows";
 }
 
-// `node` and all below it.
-template <class Visit>
-void visit(const Node& node, const Visit& see) {
-  see(node);
-  for (const Node& arg : node.args) visit(arg, see);
-  for (const Node::Key& key : node.keys)
-    for (const Node& value : key.value) visit(value, see);
-}
-
 }  // namespace
 
 Decoder::Decoder(std::shared_ptr<const Checked> program, const SizeTable& sizes, Growth growth)
-    : program_(std::move(program)), sizes_(sizes), growth_(growth) {
-  for (const CheckedValue& v : program_->values)
-    visit(v.right, [&](const Node& node) {
-      if (!is_windows(node)) return;
-      const Node::Key& into = node.keys[1];
-      const bool of_memory =
-          program_->dimensions[static_cast<size_t>(node.dim())].role == Role::memory;
-      if (of_memory && into.dims[0] != node.dim()) pieces_.push_back(into.dims[0]);
-    });
+    : program_(std::move(program)),
+      sizes_(sizes),
+      growth_(growth),
+      pieces_(memory_pieces(*program_)) {
   classify();
   if (growth_ == Growth::grows) check_growth();
 }
@@ -186,7 +172,10 @@ Tensor Decoder::next(const Tensors& inputs, std::span<const ParamId> params, con
   const Mask seen = grows ? Mask{.causal = true} : mask;
   if (grows) {
     Runner fresh(*program_, sizes_of_new_memory(queries), inputs, params, forward, path, seen);
-    fresh.go_on({length_, memory_length_, &memory_tails_, Role::memory});
+    fresh.go_on({.first_query = length_,
+                 .first_memory = memory_length_,
+                 .tails = &memory_tails_,
+                 .fresh = Role::memory});
     for (int number : frontier_) {
       if (sides_[static_cast<size_t>(number)] == Side::once && cache_.contains(number)) continue;
       const Value& rows = fresh.at(number);
@@ -207,7 +196,7 @@ Tensor Decoder::next(const Tensors& inputs, std::span<const ParamId> params, con
       given[i] = spread(0, shape, inputs[i].dtype());
     }
   Runner whole(*program_, sizes_for(queries, memory_length_), given, params, forward, path, seen);
-  whole.go_on({length_, 0, &query_tails_, Role::query});
+  whole.go_on({.first_query = length_, .tails = &query_tails_, .fresh = Role::query});
   for (const auto& [number, value] : cache_) whole.set(number, value);
   if (!grows && cache_.empty())
     for (int number : frontier_) cache_[number] = whole.at(number).tensor.detach();

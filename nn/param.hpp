@@ -75,9 +75,19 @@ struct Scope {
   }
 };
 
-// What one call of a model is given besides its input.
+// How a program runs that can run a block of queries at a time (nn/run/tile.hpp). No choice changes
+// what it means; 0 leaves one to the sizes.
+struct Tiling {
+  bool allowed = true;
+  Index queries = 0, samples = 0;  // of a block
+  // Bytes of all values over queries and memory up to which they are kept for the gradient; beyond,
+  // each block is computed again.
+  double keep_bytes = 16e6;
+};
+
 struct Decoding;  // nn/decode.hpp
 
+// What one call of a model is given besides its input.
 struct Forward {
   const Tensors& params;
   bool training = false;   // dropout is the identity outside training
@@ -88,6 +98,7 @@ struct Forward {
   std::function<void(const std::string& path, const Tensor& value)> watch = {};
   // If set, the call brings the next positions of a sequence whose past is kept there.
   Decoding* decoding = nullptr;
+  Tiling tiling = {};
 
   const Tensor& operator[](ParamId id) const { return params[id.index]; }
 };

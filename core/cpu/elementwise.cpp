@@ -1,4 +1,5 @@
 // Elementwise operations: views are walked in the output's memory order, rows do the rest.
+#include "core/cpu/fused.hpp"
 #include "core/cpu/kernels.hpp"
 #include "core/cpu/rows.hpp"
 #include "core/cpu/walk.hpp"
@@ -51,6 +52,21 @@ void select(const View& c, const View& a, const View& b, const View& y) {
     for_each_row(loops, cheap, [&](auto& at, Index n, Index) {
       row(c.as<T>() + at[1], loops.inner_stride(1), a.as<T>() + at[2], loops.inner_stride(2),
           b.as<T>() + at[3], loops.inner_stride(3), y.as<T>() + at[0], loops.inner_stride(0), n);
+    });
+  });
+}
+
+void accumulate(const View& x, const View& y) {
+  visit(y.dtype, [&]<class T>() {
+    const auto loops = collapse(loops_of<2>({&y, &x}), 0);
+    const Index sy = loops.inner_stride(0), sx = loops.inner_stride(1);
+    for_each_row(loops, cheap, [=, to = y.as<T>(), from = x.as<T>()](auto& at, Index n, Index) {
+      T* const out = to + at[0];
+      const T* const in = from + at[1];
+      if (sy == 1 && sx == 1)
+        for (Index i = 0; i < n; ++i) out[i] += in[i];
+      else
+        for (Index i = 0; i < n; ++i) out[i * sy] += in[i * sx];
     });
   });
 }

@@ -1,4 +1,4 @@
-// The processor's kernels behind core/softmax, normalize, cross_entropy and dropout. Same rules as
+// The processor's kernels behind core/softmax, normalize, cross_entropy, dropout and fused. Same rules as
 // for a Backend (core/backend.hpp): strided inputs, complete outputs, results independent of the
 // number of threads. All views of one call have the same real dtype.
 #pragma once
@@ -27,6 +27,9 @@ void cross_entropy(const View& logits, const View& targets, const View& loss, co
 // dlogits[t, v] = g[t] (exp(logits[t, v] - lse[t]) - [v = targets[t]]).
 void cross_entropy_gradient(const View& logits, const View& targets, const View& lse, const View& g,
                             const View& dlogits);
+
+// y += x, of one shape.
+void accumulate(const View& x, const View& y);
 
 // y = x/(1 - rate) where the uniform number of counter first + i (row-major i) of the key is at
 // least rate, else 0. Its own gradient: apply it to g.

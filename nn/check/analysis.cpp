@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "nn/check/causality.hpp"
+#include "nn/check/tiling.hpp"
 
 namespace tete {
 
@@ -98,6 +99,7 @@ void analyse(Checked& program) {
   }
   find_uses(program);
   program.leak = LeakFinder(program).leak();
+  program.tile = find_tile(program);
 }
 
 }  // namespace tete

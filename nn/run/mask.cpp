@@ -45,9 +45,9 @@ Value Runner::padding(int memory) {
   shape.push_back(m);
   std::vector<double> seen;
   for (double length : lengths) {
-    if (!(length >= 0 && length <= static_cast<double>(m)))
+    if (!(length >= 0 && length <= static_cast<double>(whole_size(memory))))
       bad_input("a memory of length ", length, " does not fit into '", dimension(memory).name,
-                "' = ", m);
+                "' = ", whole_size(memory));
     for (Index j = 0; j < m; ++j) seen.push_back(static_cast<double>(j) < length);
   }
   return {cast(Tensor::of<double>(shape, std::span<const double>(seen)), dtype_), {memory}, true};
@@ -73,10 +73,11 @@ const Value& Runner::call_mask(const Names& names) {
 
 Value Runner::causal(const Names& pair) {
   const Index n = size(pair[0]), m = size(pair[1]);
+  const Index last = first(pair[0]) - first(pair[1]);
   std::vector<double> seen;
   seen.reserve(static_cast<size_t>(n * m));
   for (Index i = 0; i < n; ++i)
-    for (Index j = 0; j < m; ++j) seen.push_back(j <= i + (m - n));
+    for (Index j = 0; j < m; ++j) seen.push_back(j <= i + last);
   return {cast(Tensor::of<double>({n, m}, std::span<const double>(seen)), dtype_), pair, false};
 }
 

@@ -9,6 +9,12 @@ namespace {
 
 constexpr int most_batch_dims = 4;
 
+bool is_shown(const CheckedValue& v) {
+  const bool is_argument =
+      v.kind == CheckedValue::Kind::input || v.kind == CheckedValue::Kind::parameter;
+  return v.watched && !is_argument;
+}
+
 }  // namespace
 
 Tensor spread(double value, const Shape& shape, Dtype dtype) {
@@ -20,7 +26,7 @@ Runner::Runner(const Checked& program, const SizeTable& sizes, const Tensors& in
                const Mask& mask)
     : program_(program),
       sizes_(sizes),
-      inputs_(inputs),
+      inputs_(&inputs),
       params_(params),
       forward_(forward),
       path_(path),
@@ -34,13 +40,27 @@ Runner::Runner(const Checked& program, const SizeTable& sizes, const Tensors& in
   if (mask.causal) stretch_ = ending_together();
 }
 
+Runner::Runner(const SizeTable& sizes, const Part& part, const Forward& forward,
+               const std::string& path, const Mask& mask)
+    : program_(sizes.program()),
+      sizes_(sizes),
+      forward_(forward),
+      path_(path),
+      mask_(mask),
+      values_(program_.values.size()),
+      batch_(part.batch),
+      dtype_(part.dtype),
+      stretch_(part.stretch) {}
+
 Tensor Runner::run() {
+  const Tile none, &tile = tiles() ? program_.tile : none;
+  auto inside = tile.inside.begin();
   for (size_t i = 0; i < program_.values.size(); ++i) {
     const CheckedValue& v = program_.values[i];
-    at(static_cast<int>(i));
-    const bool is_named =
-        v.kind == CheckedValue::Kind::statement || v.kind == CheckedValue::Kind::same;
-    if (forward_.watch && is_named && v.watched)
+    const bool tiled = inside != tile.inside.end() && *inside == static_cast<int>(i);
+    if (tiled && inside++ == tile.inside.begin()) run_tile();
+    if (!tiled) at(static_cast<int>(i));
+    if (forward_.watch && is_shown(v))
       forward_.watch(path_.empty() ? v.name : path_ + "/" + v.name, values_[i].tensor);
     for (int done : v.finished) values_[static_cast<size_t>(done)] = {};
   }
@@ -75,6 +95,13 @@ Stretch Runner::ending_together() {
   return stretch;
 }
 
+Index Runner::whole_size(int dim) {
+  const Role role = dimension(dim).role;
+  if (role == Role::query && stretch_.queries >= 0) return stretch_.queries;
+  if (role == Role::memory && stretch_.memories >= 0) return stretch_.memories;
+  return size(dim);
+}
+
 Index Runner::first(int dim) const {
   const Role role = dimension(dim).role;
   return role == Role::query    ? stretch_.first_query
@@ -93,13 +120,13 @@ Tensor* Runner::tail(const Node& node, int dim) const {
 // ---- What the call brings -----------------------------------------------------------------------
 
 void Runner::read_batch_and_type() {
-  if (inputs_.size() != program_.inputs.size())
+  if (inputs_->size() != program_.inputs.size())
     bad_input("'", program_.name, "' has ", counted(std::ssize(program_.inputs), "input"), ", got ",
-              inputs_.size());
+              inputs_->size());
   int from = -1, typed = -1;
-  for (size_t i = 0; i < inputs_.size(); ++i) {
+  for (size_t i = 0; i < inputs_->size(); ++i) {
     const CheckedValue& v = checked(program_.inputs[i]);
-    const Tensor& x = inputs_[i];
+    const Tensor& x = (*inputs_)[i];
     if (!x) bad_input("'", program_.name, "' needs a tensor for its input '", v.name, "'");
     if (v.element == Element::real) {
       check_type(v.name, x, typed >= 0 ? x.dtype() == dtype_ : is_real(x.dtype()));
@@ -157,7 +184,7 @@ bool Runner::is_pointed(std::string_view sentence) const {
 }
 
 Value Runner::input(const CheckedValue& v) {
-  const Tensor& x = inputs_[static_cast<size_t>(v.index)];
+  const Tensor& x = (*inputs_)[static_cast<size_t>(v.index)];
   const bool batched = x.rank() > v.dims.size();
   if (v.element == Element::real) return {x, v.dims, batched};
   return {whole_numbers(v, x), v.dims, batched};

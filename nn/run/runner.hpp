@@ -20,9 +20,14 @@ struct Dropout {
   uint64_t first_sample = 0;  // global number of the batch's first
 };
 
-// Where in a sequence the rows of a call stand, which may be only the next ones.
+struct TileGrid;
+class TiledCall;
+
+// Where in a sequence the rows of a call stand, which may be only some of them.
 struct Stretch {
   Index first_query = 0, first_memory = 0;  // their positions
+  // Of a block of a call: its first query in the call, and the call's own sizes; -1: all are here.
+  Index query = 0, queries = -1, memories = -1;
   // What windows keep of the rows before, by the call of windows(). Rows of this role are new: of
   // queries, or of both where it is the memory.
   std::map<const Node*, Tensor>* tails = nullptr;
@@ -34,9 +39,22 @@ class Runner {
   Runner(const Checked& program, const SizeTable& sizes, const Tensors& inputs,
          std::span<const ParamId> params, const Forward& forward, const std::string& path,
          const Mask& mask);
+  // Of a part of a call, whose values are set: nothing is bound or checked.
+  struct Part {
+    Shape batch;
+    Dtype dtype;
+    Stretch stretch;
+  };
+  Runner(const SizeTable& sizes, const Part& part, const Forward& forward, const std::string& path,
+         const Mask& mask);
   Tensor run();
   // From here on the call is of a stretch of the sequence.
   void go_on(const Stretch& stretch) { stretch_ = stretch; }
+  // Of a block: the size of `dim` in the whole call, and where in it the block begins.
+  Index whole_size(int dim);
+  Index block_start(int dim) const {
+    return dimension(dim).role == Role::query ? stretch_.query : 0;
+  }
   // The position of the first row along `dim`.
   Index first(int dim) const;
   // Where `node`, windows along `dim`, keeps its rows; null where all rows are there.
@@ -106,6 +124,14 @@ class Runner {
   Value statement(const CheckedValue& v);
   Value operation(const Node& n);
 
+  // The statements of the program's tile, a block of queries at a time (tile.cpp).
+  bool tiles();
+  TileGrid tile_grid();
+  void run_tile();
+  void show_tile(const TiledCall& call, const Tensors& given);
+  Index length(Role role);
+  double elements_of(const CheckedValue& v);
+
   void check_mask() const;
   Stretch ending_together();
   Value padding(int memory);
@@ -114,7 +140,7 @@ class Runner {
 
   const Checked& program_;
   SizeTable sizes_;
-  const Tensors& inputs_;
+  const Tensors* inputs_ = nullptr;
   std::span<const ParamId> params_;
   const Forward& forward_;
   const std::string& path_;

@@ -1,0 +1,111 @@
+// A program's tile at work: one call's statements over queries and memory, a block of samples and
+// queries at a time, so what they make is never there as a whole, and one parallel region does it.
+//
+// A block is an ordinary run of the statements inside, on its rows of what they are given, and its
+// gradient is that run's gradient. So nothing here knows a statement: rows are cut, and results are
+// put together. Blocks follow from sizes alone, and what is summed over blocks is added in their
+// order: results do not depend on the number of threads.
+#pragma once
+#include "core/fused.hpp"
+#include "nn/run/runner.hpp"
+
+namespace tete {
+
+inline Index pieces(Index size, Index piece) { return (size + piece - 1) / piece; }
+
+// Samples and queries of a call.
+struct Range {
+  Index sample, samples, query, queries;
+};
+
+// How a call is cut.
+struct TileGrid {
+  Index samples, queries;  // of the call; 1 sample where it has no batch
+  Index block_samples, block_queries;
+  Index parts = 1;  // into which the queries of a block of samples are cut, for units
+
+  Index sample_blocks() const { return pieces(samples, block_samples); }
+  Index query_blocks() const { return pieces(queries, block_queries); }
+  Index blocks() const { return sample_blocks() * query_blocks(); }
+  Index units() const { return sample_blocks() * parts; }
+  // Unit u has the blocks first_block(u) … first_block(u + 1) - 1.
+  Index first_block(Index unit) const {
+    return unit / parts * query_blocks() + unit % parts * query_blocks() / parts;
+  }
+  Range block(Index number) const {
+    const Index sample = number / query_blocks() * block_samples,
+                query = number % query_blocks() * block_queries;
+    return {sample, std::min(block_samples, samples - sample), query,
+            std::min(block_queries, queries - query)};
+  }
+  Range whole() const { return {0, samples, 0, queries}; }
+};
+
+// What one statement outside reads: [batch…, n, rest], a dense row for each query.
+struct TileExit {
+  int value;
+  Names names;   // n, then the rest as it lies in memory
+  Index offset;  // in the row of all exits
+  Index width;
+};
+
+// One call's tile. The gradient is taken when its runner is gone, so it keeps what a block needs.
+class TiledCall {
+ public:
+  TiledCall(const SizeTable& sizes, const Runner::Part& whole, const Forward& forward,
+            const std::string& path, const Mask& mask);
+
+  // How something lies that is cut: axes of its dimensions after the batch's, or -1.
+  struct Axes {
+    bool batched;
+    int query, memory;
+  };
+  std::vector<Axes> given = {};  // as the program's tile.given
+  std::vector<TileExit> exits = {};
+  TileGrid grid = {};
+  double bytes = 0;  // of all values inside, if they were there as a whole
+
+  const Checked& program() const { return sizes_.program(); }
+  Index memory() const { return whole_.stretch.memories; }
+  int batch_rank() const { return whole_.batch.size(); }
+
+  // The exits of a range side by side: [batch…, n, width].
+  Shape shape(const Range& range) const;
+  // The rows of a range of such a tensor of the whole call. A window.
+  Tensor rows(const Tensor& y, const Range& range) const;
+
+  // How much of the memory the queries of a range can see.
+  Index seen(const Range& range) const;
+  // The part of x that a range needs, of which `memory` positions are seen.
+  Tensor part_of(const Tensor& x, const Axes& axes, const Range& range, Index memory) const;
+  Tensors parts_of(const Tensors& all, const Range& range, Index memory) const;
+
+  // The exits of a range, from its parts of what is given. `see` is shown each value inside.
+  using See = std::function<void(int number, const Value& value)>;
+  Tensor run(const Tensors& parts, const Range& range, Index memory, const See& see = {}) const;
+
+ private:
+  Shape batch(const Range& range) const;
+  Mask mask_of(const Range& range, Index memory) const;
+
+  SizeTable sizes_;
+  Runner::Part whole_;
+  bool training_;
+  double dropout_;
+  Key key_;
+  Index first_sample_;
+  std::string path_;
+  Mask mask_;
+};
+
+// The exits of the whole call, and where `keep` is set each block's own run. `tracked`: of what is
+// given, what a gradient will be asked of.
+FusedValue tile_value(const TiledCall& call, const Tensors& given, const std::vector<bool>& tracked,
+                      bool keep);
+// The gradients of what is given. Blocks that were not kept run again.
+Tensors tile_gradient(const TiledCall& call, const Backward& at);
+
+// Of the parts, those that a gradient is asked of as variables.
+Tensors leaves_of(const Tensors& parts, const std::vector<bool>& wanted);
+
+}  // namespace tete

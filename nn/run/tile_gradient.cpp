@@ -1,0 +1,129 @@
+// The gradient of a tile: block by block, and what blocks share is summed.
+#include <map>
+#include <mutex>
+
+#include "core/threads.hpp"
+#include "nn/run/tile.hpp"
+
+namespace tete {
+
+namespace {
+
+// Gradients of what is given. Where blocks share rows, each unit has a sum of its own, and these
+// are added in the units' order, whichever is ready first.
+class GradientSums {
+ public:
+  GradientSums(const TiledCall& call, const Backward& at) : call_(call) {
+    for (size_t i = 0; i < at.in.size(); ++i)
+      sums_.push_back(at.wants(i) && is_real(at.in[i].dtype()) ? zeros_like(at.in[i]) : Tensor());
+  }
+
+  // What one unit adds.
+  struct Unit {
+    struct Piece {
+      Range range;
+      Tensor gradient;
+    };
+    std::vector<std::vector<Piece>> pieces;  // of what is given
+  };
+  Unit begin(Index unit) const {
+    Unit made;
+    made.pieces.resize(sums_.size());
+    for (size_t i = 0; i < sums_.size(); ++i) {
+      if (!sums_[i] || is_alone(i) || has_queries(i)) continue;
+      const Range range = call_.grid.block(call_.grid.first_block(unit));
+      made.pieces[i].push_back({range, zeros_like(rows(i, range, call_.memory()))});
+    }
+    return made;
+  }
+  void add(Unit& unit, size_t i, const Range& range, const Tensor& gradient) const {
+    const Index memory = call_.seen(range);
+    if (is_alone(i)) return add_onto(gradient, rows(i, range, memory));
+    if (has_queries(i)) return unit.pieces[i].push_back({range, gradient});
+    add_onto(gradient, cropped(unit.pieces[i][0].gradient, i, memory));
+  }
+  void end(Index number, Unit unit) {
+    const std::lock_guard lock(mutex_);
+    ready_.emplace(number, std::move(unit));
+    for (auto next = ready_.find(done_); next != ready_.end(); next = ready_.find(++done_)) {
+      for (size_t i = 0; i < sums_.size(); ++i)
+        for (const Unit::Piece& piece : next->second.pieces[i])
+          add_onto(piece.gradient, rows(i, piece.range, memory_of(i, piece.gradient)));
+      ready_.erase(next);
+    }
+  }
+
+  Tensors all() const { return sums_; }
+
+ private:
+  static Tensor zeros_like(const Tensor& x) {
+    const Tensor zeros = Tensor::empty_like(x);
+    zeros.backend().fill(0, zeros.view());
+    return zeros;
+  }
+  bool has_queries(size_t i) const { return call_.given[i].query >= 0; }
+  // Whether no two units share a row of it.
+  bool is_alone(size_t i) const {
+    const bool by_sample = call_.given[i].batched || call_.grid.sample_blocks() == 1;
+    return by_sample && (has_queries(i) || call_.grid.parts == 1);
+  }
+  Tensor rows(size_t i, const Range& range, Index memory) const {
+    return call_.part_of(sums_[i], call_.given[i], range, memory);
+  }
+  Tensor cropped(const Tensor& sum, size_t i, Index memory) const {
+    const TiledCall::Axes& g = call_.given[i];
+    const int first = g.batched ? call_.batch_rank() : 0;
+    return g.memory >= 0 ? slice(sum, first + g.memory, 0, memory) : sum;
+  }
+  Index memory_of(size_t i, const Tensor& piece) const {
+    const TiledCall::Axes& g = call_.given[i];
+    const int first = g.batched ? call_.batch_rank() : 0;
+    return g.memory >= 0 ? piece.size(first + g.memory) : call_.memory();
+  }
+
+  const TiledCall& call_;
+  Tensors sums_;
+  std::mutex mutex_;
+  std::map<Index, Unit> ready_;
+  Index done_ = 0;
+};
+
+// One block: made again, unless its run was kept.
+void add_gradient(const TiledCall& call, const Backward& at, Index block, GradientSums& sums,
+                  GradientSums::Unit& unit) {
+  const Range range = call.grid.block(block);
+  Tensors leaves;
+  Tensor y;
+  if (at.kept.empty()) {
+    leaves = leaves_of(call.parts_of(at.in, range, call.seen(range)), at.wanted);
+    y = call.run(leaves, range, call.seen(range));
+  } else {
+    const auto first = at.kept.begin() + block * static_cast<Index>(at.in.size() + 1);
+    y = *first;
+    leaves = Tensors(first + 1, first + 1 + static_cast<Index>(at.in.size()));
+  }
+  if (!y.tracked()) return;
+  Tensors asked;
+  std::vector<size_t> place;
+  for (size_t i = 0; i < leaves.size(); ++i)
+    if (at.wants(i) && leaves[i].tracked()) asked.push_back(leaves[i]), place.push_back(i);
+  const Tensors found = grad(y, asked, {.cotangent = call.rows(at.g, range)});
+  for (size_t i = 0; i < found.size(); ++i)
+    if (found[i]) sums.add(unit, place[i], range, found[i]);
+}
+
+}  // namespace
+
+Tensors tile_gradient(const TiledCall& call, const Backward& at) {
+  GradientSums sums(call, at);
+  parallel_for(call.grid.units(), 4 * call.bytes, [&](Index number) {
+    const RecordWatch unseen([](const Tensor& made) { return made; });
+    GradientSums::Unit unit = sums.begin(number);
+    for (Index b = call.grid.first_block(number); b < call.grid.first_block(number + 1); ++b)
+      add_gradient(call, at, b, sums, unit);
+    sums.end(number, std::move(unit));
+  });
+  return sums.all();
+}
+
+}  // namespace tete

@@ -1,0 +1,254 @@
+// The tile against the whole: every variant a block of queries at a time gives what it gives as a
+// whole, whatever the blocks, the mask and the dropout; and no thread, nor who looks, changes a
+// bit.
+#include "nn/run/tile.hpp"
+
+#include <map>
+
+#include "core/derivatives.hpp"
+#include "core/threads.hpp"
+#include "tests/layer.hpp"
+
+using namespace tete;
+using namespace tete::tests;
+
+namespace {
+
+struct Tiled {
+  ParamList list;
+  std::shared_ptr<const Checked> program;
+  Attention attention;
+  Tensors values;
+
+  explicit Tiled(const std::string& name, const std::vector<std::string>& with = {},
+                 Dtype dtype = Dtype::f64)
+      : program(load_attention(name, with)), attention({list, ""}, program, sizes(*program)) {
+    for (const ParamSpec& spec : list.specs())
+      values.push_back((noise(spec.shape, 100 + values.size(), dtype) * 0.5).variable());
+  }
+  static AttentionSizes sizes(const Checked& program) {
+    AttentionSizes sizes{.d_model = 12, .dims = {}};
+    if (program.find_dimension("h") >= 0) sizes.heads = 3;
+    for (const auto& [dim, size] : std::map<std::string, Index>{
+             {"h_k", 2}, {"h_v", 4}, {"w", 3}, {"g", 1}, {"max_m", 23}, {"max_n", 23}})
+      if (program.find_dimension(dim) >= 0) sizes.dims[dim] = size;
+    if (program.name == "BigBird") sizes.dims["b"] = 2, sizes.dims["i"] = 12;
+    return sizes;
+  }
+};
+
+// The value and the gradients of X, M and every parameter.
+struct Outcome {
+  Tensor Y;
+  Tensors gradients;
+};
+
+struct Call {
+  Tensor X, M;
+  Mask mask = {};
+  double dropout = 0;
+  bool watched = false;
+};
+
+Outcome outcome(const Tiled& layer, const Call& call, const Tiling& tiling) {
+  const Tensor X = call.X.variable(), M = call.M ? call.M.variable() : X;
+  int seen = 0;
+  Forward forward{.params = layer.values,
+                  .training = call.dropout > 0,
+                  .dropout = call.dropout,
+                  .key = Key(9),
+                  .first_sample = 2,
+                  .tiling = tiling};
+  if (call.watched) forward.watch = [&](const std::string&, const Tensor&) { ++seen; };
+  Outcome made{layer.attention(forward, "", X, M, call.mask), {}};
+  CHECK((seen > 0) == call.watched);
+  Tensors xs = layer.values;
+  xs.push_back(X);
+  if (call.M) xs.push_back(M);
+  const Tensor g = noise(made.Y.shape(), 77, made.Y.dtype());
+  for (const Tensor& x : grad(made.Y, xs, {.cotangent = g}))
+    made.gradients.push_back(x ? x : Tensor());
+  return made;
+}
+
+double apart(const Outcome& a, const Outcome& b) {
+  double worst = difference(a.Y, b.Y);
+  REQUIRE(a.gradients.size() == b.gradients.size());
+  for (size_t i = 0; i < a.gradients.size(); ++i) {
+    REQUIRE(bool(a.gradients[i]) == bool(b.gradients[i]));
+    if (a.gradients[i]) worst = std::max(worst, difference(a.gradients[i], b.gradients[i]));
+  }
+  return worst;
+}
+
+constexpr Tiling whole{.allowed = false};
+
+std::vector<Call> calls(const Checked& program, Index n, Index m) {
+  const bool self = program.self_only || n == m;
+  std::vector<Call> all;
+  const auto add = [&](const Shape& batch, const Mask& mask) {
+    Shape x = batch, y = batch;
+    x.push_back(n), x.push_back(12), y.push_back(m), y.push_back(12);
+    all.push_back({noise(x, 1), self ? Tensor() : noise(y, 2), mask});
+  };
+  const Tensor lengths = Tensor::of<int64_t>({3}, {m, 0, 2});
+  add({3}, {});
+  add({}, {});
+  add({2, 2}, {});
+  if (program.takes_mask || program.takes_padding) add({3}, {.lengths = lengths});
+  if (!program.takes_mask) return all;
+  if (program.leak.empty()) {
+    add({3}, {.causal = true});
+    add({3}, {.causal = true, .lengths = lengths});
+  }
+  const Tensor some = less(noise({n, m}, 5), Tensor::zeros({n, m}, Dtype::f64));
+  add({2}, {.visible = some});
+  add({2}, {.visible = less(noise({2, n, m}, 5), Tensor::zeros({2, n, m}, Dtype::f64))});
+  return all;
+}
+
+}  // namespace
+
+TEST_SUITE("tile") {
+  TEST_CASE("every variant in blocks is what it is as a whole: values and gradients") {
+    std::vector<std::string> without;
+    for (const Variant& variant : variants()) {
+      CAPTURE(variant.name);
+      const Tiled layer(variant.name);
+      if (layer.program->tile.inside.empty()) {
+        without.push_back(variant.name);
+        continue;
+      }
+      std::vector<Call> all = calls(*layer.program, 11, 11);
+      if (!layer.program->self_only)
+        for (const Call& call : calls(*layer.program, 5, 7)) all.push_back(call);
+      for (const Call& call : all) {
+        CAPTURE(call.X.shape());
+        CAPTURE(call.mask.causal);
+        const Outcome expected = outcome(layer, call, whole);
+        for (const Tiling& tiling :
+             {Tiling{.queries = 1, .samples = 1}, Tiling{.queries = 4, .samples = 2},
+              Tiling{.queries = 10, .samples = 3, .keep_bytes = 0}, Tiling{.queries = 11},
+              Tiling{.queries = 12, .samples = 4}})
+          CHECK(apart(outcome(layer, call, tiling), expected) < 1e-11);
+      }
+    }
+    // Its queries see r vectors, whatever the memory: nothing in it is over queries and memory.
+    CHECK(without == std::vector<std::string>{"linformer"});
+  }
+
+  TEST_CASE("amendments run in blocks too") {
+    for (const auto& row :
+         std::vector<std::pair<std::string, std::string>>{{"multi_head", "alibi"},
+                                                          {"multi_head", "t5_bias"},
+                                                          {"talking_heads", "t5_bias"},
+                                                          {"talking_heads", "dropout"},
+                                                          {"multi_head", "shaw"},
+                                                          {"multi_head", "rotary"},
+                                                          {"multi_head", "biases"},
+                                                          {"multi_head", "contextual_bias"},
+                                                          {"talking_heads", "learned"},
+                                                          {"multi_head", "sinusoidal"}}) {
+      const std::string variant = row.first, with = row.second;
+      CAPTURE(variant + " with " + with);
+      const Tiled layer(variant, {with});
+      REQUIRE(!layer.program->tile.inside.empty());
+      for (Call call : calls(*layer.program, 11, 11)) {
+        if (with == "dropout") call.dropout = 0.3;
+        const Outcome expected = outcome(layer, call, whole);
+        for (const Tiling& tiling : {Tiling{.queries = 1, .samples = 1},
+                                     Tiling{.queries = 4, .samples = 2, .keep_bytes = 0}})
+          CHECK(apart(outcome(layer, call, tiling), expected) < 1e-11);
+      }
+    }
+  }
+
+  TEST_CASE("the number of threads changes no bit, nor does keeping, nor looking") {
+    const int before = threads();
+    for (const char* name : {"talking_heads", "dynamic_projections", "random_synthesizer"})
+      for (const bool causal : {false, true}) {
+        CAPTURE(name);
+        const Tiled layer(name, {}, Dtype::f32);
+        const Call call{noise({3, 45, 12}, 1, Dtype::f32), {}, {.causal = causal}};
+        if (layer.program->find_dimension("max_n") >= 0) continue;
+        const Tiling again{.queries = 4, .samples = 1, .keep_bytes = 0},
+            kept{.queries = 4, .samples = 1, .keep_bytes = 1e9};
+        set_threads(1);
+        const Outcome one = outcome(layer, call, again);
+        set_threads(3);
+        CHECK(apart(outcome(layer, call, again), one) == 0);
+        CHECK(apart(outcome(layer, call, kept), one) == 0);
+        Call looked = call;
+        looked.watched = true;
+        CHECK(apart(outcome(layer, looked, again), one) == 0);
+        set_threads(before);
+      }
+  }
+
+  TEST_CASE("who looks sees every value as it is without blocks") {
+    for (const bool causal : {false, true}) {
+      const Tiled layer("talking_heads", {"t5_bias"});
+      const Tensor X = noise({3, 11, 12}, 1);
+      std::map<std::string, Tensor> seen[2];
+      for (int k = 0; k < 2; ++k) {
+        Forward forward{.params = layer.values, .watch = {}};
+        forward.tiling = k == 0 ? whole : Tiling{.queries = 4, .samples = 2};
+        forward.watch = [&, k](const std::string& name, const Tensor& x) { seen[k][name] = x; };
+        layer.attention(forward, "", X, X, {.causal = causal});
+      }
+      REQUIRE(seen[0].size() == seen[1].size());
+      REQUIRE(seen[0].count("W") == 1);
+      for (const auto& named : seen[0]) {
+        CAPTURE(named.first);
+        const Tensor x = named.second.detach(), y = seen[1].at(named.first).detach();
+        CHECK(difference(x, y) < 1e-12);
+      }
+    }
+  }
+
+  TEST_CASE("a tile's second derivatives are those of its meaning") {
+    const Tiled layer("talking_heads");
+    const Tensor X = noise({2, 5, 12}, 1).variable(), v = noise({2, 5, 12}, 2);
+    Tensor products[2];
+    for (int k = 0; k < 2; ++k) {
+      Forward forward{.params = layer.values, .watch = {}};
+      forward.tiling = k == 0 ? whole : Tiling{.queries = 2, .samples = 1};
+      const Tensor Y = layer.attention(forward, "", X, X, {.causal = true});
+      products[k] = hvp(sum(square(Y)), {{X}}, {{v}})[0];
+    }
+    CHECK(difference(products[0], products[1]) < 1e-10);
+  }
+
+  TEST_CASE("memory does not grow with queries times memory") {
+    const Tiled layer("talking_heads", {}, Dtype::f32);
+    const auto peak = [&](Index n) {
+      const Tensor X = noise({1, n, 12}, 1, Dtype::f32);
+      reset_peak_memory();
+      const size_t start = memory_use().live;
+      outcome(layer, {X, {}, {}}, {.queries = 16, .keep_bytes = 0});
+      return static_cast<double>(memory_use().peak - start);
+    };
+    const int before = threads();
+    set_threads(1);
+    CHECK(peak(512) < 2.2 * peak(256));
+    set_threads(before);
+  }
+
+  TEST_CASE("what needs all queries at once is not cut, and says why") {
+    const auto refusal = [](const std::string& text) {
+      return check(Program::parse(text), {}, catalogue()).tile.refusal;
+    };
+    CHECK(refusal("def F(X[n, d], M[m, d]):\n"
+                  "  L[n, m] = einsum(X[n, d], M[m, d])\n"
+                  "  W[n, m] = softmax(L[n, m], reduced_dim=n)\n"
+                  "  Y[n, d] = einsum(W[n, m], M[m, d])\n"
+                  "  return Y[n, d]\n")
+              .find("'W' is over queries and memory and needs all queries at once") !=
+          std::string::npos);
+    CHECK(refusal("def F(X[n, d], M[m, d]):\n"
+                  "  L[n, m] = einsum(X[n, d], M[m, d])\n"
+                  "  return L[n, m]\n")
+              .find("'L' is over queries and memory, and is read after") != std::string::npos);
+    CHECK(refusal("def F(X[n, d], M[m, d]):\n  return X[n, d]\n") == "");
+  }
+}
