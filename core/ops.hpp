@@ -147,6 +147,7 @@ Tensor arange(Index count, Dtype dtype = Dtype::i64);          // 0, 1, … coun
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets);
 
 // ---- Types -----------------------------------------------------------------------------------
+// A number that i64 does not hold, and a NaN, becomes the smallest i64.
 Tensor cast(const Tensor& x, Dtype dtype);
 
 }  // namespace tete

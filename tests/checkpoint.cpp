@@ -412,6 +412,9 @@ TEST_SUITE("checkpoint") {
 
   TEST_CASE("what is no file at all is refused too") {
     const TemporaryFolder folder;
+    CHECK(error_of([&] {
+            write_safetensors(folder / "x", {}, {{"\xFF", Tensor::ones({2})}});
+          }) == "the names and texts of a file must be UTF-8");
     fs::create_symlink("loop", folder / "loop");
     mkfifo((folder / "pipe").c_str(), 0600);
     CHECK(has(refusal(folder / "none"), "there is no file"));

@@ -167,9 +167,17 @@ TEST_SUITE("messages") {
 
   TEST_CASE("what a function is given at run time") {
     const Run rows[] = {
-        {"bucket: expected at least 4 buckets, half of which end before 9, got 2",
+        {"bucket: expected 4 to 1e9 buckets, half of which end before 9, got 2",
          "def F(X[n]):\n  «Y[n]» = bucket(position(n), 2, 9, 0) + X[n]\n  return Y[n]\n",
          {{"X", zeros({3})}}},
+        {"bucket: expected distances of at most 9e15, got nan",
+         "def F(X[n]):\n  «Y[n]» = bucket(1 % position(n), 8, 9, 0) + X[n]\n  return Y[n]\n",
+         {{"X", zeros({3})}}},
+        {"gather: position -9223372036854775808 (element 0 of the index) is outside a dimension of "
+         "size 3, which is 'k'",
+         "def F(T[k], Z[n]):\n  Y[n] = «gather»(T[k], 1 % index(n), dim=k) + Z[n]\n"
+         "  return Y[n]\n",
+         {{"T", zeros({3})}, {"Z", zeros({2})}}},
         {"rotate turns pairs, but 'd' is 3",
          "def F(X[n, d]):\n  Y[n, d] = «rotate»(X[n, d], position(n), dim=d)\n  return Y[n, d]\n",
          {{"X", zeros({2, 3})}}},

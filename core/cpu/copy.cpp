@@ -1,5 +1,6 @@
 // Fill and copy: between any strides and any dtypes.
 #include <cstring>
+#include <limits>
 
 #include "core/cpu/kernels.hpp"
 #include "core/cpu/rows.hpp"
@@ -14,16 +15,24 @@ void visit_any(Dtype t, const F& body) {
   visit(t, body);
 }
 
+// What no integer holds, a NaN too, becomes the smallest one: no dimension has that position.
+template <class Y, class X>
+Y converted(X x) {
+  if constexpr (std::is_integral_v<Y> && std::is_floating_point_v<X>)
+    return x >= X(-0x1p63) && x < X(0x1p63) ? static_cast<Y>(x) : std::numeric_limits<Y>::min();
+  else return static_cast<Y>(x);
+}
+
 template <class X, class Y>
 void copy_row(const X* x, Index sx, Y* y, Index sy, Index n) {
   if (sx == 1 && sy == 1) {
     if constexpr (std::is_same_v<X, Y>) {
       std::memcpy(y, x, static_cast<size_t>(n) * sizeof(X));
     } else {
-      for (Index i = 0; i < n; ++i) y[i] = static_cast<Y>(x[i]);
+      for (Index i = 0; i < n; ++i) y[i] = converted<Y>(x[i]);
     }
   } else {
-    for (Index i = 0; i < n; ++i) y[i * sy] = static_cast<Y>(x[i * sx]);
+    for (Index i = 0; i < n; ++i) y[i * sy] = converted<Y>(x[i * sx]);
   }
 }
 

@@ -85,15 +85,19 @@ Index bucket_of(Index r, Index count, double far, bool one_sided) {
 
 Tensor bucketed(const Tensors& x) {
   const auto first = [](const Tensor& t) { return t.size() > 0 ? t.values()[0] : 0.0; };
-  const auto count = static_cast<Index>(first(x[1]));
-  const double far = first(x[2]);
+  const double buckets = first(x[1]), far = first(x[2]);
   const bool one_sided = first(x[3]) != 0;
-  if (x[0].size() > 0 && (count < 4 || far <= static_cast<double>(count / (one_sided ? 2 : 4))))
-    bad_input("bucket: expected at least 4 buckets, half of which end before ", far, ", got ",
-              count);
+  const bool fits =
+      buckets >= 4 && buckets <= 1e9 && far > std::floor(buckets) / (one_sided ? 2 : 4);
+  if (x[0].size() > 0 && !fits)
+    bad_input("bucket: expected 4 to 1e9 buckets, half of which end before ", far, ", got ",
+              buckets);
+  const Index count = fits ? static_cast<Index>(buckets) : 0;
   std::vector<double> all = x[0].values();
   std::map<double, double> known;
   for (double& r : all) {
+    if (!(std::abs(r) <= 9e15))
+      bad_input("bucket: expected distances of at most 9e15, got ", std::abs(r));
     const auto [at, is_new] = known.try_emplace(r, 0.0);
     if (is_new)
       at->second = static_cast<double>(bucket_of(static_cast<Index>(r), count, far, one_sided));

@@ -81,8 +81,6 @@ class StatementCounter {
   Count planned(const Node& node) {
     Dims all;
     for (const Node& arg : node.args) join(all, arg.names);
-    if (static_cast<int>(all.size()) > max_names)
-      fail_at({node.place}, text("an einsum of ", all.size(), " names; there may be ", max_names));
     const auto labels = [&](const Names& names) {
       Labels made;
       for (int name : names)
