@@ -5,6 +5,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "tools/table.hpp"
 #include "tools/task.hpp"
 #include "tools/tensors.hpp"
 #include "train/machine.hpp"
@@ -103,34 +104,6 @@ static ordered_json to_json(CostedText& text, const std::optional<Cost>& multi_h
 }
 
 // ---- For people ----
-
-// Lines of words whose columns line up; the last one is to the right.
-class Table {
- public:
-  void add(std::vector<std::string> words) { lines_.push_back(std::move(words)); }
-  void print() const {
-    std::vector<size_t> widths;
-    for (const auto& words : lines_) {
-      widths.resize(std::max(widths.size(), words.size()));
-      for (size_t i = 0; i < words.size(); ++i) widths[i] = std::max(widths[i], words[i].size());
-    }
-    for (const auto& words : lines_) {
-      std::string line;
-      for (size_t i = 0; i < words.size(); ++i) {
-        const std::string space(widths[i] - words[i].size(), ' ');
-        const bool right = i >= first_number;
-        line += (i > 0 ? "  " : "") + (right ? space + words[i] : words[i] + space);
-      }
-      line.erase(line.find_last_not_of(' ') + 1);
-      std::puts(line.c_str());
-    }
-    std::puts("");
-  }
-
- private:
-  static constexpr size_t first_number = 2;
-  std::vector<std::vector<std::string>> lines_;
-};
 
 static void print_statements(const CostedText& text) {
   const Checked& program = *text.program;

@@ -193,7 +193,17 @@ void refuse_unknown(const CLI::App& app) {
   // An option is more telling than what may have been meant as its value.
   auto at =
       std::find_if(rest.begin(), rest.end(), [](const auto& a) { return a.starts_with("-"); });
-  if (at == rest.end()) bad_input("'", rest[0], "' is one argument too many");
+  if (at == rest.end()) {
+    std::vector<std::string> words;
+    std::string all;
+    for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+      words.push_back(sub->get_name());
+      all += (all.empty() ? "" : ", ") + words.back();
+    }
+    if (!words.empty())
+      bad_input("'", rest[0], "' is not one of ", all, suggestion(rest[0], words));
+    bad_input("'", rest[0], "' is one argument too many");
+  }
   const std::string name = at->substr(0, at->find('='));
   bad_input("there is no option '", name, "'", suggestion(name, long_names(app)));
 }

@@ -21,6 +21,7 @@ Run show_verb(CLI::App& app);
 Run list_verb(CLI::App& app);
 Run run_verb(CLI::App& app);
 Run einsum_verb(CLI::App& app);
+Run bench_verb(CLI::App& app);
 
 // Help that fits in 80 columns, in groups, with defaults.
 class HelpFormatter : public CLI::Formatter {

@@ -1,0 +1,70 @@
+#!/bin/bash
+# tete bench: everything that it times runs, and says what it must; no test asks how long. Bad input
+# is one sentence. tests/bench.sh BUILD-FOLDER
+set -u
+cd "$(dirname "$0")/.." || exit 1
+tete=$(realpath "${1:-build}/tools/tete") || exit 1
+. tests/verdicts.sh
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+once=(--repeats 1)
+small=(--d-model 16 --heads 2 --length 12 --batch 2 "${once[@]}")
+
+# has KEY…: what the last command printed is one JSON object with these keys, and its numbers are
+# such as a measurement gives.
+has() {
+  local key
+  for key in "$@"; do
+    grep -qE "^ +\"$key\": " out || return 1
+  done
+  [ "$(head -c 1 out)" = '{' ] && [ "$(tail -n 1 out)" = '}' ] && ! grep -qE ': (-|nan|inf|null,?$)' out
+}
+times() {  # times KEYS ARGUMENT…: tete bench ARGUMENT… --json has the keys
+  local keys=$1
+  shift
+  check "tete bench $*" "$tete" bench "$@" --json
+  has $keys
+  verdict $? "tete bench $* --json has $keys"
+}
+measured='median_s min_s max_s quartiles_s repeats bytes gb_per_s percent_of_memory peak_tensor_bytes
+  allocations_per_call'
+machine='threads gemm_gflops_per_s gemm_gflops_per_s_one_thread memory_gb_per_s load kernels program'
+products='flops gflops_per_s percent_of_gemm'
+
+check 'tete bench --help fits in 80 columns' eval "'$tete' bench --help | awk 'length > 90 { exit 1 }'"
+refuses 2 'what is to be timed' bench
+refuses 2 "'attenton' is not one of attention.*; did you mean 'attention'" bench attenton
+
+# ---- One layer ----
+
+layer="bench variant heads d_model length memory_length batch causal whole forward_only multiplies
+  visible_multiplies peak_rss_mb $measured $machine $products"
+check 'tete bench attention --help fits in 80 columns' \
+  eval "'$tete' bench attention --help | awk 'length > 90 { exit 1 }'"
+check 'a table for people' eval "'$tete' bench attention ${small[*]} > table && grep -q '^GEMM ' table &&
+  grep -q '^multi_head, 2 heads, 16 wide, 12 queries' table"
+times "$layer" attention --variant multi_head "${small[@]}"
+grep -qE '^ +"flops": 202752(\.0)?,$' out
+verdict $? 'a layer has 6 products and sums for each multiply, forward and gradient'
+times "$layer" attention --variant talking_heads "${small[@]}" --causal --with t5_bias --dtype f64
+times "$layer" attention --variant dynamic_projections "${small[@]}" --memory-length 7 --threads 2
+times "$layer" attention --variant talking_heads "${small[@]}" --whole
+times "$layer" attention --variant talking_heads "${small[@]}" --forward --dim h_k=4
+refuses 2 "no option '--heds'; did you mean '--heads'" bench attention --heds 8
+refuses 2 "'x' is one argument too many" bench attention x
+refuses 2 '--heads 0: expected' bench attention --heads 0
+refuses 2 '768 / 5 is not a whole number' bench attention --heads 5
+refuses 2 "no attention variant 'talking_head'.*did you mean 'talking_heads'" bench attention --variant talking_head
+refuses 2 '--dtype f16: expected f32 or f64' bench attention --dtype f16
+refuses 2 '--length 0: expected' bench attention --length 0
+refuses 2 '--memory-length 0: expected' bench attention --memory-length 0
+refuses 2 '--memory-length 3: .* attends to its own sequence only' bench attention --variant dense_synthesizer --memory-length 3
+refuses 2 '--repeats 0: expected' bench attention --repeats 0
+refuses 2 '--threads -1: expected' bench attention --threads -1
+refuses 2 'expected NAME=SIZE' bench attention --dim h
+refuses 4 'needs about .* of memory' bench attention --whole --length 100000 --batch 64
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

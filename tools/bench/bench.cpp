@@ -1,0 +1,40 @@
+// tete bench: how long things take, beside what the machine can do.
+#include "tools/bench/nouns.hpp"
+
+namespace tete {
+
+struct Noun {
+  const char* name;
+  const char* what;
+  Run (*declare)(CLI::App& app);
+};
+
+static const Noun nouns[] = {
+    {"attention", "One layer of attention, forward and gradient", bench_attention},
+};
+
+Run bench_verb(CLI::App& app) {
+  app.require_subcommand(0, 1);
+  std::vector<std::pair<CLI::App*, Run>> runs;
+  for (const Noun& noun : nouns) {
+    CLI::App* sub = app.add_subcommand(noun.name, noun.what);
+    sub->allow_extras();
+    runs.emplace_back(sub, noun.declare(*sub));
+  }
+  app.footer(
+      "Times are medians of several turns, taken in turns with the machine's own rates:\n"
+      "of products of large matrices by the BLAS (GEMM), and of memory.\n"
+      "tete bench WHAT --help tells more about one.\n\n"
+      "Example:\n"
+      "  tete bench attention --variant talking_heads --heads 24");
+  return [runs] {
+    for (const auto& [sub, run] : runs) {
+      if (!sub->parsed()) continue;
+      refuse_unknown(*sub);
+      return run();
+    }
+    bad_input("what is to be timed? tete bench attention; tete bench --help tells more");
+  };
+}
+
+}  // namespace tete

@@ -1,0 +1,58 @@
+#include "tools/bench/measure.hpp"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+namespace tete {
+
+// A turn of what is short. Longer than the time slices of other processes.
+static constexpr double least_seconds = 0.05;
+
+double Timing::quantile(double part) const {
+  if (seconds_.empty()) return 0;
+  std::vector<double> sorted = seconds_;
+  std::sort(sorted.begin(), sorted.end());
+  const double at = part * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<size_t>(at);
+  const size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+}
+
+double seconds_of(const std::function<void()>& call) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  call();
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+Turn turn_of(std::function<void()> call) {
+  call();
+  const double once = std::max(1e-9, seconds_of(call));
+  const auto calls = static_cast<long>(std::ceil(least_seconds / once));
+  return [call = std::move(call), calls] {
+    if (calls == 1) return seconds_of(call);
+    call();  // others had the caches
+    const auto all = [&] {
+      for (long i = 0; i < calls; ++i) call();
+    };
+    return seconds_of(all) / static_cast<double>(calls);
+  };
+}
+
+std::vector<Timing> in_turns(const std::vector<Turn>& turns, int repeats) {
+  std::vector<Timing> timings(turns.size());
+  for (int repeat = 0; repeat < repeats; ++repeat)
+    for (size_t i = 0; i < turns.size(); ++i) timings[i].add(turns[i]());
+  return timings;
+}
+
+size_t peak_resident() {
+  rusage use{};
+  getrusage(RUSAGE_SELF, &use);
+  return static_cast<size_t>(use.ru_maxrss) * 1024;
+}
+
+}  // namespace tete

@@ -1,0 +1,40 @@
+// Measuring: how long a call takes, by a steady clock, in turns with what it is compared with. On a
+// machine that others use as well, only what was measured in turns can be divided.
+#pragma once
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+namespace tete {
+
+// Does something for a while, and says how many seconds one call of it took.
+using Turn = std::function<double()>;
+
+// Seconds of a call, one number a turn.
+class Timing {
+ public:
+  void add(double seconds) { seconds_.push_back(seconds); }
+  size_t turns() const { return seconds_.size(); }
+  // The value below which this part of them lies, interpolated: 0 the least, 0.5 the median.
+  double quantile(double part) const;
+  double median() const { return quantile(0.5); }
+  double min() const { return quantile(0); }
+
+ private:
+  std::vector<double> seconds_;
+};
+
+// Calls that are short are made until a turn has lasted long enough, after one that is not counted.
+// `call` is made twice here: nothing that is measured is a first time.
+Turn turn_of(std::function<void()> call);
+
+// Each turn once, in their order; all of that `repeats` times.
+std::vector<Timing> in_turns(const std::vector<Turn>& turns, int repeats);
+
+// Seconds that one call takes.
+double seconds_of(const std::function<void()>& call);
+
+// The most memory that this process ever had, in bytes.
+size_t peak_resident();
+
+}  // namespace tete

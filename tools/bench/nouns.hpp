@@ -1,0 +1,9 @@
+// What can be timed: each declares its options on `app`, one a file.
+#pragma once
+#include "tools/options.hpp"
+
+namespace tete {
+
+Run bench_attention(CLI::App& app);
+
+}  // namespace tete

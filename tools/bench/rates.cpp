@@ -1,0 +1,62 @@
+#include "tools/bench/rates.hpp"
+
+#include <cblas.h>
+
+#include "core/cpu/blas.hpp"
+#include "core/random.hpp"
+#include "core/tensor.hpp"
+#include "core/threads.hpp"
+
+namespace tete {
+
+namespace {
+
+constexpr int products = 2;  // of a thread, in a call
+
+template <class T>
+void multiply_some(const Tensor& A, const Tensor& B, const Tensor& C) {
+  constexpr Index n = gemm_size;
+  const auto data = [](const Tensor& x) { return static_cast<T*>(x.storage().data()); };
+  for (int i = 0; i < products; ++i)
+    cpu_kernels::multiply<T>(n, n, n, {data(A), n, 1}, {data(B), n, 1}, {data(C), n, 1}, false);
+}
+
+}  // namespace
+
+Probe gemm_probe(Dtype dtype, int threads) {
+  constexpr Index n = gemm_size;
+  Tensors A, B, C;
+  for (int thread = 0; thread < threads; ++thread) {
+    const Key key = Key(0).fold(thread);
+    A.push_back(random_normal({n, n}, key.fold("A"), dtype));
+    B.push_back(random_normal({n, n}, key.fold("B"), dtype));
+    C.push_back(Tensor::zeros({n, n}, dtype));
+  }
+  cpu_kernels::keep_blas_on_one_thread();
+  const double work = 2.0 * n * n * n * products * threads;
+  const auto call = [A, B, C, dtype, threads, work] {
+    parallel_for(threads, work, [&](Index thread) {
+      const auto i = static_cast<size_t>(thread);
+      if (dtype == Dtype::f64) multiply_some<double>(A[i], B[i], C[i]);
+      else multiply_some<float>(A[i], B[i], C[i]);
+    });
+  };
+  return {turn_of(call), work};
+}
+
+Probe memory_probe() {
+  constexpr Index blocks = 48, block = 1 << 19;  // 96 MiB an array
+  const Tensor x = Tensor::ones({blocks, block}), y = Tensor::zeros({blocks, block});
+  cpu_kernels::keep_blas_on_one_thread();
+  const auto call = [x, y] {
+    parallel_for(blocks, static_cast<double>(blocks * block), [&](Index i) {
+      const auto row = [&](const Tensor& t) {
+        return static_cast<float*>(t.storage().data()) + i * block;
+      };
+      cblas_saxpy(block, 1e-3f, row(x), 1, row(y), 1);
+    });
+  };
+  return {turn_of(call), 3.0 * sizeof(float) * blocks * block};
+}
+
+}  // namespace tete

@@ -1,0 +1,23 @@
+// What the machine can do at most: the rates that every other time is held against.
+#pragma once
+#include "core/dtype.hpp"
+#include "tools/bench/measure.hpp"
+
+namespace tete {
+
+// A turn whose call is this much work: its rate is work over seconds.
+struct Probe {
+  Turn turn;
+  double work;
+  double rate(const Timing& timing) const { return work / timing.median(); }
+};
+
+inline constexpr long gemm_size = 1024;
+
+// Products of square matrices by the BLAS, each thread its own: products and sums a second.
+Probe gemm_probe(Dtype dtype, int threads);
+// y += a x over arrays that no cache holds, on all threads: bytes a second, two read for each that
+// is written, as optimizers do.
+Probe memory_probe();
+
+}  // namespace tete

@@ -1,0 +1,149 @@
+#include "tools/bench/report.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "core/threads.hpp"
+#include "tools/table.hpp"
+#include "train/machine.hpp"
+
+namespace tete {
+
+using nlohmann::ordered_json;
+
+// ---- Options ----
+
+void add_bench_options(CLI::App& app, BenchOptions& o) {
+  app.option_defaults()->group("Measuring");
+  app.add_option("--repeats", o.repeats,
+                 "turns; the median and the quartiles of their times are told")
+      ->type_name("R")
+      ->capture_default_str();
+  add_threads(app, o.threads);
+  app.add_flag("--json", o.json, "one JSON object");
+}
+
+void use(const BenchOptions& o) {
+  if (o.repeats < 1 || o.repeats > 100000)
+    bad_input("--repeats ", o.repeats, ": expected 1 to 100000");
+  use_threads(o.threads);
+}
+
+// ---- Measuring ----
+
+const Measured& Bench::add(const Work& work) {
+  Measured row{.name = work.name, .flops = work.flops, .bytes = work.bytes};
+  reset_peak_memory();
+  const Turn turn = turn_of(work.call);
+  const size_t before = memory_use().system_allocations;
+  work.call();
+  row.allocations = memory_use().system_allocations - before;
+  row.tensor_bytes = memory_use().peak;
+  row.resident = peak_resident();
+  if (!gemm_) measure_rates_alone();
+  const std::vector<Timing> timings = in_turns({memory_->turn, gemm_->turn, turn}, repeats());
+  row.memory_rate = memory_->rate(timings[0]);
+  row.gemm_rate = gemm_->rate(timings[1]);
+  row.time = timings[2];
+  rows_.push_back(std::move(row));
+  return rows_.back();
+}
+
+// After the first work's memory is known: these need some, too.
+void Bench::measure_rates_alone() {
+  memory_ = memory_probe();
+  gemm_ = gemm_probe(dtype_, threads());
+  const Probe one_thread = gemm_probe(dtype_, 1);
+  gemm_rate_one_thread_ = one_thread.rate(in_turns({one_thread.turn}, repeats())[0]);
+}
+
+static double median_of(const std::vector<Measured>& rows, double Measured::*rate) {
+  Timing all;
+  for (const Measured& row : rows) all.add(row.*rate);
+  return all.median();
+}
+double Bench::gemm_rate() const { return median_of(rows_, &Measured::gemm_rate); }
+double Bench::memory_rate() const { return median_of(rows_, &Measured::memory_rate); }
+
+// ---- JSON ----
+
+static double load() {
+  double average = 0;
+  return getloadavg(&average, 1) == 1 ? average : 0;
+}
+
+static double rounded(double x, double step) { return std::round(x / step) * step; }
+static ordered_json percent(double part) { return rounded(100 * part, 0.1); }
+
+ordered_json to_json(const Measured& row) {
+  ordered_json json = {{"median_s", row.time.median()},
+                       {"min_s", row.time.min()},
+                       {"quartiles_s", {row.time.quantile(0.25), row.time.quantile(0.75)}},
+                       {"max_s", row.time.quantile(1)},
+                       {"repeats", row.time.turns()}};
+  if (row.flops > 0) {
+    json["flops"] = row.flops;
+    json["gflops_per_s"] = row.flop_rate() / 1e9;
+    json["percent_of_gemm"] = percent(row.flop_rate() / row.gemm_rate);
+  }
+  json["bytes"] = row.bytes;
+  json["gb_per_s"] = row.byte_rate() / 1e9;
+  json["percent_of_memory"] = percent(row.byte_rate() / row.memory_rate);
+  json["peak_tensor_bytes"] = row.tensor_bytes;
+  json["allocations_per_call"] = row.allocations;
+  json["peak_rss_mb"] = rounded(static_cast<double>(row.resident) / (1 << 20), 0.1);
+  return json;
+}
+
+ordered_json Bench::machine() const {
+  return {{"threads", threads()},
+          {"dtype", name_of(dtype_)},
+          {"gemm_gflops_per_s", gemm_rate() / 1e9},
+          {"gemm_gflops_per_s_one_thread", gemm_rate_one_thread_ / 1e9},
+          {"memory_gb_per_s", memory_rate() / 1e9},
+          {"load", load()},
+          {"kernels", kernel_names()},
+          {"program", program_version()}};
+}
+
+// ---- For people ----
+
+std::string digits(double x) {
+  char buffer[32];
+  std::snprintf(buffer, sizeof buffer, std::abs(x) >= 100 ? "%.0f" : "%.3g", x);
+  return buffer;
+}
+
+std::string time_text(double seconds) {
+  if (seconds >= 1) return digits(seconds) + " s";
+  if (seconds >= 1e-3) return digits(1e3 * seconds) + " ms";
+  return digits(1e6 * seconds) + " µs";
+}
+
+void Bench::print() const {
+  Table table(1);
+  table.add({"", "time", "first quartile", "third", "GFLOP/s", "of GEMM", "GB/s", "of memory",
+             "tensors hold"});
+  const auto share = [](double part) { return digits(100 * part) + "%"; };
+  for (const Measured& row : rows_) {
+    const bool products = row.flops > 0;
+    table.add({row.name, time_text(row.time.median()), time_text(row.time.quantile(0.25)),
+               time_text(row.time.quantile(0.75)), products ? digits(row.flop_rate() / 1e9) : "",
+               products ? share(row.flop_rate() / row.gemm_rate) : "",
+               digits(row.byte_rate() / 1e9), share(row.byte_rate() / row.memory_rate),
+               size_text(row.tensor_bytes)});
+  }
+  table.print();
+  const auto gflops = [](double rate) { return digits(rate / 1e9) + " GFLOP/s"; };
+  std::printf("GEMM    %s on one thread", gflops(gemm_rate_one_thread_).c_str());
+  if (threads() > 1) std::printf(", %s on %d", gflops(gemm_rate()).c_str(), threads());
+  std::printf(" (%s, products of %ld x %ld by the BLAS)\n", name_of(dtype_), gemm_size, gemm_size);
+  std::printf("memory  %s GB/s (y += a x over 192 MiB)\n", digits(memory_rate() / 1e9).c_str());
+  std::printf("load    %s (average of the last minute, this program included)\n",
+              digits(load()).c_str());
+}
+
+}  // namespace tete

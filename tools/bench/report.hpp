@@ -1,0 +1,77 @@
+// What is timed, and how it is told: time with its spread, rates, and their part of what the
+// machine can do, which is measured in the same turns.
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "core/storage.hpp"
+#include "tools/bench/rates.hpp"
+#include "tools/options.hpp"
+
+namespace tete {
+
+// Options of everything that is timed.
+struct BenchOptions {
+  int threads = 0, repeats = 7;
+  bool json = false;
+};
+void add_bench_options(CLI::App& app, BenchOptions& o);
+// Checks them, and sets the threads.
+void use(const BenchOptions& o);
+
+struct Work {
+  std::string name;
+  std::function<void()> call;
+  double flops = 0;  // products and sums of its matrix products: two for each multiply
+  double bytes = 0;  // read and written, if everything given and made is touched once
+};
+
+// One work's figures; rates are of a second.
+struct Measured {
+  std::string name;
+  Timing time = {};
+  double flops = 0, bytes = 0;
+  double gemm_rate = 0, memory_rate = 0;  // of the machine, in the same turns
+  size_t tensor_bytes = 0;                // the most that tensors and kernels held in a call
+  size_t allocations = 0;                 // how often a call asked the system for memory
+  size_t resident = 0;                    // of the process, at its peak, after two calls
+
+  double flop_rate() const { return flops / time.median(); }
+  double byte_rate() const { return bytes / time.median(); }
+};
+
+// Measures one work after the other, with the machine's rates in between.
+class Bench {
+ public:
+  Bench(const BenchOptions& options, Dtype dtype) : options_(options), dtype_(dtype) {}
+  const Measured& add(const Work& work);
+  const std::vector<Measured>& rows() const { return rows_; }
+  int repeats() const { return options_.repeats; }
+
+  // Of all rows: the median of the rates that were measured beside each.
+  double gemm_rate() const;
+  double memory_rate() const;
+
+  void print() const;
+  // What holds for all rows: threads, kernels, the machine's rates and its load.
+  nlohmann::ordered_json machine() const;
+
+ private:
+  void measure_rates_alone();
+
+  BenchOptions options_;
+  Dtype dtype_;
+  std::optional<Probe> gemm_ = {}, memory_ = {};
+  double gemm_rate_one_thread_ = 0;
+  std::vector<Measured> rows_ = {};
+};
+
+nlohmann::ordered_json to_json(const Measured& row);
+
+// "412 ms", "1.23 s"
+std::string time_text(double seconds);
+// Three digits.
+std::string digits(double x);
+
+}  // namespace tete
