@@ -16,10 +16,10 @@ void parallel_for(Index count, double work, const std::function<void(Index)>& bo
 void set_threads(int count);
 int threads();
 
-// Numbers below 1e-38 are flushed to zero in every thread (a denormal costs a hundred times a
-// normal number). Called first thing in a program, before any parallel region.
+// Numbers below 1e-38 are flushed to zero (a denormal costs a hundred times a normal number) on
+// this thread, and in the loops that it runs on every thread.
 void flush_denormals(bool on);
-bool denormals_are_flushed();  // in every thread
+bool denormals_are_flushed();
 
 // Honours denormals while it lives; gradient checks do.
 class ExactDenormals {

@@ -819,7 +819,6 @@ TEST_SUITE("train") {
                  .blas = "OpenBLAS 1",
                  .blas_kernel = "K",
                  .blas_threading = "openmp",
-                 .wait_policy = "",
                  .denormals_flushed = true,
                  .memory = 1};
     CHECK(speed_warnings(good).empty());
@@ -835,7 +834,6 @@ TEST_SUITE("train") {
     warned([](Machine& m) { m.quota = 1.5, m.usable = 2; },
            "grants the time of 1.5 cores to 4 threads");
     warned([](Machine& m) { m.cores = 8; }, "4 of the machine's 8");
-    warned([](Machine& m) { m.wait_policy = "PASSIVE"; }, "OMP_WAIT_POLICY");
     warned([](Machine& m) { m.blas_threading = "pthread"; }, "libopenblas0-openmp");
     warned([](Machine& m) { m.denormals_flushed = false; }, "denormal");
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -163,8 +162,6 @@ Machine inspect_machine() {
   machine.blas_threading = parallel == OPENBLAS_OPENMP   ? "openmp"
                            : parallel == OPENBLAS_THREAD ? "pthread"
                                                          : "single";
-  const char* policy = std::getenv("OMP_WAIT_POLICY");
-  machine.wait_policy = policy ? policy : "";
   machine.denormals_flushed = denormals_are_flushed();
   machine.memory = free_memory();
   return machine;
@@ -185,13 +182,8 @@ std::vector<std::string> speed_warnings(const Machine& m) {
   if (m.affinity * 2 <= m.cores)
     say("this process may run on ", m.affinity, " of the machine's ", m.cores,
         " cores only (taskset, or a launcher that binds)");
-  std::string policy = m.wait_policy;
-  std::transform(policy.begin(), policy.end(), policy.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  if (policy == "passive" && m.threads > 1)
-    say("OMP_WAIT_POLICY=passive makes each parallel region ten times slower to start; unset it");
   if (m.blas_threading == "pthread")
-    say("this OpenBLAS has its own threads beside OpenMP's; install libopenblas0-openmp");
+    say("this OpenBLAS has threads of its own beside ours; install libopenblas0-openmp");
   if (!m.denormals_flushed)
     say("denormal numbers are not flushed to zero, and each costs a hundred times a normal one");
   return sentences;

@@ -16,7 +16,6 @@ struct Machine {
   std::string blas;            // "OpenBLAS 0.3.21"
   std::string blas_kernel;     // "Haswell"
   std::string blas_threading;  // "openmp", "pthread" or "single"
-  std::string wait_policy;     // OMP_WAIT_POLICY, or ""
   bool denormals_flushed = false;
   size_t memory = 0;  // bytes free for this process
 };

@@ -36,8 +36,8 @@ void keep_blas_on_one_thread() {
   threads();  // read OpenMP's number of threads before OpenBLAS changes it
   static const bool once = (openblas_set_num_threads(1), true);
   (void)once;
-  // OpenBLAS takes the calling thread's number of OpenMP threads for its own; our loops never do.
-  if (!omp_in_parallel() && omp_get_max_threads() != 1) omp_set_num_threads(1);
+  // OpenBLAS takes the calling thread's number of OpenMP threads for its own.
+  if (omp_get_max_threads() != 1) omp_set_num_threads(1);
 }
 
 template <class T>
