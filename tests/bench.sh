@@ -66,5 +66,46 @@ refuses 2 '--threads -1: expected' bench attention --threads -1
 refuses 2 'expected NAME=SIZE' bench attention --dim h
 refuses 4 'needs about .* of memory' bench attention --whole --length 100000 --batch 64
 
+# ---- A training step ----
+
+step="bench attention layers d_model context batch optimizer parameters ms_per_step tokens_per_s multiplies
+  peak_rss_mb $measured $machine $products"
+tiny=(--layers 1 --heads 2 --d-model 16 --context 8 --batch 2 "${once[@]}")
+times "$step" step "${tiny[@]}"
+times "$step" step "${tiny[@]}" --attention talking_heads --style t5 --optimizer adafactor --with rotary --threads 1
+check 'a step, for people' eval "'$tete' bench step ${tiny[*]} > table && grep -q '^tokens ' table"
+refuses 2 "no option '--heds'; did you mean '--heads'" bench step --heds 8
+refuses 2 '--layers 0: expected' bench step --layers 0
+refuses 2 '--batch 0: expected' bench step --batch 0
+refuses 2 "'adan'; did you mean 'adam'" bench step --optimizer adan
+refuses 2 'a decoder must not see the future' bench step --attention linformer
+refuses 2 '--vocabulary 0: expected' bench step --vocabulary 0
+refuses 4 'needs about .* of memory' bench step --batch 1000000
+
+# ---- Optimizers ----
+
+times "name state_bytes times_memory_limit $measured $machine" optimizer --parameters 20000 "${once[@]}"
+[ "$(grep -c '"name": "ada' out)" = 2 ]
+verdict $? 'each optimizer has a row'
+times "name state_bytes times_memory_limit $measured $machine" optimizer --optimizer adam --parameters 9000000 "${once[@]}"
+grep -qE '"state_bytes": 67108864,' out
+verdict $? 'Adam keeps two numbers for each'
+check 'optimizers, for people' eval "'$tete' bench optimizer --parameters 300 ${once[*]} | grep -q '^adafactor .* of state'"
+refuses 2 "'adan'; did you mean 'adam'" bench optimizer --optimizer adan
+refuses 2 '--parameters 0: expected' bench optimizer --parameters 0
+refuses 4 'needs about .* of memory' bench optimizer --parameters 10000000000
+
+# ---- Operations ----
+
+ops=(--rows 4 --length 8 --heads 2 --d-model 16 --tokens 8 --vocabulary 10 "${once[@]}")
+times "rows_of_a_block length heads d_model tokens vocabulary name $measured $machine $products" ops "${ops[@]}"
+for name in 'tile: mixing heads' 'tile: softmax, gradient' 'gelu, gradient' layer_norm cross_entropy 'embedding, gradient'; do
+  grep -q "\"name\": \"$name\"" out
+  verdict $? "tete bench ops has $name"
+done
+times "name $measured $machine" ops "${ops[@]}" --dtype f64 --threads 1
+check 'operations, for people' eval "'$tete' bench ops ${ops[*]} | grep -q '^projection '"
+refuses 2 '--tokens 0: expected' bench ops --tokens 0
+
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -69,6 +69,36 @@ Amendment read_site_amendment(const std::string& setting) {
   return {read_amendment(setting)};
 }
 
+void add_model_options(CLI::App& app, ModelOptions& o) {
+  app.option_defaults()->group("Model");
+  app.add_option("--attention", o.attention, "a variant (tete list), or a file in the notation")
+      ->type_name("NAME|FILE")
+      ->capture_default_str();
+  add_site_options(app, o.sites);
+  const auto list = [&](const char* name, std::vector<std::string>& values, const char* what) {
+    return app.add_option(name, values, what)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->expected(1)
+        ->allow_extra_args(false);
+  };
+  list("--with", o.with,
+       "amend it: position schemes and the like; for some sites only: self=NAME, encoder=, "
+       "decoder=, cross=; may be repeated")
+      ->type_name("NAME|FILE");
+  list("--dim", o.dim, "set a size of the variant's text: --dim h_k=4; may be repeated")
+      ->type_name("NAME=SIZE");
+  add_shape_options(app, o.model, o.style);
+}
+
+void read_model(ModelOptions& o, const CLI::App& app) {
+  apply_style(o.model, o.style, app);
+  for (const std::string& setting : o.dim) set_dim(o.model.dims, setting);
+  check_settings(o.model);
+  o.model.attention = read_text(o.attention);
+  read_sites(o.model, o.sites);
+  for (const std::string& setting : o.with) o.model.with.push_back(read_site_amendment(setting));
+}
+
 // ---- The attention of each site ----
 
 namespace {

@@ -18,6 +18,17 @@ void read_sites(ModelSettings& settings, const SiteOptions& options);
 // "t5_bias", or "self=t5_bias" for some sites only.
 Amendment read_site_amendment(const std::string& setting);
 
+// A model as options ask for it: --attention and its like, --with, --dim, and its shape.
+struct ModelOptions {
+  std::string attention = "talking_heads", style = "t5";
+  SiteOptions sites = {};
+  std::vector<std::string> with = {}, dim = {};
+  ModelSettings model = {};
+};
+void add_model_options(CLI::App& app, ModelOptions& options);
+// Reads what they name, all but whether there is an encoder, into options.model.
+void read_model(ModelOptions& options, const CLI::App& app);
+
 // Every site of the settings' model with its text, amended and checked for what is asked of it
 // there: a decoder's self-attention must be causal, cross-attention must take another memory, and
 // padding must be hidden. A size of the settings counts where the text has it, and must be some

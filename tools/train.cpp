@@ -18,13 +18,9 @@ namespace tete {
 
 using nlohmann::ordered_json;
 
-struct TrainOptions {
-  std::string task = "text";
-  std::vector<std::string> text, with, dim, config;
-  std::string attention = "talking_heads";
-  SiteOptions sites;
-  ModelSettings model;
-  std::string style = "t5", tokenizer = "char";
+struct TrainOptions : ModelOptions {
+  std::string task = "text", tokenizer = "char";
+  std::vector<std::string> text, config;
   double held_out = 0.1;
   Index batch = 12;
   int64_t steps = 2000;
@@ -70,7 +66,6 @@ static void check_task(const TrainOptions& o) {
 
 static void check_options(const TrainOptions& o) {
   constexpr double many = 1e12;
-  check_settings(o.model);
   is_fraction("--held-out", o.held_out);
   in_range("--batch", static_cast<double>(o.batch), 1, 1 << 20);
   in_range("--steps", static_cast<double>(o.steps), 1, many);
@@ -353,14 +348,10 @@ static int train(TrainOptions& o, CLI::App& app) {
   if (o.out.empty()) o.out = "runs/" + std::filesystem::path(o.attention).stem().string();
   if (o.resume && std::ifstream(o.out + "/config.toml")) read_config(app, o.out + "/config.toml");
   begin_or_resume(o);
-  apply_style(o.model, o.style, app);
-  for (const std::string& setting : o.dim) set_dim(o.model.dims, setting);
   check_task(o);
   check_options(o);
   o.model.encoder = has_encoder(o.task);
-  o.model.attention = read_text(o.attention);
-  read_sites(o.model, o.sites);
-  for (const std::string& setting : o.with) o.model.with.push_back(read_site_amendment(setting));
+  read_model(o, app);
   const ChosenSites sites = choose_sites(o.model);
   if (o.resume) check_same_model(o);
   use_threads(o.threads);
@@ -392,21 +383,6 @@ static int train(TrainOptions& o, CLI::App& app) {
   say_result(
       o, tete::train(objective, values, *optimizer, *task.data, task.tokenizer, options, reporter));
   return 0;
-}
-
-static void add_model_options(CLI::App& app, TrainOptions& o) {
-  app.option_defaults()->group("Model");
-  app.add_option("--attention", o.attention, "a variant (tete list), or a file in the notation")
-      ->type_name("NAME|FILE")
-      ->capture_default_str();
-  add_site_options(app, o.sites);
-  app.add_option("--with", o.with,
-                 "amend it: position schemes and the like; for some sites only: self=NAME, "
-                 "encoder=, decoder=, cross=; may be repeated")
-      ->type_name("NAME|FILE");
-  app.add_option("--dim", o.dim, "set a size of the variant's text: --dim h_k=4; may be repeated")
-      ->type_name("NAME=SIZE");
-  add_shape_options(app, o.model, o.style);
 }
 
 static void add_training_options(CLI::App& app, TrainOptions& o) {
@@ -499,7 +475,7 @@ Run train_verb(CLI::App& app) {
   add_model_options(app, *o);
   add_training_options(app, *o);
   add_run_options(app, *o);
-  for (const char* list : {"--with", "--dim", "--config", "--allow-zero-grad"})
+  for (const char* list : {"--config", "--allow-zero-grad"})
     app.get_option(list)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->expected(1)

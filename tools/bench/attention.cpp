@@ -26,22 +26,16 @@ struct AttentionOptions {
   bool causal = false, whole = false, forward = false;
 
   Index memory_length() const { return memory.value_or(length); }
-  Dtype type() const { return dtype == "f64" ? Dtype::f64 : Dtype::f32; }
+  Dtype type() const { return dtype_of(dtype); }
 };
 
-void in_range(const char* option, Index value, Index high) {
-  if (value < 1 || value > high) bad_input(option, " ", value, ": expected 1 to ", high);
-}
-
 void check(const AttentionOptions& o) {
-  const std::string types[] = {"f32", "f64"};
-  if (o.dtype != types[0] && o.dtype != types[1])
-    bad_input("--dtype ", o.dtype, ": expected f32 or f64", suggestion(o.dtype, types));
-  if (o.heads) in_range("--heads", *o.heads, 1024);
-  in_range("--d-model", o.d_model, 65536);
-  in_range("--length", o.length, 1 << 20);
-  in_range("--memory-length", o.memory_length(), 1 << 20);
-  in_range("--batch", o.batch, 1 << 20);
+  dtype_of(o.dtype);
+  if (o.heads) check_size("--heads", *o.heads, 1024);
+  check_size("--d-model", o.d_model, 65536);
+  check_size("--length", o.length, 1 << 20);
+  check_size("--memory-length", o.memory_length(), 1 << 20);
+  check_size("--batch", o.batch, 1 << 20);
 }
 
 // ---- The layer ----
@@ -132,13 +126,10 @@ Multiplies multiplies_of(const AttentionOptions& o, const Cost& cost) {
           of_batch(cost.visible_known ? cost.total.visible : cost.total.multiplies)};
 }
 
-void check_memory(const AttentionOptions& o, const Cost& cost) {
+// What the gradient needs is kept.
+size_t bytes_kept(const AttentionOptions& o, const Cost& cost) {
   const bool tiled = !o.whole && cost.whole_because.empty();
-  const size_t need = (tiled ? cost.tiled_bytes : cost.bytes) * static_cast<size_t>(o.batch);
-  const size_t free = inspect_machine().memory;
-  if (free > 0 && need > free)
-    fail(Kind::resource, "this layer needs about ", size_text(need), " of memory, but ",
-         size_text(free), " are free");
+  return (tiled ? cost.tiled_bytes : cost.bytes) * static_cast<size_t>(o.batch);
 }
 
 ordered_json to_json(const AttentionOptions& o, const Layer& layer, const AttentionSizes& sizes,
@@ -159,6 +150,7 @@ ordered_json to_json(const AttentionOptions& o, const Layer& layer, const Attent
                        {"multiplies", multiplies.all},
                        {"visible_multiplies", multiplies.visible}};
   json.update(to_json(bench.rows()[0]));
+  json["peak_rss_mb"] = resident_mb(bench.rows()[0]);
   json.update(bench.machine());
   return json;
 }
@@ -187,7 +179,7 @@ int bench_layer(const AttentionOptions& o) {
   const auto program = load_attention(o.variant, o.with);
   Layer layer(o, program);
   const Cost cost = layer.cost();
-  check_memory(o, cost);
+  check_memory("this layer", bytes_kept(o, cost));
   layer.draw();
   const Multiplies multiplies = multiplies_of(o, cost);
   Bench bench(o.bench, o.type());
@@ -217,7 +209,7 @@ Run bench_attention(CLI::App& app) {
   size("--memory-length", o->memory, "of a memory of its own (default: the queries are it)");
   size("--batch", o->batch, "sequences")->capture_default_str();
   app.add_flag("--causal", o->causal, "no query sees what comes after it");
-  app.add_option("--dtype", o->dtype, "f32 or f64")->type_name("TYPE")->capture_default_str();
+  add_dtype(app, o->dtype);
   add_amendments(app, o->with, o->dim);
   app.add_flag("--forward", o->forward, "without the gradient");
   app.add_flag("--whole", o->whole, "as a whole, not a tile of queries at a time");

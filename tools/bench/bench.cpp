@@ -11,6 +11,9 @@ struct Noun {
 
 static const Noun nouns[] = {
     {"attention", "One layer of attention, forward and gradient", bench_attention},
+    {"step", "A step of training a model", bench_step},
+    {"optimizer", "An optimizer's part of a step", bench_optimizer},
+    {"ops", "The operations that matter, one by one", bench_ops},
 };
 
 Run bench_verb(CLI::App& app) {
@@ -25,15 +28,18 @@ Run bench_verb(CLI::App& app) {
       "Times are medians of several turns, taken in turns with the machine's own rates:\n"
       "of products of large matrices by the BLAS (GEMM), and of memory.\n"
       "tete bench WHAT --help tells more about one.\n\n"
-      "Example:\n"
-      "  tete bench attention --variant talking_heads --heads 24");
+      "Examples:\n"
+      "  tete bench attention --variant talking_heads --heads 24\n"
+      "  tete bench step --attention talking_heads");
   return [runs] {
     for (const auto& [sub, run] : runs) {
       if (!sub->parsed()) continue;
       refuse_unknown(*sub);
       return run();
     }
-    bad_input("what is to be timed? tete bench attention; tete bench --help tells more");
+    bad_input(
+        "what is to be timed? tete bench attention, step, optimizer or ops; tete bench --help "
+        "tells more");
   };
 }
 

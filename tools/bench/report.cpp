@@ -32,6 +32,29 @@ void use(const BenchOptions& o) {
   use_threads(o.threads);
 }
 
+void add_dtype(CLI::App& app, std::string& dtype) {
+  app.add_option("--dtype", dtype, "f32 or f64")->type_name("TYPE")->capture_default_str();
+}
+
+Dtype dtype_of(const std::string& name) {
+  const std::string names[] = {"f32", "f64"};
+  if (name == names[1]) return Dtype::f64;
+  if (name != names[0])
+    bad_input("--dtype ", name, ": expected f32 or f64", suggestion(name, names));
+  return Dtype::f32;
+}
+
+void check_size(const char* option, Index size, Index high) {
+  if (size < 1 || size > high) bad_input(option, " ", size, ": expected 1 to ", high);
+}
+
+void check_memory(const std::string& what, size_t need) {
+  const size_t free = inspect_machine().memory;
+  if (free > 0 && need > free)
+    fail(Kind::resource, what, " needs about ", size_text(need), " of memory, but ",
+         size_text(free), " are free");
+}
+
 // ---- Measuring ----
 
 const Measured& Bench::add(const Work& work) {
@@ -41,7 +64,7 @@ const Measured& Bench::add(const Work& work) {
   const size_t before = memory_use().system_allocations;
   work.call();
   row.allocations = memory_use().system_allocations - before;
-  row.tensor_bytes = memory_use().peak;
+  row.tensor_bytes = memory_use().peak - held_;
   row.resident = peak_resident();
   if (!gemm_) measure_rates_alone();
   const std::vector<Timing> timings = in_turns({memory_->turn, gemm_->turn, turn}, repeats());
@@ -54,8 +77,10 @@ const Measured& Bench::add(const Work& work) {
 
 // After the first work's memory is known: these need some, too.
 void Bench::measure_rates_alone() {
+  const size_t before = memory_use().live;
   memory_ = memory_probe();
   gemm_ = gemm_probe(dtype_, threads());
+  held_ = memory_use().live - before;
   const Probe one_thread = gemm_probe(dtype_, 1);
   gemm_rate_one_thread_ = one_thread.rate(in_turns({one_thread.turn}, repeats())[0]);
 }
@@ -94,8 +119,11 @@ ordered_json to_json(const Measured& row) {
   json["percent_of_memory"] = percent(row.byte_rate() / row.memory_rate);
   json["peak_tensor_bytes"] = row.tensor_bytes;
   json["allocations_per_call"] = row.allocations;
-  json["peak_rss_mb"] = rounded(static_cast<double>(row.resident) / (1 << 20), 0.1);
   return json;
+}
+
+double resident_mb(const Measured& row) {
+  return rounded(static_cast<double>(row.resident) / (1 << 20), 0.1);
 }
 
 ordered_json Bench::machine() const {

@@ -19,6 +19,13 @@ struct BenchOptions {
 void add_bench_options(CLI::App& app, BenchOptions& o);
 // Checks them, and sets the threads.
 void use(const BenchOptions& o);
+// --dtype, and what it says.
+void add_dtype(CLI::App& app, std::string& dtype);
+Dtype dtype_of(const std::string& name);
+// Refuses a size that is not 1 … high, in a sentence that names the option.
+void check_size(const char* option, Index size, Index high);
+// Refuses what needs more bytes than are free; `what` begins the sentence.
+void check_memory(const std::string& what, size_t need);
 
 struct Work {
   std::string name;
@@ -64,10 +71,13 @@ class Bench {
   Dtype dtype_;
   std::optional<Probe> gemm_ = {}, memory_ = {};
   double gemm_rate_one_thread_ = 0;
+  size_t held_ = 0;  // bytes of what measures the rates
   std::vector<Measured> rows_ = {};
 };
 
 nlohmann::ordered_json to_json(const Measured& row);
+// Of the first work of a process, the peak of its memory.
+double resident_mb(const Measured& row);
 
 // "412 ms", "1.23 s"
 std::string time_text(double seconds);

@@ -1,0 +1,175 @@
+// tete bench step: a step of training a language model: forward, gradient, clipping, the optimizer.
+#include "train/step.hpp"
+
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "attention/cost.hpp"
+#include "tools/bench/nouns.hpp"
+#include "tools/bench/report.hpp"
+#include "tools/sites.hpp"
+#include "train/machine.hpp"
+
+namespace tete {
+
+using nlohmann::ordered_json;
+
+namespace {
+
+// nanoGPT's recipe for a CPU, unless told otherwise.
+struct StepBenchOptions : ModelOptions {
+  StepBenchOptions() {
+    attention = "multi_head", style = "gpt2";
+    model.layers = 4, model.heads = 4, model.d_model = 128, model.context = 64;
+  }
+  BenchOptions bench;
+  std::string optimizer = "adam";
+  Index batch = 12, vocabulary = 65;
+  double dropout = 0;
+};
+
+// Tokens by chance: their time is that of any text.
+class RandomTokens : public Data {
+ public:
+  RandomTokens(Index vocabulary, Index context) : vocabulary_(vocabulary), context_(context) {}
+  Batch batch(Key key, Index first, Index count) const override {
+    const auto tokens = [&](std::string_view name) {
+      std::vector<int64_t> drawn;
+      for (Index i = first * context_; i < (first + count) * context_; ++i)
+        drawn.push_back(static_cast<int64_t>(uniform_below(key.fold(name), static_cast<uint64_t>(i),
+                                                           static_cast<uint64_t>(vocabulary_))));
+      return Tensor::of<int64_t>({count, context_}, std::span<const int64_t>(drawn));
+    };
+    return {tokens("input"), tokens("target"), first};
+  }
+  Batch validation_batch(Key key, Index first, Index count) const override {
+    return batch(key, first, count);
+  }
+  const std::string& fingerprint() const override { return fingerprint_; }
+
+ private:
+  Index vocabulary_, context_;
+  std::string fingerprint_ = "random";
+};
+
+// ---- What is told ----
+
+ordered_json to_json(const StepBenchOptions& o, Index parameters, const ModelCost& cost,
+                     const Bench& bench) {
+  const Measured& row = bench.rows()[0];
+  ordered_json json = {{"bench", "step"},
+                       {"attention", o.attention},
+                       {"with", o.with},
+                       {"layers", o.model.layers},
+                       {"heads", o.model.heads ? ordered_json(*o.model.heads) : ordered_json()},
+                       {"d_model", o.model.d_model},
+                       {"context", o.model.context},
+                       {"batch", o.batch},
+                       {"vocabulary", o.vocabulary},
+                       {"style", o.style},
+                       {"optimizer", o.optimizer},
+                       {"dropout", o.dropout},
+                       {"parameters", parameters},
+                       {"multiplies", o.batch * cost.multiplies},
+                       {"visible_multiplies", o.batch * cost.visible}};
+  json.update(to_json(row));
+  json["ms_per_step"] = 1e3 * row.time.median();
+  json["tokens_per_s"] = static_cast<double>(o.batch * o.model.context) / row.time.median();
+  json["peak_rss_mb"] = resident_mb(row);
+  json.update(bench.machine());
+  return json;
+}
+
+void print(const StepBenchOptions& o, Index parameters, const Bench& bench) {
+  const Measured& row = bench.rows()[0];
+  const std::string heads = o.model.heads ? text(*o.model.heads, " heads, ") : "";
+  std::printf("%s, %lld layers, %s%lld wide, context %lld, batch %lld, %s, %s parameters\n\n",
+              o.attention.c_str(), static_cast<long long>(o.model.layers), heads.c_str(),
+              static_cast<long long>(o.model.d_model), static_cast<long long>(o.model.context),
+              static_cast<long long>(o.batch), o.optimizer.c_str(),
+              count_text(static_cast<double>(parameters)).c_str());
+  bench.print();
+  std::printf(
+      "tokens  %s a second\n",
+      count_text(static_cast<double>(o.batch * o.model.context) / row.time.median()).c_str());
+  std::printf("memory  %s at the peak of the process, %s for its tensors\n",
+              size_text(row.resident).c_str(), size_text(row.tensor_bytes).c_str());
+}
+
+// ---- The step ----
+
+// Parameters and gradients are read and written, and so is the optimizer's state.
+double bytes_of(const Optimizer& optimizer, Index parameters) {
+  double numbers = 4 * static_cast<double>(parameters);
+  for (const NamedTensor& tensor : optimizer.state)
+    numbers += 2 * static_cast<double>(tensor.value.size());
+  return numbers * sizeof(float);
+}
+
+int bench_training(StepBenchOptions& o, const CLI::App& app) {
+  check_size("--batch", o.batch, 1 << 20);
+  check_size("--vocabulary", o.vocabulary, 1 << 24);
+  if (!(o.dropout >= 0 && o.dropout < 1))
+    bad_input("--dropout ", o.dropout, ": expected at least 0 and less than 1");
+  read_model(o, app);
+  const ChosenSites sites = choose_sites(o.model);
+  const OptimizerRow& row = find_optimizer(o.optimizer);
+  use(o.bench);
+
+  const LanguageModel model = make_model(o.model, sites, o.vocabulary);
+  const ParamList& params = model.params();
+  const ModelCost cost = model_cost(model.config(), sites);
+  const Index parameters = params.element_total();
+  check_memory("this step", static_cast<size_t>(o.batch) * cost.tiled_bytes +
+                                4 * sizeof(float) * static_cast<size_t>(parameters));
+  const Objective objective{params, [&](const Forward& forward, const Batch& batch) -> LossSum {
+                              const Loss loss = model.loss(forward, batch.input, batch.target);
+                              return {loss.sum, loss.tokens};
+                            }};
+  const RandomTokens data(o.vocabulary, o.model.context);
+  const std::unique_ptr<Optimizer> optimizer = row.make(params.specs(), Dtype::f32);
+  // A gradient that is zero is looked for in the first steps only: no step of a long run does.
+  Stepper stepper(
+      objective, data, *optimizer, single_process(),
+      {.batch = o.batch, .clip = row.clip, .dropout = o.dropout, .allow_zero_grad = {"*"}});
+  Tensors values = params.initial_values(Key(0).fold("init"));
+  int64_t step = 0;
+  Bench bench(o.bench, Dtype::f32);
+  bench.add({.name = o.attention,
+             .call = [&] { stepper.run(step++, values, 1e-3); },
+             .flops = 6 * static_cast<double>(o.batch) * static_cast<double>(cost.visible),
+             .bytes = bytes_of(*optimizer, parameters)});
+  if (o.bench.json) std::cout << to_json(o, parameters, cost, bench).dump(2) << "\n";
+  else print(o, parameters, bench);
+  return 0;
+}
+
+}  // namespace
+
+Run bench_step(CLI::App& app) {
+  auto o = std::make_shared<StepBenchOptions>();
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  add_model_options(app, *o);
+  app.option_defaults()->group("Training");
+  app.add_option("--batch,--batch_size", o->batch, "sequences a step")
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--vocabulary", o->vocabulary, "kinds of tokens, which are drawn by chance")
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--optimizer", o->optimizer, "adafactor or adam")
+      ->type_name("NAME")
+      ->capture_default_str();
+  app.add_option("--dropout", o->dropout, "rate")->type_name("X")->capture_default_str();
+  add_bench_options(app, o->bench);
+  app.footer(
+      "The model that tete train makes of these options; as it stands, nanoGPT's recipe\n"
+      "for a CPU. Bytes are those of parameters, gradients and the optimizer's state, read\n"
+      "and written once.\n\n"
+      "Examples:\n"
+      "  tete bench step --attention talking_heads\n"
+      "  tete bench step --layers 6 --heads 6 --d-model 384 --context 256 --batch 16");
+  return [o, &app] { return bench_training(*o, app); };
+}
+
+}  // namespace tete
