@@ -107,5 +107,56 @@ times "name $measured $machine" ops "${ops[@]}" --dtype f64 --threads 1
 check 'operations, for people' eval "'$tete' bench ops ${ops[*]} | grep -q '^projection '"
 refuses 2 '--tokens 0: expected' bench ops --tokens 0
 
+# ---- Threads ----
+
+for what in "attention ${small[*]}" "step ${tiny[*]}"; do
+  times 'scaling one_thread_median_s gain gemm_gain gain_of_gemm_gain' $what --scaling --threads 2
+done
+check 'threads, for people' eval "'$tete' bench attention ${small[*]} --scaling | grep -q '^threads  .*products that share nothing'"
+
+# ---- Against PyTorch: programs that stand for a Python, and Python itself where it has PyTorch ----
+
+python() {  # python NAME LINE…: a program of that name, of these lines
+  local name=$1
+  shift
+  printf '%s\n' '#!/bin/bash' "$@" > "$name"
+  chmod +x "$name"
+}
+python answers 'echo a warning; echo "{\"ready\": true, \"engine\": \"slow 1.0\"}"' \
+  'while read -r _; do echo "{\"seconds\": 3600, \"peak_rss_mb\": 12.5}"; done'
+python poor 'echo "{\"refusal\": \"it has no PyTorch\"}"'
+python dies 'echo "{\"ready\": true, \"engine\": \"slow 1.0\"}"' \
+  '[[ "$*" == *check* ]] || { echo broken as it is >&2; exit 3; }'
+theirs='against mode engine median_s peak_rss_mb our_median_s ratio'
+for what in "attention ${small[*]}" "step ${tiny[*]}"; do
+  times "$theirs" $what --against torch --python ./answers
+  grep -qE '"ratio": [0-9]{5}' out
+  verdict $? 'a program that takes an hour takes many times as long'
+  check 'one that ends' eval "'$tete' bench $what --against torch-eager --python ./dies --json > told"
+  grep -q '"trouble": "it ended without an answer: broken as it is"' told
+  verdict $? 'what it complained about is told, and ours all the same'
+  refuses 2 'it has no PyTorch' bench $what --against torch --python ./poor
+  refuses 2 "there is no Python at './nowhere' \(--python PATH\)" bench $what --against torch --python ./nowhere
+  refuses 2 "--against torhc: .*; did you mean 'torch'" bench $what --against torhc
+done
+check 'ratios, for people' eval "'$tete' bench attention ${small[*]} --against torch --python ./answers | grep -q '^slow 1.0 sdpa  '"
+refuses 2 'know neither --with nor --dim' bench attention --against torch --with t5_bias
+refuses 2 'knows no --style' bench step --against torch --style t5
+refuses 2 'knows --optimizer adam' bench step --against torch --optimizer adafactor
+left=$(find "${TMPDIR:-/tmp}" -maxdepth 1 -name 'tete-peers-*' -newer answers -user "$(id -un)" 2> /dev/null)
+[ -z "$left" ]
+verdict $? "no file is left behind: $left"
+if python3 -c 'import torch' 2> /dev/null; then
+  for variant in multi_head talking_heads project_logits project_weights dynamic_projections general_bilinear; do
+    times "$theirs" attention --variant $variant "${small[@]}" --against torch-eager --causal
+    times "$theirs" attention --variant $variant "${small[@]}" --against torch-bf16 --memory-length 5
+  done
+  times "$theirs" attention "${small[@]}" --against torch-sdpa --forward --dtype f64
+  times "$theirs" step "${tiny[@]}" --against torch-eager
+  times "$theirs" step "${tiny[@]}" --against torch-bf16 --attention talking_heads
+  refuses 2 "no program for 'cosine'" bench attention --variant cosine --against torch
+  refuses 2 "no program for 'cosine'" bench step --attention cosine --against torch
+fi
+
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

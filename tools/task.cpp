@@ -1,7 +1,7 @@
 #include "tools/task.hpp"
 
 #include "attention/cost.hpp"
-#include "tools/corpus.hpp"
+#include "tools/embedded.hpp"
 #include "train/reverse.hpp"
 
 namespace tete {

@@ -26,6 +26,12 @@ void add_bench_options(CLI::App& app, BenchOptions& o) {
   app.add_flag("--json", o.json, "one JSON object");
 }
 
+void add_scaling(CLI::App& app, BenchOptions& o) {
+  app.add_flag("--scaling", o.scaling,
+               "on one thread, too, in turns: what threads gain, beside what they gain in products "
+               "that share nothing");
+}
+
 void use(const BenchOptions& o) {
   if (o.repeats < 1 || o.repeats > 100000)
     bad_input("--repeats ", o.repeats, ": expected 1 to 100000");
@@ -85,6 +91,19 @@ void Bench::measure_rates_alone() {
   gemm_rate_one_thread_ = one_thread.rate(in_turns({one_thread.turn}, repeats())[0]);
 }
 
+Scaling Bench::scaling(const Work& work) {
+  const Probe gemm_one = gemm_probe(dtype_, 1);
+  const Turn turn = turn_of(work.call), on_one_thread = [&turn, all = threads()] {
+    set_threads(1);
+    const double seconds = turn();
+    set_threads(all);
+    return seconds;
+  };
+  const std::vector<Timing> timings =
+      in_turns({gemm_->turn, gemm_one.turn, turn, on_one_thread}, repeats());
+  return {timings[3], timings[2], gemm_->rate(timings[0]) / gemm_one.rate(timings[1])};
+}
+
 static double median_of(const std::vector<Measured>& rows, double Measured::*rate) {
   Timing all;
   for (const Measured& row : rows) all.add(row.*rate);
@@ -120,6 +139,20 @@ ordered_json to_json(const Measured& row) {
   json["peak_tensor_bytes"] = row.tensor_bytes;
   json["allocations_per_call"] = row.allocations;
   return json;
+}
+
+ordered_json to_json(const Scaling& s) {
+  return {{"one_thread_median_s", s.one.median()},
+          {"median_s", s.all.median()},
+          {"gain", s.gain()},
+          {"gemm_gain", s.gemm},
+          {"gain_of_gemm_gain", s.gain() / s.gemm}};
+}
+
+void print(const Scaling& s) {
+  std::printf("threads     %s on one, %s on %d: %s times as fast; products that share nothing %s\n",
+              time_text(s.one.median()).c_str(), time_text(s.all.median()).c_str(), threads(),
+              digits(s.gain()).c_str(), digits(s.gemm).c_str());
 }
 
 double resident_mb(const Measured& row) {

@@ -11,14 +11,15 @@
 
 namespace tete {
 
-// Options of everything that is timed.
+// Options of everything that is timed. `scaling` is of some only.
 struct BenchOptions {
   int threads = 0, repeats = 7;
-  bool json = false;
+  bool json = false, scaling = false;
 };
 void add_bench_options(CLI::App& app, BenchOptions& o);
 // Checks them, and sets the threads.
 void use(const BenchOptions& o);
+void add_scaling(CLI::App& app, BenchOptions& o);
 // --dtype, and what it says.
 void add_dtype(CLI::App& app, std::string& dtype);
 Dtype dtype_of(const std::string& name);
@@ -48,11 +49,20 @@ struct Measured {
   double byte_rate() const { return bytes / time.median(); }
 };
 
+// One thread and all of them, in turns: what a work gains, and what products do that share nothing.
+struct Scaling {
+  Timing one, all;
+  double gemm = 0;  // all threads' rate over one's
+  double gain() const { return one.median() / all.median(); }
+};
+
 // Measures one work after the other, with the machine's rates in between.
 class Bench {
  public:
   Bench(const BenchOptions& options, Dtype dtype) : options_(options), dtype_(dtype) {}
   const Measured& add(const Work& work);
+  // Of a work that was added.
+  Scaling scaling(const Work& work);
   const std::vector<Measured>& rows() const { return rows_; }
   int repeats() const { return options_.repeats; }
 
@@ -76,6 +86,8 @@ class Bench {
 };
 
 nlohmann::ordered_json to_json(const Measured& row);
+nlohmann::ordered_json to_json(const Scaling& scaling);
+void print(const Scaling& scaling);
 // Of the first work of a process, the peak of its memory.
 double resident_mb(const Measured& row);
 

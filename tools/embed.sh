@@ -1,9 +1,11 @@
 #!/bin/sh
-# embed_corpus.sh FILE… : C++ on stdout that holds the files' text, one after the other, in pieces
-# of 100 lines (compilers limit the length of one literal).
+# embed.sh FUNCTION FILE… : C++ on stdout in which FUNCTION() is the files' text, one after the other,
+# in pieces of 100 lines (compilers limit the length of one literal).
+function=$1
+shift
 cat <<'END'
-// Made by tools/embed_corpus.sh.
-#include "tools/corpus.hpp"
+// Made by tools/embed.sh.
+#include "tools/embedded.hpp"
 
 namespace tete {
 
@@ -14,10 +16,10 @@ for file in "$@"; do
   echo
 done | LC_ALL=C sed 's/\\/\\\\/g; s/"/\\"/g; s/^/    "/; s/$/\\n"/' |
   LC_ALL=C awk '{ print } NR % 100 == 0 { print "    ," }'
-cat <<'END'
+cat <<END
     ""};
 
-std::string corpus() {
+std::string $function() {
   std::string all;
   for (std::string_view piece : pieces) all += piece;
   return all;

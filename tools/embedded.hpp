@@ -1,0 +1,17 @@
+// Texts that are part of the program, as they were when it was built.
+#pragma once
+#include <string>
+#include <string_view>
+
+namespace tete {
+
+// What `tete train` learns from when it is given nothing: the repository's own sources and
+// documents.
+std::string corpus();
+
+// tools/peers/: what `tete bench --against` runs in Python.
+std::string peer_turns();
+std::string peer_attention();
+std::string peer_gpt();
+
+}  // namespace tete
