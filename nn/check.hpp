@@ -129,6 +129,7 @@ struct Tile {
   // Why the program has none: with a caret where a statement is in the way, or "" for no statement
   // over queries and memory.
   std::string refusal = {};
+  std::vector<Place> refused_at = {};
 };
 
 struct Checked {

@@ -68,9 +68,10 @@ struct Cost {
   Index fixed_parameters = 0;  // that are not
   bool visible_known = true;   // false: there are too many pairs to count the text's own masks
   // What is kept for the gradient of one sequence: everything that the statements make; and what is
-  // left of it if statements with rows of both sequences are held for `tile_rows` queries only.
+  // left of it if the program's tile is held for one block of `tile_queries` only (nn/run/tile.hpp).
   size_t bytes = 0, tiled_bytes = 0;
-  // The place that sums or normalises over the queries of such rows: then they are held whole.
+  Index tile_queries = 0;  // 0: there is no tile
+  // What is in the way of a tile: then rows of both sequences are held whole.
   std::vector<Place> whole_because = {};
 };
 
@@ -78,8 +79,6 @@ struct CostOptions {
   bool causal = false;  // the call's mask; the text's own masks are counted in any case
   Dtype dtype = Dtype::f32;
 };
-
-inline constexpr Index tile_rows = 64;
 
 // Every size must be known or follow; `sizes` gets the rest. Fails (input) as a call would: on
 // sizes that are open or contradict, on a causal mask that no statement takes or that the text does

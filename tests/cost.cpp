@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "attention/attention.hpp"
 #include "nn/run/runner.hpp"
@@ -262,13 +263,15 @@ TEST_CASE("the bytes kept for the gradient are those that a run keeps") {
   }
 }
 
-TEST_CASE("in tiles, rows of both sequences are held for 64 queries") {
+TEST_CASE("in tiles, rows of both sequences are held for one block of queries") {
   const Shared program = load_attention("multi_head");
   const Index linear = 4 * (4 * 768 + 768), rows = 2 * 4 * 12;  // Q K V O Y; L W
-  for (Index n : {64, 512, 8192}) {
+  for (const auto& sizes : std::map<Index, Index>{{64, 64}, {512, 128}, {8192, 32}}) {
+    const Index n = sizes.first, block = sizes.second;
     const Cost cost = cost_at(program, {{"n", n}, {"m", n}});
+    CHECK(cost.tile_queries == block);
     CHECK(cost.bytes == static_cast<size_t>(n * linear + n * n * rows));
-    CHECK(cost.tiled_bytes == static_cast<size_t>(n * linear + 64 * n * rows));
+    CHECK(cost.tiled_bytes == static_cast<size_t>(n * linear + block * n * rows));
   }
   CHECK(cost_at(program, {{"n", 1}}).tiled_bytes == cost_at(program, {{"n", 1}}).bytes);
 }

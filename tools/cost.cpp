@@ -169,11 +169,11 @@ static void print_totals(const CostedText& text, const std::optional<Cost>& mult
                 times(cost.total.multiplies, multi_head->total.multiplies).c_str());
   std::printf("\nactivations  %s kept for the gradient of one sequence, in f32",
               size_text(cost.bytes).c_str());
-  if (cost.whole_because.empty() && cost.tiled_bytes != cost.bytes)
+  if (cost.tiled_bytes != cost.bytes)
     std::printf("; %s in tiles of %d queries", size_text(cost.tiled_bytes).c_str(),
-                static_cast<int>(tile_rows));
+                static_cast<int>(cost.tile_queries));
   if (!cost.whole_because.empty())
-    std::printf("\n             not in tiles: %s sums or normalises over the queries",
+    std::printf("\n             not in tiles: %s needs all queries at once",
                 line_of(cost.whole_because[0]).c_str());
   std::puts("");
 }
@@ -260,8 +260,7 @@ static void print(const ModelSettings& m, const ModelCost& cost,
   std::printf("activations  %s kept for the gradient of one sequence, in f32",
               size_text(cost.bytes).c_str());
   if (cost.tiled_bytes != cost.bytes)
-    std::printf("; %s in tiles of %d queries", size_text(cost.tiled_bytes).c_str(),
-                static_cast<int>(tile_rows));
+    std::printf("; %s in tiles of queries", size_text(cost.tiled_bytes).c_str());
   std::puts("");
 }
 

@@ -37,7 +37,7 @@ class TileFinder {
     find_borders(inside);
     check_given();
     for (int i : tile_.inside) check_rows(value(i));
-    if (!tile_.refusal.empty()) return {.refusal = tile_.refusal};
+    if (!tile_.refusal.empty()) return {.refusal = tile_.refusal, .refused_at = tile_.refused_at};
     tile_.may_crop = program_.leak.empty() && may_crop();
     return tile_;
   }
@@ -57,7 +57,7 @@ class TileFinder {
     return any(dims, [this](int dim) { return is_query(dim); });
   }
   void refuse(const std::string& why, const std::vector<Place>& places) {
-    if (tile_.refusal.empty()) tile_.refusal = point_out(why, places);
+    if (tile_.refusal.empty()) tile_.refusal = point_out(why, places), tile_.refused_at = places;
   }
   void refuse(const CheckedValue& v, const Place& place) {
     refuse(text("'", v.name, "' is over queries and memory and needs all queries at once, so it ",

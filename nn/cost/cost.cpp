@@ -3,6 +3,7 @@
 
 #include "core/plan.hpp"
 #include "nn/cost/sizes.hpp"
+#include "nn/run/tile.hpp"
 
 namespace tete {
 
@@ -47,7 +48,6 @@ class StatementCounter {
         !node.args[0].names.empty() && !node.args[1].names.empty())
       add({node.place, statement_.value, counted({node.names.begin(), node.names.end()})});
     keep(node, node.names);
-    find_whole(node);
   }
 
  private:
@@ -116,7 +116,8 @@ class StatementCounter {
   // A result with these names that `node` makes is kept, if a gradient goes through it.
   void keep(const Node& node, const Names& names) {
     if (node.element != Element::real || !origin_of(node, origins_).learned) return;
-    const bool tile = sizes_.any_grows(names, Role::query) && sizes_.any_grows(names, Role::memory);
+    const bool tile = cost_.tile_queries > 0 && sizes_.any_grows(names, Role::query) &&
+                      sizes_.any_grows(names, Role::memory);
     const auto bytes = static_cast<size_t>(
         exact_product(sizes_.elements(names), static_cast<Index>(number_bytes_)));
     statement_.bytes += bytes;
@@ -129,21 +130,8 @@ class StatementCounter {
     Index rows = 1;
     for (int name : names)
       if (sizes_.grows_with(name, Role::query)) rows = std::max(rows, sizes_.size(name));
-    return bytes / static_cast<size_t>(rows) * static_cast<size_t>(std::min(rows, tile_rows));
-  }
-
-  // What sums or normalises over the queries of a tile.
-  void find_whole(const Node& node) {
-    if (node.kind != Node::Kind::call || is_call_of(node, "windows") || is_call_of(node, "dropout"))
-      return;
-    for (const Node& arg : node.args) {
-      if (!sizes_.any_grows(arg.names, Role::query) || !sizes_.any_grows(arg.names, Role::memory))
-        continue;
-      for (int name : arg.names)
-        if (sizes_.grows_with(name, Role::query) &&
-            (!node.names.contains(name) || node.dim() == name))
-          cost_.whole_because.push_back(node.place);
-    }
+    return bytes / static_cast<size_t>(rows) *
+           static_cast<size_t>(std::min(rows, cost_.tile_queries));
   }
 
   CostSizes& sizes_;
@@ -171,6 +159,22 @@ void add_parameters(const Checked& program, CostSizes& sizes, Cost& cost) {
   }
 }
 
+// 0 where there is no tile.
+Index queries_of_a_block(const Checked& program, CostSizes& sizes) {
+  Index queries = 0;
+  double widest = 0;
+  for (int number : program.tile.inside) {
+    double elements = 1;
+    for (int dim : program.values[static_cast<size_t>(number)].dims) {
+      elements *= static_cast<double>(sizes.size(dim));
+      if (program.dimensions[static_cast<size_t>(dim)].role == Role::query)
+        queries = sizes.size(dim);
+    }
+    widest = std::max(widest, elements);
+  }
+  return widest == 0 ? 0 : block_queries(widest / static_cast<double>(queries), queries);
+}
+
 }  // namespace
 
 Cost cost_of(const Checked& program, SizeTable& table, const CostOptions& options) {
@@ -180,6 +184,8 @@ Cost cost_of(const Checked& program, SizeTable& table, const CostOptions& option
   cost.visible_known = visible.known;
   CostSizes sizes(program, table);
   add_parameters(program, sizes, cost);
+  cost.whole_because = program.tile.refused_at;
+  cost.tile_queries = queries_of_a_block(program, sizes);
   for (size_t i = 0; i < program.values.size(); ++i) {
     const CheckedValue& value = program.values[i];
     if (value.kind != CheckedValue::Kind::statement) continue;
@@ -191,7 +197,6 @@ Cost cost_of(const Checked& program, SizeTable& table, const CostOptions& option
     if (statement.once) cost.once = exact_sum(cost.once, statement.count.multiplies);
     cost.statements.push_back(std::move(statement));
   }
-  if (!cost.whole_because.empty()) cost.tiled_bytes = cost.bytes;
   return cost;
 }
 

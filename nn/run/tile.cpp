@@ -18,10 +18,7 @@ constexpr Index wanted_units = 8;
 // `width`: elements of the widest value, for each query.
 TileGrid grid_of(Index samples, Index queries, double width, const Tiling& chosen) {
   TileGrid grid{samples, queries, chosen.samples, chosen.queries};
-  if (grid.block_queries == 0) {
-    const auto fitting = static_cast<Index>(block_elements / width) / query_step * query_step;
-    grid.block_queries = std::clamp(fitting, std::min(least_queries, queries), queries);
-  }
+  if (grid.block_queries == 0) grid.block_queries = block_queries(width, queries);
   if (grid.block_samples == 0) {
     const double sample = width * static_cast<double>(grid.block_queries);
     const auto fitting =
@@ -33,6 +30,11 @@ TileGrid grid_of(Index samples, Index queries, double width, const Tiling& chose
 }
 
 }  // namespace
+
+Index block_queries(double width, Index queries) {
+  const auto fitting = static_cast<Index>(block_elements / width) / query_step * query_step;
+  return std::clamp(fitting, std::min(least_queries, queries), queries);
+}
 
 // ---- Cutting ------------------------------------------------------------------------------------
 

@@ -41,6 +41,9 @@ struct TileGrid {
   Range whole() const { return {0, samples, 0, queries}; }
 };
 
+// How many queries a block has, as sizes suggest. `width`: elements of the widest value for each.
+Index block_queries(double width, Index queries);
+
 // What one statement outside reads: [batch…, n, rest], a dense row for each query.
 struct TileExit {
   int value;
