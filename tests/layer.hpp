@@ -24,7 +24,8 @@ inline double difference(const Tensor& a, const Tensor& b) {
 
 inline bool same_bits(const Tensor& a, const Tensor& b) {
   const std::vector<double> x = a.values(), y = b.values();
-  return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(double)) == 0;
+  if (x.size() != y.size()) return false;
+  return x.empty() || std::memcmp(x.data(), y.data(), x.size() * sizeof(double)) == 0;
 }
 
 inline Tensor identity(Index size) { return one_hot(arange(size), size, Dtype::f64); }
