@@ -1,0 +1,24 @@
+// inspect: looks into trained models with one text, and writes what was asked for.
+#pragma once
+#include "tools/inspect/report.hpp"
+
+namespace tete {
+
+struct InspectOptions {
+  // One, or two to be laid side by side: checkpoints, or runs' folders.
+  std::vector<std::string> checkpoints;
+  bool all_steps = false;  // every checkpoint of the folders, not only the newest
+  std::string text;
+  std::optional<std::string> answer = {};  // with an encoder; not set: what the model answers
+  // Which activations, by globs of their paths; empty: maps and what the page needs.
+  std::vector<std::string> paths = {};
+  std::string save = {};  // a safetensors file of these activations; "": none
+  bool ablation = true;   // one forward pass for each head
+  int likeliest = 5;      // next tokens that are told
+};
+
+// Fails (input) on text that the model cannot read: a token that it does not know, more tokens than
+// its context, none at all; and on globs that match nothing, with the nearest path.
+Report inspect(const InspectOptions& options);
+
+}  // namespace tete

@@ -1,0 +1,176 @@
+// Report: everything that the page of `tete inspect` shows, as numbers and words. inspect() fills
+// it from checkpoints; pages, tables and pictures are made of it and compute nothing of their own
+// but differences. What is empty is not shown, so a report may have as little as curves.
+//
+//   report ─ runs: one, or two that are laid side by side
+//     run ─ texts: of its variants, line by line       ─ curves, samples: what its log tells
+//         ─ frames: one a checkpoint; several make a slider
+//       frame ─ sites: each attention of the model, with its maps, heads and mixing matrices
+//             ─ predictions, lens: what follows each token
+//
+// Tensors are row-major f32 on the CPU (tokens: i64), without a batch: of the one text that was
+// given. Where a number is not defined it is NaN; the page shows a dash.
+#pragma once
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/tensor.hpp"
+
+namespace tete {
+
+inline constexpr double undefined = std::numeric_limits<double>::quiet_NaN();
+
+// A sequence of tokens that attends or is attended to.
+struct TokenSequence {
+  std::string name;             // "text"; with an encoder "source" and "answer"
+  std::vector<int64_t> tokens;  // numbers of the run's vocabulary
+};
+
+// One intermediate as a picture a head: J, L, W, U, or whatever else the text has of two sequences.
+struct AttentionMap {
+  std::string name;   // as in the text: "W"
+  std::string path;   // in --save's file: "decoder/3/self/W"
+  std::string heads;  // the names of its dimensions: "h_k", "h" or "h_v"; "" where it has no heads
+  std::string rows;   // "n"
+  std::string columns;   // "m"
+  Tensor values;         // [heads, rows, columns]; one head where it has none
+  bool weights = false;  // what a softmax over the columns gave: 0 … 1, each row sums to 1 or to 0
+  // Whether rows and columns are the tokens of the site's sequences. Linformer's columns, say, are
+  // not: they are numbered.
+  bool row_tokens = true, column_tokens = true;
+};
+
+// A learned matrix that mixes heads, or a product of two, and how far it is from losing something.
+// Where it is not square there is no determinant and no eigenvalue.
+struct Mixing {
+  std::string name;           // "P_l", "P_w", "P_l×P_w"
+  std::string path;           // of the parameter: "decoder/3/self/P_l"; "" for a product
+  std::string rows, columns;  // names of its dimensions: "h_k", "h"
+  Tensor values;              // [rows, columns] as learned; the page divides by the largest |entry|
+  double determinant = undefined;
+  double condition = undefined;            // largest / smallest singular value
+  double smallest_eigenvalue = undefined;  // the smallest |eigenvalue|
+};
+
+// How often values of a map lie where, as the Synthesizer paper's figures 2 and 3 count them.
+// What is hidden by a mask is not counted.
+struct Histogram {
+  std::string map;           // "W"
+  double low = 0, high = 1;  // of the first and the last bin; all are equally wide
+  Tensor counts;             // [heads, bins]
+};
+
+// One number a head: "entropy", "distance", "previous token", "induction", …
+struct HeadStatistic {
+  std::string name;
+  std::string meaning;  // one sentence, with the formula
+  std::string unit;     // "nats", "tokens"; "" for a pure number
+  Tensor values;        // [heads]
+};
+
+// Any named value of a site, for the lines of the text: its shape and what its numbers are like.
+struct SiteValue {
+  std::string name;  // as in the text: "Q", or "P_q" for a parameter
+  std::string path;  // "decoder/3/self/Q"
+  std::vector<std::string> dims;
+  Shape shape;  // of these
+  double mean = undefined, deviation = undefined, smallest = undefined, largest = undefined;
+};
+
+// One attention of the model.
+struct Site {
+  std::string path;   // "decoder/3/self"
+  std::string stack;  // "decoder" or "encoder"
+  int64_t layer = 0;
+  std::string kind;     // "self" or "cross"
+  bool causal = false;  // where rows and columns are tokens, column > row is hidden
+  int text = 0;         // which of the run's texts it is
+  // Which of the run's sequences are its rows and its columns.
+  int row_sequence = 0, column_sequence = 0;
+
+  std::vector<AttentionMap> maps;    // in the order of the text
+  std::vector<HeadStatistic> heads;  // of the weights
+  std::vector<Mixing> mixing;
+  std::vector<Histogram> histograms;
+  std::vector<SiteValue> values;  // in the order of the text
+  Tensor ablation;  // [heads]: the loss without this head, minus the loss; nats a token
+};
+
+// What the model says follows each token of one sequence.
+struct Predictions {
+  int sequence = 0;
+  Tensor tokens;         // i64 [n, k]: the k likeliest, the likeliest first
+  Tensor probabilities;  // [n, k]: theirs
+  // Of the token that does follow: i64 [n], -1 where it is not known, and its probability [n].
+  Tensor next, next_probability;
+  double loss = undefined;  // mean of -log next_probability where it is known; nats a token
+};
+
+// What it would say if the residual stream ended at a point on the way (final norm and output layer
+// applied to it).
+struct LogitLens {
+  int sequence = 0;
+  std::vector<std::string> points;  // paths: "embedding", "decoder/0/resid_mid", …
+  Tensor tokens;                    // i64 [points, n]: the likeliest
+  Tensor probabilities;             // [points, n]: its probability
+  Tensor next_probability;          // [points, n]: of the token that does follow; NaN: not known
+};
+
+// One checkpoint.
+struct Frame {
+  int64_t step = 0;
+  std::vector<Site> sites;  // in the order in which the model goes through them
+  std::vector<Predictions> predictions;
+  std::vector<LogitLens> lens;
+};
+
+// One line of a variant's text.
+struct TextLine {
+  std::string code, comment;        // as written; the comment without its "# "
+  std::string formula;              // what it costs: "n*m*h*h_k"; "" where it costs nothing
+  int64_t number = 0;               // the same, at the sizes of this model and text
+  std::vector<std::string> values;  // names of what it defines: SiteValue::name
+};
+
+struct VariantText {
+  std::string name;  // "talking_heads", or "talking_heads + t5_bias"
+  std::vector<TextLine> lines;
+};
+
+struct Curve {
+  std::string name;   // "loss", "validation loss", "rate", "grad norm/decoder/0/self/P_q"
+  std::string group;  // curves of one group share axes: "loss"
+  std::string unit;   // "nats a token"; ""
+  std::vector<double> steps, values;  // of one length
+};
+
+// What the model wrote, or answered, when it had been trained so far.
+struct WrittenSample {
+  int64_t step = 0;
+  std::string prompt, text;
+};
+
+struct RunReport {
+  std::string name;         // the run's folder or the checkpoint, as it was given
+  std::string description;  // one line: "2 layers, 4 heads, d_model 128, 412,160 parameters"
+  // The bytes of each token by its number. Of bytes, one may be part of a character only.
+  std::vector<std::string> vocabulary;
+  std::vector<TokenSequence> sequences;
+  std::vector<VariantText> texts;
+  std::vector<Frame> frames;  // by step; every frame has the same sequences, sites and maps
+  std::vector<Curve> curves;
+  std::vector<WrittenSample> samples;
+};
+
+struct Report {
+  std::string title;  // what the page is called
+  std::string text;   // as it was given
+  std::vector<RunReport> runs;
+  std::string saved;    // the file that has the tensors in full; "" where none was asked for
+  std::string program;  // program_version()
+  int refresh = 0;  // seconds after which the page loads itself again, while a run goes on; 0: no
+};
+
+}  // namespace tete
