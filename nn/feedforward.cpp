@@ -41,9 +41,9 @@ FeedForward::FeedForward(const Scope& scope, const Dim& width, Index d_ff,
 }
 
 Tensor FeedForward::operator()(const Forward& forward, const Tensor& X) const {
-  Tensor hidden = activation_.apply(in_(forward, X));
+  Tensor hidden = activation_.apply(forward.offer(path_, "pre", in_(forward, X)));
   for (const Linear& gate : gate_) hidden = hidden * gate(forward, X);
-  if (forward.watch) forward.watch(path_ + "/hidden", hidden);
+  hidden = forward.offer(path_, "hidden", hidden);
   return out_(forward, dropped(forward, path_ + "/hidden", hidden, noise_));
 }
 

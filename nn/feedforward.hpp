@@ -25,7 +25,8 @@ class FeedForward {
  public:
   FeedForward(const Scope& scope, const Dim& width, Index d_ff,
               const FeedForwardOptions& options = {});
-  // Dropout is on the hidden layer, which is offered to the watcher as "…/hidden" before it.
+  // Dropout is on the hidden layer, which is offered as "…/hidden" before it, and as "…/pre"
+  // before the activation.
   Tensor operator()(const Forward& forward, const Tensor& X) const;
 
  private:

@@ -1,5 +1,8 @@
 #include "nn/param.hpp"
 
+#include <algorithm>
+#include <numeric>
+
 namespace tete {
 
 ParamId ParamList::declare(ParamSpec spec) {
@@ -28,6 +31,37 @@ Tensors ParamList::initial_values(Key key, Dtype dtype) const {
   for (const ParamSpec& spec : specs_)
     values.push_back(initial_value(spec, key.fold(spec.name), dtype));
   return values;
+}
+
+// ---- Forward ---------------------------------------------------------------------------------
+
+// The order in which a tensor's dimensions lie in memory, outermost first.
+static Short<int> order_of(const Tensor& x) {
+  std::vector<int> axes(static_cast<size_t>(x.rank()));
+  std::iota(axes.begin(), axes.end(), 0);
+  std::stable_sort(axes.begin(), axes.end(),
+                   [&](int a, int b) { return x.strides()[a] > x.strides()[b]; });
+  Short<int> order;
+  for (int axis : axes) order.push_back(axis);
+  return order;
+}
+
+Tensor Forward::replacement(const std::string& path, const Tensor& x) const {
+  const Tensor y = replace(path, x);
+  if (!y) bad_input("the hook at '", path, "' returned no tensor");
+  if (y.dtype() != x.dtype() || !(y.shape() == x.shape()))
+    bad_input("the hook at '", path, "' returned ", describe(y.dtype(), y.shape()), ", expected ",
+              describe(x.dtype(), x.shape()));
+  // Products of what lies differently may be rounded differently.
+  return y.same(x) ? y : with_layout(y, order_of(x));
+}
+
+Tensor Forward::offer(const std::string& scope, const std::string& name, const Tensor& x) const {
+  if (!is_looked_into()) return x;
+  const std::string path = scope.empty() ? name : scope + "/" + name;
+  const Tensor y = replaces(path) ? replacement(path, x) : x;
+  if (watches(path)) watch(path, y);
+  return y;
 }
 
 }  // namespace tete

@@ -94,13 +94,30 @@ struct Forward {
   double dropout = 0;      // rate
   Key key{0};              // of the noise: folded with layer and statement as the call descends
   Index first_sample = 0;  // global number of the batch's first sample: the noise depends on it
-  // Called with every named intermediate ("decoder/3/self/W"), if set. Looking changes no bit.
+  // Every named intermediate ("decoder/3/self/W") is offered by its path. `watch`, if set, is
+  // called with those that `watched` asks for (all, if that is not set); looking changes no bit. Of
+  // what `replaced` asks for, what `replace` returns goes on in the value's place: a tensor of its
+  // shape and type, through which gradients flow. One that holds the same numbers changes no bit of
+  // the result. What nobody asks for is not made if it need not be (nn/run/tile.hpp). nn/trace.hpp
+  // asks by patterns.
+  using Asks = std::function<bool(const std::string& path)>;
   std::function<void(const std::string& path, const Tensor& value)> watch = {};
+  Asks watched = {};
+  std::function<Tensor(const std::string& path, const Tensor& value)> replace = {};
+  Asks replaced = {};
   // If set, the call brings the next positions of a sequence whose past is kept there.
   Decoding* decoding = nullptr;
   Tiling tiling = {};
 
   const Tensor& operator[](ParamId id) const { return params[id.index]; }
+
+  bool is_looked_into() const { return watch || replace; }
+  bool watches(const std::string& path) const { return watch && (!watched || watched(path)); }
+  bool replaces(const std::string& path) const { return replace && (!replaced || replaced(path)); }
+  // What goes on in the place of x, which is not shown yet. Fails (input) on another shape or type.
+  Tensor replacement(const std::string& path, const Tensor& x) const;
+  // Offers x as scope + "/" + name, and returns what goes on.
+  Tensor offer(const std::string& scope, const std::string& name, const Tensor& x) const;
 };
 
 }  // namespace tete

@@ -23,7 +23,7 @@ Tensor sinusoidal_positions(Index n, Index d_X, Dtype dtype) {
 }
 
 Positions::Positions(const Scope& scope, const std::string& kind, Index context, const Dim& width)
-    : kind_(kind), context_(context) {
+    : path_(scope.path), kind_(kind), context_(context) {
   const std::string kinds[] = {"none", "learned", "sinusoidal"};
   if (kind == "learned") {
     table_ = scope.declare(
@@ -49,7 +49,8 @@ Tensor Positions::rows(const Forward& forward, Index first, Index n, Dtype dtype
 Tensor Positions::operator()(const Forward& forward, const Tensor& X) const {
   if (kind_ == "none") return X;
   const Index first = forward.decoding ? forward.decoding->length : 0;
-  return add("b n d_X, n d_X", X, rows(forward, first, X.size(1), X.dtype()));
+  const Tensor P = rows(forward, first, X.size(1), X.dtype());
+  return add("b n d_X, n d_X", X, forward.offer("", path_, P));
 }
 
 }  // namespace tete

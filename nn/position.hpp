@@ -14,12 +14,13 @@ class Positions {
  public:
   Positions(const Scope& scope, const std::string& kind, Index context, const Dim& width);
   // X[b, n, d_X] plus the table's first n rows. Learned: fails if n exceeds the context.
+  // Offers the rows, [n, d_X], at the scope's path.
   Tensor operator()(const Forward& forward, const Tensor& X) const;
 
  private:
   Tensor rows(const Forward& forward, Index first, Index n, Dtype dtype) const;
 
-  std::string kind_;
+  std::string path_, kind_;
   Index context_;
   ParamId table_;
   Tensor sinusoids_;  // f64[context, d_X]

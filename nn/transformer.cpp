@@ -9,11 +9,6 @@ namespace tete {
 
 namespace {
 
-const Tensor& shown(const Forward& forward, const std::string& path, const Tensor& x) {
-  if (forward.watch) forward.watch(path, x);
-  return x;
-}
-
 void at_least_one(const char* what, Index value) {
   if (value < 1) bad_input("a language model: ", what, " must be at least 1, got ", value);
 }
@@ -34,11 +29,11 @@ Tensor only_there(const Sequences& sequences, const Tensor& X) {
   return mul("b n d_X, b n", X, cast(sequences.there, X.dtype()));
 }
 
-// What enters a stack.
+// What enters a stack: vectors of tokens, offered at `path`, and positions.
 Tensor embedded(const Forward& forward, const std::string& path, const Embedding& embedding,
                 const Positions& positions, const Tensor& tokens, Noise noise) {
-  const Tensor X = shown(forward, path, positions(forward, embedding(forward, tokens)));
-  return dropped(forward, path, X, noise);
+  const Tensor E = forward.offer("", path, embedding(forward, tokens));
+  return dropped(forward, path, positions(forward, E), noise);
 }
 
 // Identifiers keep their meaning: the order is the same.
@@ -89,24 +84,25 @@ Block::Block(const Scope& scope, const Dim& width, AttentionSite self, const Blo
 
 Tensor Block::operator()(const Forward& forward, const Sequences& X,
                          const Sequences& memory) const {
-  const auto show = [&](const char* name, const Tensor& x) {
-    return shown(forward, path_ + "/" + name, x);
+  const auto offer = [&](const char* name, const Tensor& x) {
+    return forward.offer(path_, name, x);
   };
   const auto drop = [&](const char* name, const Tensor& x) {
-    return show(name, dropped(forward, path_ + "/" + name, x, noise_));
+    return offer(name, dropped(forward, path_ + "/" + name, x, noise_));
   };
   const auto normed = [&](const char* name, const Norm& norm, const Tensor& x) {
-    return show(name, only_there(X, norm(forward, x)));
+    return offer(name, only_there(X, norm(forward, x)));
   };
-  const Tensor N = normed("self_norm", self_norm_, X.X);
-  Tensor middle = show("resid_mid", X.X + drop("self_out", self_(forward, N, N, X.lengths)));
+  const Tensor before = offer("resid_pre", X.X);
+  const Tensor N = normed("self_norm", self_norm_, before);
+  Tensor middle = offer("resid_mid", before + drop("self_out", self_(forward, N, N, X.lengths)));
   if (cross_) {
     const Tensor C = normed("cross_norm", cross_norm_[0], middle);
     const Tensor Y = cross_(forward, C, memory.X, memory.lengths);
-    middle = show("resid_cross", middle + drop("cross_out", Y));
+    middle = offer("resid_cross", middle + drop("cross_out", Y));
   }
   const Tensor F = normed("ff_norm", ff_norm_, middle);
-  return show("resid", middle + drop("ff_out", feed_forward_(forward, F)));
+  return offer("resid", middle + drop("ff_out", feed_forward_(forward, F)));
 }
 
 // ---- Stack -----------------------------------------------------------------------------------
@@ -132,7 +128,7 @@ Tensor Stack::operator()(const Forward& forward, const Sequences& X,
   Sequences x = X;
   for (const Block& block : blocks_) x.X = block(forward, x, memory);
   const std::string path = path_ + "/norm";
-  const Tensor Y = shown(forward, path, only_there(X, norm_(forward, x.X)));
+  const Tensor Y = forward.offer(path_, "norm", only_there(X, norm_(forward, x.X)));
   return dropped(forward, path, Y, noise_);
 }
 
@@ -165,9 +161,9 @@ OutputLayer::OutputLayer(const Scope& scope, const LanguageModelConfig& config,
 }
 
 Tensor OutputLayer::operator()(const Forward& forward, const Tensor& X) const {
-  return shown(forward, "logits",
-               own_.empty() ? embedding_.products(forward, scale_ == 1 ? X : X * scale_)
-                            : own_[0](forward, X));
+  return forward.offer("", "logits",
+                       own_.empty() ? embedding_.products(forward, scale_ == 1 ? X : X * scale_)
+                                    : own_[0](forward, X));
 }
 
 // [b, v]: what follows the last position of a decoder's vectors.

@@ -50,9 +50,9 @@ class Block {
         AttentionSite cross = {});
   // What the sub-layers see of padding is zero, so that even a text that mixes neighbours reads
   // there what it reads beyond the end.
-  // Offers "…/self_norm", "…/self_out", "…/resid_mid", "…/ff_norm", "…/ff/hidden", "…/ff_out" and
-  // "…/resid" to the watcher, and with a memory "…/cross_norm", "…/cross_out", "…/resid_cross";
-  // "…_out" is what is added, after dropout.
+  // Offers "…/resid_pre", "…/self_norm", "…/self_out", "…/resid_mid", "…/ff_norm", "…/ff/pre",
+  // "…/ff/hidden", "…/ff_out" and "…/resid", and with a memory "…/cross_norm", "…/cross_out",
+  // "…/resid_cross"; "…_out" is what is added, after dropout.
   Tensor operator()(const Forward& forward, const Sequences& X,
                     const Sequences& memory = Tensor()) const;
 
@@ -108,7 +108,7 @@ Initializer gpt2_init(const ParamSpec& spec);
 class OutputLayer {
  public:
   OutputLayer(const Scope& scope, const LanguageModelConfig& config, const Embedding& embedding);
-  // Offers "logits" to the watcher.
+  // Offers "logits".
   Tensor operator()(const Forward& forward, const Tensor& X) const;
 
  private:

@@ -244,19 +244,17 @@ TEST_SUITE("nn") {
     const Tensors values = params.initial_values(Key(1), Dtype::f64);
     const auto W = [&](const char* name) { return values[params.find(name)]; };
     const Tensor X = random_normal({2, 4, 3}, Key(2), Dtype::f64);
-    Tensor seen;
-    const Tensor Y = ff(Forward{.params = values,
-                                .watch =
-                                    [&](const std::string& path, const Tensor& value) {
-                                      CHECK(path == "ff/hidden");
-                                      seen = value;
-                                    }},
-                        X);
+    std::map<std::string, Tensor> seen;
+    const Tensor Y =
+        ff({.params = values,
+            .watch = [&](const std::string& path, const Tensor& x) { seen[path] = x; }},
+           X);
     const auto product = [](const Tensor& x, const Tensor& w) {
       return einsum("b n d, d f -> b n f", x, w);
     };
     const Tensor hidden = silu(product(X, W("ff/in/W"))) * product(X, W("ff/gate/W"));
-    CHECK(same_bits(seen, hidden));
+    CHECK(same_bits(seen["ff/pre"], product(X, W("ff/in/W"))));
+    CHECK(same_bits(seen["ff/hidden"], hidden));
     CHECK(largest_difference(Y, product(hidden, W("ff/out/W"))) <= tolerance(Dtype::f64));
     CHECK(Y.shape() == Shape{2, 4, 3});
   }
@@ -426,7 +424,8 @@ TEST_SUITE("nn") {
       CAPTURE(path);
       CHECK(seen.contains(path));
     }
-    CHECK(same_bits(seen["decoder/0/resid_mid"], seen["embedding"] + seen["decoder/0/self_out"]));
+    CHECK(same_bits(seen["decoder/0/resid_mid"],
+                    seen["decoder/0/resid_pre"] + seen["decoder/0/self_out"]));
     CHECK(
         same_bits(seen["decoder/0/resid"], seen["decoder/0/resid_mid"] + seen["decoder/0/ff_out"]));
     CHECK(seen["decoder/1/ff/hidden"].shape() == Shape{2, 5, 20});

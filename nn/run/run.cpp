@@ -105,7 +105,9 @@ struct Evaluation::State {
         bound(by_name(program, tensors, options)),
         forward(forward_of(bound.params, options)),
         mask(options.mask),
-        runner(*program, bound.sizes, bound.inputs, bound.ids, forward, path, mask) {}
+        runner(*program, bound.sizes, bound.inputs, bound.ids, forward, path, mask) {
+    forward.watch = {};
+  }
 
   std::shared_ptr<const Checked> program;
   Bound bound;

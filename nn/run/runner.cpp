@@ -9,12 +9,6 @@ namespace {
 
 constexpr int most_batch_dims = 4;
 
-bool is_shown(const CheckedValue& v) {
-  const bool is_argument =
-      v.kind == CheckedValue::Kind::input || v.kind == CheckedValue::Kind::parameter;
-  return v.watched && !is_argument;
-}
-
 }  // namespace
 
 Tensor spread(double value, const Shape& shape, Dtype dtype) {
@@ -60,8 +54,7 @@ Tensor Runner::run() {
     const bool tiled = inside != tile.inside.end() && *inside == static_cast<int>(i);
     if (tiled && inside++ == tile.inside.begin()) run_tile();
     if (!tiled) at(static_cast<int>(i));
-    if (forward_.watch && is_shown(v))
-      forward_.watch(path_.empty() ? v.name : path_ + "/" + v.name, values_[i].tensor);
+    else if (is_watched(static_cast<int>(i))) forward_.watch(path_of(v), values_[i].tensor);
     for (int done : v.finished) values_[static_cast<size_t>(done)] = {};
   }
   return values_[static_cast<size_t>(program_.result)].tensor;
@@ -69,8 +62,32 @@ Tensor Runner::run() {
 
 const Value& Runner::at(int number) {
   Value& value = values_[static_cast<size_t>(number)];
-  if (!value.tensor) value = evaluate(checked(number));
+  if (value.tensor) return value;
+  const CheckedValue& v = checked(number);
+  value = evaluate(v);
+  if (forward_.is_looked_into() && is_offered(v))
+    value.tensor = forward_.offer(path_, v.name, value.tensor);
   return value;
+}
+
+bool Runner::is_offered(const CheckedValue& v) const {
+  const bool is_argument =
+      v.kind == CheckedValue::Kind::input || v.kind == CheckedValue::Kind::parameter;
+  return v.watched && !is_argument;
+}
+
+bool Runner::is_watched(int number) const {
+  const CheckedValue& v = checked(number);
+  return forward_.watch && is_offered(v) && forward_.watches(path_of(v));
+}
+
+bool Runner::is_replaced(int number) const {
+  const CheckedValue& v = checked(number);
+  return forward_.replace && is_offered(v) && forward_.replaces(path_of(v));
+}
+
+std::string Runner::path_of(const CheckedValue& v) const {
+  return path_.empty() ? v.name : path_ + "/" + v.name;
 }
 
 void Runner::set(int number, const Tensor& x) {

@@ -21,6 +21,7 @@ struct Dropout {
 };
 
 struct TileGrid;
+struct TileInputs;
 class TiledCall;
 
 // Where in a sequence the rows of a call stand, which may be only some of them.
@@ -124,11 +125,21 @@ class Runner {
   Value statement(const CheckedValue& v);
   Value operation(const Node& n);
 
-  // The statements of the program's tile, a block of queries at a time (tile.cpp).
+  // Who looks into the call.
+  bool is_offered(const CheckedValue& v) const;
+  bool is_watched(int number) const;
+  bool is_replaced(int number) const;
+  std::string path_of(const CheckedValue& v) const;
+
+  // The statements of the program's tile, a block of queries at a time (tile_run.cpp).
   bool tiles();
   TileGrid tile_grid();
   void run_tile();
-  void show_tile(const TiledCall& call, const Tensors& given);
+  TileInputs tile_inputs();
+  TiledCall tiled_call(const TileInputs& inputs, const std::vector<int>& exits);
+  std::vector<Value> run_tile(const TileInputs& inputs, const std::vector<int>& exits);
+  void replace_in_tile(int number, TileInputs& inputs);
+  void show_tile(const TileInputs& inputs);
   Index length(Role role);
   double elements_of(const CheckedValue& v);
 

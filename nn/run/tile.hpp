@@ -41,6 +41,8 @@ struct TileGrid {
   Range whole() const { return {0, samples, 0, queries}; }
 };
 
+// `width`: elements of the widest value, for each query.
+TileGrid grid_of(Index samples, Index queries, double width, const Tiling& chosen);
 // How many queries a block has, as sizes suggest. `width`: elements of the widest value for each.
 Index block_queries(double width, Index queries);
 
@@ -52,21 +54,35 @@ struct TileExit {
   Index width;
 };
 
+// One of the values that a tile's blocks are given, and how it lies: axes of its dimensions after
+// the batch's, or -1.
+struct TileInput {
+  int value;
+  bool batched;
+  int query, memory;
+  // What a hook put in the place of a value inside; and whether its numbers are others.
+  bool replaced = false, changed = false;
+};
+struct TileInputs {
+  std::vector<TileInput> each = {};
+  Tensors tensors = {};  // of the whole call
+
+  bool any_replaced() const;
+  // Without what a hook put there that holds the same numbers.
+  TileInputs changing() const;
+};
+
 // One call's tile. The gradient is taken when its runner is gone, so it keeps what a block needs.
 class TiledCall {
  public:
   TiledCall(const SizeTable& sizes, const Runner::Part& whole, const Forward& forward,
             const std::string& path, const Mask& mask);
 
-  // How something lies that is cut: axes of its dimensions after the batch's, or -1.
-  struct Axes {
-    bool batched;
-    int query, memory;
-  };
-  std::vector<Axes> given = {};  // as the program's tile.given
+  std::vector<TileInput> given = {};
   std::vector<TileExit> exits = {};
   TileGrid grid = {};
-  double bytes = 0;  // of all values inside, if they were there as a whole
+  double bytes = 0;    // of all values inside, if they were there as a whole
+  bool crops = false;  // a block leaves out the memory that the causal mask hides from all of it
 
   const Checked& program() const { return sizes_.program(); }
   Index memory() const { return whole_.stretch.memories; }
@@ -77,15 +93,17 @@ class TiledCall {
   // The rows of a range of such a tensor of the whole call. A window.
   Tensor rows(const Tensor& y, const Range& range) const;
 
-  // How much of the memory the queries of a range can see.
+  // How much of the memory a block of this range reads.
   Index seen(const Range& range) const;
   // The part of x that a range needs, of which `memory` positions are seen.
-  Tensor part_of(const Tensor& x, const Axes& axes, const Range& range, Index memory) const;
+  Tensor part_of(const Tensor& x, const TileInput& axes, const Range& range, Index memory) const;
   Tensors parts_of(const Tensors& all, const Range& range, Index memory) const;
 
-  // The exits of a range, from its parts of what is given. `see` is shown each value inside.
-  using See = std::function<void(int number, const Value& value)>;
-  Tensor run(const Tensors& parts, const Range& range, Index memory, const See& see = {}) const;
+  // The exits of a range, from its parts of what is given.
+  Tensor run(const Tensors& parts, const Range& range, Index memory) const;
+  // The same block, of which `use` takes what it wants.
+  void open(const Tensors& parts, const Range& range, Index memory,
+            const std::function<void(Runner& block)>& use) const;
 
  private:
   Shape batch(const Range& range) const;

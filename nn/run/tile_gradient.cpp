@@ -71,12 +71,12 @@ class GradientSums {
     return call_.part_of(sums_[i], call_.given[i], range, memory);
   }
   Tensor cropped(const Tensor& sum, size_t i, Index memory) const {
-    const TiledCall::Axes& g = call_.given[i];
+    const TileInput& g = call_.given[i];
     const int first = g.batched ? call_.batch_rank() : 0;
     return g.memory >= 0 ? slice(sum, first + g.memory, 0, memory) : sum;
   }
   Index memory_of(size_t i, const Tensor& piece) const {
-    const TiledCall::Axes& g = call_.given[i];
+    const TileInput& g = call_.given[i];
     const int first = g.batched ? call_.batch_rank() : 0;
     return g.memory >= 0 ? piece.size(first + g.memory) : call_.memory();
   }

@@ -1,0 +1,131 @@
+#include "nn/tap_names.hpp"
+
+#include <algorithm>
+
+#include "core/ops.hpp"
+
+namespace tete {
+
+namespace {
+
+using Heads = TapName::Heads;
+
+// A value of one block, by what stands behind "decoder/3/"; or of one attention, behind
+// ".../self/".
+struct Row {
+  const char* here;
+  const char* there;
+  Heads heads = Heads::as_here;
+  const char* if_known = "";  // only where this came before it
+  const char* unless = "";    // only where this did not
+};
+
+constexpr Row block_rows[] = {
+    {"resid_pre", "hook_resid_pre"},
+    {"self_norm", "ln1.hook_normalized"},
+    {"self_out", "hook_attn_out"},
+    {"resid_mid", "hook_resid_mid"},
+    {"cross_norm", "ln2.hook_normalized"},
+    {"cross_out", "hook_cross_attn_out"},
+    {"resid_cross", "hook_resid_mid_cross"},
+    {"ff_norm", "ln3.hook_normalized", Heads::as_here, "cross_norm"},
+    {"ff_norm", "ln2.hook_normalized", Heads::as_here, "", "cross_norm"},
+    {"ff/pre", "mlp.hook_pre"},
+    {"ff/hidden", "mlp.hook_post"},
+    {"ff_out", "hook_mlp_out"},
+    {"resid", "hook_resid_post"},
+};
+
+// Behind "attn." or "cross_attn.". TransformerLens has one kind of scores and one kind of weights;
+// where heads are mixed, its names are for what is before that, and "…_talked" is for what is
+// after. What enters the mixing of weights is what leaves the softmax, so hook_pattern is always W.
+constexpr Row attention_rows[] = {
+    {"RotaryQueries.Q", "hook_q", Heads::before_width},
+    {"RotaryKeys.K", "hook_k", Heads::before_width},
+    {"Q", "hook_rot_q", Heads::before_width, "RotaryQueries.Y"},
+    {"K", "hook_rot_k", Heads::before_width, "RotaryKeys.Y"},
+    {"Q", "hook_q", Heads::before_width, "", "RotaryQueries.Y"},
+    {"K", "hook_k", Heads::before_width, "", "RotaryKeys.Y"},
+    {"V", "hook_v", Heads::before_width},
+    {"J", "hook_attn_scores", Heads::before_queries},
+    {"L", "hook_attn_scores", Heads::before_queries, "", "J"},
+    {"L", "hook_scores_talked", Heads::before_queries, "J"},
+    {"W", "hook_pattern", Heads::before_queries},
+    {"U", "hook_pattern_talked", Heads::before_queries},
+    {"O", "hook_z", Heads::before_width},
+    {"R_Xl", "hook_dyn_x2l"},
+    {"R_Ml", "hook_dyn_m2l"},
+    {"R_Xw", "hook_dyn_x2w"},
+    {"R_Mw", "hook_dyn_m2w"},
+    {"K_r", "hook_k_low", Heads::before_width},
+    {"V_r", "hook_v_low", Heads::before_width},
+};
+
+constexpr Row model_rows[] = {
+    {"embedding", "hook_embed"},
+    {"positions", "hook_pos_embed"},
+    {"encoder/embedding", "encoder.hook_embed"},
+    {"encoder/positions", "encoder.hook_pos_embed"},
+    {"decoder/embedding", "decoder.hook_embed"},
+    {"decoder/positions", "decoder.hook_pos_embed"},
+    {"encoder/norm", "encoder_final_ln.hook_normalized"},
+    {"decoder/norm", "decoder_final_ln.hook_normalized", Heads::as_here, "encoder/norm"},
+    {"decoder/norm", "ln_final.hook_normalized", Heads::as_here, "", "encoder/norm"},
+};
+
+template <size_t rows>
+void add(const Row (&table)[rows], const std::string& here, const std::string& scope,
+         const std::string& prefix, const KnownPath& known, std::vector<TapName>& names) {
+  for (const Row& row : table) {
+    if (here != row.here) continue;
+    const std::string needed = row.if_known, other = row.unless;
+    if (!needed.empty() && !known(scope + needed)) continue;
+    if (!other.empty() && known(scope + other)) continue;
+    names.push_back({prefix + row.there, row.heads});
+  }
+}
+
+bool is_number(const std::string& part) {
+  return !part.empty() &&
+         std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+Axes order_of(Heads heads) {
+  return heads == Heads::before_queries ? Axes{0, 3, 1, 2} : Axes{0, 1, 3, 2};
+}
+
+}  // namespace
+
+Tensor TapName::theirs(const Tensor& x) const {
+  return heads == Heads::as_here || x.rank() != 4 ? x : permute(x, order_of(heads));
+}
+
+Tensor TapName::ours(const Tensor& x) const {
+  if (heads == Heads::as_here || x.rank() != 4) return x;
+  return permute(x, heads == Heads::before_queries ? Axes{0, 2, 3, 1} : Axes{0, 1, 3, 2});
+}
+
+std::vector<TapName> tap_names(const std::string& path, const KnownPath& known) {
+  std::vector<TapName> names;
+  add(model_rows, path, "", "", known, names);
+  // "decoder/3/self/W": the stack, the layer, and the rest.
+  const size_t first = path.find('/'), second = path.find('/', first + 1);
+  if (first == std::string::npos || second == std::string::npos) return names;
+  const std::string stack = path.substr(0, first);
+  const std::string layer = path.substr(first + 1, second - first - 1);
+  const std::string rest = path.substr(second + 1), scope = path.substr(0, second + 1);
+  if (!is_number(layer) || (stack != "encoder" && stack != "decoder")) return names;
+  std::vector<std::string> stacks{stack};
+  if (stack == "decoder" && !known("encoder/norm")) stacks.insert(stacks.begin(), "blocks");
+  for (const std::string& theirs : stacks) {
+    const std::string prefix = theirs + "." + layer + ".";
+    add(block_rows, rest, scope, prefix, known, names);
+    for (const auto& [site, attn] : {std::pair{"self/", "attn."}, {"cross/", "cross_attn."}})
+      if (rest.starts_with(site))
+        add(attention_rows, rest.substr(std::string(site).size()), scope + site, prefix + attn,
+            known, names);
+  }
+  return names;
+}
+
+}  // namespace tete

@@ -1,0 +1,164 @@
+#include "nn/trace.hpp"
+
+#include <optional>
+#include <set>
+
+#include "nn/tap_names.hpp"
+
+namespace tete {
+
+namespace {
+
+// * stands for any letters but the separator, ** for any parts with theirs.
+bool fits_parts(std::string_view pattern, std::string_view name, char separator) {
+  const size_t width = name.size() + 1;
+  std::vector<bool> fit((pattern.size() + 1) * width);  // the ends of both, from there on
+  fit.back() = true;
+  for (size_t i = pattern.size(); i-- > 0;) {
+    const bool many = pattern.substr(i).starts_with("**");
+    for (size_t j = width; j-- > 0;) {
+      const auto from = [&](size_t p, size_t n) { return fit[p * width + n]; };
+      const bool more = j < name.size(), part = j == 0 || name[j - 1] == separator;
+      bool fits;
+      if (many) {
+        const bool no_part = part && i + 2 < pattern.size() && pattern[i + 2] == separator;
+        fits = from(i + 2, j) || (more && from(i, j + 1)) || (no_part && from(i + 3, j));
+      } else if (pattern[i] == '*') {
+        fits = from(i + 1, j) || (more && name[j] != separator && from(i, j + 1));
+      } else {
+        fits = more && pattern[i] == name[j] && from(i + 1, j + 1);
+      }
+      fit[i * width + j] = fits;
+    }
+  }
+  return fit[0];
+}
+
+}  // namespace
+
+bool fits(const std::string& pattern, const std::string& path) {
+  const bool parts = (pattern + path).find('/') != std::string::npos;
+  return fits_parts(pattern, path, parts ? '/' : '.');
+}
+
+namespace {
+
+std::string lower(std::string word) {
+  for (char& c : word)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return word;
+}
+
+// "; did you mean 'x'?", or "". Letters of another case are nearer than others.
+std::string meant(const std::string& pattern, const std::vector<std::string>& names) {
+  for (const std::string& name : names)
+    if (fits(lower(pattern), lower(name))) return text("; did you mean '", name, "'?");
+  return suggestion(pattern, names);
+}
+
+// A tensor on its own: no graph, and no more memory than it needs.
+Tensor kept(const Tensor& x) {
+  Tensor copy = Tensor::empty(x.shape(), x.dtype());
+  copy_onto(x.detach(), copy);
+  return copy;
+}
+
+// What patterns ask for of what one run offers.
+class Taps {
+ public:
+  void add(const std::string& pattern) { patterns_.push_back({pattern}); }
+  // Each way in which the pattern asks for what is at the path.
+  std::vector<TapName> asked(int pattern, const std::string& path) {
+    Pattern& p = patterns_[static_cast<size_t>(pattern)];
+    std::vector<TapName> ways;
+    for (const TapName& name : names_of(path)) {
+      const char separator = name.name == path ? '/' : '.';
+      if (fits_parts(p.text, name.name, separator)) ways.push_back(name);
+    }
+    p.met |= !ways.empty();
+    return ways;
+  }
+  bool asks(int from, int to, const std::string& path) {
+    bool any = false;
+    for (int i = from; i < to; ++i) any |= !asked(i, path).empty();
+    return any;
+  }
+  void check_met() const {
+    for (const Pattern& p : patterns_) {
+      if (p.met) continue;
+      const bool dotted = p.text.find('/') == std::string::npos;
+      std::vector<std::string> names;
+      for (const auto& [path, all] : names_)
+        for (const TapName& name : all)
+          if (dotted || name.name == path) names.push_back(name.name);
+      const std::string near = meant(p.text, names);
+      bad_input("nothing in this model is at '", p.text, "'",
+                near.empty() && !names.empty()
+                    ? text(" (there are ", names.size(), " paths, such as '", names.back(), "')")
+                    : near);
+    }
+  }
+
+ private:
+  struct Pattern {
+    std::string text;
+    bool met = false;
+  };
+  const std::vector<TapName>& names_of(const std::string& path) {
+    const auto at = names_.find(path);
+    if (at != names_.end()) return at->second;
+    const auto known = [this](const std::string& other) { return names_.contains(other); };
+    std::vector<TapName> names{{path}};
+    for (TapName& name : tap_names(path, known)) names.push_back(std::move(name));
+    return names_[path] = std::move(names);
+  }
+
+  std::vector<Pattern> patterns_;
+  std::map<std::string, std::vector<TapName>> names_;  // by the paths that were offered
+};
+
+}  // namespace
+
+std::map<std::string, Tensor> trace(const Forward& forward,
+                                    const std::vector<std::string>& patterns, const Call& call,
+                                    const std::vector<Hook>& hooks) {
+  std::map<std::string, Tensor> seen;
+  Taps taps;
+  for (const std::string& pattern : patterns) taps.add(pattern);
+  for (const Hook& hook : hooks) taps.add(hook.pattern);
+  const auto looks = static_cast<int>(patterns.size()),
+             all = looks + static_cast<int>(hooks.size());
+
+  Forward looking = forward;
+  looking.replaced = [&](const std::string& path) {
+    return taps.asks(looks, all, path) || forward.replaces(path);
+  };
+  looking.replace = [&](const std::string& path, const Tensor& value) {
+    Tensor x = forward.replaces(path) ? forward.replacement(path, value) : value;
+    for (int i = looks; i < all; ++i)
+      for (const TapName& name : taps.asked(i, path)) {
+        const Hook& hook = hooks[static_cast<size_t>(i - looks)];
+        const Tensor y = hook.replace(name.name, name.theirs(x));
+        x = y ? name.ours(y) : y;
+        if (!x) return x;
+      }
+    return x;
+  };
+  looking.watched = [&](const std::string& path) {
+    return taps.asks(0, looks, path) || forward.watches(path);
+  };
+  looking.watch = [&](const std::string& path, const Tensor& value) {
+    if (forward.watches(path)) forward.watch(path, value);
+    for (int i = 0; i < looks; ++i)
+      for (const TapName& name : taps.asked(i, path)) seen[name.name] = kept(name.theirs(value));
+  };
+  call(looking);
+  taps.check_met();
+  return seen;
+}
+
+void run_with_hooks(const Forward& forward, const std::vector<Hook>& hooks, const Call& call) {
+  trace(forward, {}, call, hooks);
+}
+
+}  // namespace tete

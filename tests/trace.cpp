@@ -1,0 +1,479 @@
+// Looking and changing: who looks changes no bit, who gives back what was given changes no bit, and
+// who changes something gets what the text would give with that change.
+#include "nn/trace.hpp"
+
+#include "attention/sites.hpp"
+#include "core/gradcheck.hpp"
+#include "nn/loss.hpp"
+#include "tests/error_of.hpp"
+#include "tests/layer.hpp"
+
+using namespace tete;
+using namespace tete::tests;
+
+namespace {
+
+struct Case {
+  const char* name;
+  Tensor X, M;  // no M: X
+  Mask mask;
+  Tiling tiling;
+};
+
+// None, causal and padding; self and cross; whole, and in blocks with and without an end left over.
+std::vector<Case> cases(const Checked& program, Dtype dtype) {
+  const Tensor X = noise({3, 11, 12}, 1, dtype), M = noise({3, 7, 12}, 2, dtype);
+  const Tensor some = Tensor::of<int64_t>({3}, {11, 0, 3}),
+               few = Tensor::of<int64_t>({3}, {7, 1, 0});
+  std::vector<Case> all;
+  for (const Tiling& tiling : {Tiling{.allowed = false}, Tiling{.queries = 4, .samples = 2}}) {
+    all.push_back({"self", X, {}, {}, tiling});
+    if (program.takes_mask && program.leak.empty())
+      all.push_back({"self, causal", X, {}, {.causal = true}, tiling});
+    if (program.takes_mask || program.takes_padding)
+      all.push_back({"self, padding", X, {}, {.lengths = some}, tiling});
+    if (program.self_only) continue;
+    all.push_back({"cross", X, M, {}, tiling});
+    if (program.takes_mask || program.takes_padding)
+      all.push_back({"cross, padding", X, M, {.lengths = few}, tiling});
+  }
+  return all;
+}
+
+Tensor call(const Layer& layer, const Case& c, const Forward& forward) {
+  return layer.attention(forward, "at", c.X, c.M ? c.M : c.X, c.mask);
+}
+
+AttentionSizes sizes_of(const std::string& name) {
+  AttentionSizes sizes = sizes_for(name);
+  const auto program = load_attention(name);
+  for (const auto& [dim, size] : SizesByName{{"w", 3}, {"g", 1}})
+    if (program->find_dimension(dim) >= 0) sizes.dims[dim] = size;
+  if (name == "bigbird") sizes.dims["b"] = 2, sizes.dims["i"] = 12;
+  return sizes;
+}
+
+// One element of one dimension becomes zero.
+std::function<Tensor(const std::string&, const Tensor&)> without(int axis, Index element) {
+  return [=](const std::string&, const Tensor& x) {
+    const Tensor all = Tensor::ones({x.size(axis)}, x.dtype());
+    const Tensor one = reshape(
+        one_hot(Tensor::of<int64_t>({1}, {element}), x.size(axis), x.dtype()), {x.size(axis)});
+    Shape wide(x.rank(), 1);
+    wide[axis] = x.size(axis);
+    return x * broadcast(reshape(all - one, wide), x.shape());
+  };
+}
+
+// Two layers of a text.
+LanguageModel model_of(const std::string& text) {
+  LanguageModelConfig config;
+  config.vocabulary = 11, config.context = 40, config.d_model = 12, config.layers = 2;
+  config.block.d_ff = 20;
+  const auto program = load_attention(Program::parse(text));
+  return LanguageModel(config, attention_of({{program, {.d_model = 12, .heads = 3}},
+                                             {program, {.d_model = 12, .heads = 3}}},
+                                            true));
+}
+
+Tensor tokens(Index b, Index n, uint64_t seed = 1) {
+  std::vector<int64_t> ids;
+  for (Index i = 0; i < b * n; ++i)
+    ids.push_back(static_cast<int64_t>(uniform_below(Key(seed), static_cast<uint64_t>(i), 11)));
+  return Tensor::of<int64_t>({b, n}, ids);
+}
+
+const std::string& talking_heads() {
+  static const std::string text = find_variant("talking_heads").program->source->text;
+  return text;
+}
+
+std::string with(std::string text, const std::string& part, const std::string& other) {
+  const size_t at = text.find(part);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, part.size(), other);
+}
+
+constexpr Tiling in_blocks{.queries = 4, .samples = 1};
+
+}  // namespace
+
+TEST_SUITE("trace") {
+  TEST_CASE(
+      "every variant: looking at everything changes no bit, nor does giving everything back") {
+    for (const Variant& variant : variants()) {
+      CAPTURE(variant.name);
+      Layer layer(variant.name, sizes_of(variant.name), Dtype::f32);
+      for (const Case& c : cases(*layer.program, Dtype::f32)) {
+        CAPTURE(std::string(c.name));
+        CAPTURE(c.tiling.allowed);
+        const Forward plain{.params = layer.values, .tiling = c.tiling};
+        const Tensor Y = call(layer, c, plain);
+        Tensor again;
+        const auto run = [&](const Forward& forward) { again = call(layer, c, forward); };
+        const auto seen = trace(plain, {"**"}, run);
+        CHECK(same_bits(Y, again));
+        CHECK(same_bits(seen.at("at/" + layer.program->values.back().name), Y));
+        // What was seen, put back, each and all at once; and copies that lie elsewhere.
+        std::vector<Hook> all;
+        for (const auto& named : seen) {
+          const Tensor x = named.second;
+          all.push_back({named.first, [x](const std::string&, const Tensor&) { return x; }});
+          run_with_hooks(plain, {all.back()}, run);
+          CAPTURE(named.first);
+          CHECK(same_bits(Y, again));
+        }
+        run_with_hooks(plain, all, run);
+        CHECK(same_bits(Y, again));
+        run_with_hooks(plain, {{"**", [](const std::string&, const Tensor& x) { return x; }}}, run);
+        CHECK(same_bits(Y, again));
+      }
+    }
+  }
+
+  TEST_CASE("without a head by a hook is without it in the text: the same loss, to the bit") {
+    const LanguageModel model = model_of(talking_heads());
+    const LanguageModel cut =
+        model_of(with(talking_heads(), "O[n, d_v, h_v] = einsum(U[n, m, h_v], V[m, d_v, h_v])",
+                      "O[n, d_v, h_v] = einsum(U[n, m, h_v], V[m, d_v, h_v]) * (index(h_v) != 1)"));
+    const Tensors values = model.params().initial_values(Key(1));
+    const Tensor x = tokens(2, 40), y = tokens(2, 40, 2);
+    for (const Tiling& tiling : {Tiling{.allowed = false}, Tiling{}, in_blocks}) {
+      const Forward forward{.params = values, .tiling = tiling};
+      Tensor loss;
+      run_with_hooks(forward, {{"decoder/*/self/O", without(3, 1)}},
+                     [&](const Forward& f) { loss = model.loss(f, x, y).sum; });
+      CHECK(same_bits(loss, cut.loss(forward, x, y).sum));
+      CHECK(!same_bits(loss, model.loss(forward, x, y).sum));
+    }
+  }
+
+  TEST_CASE("a layer whose activations are another run's gives that run's output") {
+    const LanguageModel model = model_of(talking_heads());
+    const Tensors values = model.params().initial_values(Key(1));
+    const Tensor here = tokens(2, 40), there = tokens(2, 40, 2);
+    for (const Tiling& tiling : {Tiling{.allowed = false}, Tiling{}, in_blocks}) {
+      const Forward forward{.params = values, .tiling = tiling};
+      Tensor logits;
+      const auto run = [&](const Tensor& x) {
+        return [&, x](const Forward& f) { logits = model.logits(f, x); };
+      };
+      const auto other = trace(forward, {"decoder/1/**"}, run(there));
+      const Tensor expected = logits;
+      CHECK(other.contains("decoder/1/self/W"));
+      CHECK(other.contains("decoder/1/ff/hidden"));
+      std::vector<Hook> patches;
+      for (const auto& named : other) {
+        const Tensor value = named.second;
+        patches.push_back(
+            {named.first, [value](const std::string&, const Tensor&) { return value; }});
+      }
+      run_with_hooks(forward, patches, run(here));
+      CHECK(same_bits(logits, expected));
+      CHECK(!same_bits(model.logits(forward, here), expected));
+    }
+  }
+
+  TEST_CASE("a changed value is what a text with that change gives, its gradients too") {
+    struct Change {
+      const char *name, *part, *other;
+    };
+    for (const Change& change :
+         {Change{"Q", "Q[n, d_k, h_k] = einsum(X[n, d_X], P_q[d_X, d_k, h_k])",
+                 "Q[n, d_k, h_k] = 0.5 * einsum(X[n, d_X], P_q[d_X, d_k, h_k])"},
+          Change{"J", "J[n, m, h_k]   = einsum(Q[n, d_k, h_k], K[m, d_k, h_k])",
+                 "J[n, m, h_k]   = 0.5 * einsum(Q[n, d_k, h_k], K[m, d_k, h_k])"},
+          Change{"W", "W[n, m, h]     = softmax(L[n, m, h], reduced_dim=m)",
+                 "W[n, m, h]     = 0.5 * softmax(L[n, m, h], reduced_dim=m)"},
+          Change{"O", "O[n, d_v, h_v] = einsum(U[n, m, h_v], V[m, d_v, h_v])",
+                 "O[n, d_v, h_v] = 0.5 * einsum(U[n, m, h_v], V[m, d_v, h_v])"}}) {
+      CAPTURE(std::string(change.name));
+      const AttentionSizes sizes{.d_model = 12, .heads = 3};
+      ParamList list;
+      const auto text = [&](const std::string& of) { return load_attention(Program::parse(of)); };
+      const Attention plain({list, ""}, text(talking_heads()), sizes);
+      ParamList again;
+      const Attention changed({again, ""}, text(with(talking_heads(), change.part, change.other)),
+                              sizes);
+      Tensors xs;
+      for (const ParamSpec& spec : list.specs())
+        xs.push_back(noise(spec.shape, 100 + xs.size()).variable());
+      const Tensors params = xs;
+      const Tensor X = noise({2, 11, 12}, 1).variable(), M = noise({2, 7, 12}, 2).variable();
+      xs.push_back(X), xs.push_back(M);
+      for (const Tiling& tiling : {Tiling{.allowed = false}, in_blocks}) {
+        for (const bool causal : {false, true}) {
+          const Mask mask{.causal = causal};
+          const Forward forward{.params = params, .tiling = tiling};
+          const Tensor Y = changed(forward, "", X, M, mask);
+          Tensor Z;
+          run_with_hooks(
+              forward, {{change.name, [](const std::string&, const Tensor& x) { return x * 0.5; }}},
+              [&](const Forward& f) { Z = plain(f, "", X, M, mask); });
+          CHECK(difference(Y, Z) < 1e-12);
+          const Tensors a = grad(sum(square(Y)), xs), b = grad(sum(square(Z)), xs);
+          for (size_t i = 0; i < xs.size(); ++i) CHECK(difference(a[i], b[i]) < 1e-10);
+        }
+      }
+    }
+  }
+
+  TEST_CASE("the gradient of what a hook was given, and of what it gives, can be asked for") {
+    Layer layer("talking_heads", sizes_for("talking_heads"));
+    const Tensor X = noise({2, 11, 12}, 1).variable();
+    for (const char* name : {"V", "L", "W", "U", "O"}) {
+      CAPTURE(name);
+      Tensor gradients[2][2];
+      for (const int k : {0, 1}) {
+        const Forward forward{.params = layer.values,
+                              .tiling = k == 0 ? Tiling{.allowed = false} : in_blocks};
+        Tensor given, made, Y;
+        const Hook hook{name, [&](const std::string&, const Tensor& x) {
+                          given = x;
+                          return made = x * 1.0;
+                        }};
+        run_with_hooks(forward, {hook}, [&](const Forward& f) {
+          Y = layer.attention(f, "", X, X, {.causal = true});
+        });
+        const Tensors found = grad(sum(square(Y)), Tensors{given, made});
+        CHECK(same_bits(found[0], found[1]));
+        gradients[k][0] = found[0];
+        gradients[k][1] = grad(sum(square(Y)), Tensors{X})[0];
+      }
+      CHECK(difference(gradients[0][0], gradients[1][0]) < 1e-10);
+      CHECK(difference(gradients[0][1], gradients[1][1]) < 1e-10);
+    }
+  }
+
+  TEST_CASE("what a hook lets a query see counts, though a causal mask hides it from the block") {
+    Layer layer("multi_head", sizes_for("multi_head"));
+    const Tensor X = noise({1, 11, 12}, 1);
+    Tensor Y[2];
+    for (const int k : {0, 1})
+      run_with_hooks(
+          {.params = layer.values, .tiling = k == 0 ? Tiling{.allowed = false} : in_blocks},
+          {{"W", [](const std::string&,
+                    const Tensor& W) { return Tensor::full(W.shape(), 0.25, W.dtype()); }}},
+          [&](const Forward& f) { Y[k] = layer.attention(f, "", X, X, {.causal = true}); });
+    CHECK(difference(Y[0], Y[1]) < 1e-12);
+  }
+
+  TEST_CASE("of a tiled call only what is asked for is written out") {
+    Layer layer("talking_heads", {.d_model = 12, .heads = 3, .dims = {{"h_k", 3}, {"h_v", 3}}},
+                Dtype::f32);
+    const Tensor X = noise({1, 512, 12}, 1, Dtype::f32);
+    const Forward forward{.params = layer.values, .tiling = {.queries = 16}};
+    const auto peak = [&](const std::vector<std::string>& patterns) {
+      reset_peak_memory();
+      const size_t start = memory_use().live;
+      const auto seen = trace(forward, patterns, [&](const Forward& f) {
+        layer.attention(f, "", X, X, {.causal = true});
+      });
+      return static_cast<double>(memory_use().peak - start);
+    };
+    const double wide = 512.0 * 512 * 3 * 4;  // bytes of one of J, L, W, U
+    const double nothing = peak({}), Q = peak({"Q"}), W = peak({"W"});
+    CHECK(nothing < wide);
+    CHECK(Q < nothing + 0.1 * wide);
+    CHECK(W > wide);
+    CHECK(peak({"*"}) > W + 2.5 * wide);
+  }
+
+  TEST_CASE("a block offers each of its values, to be replaced as well") {
+    const LanguageModel model = model_of(talking_heads());
+    const Tensors values = model.params().initial_values(Key(1), Dtype::f64);
+    const Tensor x = tokens(2, 5), Y = model.logits({values}, x);
+    Tensor logits;
+    const auto run = [&](const Forward& f) { logits = model.logits(f, x); };
+    const auto seen = trace({values}, {"**"}, run);
+    CHECK(same_bits(logits, Y));
+    for (const char* name : {"embedding", "positions", "logits", "decoder/norm"}) {
+      CAPTURE(name);
+      CHECK(seen.contains(name));
+    }
+    for (const char* name : {"resid_pre", "self_norm", "self_out", "resid_mid", "ff_norm", "ff/pre",
+                             "ff/hidden", "ff_out", "resid"}) {
+      CAPTURE(name);
+      CHECK(seen.contains(std::string("decoder/0/") + name));
+    }
+    CHECK(same_bits(seen.at("decoder/1/resid_pre"), seen.at("decoder/0/resid")));
+    for (const auto& named : seen) {
+      CAPTURE(named.first);
+      const Tensor value = named.second;
+      const auto back = [value](const std::string&, const Tensor&) { return value; };
+      run_with_hooks({values}, {{named.first, back}}, run);
+      CHECK(same_bits(logits, Y));
+      const auto other = [](const std::string&, const Tensor& v) { return v * 1.5 + 0.25; };
+      run_with_hooks({values}, {{named.first, other}}, run);
+      CHECK(!same_bits(logits, Y));
+    }
+  }
+
+  TEST_CASE("while decoding, hooks are given the new positions") {
+    const LanguageModel model = model_of(talking_heads());
+    const Tensors values = model.params().initial_values(Key(1), Dtype::f64);
+    const Tensor x = tokens(2, 6);
+    const std::vector<Hook> hooks{{"decoder/*/self/U", without(3, 1)}, {"**/V", without(3, 0)}};
+    Tensor whole;
+    run_with_hooks({values}, hooks, [&](const Forward& f) { whole = model.logits(f, x); });
+    Decoding past;
+    for (Index n = 0; n < 6; ++n) {
+      Tensor next;
+      const auto seen = trace(
+          {values}, {"decoder/1/self/W"},
+          [&](const Forward& f) { next = model.next_logits(f, slice(x, 1, n, 1), past); }, hooks);
+      CHECK(difference(next, reshape(slice(whole, 1, n, 1), {2, 11})) < 1e-12);
+      CHECK(seen.at("decoder/1/self/W").shape() == Shape{2, 1, n + 1, 3});
+    }
+  }
+
+  TEST_CASE("TransformerLens's names are accepted, with the shapes that values have there") {
+    const LanguageModel model = model_of(talking_heads());
+    const Tensors values = model.params().initial_values(Key(1));
+    const Tensor x = tokens(2, 5);
+    Tensor logits;
+    const auto run = [&](const Forward& f) { logits = model.logits(f, x); };
+    const auto ours = trace({values}, {"**"}, run);
+    const auto theirs = trace({values}, {"**.hook_*", "hook_*"}, run);
+    struct Row {
+      const char *there, *here;
+      Axes order = {};
+    };
+    const Axes queries{0, 3, 1, 2}, width{0, 1, 3, 2};
+    for (const Row& row : {Row{"hook_embed", "embedding"},
+                           {"hook_pos_embed", "positions"},
+                           {"blocks.0.hook_resid_pre", "decoder/0/resid_pre"},
+                           {"blocks.1.ln1.hook_normalized", "decoder/1/self_norm"},
+                           {"blocks.1.attn.hook_q", "decoder/1/self/Q", width},
+                           {"blocks.1.attn.hook_k", "decoder/1/self/K", width},
+                           {"blocks.1.attn.hook_v", "decoder/1/self/V", width},
+                           {"blocks.1.attn.hook_attn_scores", "decoder/1/self/J", queries},
+                           {"blocks.1.attn.hook_scores_talked", "decoder/1/self/L", queries},
+                           {"blocks.1.attn.hook_pattern", "decoder/1/self/W", queries},
+                           {"blocks.1.attn.hook_pattern_talked", "decoder/1/self/U", queries},
+                           {"blocks.1.attn.hook_z", "decoder/1/self/O", width},
+                           {"blocks.1.hook_attn_out", "decoder/1/self_out"},
+                           {"blocks.1.hook_resid_mid", "decoder/1/resid_mid"},
+                           {"blocks.1.ln2.hook_normalized", "decoder/1/ff_norm"},
+                           {"blocks.1.mlp.hook_pre", "decoder/1/ff/pre"},
+                           {"blocks.1.mlp.hook_post", "decoder/1/ff/hidden"},
+                           {"blocks.1.hook_mlp_out", "decoder/1/ff_out"},
+                           {"blocks.1.hook_resid_post", "decoder/1/resid"},
+                           {"ln_final.hook_normalized", "decoder/norm"}}) {
+      CAPTURE(std::string(row.there));
+      REQUIRE(theirs.contains(row.there));
+      const Tensor& value = ours.at(row.here);
+      const Tensor expected = row.order.empty() ? value : permute(value, row.order);
+      CHECK(same_bits(theirs.at(row.there), expected));
+      const Tensor back = theirs.at(row.there);
+      run_with_hooks({values},
+                     {{row.there, [&](const std::string&, const Tensor&) { return back; }}}, run);
+      CHECK(same_bits(logits, ours.at("logits")));
+    }
+    // A text that mixes no heads: what enters the softmax.
+    const LanguageModel plain = model_of(find_variant("multi_head").program->source->text);
+    const Tensors its = plain.params().initial_values(Key(1));
+    const auto look = [&](const Forward& f) { plain.logits(f, x); };
+    const auto scores = trace({its}, {"blocks.0.attn.hook_attn_scores", "decoder/0/self/L"}, look);
+    CHECK(same_bits(scores.at("blocks.0.attn.hook_attn_scores"),
+                    permute(scores.at("decoder/0/self/L"), queries)));
+    CHECK(error_of([&] { trace({its}, {"blocks.0.attn.hook_scores_talked"}, look); }) !=
+          "no error");
+  }
+
+  TEST_CASE("rotary queries have TransformerLens's two names") {
+    Layer layer("multi_head", sizes_for("multi_head"), Dtype::f64,
+                {*find_amendment("rotary").program});
+    const Tensor X = noise({2, 5, 12}, 1);
+    const auto seen = trace({layer.values}, {"decoder.0.attn.*q", "**"}, [&](const Forward& f) {
+      layer.attention(f, "decoder/0/self", X, X, {.causal = true});
+    });
+    const Axes width{0, 1, 3, 2};
+    CHECK(same_bits(seen.at("decoder.0.attn.hook_rot_q"),
+                    permute(seen.at("decoder/0/self/Q"), width)));
+    CHECK(difference(seen.at("decoder.0.attn.hook_q"), seen.at("decoder.0.attn.hook_rot_q")) >
+          1e-3);
+  }
+
+  TEST_CASE("an encoder and a decoder have names of their own") {
+    LanguageModelConfig config;
+    config.vocabulary = 11, config.context = 6, config.d_model = 12, config.layers = 1;
+    const auto program = load_attention("talking_heads");
+    const std::vector<ChosenAttention> sites{{program, {.d_model = 12, .heads = 3}}};
+    const EncoderDecoder model(config, attention_of(ChosenSites{sites, sites, sites}));
+    const Tensors values = model.params().initial_values(Key(1));
+    const auto seen = trace({values}, {"**", "**.*"}, [&](const Forward& f) {
+      model.loss(f, tokens(2, 5), Tensor::of<int64_t>({2}, {5, 3}), tokens(2, 6, 2));
+    });
+    for (const char* name :
+         {"encoder/0/self/W", "decoder/0/self/W", "decoder/0/cross/W", "encoder/positions",
+          "decoder/0/resid_cross", "encoder.0.attn.hook_pattern", "decoder.0.attn.hook_pattern",
+          "decoder.0.cross_attn.hook_pattern", "decoder.0.hook_cross_attn_out",
+          "decoder.0.hook_resid_mid_cross", "decoder.0.ln2.hook_normalized",
+          "decoder.0.ln3.hook_normalized", "encoder.0.ln2.hook_normalized"}) {
+      CAPTURE(name);
+      CHECK(seen.contains(name));
+    }
+    CHECK(seen.at("decoder.0.cross_attn.hook_pattern").shape() == Shape{2, 3, 6, 5});
+  }
+
+  TEST_CASE("* stands for letters of one part, ** for parts") {
+    struct Row {
+      const char *pattern, *path;
+      bool fits;
+    };
+    for (const Row& row : {Row{"decoder/*/self/W", "decoder/3/self/W", true},
+                           {"decoder/*/W", "decoder/3/self/W", false},
+                           {"decoder/**/W", "decoder/3/self/W", true},
+                           {"decoder/**/3/W", "decoder/3/W", true},
+                           {"**/W", "W", true},
+                           {"**", "decoder/3/self/W", true},
+                           {"*", "W", true},
+                           {"*", "a/W", false},
+                           {"**/self/*", "decoder/0/self/Y.L", true},
+                           {"**W", "decoder/0/self/W", true},
+                           {"x/**", "x/a", true},
+                           {"x/**", "xy/a", false},
+                           {"", "", true},
+                           {"*a*b*", "xaxbx", true},
+                           {"*a*b*", "xbxax", false},
+                           {"blocks.*.attn.hook_pattern", "blocks.0.attn.hook_pattern", true},
+                           {"blocks.*.hook_pattern", "blocks.0.attn.hook_pattern", false},
+                           {"**.hook_pattern", "blocks.0.attn.hook_pattern", true}}) {
+      CAPTURE(std::string(row.pattern));
+      CAPTURE(std::string(row.path));
+      CHECK(fits(row.pattern, row.path) == row.fits);
+    }
+  }
+
+  TEST_CASE("what is nowhere, and what does not fit, is told in a sentence") {
+    const LanguageModel model = model_of(talking_heads());
+    const Tensors values = model.params().initial_values(Key(1));
+    const Tensor x = tokens(1, 3);
+    const auto run = [&](const Forward& f) { model.logits(f, x); };
+    CHECK(error_of([&] { trace({values}, {"decoder/0/self/w"}, run); }) ==
+          "nothing in this model is at 'decoder/0/self/w'; did you mean 'decoder/0/self/W'?");
+    CHECK(error_of([&] {
+            trace({values}, {"logits", "decoder/*/slef/W"}, run);
+          }) == "nothing in this model is at 'decoder/*/slef/W'; did you mean 'decoder/0/self/W'?");
+    CHECK(error_of([&] { trace({values}, {"blocks.0.attn.hook_patern"}, run); }) ==
+          "nothing in this model is at 'blocks.0.attn.hook_patern'; did you mean "
+          "'blocks.0.attn.hook_pattern'?");
+    CHECK(error_of([&] {
+            trace({values}, {"zzzzzzzzzzzzzzzz/*"}, run);
+          }).starts_with("nothing in this model is at 'zzzzzzzzzzzzzzzz/*' (there are"));
+    const auto hook = [&](const std::string& path, const Tensor& made) {
+      return error_of([&] {
+        run_with_hooks({values}, {{path, [&](const std::string&, const Tensor&) { return made; }}},
+                       run);
+      });
+    };
+    CHECK(hook("decoder/0/self/W", {}) == "the hook at 'decoder/0/self/W' returned no tensor");
+    CHECK(hook("decoder/0/self/W", Tensor::ones({3})) ==
+          "the hook at 'decoder/0/self/W' returned f32[3], expected f32[1, 3, 3, 3]");
+    CHECK(hook("blocks.0.attn.hook_pattern", Tensor::ones({1, 3, 3, 3}, Dtype::f64)) ==
+          "the hook at 'decoder/0/self/W' returned f64[1, 3, 3, 3], expected f32[1, 3, 3, 3]");
+    CHECK(hook("decoder/0/self/Z", Tensor::ones({3})) ==
+          "nothing in this model is at 'decoder/0/self/Z'; did you mean 'decoder/0/self/J'?");
+  }
+}
