@@ -204,10 +204,11 @@ RunFolder::RunFolder(const std::string& path) : path_(path) {
   if (ftruncate(lock_.descriptor(), 0) != 0 ||
       pwrite(lock_.descriptor(), pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size()))
     fail(Kind::resource, "cannot write in ", path, ": ", errno_text(errno));
-  // What a killed save left behind.
+  // What a killed save left behind: a part of a checkpoint, a link not yet in its place.
   for (const std::string& left : names_in(path))
     if (left.starts_with(text(".", name_begin)) && left.ends_with(".tmp"))
       unlink((path + "/" + left).c_str());
+  for (const char* link : {".latest.tmp", ".best.tmp"}) unlink((path + "/" + link).c_str());
 }
 
 std::string RunFolder::save(const RunState& state, const NamedTensors& tensors, int keep) {
