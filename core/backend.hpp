@@ -35,6 +35,10 @@ enum class Binary : uint8_t {
 
 enum class Fold : uint8_t { sum, max };
 
+// How matrix products of f32 are computed: in full, or from numbers rounded to bfloat16, summed in
+// f32. Products of f64 are always in full.
+enum class Products : uint8_t { full, bf16 };
+
 // How a device computes a contraction, for explanations.
 struct ContractionNote {
   std::string form;   // elementwise, dot, gemv, ger, gemm, batched gemm, loop, or zeros
@@ -75,7 +79,7 @@ class Backend {
   // y = Σ A·B over the labels that y lacks. Labels name the dimensions of each view; each label
   // of y is in a or b; a label of a or b that is in no other view is summed.
   virtual void contract(const View& A, const Labels& a, const View& B, const Labels& b,
-                        const View& Y, const Labels& y) = 0;
+                        const View& Y, const Labels& y, Products products) = 0;
   // The same contraction, not computed but described. Reads no memory.
   virtual ContractionNote describe_contraction(const View& A, const Labels& a, const View& B,
                                                const Labels& b, const View& Y,

@@ -259,7 +259,7 @@ Tensor einsum(const Pattern& pattern, const Tensors& operands, const EinsumOptio
                             : std::vector<Span>{});
       result.push_back(label);
     }
-  const Tensor y = contract_all(labelled, result, {}, options.memory_limit);
+  const Tensor y = contract_all(labelled, result, {}, options);
   Shape merged;
   for (const Labels& dimension : dimensions) {
     merged.push_back(1);

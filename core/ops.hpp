@@ -49,7 +49,8 @@ Tensor operator/(double a, const Tensor& b);
 // that stand once, in alphabetical order. "(h d)" splits or merges a dimension. Sizes of one name
 // must be equal: a dimension of size 1 is not repeated silently.
 struct EinsumOptions {
-  size_t memory_limit = SIZE_MAX;  // bytes of the largest intermediate result; else an error
+  size_t memory_limit = SIZE_MAX;      // bytes of the largest intermediate result; else an error
+  Products products = Products::full;  // of its matrix products and of its gradients'
 };
 Tensor einsum(const Pattern& pattern, const Tensors& operands, const EinsumOptions& options = {});
 // The multiplications of one loop over every name at once, which is what planning saves.
@@ -58,18 +59,22 @@ template <std::same_as<Tensor>... Operands>
 Tensor einsum(const EinsumPattern<sizeof...(Operands)>& pattern, const Operands&... operands) {
   return einsum(static_cast<const Pattern&>(pattern), Tensors{operands...});
 }
+template <std::same_as<Tensor>... Operands>
+Tensor einsum(const EinsumPattern<sizeof...(Operands)>& pattern, const EinsumOptions& options,
+              const Operands&... operands) {
+  return einsum(static_cast<const Pattern&>(pattern), Tensors{operands...}, options);
+}
 // y = Σ A·B over the labels that y lacks. `layout`, if given, is the order in which y's dimensions
 // shall lie in memory (labels, outermost first); it changes no value.
 Tensor contract(const Tensor& A, const Labels& a, const Tensor& B, const Labels& b, const Labels& y,
-                const Labels& layout = {});
-// The same for any number of operands, planned; labels are smaller than max_names. No intermediate
-// result has more bytes than the limit.
+                const Labels& layout = {}, Products products = Products::full);
+// The same for any number of operands, planned; labels are smaller than max_names.
 struct Operand {
   Tensor value;
   Labels labels;
 };
 Tensor contract_all(const std::vector<Operand>& operands, const Labels& y,
-                    const Labels& layout = {}, size_t memory_limit = SIZE_MAX);
+                    const Labels& layout = {}, const EinsumOptions& options = {});
 
 // ---- Reductions: over the marked dimensions, sum("b n [m] h", W) -----------------------------
 // Of nothing: the sum is 0, the mean NaN, maximum and logsumexp -inf. A NaN wins a maximum.

@@ -37,7 +37,7 @@ class Rehearsal::Device final : public Backend {
     note("reduce", {x, y}).shape = text(y.size(), " of ", y.size() ? x.size() / y.size() : 0);
   }
   void contract(const View& A, const Labels& a, const View& B, const Labels& b, const View& Y,
-                const Labels& y) override {
+                const Labels& y, Products) override {
     const ContractionNote described = describe_contraction(A, a, B, b, Y, y);
     KernelCall& call = note(described.form, {A, B, Y});
     call.shape = described.shape;

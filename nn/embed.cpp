@@ -10,7 +10,7 @@ Tensor Embedding::operator()(const Forward& forward, const Tensor& tokens) const
 }
 
 Tensor Embedding::products(const Forward& forward, const Tensor& X) const {
-  return einsum("b n d_X, v d_X -> b n v", X, forward[table_]);
+  return einsum("b n d_X, v d_X -> b n v", {.products = forward.products}, X, forward[table_]);
 }
 
 }  // namespace tete

@@ -13,7 +13,8 @@ Linear::Linear(const Scope& scope, const Dim& in, const Dim& out, const LinearOp
 }
 
 Tensor Linear::operator()(const Forward& forward, const Tensor& X) const {
-  const Tensor Y = einsum("b n d_in, d_in d_out -> b n d_out", X, forward[W_]);
+  const Tensor Y =
+      einsum("b n d_in, d_in d_out -> b n d_out", {.products = forward.products}, X, forward[W_]);
   return b_.index < 0 ? Y : add("b n d_out, d_out", Y, forward[b_]);
 }
 

@@ -108,6 +108,7 @@ struct Forward {
   // If set, the call brings the next positions of a sequence whose past is kept there.
   Decoding* decoding = nullptr;
   Tiling tiling = {};
+  Products products = Products::full;  // of all matrix products
 
   const Tensor& operator[](ParamId id) const { return params[id.index]; }
 

@@ -52,6 +52,10 @@ times "$layer" attention --variant talking_heads "${small[@]}" --causal --with t
 times "$layer" attention --variant dynamic_projections "${small[@]}" --memory-length 7 --threads 2
 times "$layer" attention --variant talking_heads "${small[@]}" --whole
 times "$layer" attention --variant talking_heads "${small[@]}" --forward --dim h_k=4
+times "$layer" attention "${small[@]}" --repeats 2 --repeats 1
+times "$layer" attention --variant talking_heads "${small[@]}" --precision bf16
+refuses 2 "--precision f16: expected f32 or bf16" bench attention --precision f16
+refuses 2 '--precision bf16 is of --dtype f32' bench attention --precision bf16 --dtype f64
 refuses 2 "no option '--heds'; did you mean '--heads'" bench attention --heds 8
 refuses 2 "'x' is one argument too many" bench attention x
 refuses 2 '--heads 0: expected' bench attention --heads 0
@@ -68,11 +72,12 @@ refuses 4 'needs about .* of memory' bench attention --whole --length 100000 --b
 
 # ---- A training step ----
 
-step="bench attention layers d_model context batch optimizer parameters ms_per_step tokens_per_s multiplies
+step="bench attention layers d_model context batch optimizer precision parameters ms_per_step tokens_per_s multiplies
   peak_rss_mb $measured $machine $products"
 tiny=(--layers 1 --heads 2 --d-model 16 --context 8 --batch 2 "${once[@]}")
 times "$step" step "${tiny[@]}"
 times "$step" step "${tiny[@]}" --attention talking_heads --style t5 --optimizer adafactor --with rotary --threads 1
+times "$step" step "${tiny[@]}" --precision bf16
 check 'a step, for people' eval "'$tete' bench step ${tiny[*]} > table && grep -q '^tokens ' table"
 refuses 2 "no option '--heds'; did you mean '--heads'" bench step --heds 8
 refuses 2 '--layers 0: expected' bench step --layers 0

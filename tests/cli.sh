@@ -220,6 +220,12 @@ check 'resuming ends with the same bytes' eval "
 check 'what was killed before its first checkpoint begins again, as it was asked for' eval "
   cp -r all-sites none && rm none/step-* && timeout 60 '$tete' train --resume --out none &&
     cmp all-sites/step-00000006.safetensors none/step-00000006.safetensors"
+check 'in bfloat16, too, and otherwise than in f32' eval "
+  '$tete' train ${few[*]} --precision bf16 --out bf16 &&
+    cp -r bf16 bf16b && rm bf16b/step-0000000[46]* && '$tete' train --resume --out bf16b --threads 1 &&
+    cmp bf16/step-00000006.safetensors bf16b/step-00000006.safetensors &&
+    '$tete' train ${few[*]} --out in-full && ! cmp -s bf16/step-00000006.safetensors in-full/step-00000006.safetensors"
+refuses 2 '--precision f16: expected f32 or bf16' train "${few[@]}" --precision f16 --out f16
 check 'with dropout and shards, too' eval "
   '$tete' train ${few[*]} --dropout 0.1 --shards 4 --out shards &&
     cp -r shards shards2 && rm shards2/step-0000000[46]* && '$tete' train --resume --out shards2 &&

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <vector>
 
+#include "core/cpu/rows.hpp"
 #include "core/threads.hpp"
 #include "tools/build_info.hpp"
 #include "train/files.hpp"
@@ -79,6 +80,23 @@ CLI::Option* add_threads(CLI::App& app, int& threads) {
 void use_threads(int wanted) {
   if (wanted < 0 || wanted > 1024) bad_input("--threads ", wanted, ": expected 1 to 1024");
   set_threads(wanted > 0 ? wanted : std::max(1, inspect_machine().usable));
+}
+
+CLI::Option* add_precision(CLI::App& app, std::string& precision) {
+  return app
+      .add_option("--precision", precision,
+                  "f32, or bf16: matrix products of numbers rounded to bfloat16, summed in f32")
+      ->type_name("TYPE")
+      ->capture_default_str();
+}
+
+Products products_of(const std::string& precision) {
+  if (precision == "f32") return Products::full;
+  if (precision != "bf16") bad_input("--precision ", precision, ": expected f32 or bf16");
+  if (!cpu_kernels::has_bf16())
+    std::fputs("this processor has no products of bfloat16: they are made of f32's, and slower\n",
+               stderr);
+  return Products::bf16;
 }
 
 std::string program_version() { return text("tete ", TETE_VERSION, " (", TETE_COMMIT, ")"); }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "core/backend.hpp"
 #include "core/error.hpp"
 
 namespace tete {
@@ -34,6 +35,11 @@ class HelpFormatter : public CLI::Formatter {
 // --threads, and its effect.
 CLI::Option* add_threads(CLI::App& app, int& threads);
 void use_threads(int threads);  // 0: as many as there are usable cores
+
+// --precision: f32 or bf16, of matrix products. Where the processor cannot multiply bfloat16 by
+// itself, products_of says so on stderr.
+CLI::Option* add_precision(CLI::App& app, std::string& precision);
+Products products_of(const std::string& precision);
 
 // A file of options: `key = value` lines in TOML, the keys being the long names of the verb's
 // options. What the command line gives wins. An unknown key is an error that names the nearest.

@@ -29,6 +29,7 @@ struct TrainOptions : ModelOptions {
   std::optional<double> learning_rate, last_rate, weight_decay, clip;
   std::optional<int64_t> warmup;
   double dropout = 0;
+  std::string precision = "f32";
   int shards = 1;
   std::string out;
   bool resume = false;
@@ -131,6 +132,7 @@ static ordered_json configuration(const TrainOptions& o, const Schedule& s, doub
             {"decay", s.decay},
             {"clip", clip},
             {"dropout", o.dropout},
+            {"precision", o.precision},
             {"shards", o.shards},
             {"held_out", o.held_out},
             {"seed", o.seed}}}};
@@ -143,6 +145,7 @@ static LoopOptions loop_options(const TrainOptions& o) {
   loop.step.shards = o.shards;
   loop.step.clip = o.clip.value_or(find_optimizer(o.optimizer).clip);
   loop.step.dropout = o.dropout;
+  loop.step.products = products_of(o.precision);
   loop.step.seed = o.seed;
   loop.step.allow_zero_grad = o.allow_zero_grad;
   loop.folder = o.out;
@@ -411,6 +414,7 @@ static void add_training_options(CLI::App& app, TrainOptions& o) {
                  "limit of the gradient's norm, 0: none (default: the optimizer's)")
       ->type_name("X");
   app.add_option("--dropout", o.dropout, "rate")->type_name("X")->capture_default_str();
+  add_precision(app, o.precision);
   app.add_option("--shards", o.shards,
                  "logical shards of a step's batch: what the bits depend on, instead of processes")
       ->type_name("N")

@@ -95,7 +95,8 @@ LossSum Stepper::forward(int64_t step, int shard, const Tensors& params, const W
                         .dropout = options_.dropout,
                         .key = key.fold("noise").fold(step),
                         .first_sample = batch.first_sample,
-                        .watch = watch};
+                        .watch = watch,
+                        .products = options_.products};
   return objective_.loss(forward, batch);
 }
 

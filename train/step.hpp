@@ -32,7 +32,8 @@ struct StepOptions {
   int shards = 1;    // logical shards that the batch is cut into
   double clip = 0;   // limit of the gradient norm; 0: none
   double dropout = 0;
-  uint64_t seed = 0;  // of data order and noise
+  Products products = Products::full;  // forward and backward; what is updated is f32
+  uint64_t seed = 0;                   // of data order and noise
   // Parameters whose gradient may be zero or missing: names, with * for any letters.
   std::vector<std::string> allow_zero_grad = {};
 };
@@ -81,7 +82,8 @@ struct Validation {
   // The part of all samples that are right in every token; NaN where the objective does not tell.
   double exact_match = std::numeric_limits<double>::quiet_NaN();
 };
-// Over `samples` held-out samples that are the same in every run; no dropout, no graph.
+// Over `samples` held-out samples that are the same in every run; no dropout, no graph, products in
+// full.
 Validation validate(const Objective& objective, const Tensors& values, const Data& data,
                     Index samples, Index batch);
 

@@ -41,20 +41,18 @@ void keep_blas_on_one_thread() {
 }
 
 template <class T>
-void multiply(Index m, Index n, Index k, const Matrix<const T>& A, const Matrix<const T>& B,
-              const Matrix<T>& C, bool add) {
-  if (C.row != 1) {  // row after row: Cᵀ = Bᵀ Aᵀ
-    return multiply<T>(n, m, k, {B.data, B.column, B.row}, {A.data, A.column, A.row},
-                       {C.data, C.column, C.row}, add);
-  }
-  product(transposed(A), transposed(B), static_cast<int>(m), static_cast<int>(n),
-          static_cast<int>(k), A.data, leading(A), B.data, leading(B), add ? T(1) : T(0), C.data,
-          leading(C));
+void blas_multiply(Index m, Index n, Index k, const Matrix<const T>& A, const Matrix<const T>& B,
+                   const Matrix<T>& C, bool add) {
+  // Column after column, as BLAS says it: Cᵀ = Bᵀ Aᵀ.
+  const Matrix<const T> a{A.data, A.column, A.row}, b{B.data, B.column, B.row};
+  product(transposed(b), transposed(a), static_cast<int>(n), static_cast<int>(m),
+          static_cast<int>(k), b.data, leading(b), a.data, leading(a), add ? T(1) : T(0), C.data,
+          static_cast<int>(C.row));
 }
 
-template void multiply(Index, Index, Index, const Matrix<const float>&, const Matrix<const float>&,
-                       const Matrix<float>&, bool);
-template void multiply(Index, Index, Index, const Matrix<const double>&,
-                       const Matrix<const double>&, const Matrix<double>&, bool);
+template void blas_multiply(Index, Index, Index, const Matrix<const float>&,
+                            const Matrix<const float>&, const Matrix<float>&, bool);
+template void blas_multiply(Index, Index, Index, const Matrix<const double>&,
+                            const Matrix<const double>&, const Matrix<double>&, bool);
 
 }  // namespace tete::cpu_kernels

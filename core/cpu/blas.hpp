@@ -1,21 +1,13 @@
-// One product of matrices, on the calling thread.
+// OpenBLAS, on the calling thread.
 #pragma once
-#include "core/shape.hpp"
+#include "core/cpu/multiply.hpp"
 
 namespace tete::cpu_kernels {
 
-// A matrix by the strides of its two dimensions, of which one is 1 and the other at least as long
-// as a line.
+// As multiply, in full precision; C.column is 1.
 template <class T>
-struct Matrix {
-  T* data;
-  Index row, column;
-};
-
-// C = A B, or C += A B where `add`; C is m × n, A m × k. No size is 0.
-template <class T>
-void multiply(Index m, Index n, Index k, const Matrix<const T>& A, const Matrix<const T>& B,
-              const Matrix<T>& C, bool add);
+void blas_multiply(Index m, Index n, Index k, const Matrix<const T>& A, const Matrix<const T>& B,
+                   const Matrix<T>& C, bool add);
 
 // Call on a thread before its first product and before threads are started for products.
 void keep_blas_on_one_thread();

@@ -154,7 +154,8 @@ Choice choose(const std::vector<Dim>& dims) {
 }
 
 template <class T>
-void execute(const Choice& choice, const std::vector<Dim>& dims, T* A, T* B, T* Y) {
+void execute(const Choice& choice, const std::vector<Dim>& dims, T* A, T* B, T* Y,
+             Products products) {
   const View a = spread(dims, in_a, dtype_of<T>(), A), b = spread(dims, in_b, dtype_of<T>(), B),
              y = spread(dims, in_y, dtype_of<T>(), Y);
   switch (choice.method) {
@@ -171,7 +172,7 @@ void execute(const Choice& choice, const std::vector<Dim>& dims, T* A, T* B, T* 
     case Method::pair:
       return pair<T>(choice.groups, A, B, Y);
     case Method::matrices:
-      return multiply_matrices(choice.matrices, A, B, Y);
+      return multiply_matrices(choice.matrices, A, B, Y, products);
   }
 }
 
@@ -272,7 +273,7 @@ void note_sum_first(std::vector<Dim>& dims, int v, size_t item, ContractionNote&
 }  // namespace
 
 void contract(const View& A, const Labels& a, const View& B, const Labels& b, const View& Y,
-              const Labels& y) {
+              const Labels& y, Products products) {
   if (Y.size() == 0) return;
   std::vector<Dim> dims = dimensions(A, a, B, b, Y, y);
   View left = A, right = B;
@@ -283,7 +284,8 @@ void contract(const View& A, const Labels& a, const View& B, const Labels& b, co
   sum_first(dims, in_b, right, right_sum, only_b);
   for (Dim& d : dims) d.before = d.stride;
   visit(Y.dtype, [&]<class T>() {
-    execute(choose(dims), dims, static_cast<T*>(left.data), static_cast<T*>(right.data), Y.as<T>());
+    execute(choose(dims), dims, static_cast<T*>(left.data), static_cast<T*>(right.data), Y.as<T>(),
+            products);
   });
 }
 

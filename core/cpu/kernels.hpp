@@ -21,7 +21,7 @@ void fold_product(const View& a, const View& b, const View& y);
 
 // contract.cpp
 void contract(const View& A, const Labels& a, const View& B, const Labels& b, const View& Y,
-              const Labels& y);
+              const Labels& y, Products products);
 ContractionNote describe_contraction(const View& A, const Labels& a, const View& B, const Labels& b,
                                      const View& Y, const Labels& y);
 

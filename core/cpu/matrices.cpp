@@ -193,7 +193,7 @@ Loops<3> loops_over(const Dims& dims) {
 // One tile of one matrix: a product, and one more for every further part of the sum.
 template <class T>
 void compute_tile(const MatrixPlan& plan, const Loops<3>& sums, const Pointers<T>& at, Index i,
-                  Index j, Index rows, Index columns) {
+                  Index j, Index rows, Index columns, Products products) {
   const Dim &m = plan.m, &n = plan.n, &k = plan.k;
   T* const y = at.y + i * m.stride[in_y] + j * n.stride[in_y];
   RowCursor<3> sum(sums, 0);
@@ -201,11 +201,11 @@ void compute_tile(const MatrixPlan& plan, const Loops<3>& sums, const Pointers<T
     multiply<T>(rows, columns, k.size,
                 {at.a + sum[in_a] + i * m.stride[in_a], m.stride[in_a], k.stride[in_a]},
                 {at.b + sum[in_b] + j * n.stride[in_b], k.stride[in_b], n.stride[in_b]},
-                {y, m.stride[in_y], n.stride[in_y]}, part > 0);
+                {y, m.stride[in_y], n.stride[in_y]}, part > 0, products);
 }
 
 template <class T>
-void run(const MatrixPlan& plan, const Pointers<T>& at) {
+void run(const MatrixPlan& plan, const Pointers<T>& at, Products products) {
   const Loops<3> outputs = loops_over(plan.outputs), sums = loops_over(plan.sums);
   const Index k = plan.k.size * sums.rows();
   const Grid grid(plan.m.size, plan.n.size, k, outputs.rows());
@@ -223,7 +223,7 @@ void run(const MatrixPlan& plan, const Pointers<T>& at) {
           compute_tile(plan, sums,
                        Pointers<T>{at.a + output[in_a], at.b + output[in_b], at.y + output[in_y]},
                        i, j, std::min(grid.rows, plan.m.size - i),
-                       std::min(grid.columns, plan.n.size - j));
+                       std::min(grid.columns, plan.n.size - j), products);
         }
       });
 }
@@ -245,7 +245,7 @@ View packed_view(const MatrixPlan& plan, Operand v, Dtype dtype, void* data, boo
 }  // namespace
 
 template <class T>
-void multiply_matrices(const MatrixPlan& plan, T* A, T* B, T* Y) {
+void multiply_matrices(const MatrixPlan& plan, T* A, T* B, T* Y, Products products) {
   constexpr Dtype dtype = dtype_of<T>();
   std::array<T*, 3> data{A, B, Y};
   std::array<std::unique_ptr<Scratch>, 3> scratch;
@@ -258,11 +258,11 @@ void multiply_matrices(const MatrixPlan& plan, T* A, T* B, T* Y) {
     dense[v] = packed_view(plan, v, dtype, data[v], false);
     if (v != in_y) copy(own[v], dense[v]);
   }
-  run(plan, Pointers<T>{data[in_a], data[in_b], data[in_y]});
+  run(plan, Pointers<T>{data[in_a], data[in_b], data[in_y]}, products);
   if (plan.packed[in_y]) copy(dense[in_y], own[in_y]);
 }
 
-template void multiply_matrices(const MatrixPlan&, float*, float*, float*);
-template void multiply_matrices(const MatrixPlan&, double*, double*, double*);
+template void multiply_matrices(const MatrixPlan&, float*, float*, float*, Products);
+template void multiply_matrices(const MatrixPlan&, double*, double*, double*, Products);
 
 }  // namespace tete::cpu_kernels

@@ -1,5 +1,6 @@
 // A contraction as matrix products.
 #pragma once
+#include "core/backend.hpp"
 #include "core/cpu/product.hpp"
 
 namespace tete::cpu_kernels {
@@ -17,7 +18,7 @@ struct MatrixPlan {
 MatrixPlan plan_matrices(const Groups& groups, std::array<bool, 3> may_pack = {true, true, true});
 // Copies what the plan packs, multiplies, and copies the result where it belongs.
 template <class T>
-void multiply_matrices(const MatrixPlan& plan, T* A, T* B, T* Y);
+void multiply_matrices(const MatrixPlan& plan, T* A, T* B, T* Y, Products products);
 
 // The same groups with dimensions that step on as one merged.
 Groups merged(const Groups& groups);

@@ -10,15 +10,17 @@ namespace {
 struct InstructionSet {
   const char* name;
   bool (*present)();
-  void (*fill)(Rows<float>&, Rows<double>&);
+  void (*fill)(Rows<float>&, Rows<double>&, PairRows&);
 };
 
 #define TETE_FILL(set)                                  \
-  [](Rows<float>& f, Rows<double>& d) {                 \
+  [](Rows<float>& f, Rows<double>& d, PairRows& p) {    \
     set::fill_elementwise(f), set::fill_elementwise(d); \
     set::fill_sums(f), set::fill_sums(d);               \
     set::fill_softmax(f), set::fill_softmax(d);         \
     set::fill_norm(f), set::fill_norm(d);               \
+    set::fill_product(f), set::fill_product(d);         \
+    set::fill_product(p);                               \
   }
 
 // Best first.
@@ -32,7 +34,13 @@ bool has_v4() {
          __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
          __builtin_cpu_supports("avx512vl");
 }
+bool has_v4_bf16() { return has_v4() && __builtin_cpu_supports("avx512bf16"); }
 constexpr InstructionSet sets[] = {
+    {"v4_bf16", has_v4_bf16,
+     [](Rows<float>& f, Rows<double>& d, PairRows& p) {
+       TETE_FILL(v4)(f, d, p);
+       v4_bf16::fill_product(p);
+     }},
     {"v4", has_v4, TETE_FILL(v4)},
     {"v3", has_v3, TETE_FILL(v3)},
     {"v2", [] { return true; }, TETE_FILL(v2)},
@@ -45,8 +53,9 @@ struct Chosen {
   const char* name;
   Rows<float> floats;
   Rows<double> doubles;
+  PairRows pairs;
 
-  void take(const InstructionSet& set) { name = set.name, set.fill(floats, doubles); }
+  void take(const InstructionSet& set) { name = set.name, set.fill(floats, doubles, pairs); }
   Chosen() {
     const InstructionSet* set = sets;
     while (!set->present()) ++set;
@@ -69,6 +78,10 @@ template <>
 const Rows<double>& rows<double>() {
   return chosen().doubles;
 }
+
+const PairRows& pair_rows() { return chosen().pairs; }
+
+bool has_bf16() { return !std::strcmp(instruction_set(), "v4_bf16"); }
 
 bool use_instruction_set(const char* name) {
   for (const InstructionSet& set : sets)

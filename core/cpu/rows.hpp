@@ -78,6 +78,13 @@ struct Rows {
   // y = g (exp(x - lse) - [j = target]).
   void (*cross_entropy_gradient)(const T* x, T lse, T g, Index target, T* y, Index n);
 
+  // rows_product.cpp. c[i·rc + j] = Σ_p a[i·ra + p·pa] b[p·pb + j] for i < R <= product_rows,
+  // j < n <= product_columns, p < k; where `add`, it is added to c. All product_columns of b are
+  // read, or half of them where n is at most that. Null where BLAS does better.
+  void (*product)(Index R, Index k, const T* a, Index ra, Index pa, const T* b, Index pb, T* c,
+                  Index rc, Index n, bool add);
+  Index product_rows, product_columns;
+
   // rows_norm.cpp. stats: μ and 1/√(σ² + ε); bias is null for RMS norm.
   void (*norm)(const T* x, const T* scale, const T* bias, bool center, T epsilon, T* y, T* stats,
                Index n);
@@ -86,9 +93,25 @@ struct Rows {
                         T* dscale, T* dbias, Index n);
 };
 
+// Products of numbers rounded to bfloat16, summed in f32. A word holds two of them, which follow
+// each other in the sum, the first one in its lower half.
+struct PairRows {
+  // As Rows::product, where p counts pairs.
+  void (*product)(Index R, Index k, const uint32_t* a, Index ra, Index pa, const uint32_t* b,
+                  Index pb, float* c, Index rc, Index n, bool add);
+  Index product_rows, product_columns;
+  // pairs[j] = low[j], high[j] for j < n.
+  void (*pair_rows)(const float* low, const float* high, uint32_t* pairs, Index n);
+  // pairs[j] = x[2j], x[2j + 1] for j < n.
+  void (*pair_steps)(const float* x, uint32_t* pairs, Index n);
+};
+
 // The rows for this machine; chosen at first use.
 template <class T>
 const Rows<T>& rows();
+const PairRows& pair_rows();
+// Whether the processor multiplies bfloat16 by itself. Where not, its products are made of f32's.
+bool has_bf16();
 
 // Another instruction set than the machine's best: "v2", "v3", "v4" or "generic". False where the
 // machine or the program lacks it. For tests, before other threads use rows.
@@ -106,11 +129,17 @@ const char* instruction_set();
   void fill_softmax(Rows<double>&);     \
   void fill_norm(Rows<float>&);         \
   void fill_norm(Rows<double>&);        \
+  void fill_product(Rows<float>&);      \
+  void fill_product(Rows<double>&);     \
+  void fill_product(PairRows&);         \
   }
 #if defined(__x86_64__)
 TETE_ROWS_OF(v2)
 TETE_ROWS_OF(v3)
 TETE_ROWS_OF(v4)
+namespace v4_bf16 {
+void fill_product(PairRows&);
+}
 #else
 TETE_ROWS_OF(generic)
 #endif

@@ -228,14 +228,52 @@ void outer(const T* x, Index rx, Index R, const T* g, Index rg, Index C, Index n
   for (; r < R; ++r) outer_rows<T, 1, CT>(x + r * rx, rx, g, rg, C, n, total + r * C);
 }
 
+// a0 b0 a1 b1 …, of the first halves of two registers and of the second.
+template <class T>
+TETE_INLINE void zip(Register<T> a, Register<T> b, Register<T>& low, Register<T>& high) {
+#define TETE_SHUFFLED(...) __builtin_shufflevector(a, b, __VA_ARGS__)
+  if constexpr (width<T> == 2) {
+    low = TETE_SHUFFLED(0, 2), high = TETE_SHUFFLED(1, 3);
+  } else if constexpr (width<T> == 4) {
+    low = TETE_SHUFFLED(0, 4, 1, 5), high = TETE_SHUFFLED(2, 6, 3, 7);
+  } else if constexpr (width<T> == 8) {
+    low = TETE_SHUFFLED(0, 8, 1, 9, 2, 10, 3, 11), high = TETE_SHUFFLED(4, 12, 5, 13, 6, 14, 7, 15);
+  } else {
+    low = TETE_SHUFFLED(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    high = TETE_SHUFFLED(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+  }
+#undef TETE_SHUFFLED
+}
+
+// A square of registers is transposed by zipping lines i and i + half, log2(side) times.
+template <class T>
+void transpose_square(const T* x, Index rx, T* __restrict y, Index ry) {
+  constexpr int side = width<T>;
+  Register<T> line[side], zipped[side];
+  for (int i = 0; i < side; ++i) line[i] = load(x + i * rx);
+#pragma GCC unroll 4
+  for (int step = 1; step < side; step *= 2) {
+#pragma GCC unroll 8
+    for (int i = 0; i < side / 2; ++i)
+      zip<T>(line[i], line[i + side / 2], zipped[2 * i], zipped[2 * i + 1]);
+#pragma GCC unroll 16
+    for (int i = 0; i < side; ++i) line[i] = zipped[i];
+  }
+  for (int j = 0; j < side; ++j) store<T>(y + j * ry, line[j]);
+}
+
 // Through tiles that the first cache holds, so that neither side is read or written in crumbs.
 template <class T>
 void transpose(const T* x, Index rx, T* __restrict y, Index ry, Index rows, Index columns) {
-  constexpr Index side = 16;
+  constexpr Index side = width<T>;
   for (Index i = 0; i < rows; i += side)
     for (Index j = 0; j < columns; j += side) {
       const Index height = rows - i < side ? rows - i : side;
       const Index breadth = columns - j < side ? columns - j : side;
+      if (height == side && breadth == side) {
+        transpose_square(x + i * rx + j, rx, y + j * ry + i, ry);
+        continue;
+      }
       for (Index c = 0; c < breadth; ++c)
         for (Index r = 0; r < height; ++r) y[(j + c) * ry + i + r] = x[(i + r) * rx + j + c];
     }

@@ -84,6 +84,7 @@ class Runner {
   const Shape& batch() const { return batch_; }
   int batch_rank() const { return batch_.size(); }
   Dtype dtype() const { return dtype_; }
+  Products products() const { return forward_.products; }
   // The position of `dim` among the dimensions of x.tensor.
   int axis_of(const Value& x, int dim) const {
     return x.names.find(dim) + (x.batched ? batch_.size() : 0);

@@ -45,6 +45,7 @@ TiledCall::TiledCall(const SizeTable& sizes, const Runner::Part& whole, const Fo
       dropout_(forward.dropout),
       key_(forward.key),
       first_sample_(forward.first_sample),
+      products_(forward.products),
       path_(path),
       mask_(mask) {}
 
@@ -109,7 +110,8 @@ void TiledCall::open(const Tensors& parts, const Range& range, Index memory,
                         .training = training_,
                         .dropout = dropout_,
                         .key = key_,
-                        .first_sample = first_sample_ + range.sample};
+                        .first_sample = first_sample_ + range.sample,
+                        .products = products_};
   SizeTable sizes = sizes_;
   sizes.set_lengths(range.queries, memory);
   Runner::Part part = whole_;

@@ -115,6 +115,7 @@ class TiledCall {
   double dropout_;
   Key key_;
   Index first_sample_;
+  Products products_;
   std::string path_;
   Mask mask_;
 };

@@ -21,7 +21,7 @@ namespace {
 struct AttentionOptions {
   BenchOptions bench;
   PeerOptions peers;
-  std::string variant = "multi_head", dtype = "f32";
+  std::string variant = "multi_head", dtype = "f32", precision = "f32";
   std::vector<std::string> with, dim;
   std::optional<Index> heads, memory;
   Index d_model = 768, length = 512, batch = 4;
@@ -55,7 +55,11 @@ AttentionSizes sizes_of(const AttentionOptions& o, const Checked& program) {
 class Layer {
  public:
   Layer(const AttentionOptions& o, std::shared_ptr<const Checked> program)
-      : o_(o), attention_(Scope{params_}, program, sizes_of(o, *program)) {
+      : o_(o),
+        products_(products_of(o.precision)),
+        attention_(Scope{params_}, program, sizes_of(o, *program)) {
+    if (o.type() == Dtype::f64 && products_ == Products::bf16)
+      bad_input("--precision bf16 is of --dtype f32: products of f64 are always in full");
     if (o.memory && !attends_across(*program))
       bad_input("--memory-length ", *o.memory, ": '", program->name,
                 "' attends to its own sequence only");
@@ -93,7 +97,8 @@ class Layer {
   }
 
   void call() const {
-    const Forward forward{.params = values_, .tiling = {.allowed = !o_.whole}};
+    const Forward forward{
+        .params = values_, .tiling = {.allowed = !o_.whole}, .products = products_};
     const Tensor Y = attention_(forward, "layer", X_, M_, {.causal = o_.causal});
     if (!o_.forward) grad(Y, differentiated_, {.cotangent = G_});
   }
@@ -108,6 +113,7 @@ class Layer {
 
  private:
   const AttentionOptions& o_;
+  Products products_;
   ParamList params_;
   Attention attention_;
   Tensors values_, differentiated_;
@@ -251,6 +257,7 @@ Run bench_attention(CLI::App& app) {
   size("--batch", o->batch, "sequences")->capture_default_str();
   app.add_flag("--causal", o->causal, "no query sees what comes after it");
   add_dtype(app, o->dtype);
+  add_precision(app, o->precision);
   add_amendments(app, o->with, o->dim);
   app.add_flag("--forward", o->forward, "without the gradient");
   app.add_flag("--whole", o->whole, "as a whole, not a tile of queries at a time");

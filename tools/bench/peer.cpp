@@ -197,7 +197,7 @@ void print(const std::vector<Against>& all) {
   std::puts("");
   Table table(1);
   table.add({"in turns with", "theirs", "first quartile", "third", "ours", "theirs / ours",
-             "their process"});
+             "of the least", "their process"});
   for (const Against& a : all) {
     const std::string name = a.engine.empty() ? "torch " + a.mode : a.engine + " " + a.mode;
     if (!a.trouble.empty()) {
@@ -206,6 +206,7 @@ void print(const std::vector<Against>& all) {
     }
     table.add({name, time_text(a.theirs.median()), time_text(a.theirs.quantile(0.25)),
                time_text(a.theirs.quantile(0.75)), time_text(a.ours.median()), digits(a.ratio()),
+               digits(a.ratio_of_min()),
                size_text(static_cast<size_t>(a.resident_mb * (1 << 20)))});
   }
   table.print();
@@ -227,7 +228,7 @@ ordered_json to_json(const std::vector<Against>& all) {
                     {"our_median_s", a.ours.median()},
                     {"our_min_s", a.ours.min()},
                     {"ratio", a.ratio()},
-                    {"ratio_of_min", a.theirs.min() / a.ours.min()}});
+                    {"ratio_of_min", a.ratio_of_min()}});
   }
   return json;
 }

@@ -64,6 +64,7 @@ struct Against {
   double resident_mb = 0;
   std::string trouble = {};  // a sentence, where it gave none
   double ratio() const { return theirs.median() / ours.median(); }
+  double ratio_of_min() const { return theirs.min() / ours.min(); }  // of the quietest turns
 };
 
 // The modes that --against names, of those that there are: "torch" is all but bf16, "torch-eager"

@@ -28,6 +28,7 @@ struct StepBenchOptions : ModelOptions {
   std::string optimizer = "adam";
   Index batch = 12, vocabulary = 65;
   double dropout = 0;
+  std::string precision = "f32";
 };
 
 // Tokens by chance: their time is that of any text.
@@ -98,6 +99,7 @@ ordered_json to_json(const StepBenchOptions& o, Index parameters, const ModelCos
                        {"style", o.style},
                        {"optimizer", o.optimizer},
                        {"dropout", o.dropout},
+                       {"precision", o.precision},
                        {"parameters", parameters},
                        {"multiplies", o.batch * cost.multiplies},
                        {"visible_multiplies", o.batch * cost.visible}};
@@ -112,10 +114,10 @@ ordered_json to_json(const StepBenchOptions& o, Index parameters, const ModelCos
 void print(const StepBenchOptions& o, Index parameters, const Bench& bench) {
   const Measured& row = bench.rows()[0];
   const std::string heads = o.model.heads ? text(*o.model.heads, " heads, ") : "";
-  std::printf("%s, %lld layers, %s%lld wide, context %lld, batch %lld, %s, %s parameters\n\n",
+  std::printf("%s, %lld layers, %s%lld wide, context %lld, batch %lld, %s, %s, %s parameters\n\n",
               o.attention.c_str(), static_cast<long long>(o.model.layers), heads.c_str(),
               static_cast<long long>(o.model.d_model), static_cast<long long>(o.model.context),
-              static_cast<long long>(o.batch), o.optimizer.c_str(),
+              static_cast<long long>(o.batch), o.optimizer.c_str(), o.precision.c_str(),
               count_text(static_cast<double>(parameters)).c_str());
   bench.print();
   std::printf(
@@ -160,9 +162,12 @@ int bench_training(StepBenchOptions& o, const CLI::App& app) {
   const RandomTokens data(o.vocabulary, o.model.context);
   const std::unique_ptr<Optimizer> optimizer = row.make(params.specs(), Dtype::f32);
   // A gradient that is zero is looked for in the first steps only: no step of a long run does.
-  Stepper stepper(
-      objective, data, *optimizer, single_process(),
-      {.batch = o.batch, .clip = row.clip, .dropout = o.dropout, .allow_zero_grad = {"*"}});
+  Stepper stepper(objective, data, *optimizer, single_process(),
+                  {.batch = o.batch,
+                   .clip = row.clip,
+                   .dropout = o.dropout,
+                   .products = products_of(o.precision),
+                   .allow_zero_grad = {"*"}});
   Tensors values = params.initial_values(Key(0).fold("init"));
   int64_t step = 0;
   const auto call = [&] { stepper.run(step++, values, 1e-3); };
@@ -193,7 +198,6 @@ int bench_training(StepBenchOptions& o, const CLI::App& app) {
 
 Run bench_step(CLI::App& app) {
   auto o = std::make_shared<StepBenchOptions>();
-  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   add_model_options(app, *o);
   app.option_defaults()->group("Training");
   app.add_option("--batch,--batch_size", o->batch, "sequences a step")
@@ -206,6 +210,7 @@ Run bench_step(CLI::App& app) {
       ->type_name("NAME")
       ->capture_default_str();
   app.add_option("--dropout", o->dropout, "rate")->type_name("X")->capture_default_str();
+  add_precision(app, o->precision);
   add_bench_options(app, o->bench);
   add_scaling(app, o->bench);
   add_peer_options(app, o->peers, "torch-eager, torch-compile, torch-bf16");

@@ -1,0 +1,197 @@
+// Products of matrices in blocks that the caches hold: a block of B is laid out as the tiles of
+// rows_product.cpp read it and stays in the second cache while A goes by, rows of A stay in the
+// first one while they meet all of the block. Where there are no such tiles, BLAS multiplies.
+#include "core/cpu/multiply.hpp"
+
+#include <algorithm>
+#include <memory>
+
+#include "core/cpu/blas.hpp"
+#include "core/cpu/rows.hpp"
+
+namespace tete::cpu_kernels {
+namespace {
+
+constexpr Index block_steps = 384;    // of a sum
+constexpr Index block_columns = 384;  // of C
+// Up to so many rows, B is read as it lies: laying it out would take longer.
+constexpr Index few_rows = 64;
+
+// The calling thread's own memory, for as many elements as were asked for at most. It stays: a
+// product would else ask for some each time.
+template <class T>
+class Space {
+ public:
+  T* of(Index count) {
+    if (count > count_) elements_.reset(new (std::align_val_t(64)) T[static_cast<size_t>(count)]);
+    count_ = std::max(count, count_);
+    return elements_.get();
+  }
+
+ private:
+  struct Free {
+    void operator()(T* elements) const { operator delete[](elements, std::align_val_t(64)); }
+  };
+  std::unique_ptr<T[], Free> elements_;
+  Index count_ = 0;
+};
+
+Index rounded_up(Index size, Index unit) { return (size + unit - 1) / unit * unit; }
+
+// b[p·row + j·column] for p < k, j < n to panels: to[p·wide + j] and zeros beyond n, for `wide`
+// columns after each other.
+template <class T>
+void lay_out(const Matrix<const T>& b, Index k, Index n, Index wide, T* to) {
+  for (Index j = 0; j < n; j += wide, to += k * wide) {
+    const Index some = std::min(wide, n - j);
+    const T* from = b.data + j * b.column;
+    if (some < wide) std::fill_n(to, k * wide, T(0));
+    if (b.column != 1) {
+      rows<T>().transpose(from, b.column, to, wide, some, k);
+      continue;
+    }
+    for (Index p = 0; p < k; ++p) std::copy_n(from + p * b.row, some, to + p * wide);
+  }
+}
+
+// C (+)= A B for k <= block_steps, n <= block_columns. `space` is for B.
+template <class T>
+void multiply_block(Index m, Index n, Index k, const Matrix<const T>& A, const Matrix<const T>& B,
+                    const Matrix<T>& C, bool add, T* space) {
+  const Rows<T>& kernels = rows<T>();
+  const Index wide = kernels.product_columns, whole = n / wide * wide;
+  // Beyond the last whole panel there may be no memory to read.
+  const Index as_it_lies = B.column == 1 && m <= few_rows ? whole : 0;
+  lay_out<T>({B.data + as_it_lies * B.column, B.row, B.column}, k, n - as_it_lies, wide, space);
+  for (Index i = 0; i < m; i += kernels.product_rows)
+    for (Index j = 0; j < n; j += wide) {
+      const bool lies = j < as_it_lies;
+      kernels.product(std::min(kernels.product_rows, m - i), k, A.data + i * A.row, A.row, A.column,
+                      lies ? B.data + j : space + (j - as_it_lies) * k, lies ? B.row : wide,
+                      C.data + i * C.row + j, C.row, std::min(wide, n - j), add);
+    }
+}
+
+// ---- bfloat16 --------------------------------------------------------------------------------
+
+constexpr Index paired_rows = 96;  // of A, rounded at a time
+
+// The pairs of `lines` lines of k numbers: those of line i begin at to + i·stride. Of an odd k the
+// last number is paired with 0.
+void pair_lines(const float* x, Index line, Index lines, Index k, uint32_t* to, Index stride) {
+  for (Index i = 0; i < lines; ++i, x += line, to += stride) {
+    pair_rows().pair_steps(x, to, k / 2);
+    const float nothing = 0;
+    if (k % 2 != 0) pair_rows().pair_rows(x + k - 1, &nothing, to + k / 2, 1);
+  }
+}
+
+// The pairs of two lines after each other, n to a line.
+void pair_columns(const float* x, Index line, Index k, Index n, uint32_t* to, Index stride) {
+  alignas(64) static constexpr float zeros[block_columns] = {};
+  for (Index p = 0; p < k; p += 2, x += 2 * line, to += stride)
+    pair_rows().pair_rows(x, p + 1 < k ? x + line : zeros, to, n);
+}
+
+// As lay_out.
+void lay_out_pairs(const Matrix<const float>& b, Index k, Index n, Index wide, uint32_t* to) {
+  const Index pairs = (k + 1) / 2;
+  thread_local Space<uint32_t> space;
+  uint32_t* const lines = space.of(pairs * wide);
+  for (Index j = 0; j < n; j += wide, to += pairs * wide) {
+    const Index some = std::min(wide, n - j);
+    const float* from = b.data + j * b.column;
+    if (some < wide) std::fill_n(to, pairs * wide, 0u);
+    if (b.column == 1) {
+      pair_columns(from, b.row, k, some, to, wide);
+      continue;
+    }
+    pair_lines(from, b.column, some, k, lines, pairs);
+    rows<float>().transpose(reinterpret_cast<float*>(lines), pairs, reinterpret_cast<float*>(to),
+                            wide, some, pairs);
+  }
+}
+
+struct PairSpace {
+  uint32_t *a, *b;
+};
+
+void multiply_block(Index m, Index n, Index k, const Matrix<const float>& A,
+                    const Matrix<const float>& B, const Matrix<float>& C, bool add,
+                    const PairSpace& space) {
+  const PairRows& kernels = pair_rows();
+  const Index wide = kernels.product_columns, pairs = (k + 1) / 2;
+  lay_out_pairs(B, k, n, wide, space.b);
+  for (Index first = 0; first < m; first += paired_rows) {
+    const Index some = std::min(paired_rows, m - first);
+    const bool in_lines = A.column == 1;
+    const float* from = A.data + first * A.row;
+    if (in_lines) pair_lines(from, A.row, some, k, space.a, pairs);
+    else pair_columns(from, A.column, k, some, space.a, paired_rows);
+    const Index ra = in_lines ? pairs : 1, pa = in_lines ? 1 : paired_rows;
+    for (Index i = 0; i < some; i += kernels.product_rows)
+      for (Index j = 0; j < n; j += wide)
+        kernels.product(std::min(kernels.product_rows, some - i), pairs, space.a + i * ra, ra, pa,
+                        space.b + j * pairs, wide, C.data + (first + i) * C.row + j, C.row,
+                        std::min(wide, n - j), add);
+  }
+}
+
+// ---- Blocks ----------------------------------------------------------------------------------
+
+template <class T, class Block>
+void in_blocks(Index n, Index k, const Matrix<const T>& A, const Matrix<const T>& B,
+               const Matrix<T>& C, bool add, const Block& block) {
+  for (Index p = 0; p < k; p += block_steps)
+    for (Index j = 0; j < n; j += block_columns)
+      block(std::min(block_columns, n - j), std::min(block_steps, k - p),
+            Matrix<const T>{A.data + p * A.column, A.row, A.column},
+            Matrix<const T>{B.data + p * B.row + j * B.column, B.row, B.column},
+            Matrix<T>{C.data + j, C.row, C.column}, add || p > 0);
+}
+
+template <class T>
+void multiply_full(Index m, Index n, Index k, const Matrix<const T>& A, const Matrix<const T>& B,
+                   const Matrix<T>& C, bool add) {
+  const Index wide = rows<T>().product_columns;
+  thread_local Space<T> laid_out;
+  T* const space =
+      laid_out.of(std::min(k, block_steps) * rounded_up(std::min(n, block_columns), wide));
+  in_blocks(n, k, A, B, C, add,
+            [&](Index columns, Index steps, const Matrix<const T>& a, const Matrix<const T>& b,
+                const Matrix<T>& c,
+                bool more) { multiply_block(m, columns, steps, a, b, c, more, space); });
+}
+
+void multiply_bf16(Index m, Index n, Index k, const Matrix<const float>& A,
+                   const Matrix<const float>& B, const Matrix<float>& C, bool add) {
+  const Index wide = pair_rows().product_columns, pairs = (std::min(k, block_steps) + 1) / 2;
+  thread_local Space<uint32_t> of_a, of_b;
+  const PairSpace space{of_a.of(pairs * paired_rows),
+                        of_b.of(pairs * rounded_up(std::min(n, block_columns), wide))};
+  in_blocks(n, k, A, B, C, add,
+            [&](Index columns, Index steps, const Matrix<const float>& from_a,
+                const Matrix<const float>& from_b, const Matrix<float>& c,
+                bool more) { multiply_block(m, columns, steps, from_a, from_b, c, more, space); });
+}
+
+}  // namespace
+
+template <class T>
+void multiply(Index m, Index n, Index k, const Matrix<const T>& A, const Matrix<const T>& B,
+              const Matrix<T>& C, bool add, Products products) {
+  if (C.column != 1)  // column after column: Cᵀ = Bᵀ Aᵀ
+    return multiply<T>(n, m, k, {B.data, B.column, B.row}, {A.data, A.column, A.row},
+                       {C.data, C.column, C.row}, add, products);
+  if constexpr (std::is_same_v<T, float>)
+    if (products == Products::bf16) return multiply_bf16(m, n, k, A, B, C, add);
+  if (rows<T>().product) multiply_full(m, n, k, A, B, C, add);
+  else blas_multiply(m, n, k, A, B, C, add);
+}
+
+template void multiply(Index, Index, Index, const Matrix<const float>&, const Matrix<const float>&,
+                       const Matrix<float>&, bool, Products);
+template void multiply(Index, Index, Index, const Matrix<const double>&,
+                       const Matrix<const double>&, const Matrix<double>&, bool, Products);
+
+}  // namespace tete::cpu_kernels
