@@ -14,4 +14,9 @@ std::string peer_turns();
 std::string peer_attention();
 std::string peer_gpt();
 
+// tools/inspect/page/: what the page of `tete inspect` is made of.
+std::string page_html();
+std::string page_style();
+std::string page_script();
+
 }  // namespace tete

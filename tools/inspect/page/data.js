@@ -1,0 +1,110 @@
+// data.js: the report and what is looked at: which run, checkpoint, site, map, head, token.
+
+const report = JSON.parse(document.getElementById('report').textContent);
+const runs = report.runs;
+const twoRuns = runs.length > 1;
+// Two runs are shown one at a time or as the second less the first.
+const difference = 2;
+
+const state = {
+  view: 0,       // the first run, the second, or their difference
+  frame: Math.max(0, runs[0].frames.length - 1),  // of the first run
+  site: 0,       // a number in siteNames
+  map: '',       // 'W'
+  head: 0,
+  off: new Set(),  // heads whose lines are not drawn
+  token: null,     // {sequence, at}: the one that is looked at
+  pinned: null,    // the same, if a click holds it
+  from: 'row',     // or column: what the token looks at, or what looks at it
+  root: true,      // small values are spread: colours go with the square root
+  dark: matchMedia('(prefers-color-scheme: dark)').matches,
+};
+
+const baseRun = () => state.view === 1 ? 1 : 0;
+// The checkpoint of a run that is nearest to the one chosen of the first.
+function frameOf(run) {
+  const frames = runs[run].frames;
+  if (run === 0 || frames.length === 0) return frames[state.frame];
+  const step = runs[0].frames[state.frame].step;
+  return frames.reduce((a, b) => Math.abs(b.step - step) < Math.abs(a.step - step) ? b : a);
+}
+const siteNames = [...new Set(runs.flatMap((run) => run.frames.length ? run.frames[0].sites.map((s) => s.path)
+  : []))];
+const siteOf = (run, path) => frameOf(run)?.sites.find((s) => s.path === path);
+const sitePath = () => siteNames[state.site];
+const site = () => siteOf(baseRun(), sitePath()) || siteOf(1 - baseRun(), sitePath());
+const mapNames = () => [...new Set(runs.flatMap((_, r) => frameOf(r) ? frameOf(r).sites.flatMap(
+  (s) => s.maps.map((m) => m.name)) : []))];
+const mapOf = (run, path, name) => siteOf(run, path)?.maps.find((m) => m.name === name);
+
+// The values of a map, row-major [heads, rows, columns]; NaN: hidden by the mask, or not finite.
+const decoded = new WeakMap();
+function values(map) {
+  if (map.values) return map.values;
+  if (!decoded.has(map)) decoded.set(map, decode(map));
+  return decoded.get(map);
+}
+function decode(map) {
+  const bytes = Uint8Array.from(atob(map.data), (c) => c.charCodeAt(0));
+  const levels = map.bits === 16 ? new Uint16Array(bytes.buffer) : bytes;
+  const top = 2 ** map.bits - 1;
+  const [heads, rows, columns] = map.shape;
+  const out = new Float32Array(heads * rows * columns).fill(NaN);
+  let at = 0;
+  for (let row = 0; row < heads * rows; ++row) {
+    const seen = map.half ? row % rows + 1 : columns;
+    for (let column = 0; column < seen; ++column, ++at)
+      if (levels[at] !== top) out[row * columns + column] = map.origin + levels[at] * map.step;
+  }
+  return out;
+}
+// Half a step of the scale on which the page keeps it.
+const uncertainty = (map) => map.step / 2;
+
+// The second less the first, of maps that have one shape; else null.
+const differences = new WeakMap();
+function differenceOf(a, b) {
+  if (!a || !b || a.shape.join() !== b.shape.join()) return null;
+  if (!differences.has(a)) {
+    const from = values(a), to = values(b), out = from.map((x, i) => to[i] - x);
+    const size = out.reduce((m, x) => Math.abs(x) > m ? Math.abs(x) : m, 0);
+    differences.set(a, new Map());
+    differences.get(a).set(b, {...b, values: out, weights: false, low: -size, high: size,
+      step: a.step + b.step, decimals: null, data: null});
+  }
+  return differences.get(a).get(b) ?? (differences.delete(a), differenceOf(a, b));
+}
+
+// The map that is looked at, in the chosen view; undefined where the site has none of that name.
+function mapAt(path, name = state.map, view = state.view) {
+  return view === difference ? differenceOf(mapOf(0, path, name), mapOf(1, path, name)) || undefined
+    : mapOf(view, path, name);
+}
+
+// From which value to which the colours of a map go. Weights share one scale over all sites, so that
+// one colour is one weight everywhere.
+function rangeOf(map) {
+  if (!map.weights) return {low: map.low, high: map.high, signed: map.low < 0 && map.high > 0};
+  const all = runs.flatMap((_, r) => frameOf(r) ? frameOf(r).sites.flatMap((s) => s.maps) : []);
+  const high = Math.max(...all.filter((m) => m.weights && m.name === map.name).map((m) => m.high));
+  return {low: 0, high: high > 0 ? high : 1, signed: false};
+}
+// Where a value lies on the scale: 0 … 1; of signed ones ½ is zero.
+function place(value, range) {
+  const bent = (x) => state.root ? Math.sqrt(x) : x;
+  if (!range.signed) {
+    const width = range.high - range.low;
+    return width > 0 ? bent(Math.min(1, Math.max(0, (value - range.low) / width))) : 0;
+  }
+  const size = Math.max(-range.low, range.high);
+  return 0.5 + 0.5 * Math.sign(value) * bent(Math.min(1, Math.abs(value) / size));
+}
+
+const tokensOf = (run, sequence) => runs[run].sequences[sequence]?.tokens ?? [];
+// What stands at a row or column of a map: a token, or a number where it has none.
+function labelAt(map, s, axis, at) {
+  const named = axis === 'row' ? map.rowTokens : map.columnTokens;
+  const tokens = tokensOf(baseRun(), axis === 'row' ? s.rows : s.columns);
+  return named && at < tokens.length ? tokens[at] : null;
+}
+const table = (run, name) => frameOf(run)?.tables[name];

@@ -1,0 +1,174 @@
+// draw.js: colours, heat maps, axes, and pictures that can be saved.
+
+// ---- Colours ----
+
+function parse(colour) {
+  const n = parseInt(colour.slice(1), 16);
+  return [n >> 16, n >> 8 & 255, n & 255];
+}
+const palettes = {};
+// 512 colours of a scale ('amount' or 'sign'), [red, green, blue] each.
+function palette(scale) {
+  const theme = state.dark ? 'dark' : 'light';
+  const made = palettes[theme + scale];
+  return made || (palettes[theme + scale] = Array.from({length: 512}, (_, i) => {
+    const stops = report.scales[theme][scale], at = i / 511 * (stops.length - 1);
+    const below = Math.min(Math.floor(at), stops.length - 2);
+    const a = parse(stops[below]), b = parse(stops[below + 1]);
+    return a.map((x, c) => Math.round(x + (at - below) * (b[c] - x)));
+  }));
+}
+const paletteOf = (range) => palette(range.signed ? 'sign' : 'amount');
+const colourOf = (value, range) => Number.isNaN(value) ? 'transparent'
+  : `rgb(${paletteOf(range)[Math.round(place(value, range) * 511)].join()})`;
+const headColour = (head) => report.scales.heads[head % report.scales.heads.length];
+// Black or white, whichever reads better on a colour.
+function inkOn(colour) {
+  const [r, g, b] = colour.match(/\d+/g).map(Number);
+  return 0.299 * r + 0.587 * g + 0.114 * b > 140 ? '#14181f' : '#fff';
+}
+
+// ---- Heat maps ----
+
+// One head of a map as an image, a pixel a cell. Larger ones than `most` are made smaller: of the
+// cells that fall on a pixel the one farthest from zero is seen.
+function heatImage(map, head, range, most = Infinity) {
+  const [, rows, columns] = map.shape, all = values(map), colours = paletteOf(range);
+  const shrink = Math.max(1, Math.ceil(Math.max(rows, columns) / most));
+  const height = Math.ceil(rows / shrink), width = Math.ceil(columns / shrink);
+  const canvas = element('canvas', {width, height});
+  const context = canvas.getContext('2d'), image = context.createImageData(width, height);
+  const strongest = (y, x) => {
+    let found = NaN;
+    for (let i = y * shrink; i < Math.min(rows, (y + 1) * shrink); ++i)
+      for (let j = x * shrink; j < Math.min(columns, (x + 1) * shrink); ++j) {
+        const value = all[(head * rows + i) * columns + j];
+        if (!Number.isNaN(value) && !(Math.abs(value) <= Math.abs(found))) found = value;
+      }
+    return found;
+  };
+  for (let y = 0; y < height; ++y)
+    for (let x = 0; x < width; ++x) {
+      const value = shrink === 1 ? all[(head * rows + y) * columns + x] : strongest(y, x);
+      if (Number.isNaN(value)) continue;
+      const colour = colours[Math.round(place(value, range) * 511)], at = 4 * (y * width + x);
+      image.data.set([...colour, 255], at);
+    }
+  context.putImageData(image, 0, 0);
+  return canvas.toDataURL();
+}
+function heat(map, head, range, box, most) {
+  return element('image', {...box, href: heatImage(map, head, range, most), class: 'heat',
+    preserveAspectRatio: 'none'});
+}
+
+// The scale of a heat map, with its ends.
+function colourBar(range, x, y, width) {
+  const cells = 64, at = (i) => range.low + (range.high - range.low) * (i + 0.5) / cells;
+  const ticks = range.signed ? [range.low, 0, range.high]
+    : [range.low, (range.low + range.high) / 2, range.high];
+  return element('g', {class: 'bar', transform: `translate(${x} ${y})`},
+    Array.from({length: cells}, (_, i) => element('rect', {x: i * width / cells, y: 0,
+      width: width / cells + 0.5, height: 8, fill: colourOf(at(i), range)})),
+    element('rect', {x: 0, y: 0, width, height: 8, class: 'frame'}),
+    ticks.map((tick) => {
+      const where = (tick - range.low) / (range.high - range.low || 1) * width;
+      return element('text', {x: where, y: 20, class: 'small',
+        'text-anchor': where <= 0 ? 'start' : where >= width ? 'end' : 'middle'}, number(tick, 3));
+    }));
+}
+
+// A name of the text as mathematics prints it: P_l with the l below. The attributes are the text's.
+function mathName(name, attributes) {
+  return element('text', {class: 'name', ...attributes}, name.split(/(_\w)/).map((part) =>
+    part[0] === '_' ? [element('tspan', {dy: 4, 'font-size': 12}, part[1]), element('tspan', {dy: -4}, '\u200b')] : part));
+}
+
+// ---- Axes ----
+
+// Round numbers from low to high, about `count`.
+function ticksOf(low, high, count = 5) {
+  if (!(high > low)) return [low];
+  const rough = (high - low) / count, ten = 10 ** Math.floor(Math.log10(rough));
+  const step = ten * [1, 2, 5, 10].find((m) => m * ten >= rough);
+  const ticks = [];
+  for (let i = Math.ceil(low / step); i * step <= high + step * 1e-9; ++i) ticks.push(+(i * step).toPrecision(12));
+  return ticks;
+}
+
+// A box with axes. draw(x, y) is given the two scales and returns what stands in the box.
+function plot({width, height, x, y, xLabel = '', yLabel = '', xTicks, yTicks, draw, label}) {
+  const left = 48, right = 14, top = 22, bottom = 34;
+  const toX = (v) => left + (v - x[0]) / (x[1] - x[0] || 1) * (width - left - right);
+  const toY = (v) => height - bottom - (v - y[0]) / (y[1] - y[0] || 1) * (height - top - bottom);
+  const horizontal = xTicks ?? ticksOf(...x, width / 90).map((t) => [t, number(t, 3)]);
+  const vertical = yTicks ?? ticksOf(...y, height / 40).map((t) => [t, number(t, 3)]);
+  return element('svg', {viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': label},
+    vertical.map(([v, text]) => [
+      element('line', {class: 'rule', x1: left, x2: width - right, y1: toY(v), y2: toY(v)}),
+      element('text', {class: 'small', x: left - 6, y: toY(v) + 4, 'text-anchor': 'end'}, text)]),
+    horizontal.map(([v, text]) =>
+      element('text', {class: 'small', x: toX(v), y: height - bottom + 14, 'text-anchor': 'middle'}, text)),
+    element('line', {class: 'axis', x1: left, x2: width - right, y1: height - bottom, y2: height - bottom}),
+    xLabel && element('text', {class: 'small', x: width - right, y: height - 4, 'text-anchor': 'end'}, xLabel),
+    yLabel && element('text', {class: 'small', x: left - 6, y: 11, 'text-anchor': 'end'}, yLabel),
+    draw(toX, toY));
+}
+const lineThrough = (points, attributes) => element('path', {fill: 'none', ...attributes,
+  d: points.map(([x, y], i) => (i ? 'L' : 'M') + x.toFixed(1) + ' ' + y.toFixed(1)).join('')});
+
+// ---- Saving ----
+
+function download(name, blob) {
+  const link = element('a', {href: URL.createObjectURL(blob), download: name});
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+const fileName = (...parts) => ['tete', ...parts].join('-').replace(/[^\p{L}\p{N}_.-]+/gu, '-');
+
+// A picture that stands alone: the page's styles become attributes.
+function standalone(svg) {
+  const copy = svg.cloneNode(true), from = [svg, ...svg.querySelectorAll('*')];
+  const kept = ['fill', 'stroke', 'stroke-width', 'stroke-dasharray', 'stroke-linecap', 'opacity',
+    'font-family', 'font-size', 'font-weight', 'text-anchor', 'image-rendering', 'visibility'];
+  [copy, ...copy.querySelectorAll('*')].forEach((node, i) => {
+    const style = getComputedStyle(from[i]);
+    if (style.display === 'none') node.setAttribute('display', 'none');
+    for (const name of kept) node.setAttribute(name, style.getPropertyValue(name));
+    for (const name of ['class', 'style', 'tabindex']) node.removeAttribute(name);
+  });
+  const {width, height} = svg.viewBox.baseVal;
+  copy.setAttribute('xmlns', 'http://www.w3.org/2000/svg');
+  copy.setAttribute('width', width);
+  copy.setAttribute('height', height);
+  copy.prepend(element('rect', {width, height, fill: getComputedStyle(document.body).backgroundColor}));
+  return new XMLSerializer().serializeToString(copy);
+}
+function saveSvg(name, svg) {
+  download(name + '.svg', new Blob([standalone(svg)], {type: 'image/svg+xml'}));
+}
+// At twice the size, for paper and slides.
+async function savePng(name, svg) {
+  const {width, height} = svg.viewBox.baseVal, image = new Image();
+  image.src = 'data:image/svg+xml;charset=utf-8,' + encodeURIComponent(standalone(svg));
+  await image.decode();
+  const canvas = element('canvas', {width: 2 * width, height: 2 * height});
+  canvas.getContext('2d').drawImage(image, 0, 0, 2 * width, 2 * height);
+  canvas.toBlob((blob) => download(name + '.png', blob));
+}
+
+// A picture with its caption and how to save it. `svg` may be replaced later: figure.show(svg).
+function figure(name, caption, svg) {
+  const holder = element('div', {class: 'holder'}, svg);
+  const saving = (kind, save) => element('button', {class: 'save', title: `save as ${kind}`,
+    'aria-label': `save ${name} as ${kind}`, onclick: () => save(fileName(name), holder.querySelector('svg'))}, kind);
+  const made = element('figure', {}, holder, element('figcaption', {}, element('span', {}, caption),
+    element('span', {class: 'saving'}, saving('SVG', saveSvg), saving('PNG', savePng))));
+  // The caption is as wide as the picture, or a line of text.
+  made.show = (next) => {
+    holder.replaceChildren(next);
+    made.lastChild.style.maxWidth = Math.max(340, Math.min(900, next.getAttribute('width'))) + 'px';
+  };
+  made.show(svg);
+  return made;
+}

@@ -1,0 +1,104 @@
+// maps.js: every head of every layer as a small map, and one of them large.
+
+// How it is told what a cell says.
+function cellText(map, s, head, row, column) {
+  const value = values(map)[(head * map.shape[1] + row) * map.shape[2] + column];
+  const name = (axis, at) => {
+    const label = labelAt(map, s, axis, at);
+    return label === null ? `${at}` : `${at} ${quoted(label)}`;
+  };
+  const about = map.decimals === null ? ` ± ${number(uncertainty(map), 1)}` : '';
+  const told = Number.isNaN(value) ? 'hidden' : approximate(value, map) + about;
+  return `${map.name}, head ${head}: ${name('row', row)} → ${name('column', column)}: ${told}`;
+}
+
+function gridSection(root) {
+  const holder = element('div', {class: 'beside'});
+  const grid = figure('maps', '', element('svg')), large = element('div', {class: 'large'});
+  holder.append(grid, large);
+  root.append(holder);
+  let marks = [], aside = 0;  // how much room is beside the grid
+
+  function build() {
+    const heads = Math.max(1, ...siteNames.map((path) => mapAt(path)?.shape[0] ?? 0));
+    const left = 118, gap = 6, room = Math.max(300, holder.clientWidth * (heads > 12 ? 0.62 : 0.54));
+    const cell = Math.max(26, Math.min(132, Math.floor((room - left) / heads) - gap));
+    const width = left + heads * (cell + gap), height = 22 + siteNames.length * (cell + gap);
+    marks = [];
+    const rows = siteNames.map((path, i) => {
+      const y = 22 + i * (cell + gap), map = mapAt(path), range = map && rangeOf(map);
+      return element('g', {}, element('text', {x: 0, y: y + cell / 2 + 4, class: 'label'}, path),
+        map && Array.from({length: map.shape[0]}, (_, head) => thumbnail(path, i, map, head, range,
+          {x: left + head * (cell + gap), y, width: cell, height: cell})));
+    });
+    grid.show(element('svg', {viewBox: `0 0 ${width} ${height}`, width, height, class: 'grid', role: 'grid',
+      'aria-label': `${state.map} of every head`},
+      Array.from({length: heads}, (_, head) => element('text', {class: 'small', 'text-anchor': 'middle',
+        x: left + head * (cell + gap) + cell / 2, y: 12}, heads > 12 ? head : `head ${head}`)), rows));
+    grid.querySelector('figcaption span').textContent = caption();
+    aside = holder.clientWidth - width - 48;
+  }
+  function caption() {
+    const map = mapAt(sitePath());
+    const axes = map ? ` Rows are ${map.dims[1]} (queries), columns ${map.dims[2]} (memory).` : '';
+    return `${state.map} of every layer and head.${axes} `
+      + (map?.weights ? 'One scale for all layers.' : 'Each layer has its own scale.');
+  }
+
+  function thumbnail(path, i, map, head, range, box) {
+    const node = element('g', {class: 'thumb', role: 'button', 'aria-label': `${path}, head ${head}`,
+      onclick: () => set({site: i, head})}, element('rect', {...box, class: 'paper'}),
+      heat(map, head, range, box, 128), element('rect', {...box, class: 'frame'}));
+    marks.push({node, i, head});
+    return node;
+  }
+
+  function update() {
+    for (const {node, i, head} of marks) node.classList.toggle('here', i === state.site && head === state.head);
+    const views = twoRuns ? [0, 1, difference] : [state.view];
+    large.replaceChildren(...views.map((view) => largeMap(view, twoRuns ? 300 : aside > 330 ? Math.min(460, aside - 76) : 460)));
+  }
+  return {build, update};
+}
+
+const viewName = (view) => view === difference ? `${runs[1].name} − ${runs[0].name}` : runs[view].name;
+
+// The chosen head of the chosen layer, `side` wide, with its tokens on both axes.
+function largeMap(view, side) {
+  const s = site(), map = mapAt(sitePath(), state.map, view), head = Math.min(state.head, map ? map.shape[0] - 1 : 0);
+  if (!map) return element('p', {class: 'told'}, `${sitePath()}: ${state.map} cannot be compared.`);
+  const range = rangeOf(map), [, rows, columns] = map.shape;
+  const left = 62, top = 58, cell = side / Math.max(rows, columns);
+  const w = cell * columns, h = cell * rows, width = left + side + 10, height = top + h + 44;
+  const box = {x: left, y: top, width: w, height: h}, every = Math.max(1, Math.ceil(11 / cell));
+  const name = (axis, at) => {
+    const label = labelAt(map, s, axis, at);
+    return label === null || every > 1 ? `${at}` : visible(label);
+  };
+  const cross = element('g', {class: 'cross'}), told = element('div', {class: 'told read'},
+    twoRuns ? viewName(view) : `${map.path}, head ${head}`);
+  function point(event) {
+    const bounds = svg.getBoundingClientRect(), zoom = width / bounds.width;
+    const column = Math.floor(((event.clientX - bounds.left) * zoom - left) / cell);
+    const row = Math.floor(((event.clientY - bounds.top) * zoom - top) / cell);
+    if (row < 0 || column < 0 || row >= rows || column >= columns) return;
+    cross.replaceChildren(
+      element('rect', {class: 'frame', x: left, y: top + row * cell, width: w, height: cell}),
+      element('rect', {class: 'frame', x: left + column * cell, y: top, width: cell, height: h}));
+    told.textContent = cellText(map, s, head, row, column);
+    if (map.rowTokens) set({token: {sequence: s.rows, at: row}});
+  }
+  const svg = element('svg', {viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', class: 'map',
+    'aria-label': `${map.path}, head ${head}`, onmousemove: point,
+    onmouseleave: () => { cross.replaceChildren(); set({token: state.pinned}); }},
+    element('rect', {...box, class: 'paper'}), heat(map, head, range, box),
+    element('rect', {...box, class: 'frame'}),
+    Array.from({length: rows}, (_, i) => i % every ? null : element('text', {class: 'tick', x: left - 5,
+      y: top + (i + 0.5) * cell + 3.5, 'text-anchor': 'end'}, name('row', i))),
+    Array.from({length: columns}, (_, i) => i % every ? null : name('column', i).length === 1
+      ? element('text', {class: 'tick', 'text-anchor': 'middle', x: left + (i + 0.5) * cell, y: top - 6}, name('column', i))
+      : element('text', {class: 'tick', transform: `translate(${left + (i + 0.5) * cell + 3.5} ${top - 5}) rotate(-90)`}, name('column', i))),
+    cross, colourBar(range, left, top + h + 12, Math.min(w, 220)));
+  return element('div', {}, told, figure(`${map.path}-head-${head}${twoRuns ? '-' + viewName(view) : ''}`,
+    `${map.path}, head ${head}${state.root ? '; colours go with the square root' : ''}.`, svg));
+}

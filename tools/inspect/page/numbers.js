@@ -1,0 +1,165 @@
+// numbers.js: tables, histograms of maps, the effect of removing heads.
+
+// ---- Tables ----
+
+// The rows of a table in the chosen view: of a difference, numbers of the second run less the first's
+// where everything else in the row is the same.
+function rowsInView(name) {
+  if (state.view !== difference) return table(state.view, name) ?? {columns: [], rows: []};
+  const a = table(0, name), b = table(1, name);
+  if (!a || !b) return {columns: [], rows: []};
+  const counts = (x) => typeof x === 'number' && !Number.isInteger(x);
+  const key = (row) => JSON.stringify(row.slice(0, 3));
+  const before = new Map(a.rows.map((row) => [key(row), row]));
+  const same = (i) => a.columns.findIndex((c) => c.name === b.columns[i].name);
+  return {columns: b.columns, rows: b.rows.filter((row) => before.has(key(row))).map((row) => row.map((x, i) => {
+    const was = before.get(key(row))[same(i)];
+    return counts(x) || counts(was) ? (x === null || was === null ? null : x - was) : x;
+  }))};
+}
+
+const csvCell = (x) => x === null ? '' : typeof x === 'number' ? String(x) : '"' + x.replaceAll('"', '""') + '"';
+function csvOf(name) {
+  const {columns, rows} = rowsInView(name), checkpoint = frameOf(baseRun()).step;
+  const run = state.view === difference ? viewName(difference) : runs[state.view].name;
+  return [['run', 'checkpoint', ...columns.map((c) => c.name)], ...rows.map((row) => [run, checkpoint, ...row])]
+    .map((row) => row.map(csvCell).join(',') + '\n').join('');
+}
+const csvButton = (name) => element('button', {class: 'save', 'aria-label': `save ${name} as CSV`,
+  onclick: () => download(fileName(name) + '.csv', new Blob([csvOf(name)], {type: 'text/csv'}))}, 'CSV');
+
+// A table of numbers; a click on a column's name sorts by it. `mark(row, column)` may give a cell a
+// share, 0 … 1, that is drawn behind it.
+const sorting = {};
+function tableView(name, {mark, pick, keep = () => true} = {}) {
+  const data = rowsInView(name), holder = element('div', {class: 'table'});
+  if (!data.rows.length) return holder;
+  const shown = data.columns.map((_, i) => i).filter((i) => keep(data.columns[i]));
+  const show = () => {
+    const by = sorting[name], rows = [...data.rows];
+    if (by) rows.sort((a, b) => by.sign * ((a[by.column] ?? -Infinity) > (b[by.column] ?? -Infinity) ? 1 : -1));
+    holder.replaceChildren(element('div', {class: 'scroll'}, element('table', {},
+      element('thead', {}, element('tr', {}, shown.map((i) => heading(i, by)))),
+      element('tbody', {}, rows.map((row) => element('tr', {onclick: pick ? () => pick(row) : null,
+        class: pick ? 'pick' : null}, shown.map((i) => cellOf(row[i], data.columns[i], mark?.(row, i)))))))),
+      element('div', {class: 'saving'}, csvButton(name)));
+  };
+  const isNumber = (i) => data.rows.some((row) => typeof row[i] === 'number');
+  const heading = (i, by) => element('th', {class: isNumber(i) ? 'number' : null, title: data.columns[i].meaning || null, scope: 'col',
+    'aria-sort': by?.column === i ? (by.sign > 0 ? 'ascending' : 'descending') : null}, element('button', {onclick: () => {
+    const now = sorting[name];
+    sorting[name] = now?.column === i && now.sign > 0 ? null : {column: i, sign: now?.column === i ? 1 : -1};
+    show();
+  }}, data.columns[i].name, by?.column === i ? (by.sign > 0 ? ' ↑' : ' ↓') : ''),
+  data.columns[i].unit && element('small', {}, data.columns[i].unit));
+  show();
+  return holder;
+}
+function cellOf(value, column, share) {
+  if (typeof value === 'string') return element('td', {}, column.token ? element('code', {}, visible(value)) : value);
+  const range = {low: 0, high: 1, signed: false};
+  const fill = share > 0 ? linear(() => colourOf(share, range)) : null;
+  return element('td', {class: 'number', style: fill ? {background: fill, color: inkOn(fill)} : {}}, number(value));
+}
+
+// ---- Head statistics ----
+
+function headsSection(root) {
+  const holder = element('div');
+  root.append(holder);
+  function build() {
+    const {columns, rows} = rowsInView('heads');
+    const largest = columns.map((_, i) => i < 2 ? 0 : Math.max(...rows.map((row) => Math.abs(row[i] ?? 0))));
+    holder.replaceChildren(
+      element('dl', {class: 'meanings'}, columns.filter((c) => c.meaning).map((c) =>
+        element('div', {}, element('dt', {}, c.name), element('dd', {}, c.meaning)))),
+      tableView('heads', {
+        mark: (row, i) => i < 2 || !largest[i] ? 0 : Math.abs(row[i] ?? 0) / largest[i] * 0.5,
+        pick: (row) => set({site: Math.max(0, siteNames.indexOf(row[0])), head: row[1]}),
+      }));
+  }
+  return {build};
+}
+
+// ---- Histograms ----
+
+function histogramsSection(root) {
+  const figures = element('div', {class: 'row'});
+  root.append(figures);
+
+  function build() {
+    const shown = (state.view === difference ? [0, 1] : [state.view]);
+    const maps = [...new Set(shown.flatMap((r) => frameOf(r).sites.flatMap((s) => s.histograms.map((h) => h.map))))];
+    const sites = siteNames.filter((path) => shown.some((r) => siteOf(r, path)?.histograms.length));
+    const width = Math.max(250, Math.min(420, Math.floor((root.clientWidth - 20) / Math.min(4, Math.max(1, sites.length))) - 16));
+    figures.replaceChildren(...maps.flatMap((map) => sites.map((path) => one(path, map, shown, width))).filter(Boolean));
+  }
+
+  function one(path, name, shown, width) {
+    const found = shown.map((r) => [r, siteOf(r, path)?.histograms.find((h) => h.map === name)]).filter(([, h]) => h);
+    if (!found.length) return null;
+    const {low, high} = found[0][1];
+    const most = Math.max(1, ...found.flatMap(([, h]) => sums(h.counts)));
+    const label = `how often ${name} of ${path} lies where`;
+    const ten = Math.ceil(Math.log10(most + 1));
+    const svg = plot({width, height: 190, x: [low, high], y: [0, ten], xLabel: name, yLabel: 'cells', label,
+      yTicks: Array.from({length: ten + 1}, (_, i) => [i, i < 4 ? grouped(10 ** i) : `1e${i}`]),
+      draw: (toX, toY) => found.map(([r, h]) => bars(h, toX, toY, shown.length > 1 ? r : null))});
+    return figure(`histogram-${path}-${name}`, `${path}/${name}` + (shown.length > 1 ? ' of both runs' : ', all heads, and each'), svg);
+  }
+  const sums = (counts) => counts[0].map((_, bin) => counts.reduce((sum, head) => sum + head[bin], 0));
+  const tall = (count) => Math.log10(count + 1);
+
+  function bars(h, toX, toY, run) {
+    const bins = h.counts[0].length, at = (bin) => h.low + (h.high - h.low) * bin / bins;
+    const steps = (counts) => counts.flatMap((count, bin) => [[toX(at(bin)), toY(tall(count))], [toX(at(bin + 1)), toY(tall(count))]]);
+    const all = sums(h.counts);
+    const area = steps(all).concat([[toX(h.high), toY(0)], [toX(h.low), toY(0)]]);
+    const colour = run === null ? null : headColour(run);
+    return [lineThrough(area, {class: 'area', style: colour ? {fill: colour, stroke: colour} : {}}),
+      all.map((count, bin) => element('rect', {x: toX(at(bin)), y: toY(tall(count)), width: toX(at(1)) - toX(at(0)),
+        height: toY(0) - toY(tall(count)), fill: 'transparent'}, element('title', {},
+        `${number(at(bin), 3)} … ${number(at(bin + 1), 3)}: ${grouped(count)}`))),
+      run === null && h.counts.map((counts, head) => state.off.has(head) ? null
+        : lineThrough(steps(counts), {stroke: headColour(head), 'stroke-width': 1, opacity: 0.85}))];
+  }
+  return {build};
+}
+
+// ---- The loss without each head ----
+
+function ablationSection(root) {
+  const made = figure('ablation', 'What the loss gains (nats a token) when a head’s output is set to zero: '
+    + 'orange, it is missed; blue, the loss is lower without it.', element('svg'));
+  root.append(made);
+
+  function build() {
+    const of = (run, path) => siteOf(run, path)?.ablation;
+    const change = (path) => {
+      if (state.view !== difference) return of(state.view, path);
+      const [a, b] = [of(0, path), of(1, path)];
+      return a && b && a.length === b.length ? b.map((x, i) => x - a[i]) : null;
+    };
+    const paths = siteNames.filter(change), heads = Math.max(1, ...paths.map((path) => change(path).length));
+    const size = Math.max(1e-12, ...paths.flatMap((path) => change(path).map((x) => Math.abs(x ?? 0))));
+    const range = {low: -size, high: size, signed: true};
+    const left = 118, w = Math.max(44, Math.min(92, Math.floor((root.clientWidth - left) / heads) - 3)), h = 34;
+    const width = left + heads * (w + 3), height = 20 + paths.length * (h + 3) + 34;
+    made.show(linear(() => element('svg', {viewBox: `0 0 ${width} ${height}`, width, height, role: 'img',
+      'aria-label': 'the loss without each head'},
+      Array.from({length: heads}, (_, i) => element('text', {class: 'small', 'text-anchor': 'middle',
+        x: left + i * (w + 3) + w / 2, y: 12}, heads > 12 ? i : `head ${i}`)),
+      paths.map((path, j) => [element('text', {class: 'label', x: 0, y: 20 + j * (h + 3) + h / 2 + 4}, path),
+        change(path).map((x, i) => cell(x, path, i, left + i * (w + 3), 20 + j * (h + 3), w, h, range))]),
+      colourBar(range, left, height - 24, 200))));
+  }
+  function cell(x, path, head, left, top, width, height, range) {
+    const fill = colourOf(x ?? NaN, range);
+    return element('g', {class: 'pick', onclick: () => set({site: siteNames.indexOf(path), head})},
+      element('rect', {x: left, y: top, width, height, rx: 3, fill}),
+      element('text', {class: 'small', 'text-anchor': 'middle', x: left + width / 2, y: top + height / 2 + 4,
+        style: {fill: fill === 'transparent' ? null : inkOn(fill)}}, number(x, 3)),
+      element('title', {}, `${path}, head ${head}: ${number(x)}`));
+  }
+  return {build};
+}

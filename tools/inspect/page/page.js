@@ -1,0 +1,221 @@
+// page.js: the sections, the bar that says what is looked at, the keyboard.
+
+// A section is drawn anew when something in `needs` changes; `update` is for what changes often.
+const sections = [
+  {id: 'tokens', title: 'Tokens', says: 'who looks at whom', make: tokensSection, has: () => siteNames.length,
+    needs: ['site', 'view'], often: ['token', 'from', 'off', 'map', 'frame', 'dark', 'head']},
+  {id: 'maps', title: 'Maps', says: 'every layer, every head', make: gridSection, has: () => siteNames.length,
+    needs: ['map', 'frame', 'view', 'dark', 'root'], often: ['site', 'head']},
+  {id: 'talk', title: 'Before and after mixing', says: 'what the heads say to each other', make: talkSection,
+    has: () => siteNames.length, needs: ['site', 'frame', 'view', 'dark', 'root'], often: ['map', 'head']},
+  {id: 'mixing', title: 'Mixing matrices', says: 'who speaks to whom', make: matricesSection,
+    has: () => anySite((s) => s.mixing.length), needs: ['frame', 'view', 'dark'], often: []},
+  {id: 'heads', title: 'Heads', says: 'what each one does, in numbers', make: headsSection,
+    has: () => anyRow('heads'), needs: ['frame', 'view', 'dark'], often: []},
+  {id: 'ablation', title: 'Without a head', says: 'what the loss says about it', make: ablationSection,
+    has: () => anySite((s) => s.ablation), needs: ['frame', 'view', 'dark'], often: []},
+  {id: 'histograms', title: 'Histograms', says: 'where the weights lie', make: histogramsSection,
+    has: () => anySite((s) => s.histograms.length), needs: ['frame', 'view', 'dark', 'off'], often: []},
+  {id: 'predictions', title: 'Predictions', says: 'what comes next', make: predictionsSection,
+    has: () => anyRow('predictions'), needs: ['frame', 'view', 'dark'], often: ['token']},
+  {id: 'lens', title: 'Logit lens', says: 'what it would say after each layer', make: lensSection,
+    has: () => anyRow('lens'), needs: ['frame', 'view', 'dark'], often: []},
+  {id: 'text', title: 'The text', says: 'what was run, and what it costs', make: textSection,
+    has: () => runs.some((run) => run.texts.length) && siteNames.length, needs: ['site', 'frame', 'view'], often: []},
+  {id: 'training', title: 'Training', says: 'how it came to this', make: curvesSection,
+    has: () => runs.some((run) => run.curves.length || run.samples.length), needs: ['frame'], often: []},
+];
+function anySite(test) {
+  return runs.some((_, r) => frameOf(r)?.sites.some(test));
+}
+function anyRow(name) {
+  return runs.some((_, r) => table(r, name)?.rows.length);
+}
+
+// ---- What is looked at changes ----
+
+const live = element('div', {class: 'unseen', 'aria-live': 'polite'});
+let bar = null;
+let shown = [];
+const changed = new Set();
+const redraw = settled(() => {
+  const keys = new Set(changed);
+  changed.clear();
+  const touches = (list) => list.some((key) => keys.has(key));
+  if (touches(['site', 'map', 'head', 'off', 'frame', 'view', 'root', 'dark'])) bar?.update();
+  for (const {section, drawn} of shown) {
+    if (touches(section.needs)) drawn.build?.();
+    if (touches(section.needs) || touches(section.often)) drawn.update?.();
+  }
+});
+// set({head: 2}): what is looked at from now on.
+function set(next) {
+  for (const [key, value] of Object.entries(next)) {
+    if (state[key] === value) continue;
+    state[key] = value;
+    changed.add(key);
+  }
+  const heads = mapAt(sitePath())?.shape[0] ?? 1;
+  if (state.head >= heads) { state.head = heads - 1; changed.add('head'); }
+  if (changed.has('site') || changed.has('head') || changed.has('map'))
+    live.textContent = `${sitePath()}, ${state.map}, head ${state.head}`;
+  if (changed.has('dark')) document.documentElement.dataset.theme = state.dark ? 'dark' : 'light';
+  if (changed.size) redraw();
+}
+
+// ---- The bar ----
+
+function makeBar() {
+  const sites = element('select', {'aria-label': 'layer', onchange: (e) => set({site: +e.target.value})},
+    siteNames.map((path, i) => element('option', {value: i}, path)));
+  const choice = (label, names, key) => element('div', {class: 'choice', role: 'group', 'aria-label': label},
+    names.map(([value, name]) => element('button', {'data-value': value, onclick: () => set({[key]: value})}, name)));
+  const maps = choice('map', mapNames().map((name) => [name, name]), 'map');
+  const views = choice('run', [[0, runs[0].name], [1, runs[1]?.name], [difference, 'difference']], 'view');
+  const heads = element('div', {class: 'heads', role: 'group', 'aria-label': 'heads'});
+  const step = element('output');
+  const slider = element('input', {type: 'range', min: 0, max: runs[0].frames.length - 1, 'aria-label': 'checkpoint',
+    oninput: (e) => set({frame: +e.target.value})});
+  const root = element('button', {title: 'colours with the square root of a value, so that small ones are seen (s)',
+    onclick: () => set({root: !state.root})}, '√');
+  const node = element('div', {class: 'controls'}, element('label', {}, sites), maps, heads, root,
+    runs[0].frames.length > 1 && element('label', {class: 'slider'}, slider, step), twoRuns && views);
+
+  function update() {
+    sites.value = state.site;
+    slider.value = state.frame;
+    step.textContent = 'step ' + grouped(runs[0].frames[state.frame].step);
+    root.setAttribute('aria-pressed', state.root);
+    for (const button of maps.children) {
+      button.setAttribute('aria-pressed', button.dataset.value === state.map);
+      button.disabled = !mapAt(sitePath(), button.dataset.value);
+    }
+    for (const button of views.children) button.setAttribute('aria-pressed', +button.dataset.value === state.view);
+    const count = mapAt(sitePath())?.shape[0] ?? 0;
+    heads.replaceChildren(...Array.from({length: count}, (_, head) => element('button', {
+      class: 'head' + (head === state.head ? ' here' : ''), 'aria-pressed': !state.off.has(head),
+      'aria-label': `head ${head}`, title: `head ${head}: on or off; twice: this one only`,
+      style: {'--colour': headColour(head)}, onclick: () => toggle(head), ondblclick: () => only(head)}, head)));
+  }
+  return {node, update};
+}
+function toggle(head) {
+  const off = new Set(state.off);
+  if (!off.delete(head)) off.add(head);
+  set({off});
+}
+// This head only; all of them, if it is the only one.
+function only(head) {
+  const count = mapAt(sitePath())?.shape[0] ?? 1;
+  const off = new Set(Array.from({length: count}, (_, i) => i).filter((i) => i !== head));
+  const already = [...off].every((i) => state.off.has(i)) && !state.off.has(head);
+  set({off: already ? new Set() : off, head});
+}
+
+// ---- The keyboard ----
+
+const keys = [
+  ['← →', 'head', {ArrowLeft: () => moveHead(-1), ArrowRight: () => moveHead(1)}],
+  ['↑ ↓', 'layer', {ArrowUp: () => moveSite(-1), ArrowDown: () => moveSite(1)}],
+  ['m M', 'map: the next, the one before', {m: () => moveMap(1), M: () => moveMap(-1)}],
+  ['0 … 9', 'a head’s lines on or off', Object.fromEntries(Array.from({length: 10}, (_, i) => [i, () => toggle(i)]))],
+  ['o', 'only this head’s lines, or all again', {o: () => only(state.head)}],
+  ['a', 'all heads’ lines', {a: () => set({off: new Set()})}],
+  [', .', 'token: the one before, the next', {',': () => moveToken(-1), '.': () => moveToken(1)}],
+  ['d', 'what the token looks at, or what looks at it', {d: () => set({from: state.from === 'row' ? 'column' : 'row'})}],
+  ['[ ]', 'checkpoint', {'[': () => moveFrame(-1), ']': () => moveFrame(1)}],
+  ['c', 'the first run, the second, their difference', {c: () => twoRuns && set({view: (state.view + 1) % 3})}],
+  ['s', 'colours straight, or with the square root', {s: () => set({root: !state.root})}],
+  ['t', 'light or dark', {t: () => set({dark: !state.dark})}],
+  ['Esc', 'let go of the token', {Escape: () => set({token: null, pinned: null})}],
+  ['?', 'this help', {'?': () => help.open ? help.close() : help.showModal()}],
+];
+const within = (i, count) => Math.min(count - 1, Math.max(0, i));
+const moveHead = (by) => set({head: within(state.head + by, mapAt(sitePath())?.shape[0] ?? 1)});
+const moveSite = (by) => set({site: within(state.site + by, siteNames.length)});
+const moveFrame = (by) => set({frame: within(state.frame + by, runs[0].frames.length)});
+function moveMap(by) {
+  const there = mapNames().filter((name) => mapAt(sitePath(), name));
+  set({map: there[(there.indexOf(state.map) + by + there.length) % there.length]});
+}
+function moveToken(by) {
+  const sequence = state.token?.sequence ?? site().rows;
+  const token = {sequence, at: within((state.token?.at ?? -1) + by, tokensOf(baseRun(), sequence).length)};
+  set({token, pinned: token});
+}
+const help = element('dialog', {'aria-label': 'keys'}, element('h2', {}, 'Keys'),
+  element('table', {}, element('tbody', {}, keys.map(([key, what]) => element('tr', {},
+    element('th', {scope: 'row'}, element('kbd', {}, key)), element('td', {}, what))))),
+  element('form', {method: 'dialog'}, element('button', {}, 'close')));
+
+function onKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const typing = event.target.closest?.('input, select, textarea, dialog');
+  if (typing && event.key !== '?') return;
+  for (const [, , acts] of keys)
+    if (acts[event.key] && (siteNames.length || 't?'.includes(event.key))) {
+      event.preventDefault();
+      return acts[event.key]();
+    }
+}
+
+// ---- The page ----
+
+function header() {
+  const theme = element('button', {title: 'light or dark (t)', 'aria-label': 'light or dark', onclick: () => set({dark: !state.dark})}, '◐');
+  const keysButton = element('button', {title: 'keys (?)', 'aria-label': 'keys', onclick: () => help.showModal()}, '?');
+  return element('header', {}, element('div', {class: 'top'}, element('h1', {}, report.title),
+    element('nav', {'aria-label': 'sections'}, shown.map(({section}) => element('a', {href: '#' + section.id}, section.title))),
+    element('div', {class: 'switches'}, theme, keysButton)),
+    runs.map((run, r) => element('p', {class: 'run'}, element('b', {}, run.name), ' ', run.description,
+      run.frames.length ? ` · ${lossText(r)}` : '')));
+}
+function lossText(run) {
+  const losses = frameOf(run).losses.filter((x) => x !== null);
+  return `step ${grouped(frameOf(run).step)}` + (losses.length ? ` · loss on this text ${losses.map((x) => number(x)).join(', ')} nats a token` : '');
+}
+
+function start() {
+  document.title = report.title;
+  document.documentElement.dataset.theme = state.dark ? 'dark' : 'light';
+  const names = mapNames();
+  state.map = names.includes('W') ? 'W' : names.at(-1) ?? '';
+  if (siteNames.length) {
+    const s = site(), last = tokensOf(0, s.rows).length - 1;
+    if (last >= 0) state.token = state.pinned = {sequence: s.rows, at: last};
+  }
+  const main = element('main');
+  shown = sections.filter((section) => section.has()).map((section) => {
+    const body = element('div', {class: 'body'});
+    main.append(element('section', {id: section.id, 'aria-labelledby': section.id + '-title'},
+      element('h2', {id: section.id + '-title'}, section.title, ' ', element('small', {}, section.says)), body));
+    return {section, body};
+  });
+  document.body.append(header());
+  if (siteNames.length) {
+    bar = makeBar();
+    document.body.append(bar.node);
+  }
+  document.body.append(main, footer(), live, help);
+  for (const entry of shown) entry.drawn = entry.section.make(entry.body);
+  bar?.update();
+  for (const {drawn} of shown) { drawn.build?.(); drawn.update?.(); }
+  document.addEventListener('keydown', onKey);
+  let wide = innerWidth;
+  addEventListener('resize', settled(() => {
+    if (innerWidth === wide) return;
+    wide = innerWidth;
+    for (const {drawn} of shown) { drawn.build?.(); drawn.update?.(); }
+  }));
+  if (report.refresh > 0) setTimeout(() => location.reload(), 1000 * report.refresh);
+}
+function footer() {
+  const map = runs.flatMap((run) => run.frames.flatMap((f) => f.sites.flatMap((s) => s.maps)))[0];
+  return element('footer', {}, element('p', {},
+    map && (map.decimals === null ? 'Maps are kept here in 8 bits, on the scale that stands under them: what is read off a cell is told with its uncertainty. '
+      : 'Maps are kept here in 16 bits: what is read off a cell has the digits of the tensor. '),
+    report.saved && ['The tensors in full are in ', element('code', {}, report.saved), '. '],
+    'Layers, heads and positions are counted from 0.'), element('p', {}, report.program));
+}
+
+start();

@@ -1,0 +1,89 @@
+// predictions.js: what the model expects after each token, at its end and on the way there.
+
+function predictionsSection(root) {
+  const strip = element('div', {class: 'strip'}), best = element('div', {class: 'best'});
+  const all = element('details', {}, element('summary', {}, 'All of them as a table'));
+  root.append(element('div', {class: 'beside'}, element('div', {}, strip,
+    element('p', {class: 'caption'}, 'The stronger a token’s colour, the more the model expected it. Point at one to see what it expects next.')), best), all);
+  let spans = [];
+  const rows = () => table(baseRun(), 'predictions')?.rows ?? [];
+  const isHere = (row) => state.token && runs[baseRun()].sequences[state.token.sequence]?.name === row[0]
+    && state.token.at === row[1];
+
+  function build() {
+    const range = {low: 0, high: 1, signed: false};
+    let expected = null;
+    spans = rows().map((row, i) => {
+      const chance = i > 0 && rows()[i - 1][0] === row[0] ? expected : null;
+      expected = row[4];
+      const fill = chance === null ? null : linear(() => colourOf(chance * 0.8, range));
+      const here = {sequence: runs[baseRun()].sequences.findIndex((s) => s.name === row[0]), at: row[1]};
+      const node = element('span', {class: 'token', style: fill ? {background: fill, color: inkOn(fill)} : {},
+        title: chance === null ? 'nothing came before it' : `expected with probability ${number(chance)}`,
+        onmouseenter: () => set({token: here}), onclick: () => set({token: here, pinned: here})}, visible(row[2]));
+      return {node, row};
+    });
+    strip.replaceChildren(...spans.flatMap(({node, row}, i) =>
+      row[2] === '\n' && spans[i + 1]?.row[2] !== '\n' ? [node, element('br')] : [node]));
+    all.replaceChildren(all.firstChild, tableView('predictions'));
+  }
+
+  function update() {
+    for (const {node, row} of spans) node.classList.toggle('here', !!isHere(row));
+    const row = rows().find(isHere) ?? rows().at(-1);
+    if (!row) return best.replaceChildren();
+    const likeliest = [];
+    for (let i = 5; i + 1 < row.length; i += 2) likeliest.push([row[i], row[i + 1]]);
+    best.replaceChildren(element('h3', {}, 'after ', element('code', {}, visible(row[2])), ` (${row[1]})`),
+      element('div', {class: 'bars'}, likeliest.map(([token, chance]) => [
+        element('code', {class: token === row[3] && row[4] !== null ? 'right' : null}, visible(token)),
+        element('span', {class: 'track'}, element('span', {class: 'fill', style: {width: 100 * chance + '%'}})),
+        element('span', {class: 'number'}, number(chance))])),
+      element('p', {class: 'caption'}, row[4] === null ? 'What does follow is not known.'
+        : [element('code', {}, visible(row[3])), ` does follow: ${number(row[4])}`]));
+  }
+  return {build, update};
+}
+
+// The likeliest next token after each layer: a row a point on the way, the last at the top.
+function lensSection(root) {
+  const made = figure('lens', 'The likeliest next token if the residual stream ended there; the stronger its colour, '
+    + 'the more probable. Underlined: the token that does follow.', element('svg'));
+  const all = element('details', {}, element('summary', {}, 'All of them as a table'));
+  root.append(element('div', {class: 'scroll'}, made), all);
+
+  function build() {
+    const data = table(baseRun(), 'lens')?.rows ?? [], range = {low: 0, high: 1, signed: false};
+    const names = [...new Set(data.map((row) => row[0]))];
+    let top = 0;
+    let width = 320;
+    const parts = names.flatMap((name) => {
+      const rows = data.filter((row) => row[0] === name), points = [...new Set(rows.map((row) => row[1]))].reverse();
+      const count = Math.max(...rows.map((row) => row[2])) + 1, w = count > 64 ? 22 : 30, h = 26, left = 150;
+      const next = (at) => rows.find((row) => row[2] === at + 1)?.[3];
+      width = Math.max(width, left + count * w);
+      const y = (point) => top + 8 + points.indexOf(point) * h;
+      const drawn = [points.map((point) => element('text', {class: 'label', x: 0, y: y(point) + 17}, point)),
+        rows.map((row) => lensCell(row, left + row[2] * w, y(row[1]), w, h, row[4] === next(row[2]), range)),
+        rows.filter((row) => row[1] === points[0]).map((row) => element('text', {class: 'token', 'text-anchor': 'middle',
+          x: left + row[2] * w + w / 2, y: top + 8 + points.length * h + 18}, visible(row[3])))];
+      top += 8 + points.length * h + 34;
+      return drawn;
+    });
+    made.show(linear(() => element('svg', {viewBox: `0 0 ${width} ${top}`, width, height: top, class: 'lens', role: 'img',
+      'aria-label': 'the likeliest next token by layer'}, parts)));
+    all.replaceChildren(all.firstChild, tableView('lens'));
+  }
+  function lensCell([sequence, point, at, token, likeliest, chance, next], x, y, w, h, right, range) {
+    const fill = linear(() => colourOf(chance * 0.85, range));
+    const here = {sequence: runs[baseRun()].sequences.findIndex((s) => s.name === sequence), at};
+    return element('g', {onclick: () => set({token: here, pinned: here})},
+      element('rect', {x: x + 0.5, y: y + 0.5, width: w - 1, height: h - 1, rx: 2, fill}),
+      element('text', {class: 'token', 'text-anchor': 'middle', x: x + w / 2, y: y + 17, style: {fill: inkOn(fill)}},
+        visible(likeliest)),
+      right && element('line', {x1: x + 5, x2: x + w - 5, y1: y + h - 4, y2: y + h - 4, stroke: inkOn(fill), 'stroke-width': 1.5}),
+      element('title', {}, `${point}, after ${at} ${quoted(token)}: ${quoted(likeliest)} ${number(chance)}`
+        + (next === null ? '' : `; what follows ${number(next)}`)));
+  }
+  return {build};
+}

@@ -1,0 +1,161 @@
+// tokens.js: the text, and lines from the token that is looked at to what its heads attend to.
+
+const tokenFont = '13px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace';
+const ruler = element('canvas').getContext('2d');
+
+// Boxes of a sequence's tokens, line by line, from the height y on; a newline ends a line.
+function layTokens(tokens, sequence, y, width) {
+  ruler.font = tokenFont;
+  const line = 58;
+  let x = 0;
+  const boxes = tokens.map((token, at) => {
+    const shown = visible(token), w = Math.max(18, Math.ceil(ruler.measureText(shown).width) + 8);
+    if (x + w > width && x > 0) { x = 0; y += line; }
+    const box = {sequence, at, token, shown, x, y, width: w, height: 24};
+    x += w + 3;
+    if (token === '\n' && tokens[at + 1] !== '\n') { x = 0; y += line; }
+    return box;
+  });
+  return {boxes, end: (x > 0 ? y + line : y)};
+}
+
+// The sequences of a site: one for self-attention, the memory's and the queries' for cross.
+const sequencesOf = (s) => s.rows === s.columns ? [s.rows] : [s.columns, s.rows];
+
+// What the token looks at, or what looks at it: a list for each head, and whose tokens they are.
+function attentionOf(map, s, token) {
+  const byRow = s.rows !== s.columns ? token.sequence === s.rows : state.from === 'row';
+  const [heads, rows, columns] = map.shape, all = values(map);
+  if (!(map.rowTokens && map.columnTokens) || token.at >= (byRow ? rows : columns)) return null;
+  const of = (head) => Array.from({length: byRow ? columns : rows}, (_, i) =>
+    byRow ? all[(head * rows + token.at) * columns + i] : all[(head * rows + i) * columns + token.at]);
+  return {to: byRow ? s.columns : s.rows, heads: Array.from({length: heads}, (_, head) => of(head))};
+}
+
+// A line between two boxes: an arc above what lies between them, or from line to line.
+function tie(a, b) {
+  const x1 = a.x + a.width / 2, x2 = b.x + b.width / 2;
+  if (Math.abs(a.y - b.y) < 1) {
+    const up = Math.min(30, 8 + Math.abs(x1 - x2) * 0.12);
+    return `M${x1} ${a.y}C${x1} ${a.y - up} ${x2} ${b.y - up} ${x2} ${b.y}`;
+  }
+  const [y1, y2] = a.y > b.y ? [a.y, b.y + b.height] : [a.y + a.height, b.y];
+  return `M${x1} ${y1}C${x1} ${(y1 + y2) / 2} ${x2} ${(y1 + y2) / 2} ${x2} ${y2}`;
+}
+
+// The strongest of a head's lines; the others would only be grey.
+function strongest(weights, size) {
+  return weights.map((weight, at) => ({weight, at}))
+    .filter((x) => Math.abs(x.weight) > 0.04 * size)
+    .sort((a, b) => Math.abs(b.weight) - Math.abs(a.weight)).slice(0, 8);
+}
+
+function tokensSection(root) {
+  const overlay = element('g', {class: 'ties'}), told = element('div', {class: 'told', 'aria-live': 'polite'});
+  const directions = element('div', {class: 'choice', role: 'group', 'aria-label': 'direction'},
+    [['row', 'what it looks at'], ['column', 'what looks at it']].map(([from, name]) =>
+      element('button', {'data-from': from, onclick: () => set({from})}, name)));
+  const made = figure('tokens', 'Hover over a token, or walk with the arrow keys; a click holds it. '
+    + 'Each line and bar is one head, in its colour.', element('svg'));
+  root.append(directions, made, told);
+  let boxes = new Map();
+
+  function build() {
+    const s = site(), width = Math.max(320, root.clientWidth);
+    let y = 34;
+    boxes = new Map();
+    const labels = [], groups = [];
+    for (const sequence of sequencesOf(s)) {
+      const {name} = runs[baseRun()].sequences[sequence], tokens = tokensOf(baseRun(), sequence);
+      if (runs[baseRun()].sequences.length > 1) {
+        labels.push(element('text', {x: 0, y: y - 18, class: 'small'}, name));
+        y += 8;
+      }
+      const laid = layTokens(tokens, sequence, y, width);
+      boxes.set(sequence, laid.boxes);
+      groups.push(laid.boxes.map(tokenBox));
+      y = laid.end + 8;
+    }
+    made.show(element('svg', {viewBox: `0 0 ${width} ${y}`, width, height: y, role: 'listbox',
+      'aria-label': 'tokens', class: 'tokens', onmouseleave: () => set({token: state.pinned})},
+      labels, groups, overlay));
+  }
+
+  function tokenBox(box) {
+    const here = {sequence: box.sequence, at: box.at};
+    return box.node = element('g', {class: 'token', tabindex: -1, role: 'option',
+      'aria-label': `token ${box.at}, ${quoted(box.token)}`,
+      onmouseenter: () => set({token: here}),
+      onfocus: () => set({token: here, pinned: here}),
+      onclick: () => set({token: here, pinned: here}),
+      onkeydown: (event) => walk(event, box)},
+      element('rect', {x: box.x, y: box.y, width: box.width, height: box.height, rx: 4}),
+      element('text', {x: box.x + box.width / 2, y: box.y + 17, 'text-anchor': 'middle'}, box.shown));
+  }
+
+  function walk(event, box) {
+    const step = {ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity}[event.key];
+    if (!step) return;
+    const row = boxes.get(box.sequence);
+    row[Math.min(row.length - 1, Math.max(0, box.at + step))].node.focus();
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  function lines() {
+    for (const row of boxes.values())
+      for (const box of row) {
+        const here = state.token && state.token.sequence === box.sequence && state.token.at === box.at;
+        box.node.classList.toggle('here', here);
+        box.node.setAttribute('aria-selected', here);
+        box.node.setAttribute('tabindex', here || (!state.token && box.at === 0) ? 0 : -1);
+      }
+    for (const button of directions.children)
+      button.setAttribute('aria-pressed', button.dataset.from === state.from);
+    directions.hidden = site().rows !== site().columns;
+    overlay.replaceChildren();
+    const map = mapAt(sitePath()), from = state.token && boxes.get(state.token.sequence)?.[state.token.at];
+    if (!map) return told.replaceChildren(`${sitePath()} has no ${state.map} to compare.`);
+    if (!from) return told.replaceChildren('');
+    const attention = attentionOf(map, site(), state.token);
+    if (!attention)
+      return told.replaceChildren(`The rows or columns of ${state.map} in ${sitePath()} are not these tokens.`);
+    const to = boxes.get(attention.to), on = attention.heads.map((_, head) => head).filter((h) => !state.off.has(h));
+    const size = Math.max(1e-12, ...on.flatMap((h) => attention.heads[h].map((x) => Math.abs(x) || 0)));
+    overlay.append(...on.flatMap((head) => strongest(attention.heads[head], size)
+      .filter(({at}) => to[at] !== from).map(({weight, at}) => element('path', {class: 'tie', d: tie(from, to[at]),
+        stroke: headColour(head), 'stroke-width': 0.7 + 2.6 * Math.abs(weight) / size, 'data-head': head,
+        'data-to': at, opacity: 0.12 + 0.88 * Math.abs(weight) / size,
+        'stroke-dasharray': weight < 0 ? '3 3' : null}))));
+    overlay.append(...to.flatMap((box) => bars(box, on, attention.heads, size)));
+    told.replaceChildren(sentence(from, on, attention, to, map));
+  }
+
+  // Under a token a bar a head, as high as its weight.
+  function bars(box, on, heads, size) {
+    const width = Math.min(6, (box.width - 2) / on.length), left = box.x + (box.width - width * on.length) / 2;
+    return on.map((head, i) => [head, i, Math.abs(heads[head][box.at]) / size * 18])
+      .filter(([, , height]) => height > 0.4)
+      .map(([head, i, height]) => element('rect', {class: 'weight', x: left + i * width, width: Math.max(0.8, width - 0.6),
+        y: box.y + box.height + 2, height, fill: headColour(head)}));
+  }
+
+  function sentence(from, on, attention, to, map) {
+    return element('ul', {class: 'strongest'}, on.map((head) => {
+      const best = strongest(attention.heads[head], Math.max(...attention.heads[head].map((x) => Math.abs(x) || 0)))
+        .slice(0, 3);
+      return element('li', {}, element('b', {style: {color: headColour(head)}}, `head ${head} `),
+        best.map(({weight, at}) => element('span', {class: 'pair'}, element('code', {}, to[at].shown),
+          ` ${at}: ${approximate(weight, map)} `)));
+    }));
+  }
+
+  return {build, update: lines};
+}
+
+// A value of a map in the digits that the page keeps: exactly those of the tensor, or about.
+function approximate(value, map) {
+  if (map.decimals !== null) return value.toFixed(map.decimals).replace('-', '−');
+  const half = uncertainty(map), digits = Math.max(0, Math.min(6, Math.ceil(-Math.log10(half)) - 1));
+  return half > 0 ? '≈' + value.toFixed(digits).replace('-', '−') : number(value);
+}

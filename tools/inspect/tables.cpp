@@ -1,0 +1,294 @@
+#include "tools/inspect/tables.hpp"
+
+#include <charconv>
+#include <cmath>
+
+#include "core/utf8.hpp"
+#include "train/files.hpp"
+
+namespace tete {
+
+namespace {
+
+using Row = std::vector<Cell>;
+
+Index column_of(DataTable& table, const TableColumn& column) {
+  for (size_t i = 0; i < table.columns.size(); ++i)
+    if (table.columns[i].name == column.name) return static_cast<Index>(i);
+  table.columns.push_back(column);
+  return static_cast<Index>(table.columns.size()) - 1;
+}
+
+// Puts a cell where its column is; columns come in the order in which they are first met.
+void put(DataTable& table, Row& row, const TableColumn& column, Cell cell) {
+  const auto at = static_cast<size_t>(column_of(table, column));
+  row.resize(std::max(row.size(), at + 1), undefined);
+  row[at] = std::move(cell);
+}
+
+// Rows that met fewer columns than there are now.
+DataTable completed(DataTable table) {
+  for (Row& row : table.rows) row.resize(table.columns.size(), undefined);
+  return table;
+}
+
+// "[n=5, d_X=32]"
+std::string shape_text(const SiteValue& value) {
+  std::string out = "[";
+  for (size_t i = 0; i < value.dims.size(); ++i)
+    out += text(i > 0 ? ", " : "", value.dims[i], "=", value.shape[static_cast<int>(i)]);
+  return out + "]";
+}
+
+// ---- What a checkpoint shows ----
+
+Index heads_of(const Site& site) {
+  Index heads = site.ablation ? site.ablation.size() : 0;
+  for (const HeadStatistic& s : site.heads) heads = std::max(heads, s.values.size());
+  return heads;
+}
+
+DataTable heads_table(const Frame& frame) {
+  DataTable table{"heads", {{"site"}, {"head"}}, {}};
+  const auto add = [&](Row& row, const TableColumn& column, const Tensor& values, Index head) {
+    if (head < values.size()) put(table, row, column, values.values()[static_cast<size_t>(head)]);
+  };
+  for (const Site& site : frame.sites)
+    for (Index head = 0; head < heads_of(site); ++head) {
+      Row row{site.path, head};
+      for (const HeadStatistic& s : site.heads)
+        add(row, {s.name, s.unit, s.meaning}, s.values, head);
+      if (site.ablation)
+        add(row,
+            {"loss without it", "nats a token",
+             "what the loss gains when this head's output is set to zero"},
+            site.ablation, head);
+      table.rows.push_back(std::move(row));
+    }
+  return completed(std::move(table));
+}
+
+double largest_entry(const Tensor& x) {
+  double largest = 0;
+  for (double entry : x.values()) largest = std::max(largest, std::abs(entry));
+  return largest;
+}
+
+DataTable mixing_table(const Frame& frame) {
+  DataTable table{"mixing",
+                  {{"site"},
+                   {"matrix"},
+                   {"rows"},
+                   {"columns"},
+                   {"largest entry", "", "the largest |entry|, which is 1 in the picture"},
+                   {"determinant", "", "of a square matrix"},
+                   {"condition", "", "largest singular value / smallest"},
+                   {"smallest eigenvalue", "", "the smallest |eigenvalue| of a square matrix"}},
+                  {}};
+  for (const Site& site : frame.sites)
+    for (const Mixing& m : site.mixing)
+      table.rows.push_back({site.path, m.name, text(m.rows, "=", m.values.size(0)),
+                            text(m.columns, "=", m.values.size(1)), largest_entry(m.values),
+                            m.determinant, m.condition, m.smallest_eigenvalue});
+  return table;
+}
+
+DataTable predictions_table(const RunReport& run, const Frame& frame) {
+  DataTable table{"predictions",
+                  {{"sequence"},
+                   {"position"},
+                   {"token", "", "", true},
+                   {"next", "", "the token that does follow", true},
+                   {"its probability"}},
+                  {}};
+  for (const Predictions& p : frame.predictions) {
+    const TokenSequence& sequence = run.sequences.at(static_cast<size_t>(p.sequence));
+    const auto tokens = p.tokens.values<int64_t>(), next = p.next.values<int64_t>();
+    const auto chances = p.probabilities.values(), chance = p.next_probability.values();
+    const auto n = static_cast<size_t>(p.tokens.size(0)), k = static_cast<size_t>(p.tokens.size(1));
+    for (size_t i = 0; i < n; ++i) {
+      Row row{sequence.name, static_cast<int64_t>(i), token_text(run, sequence.tokens.at(i)),
+              next[i] < 0 ? "" : token_text(run, next[i]), chance[i]};
+      for (size_t j = 0; j < k; ++j) {
+        put(table, row, {text("likeliest ", j + 1), "", "", true},
+            token_text(run, tokens[i * k + j]));
+        put(table, row, {text("probability ", j + 1)}, chances[i * k + j]);
+      }
+      table.rows.push_back(std::move(row));
+    }
+  }
+  return completed(std::move(table));
+}
+
+DataTable lens_table(const RunReport& run, const Frame& frame) {
+  DataTable table{"lens",
+                  {{"sequence"},
+                   {"point"},
+                   {"position"},
+                   {"token", "", "", true},
+                   {"likeliest", "", "", true},
+                   {"probability"},
+                   {"next's probability", "", "of the token that does follow"}},
+                  {}};
+  for (const LogitLens& lens : frame.lens) {
+    const TokenSequence& sequence = run.sequences.at(static_cast<size_t>(lens.sequence));
+    const auto tokens = lens.tokens.values<int64_t>();
+    const auto chances = lens.probabilities.values(), next = lens.next_probability.values();
+    const auto n = static_cast<size_t>(lens.tokens.size(1));
+    for (size_t i = 0; i < tokens.size(); ++i)
+      table.rows.push_back({sequence.name, lens.points.at(i / n), static_cast<int64_t>(i % n),
+                            token_text(run, sequence.tokens.at(i % n)), token_text(run, tokens[i]),
+                            chances[i], next[i]});
+  }
+  return table;
+}
+
+DataTable values_table(const Frame& frame) {
+  DataTable table{
+      "values",
+      {{"site"}, {"name"}, {"path"}, {"shape"}, {"mean"}, {"deviation"}, {"smallest"}, {"largest"}},
+      {}};
+  for (const Site& site : frame.sites)
+    for (const SiteValue& v : site.values)
+      table.rows.push_back(
+          {site.path, v.name, v.path, shape_text(v), v.mean, v.deviation, v.smallest, v.largest});
+  return table;
+}
+
+// ---- What the page draws ----
+
+DataTable matrices_table(const Frame& frame) {
+  DataTable table{"matrices", {{"site"}, {"matrix"}, {"row"}, {"column"}, {"value"}}, {}};
+  for (const Site& site : frame.sites)
+    for (const Mixing& m : site.mixing) {
+      const auto values = m.values.values();
+      const Index columns = m.values.size(1);
+      for (Index i = 0; i < m.values.size(); ++i)
+        table.rows.push_back(
+            {site.path, m.name, i / columns, i % columns, values[static_cast<size_t>(i)]});
+    }
+  return table;
+}
+
+DataTable histograms_table(const Frame& frame) {
+  DataTable table{"histograms", {{"site"}, {"map"}, {"head"}, {"from"}, {"to"}, {"count"}}, {}};
+  for (const Site& site : frame.sites)
+    for (const Histogram& h : site.histograms) {
+      const auto counts = h.counts.values<int64_t>();
+      const Index bins = h.counts.size(1);
+      const double width = (h.high - h.low) / static_cast<double>(bins);
+      for (Index i = 0; i < h.counts.size(); ++i) {
+        const double from = h.low + width * static_cast<double>(i % bins);
+        table.rows.push_back(
+            {site.path, h.map, i / bins, from, from + width, counts[static_cast<size_t>(i)]});
+      }
+    }
+  return table;
+}
+
+DataTable curves_table(const RunReport& run) {
+  DataTable table{"curves", {{"group"}, {"curve"}, {"unit"}, {"step"}, {"value"}}, {}};
+  for (const Curve& curve : run.curves)
+    for (size_t i = 0; i < curve.steps.size(); ++i)
+      table.rows.push_back({curve.group, curve.name, curve.unit, curve.steps[i], curve.values[i]});
+  return table;
+}
+
+DataTable texts_table(const RunReport& run) {
+  DataTable table{"texts", {{"text"}, {"line"}, {"code"}, {"formula"}, {"number"}}, {}};
+  for (const VariantText& variant : run.texts)
+    for (size_t i = 0; i < variant.lines.size(); ++i)
+      table.rows.push_back({variant.name, static_cast<int64_t>(i + 1), variant.lines[i].code,
+                            variant.lines[i].formula, variant.lines[i].number});
+  return table;
+}
+
+DataTable samples_table(const RunReport& run) {
+  DataTable table{"samples", {{"step"}, {"prompt"}, {"text"}}, {}};
+  for (const WrittenSample& s : run.samples) table.rows.push_back({s.step, s.prompt, s.text});
+  return table;
+}
+
+// ---- CSV ----
+
+std::string csv_text(const Cell& cell) {
+  if (const auto* count = std::get_if<int64_t>(&cell)) return std::to_string(*count);
+  if (const auto* number = std::get_if<double>(&cell)) {
+    if (std::isnan(*number)) return "";
+    char digits[32];
+    return {digits, std::to_chars(digits, digits + sizeof digits, *number).ptr};
+  }
+  std::string out = "\"";
+  for (char c : std::get<std::string>(cell))
+    out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return out + '"';
+}
+
+std::string csv(const DataTable& table) {
+  std::string out;
+  for (const TableColumn& column : table.columns)
+    out += (&column == table.columns.data() ? "" : ",") + csv_text(column.name);
+  out += "\n";
+  for (const Row& row : table.rows) {
+    for (size_t i = 0; i < row.size(); ++i) out += (i > 0 ? "," : "") + csv_text(row[i]);
+    out += "\n";
+  }
+  return out;
+}
+
+// Appends the rows of `from`, after cells that say where they come from, to the table of that name.
+void append(std::vector<DataTable>& all, const DataTable& from,
+            const std::vector<std::pair<TableColumn, Cell>>& origin) {
+  auto to = std::find_if(all.begin(), all.end(),
+                         [&](const DataTable& table) { return table.name == from.name; });
+  if (to == all.end()) to = all.insert(all.end(), DataTable{from.name, {}, {}});
+  for (const Row& cells : from.rows) {
+    Row row;
+    for (const auto& [column, cell] : origin) put(*to, row, column, cell);
+    for (size_t i = 0; i < cells.size(); ++i) put(*to, row, from.columns[i], cells[i]);
+    to->rows.push_back(std::move(row));
+  }
+}
+
+}  // namespace
+
+std::string token_text(const RunReport& run, int64_t token) {
+  const std::string& bytes = run.vocabulary.at(static_cast<size_t>(token));
+  if (find_invalid_utf8(bytes) == std::string::npos) return bytes;
+  std::string out;
+  for (unsigned char byte : bytes) {
+    char digits[8];
+    std::snprintf(digits, sizeof digits, "<0x%02X>", byte);
+    out += digits;
+  }
+  return out;
+}
+
+std::vector<DataTable> shown_tables(const RunReport& run, const Frame& frame) {
+  return {heads_table(frame), mixing_table(frame), predictions_table(run, frame),
+          lens_table(run, frame), values_table(frame)};
+}
+
+void write_tables(const Report& report, const std::string& folder) {
+  std::vector<DataTable> all;
+  for (const RunReport& run : report.runs) {
+    for (const Frame& frame : run.frames) {
+      std::vector<DataTable> tables = shown_tables(run, frame);
+      tables.push_back(matrices_table(frame));
+      tables.push_back(histograms_table(frame));
+      for (const DataTable& table : tables)
+        append(all, table, {{{"run"}, run.name}, {{"checkpoint"}, frame.step}});
+    }
+    for (const DataTable& table : {texts_table(run), curves_table(run), samples_table(run)})
+      append(all, table, {{{"run"}, run.name}});
+  }
+  make_folder(folder);
+  for (const DataTable& table : all) {
+    if (table.rows.empty()) continue;
+    const std::string lines = csv(completed(table));
+    replace_file(folder, table.name + ".csv", lines.size(),
+                 [&](const Write& write) { write(lines); });
+  }
+}
+
+}  // namespace tete

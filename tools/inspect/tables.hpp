@@ -1,0 +1,38 @@
+// Tables: the numbers of a report in rows and columns. The page prints these, its CSV files and
+// those of --tables are these: a number is taken from the tensors in one place.
+#pragma once
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tools/inspect/report.hpp"
+
+namespace tete {
+
+// A word, a count, or a number; NaN where it is not defined.
+using Cell = std::variant<std::string, int64_t, double>;
+
+struct TableColumn {
+  std::string name;          // "entropy"
+  std::string unit = {};     // "nats"
+  std::string meaning = {};  // a sentence, where the name does not say it all
+  bool token = false;        // its words are tokens' texts
+};
+
+struct DataTable {
+  std::string name;  // "heads"; what its file is called
+  std::vector<TableColumn> columns;
+  std::vector<std::vector<Cell>> rows;
+};
+
+// What a token stands for, as UTF-8: of a byte that is no character "<0xC3>".
+std::string token_text(const RunReport& run, int64_t token);
+
+// The tables of one checkpoint that the page prints: heads, mixing, predictions, lens, values.
+std::vector<DataTable> shown_tables(const RunReport& run, const Frame& frame);
+
+// Every table of the report, those of what the page draws too (matrices, histograms, curves), as
+// FOLDER/NAME.csv. The first columns say which run and, of what a checkpoint shows, which step.
+void write_tables(const Report& report, const std::string& folder);
+
+}  // namespace tete
