@@ -43,6 +43,7 @@ const redraw = settled(() => {
   changed.clear();
   const touches = (list) => list.some((key) => keys.has(key));
   if (touches(['site', 'map', 'head', 'off', 'frame', 'view', 'root', 'dark'])) bar?.update();
+  if (touches(['frame'])) showRuns();
   for (const {section, drawn} of shown) {
     if (touches(section.needs)) drawn.build?.();
     if (touches(section.needs) || touches(section.often)) drawn.update?.();
@@ -55,6 +56,10 @@ function set(next) {
     state[key] = value;
     changed.add(key);
   }
+  if (changed.has('site') && state.token && !sequencesOf(site()).includes(state.token.sequence)) {
+    state.token = state.pinned = lastToken();
+    changed.add('token');
+  }
   const heads = mapAt(sitePath())?.shape[0] ?? 1;
   if (state.head >= heads) { state.head = heads - 1; changed.add('head'); }
   if (changed.has('site') || changed.has('head') || changed.has('map'))
@@ -62,6 +67,8 @@ function set(next) {
   if (changed.has('dark')) document.documentElement.dataset.theme = state.dark ? 'dark' : 'light';
   if (changed.size) redraw();
 }
+
+const lastToken = () => ({sequence: site().rows, at: tokensOf(baseRun(), site().rows).length - 1});
 
 // ---- The bar ----
 
@@ -167,8 +174,12 @@ function header() {
   return element('header', {}, element('div', {class: 'top'}, element('h1', {}, report.title),
     element('nav', {'aria-label': 'sections'}, shown.map(({section}) => element('a', {href: '#' + section.id}, section.title))),
     element('div', {class: 'switches'}, theme, keysButton)),
-    runs.map((run, r) => element('p', {class: 'run'}, element('b', {}, run.name), ' ', run.description,
-      run.frames.length ? ` · ${lossText(r)}` : '')));
+    runLines);
+}
+const runLines = element('div');
+function showRuns() {
+  runLines.replaceChildren(...runs.map((run, r) => element('p', {class: 'run'}, element('b', {}, run.name), ' ', run.description,
+    run.frames.length ? ` · ${lossText(r)}` : '')));
 }
 function lossText(run) {
   const losses = frameOf(run).losses.filter((x) => x !== null);
@@ -180,10 +191,7 @@ function start() {
   document.documentElement.dataset.theme = state.dark ? 'dark' : 'light';
   const names = mapNames();
   state.map = names.includes('W') ? 'W' : names.at(-1) ?? '';
-  if (siteNames.length) {
-    const s = site(), last = tokensOf(0, s.rows).length - 1;
-    if (last >= 0) state.token = state.pinned = {sequence: s.rows, at: last};
-  }
+  if (siteNames.length) state.token = state.pinned = lastToken();
   const main = element('main');
   shown = sections.filter((section) => section.has()).map((section) => {
     const body = element('div', {class: 'body'});
@@ -198,6 +206,7 @@ function start() {
   }
   document.body.append(main, footer(), live, help);
   for (const entry of shown) entry.drawn = entry.section.make(entry.body);
+  showRuns();
   bar?.update();
   for (const {drawn} of shown) { drawn.build?.(); drawn.update?.(); }
   document.addEventListener('keydown', onKey);
