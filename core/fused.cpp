@@ -60,6 +60,24 @@ Tensor fused(const Fused& op, Tensors inputs, CodeLine rule) {
                 std::move(result.kept), rule);
 }
 
+Tensor recomputed(const std::function<Tensor(const Tensors&)>& f, Tensors inputs, CodeLine rule) {
+  const auto gradient = [f](const Backward& at) {
+    Tensors inputs, asked;
+    for (size_t i = 0; i < at.in.size(); ++i) {
+      inputs.push_back(at.wants(i) ? at.in[i].variable() : at.in[i]);
+      if (at.wants(i)) asked.push_back(inputs.back());
+    }
+    const Tensors found = grad(f(inputs), asked, {.cotangent = at.g});
+    Tensors gradients(at.in.size());
+    auto next = found.begin();
+    for (size_t i = 0; i < at.in.size(); ++i)
+      if (at.wants(i)) gradients[i] = *next++;
+    return gradients;
+  };
+  const auto value = [f](const Tensors& in) { return FusedValue{f(in)}; };
+  return fused({"recomputed", value, gradient, f}, std::move(inputs), rule);
+}
+
 Tensor meaning_of(const Tensor& made) {
   const Tensor::Record* const record = made.made_by();
   const FusedRule* const rule = record ? record->vjp.target<FusedRule>() : nullptr;

@@ -26,6 +26,11 @@ void copy_onto(const Tensor& x, const Tensor& y);
 void add_onto(const Tensor& x, const Tensor& y);
 
 Tensor fused(const Fused& op, Tensors inputs, CodeLine rule = CodeLine::here());
+// f(inputs), of which only the inputs are kept: the gradient computes f again (Chen, Xu, Zhang,
+// Guestrin 2016, "Training deep nets with sublinear memory cost"). Nothing tracked but its inputs
+// may reach f, and it must compute the same each time. A second derivative keeps all.
+Tensor recomputed(const std::function<Tensor(const Tensors& in)>& f, Tensors inputs,
+                  CodeLine rule = CodeLine::here());
 // What a result means: its fused operation's meaning at the inputs that are recorded. An empty
 // Tensor if no fused operation made it. For tests.
 Tensor meaning_of(const Tensor& made);

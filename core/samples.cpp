@@ -237,6 +237,17 @@ void add_einsum(Table& table) {
       {6});
 }
 
+// An operation like any other, whatever is computed again.
+void add_recomputed(Table& table) {
+  table.add("recomputed", {{{5, 3}}, {{3, 2}}, {{2}}}, [](const Tensors& in) {
+    return recomputed(
+        [](const Tensors& x) {
+          return mul("i k, k", tanh(einsum("i j, j k -> i k", x[0], x[1])), x[2]);
+        },
+        in);
+  });
+}
+
 // What einsum takes beyond a product: diagonals, '...', groups, an implied result.
 void add_general_einsum(Table& table) {
   table.add("einsum, trace", {{{5, 5}}}, [](const Tensors& in) { return einsum("ii", in[0]); },
@@ -606,6 +617,7 @@ std::vector<Sample> all_samples() {
   Table table;
   add_elementwise(table);
   add_einsum(table);
+  add_recomputed(table);
   add_general_einsum(table);
   add_reductions(table);
   add_softmax(table);

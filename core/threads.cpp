@@ -126,6 +126,8 @@ class Helpers {
     return *helpers;
   }
 
+  int64_t loops() const { return begun_.load(std::memory_order_relaxed); }
+
   // False where another thread's loop has the helpers.
   bool run(Loop& loop) {
     const std::unique_lock lock(busy_, std::try_to_lock);
@@ -135,6 +137,7 @@ class Helpers {
     gate_.store(open, std::memory_order_release);
     loops_.fetch_add(1, std::memory_order_release);
     loops_.notify_all();
+    begun_.fetch_add(1, std::memory_order_relaxed);
     loop.work();
     // Who has not come yet finds the gate shut; who is inside has a block to finish.
     uint32_t inside = gate_.fetch_and(~open, std::memory_order_acq_rel) & ~open;
@@ -178,7 +181,8 @@ class Helpers {
   std::vector<std::thread> threads_;
   Loop* loop_ = nullptr;
   std::atomic<uint32_t> gate_{0};   // `open`, and how many threads are inside
-  std::atomic<uint32_t> loops_{0};  // begun so far
+  std::atomic<uint32_t> loops_{0};  // begun so far, which wraps
+  std::atomic<int64_t> begun_{0};
 };
 
 }  // namespace
@@ -192,6 +196,8 @@ void parallel_for(Index count, double work, const std::function<void(Index)>& bo
   }
   for (Index i = 0; i < count; ++i) body(i);
 }
+
+int64_t shared_loops() { return Helpers::global().loops(); }
 
 void set_threads(int count) {
   if (count < 1) bad_input("the number of threads must be at least 1, got ", count);

@@ -12,6 +12,9 @@ namespace tete {
 // `work` estimates the scalar operations of the whole loop: little work stays on one thread.
 void parallel_for(Index count, double work, const std::function<void(Index)>& body);
 
+// How many loops have been shared among threads since the start: each costs microseconds.
+int64_t shared_loops();
+
 // Threads used by parallel_for; set it once, at the start.
 void set_threads(int count);
 int threads();

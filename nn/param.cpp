@@ -46,6 +46,22 @@ static Short<int> order_of(const Tensor& x) {
   return order;
 }
 
+Forward Forward::with(const Tensors& values) const {
+  return {.params = values,
+          .training = training,
+          .dropout = dropout,
+          .key = key,
+          .first_sample = first_sample,
+          .watch = watch,
+          .watched = watched,
+          .replace = replace,
+          .replaced = replaced,
+          .decoding = decoding,
+          .tiling = tiling,
+          .products = products,
+          .recompute_blocks = recompute_blocks};
+}
+
 Tensor Forward::replacement(const std::string& path, const Tensor& x) const {
   const Tensor y = replace(path, x);
   if (!y) bad_input("the hook at '", path, "' returned no tensor");

@@ -109,8 +109,13 @@ struct Forward {
   Decoding* decoding = nullptr;
   Tiling tiling = {};
   Products products = Products::full;  // of all matrix products
+  // Of each block only the input is kept for the gradient, which computes the block again: memory
+  // for one block instead of all, a third more time. Not where somebody looks into the call.
+  bool recompute_blocks = false;
 
   const Tensor& operator[](ParamId id) const { return params[id.index]; }
+  // The same call with other values of the parameters.
+  Forward with(const Tensors& values) const;
 
   bool is_looked_into() const { return watch || replace; }
   bool watches(const std::string& path) const { return watch && (!watched || watched(path)); }

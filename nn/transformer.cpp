@@ -111,22 +111,41 @@ Stack::Stack(const Scope& scope, const Dim& width, int layers, const AttentionFa
              const BlockOptions& options, const AttentionFactory& cross)
     : path_(scope.path),
       blocks_([&] {
-        std::vector<Block> blocks;
+        std::vector<std::shared_ptr<const Block>> blocks;
         for (int layer = 0; layer < layers; ++layer) {
           const Scope here = scope.in(std::to_string(layer));
           AttentionSite own = self(here.in("self"), layer);
-          blocks.emplace_back(here, width, std::move(own), options,
-                              cross ? cross(here.in("cross"), layer) : AttentionSite());
+          blocks.push_back(std::make_shared<const Block>(
+              here, width, std::move(own), options,
+              cross ? cross(here.in("cross"), layer) : AttentionSite()));
         }
         return blocks;
       }()),
       norm_(scope.in("norm"), options.norm, width),
       noise_(options.feed_forward.noise) {}
 
+Tensor Stack::block(int layer, const Forward& forward, const Sequences& X,
+                    const Sequences& memory) const {
+  const std::shared_ptr<const Block> block = blocks_[static_cast<size_t>(layer)];
+  if (!forward.recompute_blocks || forward.is_looked_into() || forward.decoding)
+    return (*block)(forward, X, memory);
+  Tensors inputs = forward.params;
+  inputs.insert(inputs.begin(), {X.X, memory.X});
+  static const Tensors none;
+  return recomputed(
+      [block, forward = forward.with(none), X, memory](const Tensors& in) {
+        Sequences x = X, m = memory;
+        x.X = in[0], m.X = in[1];
+        const Tensors params(in.begin() + 2, in.end());
+        return (*block)(forward.with(params), x, m);
+      },
+      std::move(inputs));
+}
+
 Tensor Stack::operator()(const Forward& forward, const Sequences& X,
                          const Sequences& memory) const {
   Sequences x = X;
-  for (const Block& block : blocks_) x.X = block(forward, x, memory);
+  for (int layer = 0; layer < std::ssize(blocks_); ++layer) x.X = block(layer, forward, x, memory);
   const std::string path = path_ + "/norm";
   const Tensor Y = forward.offer(path_, "norm", only_there(X, norm_(forward, x.X)));
   return dropped(forward, path, Y, noise_);

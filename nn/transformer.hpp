@@ -76,8 +76,12 @@ class Stack {
                     const Sequences& memory = Tensor()) const;
 
  private:
+  Tensor block(int layer, const Forward& forward, const Sequences& X,
+               const Sequences& memory) const;
+
   std::string path_;
-  std::vector<Block> blocks_;
+  // A gradient that computes a block again may outlive the stack.
+  std::vector<std::shared_ptr<const Block>> blocks_;
   Norm norm_;
   Noise noise_;
 };

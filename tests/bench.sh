@@ -72,12 +72,14 @@ refuses 4 'needs about .* of memory' bench attention --whole --length 100000 --b
 
 # ---- A training step ----
 
-step="bench attention layers d_model context batch optimizer precision parameters ms_per_step tokens_per_s multiplies
+step="bench attention layers d_model context batch optimizer precision recompute_blocks parameters ms_per_step tokens_per_s multiplies
+  loops_per_step steady_allocations
   peak_rss_mb $measured $machine $products"
 tiny=(--layers 1 --heads 2 --d-model 16 --context 8 --batch 2 "${once[@]}")
 times "$step" step "${tiny[@]}"
 times "$step" step "${tiny[@]}" --attention talking_heads --style t5 --optimizer adafactor --with rotary --threads 1
 times "$step" step "${tiny[@]}" --precision bf16
+times "$step" step "${tiny[@]}" --recompute-blocks
 check 'a step, for people' eval "'$tete' bench step ${tiny[*]} > table && grep -q '^tokens ' table"
 refuses 2 "no option '--heds'; did you mean '--heads'" bench step --heds 8
 refuses 2 '--layers 0: expected' bench step --layers 0

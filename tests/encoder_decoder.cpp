@@ -103,6 +103,22 @@ TEST_SUITE("encoder and decoder") {
     CHECK(model.model.params().find("encoder/0/cross/P_q") < 0);
   }
 
+  TEST_CASE("blocks that are computed again give the same gradients, of the memory, too") {
+    const Model model;
+    const auto gradients = [&](bool recompute) {
+      Tensors params;
+      for (const Tensor& value : model.values) params.push_back(value.variable());
+      const Forward forward{.params = params, .recompute_blocks = recompute};
+      return grad(model.model.loss(forward, source(), lengths(), targets()).sum, params);
+    };
+    const Tensors whole = gradients(false), again = gradients(true);
+    for (size_t i = 0; i < whole.size(); ++i) {
+      CAPTURE(i);
+      REQUIRE(static_cast<bool>(whole[i]) == static_cast<bool>(again[i]));
+      if (whole[i]) CHECK(largest_difference(whole[i], again[i]) <= 1e-12);
+    }
+  }
+
   TEST_CASE("a parameter per stack is one for each kind of site") {
     const auto biased = load_attention("multi_head", {"t5_bias"});
     LanguageModelConfig config = small_config();

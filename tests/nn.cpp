@@ -487,6 +487,57 @@ TEST_SUITE("nn") {
     }
   }
 
+  TEST_CASE("blocks that are computed again give the same bits, with less memory") {
+    LanguageModelConfig config = small_config();
+    config.layers = 6;
+    const LanguageModel model = small_model(config);
+    const Tensor inputs = tokens(4, 6), targets = tokens(4, 6, 11, 2);
+    const auto gradients = [&](bool recompute, size_t& peak) {
+      Tensors params;
+      for (const Tensor& value : model.params().initial_values(Key(1)))
+        params.push_back(value.variable());
+      const size_t before = memory_use().live;
+      reset_peak_memory();
+      const Tensor loss = model
+                              .loss({.params = params,
+                                     .training = true,
+                                     .dropout = 0.2,
+                                     .key = Key(4),
+                                     .recompute_blocks = recompute},
+                                    inputs, targets)
+                              .sum;
+      Tensors found = grad(loss, params);
+      peak = memory_use().peak - before;
+      found.push_back(loss.detach());
+      return found;
+    };
+    size_t kept = 0, again = 0;
+    const Tensors whole = gradients(false, kept), recomputed = gradients(true, again);
+    for (size_t i = 0; i < whole.size(); ++i) {
+      CAPTURE(i);
+      CHECK(same_bits(whole[i], recomputed[i]));
+    }
+    CHECK(again < kept / 2);
+  }
+
+  TEST_CASE("blocks that are computed again have gradients of gradients") {
+    const LanguageModel model = small_model(small_config());
+    const Tensor inputs = tokens(2, 4), targets = tokens(2, 4, 11, 2);
+    const auto curvature = [&](bool recompute) {
+      Tensors params;
+      for (const Tensor& value : model.params().initial_values(Key(1), Dtype::f64))
+        params.push_back(value.variable());
+      const Tensor loss =
+          model.loss({.params = params, .recompute_blocks = recompute}, inputs, targets).sum;
+      Tensor slope = Tensor::full({}, 0, Dtype::f64);
+      for (const Tensor& g : grad(loss, params, {.keep_graph = true})) slope = slope + sum(g * g);
+      return grad(slope, params);
+    };
+    const Tensors whole = curvature(false), again = curvature(true);
+    for (size_t i = 0; i < whole.size(); ++i)
+      CHECK(largest_difference(whole[i], again[i]) <= 1e-10 * (1 + std::abs(sum(whole[i]).item())));
+  }
+
   TEST_CASE("gpt2 starts matrices at N(0.02), matrices that mix heads at the identity") {
     LanguageModelConfig config = small_config();
     config.d_model = 64;

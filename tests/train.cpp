@@ -736,10 +736,13 @@ TEST_SUITE("train") {
                       {.batch = 6, .shards = 2, .clip = 0.5, .dropout = 0.2, .seed = 5});
       stepper.run(0, run.values, 1e-2);
       const size_t after_one = memory_use().live;
-      for (int step = 1; step < 4; ++step) {
+      size_t allocations = 0;
+      for (int step = 1; step < 6; ++step) {
         stepper.run(step, run.values, 1e-2);
         CHECK(memory_use().live == after_one);
+        if (step == 2) allocations = memory_use().system_allocations;
       }
+      CHECK(memory_use().system_allocations == allocations);  // a steady step asks for none
     }
     CHECK(memory_use().live == before);
   }

@@ -90,6 +90,12 @@ CLI::Option* add_precision(CLI::App& app, std::string& precision) {
       ->capture_default_str();
 }
 
+CLI::Option* add_recompute_blocks(CLI::App& app, bool& recompute_blocks) {
+  return app.add_flag("--recompute-blocks,--gradient_checkpointing", recompute_blocks,
+                      "keep only each block's input for the gradient: less memory, more time, the "
+                      "same numbers");
+}
+
 Products products_of(const std::string& precision) {
   if (precision == "f32") return Products::full;
   if (precision != "bf16") bad_input("--precision ", precision, ": expected f32 or bf16");

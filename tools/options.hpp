@@ -41,6 +41,9 @@ void use_threads(int threads);  // 0: as many as there are usable cores
 CLI::Option* add_precision(CLI::App& app, std::string& precision);
 Products products_of(const std::string& precision);
 
+// --recompute-blocks
+CLI::Option* add_recompute_blocks(CLI::App& app, bool& recompute_blocks);
+
 // A file of options: `key = value` lines in TOML, the keys being the long names of the verb's
 // options. What the command line gives wins. An unknown key is an error that names the nearest.
 void read_config(CLI::App& verb, const std::string& path);

@@ -30,6 +30,7 @@ struct TrainOptions : ModelOptions {
   std::optional<int64_t> warmup;
   double dropout = 0;
   std::string precision = "f32";
+  bool recompute_blocks = false;
   int shards = 1;
   std::string out;
   bool resume = false;
@@ -146,6 +147,7 @@ static LoopOptions loop_options(const TrainOptions& o) {
   loop.step.clip = o.clip.value_or(find_optimizer(o.optimizer).clip);
   loop.step.dropout = o.dropout;
   loop.step.products = products_of(o.precision);
+  loop.step.recompute_blocks = o.recompute_blocks;
   loop.step.seed = o.seed;
   loop.step.allow_zero_grad = o.allow_zero_grad;
   loop.folder = o.out;
@@ -315,6 +317,9 @@ static RunSize run_size(const TrainOptions& o, const Task& task, const Optimizer
   // Of each sample of a shard.
   size.memory.activations =
       static_cast<size_t>((o.batch + o.shards - 1) / o.shards) * task.activations;
+  // Of one block instead of all; what else is kept, the inputs of blocks, is little beside it.
+  if (o.recompute_blocks)
+    size.memory.activations /= static_cast<size_t>(std::max<Index>(1, o.model.layers));
   size.tokens_per_step = o.batch * o.model.context;
   return size;
 }
@@ -415,6 +420,7 @@ static void add_training_options(CLI::App& app, TrainOptions& o) {
       ->type_name("X");
   app.add_option("--dropout", o.dropout, "rate")->type_name("X")->capture_default_str();
   add_precision(app, o.precision);
+  add_recompute_blocks(app, o.recompute_blocks);
   app.add_option("--shards", o.shards,
                  "logical shards of a step's batch: what the bits depend on, instead of processes")
       ->type_name("N")

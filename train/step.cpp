@@ -96,7 +96,8 @@ LossSum Stepper::forward(int64_t step, int shard, const Tensors& params, const W
                         .key = key.fold("noise").fold(step),
                         .first_sample = batch.first_sample,
                         .watch = watch,
-                        .products = options_.products};
+                        .products = options_.products,
+                        .recompute_blocks = options_.recompute_blocks};
   return objective_.loss(forward, batch);
 }
 

@@ -33,6 +33,7 @@ struct StepOptions {
   double clip = 0;   // limit of the gradient norm; 0: none
   double dropout = 0;
   Products products = Products::full;  // forward and backward; what is updated is f32
+  bool recompute_blocks = false;       // less memory, more time; see Forward
   uint64_t seed = 0;                   // of data order and noise
   // Parameters whose gradient may be zero or missing: names, with * for any letters.
   std::vector<std::string> allow_zero_grad = {};

@@ -29,6 +29,7 @@ struct StepBenchOptions : ModelOptions {
   Index batch = 12, vocabulary = 65;
   double dropout = 0;
   std::string precision = "f32";
+  bool recompute_blocks = false;
 };
 
 // Tokens by chance: their time is that of any text.
@@ -84,8 +85,23 @@ std::vector<std::string> peer_arguments(const StepBenchOptions& o) {
 
 // ---- What is told ----
 
+// What a step does beside computing, once all memory has been asked for.
+struct Steady {
+  int64_t loops = 0;       // shared among threads
+  size_t allocations = 0;  // of memory for tensors, from the system
+
+  static Steady of(const std::function<void()>& step) {
+    constexpr int steps = 4;
+    for (int i = 0; i < steps; ++i) step();
+    const Steady before{shared_loops(), memory_use().system_allocations};
+    for (int i = 0; i < steps; ++i) step();
+    return {(shared_loops() - before.loops) / steps,
+            memory_use().system_allocations - before.allocations};
+  }
+};
+
 ordered_json to_json(const StepBenchOptions& o, Index parameters, const ModelCost& cost,
-                     const Bench& bench) {
+                     const Steady& steady, const Bench& bench) {
   const Measured& row = bench.rows()[0];
   ordered_json json = {{"bench", "step"},
                        {"attention", o.attention},
@@ -100,18 +116,21 @@ ordered_json to_json(const StepBenchOptions& o, Index parameters, const ModelCos
                        {"optimizer", o.optimizer},
                        {"dropout", o.dropout},
                        {"precision", o.precision},
+                       {"recompute_blocks", o.recompute_blocks},
                        {"parameters", parameters},
                        {"multiplies", o.batch * cost.multiplies},
                        {"visible_multiplies", o.batch * cost.visible}};
   json.update(to_json(row));
   json["ms_per_step"] = 1e3 * row.time.median();
   json["tokens_per_s"] = static_cast<double>(o.batch * o.model.context) / row.time.median();
+  json["loops_per_step"] = steady.loops;
+  json["steady_allocations"] = steady.allocations;
   json["peak_rss_mb"] = resident_mb(row);
   json.update(bench.machine());
   return json;
 }
 
-void print(const StepBenchOptions& o, Index parameters, const Bench& bench) {
+void print(const StepBenchOptions& o, Index parameters, const Steady& steady, const Bench& bench) {
   const Measured& row = bench.rows()[0];
   const std::string heads = o.model.heads ? text(*o.model.heads, " heads, ") : "";
   std::printf("%s, %lld layers, %s%lld wide, context %lld, batch %lld, %s, %s, %s parameters\n\n",
@@ -125,6 +144,8 @@ void print(const StepBenchOptions& o, Index parameters, const Bench& bench) {
       count_text(static_cast<double>(o.batch * o.model.context) / row.time.median()).c_str());
   std::printf("memory  %s at the peak of the process, %s for its tensors\n",
               size_text(row.resident).c_str(), size_text(row.tensor_bytes).c_str());
+  std::printf("threads share %lld loops a step; %zu allocations in four steps\n",
+              static_cast<long long>(steady.loops), steady.allocations);
 }
 
 // ---- The step ----
@@ -167,6 +188,7 @@ int bench_training(StepBenchOptions& o, const CLI::App& app) {
                    .clip = row.clip,
                    .dropout = o.dropout,
                    .products = products_of(o.precision),
+                   .recompute_blocks = o.recompute_blocks,
                    .allow_zero_grad = {"*"}});
   Tensors values = params.initial_values(Key(0).fold("init"));
   int64_t step = 0;
@@ -177,17 +199,18 @@ int bench_training(StepBenchOptions& o, const CLI::App& app) {
                   .flops = 6 * static_cast<double>(o.batch) * static_cast<double>(cost.visible),
                   .bytes = bytes_of(*optimizer, parameters)};
   bench.add(work);
+  const Steady steady = Steady::of(call);
   const std::optional<Scaling> scaling =
       o.bench.scaling ? std::optional(bench.scaling(work)) : std::nullopt;
   const std::vector<Against> against =
       measure_against(o.peers, modes, "gpt", arguments, call, o.bench.repeats);
   if (o.bench.json) {
-    ordered_json json = to_json(o, parameters, cost, bench);
+    ordered_json json = to_json(o, parameters, cost, steady, bench);
     if (scaling) json["scaling"] = to_json(*scaling);
     if (!against.empty()) json["against"] = to_json(against);
     std::cout << json.dump(2) << "\n";
   } else {
-    print(o, parameters, bench);
+    print(o, parameters, steady, bench);
     if (scaling) print(*scaling);
     print(against);
   }
@@ -211,6 +234,7 @@ Run bench_step(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--dropout", o->dropout, "rate")->type_name("X")->capture_default_str();
   add_precision(app, o->precision);
+  add_recompute_blocks(app, o->recompute_blocks);
   add_bench_options(app, o->bench);
   add_scaling(app, o->bench);
   add_peer_options(app, o->peers, "torch-eager, torch-compile, torch-bf16");
