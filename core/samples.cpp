@@ -239,13 +239,15 @@ void add_einsum(Table& table) {
 
 // An operation like any other, whatever is computed again.
 void add_recomputed(Table& table) {
-  table.add("recomputed", {{{5, 3}}, {{3, 2}}, {{2}}}, [](const Tensors& in) {
+  const auto again = [](const Tensors& in) {
     return recomputed(
         [](const Tensors& x) {
           return mul("i k, k", tanh(einsum("i j, j k -> i k", x[0], x[1])), x[2]);
         },
         in);
-  });
+  };
+  table.add("recomputed", {{{5, 3}}, {{3, 2}}, {{2}}}, again);
+  table.add("recomputed of nothing", {{{0, 3}}, {{3, 2}}, {{2}}}, again);
 }
 
 // What einsum takes beyond a product: diagonals, '...', groups, an implied result.

@@ -237,7 +237,8 @@ TEST_SUITE("samples") {
           return is_real(in.dtype()) ? in.variable() : in;
         }));
       }
-    CHECK(seen == std::set<std::string>{"cross_entropy", "layer_norm", "rms_norm", "softmax"});
+    CHECK(seen == std::set<std::string>{"cross_entropy", "layer_norm", "recomputed", "rms_norm",
+                                        "softmax"});
   }
 
   TEST_CASE("wherever the inputs lie in memory, value and gradient are the same") {

@@ -92,8 +92,7 @@ CLI::Option* add_precision(CLI::App& app, std::string& precision) {
 
 CLI::Option* add_recompute_blocks(CLI::App& app, bool& recompute_blocks) {
   return app.add_flag("--recompute-blocks,--gradient_checkpointing", recompute_blocks,
-                      "keep only each block's input for the gradient: less memory, more time, the "
-                      "same numbers");
+                      "keep only each block's input for the gradient: less memory, more time");
 }
 
 Products products_of(const std::string& precision) {
