@@ -99,7 +99,8 @@ Tensor empty_result(const Tensor& A, const Labels& a, const Tensor& B, const Lab
 }  // namespace
 
 Tensor contract(const Tensor& whole_A, const Labels& whole_a, const Tensor& whole_B,
-                const Labels& whole_b, const Labels& y, const Labels& layout, Products products) {
+                const Labels& whole_b, const Labels& y, const Labels& layout,
+                const EinsumOptions& options) {
   check_operands(whole_A, whole_a, whole_B, whole_b, y);
   Tensor A = whole_A, B = whole_B;
   Labels a = whole_a, b = whole_b;
@@ -107,13 +108,16 @@ Tensor contract(const Tensor& whole_A, const Labels& whole_a, const Tensor& whol
   sum_private_labels(B, b, a, y);
   const Tensor Y =
       empty_result(A, a, B, b, y, layout.empty() ? natural_layout(A, a, B, b, y) : layout);
-  A.backend().contract(A.view(), a, B.view(), b, Y.view(), y, products);
+  const Products products = options.products;
+  if (!options.only_gradient) A.backend().contract(A.view(), a, B.view(), b, Y.view(), y, products);
   // y = Σ over the labels missing from it, so dA is the same sum with y and A exchanged, and dB
   // likewise. A gradient lies in memory as its operand does: adding and updating stay flat loops.
   return record("contract", Y, {A, B}, [a, b, y, products](const Backward& at) -> Tensors {
     const Tensor &A = at.in[0], &B = at.in[1];
-    return {at.wants(0) ? contract(at.g, y, B, b, a, memory_labels(A, a), products) : Tensor(),
-            at.wants(1) ? contract(A, a, at.g, y, b, memory_labels(B, b), products) : Tensor()};
+    return {at.wants(0) ? contract(at.g, y, B, b, a, memory_labels(A, a), {.products = products})
+                        : Tensor(),
+            at.wants(1) ? contract(A, a, at.g, y, b, memory_labels(B, b), {.products = products})
+                        : Tensor()};
   });
 }
 
@@ -132,7 +136,7 @@ Tensor contract_all(const std::vector<Operand>& operands, const Labels& y, const
   if (operands.size() == 1) return contract_one(operands[0], y);
   if (operands.size() == 2)
     return contract(operands[0].value, operands[0].labels, operands[1].value, operands[1].labels, y,
-                    layout, options.products);
+                    layout, options);
   Sizes sizes;
   sizes.fill(0);
   std::vector<Labels> labels;
@@ -150,9 +154,11 @@ Tensor contract_all(const std::vector<Operand>& operands, const Labels& y, const
     const bool last = i + 1 == order->steps.size();
     const Labels& left = last ? y : result;
     const Operand &A = made[static_cast<size_t>(a)], &B = made[static_cast<size_t>(b)];
-    made.push_back({contract(A.value, A.labels, B.value, B.labels, left, last ? layout : Labels{},
-                             options.products),
-                    left});
+    EinsumOptions how = options;
+    how.only_gradient = options.only_gradient && last;
+    made.push_back(
+        {contract(A.value, A.labels, B.value, B.labels, left, last ? layout : Labels{}, how),
+         left});
   }
   return made.back().value;
 }

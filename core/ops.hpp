@@ -51,6 +51,9 @@ Tensor operator/(double a, const Tensor& b);
 struct EinsumOptions {
   size_t memory_limit = SIZE_MAX;      // bytes of the largest intermediate result; else an error
   Products products = Products::full;  // of its matrix products and of its gradients'
+  // Nobody reads the numbers of the result, which are not computed: it is there to be
+  // differentiated.
+  bool only_gradient = false;
 };
 Tensor einsum(const Pattern& pattern, const Tensors& operands, const EinsumOptions& options = {});
 // The multiplications of one loop over every name at once, which is what planning saves.
@@ -67,7 +70,7 @@ Tensor einsum(const EinsumPattern<sizeof...(Operands)>& pattern, const EinsumOpt
 // y = Σ A·B over the labels that y lacks. `layout`, if given, is the order in which y's dimensions
 // shall lie in memory (labels, outermost first); it changes no value.
 Tensor contract(const Tensor& A, const Labels& a, const Tensor& B, const Labels& b, const Labels& y,
-                const Labels& layout = {}, Products products = Products::full);
+                const Labels& layout = {}, const EinsumOptions& options = {});
 // The same for any number of operands, planned; labels are smaller than max_names.
 struct Operand {
   Tensor value;

@@ -50,8 +50,9 @@ Value run(Runner& runner, const Node& node) {
   }
   const Labels result = numbering.labels(node.names, batched);
   const Labels layout = numbering.labels(runner.in_memory_order(node.names), batched);
-  return {contract_all(operands, result, layout, {.products = runner.products()}), node.names,
-          batched};
+  return {contract_all(operands, result, layout,
+                       {.products = runner.products(), .only_gradient = runner.is_unread(node)}),
+          node.names, batched};
 }
 
 // Σ over a memory axis is fine where a factor with that axis is zero for what is hidden.

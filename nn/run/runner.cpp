@@ -44,7 +44,8 @@ Runner::Runner(const SizeTable& sizes, const Part& part, const Forward& forward,
       values_(program_.values.size()),
       batch_(part.batch),
       dtype_(part.dtype),
-      stretch_(part.stretch) {}
+      stretch_(part.stretch),
+      unread_(part.unread) {}
 
 Tensor Runner::run() {
   const Tile none, &tile = tiles() ? program_.tile : none;

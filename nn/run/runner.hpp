@@ -45,6 +45,7 @@ class Runner {
     Shape batch;
     Dtype dtype;
     Stretch stretch;
+    const Node* unread = nullptr;  // an einsum of whose result only the gradient is wanted
   };
   Runner(const SizeTable& sizes, const Part& part, const Forward& forward, const std::string& path,
          const Mask& mask);
@@ -85,6 +86,7 @@ class Runner {
   int batch_rank() const { return batch_.size(); }
   Dtype dtype() const { return dtype_; }
   Products products() const { return forward_.products; }
+  bool is_unread(const Node& node) const { return &node == unread_; }
   // The position of `dim` among the dimensions of x.tensor.
   int axis_of(const Value& x, int dim) const {
     return x.names.find(dim) + (x.batched ? batch_.size() : 0);
@@ -163,6 +165,7 @@ class Runner {
   Dtype dtype_ = Dtype::f32;
   const CheckedValue* current_ = nullptr;
   Stretch stretch_;
+  const Node* unread_ = nullptr;
   int dropouts_ = 0;  // of the current statement
 };
 

@@ -104,7 +104,7 @@ Mask TiledCall::mask_of(const Range& range, Index memory) const {
 // ---- One block ----------------------------------------------------------------------------------
 
 void TiledCall::open(const Tensors& parts, const Range& range, Index memory,
-                     const std::function<void(Runner& block)>& use) const {
+                     const std::function<void(Runner& block)>& use, const Node* unread) const {
   static const Tensors none;
   const Forward forward{.params = none,
                         .training = training_,
@@ -117,6 +117,7 @@ void TiledCall::open(const Tensors& parts, const Range& range, Index memory,
   Runner::Part part = whole_;
   part.batch = batch(range);
   part.stretch.first_query += range.query, part.stretch.query = range.query;
+  part.unread = unread;
   const Mask mask = mask_of(range, memory);
   Runner block(sizes, part, forward, path_, mask);
   for (size_t i = 0; i < parts.size(); ++i) block.set(given[i].value, parts[i]);
@@ -124,15 +125,30 @@ void TiledCall::open(const Tensors& parts, const Range& range, Index memory,
 }
 
 Tensor TiledCall::run(const Tensors& parts, const Range& range, Index memory) const {
+  return exits_of(parts, range, memory, nullptr);
+}
+
+Tensor TiledCall::run_again(const Tensors& parts, const Range& range, Index memory) const {
+  // Nothing inside reads the only exit: what would is on the way to no other.
+  const Node* last = nullptr;
+  if (exits.size() == 1) last = &program().values[static_cast<size_t>(exits[0].value)].right;
+  return exits_of(parts, range, memory, last);
+}
+
+Tensor TiledCall::exits_of(const Tensors& parts, const Range& range, Index memory,
+                           const Node* unread) const {
   Tensors made;
-  open(parts, range, memory, [&](Runner& block) {
-    for (const TileExit& exit : exits) {
-      const Value v = block.aligned(block.at(exit.value), exit.names, batch_rank() > 0);
-      Shape row = batch(range);
-      row.push_back(range.queries), row.push_back(exit.width);
-      made.push_back(reshape(v.tensor, row));
-    }
-  });
+  open(
+      parts, range, memory,
+      [&](Runner& block) {
+        for (const TileExit& exit : exits) {
+          const Value v = block.aligned(block.at(exit.value), exit.names, batch_rank() > 0);
+          Shape row = batch(range);
+          row.push_back(range.queries), row.push_back(exit.width);
+          made.push_back(reshape(v.tensor, row));
+        }
+      },
+      unread);
   return made.size() == 1 ? made[0] : concat(made, made[0].rank() - 1);
 }
 

@@ -101,11 +101,14 @@ class TiledCall {
 
   // The exits of a range, from its parts of what is given.
   Tensor run(const Tensors& parts, const Range& range, Index memory) const;
+  // The same where only the gradient of the exits is wanted: their numbers may not be there.
+  Tensor run_again(const Tensors& parts, const Range& range, Index memory) const;
   // The same block, of which `use` takes what it wants.
   void open(const Tensors& parts, const Range& range, Index memory,
-            const std::function<void(Runner& block)>& use) const;
+            const std::function<void(Runner& block)>& use, const Node* unread = nullptr) const;
 
  private:
+  Tensor exits_of(const Tensors& parts, const Range& range, Index memory, const Node* unread) const;
   Shape batch(const Range& range) const;
   Mask mask_of(const Range& range, Index memory) const;
 

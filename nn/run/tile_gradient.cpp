@@ -96,7 +96,7 @@ void add_gradient(const TiledCall& call, const Backward& at, Index block, Gradie
   Tensor y;
   if (at.kept.empty()) {
     leaves = leaves_of(call.parts_of(at.in, range, call.seen(range)), at.wanted);
-    y = call.run(leaves, range, call.seen(range));
+    y = call.run_again(leaves, range, call.seen(range));
   } else {
     const auto first = at.kept.begin() + block * static_cast<Index>(at.in.size() + 1);
     y = *first;
