@@ -50,7 +50,9 @@ void lay_out(const Matrix<const T>& b, Index k, Index n, Index wide, T* to) {
       rows<T>().transpose(from, b.column, to, wide, some, k);
       continue;
     }
-    for (Index p = 0; p < k; ++p) std::copy_n(from + p * b.row, some, to + p * wide);
+    if (some == wide) rows<T>().panel(from, b.row, k, to);
+    else
+      for (Index p = 0; p < k; ++p) std::copy_n(from + p * b.row, some, to + p * wide);
   }
 }
 

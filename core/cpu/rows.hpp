@@ -84,6 +84,8 @@ struct Rows {
   void (*product)(Index R, Index k, const T* a, Index ra, Index pa, const T* b, Index pb, T* c,
                   Index rc, Index n, bool add);
   Index product_rows, product_columns;
+  // y[p·product_columns + j] = x[p·rx + j] for p < k and all columns.
+  void (*panel)(const T* x, Index rx, Index k, T* y);
 
   // rows_norm.cpp. stats: μ and 1/√(σ² + ε); bias is null for RMS norm.
   void (*norm)(const T* x, const T* scale, const T* bias, bool center, T epsilon, T* y, T* stats,

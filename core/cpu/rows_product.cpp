@@ -151,10 +151,17 @@ void pair_steps(const float* x, uint32_t* pairs, Index n) {
   for (Index j = pair_whole_steps(x, pairs, n); j < n; ++j) pairs[j] = pair(x[2 * j], x[2 * j + 1]);
 }
 
+template <class T>
+void panel(const T* x, Index rx, Index k, T* y) {
+  for (Index p = 0; p < k; ++p, x += rx)
+    for (int j = 0; j < tile_registers; ++j, y += width<T>) store<T>(y, load(x + j * width<T>));
+}
+
 // With fewer and shorter registers these are no faster than BLAS.
 template <class T>
 void fill(Rows<T>& rows) {
   rows.product = register_bytes > 32 ? product<Single<T>> : nullptr;
+  rows.panel = panel<T>;
   rows.product_rows = tile_rows;
   rows.product_columns = tile_registers * width<T>;
 }
