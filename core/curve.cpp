@@ -12,7 +12,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 class Judge {
  public:
-  Judge(Curve& curve, const CurveQuestion& question) : curve_(curve), question_(question) {
+  Judge(ErrorCurve& curve, const CurveQuestion& question) : curve_(curve), question_(question) {
     for (const CurvePoint& p : curve.points)
       if (std::isfinite(p.numeric) && std::isfinite(p.before) && std::isfinite(p.after))
         points_.push_back(p);
@@ -92,7 +92,7 @@ class Judge {
                                    question_.analytic <= std::max(p.before, p.after) + slack);
   }
 
-  Curve& curve_;
+  ErrorCurve& curve_;
   const CurveQuestion& question_;
   std::vector<CurvePoint> points_;  // the finite ones
   double spread_ = 0;
@@ -107,8 +107,8 @@ const char* name_of(Verdict verdict) {
   return names[static_cast<int>(verdict)];
 }
 
-Curve trace(const std::function<double(double, double)>& rise, const CurveQuestion& question) {
-  Curve curve;
+ErrorCurve trace(const std::function<double(double, double)>& rise, const CurveQuestion& question) {
+  ErrorCurve curve;
   for (double factor : {1e2, 1e1, 1e0, 1e-1, 1e-2, 1e-3}) {
     CurvePoint p;
     p.step = question.step * factor;

@@ -26,7 +26,7 @@ struct CurvePoint {
   double error = 0;              // of the gradient against the central difference, relative
 };
 
-struct Curve {
+struct ErrorCurve {
   std::vector<CurvePoint> points;  // the largest step first
   Verdict verdict = Verdict::right;
   double numeric = 0, error = 0;  // where neighbouring steps agree best
@@ -41,7 +41,7 @@ struct CurveQuestion {
   bool one_kink = false;  // at a kink, a slope outside of the one-sided ones is wrong
 };
 // rise(a, b) is the function at b less the function at a.
-Curve trace(const std::function<double(double from, double to)>& rise,
-            const CurveQuestion& question);
+ErrorCurve trace(const std::function<double(double from, double to)>& rise,
+                 const CurveQuestion& question);
 
 }  // namespace tete

@@ -205,7 +205,7 @@ class Comparison {
     if (failed.empty() && order_ > 1) report.severed = false;
     if (report.severed) report.verdict = moves ? Verdict::severed : Verdict::unreached;
     for (Claim& claim : failed) {
-      Curve curve = curve_of(claim, input);
+      ErrorCurve curve = curve_of(claim, input);
       const Verdict verdict = curve.verdict;
       if (verdict == Verdict::right) {
         claim.slope.numeric = curve.numeric, claim.slope.error = curve.error;
@@ -223,7 +223,7 @@ class Comparison {
     }
   }
 
-  Curve curve_of(const Claim& claim, size_t input) {
+  ErrorCurve curve_of(const Claim& claim, size_t input) {
     const auto rise = [&](double from, double to) {
       return differences_.rise(input, claim.way, claim.weights, from, to);
     };

@@ -53,13 +53,13 @@ struct InputReport {
   Shape shape;
   std::vector<std::string> dims, result_dims;
   Verdict verdict = Verdict::right;
-  double error = 0;      // the largest, kinks aside
-  Slope along;           // a random direction
-  Slope worst;           // the entry of the largest error; at a kink if nothing is wrong
-  Index compared = 0;    // slopes
-  int kinks = 0;         // of them at a kink, and more may be once a gradient is wrong
-  bool severed = false;  // no gradient arrived; right if the verdict is `unreached`
-  Curve curve = {};      // of `worst`, unless that is right
+  double error = 0;       // the largest, kinks aside
+  Slope along;            // a random direction
+  Slope worst;            // the entry of the largest error; at a kink if nothing is wrong
+  Index compared = 0;     // slopes
+  int kinks = 0;          // of them at a kink, and more may be once a gradient is wrong
+  bool severed = false;   // no gradient arrived; right if the verdict is `unreached`
+  ErrorCurve curve = {};  // of `worst`, unless that is right
   // Of `worst`: "P_q[d_X=5, d_k=1, h_k=2]" or "P_q, along a random direction"; and "the result's
   // [n=0, d_Y=3]", if the whole Jacobian was compared.
   std::string place() const;

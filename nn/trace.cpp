@@ -43,6 +43,12 @@ bool fits(const std::string& pattern, const std::string& path) {
 
 namespace {
 
+// Whether a pattern may be about the names that other tools have: ** alone is about paths.
+bool is_of_others(const std::string& pattern) {
+  return pattern.find('/') == std::string::npos &&
+         (pattern.find('.') != std::string::npos || pattern.starts_with("hook_"));
+}
+
 std::string lower(std::string word) {
   for (char& c : word)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
@@ -72,8 +78,9 @@ class Taps {
     Pattern& p = patterns_[static_cast<size_t>(pattern)];
     std::vector<TapName> ways;
     for (const TapName& name : names_of(path)) {
-      const char separator = name.name == path ? '/' : '.';
-      if (fits_parts(p.text, name.name, separator)) ways.push_back(name);
+      const bool other = name.name != path;
+      if ((!other || is_of_others(p.text)) && fits_parts(p.text, name.name, other ? '.' : '/'))
+        ways.push_back(name);
     }
     p.met |= !ways.empty();
     return ways;
@@ -86,11 +93,11 @@ class Taps {
   void check_met() const {
     for (const Pattern& p : patterns_) {
       if (p.met) continue;
-      const bool dotted = p.text.find('/') == std::string::npos;
+      const bool others = is_of_others(p.text);
       std::vector<std::string> names;
       for (const auto& [path, all] : names_)
         for (const TapName& name : all)
-          if (dotted || name.name == path) names.push_back(name.name);
+          if (others || name.name == path) names.push_back(name.name);
       const std::string near = meant(p.text, names);
       bad_input("nothing in this model is at '", p.text, "'",
                 near.empty() && !names.empty()

@@ -8,8 +8,8 @@
 //   run_with_hooks({.params = values}, {without}, [&](const Forward& forward) {…});
 //
 // In a pattern * stands for any letters within one part of a path, and ** for any parts. Where
-// TransformerLens has a name for a value it is accepted, too, with * and ** as well; the value then
-// has the shape that it has there: "blocks.*.attn.hook_pattern" is [b, h, n, m]
+// TransformerLens has a name for a value it is accepted, too, with * and ** between its dots; the
+// value then has the shape that it has there: "blocks.*.attn.hook_pattern" is [b, h, n, m]
 // (nn/tap_names.hpp).
 #pragma once
 #include <map>

@@ -146,9 +146,12 @@ Tensor Stack::operator()(const Forward& forward, const Sequences& X,
                          const Sequences& memory) const {
   Sequences x = X;
   for (int layer = 0; layer < std::ssize(blocks_); ++layer) x.X = block(layer, forward, x, memory);
-  const std::string path = path_ + "/norm";
-  const Tensor Y = forward.offer(path_, "norm", only_there(X, norm_(forward, x.X)));
-  return dropped(forward, path, Y, noise_);
+  return end(forward, x);
+}
+
+Tensor Stack::end(const Forward& forward, const Sequences& X) const {
+  const Tensor Y = forward.offer(path_, "norm", only_there(X, norm_(forward, X.X)));
+  return dropped(forward, path_ + "/norm", Y, noise_);
 }
 
 // ---- How parameters start --------------------------------------------------------------------
@@ -224,6 +227,10 @@ Tensor LanguageModel::logits(const Forward& forward, const Tensor& tokens) const
   return output_(forward, hidden(forward, tokens));
 }
 
+Tensor LanguageModel::logits_of(const Forward& forward, const Tensor& X) const {
+  return output_(forward, decoder_.end(forward, X));
+}
+
 Tensor LanguageModel::last_logits(const Forward& forward, const Tensor& tokens) const {
   return last_row(forward, output_, hidden(forward, tokens));
 }
@@ -278,6 +285,10 @@ Tensor EncoderDecoder::hidden(const Forward& forward, const Sequences& memory,
 Tensor EncoderDecoder::logits(const Forward& forward, const Sequences& memory,
                               const Tensor& tokens) const {
   return output_(forward, hidden(forward, memory, tokens));
+}
+
+Tensor EncoderDecoder::logits_of(const Forward& forward, const Tensor& X) const {
+  return output_(forward, decoder_.end(forward, X));
 }
 
 Tensor EncoderDecoder::last_logits(const Forward& forward, const Sequences& memory,

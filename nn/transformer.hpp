@@ -74,6 +74,8 @@ class Stack {
   // Padding is zero in the result.
   Tensor operator()(const Forward& forward, const Sequences& X,
                     const Sequences& memory = Tensor()) const;
+  // What stands behind the blocks: the norm of what they made. Offers "…/norm".
+  Tensor end(const Forward& forward, const Sequences& X) const;
 
  private:
   Tensor block(int layer, const Forward& forward, const Sequences& X,
@@ -137,6 +139,8 @@ class LanguageModel {
   // The same for tokens[b, n] that follow those which `decoding` has read: each is read once, at
   // the cost of one row of every attention. Fails where an attention needs its whole sequence anew.
   Tensor next_logits(const Forward& forward, const Tensor& tokens, Decoding& decoding) const;
+  // The same as logits() if the residual stream X[b, n, d_X] were what the blocks made.
+  Tensor logits_of(const Forward& forward, const Tensor& X) const;
   // targets[b, n] (i64); below 0: padding, not counted.
   Loss loss(const Forward& forward, const Tensor& tokens, const Tensor& targets) const;
 
@@ -180,6 +184,8 @@ class EncoderDecoder {
   Tensor last_logits(const Forward& forward, const Sequences& memory, const Tensor& tokens) const;
   Tensor next_logits(const Forward& forward, const Sequences& memory, const Tensor& tokens,
                      Decoding& decoding) const;
+  // The same as logits() if X[b, n, d_X] were what the decoder's blocks made.
+  Tensor logits_of(const Forward& forward, const Tensor& X) const;
   // targets[b, n] (i64), given those before; below 0: padding, not counted.
   Loss loss(const Forward& forward, const Tensor& tokens, const Tensor& lengths,
             const Tensor& targets) const;

@@ -151,7 +151,7 @@ TEST_SUITE("gradcheck") {
     for (const Case& c : cases) {
       CAPTURE(std::string(c.name));
       const auto rise = [&](double from, double to) { return c.f(to) - c.f(from); };
-      const Curve curve = trace(
+      const ErrorCurve curve = trace(
           rise, {.analytic = c.analytic, .tolerance = 1e-6, .rounding = 2e-16, .one_kink = true});
       CHECK_MESSAGE(curve.verdict == c.verdict, c.name, ": ", name_of(curve.verdict));
       REQUIRE(curve.points.size() == 6);

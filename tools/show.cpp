@@ -1,41 +1,13 @@
 // tete show: a text as it stands, with its costs beside each line.
 #include <cstdio>
 #include <iostream>
-#include <map>
 
 #include "tools/cost.hpp"
+#include "tools/text_lines.hpp"
 
 namespace tete {
 
 namespace {
-
-struct LineCost {
-  Formula formula;
-  Index number = 0;
-};
-using LineCosts = std::map<size_t, LineCost>;  // by the number of the line, from 0
-
-size_t line_number(const Place& place) {
-  const std::string& text = place.source->text;
-  return static_cast<size_t>(std::count(text.begin(), text.begin() + place.at, '\n'));
-}
-
-// What stands in the lines of `source`.
-LineCosts costs_in(const Source& source, const CostedText& text) {
-  LineCosts costs;
-  const auto add = [&](const Place& place, const Formula& formula, Index number) {
-    if (place.source != &source) return;
-    LineCost& line = costs[line_number(place)];
-    line.formula += formula;
-    line.number += number;
-  };
-  for (const ParameterCost& p : text.cost.parameter_sizes) {
-    const int value = text.program->parameters[static_cast<size_t>(p.parameter)].value;
-    add(text.program->values[static_cast<size_t>(value)].place, p.formula, p.size);
-  }
-  for (const ProductCost& p : text.cost.products) add(p.place, p.count.formula, p.count.multiplies);
-  return costs;
-}
 
 // Letters, not bytes.
 size_t width(const std::string& text) {
@@ -54,31 +26,19 @@ struct Line {
   bool has_more() const { return !formula.empty() || !comment.empty(); }
 };
 
-std::string trimmed(const std::string& text) {
-  const size_t end = text.find_last_not_of(" \t\r");
-  return end == std::string::npos ? "" : text.substr(0, end + 1);
-}
-
-std::vector<Line> lines_of(const Source& source, const LineCosts& costs) {
+std::vector<Line> lines_of(const Source& source, const CostedText& text) {
   std::vector<Line> lines;
-  for (size_t at = 0; at < source.text.size();) {
-    const size_t end = std::min(source.text.find('\n', at), source.text.size());
-    const std::string whole = source.text.substr(at, end - at);
-    const size_t mark = std::min(whole.find('#'), whole.size());
-    Line line{trimmed(whole.substr(0, mark)), "", "", trimmed(whole.substr(mark))};
-    if (const auto cost = costs.find(lines.size()); cost != costs.end()) {
-      line.formula = cost->second.formula.text();
-      line.number = grouped(cost->second.number);
-    }
+  for (const CostedLine& from : costed_lines(*text.program, source, text.cost)) {
+    Line line{from.code, "", "", from.comment};
+    if (from.costs) line.formula = from.formula.text(), line.number = grouped(from.number);
     if (line.is_code() && !line.comment.empty()) line.comment.erase(0, 1);
     lines.push_back(std::move(line));
-    at = end + 1;
   }
   return lines;
 }
 
-void print(const Source& source, const LineCosts& costs) {
-  const std::vector<Line> lines = lines_of(source, costs);
+void print(const Source& source, const CostedText& text) {
+  const std::vector<Line> lines = lines_of(source, text);
   size_t code = 0, formula = 0, number = 0;
   for (const Line& line : lines) {
     if (line.is_code() && line.has_more()) code = std::max(code, width(line.code));
@@ -92,16 +52,16 @@ void print(const Source& source, const LineCosts& costs) {
     } else if (line.has_more()) {
       const std::string right(number - line.number.size(), ' ');
       all = padded(line.code, code + 2) + "# " + padded(line.formula, formula + 2) + right +
-            line.number + " " + line.comment;
+            line.number + (line.comment.empty() ? "" : " " + line.comment);
     }
-    std::puts(trimmed(all).c_str());
+    std::puts(all.c_str());
   }
 }
 
 int show(const CostRequest& o) {
   CostedText text = costed(o);
   for (const auto& source : text.program->sources) {
-    print(*source, costs_in(*source, text));
+    print(*source, text);
     std::puts("");
   }
   std::string sizes;

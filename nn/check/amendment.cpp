@@ -11,7 +11,7 @@ void Checker::add_amendments(const Program& program) {
     if (def.args.empty() || def.args[0].kind != ArgText::Kind::input)
       fail_at({def.word.place}, text("'", def.word.name, "' amends nothing: its first argument ",
                                      "must be the tensor that it amends, as in L[n, m, h]"));
-    for (const Amendment& other : amendments_)
+    for (const Amending& other : amendments_)
       if (other.def.def->word.name == def.word.name)
         fail_at({def.word.place, other.def.def->word.place},
                 text("two amendments are called '", def.word.name,
@@ -62,24 +62,24 @@ void pass_inputs(const Def& root, Instance& in, const Def& amendment, const std:
 }  // namespace
 
 // Of a tensor that `in` defines: in the text itself, or else in the defs it calls.
-std::vector<Amendment*> Checker::amendments_of(const Instance& in, const std::string& name) {
-  std::vector<Amendment*> found;
+std::vector<Amending*> Checker::amendments_of(const Instance& in, const std::string& name) {
+  std::vector<Amending*> found;
   if (in.amends || (in.caller && writes(root_->def, name))) return found;
-  for (Amendment& a : amendments_)
+  for (Amending& a : amendments_)
     if (name_in(root_->def, in, a.def.def->args[0].ref.word.name) == name) found.push_back(&a);
   return found;
 }
 
 void Checker::amend(Instance& in, const std::string& name, const Place& place) {
-  for (Amendment* a : amendments_of(in, name)) amend(in, name, place, *a);
+  for (Amending* a : amendments_of(in, name)) amend(in, name, place, *a);
 }
 
 // A text that amends X amends with it the memory that is X under another name.
 void Checker::amend_renamed(Instance& in, const ArgText& arg) {
   const std::string &name = arg.ref.word.name, &source = arg.same_as.word.name;
-  for (Amendment* a : amendments_of(in, name)) {
+  for (Amending* a : amendments_of(in, name)) {
     const auto both = amendments_of(in, source);
-    const bool done = std::any_of(both.begin(), both.end(), [&](const Amendment* other) {
+    const bool done = std::any_of(both.begin(), both.end(), [&](const Amending* other) {
       return other->def.program == a->def.program;
     });
     if (done) a->applied = true;
@@ -87,7 +87,7 @@ void Checker::amend_renamed(Instance& in, const ArgText& arg) {
   }
 }
 
-void Checker::amend(Instance& in, const std::string& name, const Place& place, Amendment& by) {
+void Checker::amend(Instance& in, const std::string& name, const Place& place, Amending& by) {
   const Def& def = *by.def.def;
   const int raw = in.values.at(name);
   const std::string prefix = in.prefix + def.word.name + ".";
@@ -110,7 +110,7 @@ void Checker::amend(Instance& in, const std::string& name, const Place& place, A
 }
 
 void Checker::check_amendments_applied() const {
-  for (const Amendment& a : amendments_) {
+  for (const Amending& a : amendments_) {
     if (a.applied) continue;
     const Word& word = a.def.def->args[0].ref.word;
     fail_at({word.place}, text("'", a.def.def->word.name, "' amends '", word.name, "', but '",

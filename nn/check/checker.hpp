@@ -16,7 +16,7 @@ using Arguments = std::vector<Argument>;  // in the order of the def's
 
 // A def that no other of an amending text calls: it changes the tensor named like its first
 // argument (R11).
-struct Amendment {
+struct Amending {
   Callee def;
   bool applied = false;
 };
@@ -41,16 +41,16 @@ class Checker {
 
   // amendment.cpp
   void add_amendments(const Program& program);
-  std::vector<Amendment*> amendments_of(const Instance& in, const std::string& name);
+  std::vector<Amending*> amendments_of(const Instance& in, const std::string& name);
   // Passes the value `name`, which has just been defined, through the defs that amend it.
   void amend(Instance& in, const std::string& name, const Place& place);
-  void amend(Instance& in, const std::string& name, const Place& place, Amendment& by);
+  void amend(Instance& in, const std::string& name, const Place& place, Amending& by);
   void amend_renamed(Instance& in, const ArgText& arg);
   void check_amendments_applied() const;
 
   Draft draft_;
   const Instance* root_ = nullptr;
-  std::vector<Amendment> amendments_;
+  std::vector<Amending> amendments_;
   std::deque<Instance> instances_;  // their addresses stay
 };
 

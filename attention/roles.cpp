@@ -1,0 +1,165 @@
+#include "attention/roles.hpp"
+
+#include <algorithm>
+
+namespace tete {
+
+namespace {
+
+class Finder {
+ public:
+  Finder(const Checked& program, Roles& roles) : program_(program), roles_(roles) {}
+
+  void find() {
+    find_sources();
+    find_softmax();
+    if (roles_.weights < 0) return;
+    find_maps();
+    find_mixing();
+    find_contribution();
+  }
+
+ private:
+  int count() const { return static_cast<int>(program_.values.size()); }
+  const CheckedValue& value(int i) const { return program_.values[static_cast<size_t>(i)]; }
+  const Dimension& dim(int i) const { return program_.dimensions[static_cast<size_t>(i)]; }
+  int query_of(const Names& names) const {
+    for (int name : names)
+      if (dim(name).role == Role::query) return name;
+    return -1;
+  }
+  // Amendments and called defs have dimensions of their own for the same axis.
+  bool same_axis(int a, int b) const {
+    if (a == b) return true;
+    const Role role = dim(a).role;
+    if (role != Role::none || dim(b).role != Role::none) return role == dim(b).role;
+    const auto last = [&](int i) {
+      const std::string& name = dim(i).name;
+      return name.substr(name.rfind('.') + 1);
+    };
+    return last(a) == last(b);
+  }
+  int axis(const Names& names, int of) const {
+    for (int i = 0; i < names.size(); ++i)
+      if (same_axis(names[i], of)) return i;
+    return -1;
+  }
+
+  // What several operands of an einsum share with its result; what the softmax has besides rows and
+  // columns; and what is called so.
+  bool is_head(int i) const {
+    const std::string name = dim(i).name.substr(dim(i).name.rfind('.') + 1);
+    if (dim(i).head || name == "h" || name.starts_with("h_")) return true;
+    const Names& softmax = value(roles_.weights).dims;
+    return dim(i).role == Role::none && axis(softmax, i) >= 0 && !same_axis(i, column_);
+  }
+
+  // One that takes the call's mask, or else any over queries; the last of them.
+  void find_softmax() {
+    bool masked = false;
+    for (int i = 0; i < count(); ++i)
+      visit(value(i).right, [&](const Node& node) {
+        if (!node.builtin || std::string_view(node.builtin->name) != "softmax") return;
+        const int query = query_of(node.names);
+        if (query < 0 || query == node.dim() || (masked && !node.takes_call_mask)) return;
+        masked = node.takes_call_mask;
+        roles_.weights = i, query_ = query, column_ = node.dim();
+        roles_.normalised = &node == &value(i).right;
+        roles_.own_mask = !node.keys[1].value.empty();
+        const Node& logits = node.args[0];
+        roles_.logits = logits.kind == Node::Kind::value && logits.plain ? logits.index : -1;
+      });
+    if (roles_.weights >= 0) roles_.weights = shown_as(roles_.weights);
+    if (roles_.logits >= 0) roles_.logits = shown_as(roles_.logits);
+  }
+
+  // The statement that makes it. Dropout is the identity where nothing is trained.
+  int origin(int i) const {
+    for (;;) {
+      const CheckedValue& v = value(i);
+      const Node& right = v.right;
+      if (v.kind == CheckedValue::Kind::same) i = v.index;
+      else if (right.builtin && std::string_view(right.builtin->name) == "dropout" &&
+               right.args[0].kind == Node::Kind::value && right.args[0].plain)
+        i = right.args[0].index;
+      else return i;
+    }
+  }
+  // Of the names under which whoever looks sees this value, the shortest.
+  int shown_as(int i) const {
+    int best = -1;
+    for (int k = 0; k < count(); ++k)
+      if (origin(k) == origin(i) && value(k).watched && !program_.is_argument(k) &&
+          (best < 0 || value(k).name.size() < value(best).name.size()))
+        best = k;
+    return best;
+  }
+
+  void find_maps() {
+    for (int i = 0; i < count(); ++i) {
+      const CheckedValue& v = value(i);
+      if (program_.is_argument(i) || v.element != Element::real || shown_as(i) != i) continue;
+      Roles::Map map{i, axis(v.dims, query_), axis(v.dims, column_), -1};
+      if (map.rows < 0 || map.columns < 0 || v.dims.size() > 3) continue;
+      for (int k = 0; k < v.dims.size(); ++k)
+        if (k != map.rows && k != map.columns) map.heads = k;
+      if (map.heads < 0 || is_head(v.dims[map.heads])) roles_.maps.push_back(map);
+    }
+  }
+
+  void find_mixing() {
+    for (size_t i = 0; i < program_.parameters.size(); ++i) {
+      const int number = program_.parameters[i].value;
+      const Names& dims = value(number).dims;
+      if (dims.size() != 2 || !is_head(dims[0]) || !is_head(dims[1])) continue;
+      const bool before = is_from(roles_.weights, number);
+      (before ? roles_.mix_before : roles_.mix_after).push_back(static_cast<int>(i));
+    }
+  }
+
+  void find_contribution() {
+    for (int i = 0; i < count(); ++i) {
+      const CheckedValue& v = value(i);
+      if (program_.is_argument(i) || shown_as(i) != i || i == program_.result) continue;
+      if (!is_from(i, roles_.weights) || axis(v.dims, column_) >= 0) continue;
+      int heads = -1, several = 0;
+      for (int k = 0; k < v.dims.size(); ++k)
+        if (is_head(v.dims[k])) heads = k, ++several;
+      if (several == 1) roles_.contribution = i, roles_.contribution_heads = heads;
+    }
+    if (roles_.contribution >= 0) return;
+    for (const Roles::Map& map : roles_.maps)
+      if (is_from(map.value, roles_.weights))
+        roles_.contribution = map.value, roles_.contribution_heads = map.heads;
+  }
+
+  // Value by value, what each is made of, itself included.
+  void find_sources() {
+    const auto n = static_cast<size_t>(count());
+    sources_.assign(n, std::vector<bool>(n, false));
+    for (size_t i = 0; i < n; ++i) {
+      sources_[i][i] = true;
+      for (int used : value(static_cast<int>(i)).uses)
+        for (size_t k = 0; k < n; ++k)
+          if (sources_[static_cast<size_t>(used)][k]) sources_[i][k] = true;
+    }
+  }
+  bool is_from(int value, int other) const {
+    return sources_[static_cast<size_t>(value)][static_cast<size_t>(other)];
+  }
+
+  const Checked& program_;
+  Roles& roles_;
+  int query_ = -1, column_ = -1;
+  std::vector<std::vector<bool>> sources_;
+};
+
+}  // namespace
+
+Roles roles_of(const Checked& program) {
+  Roles roles;
+  Finder(program, roles).find();
+  return roles;
+}
+
+}  // namespace tete

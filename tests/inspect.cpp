@@ -1,0 +1,620 @@
+// What `tete inspect` tells of a model, against plain recomputation from the tensors that it saves,
+// and these against a run of the text alone.
+#include "tools/inspect/inspect.hpp"
+
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "nn/run.hpp"
+#include "tests/error_of.hpp"
+#include "tests/layer.hpp"
+#include "tools/inspect/heads.hpp"
+#include "tools/inspect/matrix.hpp"
+#include "tools/inspect/mixing.hpp"
+#include "tools/sites.hpp"
+#include "tools/trained.hpp"
+
+using namespace tete;
+using namespace tete::tests;
+
+namespace {
+
+struct Folder {
+  std::string path;
+  Folder() {
+    std::string name = std::filesystem::temp_directory_path() / "tete-inspect-XXXXXX";
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path = name;
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+  std::string operator/(const std::string& name) const { return path + "/" + name; }
+};
+
+ModelSettings settings_of(const std::string& attention) {
+  ModelSettings s;
+  s.attention = read_text(attention);
+  s.layers = 2, s.d_model = 12, s.d_ff = 20, s.context = 16;
+  const auto program = load_attention(attention);
+  if (program->find_dimension("h") >= 0) s.heads = 3;
+  for (const auto& [dim, size] :
+       SizesByName{{"w", 3}, {"g", 1}, {"max_m", 16}, {"max_n", 16}, {"r", 4}})
+    if (program->find_dimension(dim) >= 0) s.dims[dim] = size;
+  if (attention == "bigbird") s.dims["b"] = 2, s.dims["i"] = 8;
+  return s;
+}
+
+const std::string letters = "\n abcdefghijklmnopqrstuvwxyz";
+
+// A checkpoint of a model as it starts; other steps start elsewhere.
+std::string write_run(const std::string& folder, const ModelSettings& s,
+                      const Tokenizer& tokenizer = Tokenizer::characters(letters),
+                      int64_t step = 0) {
+  const ChosenSites sites = choose_sites(s);
+  const Index v = tokenizer.size();
+  const ParamList params =
+      s.encoder ? make_encoder_decoder(s, sites, v).params() : make_model(s, sites, v).params();
+  Tensors values = params.initial_values(Key(static_cast<uint64_t>(step) + 1));
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = values[i] + noise(values[i].shape(), 7 + i, Dtype::f32) * 0.1;
+  RunState state;
+  state.step = step;
+  state.config = nlohmann::ordered_json{{"model", to_json(s)}}.dump();
+  state.tokenizer = tokenizer.describe();
+  const auto optimizer = find_optimizer("adam").make(params.specs(), Dtype::f32);
+  return RunFolder(folder).save(state, checkpoint_tensors(params.specs(), values, *optimizer), 9);
+}
+
+const Site& site_at(const Report& report, const std::string& path) {
+  for (const Site& site : report.runs[0].frames[0].sites)
+    if (site.path == path) return site;
+  FAIL("no site ", path);
+  throw;
+}
+
+const AttentionMap& map_of(const Site& site, const std::string& name) {
+  for (const AttentionMap& map : site.maps)
+    if (map.name == name) return map;
+  FAIL("no map ", name);
+  throw;
+}
+
+Tensor statistic(const Site& site, const std::string& name) {
+  for (const HeadStatistic& each : site.heads)
+    if (each.name == name) return each.values;
+  FAIL("no statistic ", name);
+  throw;
+}
+
+bool close(double a, double b, double tolerance = 1e-5) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
+  return std::abs(a - b) <= tolerance * std::max(1.0, std::abs(b));
+}
+
+}  // namespace
+
+TEST_SUITE("inspect") {
+  TEST_CASE("determinants, singular values and eigenvalues are NumPy's") {
+    struct Row {
+      Index rows, columns;
+      std::vector<double> values;
+      double determinant;
+      std::vector<double> singular, eigenvalue_sizes;  // the largest first
+    };
+    for (const Row& row :
+         {Row{1,
+              1,
+              {0.34599999999999997},
+              0.34599999999999997,
+              {0.34599999999999997},
+              {0.34599999999999997}},
+          Row{2,
+              2,
+              {0.82199999999999995, 0.33000000000000002, -1.3029999999999999, 0.90500000000000003},
+              1.1739000000000002,
+              {1.6766710148733681, 0.70013734929905724},
+              {1.0834666584625479, 1.0834666584625479}},
+          Row{3,
+              3,
+              {0.44600000000000001, -0.53700000000000003, 0.58099999999999996, 0.36499999999999999,
+               0.29399999999999998, 0.028000000000000001, 0.54700000000000004, -0.73599999999999999,
+               -0.16300000000000001},
+              -0.30187064899999994,
+              {1.1794356223851004, 0.55784148571215841, 0.4588131313154874},
+              {0.73592755721897007, 0.73592755721897007, 0.55737919910249589}},
+          Row{5,
+              5,
+              {-0.48199999999999998,
+               0.59899999999999998,
+               0.040000000000000001,
+               -0.29199999999999998,
+               -0.78200000000000003,
+               -0.25700000000000001,
+               0.0080000000000000002,
+               -0.27600000000000002,
+               1.294,
+               1.0069999999999999,
+               -2.7109999999999999,
+               -1.889,
+               -0.17499999999999999,
+               -0.42199999999999999,
+               0.214,
+               0.217,
+               2.1179999999999999,
+               -1.1120000000000001,
+               -0.378,
+               2.0430000000000001,
+               0.64700000000000002,
+               0.66300000000000003,
+               -0.51400000000000001,
+               -1.6479999999999999,
+               0.16700000000000001},
+              3.8341331757525334,
+              {3.9537216481693749, 2.7243881329525492, 2.2507416572503987, 1.0499327126951137,
+               0.15062775625551422},
+              {1.7827576960796923, 1.6889580354830134, 1.6889580354830134, 1.6153354243039046,
+               0.46673937292135587}},
+          Row{8,
+              8,
+              {0.109,
+               -1.2270000000000001,
+               -0.68300000000000005,
+               -0.071999999999999995,
+               -0.94499999999999995,
+               -0.098000000000000004,
+               0.095000000000000001,
+               0.035999999999999997,
+               -0.50600000000000001,
+               0.59399999999999997,
+               0.89100000000000001,
+               0.32100000000000001,
+               -0.81799999999999995,
+               0.73199999999999998,
+               -0.501,
+               0.879,
+               -1.0720000000000001,
+               0.91400000000000003,
+               -0.02,
+               -1.2490000000000001,
+               -0.314,
+               0.053999999999999999,
+               0.27300000000000002,
+               -0.98199999999999998,
+               -1.107,
+               0.20000000000000001,
+               -0.46700000000000003,
+               0.23599999999999999,
+               0.76000000000000001,
+               -1.649,
+               0.254,
+               1.2250000000000001,
+               -0.29799999999999999,
+               -0.81100000000000005,
+               0.752,
+               0.253,
+               0.89600000000000002,
+               -0.34499999999999997,
+               -1.482,
+               -0.11,
+               -0.44600000000000001,
+               0.77500000000000002,
+               0.19400000000000001,
+               -1.631,
+               -1.1950000000000001,
+               0.88400000000000001,
+               0.68000000000000005,
+               -0.64000000000000001,
+               -0.001,
+               0.44600000000000001,
+               0.46800000000000003,
+               0.876,
+               0.25600000000000001,
+               -0.095000000000000001,
+               -0.25900000000000001,
+               1.056,
+               -2.2509999999999999,
+               -0.13900000000000001,
+               0.033000000000000002,
+               -1.425,
+               0.33300000000000002,
+               -0.65100000000000002,
+               0.86199999999999999,
+               -0.126},
+              -0.97700231227799217,
+              {3.9887867886883863, 3.3172144247677706, 2.3462618244071409, 2.0064235065229119,
+               1.5980366889301616, 0.70886261640115023, 0.39922450149725741, 0.034682958436609179},
+              {2.8713278405966904, 1.9708651521381655, 1.9708651521381655, 1.926240809568373,
+               1.926240809568373, 0.62586959199569903, 0.19422135903620588, 0.19422135903620588}},
+          Row{2, 2, {0, -1, 1, 0}, 1, {1, 1}, {1, 1}},
+          Row{4,
+              4,
+              {0, 0, 0, 1, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0},
+              -1,
+              {1, 1, 1, 1},
+              {1.0000000000000004, 0.99999999999999989, 0.99999999999999956, 0.99999999999999956}},
+          Row{3, 3, {1, 1, 1, 1, 1, 1, 1, 1, 1}, 0, {3, 0, 0}, {2.9999999999999991, 0, 0}},
+          Row{2, 2, {1, 1, 0, 1}, 1, {1.6180339887498949, 0.61803398874989479}, {1, 1}},
+          Row{2,
+              3,
+              {0.66900000000000004, 1.2190000000000001, 0.38300000000000001, -0.876, -1.514,
+               1.7529999999999999},
+              0,
+              {2.6058356979125934, 1.1926492843599867},
+              {}},
+          Row{4,
+              2,
+              {-0.111, -0.68899999999999995, 0.14399999999999999, -0.191, 0.85199999999999998,
+               0.034000000000000002, 0.014, -0.71499999999999997},
+              0,
+              {1.0198109830060988, 0.86181526961416388},
+              {}},
+          Row{3,
+              3,
+              {0.0001, 0, 0, 0, 1, 0, 0, 0, 2},
+              0.0002000000000000002,
+              {2, 1, 0.0001},
+              {2, 1, 0.0001}}}) {
+      Matrix a(row.rows, row.columns);
+      a.values = row.values;
+      const std::vector<double> s = singular_values(a);
+      REQUIRE(s.size() == row.singular.size());
+      for (size_t i = 0; i < s.size(); ++i) CHECK(close(s[i], row.singular[i], 1e-12));
+      if (row.rows != row.columns) continue;
+      CHECK(close(determinant(a), row.determinant, 1e-12));
+      std::vector<double> sizes;
+      for (const auto& z : eigenvalues(a)) sizes.push_back(std::abs(z));
+      std::sort(sizes.rbegin(), sizes.rend());
+      REQUIRE(sizes.size() == row.eigenvalue_sizes.size());
+      for (size_t i = 0; i < sizes.size(); ++i)
+        CHECK(close(sizes[i], row.eigenvalue_sizes[i], 1e-9));
+    }
+  }
+
+  TEST_CASE("heads that look back, that copy and that look everywhere are told from each other") {
+    const std::vector<int64_t> tokens{1, 2, 3, 1, 2, 3};
+    const Index n = std::ssize(tokens);
+    std::vector<float> W(static_cast<size_t>(4 * n * n));
+    const auto at = [&](Index head, Index i, Index j) -> float& {
+      return W[static_cast<size_t>((head * n + i) * n + j)];
+    };
+    for (Index i = 0; i < n; ++i) {
+      at(0, i, std::max<Index>(0, i - 1)) = 1;  // the token before
+      at(1, i, i < 3 ? 0 : i - 2) = 1;          // what followed the same token
+      at(2, i, i < 3 ? 0 : i - 3) = 1;          // the same token
+      for (Index j = 0; j <= i; ++j) at(3, i, j) = 1 / static_cast<float>(i + 1);
+    }
+    const Tensor weights = Tensor::of<float>({4, n, n}, W);
+    std::map<std::string, std::vector<double>> found;
+    for (const HeadStatistic& each : head_statistics(weights, tokens))
+      found[each.name] = each.values.values();
+    const auto is = [&](const std::string& name, const std::vector<double>& expected) {
+      CAPTURE(name);
+      for (size_t i = 0; i < expected.size(); ++i) CHECK(close(found.at(name)[i], expected[i]));
+    };
+    is("previous token", {1, 1.0 / 5, 1.0 / 5, (1 / 2. + 1 / 3. + 1 / 4. + 1 / 5. + 1 / 6.) / 5});
+    is("induction", {0, 1, 0, (1 / 4. + 1 / 5. + 1 / 6.) / 3});
+    is("duplicate token", {0, 0, 1, (1 / 4. + 1 / 5. + 1 / 6.) / 3});
+    is("entropy", {0, 0, 0, std::log(720.) / 6});
+    is("distance", {5 / 6., 9 / 6., 12 / 6., (0 + 1 / 2. + 1 + 3 / 2. + 2 + 5 / 2.) / 6});
+    // Nothing repeats: there is no such number.
+    for (const HeadStatistic& each : head_statistics(weights, {1, 2, 3, 4, 5, 6}))
+      if (each.name == "induction") CHECK(std::isnan(each.values.values()[0]));
+    CHECK(head_statistics(weights, {}).size() == 1);
+  }
+
+  TEST_CASE(
+      "what is saved is what the text makes of the same inputs; what is told follows from it") {
+    const Folder folder;
+    const std::string checkpoint = write_run(folder / "run", settings_of("talking_heads"));
+    InspectOptions options;
+    options.checkpoints = {folder / "run"};
+    options.text = "abcabc abc";
+    options.save = folder / "acts.safetensors";
+    const Report report = inspect(options);
+    REQUIRE(report.runs.size() == 1);
+    REQUIRE(report.runs[0].frames.size() == 1);
+    const Frame& frame = report.runs[0].frames[0];
+    REQUIRE(frame.sites.size() == 2);
+    const Safetensors saved(options.save);
+    const Trained trained = read_trained(checkpoint);
+    const auto parameter = [&](const std::string& name) {
+      return trained.params[static_cast<size_t>(trained.declared().find(name))];
+    };
+    const Index n = 10;
+
+    for (const std::string path : {"decoder/0/self", "decoder/1/self"}) {
+      CAPTURE(path);
+      const Site& site = site_at(report, path);
+      TensorsByName inputs;
+      const std::string block = path.substr(0, path.rfind('/'));
+      inputs["X"] = inputs["M"] = saved.read(block + "/self_norm");
+      for (const char* name : {"P_q", "P_k", "P_v", "P_o", "P_l", "P_w"})
+        inputs[name] = parameter(path + "/" + name);
+      std::map<std::string, Tensor> made;
+      RunOptions run_options;
+      run_options.mask.causal = true;
+      run_options.watch = [&](const std::string& name, const Tensor& x) { made[name] = x; };
+      run(load_attention("talking_heads"), inputs, run_options);
+      for (const char* name : {"Q", "K", "V", "J", "L", "W", "U", "O", "Y"})
+        CHECK(same_bits(saved.read(path + "/" + name), made.at(name)));
+
+      // Maps, head by head.
+      for (const std::string name : {"J", "L", "W", "U"}) {
+        const AttentionMap& map = map_of(site, name);
+        CHECK(map.path == path + "/" + name);
+        CHECK(same_bits(map.values,
+                        reshape(rearrange("b n m h -> b h n m", saved.read(map.path)), {3, n, n})));
+        CHECK(map.weights == (name == "W"));
+      }
+      const std::vector<double> W = map_of(site, "W").values.values();
+      const std::vector<double> entropy = statistic(site, "entropy").values();
+      const std::vector<double> previous = statistic(site, "previous token").values();
+      for (Index h = 0; h < 3; ++h) {
+        double sum = 0, before = 0;
+        for (Index i = 0; i < n; ++i)
+          for (Index j = 0; j < n; ++j) {
+            const double w = W[static_cast<size_t>((h * n + i) * n + j)];
+            if (w > 0) sum -= w * std::log(w);
+            if (j + 1 == i) before += w;
+          }
+        CHECK(close(entropy[static_cast<size_t>(h)], sum / static_cast<double>(n)));
+        CHECK(close(previous[static_cast<size_t>(h)], before / static_cast<double>(n - 1)));
+      }
+      REQUIRE(site.histograms.size() == 2);  // of W and of U
+      for (const Histogram& histogram : site.histograms) {
+        const std::vector<double> counts = histogram.counts.values();
+        for (size_t h = 0; h < 3; ++h) {
+          double all = 0;
+          for (size_t i = 0; i < counts.size() / 3; ++i) all += counts[h * counts.size() / 3 + i];
+          CHECK(all == 55);  // what a causal mask leaves of 10 × 10
+        }
+      }
+
+      // Mixing.
+      REQUIRE(site.mixing.size() == 3);
+      CHECK(site.mixing[0].name == "P_l");
+      CHECK(site.mixing[0].path == path + "/P_l");
+      CHECK(same_bits(site.mixing[0].values, parameter(path + "/P_l")));
+      CHECK(site.mixing[2].name == "P_l×P_w");
+      CHECK(difference(site.mixing[2].values, einsum("a b, b c -> a c", parameter(path + "/P_l"),
+                                                     parameter(path + "/P_w"))) == 0);
+      CHECK(close(site.mixing[2].determinant,
+                  site.mixing[0].determinant * site.mixing[1].determinant, 1e-5));
+
+      // Without a head: its part of P_o is zero.
+      Tensors values = trained.params;
+      const auto at = static_cast<size_t>(trained.declared().find(path + "/P_o"));
+      const auto& model = std::get<LanguageModel>(trained.model);
+      const Tensor tokens = Tensor::of<int64_t>({1, n}, report.runs[0].sequences[0].tokens);
+      std::vector<int64_t> next(report.runs[0].sequences[0].tokens.begin() + 1,
+                                report.runs[0].sequences[0].tokens.end());
+      next.push_back(-1);
+      const Tensor targets = Tensor::of<int64_t>({1, n}, next);
+      const auto loss = [&] { return model.loss({values}, tokens, targets).sum.item() / 9; };
+      const double whole = loss();
+      CHECK(close(frame.predictions[0].loss, whole, 1e-6));
+      const std::vector<double> ablation = site.ablation.values();
+      REQUIRE(ablation.size() == 3);
+      for (Index h = 0; h < 3; ++h) {
+        const Tensor keep = one_hot(Tensor::of<int64_t>({1}, {h}), 3, Dtype::f32);
+        values[at] = trained.params[at] *
+                     (1.0 - broadcast(reshape(keep, {1, 1, 3}), trained.params[at].shape()));
+        CHECK(std::abs(ablation[static_cast<size_t>(h)] - (loss() - whole)) < 1e-5);
+      }
+    }
+
+    // What follows.
+    const Predictions& p = frame.predictions[0];
+    const Tensor chances = softmax(reshape(saved.read("logits"), {n, 28}), 1);
+    CHECK(p.tokens.shape() == Shape{n, 5});
+    CHECK(same_bits(p.tokens, top_k(chances, 1, 5)));
+    const std::vector<double> all = chances.values(), told = p.probabilities.values();
+    const std::vector<int64_t> likeliest = p.tokens.values<int64_t>();
+    for (size_t i = 0; i < told.size(); ++i)
+      CHECK(close(told[i], all[i / 5 * 28 + static_cast<size_t>(likeliest[i])], 1e-6));
+    CHECK(std::isnan(p.next_probability.values().back()));
+    // The lens at the end is the model itself.
+    const LogitLens& lens = frame.lens[0];
+    CHECK(lens.points == std::vector<std::string>{"decoder/0/resid_pre", "decoder/0/resid_mid",
+                                                  "decoder/0/resid", "decoder/1/resid_mid",
+                                                  "decoder/1/resid"});
+    CHECK(same_bits(slice(lens.tokens, 0, 4, 1), reshape(slice(p.tokens, 1, 0, 1), {1, n})));
+    CHECK(difference(slice(lens.probabilities, 0, 4, 1),
+                     reshape(slice(p.probabilities, 1, 0, 1), {1, n})) == 0);
+    CHECK(difference(slice(lens.probabilities, 0, 0, 1), slice(lens.probabilities, 0, 4, 1)) >
+          1e-4);
+
+    // Its text, with its tensors.
+    REQUIRE(report.runs[0].texts.size() == 1);
+    bool found = false;
+    for (const TextLine& line : report.runs[0].texts[0].lines)
+      if (line.values == std::vector<std::string>{"J"}) {
+        found = true;
+        CHECK(line.formula == "n*m*d_k*h_k");
+        CHECK(line.number == 10 * 10 * 4 * 3);
+      }
+    CHECK(found);
+    CHECK(site_at(report, "decoder/0/self").values.front().name == "X");
+  }
+
+  TEST_CASE("only what globs ask for is saved, TransformerLens's names too") {
+    const Folder folder;
+    write_run(folder / "run", settings_of("multi_head"));
+    InspectOptions options;
+    options.checkpoints = {folder / "run"};
+    options.text = "abc";
+    options.save = folder / "acts.safetensors";
+    options.paths = {"decoder/*/self/W", "blocks.1.attn.hook_pattern"};
+    options.ablation = false;
+    inspect(options);
+    std::vector<std::string> names;
+    const Safetensors saved(options.save);
+    for (const auto& entry : saved.entries()) names.push_back(entry.name);
+    std::sort(names.begin(), names.end());
+    CHECK(names == std::vector<std::string>{"blocks.1.attn.hook_pattern", "decoder/0/self/W",
+                                            "decoder/1/self/W"});
+    options.paths = {"decoder/*/self/w"};
+    CHECK(error_of([&] { inspect(options); }) ==
+          "nothing in this model is at 'decoder/*/self/w'; did you mean 'decoder/0/self/W'?");
+  }
+
+  TEST_CASE("every variant can be looked into, as a decoder and between an encoder and a decoder") {
+    int decoders = 0, crossing = 0;
+    for (const Variant& variant : variants()) {
+      CAPTURE(variant.name);
+      const auto program = load_attention(variant.name);
+      for (const bool encoder : {false, true}) {
+        ModelSettings s = settings_of(variant.name);
+        if (!encoder && !is_causal(*program)) continue;
+        if (encoder && (!attends_across(*program) || !program->takes_mask)) continue;
+        if (encoder) {
+          s.encoder = true;
+          s.sites["cross"] = s.attention, s.attention = read_text("multi_head");
+        }
+        (encoder ? crossing : decoders)++;
+        const Folder folder;
+        write_run(folder / "run", s);
+        InspectOptions options;
+        options.checkpoints = {folder / "run"};
+        for (const char* text : {"a", "abcabcabcabcabca"}) {
+          options.text = text;
+          const Report report = inspect(options);
+          const Frame& frame = report.runs[0].frames[0];
+          CHECK(frame.sites.size() == (encoder ? 6 : 2));
+          for (const Site& site : frame.sites) {
+            REQUIRE(!site.maps.empty());
+            int weights = 0;
+            for (const AttentionMap& map : site.maps) weights += map.weights;
+            CHECK(weights == 1);
+            CHECK(!site.heads.empty());
+            CHECK(!site.histograms.empty());
+            CHECK(bool(site.ablation) == !std::isnan(frame.predictions[0].loss));
+          }
+        }
+      }
+    }
+    CHECK(decoders > 40);
+    CHECK(crossing > 15);
+  }
+
+  TEST_CASE("an encoder's source and what the decoder answers, its own or a given one") {
+    const Folder folder;
+    ModelSettings s = settings_of("talking_heads");
+    s.encoder = true;
+    write_run(folder / "run", s);
+    InspectOptions options;
+    options.checkpoints = {folder / "run"};
+    options.text = "abcd";
+    const Report own = inspect(options);
+    const RunReport& run = own.runs[0];
+    REQUIRE(run.sequences.size() == 2);
+    CHECK(run.sequences[0].tokens.size() == 4);
+    CHECK(run.sequences[1].tokens[0] == end_token);
+    // It answers what it finds likeliest.
+    const Predictions& p = run.frames[0].predictions[0];
+    CHECK(p.sequence == 1);
+    CHECK(same_bits(p.next, reshape(slice(p.tokens, 1, 0, 1), {p.next.size()})));
+    const Site& cross = site_at(own, "decoder/1/cross");
+    CHECK(cross.row_sequence == 1);
+    CHECK(cross.column_sequence == 0);
+    CHECK(map_of(cross, "W").values.shape() == Shape{3, std::ssize(run.sequences[1].tokens), 4});
+    CHECK(cross.heads.size() == 1);  // entropy: no column is a row's own token
+    CHECK(!cross.causal);
+    CHECK(site_at(own, "decoder/1/self").causal);
+    CHECK(run.frames[0].lens[0].points.size() == 7);
+
+    options.answer = "dcba";
+    const Report given = inspect(options);
+    CHECK(given.runs[0].sequences[1].tokens == std::vector<int64_t>{0, 5, 4, 3, 2});
+    CHECK(given.runs[0].frames[0].predictions[0].next.values<int64_t>() ==
+          std::vector<int64_t>{5, 4, 3, 2, 0});
+    options.answer = "0123";
+    CHECK(error_of([&] { inspect(options); }).starts_with("--answer: "));
+    options.answer = "abcdefghijklmnopq";
+    CHECK(error_of([&] { inspect(options); }) ==
+          "--answer has 17 tokens, but the model writes at most 16");
+  }
+
+  TEST_CASE("checkpoints of a run in their order, and two runs") {
+    const Folder folder;
+    for (int64_t step : {0, 10, 20})
+      write_run(folder / "run", settings_of("talking_heads"), Tokenizer::characters(letters), step);
+    write_run(folder / "other", settings_of("multi_head"));
+    std::ofstream(folder / "run/metrics.jsonl")
+        << R"({"step":1,"split":"train","loss":3.5,"lr":0.01,"grad_norm":2.0})"
+        << "\n"
+        << R"({"step":10,"split":"validation","loss":3.25})"
+        << "\n"
+        << R"({"step":10,"split":"train","loss":3.0,"lr":0.02,"grad_norm":1.0})"
+        << "\n"
+        << R"({"step":20,"spl)";
+    InspectOptions options;
+    options.checkpoints = {folder / "run", folder / "other"};
+    options.all_steps = true;
+    options.text = "abc abc";
+    options.save = folder / "acts.safetensors";
+    const Report report = inspect(options);
+    REQUIRE(report.runs.size() == 2);
+    REQUIRE(report.runs[0].frames.size() == 3);
+    CHECK(report.runs[0].frames[0].step == 0);
+    CHECK(report.runs[0].frames[2].step == 20);
+    CHECK(report.runs[1].frames.size() == 1);
+    CHECK(Safetensors(options.save).find("run-1/step-20/decoder/0/self/W"));
+    CHECK(Safetensors(options.save).find("run-2/decoder/0/self/W"));
+    const std::vector<Curve>& curves = report.runs[0].curves;
+    REQUIRE(curves.size() == 4);
+    CHECK(curves[0].name == "loss");
+    CHECK(curves[0].steps == std::vector<double>{1, 10});
+    CHECK(curves[0].values == std::vector<double>{3.5, 3});
+    CHECK(curves[1].name == "validation loss");
+    CHECK(curves[1].group == "loss");
+    CHECK(report.runs[1].curves.empty());
+  }
+
+  TEST_CASE("any text: bytes of other scripts, markup, one token, as many as there is room for") {
+    const Folder folder;
+    ModelSettings s = settings_of("talking_heads");
+    s.context = 64;
+    write_run(folder / "bytes", s, Tokenizer::bytes());
+    InspectOptions options;
+    options.checkpoints = {folder / "bytes"};
+    for (const std::string text : {"</script><b>\"'&", "😀 שלום", "x", "\n"}) {
+      options.text = text;
+      const Report report = inspect(options);
+      CHECK(report.text == text);
+      std::string back;
+      for (int64_t token : report.runs[0].sequences[0].tokens)
+        back += report.runs[0].vocabulary[static_cast<size_t>(token)];
+      CHECK(back == text);
+    }
+    CHECK(std::isnan(inspect(options).runs[0].frames[0].predictions[0].loss));
+    options.text = std::string(64, 'a');
+    CHECK(inspect(options).runs[0].frames[0].sites[0].maps[0].values.shape() == Shape{3, 64, 64});
+    options.text += "a";
+    CHECK(error_of([&] { inspect(options); }) ==
+          "--text has 65 tokens, but the model reads at most 64");
+    options.text = "";
+    CHECK(error_of([&] { inspect(options); }) == "--text is empty: there is nothing to look at");
+    options.answer = "x", options.text = "x";
+    CHECK(error_of([&] { inspect(options); }) ==
+          "--answer is for models with an encoder; this one reads --text alone");
+
+    write_run(folder / "letters", settings_of("talking_heads"));
+    options = {};
+    options.checkpoints = {folder / "letters"};
+    options.text = "A";
+    CHECK(error_of([&] { inspect(options); }).starts_with("--text: "));
+    options.checkpoints = {folder / "nowhere"};
+    CHECK(error_of([&] { inspect(options); }) != "no error");
+  }
+
+  TEST_CASE("matrices that are not square have a condition, and nothing else") {
+    const Mixing mixing = mixing_of("P_l", "", "h_k", "h", noise({2, 5}, 1, Dtype::f32));
+    CHECK(mixing.condition >= 1);
+    CHECK(std::isnan(mixing.determinant));
+    CHECK(std::isnan(mixing.smallest_eigenvalue));
+  }
+}

@@ -1,0 +1,11 @@
+// The curves of a run, from its log.
+#pragma once
+#include "tools/inspect/report.hpp"
+
+namespace tete {
+
+// What metrics.jsonl in the folder tells of each step; none where there is no log. A line that is
+// not whole, as the last may be while a run goes on, is left out.
+std::vector<Curve> read_curves(const std::string& folder);
+
+}  // namespace tete

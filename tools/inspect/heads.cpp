@@ -1,0 +1,117 @@
+#include "tools/inspect/heads.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+namespace tete {
+
+namespace {
+
+// One head's weights.
+struct Head {
+  const float* first;
+  Index n, m;
+  double operator()(Index i, Index j) const { return first[i * m + j]; }
+  bool sees(Index i) const {
+    return std::any_of(first + i * m, first + (i + 1) * m, [](float w) { return w != 0; });
+  }
+};
+
+// What one row has, NaN if it does not count.
+using OfRow = std::function<double(const Head& W, Index i)>;
+
+double mean_over_rows(const Head& W, const OfRow& of_row) {
+  double sum = 0, rows = 0;
+  for (Index i = 0; i < W.n; ++i) {
+    const double x = W.sees(i) ? of_row(W, i) : undefined;
+    if (!std::isnan(x)) sum += x, ++rows;
+  }
+  return rows == 0 ? undefined : sum / rows;
+}
+
+double entropy(const Head& W, Index i) {
+  double sum = 0;
+  for (Index j = 0; j < W.m; ++j)
+    if (const double w = W(i, j); w > 0) sum -= w * std::log(w);
+  return sum;
+}
+
+double distance(const Head& W, Index i) {
+  double sum = 0;
+  for (Index j = 0; j < W.m; ++j) sum += W(i, j) * static_cast<double>(std::abs(i - j));
+  return sum;
+}
+
+double previous(const Head& W, Index i) { return i == 0 ? undefined : W(i, i - 1); }
+
+// The weight on what stands `after` places behind earlier tokens equal to row i's.
+OfRow on_earlier(const std::vector<int64_t>& tokens, Index after) {
+  return [&tokens, after](const Head& W, Index i) {
+    double sum = 0;
+    bool any = false;
+    for (Index j = 0; j + after < i; ++j)
+      if (tokens[static_cast<size_t>(j)] == tokens[static_cast<size_t>(i)])
+        sum += W(i, j + after), any = true;
+    return any ? sum : undefined;
+  };
+}
+
+}  // namespace
+
+std::vector<HeadStatistic> head_statistics(const Tensor& W, const std::vector<int64_t>& tokens) {
+  const Index h = W.size(0), n = W.size(1), m = W.size(2);
+  const std::vector<float> weights = W.values<float>();
+  std::vector<HeadStatistic> found;
+  const auto add = [&](const char* name, const char* meaning, const char* unit,
+                       const OfRow& of_row) {
+    std::vector<float> values;
+    for (Index k = 0; k < h; ++k)
+      values.push_back(
+          static_cast<float>(mean_over_rows({weights.data() + k * n * m, n, m}, of_row)));
+    found.push_back({name, meaning, unit, Tensor::of<float>({h}, values)});
+  };
+  add("entropy", "How widely a query looks: the mean of -Σ W log W over its columns.", "nats",
+      entropy);
+  if (tokens.empty()) return found;
+  add("distance", "How far away it looks: the mean of Σ W |n - m|.", "tokens", distance);
+  add("previous token", "The mean weight on the token before: W[n, n-1].", "", previous);
+  add("duplicate token", "The mean weight on earlier tokens that are the same as the query's.", "",
+      on_earlier(tokens, 0));
+  add("induction",
+      "The mean weight on tokens that followed earlier ones which are the same as the query's.", "",
+      on_earlier(tokens, 1));
+  return found;
+}
+
+Histogram histogram_of(const AttentionMap& map, bool causal, bool own_mask) {
+  constexpr Index bins = 50;
+  const Index h = map.values.size(0), n = map.values.size(1), m = map.values.size(2);
+  const std::vector<float> values = map.values.values<float>();
+  Histogram histogram{map.name, 0, 1, {}};
+  const auto counts_here = [&](Index i, Index j, float x) {
+    return !(causal && j > i) && !(own_mask && x == 0) && std::isfinite(x);
+  };
+  const auto each = [&](const auto& see) {
+    for (size_t at = 0; at < values.size(); ++at) {
+      const auto place = static_cast<Index>(at);
+      if (counts_here(place / m % n, place % m, values[at])) see(place / m / n, values[at]);
+    }
+  };
+  if (!map.weights) {
+    double low = INFINITY, high = -INFINITY;
+    each([&](Index, float x) { low = std::min<double>(low, x), high = std::max<double>(high, x); });
+    if (low < high) histogram.low = low, histogram.high = high;
+    else if (low == high) histogram.low = low - 0.5, histogram.high = low + 0.5;
+  }
+  std::vector<float> counts(static_cast<size_t>(h * bins));
+  const double width = (histogram.high - histogram.low) / static_cast<double>(bins);
+  each([&](Index head, float x) {
+    const auto bin = static_cast<Index>((x - histogram.low) / width);
+    ++counts[static_cast<size_t>(head * bins + std::clamp<Index>(bin, 0, bins - 1))];
+  });
+  histogram.counts = Tensor::of<float>({h, bins}, counts);
+  return histogram;
+}
+
+}  // namespace tete

@@ -1,0 +1,140 @@
+#include "tools/inspect/inspect.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "nn/trace.hpp"
+#include "tools/inspect/curves.hpp"
+#include "tools/inspect/predictions.hpp"
+#include "tools/inspect/site.hpp"
+#include "tools/inspect/texts.hpp"
+
+namespace tete {
+
+namespace {
+
+// Of one run: its checkpoints, one after the other.
+class Inspection {
+ public:
+  Inspection(const InspectOptions& options, const std::string& where, const std::string& prefix,
+             NamedTensors& saved)
+      : o_(options), where_(where), prefix_(prefix), saved_(saved) {}
+
+  RunReport run() {
+    run_.name = where_;
+    const std::vector<std::string> paths = checkpoints();
+    // The newest comes first: what it answers is what all of them are asked about.
+    for (const std::string& path : paths) {
+      const Trained trained = read_trained(path);
+      if (!answer_ && o_.answer) answer_ = answer_tokens(trained, *o_.answer);
+      const Passage passage(trained, o_.text, answer_);
+      if (trained.settings.encoder) answer_ = passage.next();
+      if (run_.frames.empty()) describe(trained, passage);
+      frame(trained, passage, paths.size() > 1);
+    }
+    std::reverse(run_.frames.begin(), run_.frames.end());
+    run_.texts = texts_.all();
+    run_.curves = read_curves(folder());
+    return std::move(run_);
+  }
+
+ private:
+  // The newest first.
+  std::vector<std::string> checkpoints() const {
+    if (!o_.all_steps || !std::filesystem::is_directory(where_)) return {where_};
+    std::vector<std::string> paths;
+    for (int64_t step : saved_steps(where_)) paths.push_back(where_ + "/" + checkpoint_name(step));
+    return paths.empty() ? std::vector<std::string>{where_} : paths;
+  }
+
+  std::string folder() const {
+    return std::filesystem::is_directory(where_)
+               ? where_
+               : std::filesystem::path(where_).parent_path().string();
+  }
+
+  void describe(const Trained& trained, const Passage& passage) {
+    const ModelSettings& s = trained.settings;
+    run_.description = text(
+        s.encoder ? "an encoder and a decoder, " : "", counted(s.layers, "layer"), ", d_model ",
+        s.d_model, ", ", s.attention.name, ", ", trained.declared().element_total(), " parameters");
+    for (int64_t token = 0; token < trained.tokenizer.size(); ++token)
+      run_.vocabulary.push_back(trained.tokenizer.piece(static_cast<int32_t>(token)));
+    run_.sequences = passage.sequences();
+  }
+
+  void frame(const Trained& trained, const Passage& passage, bool several) {
+    const Forward forward{.params = trained.params};
+    Tensor logits;
+    std::vector<std::string> patterns = o_.paths;
+    patterns.push_back("**");
+    const Activations seen =
+        trace(forward, patterns, [&](const Forward& f) { logits = passage.logits(f); });
+    const std::vector<float> numbers = logits.values<float>();
+    if (!std::all_of(numbers.begin(), numbers.end(), [](float x) { return std::isfinite(x); }))
+      fail(Kind::numbers, trained.path, ": the model's logits are not finite: its training went ",
+           "wrong");
+    save(seen, several ? text(prefix_, "step-", trained.step, "/") : prefix_);
+
+    Frame made;
+    made.step = trained.step;
+    made.predictions = {predictions_of(passage, logits, o_.likeliest)};
+    made.lens = {lens_of(trained, passage, seen)};
+    const auto length = [&](int sequence) {
+      return std::ssize(passage.sequences()[static_cast<size_t>(sequence)].tokens);
+    };
+    for (const SitePlace& place : places_of(trained)) {
+      Site site = look_at(place, trained, passage, seen);
+      site.text = texts_.add(text_of(place, length(place.rows), length(place.columns)));
+      if (o_.ablation) site.ablation = ablation_of(place, passage, made.predictions[0].loss);
+      made.sites.push_back(std::move(site));
+    }
+    run_.frames.push_back(std::move(made));
+  }
+
+  void save(const Activations& seen, const std::string& prefix) {
+    if (o_.save.empty()) return;
+    const auto is_asked = [&](const std::string& path) {
+      return o_.paths.empty() ||
+             std::any_of(o_.paths.begin(), o_.paths.end(),
+                         [&](const std::string& pattern) { return fits(pattern, path); });
+    };
+    for (const auto& [path, value] : seen)
+      if (is_asked(path)) saved_.push_back({prefix + path, value});
+  }
+
+  const InspectOptions& o_;
+  const std::string where_, prefix_;
+  NamedTensors& saved_;
+  RunReport run_;
+  Texts texts_;
+  std::optional<std::vector<int64_t>> answer_;
+};
+
+void check(const InspectOptions& o) {
+  if (o.checkpoints.empty() || o.checkpoints.size() > 2)
+    bad_input("tete inspect looks at one checkpoint, or at two side by side; got ",
+              o.checkpoints.size());
+  if (o.likeliest < 1) bad_input("the likeliest tokens are at least 1, got ", o.likeliest);
+}
+
+}  // namespace
+
+Report inspect(const InspectOptions& o) {
+  check(o);
+  Report report;
+  report.title = "tete inspect";
+  report.text = o.text;
+  report.saved = o.save;
+
+  NamedTensors saved;
+  for (size_t i = 0; i < o.checkpoints.size(); ++i) {
+    const std::string prefix = o.checkpoints.size() > 1 ? text("run-", i + 1, "/") : "";
+    report.runs.push_back(Inspection(o, o.checkpoints[i], prefix, saved).run());
+  }
+  if (!o.save.empty()) write_safetensors(o.save, {}, std::move(saved));
+  return report;
+}
+
+}  // namespace tete

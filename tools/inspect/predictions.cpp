@@ -1,0 +1,72 @@
+#include "tools/inspect/predictions.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tete {
+
+namespace {
+
+// softmax(logits[n, v]), in double.
+struct Chances {
+  Index n, v;
+  std::vector<double> p;
+
+  explicit Chances(const Tensor& logits)
+      : n(logits.size(0)), v(logits.size(1)), p(softmax(cast(logits, Dtype::f64), 1).values()) {}
+  double operator()(Index i, int64_t token) const {
+    return token < 0 ? undefined : p[static_cast<size_t>(i * v + token)];
+  }
+};
+
+}  // namespace
+
+Predictions predictions_of(const Passage& passage, const Tensor& logits, int likeliest) {
+  const Chances chances(logits);
+  const Index n = logits.size(0), k = std::min<Index>(likeliest, logits.size(1));
+  Predictions made;
+  made.sequence = passage.predicted();
+  made.tokens = top_k(logits, 1, k);
+  made.next = Tensor::of<int64_t>({n}, passage.next());
+  made.loss = passage.loss(logits);
+  const std::vector<int64_t> top = made.tokens.values<int64_t>();
+  std::vector<float> probabilities, next;
+  for (Index i = 0; i < n; ++i) {
+    for (Index j = 0; j < k; ++j)
+      probabilities.push_back(static_cast<float>(chances(i, top[static_cast<size_t>(i * k + j)])));
+    next.push_back(static_cast<float>(chances(i, passage.next()[static_cast<size_t>(i)])));
+  }
+  made.probabilities = Tensor::of<float>({n, k}, probabilities);
+  made.next_probability = Tensor::of<float>({n}, next);
+  return made;
+}
+
+LogitLens lens_of(const Trained& trained, const Passage& passage, const Activations& seen) {
+  LogitLens lens;
+  lens.sequence = passage.predicted();
+  for (int layer = 0; layer < trained.config().layers; ++layer)
+    for (const char* point : {"resid_pre", "resid_mid", "resid_cross", "resid"})
+      if (layer == 0 || point != std::string_view("resid_pre"))
+        if (const std::string path = text("decoder/", layer, "/", point); seen.contains(path))
+          lens.points.push_back(path);
+  const auto n = std::ssize(passage.next());
+  std::vector<int64_t> tokens;
+  std::vector<float> probabilities, next;
+  for (const std::string& point : lens.points) {
+    const Tensor logits = passage.logits_of({.params = passage.params()}, seen.at(point));
+    const Chances chances(logits);
+    const std::vector<int64_t> top = top_k(logits, 1, 1).values<int64_t>();
+    for (Index i = 0; i < n; ++i) {
+      tokens.push_back(top[static_cast<size_t>(i)]);
+      probabilities.push_back(static_cast<float>(chances(i, tokens.back())));
+      next.push_back(static_cast<float>(chances(i, passage.next()[static_cast<size_t>(i)])));
+    }
+  }
+  const Shape shape{std::ssize(lens.points), n};
+  lens.tokens = Tensor::of<int64_t>(shape, tokens);
+  lens.probabilities = Tensor::of<float>(shape, probabilities);
+  lens.next_probability = Tensor::of<float>(shape, next);
+  return lens;
+}
+
+}  // namespace tete

@@ -1,0 +1,34 @@
+// A trained model: what a checkpoint holds, ready to be called.
+#pragma once
+#include <variant>
+
+#include "tools/model.hpp"
+#include "train/checkpoint.hpp"
+#include "train/tokenizer.hpp"
+
+namespace tete {
+
+struct Trained {
+  std::string path;  // of the checkpoint
+  int64_t step = 0;
+  Tokenizer tokenizer;
+  ModelSettings settings;
+  ChosenSites sites;
+  std::variant<LanguageModel, EncoderDecoder> model;
+  Tensors params;
+
+  const LanguageModelConfig& config() const {
+    return std::visit(
+        [](const auto& m) -> const auto& { return m.config(); }, model);
+  }
+  const ParamList& declared() const {
+    return std::visit(
+        [](const auto& m) -> const auto& { return m.params(); }, model);
+  }
+};
+
+// The checkpoint itself, or the newest of a run's folder that is whole; a warning is written for
+// each newer one that is not. Fails (input) where there is none, or none of `tete train`.
+Trained read_trained(const std::string& where);
+
+}  // namespace tete
