@@ -31,7 +31,7 @@ refuses 2 '--heads needs a value' train text.txt --heads
 refuses 2 "'eight' is not a value" train text.txt --heads eight
 refuses 2 '--heads [0-9]+: expected' train text.txt --heads 99999999999999999999
 refuses 2 'CHECKPOINT is required' sample
-for verb in train sample check run list einsum bench; do
+for verb in train sample check run list inspect einsum bench; do
   check "tete $verb --help fits in 80 columns" eval "'$tete' $verb --help | awk 'length > 90 { exit 1 }'"
   check "tete $verb -h" "$tete" "$verb" -h
   check "tete help $verb" "$tete" help "$verb"

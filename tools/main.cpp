@@ -23,6 +23,7 @@ static const Verb verbs[] = {
     {"cost", "Count a variant's multiplies, parameters and memory", cost_verb},
     {"show", "Print a variant's text with its costs beside each line", show_verb},
     {"list", "List the attention variants, with their papers and parameters", list_verb},
+    {"inspect", "Show what the heads of a trained model do with a text, as a page", inspect_verb},
     {"bench", "Time attention, operations, training steps and optimizers", bench_verb},
     {"einsum", "Compute one einsum on .npy files, or explain it", einsum_verb},
 };
@@ -60,7 +61,7 @@ static int run(std::vector<std::string> words) {
   }
   if (words.empty())
     bad_input(
-        "what is to be done? tete train, sample, check, run, cost, show, list, bench or einsum; "
+        "what is to be done? tete train, sample, check, run, cost, show, list, inspect, bench or einsum; "
         "tete --help tells more");
   if (!words[0].starts_with("-")) {
     if (std::find(names.begin(), names.end(), words[0]) == names.end())

@@ -21,6 +21,7 @@ Run cost_verb(CLI::App& app);
 Run show_verb(CLI::App& app);
 Run list_verb(CLI::App& app);
 Run run_verb(CLI::App& app);
+Run inspect_verb(CLI::App& app);
 Run einsum_verb(CLI::App& app);
 Run bench_verb(CLI::App& app);
 

@@ -61,7 +61,7 @@ DataTable heads_table(const Frame& frame) {
       if (site.ablation)
         add(row,
             {"loss without it", "nats a token",
-             "what the loss gains when this head's output is set to zero"},
+             "What the loss gains when this head's output is set to zero."},
             site.ablation, head);
       table.rows.push_back(std::move(row));
     }

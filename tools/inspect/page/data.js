@@ -33,8 +33,9 @@ const siteNames = [...new Set(runs.flatMap((run) => run.frames.length ? run.fram
 const siteOf = (run, path) => frameOf(run)?.sites.find((s) => s.path === path);
 const sitePath = () => siteNames[state.site];
 const site = () => siteOf(baseRun(), sitePath()) || siteOf(1 - baseRun(), sitePath());
-const mapNames = () => [...new Set(runs.flatMap((_, r) => frameOf(r) ? frameOf(r).sites.flatMap(
-  (s) => s.maps.map((m) => m.name)) : []))];
+// In the order of the text that has most of them.
+const mapNames = () => [...new Set(runs.flatMap((_, r) => frameOf(r)?.sites ?? [])
+  .sort((a, b) => b.maps.length - a.maps.length).flatMap((s) => s.maps.map((m) => m.name)))];
 const mapOf = (run, path, name) => siteOf(run, path)?.maps.find((m) => m.name === name);
 
 // The values of a map, row-major [heads, rows, columns]; NaN: hidden by the mask, or not finite.

@@ -33,11 +33,13 @@ function inkOn(colour) {
 // One head of a map as an image, a pixel a cell. Larger ones than `most` are made smaller: of the
 // cells that fall on a pixel the one farthest from zero is seen.
 function heatImage(map, head, range, most = Infinity) {
-  const [, rows, columns] = map.shape, all = values(map), colours = paletteOf(range);
+  const [, rows, columns] = map.shape, all = values(map);
+  const colours = Uint32Array.from(paletteOf(range), ([r, g, b]) => 255 << 24 | b << 16 | g << 8 | r);
   const shrink = Math.max(1, Math.ceil(Math.max(rows, columns) / most));
   const height = Math.ceil(rows / shrink), width = Math.ceil(columns / shrink);
   const canvas = element('canvas', {width, height});
   const context = canvas.getContext('2d'), image = context.createImageData(width, height);
+  const pixels = new Uint32Array(image.data.buffer);
   const strongest = (y, x) => {
     let found = NaN;
     for (let i = y * shrink; i < Math.min(rows, (y + 1) * shrink); ++i)
@@ -50,9 +52,7 @@ function heatImage(map, head, range, most = Infinity) {
   for (let y = 0; y < height; ++y)
     for (let x = 0; x < width; ++x) {
       const value = shrink === 1 ? all[(head * rows + y) * columns + x] : strongest(y, x);
-      if (Number.isNaN(value)) continue;
-      const colour = colours[Math.round(place(value, range) * 511)], at = 4 * (y * width + x);
-      image.data.set([...colour, 255], at);
+      if (!Number.isNaN(value)) pixels[y * width + x] = colours[Math.round(place(value, range) * 511)];
     }
   context.putImageData(image, 0, 0);
   return canvas.toDataURL();

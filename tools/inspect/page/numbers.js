@@ -62,6 +62,13 @@ function cellOf(value, column, share) {
   return element('td', {class: 'number', style: fill ? {background: fill, color: inkOn(fill)} : {}}, number(value));
 }
 
+// A long table, made when somebody opens it; update() makes an open one anew.
+function folded(name) {
+  const node = element('details', {ontoggle: () => update()}, element('summary', {}, 'All of them as a table'));
+  const update = () => { if (node.open) node.replaceChildren(node.firstChild, tableView(name)); };
+  return {node, update};
+}
+
 // ---- Head statistics ----
 
 function headsSection(root) {
@@ -74,7 +81,7 @@ function headsSection(root) {
       element('dl', {class: 'meanings'}, columns.filter((c) => c.meaning).map((c) =>
         element('div', {}, element('dt', {}, c.name), element('dd', {}, c.meaning)))),
       tableView('heads', {
-        mark: (row, i) => i < 2 || !largest[i] ? 0 : Math.abs(row[i] ?? 0) / largest[i] * 0.5,
+        mark: (row, i) => i < 2 || !largest[i] ? 0 : Math.max(0, row[i] ?? 0) / largest[i] * 0.5,
         pick: (row) => set({site: Math.max(0, siteNames.indexOf(row[0])), head: row[1]}),
       }));
   }

@@ -186,6 +186,15 @@ function lossText(run) {
   return `step ${grouped(frameOf(run).step)}` + (losses.length ? ` · loss on this text ${losses.map((x) => number(x)).join(', ')} nats a token` : '');
 }
 
+// Everything anew, from the top: each section gives way to what the reader does meanwhile.
+function drawAll(from = 0) {
+  const next = shown[from];
+  if (!next) return document.documentElement.dataset.drawn = 'all';
+  next.drawn.build?.();
+  next.drawn.update?.();
+  setTimeout(drawAll, 0, from + 1);
+}
+
 function start() {
   document.title = report.title;
   document.documentElement.dataset.theme = state.dark ? 'dark' : 'light';
@@ -208,13 +217,13 @@ function start() {
   for (const entry of shown) entry.drawn = entry.section.make(entry.body);
   showRuns();
   bar?.update();
-  for (const {drawn} of shown) { drawn.build?.(); drawn.update?.(); }
+  drawAll();
   document.addEventListener('keydown', onKey);
   let wide = innerWidth;
   addEventListener('resize', settled(() => {
     if (innerWidth === wide) return;
     wide = innerWidth;
-    for (const {drawn} of shown) { drawn.build?.(); drawn.update?.(); }
+    drawAll();
   }));
   if (report.refresh > 0) setTimeout(() => location.reload(), 1000 * report.refresh);
 }

@@ -2,9 +2,9 @@
 
 function predictionsSection(root) {
   const strip = element('div', {class: 'strip'}), best = element('div', {class: 'best'});
-  const all = element('details', {}, element('summary', {}, 'All of them as a table'));
+  const all = folded('predictions');
   root.append(element('div', {class: 'beside'}, element('div', {}, strip,
-    element('p', {class: 'caption'}, 'The stronger a token’s colour, the more the model expected it. Point at one to see what it expects next.')), best), all);
+    element('p', {class: 'caption'}, 'The stronger a token’s colour, the more the model expected it. Point at one to see what it expects next.')), best), all.node);
   let spans = [];
   const rows = () => table(baseRun(), 'predictions')?.rows ?? [];
   const isHere = (row) => state.token && runs[baseRun()].sequences[state.token.sequence]?.name === row[0]
@@ -25,7 +25,7 @@ function predictionsSection(root) {
     });
     strip.replaceChildren(...spans.flatMap(({node, row}, i) =>
       row[2] === '\n' && spans[i + 1]?.row[2] !== '\n' ? [node, element('br')] : [node]));
-    all.replaceChildren(all.firstChild, tableView('predictions'));
+    all.update();
   }
 
   function update() {
@@ -49,8 +49,8 @@ function predictionsSection(root) {
 function lensSection(root) {
   const made = figure('lens', 'The likeliest next token if the residual stream ended there; the stronger its colour, '
     + 'the more probable. Underlined: the token that does follow.', element('svg'));
-  const all = element('details', {}, element('summary', {}, 'All of them as a table'));
-  root.append(element('div', {class: 'scroll'}, made), all);
+  const all = folded('lens');
+  root.append(element('div', {class: 'scroll'}, made), all.node);
 
   function build() {
     const data = table(baseRun(), 'lens')?.rows ?? [], range = {low: 0, high: 1, signed: false};
@@ -72,7 +72,7 @@ function lensSection(root) {
     });
     made.show(linear(() => element('svg', {viewBox: `0 0 ${width} ${top}`, width, height: top, class: 'lens', role: 'img',
       'aria-label': 'the likeliest next token by layer'}, parts)));
-    all.replaceChildren(all.firstChild, tableView('lens'));
+    all.update();
   }
   function lensCell([sequence, point, at, token, likeliest, chance, next], x, y, w, h, right, range) {
     const fill = linear(() => colourOf(chance * 0.85, range));

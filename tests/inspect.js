@@ -1,0 +1,307 @@
+// Opened in a copy of a page of `tete inspect`, after its own scripts: looks at everything it shows,
+// acts as a reader would, and compares what is printed with the tensors of --save, which stand in
+// the copy as base64 (tests/inspect.sh). Says "N passed, M failed" on the console when it is done.
+'use strict';
+
+const verdicts = {passed: 0, failed: []};
+function check(what, holds) {
+  if (holds) ++verdicts.passed;
+  else verdicts.failed.push(what);
+}
+addEventListener('error', (event) => check('no error: ' + event.message, false));
+addEventListener('unhandledrejection', (event) => check('no rejection: ' + event.reason, false));
+document.addEventListener('securitypolicyviolation', (event) => check('asks for nothing: ' + event.blockedURI, false));
+
+const frame = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+const all = (selector) => [...document.querySelectorAll(selector)];
+const one = (selector) => document.querySelector(selector);
+async function press(...keys) {
+  for (const key of keys) {
+    document.body.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true}));
+    await frame();
+  }
+}
+async function act(node, type) {
+  node.dispatchEvent(new MouseEvent(type, {bubbles: type !== 'mouseenter'}));
+  await frame();
+}
+
+// ---- safetensors: eight bytes of length, a header, the numbers ----
+
+function readTensors(text) {
+  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  const length = Number(new DataView(bytes.buffer).getBigUint64(0, true));
+  const header = JSON.parse(new TextDecoder().decode(bytes.slice(8, 8 + length)));
+  const tensors = new Map();
+  delete header.__metadata__;
+  for (const [name, {dtype, shape, data_offsets: [begin, end]}] of Object.entries(header)) {
+    const data = bytes.slice(8 + length + begin, 8 + length + end).buffer;
+    if (dtype === 'F32') tensors.set(name, {shape, values: new Float32Array(data)});
+  }
+  return tensors;
+}
+
+// A saved value of two sequences and heads as [heads, rows, columns], whatever order its names have.
+function asMap(tensor, dims, map) {
+  const sizes = tensor.shape.slice(-dims.length);
+  const [heads, rows, columns] = map.dims.map((name) => dims.indexOf(name));
+  const strides = sizes.map((_, i) => sizes.slice(i + 1).reduce((a, b) => a * b, 1));
+  const [h, n, m] = map.shape;
+  return Array.from({length: h * n * m}, (_, i) => tensor.values[
+    (heads < 0 ? 0 : Math.floor(i / (n * m)) * strides[heads]) + Math.floor(i / m) % n * strides[rows] + i % m * strides[columns]]);
+}
+const dimsOf = (shown) => shown.slice(1, -1).split(', ').map((part) => part.split('=')[0]);
+
+// ---- What the page shows ----
+
+function checkSections() {
+  for (const section of sections)
+    check(`section ${section.id} is there exactly if it has something to show`, !!section.has() === !!one('#' + section.id));
+  for (const name of (globalThis.expected ?? [])) check(`section ${name} is expected`, !!one('#' + name));
+  for (const svg of all('section svg')) {
+    const box = svg.viewBox.baseVal;
+    check(`a picture of ${svg.getAttribute('aria-label')} has a size`, box.width > 0 && box.height > 0);
+  }
+  check('every picture and map that can be acted on has a name',
+    all('svg[role], [role=button], [role=option], button, select, input').every((x) =>
+      x.getAttribute('aria-label') || x.textContent.trim()));
+  check('pictures are named', all('section figure svg').every((x) => x.getAttribute('aria-label')));
+  check('nothing is written as NaN or undefined', !/\bNaN\b|undefined|\[object/.test(one('main').innerText));
+}
+
+// Nothing in the text has become an element or an attribute.
+function checkText() {
+  const known = new Set(['HTML', 'HEAD', 'META', 'TITLE', 'STYLE', 'BODY', 'NOSCRIPT', 'SCRIPT', 'HEADER', 'NAV', 'MAIN',
+    'FOOTER', 'SECTION', 'DIV', 'P', 'SPAN', 'A', 'B', 'I', 'BR', 'H1', 'H2', 'H3', 'SMALL', 'UL', 'LI', 'DL', 'DT', 'DD', 'CODE',
+    'PRE', 'KBD', 'TABLE', 'THEAD', 'TBODY', 'TR', 'TH', 'TD', 'BUTTON', 'SELECT', 'OPTION', 'INPUT', 'LABEL', 'OUTPUT',
+    'FIGURE', 'FIGCAPTION', 'DETAILS', 'SUMMARY', 'DIALOG', 'FORM', 'svg', 'g', 'rect', 'path', 'line', 'text', 'tspan', 'image',
+    'title']);
+  check('only elements that the page makes', all('*').every((x) => known.has(x.tagName)));
+  check('the page’s two scripts, and this one’s two', all('script').length === 4);
+  check('no handlers in attributes', all('*').every((x) => x.getAttributeNames().every((name) => !name.startsWith('on'))));
+  check('the title is the report’s', document.title === report.title && one('h1').textContent === report.title);
+  if (!siteNames.length) return;
+  const said = all('.tokens .token').map((x) => x.querySelector('text').textContent);
+  const meant = sequencesOf(site()).flatMap((sequence) => tokensOf(0, sequence).map(visible));
+  check('every token is shown, in its order', said.join('\u0000') === meant.join('\u0000'));
+  if (runs[0].sequences.length === 1)
+    check('together they are the text', tokensOf(0, 0).join('') === report.text || tokensOf(0, 0).some((t) => /^<0x/.test(t)));
+}
+
+function checkNetwork() {
+  const asked = performance.getEntriesByType('resource').filter((entry) => !/^(data|blob):/.test(entry.name));
+  check('nothing was loaded: ' + asked.map((entry) => entry.name), asked.length === 0);
+}
+
+// ---- What a reader does ----
+
+async function checkTokens() {
+  const tokens = all('.tokens .token'), s = site(), map = mapAt(sitePath());
+  if (!tokens.length || !map || !map.rowTokens || !map.columnTokens) return;
+  const rows = tokens.slice(-tokensOf(0, s.rows).length), last = rows.at(-1);
+  await press('Escape');
+  check('without a token there are no lines', all('.tie, .weight').length === 0);
+  await act(last, 'mouseenter');
+  check('a token that is pointed at is marked', last.classList.contains('here'));
+  const heads = new Set(all('.weight').map((x) => x.getAttribute('fill')));
+  check('its heads have bars in their colours', heads.size > 0 && [...heads].every((c) => report.scales.heads.includes(c)));
+  check('as many heads are told as there are', all('.strongest li').length === map.shape[0]);
+  checkTold(map, s, rows.length - 1);
+  await press('0');
+  check('a head that is off has no line', all('.tie[data-head="0"]').length === 0 && all('.strongest li').length === map.shape[0] - 1);
+  check('and its button says so', one('.heads button').getAttribute('aria-pressed') === 'false');
+  await act(one('.heads button'), 'click');
+  check('its button puts it on again', all('.strongest li').length === map.shape[0]);
+  await press('o');
+  check('one head alone', all('.strongest li').length === 1);
+  await press('a');
+  check('all again', all('.strongest li').length === map.shape[0]);
+  await act(one('.tokens'), 'mouseleave');
+  check('what is no longer pointed at is let go', all('.tie, .weight').length === 0);
+  await act(rows[0], 'click');
+  await act(one('.tokens'), 'mouseleave');
+  check('a click holds a token', rows[0].classList.contains('here'));
+  await press('.');
+  check('. goes to the next token', (rows[1] ?? rows[0]).classList.contains('here'));
+  await press(',');
+  check(', to the one before', rows[0].classList.contains('here'));
+  if (s.rows === s.columns) {
+    await press('d');
+    check('d turns round who looks at whom', one('[data-from=column]').getAttribute('aria-pressed') === 'true');
+    await press('d');
+  }
+}
+
+// The numbers told under the tokens are the strongest of the row, in the map's digits.
+function checkTold(map, s, at) {
+  const [heads, rows, columns] = map.shape, all_ = values(map);
+  all('.strongest li').forEach((line, head) => {
+    const row = [...all_.slice((head * rows + at) * columns, (head * rows + at + 1) * columns)].filter((x) => !Number.isNaN(x));
+    const most = row.reduce((a, b) => Math.abs(b) > Math.abs(a) ? b : a, 0);
+    check(`head ${head} tells its strongest`, most === 0 || line.textContent.includes(approximate(most, map)));
+  });
+  check('no more heads than the map has', heads >= all('.strongest li').length);
+}
+
+async function checkKeys() {
+  const count = mapAt(sitePath()).shape[0], theme = document.documentElement.dataset.theme;
+  await press('ArrowRight');
+  check('→ is the next head', state.head === Math.min(1, count - 1));
+  check('its button is marked', all('.heads button')[state.head].classList.contains('here'));
+  await press('ArrowLeft', 'ArrowLeft');
+  check('← the one before, and not beyond the first', state.head === 0);
+  await press('ArrowDown');
+  check('↓ is the next layer', state.site === Math.min(1, siteNames.length - 1) && one('.controls select').value === String(state.site));
+  await press('ArrowUp', 'ArrowUp');
+  check('↑ the one before, and not beyond the first', state.site === 0);
+  const maps = mapNames().filter((name) => mapAt(sitePath(), name)), before = state.map;
+  for (let i = 1; i <= maps.length; ++i) {
+    await press('m');
+    check('m shows another map', state.map === maps[(maps.indexOf(before) + i) % maps.length]);
+    check('the pictures follow', one('.large svg').getAttribute('aria-label').startsWith(mapAt(sitePath()).path));
+  }
+  await press('t');
+  check('t turns light to dark', document.documentElement.dataset.theme !== theme);
+  const dark = getComputedStyle(document.body).backgroundColor;
+  await press('t');
+  check('and back', document.documentElement.dataset.theme === theme && getComputedStyle(document.body).backgroundColor !== dark);
+  await press('s', 's', '?');
+  check('? opens the help', one('dialog').open);
+  one('dialog').close();
+  const {frames} = runs[0];
+  if (frames.length > 1) {
+    const newest = one('#heads tbody')?.innerText;
+    await press('[');
+    check('[ is the checkpoint before', state.frame === frames.length - 2 && one('.slider output').textContent.includes(grouped(frames.at(-2).step)));
+    check('its numbers are others', one('#heads tbody')?.innerText !== newest);
+    await press(']', ']');
+    check('] the next, and not beyond the last', state.frame === frames.length - 1);
+  }
+  if (twoRuns) {
+    await press('c', 'c');
+    check('c shows the difference', state.view === difference);
+    checkSections();
+    await press('c');
+  }
+}
+
+async function checkMaps() {
+  const thumbs = all('.grid .thumb');
+  check('a small map a head', thumbs.length === siteNames.reduce((sum, path) => sum + (mapAt(path)?.shape[0] ?? 0), 0));
+  await act(thumbs.at(-1), 'click');
+  check('a click chooses it', thumbs.at(-1).classList.contains('here') && sitePath() === siteNames.filter((p) => mapAt(p)).at(-1));
+  const svg = one('.large svg'), image = svg.querySelector('image'), box = image.getBoundingClientRect();
+  svg.dispatchEvent(new MouseEvent('mousemove', {bubbles: true, clientX: box.left + 1, clientY: box.bottom - 1}));
+  await frame();
+  const map = mapAt(sitePath()), [, rows, columns] = map.shape;
+  const value = values(map)[((state.head + 1) * rows - 1) * columns];
+  check('a cell that is pointed at is told', Number.isNaN(value) || one('.read').textContent.includes(approximate(value, map)));
+  await act(svg, 'mouseleave');
+  await act(thumbs[0], 'click');
+}
+
+async function checkSaving() {
+  for (const folded of all('details')) folded.open = true;
+  await frame();
+  const saved = [];
+  const make = URL.createObjectURL;
+  URL.createObjectURL = (blob) => { saved.push(blob); return make.call(URL, blob); };
+  for (const button of all('.save').filter((x) => x.textContent === 'SVG')) button.click();
+  for (const button of all('.save').filter((x) => x.textContent === 'CSV')) button.click();
+  const texts = await Promise.all(saved.map((blob) => blob.text()));
+  const pictures = texts.filter((text) => text.startsWith('<svg')), tables = texts.filter((text) => !text.startsWith('<'));
+  check('every picture is saved', pictures.length === all('figure').length);
+  for (const picture of pictures) {
+    const parsed = new DOMParser().parseFromString(picture, 'image/svg+xml');
+    check('a saved picture is well-formed', !parsed.querySelector('parsererror') && parsed.documentElement.tagName === 'svg');
+    check('and stands alone', !/var\(|class=|href="http/.test(picture));
+  }
+  check('every table is saved', tables.length === all('.save').filter((x) => x.textContent === 'CSV').length);
+  for (const table of tables) check('a saved table has a line of names and lines of cells', table.split('\n').length > 2 && table.startsWith('"run","checkpoint"'));
+  saved.length = 0;
+  all('.save').find((x) => x.textContent === 'PNG')?.click();
+  for (let i = 0; i < 50 && !saved.length; ++i) await new Promise((done) => setTimeout(done, 20));
+  check('a picture is saved as PNG', saved.length === 1 && saved[0].type === 'image/png' && saved[0].size > 100);
+  URL.createObjectURL = make;
+}
+
+// ---- What is printed is what was computed ----
+
+// Values of every saved tensor, as the page tells them, from the numbers in the file.
+function checkNumbers(tensors) {
+  let compared = 0;
+  for (const s of frameOf(0).sites) {
+    const rows = table(0, 'values').rows.filter((row) => row[0] === s.path);
+    for (const [, name, path, shape, mean, deviation, smallest, largest] of rows) {
+      const tensor = tensors.get(path);
+      if (!tensor) continue;
+      ++compared;
+      const all_ = [...tensor.values], n = all_.length, sum = all_.reduce((a, b) => a + b, 0);
+      const least = all_.reduce((a, b) => Math.min(a, b)), most = all_.reduce((a, b) => Math.max(a, b));
+      const spread = Math.sqrt(all_.reduce((a, b) => a + (b - sum / n) ** 2, 0) / n), size = Math.max(Math.abs(least), Math.abs(most));
+      check(`${path}: smallest and largest`, number(least) === number(smallest) && number(most) === number(largest));
+      check(`${path}: mean and deviation`, Math.abs(mean - sum / n) <= 1e-5 * size && Math.abs(deviation - spread) <= 1e-4 * size);
+      const map = s.maps.find((m) => m.name === name);
+      if (map) checkCells(map, asMap(tensor, dimsOf(shape), map));
+    }
+    for (const m of s.maps) if (m.weights) checkHeads(s, m, tensors.get(m.path), rows.find((row) => row[2] === m.path));
+  }
+  check('tensors were compared', compared > 0);
+}
+function checkCells(map, tensor) {
+  const shown = values(map);
+  let wrong = 0;
+  for (let i = 0; i < shown.length; ++i) {
+    if (Number.isNaN(shown[i])) continue;
+    const right = map.decimals === null ? Math.abs(shown[i] - tensor[i]) <= uncertainty(map) * 1.001 + 1e-7 * Math.abs(tensor[i])
+      : approximate(shown[i], map).replace('−', '-').replace(/^-(0\.?0*)$/, '$1') === tensor[i].toFixed(map.decimals).replace(/^-(0\.?0*)$/, '$1');
+    if (!right) ++wrong;
+  }
+  check(`${map.path}: ${wrong} of ${shown.length} cells are not the tensor’s`, wrong === 0);
+  check(`${map.path}: its scale`, map.weights || Math.abs(map.low - shown.reduce((a, b) => b < a ? b : a, Infinity)) <= map.step);
+}
+// Statistics that follow from the weights alone.
+function checkHeads(s, map, tensor, row) {
+  if (!tensor) return;
+  const weights = asMap(tensor, dimsOf(row[3]), map), [heads, n, m] = map.shape;
+  const {columns, rows} = table(0, 'heads'), at = columns.findIndex((c) => c.name === 'entropy');
+  for (let head = 0; head < heads; ++head) {
+    let sum = 0, seen = 0;
+    for (let i = 0; i < n; ++i) {
+      const line = weights.slice((head * n + i) * m, (head * n + i + 1) * m).filter((w) => w > 0);
+      if (line.length) ++seen;
+      for (const w of line) sum -= w * Math.log(w);
+    }
+    const told = rows.find((r) => r[0] === s.path && r[1] === head);
+    check(`${s.path}, head ${head}: its entropy`, Math.abs(told[at] - sum / seen) < 1e-4);
+  }
+}
+function checkPredictions() {
+  for (const row of table(0, 'predictions')?.rows ?? []) {
+    const chances = row.filter((x, i) => i > 5 && i % 2 === 0);
+    check('the likeliest come first, and are probabilities', chances.every((p, i) => p >= 0 && p <= 1 && (i === 0 || p <= chances[i - 1])));
+  }
+  const rows = (table(0, 'predictions')?.rows ?? []).filter((row) => row[4] !== null);
+  const loss = -rows.reduce((sum, row) => sum + Math.log(row[4]), 0) / rows.length;
+  if (rows.length && frameOf(0).losses.length === 1)
+    check('the loss is that of the probabilities', Math.abs(loss - frameOf(0).losses[0]) < 1e-3 * Math.max(1, loss));
+}
+
+async function main() {
+  while (document.documentElement.dataset.drawn !== 'all') await frame();
+  checkSections();
+  checkText();
+  if (siteNames.length) {
+    await checkTokens();
+    await checkKeys();
+    await checkMaps();
+  }
+  await checkSaving();
+  if (globalThis.savedTensors) checkNumbers(readTensors(globalThis.savedTensors));
+  if (siteNames.length) checkPredictions();
+  checkNetwork();
+}
+main().catch((error) => check('the test runs: ' + error.stack, false)).finally(() => {
+  for (const what of verdicts.failed) console.log('FAILED: ' + what.replaceAll('\n', ' '));
+  console.log(`${verdicts.passed} passed, ${verdicts.failed.length} failed`);
+});

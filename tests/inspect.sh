@@ -1,0 +1,111 @@
+#!/bin/bash
+# tete inspect: small models are trained and looked into; the pages are opened in headless Chromium,
+# where tests/inspect.js reads and works them and compares their numbers with the saved tensors.
+# Without Chromium (Debian's package of that name) that part is left out, and it says so.
+# tests/inspect.sh BUILD-FOLDER
+set -u
+cd "$(dirname "$0")/.." || exit 1
+tete=$(realpath "${1:-build}/tools/tete") || exit 1
+driver=$PWD/tests/inspect.js
+. tests/verdicts.sh
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+chromium=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
+[ -n "$chromium" ] || echo 'There is no Chromium here: pages are written, but not opened.'
+
+# opens PAGE SECTIONS [TENSORS]: the page in a browser, with the driver after its own scripts. Its
+# sections are these, its numbers those of the tensors.
+opens() {
+  local page=$1 sections=$2 tensors=${3:-} lines=
+  [ -n "$chromium" ] || return 0
+  {
+    sed '/^<\/body>$/,$d' "$page"
+    echo "<script>globalThis.expected = '$sections'.split(' ');"
+    [ -z "$tensors" ] || echo "globalThis.savedTensors = '$(base64 -w 0 "$tensors")';"
+    echo '</script><script>'
+    cat "$driver"
+    echo '</script></body></html>'
+  } > driven.html
+  : > console
+  timeout 300 "$chromium" --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --user-data-dir="$work/profile" \
+    --window-size=1280,800 --enable-logging=stderr "file://$work/driven.html" > out 2> console &
+  while ! grep -qE 'CONSOLE.*"[0-9]+ passed, [0-9]+ failed"' console && kill -0 $! 2> /dev/null; do sleep 0.2; done
+  kill $! 2> /dev/null
+  wait $! 2> /dev/null
+  lines=$(sed -nE 's/.*CONSOLE[^"]*"(.*)", source: .*/\1/p' console)
+  if ! grep -qE '^[0-9]+ passed, [0-9]+ failed$' <<< "$lines"; then
+    tail -n 5 console > err
+    verdict 1 "$page: the page did not come to the end of its test"
+    return
+  fi
+  grep '^FAILED' <<< "$lines" | sed "s/^FAILED:/FAILED: $page:/"
+  passed=$((passed + $(sed -nE 's/^([0-9]+) passed, .*/\1/p' <<< "$lines")))
+  failed=$((failed + $(sed -nE 's/^[0-9]+ passed, ([0-9]+) failed$/\1/p' <<< "$lines")))
+  check "$page: nothing else is on the console" eval '! grep -vE "^(FAILED: |[0-9]+ passed, )" <<< "$lines"'
+}
+
+# ---- A language model on text that would like to be markup ----
+
+for i in $(seq 40); do
+  echo '"Tête" <b>à</b> & </script><!-- ]]> '\''😀🏳️‍🌈 שלום é\n` ${1} {{report}} '"$(printf '\u202e\u2028\t\u0301')"
+done > odd.txt
+odd=$(head -n 1 odd.txt | head -c 60)
+tiny=(--heads 3 --d-model 24 --context 64 --batch 4 --steps 40 --eval-every 20 --eval-samples 8
+  --save-every 20 --keep 3 --log-every 4 --seed 3)
+everything='tokens maps talk heads ablation histograms predictions lens text training'
+check 'a language model' "$tete" train odd.txt --attention talking_heads --layers 2 "${tiny[@]}" --out odd
+check 'a page' "$tete" inspect odd --text "$odd" --out odd.html --save odd.safetensors --tables tables --pictures pictures
+grep -q '^Written: odd.html (.* MB), odd.safetensors (.* MB), tables, pictures$' out
+verdict $? 'it tells what it wrote'
+opens odd.html "$everything mixing" odd.safetensors
+
+# Every table's numbers are those that the page holds, and pictures are SVG.
+for table in heads mixing predictions lens values matrices histograms curves texts; do
+  check "tables/$table.csv" eval "test \$(wc -l < tables/$table.csv) -gt 1 &&
+    head -n 1 tables/$table.csv | grep -q '^\"run\",'"
+done
+check 'the entropy in the table is the one in the page' eval "
+  value=\$(sed -n 2p tables/heads.csv | cut -d, -f5) && grep -qF -- \"0,\$value\" odd.html"
+for picture in 40-decoder-0-self-W 40-decoder-1-self-U 40-mixing 40-histograms 40-ablation curves-loss; do
+  check "pictures/$picture.svg" eval "head -c 5 pictures/$picture.svg | grep -q '<svg ' && tail -n 1 pictures/$picture.svg | grep -q '</svg>'"
+done
+
+check 'JSON' eval "'$tete' inspect odd --text '\"T' --json | grep -q '\"checkpoint\":40,\"heads\":\[{\"site\":\"decoder/0/self\",\"head\":0,'"
+check 'one token' "$tete" inspect odd --text '<' --out one.html --save one.safetensors
+opens one.html 'tokens maps talk mixing heads text training' one.safetensors
+longest=$(tr -d '\n' < odd.txt | LC_ALL=C.UTF-8 awk '{ print substr($0, 1, 64) }')
+check 'as many tokens as fit' "$tete" inspect odd --text "$longest" --out longest.html --save longest.safetensors
+opens longest.html "$everything mixing" longest.safetensors
+check 'every checkpoint' "$tete" inspect odd --text "$odd" --all-steps --out steps.html
+opens steps.html "$everything mixing"
+
+# ---- Two runs, bytes, other texts ----
+
+check 'another variant' "$tete" train odd.txt --attention multi_head --tokenizer char --layers 2 "${tiny[@]}" --out plain
+check 'side by side' "$tete" inspect odd --beside plain --text "$odd" --out both.html
+opens both.html "$everything mixing"
+check 'bytes' "$tete" train odd.txt --attention dense_synthesizer --tokenizer byte --layers 1 "${tiny[@]}" --out bytes
+check 'a page of bytes' "$tete" inspect bytes --text "$odd" --out bytes.html --save bytes.safetensors
+opens bytes.html "$everything" bytes.safetensors
+
+# ---- An encoder and a decoder ----
+
+check 'an encoder and a decoder' "$tete" train --task reverse --context 6 --attention multi_head --attention-cross talking_heads \
+  --layers 1 --heads 2 --d-model 16 --batch 8 --steps 20 --eval-samples 8 --out reverse
+check 'their page' "$tete" inspect reverse --text abc --out reverse.html --save reverse.safetensors
+opens reverse.html "$everything mixing" reverse.safetensors
+
+# ---- What cannot be looked into ----
+
+refuses 2 'CHECKPOINT is required' inspect
+refuses 2 '--text is required' inspect odd
+refuses 2 'nowhere' inspect nowhere --text a
+refuses 2 '(no|empty|at least).*' inspect odd --text ''
+refuses 2 "'Ω'|vocabulary" inspect odd --text Ω
+refuses 2 '64' inspect odd --text "$longest$longest"
+refuses 2 'decoder/0/self/W' inspect odd --text '<' --paths 'decoder/0/self/WW' --save x.safetensors
+refuses 4 'nowhere' inspect odd --text '<' --out nowhere/a.html
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
