@@ -138,15 +138,14 @@ Run inspect_verb(CLI::App& app) {
       ->type_name("CHECKPOINT");
   app.add_flag("--all-steps", o->look.all_steps,
                "every checkpoint of the folder; the page has a slider");
-  app.add_flag("--ablation,!--no-ablation", o->look.ablation,
-               "the loss without each head, one forward pass a head (default)");
+  app.add_flag("!--no-ablation", o->look.ablation,
+               "leave out the loss without each head, which takes a forward pass a head");
   app.option_defaults()->group("What is written");
   app.add_option("--out", o->out, "a page that needs nothing but a browser")->type_name("FILE");
   app.add_option("--save", o->look.save, "activations in full, in safetensors")->type_name("FILE");
   app.add_option("--paths", o->look.paths,
                  "which activations: decoder/*/self/W; * is any letters of one part, ** any parts; "
-                 "TransformerLens's names work, too; may be repeated (default: all that the page "
-                 "draws)")
+                 "TransformerLens's names work, too; may be repeated (default: all)")
       ->type_name("GLOB")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->expected(1)
@@ -159,7 +158,7 @@ Run inspect_verb(CLI::App& app) {
   app.footer(
       "Examples:\n"
       "  tete inspect runs/book --text \"It was the\" --out report.html\n"
-      "  tete inspect runs/mine --beside runs/theirs --text \"It was the\" --out both.html\n"
+      "  tete inspect runs/mine --beside runs/theirs --text \"It was\" --out both.html\n"
       "  tete inspect runs/book --text \"It was\" --paths '**/W' --save acts.safetensors");
   return [o] { return run_inspect(*o); };
 }
