@@ -152,9 +152,12 @@ void draw_histogram(Svg& svg, const Site& site, const Histogram& h, double x) {
   const auto bins = static_cast<size_t>(h.counts.size(1)), heads = counts.size() / bins;
   std::vector<double> all(bins);
   for (size_t i = 0; i < counts.size(); ++i) all[i % bins] += counts[i];
-  const double top = std::ceil(std::log10(*std::max_element(all.begin(), all.end()) + 1));
-  const Plot plot{{x, 36, 260, 150}, h.low, h.high, 0, std::max(1.0, top)};
-  for (double ten = 0; ten <= top; ++ten) plot.tick(svg, ten, digits(std::pow(10, ten)));
+  const double most = *std::max_element(all.begin(), all.end());
+  const double tens = std::max(1.0, std::ceil(std::log10(std::max(1.0, most))));
+  const Plot plot{{x, 36, 260, 150}, h.low, h.high, 0, std::log10(std::pow(10, tens) + 1)};
+  plot.tick(svg, 0, "0");
+  for (double ten = 1; ten <= tens; ++ten)
+    plot.tick(svg, std::log10(std::pow(10, ten) + 1), digits(std::pow(10, ten), "%.0f"));
   std::vector<double> area = stair(plot, h, all);
   area.insert(area.end(), {plot.x(h.high), plot.y(0), plot.x(h.low), plot.y(0)});
   svg.line(area, faint, 1, edge);

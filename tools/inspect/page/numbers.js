@@ -108,14 +108,14 @@ function histogramsSection(root) {
     const {low, high} = found[0][1];
     const most = Math.max(1, ...found.flatMap(([, h]) => sums(h.counts)));
     const label = `how often ${name} of ${path} lies where`;
-    const ten = Math.ceil(Math.log10(most + 1));
-    const svg = plot({width, height: 190, x: [low, high], y: [0, ten], xLabel: name, yLabel: 'cells', label,
-      yTicks: Array.from({length: ten + 1}, (_, i) => [i, i < 4 ? grouped(10 ** i) : `1e${i}`]),
+    const ten = Math.max(1, Math.ceil(Math.log10(most)));
+    const svg = plot({width, height: 190, x: [low, high], y: [0, tall(10 ** ten)], xLabel: name, yLabel: 'cells', label,
+      yTicks: Array.from({length: ten + 1}, (_, i) => i ? [tall(10 ** i), i < 4 ? grouped(10 ** i) : `1e${i}`] : [0, '0']),
       draw: (toX, toY) => found.map(([r, h]) => bars(h, toX, toY, shown.length > 1 ? r : null))});
     return figure(`histogram-${path}-${name}`, `${path}/${name}` + (shown.length > 1 ? ' of both runs' : ', all heads, and each'), svg);
   }
   const sums = (counts) => counts[0].map((_, bin) => counts.reduce((sum, head) => sum + head[bin], 0));
-  const tall = (count) => Math.log10(count + 1);
+  const tall = (count) => Math.log10(count + 1);  // none is 0
 
   function bars(h, toX, toY, run) {
     const bins = h.counts[0].length, at = (bin) => h.low + (h.high - h.low) * bin / bins;
