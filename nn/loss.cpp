@@ -19,19 +19,21 @@ Loss token_loss(const Tensor& logits, const Tensor& targets) {
   return {sum(each * cast(Tensor::of<double>({rows}, counted), each.dtype())), tokens};
 }
 
-Index exact_matches(const Tensor& logits, const Tensor& targets) {
+Matches exact_matches(const Tensor& logits, const Tensor& targets) {
   const Index b = logits.size(0), n = logits.size(1), v = logits.size(2);
   const std::vector<double> chances = logits.values<double>();
   const std::vector<int64_t> wanted = targets.values<int64_t>();
-  const auto is_right = [&](Index row) {
-    const auto first = chances.begin() + row * v;
-    return wanted[row] < 0 || std::max_element(first, first + v) - first == wanted[row];
-  };
-  Index matches = 0;
+  Matches matches;
   for (Index sample = 0; sample < b; ++sample) {
-    Index i = 0;
-    while (i < n && is_right(sample * n + i)) ++i;
-    matches += i == n;
+    bool all = true;
+    for (Index row = sample * n; row < (sample + 1) * n; ++row) {
+      if (wanted[row] < 0) continue;
+      const auto first = chances.begin() + row * v;
+      const bool right = std::max_element(first, first + v) - first == wanted[row];
+      matches.tokens += right;
+      all = all && right;
+    }
+    matches.samples += all;
   }
   return matches;
 }

@@ -12,8 +12,12 @@ struct Loss {
 // logits[b, n, v], targets[b, n] (i64). A target below 0 is padding and is not counted.
 Loss token_loss(const Tensor& logits, const Tensor& targets);
 
-// Samples whose every counted target has the largest logit (ties: the smaller token). Where the
-// logits saw the targets before theirs, these are the samples that greedy decoding gets right.
-Index exact_matches(const Tensor& logits, const Tensor& targets);
+// Targets that have the largest logit (ties: the smaller token), and samples of which each counted
+// target has. Where the logits saw the targets before theirs, these are the samples that greedy
+// decoding gets right.
+struct Matches {
+  Index tokens = 0, samples = 0;
+};
+Matches exact_matches(const Tensor& logits, const Tensor& targets);
 
 }  // namespace tete

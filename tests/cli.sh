@@ -193,8 +193,8 @@ done
 
 reverse=(--task reverse --heads 2 --d-model 32 --layers 1 --context 6)
 few=("${reverse[@]}" --layers 2 --d-model 16 --batch 8 --steps 6 --eval-samples 8 --save-every 2 --keep 3)
-refuses 2 "--task revers: expected text or reverse; did you mean 'reverse'" train --task revers
-refuses 2 '--task reverse makes its own strings: it takes no TEXT' train text.txt "${reverse[@]}"
+refuses 2 "--task revers: expected text, copy, reverse, .* or brackets; did you mean 'reverse'" train --task revers
+refuses 2 '--task reverse makes its own data: it takes no TEXT' train text.txt "${reverse[@]}"
 refuses 2 'it takes no --tokenizer' train "${reverse[@]}" --tokenizer byte
 refuses 2 'at least 2 tokens' train "${reverse[@]}" --context 1
 refuses 2 '--attention-decoder linformer: a decoder must not see the future' \
@@ -428,7 +428,7 @@ same_parameters "${small[@]}"
 same_parameters "${small[@]}" --attention-encoder linformer --dim r=2 --attention-cross talking_heads \
   --attention-layer decoder/1=dynamic_Ml --attention-layer encoder/1=random_plus --with decoder=t5_bias --style gpt2
 check 'tete cost of an encoder and a decoder' eval "'$tete' cost multi_head --model ${small[*]} | grep -q '^cross-attention '"
-refuses 2 "--task revers: expected text or reverse; did you mean 'reverse'" cost multi_head --model --task revers
+refuses 2 "--task revers: expected text, copy, reverse, .* or brackets; did you mean 'reverse'" cost multi_head --model --task revers
 refuses 2 '--task shapes a whole model' cost multi_head --task reverse
 refuses 2 '--attention-cross multi_head: the model has no encoder' \
   cost multi_head --model --attention-cross multi_head

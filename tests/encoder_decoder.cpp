@@ -361,10 +361,10 @@ TEST_SUITE("encoder and decoder") {
 
   TEST_CASE("an exact match is right at every counted target") {
     const Tensor logits = one_hot(ids({3, 2}, {1, 2, 1, 2, 0, 0}), 3, Dtype::f32);
-    CHECK(exact_matches(logits, ids({3, 2}, {1, 2, 1, 1, 0, -1})) == 2);
-    CHECK(exact_matches(logits, ids({3, 2}, {-1, -1, 2, 2, 1, -1})) == 1);
-    CHECK(exact_matches(Tensor::zeros({1, 1, 3}), ids({1, 1}, {0})) == 1);  // a tie
-    CHECK(exact_matches(Tensor::zeros({1, 1, 3}), ids({1, 1}, {1})) == 0);
+    CHECK(exact_matches(logits, ids({3, 2}, {1, 2, 1, 1, 0, -1})).samples == 2);
+    CHECK(exact_matches(logits, ids({3, 2}, {-1, -1, 2, 2, 1, -1})).samples == 1);
+    CHECK(exact_matches(Tensor::zeros({1, 1, 3}), ids({1, 1}, {0})).samples == 1);  // a tie
+    CHECK(exact_matches(Tensor::zeros({1, 1, 3}), ids({1, 1}, {1})).samples == 0);
   }
 
   TEST_CASE("nonsense is one sentence") {

@@ -5,11 +5,10 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "tools/lesson.hpp"
 #include "tools/table.hpp"
-#include "tools/task.hpp"
 #include "tools/tensors.hpp"
 #include "train/machine.hpp"
-#include "train/reverse.hpp"
 
 namespace tete {
 
@@ -264,16 +263,17 @@ static void print(const ModelSettings& m, const ModelCost& cost,
   std::puts("");
 }
 
-static int cost_in_model(CostVerbOptions& o, const CLI::App& app) {
+static int cost_in_model(CostVerbOptions& o, CLI::App& app) {
   ModelSettings& settings = o.settings;
+  const Task* task = chosen_task(o.task);
+  if (task) apply_config(app, text("--task ", task->name), task->model);
   apply_style(settings, o.style, app);
   settings.attention = read_text(o.request.target);
-  settings.encoder = has_encoder(o.task);
+  settings.encoder = task && task->encoder;
   read_sites(settings, o.sites);
   for (const std::string& path : o.request.with) settings.with.push_back(read_site_amendment(path));
   for (const std::string& setting : o.request.dim) set_dim(settings.dims, setting);
-  const Index vocabulary =
-      o.vocabulary.value_or(settings.encoder ? ReverseData::tokenizer().size() : 256);
+  const Index vocabulary = o.vocabulary.value_or(task ? TaskData::tokenizer(*task).size() : 256);
   if (vocabulary < 1) bad_input("--vocabulary ", vocabulary, ": expected at least 1");
   const ChosenSites sites = choose_sites(settings);
   const ModelCost cost = model_cost(model_config(settings, vocabulary), sites);
@@ -291,7 +291,7 @@ static int cost_in_model(CostVerbOptions& o, const CLI::App& app) {
 
 // ---- The verb ----
 
-static int cost(CostVerbOptions& o, const CLI::App& app) {
+static int cost(CostVerbOptions& o, CLI::App& app) {
   const std::string masks[] = {"causal", "none"};
   if (o.request.mask != masks[0] && o.request.mask != masks[1])
     bad_input("--mask ", o.request.mask, ": expected causal or none",
@@ -320,12 +320,15 @@ Run cost_verb(CLI::App& app) {
                "the whole model that tete train makes of these options, on one sequence of "
                "--context tokens");
   app.option_defaults()->group("Model");
-  app.add_option("--task", o->task, "reverse: an encoder and a decoder, each on --context tokens")
+  app.add_option("--task", o->task,
+                 "what it learns (tete train --help): a task has a vocabulary and sizes of its "
+                 "own; reverse "
+                 "has an encoder and a decoder, each on --context tokens")
       ->type_name("NAME")
       ->capture_default_str();
   add_site_options(app, o->sites);
   add_shape_options(app, o->settings, o->style);
-  app.add_option("--vocabulary", o->vocabulary, "kinds of tokens [256; of --task reverse 27]")
+  app.add_option("--vocabulary", o->vocabulary, "kinds of tokens (default: 256, or the task's)")
       ->type_name("N");
   app.footer(
       "Sizes are those of a T5-base layer where neither --dim nor the text says others:\n"

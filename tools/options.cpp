@@ -159,7 +159,10 @@ static std::string beside(const std::string& config, const std::string& value) {
 }
 
 void read_config(CLI::App& verb, const std::string& path) {
-  const std::string contents = read_file(path);
+  apply_config(verb, path, read_file(path));
+}
+
+void apply_config(CLI::App& verb, const std::string& path, const std::string& contents) {
   refuse_stray_lines(path, contents);
   std::vector<CLI::ConfigItem> items;
   try {

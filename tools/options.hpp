@@ -48,6 +48,8 @@ CLI::Option* add_recompute_blocks(CLI::App& app, bool& recompute_blocks);
 // A file of options: `key = value` lines in TOML, the keys being the long names of the verb's
 // options. What the command line gives wins. An unknown key is an error that names the nearest.
 void read_config(CLI::App& verb, const std::string& path);
+// The same for what such a file, called `path`, would contain.
+void apply_config(CLI::App& verb, const std::string& path, const std::string& contents);
 
 // Whether that option's values are files, or may be: "FILE", or "PLACE=FILE" after a place.
 bool names_files(const std::string& key);

@@ -12,7 +12,7 @@
 #include "tools/options.hpp"
 #include "tools/sites.hpp"
 #include "train/checkpoint.hpp"
-#include "train/tokenizer.hpp"
+#include "train/task.hpp"
 
 namespace tete {
 
@@ -105,6 +105,9 @@ struct Loaded {
   Tensors params;
   std::string path;
   int64_t step;
+  const Task* task;  // that it learned, or nullptr
+
+  bool answers() const { return task || std::holds_alternative<EncoderDecoder>(model); }
 };
 
 static Loaded load(const std::string& where) {
@@ -119,9 +122,10 @@ static Loaded load(const std::string& where) {
   Tokenizer tokenizer = Tokenizer::read(state.tokenizer);
   const ModelSettings settings = settings_from_json(config["model"]);
   const ChosenSites sites = choose_sites(settings);
+  const Task* task = find_task(config.value("task", ""));
   const auto loaded = [&](auto model) -> Loaded {
     Tensors params = read_params(file, model.params().specs());
-    return {std::move(tokenizer), std::move(model), std::move(params), path, state.step};
+    return {std::move(tokenizer), std::move(model), std::move(params), path, state.step, task};
   };
   const Index vocabulary = tokenizer.size();
   return settings.encoder ? loaded(make_encoder_decoder(settings, sites, vocabulary))
@@ -193,41 +197,63 @@ struct Answering {
   }
 };
 
-// What a decoder makes of the prompt, up to where it ends it.
+// What follows `tokens` until the model ends it, or its context is full.
+template <class Model>
+static void write_answer(const Loaded& loaded, const Model& model, std::vector<int32_t> tokens,
+                         const SampleOptions& o, const Show& show) {
+  const Forward forward{.params = loaded.params};
+  const Key key = Key(o.seed).fold("sample");
+  Reader reader(model);
+  for (int64_t i = 0; i < o.length; ++i) {
+    if (static_cast<Index>(tokens.size()) > model.config().context) return;
+    tokens.push_back(draw(reader.after(forward, tokens), o, uniform(key, i)));
+    if (tokens.back() == end_token) return;
+    show(loaded.tokenizer.piece(tokens.back()));
+  }
+}
+
+static void answer(const Loaded& loaded, const LanguageModel& model, const SampleOptions& o,
+                   const Show& show) {
+  write_answer(loaded, model, loaded.tokenizer.encode(o.prompt), o, show);
+}
+
 static void answer(const Loaded& loaded, const EncoderDecoder& model, const SampleOptions& o,
                    const Show& show) {
   const std::vector<int32_t> encoded = loaded.tokenizer.encode(o.prompt);
   const auto length = static_cast<Index>(encoded.size());
-  const Index context = model.config().context;
-  if (length == 0) bad_input("this model answers a prompt: --prompt TEXT is needed");
-  if (length > context)
-    bad_input("--prompt has ", length, " tokens, but the model reads at most ", context);
   const Forward forward{.params = loaded.params};
   const Tensor source =
       Tensor::of<int64_t>({1, length}, std::vector<int64_t>(encoded.begin(), encoded.end()));
   const Answering answering{model,
                             model.encode(forward, source, Tensor::of<int64_t>({1}, {length}))};
-  const Key key = Key(o.seed).fold("sample");
-  Reader reader(answering);
-  std::vector<int32_t> tokens{end_token};
-  for (int64_t i = 0; i < std::min<int64_t>(context, o.length); ++i) {
-    tokens.push_back(draw(reader.after(forward, tokens), o, uniform(key, i)));
-    if (tokens.back() == end_token) break;
-    show(loaded.tokenizer.piece(tokens.back()));
-  }
+  write_answer(loaded, answering, {end_token}, o, show);
 }
 
 static void generate(const Loaded& loaded, const SampleOptions& o, const Show& show) {
-  if (const auto* both = std::get_if<EncoderDecoder>(&loaded.model)) answer(loaded, *both, o, show);
+  if (loaded.answers())
+    std::visit([&](const auto& model) { answer(loaded, model, o, show); }, loaded.model);
   else go_on(loaded, std::get<LanguageModel>(loaded.model), o, show);
+}
+
+// What answers needs a question that it can read, with the mark that asks.
+static void check_prompt(const Loaded& loaded, SampleOptions& o) {
+  if (loaded.answers()) {
+    if (o.prompt.empty()) bad_input("this model answers a prompt: --prompt TEXT is needed");
+    if (loaded.task && !o.prompt.ends_with(loaded.task->mark)) o.prompt += loaded.task->mark;
+  }
+  const size_t count = loaded.tokenizer.encode(o.prompt).size();
+  const Index context =
+      std::visit([](const auto& model) { return model.config().context; }, loaded.model);
+  if (loaded.answers() && static_cast<Index>(count) > context)
+    bad_input("--prompt has ", count, " tokens, but the model reads at most ", context);
 }
 
 static int sample(SampleOptions& o) {
   check_options(o);
   use_threads(o.threads);
   const Loaded loaded = load(o.checkpoint);
-  const bool answers = std::holds_alternative<EncoderDecoder>(loaded.model);
-  if (!o.temperature) o.temperature = answers ? 0 : 0.8;
+  if (!o.temperature) o.temperature = loaded.answers() ? 0 : 0.8;
+  check_prompt(loaded, o);
   if (o.json) {
     std::string all;
     generate(loaded, o, [&](const std::string& piece) { all += piece; });
@@ -241,8 +267,7 @@ static int sample(SampleOptions& o) {
     std::cout << line.dump() << "\n";
     return 0;
   }
-  loaded.tokenizer.encode(o.prompt);  // fails before anything is written
-  if (!answers) std::cout << o.prompt << std::flush;
+  if (!loaded.answers()) std::cout << o.prompt << std::flush;
   generate(loaded, o, [](const std::string& piece) {
     std::cout << piece << std::flush;
     if (!std::cout) fail(Kind::resource, "standard output could not be written");
@@ -255,14 +280,14 @@ Run sample_verb(CLI::App& app) {
   auto o = std::make_shared<SampleOptions>();
   app.add_option("CHECKPOINT", o->checkpoint, "a checkpoint, or a run's folder: its newest one")
       ->required();
-  app.add_option("--prompt", o->prompt, "what the text begins with, or what an encoder reads")
+  app.add_option("--prompt", o->prompt, "what the text begins with, or what is to be answered")
       ->type_name("TEXT");
   app.add_option("--length", o->length, "characters (or bytes) to write")
       ->type_name("N")
       ->capture_default_str();
   app.add_option("--temperature", o->temperature,
                  "how much is left to chance: 0 always takes the likeliest, 1 draws as the model "
-                 "predicts [0.8; 0 where an encoder reads the prompt and the decoder answers]")
+                 "predicts [0.8; 0 where the model answers a task's prompt]")
       ->type_name("X");
   app.add_option("--top-k", o->top_k, "draw among the K likeliest only (0: all)")
       ->type_name("K")
@@ -273,8 +298,9 @@ Run sample_verb(CLI::App& app) {
   add_threads(app, o->threads);
   app.add_flag("--json", o->json, "one JSON object at the end instead of a stream");
   app.footer(
-      "Example:\n"
-      "  tete sample runs/quickstart --prompt \"Tensor \" --temperature 0.7 --top-k 20");
+      "Examples:\n"
+      "  tete sample runs/quickstart --prompt \"Tensor \" --temperature 0.7 --top-k 20\n"
+      "  tete sample runs/addition --prompt 12+7");
   return [o] { return sample(*o); };
 }
 

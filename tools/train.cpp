@@ -7,8 +7,7 @@
 #include <optional>
 
 #include "core/threads.hpp"
-#include "tools/options.hpp"
-#include "tools/task.hpp"
+#include "tools/lesson.hpp"
 #include "train/checkpoint.hpp"
 #include "train/files.hpp"
 #include "train/loop.hpp"
@@ -58,12 +57,21 @@ static void is_fraction(const char* option, double value) {
 
 static void check_task(const TrainOptions& o) {
   const TrainOptions unset;
-  if (!has_encoder(o.task)) return;
   const char* option = !o.text.empty()                  ? "TEXT"
                        : o.tokenizer != unset.tokenizer ? "--tokenizer"
                        : o.held_out != unset.held_out   ? "--held-out"
                                                         : nullptr;
-  if (option) bad_input("--task ", o.task, " makes its own strings: it takes no ", option);
+  if (option) bad_input("--task ", o.task, " makes its own data: it takes no ", option);
+}
+
+// What nothing else said, the task says.
+static const Task* read_task(const TrainOptions& o, CLI::App& app) {
+  const Task* task = chosen_task(o.task);
+  if (!task) return nullptr;
+  check_task(o);
+  apply_config(app, text("--task ", task->name),
+               text(task->model, "\n", task_training, "\nsteps = ", task->steps, "\n"));
+  return task;
 }
 
 static void check_options(const TrainOptions& o) {
@@ -258,6 +266,7 @@ class JsonLines : public Reporter {
          {"tokens", p.tokens},
          {"loss", number(p.loss)},
          {"validation_loss", number(p.validation_loss)},
+         {"acc", number(p.accuracy)},
          {"exact_match", number(p.exact_match)},
          {"lr", p.rate},
          {"grad_norm", number(p.grad_norm)},
@@ -308,20 +317,27 @@ class KeepConfig : public Reporter {
   bool kept_ = false;
 };
 
-static RunSize run_size(const TrainOptions& o, const Task& task, const Optimizer& optimizer) {
+static RunSize run_size(const TrainOptions& o, const Lesson& lesson, const Optimizer& optimizer) {
   RunSize size;
-  size.groups = parameter_groups(task.params.specs());
-  size.memory.parameters = size.memory.gradients = 4 * task.params.element_total();
+  size.groups = parameter_groups(lesson.params.specs());
+  size.memory.parameters = size.memory.gradients = 4 * lesson.params.element_total();
   for (const NamedTensor& tensor : optimizer.state)
     size.memory.optimizer += size_of(tensor.value.dtype()) * tensor.value.size();
   // Of each sample of a shard.
   size.memory.activations =
-      static_cast<size_t>((o.batch + o.shards - 1) / o.shards) * task.activations;
+      static_cast<size_t>((o.batch + o.shards - 1) / o.shards) * lesson.activations;
   // Of one block instead of all; what else is kept, the inputs of blocks, is little beside it.
   if (o.recompute_blocks)
     size.memory.activations /= static_cast<size_t>(std::max<Index>(1, o.model.layers));
   size.tokens_per_step = o.batch * o.model.context;
   return size;
+}
+
+static std::string percent(double part) {
+  std::ostringstream shown;
+  shown.precision(3);
+  shown << 100 * part << "%";
+  return shown.str();
 }
 
 static void say_result(const TrainOptions& o, const LoopResult& result) {
@@ -331,6 +347,7 @@ static void say_result(const TrainOptions& o, const LoopResult& result) {
                     {"step", result.step},
                     {"loss", number(result.loss)},
                     {"validation_loss", number(result.validation_loss)},
+                    {"acc", number(result.accuracy)},
                     {"exact_match", number(result.exact_match)},
                     {"ms_per_step", number(result.ms_per_step)},
                     {"checkpoint", result.checkpoint}});
@@ -343,7 +360,9 @@ static void say_result(const TrainOptions& o, const LoopResult& result) {
     line << "Done: " << result.step << " steps";
     if (std::isfinite(result.validation_loss))
       line << ", validation loss " << result.validation_loss;
-    if (std::isfinite(result.exact_match)) line << ", exact match " << result.exact_match;
+    if (std::isfinite(result.accuracy))
+      line << ", " << percent(result.accuracy) << " of the tokens right and "
+           << percent(result.exact_match) << " of the whole answers";
     if (result.ms_per_step > 0) line << ", " << result.ms_per_step << " ms a step";
     std::cout << line.str() << "; the model is " << result.checkpoint << std::endl;
   }
@@ -353,25 +372,27 @@ static void say_result(const TrainOptions& o, const LoopResult& result) {
 
 static int train(TrainOptions& o, CLI::App& app) {
   for (auto path = o.config.rbegin(); path != o.config.rend(); ++path) read_config(app, *path);
-  if (o.out.empty()) o.out = "runs/" + std::filesystem::path(o.attention).stem().string();
+  if (o.out.empty())
+    o.out =
+        "runs/" + (o.task == "text" ? std::filesystem::path(o.attention).stem().string() : o.task);
   if (o.resume && std::ifstream(o.out + "/config.toml")) read_config(app, o.out + "/config.toml");
   begin_or_resume(o);
-  check_task(o);
+  const Task* task = read_task(o, app);
   check_options(o);
-  o.model.encoder = has_encoder(o.task);
+  o.model.encoder = task && task->encoder;
   read_model(o, app);
   const ChosenSites sites = choose_sites(o.model);
   if (o.resume) check_same_model(o);
   use_threads(o.threads);
 
   const LearnedText learned{o.text, unit_of(o.tokenizer), o.held_out};
-  const Task task =
-      o.model.encoder ? reverse_task(o.model, sites) : text_task(o.model, sites, learned);
-  const std::unique_ptr<Optimizer> optimizer = optimizer_from(o, task.params);
+  const Lesson lesson =
+      task ? task_lesson(*task, o.model, sites) : text_lesson(o.model, sites, learned);
+  const std::unique_ptr<Optimizer> optimizer = optimizer_from(o, lesson.params);
   const LoopOptions options = loop_options(o);
 
   const Machine machine = inspect_machine();
-  const RunSize size = run_size(o, task, *optimizer);
+  const RunSize size = run_size(o, lesson, *optimizer);
   if (size.memory.total() > machine.memory && machine.memory > 0)
     fail(Kind::resource, "this run needs about ", size_text(size.memory.total()),
          " of memory, but ", size_text(machine.memory), " are free");
@@ -382,14 +403,14 @@ static int train(TrainOptions& o, CLI::App& app) {
     std::cerr << std::flush;
   }
 
-  Tensors values = task.params.initial_values(Key(o.seed).fold("init"));
-  const Objective objective{task.params, task.loss};
+  Tensors values = lesson.params.initial_values(Key(o.seed).fold("init"));
+  const Objective objective{lesson.params, lesson.loss};
   ProgressLine line;
   JsonLines lines;
   KeepConfig reporter(o.json ? static_cast<Reporter&>(lines) : line, o.out, config_toml(app));
   const StopSignals signals;
-  say_result(
-      o, tete::train(objective, values, *optimizer, *task.data, task.tokenizer, options, reporter));
+  say_result(o, tete::train(objective, values, *optimizer, *lesson.data, lesson.tokenizer, options,
+                            reporter));
   return 0;
 }
 
@@ -435,8 +456,9 @@ static void add_training_options(CLI::App& app, TrainOptions& o) {
 
 static void add_run_options(CLI::App& app, TrainOptions& o) {
   app.option_defaults()->group("Run");
-  app.add_option("--out,--out_dir", o.out,
-                 "the run's folder: checkpoints, metrics.jsonl (default: runs/ATTENTION)")
+  app.add_option(
+         "--out,--out_dir", o.out,
+         "the run's folder: checkpoints, metrics.jsonl (default: runs/ATTENTION, or runs/TASK)")
       ->type_name("DIR");
   app.add_flag("--resume", o.resume, "go on with the run in that folder");
   app.add_option("--log-every,--log_interval", o.log_every, "steps between lines of metrics.jsonl")
@@ -472,8 +494,7 @@ Run train_verb(CLI::App& app) {
       ->group("Data");
   app.option_defaults()->group("Data");
   app.add_option("--task", o->task,
-                 "text: a language model; reverse: an encoder and a decoder learn to reverse "
-                 "strings of up to CONTEXT - 1 letters")
+                 task_help() + ". A task makes its own data, and has sizes and rates of its own")
       ->type_name("NAME")
       ->capture_default_str();
   app.add_option("--tokenizer", o->tokenizer, "a token is a Unicode char or a byte")
@@ -496,7 +517,8 @@ Run train_verb(CLI::App& app) {
       "  tete train --resume --out runs/book\n"
       "  tete train book.txt --attention mine.tete --dim h_k=4 --with t5_bias\n"
       "  tete train shakespeare.txt --style gpt2 --optimizer adam --dropout 0.1\n"
-      "  tete train --task reverse --attention multi_head --attention-cross talking_heads\n"
+      "  tete train --task induction\n"
+      "  tete train --task reverse --attention-cross talking_heads\n"
       "nanoGPT's spellings work too: --n_layer --n_head --n_embd --block_size\n"
       "--batch_size --learning_rate --max_iters --out_dir --eval_interval.");
   return [o, &app] { return train(*o, app); };

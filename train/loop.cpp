@@ -119,6 +119,7 @@ class Run {
             .step = state_.step,
             .loss = progress_.loss,
             .validation_loss = progress_.validation_loss,
+            .accuracy = progress_.accuracy,
             .exact_match = progress_.exact_match,
             .ms_per_step = median_ms(),
             .checkpoint = saved_};
@@ -234,7 +235,8 @@ class Run {
   void validate() {
     const Validation found = tete::validate(objective_, values_, data_, options_.validation_samples,
                                             options_.validation_batch);
-    progress_.validation_loss = found.loss, progress_.exact_match = found.exact_match;
+    progress_.validation_loss = found.loss;
+    progress_.accuracy = found.accuracy, progress_.exact_match = found.exact_match;
     progress_.validated = true;
     if (!std::isfinite(progress_.validation_loss))
       save_and_explain(
@@ -280,7 +282,8 @@ class Run {
     if (p.validated) {
       Json validation = line("validation");
       validation.update({{"loss", p.validation_loss}, {"ppl", std::exp(p.validation_loss)}});
-      if (!std::isnan(p.exact_match)) validation["exact_match"] = p.exact_match;
+      if (!std::isnan(p.accuracy))
+        validation.update({{"acc", p.accuracy}, {"exact_match", p.exact_match}});
       log_->write(validation);
     }
   }

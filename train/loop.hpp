@@ -31,7 +31,8 @@ struct Progress {
   int64_t tokens = 0;
   double loss = 0;                                                    // of this step
   double validation_loss = std::numeric_limits<double>::quiet_NaN();  // the newest
-  double exact_match = std::numeric_limits<double>::quiet_NaN();      // then, if it is known
+  double accuracy = std::numeric_limits<double>::quiet_NaN();         // then, if it is known
+  double exact_match = std::numeric_limits<double>::quiet_NaN();      // and of whole samples
   bool validated = false;                                             // in this step
   double rate = 0;
   EffectiveRate effective_rate = {};
@@ -77,7 +78,8 @@ struct LoopResult {
   int64_t step = 0;                                        // steps done
   double loss = std::numeric_limits<double>::quiet_NaN();  // of the last step
   double validation_loss = std::numeric_limits<double>::quiet_NaN();  // the newest
-  double exact_match = std::numeric_limits<double>::quiet_NaN();      // then, if it is known
+  double accuracy = std::numeric_limits<double>::quiet_NaN();         // then, if it is known
+  double exact_match = std::numeric_limits<double>::quiet_NaN();      // and of whole samples
   double ms_per_step = 0;       // median of this process's steps
   std::string checkpoint = {};  // the last that was saved, or ""
 };

@@ -187,16 +187,21 @@ Validation validate(const Objective& objective, const Tensors& values, const Dat
   const Key key = Key(0).fold("validation");  // of no seed: runs can be compared
   double sum = 0;
   int64_t tokens = 0;
-  std::optional<Index> exact;
+  std::optional<Matches> right;
   for (Index first = 0; first < samples; first += batch) {
     const LossSum loss = objective.loss(
         forward, data.validation_batch(key, first, std::min(batch, samples - first)));
     sum += loss.sum.item();
     tokens += loss.tokens;
-    if (loss.exact) exact = exact.value_or(0) + *loss.exact;
+    if (!loss.right) continue;
+    if (!right) right.emplace();
+    right->tokens += loss.right->tokens, right->samples += loss.right->samples;
   }
   Validation validation{.loss = sum / static_cast<double>(tokens)};
-  if (exact) validation.exact_match = static_cast<double>(*exact) / static_cast<double>(samples);
+  if (right) {
+    validation.accuracy = static_cast<double>(right->tokens) / static_cast<double>(tokens);
+    validation.exact_match = static_cast<double>(right->samples) / static_cast<double>(samples);
+  }
   return validation;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "nn/loss.hpp"
 #include "nn/param.hpp"
 #include "train/comm.hpp"
 #include "train/data.hpp"
@@ -17,8 +18,8 @@ namespace tete {
 struct LossSum {
   Tensor sum;
   int64_t tokens = 0;
-  // Of samples that are decoded, how many would be right in every token; outside training only.
-  std::optional<Index> exact = {};
+  // Of answers, how much would be right as the likeliest token; outside training only.
+  std::optional<Matches> right = {};
 };
 
 // What is trained: parameters and the loss of a batch.
@@ -80,7 +81,9 @@ class Stepper {
 
 struct Validation {
   double loss = 0;  // mean over tokens
-  // The part of all samples that are right in every token; NaN where the objective does not tell.
+  // The parts of all tokens that are right, and of samples that are in every token; NaN where the
+  // objective does not tell.
+  double accuracy = std::numeric_limits<double>::quiet_NaN();
   double exact_match = std::numeric_limits<double>::quiet_NaN();
 };
 // Over `samples` held-out samples that are the same in every run; no dropout, no graph, products in

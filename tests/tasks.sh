@@ -1,0 +1,74 @@
+#!/bin/bash
+# Teaching tasks as the program has them: they train, resume with the same bytes, tell how many
+# answers are right, and answer prompts. tests/tasks.sh BUILD-FOLDER
+set -u
+cd "$(dirname "$0")/.." || exit 1
+tete=$(realpath "${1:-build}/tools/tete") || exit 1
+. tests/verdicts.sh
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+prints() {  # prints TEXT ARGUMENT…: tete prints exactly this
+  local text=$1
+  shift
+  "$tete" "$@" > out 2> err < /dev/null && [ "$(cat out)" = "$text" ]
+  verdict $? "tete $* prints $text"
+}
+# last KEY RUN: the last number under that key in a run's log.
+last() { grep -o "\"$1\":[0-9.e-]*" "$2/metrics.jsonl" | tail -n 1 | cut -d : -f 2; }
+# at_least NUMBER KEY RUN, at_most: what the run reached.
+at_least() { check "the run $3: $2 is $(last "$2" "$3"), expected at least $1" awk "BEGIN { exit !($(last "$2" "$3") >= $1) }"; }
+at_most() { check "$3: $2 is $(last "$2" "$3"), expected at most $1" awk "BEGIN { exit !($(last "$2" "$3") <= $1) }"; }
+
+# ---- Every task ----
+
+few=(--d-model 16 --batch 8 --steps 6 --eval-samples 8 --save-every 2 --keep 3 --seed 3)
+for task in copy reverse sort addition induction brackets; do
+  check "$task trains, and says how many answers are right" eval "'$tete' train --task $task ${few[*]} > said &&
+    grep -qE 'Done: 6 steps.* of the tokens right and .* of the whole answers[,;] ' said"
+  for key in acc exact_match; do
+    check "$task: the log has $key" grep -qE "\"split\":\"validation\".*\"$key\":[01]" runs/$task/metrics.jsonl
+  done
+  check "$task resumes with the same bytes, for any number of threads" eval "
+    cp -r runs/$task part && rm part/step-0000000[46]* && timeout 60 '$tete' train --resume --out part --threads 3 &&
+      cmp runs/$task/step-00000006.safetensors part/step-00000006.safetensors"
+  check "$task: tete cost has its parameters" eval "'$tete' train --task $task ${few[*]} --steps 1 --out one 2>&1 |
+    sed -nE 's/^parameters +([0-9]+) in .*/\1/p' > parameters && [ -s parameters ] &&
+    '$tete' cost multi_head --model --task $task --d-model 16 --json |
+      grep -q \"^  \\\"parameters\\\": \$(cat parameters),\""
+  rm -rf part one
+done
+
+# ---- Mistakes ----
+
+mv runs kept
+tasks='text, copy, reverse, sort, addition, induction or brackets'
+refuses 2 "--task inducton: expected $tasks; did you mean 'induction'" train --task inducton
+refuses 2 "--task xyzzy: expected $tasks" train --task xyzzy
+refuses 2 'the task copy needs a context of at least 3 tokens, got 2' train --task copy --context 2
+refuses 2 '--task sort makes its own data: it takes no TEXT' train text.txt --task sort
+refuses 2 "'A' \(U\+0041\).*is not in the vocabulary" sample kept/copy --prompt abcA
+refuses 2 "'-'.*is not in the vocabulary" sample kept/addition --prompt 7-3
+refuses 2 'this model answers a prompt: --prompt TEXT is needed' sample kept/brackets
+refuses 2 '--prompt has 26 tokens, but the model reads at most 24' sample kept/copy --prompt abcdefghijklmnopqrstuvwxy
+check 'a prompt needs no mark' eval "'$tete' sample kept/addition --prompt 1+2 > a && '$tete' sample kept/addition --prompt 1+2= | cmp a"
+
+# ---- What is learned ----
+
+check 'closing brackets is learned' "$tete" train --task brackets --context 8 --layers 1 --steps 400 --out brackets
+at_least 0.95 exact_match brackets
+prints ')' sample brackets --prompt '('
+prints ']>' sample brackets --prompt '<{}['
+
+# One layer cannot look for what followed a letter: it would have to know, of each place, what
+# stands before it.
+induction=(--task induction --schedule constant --steps 450 --eval-every 0 --eval-samples 200)
+check 'two layers learn what follows' "$tete" train "${induction[@]}" --out two
+at_least 0.9 acc two
+prints 'mnopqr' sample two --prompt abcdefghijklmnopqrstabcdefghijkl --length 6
+check 'one layer does not' "$tete" train "${induction[@]}" --layers 1 --out one
+at_most 0.4 acc one
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -1,0 +1,79 @@
+#include "tools/lesson.hpp"
+
+#include "attention/cost.hpp"
+#include "tools/embedded.hpp"
+
+namespace tete {
+
+const Task* chosen_task(const std::string& name) {
+  if (name == "text") return nullptr;
+  if (const Task* task = find_task(name)) return task;
+  std::vector<std::string> names{"text"};
+  std::string all = "text";
+  for (const Task& task : tasks()) {
+    names.push_back(task.name);
+    all += (&task == &tasks().back() ? " or " : ", ") + names.back();
+  }
+  bad_input("--task ", name, ": expected ", all, suggestion(name, names));
+}
+
+std::string task_help() {
+  std::string all = "text: a language model of TEXT";
+  for (const Task& task : tasks()) all += text("; ", task.name, ": ", task.what);
+  return all;
+}
+
+// The loss keeps the chances of every token.
+static size_t loss_bytes(const ModelSettings& m, const Tokenizer& tokenizer) {
+  return size_of(Dtype::f32) * static_cast<size_t>(m.context * tokenizer.size());
+}
+
+Lesson text_lesson(const ModelSettings& m, const ChosenSites& sites, const LearnedText& o) {
+  const std::string learned = o.paths.empty() ? corpus() : read_texts(o.paths, o.unit);
+  const Tokenizer tokenizer =
+      o.unit == Tokenizer::Unit::bytes ? Tokenizer::bytes() : Tokenizer::characters(learned);
+  auto data = std::make_unique<TextData>(tokenizer.encode(learned), m.context, o.held_out);
+  auto model = std::make_shared<const LanguageModel>(make_model(m, sites, tokenizer.size()));
+  const size_t bytes = model_cost(model->config(), sites).bytes;
+  return {tokenizer, std::move(data), model->params(),
+          [model](const Forward& forward, const Batch& batch) -> LossSum {
+            const Loss loss = model->loss(forward, batch.input, batch.target);
+            return {loss.sum, loss.tokens};
+          },
+          bytes + loss_bytes(m, tokenizer)};
+}
+
+// The loss of answers, and how many are right.
+static LossSum answer_loss(const Forward& forward, const Tensor& logits, const Tensor& target) {
+  const Loss loss = token_loss(logits, target);
+  LossSum sum{loss.sum, loss.tokens};
+  if (!forward.training) sum.right = exact_matches(logits, target);
+  return sum;
+}
+
+Lesson task_lesson(const Task& task, const ModelSettings& m, const ChosenSites& sites) {
+  const Tokenizer tokenizer = TaskData::tokenizer(task);
+  Lesson lesson{tokenizer, std::make_unique<TaskData>(task, m.context), {}, {}, 0};
+  const auto learn = [&](const auto& model, const auto& logits) {
+    lesson.params = model->params();
+    lesson.activations = model_cost(model->config(), sites).bytes + loss_bytes(m, tokenizer);
+    lesson.loss = [model, logits](const Forward& forward, const Batch& batch) {
+      return answer_loss(forward, logits(*model, forward, batch), batch.target);
+    };
+  };
+  if (task.encoder) {
+    learn(std::make_shared<const EncoderDecoder>(make_encoder_decoder(m, sites, tokenizer.size())),
+          [](const EncoderDecoder& model, const Forward& forward, const Batch& batch) {
+            const Sequences memory = model.encode(forward, batch.input, batch.lengths);
+            return model.logits(forward, memory, shifted_right(batch.target));
+          });
+  } else {
+    learn(std::make_shared<const LanguageModel>(make_model(m, sites, tokenizer.size())),
+          [](const LanguageModel& model, const Forward& forward, const Batch& batch) {
+            return model.logits(forward, batch.input);
+          });
+  }
+  return lesson;
+}
+
+}  // namespace tete

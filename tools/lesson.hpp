@@ -1,0 +1,34 @@
+// Lessons: what `tete train` learns from, and the model that learns it: a text and a language
+// model, or a task and what its row asks for.
+#pragma once
+#include "tools/options.hpp"
+#include "tools/sites.hpp"
+#include "train/step.hpp"
+#include "train/task.hpp"
+
+namespace tete {
+
+struct Lesson {
+  Tokenizer tokenizer;
+  std::unique_ptr<const Data> data;
+  ParamList params;
+  std::function<LossSum(const Forward& forward, const Batch& batch)> loss;
+  size_t activations = 0;  // bytes that one sample keeps for the gradient
+};
+
+struct LearnedText {
+  std::vector<std::string> paths;  // none: the program's own sources
+  Tokenizer::Unit unit = Tokenizer::Unit::characters;
+  double held_out = 0.1;
+};
+
+Lesson text_lesson(const ModelSettings& settings, const ChosenSites& sites,
+                   const LearnedText& options);
+Lesson task_lesson(const Task& task, const ModelSettings& settings, const ChosenSites& sites);
+
+// What --task names; nullptr is "text". Fails on a name that is none, with the nearest.
+const Task* chosen_task(const std::string& name);
+// "text: …; copy: …", for --help.
+std::string task_help();
+
+}  // namespace tete
