@@ -363,6 +363,8 @@ TEST_SUITE("encoder and decoder") {
     const Tensor logits = one_hot(ids({3, 2}, {1, 2, 1, 2, 0, 0}), 3, Dtype::f32);
     CHECK(exact_matches(logits, ids({3, 2}, {1, 2, 1, 1, 0, -1})).samples == 2);
     CHECK(exact_matches(logits, ids({3, 2}, {-1, -1, 2, 2, 1, -1})).samples == 1);
+    CHECK(exact_matches(logits, ids({3, 2}, {1, 2, 1, 1, 0, -1})).tokens == 4);
+    CHECK(exact_matches(logits, ids({3, 2}, {-1, -1, 2, 2, 1, -1})).tokens == 1);
     CHECK(exact_matches(Tensor::zeros({1, 1, 3}), ids({1, 1}, {0})).samples == 1);  // a tie
     CHECK(exact_matches(Tensor::zeros({1, 1, 3}), ids({1, 1}, {1})).samples == 0);
   }

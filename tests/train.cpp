@@ -550,6 +550,37 @@ TEST_SUITE("train") {
           }) == "validation needs at least 1 sample in batches of at least 1, got 0 and 7");
   }
 
+  TEST_CASE(
+      "a step tells the norms of what it had, what it found and what it added; no bit moves") {
+    const auto length = [](const std::vector<double>& x) {
+      double squares = 0;
+      for (double each : x) squares += each * each;
+      return std::sqrt(squares);
+    };
+    TinyRun quiet, run;
+    const auto alone = adam(quiet.model.params.specs()), optimizer = adam(run.model.params.specs());
+    const StepOptions options{.batch = 6, .clip = 0.1, .seed = 5};
+    Stepper silent(quiet.model.objective, quiet.data, *alone, single_process(), options);
+    Stepper stepper(run.model.objective, run.data, *optimizer, single_process(), options);
+    for (int step = 0; step < 3; ++step) {
+      CHECK(silent.run(step, quiet.values, 1e-2).norms.empty());
+      const Tensors before = run.values;
+      const StepResult told = stepper.run(step, run.values, 1e-2, true);
+      REQUIRE(told.norms.size() == before.size());
+      std::vector<double> gradients;
+      for (size_t i = 0; i < before.size(); ++i) {
+        std::vector<double> was = before[i].values(), change = run.values[i].values();
+        for (size_t j = 0; j < was.size(); ++j) change[j] -= was[j];
+        CHECK(told.norms[i].value == doctest::Approx(length(was)));
+        CHECK(told.norms[i].update == doctest::Approx(length(change)).epsilon(1e-4));
+        gradients.push_back(told.norms[i].gradient);
+      }
+      CHECK(length(gradients) == doctest::Approx(told.grad_norm));
+      CHECK(told.grad_norm > told.grad_norm_clipped);
+      CHECK(same_bits(run.values, quiet.values));
+    }
+  }
+
   TEST_CASE("a sample is a function of the key and its number alone") {
     std::vector<int32_t> tokens(1000);
     for (int i = 0; i < 1000; ++i) tokens[i] = i;

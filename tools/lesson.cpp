@@ -2,6 +2,7 @@
 
 #include "attention/cost.hpp"
 #include "tools/embedded.hpp"
+#include "tools/generate.hpp"
 
 namespace tete {
 
@@ -32,13 +33,21 @@ Lesson text_lesson(const ModelSettings& m, const ChosenSites& sites, const Learn
   const std::string learned = o.paths.empty() ? corpus() : read_texts(o.paths, o.unit);
   const Tokenizer tokenizer =
       o.unit == Tokenizer::Unit::bytes ? Tokenizer::bytes() : Tokenizer::characters(learned);
-  auto data = std::make_unique<TextData>(tokenizer.encode(learned), m.context, o.held_out);
+  auto data = std::make_shared<const TextData>(tokenizer.encode(learned), m.context, o.held_out);
   auto model = std::make_shared<const LanguageModel>(make_model(m, sites, tokenizer.size()));
   const size_t bytes = model_cost(model->config(), sites).bytes;
-  return {tokenizer, std::move(data), model->params(),
+  return {tokenizer,
+          std::move(data),
+          model->params(),
           [model](const Forward& forward, const Batch& batch) -> LossSum {
             const Loss loss = model->loss(forward, batch.input, batch.target);
             return {loss.sum, loss.tokens};
+          },
+          [model, tokenizer](const Tensors& values) -> std::vector<Written> {
+            std::string written;
+            go_on(*model, values, tokenizer, "", {.length = 240},
+                  [&](const std::string& piece) { written += piece; });
+            return {{"", written}};
           },
           bytes + loss_bytes(m, tokenizer)};
 }
@@ -51,14 +60,46 @@ static LossSum answer_loss(const Forward& forward, const Tensor& logits, const T
   return sum;
 }
 
+// The likeliest letters where an answer is asked for, each after the right ones before it.
+static Written answered(const Task& task, const Tokenizer& tokenizer, const Exercise& exercise,
+                        const std::vector<int64_t>& likeliest) {
+  const size_t begins = task.encoder ? 0 : exercise.prompt.size() - 1;
+  std::string found, right;
+  for (size_t i = 0; i < exercise.answer.size(); ++i) {
+    const bool counted = exercise.counted[i];
+    found += counted ? tokenizer.piece(static_cast<int32_t>(likeliest[begins + i])) : "·";
+    right += counted ? std::string(1, exercise.answer[i]) : "·";
+  }
+  if (right.ends_with("\n") && found.ends_with("\n")) right.pop_back(), found.pop_back();
+  const bool same = found == right;
+  for (size_t at; (at = found.find('\n')) != std::string::npos;) found.replace(at, 1, "⏎");
+  return {exercise.prompt + (task.encoder ? " → " : ""),
+          found + (same ? "  ✓" : "  ✗ not " + right)};
+}
+
 Lesson task_lesson(const Task& task, const ModelSettings& m, const ChosenSites& sites) {
   const Tokenizer tokenizer = TaskData::tokenizer(task);
-  Lesson lesson{tokenizer, std::make_unique<TaskData>(task, m.context), {}, {}, 0};
+  const auto data = std::make_shared<const TaskData>(task, m.context);
+  Lesson lesson{tokenizer, data, {}, {}, {}, 0};
   const auto learn = [&](const auto& model, const auto& logits) {
     lesson.params = model->params();
     lesson.activations = model_cost(model->config(), sites).bytes + loss_bytes(m, tokenizer);
     lesson.loss = [model, logits](const Forward& forward, const Batch& batch) {
       return answer_loss(forward, logits(*model, forward, batch), batch.target);
+    };
+    lesson.write = [&task, data, tokenizer, model, logits](const Tensors& values) {
+      constexpr Index shown = 6;
+      const Key key = Key(0).fold("samples");
+      const Tensor found =
+          top_k(logits(*model, {.params = values}, data->validation_batch(key, 0, shown)), 2, 1);
+      const std::vector<int64_t> all = found.values<int64_t>();
+      std::vector<Written> written;
+      for (Index i = 0; i < shown; ++i) {
+        const auto row = all.begin() + i * found.size(1);
+        written.push_back(answered(task, tokenizer, data->validation_exercise(key, i),
+                                   {row, row + found.size(1)}));
+      }
+      return written;
     };
   };
   if (task.encoder) {

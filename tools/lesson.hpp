@@ -3,16 +3,18 @@
 #pragma once
 #include "tools/options.hpp"
 #include "tools/sites.hpp"
-#include "train/step.hpp"
+#include "train/loop.hpp"
 #include "train/task.hpp"
 
 namespace tete {
 
 struct Lesson {
   Tokenizer tokenizer;
-  std::unique_ptr<const Data> data;
+  std::shared_ptr<const Data> data;
   ParamList params;
   std::function<LossSum(const Forward& forward, const Batch& batch)> loss;
+  // What the model writes now, or what it answers to prompts that it never saw.
+  std::function<std::vector<Written>(const Tensors& values)> write;
   size_t activations = 0;  // bytes that one sample keeps for the gradient
 };
 

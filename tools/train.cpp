@@ -8,6 +8,7 @@
 
 #include "core/threads.hpp"
 #include "tools/lesson.hpp"
+#include "tools/live_report.hpp"
 #include "train/checkpoint.hpp"
 #include "train/files.hpp"
 #include "train/loop.hpp"
@@ -32,7 +33,7 @@ struct TrainOptions : ModelOptions {
   bool recompute_blocks = false;
   int shards = 1;
   std::string out;
-  bool resume = false;
+  bool resume = false, report = false;
   int64_t log_every = 10, eval_every = 250, save_every = 500;
   Index eval_samples = 2560;
   int keep = 2;
@@ -287,12 +288,11 @@ class JsonLines : public Reporter {
   }
 };
 
-// Passes everything on. What comes first, when the folder is there and is ours, also writes its
-// config.toml.
-class KeepConfig : public Reporter {
+// What comes first, when the folder is there and is ours, also writes its config.toml.
+class KeepConfig : public PassOn {
  public:
   KeepConfig(Reporter& inner, std::string folder, std::string contents)
-      : inner_(inner), folder_(std::move(folder)), contents_(std::move(contents)) {}
+      : PassOn(inner), folder_(std::move(folder)), contents_(std::move(contents)) {}
   void step(const Progress& progress) override {
     keep();
     inner_.step(progress);
@@ -301,9 +301,6 @@ class KeepConfig : public Reporter {
     keep();
     inner_.saved(path, step);
   }
-  void resumed(const std::string& path, int64_t step) override { inner_.resumed(path, step); }
-  void warning(const std::string& sentence) override { inner_.warning(sentence); }
-  void done() override { inner_.done(); }
 
  private:
   void keep() {
@@ -312,7 +309,6 @@ class KeepConfig : public Reporter {
                    [this](const Write& write) { write(contents_); });
   }
 
-  Reporter& inner_;
   std::string folder_, contents_;
   bool kept_ = false;
 };
@@ -338,6 +334,13 @@ static std::string percent(double part) {
   shown.precision(3);
   shown << 100 * part << "%";
   return shown.str();
+}
+
+// "talking_heads, 4 layers, 128 wide, 824,064 parameters"
+static std::string model_line(const TrainOptions& o, const Lesson& lesson) {
+  return text(o.task == "text" ? "" : o.task + ": ", o.model.attention.name, ", ",
+              counted(o.model.layers, "layer"), ", ", o.model.d_model, " wide, ",
+              lesson.params.element_total(), " parameters");
 }
 
 static void say_result(const TrainOptions& o, const LoopResult& result) {
@@ -389,7 +392,8 @@ static int train(TrainOptions& o, CLI::App& app) {
   const Lesson lesson =
       task ? task_lesson(*task, o.model, sites) : text_lesson(o.model, sites, learned);
   const std::unique_ptr<Optimizer> optimizer = optimizer_from(o, lesson.params);
-  const LoopOptions options = loop_options(o);
+  LoopOptions options = loop_options(o);
+  if (o.report) options.norms = true, options.write = lesson.write;
 
   const Machine machine = inspect_machine();
   const RunSize size = run_size(o, lesson, *optimizer);
@@ -407,7 +411,9 @@ static int train(TrainOptions& o, CLI::App& app) {
   const Objective objective{lesson.params, lesson.loss};
   ProgressLine line;
   JsonLines lines;
-  KeepConfig reporter(o.json ? static_cast<Reporter&>(lines) : line, o.out, config_toml(app));
+  Reporter& told = o.json ? static_cast<Reporter&>(lines) : line;
+  LiveReport report(told, o.out, model_line(o, lesson), program_version());
+  KeepConfig reporter(o.report ? report : told, o.out, config_toml(app));
   const StopSignals signals;
   say_result(o, tete::train(objective, values, *optimizer, *lesson.data, lesson.tokenizer, options,
                             reporter));
@@ -460,6 +466,10 @@ static void add_run_options(CLI::App& app, TrainOptions& o) {
          "--out,--out_dir", o.out,
          "the run's folder: checkpoints, metrics.jsonl (default: runs/ATTENTION, or runs/TASK)")
       ->type_name("DIR");
+  app.add_flag(
+      "--report", o.report,
+      "a page in the folder to watch the run with, report.html; its numbers as CSV and for "
+      "TensorBoard; norms of each parameter and samples in the log");
   app.add_flag("--resume", o.resume, "go on with the run in that folder");
   app.add_option("--log-every,--log_interval", o.log_every, "steps between lines of metrics.jsonl")
       ->type_name("N")

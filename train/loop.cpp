@@ -44,7 +44,8 @@ class MetricsLog {
   MetricsLog(const MetricsLog&) = delete;
 
   void write(const Json& line) {
-    if (std::fprintf(file_, "%s\n", line.dump().c_str()) < 0 || std::fflush(file_) != 0)
+    const std::string shown = line.dump(-1, ' ', false, Json::error_handler_t::replace);
+    if (std::fprintf(file_, "%s\n", shown.c_str()) < 0 || std::fflush(file_) != 0)
       fail(Kind::resource, "cannot write ", path_, ": ", errno_text(errno));
   }
 
@@ -198,11 +199,17 @@ class Run {
   bool last_step() const { return state_.step == options_.schedule.steps; }
   bool due(int64_t every) const { return last_step() || (every > 0 && state_.step % every == 0); }
 
+  // Whether the log tells of step number `step` = 1, 2, …
+  bool logged(int64_t step) const {
+    return step == 1 || step == options_.schedule.steps || step % options_.log_every == 0;
+  }
+
   void step() {
     const double rate = options_.schedule(state_.step), before = now();
     StepResult result;
     try {
-      result = stepper_.run(state_.step, values_, rate);
+      result = stepper_.run(state_.step, values_, rate,
+                            folder_ && options_.norms && logged(state_.step + 1));
     } catch (const Error& error) {
       if (error.kind() == Kind::numbers) save_and_explain(error);
       throw;
@@ -215,7 +222,7 @@ class Run {
     state_.samples += options_.step.batch;
     note(result, rate, seconds);
     if (due(options_.validate_every)) validate();
-    report();
+    report(result.norms);
     if (due(options_.save_every)) note_best(), save();
   }
 
@@ -244,26 +251,28 @@ class Run {
                                     ": the validation loss is ", progress_.validation_loss)));
   }
 
-  void report() {
+  void report(const std::vector<ParamNorms>& norms) {
     Progress& p = progress_;
     p.seconds = now() - began_;
     const double per_step = p.seconds / static_cast<double>(state_.step - first_step_);
     p.seconds_left = per_step * static_cast<double>(p.steps - p.step);
-    if (log_) log();
+    if (log_) log(norms);
     reporter_.step(p);
   }
 
-  void log() {
+  // What every line of the log begins with.
+  Json log_line(const char* split) const {
+    return {{"step", progress_.step},
+            {"tokens", progress_.tokens},
+            {"time_s", progress_.seconds},
+            {"wall", static_cast<int64_t>(std::time(nullptr))},
+            {"split", split}};
+  }
+
+  void log(const std::vector<ParamNorms>& norms) {
     const Progress& p = progress_;
-    const auto line = [&](const char* split) {
-      return Json{{"step", p.step},
-                  {"tokens", p.tokens},
-                  {"time_s", p.seconds},
-                  {"wall", static_cast<int64_t>(std::time(nullptr))},
-                  {"split", split}};
-    };
-    if (p.step == 1 || due(options_.log_every)) {
-      Json train = line("train");
+    if (logged(p.step)) {
+      Json train = log_line("train");
       train.update({{"loss", p.loss},
                     {"loss_tokens", tokens_in_step_},
                     {"lr", p.rate},
@@ -279,13 +288,31 @@ class Run {
                     {"threads", threads()}});
       log_->write(train);
     }
+    if (!norms.empty()) log_norms(norms);
     if (p.validated) {
-      Json validation = line("validation");
+      Json validation = log_line("validation");
       validation.update({{"loss", p.validation_loss}, {"ppl", std::exp(p.validation_loss)}});
       if (!std::isnan(p.accuracy))
         validation.update({{"acc", p.accuracy}, {"exact_match", p.exact_match}});
       log_->write(validation);
+      if (options_.write) log_written();
     }
+  }
+
+  void log_norms(const std::vector<ParamNorms>& norms) {
+    Json line = log_line("norms");
+    for (size_t i = 0; i < norms.size(); ++i)
+      line["norms"][objective_.params.specs()[i].name] = {norms[i].value, norms[i].gradient,
+                                                          norms[i].update};
+    log_->write(line);
+  }
+
+  void log_written() {
+    Json line = log_line("samples");
+    line["samples"] = Json::array();
+    for (const Written& each : options_.write(values_))
+      line["samples"].push_back({{"prompt", each.prompt}, {"text", each.text}});
+    log_->write(line);
   }
 
   // ---- Saving ----------------------------------------------------------------------------------

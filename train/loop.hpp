@@ -1,6 +1,7 @@
 // The training loop: steps, validation, the log, progress, checkpoints, stopping and resuming.
 #pragma once
 #include <cstdio>
+#include <functional>
 #include <limits>
 #include <string>
 
@@ -9,6 +10,11 @@
 #include "train/step.hpp"
 
 namespace tete {
+
+// What a model makes of a prompt.
+struct Written {
+  std::string prompt, text;
+};
 
 struct LoopOptions {
   StepOptions step = {};
@@ -19,8 +25,12 @@ struct LoopOptions {
   int64_t validate_every = 250;  // and at the end; 0: only at the end
   Index validation_samples = 2560;
   Index validation_batch = 64;
-  int64_t save_every = 500;      // and at the end; 0: only at the end
-  int keep = 2;                  // newest checkpoints kept, besides the best
+  int64_t save_every = 500;  // and at the end; 0: only at the end
+  int keep = 2;              // newest checkpoints kept, besides the best
+  // For a report, in the log: norms of each parameter with each line of it, and what the model
+  // writes with each validation. No bit of the run depends on it.
+  bool norms = false;
+  std::function<std::vector<Written>(const Tensors& values)> write = {};
   std::string config = "{}";     // the whole configuration, JSON; kept in checkpoints
   std::string program = "tete";  // with its version; kept in checkpoints
 };

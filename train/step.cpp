@@ -65,7 +65,19 @@ Stepper::Stepper(const Objective& objective, const Data& data, Optimizer& optimi
     bad_input("the gradient norm's limit must be 0 (none) or more, got ", options.clip);
 }
 
-StepResult Stepper::run(int64_t step, Tensors& values, double rate) {
+// Those of values and gradients; a step's updates are not known yet.
+static std::vector<ParamNorms> norms_of(const Tensors& values, const ShardSum& total) {
+  std::vector<ParamNorms> norms;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Tensor& g = total.grads[i];
+    const double gradient = g ? std::sqrt(sum_of_squares(g)) : 0;
+    norms.push_back({.value = std::sqrt(sum_of_squares(values[i])),
+                     .gradient = gradient / static_cast<double>(total.tokens)});
+  }
+  return norms;
+}
+
+StepResult Stepper::run(int64_t step, Tensors& values, double rate, bool with_norms) {
   ShardSum total =
       tree_sum(comm_, options_.shards, values, [&](int g) { return shard(step, g, values); });
   StepResult result;
@@ -76,12 +88,17 @@ StepResult Stepper::run(int64_t step, Tensors& values, double rate) {
   if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm))
     explain_not_finite(step, values, result.loss, total.grads);
 
+  if (with_norms) result.norms = norms_of(values, total);
+  const Tensors before = with_norms ? values : Tensors();
+
   // The sum becomes a mean and is clipped in one go.
   const double factor = clip_factor(result.grad_norm, options_.clip);
   result.grad_norm_clipped = result.grad_norm * factor;
   for (Tensor& g : total.grads)
     if (g) g = g * (factor / static_cast<double>(total.tokens));
   optimizer_.update(objective_.params.specs(), values, total.grads, rate, step);
+  for (size_t i = 0; i < before.size(); ++i)
+    result.norms[i].update = std::sqrt(sum_of_squares(values[i] - before[i]));
   return result;
 }
 

@@ -40,11 +40,18 @@ struct StepOptions {
   std::vector<std::string> allow_zero_grad = {};
 };
 
+// Lengths of one parameter in one step: of its value before, of its gradient before clipping (a
+// mean over tokens), and of what the step added to it.
+struct ParamNorms {
+  double value = 0, gradient = 0, update = 0;
+};
+
 struct StepResult {
   double loss = 0;  // mean over tokens
   int64_t tokens = 0;
   double grad_norm = 0, grad_norm_clipped = 0;
   std::vector<std::string> warnings = {};  // sentences
+  std::vector<ParamNorms> norms = {};      // by parameter, where they were asked for
 };
 
 // How often a gradient may be exactly zero from the start before that is an error.
@@ -58,7 +65,7 @@ class Stepper {
   // Step number `step` = 0, 1, …: a function of the values, the optimizer's state and the options
   // alone. Where the loss or a gradient is not finite it throws an Error (numbers) that names the
   // step and the first bad tensor, and changes nothing.
-  StepResult run(int64_t step, Tensors& values, double rate);
+  StepResult run(int64_t step, Tensors& values, double rate, bool with_norms = false);
 
  private:
   ShardSum shard(int64_t step, int shard, const Tensors& values) const;

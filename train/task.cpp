@@ -132,7 +132,8 @@ const std::vector<Task>& tasks() {
       {"addition", "decimal numbers, 12+7=19", "+0123456789", "=", false, 6,
        "layers = 2\nheads = 4\nd-model = 64\ncontext = 9", 3000, addition},
       {"induction", "a random string that repeats: what follows a letter followed it before",
-       alphabet, "", false, 8, "layers = 2\nheads = 4\nd-model = 64\ncontext = 48", 1000, induction},
+       alphabet, "", false, 8, "layers = 2\nheads = 4\nd-model = 64\ncontext = 48", 1000,
+       induction},
       {"brackets", "what closes the brackets that are open, the innermost first", "()[]{}<>", "",
        false, 6, "layers = 2\nheads = 4\nd-model = 64\ncontext = 24", 1500, brackets},
   };
@@ -169,6 +170,10 @@ Exercise TaskData::exercise(bool held_out, Key key) const {
     const bool asks = std::count(drawn.counted.begin(), drawn.counted.end(), true) > 0;
     if (asks && is_held_out(drawn.prompt, tokenizer_) == held_out) return drawn;
   }
+}
+
+Exercise TaskData::validation_exercise(Key key, Index number) const {
+  return exercise(true, key.fold(number));
 }
 
 Batch TaskData::draw(bool held_out, Key key, Index first, Index count) const {

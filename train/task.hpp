@@ -58,6 +58,8 @@ class TaskData : public Data {
   Batch batch(Key key, Index first, Index count) const override;
   Batch validation_batch(Key key, Index first, Index count) const override;
   const std::string& fingerprint() const override { return fingerprint_; }
+  // What row `number` of validation_batch(key, 0, …) asks.
+  Exercise validation_exercise(Key key, Index number) const;
 
  private:
   Exercise exercise(bool held_out, Key key) const;
