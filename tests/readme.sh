@@ -16,8 +16,8 @@ check() {  # check WHAT COMMAND…
     tail -n 20 "$work/log" | sed 's/^/    /'
   fi
 }
-# The contents of the README's blocks in one language.
-block() { awk -v fence="\`\`\`$1" '$0 == "```" { inside = 0 } inside { print } $0 == fence { inside = 1 }' README.md; }
+# block LANGUAGE [FILE]: the contents of the README's blocks in one language.
+block() { awk -v fence="\`\`\`$1" '$0 == "```" { inside = 0 } inside { print } $0 == fence { inside = 1 }' "${2:-README.md}"; }
 
 block tete > "$work/text.tete"
 check 'the text of talking heads is the one in the catalogue' \
@@ -64,7 +64,7 @@ while read -r line; do
     'tete train'*) line="${line%%#*} --steps 2 --eval-samples 2 --d-model 32 --layers 1" ;;
   esac
   check "$line" bash -c "$line"
-done < <(cd "$root" && block sh | grep -E '^(tete|cp|python3) ')
+done < <(cd "$root" && { block sh; block sh attention/README.md; } | grep -E '^(tete|cp|python3) ')
 
 # The table of costs: parameters and multiplies are those of the command in the row, and what is
 # printed is their four digits, where no note says otherwise.
