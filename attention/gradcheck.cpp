@@ -34,7 +34,9 @@ class VariantCheck {
       size_t given = sequences_;
       for (Tensor& value : values)
         if (!value) value = in[given++];
-      const Forward forward{.params = values, .watch = watch, .tiling = {.allowed = false}};
+      const Forward forward{.params = values,
+                            .watch = watch,
+                            .tiling = {.allowed = check_.block > 0, .queries = check_.block}};
       return attention_(forward, "", in[0], in[sequences_ - 1], {.causal = check_.causal});
     };
     GradReport report = check_gradient(f, inputs_, options_);

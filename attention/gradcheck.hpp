@@ -8,6 +8,7 @@ namespace tete {
 struct AttentionCheck {
   Index batch = 2, queries = 3, memories = 5;  // odd and different: a mistaken size does not fit
   bool causal = false;                         // with as many queries as memories
+  Index block = 0;  // queries of a block, as a call is computed (nn/run/tile.hpp); 0: as a whole
   GradCheckOptions options = {};               // names and dimensions are the text's
 };
 

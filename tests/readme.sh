@@ -78,6 +78,9 @@ done < <(grep -E '^\| `[a-z_A-Z]+( --dim [a-z_]+=[0-9]+)*` \|.*[0-9]e9' "$root/R
 check 'the table of costs is there' test "$costs" -ge 13
 
 check 'tete check all --order 2' tete check all --order 2
+for queries in 1 2 3; do
+  check "and in blocks of $queries" tete check all --block $queries
+done
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

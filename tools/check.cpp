@@ -16,6 +16,7 @@ namespace tete {
 struct CheckOptions {
   std::vector<std::string> targets = {"all"};
   int order = 1;
+  Index block = 0;
   std::vector<std::string> dim, with;
   uint64_t seed = 0;
   int threads = 0;
@@ -191,7 +192,7 @@ static void check_variant(CheckTable& table, const std::string& name, const Chec
     settings.dims["h"] = head_count;
   AttentionSizes sizes = attention_sizes(settings, *program);
   make_tables_short(*program, sizes.dims);
-  AttentionCheck check{.options = o.of_gradients()};
+  AttentionCheck check{.block = o.block, .options = o.of_gradients()};
   table.run(name, [&] { return check_gradient(program, sizes, check); });
   check.causal = true;
   if (program->takes_mask && program->leak.empty())
@@ -233,6 +234,7 @@ static void check_target(CheckTable& table, const std::string& target, const Che
 
 static int check_gradients(const CheckOptions& o) {
   if (o.order < 1 || o.order > 3) bad_input("--order ", o.order, ": expected 1, 2 or 3");
+  if (o.block < 0) bad_input("--block ", o.block, ": expected at least 1, or 0: no blocks");
   use_threads(o.threads);
   CheckTable table(o, std::all_of(o.targets.begin(), o.targets.end(), is_variant));
   for (const std::string& target : o.targets) check_target(table, target, o);
@@ -258,6 +260,12 @@ Run check_verb(CLI::App& app) {
   app.add_option("--order", o->order, "2: the gradient of the gradient, too; 3: and its gradient")
       ->type_name("N")
       ->capture_default_str();
+  app.add_option(
+         "--block", o->block,
+         "check variants as training computes them, in blocks of so many queries; there are "
+         "3 queries, 5 under a causal mask (0: as a whole)")
+      ->type_name("N")
+      ->capture_default_str();
   add_amendments(app, o->with, o->dim);
   app.add_option("--seed", o->seed, "of the directions that are looked along")
       ->type_name("N")
@@ -269,6 +277,7 @@ Run check_verb(CLI::App& app) {
                      "(grad:NAME), under the names of the text")
           ->type_name("FILE")
           ->excludes("--order")
+          ->excludes("--block")
           ->excludes("--seed");
   add_mask(app, o->mask)->needs(against);
   app.add_option("--tolerance", o->tolerance,
