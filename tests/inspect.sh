@@ -74,8 +74,9 @@ done
 check 'JSON' eval "'$tete' inspect odd --text '\"T' --json | grep -q '\"checkpoint\":40,\"heads\":\[{\"site\":\"decoder/0/self\",\"head\":0,'"
 check 'one token' "$tete" inspect odd --text '<' --out one.html --save one.safetensors
 opens one.html 'tokens maps talk mixing heads text training' one.safetensors
-longest=$(tr -d '\n' < odd.txt | LC_ALL=C.UTF-8 awk '{ print substr($0, 1, 64) }')
+longest=$(LC_ALL=C.UTF-8; line=$(tr -d '\n' < odd.txt); echo "${line:0:64}")
 check 'as many tokens as fit' "$tete" inspect odd --text "$longest" --out longest.html --save longest.safetensors
+check 'they are 64' eval "'$tete' inspect odd --text \"\$longest\" --json | grep -q '\"position\":63,'"
 opens longest.html "$everything mixing" longest.safetensors
 check 'every checkpoint' "$tete" inspect odd --text "$odd" --all-steps --out steps.html
 opens steps.html "$everything mixing"
