@@ -98,11 +98,13 @@ function ticksOf(low, high, count = 5) {
 
 // A box with axes. draw(x, y) is given the two scales and returns what stands in the box.
 function plot({width, height, x, y, xLabel = '', yLabel = '', xTicks, yTicks, draw, label}) {
-  const left = 48, right = 14, top = 22, bottom = 34;
+  const vertical = yTicks ?? ticksOf(...y, height / 40).map((t) => [t, number(t, 3)]);
+  // As much room on the left as the longest number takes.
+  const left = Math.max(48, 14 + 7 * Math.max(...vertical.map(([, text]) => String(text).length)));
+  const right = 14, top = 22, bottom = 34;
   const toX = (v) => left + (v - x[0]) / (x[1] - x[0] || 1) * (width - left - right);
   const toY = (v) => height - bottom - (v - y[0]) / (y[1] - y[0] || 1) * (height - top - bottom);
   const horizontal = xTicks ?? ticksOf(...x, width / 90).map((t) => [t, number(t, 3)]);
-  const vertical = yTicks ?? ticksOf(...y, height / 40).map((t) => [t, number(t, 3)]);
   return element('svg', {viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': label},
     vertical.map(([v, text]) => [
       element('line', {class: 'rule', x1: left, x2: width - right, y1: toY(v), y2: toY(v)}),
@@ -111,7 +113,7 @@ function plot({width, height, x, y, xLabel = '', yLabel = '', xTicks, yTicks, dr
       element('text', {class: 'small', x: toX(v), y: height - bottom + 14, 'text-anchor': 'middle'}, text)),
     element('line', {class: 'axis', x1: left, x2: width - right, y1: height - bottom, y2: height - bottom}),
     xLabel && element('text', {class: 'small', x: width - right, y: height - 4, 'text-anchor': 'end'}, xLabel),
-    yLabel && element('text', {class: 'small', x: left - 6, y: 11, 'text-anchor': 'end'}, yLabel),
+    yLabel && element('text', {class: 'small', x: 0, y: 11}, yLabel),
     draw(toX, toY));
 }
 const lineThrough = (points, attributes) => element('path', {fill: 'none', ...attributes,

@@ -75,7 +75,7 @@ function curvesSection(root) {
         frames !== null && element('line', {class: 'now', x1: toX(frames), x2: toX(frames), y1: toY(y[0]), y2: toY(y[1])}),
         curves.map((c, i) => lineThrough(c.points.map(([a, b]) => [toX(a), toY(on(b))]), {stroke: headColour(i), 'stroke-width': 1.6}))]});
     const name = (c) => twoRuns ? `${runs[c.run].name}: ${c.name}` : c.name;
-    return element('div', {}, figure(`curves-${group}`, group, svg), element('ul', {class: 'legend'}, curves.map((c, i) =>
+    return element('div', {style: {width: `${width}px`}}, figure(`curves-${group}`, group, svg), element('ul', {class: 'legend'}, curves.map((c, i) =>
       element('li', {}, element('i', {style: {background: headColour(i)}}), name(c), ' ',
         element('span', {class: 'number'}, number(c.points.at(-1)?.[1]))))));
   }
