@@ -97,6 +97,18 @@ check 'an encoder and a decoder' "$tete" train --task reverse --context 6 --atte
 check 'their page' "$tete" inspect reverse --text abc --out reverse.html --save reverse.safetensors
 opens reverse.html "$everything mixing" reverse.safetensors
 
+# ---- The other tasks ----
+
+while read -r task prompt; do
+  check "$task" "$tete" train --task "$task" --layers 2 --heads 2 --d-model 16 --batch 8 --steps 20 --eval-samples 8 --out "$task"
+  check "$task: a page" "$tete" inspect "$task" --text "$prompt" --out "$task.html" --save "$task.safetensors"
+  opens "$task.html" "$everything" "$task.safetensors"
+done <<< 'copy abcde
+sort dcbae
+addition 12+7
+induction qgxbqgx
+brackets ([<'
+
 # ---- What cannot be looked into ----
 
 refuses 2 'CHECKPOINT is required' inspect
