@@ -2,13 +2,10 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <variant>
 
 #include "tools/generate.hpp"
 #include "tools/options.hpp"
-#include "tools/sites.hpp"
-#include "train/checkpoint.hpp"
-#include "train/task.hpp"
+#include "tools/trained.hpp"
 
 namespace tete {
 
@@ -29,74 +26,40 @@ static void check_options(const SampleOptions& o) {
     bad_input("--length ", o.length, ": expected 0 to 1000000000");
 }
 
-struct Loaded {
-  Tokenizer tokenizer;
-  std::variant<LanguageModel, EncoderDecoder> model;
-  Tensors params;
-  std::string path;
-  int64_t step;
-  const Task* task;  // that it learned, or nullptr
-
-  bool answers() const { return task || std::holds_alternative<EncoderDecoder>(model); }
-};
-
-static Loaded load(const std::string& where) {
-  std::vector<std::string> warnings;
-  const std::string path = find_checkpoint(where, &warnings);
-  for (const std::string& warning : warnings) std::cerr << "warning: " << warning << std::endl;
-  const Safetensors file(path);
-  const RunState state = read_state(file);
-  const auto config = nlohmann::ordered_json::parse(state.config, nullptr, false);
-  if (!config.is_object() || !config.contains("model"))
-    bad_input(path, ": its configuration is not one of `tete train`");
-  Tokenizer tokenizer = Tokenizer::read(state.tokenizer);
-  const ModelSettings settings = settings_from_json(config["model"]);
-  const ChosenSites sites = choose_sites(settings);
-  const Task* task = find_task(config.value("task", ""));
-  const auto loaded = [&](auto model) -> Loaded {
-    Tensors params = read_params(file, model.params().specs());
-    return {std::move(tokenizer), std::move(model), std::move(params), path, state.step, task};
-  };
-  const Index vocabulary = tokenizer.size();
-  return settings.encoder ? loaded(make_encoder_decoder(settings, sites, vocabulary))
-                          : loaded(make_model(settings, sites, vocabulary));
-}
-
-static void generate(const Loaded& loaded, const SampleOptions& o, const Show& show) {
+static void generate(const Trained& trained, const SampleOptions& o, const Show& show) {
   const Writing writing{*o.temperature, o.top_k, o.length, o.seed};
-  if (!loaded.answers())
-    return go_on(std::get<LanguageModel>(loaded.model), loaded.params, loaded.tokenizer, o.prompt,
-                 writing, show);
+  if (!trained.answers())
+    return go_on(std::get<LanguageModel>(trained.model), trained.params, trained.tokenizer,
+                 o.prompt, writing, show);
   const auto by = [&](const auto& model) {
-    answer(model, loaded.params, loaded.tokenizer, o.prompt, writing, show);
+    answer(model, trained.params, trained.tokenizer, o.prompt, writing, show);
   };
-  std::visit(by, loaded.model);
+  std::visit(by, trained.model);
 }
 
 // What answers needs a question that it can read, with the mark that asks.
-static void check_prompt(const Loaded& loaded, SampleOptions& o) {
-  if (loaded.answers()) {
+static void check_prompt(const Trained& trained, SampleOptions& o) {
+  if (trained.answers()) {
     if (o.prompt.empty()) bad_input("this model answers a prompt: --prompt TEXT is needed");
-    if (loaded.task && !o.prompt.ends_with(loaded.task->mark)) o.prompt += loaded.task->mark;
+    if (trained.task && !o.prompt.ends_with(trained.task->mark)) o.prompt += trained.task->mark;
   }
-  const size_t count = loaded.tokenizer.encode(o.prompt).size();
-  const Index context =
-      std::visit([](const auto& model) { return model.config().context; }, loaded.model);
-  if (loaded.answers() && static_cast<Index>(count) > context)
+  const size_t count = trained.tokenizer.encode(o.prompt).size();
+  const Index context = trained.config().context;
+  if (trained.answers() && static_cast<Index>(count) > context)
     bad_input("--prompt has ", count, " tokens, but the model reads at most ", context);
 }
 
 static int sample(SampleOptions& o) {
   check_options(o);
   use_threads(o.threads);
-  const Loaded loaded = load(o.checkpoint);
-  if (!o.temperature) o.temperature = loaded.answers() ? 0 : 0.8;
-  check_prompt(loaded, o);
+  const Trained trained = read_trained(o.checkpoint);
+  if (!o.temperature) o.temperature = trained.answers() ? 0 : 0.8;
+  check_prompt(trained, o);
   if (o.json) {
     std::string all;
-    generate(loaded, o, [&](const std::string& piece) { all += piece; });
-    const nlohmann::ordered_json line = {{"checkpoint", loaded.path},
-                                         {"step", loaded.step},
+    generate(trained, o, [&](const std::string& piece) { all += piece; });
+    const nlohmann::ordered_json line = {{"checkpoint", trained.path},
+                                         {"step", trained.step},
                                          {"seed", o.seed},
                                          {"temperature", *o.temperature},
                                          {"top_k", o.top_k},
@@ -105,8 +68,8 @@ static int sample(SampleOptions& o) {
     std::cout << line.dump() << "\n";
     return 0;
   }
-  if (!loaded.answers()) std::cout << o.prompt << std::flush;
-  generate(loaded, o, [](const std::string& piece) {
+  if (!trained.answers()) std::cout << o.prompt << std::flush;
+  generate(trained, o, [](const std::string& piece) {
     std::cout << piece << std::flush;
     if (!std::cout) fail(Kind::resource, "standard output could not be written");
   });

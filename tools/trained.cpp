@@ -28,7 +28,8 @@ Trained read_trained(const std::string& where) {
             std::move(settings),
             std::move(sites),
             std::move(model),
-            std::move(params)};
+            std::move(params),
+            find_task(config.value("task", ""))};
   };
   return settings.encoder ? trained(make_encoder_decoder(settings, sites, vocabulary))
                           : trained(make_model(settings, sites, vocabulary));

@@ -4,6 +4,7 @@
 
 #include "tools/model.hpp"
 #include "train/checkpoint.hpp"
+#include "train/task.hpp"
 #include "train/tokenizer.hpp"
 
 namespace tete {
@@ -16,7 +17,10 @@ struct Trained {
   ChosenSites sites;
   std::variant<LanguageModel, EncoderDecoder> model;
   Tensors params;
+  const Task* task = nullptr;  // that it learned, if it is one of the table's
 
+  // Whether it answers a prompt, rather than going on from it.
+  bool answers() const { return task || std::holds_alternative<EncoderDecoder>(model); }
   const LanguageModelConfig& config() const {
     return std::visit(
         [](const auto& m) -> const auto& { return m.config(); }, model);
