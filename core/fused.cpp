@@ -15,25 +15,30 @@ Tensor alias(const Tensor& x) {
                 [](const Backward& at) -> Tensors { return {at.g}; });
 }
 
-// The inputs may depend on each other; aliases do not, so each partial gradient stays apart.
-Tensors gradient_of_meaning(const std::function<Tensor(const Tensors&)>& meaning,
-                            const Backward& at) {
-  Tensors inputs, asked;
-  std::vector<size_t> place;
-  for (size_t i = 0; i < at.in.size(); ++i) {
-    inputs.push_back(at.in[i] && at.in[i].tracked() ? alias(at.in[i]) : at.in[i]);
-    if (at.wants(i)) asked.push_back(inputs.back()), place.push_back(i);
-  }
-  const Tensors found = grad(meaning(inputs), asked, {.cotangent = at.g, .keep_graph = true});
-  Tensors gradients(at.in.size());
-  for (size_t i = 0; i < place.size(); ++i) gradients[place[i]] = found[i];
-  return gradients;
-}
-
 bool differentiated_again(const Backward& at) {
   bool tracked = at.g.tracked();
   for (const Tensor& in : at.in) tracked |= in && in.tracked();
   return tracked;
+}
+
+// The gradients that f, computed again, has at the inputs. These may depend on each other; aliases
+// and new variables do not, so each partial gradient stays apart.
+Tensors gradient_of(const std::function<Tensor(const Tensors&)>& f, const Backward& at) {
+  const auto apart = [&](size_t i) {
+    const Tensor& in = at.in[i];
+    return in && in.tracked() ? alias(in) : at.wants(i) ? in.variable() : in;
+  };
+  Tensors inputs, asked;
+  std::vector<size_t> place;
+  for (size_t i = 0; i < at.in.size(); ++i) {
+    inputs.push_back(apart(i));
+    if (at.wants(i)) asked.push_back(inputs.back()), place.push_back(i);
+  }
+  const Tensors found =
+      grad(f(inputs), asked, {.cotangent = at.g, .keep_graph = differentiated_again(at)});
+  Tensors gradients(at.in.size());
+  for (size_t i = 0; i < place.size(); ++i) gradients[place[i]] = found[i];
+  return gradients;
 }
 
 // A fused operation's gradient rule. It has a type of its own so that meaning_of finds it.
@@ -42,7 +47,7 @@ struct FusedRule {
   std::function<Tensor(const Tensors&)> meaning;
 
   Tensors operator()(const Backward& at) const {
-    return differentiated_again(at) ? gradient_of_meaning(meaning, at) : gradient(at);
+    return differentiated_again(at) ? gradient_of(meaning, at) : gradient(at);
   }
 };
 
@@ -61,19 +66,7 @@ Tensor fused(const Fused& op, Tensors inputs, CodeLine rule) {
 }
 
 Tensor recomputed(const std::function<Tensor(const Tensors&)>& f, Tensors inputs, CodeLine rule) {
-  const auto gradient = [f](const Backward& at) {
-    Tensors inputs, asked;
-    for (size_t i = 0; i < at.in.size(); ++i) {
-      inputs.push_back(at.wants(i) ? at.in[i].variable() : at.in[i]);
-      if (at.wants(i)) asked.push_back(inputs.back());
-    }
-    const Tensors found = grad(f(inputs), asked, {.cotangent = at.g});
-    Tensors gradients(at.in.size());
-    auto next = found.begin();
-    for (size_t i = 0; i < at.in.size(); ++i)
-      if (at.wants(i)) gradients[i] = *next++;
-    return gradients;
-  };
+  const auto gradient = [f](const Backward& at) { return gradient_of(f, at); };
   const auto value = [f](const Tensors& in) { return FusedValue{f(in)}; };
   return fused({"recomputed", value, gradient, f}, std::move(inputs), rule);
 }

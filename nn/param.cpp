@@ -1,8 +1,5 @@
 #include "nn/param.hpp"
 
-#include <algorithm>
-#include <numeric>
-
 namespace tete {
 
 ParamId ParamList::declare(ParamSpec spec) {
@@ -35,17 +32,6 @@ Tensors ParamList::initial_values(Key key, Dtype dtype) const {
 
 // ---- Forward ---------------------------------------------------------------------------------
 
-// The order in which a tensor's dimensions lie in memory, outermost first.
-static Short<int> order_of(const Tensor& x) {
-  std::vector<int> axes(static_cast<size_t>(x.rank()));
-  std::iota(axes.begin(), axes.end(), 0);
-  std::stable_sort(axes.begin(), axes.end(),
-                   [&](int a, int b) { return x.strides()[a] > x.strides()[b]; });
-  Short<int> order;
-  for (int axis : axes) order.push_back(axis);
-  return order;
-}
-
 Forward Forward::with(const Tensors& values) const {
   return {.params = values,
           .training = training,
@@ -69,7 +55,7 @@ Tensor Forward::replacement(const std::string& path, const Tensor& x) const {
     bad_input("the hook at '", path, "' returned ", describe(y.dtype(), y.shape()), ", expected ",
               describe(x.dtype(), x.shape()));
   // Products of what lies differently may be rounded differently.
-  return y.same(x) ? y : with_layout(y, order_of(x));
+  return y.same(x) ? y : with_layout(y, memory_order(x.shape(), x.strides()));
 }
 
 Tensor Forward::offer(const std::string& scope, const std::string& name, const Tensor& x) const {
