@@ -9,7 +9,7 @@ struct AttentionCheck {
   Index batch = 2, queries = 3, memories = 5;  // odd and different: a mistaken size does not fit
   bool causal = false;                         // with as many queries as memories
   Index block = 0;  // queries of a block, as a call is computed (nn/run/tile.hpp); 0: as a whole
-  GradCheckOptions options = {};               // names and dimensions are the text's
+  GradCheckOptions options = {};  // names and dimensions are the text's
 };
 
 // Checks the gradients of X[batch, n, d] and M[batch, m, d'] (of X alone if the variant attends to

@@ -68,7 +68,8 @@ struct Cost {
   Index fixed_parameters = 0;  // that are not
   bool visible_known = true;   // false: there are too many pairs to count the text's own masks
   // What is kept for the gradient of one sequence: everything that the statements make; and what is
-  // left of it if the program's tile is held for one block of `tile_queries` only (nn/run/tile.hpp).
+  // left of it if the program's tile is held for one block of `tile_queries` only
+  // (nn/run/tile.hpp).
   size_t bytes = 0, tiled_bytes = 0;
   Index tile_queries = 0;  // 0: there is no tile
   // What is in the way of a tile: then rows of both sequences are held whole.

@@ -898,7 +898,7 @@ TEST_CASE("cpu: the number of threads changes no bit") {
     A.random(2), B.random(3);
     CHECK(same_bits(Y, [&] {
       cpu().contract(A.view, labels_of(p.a), B.view, labels_of(p.b), Y.view, labels_of(p.y),
-                           Products::full);
+                     Products::full);
     }));
   }
   Array x(t, {500, 300}), g(t, {500, 300}), scale(t, {300}), dx(t, {500, 300}), stats(t, {500, 2}),

@@ -18,7 +18,7 @@ struct Sample {
   Arrays parameters;
   Array seen;           // [n, m]: 1 where the call's mask lets a query see a memory, else 0
   bool causal = false;  // whether that mask is causal
-  int first = 0;        // the position of the first query: both sequences of a causal call end at one
+  int first = 0;  // the position of the first query: both sequences of a causal call end at one
   SizesByName sizes;
 
   const Array& operator[](const std::string& name) const { return parameters.at(name); }

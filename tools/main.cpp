@@ -61,7 +61,8 @@ static int run(std::vector<std::string> words) {
   }
   if (words.empty())
     bad_input(
-        "what is to be done? tete train, sample, check, run, cost, show, list, inspect, bench or einsum; "
+        "what is to be done? tete train, sample, check, run, cost, show, list, inspect, bench or "
+        "einsum; "
         "tete --help tells more");
   if (!words[0].starts_with("-")) {
     if (std::find(names.begin(), names.end(), words[0]) == names.end())

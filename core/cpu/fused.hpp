@@ -1,6 +1,6 @@
-// The processor's kernels behind core/softmax, normalize, cross_entropy, dropout and fused. Same rules as
-// for a Backend (core/backend.hpp): strided inputs, complete outputs, results independent of the
-// number of threads. All views of one call have the same real dtype.
+// The processor's kernels behind core/softmax, normalize, cross_entropy, dropout and fused. Same
+// rules as for a Backend (core/backend.hpp): strided inputs, complete outputs, results independent
+// of the number of threads. All views of one call have the same real dtype.
 #pragma once
 #include "core/shape.hpp"
 

@@ -18,7 +18,8 @@ void multiply_some(const Tensor& A, const Tensor& B, const Tensor& C) {
   constexpr Index n = gemm_size;
   const auto data = [](const Tensor& x) { return static_cast<T*>(x.storage().data()); };
   for (int i = 0; i < products; ++i)
-    cpu_kernels::blas_multiply<T>(n, n, n, {data(A), n, 1}, {data(B), n, 1}, {data(C), n, 1}, false);
+    cpu_kernels::blas_multiply<T>(n, n, n, {data(A), n, 1}, {data(B), n, 1}, {data(C), n, 1},
+                                  false);
 }
 
 }  // namespace

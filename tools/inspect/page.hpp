@@ -1,7 +1,7 @@
 // The page: a report as one HTML file that needs nothing else. The numbers are in it as JSON, and
-// the scripts of tools/inspect/page/ show them; no text of the report can become markup. They use no
-// library: what they draw is rectangles, lines and words, and all of it, with the styles, is 85 KB a
-// page, where D3 alone would be 280 KB.
+// the scripts of tools/inspect/page/ show them; no text of the report can become markup. They use
+// no library: what they draw is rectangles, lines and words, and all of it, with the styles, is 85
+// KB a page, where D3 alone would be 280 KB.
 #pragma once
 #include <string>
 
