@@ -5,9 +5,6 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 tete=$(realpath "${1:-build}/tools/tete") || exit 1
 . tests/verdicts.sh
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
 
 once=(--repeats 1)
 small=(--d-model 16 --heads 2 --length 12 --batch 2 "${once[@]}")

@@ -16,10 +16,12 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/error_of.hpp"
+#include "tests/temporary_folder.hpp"
 #include "train/checksum.hpp"
 #include "train/loop.hpp"
 
 using namespace tete;
+using tete::tests::TemporaryFolder;
 namespace fs = std::filesystem;
 
 namespace {
@@ -30,19 +32,10 @@ bool has(const std::string& sentence, const std::string& words) {
   return false;
 }
 
-struct TemporaryFolder {
-  std::string path;
-  TemporaryFolder() {
-    std::string name = fs::temp_directory_path() / "tete-checkpoint-XXXXXX";
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~TemporaryFolder() { fs::remove_all(path); }
-  std::string operator/(const std::string& name) const { return path + "/" + name; }
-  int files() const {
-    return static_cast<int>(std::distance(fs::directory_iterator(path), fs::directory_iterator()));
-  }
-};
+int files_in(const TemporaryFolder& folder) {
+  const fs::directory_iterator all(folder.path);
+  return static_cast<int>(std::distance(fs::begin(all), fs::end(all)));
+}
 
 void write_bytes(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary)
@@ -185,7 +178,7 @@ TEST_SUITE("checkpoint") {
     std::reverse(tensors.begin(), tensors.end());
     write_safetensors(folder / "b", metadata, tensors);
     CHECK(read_file(folder / "a") == read_file(folder / "b"));
-    CHECK(folder.files() == 2);
+    CHECK(files_in(folder) == 2);
 
     for (const auto trust : {Safetensors::Trust::ours, Safetensors::Trust::anyone}) {
       const Safetensors file(folder / "a", trust);
@@ -498,7 +491,7 @@ TEST_SUITE("checkpoint") {
     CHECK(kind == Kind::resource);
     CHECK(has(sentence, "cannot write " + folder / "x" + ": " + errno_text(EFBIG)));
     CHECK(read_file(folder / "x") == before);
-    CHECK(folder.files() == 1);
+    CHECK(files_in(folder) == 1);
     const std::string no_room = error_of(Kind::resource, [&] {
       replace_file(folder.path, "x", size_t{1} << 60, [](const Write&) {});
     });

@@ -12,6 +12,7 @@
 #include "nn/run.hpp"
 #include "tests/error_of.hpp"
 #include "tests/layer.hpp"
+#include "tests/temporary_folder.hpp"
 #include "tools/inspect/heads.hpp"
 #include "tools/inspect/matrix.hpp"
 #include "tools/inspect/mixing.hpp"
@@ -22,17 +23,6 @@ using namespace tete;
 using namespace tete::tests;
 
 namespace {
-
-struct Folder {
-  std::string path;
-  Folder() {
-    std::string name = std::filesystem::temp_directory_path() / "tete-inspect-XXXXXX";
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  std::string operator/(const std::string& name) const { return path + "/" + name; }
-};
 
 ModelSettings settings_of(const std::string& attention) {
   ModelSettings s;
@@ -307,7 +297,7 @@ TEST_SUITE("inspect") {
 
   TEST_CASE(
       "what is saved is what the text makes of the same inputs; what is told follows from it") {
-    const Folder folder;
+    const TemporaryFolder folder;
     const std::string checkpoint = write_run(folder / "run", settings_of("talking_heads"));
     InspectOptions options;
     options.checkpoints = {folder / "run"};
@@ -441,7 +431,7 @@ TEST_SUITE("inspect") {
   }
 
   TEST_CASE("only what globs ask for is saved, TransformerLens's names too") {
-    const Folder folder;
+    const TemporaryFolder folder;
     write_run(folder / "run", settings_of("multi_head"));
     InspectOptions options;
     options.checkpoints = {folder / "run"};
@@ -475,7 +465,7 @@ TEST_SUITE("inspect") {
           s.sites["cross"] = s.attention, s.attention = read_text("multi_head");
         }
         (encoder ? crossing : decoders)++;
-        const Folder folder;
+        const TemporaryFolder folder;
         write_run(folder / "run", s);
         InspectOptions options;
         options.checkpoints = {folder / "run"};
@@ -501,7 +491,7 @@ TEST_SUITE("inspect") {
   }
 
   TEST_CASE("an encoder's source and what the decoder answers, its own or a given one") {
-    const Folder folder;
+    const TemporaryFolder folder;
     ModelSettings s = settings_of("talking_heads");
     s.encoder = true;
     write_run(folder / "run", s);
@@ -539,7 +529,7 @@ TEST_SUITE("inspect") {
   }
 
   TEST_CASE("checkpoints of a run in their order, and two runs") {
-    const Folder folder;
+    const TemporaryFolder folder;
     for (int64_t step : {0, 10, 20})
       write_run(folder / "run", settings_of("talking_heads"), Tokenizer::characters(letters), step);
     write_run(folder / "other", settings_of("multi_head"));
@@ -575,7 +565,7 @@ TEST_SUITE("inspect") {
   }
 
   TEST_CASE("any text: bytes of other scripts, markup, one token, as many as there is room for") {
-    const Folder folder;
+    const TemporaryFolder folder;
     ModelSettings s = settings_of("talking_heads");
     s.context = 64;
     write_run(folder / "bytes", s, Tokenizer::bytes());

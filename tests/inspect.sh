@@ -8,9 +8,6 @@ cd "$(dirname "$0")/.." || exit 1
 tete=$(realpath "${1:-build}/tools/tete") || exit 1
 driver=$PWD/tests/inspect.js
 . tests/verdicts.sh
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
 chromium=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
 [ -n "$chromium" ] || echo 'There is no Chromium here: pages are written, but not opened.'
 

@@ -9,26 +9,14 @@
 #include <fstream>
 
 #include "core/ops.hpp"
+#include "tests/temporary_folder.hpp"
 #include "train/files.hpp"
 
 using namespace tete;
+using tete::tests::TemporaryFolder;
 using namespace std::string_literals;
 
 namespace {
-
-struct Folder {
-  std::string path;
-  Folder() {
-    std::string name = std::filesystem::temp_directory_path() / "tete-npy-XXXXXX";
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  std::string file(const std::string& bytes) const {
-    std::ofstream(path + "/a.npy", std::ios::binary) << bytes;
-    return path + "/a.npy";
-  }
-};
 
 template <class T>
 std::string bytes_of(const std::vector<T>& values) {
@@ -56,16 +44,16 @@ std::string header_of(const char* descr, bool fortran, const char* shape) {
 
 TEST_SUITE("npy") {
   TEST_CASE("what NumPy writes is read: f4 and f8, C and Fortran order, every version") {
-    const Folder folder;
+    const TemporaryFolder folder;
     const std::vector<double> c_order{1, 2, 3, 4, 5, 6}, fortran_order{1, 4, 2, 5, 3, 6};
     for (int version : {1, 2, 3})
       for (bool fortran : {false, true}) {
         const std::vector<double>& lie = fortran ? fortran_order : c_order;
-        const Tensor f8 = read_npy(
-            folder.file(file_of(header_of("<f8", fortran, "(2, 3)"), bytes_of(lie), version)));
-        const Tensor f4 = read_npy(
-            folder.file(file_of(header_of("<f4", fortran, "(2, 3)"),
-                                bytes_of(std::vector<float>(lie.begin(), lie.end())), version)));
+        const Tensor f8 = read_npy(folder.file(
+            "a.npy", file_of(header_of("<f8", fortran, "(2, 3)"), bytes_of(lie), version)));
+        const Tensor f4 = read_npy(folder.file(
+            "a.npy", file_of(header_of("<f4", fortran, "(2, 3)"),
+                             bytes_of(std::vector<float>(lie.begin(), lie.end())), version)));
         CHECK(f8.dtype() == Dtype::f64);
         CHECK(f4.dtype() == Dtype::f32);
         for (const Tensor& x : {f8, f4}) {
@@ -73,18 +61,20 @@ TEST_SUITE("npy") {
           CHECK(x.values() == c_order);
         }
       }
-    const Tensor number = read_npy(folder.file(file_of(header_of("<f4", false, "()"), "\0\0 A"s)));
+    const Tensor number =
+        read_npy(folder.file("a.npy", file_of(header_of("<f4", false, "()"), "\0\0 A"s)));
     CHECK(number.shape() == Shape{});
     CHECK(number.item() == 10);
-    CHECK(read_npy(folder.file(file_of(header_of("<f8", true, "(0, 3)"), ""))).shape() ==
+    CHECK(read_npy(folder.file("a.npy", file_of(header_of("<f8", true, "(0, 3)"), ""))).shape() ==
           Shape{0, 3});
-    CHECK(read_npy(folder.file(file_of("{\"shape\":(1,),\"fortran_order\":False,\"descr\":\"<f4\"}",
+    CHECK(read_npy(folder.file("a.npy",
+                               file_of("{\"shape\":(1,),\"fortran_order\":False,\"descr\":\"<f4\"}",
                                        "\0\0 A"s)))
               .item() == 10);
   }
 
   TEST_CASE("what is written is read again, wherever it lay, aligned as NumPy's") {
-    const Folder folder;
+    const TemporaryFolder folder;
     const std::string path = folder.path + "/b.npy";
     const Tensor x = random_normal({3, 5, 2}, Key(1));
     for (const Tensor& written :
@@ -149,9 +139,9 @@ TEST_SUITE("npy") {
         {shaped("(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1)"),
          "has more than 16 dimensions"},
     };
-    const Folder folder;
+    const TemporaryFolder folder;
     for (const Case& c : cases) {
-      const std::string path = folder.file(c.bytes);
+      const std::string path = folder.file("a.npy", c.bytes);
       CAPTURE(c.reason);
       try {
         read_npy(path);

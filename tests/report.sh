@@ -5,9 +5,6 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 tete=$(realpath "${1:-build}/tools/tete") || exit 1
 . tests/verdicts.sh
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
 
 few=(--d-model 16 --layers 1 --batch 8 --steps 6 --eval-every 3 --eval-samples 8 --log-every 2 --save-every 2 --keep 3)
 last=step-00000006.safetensors

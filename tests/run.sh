@@ -7,9 +7,6 @@ cd "$(dirname "$0")/.." || exit 1
 tete=$(realpath "${1:-build}/tools/tete") || exit 1
 variants=$PWD/attention/variants
 . tests/verdicts.sh
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
 
 # file NAME HEADER BYTES: a safetensors file, made by hand. The header has fewer than 256 bytes; the
 # data are zeros, or what the octal escapes say.

@@ -11,9 +11,6 @@ shift
 book=$(realpath -q "${TINYSHAKESPEARE:-../shared/data/tinyshakespeare.txt}")
 chosen=${*:-$(basename -s .tete -a attention/variants/*.tete)}
 . tests/verdicts.sh
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
 if [ ! -f "$book" ]; then
   echo "skipped: no tinyshakespeare (TINYSHAKESPEARE=FILE names it)"
   echo "0 passed, 0 failed"

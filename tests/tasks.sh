@@ -5,16 +5,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 tete=$(realpath "${1:-build}/tools/tete") || exit 1
 . tests/verdicts.sh
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
 
-prints() {  # prints TEXT ARGUMENT…: tete prints exactly this
-  local text=$1
-  shift
-  "$tete" "$@" > out 2> err < /dev/null && [ "$(cat out)" = "$text" ]
-  verdict $? "tete $* prints $text"
-}
 # last KEY RUN: the last number under that key in a run's log.
 last() { grep -o "\"$1\":[0-9.e-]*" "$2/metrics.jsonl" | tail -n 1 | cut -d : -f 2; }
 # at_least NUMBER KEY RUN, at_most: what the run reached.

@@ -17,12 +17,14 @@
 #include "core/threads.hpp"
 #include "core/utf8.hpp"
 #include "tests/error_of.hpp"
+#include "tests/temporary_folder.hpp"
 #include "train/checksum.hpp"
 #include "train/clip.hpp"
 #include "train/loop.hpp"
 #include "train/machine.hpp"
 
 using namespace tete;
+using tete::tests::TemporaryFolder;
 
 namespace {
 
@@ -210,20 +212,6 @@ std::vector<RankResult> train_on_ranks(int ranks, int shards, int steps) {
   for (std::thread& thread : threads) thread.join();
   return results;
 }
-
-struct TemporaryFolder {
-  std::string path;
-  TemporaryFolder() {
-    std::string name = std::filesystem::temp_directory_path() / "tete-train-XXXXXX";
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path); }
-  std::string file(const std::string& name, const std::string& contents) const {
-    std::ofstream(path + "/" + name, std::ios::binary) << contents;
-    return path + "/" + name;
-  }
-};
 
 }  // namespace
 

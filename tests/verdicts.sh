@@ -1,5 +1,8 @@
 # For scripts that show what the program does: each check is counted, what fails is told. `tete` is
-# the program, and the working directory is the script's own.
+# the program, and the working directory becomes one of the script's own, $work.
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
 passed=0 failed=0
 verdict() {  # verdict STATUS WHAT
   if [ "$1" = 0 ]; then
@@ -16,6 +19,12 @@ check() {  # check WHAT COMMAND…
   shift
   "$@" > out 2> err < /dev/null
   verdict $? "$what"
+}
+prints() {  # prints TEXT ARGUMENT…: tete prints exactly this
+  local text=$1
+  shift
+  "$tete" "$@" > out 2> err < /dev/null && [ "$(cat out)" = "$text" ]
+  verdict $? "tete $* prints $text"
 }
 
 # refuses CODE WORDS ARGUMENT…: tete ends with CODE; what it says last is one message from it, which
