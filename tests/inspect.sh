@@ -64,7 +64,8 @@ for table in heads mixing predictions lens values matrices histograms curves tex
 done
 check 'the entropy in the table is the one in the page' eval "
   value=\$(sed -n 2p tables/heads.csv | cut -d, -f5) && grep -qF -- \"0,\$value\" odd.html"
-for picture in 40-decoder-0-self-W 40-decoder-1-self-U 40-mixing 40-histograms 40-ablation curves-loss; do
+for picture in 40-decoder-0-self-W 40-decoder-1-self-U 40-{tokens,talk}-decoder-{0,1}-self \
+  40-mixing 40-histograms 40-ablation 40-lens curves-loss; do
   check "pictures/$picture.svg" eval "head -c 5 pictures/$picture.svg | grep -q '<svg ' && tail -n 1 pictures/$picture.svg | grep -q '</svg>'"
 done
 
@@ -81,8 +82,11 @@ opens steps.html "$everything mixing"
 # ---- Two runs, bytes, other texts ----
 
 check 'another variant' "$tete" train odd.txt --attention multi_head --tokenizer char --layers 2 "${tiny[@]}" --out plain
-check 'side by side' "$tete" inspect odd --beside plain --text "$odd" --out both.html
+check 'side by side' "$tete" inspect odd --beside plain --text "$odd" --out both.html --pictures pair
 opens both.html "$everything mixing"
+for picture in 1/40-talk-decoder-0-self 2/40-talk-decoder-0-self difference/40-decoder-1-self-W difference/40-ablation; do
+  check "of both, pictures/$picture.svg" test -s "pair/$picture.svg"
+done
 check 'bytes' "$tete" train odd.txt --attention dense_synthesizer --tokenizer byte --layers 1 "${tiny[@]}" --out bytes
 check 'a page of bytes' "$tete" inspect bytes --text "$odd" --out bytes.html --save bytes.safetensors
 opens bytes.html "$everything" bytes.safetensors

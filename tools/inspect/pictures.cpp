@@ -4,74 +4,14 @@
 #include <cmath>
 #include <limits>
 
-#include "tools/inspect/scale.hpp"
-#include "tools/inspect/svg.hpp"
+#include "core/ops.hpp"
+#include "tools/inspect/head_pictures.hpp"
+#include "tools/inspect/range.hpp"
 #include "train/files.hpp"
 
 namespace tete {
 
 namespace {
-
-const std::string faint = "#6a6c72", edge = "#dedacf";
-
-std::string digits(double x, const char* how = "%.3g") {
-  char out[32];
-  std::snprintf(out, sizeof out, how, x);
-  return out;
-}
-
-// Where values lie on a scale: amounts from low to high, signs about zero.
-struct Range {
-  double low, high;
-  bool bent;  // amounts and signs go with their square roots, so that small ones are seen
-  bool is_signed() const { return low < 0 && high > 0; }
-  Rgb colour(double value) const {
-    const auto bend = [this](double x) { return bent ? std::sqrt(x) : x; };
-    if (!is_signed())
-      return colour_at(Scale::amount, high > low ? bend((value - low) / (high - low)) : 0);
-    const double size = std::max(-low, high);
-    return colour_at(Scale::sign,
-                     0.5 + 0.5 * std::copysign(bend(std::min(1.0, std::abs(value) / size)), value));
-  }
-};
-
-void draw_scale(Svg& svg, const Range& range, double x, double y, double width) {
-  constexpr int cells = 64;
-  for (int i = 0; i < cells; ++i)
-    svg.rect({x + width * i / cells, y, width / cells + 0.5, 8},
-             hex(range.colour(range.low + (range.high - range.low) * (i + 0.5) / cells)));
-  svg.word(x, y + 21, digits(range.low), Svg::At::start, 11, faint);
-  if (range.is_signed())
-    svg.word(x - width * range.low / (range.high - range.low), y + 21, "0", Svg::At::middle, 11,
-             faint);
-  svg.word(x + width, y + 21, digits(range.high), Svg::At::end, 11, faint);
-}
-
-// ---- Maps ----
-
-std::string picture_of(const Site& site, const AttentionMap& map) {
-  const Levels levels = levels_of(map, site.causal, 8);
-  const Range range{levels.low, map.weights ? std::max(levels.high, 1e-30) : levels.high, true};
-  std::vector<Rgb> colours;
-  for (int level = 0; level < levels.top(); ++level)
-    colours.push_back(range.colour(levels.origin + level * levels.step));
-  colours.push_back({255, 255, 255});
-  Svg svg;
-  const Index heads = map.values.size(0), across = std::min<Index>(heads, 4);
-  const double side = 200, tall = side * static_cast<double>(map.values.size(1)) /
-                                  static_cast<double>(map.values.size(2));
-  svg.word(12, 22, map.path, Svg::At::start, 14);
-  for (Index head = 0; head < heads; ++head) {
-    const Box box{12 + static_cast<double>(head % across) * (side + 12),
-                  50 + static_cast<double>(head / across) * (tall + 26), side, tall};
-    svg.word(box.x, box.y - 5, text("head ", head), Svg::At::start, 11, faint);
-    svg.heat(box, map, levels, head, colours);
-    svg.rect(box, "none", edge);
-  }
-  draw_scale(svg, range, 12, 60 + static_cast<double>((heads + across - 1) / across) * (tall + 26),
-             200);
-  return svg.text();
-}
 
 // ---- Mixing ----
 
@@ -197,8 +137,7 @@ std::string ablation_picture(const Frame& frame) {
           std::isfinite(changes[head]) ? range.colour(changes[head]) : Rgb{255, 255, 255};
       const Box box{140 + 70 * static_cast<double>(head), y, 66, 30};
       svg.rect(box, hex(fill));
-      svg.word(box.x + 33, y + 19, digits(changes[head]), Svg::At::middle, 11,
-               fill[0] * 0.299 + fill[1] * 0.587 + fill[2] * 0.114 > 140 ? "#191c22" : "#ffffff");
+      svg.word(box.x + 33, y + 19, digits(changes[head]), Svg::At::middle, 11, ink_on(fill));
     }
     y += 34;
   }
@@ -255,28 +194,80 @@ void write(const std::string& folder, const std::string& name, const std::string
   replace_file(folder, name + ".svg", picture.size(), [&](const Write& write) { write(picture); });
 }
 
-void write_frame(const Frame& frame, const std::string& folder) {
+void write_frame(const RunReport& run, const Frame& frame, const std::string& folder) {
   const std::string step = std::to_string(frame.step) + "-";
-  for (const Site& site : frame.sites)
+  for (const Site& site : frame.sites) {
+    const std::string place = file_name(site.path);
     for (const AttentionMap& map : site.maps)
-      write(folder, step + file_name(site.path) + "-" + map.name, picture_of(site, map));
+      write(folder, step + place + "-" + map.name, map_picture(run, site, map));
+    write(folder, step + "tokens-" + place, tokens_picture(run, site));
+    write(folder, step + "talk-" + place, talk_picture(site));
+  }
   write(folder, step + "mixing", mixing_picture(frame));
   write(folder, step + "histograms", histograms_picture(frame));
   write(folder, step + "ablation", ablation_picture(frame));
+  write(folder, step + "lens", lens_picture(run, frame));
+}
+
+// ---- The second run less the first ----
+
+Tensor change_of(const Tensor& b, const Tensor& a) {
+  return a && b && a.shape() == b.shape() ? Tensor::of<float>(b.shape(), (b - a).values<float>())
+                                          : Tensor();
+}
+
+template <class Named>
+const Named* same_name(const std::vector<Named>& all, const Named& one) {
+  for (const Named& other : all)
+    if (other.name == one.name) return &other;
+  return nullptr;
+}
+
+// Maps, mixing matrices and the effects of heads, where both have them in one shape. What is left
+// of weights is no weight.
+Frame difference_of(const Frame& a, const Frame& b) {
+  Frame out;
+  out.step = b.step;
+  for (const Site& to : b.sites) {
+    const auto from = std::find_if(a.sites.begin(), a.sites.end(),
+                                   [&](const Site& site) { return site.path == to.path; });
+    if (from == a.sites.end()) continue;
+    Site site = to;
+    site.maps.clear(), site.mixing.clear(), site.histograms.clear();
+    for (AttentionMap map : to.maps)
+      if (const AttentionMap* was = same_name(from->maps, map))
+        if ((map.values = change_of(map.values, was->values)))
+          map.weights = false, site.maps.push_back(std::move(map));
+    for (Mixing matrix : to.mixing)
+      if (const Mixing* was = same_name(from->mixing, matrix))
+        if ((matrix.values = change_of(matrix.values, was->values)))
+          site.mixing.push_back(std::move(matrix));
+    site.ablation = change_of(to.ablation, from->ablation);
+    out.sites.push_back(std::move(site));
+  }
+  return out;
 }
 
 }  // namespace
 
 void write_pictures(const Report& report, const std::string& folder) {
   make_folder(folder);
+  const bool two = report.runs.size() > 1;
   std::vector<std::string> groups;
   for (size_t r = 0; r < report.runs.size(); ++r) {
-    const std::string own = report.runs.size() > 1 ? folder + "/" + std::to_string(r + 1) : folder;
+    const RunReport& run = report.runs[r];
+    const std::string own = two ? folder + "/" + std::to_string(r + 1) : folder;
     make_folder(own);
-    for (const Frame& frame : report.runs[r].frames) write_frame(frame, own);
-    for (const Curve& curve : report.runs[r].curves)
+    for (const Frame& frame : run.frames) write_frame(run, frame, own);
+    for (const Curve& curve : run.curves)
       if (std::find(groups.begin(), groups.end(), curve.group) == groups.end())
         groups.push_back(curve.group);
+  }
+  if (two && !report.runs[0].frames.empty() && !report.runs[1].frames.empty()) {
+    make_folder(folder + "/difference");
+    write_frame(report.runs[1],
+                difference_of(report.runs[0].frames.back(), report.runs[1].frames.back()),
+                folder + "/difference");
   }
   for (const std::string& group : groups)
     write(folder, "curves-" + file_name(group), curves_picture(report, group));
