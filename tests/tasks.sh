@@ -61,5 +61,13 @@ prints 'mnopqr' sample two --prompt abcdefghijklmnopqrstabcdefghijkl --length 6
 check 'one layer does not' "$tete" train "${induction[@]}" --layers 1 --out one
 at_most 0.4 acc one
 
+# Some head's weights are a diagonal after the mark: each letter looks at the one to be copied next.
+check 'copying is learned' "$tete" train --task copy --with shaw --positions none --context 12 --steps 300 --out copy
+at_least 0.9 exact_match copy
+prints gkqtb sample copy --prompt 'gkqtb>'
+check 'what it looks at' "$tete" inspect copy --text 'gkqtb>gkqt' --no-ablation
+awk '$1 == "induction" { share = $NF } END { exit !(share >= 0.9) }' out
+verdict $? 'one head has nine tenths of its weight on the letter that is copied'
+
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
