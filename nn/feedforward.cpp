@@ -42,7 +42,7 @@ FeedForward::FeedForward(const Scope& scope, const Dim& width, Index d_ff,
 
 Tensor FeedForward::operator()(const Forward& forward, const Tensor& X) const {
   Tensor hidden = activation_.apply(forward.offer(path_, "pre", in_(forward, X)));
-  for (const Linear& gate : gate_) hidden = hidden * gate(forward, X);
+  for (const Linear& gate : gate_) hidden = hidden * forward.offer(path_, "gate", gate(forward, X));
   hidden = forward.offer(path_, "hidden", hidden);
   return out_(forward, dropped(forward, path_ + "/hidden", hidden, noise_));
 }

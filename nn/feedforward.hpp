@@ -26,7 +26,7 @@ class FeedForward {
   FeedForward(const Scope& scope, const Dim& width, Index d_ff,
               const FeedForwardOptions& options = {});
   // Dropout is on the hidden layer, which is offered as "…/hidden" before it, and as "…/pre"
-  // before the activation.
+  // before the activation; what a gate multiplies it by is "…/gate".
   Tensor operator()(const Forward& forward, const Tensor& X) const;
 
  private:

@@ -2,7 +2,7 @@
 
 namespace tete {
 
-Norm::Norm(const Scope& scope, const std::string& kind, const Dim& width) {
+Norm::Norm(const Scope& scope, const std::string& kind, const Dim& width) : path_(scope.path) {
   const std::string kinds[] = {"layer", "rms"};
   if (kind != "layer" && kind != "rms")
     bad_input("unknown norm '", kind, "'", suggestion(kind, kinds), " (there are layer, rms)");
@@ -12,8 +12,21 @@ Norm::Norm(const Scope& scope, const std::string& kind, const Dim& width) {
 }
 
 Tensor Norm::operator()(const Forward& forward, const Tensor& X) const {
-  return bias_.index < 0 ? rms_norm(X, forward[scale_])
-                         : layer_norm(X, forward[scale_], forward[bias_]);
+  const bool centred = bias_.index >= 0;
+  const Tensor Y =
+      centred ? layer_norm(X, forward[scale_], forward[bias_]) : rms_norm(X, forward[scale_]);
+  if (!forward.asks_for(path_ + "/divisor")) return Y;
+  const int last = X.rank() - 1;
+  const Tensor x = centred ? X - broadcast(mean(X, {last}, true), X.shape()) : X;
+  const Tensor root = sqrt(mean(square(x), {last}, true) + norm_epsilon),
+               other = forward.offer(path_, "divisor", root);
+  if (other.same(root)) return Y;
+  // The same root adds zero: no bit changes.
+  const Tensor change = broadcast(root / other - 1.0, Y.shape());
+  if (!centred) return Y + Y * change;
+  Shape wide(X.rank(), 1);
+  wide[last] = X.size(last);
+  return Y + (Y - broadcast(reshape(forward[bias_], wide), Y.shape())) * change;
 }
 
 }  // namespace tete

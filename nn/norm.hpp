@@ -1,5 +1,6 @@
 // Norm: each vector x[d_X] brought to one size, then scaled by what is learned.
 //   "layer": γ (x - μ)/√(σ² + ε) + ν        "rms": γ x/√(mean x² + ε)
+// The root, [b, n, 1], is offered as "…/divisor"; it is made for those who ask only.
 #pragma once
 #include "nn/linear.hpp"
 
@@ -12,6 +13,7 @@ class Norm {
   Tensor operator()(const Forward& forward, const Tensor& X) const;
 
  private:
+  std::string path_;
   ParamId scale_, bias_;
 };
 

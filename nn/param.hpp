@@ -86,6 +86,7 @@ struct Tiling {
 };
 
 struct Decoding;  // nn/decode.hpp
+struct Checked;   // nn/check.hpp
 
 // What one call of a model is given besides its input.
 struct Forward {
@@ -105,6 +106,8 @@ struct Forward {
   Asks watched = {};
   std::function<Tensor(const std::string& path, const Tensor& value)> replace = {};
   Asks replaced = {};
+  // If set, called with each program that begins to run, and the path of its values.
+  std::function<void(const std::string& path, const Checked& program)> entered = {};
   // If set, the call brings the next positions of a sequence whose past is kept there.
   Decoding* decoding = nullptr;
   Tiling tiling = {};
@@ -123,6 +126,7 @@ struct Forward {
   bool replaces(const std::string& path) const { return replace && (!replaced || replaced(path)); }
   // What goes on in the place of x, which is not shown yet. Fails (input) on another shape or type.
   Tensor replacement(const std::string& path, const Tensor& x) const;
+  bool asks_for(const std::string& path) const { return watches(path) || replaces(path); }
   // Offers x as scope + "/" + name, and returns what goes on.
   Tensor offer(const std::string& scope, const std::string& name, const Tensor& x) const;
 };

@@ -10,27 +10,36 @@ namespace {
 
 using Heads = TapName::Heads;
 
+enum class Logits : uint8_t { any, mixed, not_mixed };
+
 // A value of one block, by what stands behind "decoder/3/"; or of one attention, behind
 // ".../self/".
 struct Row {
   const char* here;
   const char* there;
   Heads heads = Heads::as_here;
-  const char* if_known = "";  // only where this came before it
-  const char* unless = "";    // only where this did not
+  const char* if_known = "";    // only where this came before it
+  const char* unless = "";      // only where this did not
+  Logits logits = Logits::any;  // only where heads are mixed between J and L, or not
 };
 
+// hook_normalized is what a norm gives, scaled and moved, as their LayerNorm has it.
 constexpr Row block_rows[] = {
     {"resid_pre", "hook_resid_pre"},
+    {"self_norm/divisor", "ln1.hook_scale"},
     {"self_norm", "ln1.hook_normalized"},
     {"self_out", "hook_attn_out"},
     {"resid_mid", "hook_resid_mid"},
+    {"cross_norm/divisor", "ln2.hook_scale"},
     {"cross_norm", "ln2.hook_normalized"},
     {"cross_out", "hook_cross_attn_out"},
     {"resid_cross", "hook_resid_mid_cross"},
+    {"ff_norm/divisor", "ln3.hook_scale", Heads::as_here, "cross_norm"},
+    {"ff_norm/divisor", "ln2.hook_scale", Heads::as_here, "", "cross_norm"},
     {"ff_norm", "ln3.hook_normalized", Heads::as_here, "cross_norm"},
     {"ff_norm", "ln2.hook_normalized", Heads::as_here, "", "cross_norm"},
     {"ff/pre", "mlp.hook_pre"},
+    {"ff/gate", "mlp.hook_pre_linear"},
     {"ff/hidden", "mlp.hook_post"},
     {"ff_out", "hook_mlp_out"},
     {"resid", "hook_resid_post"},
@@ -39,6 +48,7 @@ constexpr Row block_rows[] = {
 // Behind "attn." or "cross_attn.". TransformerLens has one kind of scores and one kind of weights;
 // where heads are mixed, its names are for what is before that, and "…_talked" is for what is
 // after. What enters the mixing of weights is what leaves the softmax, so hook_pattern is always W.
+// Scores are those before the mask, which theirs have in them.
 constexpr Row attention_rows[] = {
     {"RotaryQueries.Q", "hook_q", Heads::before_width},
     {"RotaryKeys.K", "hook_k", Heads::before_width},
@@ -47,12 +57,14 @@ constexpr Row attention_rows[] = {
     {"Q", "hook_q", Heads::before_width, "", "RotaryQueries.Y"},
     {"K", "hook_k", Heads::before_width, "", "RotaryKeys.Y"},
     {"V", "hook_v", Heads::before_width},
-    {"J", "hook_attn_scores", Heads::before_queries},
-    {"L", "hook_attn_scores", Heads::before_queries, "", "J"},
-    {"L", "hook_scores_talked", Heads::before_queries, "J"},
+    {"J", "hook_attn_scores", Heads::before_queries, "", "", Logits::mixed},
+    {"L", "hook_attn_scores", Heads::before_queries, "", "", Logits::not_mixed},
+    {"L", "hook_scores_talked", Heads::before_queries, "", "", Logits::mixed},
     {"W", "hook_pattern", Heads::before_queries},
     {"U", "hook_pattern_talked", Heads::before_queries},
     {"O", "hook_z", Heads::before_width},
+    {"Y/heads", "hook_result", Heads::before_width},
+    {"Seen", "hook_block_mask"},
     {"R_Xl", "hook_dyn_x2l"},
     {"R_Ml", "hook_dyn_m2l"},
     {"R_Xw", "hook_dyn_x2w"},
@@ -63,24 +75,30 @@ constexpr Row attention_rows[] = {
 
 constexpr Row model_rows[] = {
     {"embedding", "hook_embed"},
-    {"positions", "hook_pos_embed"},
+    {"positions", "hook_pos_embed", Heads::one_batch},
     {"encoder/embedding", "encoder.hook_embed"},
-    {"encoder/positions", "encoder.hook_pos_embed"},
+    {"encoder/positions", "encoder.hook_pos_embed", Heads::one_batch},
     {"decoder/embedding", "decoder.hook_embed"},
-    {"decoder/positions", "decoder.hook_pos_embed"},
+    {"decoder/positions", "decoder.hook_pos_embed", Heads::one_batch},
+    {"encoder/norm/divisor", "encoder_final_ln.hook_scale"},
     {"encoder/norm", "encoder_final_ln.hook_normalized"},
+    {"decoder/norm/divisor", "decoder_final_ln.hook_scale", Heads::as_here, "encoder/norm"},
+    {"decoder/norm/divisor", "ln_final.hook_scale", Heads::as_here, "", "encoder/norm"},
     {"decoder/norm", "decoder_final_ln.hook_normalized", Heads::as_here, "encoder/norm"},
     {"decoder/norm", "ln_final.hook_normalized", Heads::as_here, "", "encoder/norm"},
 };
 
 template <size_t rows>
 void add(const Row (&table)[rows], const std::string& here, const std::string& scope,
-         const std::string& prefix, const KnownPath& known, std::vector<TapName>& names) {
+         const std::string& prefix, const Surroundings& around, std::vector<TapName>& names) {
   for (const Row& row : table) {
     if (here != row.here) continue;
     const std::string needed = row.if_known, other = row.unless;
-    if (!needed.empty() && !known(scope + needed)) continue;
-    if (!other.empty() && known(scope + other)) continue;
+    if (!needed.empty() && !around.known(scope + needed)) continue;
+    if (!other.empty() && around.known(scope + other)) continue;
+    if (row.logits != Logits::any &&
+        (row.logits == Logits::mixed) != around.mixes_logits(scope.substr(0, scope.size() - 1)))
+      continue;
     names.push_back({prefix + row.there, row.heads});
   }
 }
@@ -97,17 +115,32 @@ Axes order_of(Heads heads) {
 }  // namespace
 
 Tensor TapName::theirs(const Tensor& x) const {
+  if (heads == Heads::one_batch) return reshape(x, {1, x.size(0), x.size(1)});
   return heads == Heads::as_here || x.rank() != 4 ? x : permute(x, order_of(heads));
 }
 
 Tensor TapName::ours(const Tensor& x) const {
+  if (heads == Heads::one_batch && x.rank() == 3 && x.size(0) == 1)
+    return reshape(x, {x.size(1), x.size(2)});
   if (heads == Heads::as_here || x.rank() != 4) return x;
   return permute(x, heads == Heads::before_queries ? Axes{0, 2, 3, 1} : Axes{0, 1, 3, 2});
 }
 
-std::vector<TapName> tap_names(const std::string& path, const KnownPath& known) {
+bool mixes_logits(const Checked& program) {
+  const auto of = [&](const char* name) {
+    return std::find_if(program.values.begin(), program.values.end(),
+                        [&](const CheckedValue& v) { return v.name == name; });
+  };
+  const auto J = of("J"), L = of("L");
+  if (J == program.values.end() || L == program.values.end()) return false;
+  return std::any_of(J->dims.begin(), J->dims.end(), [&](int dim) {
+    return std::find(L->dims.begin(), L->dims.end(), dim) == L->dims.end();
+  });
+}
+
+std::vector<TapName> tap_names(const std::string& path, const Surroundings& around) {
   std::vector<TapName> names;
-  add(model_rows, path, "", "", known, names);
+  add(model_rows, path, "", "", around, names);
   // "decoder/3/self/W": the stack, the layer, and the rest.
   const size_t first = path.find('/'), second = path.find('/', first + 1);
   if (first == std::string::npos || second == std::string::npos) return names;
@@ -116,14 +149,14 @@ std::vector<TapName> tap_names(const std::string& path, const KnownPath& known) 
   const std::string rest = path.substr(second + 1), scope = path.substr(0, second + 1);
   if (!is_number(layer) || (stack != "encoder" && stack != "decoder")) return names;
   std::vector<std::string> stacks{stack};
-  if (stack == "decoder" && !known("encoder/norm")) stacks.insert(stacks.begin(), "blocks");
+  if (stack == "decoder" && !around.known("encoder/norm")) stacks.insert(stacks.begin(), "blocks");
   for (const std::string& theirs : stacks) {
     const std::string prefix = theirs + "." + layer + ".";
-    add(block_rows, rest, scope, prefix, known, names);
+    add(block_rows, rest, scope, prefix, around, names);
     for (const auto& [site, attn] : {std::pair{"self/", "attn."}, {"cross/", "cross_attn."}})
       if (rest.starts_with(site))
         add(attention_rows, rest.substr(std::string(site).size()), scope + site, prefix + attn,
-            known, names);
+            around, names);
   }
   return names;
 }

@@ -4,14 +4,15 @@
 #include <string>
 #include <vector>
 
-#include "core/tensor.hpp"
+#include "nn/check.hpp"
 
 namespace tete {
 
 // Another name of the value at a path. There it has the heads before the queries
-// ("hook_pattern": [b, h, n, m]), or before the width of a head ("hook_q": [b, n, h, d_k]).
+// ("hook_pattern": [b, h, n, m]), or before the width of a head ("hook_q": [b, n, h, d_k]), or a
+// batch of one ("hook_pos_embed": [1, n, d_X]).
 struct TapName {
-  enum class Heads : uint8_t { as_here, before_queries, before_width };
+  enum class Heads : uint8_t { as_here, before_queries, before_width, one_batch };
   std::string name;
   Heads heads = Heads::as_here;
 
@@ -20,10 +21,16 @@ struct TapName {
   Tensor ours(const Tensor& x) const;
 };
 
-// The names of the value at a path. What one name means can depend on which other values there are
-// ("attn.hook_attn_scores" is J, or L where there is no J): `known` tells of any path that came
-// before it whether it is one of them.
-using KnownPath = std::function<bool(const std::string& path)>;
-std::vector<TapName> tap_names(const std::string& path, const KnownPath& known);
+// What one name means can depend on what else there is.
+struct Surroundings {
+  // Whether there was a value at a path, of any that came before.
+  std::function<bool(const std::string& path)> known;
+  // Whether the text whose values are at a path mixes heads between its J and its L.
+  std::function<bool(const std::string& path)> mixes_logits;
+};
+// Whether it does: J and L have not the same dimension of heads.
+bool mixes_logits(const Checked& program);
+// The names of the value at a path.
+std::vector<TapName> tap_names(const std::string& path, const Surroundings& around);
 
 }  // namespace tete

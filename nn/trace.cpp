@@ -69,10 +69,49 @@ Tensor kept(const Tensor& x) {
   return copy;
 }
 
+// The parts that follow in the names of which a beginning fits the pattern, which ends with a
+// separator or is empty.
+std::set<std::string> parts_behind(const std::string& pattern, const std::set<std::string>& names,
+                                   char separator) {
+  std::set<std::string> parts;
+  for (const std::string& name : names)
+    for (size_t from = 0, end = 0; end != std::string::npos; from = end + 1) {
+      end = name.find(separator, from);
+      if (fits_parts(pattern, name.substr(0, from), separator))
+        parts.insert(name.substr(from, end - from));
+    }
+  return parts;
+}
+
+// What there is as far as a pattern goes: "; under 'decoder/0/' there are ff, resid, self".
+std::string what_there_is(const std::string& pattern, const std::set<std::string>& names,
+                          char separator) {
+  constexpr size_t most = 24;
+  for (std::string folder = pattern; !names.empty();) {
+    const size_t end = folder.find_last_of(separator);
+    folder.resize(end == std::string::npos ? 0 : end + 1);
+    const std::set<std::string> parts = parts_behind(folder, names, separator);
+    if (parts.empty() && !folder.empty()) {
+      folder.pop_back();
+      continue;
+    }
+    std::string all;
+    size_t count = 0;
+    for (const std::string& part : parts)
+      if (++count <= most) all += (count > 1 ? ", " : "") + part;
+    if (count > most) all += ", …";
+    return text("; ", folder.empty() ? "" : text("under '", folder, "' "), "there are ", all);
+  }
+  return "";
+}
+
 // What patterns ask for of what one run offers.
 class Taps {
  public:
   void add(const std::string& pattern) { patterns_.push_back({pattern}); }
+  void enter(const std::string& path, const Checked& program) {
+    if (mixes_logits(program)) mixing_.insert(path);
+  }
   // Each way in which the pattern asks for what is at the path.
   std::vector<TapName> asked(int pattern, const std::string& path) {
     Pattern& p = patterns_[static_cast<size_t>(pattern)];
@@ -94,15 +133,13 @@ class Taps {
     for (const Pattern& p : patterns_) {
       if (p.met) continue;
       const bool others = is_of_others(p.text);
-      std::vector<std::string> names;
+      std::set<std::string> names;
       for (const auto& [path, all] : names_)
         for (const TapName& name : all)
-          if (others || name.name == path) names.push_back(name.name);
-      const std::string near = meant(p.text, names);
+          if (others ? name.name != path : name.name == path) names.insert(name.name);
+      const std::string near = meant(p.text, {names.begin(), names.end()});
       bad_input("nothing in this model is at '", p.text, "'",
-                near.empty() && !names.empty()
-                    ? text(" (there are ", names.size(), " paths, such as '", names.back(), "')")
-                    : near);
+                near.empty() ? what_there_is(p.text, names, others ? '.' : '/') : near);
     }
   }
 
@@ -114,14 +151,16 @@ class Taps {
   const std::vector<TapName>& names_of(const std::string& path) {
     const auto at = names_.find(path);
     if (at != names_.end()) return at->second;
-    const auto known = [this](const std::string& other) { return names_.contains(other); };
+    const Surroundings around{[this](const std::string& other) { return names_.contains(other); },
+                              [this](const std::string& scope) { return mixing_.contains(scope); }};
     std::vector<TapName> names{{path}};
-    for (TapName& name : tap_names(path, known)) names.push_back(std::move(name));
+    for (TapName& name : tap_names(path, around)) names.push_back(std::move(name));
     return names_[path] = std::move(names);
   }
 
   std::vector<Pattern> patterns_;
   std::map<std::string, std::vector<TapName>> names_;  // by the paths that were offered
+  std::set<std::string> mixing_;                       // paths of texts that mix logits
 };
 
 }  // namespace
@@ -137,6 +176,10 @@ std::map<std::string, Tensor> trace(const Forward& forward,
              all = looks + static_cast<int>(hooks.size());
 
   Forward looking = forward;
+  looking.entered = [&](const std::string& path, const Checked& program) {
+    taps.enter(path, program);
+    if (forward.entered) forward.entered(path, program);
+  };
   looking.replaced = [&](const std::string& path) {
     return taps.asks(looks, all, path) || forward.replaces(path);
   };
