@@ -28,7 +28,8 @@ async function act(node, type) {
 
 // ---- safetensors: eight bytes of length, a header, the numbers ----
 
-function readTensors(text) {
+// Names begin with `prefix`.
+function readTensors(text, prefix = '') {
   const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
   const length = Number(new DataView(bytes.buffer).getBigUint64(0, true));
   const header = JSON.parse(new TextDecoder().decode(bytes.slice(8, 8 + length)));
@@ -36,7 +37,7 @@ function readTensors(text) {
   delete header.__metadata__;
   for (const [name, {dtype, shape, data_offsets: [begin, end]}] of Object.entries(header)) {
     const data = bytes.slice(8 + length + begin, 8 + length + end).buffer;
-    if (dtype === 'F32') tensors.set(name, {shape, values: new Float32Array(data)});
+    if (dtype === 'F32') tensors.set(prefix + name, {shape, values: new Float32Array(data)});
   }
   return tensors;
 }
@@ -297,7 +298,7 @@ async function main() {
     await checkMaps();
   }
   await checkSaving();
-  if (globalThis.savedTensors) checkNumbers(readTensors(globalThis.savedTensors));
+  if (globalThis.savedTensors) checkNumbers(readTensors(globalThis.savedTensors, globalThis.savedAt));
   if (siteNames.length) checkPredictions();
   checkNetwork();
 }

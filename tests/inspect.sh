@@ -11,15 +11,15 @@ driver=$PWD/tests/inspect.js
 chromium=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
 [ -n "$chromium" ] || echo 'There is no Chromium here: pages are written, but not opened.'
 
-# opens PAGE SECTIONS [TENSORS]: the page in a browser, with the driver after its own scripts. Its
-# sections are these, its numbers those of the tensors.
+# opens PAGE SECTIONS [TENSORS [PATH]]: the page in a browser, with the driver after its own scripts.
+# Its sections are these, its numbers those of the tensors, whose names begin with the path.
 opens() {
-  local page=$1 sections=$2 tensors=${3:-} lines=
+  local page=$1 sections=$2 tensors=${3:-} path=${4:-} lines=
   [ -n "$chromium" ] || return 0
   {
     sed '/^<\/body>$/,$d' "$page"
     echo "<script>globalThis.expected = '$sections'.split(' ');"
-    [ -z "$tensors" ] || echo "globalThis.savedTensors = '$(base64 -w 0 "$tensors")';"
+    [ -z "$tensors" ] || echo "globalThis.savedTensors = '$(base64 -w 0 "$tensors")', globalThis.savedAt = '$path';"
     echo '</script><script>'
     cat "$driver"
     echo '</script></body></html>'
@@ -79,11 +79,36 @@ opens longest.html "$everything mixing" longest.safetensors
 check 'every checkpoint' "$tete" inspect odd --text "$odd" --all-steps --out steps.html
 opens steps.html "$everything mixing"
 
+# ---- What is saved of a layer is what `tete run` makes of its inputs, to the bit ----
+
+# runs_again RUN TEXT LAYER MASK VARIANT…: from its inputs and parameters tete run computes the same
+# file; what it computed is not read.
+runs_again() {
+  local run=$1 text=$2 layer=$3 mask=$4
+  shift 4
+  check "$run: $layer is saved" "$tete" inspect "$run" --text "$text" --no-ablation --layer "$layer" --save layer.safetensors
+  check "$run: tete run $* computes $layer" "$tete" run "$@" --tensors layer.safetensors --mask "$mask" --out again.safetensors
+  grep -qE '^Not read, as the text computes them: .*\bW\b.*\bY\.$' out
+  verdict $? "it computes them from inputs and parameters"
+  check "$run: the same bits" cmp layer.safetensors again.safetensors
+  check "$run: they agree with tete check" "$tete" check "$@" --against layer.safetensors --mask "$mask"
+}
+runs_again odd "$odd" decoder/0/self causal talking_heads
+runs_again odd "$odd" decoder/1/self causal talking_heads
+opens odd.html "$everything mixing" again.safetensors decoder/1/self/
+check 'rotary positions' "$tete" train odd.txt --attention multi_head --with rotary --positions none --layers 1 "${tiny[@]}" --out rotary
+runs_again rotary "$odd" decoder/0/self causal multi_head --with rotary
+refuses 2 'no --save' inspect odd --text '<' --layer decoder/0/self
+refuses 2 "did you mean 'decoder/1/self'" inspect odd --text '<' --layer decoder/1/slef --save x.safetensors
+refuses 2 'neither --beside nor --all-steps' inspect odd --text '<' --layer decoder/0/self --save x.safetensors --all-steps
+refuses 2 'takes no --paths' inspect odd --text '<' --layer decoder/0/self --save x.safetensors --paths '**'
+
 # ---- Two runs, bytes, other texts ----
 
 check 'another variant' "$tete" train odd.txt --attention multi_head --tokenizer char --layers 2 "${tiny[@]}" --out plain
 check 'side by side' "$tete" inspect odd --beside plain --text "$odd" --out both.html --pictures pair
 opens both.html "$everything mixing"
+runs_again plain "$odd" decoder/1/self causal multi_head
 for picture in 1/40-talk-decoder-0-self 2/40-talk-decoder-0-self difference/40-decoder-1-self-W difference/40-ablation; do
   check "of both, pictures/$picture.svg" test -s "pair/$picture.svg"
 done
@@ -97,6 +122,8 @@ check 'an encoder and a decoder' "$tete" train --task reverse --context 6 --atte
   --layers 1 --heads 2 --d-model 16 --batch 8 --steps 20 --eval-samples 8 --out reverse
 check 'their page' "$tete" inspect reverse --text abc --out reverse.html --save reverse.safetensors
 opens reverse.html "$everything mixing" reverse.safetensors
+runs_again reverse abc encoder/0/self none multi_head
+runs_again reverse abc decoder/0/cross none talking_heads
 
 # ---- The other tasks ----
 

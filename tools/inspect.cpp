@@ -150,6 +150,11 @@ Run inspect_verb(CLI::App& app) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->expected(1)
       ->allow_extra_args(false);
+  app.add_option("--layer", o->look.layer,
+                 "of one attention, decoder/0/self: --save writes its inputs, parameters and "
+                 "values under the names of its text, as tete run and tete check --against take "
+                 "them")
+      ->type_name("PATH");
   app.add_option("--tables", o->tables, "the page's numbers, in CSV")->type_name("DIR");
   app.add_option("--pictures", o->pictures, "the page's pictures, in SVG")->type_name("DIR");
   app.option_defaults()->group("Run");
@@ -159,7 +164,9 @@ Run inspect_verb(CLI::App& app) {
       "Examples:\n"
       "  tete inspect runs/book --text \"It was the\" --out report.html\n"
       "  tete inspect runs/mine --beside runs/theirs --text \"It was\" --out both.html\n"
-      "  tete inspect runs/book --text \"It was\" --paths '**/W' --save acts.safetensors");
+      "  tete inspect runs/book --text \"It was\" --paths '**/W' --save acts.safetensors\n"
+      "  tete inspect runs/book --text \"It was\" --layer decoder/0/self --save layer.safetensors\n"
+      "  tete run talking_heads --tensors layer.safetensors --mask causal --out again.safetensors");
   return [o] { return run_inspect(*o); };
 }
 

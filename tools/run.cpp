@@ -87,11 +87,23 @@ class Evaluated {
       if (!computed) arguments_[name] = converted(x);
       else if (name != cotangent_name_) not_read_.push_back(name);
     }
+    lay_out_parameters();
     if (!cotangent_) return;
     for (int i = 0; i < count(); ++i)
       if (const auto x = arguments_.find(program_->name_of(i));
           program_->is_argument(i) && is_learned(i) && x != arguments_.end())
         if (is_real(x->second.dtype())) x->second = x->second.variable();
+  }
+
+  // As a model keeps them in memory: its products are then rounded alike, to the same bits.
+  void lay_out_parameters() {
+    for (int i = 0; i < count(); ++i) {
+      const CheckedValue& v = value(i);
+      const auto x = arguments_.find(program_->name_of(i));
+      if (v.kind != CheckedValue::Kind::parameter || x == arguments_.end()) continue;
+      if (!v.layout.empty() && x->second.rank() == v.layout.size())
+        x->second = with_layout(x->second, v.layout);
+    }
   }
 
   void add(const std::string& name, int value, const Tensor& x) {

@@ -75,7 +75,8 @@ class Inspection {
     if (!std::all_of(numbers.begin(), numbers.end(), [](float x) { return std::isfinite(x); }))
       fail(Kind::numbers, trained.path, ": the model's logits are not finite: its training went ",
            "wrong");
-    save(seen, several ? text(prefix_, "step-", trained.step, "/") : prefix_);
+    if (o_.layer.empty()) save(seen, several ? text(prefix_, "step-", trained.step, "/") : prefix_);
+    else save_layer(trained, seen);
 
     Frame made;
     made.step = trained.step;
@@ -104,6 +105,20 @@ class Inspection {
       if (is_asked(path)) saved_.push_back({prefix + path, value});
   }
 
+  void save_layer(const Trained& trained, const Activations& seen) {
+    std::vector<std::string> paths;
+    for (const SitePlace& place : places_of(trained)) {
+      paths.push_back(place.path);
+      if (place.path != o_.layer) continue;
+      write_safetensors(
+          o_.save,
+          {{"program", place.chosen.program->name}, {"mask", place.causal ? "causal" : "none"}},
+          tensors_of(place, trained, seen));
+      return;
+    }
+    bad_input("--layer ", o_.layer, ": expected the path of an attention", choice(o_.layer, paths));
+  }
+
   const InspectOptions& o_;
   const std::string where_, prefix_;
   NamedTensors& saved_;
@@ -116,6 +131,12 @@ void check(const InspectOptions& o) {
   if (o.checkpoints.empty() || o.checkpoints.size() > 2)
     bad_input("tete inspect looks at one checkpoint, or at two side by side; got ",
               o.checkpoints.size());
+  if (!o.layer.empty() && o.save.empty())
+    bad_input("--layer says what --save writes, but there is no --save FILE");
+  if (!o.layer.empty() && !o.paths.empty())
+    bad_input("--layer saves all of an attention: it takes no --paths");
+  if (!o.layer.empty() && (o.checkpoints.size() > 1 || o.all_steps))
+    bad_input("--layer is of one checkpoint: it takes neither --beside nor --all-steps");
   if (o.likeliest < 1) bad_input("the likeliest tokens are at least 1, got ", o.likeliest);
 }
 
@@ -133,7 +154,7 @@ Report inspect(const InspectOptions& o) {
     const std::string prefix = o.checkpoints.size() > 1 ? text("run-", i + 1, "/") : "";
     report.runs.push_back(Inspection(o, o.checkpoints[i], prefix, saved).run());
   }
-  if (!o.save.empty()) write_safetensors(o.save, {}, std::move(saved));
+  if (!o.save.empty() && o.layer.empty()) write_safetensors(o.save, {}, std::move(saved));
   return report;
 }
 

@@ -13,12 +13,16 @@ struct InspectOptions {
   // Which activations, by globs of their paths; empty: maps and what the page needs.
   std::vector<std::string> paths = {};
   std::string save = {};  // a safetensors file of these activations; "": none
-  bool ablation = true;   // one forward pass for each head
-  int likeliest = 5;      // next tokens that are told
+  // "decoder/3/self": what is saved is this attention's inputs, parameters and values, under the
+  // names of its text, as `tete run` takes them; "": not so.
+  std::string layer = {};
+  bool ablation = true;  // one forward pass for each head
+  int likeliest = 5;     // next tokens that are told
 };
 
 // Fails (input) on text that the model cannot read: a token that it does not know, more tokens than
-// its context, none at all; and on globs that match nothing, with the nearest path.
+// its context, none at all; on globs that match nothing, with the nearest path; and on a layer that
+// is none, or of several checkpoints.
 Report inspect(const InspectOptions& options);
 
 }  // namespace tete

@@ -48,6 +48,19 @@ class Looker {
         program_(*place.chosen.program),
         roles_(roles_of(program_)) {}
 
+  NamedTensors tensors() const {
+    Activations all;  // an input as amended has the input's name: what is given stands first
+    for (size_t i = 0; i < program_.values.size(); ++i) {
+      const int number = static_cast<int>(i);
+      if (!value(number).watched && !program_.is_argument(number)) continue;
+      if (const auto [path, x] = seen_value(number); x)
+        all.try_emplace(program_.name_of(number), x);
+    }
+    NamedTensors named;
+    for (const auto& [name, x] : all) named.push_back({name, x});
+    return named;
+  }
+
   Site look(const Passage& passage) const {
     Site site;
     site.path = place_.path, site.stack = place_.stack, site.layer = place_.layer;
@@ -172,6 +185,10 @@ Tensor without(const Tensor& x, int axis, Index element) {
 Site look_at(const SitePlace& place, const Trained& trained, const Passage& passage,
              const Activations& seen) {
   return Looker(place, trained, seen).look(passage);
+}
+
+NamedTensors tensors_of(const SitePlace& place, const Trained& trained, const Activations& seen) {
+  return Looker(place, trained, seen).tensors();
 }
 
 Tensor ablation_of(const SitePlace& place, const Passage& passage, double loss) {

@@ -27,6 +27,10 @@ std::vector<SitePlace> places_of(const Trained& trained);
 Site look_at(const SitePlace& place, const Trained& trained, const Passage& passage,
              const Activations& seen);
 
+// Its inputs, parameters and values under the names of its text, without a batch: tensors to run
+// the text on, and what it makes of them.
+NamedTensors tensors_of(const SitePlace& place, const Trained& trained, const Activations& seen);
+
 // The loss without each head of what the site adds, minus the loss: [heads].
 Tensor ablation_of(const SitePlace& place, const Passage& passage, double loss);
 
