@@ -131,11 +131,15 @@ while read -r task prompt; do
   check "$task" "$tete" train --task "$task" --layers 2 --heads 2 --d-model 16 --batch 8 --steps 20 --eval-samples 8 --out "$task"
   check "$task: a page" "$tete" inspect "$task" --text "$prompt" --out "$task.html" --save "$task.safetensors"
   opens "$task.html" "$everything" "$task.safetensors"
-done <<< 'copy abcde
-sort dcbae
-addition 12+7
+done <<< 'copy abcde>abc
+sort dcba>ab
+addition 12+7=1
 induction qgxbqgx
-brackets ([<'
+brackets ([<>])'
+check 'a prompt alone has no loss' "$tete" inspect copy --text abc --out prompt.html
+grep -q 'no loss, as this text has no answer' out
+verdict $? 'and it says so'
+opens prompt.html 'tokens maps talk heads predictions lens text training'
 
 # ---- What cannot be looked into ----
 

@@ -136,6 +136,33 @@ TEST_SUITE("task") {
       }
   }
 
+  TEST_CASE("of a line with its answer, the letters that are counted are asked for") {
+    for (const Task& task : tasks()) {
+      CAPTURE(std::string(task.name));
+      if (!task.asked) continue;
+      const TaskData data(task, 24);
+      for (Index i = 0; i < 50; ++i) {
+        const Exercise e = data.validation_exercise(Key(1), i);
+        const std::string line = e.prompt + e.answer;
+        const std::vector<bool> asked = task.asked(line);
+        REQUIRE(asked.size() == line.size());
+        size_t counted = 0;
+        for (size_t k = 0; k < e.answer.size(); ++k) {
+          counted += e.counted[k];
+          CHECK((asked[e.prompt.size() + k] || !e.counted[k]));
+        }
+        // A mark shows where the prompt ends.
+        if (*task.mark != '\0')
+          CHECK(static_cast<size_t>(std::count(asked.begin(), asked.end(), true)) == counted);
+      }
+      const auto prompt = task.asked("");
+      CHECK(prompt.empty());
+    }
+    CHECK(find_task("brackets")->asked("([]{<>") == std::vector<bool>{0, 0, 0, 0, 0, 1});
+    CHECK(find_task("copy")->asked("ab>a") == std::vector<bool>{0, 0, 0, 1});
+    CHECK(find_task("addition")->asked("1+2") == std::vector<bool>{0, 0, 0});
+  }
+
   TEST_CASE("what one letter tells, and what it does not") {
     CHECK(told("abc", "abcab") == std::vector<bool>{false, true, true, true, true});
     CHECK(told("aab", "aabaab") == std::vector<bool>{false, false, false, true, false, false});

@@ -65,6 +65,7 @@ void print(const Report& report) {
     std::cout << run.name << ": " << run.description << "; step " << frame.step;
     for (const Predictions& p : frame.predictions)
       if (std::isfinite(p.loss)) std::cout << "; loss on this text " << digits(p.loss);
+      else if (p.tokens.size(0) > 1) std::cout << "; no loss, as this text has no answer";
     std::cout << "\nThe most of each:" << std::endl;
     print_strongest(frame);
   }

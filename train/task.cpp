@@ -83,6 +83,26 @@ std::vector<bool> told_by_the_letter_before(const std::string& all, size_t from)
   return told;
 }
 
+std::vector<bool> told_letters(const std::string& line) {
+  return told_by_the_letter_before(line, 0);
+}
+
+std::vector<bool> from_on(const std::string& line, size_t first) {
+  std::vector<bool> asked(line.size());
+  for (size_t i = first; i < line.size(); ++i) asked[i] = true;
+  return asked;
+}
+
+std::vector<bool> after_the_mark(const std::string& line) {
+  const size_t mark = line.find_first_of(">=");
+  return from_on(line, mark == std::string::npos ? line.size() : mark + 1);
+}
+
+// Where a prompt ends cannot be seen: the answer may be all that closes what is open.
+std::vector<bool> closing_at_the_end(const std::string& line) {
+  return from_on(line, line.find_last_of("([{<") + 1);
+}
+
 // How soon the string repeats is drawn, too: else a head could just look back by a fixed distance.
 Exercise induction(Key key, Index context) {
   Dice dice(key);
@@ -124,18 +144,19 @@ const char* const task_training =
 const std::vector<Task>& tasks() {
   static const std::vector<Task> table = {
       {"copy", "letters, and after the mark > the same again", alphabet, ">", false, 3,
-       "layers = 2\nheads = 4\nd-model = 64\ncontext = 24", 1500, copy},
+       "layers = 2\nheads = 4\nd-model = 64\ncontext = 24", 1500, copy, after_the_mark},
       {"reverse", "an encoder reads letters, and a decoder writes them from the end", alphabet, "",
-       true, 2, "layers = 1\nheads = 4\nd-model = 64\ncontext = 12", 1500, reverse},
+       true, 2, "layers = 1\nheads = 4\nd-model = 64\ncontext = 12", 1500, reverse, nullptr},
       {"sort", "letters, and after the mark > the same in the order of the alphabet", alphabet, ">",
-       false, 3, "layers = 2\nheads = 4\nd-model = 64\ncontext = 16", 3000, sort},
+       false, 3, "layers = 2\nheads = 4\nd-model = 64\ncontext = 16", 3000, sort, after_the_mark},
       {"addition", "decimal numbers, 12+7=19", "+0123456789", "=", false, 6,
-       "layers = 2\nheads = 4\nd-model = 64\ncontext = 9", 3000, addition},
+       "layers = 2\nheads = 4\nd-model = 64\ncontext = 9", 3000, addition, after_the_mark},
       {"induction", "a random string that repeats: what follows a letter followed it before",
-       alphabet, "", false, 8, "layers = 2\nheads = 4\nd-model = 64\ncontext = 48", 1000,
-       induction},
+       alphabet, "", false, 8, "layers = 2\nheads = 4\nd-model = 64\ncontext = 48", 1000, induction,
+       told_letters},
       {"brackets", "what closes the brackets that are open, the innermost first", "()[]{}<>", "",
-       false, 6, "layers = 2\nheads = 4\nd-model = 64\ncontext = 24", 1500, brackets},
+       false, 6, "layers = 2\nheads = 4\nd-model = 64\ncontext = 24", 1500, brackets,
+       closing_at_the_end},
   };
   return table;
 }

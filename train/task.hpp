@@ -37,6 +37,8 @@ struct Task {
   int64_t steps;        // in which it learns it
   // An exercise that fits into the context, a function of the key alone.
   Exercise (*draw)(Key key, Index context);
+  // Of a line with its answer: which letters are asked for. nullptr: there is no such line.
+  std::vector<bool> (*asked)(const std::string& line);
 };
 const std::vector<Task>& tasks();
 // TOML: how all of them are trained.

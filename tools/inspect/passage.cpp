@@ -37,6 +37,11 @@ Passage::Passage(const Trained& trained, const std::string& text,
   }
   next_.assign(tokens.begin() + 1, tokens.end());
   next_.push_back(-1);
+  if (trained.task && trained.task->asked) {
+    const std::vector<bool> asked = trained.task->asked(text);  // a letter is a token
+    for (size_t i = 0; i + 1 < asked.size(); ++i)
+      if (!asked[i + 1]) next_[i] = -1;
+  }
   sequences_.push_back({"text", std::move(tokens)});
 }
 

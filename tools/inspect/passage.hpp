@@ -16,7 +16,8 @@ class Passage {
   const std::vector<TokenSequence>& sequences() const { return sequences_; }
   // The sequence that is predicted: each of its tokens is followed by one.
   int predicted() const { return static_cast<int>(sequences_.size()) - 1; }
-  // By position of it: the token that does follow, -1 where it is not known.
+  // By position of it: the token that does follow, -1 where it is not known; of a task's line -1
+  // also where it is not asked for.
   const std::vector<int64_t>& next() const { return next_; }
 
   // What follows each position, [n, v].

@@ -101,10 +101,11 @@ function plot({width, height, x, y, xLabel = '', yLabel = '', xTicks, yTicks, dr
   const vertical = yTicks ?? ticksOf(...y, height / 40).map((t) => [t, number(t, 3)]);
   // As much room on the left as the longest number takes.
   const left = Math.max(48, 14 + 7 * Math.max(...vertical.map(([, text]) => String(text).length)));
-  const right = 14, top = 22, bottom = 34;
+  const horizontal = xTicks ?? ticksOf(...x, width / 90).map((t) => [t, number(t, 3)]);
+  // The last number stands under the end of its axis.
+  const right = Math.max(14, 4 * String(horizontal.at(-1)?.[1] ?? '').length), top = 22, bottom = 34;
   const toX = (v) => left + (v - x[0]) / (x[1] - x[0] || 1) * (width - left - right);
   const toY = (v) => height - bottom - (v - y[0]) / (y[1] - y[0] || 1) * (height - top - bottom);
-  const horizontal = xTicks ?? ticksOf(...x, width / 90).map((t) => [t, number(t, 3)]);
   return element('svg', {viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': label},
     vertical.map(([v, text]) => [
       element('line', {class: 'rule', x1: left, x2: width - right, y1: toY(v), y2: toY(v)}),

@@ -183,7 +183,8 @@ function showRuns() {
 }
 function lossText(run) {
   const losses = frameOf(run).losses.filter((x) => x !== null);
-  return `step ${grouped(frameOf(run).step)}` + (losses.length ? ` · loss on this text ${losses.map((x) => number(x)).join(', ')} nats a token` : '');
+  return `step ${grouped(frameOf(run).step)}` + (losses.length ? ` · loss on this text ${losses.map((x) => number(x)).join(', ')} nats a token`
+    : tokensOf(run, runs[run].sequences.length - 1).length > 1 ? ' · no loss, as this text has no answer' : '');
 }
 
 // Everything anew, from the top: each section gives way to what the reader does meanwhile.

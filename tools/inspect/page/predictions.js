@@ -14,12 +14,12 @@ function predictionsSection(root) {
     const range = {low: 0, high: 1, signed: false};
     let expected = null;
     spans = rows().map((row, i) => {
-      const chance = i > 0 && rows()[i - 1][0] === row[0] ? expected : null;
+      const first = i === 0 || rows()[i - 1][0] !== row[0], chance = first ? null : expected;
       expected = row[4];
       const fill = chance === null ? null : linear(() => colourOf(chance * 0.8, range));
       const here = {sequence: runs[baseRun()].sequences.findIndex((s) => s.name === row[0]), at: row[1]};
       const node = element('span', {class: 'token', style: fill ? {background: fill, color: inkOn(fill)} : {},
-        title: chance === null ? 'nothing came before it' : `expected with probability ${number(chance)}`,
+        title: first ? 'nothing came before it' : chance === null ? 'it was not asked for' : `expected with probability ${number(chance)}`,
         onmouseenter: () => set({token: here}), onclick: () => set({token: here, pinned: here})}, visible(row[2]));
       return {node, row};
     });
@@ -39,7 +39,7 @@ function predictionsSection(root) {
         element('code', {class: token === row[3] && row[4] !== null ? 'right' : null}, visible(token)),
         element('span', {class: 'track'}, element('span', {class: 'fill', style: {width: 100 * chance + '%'}})),
         element('span', {class: 'number'}, number(chance))])),
-      element('p', {class: 'caption'}, row[4] === null ? 'What does follow is not known.'
+      element('p', {class: 'caption'}, row[4] === null ? 'What does follow is not known, or not asked for.'
         : [element('code', {}, visible(row[3])), ` does follow: ${number(row[4])}`]));
   }
   return {build, update};
