@@ -127,7 +127,16 @@ Groups exchanged(Groups groups) {
   return groups;
 }
 
-enum class Method : uint8_t { zeros, product, sum_of_products, mix, mix_exchanged, pair, matrices };
+enum class Method : uint8_t {
+  zeros,
+  product,
+  sum_of_products,
+  mix,
+  mix_exchanged,
+  lanes,
+  pair,
+  matrices
+};
 
 struct Choice {
   Method method;
@@ -146,6 +155,7 @@ Choice choose(const std::vector<Dim>& dims) {
   const Groups ab = merged(groups), ba = merged(exchanged(groups));
   if (is_mix(ab)) return {Method::mix, ab};
   if (is_mix(ba)) return {Method::mix_exchanged, ba};
+  if (is_lane_product(ab)) return {Method::lanes, ab};
   if (is_pair(ab)) return {Method::pair, ab};
   if (size_of(groups.k) <= short_sum) return {Method::sum_of_products, groups};
   const MatrixPlan plan = plan_matrices(groups);
@@ -169,6 +179,8 @@ void execute(const Choice& choice, const std::vector<Dim>& dims, T* A, T* B, T* 
       return mix<T>(choice.groups, A, B, Y);
     case Method::mix_exchanged:
       return mix<T>(choice.groups, B, A, Y);
+    case Method::lanes:
+      return lane_product<T>(choice.groups, A, B, Y);
     case Method::pair:
       return pair<T>(choice.groups, A, B, Y);
     case Method::matrices:
@@ -200,6 +212,7 @@ const char* form_of(const Choice& choice, const Groups& groups) {
       return m && n ? "loop" : m || n ? "gemv" : "dot";
     case Method::mix:
     case Method::mix_exchanged:
+    case Method::lanes:
     case Method::pair:
       return "loop";
     case Method::matrices:
@@ -230,6 +243,8 @@ std::string shape_of(const Choice& choice, const Groups& groups) {
       return text("a ", size_of(g.k), "×", size_of(g.n), " matrix on ",
                   size_of(g.batch) * size_of(g.m), " columns");
     }
+    case Method::lanes:
+      return text("at each of ", batch, " places ", m, "×", k, "×", n);
     case Method::pair:
       return text(times(batch, "times"), "a ", m, "×", n, " matrix from rows of ", k);
     case Method::matrices:

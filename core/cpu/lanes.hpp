@@ -42,6 +42,19 @@ template <class T>
 TETE_INLINE void store(T* y, const Register<T>& v) {
   *reinterpret_cast<Register<T>*>(y) = v;
 }
+// The first n numbers of a register, which may be none or all; the others are 0.
+template <class T>
+TETE_INLINE Register<T> load_part(const T* x, Index n) {
+  if (n >= width<T>) return load(x);
+  Register<T> part = {};
+  for (Index i = 0; i < n; ++i) part[i] = x[i];
+  return part;
+}
+template <class T>
+TETE_INLINE void store_part(T* y, const Register<T>& v, Index n) {
+  if (n >= width<T>) return store<T>(y, v);
+  for (Index i = 0; i < n; ++i) y[i] = v[i];
+}
 template <class T>
 TETE_INLINE Register<T> all_lanes(T v) {
   return v - Register<T>{};

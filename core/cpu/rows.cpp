@@ -17,6 +17,7 @@ struct InstructionSet {
   [](Rows<float>& f, Rows<double>& d, PairRows& p) {    \
     set::fill_elementwise(f), set::fill_elementwise(d); \
     set::fill_sums(f), set::fill_sums(d);               \
+    set::fill_small(f), set::fill_small(d);             \
     set::fill_softmax(f), set::fill_softmax(d);         \
     set::fill_norm(f), set::fill_norm(d);               \
     set::fill_product(f), set::fill_product(d);         \

@@ -33,6 +33,18 @@ inline constexpr int binary_count = 0
 // The largest small matrix of `mix` and `outer`.
 inline constexpr Index mix_limit = 32;
 
+// y[i·ym + j·yn + x] = Σ_k a[i·am + k·ak + x] b[k·bk + j·bn + x] for i < M, j < N, k < K, x <
+// places: a matrix product at each place of a row.
+template <class T>
+struct LaneProduct {
+  const T* a;
+  Index am, ak;
+  const T* b;
+  Index bk, bn;
+  T* y;
+  Index ym, yn, M, N, K, places;
+};
+
 template <class T>
 struct Rows {
   using UnaryRow = void(const T* x, Index sx, T* y, Index sy, Index n);
@@ -61,14 +73,17 @@ struct Rows {
   void (*max_across)(const T* x, Index rx, Index sx, Index rows, Index n, T* total);
   void (*dot_across)(const T* a, Index ra, Index sa, const T* b, Index rb, Index sb, Index rows,
                      Index n, T* total);
+  // y[j·ry + i] = x[i·rx + j] for i < rows, j < columns.
+  void (*transpose)(const T* x, Index rx, T* y, Index ry, Index rows, Index columns);
+
+  // rows_small.cpp.
   // y[c·ry + j] = Σ_r p[r·pr + c·pc] x[r·rx + j] for r < R, c < C, j < n; R, C <= mix_limit.
   void (*mix)(const T* p, Index pr, Index pc, Index R, Index C, const T* x, Index rx, T* y,
               Index ry, Index n);
   // total[r·C + c] += Σ_j x[r·rx + j] g[c·rg + j].
   void (*outer)(const T* x, Index rx, Index R, const T* g, Index rg, Index C, Index n,
                 double* total);
-  // y[j·ry + i] = x[i·rx + j] for i < rows, j < columns.
-  void (*transpose)(const T* x, Index rx, T* y, Index ry, Index rows, Index columns);
+  void (*lane_product)(const LaneProduct<T>& product);
 
   // rows_softmax.cpp. Every row has stride 1; mask may be null. y may be x.
   void (*softmax)(const T* x, const T* mask, T* y, Index n);
@@ -127,6 +142,8 @@ const char* instruction_set();
   void fill_elementwise(Rows<double>&); \
   void fill_sums(Rows<float>&);         \
   void fill_sums(Rows<double>&);        \
+  void fill_small(Rows<float>&);        \
+  void fill_small(Rows<double>&);       \
   void fill_softmax(Rows<float>&);      \
   void fill_softmax(Rows<double>&);     \
   void fill_norm(Rows<float>&);         \

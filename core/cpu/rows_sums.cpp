@@ -1,4 +1,4 @@
-// Rows of sums: along a row, across rows, products of rows, and small matrices applied to rows.
+// Rows of sums: along a row, across rows, products of rows; and rows that become columns.
 #include "core/cpu/lanes.hpp"
 
 namespace tete::cpu_kernels::TETE_ISA {
@@ -116,118 +116,6 @@ void max_across(const T* x, Index rx, Index sx, Index rows, Index n, T* __restri
   }
 }
 
-// Columns of x are copied to a block that stays in the cache: rows that lie a power of two apart
-// would push each other out of it.
-constexpr Index mix_bytes = 3072;
-template <class T>
-inline constexpr Index mix_columns = mix_bytes / static_cast<Index>(sizeof(T));
-// Registers of columns that are held at once, for each of 4, 6 or 8 outputs.
-inline constexpr int mix_registers = 3;
-
-template <class T>
-void gather_columns(const T* x, Index rx, Index R, Index n, T* block) {
-  for (Index r = 0; r < R; ++r) {
-    Index j = 0;
-    for (; j < n; ++j) block[r * mix_columns<T> + j] = x[r * rx + j];
-    for (; j < mix_columns<T>; ++j) block[r * mix_columns<T> + j] = 0;
-  }
-}
-
-// y[c][j] for `outputs` of the c and mix_registers registers of the j.
-template <class T, int outputs>
-TETE_INLINE void mix_tile(const T* p, Index R, const T* block,
-                          Register<T> (&sum)[outputs][mix_registers]) {
-  for (int c = 0; c < outputs; ++c)
-    for (int k = 0; k < mix_registers; ++k) sum[c][k] = Register<T>{};
-  for (Index r = 0; r < R; ++r) {
-    Register<T> x[mix_registers];
-#pragma GCC unroll 4
-    for (int k = 0; k < mix_registers; ++k) x[k] = load(block + r * mix_columns<T> + k * width<T>);
-#pragma GCC unroll 8
-    for (int c = 0; c < outputs; ++c) {
-      const Register<T> weight = all_lanes(p[r * mix_limit + c]);
-#pragma GCC unroll 4
-      for (int k = 0; k < mix_registers; ++k) sum[c][k] += weight * x[k];
-    }
-  }
-}
-
-template <class T, int outputs>
-void mix_block(const T* weights, Index R, Index C, const T* block, T* y, Index ry, Index n) {
-  constexpr Index step = mix_registers * width<T>;
-  for (Index c = 0; c < C; c += outputs)
-    for (Index j = 0; j < n; j += step) {
-      Register<T> sum[outputs][mix_registers];
-      mix_tile<T, outputs>(weights + c, R, block + j, sum);
-      const Index count = C - c < outputs ? C - c : outputs;
-      for (Index o = 0; o < count; ++o) {
-        T* to = y + (c + o) * ry + j;
-        if (j + step <= n)
-          for (int k = 0; k < mix_registers; ++k) store<T>(to + k * width<T>, sum[o][k]);
-        else
-          for (Index i = 0; i < n - j; ++i) to[i] = sum[o][i / width<T>][i % width<T>];
-      }
-    }
-}
-
-template <class T>
-void mix(const T* p, Index pr, Index pc, Index R, Index C, const T* x, Index rx, T* y, Index ry,
-         Index n) {
-  T weights[mix_limit * mix_limit];
-  for (Index r = 0; r < R; ++r)
-    for (Index c = 0; c < mix_limit; ++c)
-      weights[r * mix_limit + c] = c < C ? p[r * pr + c * pc] : T(0);
-  alignas(64) T block[mix_limit * mix_columns<T>];
-  for (Index j = 0; j < n; j += mix_columns<T>) {
-    const Index count = n - j < mix_columns<T> ? n - j : mix_columns<T>;
-    gather_columns(x + j, rx, R, count, block);
-    if (C <= 4 || register_count < 32) mix_block<T, 4>(weights, R, C, block, y + j, ry, count);
-    else if (C % 8 != 0 && C % 6 == 0) mix_block<T, 6>(weights, R, C, block, y + j, ry, count);
-    else mix_block<T, 8>(weights, R, C, block, y + j, ry, count);
-  }
-}
-
-// total[r][c] for RT·CT pairs of rows at once, in registers over j.
-template <class T, int RT, int CT>
-TETE_INLINE void outer_tile(const T* x, Index rx, const T* g, Index rg, Index n, double* total,
-                            Index C) {
-  Register<T> sum[RT][CT] = {};
-  Index j = 0;
-  for (; j + width<T> <= n; j += width<T>) {
-    Register<T> v[CT];
-#pragma GCC unroll 8
-    for (int c = 0; c < CT; ++c) v[c] = load(g + c * rg + j);
-#pragma GCC unroll 8
-    for (int r = 0; r < RT; ++r) {
-      const Register<T> w = load(x + r * rx + j);
-#pragma GCC unroll 8
-      for (int c = 0; c < CT; ++c) sum[r][c] += w * v[c];
-    }
-  }
-  for (int r = 0; r < RT; ++r)
-    for (int c = 0; c < CT; ++c) {
-      T lane[width<T>];
-      store<T>(lane, sum[r][c]);
-      for (Index i = j; i < n; ++i) lane[i - j] += x[r * rx + i] * g[c * rg + i];
-      total[r * C + c] += static_cast<double>(sum_of_lanes(lane, width<T>));
-    }
-}
-
-template <class T, int RT, int CT>
-void outer_rows(const T* x, Index rx, const T* g, Index rg, Index C, Index n, double* total) {
-  Index c = 0;
-  for (; c + CT <= C; c += CT) outer_tile<T, RT, CT>(x, rx, g + c * rg, rg, n, total + c, C);
-  for (; c < C; ++c) outer_tile<T, RT, 1>(x, rx, g + c * rg, rg, n, total + c, C);
-}
-
-template <class T>
-void outer(const T* x, Index rx, Index R, const T* g, Index rg, Index C, Index n, double* total) {
-  constexpr int RT = 4, CT = register_count == 32 ? 6 : 2;
-  Index r = 0;
-  for (; r + RT <= R; r += RT) outer_rows<T, RT, CT>(x + r * rx, rx, g, rg, C, n, total + r * C);
-  for (; r < R; ++r) outer_rows<T, 1, CT>(x + r * rx, rx, g, rg, C, n, total + r * C);
-}
-
 // a0 b0 a1 b1 …, of the first halves of two registers and of the second.
 template <class T>
 TETE_INLINE void zip(Register<T> a, Register<T> b, Register<T>& low, Register<T>& high) {
@@ -287,8 +175,6 @@ void fill(Rows<T>& rows) {
   rows.sum_across = sum_across<T>;
   rows.max_across = max_across<T>;
   rows.dot_across = dot_across<T>;
-  rows.mix = mix<T>;
-  rows.outer = outer<T>;
   rows.transpose = transpose<T>;
 }
 

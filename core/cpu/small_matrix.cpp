@@ -1,9 +1,10 @@
-// Contractions in which a small matrix meets long rows, where BLAS is weak.
+// Contractions in which small matrices meet long rows, where BLAS is weak.
 //
 //   mixing:   L[b, h', x] = Σ_h J[b, h, x] P[h, h']      heads are mixed
 //   pairing:  P[h, h']    = Σ_{b, x} J[b, h, x] G[b, h', x]   its gradient
+//   lanes:    L[n, h', x] = Σ_h J[n, h, x] R[h, h', x]   each key mixes the heads in its own way
 //
-// x is long and lies side by side, h and h' are at most 32.
+// x is long and lies side by side; of mixing and pairing, h and h' are at most 32.
 #include <vector>
 
 #include "core/cpu/kernels.hpp"
@@ -24,6 +25,13 @@ int side_by_side(const Dims& dims, Operand one, Operand other) {
     if (dims[d].stride[one] == 1 && dims[d].stride[other] == 1 && dims[d].size >= long_row)
       found = d;
   return found;
+}
+
+// The dimension of a batch that has stride 1 in all of A, B and Y, or -1.
+int lanes_of(const Dims& batch) {
+  for (int d = 0; d < batch.size(); ++d)
+    if (batch[d].stride == std::array<Index, 3>{1, 1, 1} && batch[d].size >= long_row) return d;
+  return -1;
 }
 
 bool is_small(const Dims& dims) { return dims.size() == 1 && dims[0].size <= mix_limit; }
@@ -49,6 +57,11 @@ bool is_pair(const Groups& groups) {
   return side_by_side(groups.k, in_a, in_b) >= 0 && is_small(groups.m) && is_small(groups.n);
 }
 
+bool is_lane_product(const Groups& groups) {
+  return lanes_of(groups.batch) >= 0 && groups.m.size() == 1 && groups.n.size() == 1 &&
+         groups.k.size() == 1;
+}
+
 template <class T>
 void mix(const Groups& groups, const T* A, const T* B, T* Y) {
   const int at = side_by_side(groups.m, in_a, in_y);
@@ -64,6 +77,25 @@ void mix(const Groups& groups, const T* A, const T* B, T* Y) {
     rows<T>().mix(B + row[in_b], h.stride[in_b], to.stride[in_b], h.size, to.size,
                   A + row[in_a] + start, h.stride[in_a], Y + row[in_y] + start, to.stride[in_y],
                   std::min(row_piece, length - start));
+  });
+}
+
+template <class T>
+void lane_product(const Groups& groups, const T* A, const T* B, T* Y) {
+  const int at = lanes_of(groups.batch);
+  const Index places = groups.batch[at].size, pieces = (places + long_row - 1) / long_row;
+  const Dim m = groups.m[0], n = groups.n[0], k = groups.k[0];
+  Dims outer = groups.batch;
+  outer.erase(at);
+  const Loops<3> loops = loops_over(outer, {});
+  const double work = static_cast<double>(loops.rows() * places * m.size * n.size * k.size);
+  parallel_for(loops.rows() * pieces, work, [&](Index unit) {
+    const RowCursor<3> row(loops, unit / pieces);
+    const Index start = unit % pieces * long_row;
+    rows<T>().lane_product({A + row[in_a] + start, m.stride[in_a], k.stride[in_a],
+                            B + row[in_b] + start, k.stride[in_b], n.stride[in_b],
+                            Y + row[in_y] + start, m.stride[in_y], n.stride[in_y], m.size, n.size,
+                            k.size, std::min(long_row, places - start)});
   });
 }
 
@@ -99,6 +131,8 @@ void pair(const Groups& groups, const T* A, const T* B, T* Y) {
 
 template void mix(const Groups&, const float*, const float*, float*);
 template void mix(const Groups&, const double*, const double*, double*);
+template void lane_product(const Groups&, const float*, const float*, float*);
+template void lane_product(const Groups&, const double*, const double*, double*);
 template void pair(const Groups&, const float*, const float*, float*);
 template void pair(const Groups&, const double*, const double*, double*);
 

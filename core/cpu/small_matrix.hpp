@@ -1,4 +1,4 @@
-// Contractions in which a small matrix meets long rows, their dimensions merged.
+// Contractions in which small matrices meet long rows, their dimensions merged.
 #pragma once
 #include "core/cpu/product.hpp"
 
@@ -8,6 +8,10 @@ namespace tete::cpu_kernels {
 bool is_mix(const Groups& groups);
 template <class T>
 void mix(const Groups& groups, const T* A, const T* B, T* Y);
+// A, B and Y are matrices at each place of a row.
+bool is_lane_product(const Groups& groups);
+template <class T>
+void lane_product(const Groups& groups, const T* A, const T* B, T* Y);
 // Y is the small matrix.
 bool is_pair(const Groups& groups);
 template <class T>

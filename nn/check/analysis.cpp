@@ -23,16 +23,27 @@ void find_heads_in(const Node& node, std::vector<Dimension>& dimensions) {
   for (const Node& arg : node.args) find_heads_in(arg, dimensions);
 }
 
-// What is one dimension under two names is a head under both; so are a head's parts, and what has a
-// head as a part.
+// Dimensions of which one is a head only if all are: one dimension under two names, a dimension and
+// its parts, and where h_k = h.
+std::vector<Names> alike_in(const Checked& program) {
+  std::vector<Names> alike;
+  for (const Condition& c : program.conditions)
+    if (c.kind == Condition::Kind::equal || c.kind == Condition::Kind::product) {
+      alike.push_back(c.others);
+      alike.back().push_back(c.dim);
+    }
+  for (size_t i = 0; i < program.dimensions.size(); ++i)
+    for (const Node& size : program.dimensions[i].fallback)
+      if (size.kind == Node::Kind::size) alike.push_back({static_cast<int>(i), size.index});
+  return alike;
+}
+
 void spread_heads(Checked& program) {
   const auto dim = [&](int i) -> Dimension& { return program.dimensions[static_cast<size_t>(i)]; };
+  const std::vector<Names> all = alike_in(program);
   for (bool changed = true; changed;) {
     changed = false;
-    for (const Condition& c : program.conditions) {
-      if (c.kind != Condition::Kind::equal && c.kind != Condition::Kind::product) continue;
-      Names alike = c.others;
-      alike.push_back(c.dim);
+    for (const Names& alike : all) {
       const bool head = std::any_of(alike.begin(), alike.end(), [&](int i) { return dim(i).head; });
       for (int i : alike)
         if (head && dim(i).role == Role::none && !dim(i).head) dim(i).head = changed = true;
@@ -70,17 +81,20 @@ Short<int> layout_of(const Names& names, const std::vector<Dimension>& dimension
   const auto dim = [&](int i) -> const Dimension& {
     return dimensions[static_cast<size_t>(names[i])];
   };
-  int query = -1, memory = -1, sequence = 0;
+  int query = -1, memory = -1, sequence = 0, heads = 0;
   for (int i = names.size() - 1; i >= 0; --i) {
     if (dim(i).role == Role::query) query = i;
     if (dim(i).role == Role::memory) memory = i;
     if (dim(i).role != Role::none) sequence = i;
+    heads += dim(i).head;
   }
+  const bool mixes = query < 0 && heads >= 2 && heads + 1 == names.size();
   Short<int> order;
-  if (query >= 0 && memory >= 0) {
+  if (memory >= 0 && (query >= 0 || mixes)) {
     for (int i = 0; i < names.size(); ++i)
       if (i != query && i != memory) order.push_back(i);
-    order.push_back(query), order.push_back(memory);
+    if (query >= 0) order.push_back(query);
+    order.push_back(memory);
     return order;
   }
   if (!names.empty()) order.push_back(sequence);
