@@ -18,41 +18,10 @@ void check(Reading& reading, const ExprText& e, Node& node) {
   node.names = reading.expected;
 }
 
-// Labels of one contraction: the batch first, then names as they are met.
-class Numbering {
- public:
-  explicit Numbering(int batch) : batch_(batch) {}
-  Labels labels(const Names& names, bool batched) {
-    Labels all;
-    for (int i = 0; batched && i < batch_; ++i) all.push_back(static_cast<Label>(i));
-    for (int name : names) all.push_back(label(name));
-    return all;
-  }
-
- private:
-  Label label(int name) {
-    auto at = std::find(names_.begin(), names_.end(), name);
-    if (at == names_.end()) at = names_.insert(at, name);
-    return static_cast<Label>(batch_ + (at - names_.begin()));
-  }
-  int batch_;
-  std::vector<int> names_;
-};
-
 Value run(Runner& runner, const Node& node) {
-  Numbering numbering(runner.batch_rank());
-  std::vector<Operand> operands;
-  bool batched = false;
-  for (const Node& arg : node.args) {
-    const Value v = runner.reference(arg);
-    batched |= v.batched;
-    operands.push_back({v.tensor, numbering.labels(v.names, v.batched)});
-  }
-  const Labels result = numbering.labels(node.names, batched);
-  const Labels layout = numbering.labels(runner.in_memory_order(node.names), batched);
-  return {contract_all(operands, result, layout,
-                       {.products = runner.products(), .only_gradient = runner.is_unread(node)}),
-          node.names, batched};
+  std::vector<Value> operands;
+  for (const Node& arg : node.args) operands.push_back(runner.reference(arg));
+  return runner.contracted(node, operands);
 }
 
 // Σ over a memory axis is fine where a factor with that axis is zero for what is hidden.

@@ -404,6 +404,9 @@ Value Runner::operation(const Node& n) {
     else x.tensor = operate(n, x.tensor, number_like(x.tensor, number));
     return x;
   }
+  // Elsewhere a text is computed as it stands; in a block nobody sees the two.
+  if (n.op == Operator::add && is_block())
+    if (const auto sum = joined(a, b)) return aligned(*sum, n.names, sum->batched);
   Value x = node(a), y = node(b);
   const bool batched = x.batched || y.batched;
   x = aligned(x, n.names, batched), y = aligned(y, n.names, batched);

@@ -1,6 +1,7 @@
 // The runner of one call: values by statement. The functions of nn/builtins/ are given it.
 #pragma once
 #include <map>
+#include <optional>
 
 #include "nn/run.hpp"
 
@@ -95,6 +96,8 @@ class Runner {
   Names in_memory_order(const Names& names) const;
   // The same value with the dimensions `names`, in that order: what it lacks is repeated.
   Value aligned(const Value& v, const Names& names, bool batched);
+  // What the einsum `node` makes of these operands.
+  Value contracted(const Node& node, const std::vector<Value>& operands);
   // a · b for truth values, with those of the names `among` that one of them has.
   Value both(const Value& a, const Value& b, const Names& among);
   // For a pattern: b0 b1 … for the batch, x7 for dimension 7, [x7] if it is marked; then a space.
@@ -127,6 +130,9 @@ class Runner {
   Value parameter(const CheckedValue& v);
   Value statement(const CheckedValue& v);
   Value operation(const Node& n);
+  // A·B + A·C as A·(B + C), where C has all names of B: one of two products is saved.
+  std::optional<Value> joined(const Node& a, const Node& b);
+  bool is_block() const { return stretch_.memories >= 0; }
 
   // Who looks into the call.
   bool is_offered(const CheckedValue& v) const;

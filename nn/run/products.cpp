@@ -1,0 +1,85 @@
+// The products of a run: einsum's, and sums of two.
+#include <algorithm>
+
+#include "nn/run/runner.hpp"
+
+namespace tete {
+
+namespace {
+
+// Labels of one contraction: the batch first, then names as they are met.
+class Numbering {
+ public:
+  explicit Numbering(int batch) : batch_(batch) {}
+  Labels labels(const Names& names, bool batched) {
+    Labels all;
+    for (int i = 0; batched && i < batch_; ++i) all.push_back(static_cast<Label>(i));
+    for (int name : names) all.push_back(label(name));
+    return all;
+  }
+
+ private:
+  Label label(int name) {
+    auto at = std::find(names_.begin(), names_.end(), name);
+    if (at == names_.end()) at = names_.insert(at, name);
+    return static_cast<Label>(batch_ + (at - names_.begin()));
+  }
+  int batch_;
+  std::vector<int> names_;
+};
+
+bool is_product_of_two(const Node& n) {
+  return n.builtin && std::string_view(n.builtin->name) == "einsum" && n.args.size() == 2;
+}
+
+// Where A·B has a factor that A·C has, too, and C all names of B: their places. None: -1.
+struct Common {
+  int in_narrow = -1, in_wide = -1;
+};
+Common common_factor(const Node& narrow, const Node& wide) {
+  for (int i : {0, 1})
+    for (int k : {0, 1}) {
+      const Node &A = narrow.args[static_cast<size_t>(i)],
+                 &same = wide.args[static_cast<size_t>(k)],
+                 &B = narrow.args[static_cast<size_t>(1 - i)],
+                 &C = wide.args[static_cast<size_t>(1 - k)];
+      const bool common = A.index == same.index && A.plain && same.plain && A.names == same.names;
+      if (common && std::all_of(B.names.begin(), B.names.end(),
+                                [&](int name) { return C.names.contains(name); }))
+        return {i, k};
+    }
+  return {};
+}
+
+}  // namespace
+
+Value Runner::contracted(const Node& node, const std::vector<Value>& values) {
+  Numbering numbering(batch_rank());
+  std::vector<Operand> operands;
+  bool batched = false;
+  for (const Value& v : values) {
+    batched |= v.batched;
+    operands.push_back({v.tensor, numbering.labels(v.names, v.batched)});
+  }
+  const Labels result = numbering.labels(node.names, batched);
+  const Labels layout = numbering.labels(in_memory_order(node.names), batched);
+  return {contract_all(operands, result, layout,
+                       {.products = products(), .only_gradient = is_unread(node)}),
+          node.names, batched};
+}
+
+std::optional<Value> Runner::joined(const Node& a, const Node& b) {
+  if (!is_product_of_two(a) || !is_product_of_two(b)) return {};
+  const Node *narrow = &a, *wide = &b;
+  Common common = common_factor(a, b);
+  if (common.in_narrow < 0) std::swap(narrow, wide), common = common_factor(b, a);
+  if (common.in_narrow < 0) return {};
+  const Value B = reference(narrow->args[static_cast<size_t>(1 - common.in_narrow)]),
+              C = reference(wide->args[static_cast<size_t>(1 - common.in_wide)]);
+  const bool batched = B.batched || C.batched;
+  const Value both{aligned(B, C.names, batched).tensor + aligned(C, C.names, batched).tensor,
+                   C.names, batched};
+  return contracted(*wide, {reference(wide->args[static_cast<size_t>(common.in_wide)]), both});
+}
+
+}  // namespace tete
