@@ -80,9 +80,17 @@ struct Scope {
 struct Tiling {
   bool allowed = true;
   Index queries = 0, samples = 0;  // of a block
-  // Bytes of all values over queries and memory up to which they are kept for the gradient; beyond,
-  // each block is computed again.
-  double keep_bytes = 16e6;
+  // Values over queries and memory are kept for the gradient, and not computed again, where they
+  // take at most `least` bytes; or else where memory has at most `length` positions, they take at
+  // most `share` times the bytes that the tile is given and leaves, and tensors hold at most
+  // `bytes` with them. So memory stays linear in the length.
+  struct Keep {
+    double least = 16e6, share = 20, bytes = 1e9;
+    Index length = 2048;
+
+    static Keep never() { return {.least = -1, .share = 0, .bytes = 0}; }
+    static Keep always() { return {.least = 1e300}; }
+  } keep = {};
 };
 
 struct Decoding;  // nn/decode.hpp

@@ -128,8 +128,8 @@ TEST_SUITE("tile") {
         const Outcome expected = outcome(layer, call, whole);
         for (const Tiling& tiling :
              {Tiling{.queries = 1, .samples = 1}, Tiling{.queries = 4, .samples = 2},
-              Tiling{.queries = 10, .samples = 3, .keep_bytes = 0}, Tiling{.queries = 11},
-              Tiling{.queries = 12, .samples = 4}})
+              Tiling{.queries = 10, .samples = 3, .keep = Tiling::Keep::never()},
+              Tiling{.queries = 11}, Tiling{.queries = 12, .samples = 4}})
           CHECK(apart(outcome(layer, call, tiling), expected) < 1e-11);
       }
     }
@@ -156,8 +156,9 @@ TEST_SUITE("tile") {
       for (Call call : calls(*layer.program, 11, 11)) {
         if (with == "dropout") call.dropout = 0.3;
         const Outcome expected = outcome(layer, call, whole);
-        for (const Tiling& tiling : {Tiling{.queries = 1, .samples = 1},
-                                     Tiling{.queries = 4, .samples = 2, .keep_bytes = 0}})
+        for (const Tiling& tiling :
+             {Tiling{.queries = 1, .samples = 1},
+              Tiling{.queries = 4, .samples = 2, .keep = Tiling::Keep::never()}})
           CHECK(apart(outcome(layer, call, tiling), expected) < 1e-11);
       }
     }
@@ -171,8 +172,8 @@ TEST_SUITE("tile") {
         const Tiled layer(name, {}, Dtype::f32);
         const Call call{noise({3, 45, 12}, 1, Dtype::f32), {}, {.causal = causal}};
         if (layer.program->find_dimension("max_n") >= 0) continue;
-        const Tiling again{.queries = 4, .samples = 1, .keep_bytes = 0},
-            kept{.queries = 4, .samples = 1, .keep_bytes = 1e9};
+        const Tiling again{.queries = 4, .samples = 1, .keep = Tiling::Keep::never()},
+            kept{.queries = 4, .samples = 1, .keep = Tiling::Keep::always()};
         set_threads(1);
         const Outcome one = outcome(layer, call, again);
         set_threads(3);
@@ -225,12 +226,36 @@ TEST_SUITE("tile") {
       const Tensor X = noise({1, n, 12}, 1, Dtype::f32);
       reset_peak_memory();
       const size_t start = memory_use().live;
-      outcome(layer, {X, {}, {}}, {.queries = 16, .keep_bytes = 0});
+      outcome(layer, {X, {}, {}}, {.queries = 16, .keep = Tiling::Keep::never()});
       return static_cast<double>(memory_use().peak - start);
     };
     const int before = threads();
     set_threads(1);
     CHECK(peak(512) < 2.2 * peak(256));
+    set_threads(before);
+  }
+
+  TEST_CASE("what blocks make is kept only while that leaves memory linear") {
+    const Tiled layer("talking_heads", {}, Dtype::f32);
+    const auto peak = [&](Index n, const Tiling::Keep& keep) {
+      const Tensor X = noise({1, n, 12}, 1, Dtype::f32);
+      reset_peak_memory();
+      const size_t start = memory_use().live;
+      outcome(layer, {X, {}, {}}, {.queries = 16, .keep = keep});
+      return static_cast<double>(memory_use().peak - start);
+    };
+    const int before = threads();
+    set_threads(1);
+    // What blocks make takes between 4 and 1000 times the bytes of what they are given and leave.
+    for (Index n : {128, 256}) {
+      const double again = peak(n, Tiling::Keep::never());
+      CAPTURE(n);
+      CHECK(peak(n, {}) > 1.5 * again);
+      CHECK(peak(n, {.least = 0, .share = 1000}) > 1.5 * again);
+      CHECK(peak(n, {.least = 0, .share = 4}) == again);
+      CHECK(peak(n, {.least = 0, .share = 1000, .bytes = 1e4}) == again);
+      CHECK(peak(n, {.least = 0, .share = 1000, .length = n - 1}) == again);
+    }
     set_threads(before);
   }
 

@@ -61,6 +61,15 @@ Shape TiledCall::shape(const Range& range) const {
   return all;
 }
 
+bool TiledCall::is_worth_keeping(const Tensors& tensors, const Tiling::Keep& keep) const {
+  if (bytes <= keep.least) return true;
+  const auto size = static_cast<double>(size_of(tensors[0].dtype()));
+  double around = static_cast<double>(element_count(shape(grid.whole()))) * size;
+  for (const Tensor& x : tensors) around += static_cast<double>(x.size()) * size;
+  return memory() <= keep.length && bytes <= keep.share * around &&
+         static_cast<double>(memory_use().live) + bytes <= keep.bytes;
+}
+
 Tensor TiledCall::rows(const Tensor& y, const Range& range) const {
   const int n = batch_rank();
   const Index sample = n > 0 ? range.sample * y.strides()[0] : 0;

@@ -90,6 +90,8 @@ class TiledCall {
 
   // The exits of a range side by side: [batch…, n, width].
   Shape shape(const Range& range) const;
+  // Whether what blocks make of `given` for a gradient should stay, and not be made again.
+  bool is_worth_keeping(const Tensors& given, const Tiling::Keep& keep) const;
   // The rows of a range of such a tensor of the whole call. A window.
   Tensor rows(const Tensor& y, const Range& range) const;
 

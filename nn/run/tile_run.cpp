@@ -134,7 +134,8 @@ std::vector<Value> Runner::run_tile(const TileInputs& inputs, const std::vector<
   std::vector<bool> tracked;
   for (const Tensor& x : changing.tensors) tracked.push_back(x.tracked());
   const bool any_tracked = std::find(tracked.begin(), tracked.end(), true) != tracked.end();
-  const bool keep = all && any_tracked && call->bytes <= forward_.tiling.keep_bytes;
+  const bool keep =
+      all && any_tracked && call->is_worth_keeping(inputs.tensors, forward_.tiling.keep);
   const Fused op{
       .name = "tile",
       .value =
