@@ -205,8 +205,8 @@ Tensor Attention::run_by_heads(const Tensors& inputs, const Forward& forward,
   const Node& product = value_of(*program_, summing.value).right;
   std::map<std::string, Tensor> seen;
   for (const Node& arg : product.args)
-    if (!program_->is_argument(arg.index))
-      seen[path + "/" + value_of(*program_, arg.index).name] = {};
+    if (const CheckedValue& v = value_of(*program_, arg.index); v.kind != CheckedValue::Kind::input)
+      seen[path + "/" + v.name] = {};
   Forward looking = forward;
   looking.watched = [&](const std::string& at) { return seen.contains(at) || forward.watches(at); };
   looking.watch = [&](const std::string& at, const Tensor& x) {
@@ -219,10 +219,8 @@ Tensor Attention::run_by_heads(const Tensors& inputs, const Forward& forward,
   std::string pattern;
   for (const Node& arg : product.args) {
     const CheckedValue& v = value_of(*program_, arg.index);
-    const auto index = static_cast<size_t>(v.index);
-    operands.push_back(v.kind == CheckedValue::Kind::input       ? inputs[index]
-                       : v.kind == CheckedValue::Kind::parameter ? forward[params_[index]]
-                                                                 : seen.at(path + "/" + v.name));
+    operands.push_back(v.kind == CheckedValue::Kind::input ? inputs[static_cast<size_t>(v.index)]
+                                                           : seen.at(path + "/" + v.name));
     if (!operands.back()) return Y;
     pattern +=
         (pattern.empty() ? "" : ",") + letters(v.dims, operands.back().rank() > v.dims.size());

@@ -103,7 +103,8 @@ struct Forward {
   double dropout = 0;      // rate
   Key key{0};              // of the noise: folded with layer and statement as the call descends
   Index first_sample = 0;  // global number of the batch's first sample: the noise depends on it
-  // Every named intermediate ("decoder/3/self/W") is offered by its path. `watch`, if set, is
+  // Every named intermediate ("decoder/3/self/W"), and every parameter of an attention's text
+  // ("decoder/3/self/P_l"), is offered by its path. `watch`, if set, is
   // called with those that `watched` asks for (all, if that is not set); looking changes no bit. Of
   // what `replaced` asks for, what `replace` returns goes on in the value's place: a tensor of its
   // shape and type, through which gradients flow. One that holds the same numbers changes no bit of

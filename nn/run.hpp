@@ -25,9 +25,9 @@ struct Mask {
 // `sizes` holds what the caller set; the inputs bring the rest. `inputs` are in the order of
 // program.inputs, each with its own dimensions or with the batch's before them; real inputs and
 // parameters have one real type, integer inputs are i64 or of that type. `params` are the
-// parameters, in the order of program.parameters. Every named value is shown to forward.watch as
-// path + "/" + name, as [batch…, dims]; looking changes no bit. Dropout uses forward's rate and
-// key, folded with path and name.
+// parameters, in the order of program.parameters. Every named value and parameter is shown to
+// forward.watch as path + "/" + name, as [batch…, dims]; looking changes no bit. Dropout uses
+// forward's rate and key, folded with path and name.
 //
 // Errors (input): sizes that contradict; a mask that no statement takes (R6); a causal mask over a
 // program that reads what it hides; positions out of range.

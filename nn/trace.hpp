@@ -1,4 +1,5 @@
-// Looking into a run by the paths of its named intermediates, and changing them.
+// Looking into a run by the paths of its named intermediates and of the parameters of attention,
+// and changing them.
 //
 //   const auto seen = trace({.params = values}, {"decoder/*/self/W", "**/resid"},
 //                           [&](const Forward& forward) { model.logits(forward, tokens); });

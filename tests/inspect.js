@@ -245,10 +245,22 @@ function checkNumbers(tensors) {
       const map = s.maps.find((m) => m.name === name);
       if (map) checkCells(map, asMap(tensor, dimsOf(shape), map));
     }
-    for (const m of s.maps) if (m.weights) checkHeads(s, m, tensors.get(m.path), rows.find((row) => row[2] === m.path));
+    for (const m of s.maps) {
+      const tensor = tensors.get(m.path), row = rows.find((r) => r[2] === m.path);
+      if (!tensor) continue;
+      if (m.weights) checkHeads(s, m, tensor, row);
+      const histogram = s.histograms.find((h) => h.map === m.name);
+      if (histogram) checkHistogram(m, histogram, asMap(tensor, dimsOf(row[3]), m));
+    }
+    for (const m of s.mixing) {
+      const tensor = tensors.get(`${s.path}/${m.name}`);
+      if (tensor) check(`${s.path}/${m.name}: its entries`, m.values.flat().every((x, i) => near(x, tensor.values[i], 1e-6)));
+    }
   }
+  if (tensors.has('logits')) checkProbabilities(tensors.get('logits'));
   check('tensors were compared', compared > 0);
 }
+const near = (a, b, share) => Math.abs(a - b) <= share * Math.max(1e-6, Math.abs(b));
 function checkCells(map, tensor) {
   const shown = values(map);
   let wrong = 0;
@@ -261,21 +273,54 @@ function checkCells(map, tensor) {
   check(`${map.path}: ${wrong} of ${shown.length} cells are not the tensor’s`, wrong === 0);
   check(`${map.path}: its scale`, map.weights || Math.abs(map.low - shown.reduce((a, b) => b < a ? b : a, Infinity)) <= map.step);
 }
-// Statistics that follow from the weights alone.
+// Statistics that follow from the weights and the tokens: the means, over rows that see something,
+// of what `ofRow` gives where it is a number.
 function checkHeads(s, map, tensor, row) {
-  if (!tensor) return;
   const weights = asMap(tensor, dimsOf(row[3]), map), [heads, n, m] = map.shape;
-  const {columns, rows} = table(0, 'heads'), at = columns.findIndex((c) => c.name === 'entropy');
+  const {columns, rows} = table(0, 'heads'), tokens = tokensOf(0, s.rows);
+  const onEarlier = (W, i, after) => {
+    const sum = [...Array(Math.max(0, i - after)).keys()].filter((j) => tokens[j] === tokens[i]).map((j) => W[j + after]);
+    return sum.length ? sum.reduce((a, b) => a + b) : NaN;
+  };
+  const ofRow = {
+    'entropy': (W) => -W.filter((w) => w > 0).reduce((a, w) => a + w * Math.log(w), 0),
+    'distance': (W, i) => W.reduce((a, w, j) => a + w * Math.abs(i - j), 0),
+    'previous token': (W, i) => i ? W[i - 1] : NaN,
+    'duplicate token': (W, i) => onEarlier(W, i, 0),
+    'induction': (W, i) => onEarlier(W, i, 1),
+  };
   for (let head = 0; head < heads; ++head) {
-    let sum = 0, seen = 0;
-    for (let i = 0; i < n; ++i) {
-      const line = weights.slice((head * n + i) * m, (head * n + i + 1) * m).filter((w) => w > 0);
-      if (line.length) ++seen;
-      for (const w of line) sum -= w * Math.log(w);
-    }
     const told = rows.find((r) => r[0] === s.path && r[1] === head);
-    check(`${s.path}, head ${head}: its entropy`, Math.abs(told[at] - sum / seen) < 1e-4);
+    columns.forEach(({name}, at) => {
+      if (!ofRow[name] || told[at] === null) return;
+      const found = Array.from({length: n}, (_, i) => [weights.slice((head * n + i) * m, (head * n + i + 1) * m), i])
+        .filter(([W]) => W.some((w) => w !== 0)).map(([W, i]) => ofRow[name](W, i)).filter((x) => !Number.isNaN(x));
+      const mean = found.reduce((a, b) => a + b, 0) / found.length;
+      check(`${s.path}, head ${head}: its ${name}`, found.length > 0 && near(told[at], mean, 1e-4));
+    });
   }
+}
+function checkHistogram(map, {low, high, counts}, values_) {
+  const [, n, m] = map.shape, bins = counts[0].length, width = (high - low) / bins;
+  const own = counts.map(() => Array(bins).fill(0));
+  values_.forEach((x, at) => {
+    if (map.half && at % m > Math.floor(at / m) % n) return;
+    ++own[Math.floor(at / m / n)][Math.min(bins - 1, Math.max(0, Math.floor((x - low) / width)))];
+  });
+  // The ends of U are told in fewer digits than they have: a value may fall on the other side.
+  const moved = own.flat().reduce((sum, count, i) => sum + Math.abs(count - counts.flat()[i]), 0);
+  check(`${map.path}: its histogram, but for ${moved}`, map.weights ? moved === 0 : moved <= 0.05 * values_.length);
+}
+// The likeliest tokens' probabilities are those of the logits.
+function checkProbabilities({shape, values: logits}) {
+  const size = shape.at(-1), {columns, rows} = table(0, 'predictions');
+  rows.forEach((row, i) => {
+    const line = [...logits.slice(i * size, (i + 1) * size)], most = Math.max(...line);
+    const total = line.reduce((sum, x) => sum + Math.exp(x - most), 0);
+    const chances = line.map((x) => Math.exp(x - most) / total).sort((a, b) => b - a);
+    const told = row.filter((_, k) => columns[k].name.startsWith('probability '));
+    check(`after ${i}: the probabilities of the likeliest`, told.length > 0 && told.every((p, k) => near(p, chances[k], 1e-4)));
+  });
 }
 function checkPredictions() {
   for (const row of table(0, 'predictions')?.rows ?? []) {

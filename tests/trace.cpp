@@ -490,6 +490,33 @@ TEST_SUITE("trace") {
     }
   }
 
+  TEST_CASE("a parameter has a path, too: another one by a hook is another one in the list") {
+    const LanguageModel model = model_of(talking_heads());
+    const Tensors values = model.params().initial_values(Key(1));
+    const Tensor x = tokens(2, 9);
+    for (const char* name : {"P_l", "P_q", "P_v", "P_o"})
+      for (const Tiling& tiling : {Tiling{.allowed = false}, Tiling{}, in_blocks}) {
+        CAPTURE(std::string(name));
+        const std::string path = std::string("decoder/1/self/") + name;
+        const auto at = static_cast<size_t>(model.params().find(path));
+        const auto run = [&](const Tensors& params, const std::vector<Hook>& hooks) {
+          Tensor logits;
+          run_with_hooks({.params = params, .tiling = tiling}, hooks,
+                         [&](const Forward& f) { logits = model.logits(f, x); });
+          return logits;
+        };
+        Tensors other = values;
+        other[at] = values[at] * -2.0;
+        const auto turn = [](const std::string&, const Tensor& P) { return P * -2.0; };
+        CHECK(same_bits(run(values, {{path, turn}}), run(other, {})));
+        CHECK(!same_bits(run(values, {}), run(other, {})));
+        const auto seen = trace({.params = values, .tiling = tiling}, {"**/self/P_*"},
+                                [&](const Forward& f) { model.logits(f, x); });
+        CHECK(same_bits(seen.at(path), values[at]));
+        CHECK(seen.size() == 2 * 6);
+      }
+  }
+
   TEST_CASE("rotary queries have TransformerLens's two names") {
     Layer layer("multi_head", sizes_for("multi_head"), Dtype::f64,
                 {*find_amendment("rotary").program});

@@ -73,9 +73,7 @@ const Value& Runner::at(int number) {
 }
 
 bool Runner::is_offered(const CheckedValue& v) const {
-  const bool is_argument =
-      v.kind == CheckedValue::Kind::input || v.kind == CheckedValue::Kind::parameter;
-  return v.watched && !is_argument;
+  return v.watched && v.kind != CheckedValue::Kind::input;  // which the caller has offered
 }
 
 bool Runner::is_watched(int number) const {

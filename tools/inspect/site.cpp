@@ -145,8 +145,12 @@ class Looker {
   void add_value(int number, Site& site) const {
     const CheckedValue& v = value(number);
     if (!v.watched && !program_.is_argument(number)) return;
-    const auto [path, x] = seen_value(number);
+    auto [path, x] = seen_value(number);
     if (!x) return;
+    // Of a parameter that is longer than the text, what was used.
+    if (const auto used = seen_.find(place_.path + "/" + v.name);
+        v.kind == CheckedValue::Kind::parameter && used != seen_.end())
+      path = used->first, x = used->second;
     SiteValue made{program_.name_of(number), path, {}, x.shape()};
     for (int dim : v.dims) made.dims.push_back(plain_name(program_, dim));
     const std::vector<float> values = x.values<float>();
