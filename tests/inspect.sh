@@ -2,31 +2,55 @@
 # tete inspect: small models are trained and looked into; the pages are opened in headless Chromium,
 # where tests/inspect.js reads and works them and compares their numbers with the saved tensors.
 # Without Chromium (Debian's package of that name) that part is left out, and it says so.
-# tests/inspect.sh BUILD-FOLDER
+# tests/inspect.sh BUILD-FOLDER [SCREENSHOTS]
+# In the folder SCREENSHOTS, if it is named, lies then what each page looks like on two screens, in
+# light and dark. A model of tinyshakespeare is among them where there is that file (TINYSHAKESPEARE).
 set -u
 cd "$(dirname "$0")/.." || exit 1
 tete=$(realpath "${1:-build}/tools/tete") || exit 1
 driver=$PWD/tests/inspect.js
+book=$(realpath -q "${TINYSHAKESPEARE:-../shared/data/tinyshakespeare.txt}")
+shots=${2:+$(mkdir -p "$2" && realpath "$2")}
 . tests/verdicts.sh
 chromium=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
 [ -n "$chromium" ] || echo 'There is no Chromium here: pages are written, but not opened.'
 
+browser=(timeout 300 "$chromium" --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage "--user-data-dir=$work/profile")
+# shoots PAGE: what it looks like, if anybody asked for that.
+shoots() {
+  local theme size name
+  [ -n "$shots" ] || return 0
+  for theme in light dark; do
+    {
+      sed '/^<\/body>$/,$d' "$1"
+      echo "<script>set({dark: $([ $theme = dark ] && echo true || echo false)})</script></body></html>"
+    } > shown.html
+    for size in 1280,800 1920,1080; do
+      name=$shots/${1%.html}-$theme-${size%,*}.png
+      rm -f "$name"
+      "${browser[@]}" --hide-scrollbars --virtual-time-budget=5000 "--window-size=$size" "--screenshot=$name" "file://$work/shown.html" > out 2> err
+      [ -s "$name" ]
+      verdict $? "$name is there"
+    done
+  done
+}
+
 # opens PAGE SECTIONS [TENSORS [PATH]]: the page in a browser, with the driver after its own scripts.
-# Its sections are these, its numbers those of the tensors, whose names begin with the path.
+# Its sections are these, its numbers those of the tensors, whose names begin with the path. With
+# brief=true nobody works it: of a large page each step takes a while.
 opens() {
   local page=$1 sections=$2 tensors=${3:-} path=${4:-} lines=
   [ -n "$chromium" ] || return 0
   {
     sed '/^<\/body>$/,$d' "$page"
-    echo "<script>globalThis.expected = '$sections'.split(' ');"
+    echo "<script>globalThis.expected = '$sections'.split(' '), globalThis.brief = ${brief:-false};"
     [ -z "$tensors" ] || echo "globalThis.savedTensors = '$(base64 -w 0 "$tensors")', globalThis.savedAt = '$path';"
     echo '</script><script>'
     cat "$driver"
     echo '</script></body></html>'
   } > driven.html
   : > console
-  timeout 300 "$chromium" --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --user-data-dir="$work/profile" \
-    --window-size=1280,800 --enable-logging=stderr "file://$work/driven.html" > out 2> console &
+  "${browser[@]}" --window-size=1280,800 --enable-logging=stderr "file://$work/driven.html" > out 2> console &
   while ! grep -qE 'CONSOLE.*"[0-9]+ passed, [0-9]+ failed"' console && kill -0 $! 2> /dev/null; do sleep 0.2; done
   kill $! 2> /dev/null
   wait $! 2> /dev/null
@@ -40,6 +64,7 @@ opens() {
   passed=$((passed + $(sed -nE 's/^([0-9]+) passed, .*/\1/p' <<< "$lines")))
   failed=$((failed + $(sed -nE 's/^[0-9]+ passed, ([0-9]+) failed$/\1/p' <<< "$lines")))
   check "$page: nothing else is on the console" eval '! grep -vE "^(FAILED: |[0-9]+ passed, )" <<< "$lines"'
+  shoots "$page"
 }
 
 # ---- A language model on text that would like to be markup ----
@@ -106,8 +131,9 @@ refuses 2 'takes no --paths' inspect odd --text '<' --layer decoder/0/self --sav
 # ---- Two runs, bytes, other texts ----
 
 check 'another variant' "$tete" train odd.txt --attention multi_head --tokenizer char --layers 2 "${tiny[@]}" --out plain
-check 'side by side' "$tete" inspect odd --beside plain --text "$odd" --out both.html --pictures pair
+check 'side by side' "$tete" inspect odd --beside plain --text "$odd" --out both.html --pictures pair --tables pair
 opens both.html "$everything mixing"
+check 'of both, the second less the first as tables' grep -q '^"plain − odd",40,"decoder/1/self",2,' pair/heads.csv
 runs_again plain "$odd" decoder/1/self causal multi_head
 for picture in 1/40-talk-decoder-0-self 2/40-talk-decoder-0-self difference/40-decoder-1-self-W difference/40-ablation; do
   check "of both, pictures/$picture.svg" test -s "pair/$picture.svg"
@@ -140,6 +166,21 @@ check 'a prompt alone has no loss' "$tete" inspect copy --text abc --out prompt.
 grep -q 'no loss, as this text has no answer' out
 verdict $? 'and it says so'
 opens prompt.html 'tokens maps talk heads predictions lens text training'
+
+# ---- A book, and a large page ----
+
+if [ -f "$book" ]; then
+  check 'tinyshakespeare' "$tete" train "$book" --steps 60 --eval-samples 8 --out book
+  check 'its page' "$tete" inspect book --text 'But soft, what light through yonder window breaks' --out book.html --save book.safetensors
+  opens book.html "$everything mixing" book.safetensors
+else
+  echo 'There is no tinyshakespeare (TINYSHAKESPEARE=FILE names it): its page is left out.'
+fi
+long=$(head -c 128 "$driver" | tr '\n' ' ')
+check '6 layers of 8 heads' "$tete" train "$driver" --layers 6 --heads 8 --d-model 64 --context 128 --batch 2 --steps 2 --eval-samples 2 --out large
+check 'their page' "$tete" inspect large --text "$long" --no-ablation --out large.html
+check 'it has less than 5 MB' test "$(stat -c %s large.html)" -lt 5000000
+brief=true opens large.html 'tokens maps talk mixing heads histograms predictions lens text training'
 
 # ---- What cannot be looked into ----
 

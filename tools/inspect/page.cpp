@@ -35,7 +35,7 @@ ordered_json to_json(const DataTable& table) {
       std::visit([&](const auto& value) { row.push_back(value); }, cell);
     rows.push_back(std::move(row));
   }
-  return {{"name", table.name}, {"columns", columns}, {"rows", rows}};
+  return {{"name", table.name}, {"keys", table.keys}, {"columns", columns}, {"rows", rows}};
 }
 
 ordered_json to_json(const AttentionMap& map, bool causal, int bits) {

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <map>
 
 #include "core/utf8.hpp"
 #include "train/files.hpp"
@@ -49,7 +50,7 @@ Index heads_of(const Site& site) {
 }
 
 DataTable heads_table(const Frame& frame) {
-  DataTable table{"heads", {{"site"}, {"head"}}, {}};
+  DataTable table{"heads", {{"site"}, {"head"}}, {}, 2};
   const auto add = [&](Row& row, const TableColumn& column, const Tensor& values, Index head) {
     if (head < values.size()) put(table, row, column, values.values()[static_cast<size_t>(head)]);
   };
@@ -158,7 +159,7 @@ DataTable values_table(const Frame& frame) {
 // ---- What the page draws ----
 
 DataTable matrices_table(const Frame& frame) {
-  DataTable table{"matrices", {{"site"}, {"matrix"}, {"row"}, {"column"}, {"value"}}, {}};
+  DataTable table{"matrices", {{"site"}, {"matrix"}, {"row"}, {"column"}, {"value"}}, {}, 4};
   for (const Site& site : frame.sites)
     for (const Mixing& m : site.mixing) {
       const auto values = m.values.values();
@@ -236,6 +237,31 @@ std::string csv(const DataTable& table) {
   return out;
 }
 
+// ---- The second run less the first ----
+
+// Of rows that both have, the numbers that are not keys.
+DataTable difference_of(const DataTable& a, const DataTable& b) {
+  std::map<Row, const Row*> before;
+  const auto key = [&](const Row& row) { return Row(row.begin(), row.begin() + b.keys); };
+  for (const Row& row : a.rows) before[key(row)] = &row;
+  DataTable out{b.name, b.columns, {}, b.keys};
+  for (Row row : b.rows) {
+    const auto was = before.find(key(row));
+    if (was == before.end()) continue;
+    for (auto i = static_cast<size_t>(b.keys); i < row.size(); ++i) {
+      if (!std::holds_alternative<double>(row[i])) continue;
+      const auto column = std::find_if(a.columns.begin(), a.columns.end(),
+                                       [&](const auto& c) { return c.name == b.columns[i].name; });
+      const auto at = static_cast<size_t>(column - a.columns.begin());
+      const bool known =
+          at < was->second->size() && std::holds_alternative<double>((*was->second)[at]);
+      row[i] = known ? std::get<double>(row[i]) - std::get<double>((*was->second)[at]) : undefined;
+    }
+    out.rows.push_back(std::move(row));
+  }
+  return out;
+}
+
 // Appends the rows of `from`, after cells that say where they come from, to the table of that name.
 void append(std::vector<DataTable>& all, const DataTable& from,
             const std::vector<std::pair<TableColumn, Cell>>& origin) {
@@ -271,16 +297,29 @@ std::vector<DataTable> shown_tables(const RunReport& run, const Frame& frame) {
 
 void write_tables(const Report& report, const std::string& folder) {
   std::vector<DataTable> all;
+  const auto tables_of = [](const RunReport& run, const Frame& frame) {
+    std::vector<DataTable> tables = shown_tables(run, frame);
+    tables.push_back(matrices_table(frame));
+    return tables;
+  };
   for (const RunReport& run : report.runs) {
     for (const Frame& frame : run.frames) {
-      std::vector<DataTable> tables = shown_tables(run, frame);
-      tables.push_back(matrices_table(frame));
+      std::vector<DataTable> tables = tables_of(run, frame);
       tables.push_back(histograms_table(frame));
       for (const DataTable& table : tables)
         append(all, table, {{{"run"}, run.name}, {{"checkpoint"}, frame.step}});
     }
     for (const DataTable& table : {texts_table(run), curves_table(run), samples_table(run)})
       append(all, table, {{{"run"}, run.name}});
+  }
+  if (report.runs.size() == 2 && !report.runs[0].frames.empty() && !report.runs[1].frames.empty()) {
+    const RunReport &first = report.runs[0], &second = report.runs[1];
+    const auto a = tables_of(first, first.frames.back()),
+               b = tables_of(second, second.frames.back());
+    for (size_t i = 0; i < b.size(); ++i)
+      append(all, difference_of(a[i], b[i]),
+             {{{"run"}, second.name + " − " + first.name},
+              {{"checkpoint"}, second.frames.back().step}});
   }
   make_folder(folder);
   for (const DataTable& table : all) {

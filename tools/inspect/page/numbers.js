@@ -3,18 +3,18 @@
 // ---- Tables ----
 
 // The rows of a table in the chosen view: of a difference, numbers of the second run less the first's
-// where everything else in the row is the same.
+// in rows that both have.
 function rowsInView(name) {
   if (state.view !== difference) return table(state.view, name) ?? {columns: [], rows: []};
   const a = table(0, name), b = table(1, name);
   if (!a || !b) return {columns: [], rows: []};
-  const counts = (x) => typeof x === 'number' && !Number.isInteger(x);
-  const key = (row) => JSON.stringify(row.slice(0, 3));
+  const counts = (x, i) => typeof x === 'number' && i >= b.keys;
+  const key = (row) => JSON.stringify(row.slice(0, b.keys));
   const before = new Map(a.rows.map((row) => [key(row), row]));
   const same = (i) => a.columns.findIndex((c) => c.name === b.columns[i].name);
   return {columns: b.columns, rows: b.rows.filter((row) => before.has(key(row))).map((row) => row.map((x, i) => {
-    const was = before.get(key(row))[same(i)];
-    return counts(x) || counts(was) ? (x === null || was === null ? null : x - was) : x;
+    const was = before.get(key(row))[same(i)] ?? null;
+    return counts(x, i) || counts(was, i) ? (x === null || was === null ? null : x - was) : x;
   }))};
 }
 
@@ -22,11 +22,11 @@ const csvCell = (x) => x === null ? '' : typeof x === 'number' ? String(x) : '"'
 function csvOf(name) {
   const {columns, rows} = rowsInView(name), checkpoint = frameOf(baseRun()).step;
   const run = state.view === difference ? viewName(difference) : runs[state.view].name;
-  return [['run', 'checkpoint', ...columns.map((c) => c.name)], ...rows.map((row) => [run, checkpoint, ...row])]
-    .map((row) => row.map(csvCell).join(',') + '\n').join('');
+  return csvLines([['run', 'checkpoint', ...columns.map((c) => c.name)], ...rows.map((row) => [run, checkpoint, ...row])]);
 }
-const csvButton = (name) => element('button', {class: 'save', 'aria-label': `save ${name} as CSV`,
-  onclick: () => download(fileName(name) + '.csv', new Blob([csvOf(name)], {type: 'text/csv'}))}, 'CSV');
+const csvLines = (rows) => rows.map((row) => row.map(csvCell).join(',') + '\n').join('');
+const csvButton = (name, make = () => csvOf(name)) => element('button', {class: 'save', 'aria-label': `save ${name} as CSV`,
+  onclick: () => download(fileName(name) + '.csv', new Blob([make()], {type: 'text/csv'}))}, 'CSV');
 
 // A table of numbers; a click on a column's name sorts by it. `mark(row, column)` may give a cell a
 // share, 0 … 1, that is drawn behind it.

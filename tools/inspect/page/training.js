@@ -12,7 +12,7 @@ function textSection(root) {
     chosen = null;
     if (!text) return program.replaceChildren();
     program.replaceChildren(element('h3', {}, text.name), element('div', {class: 'scroll'}, element('table', {class: 'code'},
-      element('tbody', {}, text.lines.map(lineOf)))));
+      element('tbody', {}, text.lines.map(lineOf)))), element('div', {class: 'saving'}, csvButton('text', () => csvOfText(text))));
     values(null);
   }
   function lineOf(line) {
@@ -23,6 +23,10 @@ function textSection(root) {
       element('td', {class: 'number'}, line.formula ? grouped(line.number) : ''),
       element('td', {class: 'comment'}, line.code ? line.comment : ''));
     return row;
+  }
+  function csvOfText(text) {
+    return csvLines([['run', 'text', 'line', 'code', 'formula', 'number'], ...text.lines.map((line, i) =>
+      [runs[baseRun()].name, text.name, i + 1, line.code, line.formula, line.number])]);
   }
   function choose(line, row) {
     if (!line.values.length) return;
