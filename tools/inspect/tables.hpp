@@ -33,8 +33,8 @@ std::string token_text(const RunReport& run, int64_t token);
 std::vector<DataTable> shown_tables(const RunReport& run, const Frame& frame);
 
 // Every table of the report, those of what the page draws too (matrices, histograms, curves), as
-// FOLDER/NAME.csv. The first columns say which run and, of what a checkpoint shows, which step. With
-// two runs there are also rows of the second less the first, of their newest checkpoints.
+// FOLDER/NAME.csv. The first columns say which run and, of what a checkpoint shows, which step.
+// With two runs there are also rows of the second less the first, of their newest checkpoints.
 void write_tables(const Report& report, const std::string& folder);
 
 }  // namespace tete
