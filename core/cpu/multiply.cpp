@@ -83,16 +83,18 @@ constexpr Index paired_rows = 96;  // of A, rounded at a time
 void pair_lines(const float* x, Index line, Index lines, Index k, uint32_t* to, Index stride) {
   for (Index i = 0; i < lines; ++i, x += line, to += stride) {
     pair_rows().pair_steps(x, to, k / 2);
-    const float nothing = 0;
-    if (k % 2 != 0) pair_rows().pair_rows(x + k - 1, &nothing, to + k / 2, 1);
+    const float last[] = {x[k - 1], 0};
+    if (k % 2 != 0) pair_rows().pair_rows(last, 1, 1, 1, to + k / 2, 1);
   }
 }
 
 // The pairs of two lines after each other, n to a line.
 void pair_columns(const float* x, Index line, Index k, Index n, uint32_t* to, Index stride) {
-  alignas(64) static constexpr float zeros[block_columns] = {};
-  for (Index p = 0; p < k; p += 2, x += 2 * line, to += stride)
-    pair_rows().pair_rows(x, p + 1 < k ? x + line : zeros, to, n);
+  pair_rows().pair_rows(x, line, k / 2, n, to, stride);
+  if (k % 2 == 0) return;
+  float last[2][block_columns] = {};
+  std::copy_n(x + (k - 1) * line, n, last[0]);
+  pair_rows().pair_rows(last[0], block_columns, 1, n, to + k / 2 * stride, stride);
 }
 
 // As lay_out.

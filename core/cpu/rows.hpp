@@ -117,8 +117,8 @@ struct PairRows {
   void (*product)(Index R, Index k, const uint32_t* a, Index ra, Index pa, const uint32_t* b,
                   Index pb, float* c, Index rc, Index n, bool add);
   Index product_rows, product_columns;
-  // pairs[j] = low[j], high[j] for j < n.
-  void (*pair_rows)(const float* low, const float* high, uint32_t* pairs, Index n);
+  // pairs[r·stride + j] = x[2r·rx + j], x[(2r + 1)·rx + j] for r < rows, j < n.
+  void (*pair_rows)(const float* x, Index rx, Index rows, Index n, uint32_t* pairs, Index stride);
   // pairs[j] = x[2j], x[2j + 1] for j < n.
   void (*pair_steps)(const float* x, uint32_t* pairs, Index n);
 };

@@ -143,8 +143,10 @@ TETE_INLINE Index pair_whole_rows(const float*, const float*, uint32_t*, Index) 
 TETE_INLINE Index pair_whole_steps(const float*, uint32_t*, Index) { return 0; }
 #endif
 
-void pair_rows(const float* low, const float* high, uint32_t* pairs, Index n) {
-  for (Index j = pair_whole_rows(low, high, pairs, n); j < n; ++j) pairs[j] = pair(low[j], high[j]);
+void pair_rows(const float* x, Index rx, Index rows, Index n, uint32_t* pairs, Index stride) {
+  for (Index r = 0; r < rows; ++r, x += 2 * rx, pairs += stride)
+    for (Index j = pair_whole_rows(x, x + rx, pairs, n); j < n; ++j)
+      pairs[j] = pair(x[j], x[rx + j]);
 }
 
 void pair_steps(const float* x, uint32_t* pairs, Index n) {
