@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/update.hpp"
 #include "train/optimizer.hpp"
 
 namespace tete {
@@ -25,9 +26,17 @@ FactoredDims factored_dims(const Shape& shape) {
 
 namespace {
 
-// Mean over one dimension, which stays with size 1.
-Tensor mean_over(const Tensor& x, int dim) { return mean(x, {dim}, /*keep=*/true); }
-double rms(const Tensor& x) { return x.size() == 0 ? 0 : std::sqrt(mean(square(x)).item()); }
+// The mean of g² over one dimension, which stays with size 1. g² is not written anywhere.
+Tensor mean_square_over(const Tensor& g, int dim) {
+  Labels all, left;
+  for (int i = 0; i < g.rank(); ++i) {
+    all.push_back(static_cast<Label>(i));
+    if (i != dim) left.push_back(static_cast<Label>(i));
+  }
+  Shape shape = g.shape();
+  shape[dim] = 1;
+  return reshape(contract(g, all, g, all, left), shape) / static_cast<double>(g.size(dim));
+}
 
 class Adafactor : public Optimizer {
  public:
@@ -54,30 +63,39 @@ class Adafactor : public Optimizer {
     std::vector<double> rates;
     for (size_t i = 0; i < specs.size(); ++i) {
       if (specs[i].fixed || !grads[i]) continue;
-      const Tensor p = values[i].detach();
-      Tensor u = direction(grads[i].detach(), factored_dims(p.shape()), first_[i], beta);
-      const double length = rate * std::max(rms(p), 1e-3);
-      values[i] = laid_out_like(p - u * (length / std::max(1.0, rms(u))), p);
+      const Tensor p = values[i].detach(), g = grads[i].detach();
+      if (p.size() == 0) continue;
+      const auto [a, b] = direction(g, factored_dims(p.shape()), first_[i], beta);
+      const auto count = static_cast<double>(p.size());
+      const Tensor one = Tensor::repeated(1, p.shape(), p.dtype(), p.backend());
+      const double length =
+          rate * std::max(std::sqrt(sum_of_squares_of_product(p, one, one) / count), 1e-3);
+      const double size = std::sqrt(sum_of_squares_of_product(g, a, b) / count);
+      values[i] = minus_product(p, g, a, b, length / std::max(1.0, size));
       rates.push_back(length);
     }
     effective_rate = summarize_rates(std::move(rates));
   }
 
  private:
-  // u, before it is cut to RMS 1.
-  Tensor direction(const Tensor& g, FactoredDims dims, size_t at, double beta) {
-    const Tensor q = square(g) + 1e-30;
-    auto averaged = [beta](Tensor& v, const Tensor& now) { v = v * beta + now * (1 - beta); };
+  // u = g a b, before it is cut to RMS 1.
+  struct Factors {
+    Tensor a, b;
+  };
+  Factors direction(const Tensor& g, FactoredDims dims, size_t at, double beta) {
+    const auto averaged = [beta](Tensor& v, const Tensor& squares) {
+      v = v * beta + (squares + 1e-30) * (1 - beta);
+    };
     Tensor& v = state[at].value;
     if (dims.d0 < 0) {
-      averaged(v, q);
-      return g * rsqrt(v);
+      averaged(v, square(g));
+      return {laid_out_like(rsqrt(v), g), Tensor::repeated(1, g.shape(), g.dtype(), g.backend())};
     }
     Tensor &vr = v, &vc = state[at + 1].value;
-    averaged(vr, mean_over(q, dims.d0));
-    averaged(vc, mean_over(q, dims.d1));
-    const Tensor row = rsqrt(vr / broadcast(mean_over(vr, dims.d1), vr.shape()));
-    return g * broadcast(row, g.shape()) * broadcast(rsqrt(vc), g.shape());
+    averaged(vr, mean_square_over(g, dims.d0));
+    averaged(vc, mean_square_over(g, dims.d1));
+    const Tensor row = rsqrt(vr / broadcast(mean(vr, {dims.d1}, /*keep=*/true), vr.shape()));
+    return {broadcast(row, g.shape()), broadcast(rsqrt(vc), g.shape())};
   }
 
   std::vector<size_t> first_;  // by parameter: where its state begins

@@ -5,6 +5,7 @@
 //   p = p - lr / (1-β₁ᵗ) · m / (√v / √(1-β₂ᵗ) + ε)
 #include <cmath>
 
+#include "core/update.hpp"
 #include "train/optimizer.hpp"
 
 namespace tete {
@@ -32,14 +33,11 @@ class Adam : public Optimizer {
     std::vector<double> rates;
     for (size_t i = 0; i < specs.size(); ++i) {
       if (specs[i].fixed || !grads[i]) continue;
-      const Tensor g = grads[i].detach();
-      Tensor p = values[i].detach();
       Tensor &m = state[first_[i]].value, &v = state[first_[i] + 1].value;
-      if (specs[i].shape.size() > 1) p = p * (1 - rate * weight_decay);
-      m = m * beta1 + g * (1 - beta1);
-      v = v * beta2 + square(g) * (1 - beta2);
-      const Tensor size = sqrt(v) / std::sqrt(correction2) + epsilon;
-      values[i] = laid_out_like(p - m / size * (rate / correction1), values[i]);
+      const double keep = specs[i].shape.size() > 1 ? 1 - rate * weight_decay : 1;
+      std::tie(values[i], m, v) = adam_update(
+          values[i].detach(), grads[i].detach(), m, v,
+          {beta1, beta2, keep, rate / correction1, 1 / std::sqrt(correction2), epsilon});
       rates.push_back(rate);
     }
     effective_rate = summarize_rates(std::move(rates));

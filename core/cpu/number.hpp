@@ -13,6 +13,12 @@
 
 namespace tete::cpu_kernels::TETE_ISA {
 
+// A stride that may be known to the compiler: known strides make vector code.
+template <int64_t known>
+struct Fixed {
+  TETE_MEMBER constexpr operator int64_t() const { return known; }
+};
+
 TETE_INLINE float as_float(int32_t bits) { return __builtin_bit_cast(float, bits); }
 TETE_INLINE int32_t as_bits(float x) { return __builtin_bit_cast(int32_t, x); }
 TETE_INLINE float absolute(float x) { return as_float(as_bits(x) & 0x7FFFFFFF); }

@@ -45,6 +45,26 @@ struct LaneProduct {
   Index ym, yn, M, N, K, places;
 };
 
+// A row of Adam's update (core/update.hpp); other: 1 - β. p and the results have stride 1.
+template <class T>
+struct AdamNumbers {
+  T beta1, other1, beta2, other2, keep, rate, unit, epsilon;
+};
+template <class T>
+struct AdamRow {
+  AdamNumbers<T> numbers;
+  const T *p, *g, *m, *v;
+  Index sg, sm, sv;
+  T *y, *m_to, *v_to;
+  Index n;
+};
+// The products g[i·sg] a[i·sa] b[i·sb], i < n.
+template <class T>
+struct ProductRow {
+  const T *g, *a, *b;
+  Index sg, sa, sb, n;
+};
+
 template <class T>
 struct Rows {
   using UnaryRow = void(const T* x, Index sx, T* y, Index sy, Index n);
@@ -102,6 +122,12 @@ struct Rows {
   // y[p·product_columns + j] = x[p·rx + j] for p < k and all columns.
   void (*panel)(const T* x, Index rx, Index k, T* y);
 
+  // rows_update.cpp
+  void (*adam)(const AdamRow<T>& row);
+  T (*product_squares)(const ProductRow<T>& row);  // their sum
+  // y[i] = p[i] - rate · the product. past_caches: y is not read soon.
+  void (*minus_product)(const ProductRow<T>& row, const T* p, T rate, T* y, bool past_caches);
+
   // rows_norm.cpp. stats: μ and 1/√(σ² + ε); bias is null for RMS norm.
   void (*norm)(const T* x, const T* scale, const T* bias, bool center, T epsilon, T* y, T* stats,
                Index n);
@@ -148,6 +174,8 @@ const char* instruction_set();
   void fill_softmax(Rows<double>&);     \
   void fill_norm(Rows<float>&);         \
   void fill_norm(Rows<double>&);        \
+  void fill_update(Rows<float>&);       \
+  void fill_update(Rows<double>&);      \
   void fill_product(Rows<float>&);      \
   void fill_product(Rows<double>&);     \
   void fill_product(PairRows&);         \

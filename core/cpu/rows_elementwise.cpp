@@ -6,12 +6,6 @@
 namespace tete::cpu_kernels::TETE_ISA {
 namespace {
 
-// A stride that may be known to the compiler: known strides make vector code.
-template <Index known>
-struct Fixed {
-  TETE_MEMBER constexpr operator Index() const { return known; }
-};
-
 // One struct for each row of elementwise.def: the value as a function of numbers.
 #define UNARY(name, value, gradient, low, high)                                \
   struct Value_##name {                                                        \
