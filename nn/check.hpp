@@ -181,7 +181,7 @@ std::vector<int> memory_pieces(const Checked& program);
 // The order in memory, outermost first, of a value with these dimensions (batch dimensions lie
 // outside all of them). Positions in `names`.
 //   both sequence axes:  the others, then n, m      each head's logits are a matrix
-//   m, and two heads:    the heads, then m          each key mixes heads in its own way, side by side
+//   m, and two heads:    the heads, then m          each key has a matrix of its own
 //   otherwise:           the sequence axis, or else the first; heads; the rest
 // So projections are one matrix product, and products over heads need no copy. It changes no value.
 Short<int> layout_of(const Names& names, const std::vector<Dimension>& dimensions);
