@@ -8,10 +8,10 @@ namespace tete {
 
 namespace {
 
-// Elements of the widest value in a block: its rows of one tensor are 3 MB then. Fewer than 32
+// Elements of the widest value in a block: its rows of one tensor are 3 MB then. Fewer than 64
 // queries make slow matrix products.
 constexpr double block_elements = 786432;
-constexpr Index least_queries = 32, query_step = 16;
+constexpr Index least_queries = 64, query_step = 16;
 // Blocks form this many units at least, where there are as many; a unit sums its own gradient.
 constexpr Index wanted_units = 8;
 
