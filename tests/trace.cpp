@@ -4,6 +4,7 @@
 
 #include "attention/sites.hpp"
 #include "core/gradcheck.hpp"
+#include "core/threads.hpp"
 #include "nn/loss.hpp"
 #include "tests/error_of.hpp"
 #include "tests/layer.hpp"
@@ -274,11 +275,14 @@ TEST_SUITE("trace") {
       return static_cast<double>(memory_use().peak - start);
     };
     const double wide = 512.0 * 512 * 3 * 4;  // bytes of one of J, L, W, U
+    const int before = threads();
+    set_threads(1);  // how many blocks are there at once would be chance
     const double nothing = peak({}), Q = peak({"Q"}), W = peak({"W"});
     CHECK(nothing < wide);
     CHECK(Q < nothing + 0.1 * wide);
     CHECK(W > wide);
     CHECK(peak({"*"}) > W + 2.5 * wide);
+    set_threads(before);
   }
 
   TEST_CASE("a block offers each of its values, to be replaced as well") {
