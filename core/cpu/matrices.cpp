@@ -11,7 +11,6 @@
 
 #include "core/cpu/blas.hpp"
 #include "core/cpu/kernels.hpp"
-#include "core/cpu/walk.hpp"
 
 namespace tete::cpu_kernels {
 namespace {
@@ -178,17 +177,6 @@ struct Pointers {
   const T *a, *b;
   T* y;
 };
-
-Loops<3> loops_over(const Dims& dims) {
-  Loops<3> loops;
-  for (const Dim& d : dims) {
-    loops.shape.push_back(d.size);
-    for (int v = 0; v < 3; ++v) loops.strides[v].push_back(d.stride[v]);
-  }
-  loops.shape.push_back(1);  // the cursor steps over all the others
-  for (Strides& s : loops.strides) s.push_back(0);
-  return loops;
-}
 
 // One tile of one matrix: a product, and one more for every further part of the sum.
 template <class T>

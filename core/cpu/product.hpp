@@ -3,7 +3,7 @@
 #pragma once
 #include <array>
 
-#include "core/shape.hpp"
+#include "core/cpu/walk.hpp"
 
 namespace tete::cpu_kernels {
 
@@ -30,6 +30,19 @@ inline Index size_of(const Dims& dims) {
   Index size = 1;
   for (const Dim& d : dims) size *= d.size;
   return size;
+}
+
+// For a cursor over all of these dimensions.
+inline Loops<3> loops_over(const Dims& some, const Dims& others = {}) {
+  Loops<3> loops;
+  for (const Dims* dims : {&some, &others})
+    for (const Dim& d : *dims) {
+      loops.shape.push_back(d.size);
+      for (int v = 0; v < 3; ++v) loops.strides[v].push_back(d.stride[v]);
+    }
+  loops.shape.push_back(1);  // the cursor steps over all but the innermost
+  for (Strides& s : loops.strides) s.push_back(0);
+  return loops;
 }
 
 }  // namespace tete::cpu_kernels

@@ -10,7 +10,6 @@
 #include "core/cpu/kernels.hpp"
 #include "core/cpu/rows.hpp"
 #include "core/cpu/small_matrix.hpp"
-#include "core/cpu/walk.hpp"
 
 namespace tete::cpu_kernels {
 namespace {
@@ -35,18 +34,6 @@ int lanes_of(const Dims& batch) {
 }
 
 bool is_small(const Dims& dims) { return dims.size() == 1 && dims[0].size <= mix_limit; }
-
-Loops<3> loops_over(const Dims& some, const Dims& others) {
-  Loops<3> loops;
-  for (const Dims* dims : {&some, &others})
-    for (const Dim& d : *dims) {
-      loops.shape.push_back(d.size);
-      for (int v = 0; v < 3; ++v) loops.strides[v].push_back(d.stride[v]);
-    }
-  loops.shape.push_back(1);  // the cursor steps over all the others
-  for (Strides& s : loops.strides) s.push_back(0);
-  return loops;
-}
 
 }  // namespace
 
@@ -87,7 +74,7 @@ void lane_product(const Groups& groups, const T* A, const T* B, T* Y) {
   const Dim m = groups.m[0], n = groups.n[0], k = groups.k[0];
   Dims outer = groups.batch;
   outer.erase(at);
-  const Loops<3> loops = loops_over(outer, {});
+  const Loops<3> loops = loops_over(outer);
   const double work = static_cast<double>(loops.rows() * places * m.size * n.size * k.size);
   parallel_for(loops.rows() * pieces, work, [&](Index unit) {
     const RowCursor<3> row(loops, unit / pieces);
@@ -106,7 +93,7 @@ void pair(const Groups& groups, const T* A, const T* B, T* Y) {
   const Dim m = groups.m[0], n = groups.n[0];
   Dims outer = groups.k;
   outer.erase(at);
-  const Loops<3> outputs = loops_over(groups.batch, {}), sums = loops_over(outer, {});
+  const Loops<3> outputs = loops_over(groups.batch), sums = loops_over(outer);
   const Index blocks = sums.rows() * pieces, size = m.size * n.size;
   std::vector<double> partial(static_cast<size_t>(outputs.rows() * blocks * size));
   const double work = static_cast<double>(outputs.rows() * sums.rows() * length * size);
