@@ -34,7 +34,7 @@ EffectiveRate summarize_rates(std::vector<double> rates) {
 Tensor laid_out_like(const Tensor& value, const Tensor& like) {
   if (!value.tracked() && value.strides() == like.strides()) return value;
   if (value.strides() == like.strides()) return value.detach();
-  Tensor y = Tensor::empty_strided(like.shape(), like.strides(), value.dtype());
+  Tensor y = Tensor::empty_like(like, value.dtype());
   y.backend().copy(value.view(), y.view());
   return y;
 }

@@ -70,7 +70,7 @@ FactoredDims factored_dims(const Shape& shape);
 
 // Min, median and max of the rates of all updated tensors.
 EffectiveRate summarize_rates(std::vector<double> rates);
-// `value`, detached and lying in memory as `like` does.
+// `value`, detached and lying in memory as `like` does, or without the gaps that `like` has.
 Tensor laid_out_like(const Tensor& value, const Tensor& like);
 
 }  // namespace tete
