@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "core/threads.hpp"
+#include "core/update.hpp"
 #include "core/utf8.hpp"
 #include "tests/error_of.hpp"
 #include "tests/temporary_folder.hpp"
@@ -281,6 +282,43 @@ TEST_SUITE("train") {
     const Tensors x = run(Dtype::f32), y = run(Dtype::f64);
     for (size_t i = 0; i < 2; ++i)
       CHECK(largest_difference(x[i].values(), y[i].values()) <= tolerance(Dtype::f32, 4));
+  }
+
+  TEST_CASE("Adafactor made anew goes on to the last bit from values and state") {
+    const std::vector<ParamSpec> specs = {
+        spec_of("matrix", {130, 4200}),  spec_of("turned", {150, 130}),
+        spec_of("heads", {128, 3, 129}), spec_of("inner", {131, 128, 2}),
+        spec_of("vector", {5000}),       spec_of("part", {140, 130})};
+    Tensors values;
+    for (const ParamSpec& spec : specs)
+      values.push_back(random_normal(spec.shape, Key(0).fold(spec.name)));
+    values[1] = with_layout(values[1], {1, 0});
+    values[2] = with_layout(values[2], {1, 2, 0});
+    values[5] = slice(random_normal({140, 150}, Key(7)), 1, 5, 130);  // with gaps
+    const auto step = [&](Optimizer& optimizer, Tensors& at, int64_t s) {
+      Tensors grads;
+      for (size_t i = 0; i < specs.size(); ++i)
+        grads.push_back(random_normal(specs[i].shape, Key(1).fold(i).fold(s)));
+      if (s % 2 == 0) grads[0] = with_layout(grads[0], {1, 0});  // a gradient lies as it likes
+      optimizer.update(specs, at, grads, 0.1, s);
+    };
+    const auto whole = adafactor(specs);
+    for (int64_t s = 0; s < 5; ++s) {
+      const auto anew = adafactor(specs);
+      for (size_t i = 0; i < whole->state.size(); ++i)
+        anew->state[i].value =
+            Tensor::of<float>(whole->state[i].value.shape(), whole->state[i].value.values<float>());
+      Tensors copies;
+      for (const Tensor& value : values) copies.push_back(value * 1);
+      step(*whole, values, s);
+      step(*anew, copies, s);
+      CAPTURE(s);
+      for (size_t i = 0; i < specs.size(); ++i) {
+        CAPTURE(specs[i].name);
+        CHECK(values[i].values() == copies[i].values());
+      }
+      CHECK(whole->effective_rate.max == anew->effective_rate.max);
+    }
   }
 
   TEST_CASE("where the squared gradient has rank one, factoring changes nothing") {

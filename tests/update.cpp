@@ -10,6 +10,7 @@
 #include "core/cpu/rows.hpp"
 #include "core/ops.hpp"
 #include "core/random.hpp"
+#include "core/threads.hpp"
 
 using namespace tete;
 
@@ -31,6 +32,12 @@ double largest_difference(const Tensor& x, const std::vector<double>& expected) 
   for (size_t i = 0; i < got.size(); ++i)
     most = std::max(most, std::fabs(got[i] - expected[i]) / (1 + std::fabs(expected[i])));
   return most;
+}
+
+double plain_squares(const std::vector<double>& x) {
+  double sum = 0;
+  for (double value : x) sum += value * value;
+  return sum;
 }
 
 void check_updates(const Shape& shape, Dtype dtype, int how_p, int how) {
@@ -67,28 +74,132 @@ void check_updates(const Shape& shape, Dtype dtype, int how_p, int how) {
       expected.push_back(ps[i] - 0.3 * u);
     }
     CHECK(sum_of_squares_of_product(g, x, y) == doctest::Approx(squares).epsilon(close));
-    const Tensor moved = minus_product(p, g, x, y, 0.3);
-    CHECK(largest_difference(moved, expected) < close);
-    if (how_p < 2 && p.size() > 1) CHECK(moved.strides() == p.strides());
+    const Moved moved = minus_product(p, g, x, y, 0.3);
+    CHECK(largest_difference(moved.p, expected) < close);
+    CHECK(moved.squares == doctest::Approx(plain_squares(expected)).epsilon(close));
+    CHECK(moved.squares == sum_of_squares_of_moved(moved.p, x, y));
+    if (how_p < 2 && p.size() > 1) CHECK(moved.p.strides() == p.strides());
+  }
+}
+
+// The elements' squares, averaged over one dimension, in plain loops.
+std::vector<double> plain_means(const Tensor& g, int dim) {
+  Index inside = 1;
+  for (int i = dim + 1; i < g.rank(); ++i) inside *= g.size(i);
+  const Index size = g.size(dim), all = g.size();
+  std::vector<double> means(static_cast<size_t>(size == 0 ? 0 : all / size));
+  const std::vector<double> gs = g.values();
+  for (Index i = 0; i < all; ++i)
+    means[static_cast<size_t>(i / (inside * size) * inside + i % inside)] +=
+        gs[static_cast<size_t>(i)] * gs[static_cast<size_t>(i)] / static_cast<double>(size);
+  return means;
+}
+
+void check_means(const Tensor& g) {
+  CAPTURE(g.shape());
+  CAPTURE(Shape(g.strides()));
+  const double close = g.dtype() == Dtype::f32 ? 2e-6 : 1e-13;
+  for (int d0 = 0; d0 < g.rank(); ++d0)
+    for (int d1 = 0; d1 < g.rank(); ++d1) {
+      if (d0 == d1) continue;
+      CAPTURE(d0);
+      CAPTURE(d1);
+      const MeanSquares means = mean_squares(g, d0, d1);
+      Shape over_d0 = g.shape(), over_d1 = g.shape();
+      over_d0[d0] = over_d1[d1] = 1;
+      CHECK(means.over_d0.shape() == over_d0);
+      CHECK(means.over_d1.shape() == over_d1);
+      CHECK(largest_difference(means.over_d0, plain_means(g, d0)) < close);
+      CHECK(largest_difference(means.over_d1, plain_means(g, d1)) < close);
+    }
+}
+
+// Every instruction set that the machine has.
+template <class Body>
+void with_every_instruction_set(const Body& body) {
+  for (const char* set : {"v2", "v3", "v4", "generic"}) {
+    const std::string before = cpu_kernels::instruction_set();
+    if (!cpu_kernels::use_instruction_set(set)) continue;
+    CAPTURE(std::string(set));
+    body();
+    cpu_kernels::use_instruction_set(before.c_str());
   }
 }
 
 }  // namespace
 
 TEST_CASE("cpu: updates of parameters are their formulas, with every instruction set") {
-  for (const char* set : {"v2", "v3", "v4", "generic"}) {
-    const std::string before = cpu_kernels::instruction_set();
-    if (!cpu_kernels::use_instruction_set(set)) continue;
-    CAPTURE(std::string(set));
+  with_every_instruction_set([] {
     for (Dtype dtype : {Dtype::f32, Dtype::f64})
       for (int how_p : {0, 1, 2})
         for (int how : {0, 1, 2})
-          for (const Shape& shape :
-               {Shape{7, 33}, Shape{1, 1}, Shape{129, 3}, Shape{0, 5}, Shape{71}, Shape{}})
+          for (const Shape& shape : {Shape{7, 33}, Shape{1, 1}, Shape{129, 3}, Shape{0, 5},
+                                     Shape{71}, Shape{4099}, Shape{}})
             check_updates(shape, dtype, how_p, how);
     check_updates({17, 131'000}, Dtype::f32, 0, 0);  // past the caches, and rows in pieces
-    cpu_kernels::use_instruction_set(before.c_str());
+  });
+}
+
+TEST_CASE("cpu: mean squares are their formula, however a gradient lies") {
+  with_every_instruction_set([] {
+    for (Dtype dtype : {Dtype::f32, Dtype::f64}) {
+      for (const Shape& shape : {Shape{7, 33}, Shape{1, 1}, Shape{131, 3}, Shape{131, 257},
+                                 Shape{3, 67, 130}, Shape{2, 1, 3, 5}, Shape{67, 4101}}) {
+        const Tensor g = random_normal(shape, Key(1), dtype);
+        check_means(g);
+        Short<int> order;
+        for (int i = g.rank() - 1; i >= 0; --i) order.push_back(i);
+        check_means(with_layout(g, order));
+        order[0] = 0, order[g.rank() - 1] = g.rank() - 1;
+        check_means(with_layout(g, order));
+        check_means(lying(shape, 2, dtype, 2));
+        check_means(broadcast(random_normal(Shape(shape.size(), 1), Key(3), dtype), shape));
+      }
+    }
+  });
+  CHECK(mean_squares(Tensor::ones({0, 5}), 0, 1).over_d1.size() == 0);
+  CHECK(std::isnan(mean_squares(Tensor::ones({0, 5}), 0, 1).over_d0.values()[4]));
+  CHECK(std::isnan(mean_squares(Tensor::ones({5, 0}), 0, 1).over_d1.values()[4]));
+}
+
+TEST_CASE("cpu: a sum of squares is added in float64, however a tensor lies") {
+  with_every_instruction_set([] {
+    for (Dtype dtype : {Dtype::f32, Dtype::f64})
+      for (const Shape& shape : {Shape{}, Shape{0}, Shape{5}, Shape{4096}, Shape{4097},
+                                 Shape{300, 301}, Shape{3, 0, 2}, Shape{5, 7, 11}}) {
+        CAPTURE(shape);
+        for (int how : {0, 1, 2}) {
+          const Tensor x = lying(shape, 1, dtype, how);
+          CHECK(sum_of_squares(x) == doctest::Approx(plain_squares(x.values())).epsilon(1e-13));
+        }
+        const Tensor repeated = Tensor::repeated(3, shape, dtype);
+        CHECK(sum_of_squares(repeated) == 9.0 * static_cast<double>(repeated.size()));
+      }
+    // A float's square need not be a float.
+    CHECK(sum_of_squares(Tensor::of<float>({2}, {1e30f, 1e-30f})) ==
+          doctest::Approx(1e60).epsilon(1e-6));
+  });
+}
+
+TEST_CASE("sums of squares have the same bits on one thread and on two") {
+  const Tensor g = random_normal({389, 4201}, Key(1)), line = random_normal({300'007}, Key(2));
+  const Tensor a = broadcast(random_normal({389, 1}, Key(3)), g.shape()),
+               b = broadcast(random_normal({1, 4201}, Key(4)), g.shape());
+  const int before = threads();
+  std::vector<std::vector<double>> found;
+  for (int count : {1, 2}) {
+    set_threads(count);
+    const MeanSquares means = mean_squares(g, 0, 1);
+    const Moved moved = minus_product(g, g, a, b, 0.1);
+    std::vector<double> all = means.over_d0.values();
+    for (double x : means.over_d1.values()) all.push_back(x);
+    for (double x : {sum_of_squares(g), sum_of_squares(line), sum_of_squares_of_product(g, a, b),
+                     moved.squares, sum_of_squares_of_moved(g, a, b)})
+      all.push_back(x);
+    found.push_back(std::move(all));
   }
+  set_threads(before);
+  CHECK(found[0] == found[1]);
 }
 
 TEST_CASE("what an update is given has one shape and type") {

@@ -7,6 +7,8 @@
 //   u = u / max(1, RMS u);  p = p - lr · max(RMS p, 1e-3) · u
 // d0 and d1 are the largest and second largest dimension, by the parameter's declaration; all
 // others are batch dimensions. Rows and columns instead of all of q: for 768 × 3072, 0.16% of it.
+// A matrix's update reads g three times (for the means, for RMS u, and to move p) and p once, and
+// writes p: its RMS is summed on the way, for the next update.
 #include <algorithm>
 #include <cmath>
 
@@ -26,21 +28,18 @@ FactoredDims factored_dims(const Shape& shape) {
 
 namespace {
 
-// The mean of g² over one dimension, which stays with size 1. g² is not written anywhere.
-Tensor mean_square_over(const Tensor& g, int dim) {
-  Labels all, left;
-  for (int i = 0; i < g.rank(); ++i) {
-    all.push_back(static_cast<Label>(i));
-    if (i != dim) left.push_back(static_cast<Label>(i));
-  }
-  Shape shape = g.shape();
-  shape[dim] = 1;
-  return reshape(contract(g, all, g, all, left), shape) / static_cast<double>(g.size(dim));
+// A factor of the update for every p. It lies in p's order, so that how sums are cut follows from p
+// alone.
+Tensor along(const Tensor& factor, const Tensor& p) {
+  const Strides strides = dense_strides(factor.shape(), memory_order(p.shape(), p.strides()));
+  const Tensor laid = Tensor::empty_strided(factor.shape(), strides, factor.dtype());
+  laid.backend().copy(factor.view(), laid.view());
+  return broadcast(laid, p.shape());
 }
 
 class Adafactor : public Optimizer {
  public:
-  Adafactor(const std::vector<ParamSpec>& specs, Dtype dtype) {
+  Adafactor(const std::vector<ParamSpec>& specs, Dtype dtype) : written_(specs.size()) {
     for (const ParamSpec& spec : specs) {
       first_.push_back(state.size());
       if (spec.fixed) continue;
@@ -63,15 +62,18 @@ class Adafactor : public Optimizer {
     std::vector<double> rates;
     for (size_t i = 0; i < specs.size(); ++i) {
       if (specs[i].fixed || !grads[i]) continue;
-      const Tensor p = values[i].detach(), g = grads[i].detach();
+      const Tensor p = values[i].detach(), g = laid_out_like(grads[i], p);
       if (p.size() == 0) continue;
       const auto [a, b] = direction(g, factored_dims(p.shape()), first_[i], beta);
       const auto count = static_cast<double>(p.size());
-      const Tensor one = Tensor::repeated(1, p.shape(), p.dtype(), p.backend());
-      const double length =
-          rate * std::max(std::sqrt(sum_of_squares_of_product(p, one, one) / count), 1e-3);
+      Written& written = written_[i];
+      const double squares =
+          written.number == values[i].number() ? written.squares : sum_of_squares_of_moved(p, a, b);
+      const double length = rate * std::max(std::sqrt(squares / count), 1e-3);
       const double size = std::sqrt(sum_of_squares_of_product(g, a, b) / count);
-      values[i] = minus_product(p, g, a, b, length / std::max(1.0, size));
+      const Moved moved = minus_product(p, g, a, b, length / std::max(1.0, size));
+      values[i] = moved.p;
+      written = {moved.p.number(), moved.squares};
       rates.push_back(length);
     }
     effective_rate = summarize_rates(std::move(rates));
@@ -92,13 +94,21 @@ class Adafactor : public Optimizer {
       return {laid_out_like(rsqrt(v), g), Tensor::repeated(1, g.shape(), g.dtype(), g.backend())};
     }
     Tensor &vr = v, &vc = state[at + 1].value;
-    averaged(vr, mean_square_over(g, dims.d0));
-    averaged(vc, mean_square_over(g, dims.d1));
+    const auto [over_d0, over_d1] = mean_squares(g, dims.d0, dims.d1);
+    averaged(vr, over_d0);
+    averaged(vc, over_d1);
     const Tensor row = rsqrt(vr / broadcast(mean(vr, {dims.d1}, /*keep=*/true), vr.shape()));
-    return {broadcast(row, g.shape()), broadcast(rsqrt(vc), g.shape())};
+    return {along(row, g), along(rsqrt(vc), g)};
   }
 
+  // What an update wrote, and the sum of its squares: the next one need not read it for that.
+  struct Written {
+    uint64_t number = 0;  // of the tensor; none has 0
+    double squares = 0;
+  };
+
   std::vector<size_t> first_;  // by parameter: where its state begins
+  std::vector<Written> written_;
 };
 
 }  // namespace

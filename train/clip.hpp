@@ -4,9 +4,6 @@
 
 namespace tete {
 
-// Σ x², in float64, added in an order that depends on the tensor's layout alone. Not finite
-// exactly where an element is not.
-double sum_of_squares(const Tensor& x);
 // √ΣΣ x² over all tensors; empty ones count as zero.
 double global_norm(const Tensors& tensors);
 // The factor that brings a norm down to the limit, as PyTorch's clip_grad_norm_ has it:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/update.hpp"
 #include "train/clip.hpp"
 
 namespace tete {

@@ -58,11 +58,11 @@ struct AdamRow {
   T *y, *m_to, *v_to;
   Index n;
 };
-// The products g[i·sg] a[i·sa] b[i·sb], i < n.
+// The products g[r·rg + i·sg] a[r·ra + i·sa] b[r·rb + i·sb], r < rows, i < n.
 template <class T>
-struct ProductRow {
+struct ProductRows {
   const T *g, *a, *b;
-  Index sg, sa, sb, n;
+  Index rg, ra, rb, sg, sa, sb, rows, n;
 };
 
 template <class T>
@@ -124,9 +124,16 @@ struct Rows {
 
   // rows_update.cpp
   void (*adam)(const AdamRow<T>& row);
-  T (*product_squares)(const ProductRow<T>& row);  // their sum
-  // y[i] = p[i] - rate · the product. past_caches: y is not read soon.
-  void (*minus_product)(const ProductRow<T>& row, const T* p, T rate, T* y, bool past_caches);
+  double (*product_squares)(const ProductRows<T>& product);  // their sum
+  // y = p - rate · the product; all lie as g does, with sg = 1. Returns Σ y², to the last bit what
+  // product_squares gives for y, 1 and 1. past_caches: y is not read soon.
+  double (*minus_product)(const ProductRows<T>& product, const T* p, T rate, T* y,
+                          bool past_caches);
+  // Σ x[r·rx + i·sx]², r < rows, i < n.
+  double (*squares)(const T* x, Index rx, Index sx, Index rows, Index n);
+  // along[r·sa] = Σ_j g[r·rg + j]² and across[j] += Σ_r g[r·rg + j]², r < rows, j < n.
+  void (*squares_both_ways)(const T* g, Index rg, Index rows, Index n, T* along, Index sa,
+                            T* across);
 
   // rows_norm.cpp. stats: μ and 1/√(σ² + ε); bias is null for RMS norm.
   void (*norm)(const T* x, const T* scale, const T* bias, bool center, T epsilon, T* y, T* stats,

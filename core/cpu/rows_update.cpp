@@ -27,29 +27,111 @@ void adam_row(const AdamRow<T>& r) {
   adam_loop<T>(r, r.sg, r.sm, r.sv, r.y, r.m_to, r.v_to);
 }
 
+// The sums of a row run over the lanes of one long register, whatever the registers are.
+template <class T>
+inline constexpr int few = 64 / static_cast<int>(sizeof(T));
+template <class T>
+inline constexpr int registers = few<T> / width<T>;
+// Memory is read faster in several places at once: this many rows, if there are registers for it.
+template <class T, int most>
+inline constexpr int together =
+    register_count / 2 / registers<T> < most ? register_count / 2 / registers<T> : most;
+// Soon to be read: the same place, some rows further on. It need not exist.
+template <class T>
+TETE_INLINE void fetch(const T* x) {
+  __builtin_prefetch(x, 0, 2);
+}
+
+// A row's sum of squares. All is added in whole registers: what the compiler makes of a square and
+// the sum after it is then the same in every kernel, to the last bit.
+template <class T>
+struct SquareSum {
+  Register<T> lane[registers<T>] = {};
+
+  TETE_MEMBER void add(int c, const Register<T>& u) { lane[c] += u * u; }
+  // u(k) for k < n <= few; zeros do not count.
+  template <class One>
+  TETE_MEMBER void add_part(Index n, const One& u) {
+    T part[few<T>] = {};
+    for (Index k = 0; k < n; ++k) part[k] = u(k);
+    for (int c = 0; c < registers<T>; ++c) add(c, load(part + c * width<T>));
+  }
+  TETE_MEMBER double sum() const {
+    T all[few<T>];
+    for (int c = 0; c < registers<T>; ++c) store<T>(all + c * width<T>, lane[c]);
+    return static_cast<double>(sum_of_lanes(all, few<T>));
+  }
+};
+
+// total += Σ u², row by row, over `count` rows; whole(r, i) gives the register of u in row r from
+// place i on.
+template <class T, int count, class Whole, class One>
+TETE_INLINE void add_squares(Index first, Index n, const Whole& whole, const One& one,
+                             double& total) {
+  SquareSum<T> row[count];
+  Index i = 0;
+  for (; i + few<T> <= n; i += few<T>) {
+#pragma GCC unroll 8
+    for (int r = 0; r < count; ++r) {
+#pragma GCC unroll 4
+      for (int c = 0; c < registers<T>; ++c) row[r].add(c, whole(first + r, i + c * width<T>));
+    }
+  }
+  for (int r = 0; r < count; ++r) {
+    if (i < n) row[r].add_part(n - i, [&](Index k) { return one(first + r, i + k); });
+    total += row[r].sum();
+  }
+}
+template <class T, int count, class Whole, class One>
+TETE_INLINE double squares_of(Index rows, Index n, const Whole& whole, const One& one) {
+  double total = 0;
+  Index r = 0;
+  for (; r + count <= rows; r += count) add_squares<T, count>(r, n, whole, one, total);
+  for (; r < rows; ++r) add_squares<T, 1>(r, n, whole, one, total);
+  return total;
+}
+// The same for rows that do not lie side by side.
+template <class T, class One>
+TETE_INLINE double squares_of_places(Index rows, Index n, const One& one) {
+  double total = 0;
+  for (Index r = 0; r < rows; ++r) {
+    SquareSum<T> row;
+    for (Index i = 0; i < n; i += few<T>)
+      row.add_part(n - i < few<T> ? n - i : few<T>, [&](Index k) { return one(r, i + k); });
+    total += row.sum();
+  }
+  return total;
+}
+
 // A factor that a row has one of, or one of for each place.
 template <class T>
 TETE_INLINE Register<T> factor(const T* a, Index sa, Index i) {
   return sa == 0 ? all_lanes(*a) : load(a + i);
 }
+// use(sa, sb) with strides that the compiler knows.
+template <class Use>
+TETE_INLINE double with_factors(Index sa, Index sb, const Use& use) {
+  const Fixed<0> none;
+  const Fixed<1> one;
+  if (sa == 0) return sb == 0 ? use(none, none) : use(none, one);
+  return sb == 0 ? use(one, none) : use(one, one);
+}
 
 template <class T>
-T product_squares(const ProductRow<T>& r) {
-  const auto one = [&](Index i) {
-    const T u = r.g[i * r.sg] * r.a[i * r.sa] * r.b[i * r.sb];
-    return u * u;
+double product_squares(const ProductRows<T>& p) {
+  const auto one = [&](Index r, Index i) {
+    return p.g[r * p.rg + i * p.sg] * p.a[r * p.ra + i * p.sa] * p.b[r * p.rb + i * p.sb];
   };
-  if (r.sg == 1 && r.sa <= 1 && r.sb <= 1)
-    return lane_sum<T>(
-        r.n,
-        [&](Index i) {
-          const Register<T> u = load(r.g + i) * factor(r.a, r.sa, i) * factor(r.b, r.sb, i);
-          return u * u;
-        },
-        one);
-  T lane[lanes<T>] = {};
-  for (Index i = 0; i < r.n; ++i) lane[i % lanes<T>] += one(i);
-  return sum_of_lanes(lane, lanes<T>);
+  if (p.sg != 1 || p.sa > 1 || p.sb > 1) return squares_of_places<T>(p.rows, p.n, one);
+  constexpr int count = together<T, 4>;
+  return with_factors(p.sa, p.sb, [&](auto sa, auto sb) {
+    const auto whole = [&](Index r, Index i) {
+      const T* const g = p.g + r * p.rg + i;
+      fetch(g + count * p.rg);
+      return load(g) * factor(p.a + r * p.ra, sa, i) * factor(p.b + r * p.rb, sb, i);
+    };
+    return squares_of<T, count>(p.rows, p.n, whole, one);
+  });
 }
 
 // Past the caches, to where nobody reads soon: what is overwritten is not read first.
@@ -70,22 +152,94 @@ TETE_INLINE void end_of_stream() {}
 #endif
 
 template <class T>
-void minus_product(const ProductRow<T>& r, const T* p, T rate, T* y, bool past_caches) {
-  const auto one = [&](Index i) {
-    y[i] = p[i] - rate * (r.g[i * r.sg] * r.a[i * r.sa] * r.b[i * r.sb]);
+double minus_product(const ProductRows<T>& p, const T* from, T rate, T* to, bool past_caches) {
+  const auto one = [&](Index r, Index i) {
+    const Index at = r * p.rg + i;
+    return to[at] =
+               from[at] - rate * (p.g[at] * p.a[r * p.ra + i * p.sa] * p.b[r * p.rb + i * p.sb]);
   };
-  const auto whole = [&](Index i) {
-    return load(p + i) - rate * (load(r.g + i) * factor(r.a, r.sa, i) * factor(r.b, r.sb, i));
+  if (p.sa > 1 || p.sb > 1) return squares_of_places<T>(p.rows, p.n, one);
+  constexpr int count = together<T, 2>;
+  const bool aligned = reinterpret_cast<uintptr_t>(to) % register_bytes == 0 &&
+                       (p.rows == 1 || p.rg % width<T> == 0);
+  const auto written = [&](const auto& write) {
+    return with_factors(p.sa, p.sb, [&](auto sa, auto sb) {
+      const auto whole = [&](Index r, Index i) {
+        const Index at = r * p.rg + i;
+        fetch(p.g + at + count * p.rg), fetch(from + at + count * p.rg);
+        const Register<T> y =
+            load(from + at) -
+            rate * (load(p.g + at) * factor(p.a + r * p.ra, sa, i) * factor(p.b + r * p.rb, sb, i));
+        write(to + at, y);
+        return y;
+      };
+      return squares_of<T, count>(p.rows, p.n, whole, one);
+    });
   };
-  Index i = 0;
-  if (r.sg == 1 && r.sa <= 1 && r.sb <= 1) {
-    if (past_caches && reinterpret_cast<uintptr_t>(y) % register_bytes == 0) {
-      for (; i + width<T> <= r.n; i += width<T>) stream(y + i, whole(i));
-      end_of_stream();
+  if (!past_caches || !aligned)
+    return written([](T* at, const Register<T>& y) { store<T>(at, y); });
+  const double sum = written([](T* at, const Register<T>& y) { stream(at, y); });
+  end_of_stream();
+  return sum;
+}
+
+// In double, as many numbers as one register of them holds.
+typedef float HalfRegister __attribute__((vector_size(register_bytes / 2), aligned(4), may_alias));
+TETE_INLINE DoubleRegister widened(const float* x) {
+  return __builtin_convertvector(*reinterpret_cast<const HalfRegister*>(x), DoubleRegister);
+}
+TETE_INLINE DoubleRegister widened(const double* x) { return load(x); }
+
+template <class T>
+double squares(const T* x, Index rx, Index sx, Index rows, Index n) {
+  const auto one = [=](Index r, Index i) { return static_cast<double>(x[r * rx + i * sx]); };
+  if (sx != 1) return squares_of_places<double>(rows, n, one);
+  constexpr int count = together<double, 4>;
+  const auto whole = [=](Index r, Index i) {
+    fetch(x + (r + count) * rx + i);
+    return widened(x + r * rx + i);
+  };
+  return squares_of<double, count>(rows, n, whole, one);
+}
+
+// `across` is read and written once for all rows that are taken together.
+template <class T, int count>
+TETE_INLINE void square_rows(const T* g, Index rg, Index n, T* along, Index sa,
+                             T* __restrict across) {
+  Register<T> sum[count][registers<T>] = {};
+  Index j = 0;
+  for (; j + few<T> <= n; j += few<T>) {
+#pragma GCC unroll 4
+    for (int c = 0; c < registers<T>; ++c) {
+      T* const to = across + j + c * width<T>;
+      Register<T> down = load(to);
+#pragma GCC unroll 8
+      for (int r = 0; r < count; ++r) {
+        const Register<T> x = load(g + r * rg + j + c * width<T>);
+        sum[r][c] += x * x;
+        down += x * x;
+      }
+      store<T>(to, down);
     }
-    for (; i + width<T> <= r.n; i += width<T>) store<T>(y + i, whole(i));
   }
-  for (; i < r.n; ++i) one(i);
+  for (int r = 0; r < count; ++r) {
+    T lane[few<T>];
+    for (int c = 0; c < registers<T>; ++c) store<T>(lane + c * width<T>, sum[r][c]);
+    for (Index i = j; i < n; ++i) {
+      const T x = g[r * rg + i];
+      lane[i - j] += x * x;
+      across[i] += x * x;
+    }
+    along[r * sa] = sum_of_lanes(lane, few<T>);
+  }
+}
+template <class T>
+void squares_both_ways(const T* g, Index rg, Index rows, Index n, T* along, Index sa, T* across) {
+  constexpr int count = together<T, 8>;
+  Index r = 0;
+  for (; r + count <= rows; r += count)
+    square_rows<T, count>(g + r * rg, rg, n, along + r * sa, sa, across);
+  for (; r < rows; ++r) square_rows<T, 1>(g + r * rg, rg, n, along + r * sa, sa, across);
 }
 
 template <class T>
@@ -93,6 +247,8 @@ void fill(Rows<T>& rows) {
   rows.adam = adam_row<T>;
   rows.product_squares = product_squares<T>;
   rows.minus_product = minus_product<T>;
+  rows.squares = squares<T>;
+  rows.squares_both_ways = squares_both_ways<T>;
 }
 
 }  // namespace
