@@ -71,6 +71,21 @@ TETE_INLINE T sum_of_lanes(T* lane, int count) {
   return lane[0];
 }
 
+// The same of the lanes of one register.
+template <class T>
+TETE_INLINE T sum_of_register(Register<T> v) {
+#define TETE_ADD_BEHIND(...) v += __builtin_shufflevector(v, v, __VA_ARGS__)
+  if constexpr (width<T> == 16)
+    TETE_ADD_BEHIND(8, 9, 10, 11, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15);
+  if constexpr (width<T> == 16) TETE_ADD_BEHIND(4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7);
+  if constexpr (width<T> == 16) TETE_ADD_BEHIND(2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3);
+  if constexpr (width<T> == 8) TETE_ADD_BEHIND(4, 5, 6, 7, 4, 5, 6, 7);
+  if constexpr (width<T> == 8) TETE_ADD_BEHIND(2, 3, 2, 3, 2, 3, 2, 3);
+  if constexpr (width<T> == 4) TETE_ADD_BEHIND(2, 3, 2, 3);
+#undef TETE_ADD_BEHIND
+  return v[0] + v[1];
+}
+
 // Σ term(i) over i < n. `whole(i)` gives the register of terms i, i+1, …
 template <class T, class Whole, class Term>
 TETE_INLINE T lane_sum(Index n, const Whole& whole, const Term& term) {
@@ -81,10 +96,17 @@ TETE_INLINE T lane_sum(Index n, const Whole& whole, const Term& term) {
 #pragma GCC unroll 16
     for (int r = 0; r < registers; ++r) total[r] += whole(i + r * width<T>);
   }
-  T lane[lanes<T>];
-  for (int r = 0; r < registers; ++r) store<T>(lane + r * width<T>, total[r]);
-  for (int l = 0; i < n; ++i, ++l) lane[l] += term(i);
-  return sum_of_lanes(lane, lanes<T>);
+  if (i < n) {
+    T lane[lanes<T>];
+    for (int r = 0; r < registers; ++r) store<T>(lane + r * width<T>, total[r]);
+    for (int l = 0; i < n; ++i, ++l) lane[l] += term(i);
+    for (int r = 0; r < registers; ++r) total[r] = load(lane + r * width<T>);
+  }
+#pragma GCC unroll 5
+  for (int half = registers / 2; half > 0; half /= 2)
+#pragma GCC unroll 8
+    for (int r = 0; r < half; ++r) total[r] += total[r + half];
+  return sum_of_register<T>(total[0]);
 }
 
 }  // namespace tete::cpu_kernels::TETE_ISA
