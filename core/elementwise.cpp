@@ -1,4 +1,5 @@
 // Elementwise operations: the rows of elementwise.def as tensors.
+#include "core/cpu/fused.hpp"
 #include "core/gelu.hpp"
 #include "core/ops.hpp"
 
@@ -114,6 +115,21 @@ Tensor aligned(const Tensor& x, const Labels& labels, const Labels& result, cons
   return expand(permute(x, order), missing, shape);
 }
 
+// Both operands of a pattern in the shape of its result.
+std::pair<Tensor, Tensor> aligned(const char* op, const Pattern& pattern, const Tensor& a,
+                                  const Tensor& b) {
+  const Sizes sizes = bind_sizes(op, pattern, {{a.shape(), b.shape()}}, {{a.dtype(), b.dtype()}});
+  reject_marks(op, pattern);
+  const Labels result = pattern.result_or_union();
+  for (int i = 0; i < 2; ++i)
+    for (const Axis& axis : pattern.operand(i))
+      if (!result.contains(axis.label))
+        refuse(op, text("'", pattern.name(axis.label), "' must be in the result, too."),
+               pattern.text(), {{span_of(pattern, axis)}});
+  return {aligned(a, Pattern::labels(pattern.operand(0)), result, sizes),
+          aligned(b, Pattern::labels(pattern.operand(1)), result, sizes)};
+}
+
 }  // namespace
 
 Tensor unary(Unary op, const Tensor& x) {
@@ -126,27 +142,41 @@ Tensor unary(Unary op, const Tensor& x) {
       [op](const Backward& at) -> Tensors { return {unary_gradient(op, at)}; }, {}, row(op).line);
 }
 
-Tensor binary(Binary op, const Tensor& a, const Tensor& b) {
+Tensor binary_by(Binary op, const Tensor& a, const Tensor& b, const Kernel& kernel) {
   check_alike(row(op).name, a, b);
   Tensor y = empty_like_first_dense({&a, &b});
-  a.backend().binary(op, a.view(), b.view(), y.view());
+  kernel(y);
   return record(
       row(op).name, y, {a, b}, [op](const Backward& at) { return binary_gradients(op, at); }, {},
       row(op).line);
 }
 
+Tensor binary(Binary op, const Tensor& a, const Tensor& b) {
+  return binary_by(op, a, b,
+                   [&](const Tensor& y) { a.backend().binary(op, a.view(), b.view(), y.view()); });
+}
+
 static Tensor binary(Binary op, const Pattern& pattern, const Tensor& a, const Tensor& b) {
-  const Sizes sizes =
-      bind_sizes(row(op).name, pattern, {{a.shape(), b.shape()}}, {{a.dtype(), b.dtype()}});
-  reject_marks(row(op).name, pattern);
-  const Labels result = pattern.result_or_union();
-  for (int i = 0; i < 2; ++i)
-    for (const Axis& axis : pattern.operand(i))
-      if (!result.contains(axis.label))
-        refuse(row(op).name, text("'", pattern.name(axis.label), "' must be in the result, too."),
-               pattern.text(), {{span_of(pattern, axis)}});
-  return binary(op, aligned(a, Pattern::labels(pattern.operand(0)), result, sizes),
-                aligned(b, Pattern::labels(pattern.operand(1)), result, sizes));
+  const auto both = aligned(row(op).name, pattern, a, b);
+  return binary(op, both.first, both.second);
+}
+
+Tensor unary_of_sum(Unary op, const PatternOf<2>& pattern, const Tensor& a, const Tensor& b) {
+  const auto both = aligned("unary_of_sum", pattern, a, b);
+  check_alike("unary_of_sum", both.first, both.second);
+  const auto value = [op](const Tensors& in) {
+    const Tensor y = empty_like_first_dense({&in[0], &in[1]});
+    cpu_kernels::unary_of_sum(op, in[0].view(), in[1].view(), y.view());
+    return FusedValue{y};
+  };
+  const auto gradient = [op](const Backward& at) -> Tensors {
+    const Tensor dsum = empty_like_first_dense({&at.y, &at.g});
+    cpu_kernels::unary_of_sum_gradient(op, at.in[0].view(), at.in[1].view(), at.y.view(),
+                                       at.g.view(), dsum.view());
+    return {dsum, dsum};
+  };
+  const auto meaning = [op](const Tensors& in) { return unary(op, in[0] + in[1]); };
+  return fused({"unary_of_sum", value, gradient, meaning}, {both.first, both.second});
 }
 
 #define UNARY(name, value, gradient, low, high) \

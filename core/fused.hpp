@@ -25,6 +25,10 @@ struct Fused {
 void copy_onto(const Tensor& x, const Tensor& y);
 void add_onto(const Tensor& x, const Tensor& y);
 
+// op(a, b), whose values the kernel writes into y, on the way to something else.
+using Kernel = std::function<void(const Tensor& y)>;
+Tensor binary_by(Binary op, const Tensor& a, const Tensor& b, const Kernel& kernel);
+
 Tensor fused(const Fused& op, Tensors inputs, CodeLine rule = CodeLine::here());
 // f(inputs), of which only the inputs are kept: the gradient computes f again (Chen, Xu, Zhang,
 // Guestrin 2016, "Training deep nets with sublinear memory cost"). Nothing tracked but its inputs

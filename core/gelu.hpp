@@ -1,4 +1,4 @@
-// The slope of gelu: gelu(x) = 0.5 x (1 + tanh u), u = √(2/π) (x + 0.044715 x³).
+// The slopes of gelu and gelu_erf. gelu(x) = 0.5 x (1 + tanh u), u = √(2/π) (x + 0.044715 x³).
 // gelu'(x) = 0.5 (1 + tanh u) + 0.5 x (1 - tanh² u) u', u' = √(2/π) (1 + 3·0.044715 x²).
 //
 // Read twice, as every gradient is: with numbers it is the kernel, with tensors the meaning.
@@ -15,6 +15,14 @@ V gelu_slope(const V& x) {
   const V t = tanh((xx * gelu_cubic + 1.0) * x * gelu_scale);
   const V du = (xx * (3.0 * gelu_cubic) + 1.0) * gelu_scale;
   return (t + 1.0) * 0.5 + (1.0 - t * t) * du * x * 0.5;
+}
+
+// gelu_erf(x) = x Φ(x), so its slope is Φ(x) + x Φ'(x). Φ comes first: a compiler that branches in
+// erf must not part the last product from the sum, which are rounded as one.
+template <class V>
+V gelu_erf_slope(const V& x) {
+  const V below = 0.5 + 0.5 * erf(x * 0.7071067811865476);
+  return below + x * 0.3989422804014327 * exp(-0.5 * x * x);
 }
 
 }  // namespace tete

@@ -30,14 +30,22 @@ Tensor rms_norm_meaning(const Tensors& in) {
   return along_last(scale, x) * x * broadcast(r, x.shape());
 }
 
-FusedValue norm_value(const Tensors& in, bool center) {
-  Shape stats_shape = in[0].shape();
+// What a norm of x writes: y, and the numbers of each row that its gradient needs.
+FusedValue empty_norm(const Tensor& x) {
+  Shape stats_shape = x.shape();
   stats_shape.back() = 2;
-  const Tensor y = Tensor::empty(in[0].shape(), in[0].dtype());
-  const Tensor stats = Tensor::empty(stats_shape, in[0].dtype());
-  cpu_kernels::norm(in[0].view(), in[1].view(), center ? in[2].view() : View{}, center,
-                    norm_epsilon, y.view(), stats.view());
-  return {y, {stats}};
+  return {Tensor::empty(x.shape(), x.dtype()), {Tensor::empty(stats_shape, x.dtype())}};
+}
+
+View bias_of(const Tensors& vectors, bool center) {
+  return center ? vectors.back().view() : View{};
+}
+
+FusedValue norm_value(const Tensors& in, bool center) {
+  const FusedValue made = empty_norm(in[0]);
+  cpu_kernels::norm(in[0].view(), in[1].view(), bias_of(in, center), center, norm_epsilon,
+                    made.y.view(), made.kept[0].view());
+  return made;
 }
 
 Tensors norm_gradient(const Backward& at, bool center) {
@@ -56,21 +64,57 @@ void check(const char* op, const Tensor& x, const Tensor& v) {
               describe(x.dtype(), x.shape()), " and ", describe(v.dtype(), v.shape()));
 }
 
+// vectors: scale and, for layer norm, bias.
+Fused norm_op(const Tensor& x, const Tensors& vectors) {
+  const bool center = vectors.size() == 2;
+  const Fused op{center ? "layer_norm" : "rms_norm",
+                 [center](const Tensors& in) { return norm_value(in, center); },
+                 [center](const Backward& at) { return norm_gradient(at, center); },
+                 center ? layer_norm_meaning : rms_norm_meaning};
+  for (const Tensor& v : vectors) check(op.name, x, v);
+  return op;
+}
+
+Tensor norm_by(const Fused& op, const Tensor& x, Tensors vectors) {
+  vectors.insert(vectors.begin(), x);
+  return fused(op, std::move(vectors));
+}
+
+Tensor norm(const Tensor& x, const Tensors& vectors) {
+  return norm_by(norm_op(x, vectors), x, vectors);
+}
+
+std::pair<Tensor, Tensor> add_norm(const Tensor& x, const Tensor& r, const Tensors& vectors) {
+  Fused op = norm_op(x, vectors);
+  if (&x.backend() != &cpu()) {
+    const Tensor s = x + r;
+    return {s, norm_by(op, s, vectors)};
+  }
+  Tensor sum;
+  FusedValue made;
+  const Tensor s = binary_by(Binary::add, x, r, [&](const Tensor& written) {
+    sum = written, made = empty_norm(sum);
+    const bool center = vectors.size() == 2;
+    cpu_kernels::add_norm(x.view(), r.view(), vectors[0].view(), bias_of(vectors, center), center,
+                          norm_epsilon, sum.view(), made.y.view(), made.kept[0].view());
+  });
+  // A RecordWatch may have put another tensor in its place.
+  if (s.same(sum)) op.value = [&](const Tensors&) { return made; };
+  return {s, norm_by(op, s, vectors)};
+}
+
 }  // namespace
 
 Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& bias) {
-  check("layer_norm", x, scale);
-  check("layer_norm", x, bias);
-  const Fused op{"layer_norm", [](const Tensors& in) { return norm_value(in, true); },
-                 [](const Backward& at) { return norm_gradient(at, true); }, layer_norm_meaning};
-  return fused(op, {x, scale, bias});
+  return norm(x, {scale, bias});
 }
-
-Tensor rms_norm(const Tensor& x, const Tensor& scale) {
-  check("rms_norm", x, scale);
-  const Fused op{"rms_norm", [](const Tensors& in) { return norm_value(in, false); },
-                 [](const Backward& at) { return norm_gradient(at, false); }, rms_norm_meaning};
-  return fused(op, {x, scale});
+Tensor rms_norm(const Tensor& x, const Tensor& scale) { return norm(x, {scale}); }
+std::pair<Tensor, Tensor> add_layer_norm(const Tensor& x, const Tensor& r, const Tensor& scale,
+                                         const Tensor& bias) {
+  return add_norm(x, r, {scale, bias});
+}
+std::pair<Tensor, Tensor> add_rms_norm(const Tensor& x, const Tensor& r, const Tensor& scale) {
+  return add_norm(x, r, {scale});
 }
 
 }  // namespace tete

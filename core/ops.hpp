@@ -24,6 +24,8 @@ namespace tete {
 #undef BINARY
 Tensor unary(Unary op, const Tensor& x);
 Tensor binary(Binary op, const Tensor& a, const Tensor& b);
+// op(a + b) in one pass: unary_of_sum(Unary::gelu, "b n d, d", X, bias). The sum is not kept.
+Tensor unary_of_sum(Unary op, const PatternOf<2>& pattern, const Tensor& a, const Tensor& b);
 // c != 0 ? a : b, elementwise; equal shapes. No gradient for c.
 Tensor select(const Tensor& c, const Tensor& a, const Tensor& b);
 
@@ -109,6 +111,10 @@ inline constexpr double norm_epsilon = 1e-6;
 Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& bias);
 // scale · x/√(mean x² + ε).
 Tensor rms_norm(const Tensor& x, const Tensor& scale);
+// x + r and the norm of it, in one pass; all else is as if they were computed one by one.
+std::pair<Tensor, Tensor> add_layer_norm(const Tensor& x, const Tensor& r, const Tensor& scale,
+                                         const Tensor& bias);
+std::pair<Tensor, Tensor> add_rms_norm(const Tensor& x, const Tensor& r, const Tensor& scale);
 
 // ---- Layout: views wherever strides can say it (core/layout.cpp) -----------------------------
 // rearrange("b n (h d) -> b h n d", x, {{"h", 8}}): permute, split and merge. Of the parts of a

@@ -104,6 +104,34 @@ void add_binary(Table& table, const char* name, Binary op, double low, double hi
             });
 }
 
+void add_unary_of_sum(Table& table, const char* name, Unary op, double low, double high) {
+  table.add(text("unary_of_sum, ", name),
+            {{{2, 3, 5}, low / 2, high / 2}, {{5}, low / 2, high / 2}},
+            [op](const Tensors& in) { return unary_of_sum(op, "b n d, d", in[0], in[1]); });
+}
+
+void add_sums(Table& table) {
+#define UNARY(name, value, gradient, low, high) \
+  add_unary_of_sum(table, #name, Unary::name, low, high);
+#define BINARY(name, value, gradient_a, gradient_b, low, high)
+#include "core/elementwise.def"
+#undef UNARY
+#undef BINARY
+  for (const Lying& lying : lyings) {
+    if (lying.stored.size() != 2) continue;
+    const Index width = lying.view(Tensor::zeros(lying.stored)).size(1);
+    table.add(text("unary_of_sum, gelu of ", lying.name), {{lying.stored}, {{width}}},
+              [view = lying.view](const Tensors& in) {
+                return unary_of_sum(Unary::gelu, "n d, d", view(in[0]), in[1]);
+              });
+  }
+  table.add("unary_of_sum, both broadcast", {{{5}}, {{3}}}, [](const Tensors& in) {
+    return unary_of_sum(Unary::silu, "n, d -> d n", in[0], in[1]);
+  });
+  table.add("unary_of_sum, of one tensor twice", {{{3, 3}}},
+            [](const Tensors& in) { return unary_of_sum(Unary::tanh, "n d, d n", in[0], in[0]); });
+}
+
 void add_elementwise(Table& table) {
 #define UNARY(name, value, gradient, low, high) add_unary(table, #name, Unary::name, low, high);
 #define BINARY(name, value, gradient_a, gradient_b, low, high)                          \
@@ -408,6 +436,25 @@ void add_norms(Table& table) {
     table.add(text("layer_norm ", shape), {{shape}, {width}, {width}}, layer, {terms});
     table.add(text("rms_norm ", shape), {{shape}, {width}}, rms, {terms});
   }
+  // Both results count.
+  const auto both = [](const std::pair<Tensor, Tensor>& made) { return made.first * made.second; };
+  for (const Shape& shape : {Shape{2, 3, 5}, Shape{7}, Shape{0, 3}, Shape{3, 131}}) {
+    const Shape width{shape.back()};
+    const double terms = static_cast<double>(width[0]);
+    table.add(
+        text("add_layer_norm ", shape), {{shape}, {shape}, {width}, {width}},
+        [both](const Tensors& in) { return both(add_layer_norm(in[0], in[1], in[2], in[3])); },
+        {terms});
+    table.add(text("add_rms_norm ", shape), {{shape}, {shape}, {width}},
+              [both](const Tensors& in) { return both(add_rms_norm(in[0], in[1], in[2])); },
+              {terms});
+  }
+  table.add(
+      "add_layer_norm, one transposed, one repeated", {{{5, 3}}, {{1, 5}}, {{5}}, {{5}}},
+      [both](const Tensors& in) {
+        return both(add_layer_norm(permute(in[0], {1, 0}), broadcast(in[1], {3, 5}), in[2], in[3]));
+      },
+      {5});
   table.add("layer_norm of one channel", {{{3, 1}}, {{1}}, {{1}}}, layer);
   table.add("rms_norm of one channel", {{{3, 1}, 0.5, 2}, {{1}}}, rms);
   table.add("layer_norm, transposed", {{{5, 3}}, {{5}}, {{5}}},
@@ -618,6 +665,7 @@ void add_nothing(Table& table) {
 std::vector<Sample> all_samples() {
   Table table;
   add_elementwise(table);
+  add_sums(table);
   add_einsum(table);
   add_recomputed(table);
   add_general_einsum(table);

@@ -10,11 +10,27 @@ Tensor selu(const Tensor& x) {
   return 1.0507009873554805 * (relu(x) + 1.6732632423543772 * (elu(x) - relu(x)));
 }
 
+template <Unary op>
+constexpr Activation one(const char* name, bool gated = false) {
+  return {name, [](const Tensor& x) { return unary(op, x); }, gated, op};
+}
+
 constexpr Activation activations[] = {
-    {"relu", relu},        {"gelu", gelu},         {"gelu_erf", gelu_erf},    {"silu", silu},
-    {"sigmoid", sigmoid},  {"tanh", tanh},         {"softplus", softplus},    {"elu", elu},
-    {"selu", selu},        {"identity", identity}, {"glu", sigmoid, true},    {"geglu", gelu, true},
-    {"reglu", relu, true}, {"swiglu", silu, true}, {"liglu", identity, true},
+    one<Unary::relu>("relu"),
+    one<Unary::gelu>("gelu"),
+    one<Unary::gelu_erf>("gelu_erf"),
+    one<Unary::silu>("silu"),
+    one<Unary::sigmoid>("sigmoid"),
+    one<Unary::tanh>("tanh"),
+    one<Unary::softplus>("softplus"),
+    one<Unary::elu>("elu"),
+    {"selu", selu},
+    {"identity", identity},
+    one<Unary::sigmoid>("glu", true),
+    one<Unary::gelu>("geglu", true),
+    one<Unary::relu>("reglu", true),
+    one<Unary::silu>("swiglu", true),
+    {"liglu", identity, true},
 };
 
 }  // namespace
@@ -41,7 +57,9 @@ FeedForward::FeedForward(const Scope& scope, const Dim& width, Index d_ff,
 }
 
 Tensor FeedForward::operator()(const Forward& forward, const Tensor& X) const {
-  Tensor hidden = activation_.apply(forward.offer(path_, "pre", in_(forward, X)));
+  Tensor hidden = activation_.op && !forward.asks_for(path_ + "/pre")
+                      ? in_(forward, X, *activation_.op)
+                      : activation_.apply(forward.offer(path_, "pre", in_(forward, X)));
   for (const Linear& gate : gate_) hidden = hidden * forward.offer(path_, "gate", gate(forward, X));
   hidden = forward.offer(path_, "hidden", hidden);
   return out_(forward, dropped(forward, path_ + "/hidden", hidden, noise_));

@@ -1,5 +1,7 @@
 // FeedForward: Y = act(X W_in) W_out; gated: Y = (act(X W_in) ⊙ X W_gate) W_out.
 #pragma once
+#include <optional>
+
 #include "nn/dropout.hpp"
 #include "nn/linear.hpp"
 
@@ -10,6 +12,7 @@ struct Activation {
   const char* name;
   Tensor (*apply)(const Tensor& x);
   bool gated = false;
+  std::optional<Unary> op = {};  // where it is one operation
 };
 // relu gelu gelu_erf silu sigmoid tanh softplus elu selu identity, and gated glu geglu reglu swiglu
 // liglu. Fails on another name, with the nearest.

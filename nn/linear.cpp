@@ -12,10 +12,19 @@ Linear::Linear(const Scope& scope, const Dim& in, const Dim& out, const LinearOp
   if (options.bias) b_ = scope.declare({"b", {out.name}, {out.size}, {Initializer::Kind::zeros}});
 }
 
+Tensor Linear::product(const Forward& forward, const Tensor& X) const {
+  return einsum("b n d_in, d_in d_out -> b n d_out", {.products = forward.products}, X,
+                forward[W_]);
+}
+
 Tensor Linear::operator()(const Forward& forward, const Tensor& X) const {
-  const Tensor Y =
-      einsum("b n d_in, d_in d_out -> b n d_out", {.products = forward.products}, X, forward[W_]);
+  const Tensor Y = product(forward, X);
   return b_.index < 0 ? Y : add("b n d_out, d_out", Y, forward[b_]);
+}
+
+Tensor Linear::operator()(const Forward& forward, const Tensor& X, Unary then) const {
+  const Tensor Y = product(forward, X);
+  return b_.index < 0 ? unary(then, Y) : unary_of_sum(then, "b n d_out, d_out", Y, forward[b_]);
 }
 
 }  // namespace tete

@@ -19,8 +19,12 @@ class Linear {
  public:
   Linear(const Scope& scope, const Dim& in, const Dim& out, const LinearOptions& options = {});
   Tensor operator()(const Forward& forward, const Tensor& X) const;
+  // then(Y), in one pass with the sum.
+  Tensor operator()(const Forward& forward, const Tensor& X, Unary then) const;
 
  private:
+  Tensor product(const Forward& forward, const Tensor& X) const;
+
   ParamId W_, b_;
 };
 

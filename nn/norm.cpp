@@ -29,4 +29,11 @@ Tensor Norm::operator()(const Forward& forward, const Tensor& X) const {
   return Y + (Y - broadcast(reshape(forward[bias_], wide), Y.shape())) * change;
 }
 
+std::pair<Tensor, Tensor> Norm::of_sum(const Forward& forward, const Tensor& X,
+                                       const Tensor& R) const {
+  if (forward.asks_for(path_ + "/divisor")) return {X + R, Tensor()};
+  return bias_.index >= 0 ? add_layer_norm(X, R, forward[scale_], forward[bias_])
+                          : add_rms_norm(X, R, forward[scale_]);
+}
+
 }  // namespace tete

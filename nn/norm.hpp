@@ -11,6 +11,8 @@ class Norm {
   // kind: "layer" or "rms". The scale starts at one, the bias at zero.
   Norm(const Scope& scope, const std::string& kind, const Dim& width);
   Tensor operator()(const Forward& forward, const Tensor& X) const;
+  // X + R and, unless somebody asks for its divisor, the norm of that, in one pass.
+  std::pair<Tensor, Tensor> of_sum(const Forward& forward, const Tensor& X, const Tensor& R) const;
 
  private:
   std::string path_;

@@ -90,19 +90,28 @@ Tensor Block::operator()(const Forward& forward, const Sequences& X,
   const auto drop = [&](const char* name, const Tensor& x) {
     return offer(name, dropped(forward, path_ + "/" + name, x, noise_));
   };
-  const auto normed = [&](const char* name, const Norm& norm, const Tensor& x) {
-    return offer(name, only_there(X, norm(forward, x)));
+  const auto there = [&](const char* name, const Tensor& x) {
+    return offer(name, only_there(X, x));
   };
-  const Tensor before = offer("resid_pre", X.X);
-  const Tensor N = normed("self_norm", self_norm_, before);
-  Tensor middle = offer("resid_mid", before + drop("self_out", self_(forward, N, N, X.lengths)));
+  // x + y, which the stream goes on as, and the norm that the next sub-layer reads of it.
+  const auto go_on = [&](const char* stream, const Tensor& x, const Tensor& y, const char* name,
+                         const Norm& norm) {
+    const auto both = norm.of_sum(forward, x, y);
+    const Tensor sum = offer(stream, both.first);
+    const bool made = both.second && sum.same(both.first);
+    return std::pair(sum, there(name, made ? both.second : norm(forward, sum)));
+  };
+  Tensor x = offer("resid_pre", X.X);
+  const Tensor N = there("self_norm", self_norm_(forward, x));
+  Tensor y = drop("self_out", self_(forward, N, N, X.lengths));
+  const char* stream = "resid_mid";
   if (cross_) {
-    const Tensor C = normed("cross_norm", cross_norm_[0], middle);
-    const Tensor Y = cross_(forward, C, memory.X, memory.lengths);
-    middle = offer("resid_cross", middle + drop("cross_out", Y));
+    const auto [middle, C] = go_on(stream, x, y, "cross_norm", cross_norm_[0]);
+    x = middle, y = drop("cross_out", cross_(forward, C, memory.X, memory.lengths));
+    stream = "resid_cross";
   }
-  const Tensor F = normed("ff_norm", ff_norm_, middle);
-  return offer("resid", middle + drop("ff_out", feed_forward_(forward, F)));
+  const auto [last, F] = go_on(stream, x, y, "ff_norm", ff_norm_);
+  return offer("resid", last + drop("ff_out", feed_forward_(forward, F)));
 }
 
 // ---- Stack -----------------------------------------------------------------------------------

@@ -13,6 +13,7 @@
 #include "core/backend.hpp"
 #include "core/cpu/fused.hpp"
 #include "core/cpu/rows.hpp"
+#include "core/random.hpp"
 #include "core/threads.hpp"
 
 using namespace tete;
@@ -147,6 +148,10 @@ double gelu_slope(double x) {
   return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.7978845608028654 * (1 + 3 * 0.044715 * x * x);
 }
 
+double gelu_erf_slope(double x) {
+  return 0.5 * std::erfc(-x / std::sqrt(2.0)) + x * std::exp(-0.5 * x * x) / std::sqrt(2 * M_PI);
+}
+
 struct UnaryCase {
   const char* name;
   Unary op;
@@ -218,6 +223,54 @@ TEST_CASE("cpu: every unary operation and its gradient equal their rows") {
                       },
                       4) == 0);
           }
+}
+
+template <class T>
+void check_alone(double low, double high, int op) {
+  constexpr Index n = 131;
+  T x[n], half[n], y[n], g[n], all[n], alone;
+  for (Index i = 0; i < n; ++i) {
+    half[i] = static_cast<T>((low + (high - low) * uniform(Key(1), static_cast<uint64_t>(i))) / 2);
+    x[i] = half[i] + half[i];
+    g[i] = static_cast<T>(uniform(Key(2), static_cast<uint64_t>(i)));
+  }
+  const cpu_kernels::Rows<T>& rows = cpu_kernels::rows<T>();
+  rows.unary[op](x, 1, y, 1, n);
+  rows.unary_of_sum[op](half, half, all, n);
+  for (Index i = 0; i < n; ++i) {
+    rows.unary[op](x + i, 1, &alone, 1, 1);
+    CHECK(alone == y[i]);
+    CHECK(all[i] == y[i]);
+  }
+  T sums[n];
+  rows.unary_gradient[op](x, 1, y, 1, g, 1, all, 1, n);
+  rows.unary_of_sum_gradient[op](half, half, y, g, sums, n);
+  for (Index i = 0; i < n; ++i) {
+    rows.unary_gradient[op](x + i, 1, y + i, 1, g + i, 1, &alone, 1, 1);
+    CHECK(alone == all[i]);
+    CHECK(sums[i] == all[i]);
+  }
+}
+
+TEST_CASE("cpu: where a number stands in a row, and that it is a sum, changes no bit") {
+  const std::string before = cpu_kernels::instruction_set();
+  for (const char* set : {"generic", "v2", "v3", "v4"}) {
+    if (!cpu_kernels::use_instruction_set(set)) continue;
+    CAPTURE(std::string(set));
+    int op = 0;
+#define UNARY(name, value, gradient, low, high) \
+  {                                             \
+    CAPTURE(std::string(#name));                \
+    check_alone<float>(low, high, op);          \
+    check_alone<double>(low, high, op);         \
+  }                                             \
+  ++op;
+#define BINARY(name, value, gradient_a, gradient_b, low, high)
+#include "core/elementwise.def"
+#undef UNARY
+#undef BINARY
+  }
+  cpu_kernels::use_instruction_set(before.c_str());
 }
 
 TEST_CASE("cpu: every binary operation equals its row, with any strides") {
@@ -924,6 +977,11 @@ TEST_CASE("cpu: the number of threads changes no bit") {
   CHECK(same_bits(dscale, [&] {
     cpu_kernels::norm_gradient(x.view, scale.view, g.view, stats.view, true, dx.view, dscale.view,
                                dbias.view);
+  }));
+  Array sum(t, {500, 300});
+  CHECK(same_bits(dx, [&] {
+    cpu_kernels::add_norm(x.view, g.view, scale.view, scale.view, true, 1e-6, sum.view, dx.view,
+                          stats.view);
   }));
   Array table(t, {65, 300}), index(Dtype::i64, {500});
   index.random(7, 0, 65);

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "core/gradcheck.hpp"
+#include "core/threads.hpp"
 #include "nn/transformer.hpp"
 
 using namespace tete;
@@ -430,6 +431,66 @@ TEST_SUITE("nn") {
         same_bits(seen["decoder/0/resid"], seen["decoder/0/resid_mid"] + seen["decoder/0/ff_out"]));
     CHECK(seen["decoder/1/ff/hidden"].shape() == Shape{2, 5, 20});
     CHECK(same_bits(watched, model.logits({values}, tokens(2, 5))));  // looking changes no bit
+  }
+
+  TEST_CASE(
+      "what is computed in one pass where nobody looks has the same bits where somebody does") {
+    LanguageModelConfig config = small_config();
+    config.d_model = 32, config.context = 40, config.block.d_ff = 131;
+    LanguageModelConfig other = gpt2_style(config);
+    other.block.norm = "rms", other.block.feed_forward.activation = "swiglu";
+    const Tensor inputs = tokens(5, 40), targets = tokens(5, 40, 11, 2);
+    const Tensor lengths = Tensor::of<int64_t>({5}, {40, 7, 0, 40, 39});
+    for (const LanguageModelConfig& c : {config, gpt2_style(config), other})
+      for (bool with_memory : {false, true}) {
+        CAPTURE(c.block.feed_forward.activation);
+        CAPTURE(with_memory);
+        const AttentionFactory attention = multi_head(32, 2);
+        const LanguageModel decoder(c, attention);
+        const EncoderDecoder both(c, {attention, attention, attention});
+        const Tensors start =
+            (with_memory ? both.params() : decoder.params()).initial_values(Key(1));
+        int passes = 0;  // that are a sum and an activation
+        const auto run = [&](const std::string& watched, const std::string& replaced) {
+          Tensors params;
+          for (const Tensor& value : start) params.push_back(value.variable());
+          Forward forward{.params = params, .training = true, .dropout = 0.2, .key = Key(4)};
+          if (!watched.empty()) forward.watch = [](const std::string&, const Tensor&) {};
+          if (!replaced.empty())
+            forward.replace = [](const std::string&, const Tensor& value) { return value; };
+          forward.watched = [=](const std::string& path) { return path.ends_with(watched); };
+          forward.replaced = [=](const std::string& path) { return path.ends_with(replaced); };
+          passes = 0;
+          const RecordWatch watch([&](const Tensor& made) {
+            passes += std::string(made.made_by()->op) == "unary_of_sum";
+            return made;
+          });
+          const Loss loss = with_memory ? both.loss(forward, inputs, lengths, targets)
+                                        : decoder.loss(forward, inputs, targets);
+          Tensors found = grad(loss.sum, params);
+          found.push_back(loss.sum.detach());
+          return found;
+        };
+        const auto same = [](const Tensors& a, const Tensors& b) {
+          for (size_t i = 0; i < a.size(); ++i) {
+            CAPTURE(i);
+            CHECK(same_bits(a[i], b[i]));
+          }
+        };
+        const Tensors unseen = run("", "");
+        CHECK(passes == (c.block.feed_forward.bias ? (with_memory ? 4 : 2) : 0));
+        for (const char* path : {"resid_mid", "resid_cross", "ff_norm", "ff_norm/divisor", "ff/pre",
+                                 "self_out", "ff_out"}) {
+          CAPTURE(path);
+          same(unseen, run(path, ""));
+          CHECK((passes == 0) == (!c.block.feed_forward.bias || std::string(path) == "ff/pre"));
+          same(unseen, run("", path));
+        }
+        const int before = threads();
+        set_threads(before == 1 ? 2 : 1);
+        same(unseen, run("", ""));
+        set_threads(before);
+      }
   }
 
   TEST_CASE("tied logits are the products with the embedding, scaled where that is of size 1") {

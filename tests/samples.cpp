@@ -11,6 +11,7 @@
 #include "core/derivatives.hpp"
 #include "core/gradcheck.hpp"
 #include "core/ops.hpp"
+#include "core/threads.hpp"
 
 using namespace tete;
 
@@ -124,7 +125,25 @@ Tensors each(const Tensors& inputs, F f) {
 
 bool is_comparison(const Sample& sample) {
   const std::string operation = sample.name.substr(0, sample.name.find_first_of(" ,"));
-  return operation == "step" || operation == "less" || operation == "equal";
+  return operation == "step" || operation == "less" || operation == "equal" ||
+         sample.name == "unary_of_sum, step";
+}
+
+// What is computed in one pass and what is computed one by one: the same bits, in value and
+// gradients, however the inputs lie in memory and on any number of threads.
+void same_in_one_pass(const std::function<Tensor(const Tensors&)>& once,
+                      const std::function<Tensor(const Tensors&)>& apart, const Tensors& inputs) {
+  const int before = threads();
+  for (int count : {1, 2})
+    for (const auto& lying : {+[](const Tensor& x) { return x; }, reversed_in_memory, with_gaps}) {
+      set_threads(count);
+      const Tensors given = each(inputs, lying);
+      const auto a = differentiate(once, given), b = differentiate(apart, given);
+      CHECK(a.value.values<double>() == b.value.values<double>());
+      for (size_t i = 0; i < inputs.size(); ++i)
+        CHECK(a.gradients[i].values<double>() == b.gradients[i].values<double>());
+    }
+  set_threads(before);
 }
 
 // A sample with another value in one place of one of its inputs.
@@ -238,7 +257,7 @@ TEST_SUITE("samples") {
         }));
       }
     CHECK(seen == std::set<std::string>{"cross_entropy", "layer_norm", "recomputed", "rms_norm",
-                                        "softmax"});
+                                        "softmax", "unary_of_sum"});
   }
 
   TEST_CASE("wherever the inputs lie in memory, value and gradient are the same") {
@@ -385,6 +404,82 @@ TEST_SUITE("samples") {
       }
       CHECK(memory_use().live == before);
     }
+  }
+
+  TEST_CASE("op(a + b) in one pass has the bits of the sum and the operation") {
+    struct Row {
+      Unary op;
+      double low, high;
+    };
+    const Row rows[] = {
+#define UNARY(name, value, gradient, low, high) {Unary::name, low, high},
+#define BINARY(name, value, gradient_a, gradient_b, low, high)
+#include "core/elementwise.def"
+#undef UNARY
+#undef BINARY
+    };
+    for (const Shape& shape : {Shape{0, 3}, Shape{1, 1}, Shape{67, 131}, Shape{257, 131}})
+      for (Dtype dtype : {Dtype::f32, Dtype::f64})
+        for (const Row& row : rows) {
+          CAPTURE(static_cast<int>(row.op));
+          CAPTURE(shape);
+          CAPTURE(name_of(dtype));
+          // Half of the range that the operation is checked on.
+          const auto half = [&](const Tensor& x) {
+            return (x * ((row.high - row.low) / 4) + (row.high + row.low) / 4).detach();
+          };
+          const Tensors inputs{half(sin(numbers(shape, 1, dtype))),
+                               half(sin(numbers({shape.back()}, 2, dtype)))};
+          const auto once = [&](const Tensors& in) {
+            return unary_of_sum(row.op, "n d, d", in[0], in[1]);
+          };
+          const auto apart = [&](const Tensors& in) {
+            return unary(row.op, add("n d, d", in[0], in[1]));
+          };
+          same_in_one_pass(once, apart, inputs);
+        }
+    const auto along = [](const Tensors& in) {
+      return unary_of_sum(Unary::gelu, "n, n d", in[0], in[1]);
+    };
+    same_in_one_pass(along, [](const Tensors& in) { return gelu(add("n, n d", in[0], in[1])); },
+                     {numbers({3}, 1, Dtype::f32), numbers({3, 20011}, 2, Dtype::f32)});
+  }
+
+  TEST_CASE("a sum and its norm in one pass have the bits of both") {
+    const auto both = [](const std::pair<Tensor, Tensor>& made) {
+      return made.first * made.second;
+    };
+    for (const Shape& shape : {Shape{0, 3}, Shape{1, 1}, Shape{2, 3, 37}, Shape{257, 131}})
+      for (Dtype dtype : {Dtype::f32, Dtype::f64}) {
+        CAPTURE(shape);
+        CAPTURE(name_of(dtype));
+        const Tensor x = numbers(shape, 1, dtype), r = numbers(shape, 2, dtype);
+        const Tensor scale = numbers({shape.back()}, 3, dtype),
+                     bias = numbers({shape.back()}, 4, dtype);
+        same_in_one_pass(
+            [&](const Tensors& in) { return both(add_layer_norm(in[0], in[1], in[2], in[3])); },
+            [](const Tensors& in) {
+              const Tensor s = in[0] + in[1];
+              return s * layer_norm(s, in[2], in[3]);
+            },
+            {x, r, scale, bias});
+        same_in_one_pass([&](const Tensors& in) { return both(add_rms_norm(in[0], in[1], in[2])); },
+                         [](const Tensors& in) {
+                           const Tensor s = in[0] + in[1];
+                           return s * rms_norm(s, in[2]);
+                         },
+                         {x, r, scale});
+      }
+  }
+
+  TEST_CASE("where another sum is put in the place of one, the norm is of that") {
+    const Tensor x = numbers({3, 5}, 1, Dtype::f64).variable(), scale = numbers({5}, 2, Dtype::f64);
+    const RecordWatch watch([](const Tensor& made) {
+      return std::string(made.made_by()->op) == "add" ? made * 3.0 : made;
+    });
+    const auto made = add_rms_norm(x, x, scale);
+    CHECK(difference(made.first, x * 6.0) < 1e-12);
+    CHECK(difference(made.second, rms_norm(made.first, scale)) == 0);
   }
 
   TEST_CASE("fused kernels are what they mean") {

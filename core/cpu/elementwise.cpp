@@ -1,6 +1,7 @@
 // Elementwise operations: views are walked in the output's memory order, rows do the rest.
 #include "core/cpu/fused.hpp"
 #include "core/cpu/kernels.hpp"
+#include "core/cpu/line.hpp"
 #include "core/cpu/rows.hpp"
 #include "core/cpu/walk.hpp"
 
@@ -52,6 +53,39 @@ void select(const View& c, const View& a, const View& b, const View& y) {
     for_each_row(loops, cheap, [&](auto& at, Index n, Index) {
       row(c.as<T>() + at[1], loops.inner_stride(1), a.as<T>() + at[2], loops.inner_stride(2),
           b.as<T>() + at[3], loops.inner_stride(3), y.as<T>() + at[0], loops.inner_stride(0), n);
+    });
+  });
+}
+
+void unary_of_sum(Unary op, const View& a, const View& b, const View& y) {
+  visit(y.dtype, [&]<class T>() {
+    const auto row = rows<T>().unary_of_sum[static_cast<int>(op)];
+    const auto loops = collapse(loops_of<3>({&y, &a, &b}), 0);
+    const Index sy = loops.inner_stride(0);
+    for_each_row(loops, function, [&](auto& at, Index n, Index) {
+      Line<T> a_line, b_line, y_line;
+      row(a_line.source(a.as<T>() + at[1], loops.inner_stride(1), n),
+          b_line.source(b.as<T>() + at[2], loops.inner_stride(2), n),
+          y_line.target(y.as<T>() + at[0], sy, n), n);
+      y_line.finish(y.as<T>() + at[0], sy, n);
+    });
+  });
+}
+
+void unary_of_sum_gradient(Unary op, const View& a, const View& b, const View& y, const View& g,
+                           const View& dsum) {
+  visit(dsum.dtype, [&]<class T>() {
+    const auto row = rows<T>().unary_of_sum_gradient[static_cast<int>(op)];
+    const auto loops = collapse(loops_of<5>({&dsum, &a, &b, &y, &g}), 0);
+    const Index sd = loops.inner_stride(0);
+    for_each_row(loops, function, [&](auto& at, Index n, Index) {
+      Line<T> a_line, b_line, y_line, g_line, dsum_line;
+      row(a_line.source(a.as<T>() + at[1], loops.inner_stride(1), n),
+          b_line.source(b.as<T>() + at[2], loops.inner_stride(2), n),
+          y_line.source(y.as<T>() + at[3], loops.inner_stride(3), n),
+          g_line.source(g.as<T>() + at[4], loops.inner_stride(4), n),
+          dsum_line.target(dsum.as<T>() + at[0], sd, n), n);
+      dsum_line.finish(dsum.as<T>() + at[0], sd, n);
     });
   });
 }

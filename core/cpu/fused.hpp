@@ -2,7 +2,7 @@
 // rules as for a Backend (core/backend.hpp): strided inputs, complete outputs, results independent
 // of the number of threads. All views of one call have the same real dtype.
 #pragma once
-#include "core/shape.hpp"
+#include "core/backend.hpp"
 
 namespace tete::cpu_kernels {
 
@@ -17,6 +17,9 @@ void softmax_gradient(const View& y, const View& g, int axis, const View& dx);
 // 1/√(σ² + ε) (rms: 0 and 1/√(mean x² + ε)). center: layer norm; otherwise RMS norm, without bias.
 void norm(const View& x, const View& scale, const View& bias, bool center, double epsilon,
           const View& y, const View& stats);
+// The same of s = x + r, which is written, too.
+void add_norm(const View& x, const View& r, const View& scale, const View& bias, bool center,
+              double epsilon, const View& s, const View& y, const View& stats);
 // The gradients of x, scale and bias; dbias.data == nullptr for RMS norm. Sums over rows run in
 // fixed blocks, added in a fixed tree.
 void norm_gradient(const View& x, const View& scale, const View& g, const View& stats, bool center,
@@ -27,6 +30,11 @@ void cross_entropy(const View& logits, const View& targets, const View& loss, co
 // dlogits[t, v] = g[t] (exp(logits[t, v] - lse[t]) - [v = targets[t]]).
 void cross_entropy_gradient(const View& logits, const View& targets, const View& lse, const View& g,
                             const View& dlogits);
+
+// y = op(a + b), and dsum = g · op'(a + b), where y = op(a + b). Every view has y's shape.
+void unary_of_sum(Unary op, const View& a, const View& b, const View& y);
+void unary_of_sum_gradient(Unary op, const View& a, const View& b, const View& y, const View& g,
+                           const View& dsum);
 
 // y += x, of one shape.
 void accumulate(const View& x, const View& y);

@@ -32,13 +32,14 @@ void write_vector(const T* from, const View& y, Index n) {
   for (Index i = 0; i < n; ++i) y.as<T>()[i * y.strides[0]] = from[i];
 }
 
-}  // namespace
-
-void norm(const View& x, const View& scale, const View& bias, bool center, double epsilon,
-          const View& y, const View& stats) {
-  const int last = x.rank() - 1;
-  const Index n = x.shape[last];
-  const auto loops = rows_along<3>({&y, &x, &stats}, last);
+// views: y, stats, and what row(cursor, line) reads, which gives a row of x.
+template <int N, class Row>
+void norm_rows(const std::array<const View*, N>& views, const View& scale, const View& bias,
+               bool center, double epsilon, const Row& row) {
+  const View &y = *views[0], &stats = *views[1];
+  const int last = y.rank() - 1;
+  const Index n = y.shape[last];
+  const auto loops = rows_along<N>(views, last);
   visit(y.dtype, [&]<class T>() {
     Line<T> scale_line, bias_line;
     const T* const s = parameter(scale_line, scale, n);
@@ -48,16 +49,42 @@ void norm(const View& x, const View& scale, const View& bias, bool center, doubl
     };
     for_each_block(
         loops, n, 6, [&] { return Buffers(); },
-        [&](const RowCursor<3>& at, Buffers& line) {
+        [&](const RowCursor<N>& at, Buffers& line) {
           T* const to = line.y.target(y.as<T>() + at[0], y.strides[last], n);
           T pair[2];
-          rows<T>().norm(line.x.source(x.as<T>() + at[1], x.strides[last], n), s, b, center,
-                         static_cast<T>(epsilon), to, pair, n);
+          rows<T>().norm(row(at, line.x), s, b, center, static_cast<T>(epsilon), to, pair, n);
           line.y.finish(y.as<T>() + at[0], y.strides[last], n);
-          stats.as<T>()[at[2]] = pair[0];
-          stats.as<T>()[at[2] + stats.strides[last]] = pair[1];
+          stats.as<T>()[at[1]] = pair[0];
+          stats.as<T>()[at[1] + stats.strides[last]] = pair[1];
         });
   });
+}
+
+}  // namespace
+
+void norm(const View& x, const View& scale, const View& bias, bool center, double epsilon,
+          const View& y, const View& stats) {
+  const int last = x.rank() - 1;
+  const Index stride = x.strides[last], n = x.shape[last];
+  norm_rows<3>({&y, &stats, &x}, scale, bias, center, epsilon,
+               [&]<class T>(const RowCursor<3>& at, Line<T>& line) {
+                 return line.source(x.as<T>() + at[2], stride, n);
+               });
+}
+
+void add_norm(const View& x, const View& r, const View& scale, const View& bias, bool center,
+              double epsilon, const View& s, const View& y, const View& stats) {
+  const int last = x.rank() - 1;
+  const Index stride = s.strides[last], n = x.shape[last];
+  norm_rows<5>({&y, &stats, &s, &x, &r}, scale, bias, center, epsilon,
+               [&]<class T>(const RowCursor<5>& at, Line<T>& line) -> const T* {
+                 T* const sum = line.target(s.as<T>() + at[2], stride, n);
+                 rows<T>().binary[static_cast<int>(Binary::add)](x.as<T>() + at[3], x.strides[last],
+                                                                 r.as<T>() + at[4], r.strides[last],
+                                                                 sum, 1, n);
+                 line.finish(s.as<T>() + at[2], stride, n);
+                 return sum;
+               });
 }
 
 void norm_gradient(const View& x, const View& scale, const View& g, const View& stats, bool center,

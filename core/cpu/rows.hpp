@@ -71,11 +71,16 @@ struct Rows {
   using GradientRow = void(const T* x, Index sx, const T* y, Index sy, const T* g, Index sg, T* dx,
                            Index sdx, Index n);
   using BinaryRow = void(const T* a, Index sa, const T* b, Index sb, T* y, Index sy, Index n);
+  using OfSumRow = void(const T* a, const T* b, T* y, Index n);
+  using OfSumGradientRow = void(const T* a, const T* b, const T* y, const T* g, T* dsum, Index n);
 
   // rows_elementwise.cpp
   UnaryRow* unary[unary_count];
   GradientRow* unary_gradient[unary_count];
   BinaryRow* binary[binary_count];
+  // y = op(a + b); dsum = g · op'(a + b), where y = op(a + b). Every row has stride 1.
+  OfSumRow* unary_of_sum[unary_count];
+  OfSumGradientRow* unary_of_sum_gradient[unary_count];
   void (*select)(const T* c, Index sc, const T* a, Index sa, const T* b, Index sb, T* y, Index sy,
                  Index n);
   // The uniform numbers of counters first … first + n-1.

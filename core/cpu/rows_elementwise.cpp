@@ -75,6 +75,18 @@ void binary_row(const T* a, Index sa, const T* b, Index sb, T* __restrict y, Ind
   binary_loop<T, Op>(a, sa, b, sb, y, sy, n);
 }
 
+template <class T, class Op>
+void of_sum_row(const T* a, const T* b, T* __restrict y, Index n) {
+  using V = Number<T>;
+  for (Index i = 0; i < n; ++i) y[i] = Op::at(V(a[i]) + V(b[i])).v;
+}
+template <class T, class Op>
+void of_sum_gradient_row(const T* a, const T* b, const T* y, const T* g, T* __restrict dsum,
+                         Index n) {
+  using V = Number<T>;
+  for (Index i = 0; i < n; ++i) dsum[i] = Op::at(V(a[i]) + V(b[i]), V(y[i]), V(g[i])).v;
+}
+
 template <class T, class SC, class SA, class SB, class SY>
 TETE_INLINE void select_loop(const T* c, SC sc, const T* a, SA sa, const T* b, SB sb,
                              T* __restrict y, SY sy, Index n) {
@@ -132,10 +144,13 @@ void dropout_row(const T* x, Index sx, T rate, T scale, uint64_t key, uint64_t f
 
 template <class T>
 void fill(Rows<T>& rows) {
-  int unary = 0, gradient = 0, binary = 0;
-#define UNARY(name, ...)                            \
-  rows.unary[unary++] = unary_row<T, Value_##name>; \
-  rows.unary_gradient[gradient++] = gradient_row<T, Slope_##name>;
+  int unary = 0, binary = 0;
+#define UNARY(name, ...)                                                    \
+  rows.unary[unary] = unary_row<T, Value_##name>;                           \
+  rows.unary_gradient[unary] = gradient_row<T, Slope_##name>;               \
+  rows.unary_of_sum[unary] = of_sum_row<T, Value_##name>;                   \
+  rows.unary_of_sum_gradient[unary] = of_sum_gradient_row<T, Slope_##name>; \
+  ++unary;
 #define BINARY(name, ...) rows.binary[binary++] = binary_row<T, Value2_##name>;
 #include "core/elementwise.def"
 #undef UNARY

@@ -134,11 +134,23 @@ void Operations::rows() {
   }
   add("bias", 0, 2 * hidden,
       [x = random({t, wide}), b = random({wide})] { tete::add("t d, d", x, b); });
+  const Tensor wide_bias = random({wide}).variable(), z = random({t, wide}).variable();
+  const auto biased = [](const Tensor& x, const Tensor& b) {
+    return unary_of_sum(Unary::gelu_erf, "t d, d", x, b);
+  };
+  add("bias, gelu_erf", 0, 2 * hidden,
+      [=, x = z.detach(), b = wide_bias.detach()] { biased(x, b); });
+  add("bias, gelu_erf, gradient", 0, 3 * hidden,
+      gradient(biased(z, wide_bias), {z, wide_bias}, random({t, wide})));
   add("residual", 0, 3 * narrow, [x = random({t, d}), y = random({t, d})] { x + y; });
   const Tensor x = random({t, d}).variable(), scale = random({d}).variable(),
                bias = random({d}).variable();
   add("layer_norm", 0, 2 * narrow,
       [x = x.detach(), s = scale.detach(), b = bias.detach()] { layer_norm(x, s, b); });
+  add("residual, layer_norm", 0, 4 * narrow,
+      [r = random({t, d}), x = x.detach(), s = scale.detach(), b = bias.detach()] {
+        add_layer_norm(x, r, s, b);
+      });
   add("layer_norm, gradient", 0, 3 * narrow,
       gradient(layer_norm(x, scale, bias), {x, scale, bias}, random({t, d})));
 }
