@@ -135,7 +135,7 @@ Summing summing_of(const Checked& program) {
   const int heads = value_of(program, roles.contribution).dims[roles.contribution_heads];
   for (size_t i = 0; i < program.values.size(); ++i) {
     const Node& right = program.values[i].right;
-    if (!right.builtin || std::string_view(right.builtin->name) != "einsum") continue;
+    if (!calls(right, "einsum")) continue;
     bool plain = true, uses = false;
     for (const Node& arg : right.args) {
       plain = plain && arg.kind == Node::Kind::value && arg.plain;

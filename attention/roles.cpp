@@ -59,7 +59,7 @@ class Finder {
     bool masked = false;
     for (int i = 0; i < count(); ++i)
       visit(value(i).right, [&](const Node& node) {
-        if (!node.builtin || std::string_view(node.builtin->name) != "softmax") return;
+        if (!calls(node, "softmax")) return;
         const int query = query_of(node.names);
         if (query < 0 || query == node.dim() || (masked && !node.takes_call_mask)) return;
         masked = node.takes_call_mask;
@@ -79,8 +79,8 @@ class Finder {
       const CheckedValue& v = value(i);
       const Node& right = v.right;
       if (v.kind == CheckedValue::Kind::same) i = v.index;
-      else if (right.builtin && std::string_view(right.builtin->name) == "dropout" &&
-               right.args[0].kind == Node::Kind::value && right.args[0].plain)
+      else if (calls(right, "dropout") && right.args[0].kind == Node::Kind::value &&
+               right.args[0].plain)
         i = right.args[0].index;
       else return i;
     }

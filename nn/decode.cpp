@@ -9,7 +9,7 @@ namespace tete {
 namespace {
 
 bool is_windows(const Node& node) {
-  return node.kind == Node::Kind::call && std::string_view(node.builtin->name) == "windows";
+  return node.kind == Node::Kind::call && calls(node, "windows");
 }
 
 }  // namespace

@@ -68,4 +68,55 @@ void softmax_gradient(const View& y, const View& g, int axis, const View& dx) {
   to.finish();
 }
 
+void logsumexp_part(const View& x, const View& mask, int axis, const View& total) {
+  const Index n = x.shape[axis];
+  if (total.size() == 0) return;
+  Rowwise from(x, axis), seen(mask, axis);
+  const View &vx = from.source(), &vm = seen.source();
+  const bool masked = vm.data != nullptr;
+  const auto loops = rows_along<3>({&vx, masked ? &vm : &vx, &total}, axis);
+  visit(x.dtype, [&]<class T>() {
+    for_each_row_along(loops, n, 10, [&](const RowCursor<3>& at) {
+      total.as<T>()[at[2]] =
+          rows<T>().logsumexp_part(vx.as<T>() + at[0], masked ? vm.as<T>() + at[1] : nullptr,
+                                   static_cast<T>(nothing_visible), n);
+    });
+  });
+}
+
+void exp_minus(const View& x, const View& mask, const View& total, const View& g, int axis,
+               const View& y) {
+  const Index n = x.shape[axis];
+  if (y.size() == 0) return;
+  Rowwise from(x, axis), seen(mask, axis), to(y, axis);
+  const View &vx = from.source(), &vm = seen.source(), &vy = to.target();
+  const bool masked = vm.data != nullptr, scaled = g.data != nullptr;
+  const auto loops =
+      rows_along<5>({&vy, &vx, masked ? &vm : &vx, &total, scaled ? &g : &total}, axis);
+  visit(y.dtype, [&]<class T>() {
+    for_each_row_along(loops, n, 8, [&](const RowCursor<5>& at) {
+      rows<T>().exp_minus(vx.as<T>() + at[1], masked ? vm.as<T>() + at[2] : nullptr,
+                          total.as<T>()[at[3]], scaled ? g.as<T>()[at[4]] : T(1),
+                          vy.as<T>() + at[0], n);
+    });
+  });
+  to.finish();
+}
+
+void softmax_part_gradient(const View& y, const View& g, int axis, const View& dx,
+                           const View& sums) {
+  const Index n = y.shape[axis];
+  if (sums.size() == 0) return;
+  Rowwise from(y, axis), upstream(g, axis), to(dx, axis);
+  const View &vy = from.source(), &vg = upstream.source(), &vdx = to.target();
+  const auto loops = rows_along<4>({&vdx, &vy, &vg, &sums}, axis);
+  visit(y.dtype, [&]<class T>() {
+    for_each_row_along(loops, n, 3, [&](const RowCursor<4>& at) {
+      sums.as<T>()[at[3]] = -rows<T>().product_and_sum(vy.as<T>() + at[1], vg.as<T>() + at[2],
+                                                       vdx.as<T>() + at[0], n);
+    });
+  });
+  to.finish();
+}
+
 }  // namespace tete::cpu_kernels

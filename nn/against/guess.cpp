@@ -344,8 +344,7 @@ class Guesser {
   bool is_scaled_before(int v) {
     const bool bends = std::any_of(stretch_.begin(), stretch_.end(), [&](int s) {
       const Node& right = value(s).right;
-      return contains(value(s).uses, v) &&
-             !(right.builtin && std::string_view(right.builtin->name) == "einsum");
+      return contains(value(s).uses, v) && !calls(right, "einsum");
     });
     if (!bends) return false;
     for (const Factor& f : factors())
@@ -378,9 +377,7 @@ class Guesser {
     }
     return false;
   }
-  bool is_softmax(int u) const {
-    return value(u).right.builtin && std::string_view(value(u).right.builtin->name) == "softmax";
-  }
+  bool is_softmax(int u) const { return calls(value(u).right, "softmax"); }
 
   // ---- Where, at least --------------------------------------------------------------------------
 

@@ -1,5 +1,7 @@
 // softmax(x, reduced_dim=d, mask=V[…], extra_logit=z) = e^x / (e^z + Σ e^x), the sum over what is
 // visible of d; and its logarithm. What is hidden gives 0, and so does a row that sees nothing.
+#include "nn/builtins/softmax.hpp"
+
 #include "nn/builtins/along.hpp"
 
 namespace tete {
@@ -20,10 +22,6 @@ const Node* mask_of(const Node& node) {
   return node.keys[1].value.empty() ? nullptr : &node.keys[1].value[0];
 }
 
-const Node* extra_of(const Node& node) {
-  return node.keys[2].value.empty() ? nullptr : &node.keys[2].value[0];
-}
-
 void check(Reading& reading, const ExprText& e, Node& node) {
   check_along(reading, e, node);
   if (const Node* mask = mask_of(node))
@@ -32,7 +30,7 @@ void check(Reading& reading, const ExprText& e, Node& node) {
         fail_at({mask->place, e.args[0].place},
                 text("'", reading.in.own_name(name),
                      "' is a dimension of the mask but not of what it masks"));
-  if (const Node* extra = extra_of(node))
+  if (const Node* extra = extra_logit(node))
     if (extra->names.contains(node.dim()))
       fail_at({extra->place}, text("extra_logit= is one for each row: it has no '",
                                    reading.in.own_name(node.dim()), "'"));
@@ -65,25 +63,17 @@ Value with_extra(Runner& runner, const Node& extra, const Value& x, int dim, Ten
 
 template <Soft soft, MaskedSoft masked>
 Value run(Runner& runner, const Node& node) {
-  Value x = runner.node(node.args[0]), mask;
-  if (node.takes_call_mask && runner.hides_something()) mask = runner.call_mask(node.names);
-  if (const Node* of_call = mask_of(node)) {
-    const Value own = runner.node(*of_call);
-    mask = mask.tensor ? runner.both(mask, own, x.names) : own;
-  }
-  if (mask.tensor && mask.batched) x = runner.aligned(x, x.names, true);
-  Tensor visible;
-  if (mask.tensor) visible = runner.aligned(mask, x.names, x.batched).tensor;
+  auto [x, visible] = softmax_argument(runner, node);
   const Index size = runner.size(node.dim());
-  if (const Node* extra = extra_of(node)) x = with_extra(runner, *extra, x, node.dim(), visible);
+  if (const Node* extra = extra_logit(node)) x = with_extra(runner, *extra, x, node.dim(), visible);
   const int axis = runner.axis_of(x, node.dim());
   const Tensor y = visible ? masked(x.tensor, axis, visible) : soft(x.tensor, axis);
-  return {extra_of(node) ? slice(y, axis, 0, size) : y, x.names, x.batched};
+  return {extra_logit(node) ? slice(y, axis, 0, size) : y, x.names, x.batched};
 }
 
 bool hides(LeakFinder& leaks, const Node& node, const std::vector<Flow>& args) {
   const bool over_memory = leaks.role(node.dim()) == Role::memory;
-  if (extra_of(node)) leaks.flow_of(*extra_of(node));
+  if (extra_logit(node)) leaks.flow_of(*extra_logit(node));
   const bool masked = mask_of(node) && leaks.flow_of(*mask_of(node)).hidden;
   if (over_memory && (node.takes_call_mask || masked)) return true;
   return combines_along(leaks, node, args);
@@ -112,6 +102,23 @@ constexpr Builtin rows[] = {
 };
 
 }  // namespace
+
+SoftmaxArgument softmax_argument(Runner& runner, const Node& node) {
+  Value x = runner.node(node.args[0]), mask;
+  if (node.takes_call_mask && runner.hides_something()) mask = runner.call_mask(node.names);
+  if (const Node* of_call = mask_of(node)) {
+    const Value own = runner.node(*of_call);
+    mask = mask.tensor ? runner.both(mask, own, x.names) : own;
+  }
+  if (mask.tensor && mask.batched) x = runner.aligned(x, x.names, true);
+  Tensor visible;
+  if (mask.tensor) visible = runner.aligned(mask, x.names, x.batched).tensor;
+  return {x, visible};
+}
+
+const Node* extra_logit(const Node& node) {
+  return node.keys[2].value.empty() ? nullptr : &node.keys[2].value[0];
+}
 
 std::span<const Builtin> softmax_functions() { return rows; }
 

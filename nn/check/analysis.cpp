@@ -13,7 +13,7 @@ namespace {
 
 // A head is a name that two operands of an einsum share with the result, but no sequence.
 void find_heads_in(const Node& node, std::vector<Dimension>& dimensions) {
-  if (node.builtin && std::string_view(node.builtin->name) == "einsum")
+  if (calls(node, "einsum"))
     for (int name : node.names) {
       const auto has = [&](const Node& arg) { return arg.names.contains(name); };
       Dimension& d = dimensions[static_cast<size_t>(name)];

@@ -8,13 +8,34 @@ std::vector<int> memory_pieces(const Checked& program) {
   std::vector<int> pieces;
   for (const CheckedValue& v : program.values)
     visit(v.right, [&](const Node& node) {
-      if (node.kind != Node::Kind::call || std::string_view(node.builtin->name) != "windows")
-        return;
+      if (node.kind != Node::Kind::call || !calls(node, "windows")) return;
       const int windows = node.keys[1].dims[0];
       const Role role = program.dimensions[static_cast<size_t>(node.dim())].role;
       if (role == Role::memory && windows != node.dim()) pieces.push_back(windows);
     });
   return pieces;
+}
+
+std::vector<bool> dimensions_made_of(const Checked& program, Role of) {
+  std::vector<bool> found(program.dimensions.size(), false);
+  for (bool changed = true; changed;) {
+    changed = false;
+    const auto counts = [&](int dim) {
+      return program.dimensions[static_cast<size_t>(dim)].role == of ||
+             found[static_cast<size_t>(dim)];
+    };
+    for (size_t i = 0; i < found.size(); ++i) {
+      const Dimension& d = program.dimensions[i];
+      bool from = std::any_of(d.product.begin(), d.product.end(), counts);
+      for (const Node& size : d.fallback)
+        visit(size, [&](const Node& node) {
+          from = from || (node.kind == Node::Kind::size && counts(node.index));
+        });
+      if (d.role == of || found[i] || !from) continue;
+      found[i] = changed = true;
+    }
+  }
+  return found;
 }
 
 namespace {
@@ -24,8 +45,8 @@ class TileFinder {
   explicit TileFinder(const Checked& program)
       : program_(program),
         pieces_(memory_pieces(program)),
-        made_of_queries_(made_of(Role::query)),
-        made_of_memory_(made_of(Role::memory)) {}
+        made_of_queries_(dimensions_made_of(program, Role::query)),
+        made_of_memory_(dimensions_made_of(program, Role::memory)) {}
 
   Tile find() {
     const std::vector<bool> wide = wide_values();
@@ -63,28 +84,6 @@ class TileFinder {
     refuse(text("'", v.name, "' is over queries and memory and needs all queries at once, so it ",
                 "does not run a block of queries at a time"),
            {place});
-  }
-
-  // Dimensions whose size follows from that of a sequence axis, without being one.
-  std::vector<bool> made_of(Role of) const {
-    std::vector<bool> found(program_.dimensions.size(), false);
-    for (bool changed = true; changed;) {
-      changed = false;
-      const auto counts = [&](int dim) {
-        return role(dim) == of || found[static_cast<size_t>(dim)];
-      };
-      for (size_t i = 0; i < found.size(); ++i) {
-        const Dimension& d = program_.dimensions[i];
-        bool from = any(d.product, counts);
-        for (const Node& size : d.fallback)
-          visit(size, [&](const Node& node) {
-            from = from || (node.kind == Node::Kind::size && counts(node.index));
-          });
-        if (d.role == of || found[i] || !from) continue;
-        found[i] = changed = true;
-      }
-    }
-    return found;
   }
 
   std::vector<bool> wide_values() const {
@@ -167,17 +166,14 @@ class TileFinder {
 
   void check_rows(const CheckedValue& v, const Node& node) {
     bool whole = false;
-    const auto calls = [&](const char* name) {
-      return node.builtin && std::string_view(node.builtin->name) == name;
-    };
     for (const Node::Key& key : node.keys) {
-      if (calls("dropout")) break;  // noise shared by queries is the same in every block
+      if (calls(node, "dropout")) break;  // noise shared by queries is the same in every block
       whole |= key.dim >= 0 && is_query(key.dim);
       whole |= has_query(key.dims);
     }
     if (node.kind == Node::Kind::size)
       whole |= is_query(node.index) || made_of_queries_[static_cast<size_t>(node.index)];
-    if (calls("einsum"))
+    if (calls(node, "einsum"))
       for (const Node& arg : node.args)
         whole |=
             any(arg.names, [&](int name) { return is_query(name) && !node.names.contains(name); });
@@ -206,7 +202,7 @@ class TileFinder {
         if (node.kind == Node::Kind::size && counts(node.index)) may = false;
         if (!node.builtin) return;
         for (const char* one : {"windows", "top_k", "scatter", "concat"})
-          if (std::string_view(node.builtin->name) == one) may = false;
+          if (calls(node, one)) may = false;
       });
     }
     return may;
@@ -220,6 +216,11 @@ class TileFinder {
 
 }  // namespace
 
-Tile find_tile(const Checked& program) { return TileFinder(program).find(); }
+Tile find_tile(const Checked& program) {
+  Tile tile = TileFinder(program).find();
+  tile.passes = find_passes(program, tile);
+  tile.goes_back = passes_go_back(program, tile);
+  return tile;
+}
 
 }  // namespace tete

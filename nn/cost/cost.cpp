@@ -22,10 +22,6 @@ void join(Dims& dims, const auto& more) {
     if (std::find(dims.begin(), dims.end(), dim) == dims.end()) dims.push_back(dim);
 }
 
-bool is_call_of(const Node& node, std::string_view name) {
-  return node.builtin && node.builtin->name == name;
-}
-
 // One statement.
 class StatementCounter {
  public:
@@ -43,7 +39,7 @@ class StatementCounter {
     for (const Node& arg : node.args) walk(arg);
     for (const Node::Key& key : node.keys)
       for (const Node& value : key.value) walk(value);
-    if (is_call_of(node, "einsum") && node.args.size() > 1) einsum(node);
+    if (calls(node, "einsum") && node.args.size() > 1) einsum(node);
     if (node.op == Operator::multiply && node.kind == Node::Kind::operation &&
         !node.args[0].names.empty() && !node.args[1].names.empty())
       add({node.place, statement_.value, counted({node.names.begin(), node.names.end()})});

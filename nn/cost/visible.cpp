@@ -46,8 +46,7 @@ class EmptyCall {
 };
 
 bool is_masked_softmax(const Node& node) {
-  const std::string_view name = node.builtin ? node.builtin->name : "";
-  return name == "softmax" || name == "log_softmax";
+  return calls(node, "softmax") || calls(node, "log_softmax");
 }
 
 const Node* own_mask(const Node& softmax) {

@@ -28,9 +28,7 @@ class Numbering {
   std::vector<int> names_;
 };
 
-bool is_product_of_two(const Node& n) {
-  return n.builtin && std::string_view(n.builtin->name) == "einsum" && n.args.size() == 2;
-}
+bool is_product_of_two(const Node& n) { return calls(n, "einsum") && n.args.size() == 2; }
 
 // Where A·B has a factor that A·C has, too, and C all names of B: their places. None: -1.
 struct Common {

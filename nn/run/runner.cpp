@@ -119,6 +119,11 @@ Index Runner::whole_size(int dim) {
   return size(dim);
 }
 
+Index Runner::block_start(int dim) const {
+  const Role role = dimension(dim).role;
+  return role == Role::query ? stretch_.query : role == Role::memory ? stretch_.memory : 0;
+}
+
 Index Runner::first(int dim) const {
   const Role role = dimension(dim).role;
   return role == Role::query    ? stretch_.first_query
@@ -186,12 +191,7 @@ Value Runner::evaluate(const CheckedValue& v) {
     case CheckedValue::Kind::statement:
       break;
   }
-  try {
-    return statement(v);
-  } catch (const Error& error) {
-    if (error.kind() != Kind::input || is_pointed(error.what())) throw;
-    fail_at({v.place}, error.what());
-  }
+  return statement(v);
 }
 
 // Whether an error says already where in the text it is.
@@ -243,15 +243,28 @@ Value Runner::parameter(const CheckedValue& v) {
   return {p, v.dims, false};
 }
 
-Value Runner::statement(const CheckedValue& v) {
+void Runner::within(int number, const std::function<void()>& make) {
+  const CheckedValue& v = checked(number);
   // Values that it needs may be made on the way.
   const auto* outer = std::exchange(current_, &v);
   const int outer_dropouts = std::exchange(dropouts_, 0);
-  Value made = v.right.constant
-                   ? Value{spread(sizes_.quantity(v.right), shape_of(v.names, false), dtype_),
-                           v.names, false}
-                   : node(v.right);
+  try {
+    make();
+  } catch (const Error& error) {
+    if (error.kind() != Kind::input || is_pointed(error.what())) throw;
+    fail_at({v.place}, error.what());
+  }
   current_ = outer, dropouts_ = outer_dropouts;
+}
+
+Value Runner::statement(const CheckedValue& v) {
+  Value made;
+  within(static_cast<int>(&v - program_.values.data()), [&] {
+    made = v.right.constant
+               ? Value{spread(sizes_.quantity(v.right), shape_of(v.names, false), dtype_), v.names,
+                       false}
+               : node(v.right);
+  });
   made = aligned(made, v.names, made.batched);
   if (v.element != Element::real) made.tensor = made.tensor.detach();
   if (v.names == v.dims) return made;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/threads.hpp"
+#include "nn/run/pieces.hpp"
 
 namespace tete {
 
@@ -12,12 +13,24 @@ namespace {
 // queries make slow matrix products.
 constexpr double block_elements = 786432;
 constexpr Index least_queries = 64, query_step = 16;
+// A piece of the memory has so many elements of the widest value, 1.5 MB, and at least so many
+// positions. Memory of less than four pieces is not cut.
+constexpr double piece_elements = 393216;
+constexpr Index least_piece = 128, piece_step = 32, least_pieces = 4;
 // Blocks form this many units at least, where there are as many; a unit sums its own gradient.
 constexpr Index wanted_units = 8;
 
+// How much of the memory a block of rows takes at a time, or 0. `width`: elements for each
+// position.
+Index piece_of(double width, Index memory) {
+  const auto fitting = static_cast<Index>(piece_elements / width) / piece_step * piece_step;
+  const Index piece = std::max(fitting, least_piece);
+  return least_pieces * piece <= memory ? piece : 0;
+}
+
 }  // namespace
 
-TileGrid grid_of(Index samples, Index queries, double width, const Tiling& chosen) {
+TileGrid grid_of(Index samples, Index queries, Index memory, double width, const Tiling& chosen) {
   TileGrid grid{samples, queries, chosen.samples, chosen.queries};
   if (grid.block_queries == 0) grid.block_queries = block_queries(width, queries);
   if (grid.block_samples == 0) {
@@ -27,6 +40,11 @@ TileGrid grid_of(Index samples, Index queries, double width, const Tiling& chose
     grid.block_samples = std::clamp<Index>(fitting, 1, pieces(samples, wanted_units));
   }
   grid.parts = std::clamp<Index>(wanted_units / grid.sample_blocks(), 1, grid.query_blocks());
+  const auto rows = static_cast<double>(grid.block_samples * grid.block_queries);
+  grid.piece =
+      chosen.memory > 0
+          ? chosen.memory
+          : piece_of(rows * width / static_cast<double>(std::max<Index>(1, memory)), memory);
   return grid;
 }
 
@@ -61,7 +79,12 @@ Shape TiledCall::shape(const Range& range) const {
   return all;
 }
 
+bool TiledCall::goes_back() const {
+  return in_pieces && program().tile.goes_back && grid.piece > 0 && grid.piece < memory();
+}
+
 bool TiledCall::is_worth_keeping(const Tensors& tensors, const Tiling::Keep& keep) const {
+  if (goes_back()) return false;
   if (bytes <= keep.least) return true;
   const auto size = static_cast<double>(size_of(tensors[0].dtype()));
   double around = static_cast<double>(element_count(shape(grid.whole()))) * size;
@@ -76,30 +99,42 @@ Tensor TiledCall::rows(const Tensor& y, const Range& range) const {
   return y.window(shape(range), y.strides(), sample + range.query * y.strides()[n]);
 }
 
-Index TiledCall::seen(const Range& range) const {
+Piece TiledCall::seen(const Range& range) const {
   const Index m = memory();
-  if (!crops) return m;
+  if (!crops) return {0, m};
   const Stretch& at = whole_.stretch;
   const Index last = at.first_query + range.query + range.queries - at.first_memory;
-  return std::clamp(last, std::min<Index>(1, m), m);
+  return {0, std::clamp(last, std::min<Index>(1, m), m)};
+}
+
+Pieces TiledCall::pieces(const Range& range) const {
+  const Index all = seen(range).count;
+  const bool cut = in_pieces && grid.piece > 0 && grid.piece < all;
+  if (!cut) return {{0, all}};
+  Pieces pieces;
+  for (Index first = 0; first < all; first += grid.piece)
+    pieces.push_back({first, std::min(grid.piece, all - first)});
+  return pieces;
 }
 
 Tensor TiledCall::part_of(const Tensor& x, const TileInput& axes, const Range& range,
-                          Index memory) const {
+                          const Piece& memory) const {
   const int first = axes.batched ? batch_rank() : 0;
   Tensor part = first > 0 ? slice(x, 0, range.sample, range.samples) : x;
   if (axes.query >= 0) part = slice(part, first + axes.query, range.query, range.queries);
-  if (axes.memory >= 0) part = slice(part, first + axes.memory, 0, memory);
+  if (axes.memory >= 0) part = slice(part, first + axes.memory, memory.first, memory.count);
   return part;
 }
 
-Tensors TiledCall::parts_of(const Tensors& all, const Range& range, Index memory) const {
-  Tensors parts;
-  for (size_t i = 0; i < all.size(); ++i) parts.push_back(part_of(all[i], given[i], range, memory));
+Parts TiledCall::parts_of(const Tensors& all, const Range& range, const Pieces& memory) const {
+  Parts parts(all.size());
+  for (size_t i = 0; i < all.size(); ++i)
+    for (size_t p = 0; p < (given[i].memory >= 0 ? memory.size() : 1); ++p)
+      parts[i].push_back(part_of(all[i], given[i], range, memory[p]));
   return parts;
 }
 
-Mask TiledCall::mask_of(const Range& range, Index memory) const {
+Mask TiledCall::mask_of(const Range& range, const Piece& memory) const {
   Mask mask = mask_;
   if (mask.lengths && batch_rank() > 0)
     mask.lengths = slice(mask.lengths, 0, range.sample, range.samples);
@@ -107,88 +142,125 @@ Mask TiledCall::mask_of(const Range& range, Index memory) const {
     const int n = mask.visible.rank() - 2;
     mask.visible = part_of(mask.visible.detach(), {-1, n > 0, 0, 1}, range, memory);
   }
+  // Of some pieces the first query sees the last position, so all see all.
+  const Stretch& at = whole_.stretch;
+  if (memory.first + memory.count < seen(range).count &&
+      at.first_memory + memory.first + memory.count <= at.first_query + range.query + 1)
+    mask.causal = false;
   return mask;
 }
 
 // ---- One block ----------------------------------------------------------------------------------
 
-void TiledCall::open(const Tensors& parts, const Range& range, Index memory,
-                     const std::function<void(Runner& block)>& use, const Node* unread) const {
+namespace {
+
+Forward forward_of(bool training, double dropout, Key key, Index first_sample, Products products) {
   static const Tensors none;
-  const Forward forward{.params = none,
-                        .training = training_,
-                        .dropout = dropout_,
-                        .key = key_,
-                        .first_sample = first_sample_ + range.sample,
-                        .products = products_};
+  return {.params = none,
+          .training = training,
+          .dropout = dropout,
+          .key = key,
+          .first_sample = first_sample,
+          .products = products};
+}
+
+}  // namespace
+
+SizeTable TiledCall::sizes(const Range& range, const Piece& memory) const {
   SizeTable sizes = sizes_;
-  sizes.set_lengths(range.queries, memory);
+  sizes.set_lengths(range.queries, memory.count);
+  return sizes;
+}
+
+Runner::Part TiledCall::stretch(const Range& range, const Piece& memory,
+                                const Unread& unread) const {
   Runner::Part part = whole_;
   part.batch = batch(range);
   part.stretch.first_query += range.query, part.stretch.query = range.query;
+  part.stretch.first_memory += memory.first, part.stretch.memory = memory.first;
   part.unread = unread;
-  const Mask mask = mask_of(range, memory);
-  Runner block(sizes, part, forward, path_, mask);
-  for (size_t i = 0; i < parts.size(); ++i) block.set(given[i].value, parts[i]);
-  use(block);
+  return part;
 }
 
-Tensor TiledCall::run(const Tensors& parts, const Range& range, Index memory) const {
-  return exits_of(parts, range, memory, nullptr);
+TileBlock::TileBlock(const TiledCall& call, const Range& range, const Piece& memory,
+                     const Unread& unread)
+    : call_(call),
+      forward_(forward_of(call.training_, call.dropout_, call.key_,
+                          call.first_sample_ + range.sample, call.products_)),
+      mask_(call.mask_of(range, memory)),
+      runner_(call.sizes(range, memory), call.stretch(range, memory, unread), forward_, call.path_,
+              mask_) {}
+
+void TileBlock::set(const Parts& parts, size_t piece) {
+  for (size_t i = 0; i < parts.size(); ++i)
+    runner_.set(call_.given[i].value, parts[i][parts[i].size() > 1 ? piece : 0]);
 }
 
-Tensor TiledCall::run_again(const Tensors& parts, const Range& range, Index memory) const {
+Tensor TiledCall::run(const Parts& parts, const Range& range) const {
+  return exits_of(parts, range, pieces(range), {});
+}
+
+Tensor TiledCall::run_again(const Parts& parts, const Range& range) const {
   // Nothing inside reads the only exit: what would is on the way to no other.
-  const Node* last = nullptr;
-  if (exits.size() == 1) last = &program().values[static_cast<size_t>(exits[0].value)].right;
-  return exits_of(parts, range, memory, last);
+  Unread last;
+  if (exits.size() == 1) last = {&program().values[static_cast<size_t>(exits[0].value)].right};
+  return exits_of(parts, range, pieces(range), last);
 }
 
-Tensor TiledCall::exits_of(const Tensors& parts, const Range& range, Index memory,
-                           const Node* unread) const {
+Tensor TiledCall::run_whole(const Tensors& all) const {
+  Parts parts;
+  for (const Tensor& x : all) parts.push_back({x});
+  return exits_of(parts, grid.whole(), whole_memory(), {});
+}
+
+Tensor TiledCall::exits_of(const Parts& parts, const Range& range, const Pieces& pieces,
+                           const Unread& unread) const {
+  if (pieces.size() > 1) return collected(PieceRun(*this, parts, range, pieces).run(unread), range);
+  TileBlock block(*this, range, pieces[0], unread);
+  block.set(parts);
+  return collected(*block, range);
+}
+
+Tensor TiledCall::collected(Runner& block, const Range& range) const {
   Tensors made;
-  open(
-      parts, range, memory,
-      [&](Runner& block) {
-        for (const TileExit& exit : exits) {
-          const Value v = block.aligned(block.at(exit.value), exit.names, batch_rank() > 0);
-          Shape row = batch(range);
-          row.push_back(range.queries), row.push_back(exit.width);
-          made.push_back(reshape(v.tensor, row));
-        }
-      },
-      unread);
+  for (const TileExit& exit : exits) {
+    const Value v = block.aligned(block.at(exit.value), exit.names, batch_rank() > 0);
+    Shape row = batch(range);
+    row.push_back(range.queries), row.push_back(exit.width);
+    made.push_back(reshape(v.tensor, row));
+  }
   return made.size() == 1 ? made[0] : concat(made, made[0].rank() - 1);
 }
 
 // ---- All blocks ---------------------------------------------------------------------------------
 
-Tensors leaves_of(const Tensors& parts, const std::vector<bool>& wanted) {
-  Tensors leaves;
+Parts leaves_of(const Parts& parts, const std::vector<bool>& wanted) {
+  Parts leaves = parts;
   for (size_t i = 0; i < parts.size(); ++i)
-    leaves.push_back(wanted[i] && is_real(parts[i].dtype()) ? parts[i].variable() : parts[i]);
+    for (Tensor& x : leaves[i])
+      if (wanted[i] && is_real(x.dtype())) x = x.variable();
   return leaves;
 }
 
 FusedValue tile_value(const TiledCall& call, const Tensors& given, const std::vector<bool>& tracked,
                       bool keep) {
   const Tensor y = Tensor::empty(call.shape(call.grid.whole()), given[0].dtype());
-  const size_t each = keep ? given.size() + 1 : 0;  // its rows, and what they are made from
-  Tensors kept(static_cast<size_t>(call.grid.blocks()) * each);
+  std::vector<Tensors> kept(keep ? static_cast<size_t>(call.grid.blocks()) : 0);
   parallel_for(call.grid.blocks(), call.bytes, [&](Index block) {
     const RecordWatch unseen([](const Tensor& made) { return made; });
     const Range range = call.grid.block(block);
-    const Index memory = call.seen(range);
-    Tensors parts = call.parts_of(given, range, memory);
+    Parts parts = call.parts_of(given, range, call.pieces(range));
     if (keep) parts = leaves_of(parts, tracked);
-    const Tensor made = call.run(parts, range, memory);
+    const Tensor made = call.run(parts, range);
     copy_onto(made.detach(), call.rows(y, range));
     if (!keep) return;
-    const size_t at = static_cast<size_t>(block) * each;
-    kept[at] = made;
-    std::move(parts.begin(), parts.end(), kept.begin() + static_cast<Index>(at + 1));
+    Tensors& stays = kept[static_cast<size_t>(block)];  // its rows, and what they are made from
+    stays.push_back(made);
+    for (const Tensors& part : parts) stays.insert(stays.end(), part.begin(), part.end());
   });
-  return {y, kept};
+  FusedValue value{y};
+  for (const Tensors& stays : kept) value.kept.insert(value.kept.end(), stays.begin(), stays.end());
+  return value;
 }
 
 }  // namespace tete

@@ -13,16 +13,27 @@ namespace tete {
 
 inline Index pieces(Index size, Index piece) { return (size + piece - 1) / piece; }
 
+// Einsums of whose results only gradients are wanted.
+using Unread = std::vector<const Node*>;
+
 // Samples and queries of a call.
 struct Range {
   Index sample, samples, query, queries;
 };
+// A piece of the memory, and how it is cut.
+struct Piece {
+  Index first, count;
+};
+using Pieces = std::vector<Piece>;
+// What is given to a block: of each value a tensor, or one for each piece.
+using Parts = std::vector<Tensors>;
 
 // How a call is cut.
 struct TileGrid {
   Index samples, queries;  // of the call; 1 sample where it has no batch
   Index block_samples, block_queries;
   Index parts = 1;  // into which the queries of a block of samples are cut, for units
+  Index piece = 0;  // of the memory, that a block takes at a time; 0: all of it
 
   Index sample_blocks() const { return pieces(samples, block_samples); }
   Index query_blocks() const { return pieces(queries, block_queries); }
@@ -42,7 +53,7 @@ struct TileGrid {
 };
 
 // `width`: elements of the widest value, for each query.
-TileGrid grid_of(Index samples, Index queries, double width, const Tiling& chosen);
+TileGrid grid_of(Index samples, Index queries, Index memory, double width, const Tiling& chosen);
 // How many queries a block has, as sizes suggest. `width`: elements of the widest value for each.
 Index block_queries(double width, Index queries);
 
@@ -81,12 +92,16 @@ class TiledCall {
   std::vector<TileInput> given = {};
   std::vector<TileExit> exits = {};
   TileGrid grid = {};
-  double bytes = 0;    // of all values inside, if they were there as a whole
-  bool crops = false;  // a block leaves out the memory that the causal mask hides from all of it
+  double bytes = 0;       // of all values inside, if they were there as a whole
+  bool crops = false;     // a block leaves out the memory that the causal mask hides from all of it
+  bool in_pieces = true;  // whether what it leaves can be made a piece of the memory at a time
 
   const Checked& program() const { return sizes_.program(); }
   Index memory() const { return whole_.stretch.memories; }
   int batch_rank() const { return whole_.batch.size(); }
+
+  // Whether blocks take their memory in pieces, and their gradients make pieces again.
+  bool goes_back() const;
 
   // The exits of a range side by side: [batch…, n, width].
   Shape shape(const Range& range) const;
@@ -95,24 +110,32 @@ class TiledCall {
   // The rows of a range of such a tensor of the whole call. A window.
   Tensor rows(const Tensor& y, const Range& range) const;
 
-  // How much of the memory a block of this range reads.
-  Index seen(const Range& range) const;
-  // The part of x that a range needs, of which `memory` positions are seen.
-  Tensor part_of(const Tensor& x, const TileInput& axes, const Range& range, Index memory) const;
-  Tensors parts_of(const Tensors& all, const Range& range, Index memory) const;
+  // The memory that a block of this range reads, and in what pieces it does.
+  Piece seen(const Range& range) const;
+  Pieces pieces(const Range& range) const;
+  // The part of x that a range needs, of which these positions of the memory are seen.
+  Tensor part_of(const Tensor& x, const TileInput& axes, const Range& range,
+                 const Piece& memory) const;
+  Parts parts_of(const Tensors& all, const Range& range, const Pieces& memory) const;
+  Pieces whole_memory() const { return {{0, memory()}}; }
 
   // The exits of a range, from its parts of what is given.
-  Tensor run(const Tensors& parts, const Range& range, Index memory) const;
+  Tensor run(const Parts& parts, const Range& range) const;
   // The same where only the gradient of the exits is wanted: their numbers may not be there.
-  Tensor run_again(const Tensors& parts, const Range& range, Index memory) const;
-  // The same block, of which `use` takes what it wants.
-  void open(const Tensors& parts, const Range& range, Index memory,
-            const std::function<void(Runner& block)>& use, const Node* unread = nullptr) const;
+  Tensor run_again(const Parts& parts, const Range& range) const;
+  // The exits of a range that a block's run has.
+  Tensor collected(Runner& block, const Range& range) const;
+  // The exits of all, as one block of one piece.
+  Tensor run_whole(const Tensors& given) const;
 
  private:
-  Tensor exits_of(const Tensors& parts, const Range& range, Index memory, const Node* unread) const;
+  friend class TileBlock;
+  Tensor exits_of(const Parts& parts, const Range& range, const Pieces& pieces,
+                  const Unread& unread) const;
   Shape batch(const Range& range) const;
-  Mask mask_of(const Range& range, Index memory) const;
+  Mask mask_of(const Range& range, const Piece& memory) const;
+  SizeTable sizes(const Range& range, const Piece& memory) const;
+  Runner::Part stretch(const Range& range, const Piece& memory, const Unread& unread) const;
 
   SizeTable sizes_;
   Runner::Part whole_;
@@ -125,6 +148,24 @@ class TiledCall {
   Mask mask_;
 };
 
+// A run of one block of a call, with what it refers to.
+class TileBlock {
+ public:
+  TileBlock(const TiledCall& call, const Range& range, const Piece& memory,
+            const Unread& unread = {});
+  TileBlock(const TileBlock&) = delete;
+  Runner& operator*() { return runner_; }
+  Runner* operator->() { return &runner_; }
+  // Gives it its parts; of what comes in pieces, this one.
+  void set(const Parts& parts, size_t piece = 0);
+
+ private:
+  const TiledCall& call_;
+  Forward forward_;
+  Mask mask_;
+  Runner runner_;
+};
+
 // The exits of the whole call, and where `keep` is set each block's own run. `tracked`: of what is
 // given, what a gradient will be asked of.
 FusedValue tile_value(const TiledCall& call, const Tensors& given, const std::vector<bool>& tracked,
@@ -133,6 +174,6 @@ FusedValue tile_value(const TiledCall& call, const Tensors& given, const std::ve
 Tensors tile_gradient(const TiledCall& call, const Backward& at);
 
 // Of the parts, those that a gradient is asked of as variables.
-Tensors leaves_of(const Tensors& parts, const std::vector<bool>& wanted);
+Parts leaves_of(const Parts& parts, const std::vector<bool>& wanted);
 
 }  // namespace tete

@@ -3,7 +3,7 @@
 #include <mutex>
 
 #include "core/threads.hpp"
-#include "nn/run/tile.hpp"
+#include "nn/run/pieces.hpp"
 
 namespace tete {
 
@@ -20,35 +20,37 @@ class GradientSums {
 
   // What one unit adds.
   struct Unit {
-    struct Piece {
+    struct Rows {
       Range range;
+      Piece memory;
       Tensor gradient;
     };
-    std::vector<std::vector<Piece>> pieces;  // of what is given
+    std::vector<std::vector<Rows>> rows;  // of what is given
   };
   Unit begin(Index unit) const {
     Unit made;
-    made.pieces.resize(sums_.size());
+    made.rows.resize(sums_.size());
     for (size_t i = 0; i < sums_.size(); ++i) {
       if (!sums_[i] || is_alone(i) || has_queries(i)) continue;
       const Range range = call_.grid.block(call_.grid.first_block(unit));
-      made.pieces[i].push_back({range, zeros_like(rows(i, range, call_.memory()))});
+      const Piece all{0, call_.memory()};
+      made.rows[i].push_back({range, all, zeros_like(rows(i, range, all))});
     }
     return made;
   }
-  void add(Unit& unit, size_t i, const Range& range, const Tensor& gradient) const {
-    const Index memory = call_.seen(range);
+  void add(Unit& unit, size_t i, const Range& range, const Piece& memory,
+           const Tensor& gradient) const {
     if (is_alone(i)) return add_onto(gradient, rows(i, range, memory));
-    if (has_queries(i)) return unit.pieces[i].push_back({range, gradient});
-    add_onto(gradient, cropped(unit.pieces[i][0].gradient, i, memory));
+    if (has_queries(i)) return unit.rows[i].push_back({range, memory, gradient});
+    add_onto(gradient, cut(unit.rows[i][0].gradient, i, memory));
   }
   void end(Index number, Unit unit) {
     const std::lock_guard lock(mutex_);
     ready_.emplace(number, std::move(unit));
     for (auto next = ready_.find(done_); next != ready_.end(); next = ready_.find(++done_)) {
       for (size_t i = 0; i < sums_.size(); ++i)
-        for (const Unit::Piece& piece : next->second.pieces[i])
-          add_onto(piece.gradient, rows(i, piece.range, memory_of(i, piece.gradient)));
+        for (const Unit::Rows& some : next->second.rows[i])
+          add_onto(some.gradient, rows(i, some.range, some.memory));
       ready_.erase(next);
     }
   }
@@ -67,18 +69,13 @@ class GradientSums {
     const bool by_sample = call_.given[i].batched || call_.grid.sample_blocks() == 1;
     return by_sample && (has_queries(i) || call_.grid.parts == 1);
   }
-  Tensor rows(size_t i, const Range& range, Index memory) const {
+  Tensor rows(size_t i, const Range& range, const Piece& memory) const {
     return call_.part_of(sums_[i], call_.given[i], range, memory);
   }
-  Tensor cropped(const Tensor& sum, size_t i, Index memory) const {
+  Tensor cut(const Tensor& sum, size_t i, const Piece& memory) const {
     const TileInput& g = call_.given[i];
     const int first = g.batched ? call_.batch_rank() : 0;
-    return g.memory >= 0 ? slice(sum, first + g.memory, 0, memory) : sum;
-  }
-  Index memory_of(size_t i, const Tensor& piece) const {
-    const TileInput& g = call_.given[i];
-    const int first = g.batched ? call_.batch_rank() : 0;
-    return g.memory >= 0 ? piece.size(first + g.memory) : call_.memory();
+    return g.memory >= 0 ? slice(sum, first + g.memory, memory.first, memory.count) : sum;
   }
 
   const TiledCall& call_;
@@ -88,39 +85,70 @@ class GradientSums {
   Index done_ = 0;
 };
 
-// One block: made again, unless its run was kept.
-void add_gradient(const TiledCall& call, const Backward& at, Index block, GradientSums& sums,
-                  GradientSums::Unit& unit) {
-  const Range range = call.grid.block(block);
-  Tensors leaves;
+struct BlockRun {
   Tensor y;
-  if (at.kept.empty()) {
-    leaves = leaves_of(call.parts_of(at.in, range, call.seen(range)), at.wanted);
-    y = call.run_again(leaves, range, call.seen(range));
-  } else {
-    const auto first = at.kept.begin() + block * static_cast<Index>(at.in.size() + 1);
-    y = *first;
-    leaves = Tensors(first + 1, first + 1 + static_cast<Index>(at.in.size()));
+  Parts leaves;
+};
+// Of what blocks kept, the next one's from `at` on.
+BlockRun kept_run(const TiledCall& call, const Range& range, Tensors::const_iterator& at) {
+  const size_t pieces = call.pieces(range).size();
+  BlockRun run{*at++, Parts(call.given.size())};
+  for (size_t i = 0; i < run.leaves.size(); ++i) {
+    const auto count = static_cast<Index>(call.given[i].memory >= 0 ? pieces : 1);
+    run.leaves[i].assign(at, at + count);
+    at += count;
   }
-  if (!y.tracked()) return;
+  return run;
+}
+
+void add_gradient(const TiledCall& call, const Backward& at, const BlockRun& run,
+                  const Range& range, GradientSums& sums, GradientSums::Unit& unit) {
+  if (!run.y.tracked()) return;
+  const Pieces pieces = call.pieces(range);
+  struct Place {
+    size_t input;
+    Piece memory;
+  };
   Tensors asked;
-  std::vector<size_t> place;
-  for (size_t i = 0; i < leaves.size(); ++i)
-    if (at.wants(i) && leaves[i].tracked()) asked.push_back(leaves[i]), place.push_back(i);
-  const Tensors found = grad(y, asked, {.cotangent = call.rows(at.g, range)});
-  for (size_t i = 0; i < found.size(); ++i)
-    if (found[i]) sums.add(unit, place[i], range, found[i]);
+  std::vector<Place> places;
+  for (size_t i = 0; i < run.leaves.size(); ++i)
+    for (size_t p = 0; p < run.leaves[i].size(); ++p) {
+      if (!at.wants(i) || !run.leaves[i][p].tracked()) continue;
+      asked.push_back(run.leaves[i][p]);
+      places.push_back({i, run.leaves[i].size() > 1 ? pieces[p] : call.seen(range)});
+    }
+  const Tensors found = grad(run.y, asked, {.cotangent = call.rows(at.g, range)});
+  for (size_t k = 0; k < found.size(); ++k)
+    if (found[k]) sums.add(unit, places[k].input, range, places[k].memory, found[k]);
 }
 
 }  // namespace
 
 Tensors tile_gradient(const TiledCall& call, const Backward& at) {
   GradientSums sums(call, at);
+  std::vector<BlockRun> kept;
+  auto next = at.kept.begin();
+  while (next != at.kept.end())
+    kept.push_back(kept_run(call, call.grid.block(static_cast<Index>(kept.size())), next));
   parallel_for(call.grid.units(), 4 * call.bytes, [&](Index number) {
     const RecordWatch unseen([](const Tensor& made) { return made; });
     GradientSums::Unit unit = sums.begin(number);
-    for (Index b = call.grid.first_block(number); b < call.grid.first_block(number + 1); ++b)
-      add_gradient(call, at, b, sums, unit);
+    for (Index b = call.grid.first_block(number); b < call.grid.first_block(number + 1); ++b) {
+      const Range range = call.grid.block(b);
+      if (!kept.empty()) {
+        add_gradient(call, at, kept[static_cast<size_t>(b)], range, sums, unit);
+        continue;
+      }
+      const Pieces pieces = call.pieces(range);
+      const Parts leaves = leaves_of(call.parts_of(at.in, range, pieces), at.wanted);
+      if (pieces.size() > 1 && call.goes_back())
+        PieceRun(call, leaves, range, pieces)
+            .gradients(call.rows(at.g, range),
+                       [&](size_t i, const Piece& memory, const Tensor& gradient) {
+                         sums.add(unit, i, range, memory, gradient);
+                       });
+      else add_gradient(call, at, {call.run_again(leaves, range), leaves}, range, sums, unit);
+    }
     sums.end(number, std::move(unit));
   });
   return sums.all();

@@ -90,8 +90,8 @@ TileGrid Runner::tile_grid() {
   double widest = 0;
   for (int number : program_.tile.inside) widest = std::max(widest, elements_of(checked(number)));
   const Index samples = batch_.empty() ? 1 : batch_[0], queries = length(Role::query);
-  return grid_of(samples, queries, widest / static_cast<double>(samples * queries),
-                 forward_.tiling);
+  return grid_of(samples, queries, length(Role::memory),
+                 widest / static_cast<double>(samples * queries), forward_.tiling);
 }
 
 TileInputs Runner::tile_inputs() {
@@ -122,6 +122,7 @@ TiledCall Runner::tiled_call(const TileInputs& inputs, const std::vector<int>& e
     call.bytes += elements_of(checked(number)) * static_cast<double>(size_of(dtype_));
   // A hook may have let a query see what the mask hides.
   call.crops = program_.tile.may_crop && mask_.causal && !over_memory && !inputs.any_replaced();
+  call.in_pieces = !program_.tile.passes.empty() && !over_memory;
   return call;
 }
 
@@ -136,18 +137,17 @@ std::vector<Value> Runner::run_tile(const TileInputs& inputs, const std::vector<
   const bool any_tracked = std::find(tracked.begin(), tracked.end(), true) != tracked.end();
   const bool keep =
       all && any_tracked && call->is_worth_keeping(inputs.tensors, forward_.tiling.keep);
-  const Fused op{
-      .name = "tile",
-      .value =
-          [&](const Tensors& in) {
-            Tensors given;
-            for (size_t i = 0; i < in.size(); ++i)
-              if (!inputs.each[i].replaced || inputs.each[i].changed) given.push_back(in[i]);
-            return tile_value(made, given, tracked, keep);
-          },
-      .gradient = [call](const Backward& at) { return tile_gradient(*call, at); },
-      .meaning =
-          [call](const Tensors& in) { return call->run(in, call->grid.whole(), call->memory()); }};
+  const Fused op{.name = "tile",
+                 .value =
+                     [&](const Tensors& in) {
+                       Tensors given;
+                       for (size_t i = 0; i < in.size(); ++i)
+                         if (!inputs.each[i].replaced || inputs.each[i].changed)
+                           given.push_back(in[i]);
+                       return tile_value(made, given, tracked, keep);
+                     },
+                 .gradient = [call](const Backward& at) { return tile_gradient(*call, at); },
+                 .meaning = [call](const Tensors& in) { return call->run_whole(in); }};
   const Tensor y = fused(op, inputs.tensors);
   std::vector<Value> values;
   for (const TileExit& exit : call->exits) {
@@ -180,10 +180,12 @@ void Runner::replace_in_tile(int number, TileInputs& inputs) {
   Value made = run_tile(inputs, {number})[0];
   const TiledCall call = tiled_call(inputs, {});
   const Range first = call.grid.block(0);
+  const Pieces all = call.whole_memory();
   Tensors in;
   for (const Tensor& x : inputs.tensors) in.push_back(x.detach());
-  call.open(call.parts_of(in, first, call.memory()), first, call.memory(),
-            [&](Runner& block) { made.batched = block.at(number).batched; });
+  TileBlock block(call, first, all[0]);
+  block.set(call.parts_of(in, first, all));
+  made.batched = block->at(number).batched;
   if (!made.batched) {  // one for all samples
     for (int axis = 0; axis < batch_rank(); ++axis) made.tensor = slice(made.tensor, axis, 0, 1);
     made.tensor = reshape(made.tensor, shape_of(made.names, false));
@@ -202,6 +204,7 @@ void Runner::show_tile(const TileInputs& inputs) {
     if (!values_[static_cast<size_t>(number)].tensor && is_watched(number)) asked.push_back(number);
   if (asked.empty()) return;
   const TiledCall call = tiled_call(inputs, {});
+  const Pieces memory = call.whole_memory();
   Tensors in;
   for (const Tensor& x : inputs.tensors) in.push_back(x.detach());
   const auto show = [&](Runner& block, const Range& range) {
@@ -212,13 +215,14 @@ void Runner::show_tile(const TileInputs& inputs) {
         all = {Tensor::empty(shape_of(part.names, part.batched), dtype_), part.names, part.batched};
       TileInput rows = input_of(program_, number, part);
       rows.memory = -1;
-      copy_onto(part.tensor.detach(), call.part_of(all.tensor, rows, range, call.memory()));
+      copy_onto(part.tensor.detach(), call.part_of(all.tensor, rows, range, memory[0]));
     }
   };
   for (Index number = 0; number < call.grid.blocks(); ++number) {
     const Range range = call.grid.block(number);
-    call.open(call.parts_of(in, range, call.memory()), range, call.memory(),
-              [&](Runner& block) { show(block, range); });
+    TileBlock block(call, range, memory[0]);
+    block.set(call.parts_of(in, range, memory));
+    show(*block, range);
   }
 }
 
