@@ -162,7 +162,8 @@ TEST_SUITE("tile") {
         const Outcome expected = outcome(layer, call, whole);
         for (const Tiling& tiling :
              {Tiling{.queries = 1, .samples = 1},
-              Tiling{.queries = 4, .samples = 2, .keep = Tiling::Keep::never()}})
+              Tiling{.queries = 4, .samples = 2, .keep = Tiling::Keep::never()},
+              Tiling{.queries = 4, .samples = 2, .memory = 3}})
           CHECK(apart(outcome(layer, call, tiling), expected) < 1e-11);
       }
     }
