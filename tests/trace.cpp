@@ -27,7 +27,8 @@ std::vector<Case> cases(const Checked& program, Dtype dtype) {
   const Tensor some = Tensor::of<int64_t>({3}, {11, 0, 3}),
                few = Tensor::of<int64_t>({3}, {7, 1, 0});
   std::vector<Case> all;
-  for (const Tiling& tiling : {Tiling{.allowed = false}, Tiling{.queries = 4, .samples = 2}}) {
+  for (const Tiling& tiling : {Tiling{.allowed = false}, Tiling{.queries = 4, .samples = 2},
+                               Tiling{.queries = 4, .samples = 2, .memory = 3}}) {
     all.push_back({"self", X, {}, {}, tiling});
     if (program.takes_mask && program.leak.empty())
       all.push_back({"self, causal", X, {}, {.causal = true}, tiling});
@@ -96,6 +97,7 @@ std::string with(std::string text, const std::string& part, const std::string& o
 }
 
 constexpr Tiling in_blocks{.queries = 4, .samples = 1};
+constexpr Tiling in_pieces{.queries = 4, .samples = 1, .memory = 3};
 
 }  // namespace
 
@@ -116,7 +118,7 @@ TEST_SUITE("trace") {
         CHECK(same_bits(Y, again));
         CHECK(same_bits(seen.at("at/" + layer.program->values.back().name), Y));
         if (const auto each = seen.find("at/Y/heads"); each != seen.end())
-          CHECK(difference(sum(each->second, {3}), Y) < 1e-5);
+          CHECK(difference(sum(each->second, {3}), Y) < 2e-5);
         // What was seen, put back, each and all at once; and copies that lie elsewhere.
         std::vector<Hook> all;
         for (const auto& named : seen) {
@@ -141,7 +143,7 @@ TEST_SUITE("trace") {
                       "O[n, d_v, h_v] = einsum(U[n, m, h_v], V[m, d_v, h_v]) * (index(h_v) != 1)"));
     const Tensors values = model.params().initial_values(Key(1));
     const Tensor x = tokens(2, 40), y = tokens(2, 40, 2);
-    for (const Tiling& tiling : {Tiling{.allowed = false}, Tiling{}, in_blocks}) {
+    for (const Tiling& tiling : {Tiling{.allowed = false}, Tiling{}, in_blocks, in_pieces}) {
       const Forward forward{.params = values, .tiling = tiling};
       Tensor loss;
       run_with_hooks(forward, {{"decoder/*/self/O", without(3, 1)}},
@@ -155,7 +157,7 @@ TEST_SUITE("trace") {
     const LanguageModel model = model_of(talking_heads());
     const Tensors values = model.params().initial_values(Key(1));
     const Tensor here = tokens(2, 40), there = tokens(2, 40, 2);
-    for (const Tiling& tiling : {Tiling{.allowed = false}, Tiling{}, in_blocks}) {
+    for (const Tiling& tiling : {Tiling{.allowed = false}, Tiling{}, in_blocks, in_pieces}) {
       const Forward forward{.params = values, .tiling = tiling};
       Tensor logits;
       const auto run = [&](const Tensor& x) {
@@ -204,7 +206,7 @@ TEST_SUITE("trace") {
       const Tensors params = xs;
       const Tensor X = noise({2, 11, 12}, 1).variable(), M = noise({2, 7, 12}, 2).variable();
       xs.push_back(X), xs.push_back(M);
-      for (const Tiling& tiling : {Tiling{.allowed = false}, in_blocks}) {
+      for (const Tiling& tiling : {Tiling{.allowed = false}, in_blocks, in_pieces}) {
         for (const bool causal : {false, true}) {
           const Mask mask{.causal = causal};
           const Forward forward{.params = params, .tiling = tiling};
@@ -215,7 +217,7 @@ TEST_SUITE("trace") {
               [&](const Forward& f) { Z = plain(f, "", X, M, mask); });
           CHECK(difference(Y, Z) < 1e-12);
           const Tensors a = grad(sum(square(Y)), xs), b = grad(sum(square(Z)), xs);
-          for (size_t i = 0; i < xs.size(); ++i) CHECK(difference(a[i], b[i]) < 1e-10);
+          for (size_t i = 0; i < xs.size(); ++i) CHECK(difference(a[i], b[i]) < 1e-9);
         }
       }
     }
@@ -499,7 +501,7 @@ TEST_SUITE("trace") {
     const Tensors values = model.params().initial_values(Key(1));
     const Tensor x = tokens(2, 9);
     for (const char* name : {"P_l", "P_q", "P_v", "P_o"})
-      for (const Tiling& tiling : {Tiling{.allowed = false}, Tiling{}, in_blocks}) {
+      for (const Tiling& tiling : {Tiling{.allowed = false}, Tiling{}, in_blocks, in_pieces}) {
         CAPTURE(std::string(name));
         const std::string path = std::string("decoder/1/self/") + name;
         const auto at = static_cast<size_t>(model.params().find(path));
