@@ -133,6 +133,7 @@ TEST_SUITE("tile") {
               Tiling{.queries = 10, .samples = 3, .keep = Tiling::Keep::never()},
               Tiling{.queries = 11}, Tiling{.queries = 12, .samples = 4},
               Tiling{.queries = 4, .samples = 2, .memory = 1}, Tiling{.queries = 5, .memory = 3},
+              Tiling{.queries = 4, .samples = 2, .memory = 3, .held = 0},
               Tiling{.queries = 11, .memory = 4, .keep = Tiling::Keep::never()}})
           CHECK(apart(outcome(layer, call, tiling), expected) < 1e-10);
       }
@@ -163,7 +164,8 @@ TEST_SUITE("tile") {
         for (const Tiling& tiling :
              {Tiling{.queries = 1, .samples = 1},
               Tiling{.queries = 4, .samples = 2, .keep = Tiling::Keep::never()},
-              Tiling{.queries = 4, .samples = 2, .memory = 3}})
+              Tiling{.queries = 4, .samples = 2, .memory = 3},
+              Tiling{.queries = 4, .samples = 2, .memory = 3, .held = 0}})
           CHECK(apart(outcome(layer, call, tiling), expected) < 1e-11);
       }
     }
@@ -177,10 +179,14 @@ TEST_SUITE("tile") {
         const Tiled layer(name, {}, Dtype::f32);
         const Call call{noise({3, 45, 12}, 1, Dtype::f32), {}, {.causal = causal}};
         if (layer.program->find_dimension("max_n") >= 0) continue;
-        for (Index piece : {0, 10}) {
-          const Tiling again{
-              .queries = 4, .samples = 1, .memory = piece, .keep = Tiling::Keep::never()},
-              kept{.queries = 4, .samples = 1, .memory = piece, .keep = Tiling::Keep::always()};
+        for (const auto& [piece, held] : {std::pair<Index, double>{0, 1e9}, {10, 1e9}, {10, 0}}) {
+          const Tiling again{.queries = 4,
+                             .samples = 1,
+                             .memory = piece,
+                             .held = held,
+                             .keep = Tiling::Keep::never()};
+          Tiling kept = again;
+          kept.keep = Tiling::Keep::always();
           set_threads(1);
           const Outcome one = outcome(layer, call, again);
           set_threads(3);
@@ -236,8 +242,10 @@ TEST_SUITE("tile") {
       for (const Call& call : calls(*layer.program, 5, 9)) {
         const Outcome expected = outcome(layer, call, whole);
         for (Index piece : {1, 2, 3, 8, 9, 10})
-          CHECK(apart(outcome(layer, call, {.queries = 2, .samples = 2, .memory = piece}),
-                      expected) < 1e-10);
+          for (double held : {1e9, 0.0})
+            CHECK(apart(outcome(layer, call,
+                                {.queries = 2, .samples = 2, .memory = piece, .held = held}),
+                        expected) < 1e-10);
       }
     }
   }
@@ -248,7 +256,8 @@ TEST_SUITE("tile") {
       const Tensor X = noise({1, 512, 12}, 1, Dtype::f32);
       reset_peak_memory();
       const size_t start = memory_use().live;
-      Forward forward{.params = layer.values, .tiling = {.queries = 64, .memory = piece}};
+      Forward forward{.params = layer.values,
+                      .tiling = {.queries = 64, .memory = piece, .keep = Tiling::Keep::never()}};
       layer.attention(forward, "", X.detach(), X.detach());
       return static_cast<double>(memory_use().peak - start);
     };
@@ -256,6 +265,22 @@ TEST_SUITE("tile") {
     set_threads(1);
     // L, W and what is on the way, against one L that goes from one pass to the next.
     CHECK(peak(64) < 0.8 * peak(512));
+    set_threads(before);
+  }
+
+  TEST_CASE("blocks that make their pieces again hold less") {
+    const Tiled layer("talking_heads", {}, Dtype::f32);
+    const auto peak = [&](double held) {
+      const Tensor X = noise({1, 512, 12}, 1, Dtype::f32);
+      reset_peak_memory();
+      const size_t start = memory_use().live;
+      outcome(layer, {X, {}, {}},
+              {.queries = 64, .memory = 64, .held = held, .keep = Tiling::Keep::never()});
+      return static_cast<double>(memory_use().peak - start);
+    };
+    const int before = threads();
+    set_threads(1);
+    CHECK(peak(0) < 0.8 * peak(1e9));
     set_threads(before);
   }
 

@@ -97,7 +97,7 @@ std::string with(std::string text, const std::string& part, const std::string& o
 }
 
 constexpr Tiling in_blocks{.queries = 4, .samples = 1};
-constexpr Tiling in_pieces{.queries = 4, .samples = 1, .memory = 3};
+constexpr Tiling in_pieces{.queries = 4, .samples = 1, .memory = 3, .held = 0};
 
 }  // namespace
 

@@ -79,12 +79,8 @@ Shape TiledCall::shape(const Range& range) const {
   return all;
 }
 
-bool TiledCall::goes_back() const {
-  return in_pieces && program().tile.goes_back && grid.piece > 0 && grid.piece < memory();
-}
-
 bool TiledCall::is_worth_keeping(const Tensors& tensors, const Tiling::Keep& keep) const {
-  if (goes_back()) return false;
+  if (goes_back) return false;
   if (bytes <= keep.least) return true;
   const auto size = static_cast<double>(size_of(tensors[0].dtype()));
   double around = static_cast<double>(element_count(shape(grid.whole()))) * size;

@@ -95,13 +95,11 @@ class TiledCall {
   double bytes = 0;       // of all values inside, if they were there as a whole
   bool crops = false;     // a block leaves out the memory that the causal mask hides from all of it
   bool in_pieces = true;  // whether what it leaves can be made a piece of the memory at a time
+  bool goes_back = false;  // blocks in pieces make these again for their gradient
 
   const Checked& program() const { return sizes_.program(); }
   Index memory() const { return whole_.stretch.memories; }
   int batch_rank() const { return whole_.batch.size(); }
-
-  // Whether blocks take their memory in pieces, and their gradients make pieces again.
-  bool goes_back() const;
 
   // The exits of a range side by side: [batch…, n, width].
   Shape shape(const Range& range) const;

@@ -141,7 +141,7 @@ Tensors tile_gradient(const TiledCall& call, const Backward& at) {
       }
       const Pieces pieces = call.pieces(range);
       const Parts leaves = leaves_of(call.parts_of(at.in, range, pieces), at.wanted);
-      if (pieces.size() > 1 && call.goes_back())
+      if (pieces.size() > 1 && call.goes_back)
         PieceRun(call, leaves, range, pieces)
             .gradients(call.rows(at.g, range),
                        [&](size_t i, const Piece& memory, const Tensor& gradient) {

@@ -123,6 +123,11 @@ TiledCall Runner::tiled_call(const TileInputs& inputs, const std::vector<int>& e
   // A hook may have let a query see what the mask hides.
   call.crops = program_.tile.may_crop && mask_.causal && !over_memory && !inputs.any_replaced();
   call.in_pieces = !program_.tile.passes.empty() && !over_memory;
+  const TileGrid& grid = call.grid;
+  const double block = call.bytes * static_cast<double>(grid.block_samples * grid.block_queries) /
+                       static_cast<double>(grid.samples * grid.queries);
+  const bool cut = call.in_pieces && grid.piece > 0 && grid.piece < call.memory();
+  call.goes_back = cut && program_.tile.goes_back && block > forward_.tiling.held;
   return call;
 }
 
