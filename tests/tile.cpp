@@ -232,6 +232,9 @@ TEST_SUITE("tile") {
                              "  R[n, m, h] = einsum(O[n, e, h], K[m, e, h]) * L[n, m, h] / 64\n"
                              "  A[n, m, h] = softmax(R[n, m, h], reduced_dim=m)\n" +
                              end;
+    std::string noisy = sums;
+    noisy.replace(noisy.find("=S[h])"), 6, "=dropout(S[h]))");
+    CHECK(check(Program::parse(noisy), {}, catalogue()).tile.passes.empty());
     for (const std::string& text : {carried, sums}) {
       CAPTURE(text);
       const Tiled layer(

@@ -91,13 +91,17 @@ class PassFinder {
         calls(node, "einsum") || (calls(node, "sum") && node.dim() >= 0 && is_memory(node.dim()));
     return linear && std::all_of(node.args.begin(), node.args.end(), inner_);
   }
-  // An extra logit is one for a row, and so is no mask of it.
+  // An extra logit is one for a row, and is made apart from it: noise in it would be drawn as the
+  // first of the statement.
   bool keys_stay(const Node& softmax) const {
     for (size_t k = 1; k < softmax.keys.size(); ++k)
       if (!std::all_of(softmax.keys[k].value.begin(), softmax.keys[k].value.end(), inner_))
         return false;
     const std::vector<Node>& extra = softmax.keys[2].value;
-    return extra.empty() || !reads_memory(extra[0]);
+    bool draws = false;
+    for (const Node& logit : extra)
+      visit(logit, [&](const Node& node) { draws = draws || calls(node, "dropout"); });
+    return extra.empty() || (!reads_memory(extra[0]) && !draws);
   }
   bool reads_memory(const Node& whole) const {
     bool reads = false;
