@@ -203,7 +203,7 @@ TEST_SUITE("tile") {
   TEST_CASE("a block takes its memory in pieces where every statement can") {
     std::vector<std::string> whole_rows, again;
     for (const Variant& variant : variants()) {
-      const Tile& tile = load_attention(variant.name)->tile;
+      const Tile tile = load_attention(variant.name)->tile;
       if (tile.inside.empty()) continue;
       if (tile.passes.empty()) whole_rows.push_back(variant.name);
       if (!tile.goes_back) again.push_back(variant.name);
