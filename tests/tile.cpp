@@ -85,6 +85,26 @@ double apart(const Outcome& a, const Outcome& b) {
 
 constexpr Tiling whole{.allowed = false};
 
+// The bytes that `call` takes at most beyond what is there, on one thread: on two it would be
+// chance.
+template <class Call>
+double peak_of(const Call& call) {
+  const int before = threads();
+  set_threads(1);
+  reset_peak_memory();
+  const size_t start = memory_use().live;
+  call();
+  const auto peak = static_cast<double>(memory_use().peak - start);
+  set_threads(before);
+  return peak;
+}
+
+// Of a value and its gradients, of n queries.
+double peak_of(const Tiled& layer, Index n, const Tiling& tiling) {
+  const Tensor X = noise({1, n, 12}, 1, Dtype::f32);
+  return peak_of([&] { outcome(layer, {X, {}, {}}, tiling); });
+}
+
 std::vector<Call> calls(const Checked& program, Index n, Index m) {
   const bool self = program.self_only || n == m;
   std::vector<Call> all;
@@ -257,34 +277,22 @@ TEST_SUITE("tile") {
     const Tiled layer("multi_head", {}, Dtype::f32);
     const auto peak = [&](Index piece) {
       const Tensor X = noise({1, 512, 12}, 1, Dtype::f32);
-      reset_peak_memory();
-      const size_t start = memory_use().live;
-      Forward forward{.params = layer.values,
-                      .tiling = {.queries = 64, .memory = piece, .keep = Tiling::Keep::never()}};
-      layer.attention(forward, "", X.detach(), X.detach());
-      return static_cast<double>(memory_use().peak - start);
+      const Forward forward{
+          .params = layer.values,
+          .tiling = {.queries = 64, .memory = piece, .keep = Tiling::Keep::never()}};
+      return peak_of([&] { layer.attention(forward, "", X.detach(), X.detach()); });
     };
-    const int before = threads();
-    set_threads(1);
     // L, W and what is on the way, against one L that goes from one pass to the next.
     CHECK(peak(64) < 0.8 * peak(512));
-    set_threads(before);
   }
 
   TEST_CASE("blocks that make their pieces again hold less") {
     const Tiled layer("talking_heads", {}, Dtype::f32);
     const auto peak = [&](double held) {
-      const Tensor X = noise({1, 512, 12}, 1, Dtype::f32);
-      reset_peak_memory();
-      const size_t start = memory_use().live;
-      outcome(layer, {X, {}, {}},
-              {.queries = 64, .memory = 64, .held = held, .keep = Tiling::Keep::never()});
-      return static_cast<double>(memory_use().peak - start);
+      return peak_of(layer, 512,
+                     {.queries = 64, .memory = 64, .held = held, .keep = Tiling::Keep::never()});
     };
-    const int before = threads();
-    set_threads(1);
     CHECK(peak(0) < 0.8 * peak(1e9));
-    set_threads(before);
   }
 
   TEST_CASE("who looks sees every value as it is without blocks") {
@@ -323,30 +331,15 @@ TEST_SUITE("tile") {
 
   TEST_CASE("memory does not grow with queries times memory") {
     const Tiled layer("talking_heads", {}, Dtype::f32);
-    const auto peak = [&](Index n) {
-      const Tensor X = noise({1, n, 12}, 1, Dtype::f32);
-      reset_peak_memory();
-      const size_t start = memory_use().live;
-      outcome(layer, {X, {}, {}}, {.queries = 16, .keep = Tiling::Keep::never()});
-      return static_cast<double>(memory_use().peak - start);
-    };
-    const int before = threads();
-    set_threads(1);
-    CHECK(peak(512) < 2.2 * peak(256));
-    set_threads(before);
+    const Tiling tiling{.queries = 16, .keep = Tiling::Keep::never()};
+    CHECK(peak_of(layer, 512, tiling) < 2.2 * peak_of(layer, 256, tiling));
   }
 
   TEST_CASE("what blocks make is kept only while that leaves memory linear") {
     const Tiled layer("talking_heads", {}, Dtype::f32);
     const auto peak = [&](Index n, const Tiling::Keep& keep) {
-      const Tensor X = noise({1, n, 12}, 1, Dtype::f32);
-      reset_peak_memory();
-      const size_t start = memory_use().live;
-      outcome(layer, {X, {}, {}}, {.queries = 16, .keep = keep});
-      return static_cast<double>(memory_use().peak - start);
+      return peak_of(layer, n, {.queries = 16, .keep = keep});
     };
-    const int before = threads();
-    set_threads(1);
     // What blocks make takes between 4 and 1000 times the bytes of what they are given and leave.
     for (Index n : {128, 256}) {
       const double again = peak(n, Tiling::Keep::never());
@@ -357,7 +350,6 @@ TEST_SUITE("tile") {
       CHECK(peak(n, {.least = 0, .share = 1000, .bytes = 1e4}) == again);
       CHECK(peak(n, {.least = 0, .share = 1000, .length = n - 1}) == again);
     }
-    set_threads(before);
   }
 
   TEST_CASE("what needs all queries at once is not cut, and says why") {

@@ -56,10 +56,8 @@ class PassFinder {
     for (int used : v.uses) pass = std::max(pass, there_[static_cast<size_t>(used)]);
     size_t& there = there_[static_cast<size_t>(i)];
     there = pass;
-    if (v.kind == CheckedValue::Kind::same) {
-      there = pass = std::max(pass, there_[static_cast<size_t>(v.index)]);
+    if (v.kind == CheckedValue::Kind::same)
       return !has_memory(v.dims) || (add(pass, Kind::value, i), true);
-    }
     if (has_memory(v.names)) {
       if (v.names != v.dims) return false;
       if (!is_softmax_over_memory(v.right))

@@ -315,8 +315,7 @@ void PieceRun::go_back(const Tile::Pass& pass, size_t piece, const Add& add) {
   if (!ends.empty()) leaves.take(joined(ends, cotangents), Tensor::ones({}, ends[0].dtype()));
 }
 
-// Of a softmax's rows x: what its values said, and what the total does, whose slope is e^(x -
-// total).
+// Of a softmax's rows x: what its values said, and what the total does; its slope is e^(x - total).
 Tensor PieceRun::row_gradient(int softmax, size_t piece) {
   const SoftmaxArgument row = std::move(left_[piece].rows.extract(softmax).mapped());
   const Tensor& x = row.x.tensor;

@@ -148,19 +148,15 @@ Mask TiledCall::mask_of(const Range& range, const Piece& memory) const {
 
 // ---- One block ----------------------------------------------------------------------------------
 
-namespace {
-
-Forward forward_of(bool training, double dropout, Key key, Index first_sample, Products products) {
+Forward TiledCall::forward(const Range& range) const {
   static const Tensors none;
   return {.params = none,
-          .training = training,
-          .dropout = dropout,
-          .key = key,
-          .first_sample = first_sample,
-          .products = products};
+          .training = training_,
+          .dropout = dropout_,
+          .key = key_,
+          .first_sample = first_sample_ + range.sample,
+          .products = products_};
 }
-
-}  // namespace
 
 SizeTable TiledCall::sizes(const Range& range, const Piece& memory) const {
   SizeTable sizes = sizes_;
@@ -181,8 +177,7 @@ Runner::Part TiledCall::stretch(const Range& range, const Piece& memory,
 TileBlock::TileBlock(const TiledCall& call, const Range& range, const Piece& memory,
                      const Unread& unread)
     : call_(call),
-      forward_(forward_of(call.training_, call.dropout_, call.key_,
-                          call.first_sample_ + range.sample, call.products_)),
+      forward_(call.forward(range)),
       mask_(call.mask_of(range, memory)),
       runner_(call.sizes(range, memory), call.stretch(range, memory, unread), forward_, call.path_,
               mask_) {}

@@ -132,6 +132,7 @@ class TiledCall {
                   const Unread& unread) const;
   Shape batch(const Range& range) const;
   Mask mask_of(const Range& range, const Piece& memory) const;
+  Forward forward(const Range& range) const;
   SizeTable sizes(const Range& range, const Piece& memory) const;
   Runner::Part stretch(const Range& range, const Piece& memory, const Unread& unread) const;
 
