@@ -23,7 +23,8 @@ struct ModelCost {
     std::string name;
     Formula formula;       // of one layer, where there are several; none where they differ
     Index multiplies = 0;  // of all layers
-    size_t bytes = 0;  // kept for the gradient, in f32; masks and norms' statistics are not in it
+    // Made on the way of a gradient, in f32; masks and norms' statistics are not in it.
+    size_t bytes = 0;
   };
   std::vector<Part> parts;
   Index multiplies = 0, visible = 0;  // visible: what the causal mask leaves of them

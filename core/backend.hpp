@@ -35,10 +35,6 @@ enum class Binary : uint8_t {
 
 enum class Fold : uint8_t { sum, max };
 
-// How matrix products of f32 are computed: in full, or from numbers rounded to bfloat16, summed in
-// f32. Products of f64 are always in full.
-enum class Products : uint8_t { full, bf16 };
-
 // How a device computes a contraction, for explanations.
 struct ContractionNote {
   std::string form;   // elementwise, dot, gemv, ger, gemm, batched gemm, loop, or zeros
@@ -71,15 +67,21 @@ class Backend {
   virtual void select(const View& c, const View& a, const View& b, const View& y) = 0;
   // Every element of y becomes `value`.
   virtual void fill(double value, const View& y) = 0;
-  // y = x, converting between dtypes (real to i64 rounds toward zero); x has y's shape.
+  // y = x, converting between dtypes (real to i64 rounds toward zero, to bf16 to the nearest); x
+  // has y's shape.
   virtual void copy(const View& x, const View& y) = 0;
   // y has x's rank, with size 1 on the dimensions that are folded. An empty sum is 0, an empty
   // max -infinity. A NaN wins a max.
   virtual void fold(Fold how, const View& x, const View& y) = 0;
   // y = Σ A·B over the labels that y lacks. Labels name the dimensions of each view; each label
-  // of y is in a or b; a label of a or b that is in no other view is summed.
+  // of y is in a or b; a label of a or b that is in no other view is summed. All are of one real
+  // type; or A and B are bf16 and Y is f32, where the contraction multiplies matrices.
   virtual void contract(const View& A, const Labels& a, const View& B, const Labels& b,
-                        const View& Y, const Labels& y, Products products) = 0;
+                        const View& Y, const Labels& y) = 0;
+  // Whether it does, and no sums of one operand are taken before. Of A and B no numbers are read,
+  // and not their types.
+  virtual bool multiplies_matrices(const View& A, const Labels& a, const View& B, const Labels& b,
+                                   const View& Y, const Labels& y) const = 0;
   // The same contraction, not computed but described. Reads no memory.
   virtual ContractionNote describe_contraction(const View& A, const Labels& a, const View& B,
                                                const Labels& b, const View& Y,

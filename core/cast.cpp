@@ -5,11 +5,17 @@ namespace tete {
 
 Tensor cast(const Tensor& x, Dtype dtype) {
   if (x.dtype() == dtype) return x;
+  if (dtype == Dtype::bf16) return x.rounded();
   const Tensor y = Tensor::empty_like(x, dtype);
   x.backend().copy(x.view(), y.view());
   if (!is_real(dtype)) return y;
-  return record("cast", y, {x},
-                [](const Backward& at) -> Tensors { return {cast(at.g, at.in[0].dtype())}; });
+  return record(
+      "cast", y, {x},
+      [](const Backward& at) -> Tensors {
+        const Dtype from = at.in[0].dtype();  // the gradient of what was rounded is not
+        return {cast(at.g, from == Dtype::bf16 ? Dtype::f32 : from)};
+      },
+      reads_nothing);
 }
 
 }  // namespace tete

@@ -7,6 +7,10 @@ namespace tete {
 
 namespace {
 
+// What was rounded is multiplied as an f32 number like the others.
+Dtype type_of_product(const Tensor& A) { return A.dtype() == Dtype::bf16 ? Dtype::f32 : A.dtype(); }
+Tensor in_full(const Tensor& A) { return cast(A, type_of_product(A)); }
+
 // Labels name the dimensions of an operand, each one; einsum has taken the diagonals before.
 void check_labels(const char* operand, const Tensor& A, const Labels& a) {
   if (a.size() != A.rank())
@@ -22,7 +26,7 @@ void check_operands(const Tensor& A, const Labels& a, const Tensor& B, const Lab
                     const Labels& y) {
   check_labels("A", A, a);
   check_labels("B", B, b);
-  if (A.dtype() != B.dtype() || !is_real(A.dtype()))
+  if (type_of_product(A) != type_of_product(B) || !is_real(type_of_product(A)))
     bad_input("contract: expected operands of one real type, got ", name_of(A.dtype()), " and ",
               name_of(B.dtype()));
   for (int i = 0; i < a.size(); ++i)
@@ -50,7 +54,7 @@ void sum_private_labels(Tensor& A, Labels& a, const Labels& b, const Labels& y) 
     else axes.push_back(i);
   }
   if (axes.empty()) return;
-  A = sum(A, axes);
+  A = sum(in_full(A), axes);
   a = left;
 }
 
@@ -93,7 +97,14 @@ Tensor empty_result(const Tensor& A, const Labels& a, const Tensor& B, const Lab
   }
   Short<int> order;
   for (Label label : layout) order.push_back(y.find(label));
-  return Tensor::empty_strided(shape, dense_strides(shape, order), A.dtype(), A.backend());
+  return Tensor::empty_strided(shape, dense_strides(shape, order), type_of_product(A), A.backend());
+}
+
+// What a product's record holds of an operand: the rounded numbers, where nothing that made the
+// full ones holds these.
+Tensor held(const Tensor& A, const Tensor& rounded) {
+  const Tensor::Record* const made = A.made_by();
+  return made && !made->reads.result ? rounded : A;
 }
 
 }  // namespace
@@ -108,17 +119,23 @@ Tensor contract(const Tensor& whole_A, const Labels& whole_a, const Tensor& whol
   sum_private_labels(B, b, a, y);
   const Tensor Y =
       empty_result(A, a, B, b, y, layout.empty() ? natural_layout(A, a, B, b, y) : layout);
-  const Products products = options.products;
-  if (!options.only_gradient) A.backend().contract(A.view(), a, B.view(), b, Y.view(), y, products);
+  const bool rounds = options.products == Products::bf16 && Y.dtype() == Dtype::f32 &&
+                      A.backend().multiplies_matrices(A.view(), a, B.view(), b, Y.view(), y);
+  const Tensor left = rounds ? A.rounded() : in_full(A), right = rounds ? B.rounded() : in_full(B);
+  if (!options.only_gradient) A.backend().contract(left.view(), a, right.view(), b, Y.view(), y);
   // y = Σ over the labels missing from it, so dA is the same sum with y and A exchanged, and dB
   // likewise. A gradient lies in memory as its operand does: adding and updating stay flat loops.
-  return record("contract", Y, {A, B}, [a, b, y, products](const Backward& at) -> Tensors {
-    const Tensor &A = at.in[0], &B = at.in[1];
-    return {at.wants(0) ? contract(at.g, y, B, b, a, memory_labels(A, a), {.products = products})
-                        : Tensor(),
-            at.wants(1) ? contract(A, a, at.g, y, b, memory_labels(B, b), {.products = products})
-                        : Tensor()};
-  });
+  const auto gradient = [a, b, y, rounds, products = options.products](const Backward& at) {
+    const Tensor &A = at.in[0], &B = at.in[1], g = rounds ? at.g.rounded() : at.g;
+    return Tensors{
+        at.wants(0) ? contract(g, y, B, b, a, memory_labels(A, a), {.products = products})
+                    : Tensor(),
+        at.wants(1) ? contract(A, a, g, y, b, memory_labels(B, b), {.products = products})
+                    : Tensor()};
+  };
+  const Reads reads{.result = false, .inputs = (B.tracked() ? 1u : 0u) | (A.tracked() ? 2u : 0u)};
+  const Tensors inputs = rounds ? Tensors{held(A, left), held(B, right)} : Tensors{left, right};
+  return record("contract", Y, inputs, gradient, {}, CodeLine::here(), reads);
 }
 
 // One operand: a sum over what the result lacks, then a permutation.

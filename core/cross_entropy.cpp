@@ -37,7 +37,8 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
                  },
                  [](const Tensors& in) {
                    return logsumexp("t [v]", in[0]) - gather("t [v], t -> t", in[0], in[1]);
-                 }};
+                 },
+                 reads_inputs};
   return fused(op, {logits, targets});
 }
 

@@ -6,6 +6,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "core/bf16.hpp"
 #include "core/error.hpp"
 
 namespace tete {
@@ -13,14 +14,15 @@ namespace tete {
 enum class Dtype : uint8_t {
   f32,
   f64,
-  i64,  // indices: they carry no gradient and take part in no arithmetic
+  i64,   // indices: they carry no gradient and take part in no arithmetic
+  bf16,  // f32 numbers that wait to be multiplied as matrices: they take part in nothing else
 };
 
-constexpr size_t size_of(Dtype t) { return t == Dtype::f32 ? 4 : 8; }
+constexpr size_t size_of(Dtype t) { return t == Dtype::bf16 ? 2 : t == Dtype::f32 ? 4 : 8; }
 constexpr const char* name_of(Dtype t) {
-  return t == Dtype::f32 ? "f32" : t == Dtype::f64 ? "f64" : "i64";
+  return t == Dtype::f32 ? "f32" : t == Dtype::f64 ? "f64" : t == Dtype::i64 ? "i64" : "bf16";
 }
-constexpr bool is_real(Dtype t) { return t != Dtype::i64; }
+constexpr bool is_real(Dtype t) { return t == Dtype::f32 || t == Dtype::f64; }
 constexpr double epsilon(Dtype t) {
   return t == Dtype::f32 ? std::numeric_limits<float>::epsilon()
                          : std::numeric_limits<double>::epsilon();
@@ -32,7 +34,8 @@ template <class T>
 constexpr Dtype dtype_of() {
   if constexpr (std::is_same_v<T, float>) return Dtype::f32;
   if constexpr (std::is_same_v<T, double>) return Dtype::f64;
-  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double> ||
+  if constexpr (std::is_same_v<T, Bf16>) return Dtype::bf16;
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, Bf16> ||
                 std::is_same_v<T, int64_t>);
   return Dtype::i64;
 }

@@ -33,15 +33,32 @@ Tensor number_like(const Tensor& x, double value) {
   return Tensor::repeated(value, x.shape(), x.dtype(), x.backend());
 }
 
-// What errors and gradient checks call an operation: its name, and the line of its row.
+// Whether a gradient's text names this number.
+constexpr bool names(std::string_view gradient, char number) {
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; };
+  for (size_t i = 0; i < gradient.size(); ++i)
+    if (gradient[i] == number && (i == 0 || !is_letter(gradient[i - 1])) &&
+        (i + 1 == gradient.size() || !is_letter(gradient[i + 1])))
+      return true;
+  return false;
+}
+constexpr Reads reads_of(std::string_view gradient) {
+  return {.result = names(gradient, 'y'),
+          .inputs = (names(gradient, 'x') || names(gradient, 'a') ? 1u : 0u) |
+                    (names(gradient, 'b') ? 2u : 0u)};
+}
+
+// What errors and gradient checks call an operation: its name, and the line of its row; and what
+// its gradient reads.
 struct Row {
   const char* name;
   CodeLine line;
+  Reads reads, other = reads_nothing;  // for x or a, and for b
 };
 
 const Row& row(Unary op) {
   static constexpr Row rows[] = {
-#define UNARY(name, value, gradient, low, high) {#name, {__FILE__, __LINE__}},
+#define UNARY(name, value, gradient, low, high) {#name, {__FILE__, __LINE__}, reads_of(#gradient)},
 #define BINARY(name, value, gradient_a, gradient_b, low, high)
 #include "core/elementwise.def"
 #undef UNARY
@@ -53,7 +70,8 @@ const Row& row(Unary op) {
 const Row& row(Binary op) {
   static constexpr Row rows[] = {
 #define UNARY(name, value, gradient, low, high)
-#define BINARY(name, value, gradient_a, gradient_b, low, high) {#name, {__FILE__, __LINE__}},
+#define BINARY(name, value, gradient_a, gradient_b, low, high) \
+  {#name, {__FILE__, __LINE__}, reads_of(#gradient_a), reads_of(#gradient_b)},
 #include "core/elementwise.def"
 #undef UNARY
 #undef BINARY
@@ -78,11 +96,18 @@ Tensor unary_gradient_meaning(Unary op, [[maybe_unused]] const Tensor& x,
   return {};
 }
 
+// A kernel is given numbers for what it does not read, too: of x, y and g, the first that has some.
+View view_of(std::initializer_list<const Tensor*> candidates) {
+  const Tensor* const* first = candidates.begin();
+  while (!(*first)->has_numbers()) ++first;
+  return (*first)->view();
+}
+
 Tensor unary_gradient(Unary op, const Backward& at) {
   const Tensor &x = at.in[0], &y = at.y, &g = at.g;
   if (x.tracked() || g.tracked()) return unary_gradient_meaning(op, x, y, g);
   Tensor dx = empty_like_first_dense({&x, &g});
-  x.backend().unary_gradient(op, x.view(), y.view(), g.view(), dx.view());
+  g.backend().unary_gradient(op, view_of({&x, &y, &g}), view_of({&y, &x, &g}), g.view(), dx.view());
   return dx;
 }
 
@@ -139,7 +164,15 @@ Tensor unary(Unary op, const Tensor& x) {
   x.backend().unary(op, x.view(), y.view());
   return record(
       row(op).name, y, {x},
-      [op](const Backward& at) -> Tensors { return {unary_gradient(op, at)}; }, {}, row(op).line);
+      [op](const Backward& at) -> Tensors { return {unary_gradient(op, at)}; }, {}, row(op).line,
+      row(op).reads);
+}
+
+// For the gradients that will be taken.
+static Reads reads_of(Binary op, const Tensor& a, const Tensor& b) {
+  const Reads of_a = a.tracked() ? row(op).reads : reads_nothing,
+              of_b = b.tracked() ? row(op).other : reads_nothing;
+  return {.result = of_a.result || of_b.result, .inputs = of_a.inputs | of_b.inputs};
 }
 
 Tensor binary_by(Binary op, const Tensor& a, const Tensor& b, const Kernel& kernel) {
@@ -148,7 +181,7 @@ Tensor binary_by(Binary op, const Tensor& a, const Tensor& b, const Kernel& kern
   kernel(y);
   return record(
       row(op).name, y, {a, b}, [op](const Backward& at) { return binary_gradients(op, at); }, {},
-      row(op).line);
+      row(op).line, reads_of(op, a, b));
 }
 
 Tensor binary(Binary op, const Tensor& a, const Tensor& b) {
@@ -170,13 +203,14 @@ Tensor unary_of_sum(Unary op, const PatternOf<2>& pattern, const Tensor& a, cons
     return FusedValue{y};
   };
   const auto gradient = [op](const Backward& at) -> Tensors {
-    const Tensor dsum = empty_like_first_dense({&at.y, &at.g});
-    cpu_kernels::unary_of_sum_gradient(op, at.in[0].view(), at.in[1].view(), at.y.view(),
-                                       at.g.view(), dsum.view());
+    const Tensor dsum = empty_like_first_dense({&at.in[0], &at.in[1], &at.g});
+    cpu_kernels::unary_of_sum_gradient(op, at.in[0].view(), at.in[1].view(),
+                                       view_of({&at.y, &at.in[0]}), at.g.view(), dsum.view());
     return {dsum, dsum};
   };
   const auto meaning = [op](const Tensors& in) { return unary(op, in[0] + in[1]); };
-  return fused({"unary_of_sum", value, gradient, meaning}, {both.first, both.second});
+  const Reads reads{.result = row(op).reads.result};
+  return fused({"unary_of_sum", value, gradient, meaning, reads}, {both.first, both.second});
 }
 
 #define UNARY(name, value, gradient, low, high) \
@@ -195,11 +229,14 @@ Tensor select(const Tensor& c, const Tensor& a, const Tensor& b) {
   check_alike("select", c, a);
   Tensor y = empty_like_first_dense({&a, &b, &c});
   a.backend().select(c.view(), a.view(), b.view(), y.view());
-  return record("select", y, {c, a, b}, [](const Backward& at) -> Tensors {
-    const Tensor zero = number_like(at.g, 0);
-    return {Tensor(), at.wants(1) ? select(at.in[0], at.g, zero) : Tensor(),
-            at.wants(2) ? select(at.in[0], zero, at.g) : Tensor()};
-  });
+  return record(
+      "select", y, {c, a, b},
+      [](const Backward& at) -> Tensors {
+        const Tensor zero = number_like(at.g, 0);
+        return {Tensor(), at.wants(1) ? select(at.in[0], at.g, zero) : Tensor(),
+                at.wants(2) ? select(at.in[0], zero, at.g) : Tensor()};
+      },
+      Reads{.result = false, .inputs = 1});
 }
 
 Tensor operator-(const Tensor& x) { return neg(x); }

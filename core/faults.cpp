@@ -127,7 +127,7 @@ class Search {
 
   // Whether what carries no gradient in an operation is what it was in the first run.
   bool same_constants(const Tensor& made, size_t place) const {
-    const Tensors &now = made.made_by()->inputs, &then = record(place).inputs;
+    const Tensors now = made.made_by()->inputs, then = inputs(place);
     for (size_t i = 0; i < then.size(); ++i)
       if (then[i] && !then[i].tracked() && now[i].values<double>() != then[i].values<double>())
         return false;
@@ -137,6 +137,12 @@ class Search {
   // ---- Blame ------------------------------------------------------------------------------------
 
   const Tensor::Record& record(size_t place) const { return *made_[place].result.made_by(); }
+  // What operation `place` took, with the numbers that its rule may not read.
+  Tensors inputs(size_t place) const {
+    Tensors known = leaves_;
+    for (const Made& made : made_) known.push_back(made.result);
+    return with_numbers(record(place).inputs, known);
+  }
 
   Fault blame(Fault::Kind kind, size_t place) const {
     return {.kind = kind,
@@ -151,7 +157,7 @@ class Search {
     const auto sound = [](const Tensor& x) { return !x || !is_real(x.dtype()) || is_finite(x); };
     if (!is_finite(y_))
       for (size_t i = 0; i < made_.size(); ++i) {
-        const Tensors& in = record(i).inputs;
+        const Tensors in = inputs(i);
         if (!is_finite(made_[i].result) && std::all_of(in.begin(), in.end(), sound))
           return blame(Fault::Kind::value, i);
       }
@@ -159,7 +165,7 @@ class Search {
     const Tensors arrived = gradients_of_all();
     for (size_t i = made_.size(); i-- > 0;) {
       if (!arrived[i] || !is_finite(arrived[i])) continue;
-      const Tensors& in = record(i).inputs;
+      const Tensors in = inputs(i);
       const std::vector<bool> wanted(in.size(), true);
       const Tensors passed =
           record(i).vjp({in, record(i).kept, made_[i].result.detach(), arrived[i], wanted});
@@ -225,7 +231,7 @@ class Search {
   std::optional<Fault> wrong_rule_after(const Tensor& x) {
     std::optional<Fault> kink;
     for (size_t i = made_.size(); i-- > 0;) {
-      const Tensors& in = record(i).inputs;
+      const Tensors in = inputs(i);
       if (std::none_of(in.begin(), in.end(),
                        [&](const Tensor& each) { return each && each.same(x); }))
         continue;
@@ -254,7 +260,7 @@ class Search {
                              .step = options_.step,
                              .explain = false,
                              .key = options_.key};
-    const Tensors& in = record(place).inputs;
+    const Tensors in = inputs(place);
     for (size_t i = 0; i < in.size(); ++i) {
       const auto is_known = [&](const Tensor& known) { return known.same(in[i]); };
       if (!in[i] || !in[i].tracked() || std::any_of(sources.begin(), sources.end(), is_known))

@@ -11,8 +11,9 @@ namespace tete {
 namespace {
 
 Tensor alias(const Tensor& x) {
-  return record("alias", x.window(x.shape(), x.strides()), {x},
-                [](const Backward& at) -> Tensors { return {at.g}; });
+  return record(
+      "alias", x.window(x.shape(), x.strides()), {x},
+      [](const Backward& at) -> Tensors { return {at.g}; }, reads_nothing);
 }
 
 bool differentiated_again(const Backward& at) {
@@ -44,10 +45,12 @@ Tensors gradient_of(const std::function<Tensor(const Tensors&)>& f, const Backwa
 // A fused operation's gradient rule. It has a type of its own so that meaning_of finds it.
 struct FusedRule {
   Vjp gradient;
+  Vjp again;
   std::function<Tensor(const Tensors&)> meaning;
 
   Tensors operator()(const Backward& at) const {
-    return differentiated_again(at) ? gradient_of(meaning, at) : gradient(at);
+    if (!differentiated_again(at)) return gradient(at);
+    return again ? again(at) : gradient_of(meaning, at);
   }
 };
 
@@ -61,20 +64,21 @@ Tensor fused(const Fused& op, Tensors inputs, CodeLine rule) {
   Tensors untracked;
   for (const Tensor& in : inputs) untracked.push_back(in ? in.detach() : in);
   FusedValue result = op.value(untracked);
-  return record(op.name, std::move(result.y), std::move(inputs), FusedRule{op.gradient, op.meaning},
-                std::move(result.kept), rule);
+  return record(op.name, std::move(result.y), std::move(inputs),
+                FusedRule{op.gradient, op.again, op.meaning}, std::move(result.kept), rule,
+                op.reads);
 }
 
 Tensor recomputed(const std::function<Tensor(const Tensors&)>& f, Tensors inputs, CodeLine rule) {
   const auto gradient = [f](const Backward& at) { return gradient_of(f, at); };
   const auto value = [f](const Tensors& in) { return FusedValue{f(in)}; };
-  return fused({"recomputed", value, gradient, f}, std::move(inputs), rule);
+  return fused({"recomputed", value, gradient, f, reads_inputs}, std::move(inputs), rule);
 }
 
-Tensor meaning_of(const Tensor& made) {
+Tensor meaning_of(const Tensor& made, std::span<const Tensor> known) {
   const Tensor::Record* const record = made.made_by();
   const FusedRule* const rule = record ? record->vjp.target<FusedRule>() : nullptr;
-  return rule ? rule->meaning(record->inputs) : Tensor();
+  return rule ? rule->meaning(with_numbers(record->inputs, known)) : Tensor();
 }
 
 }  // namespace tete

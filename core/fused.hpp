@@ -19,6 +19,10 @@ struct Fused {
   // The same value as an ordinary differentiable expression of the inputs. It is what the tests
   // hold both kernels to, it gives every higher derivative, and it is what a reader reads.
   std::function<Tensor(const Tensors& in)> meaning;
+  Reads reads = reads_all;  // what `gradient` and `again` do; `meaning` reads the inputs
+  // The gradients of the inputs in ordinary operations, for who differentiates them again. Where
+  // there is none they are those of the meaning.
+  Vjp again = {};
 };
 
 // For kernels, into memory of theirs that nobody has seen yet: y = x, y += x.
@@ -35,8 +39,8 @@ Tensor fused(const Fused& op, Tensors inputs, CodeLine rule = CodeLine::here());
 // may reach f, and it must compute the same each time. A second derivative keeps all.
 Tensor recomputed(const std::function<Tensor(const Tensors& in)>& f, Tensors inputs,
                   CodeLine rule = CodeLine::here());
-// What a result means: its fused operation's meaning at the inputs that are recorded. An empty
-// Tensor if no fused operation made it. For tests.
-Tensor meaning_of(const Tensor& made);
+// What a result means: its fused operation's meaning at the inputs that are recorded; those whose
+// numbers are not are among `known`. An empty Tensor if no fused operation made it. For tests.
+Tensor meaning_of(const Tensor& made, std::span<const Tensor> known);
 
 }  // namespace tete

@@ -48,18 +48,24 @@ Tensor scattered(const Tensor& values, const Tensor& index, const Indexing& how,
 Tensor gathered(const Tensor& table, const Tensor& index, const Indexing& how, const Shape& shape) {
   Tensor y = Tensor::empty(shape, table.dtype(), table.backend());
   table.backend().gather(table.view(), how.t, index.view(), how.i, how.along, y.view(), how.y);
-  return record("gather", y, {table, index}, [how](const Backward& at) -> Tensors {
-    return {scattered(at.g, at.in[1], how, at.in[0].shape()), Tensor()};
-  });
+  return record(
+      "gather", y, {table, index},
+      [how](const Backward& at) -> Tensors {
+        return {scattered(at.g, at.in[1], how, at.in[0].shape()), Tensor()};
+      },
+      reads_nothing);
 }
 
 Tensor scattered(const Tensor& values, const Tensor& index, const Indexing& how,
                  const Shape& shape) {
   Tensor t = Tensor::empty(shape, values.dtype(), values.backend());
   values.backend().scatter(values.view(), how.y, index.view(), how.i, how.along, t.view(), how.t);
-  return record("scatter", t, {values, index}, [how](const Backward& at) -> Tensors {
-    return {gathered(at.g, at.in[1], how, at.in[0].shape()), Tensor()};
-  });
+  return record(
+      "scatter", t, {values, index},
+      [how](const Backward& at) -> Tensors {
+        return {gathered(at.g, at.in[1], how, at.in[0].shape()), Tensor()};
+      },
+      reads_nothing);
 }
 
 // Every name but the marked one must be in the result, and the marked one must not.

@@ -67,7 +67,8 @@ Tensor permute(const Tensor& x, const Axes& order) {
   if (same) return x;
   return record(
       "permute", x.window(shape, strides), {x},
-      [back = inverse(order)](const Backward& at) -> Tensors { return {permute(at.g, back)}; });
+      [back = inverse(order)](const Backward& at) -> Tensors { return {permute(at.g, back)}; },
+      reads_nothing);
 }
 
 Tensor reshape(const Tensor& x, const Shape& shape) {
@@ -79,8 +80,10 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
   const bool viewed = x.size() == 0 || strides_for(x, shape, strides);
   const Tensor dense = viewed ? x : copied(x, row_major(x.shape()));
   if (!viewed || x.size() == 0) strides = row_major(shape);
-  return record("reshape", dense.window(shape, strides), {x},
-                [](const Backward& at) -> Tensors { return {reshape(at.g, at.in[0].shape())}; });
+  return record(
+      "reshape", dense.window(shape, strides), {x},
+      [](const Backward& at) -> Tensors { return {reshape(at.g, at.in[0].shape())}; },
+      reads_nothing);
 }
 
 Tensor broadcast(const Tensor& x, const Shape& shape) {
@@ -97,8 +100,10 @@ Tensor broadcast(const Tensor& x, const Shape& shape) {
   if (!fits)
     bad_input("broadcast: ", describe(x.dtype(), x.shape()), " cannot be repeated to shape ", shape,
               ": only dimensions of size 1 can");
-  return record("broadcast", x.window(shape, strides), {x},
-                [repeated](const Backward& at) -> Tensors { return {sum(at.g, repeated, true)}; });
+  return record(
+      "broadcast", x.window(shape, strides), {x},
+      [repeated](const Backward& at) -> Tensors { return {sum(at.g, repeated, true)}; },
+      reads_nothing);
 }
 
 Tensor expand(const Tensor& x, const Axes& at, const Shape& shape) {
@@ -116,8 +121,9 @@ Tensor expand(const Tensor& x, const Axes& at, const Shape& shape) {
   if (!fits)
     bad_input("expand: ", describe(x.dtype(), x.shape()), " with ",
               counted(at.size(), "new dimension"), " does not fit into shape ", shape);
-  return record("expand", x.window(shape, strides), {x},
-                [at](const Backward& back) -> Tensors { return {sum(back.g, at)}; });
+  return record(
+      "expand", x.window(shape, strides), {x},
+      [at](const Backward& back) -> Tensors { return {sum(back.g, at)}; }, reads_nothing);
 }
 
 Tensor slice(const Tensor& x, int axis, Index start, Index count, Index step) {
@@ -131,10 +137,12 @@ Tensor slice(const Tensor& x, int axis, Index start, Index count, Index step) {
   shape[axis] = count;
   strides[axis] *= step;
   const Index offset = count > 0 ? start * x.strides()[axis] : 0;
-  return record("slice", x.window(shape, strides, offset), {x},
-                [axis, start, step](const Backward& at) -> Tensors {
-                  return {place(at.g, axis, start, step, at.in[0].size(axis))};
-                });
+  return record(
+      "slice", x.window(shape, strides, offset), {x},
+      [axis, start, step](const Backward& at) -> Tensors {
+        return {place(at.g, axis, start, step, at.in[0].size(axis))};
+      },
+      reads_nothing);
 }
 
 Tensor place(const Tensor& x, int axis, Index start, Index step, Index size) {
@@ -150,9 +158,12 @@ Tensor place(const Tensor& x, int axis, Index start, Index step, Index size) {
   strides[axis] *= step;
   const Tensor hole = y.window(x.shape(), strides, count > 0 ? start * y.strides()[axis] : 0);
   x.backend().copy(x.view(), hole.view());
-  return record("place", y, {x}, [axis, start, step](const Backward& at) -> Tensors {
-    return {slice(at.g, axis, start, at.in[0].size(axis), step)};
-  });
+  return record(
+      "place", y, {x},
+      [axis, start, step](const Backward& at) -> Tensors {
+        return {slice(at.g, axis, start, at.in[0].size(axis), step)};
+      },
+      reads_nothing);
 }
 
 Tensor pad(const Tensor& x, int axis, Index before, Index after) {
@@ -183,8 +194,9 @@ Tensor diagonal(const Tensor& x, const Axes& axes) {
       bad_input("diagonal: expected dimensions of one size in rising order, got ", axes[i - 1],
                 " and ", axes[i], " of ", describe(x.dtype(), x.shape()));
   }
-  return record("diagonal", diagonal_window(x, axes), {x},
-                [axes](const Backward& at) -> Tensors { return {on_diagonal(at.g, axes)}; });
+  return record(
+      "diagonal", diagonal_window(x, axes), {x},
+      [axes](const Backward& at) -> Tensors { return {on_diagonal(at.g, axes)}; }, reads_nothing);
 }
 
 Tensor on_diagonal(const Tensor& x, const Axes& axes) {
@@ -193,8 +205,9 @@ Tensor on_diagonal(const Tensor& x, const Axes& axes) {
   for (int k = 1; k < axes.size(); ++k) shape.insert(axes[k], x.size(axes[0]));
   const Tensor y = Tensor::zeros(shape, x.dtype(), x.backend());
   x.backend().copy(x.view(), diagonal_window(y, axes).view());
-  return record("on_diagonal", y, {x},
-                [axes](const Backward& at) -> Tensors { return {diagonal(at.g, axes)}; });
+  return record(
+      "on_diagonal", y, {x},
+      [axes](const Backward& at) -> Tensors { return {diagonal(at.g, axes)}; }, reads_nothing);
 }
 
 Tensor concat(const Tensors& parts, int axis) {
@@ -221,22 +234,26 @@ Tensor concat(const Tensors& parts, int axis) {
     y.backend().copy(part.view(), hole.view());
     start += part.size(axis);
   }
-  return record("concat", y, parts, [axis](const Backward& at) {
-    Tensors gradients;
-    Index start = 0;
-    for (const Tensor& part : at.in) {
-      gradients.push_back(slice(at.g, axis, start, part.size(axis)));
-      start += part.size(axis);
-    }
-    return gradients;
-  });
+  return record(
+      "concat", y, parts,
+      [axis](const Backward& at) {
+        Tensors gradients;
+        Index start = 0;
+        for (const Tensor& part : at.in) {
+          gradients.push_back(slice(at.g, axis, start, part.size(axis)));
+          start += part.size(axis);
+        }
+        return gradients;
+      },
+      reads_nothing);
 }
 
 Tensor with_layout(const Tensor& x, const Short<int>& order) {
   const Strides strides = dense_strides(x.shape(), order);
   if (strides == x.strides()) return x;
-  return record("with_layout", copied(x, strides), {x},
-                [](const Backward& at) -> Tensors { return {at.g}; });
+  return record(
+      "with_layout", copied(x, strides), {x}, [](const Backward& at) -> Tensors { return {at.g}; },
+      reads_nothing);
 }
 
 // ---- rearrange: split the input's groups, permute, merge the result's groups -----------------

@@ -50,6 +50,10 @@ Tensor operator/(double a, const Tensor& b);
 // same in every operand, aligned at the right; without '->' the result is '...' and then the names
 // that stand once, in alphabetical order. "(h d)" splits or merges a dimension. Sizes of one name
 // must be equal: a dimension of size 1 is not repeated silently.
+// How matrix products of f32 are computed: in full, or from numbers rounded to bfloat16, summed in
+// f32. Where the gradient of the product alone reads an operand again, it is held rounded, in half
+// the memory. Products of f64 are always in full.
+enum class Products : uint8_t { full, bf16 };
 struct EinsumOptions {
   size_t memory_limit = SIZE_MAX;      // bytes of the largest intermediate result; else an error
   Products products = Products::full;  // of its matrix products and of its gradients'
@@ -166,7 +170,7 @@ Tensor arange(Index count, Dtype dtype = Dtype::i64);          // 0, 1, … coun
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets);
 
 // ---- Types -----------------------------------------------------------------------------------
-// A number that i64 does not hold, and a NaN, becomes the smallest i64.
+// A number that i64 does not hold, and a NaN, becomes the smallest i64. To bf16: Tensor::rounded.
 Tensor cast(const Tensor& x, Dtype dtype);
 
 }  // namespace tete

@@ -78,9 +78,12 @@ Tensor dropout(const Tensor& x, double rate, Key key, uint64_t first) {
   if (rate == 0) return x;
   const Tensor y = Tensor::empty_like(x);
   cpu_kernels::dropout(x.view(), rate, key.bits(), first, y.view());
-  return record("dropout", y, {x}, [rate, key, first](const Backward& at) -> Tensors {
-    return {dropout(at.g, rate, key, first)};
-  });
+  return record(
+      "dropout", y, {x},
+      [rate, key, first](const Backward& at) -> Tensors {
+        return {dropout(at.g, rate, key, first)};
+      },
+      reads_nothing);
 }
 
 }  // namespace tete

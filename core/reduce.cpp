@@ -81,10 +81,12 @@ Axes all_axes(const Tensor& x) {
 Tensor sum(const Tensor& x, const Axes& unordered, bool keep) {
   const Axes axes = sorted(checked("sum", x, unordered));
   const Tensor y = folded(Fold::sum, x, axes);
-  return record("sum", keep ? y : without(y, axes), {x},
-                [axes, keep](const Backward& at) -> Tensors {
-                  return {spread(at.g, axes, keep, at.in[0].shape())};
-                });
+  return record(
+      "sum", keep ? y : without(y, axes), {x},
+      [axes, keep](const Backward& at) -> Tensors {
+        return {spread(at.g, axes, keep, at.in[0].shape())};
+      },
+      reads_nothing);
 }
 
 Tensor mean(const Tensor& x, const Axes& axes, bool keep) {

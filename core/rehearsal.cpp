@@ -37,7 +37,7 @@ class Rehearsal::Device final : public Backend {
     note("reduce", {x, y}).shape = text(y.size(), " of ", y.size() ? x.size() / y.size() : 0);
   }
   void contract(const View& A, const Labels& a, const View& B, const Labels& b, const View& Y,
-                const Labels& y, Products) override {
+                const Labels& y) override {
     const ContractionNote described = describe_contraction(A, a, B, b, Y, y);
     KernelCall& call = note(described.form, {A, B, Y});
     call.shape = described.shape;
@@ -50,6 +50,10 @@ class Rehearsal::Device final : public Backend {
       call.bytes += 2 * static_cast<double>(copy.bytes);
       held.emplace_back(*this, copy.bytes);
     }
+  }
+  bool multiplies_matrices(const View& A, const Labels& a, const View& B, const Labels& b,
+                           const View& Y, const Labels& y) const override {
+    return cpu().multiplies_matrices(A, a, B, b, Y, y);
   }
   ContractionNote describe_contraction(const View& A, const Labels& a, const View& B,
                                        const Labels& b, const View& Y,

@@ -50,7 +50,12 @@ Tensor softmax_over(const Tensor& x, const Tensor& mask, int axis) {
                    cpu_kernels::softmax_gradient(at.y.view(), at.g.view(), axis, dx.view());
                    return {dx, Tensor()};
                  },
-                 [axis](const Tensors& in) { return softmax_meaning(in[0], in[1], axis); }};
+                 [axis](const Tensors& in) { return softmax_meaning(in[0], in[1], axis); },
+                 reads_result,
+                 [axis](const Backward& at) -> Tensors {
+                   const Tensor total = sum(at.y * at.g, {axis}, true);
+                   return {at.y * (at.g - broadcast(total, at.y.shape())), Tensor()};
+                 }};
   return fused(op, {x, mask});
 }
 
@@ -153,7 +158,12 @@ Tensor softmax_of_part(const Tensor& x, int axis, const Tensor& mask, const Tens
                    return FusedValue{y};
                  },
                  [axis](const Backward& at) { return softmax_part_gradients(at, axis); },
-                 softmax_part_meaning};
+                 softmax_part_meaning,
+                 reads_result,
+                 [axis](const Backward& at) -> Tensors {
+                   const Tensor dx = at.y * at.g;
+                   return {dx, Tensor(), -sum(dx, {axis}, true)};
+                 }};
   return fused(op, {x, mask ? fitted(mask, x) : mask, total});
 }
 

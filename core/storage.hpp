@@ -20,6 +20,7 @@ class Storage {
   Storage& operator=(Storage other) noexcept { return std::swap(block_, other.block_), *this; }
   ~Storage() { drop(); }
 
+  explicit operator bool() const { return block_ != nullptr; }
   void* data() const { return block_ ? block_->bytes : nullptr; }
   Backend& backend() const { return *block_->backend; }
   bool same(const Storage& other) const { return block_ == other.block_; }

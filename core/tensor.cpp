@@ -5,25 +5,36 @@
 
 namespace tete {
 
-Tensor::Body* Tensor::new_body() {
+Tensor Tensor::of_value(const Value& value, Node* node) {
   static std::atomic<uint64_t> made{0};
-  Body* body = new Body;
+  Body* const body = new Body{value};
   body->number = made.fetch_add(1, std::memory_order_relaxed) + 1;
-  return body;
+  body->node = node;
+  if (node) node->references.fetch_add(1, std::memory_order_relaxed);
+  return Tensor(*body);
 }
 
-// Releasing a result may release its inputs, theirs, and so on: a chain of two million would
-// overflow the stack if each called the next. The bodies that wait form a list in place.
 void Tensor::release(Body* body) noexcept {
-  body->next = nullptr;
-  while (body) {
-    Body* const dead = body;
-    body = dead->next;
+  Node* const node = body->node;
+  delete body;
+  if (node && node->references.fetch_sub(1, std::memory_order_acq_rel) == 1) release(node);
+}
+
+// Releasing a node may release its inputs, theirs, and so on: a chain of two million would overflow
+// the stack if each called the next. The nodes that wait form a list in place.
+void Tensor::release(Node* node) noexcept {
+  node->next = nullptr;
+  while (node) {
+    Node* const dead = node;
+    node = dead->next;
     if (dead->record) {
       for (Tensor& input : dead->record->inputs) {
         Body* const held = std::exchange(input.body_, nullptr);
-        if (held && held->references.fetch_sub(1, std::memory_order_acq_rel) == 1)
-          held->next = std::exchange(body, held);
+        if (!held || held->references.fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
+        Node* const before = held->node;
+        delete held;
+        if (before && before->references.fetch_sub(1, std::memory_order_acq_rel) == 1)
+          before->next = std::exchange(node, before);
       }
     }
     delete dead;
@@ -35,12 +46,8 @@ Tensor Tensor::empty(const Shape& shape, Dtype dtype, Backend& on) {
 }
 
 Tensor Tensor::empty_strided(const Shape& shape, const Strides& strides, Dtype dtype, Backend& on) {
-  Tensor made(*new_body());
-  made.body_->dtype = dtype;
-  made.body_->shape = shape;
-  made.body_->strides = strides;
-  made.body_->storage = Storage(on, static_cast<size_t>(element_count(shape)) * size_of(dtype));
-  return made;
+  const size_t bytes = static_cast<size_t>(element_count(shape)) * size_of(dtype);
+  return of_value({dtype, &on, 0, shape, strides, Storage(on, bytes)});
 }
 
 Tensor Tensor::empty_like(const Tensor& x, Dtype dtype) {
@@ -104,13 +111,8 @@ double Tensor::item() const {
 }
 
 Tensor Tensor::window(const Shape& shape, const Strides& strides, Index offset) const {
-  Tensor made(*new_body());
-  made.body_->dtype = dtype();
-  made.body_->shape = shape;
-  made.body_->strides = strides;
-  made.body_->offset = body_->offset + offset;
-  made.body_->storage = body_->storage;
-  return made;
+  return of_value(
+      {dtype(), body_->backend, body_->offset + offset, shape, strides, body_->storage});
 }
 
 Tensor Tensor::detach() const { return tracked() ? window(shape(), strides()) : *this; }
@@ -119,9 +121,45 @@ Tensor Tensor::variable() const {
   if (!is_real(dtype()))
     bad_input("a gradient needs real numbers, got ", describe(dtype(), shape()));
   Tensor leaf = window(shape(), strides());
-  leaf.body_->tracked = true;
+  leaf.body_->node = new Node(leaf.body_->number);
   return leaf;
 }
+
+// ---- Rounded -----------------------------------------------------------------------------------
+
+// Dense in x's order in memory; what is repeated stays so.
+Tensor Tensor::rounded_copy(const Tensor& x) {
+  Shape once = x.shape();
+  for (int i = 0; i < x.rank(); ++i)
+    if (x.strides()[i] == 0) once[i] = std::min<Index>(1, once[i]);
+  Strides strides = dense_strides(once, memory_order(once, x.strides()));
+  const Tensor made = empty_strided(once, strides, Dtype::bf16, x.backend());
+  made.backend().copy(x.window(once, x.strides()).view(), made.view());
+  for (int i = 0; i < x.rank(); ++i)
+    if (x.strides()[i] == 0) strides[i] = 0;
+  return made.window(x.shape(), strides);
+}
+
+Tensor Tensor::rounded() const {
+  if (dtype() == Dtype::bf16) return *this;
+  if (dtype() != Dtype::f32)
+    bad_input("only f32 is rounded to bf16, got ", describe(dtype(), shape()));
+  Node* const node = body_->node;
+  // A leaf may be written to between two graphs; and what holds its numbers in full needs no
+  // others.
+  if (!node || !node->record || node->record->reads.result)
+    return of_value(*rounded_copy(*this).body_, node);
+  const Value* there = node->rounded.load(std::memory_order_acquire);
+  if (!there) {
+    auto made = std::make_unique<const Value>(*rounded_copy(*this).body_);
+    // Another thread may have been faster.
+    if (node->rounded.compare_exchange_strong(there, made.get(), std::memory_order_acq_rel))
+      there = made.release();
+  }
+  return of_value(*there, node);
+}
+
+// ---- Records -----------------------------------------------------------------------------------
 
 static thread_local RecordWatch* innermost_watch = nullptr;
 
@@ -130,14 +168,35 @@ RecordWatch::RecordWatch(Seen seen) : seen_(std::move(seen)), outer_(innermost_w
 }
 RecordWatch::~RecordWatch() { innermost_watch = outer_; }
 
-Tensor record(const char* op, Tensor value, Tensors inputs, Vjp vjp, Tensors kept, CodeLine rule) {
+Tensor Tensor::without_numbers() const {
+  return of_value({dtype(), body_->backend, 0, shape(), strides(), {}}, body_->node);
+}
+
+Tensor record(const char* op, Tensor value, Tensors inputs, Vjp vjp, Tensors kept, CodeLine rule,
+              Reads reads) {
   const bool tracked = std::any_of(inputs.begin(), inputs.end(),
                                    [](const Tensor& in) { return in && in.tracked(); });
   if (!tracked) return value;
-  value.body_->tracked = true;
-  value.body_->record.reset(
-      new Tensor::Record{op, std::move(inputs), std::move(kept), std::move(vjp), rule});
+  auto* const node = new Tensor::Node(value.body_->number);
+  value.body_->node = node;
+  node->result = *value.body_;
+  if (!reads.result) node->result.storage = {};
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i] && inputs[i].tracked() && !reads.input(i))
+      inputs[i] = inputs[i].without_numbers();
+  node->record.reset(
+      new Tensor::Record{op, std::move(inputs), std::move(kept), std::move(vjp), rule, reads});
   return innermost_watch ? innermost_watch->seen_(value) : value;
+}
+
+Tensors with_numbers(Tensors xs, std::span<const Tensor> known) {
+  for (Tensor& x : xs) {
+    if (!x || x.has_numbers()) continue;
+    const auto same = [&](const Tensor& each) { return each && each.same(x); };
+    const auto found = std::find_if(known.begin(), known.end(), same);
+    if (found != known.end()) x = *found;
+  }
+  return xs;
 }
 
 // ---- grad: from y backwards, newest tensor first ---------------------------------------------
@@ -150,92 +209,90 @@ class Sweep {
       : keep_graph_(options.keep_graph) {
     uint64_t oldest = y.number();
     for (const Tensor& x : xs) oldest = std::min(oldest, x.number());
-    collect(y.body_, oldest);
+    collect(y.body_->node, oldest);
     mark_needed(xs);
-    accumulate(y.body_, options.cotangent ? options.cotangent
-                                          : Tensor::ones(y.shape(), y.dtype(), y.backend()));
+    accumulate(y.body_->node, options.cotangent ? options.cotangent
+                                                : Tensor::ones(y.shape(), y.dtype(), y.backend()));
   }
 
   void run() {
-    for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node)
-      if (node->leads_on && node->gradient) pass_on(*node);
+    for (auto step = steps_.rbegin(); step != steps_.rend(); ++step)
+      if (step->leads_on && step->gradient) pass_on(*step);
   }
 
   Tensor gradient_of(const Tensor& x) const {
-    const auto found = place_.find(x.body_);
-    return found == place_.end() ? Tensor() : nodes_[found->second].gradient;
+    const auto found = place_.find(x.body_->node);
+    return found == place_.end() ? Tensor() : steps_[found->second].gradient;
   }
 
  private:
-  using Body = Tensor::Body;
-  struct Node {
-    Body* body;
+  using Node = Tensor::Node;
+  struct Step {
+    Node* node;
     Tensor gradient = {};
     bool needed = false;    // an x, or made from one
     bool leads_on = false;  // one of its inputs is needed
     bool is_x = false;
   };
 
-  void collect(Body* y, uint64_t oldest) {
-    std::vector<Body*> pending{y};
+  void collect(Node* y, uint64_t oldest) {
+    std::vector<Node*> pending{y};
     place_.emplace(y, 0);
     while (!pending.empty()) {
-      Body* const body = pending.back();
+      Node* const node = pending.back();
       pending.pop_back();
-      nodes_.push_back({body});
-      if (!body->record) continue;
-      for (const Tensor& input : body->record->inputs)
+      steps_.push_back({node});
+      if (!node->record) continue;
+      for (const Tensor& input : node->record->inputs)
         if (input && input.tracked() && input.number() >= oldest &&
-            place_.emplace(input.body_, 0).second)
-          pending.push_back(input.body_);
+            place_.emplace(input.body_->node, 0).second)
+          pending.push_back(input.body_->node);
     }
-    std::sort(nodes_.begin(), nodes_.end(),
-              [](const Node& a, const Node& b) { return a.body->number < b.body->number; });
-    for (size_t i = 0; i < nodes_.size(); ++i) place_[nodes_[i].body] = i;
+    std::sort(steps_.begin(), steps_.end(),
+              [](const Step& a, const Step& b) { return a.node->number < b.node->number; });
+    for (size_t i = 0; i < steps_.size(); ++i) place_[steps_[i].node] = i;
   }
 
   void mark_needed(std::span<const Tensor> xs) {
     for (const Tensor& x : xs)
-      if (const auto found = place_.find(x.body_); found != place_.end())
-        nodes_[found->second].needed = nodes_[found->second].is_x = true;
-    for (Node& node : nodes_) {
-      if (!node.body->record) continue;
-      for (const Tensor& input : node.body->record->inputs) node.leads_on |= is_needed(input);
-      node.needed |= node.leads_on;
+      if (const auto found = place_.find(x.body_->node); found != place_.end())
+        steps_[found->second].needed = steps_[found->second].is_x = true;
+    for (Step& step : steps_) {
+      if (!step.node->record) continue;
+      for (const Tensor& input : step.node->record->inputs) step.leads_on |= is_needed(input);
+      step.needed |= step.leads_on;
     }
   }
 
   bool is_needed(const Tensor& input) const {
-    const auto found = place_.find(input.body_);
-    return found != place_.end() && nodes_[found->second].needed;
+    const auto found = input ? place_.find(input.body_->node) : place_.end();
+    return found != place_.end() && steps_[found->second].needed;
   }
 
-  void accumulate(Body* body, const Tensor& gradient) {
-    Tensor& sum = nodes_[place_.at(body)].gradient;
+  void accumulate(Node* node, const Tensor& gradient) {
+    Tensor& sum = steps_[place_.at(node)].gradient;
     sum = sum ? add(sum, gradient) : gradient;
   }
   static Tensor add(const Tensor& a, const Tensor& b);
 
-  void pass_on(Node& node) {
-    const Tensor::Record& record = *node.body->record;
+  void pass_on(Step& step) {
+    const Tensor::Record& record = *step.node->record;
     Tensors inputs = record.inputs;
     std::vector<bool> wanted;
     for (Tensor& input : inputs) {
-      wanted.push_back(input && is_needed(input));
+      wanted.push_back(is_needed(input));
       if (input && !keep_graph_) input = input.detach();
     }
-    node.body->references.fetch_add(1, std::memory_order_relaxed);
-    Tensor y{*node.body};
-    if (!keep_graph_) y = y.detach();
-    const Tensors gradients = record.vjp(Backward{inputs, record.kept, y, node.gradient, wanted});
+    const Tensor y = Tensor::of_value(step.node->result, keep_graph_ ? step.node : nullptr);
+    const Tensors gradients = record.vjp(Backward{inputs, record.kept, y, step.gradient, wanted});
     for (size_t i = 0; i < inputs.size(); ++i)
-      if (wanted[i] && gradients[i]) accumulate(record.inputs[i].body_, gradients[i]);
-    if (!node.is_x) node.gradient = {};  // nobody reads it again
+      if (wanted[i] && gradients[i]) accumulate(record.inputs[i].body_->node, gradients[i]);
+    if (!step.is_x) step.gradient = {};  // nobody reads it again
   }
 
   bool keep_graph_;
-  std::vector<Node> nodes_;
-  std::unordered_map<const Body*, size_t> place_;
+  std::vector<Step> steps_;
+  std::unordered_map<const Node*, size_t> place_;
 };
 
 Tensor operator+(const Tensor& a, const Tensor& b);  // elementwise.cpp

@@ -1,10 +1,11 @@
 // Tensor: an immutable value and, if it is tracked, where it came from.
 //
-// A Tensor is a light handle. What it refers to is a shape, a window onto storage and, for the
-// result of an operation on tracked tensors, a record: the operation's inputs and its gradient
-// rule. The records are the graph. A gradient rule (Vjp) is written in tensor operations, so a
+// A Tensor is a light handle. What it refers to is a shape, a window onto storage and, if it is
+// tracked, a node of the graph. The node of an operation's result has a record: the operation's
+// inputs and its gradient rule. A gradient rule (Vjp) is written in tensor operations, so a
 // gradient can be differentiated again. Its closure holds numbers only; what a record keeps alive
-// is its inputs, so no cycle can form and a deep graph is released without recursion.
+// is its inputs, so no cycle can form and a deep graph is released without recursion. A node does
+// not keep its tensor's value: who reads it later does.
 #pragma once
 #include <functional>
 #include <memory>
@@ -29,6 +30,15 @@ struct Backward {
 };
 // Returns the gradient of every input, in their order; an empty Tensor means zero.
 using Vjp = std::function<Tensors(const Backward&)>;
+// Whose numbers a gradient rule reads besides g's and those kept for it: only these stay in memory.
+// All else has its shape, type and strides, but no numbers.
+struct Reads {
+  bool result = true;
+  uint32_t inputs = ~0u;  // bit i: input i
+  constexpr bool input(size_t i) const { return i >= 32 || (inputs >> i & 1u) != 0; }
+};
+inline constexpr Reads reads_all{}, reads_inputs{.result = false}, reads_result{.inputs = 0},
+    reads_nothing{.result = false, .inputs = 0};
 
 // A line of source code: by default the one that asks.
 struct CodeLine {
@@ -77,7 +87,7 @@ class Tensor {
   int rank() const { return body_->shape.size(); }
   Index size() const { return element_count(body_->shape); }
   Index size(int axis) const { return body_->shape[axis]; }
-  Backend& backend() const { return body_->storage.backend(); }
+  Backend& backend() const { return *body_->backend; }
   // For kernels. Nobody writes through it once the tensor has been handed on.
   View view() const;
   const Storage& storage() const { return body_->storage; }
@@ -90,44 +100,72 @@ class Tensor {
   double item() const;
 
   // Whether operations on it are recorded.
-  bool tracked() const { return body_->tracked; }
+  bool tracked() const { return body_->node != nullptr; }
   // The same value, untracked: nothing is recorded through it. Shares the memory.
   Tensor detach() const;
   // The same value as a leaf that gradients can be taken of. Shares the memory.
   Tensor variable() const;
+  // The same f32 value in bf16, at the same place of the graph: a gradient that reaches it is f32
+  // and goes on to what made this. What an operation made is rounded once while its graph lives. It
+  // lies in memory in the same order, without gaps; what is repeated stays so.
+  Tensor rounded() const;
+  // Its shape, at the same place of the graph. It keeps no memory.
+  Tensor without_numbers() const;
   // How it was made.
   struct Record {
     const char* op;
     Tensors inputs, kept;
     Vjp vjp;
     CodeLine rule;  // where the operation is written
+    Reads reads;
   };
   // Null for a leaf and for what is not tracked.
-  const Record* made_by() const { return body_->record.get(); }
+  const Record* made_by() const { return tracked() ? body_->node->record.get() : nullptr; }
   // Another window onto the same storage; offset in elements from this one's first. Untracked.
   Tensor window(const Shape& shape, const Strides& strides, Index offset = 0) const;
 
   // Grows with every tensor made, so an input's number is smaller than its result's.
-  uint64_t number() const { return body_->number; }
-  // Same value object (not: equal values).
-  bool same(const Tensor& other) const { return body_ == other.body_; }
+  uint64_t number() const { return tracked() ? body_->node->number : body_->number; }
+  // The same value object, or the same place of the graph (not: equal values).
+  bool same(const Tensor& other) const {
+    return body_ == other.body_ ||
+           (*this && other && tracked() && body_->node == other.body_->node);
+  }
+  // Whether there are numbers, or only a shape: see Reads.
+  bool has_numbers() const { return static_cast<bool>(body_->storage); }
 
  private:
-  struct Body {
-    std::atomic<int> references{1};
+  // A window onto storage, or without storage only its shape.
+  struct Value {
     Dtype dtype{};
-    bool tracked = false;
-    uint64_t number = 0;
+    Backend* backend = nullptr;
     Index offset = 0;
     Shape shape;
     Strides strides;
     Storage storage;
-    std::unique_ptr<Record> record;
-    Body* next = nullptr;  // of the bodies that wait to be released
+  };
+  // A place in the graph.
+  struct Node {
+    std::atomic<int> references{1};
+    uint64_t number;
+    std::unique_ptr<Record> record;              // null for a leaf
+    Value result;                                // as record->reads says
+    std::atomic<const Value*> rounded{nullptr};  // its own, if it was asked for
+    Node* next = nullptr;                        // of the nodes that wait to be released
+    explicit Node(uint64_t number) : number(number) {}
+    ~Node() { delete rounded.load(); }
+  };
+  struct Body : Value {
+    std::atomic<int> references{1};
+    uint64_t number = 0;
+    Node* node = nullptr;  // null: not tracked
   };
   explicit Tensor(Body& body) : body_(&body) {}  // not a pointer: that would accept 0
-  static Body* new_body();
+  // Of this node, if there is one.
+  static Tensor of_value(const Value& value, Node* node = nullptr);
   static void release(Body* body) noexcept;
+  static void release(Node* node) noexcept;
+  static Tensor rounded_copy(const Tensor& x);
   void drop() noexcept {
     if (body_ && body_->references.fetch_sub(1, std::memory_order_acq_rel) == 1) release(body_);
   }
@@ -142,14 +180,21 @@ class Tensor {
   Tensor& operator=(Tensor other) noexcept { return std::swap(body_, other.body_), *this; }
   ~Tensor() { drop(); }
 
-  friend Tensor record(const char*, Tensor, Tensors, Vjp, Tensors, CodeLine);
+  friend Tensor record(const char*, Tensor, Tensors, Vjp, Tensors, CodeLine, Reads);
   friend class Sweep;
 };
 
 // Makes `value`, a tensor that nobody else holds yet, the result of an operation on `inputs`. If
 // no input is tracked nothing is recorded. `kept` are values for the gradient rule's kernel.
 Tensor record(const char* op, Tensor value, Tensors inputs, Vjp vjp, Tensors kept = {},
-              CodeLine rule = CodeLine::here());
+              CodeLine rule = CodeLine::here(), Reads reads = reads_all);
+
+// xs, of which those without numbers are taken from `known`, where the same ones have them.
+Tensors with_numbers(Tensors xs, std::span<const Tensor> known);
+inline Tensor record(const char* op, Tensor value, Tensors inputs, Vjp vjp, Reads reads,
+                     CodeLine rule = CodeLine::here()) {
+  return record(op, std::move(value), std::move(inputs), std::move(vjp), {}, rule, reads);
+}
 
 // Sees every result that this thread records while it lives, in their order, and returns it or
 // another tensor of its shape to take its place. So a function's operations can be looked into one
@@ -164,7 +209,7 @@ class RecordWatch {
  private:
   Seen seen_;
   RecordWatch* outer_;
-  friend Tensor record(const char*, Tensor, Tensors, Vjp, Tensors, CodeLine);
+  friend Tensor record(const char*, Tensor, Tensors, Vjp, Tensors, CodeLine, Reads);
 };
 
 struct GradOptions {

@@ -32,10 +32,12 @@ Tensor windows(const Tensor& x, int axis, Index width, Index step) {
   shape.insert(axis + 1, width);
   strides.insert(axis + 1, strides[axis]);
   strides[axis] *= step;
-  return record("windows", x.window(shape, strides), {x},
-                [axis, step](const Backward& at) -> Tensors {
-                  return {overlap_add(at.g, axis, step, at.in[0].size(axis))};
-                });
+  return record(
+      "windows", x.window(shape, strides), {x},
+      [axis, step](const Backward& at) -> Tensors {
+        return {overlap_add(at.g, axis, step, at.in[0].size(axis))};
+      },
+      reads_nothing);
 }
 
 // Tap by tap: within one tap no two windows share an element, so each element's sum is in the order
@@ -58,10 +60,13 @@ Tensor overlap_add(const Tensor& x, int axis, Index step, Index size) {
     x.backend().binary(Binary::add, hole.view(), part.view(), total.view());
     x.backend().copy(total.view(), hole.view());
   }
-  return record("overlap_add", y, {x}, [axis, step](const Backward& at) -> Tensors {
-    const Tensor all = windows(at.g, axis, at.in[0].size(axis + 1), step);
-    return {slice(all, axis, 0, at.in[0].size(axis))};  // more may fit than there were
-  });
+  return record(
+      "overlap_add", y, {x},
+      [axis, step](const Backward& at) -> Tensors {
+        const Tensor all = windows(at.g, axis, at.in[0].size(axis + 1), step);
+        return {slice(all, axis, 0, at.in[0].size(axis))};  // more may fit than there were
+      },
+      reads_nothing);
 }
 
 }  // namespace tete

@@ -67,9 +67,9 @@ struct Cost {
   Index parameters = 0;        // that are learned
   Index fixed_parameters = 0;  // that are not
   bool visible_known = true;   // false: there are too many pairs to count the text's own masks
-  // What is kept for the gradient of one sequence: everything that the statements make; and what is
-  // left of it if the program's tile is held for one block of `tile_queries` only
-  // (nn/run/tile.hpp).
+  // What the statements make of one sequence on the way of a gradient, of which a run holds for it
+  // what its rules read again (core/tensor.hpp, Reads); and what is left of it if the program's
+  // tile is held for one block of `tile_queries` only (nn/run/tile.hpp).
   size_t bytes = 0, tiled_bytes = 0;
   Index tile_queries = 0;  // 0: there is no tile
   // What is in the way of a tile: then rows of both sequences are held whole.

@@ -603,8 +603,7 @@ void check_product(const Product& p, Dtype t, const Layout& left, const Layout& 
   Array A(t, shape_of(p.a, p.sizes), left), B(t, shape_of(p.b, p.sizes), right);
   Array Y(t, shape_of(p.y, p.sizes), out);
   A.random(21), B.random(22), Y.random(23);
-  cpu().contract(A.view, labels_of(p.a), B.view, labels_of(p.b), Y.view, labels_of(p.y),
-                 Products::full);
+  cpu().contract(A.view, labels_of(p.a), B.view, labels_of(p.b), Y.view, labels_of(p.y));
   const std::vector<double> expected = product_by_loops(p, A.view, B.view, Y.view);
   const auto at_place = [&](const Shape& at) {
     return expected[static_cast<size_t>(offset(Y.view, at))];
@@ -966,8 +965,7 @@ TEST_CASE("cpu: the number of threads changes no bit") {
     Array A(t, shape_of(p.a, p.sizes)), B(t, shape_of(p.b, p.sizes)), Y(t, shape_of(p.y, p.sizes));
     A.random(2), B.random(3);
     CHECK(same_bits(Y, [&] {
-      cpu().contract(A.view, labels_of(p.a), B.view, labels_of(p.b), Y.view, labels_of(p.y),
-                     Products::full);
+      cpu().contract(A.view, labels_of(p.a), B.view, labels_of(p.b), Y.view, labels_of(p.y));
     }));
   }
   Array x(t, {500, 300}), g(t, {500, 300}), scale(t, {300}), dx(t, {500, 300}), stats(t, {500, 2}),

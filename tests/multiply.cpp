@@ -1,19 +1,26 @@
 // One product of matrices against three loops, by every instruction set that the machine has.
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include "core/cpu/blas.hpp"
 #include "core/cpu/rows.hpp"
-#include "core/random.hpp"
-#include "core/tensor.hpp"
+#include "core/ops.hpp"
 
 using namespace tete;
 using cpu_kernels::Matrix;
 
 namespace {
+
+template <class T>
+T of_double(double x) {
+  if constexpr (std::is_same_v<T, Bf16>)
+    return {static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(x)) >> 16)};
+  else return static_cast<T>(x);
+}
 
 // A matrix in memory with lines longer than they need be, row after row or column after column.
 template <class T>
@@ -25,7 +32,7 @@ struct Lines {
   Lines(Index rows, Index columns, bool by_row, Key key)
       : rows(rows), columns(columns), by_row(by_row) {
     for (double x : random_normal({rows * columns * 2 + 8}, key).template values<double>())
-      memory.push_back(static_cast<T>(x));
+      memory.push_back(of_double<T>(x));
     memory.resize(static_cast<size_t>((by_row ? rows : columns) * line()));
   }
   Index line() const { return (by_row ? columns : rows) + 3; }
@@ -45,32 +52,32 @@ double bf16(double x) {
   return std::nearbyint(x / unit) * unit;
 }
 
-template <class T>
-void check_product(Index m, Index n, Index k, int how, Products products) {
+float value_of(float x) { return x; }
+double value_of(double x) { return x; }
+float value_of(Bf16 x) { return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16); }
+
+// C is Z, A and B are X.
+template <class X, class Z>
+void check_product(Index m, Index n, Index k, int how) {
   const Key key(static_cast<uint64_t>(m * 1000003 + n * 1009 + k * 17 + how));
-  Lines<T> A(m, k, how & 1, key.fold("A")), B(k, n, how & 2, key.fold("B")),
-      C(m, n, how & 4, key.fold("C"));
+  Lines<X> A(m, k, how & 1, key.fold("A")), B(k, n, how & 2, key.fold("B"));
+  Lines<Z> C(m, n, how & 4, key.fold("C"));
   const bool add = how & 8;
-  const std::vector<T> before = C.memory;
-  Lines<T> kept = C;
+  Lines<Z> kept = C;
   cpu_kernels::keep_blas_on_one_thread();
-  cpu_kernels::multiply<T>(m, n, k, A.template matrix<const T>(), B.template matrix<const T>(),
-                           C.template matrix<T>(), add, products);
-  const bool rounds = products == Products::bf16 && sizeof(T) == 4;
-  const auto number = [&](T x) {
-    return rounds ? bf16(static_cast<double>(x)) : static_cast<double>(x);
-  };
+  cpu_kernels::multiply<X, Z>(m, n, k, A.template matrix<const X>(), B.template matrix<const X>(),
+                              C.template matrix<Z>(), add);
   Index wrong = 0;
   for (Index i = 0; i < m; ++i)
     for (Index j = 0; j < n; ++j) {
       double sum = 0, size = 1;
       for (Index p = 0; p < k; ++p) {
-        const double term = number(A.at(i, p)) * number(B.at(p, j));
+        const double term = double(value_of(A.at(i, p))) * double(value_of(B.at(p, j)));
         sum += term, size += std::abs(term);
       }
       if (add) sum += static_cast<double>(kept.at(i, j));
       const double error = std::abs(static_cast<double>(C.at(i, j)) - sum);
-      wrong += !(error <= size * 4 * static_cast<double>(std::numeric_limits<T>::epsilon()));
+      wrong += !(error <= size * 4 * static_cast<double>(std::numeric_limits<Z>::epsilon()));
       kept.at(i, j) = C.at(i, j);
     }
   CHECK(wrong == 0);
@@ -95,9 +102,9 @@ TEST_SUITE("multiply") {
           CAPTURE(M);
           CAPTURE(N);
           CAPTURE(K);
-          check_product<float>(m, n, k, how, Products::full);
-          check_product<double>(m, n, k, how, Products::full);
-          check_product<float>(m, n, k, how, Products::bf16);
+          check_product<float, float>(m, n, k, how);
+          check_product<double, double>(m, n, k, how);
+          check_product<Bf16, float>(m, n, k, how);
         }
       cpu_kernels::use_instruction_set(before.c_str());
     }
@@ -105,31 +112,34 @@ TEST_SUITE("multiply") {
 
   TEST_CASE("multiply: bfloat16 keeps infinities and NaN, and rounds ties to even") {
     const float inf = std::numeric_limits<float>::infinity(), nan = std::nanf("");
-    struct Case {
-      float x, y;
-    };
-    const Case cases[] = {{inf, inf},
-                          {-inf, -inf},
-                          {nan, nan},
-                          {1 + 0x1p-8f, 1},
-                          {1 + 0x3p-8f, 1 + 0x4p-8f},
-                          {1 + 0x1p-8f + 0x1p-20f, 1 + 0x2p-8f},
-                          {3.4e38f, inf},
-                          {-1 - 0x3p-8f, -1 - 0x4p-8f}};
+    const std::vector<std::pair<float, float>> cases = {{inf, inf},
+                                                        {-inf, -inf},
+                                                        {nan, nan},
+                                                        {1 + 0x1p-8f, 1},
+                                                        {1 + 0x3p-8f, 1 + 0x4p-8f},
+                                                        {1 + 0x1p-8f + 0x1p-20f, 1 + 0x2p-8f},
+                                                        {3.4e38f, inf},
+                                                        {-1 - 0x3p-8f, -1 - 0x4p-8f}};
+    std::vector<float> numbers;
+    // In vectors, and what is left of them.
+    for (int again = 0; again < 5; ++again)
+      for (const auto& [x, y] : cases) numbers.push_back(x);
     for (const char* set : {"v2", "v3", "v4", "v4_bf16", "generic"}) {
       const std::string before = cpu_kernels::instruction_set();
       if (!cpu_kernels::use_instruction_set(set)) continue;
-      for (const Case& c : cases) {
-        CAPTURE(std::string(set));
-        CAPTURE(c.x);
-        float one = 1, left = 0, right = 0;
-        cpu_kernels::multiply<float>(1, 1, 1, {&c.x, 1, 1}, {&one, 1, 1}, {&left, 1, 1}, false,
-                                     Products::bf16);
-        cpu_kernels::multiply<float>(1, 1, 1, {&one, 1, 1}, {&c.x, 1, 1}, {&right, 1, 1}, false,
-                                     Products::bf16);
-        CHECK((left == c.y || (std::isnan(left) && std::isnan(c.y))));
-        CHECK((right == c.y || (std::isnan(right) && std::isnan(c.y))));
+      CAPTURE(std::string(set));
+      for (size_t count : {size_t{1}, size_t{7}, size_t{16}, size_t{33}, numbers.size()}) {
+        const auto x = Tensor::of<float>({static_cast<Index>(count)}, {numbers.data(), count});
+        const std::vector<double> rounded = cast(x, Dtype::bf16).values();
+        for (size_t i = 0; i < count; ++i) {
+          CAPTURE(i);
+          const double y = cases[i % cases.size()].second;
+          CHECK((rounded[i] == y || (std::isnan(rounded[i]) && std::isnan(y))));
+        }
       }
+      const std::vector<double> x = random_normal({1000}, Key(5), Dtype::f32).values();
+      const std::vector<double> y = random_normal({1000}, Key(5), Dtype::f32).rounded().values();
+      for (size_t i = 0; i < x.size(); ++i) CHECK(y[i] == bf16(x[i]));
       cpu_kernels::use_instruction_set(before.c_str());
     }
   }

@@ -166,8 +166,7 @@ static void print_totals(const CostedText& text, const std::optional<Cost>& mult
     std::printf("\n             %s times multi-head's parameters, %s times its multiplies",
                 times(cost.parameters, multi_head->parameters).c_str(),
                 times(cost.total.multiplies, multi_head->total.multiplies).c_str());
-  std::printf("\nactivations  %s kept for the gradient of one sequence, in f32",
-              size_text(cost.bytes).c_str());
+  std::printf("\nactivations  %s made of one sequence, in f32", size_text(cost.bytes).c_str());
   if (cost.tiled_bytes != cost.bytes)
     std::printf("; %s in tiles of %d queries", size_text(cost.tiled_bytes).c_str(),
                 static_cast<int>(cost.tile_queries));
@@ -241,7 +240,7 @@ static void print(const ModelSettings& m, const ModelCost& cost,
               grouped(m.context).c_str(), m.encoder ? " on each side" : "",
               grouped(vocabulary).c_str());
   Table parts;
-  parts.add({"part", "multiplies of one layer", "of all", "kept"});
+  parts.add({"part", "multiplies of one layer", "of all", "made"});
   for (const ModelCost::Part& part : cost.parts)
     parts.add({part.name, formula_of(part), grouped(part.multiplies), size_text(part.bytes)});
   parts.add({"total", "", grouped(cost.multiplies), size_text(cost.bytes)});
@@ -256,8 +255,7 @@ static void print(const ModelSettings& m, const ModelCost& cost,
   std::printf("parameters   %s\n", grouped(parameters).c_str());
   std::printf("multiplies   %s a sequence, forward; %s of what the causal mask leaves\n",
               grouped(cost.multiplies).c_str(), grouped(cost.visible).c_str());
-  std::printf("activations  %s kept for the gradient of one sequence, in f32",
-              size_text(cost.bytes).c_str());
+  std::printf("activations  %s made of one sequence, in f32", size_text(cost.bytes).c_str());
   if (cost.tiled_bytes != cost.bytes)
     std::printf("; %s in tiles of queries", size_text(cost.tiled_bytes).c_str());
   std::puts("");

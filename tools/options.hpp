@@ -5,8 +5,8 @@
 #include <functional>
 #include <string>
 
-#include "core/backend.hpp"
 #include "core/error.hpp"
+#include "core/ops.hpp"
 
 namespace tete {
 

@@ -33,8 +33,12 @@ class CpuBackend final : public Backend {
   void copy(const View& x, const View& y) override { cpu_kernels::copy(x, y); }
   void fold(Fold how, const View& x, const View& y) override { cpu_kernels::fold(how, x, y); }
   void contract(const View& A, const Labels& a, const View& B, const Labels& b, const View& Y,
-                const Labels& y, Products products) override {
-    cpu_kernels::contract(A, a, B, b, Y, y, products);
+                const Labels& y) override {
+    cpu_kernels::contract(A, a, B, b, Y, y);
+  }
+  bool multiplies_matrices(const View& A, const Labels& a, const View& B, const Labels& b,
+                           const View& Y, const Labels& y) const override {
+    return cpu_kernels::multiplies_matrices(A, a, B, b, Y, y);
   }
   ContractionNote describe_contraction(const View& A, const Labels& a, const View& B,
                                        const Labels& b, const View& Y,

@@ -164,8 +164,7 @@ Choice choose(const std::vector<Dim>& dims) {
 }
 
 template <class T>
-void execute(const Choice& choice, const std::vector<Dim>& dims, T* A, T* B, T* Y,
-             Products products) {
+void execute(const Choice& choice, const std::vector<Dim>& dims, T* A, T* B, T* Y) {
   const View a = spread(dims, in_a, dtype_of<T>(), A), b = spread(dims, in_b, dtype_of<T>(), B),
              y = spread(dims, in_y, dtype_of<T>(), Y);
   switch (choice.method) {
@@ -184,19 +183,34 @@ void execute(const Choice& choice, const std::vector<Dim>& dims, T* A, T* B, T* 
     case Method::pair:
       return pair<T>(choice.groups, A, B, Y);
     case Method::matrices:
-      return multiply_matrices(choice.matrices, A, B, Y, products);
+      return multiply_matrices(choice.matrices, A, B, Y);
   }
 }
 
 // What is summed away before anything is multiplied: the dimensions that one operand alone has.
 bool only_a(const Dim& d) { return !d.present[in_b] && !d.present[in_y]; }
 bool only_b(const Dim& d) { return !d.present[in_a] && !d.present[in_y]; }
+bool sums_first(const std::vector<Dim>& dims) {
+  return std::any_of(dims.begin(), dims.end(), [](const Dim& d) { return only_a(d) || only_b(d); });
+}
 
 std::vector<Dim> dimensions(const View& A, const Labels& a, const View& B, const Labels& b,
                             const View& Y, const Labels& y) {
   std::vector<Dim> dims = dimensions({distinct(A, a), distinct(B, b), distinct(Y, y)});
   drop_constant(dims);
   return dims;
+}
+
+// Of bfloat16 numbers, which kernels only multiply as matrices.
+void contract_rounded(std::vector<Dim>& dims, const View& A, const View& B, const View& Y) {
+  for (Dim& d : dims) d.before = d.stride;
+  const Groups groups = grouped(dims);
+  const bool are_matrices =
+      !sums_first(dims) && !groups.k.empty() && !groups.m.empty() && !groups.n.empty();
+  const MatrixPlan plan = are_matrices ? plan_matrices(groups) : MatrixPlan{};
+  if (plan.seconds == MatrixPlan{}.seconds)
+    bad_input("bf16 numbers are multiplied as matrices only");
+  multiply_matrices(plan, A.as<Bf16>(), B.as<Bf16>(), Y.as<float>());
 }
 
 // ---- Its description -------------------------------------------------------------------------
@@ -287,20 +301,26 @@ void note_sum_first(std::vector<Dim>& dims, int v, size_t item, ContractionNote&
 
 }  // namespace
 
+bool multiplies_matrices(const View& A, const Labels& a, const View& B, const Labels& b,
+                         const View& Y, const Labels& y) {
+  const std::vector<Dim> dims = dimensions(A, a, B, b, Y, y);
+  return !sums_first(dims) && choose(dims).method == Method::matrices;
+}
+
 void contract(const View& A, const Labels& a, const View& B, const Labels& b, const View& Y,
-              const Labels& y, Products products) {
+              const Labels& y) {
   if (Y.size() == 0) return;
   std::vector<Dim> dims = dimensions(A, a, B, b, Y, y);
   View left = A, right = B;
   for (const Dim& d : dims)
     if (d.size == 0) return fill(0, Y);
+  if (A.dtype == Dtype::bf16) return contract_rounded(dims, A, B, Y);
   std::unique_ptr<Scratch> left_sum, right_sum;
   sum_first(dims, in_a, left, left_sum, only_a);
   sum_first(dims, in_b, right, right_sum, only_b);
   for (Dim& d : dims) d.before = d.stride;
   visit(Y.dtype, [&]<class T>() {
-    execute(choose(dims), dims, static_cast<T*>(left.data), static_cast<T*>(right.data), Y.as<T>(),
-            products);
+    execute(choose(dims), dims, static_cast<T*>(left.data), static_cast<T*>(right.data), Y.as<T>());
   });
 }
 

@@ -12,13 +12,26 @@ namespace {
 template <class F>
 void visit_any(Dtype t, const F& body) {
   if (t == Dtype::i64) return body.template operator()<int64_t>();
+  if (t == Dtype::bf16) return body.template operator()<Bf16>();
   visit(t, body);
+}
+
+Bf16 rounded(float x) {
+  Bf16 y;
+  return pair_rows().round(&x, &y, 1), y;
+}
+float widened(Bf16 x) {
+  float y;
+  return pair_rows().widen(&x, &y, 1), y;
 }
 
 // What no integer holds, a NaN too, becomes the smallest one: no dimension has that position.
 template <class Y, class X>
 Y converted(X x) {
-  if constexpr (std::is_integral_v<Y> && std::is_floating_point_v<X>)
+  if constexpr (std::is_same_v<X, Y>) return x;
+  else if constexpr (std::is_same_v<X, Bf16>) return converted<Y>(widened(x));
+  else if constexpr (std::is_same_v<Y, Bf16>) return rounded(static_cast<float>(x));
+  else if constexpr (std::is_integral_v<Y> && std::is_floating_point_v<X>)
     return x >= X(-0x1p63) && x < X(0x1p63) ? static_cast<Y>(x) : std::numeric_limits<Y>::min();
   else return static_cast<Y>(x);
 }
@@ -28,6 +41,10 @@ void copy_row(const X* x, Index sx, Y* y, Index sy, Index n) {
   if (sx == 1 && sy == 1) {
     if constexpr (std::is_same_v<X, Y>) {
       std::memcpy(y, x, static_cast<size_t>(n) * sizeof(X));
+    } else if constexpr (std::is_same_v<X, float> && std::is_same_v<Y, Bf16>) {
+      pair_rows().round(x, y, n);
+    } else if constexpr (std::is_same_v<X, Bf16> && std::is_same_v<Y, float>) {
+      pair_rows().widen(x, y, n);
     } else {
       for (Index i = 0; i < n; ++i) y[i] = converted<Y>(x[i]);
     }
@@ -68,7 +85,7 @@ template <class X, class Y>
 void copy_elements(const View& x, const View& y) {
   const auto loops = collapse(loops_of<2>({&y, &x}), 0);
   if (loops.size() == 0) return;
-  if constexpr (std::is_same_v<X, Y> && !std::is_same_v<X, int64_t>) {
+  if constexpr (std::is_same_v<X, Y> && std::is_floating_point_v<X>) {
     const int d = transposed_dimension(loops);
     if (d >= 0) return copy_transposed(loops, d, x.as<X>(), y.as<Y>());
   }
@@ -83,9 +100,10 @@ void fill(double value, const View& y) {
   visit_any(y.dtype, [&]<class T>() {
     const auto loops = collapse(loops_of<1>({&y}), 0);
     const Index stride = loops.inner_stride(0);
+    const T number = converted<T>(value);
     for_each_row(loops, 1, [&](auto& at, Index n, Index) {
       T* to = y.as<T>() + at[0];
-      for (Index i = 0; i < n; ++i) to[i * stride] = static_cast<T>(value);
+      for (Index i = 0; i < n; ++i) to[i * stride] = number;
     });
   });
 }

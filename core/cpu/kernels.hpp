@@ -21,7 +21,9 @@ void fold_product(const View& a, const View& b, const View& y);
 
 // contract.cpp
 void contract(const View& A, const Labels& a, const View& B, const Labels& b, const View& Y,
-              const Labels& y, Products products);
+              const Labels& y);
+bool multiplies_matrices(const View& A, const Labels& a, const View& B, const Labels& b,
+                         const View& Y, const Labels& y);
 ContractionNote describe_contraction(const View& A, const Labels& a, const View& B, const Labels& b,
                                      const View& Y, const Labels& y);
 

@@ -172,28 +172,28 @@ struct Grid {
   static Index round_up(Index tile, Index whole) { return std::min(whole, (tile + 15) / 16 * 16); }
 };
 
-template <class T>
+template <class X, class Z>
 struct Pointers {
-  const T *a, *b;
-  T* y;
+  const X *a, *b;
+  Z* y;
 };
 
 // One tile of one matrix: a product, and one more for every further part of the sum.
-template <class T>
-void compute_tile(const MatrixPlan& plan, const Loops<3>& sums, const Pointers<T>& at, Index i,
-                  Index j, Index rows, Index columns, Products products) {
+template <class X, class Z>
+void compute_tile(const MatrixPlan& plan, const Loops<3>& sums, const Pointers<X, Z>& at, Index i,
+                  Index j, Index rows, Index columns) {
   const Dim &m = plan.m, &n = plan.n, &k = plan.k;
-  T* const y = at.y + i * m.stride[in_y] + j * n.stride[in_y];
+  Z* const y = at.y + i * m.stride[in_y] + j * n.stride[in_y];
   RowCursor<3> sum(sums, 0);
   for (Index part = 0; part < sums.rows(); ++part, sum.next())
-    multiply<T>(rows, columns, k.size,
-                {at.a + sum[in_a] + i * m.stride[in_a], m.stride[in_a], k.stride[in_a]},
-                {at.b + sum[in_b] + j * n.stride[in_b], k.stride[in_b], n.stride[in_b]},
-                {y, m.stride[in_y], n.stride[in_y]}, part > 0, products);
+    multiply<X, Z>(rows, columns, k.size,
+                   {at.a + sum[in_a] + i * m.stride[in_a], m.stride[in_a], k.stride[in_a]},
+                   {at.b + sum[in_b] + j * n.stride[in_b], k.stride[in_b], n.stride[in_b]},
+                   {y, m.stride[in_y], n.stride[in_y]}, part > 0);
 }
 
-template <class T>
-void run(const MatrixPlan& plan, const Pointers<T>& at, Products products) {
+template <class X, class Z>
+void run(const MatrixPlan& plan, const Pointers<X, Z>& at) {
   const Loops<3> outputs = loops_over(plan.outputs), sums = loops_over(plan.sums);
   const Index k = plan.k.size * sums.rows();
   const Grid grid(plan.m.size, plan.n.size, k, outputs.rows());
@@ -208,10 +208,10 @@ void run(const MatrixPlan& plan, const Pointers<T>& at, Products products) {
         for (Index t = unit * group; t < std::min(tiles, (unit + 1) * group); ++t) {
           const RowCursor<3> output(outputs, t / (grid.down * grid.right));
           const Index i = t / grid.right % grid.down * grid.rows, j = t % grid.right * grid.columns;
-          compute_tile(plan, sums,
-                       Pointers<T>{at.a + output[in_a], at.b + output[in_b], at.y + output[in_y]},
-                       i, j, std::min(grid.rows, plan.m.size - i),
-                       std::min(grid.columns, plan.n.size - j), products);
+          compute_tile(
+              plan, sums,
+              Pointers<X, Z>{at.a + output[in_a], at.b + output[in_b], at.y + output[in_y]}, i, j,
+              std::min(grid.rows, plan.m.size - i), std::min(grid.columns, plan.n.size - j));
         }
       });
 }
@@ -230,27 +230,44 @@ View packed_view(const MatrixPlan& plan, Operand v, Dtype dtype, void* data, boo
   return view;
 }
 
+// An operand or the result where the plan wants it: in place, or packed while this lives.
+template <class T>
+class Packed {
+ public:
+  Packed(const MatrixPlan& plan, Operand v, T* data) : data_(data) {
+    if (!plan.packed[v]) return;
+    own_ = packed_view(plan, v, dtype_of<T>(), data, true);
+    scratch_ = std::make_unique<Scratch>(static_cast<size_t>(own_.size()) * sizeof(T));
+    data_ = scratch_->as<T>();
+    dense_ = packed_view(plan, v, dtype_of<T>(), data_, false);
+  }
+  T* data() const { return data_; }
+  void pack() const {
+    if (scratch_) copy(own_, dense_);
+  }
+  void unpack() const {
+    if (scratch_) copy(dense_, own_);
+  }
+
+ private:
+  T* data_;
+  std::unique_ptr<Scratch> scratch_;
+  View own_, dense_;
+};
+
 }  // namespace
 
-template <class T>
-void multiply_matrices(const MatrixPlan& plan, T* A, T* B, T* Y, Products products) {
-  constexpr Dtype dtype = dtype_of<T>();
-  std::array<T*, 3> data{A, B, Y};
-  std::array<std::unique_ptr<Scratch>, 3> scratch;
-  std::array<View, 3> own, dense;
-  for (Operand v : {in_a, in_b, in_y}) {
-    if (!plan.packed[v]) continue;
-    own[v] = packed_view(plan, v, dtype, data[v], true);
-    scratch[v] = std::make_unique<Scratch>(static_cast<size_t>(own[v].size()) * sizeof(T));
-    data[v] = scratch[v]->as<T>();
-    dense[v] = packed_view(plan, v, dtype, data[v], false);
-    if (v != in_y) copy(own[v], dense[v]);
-  }
-  run(plan, Pointers<T>{data[in_a], data[in_b], data[in_y]}, products);
-  if (plan.packed[in_y]) copy(dense[in_y], own[in_y]);
+template <class X, class Z>
+void multiply_matrices(const MatrixPlan& plan, X* A, X* B, Z* Y) {
+  const Packed<X> a(plan, in_a, A), b(plan, in_b, B);
+  const Packed<Z> y(plan, in_y, Y);
+  a.pack(), b.pack();
+  run(plan, Pointers<X, Z>{a.data(), b.data(), y.data()});
+  y.unpack();
 }
 
-template void multiply_matrices(const MatrixPlan&, float*, float*, float*, Products);
-template void multiply_matrices(const MatrixPlan&, double*, double*, double*, Products);
+template void multiply_matrices(const MatrixPlan&, float*, float*, float*);
+template void multiply_matrices(const MatrixPlan&, double*, double*, double*);
+template void multiply_matrices(const MatrixPlan&, Bf16*, Bf16*, float*);
 
 }  // namespace tete::cpu_kernels

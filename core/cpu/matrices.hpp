@@ -16,9 +16,10 @@ struct MatrixPlan {
 
 // The fastest plan that packs only what it may. M, N and K are not empty.
 MatrixPlan plan_matrices(const Groups& groups, std::array<bool, 3> may_pack = {true, true, true});
-// Copies what the plan packs, multiplies, and copies the result where it belongs.
-template <class T>
-void multiply_matrices(const MatrixPlan& plan, T* A, T* B, T* Y, Products products);
+// Copies what the plan packs, multiplies, and copies the result where it belongs. Numbers are as
+// for `multiply`.
+template <class X, class Z>
+void multiply_matrices(const MatrixPlan& plan, X* A, X* B, Z* Y);
 
 // The same groups with dimensions that step on as one merged.
 Groups merged(const Groups& groups);

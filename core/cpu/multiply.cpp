@@ -4,6 +4,7 @@
 #include "core/cpu/multiply.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 
 #include "core/cpu/blas.hpp"
@@ -76,35 +77,36 @@ void multiply_block(Index m, Index n, Index k, const Matrix<const T>& A, const M
 
 // ---- bfloat16 --------------------------------------------------------------------------------
 
-constexpr Index paired_rows = 96;  // of A, rounded at a time
+constexpr Index paired_rows = 96;  // of A, laid out at a time
 
-// The pairs of `lines` lines of k numbers: those of line i begin at to + i·stride. Of an odd k the
-// last number is paired with 0.
-void pair_lines(const float* x, Index line, Index lines, Index k, uint32_t* to, Index stride) {
+// In words: the pairs of the sum's k numbers. Of an odd k the last one is paired with 0.
+Index pairs_of(Index k) { return (k + 1) / 2; }
+
+// Each of `lines` lines of k numbers in pairs, those of line i at to + i·stride.
+void pair_lines(const Bf16* x, Index line, Index lines, Index k, uint32_t* to, Index stride) {
   for (Index i = 0; i < lines; ++i, x += line, to += stride) {
-    pair_rows().pair_steps(x, to, k / 2);
-    const float last[] = {x[k - 1], 0};
-    if (k % 2 != 0) pair_rows().pair_rows(last, 1, 1, 1, to + k / 2, 1);
+    if (k % 2 != 0) to[k / 2] = 0;
+    std::memcpy(to, x, static_cast<size_t>(k) * sizeof(Bf16));
   }
 }
 
 // The pairs of two lines after each other, n to a line.
-void pair_columns(const float* x, Index line, Index k, Index n, uint32_t* to, Index stride) {
-  pair_rows().pair_rows(x, line, k / 2, n, to, stride);
+void pair_columns(const Bf16* x, Index line, Index k, Index n, uint32_t* to, Index stride) {
+  pair_rows().zip(x, line, k / 2, n, to, stride);
   if (k % 2 == 0) return;
-  float last[2][block_columns] = {};
+  Bf16 last[2][block_columns] = {};
   std::copy_n(x + (k - 1) * line, n, last[0]);
-  pair_rows().pair_rows(last[0], block_columns, 1, n, to + k / 2 * stride, stride);
+  pair_rows().zip(last[0], block_columns, 1, n, to + k / 2 * stride, stride);
 }
 
 // As lay_out.
-void lay_out_pairs(const Matrix<const float>& b, Index k, Index n, Index wide, uint32_t* to) {
-  const Index pairs = (k + 1) / 2;
+void lay_out(const Matrix<const Bf16>& b, Index k, Index n, Index wide, uint32_t* to) {
+  const Index pairs = pairs_of(k);
   thread_local Space<uint32_t> space;
   uint32_t* const lines = space.of(pairs * wide);
   for (Index j = 0; j < n; j += wide, to += pairs * wide) {
     const Index some = std::min(wide, n - j);
-    const float* from = b.data + j * b.column;
+    const Bf16* from = b.data + j * b.column;
     if (some < wide) std::fill_n(to, pairs * wide, 0u);
     if (b.column == 1) {
       pair_columns(from, b.row, k, some, to, wide);
@@ -116,86 +118,97 @@ void lay_out_pairs(const Matrix<const float>& b, Index k, Index n, Index wide, u
   }
 }
 
+// Some rows of A as the tiles read them: where pairs do not lie side by side, in `space`.
+Matrix<const Bf16> in_pairs(const Matrix<const Bf16>& A, Index rows, Index k, uint32_t* space) {
+  const Index pairs = pairs_of(k);
+  const auto* const laid = reinterpret_cast<const Bf16*>(space);
+  if (A.column == 1 && k % 2 == 0) return {A.data, A.row, 2};
+  if (A.column == 1) {
+    pair_lines(A.data, A.row, rows, k, space, pairs);
+    return {laid, 2 * pairs, 2};
+  }
+  pair_columns(A.data, A.column, k, rows, space, paired_rows);
+  return {laid, 2, 2 * paired_rows};
+}
+
 struct PairSpace {
   uint32_t *a, *b;
 };
 
-void multiply_block(Index m, Index n, Index k, const Matrix<const float>& A,
-                    const Matrix<const float>& B, const Matrix<float>& C, bool add,
+void multiply_block(Index m, Index n, Index k, const Matrix<const Bf16>& A,
+                    const Matrix<const Bf16>& B, const Matrix<float>& C, bool add,
                     const PairSpace& space) {
   const PairRows& kernels = pair_rows();
-  const Index wide = kernels.product_columns, pairs = (k + 1) / 2;
-  lay_out_pairs(B, k, n, wide, space.b);
+  const Index wide = kernels.product_columns, pairs = pairs_of(k);
+  lay_out(B, k, n, wide, space.b);
   for (Index first = 0; first < m; first += paired_rows) {
     const Index some = std::min(paired_rows, m - first);
-    const bool in_lines = A.column == 1;
-    const float* from = A.data + first * A.row;
-    if (in_lines) pair_lines(from, A.row, some, k, space.a, pairs);
-    else pair_columns(from, A.column, k, some, space.a, paired_rows);
-    const Index ra = in_lines ? pairs : 1, pa = in_lines ? 1 : paired_rows;
+    const auto a = in_pairs({A.data + first * A.row, A.row, A.column}, some, k, space.a);
     for (Index i = 0; i < some; i += kernels.product_rows)
       for (Index j = 0; j < n; j += wide)
-        kernels.product(std::min(kernels.product_rows, some - i), pairs, space.a + i * ra, ra, pa,
-                        space.b + j * pairs, wide, C.data + (first + i) * C.row + j, C.row,
-                        std::min(wide, n - j), add);
+        kernels.product(std::min(kernels.product_rows, some - i), pairs, a.data + i * a.row, a.row,
+                        a.column, space.b + j * pairs, wide, C.data + (first + i) * C.row + j,
+                        C.row, std::min(wide, n - j), add);
   }
 }
 
 // ---- Blocks ----------------------------------------------------------------------------------
 
-template <class T, class Block>
-void in_blocks(Index n, Index k, const Matrix<const T>& A, const Matrix<const T>& B,
-               const Matrix<T>& C, bool add, const Block& block) {
+// Calls block(n, k, A, B, C, add) for blocks of the last two.
+template <class X, class Y, class Block>
+void in_blocks(Index n, Index k, const Matrix<const X>& A, const Matrix<const X>& B,
+               const Matrix<Y>& C, bool add, const Block& block) {
   for (Index p = 0; p < k; p += block_steps)
     for (Index j = 0; j < n; j += block_columns)
       block(std::min(block_columns, n - j), std::min(block_steps, k - p),
-            Matrix<const T>{A.data + p * A.column, A.row, A.column},
-            Matrix<const T>{B.data + p * B.row + j * B.column, B.row, B.column},
-            Matrix<T>{C.data + j, C.row, C.column}, add || p > 0);
+            Matrix<const X>{A.data + p * A.column, A.row, A.column},
+            Matrix<const X>{B.data + p * B.row + j * B.column, B.row, B.column},
+            Matrix<Y>{C.data + j, C.row, C.column}, add || p > 0);
 }
 
+// C's columns lie side by side.
 template <class T>
-void multiply_full(Index m, Index n, Index k, const Matrix<const T>& A, const Matrix<const T>& B,
+void multiply_rows(Index m, Index n, Index k, const Matrix<const T>& A, const Matrix<const T>& B,
                    const Matrix<T>& C, bool add) {
+  if (!rows<T>().product) return blas_multiply(m, n, k, A, B, C, add);
   const Index wide = rows<T>().product_columns;
   thread_local Space<T> laid_out;
   T* const space =
       laid_out.of(std::min(k, block_steps) * rounded_up(std::min(n, block_columns), wide));
   in_blocks(n, k, A, B, C, add,
-            [&](Index columns, Index steps, const Matrix<const T>& a, const Matrix<const T>& b,
-                const Matrix<T>& c,
+            [&](Index columns, Index steps, const auto& a, const auto& b, const auto& c,
                 bool more) { multiply_block(m, columns, steps, a, b, c, more, space); });
 }
 
-void multiply_bf16(Index m, Index n, Index k, const Matrix<const float>& A,
-                   const Matrix<const float>& B, const Matrix<float>& C, bool add) {
-  const Index wide = pair_rows().product_columns, pairs = (std::min(k, block_steps) + 1) / 2;
+void multiply_rows(Index m, Index n, Index k, const Matrix<const Bf16>& A,
+                   const Matrix<const Bf16>& B, const Matrix<float>& C, bool add) {
+  const Index wide = pair_rows().product_columns, pairs = pairs_of(std::min(k, block_steps));
   thread_local Space<uint32_t> of_a, of_b;
   const PairSpace space{of_a.of(pairs * paired_rows),
                         of_b.of(pairs * rounded_up(std::min(n, block_columns), wide))};
   in_blocks(n, k, A, B, C, add,
-            [&](Index columns, Index steps, const Matrix<const float>& from_a,
-                const Matrix<const float>& from_b, const Matrix<float>& c,
-                bool more) { multiply_block(m, columns, steps, from_a, from_b, c, more, space); });
+            [&](Index columns, Index steps, const auto& a, const auto& b, const auto& c,
+                bool more) { multiply_block(m, columns, steps, a, b, c, more, space); });
 }
 
 }  // namespace
 
-template <class T>
-void multiply(Index m, Index n, Index k, const Matrix<const T>& A, const Matrix<const T>& B,
-              const Matrix<T>& C, bool add, Products products) {
-  if (C.column != 1)  // column after column: Cᵀ = Bᵀ Aᵀ
-    return multiply<T>(n, m, k, {B.data, B.column, B.row}, {A.data, A.column, A.row},
-                       {C.data, C.column, C.row}, add, products);
-  if constexpr (std::is_same_v<T, float>)
-    if (products == Products::bf16) return multiply_bf16(m, n, k, A, B, C, add);
-  if (rows<T>().product) multiply_full(m, n, k, A, B, C, add);
-  else blas_multiply(m, n, k, A, B, C, add);
+template <class X, class Y>
+void multiply(Index m, Index n, Index k, const Matrix<const X>& A, const Matrix<const X>& B,
+              const Matrix<Y>& C, bool add) {
+  if (C.column == 1) return multiply_rows(m, n, k, A, B, C, add);
+  // Column after column: Cᵀ = Bᵀ Aᵀ.
+  const auto turned = [](const auto& M) {
+    return std::decay_t<decltype(M)>{M.data, M.column, M.row};
+  };
+  multiply_rows(n, m, k, turned(B), turned(A), turned(C), add);
 }
 
 template void multiply(Index, Index, Index, const Matrix<const float>&, const Matrix<const float>&,
-                       const Matrix<float>&, bool, Products);
+                       const Matrix<float>&, bool);
 template void multiply(Index, Index, Index, const Matrix<const double>&,
-                       const Matrix<const double>&, const Matrix<double>&, bool, Products);
+                       const Matrix<const double>&, const Matrix<double>&, bool);
+template void multiply(Index, Index, Index, const Matrix<const Bf16>&, const Matrix<const Bf16>&,
+                       const Matrix<float>&, bool);
 
 }  // namespace tete::cpu_kernels

@@ -12,10 +12,10 @@ struct Matrix {
   Index row, column;
 };
 
-// C = A B, or C += A B where `add`; C is m × n, A m × k. No size is 0. Call keep_blas_on_one_thread
-// (blas.hpp) before.
-template <class T>
-void multiply(Index m, Index n, Index k, const Matrix<const T>& A, const Matrix<const T>& B,
-              const Matrix<T>& C, bool add, Products products);
+// C = A B, or C += A B where `add`; C is m × n, A m × k. No size is 0. Numbers are X in A and B, Y
+// in C: float, double, or Bf16 and float. Call keep_blas_on_one_thread (blas.hpp) before.
+template <class X, class Y>
+void multiply(Index m, Index n, Index k, const Matrix<const X>& A, const Matrix<const X>& B,
+              const Matrix<Y>& C, bool add);
 
 }  // namespace tete::cpu_kernels

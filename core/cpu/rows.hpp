@@ -9,6 +9,8 @@
 #pragma once
 #include <cstdint>
 
+#include "core/bf16.hpp"
+
 namespace tete {
 
 using Index = int64_t;
@@ -154,17 +156,18 @@ struct Rows {
                         T* dscale, T* dbias, Index n);
 };
 
-// Products of numbers rounded to bfloat16, summed in f32. A word holds two of them, which follow
+// Of bfloat16 numbers, whose products are summed in f32. A word holds two of them, which follow
 // each other in the sum, the first one in its lower half.
 struct PairRows {
-  // As Rows::product, where p counts pairs.
-  void (*product)(Index R, Index k, const uint32_t* a, Index ra, Index pa, const uint32_t* b,
-                  Index pb, float* c, Index rc, Index n, bool add);
+  // As Rows::product, where p counts pairs; a, ra and pa count numbers.
+  void (*product)(Index R, Index k, const Bf16* a, Index ra, Index pa, const uint32_t* b, Index pb,
+                  float* c, Index rc, Index n, bool add);
   Index product_rows, product_columns;
   // pairs[r·stride + j] = x[2r·rx + j], x[(2r + 1)·rx + j] for r < rows, j < n.
-  void (*pair_rows)(const float* x, Index rx, Index rows, Index n, uint32_t* pairs, Index stride);
-  // pairs[j] = x[2j], x[2j + 1] for j < n.
-  void (*pair_steps)(const float* x, uint32_t* pairs, Index n);
+  void (*zip)(const Bf16* x, Index rx, Index rows, Index n, uint32_t* pairs, Index stride);
+  // y[i] = x[i], to the nearest, ties to even; and the way back.
+  void (*round)(const float* x, Bf16* y, Index n);
+  void (*widen)(const Bf16* x, float* y, Index n);
 };
 
 // The rows for this machine; chosen at first use.

@@ -20,17 +20,25 @@ typedef uint32_t Words __attribute__((vector_size(register_bytes), aligned(4), m
 template <class T>
 struct Single {
   using Number = T;
+  using Element = T;
   using Word = T;
   using Wide = Register<T>;
   using Sum = Register<T>;
+  TETE_INLINE Word read(const Element* a) { return *a; }
   TETE_INLINE Sum step(Sum sum, T a, Wide b) { return sum + a * b; }
 };
 
 // Two products of bfloat16 numbers, of which a word holds two.
 struct Pairs {
   using Number = float;
+  using Element = Bf16;
   using Word = uint32_t;
   using Wide = Words;
+  TETE_INLINE Word read(const Element* a) {
+    Word pair;
+    __builtin_memcpy(&pair, a, sizeof pair);
+    return pair;
+  }
 #if defined(__AVX512BF16__)
   using Sum = __m512;
   TETE_INLINE Sum step(Sum sum, uint32_t a, Words b) {
@@ -48,12 +56,12 @@ struct Pairs {
 #endif
 };
 template <class How>
-using Tile = void(Index k, const typename How::Word* a, Index ra, Index pa,
+using Tile = void(Index k, const typename How::Element* a, Index ra, Index pa,
                   const typename How::Word* b, Index pb, typename How::Number* c, Index rc, Index n,
                   bool add);
 
 template <class How, int R, int C>
-void tile(Index k, const typename How::Word* a, Index ra, Index pa, const typename How::Word* b,
+void tile(Index k, const typename How::Element* a, Index ra, Index pa, const typename How::Word* b,
           Index pb, typename How::Number* c, Index rc, Index n, bool add) {
   using T = typename How::Number;
   using Wide = typename How::Wide;
@@ -65,10 +73,10 @@ void tile(Index k, const typename How::Word* a, Index ra, Index pa, const typena
     Wide wide[C];
     for (int j = 0; j < C; ++j) wide[j] = *reinterpret_cast<const Wide*>(b + j * lanes);
     // Three rows to an address: a register, twice it, and none.
-    const typename How::Word* three = a;
+    const typename How::Element* three = a;
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
-      const typename How::Word one = three[r % 3 * ra];
+      const typename How::Word one = How::read(three + r % 3 * ra);
 #pragma GCC unroll 2
       for (int j = 0; j < C; ++j) sum[r][j] = How::step(sum[r][j], one, wide[j]);
       if (r % 3 == 2) three += 3 * ra;
@@ -100,57 +108,42 @@ struct Tiles<How, 0> {
 };
 
 template <class How>
-void product(Index R, Index k, const typename How::Word* a, Index ra, Index pa,
+void product(Index R, Index k, const typename How::Element* a, Index ra, Index pa,
              const typename How::Word* b, Index pb, typename How::Number* c, Index rc, Index n,
              bool add) {
   Tiles<How, tile_rows>::of(R, n <= width<typename How::Number>)(k, a, ra, pa, b, pb, c, rc, n,
                                                                  add);
 }
 
+// ---- bfloat16 --------------------------------------------------------------------------------
+
 // The upper half of a float, rounded to nearest, ties to even; a NaN stays one.
-TETE_INLINE uint32_t rounded(float x) {
+TETE_INLINE uint16_t rounded(float x) {
   const uint32_t bits = __builtin_bit_cast(uint32_t, x);
   const uint32_t up = bits + 0x7FFFu + (bits >> 16 & 1u);
-  return (bits & 0x7FFFFFFFu) > 0x7F800000u ? bits | 0x400000u : up;
-}
-TETE_INLINE uint32_t pair(float low, float high) {
-  return rounded(low) >> 16 | (rounded(high) & 0xFFFF0000u);
+  return static_cast<uint16_t>(((bits & 0x7FFFFFFFu) > 0x7F800000u ? bits | 0x400000u : up) >> 16);
 }
 
+void round_row(const float* x, Bf16* __restrict y, Index n) {
+  Index i = 0;
 #if defined(__AVX512BF16__)
-// The instruction rounds two registers to one: `low` to its lower half.
-TETE_INLINE __m512i rounded(const float* low, const float* high) {
-  return __builtin_bit_cast(__m512i,
-                            _mm512_cvtne2ps_pbh(_mm512_loadu_ps(high), _mm512_loadu_ps(low)));
-}
-TETE_INLINE Index pair_whole_rows(const float* low, const float* high, uint32_t* pairs, Index n) {
-  // 0, 16, 1, 17, …
-  const __m512i counting = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-  const __m512i zip = _mm512_or_si512(
-      counting, _mm512_slli_epi32(_mm512_add_epi32(counting, _mm512_set1_epi32(16)), 16));
-  Index j = 0;
-  for (; j + 16 <= n; j += 16)
-    _mm512_storeu_si512(pairs + j, _mm512_permutexvar_epi16(zip, rounded(low + j, high + j)));
-  return j;
-}
-TETE_INLINE Index pair_whole_steps(const float* x, uint32_t* pairs, Index n) {
-  Index j = 0;
-  for (; j + 16 <= n; j += 16) _mm512_storeu_si512(pairs + j, rounded(x + 2 * j, x + 2 * j + 16));
-  return j;
-}
-#else
-TETE_INLINE Index pair_whole_rows(const float*, const float*, uint32_t*, Index) { return 0; }
-TETE_INLINE Index pair_whole_steps(const float*, uint32_t*, Index) { return 0; }
+  for (; i + 16 <= n; i += 16)
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + i),
+                        __builtin_bit_cast(__m256i, _mm512_cvtneps_pbh(_mm512_loadu_ps(x + i))));
 #endif
-
-void pair_rows(const float* x, Index rx, Index rows, Index n, uint32_t* pairs, Index stride) {
-  for (Index r = 0; r < rows; ++r, x += 2 * rx, pairs += stride)
-    for (Index j = pair_whole_rows(x, x + rx, pairs, n); j < n; ++j)
-      pairs[j] = pair(x[j], x[rx + j]);
+  for (; i < n; ++i) y[i].bits = rounded(x[i]);
 }
 
-void pair_steps(const float* x, uint32_t* pairs, Index n) {
-  for (Index j = pair_whole_steps(x, pairs, n); j < n; ++j) pairs[j] = pair(x[2 * j], x[2 * j + 1]);
+void widen_row(const Bf16* x, float* __restrict y, Index n) {
+  for (Index i = 0; i < n; ++i)
+    y[i] = __builtin_bit_cast(float, static_cast<uint32_t>(x[i].bits) << 16);
+}
+
+void zip_rows(const Bf16* x, Index rx, Index rows, Index n, uint32_t* __restrict pairs,
+              Index stride) {
+  for (Index r = 0; r < rows; ++r, x += 2 * rx, pairs += stride)
+    for (Index j = 0; j < n; ++j)
+      pairs[j] = x[j].bits | static_cast<uint32_t>(x[rx + j].bits) << 16;
 }
 
 template <class T>
@@ -173,7 +166,7 @@ void fill(Rows<T>& rows) {
 void fill_product(Rows<float>& rows) { fill(rows); }
 void fill_product(Rows<double>& rows) { fill(rows); }
 void fill_product(PairRows& rows) {
-  rows = {product<Pairs>, tile_rows, tile_registers * width<float>, pair_rows, pair_steps};
+  rows = {product<Pairs>, tile_rows, tile_registers * width<float>, zip_rows, round_row, widen_row};
 }
 
 }  // namespace tete::cpu_kernels::TETE_ISA

@@ -109,7 +109,7 @@ class StatementCounter {
     cost_.products.push_back(std::move(product));
   }
 
-  // A result with these names that `node` makes is kept, if a gradient goes through it.
+  // A result with these names that `node` makes counts, if a gradient goes through it.
   void keep(const Node& node, const Names& names) {
     if (node.element != Element::real || !origin_of(node, origins_).learned) return;
     const bool tile = cost_.tile_queries > 0 && sizes_.any_grows(names, Role::query) &&

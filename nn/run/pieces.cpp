@@ -28,7 +28,7 @@ Tensor sum_of(const Tensors& xs, bool unread) {
 Tensor joined(const Tensors& made, const Tensors& gradients) {
   return record(
       "joined", Tensor::empty({}, made[0].dtype()), made,
-      [](const Backward& at) { return at.kept; }, gradients);
+      [](const Backward& at) { return at.kept; }, gradients, CodeLine::here(), reads_nothing);
 }
 
 Tensor fresh_copy(const Tensor& x) {

@@ -245,8 +245,9 @@ FusedValue tile_value(const TiledCall& call, const Tensors& given, const std::ve
     const Tensor made = call.run(parts, range);
     copy_onto(made.detach(), call.rows(y, range));
     if (!keep) return;
-    Tensors& stays = kept[static_cast<size_t>(block)];  // its rows, and what they are made from
-    stays.push_back(made);
+    Tensors& stays =
+        kept[static_cast<size_t>(block)];  // where its rows are in its graph, and leaves
+    stays.push_back(made.without_numbers());
     for (const Tensors& part : parts) stays.insert(stays.end(), part.begin(), part.end());
   });
   FusedValue value{y};

@@ -152,7 +152,8 @@ std::vector<Value> Runner::run_tile(const TileInputs& inputs, const std::vector<
                        return tile_value(made, given, tracked, keep);
                      },
                  .gradient = [call](const Backward& at) { return tile_gradient(*call, at); },
-                 .meaning = [call](const Tensors& in) { return call->run_whole(in); }};
+                 .meaning = [call](const Tensors& in) { return call->run_whole(in); },
+                 .reads = reads_inputs};
   const Tensor y = fused(op, inputs.tensors);
   std::vector<Value> values;
   for (const TileExit& exit : call->exits) {
