@@ -78,8 +78,8 @@ class Backend {
   // type; or A and B are bf16 and Y is f32, where the contraction multiplies matrices.
   virtual void contract(const View& A, const Labels& a, const View& B, const Labels& b,
                         const View& Y, const Labels& y) = 0;
-  // Whether it does, and no sums of one operand are taken before. Of A and B no numbers are read,
-  // and not their types.
+  // Whether this contraction is computed as products of matrices, and nothing is summed before. By
+  // shapes and strides alone.
   virtual bool multiplies_matrices(const View& A, const Labels& a, const View& B, const Labels& b,
                                    const View& Y, const Labels& y) const = 0;
   // The same contraction, not computed but described. Reads no memory.

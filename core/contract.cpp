@@ -100,11 +100,11 @@ Tensor empty_result(const Tensor& A, const Labels& a, const Tensor& B, const Lab
   return Tensor::empty_strided(shape, dense_strides(shape, order), type_of_product(A), A.backend());
 }
 
-// What a product's record holds of an operand: the rounded numbers, where nothing that made the
-// full ones holds these.
-Tensor held(const Tensor& A, const Tensor& rounded) {
+// What a gradient reads again of an operand that was rounded: these numbers, where the full ones
+// would go.
+Tensor held(const Tensor& A) {
   const Tensor::Record* const made = A.made_by();
-  return made && !made->reads.result ? rounded : A;
+  return made && !made->lasts ? A.rounded() : A;
 }
 
 }  // namespace
@@ -121,21 +121,28 @@ Tensor contract(const Tensor& whole_A, const Labels& whole_a, const Tensor& whol
       empty_result(A, a, B, b, y, layout.empty() ? natural_layout(A, a, B, b, y) : layout);
   const bool rounds = options.products == Products::bf16 && Y.dtype() == Dtype::f32 &&
                       A.backend().multiplies_matrices(A.view(), a, B.view(), b, Y.view(), y);
-  const Tensor left = rounds ? A.rounded() : in_full(A), right = rounds ? B.rounded() : in_full(B);
-  if (!options.only_gradient) A.backend().contract(left.view(), a, right.view(), b, Y.view(), y);
+  // The gradient of A reads B, and that of B reads A.
+  const Tensor left = B.tracked() && rounds ? held(A) : A,
+               right = A.tracked() && rounds ? held(B) : B;
+  const auto read = [&](const Tensor& X) {
+    return rounds ? X.detach().rounded() : in_full(X.detach());
+  };
+  if (!options.only_gradient)
+    A.backend().contract(read(left).view(), a, read(right).view(), b, Y.view(), y);
   // y = Σ over the labels missing from it, so dA is the same sum with y and A exchanged, and dB
   // likewise. A gradient lies in memory as its operand does: adding and updating stay flat loops.
   const auto gradient = [a, b, y, rounds, products = options.products](const Backward& at) {
-    const Tensor &A = at.in[0], &B = at.in[1], g = rounds ? at.g.rounded() : at.g;
-    return Tensors{
-        at.wants(0) ? contract(g, y, B, b, a, memory_labels(A, a), {.products = products})
-                    : Tensor(),
-        at.wants(1) ? contract(A, a, g, y, b, memory_labels(B, b), {.products = products})
-                    : Tensor()};
+    const auto read = [rounds](const Tensor& X) { return rounds ? X.rounded() : X; };
+    const auto product = [&](const Tensor& U, const Labels& u, const Tensor& V, const Labels& v,
+                             const Tensor& like, const Labels& x) {
+      return contract(U, u, V, v, x, memory_labels(like, x), {.products = products});
+    };
+    const Tensor &A = at.in[0], &B = at.in[1], g = read(at.g);
+    return Tensors{at.wants(0) ? product(g, y, read(B), b, A, a) : Tensor(),
+                   at.wants(1) ? product(read(A), a, g, y, B, b) : Tensor()};
   };
   const Reads reads{.result = false, .inputs = (B.tracked() ? 1u : 0u) | (A.tracked() ? 2u : 0u)};
-  const Tensors inputs = rounds ? Tensors{held(A, left), held(B, right)} : Tensors{left, right};
-  return record("contract", Y, inputs, gradient, {}, CodeLine::here(), reads);
+  return record("contract", Y, {left, right}, gradient, reads);
 }
 
 // One operand: a sum over what the result lacks, then a permutation.

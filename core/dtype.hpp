@@ -15,7 +15,7 @@ enum class Dtype : uint8_t {
   f32,
   f64,
   i64,   // indices: they carry no gradient and take part in no arithmetic
-  bf16,  // f32 numbers that wait to be multiplied as matrices: they take part in nothing else
+  bf16,  // f32 numbers, rounded for products of matrices: contract() takes them, no arithmetic does
 };
 
 constexpr size_t size_of(Dtype t) { return t == Dtype::bf16 ? 2 : t == Dtype::f32 ? 4 : 8; }

@@ -164,8 +164,8 @@ Tensor unary(Unary op, const Tensor& x) {
   x.backend().unary(op, x.view(), y.view());
   return record(
       row(op).name, y, {x},
-      [op](const Backward& at) -> Tensors { return {unary_gradient(op, at)}; }, {}, row(op).line,
-      row(op).reads);
+      [op](const Backward& at) -> Tensors { return {unary_gradient(op, at)}; }, row(op).reads,
+      row(op).line);
 }
 
 // For the gradients that will be taken.
@@ -180,8 +180,8 @@ Tensor binary_by(Binary op, const Tensor& a, const Tensor& b, const Kernel& kern
   Tensor y = empty_like_first_dense({&a, &b});
   kernel(y);
   return record(
-      row(op).name, y, {a, b}, [op](const Backward& at) { return binary_gradients(op, at); }, {},
-      row(op).line, reads_of(op, a, b));
+      row(op).name, y, {a, b}, [op](const Backward& at) { return binary_gradients(op, at); },
+      reads_of(op, a, b), row(op).line);
 }
 
 Tensor binary(Binary op, const Tensor& a, const Tensor& b) {

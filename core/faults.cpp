@@ -34,6 +34,7 @@ class Search {
       : f_(f), options_(options), report_(report) {
     for (const Tensor& in : inputs)
       leaves_.push_back(in && is_real(in.dtype()) ? in.detach().variable() : in);
+    known_ = leaves_;
     y_ = run_and_note();
   }
 
@@ -60,7 +61,7 @@ class Search {
 
   Tensor run_and_note() {
     const RecordWatch watch([&](const Tensor& made) {
-      made_.push_back({made});
+      made_.push_back({made}), known_.push_back(made);
       return made;
     });
     size_t named = 0;
@@ -138,11 +139,7 @@ class Search {
 
   const Tensor::Record& record(size_t place) const { return *made_[place].result.made_by(); }
   // What operation `place` took, with the numbers that its rule may not read.
-  Tensors inputs(size_t place) const {
-    Tensors known = leaves_;
-    for (const Made& made : made_) known.push_back(made.result);
-    return with_numbers(record(place).inputs, known);
-  }
+  Tensors inputs(size_t place) const { return with_numbers(record(place).inputs, known_); }
 
   Fault blame(Fault::Kind kind, size_t place) const {
     return {.kind = kind,
@@ -292,6 +289,7 @@ class Search {
   const GradReport& report_;
   Tensors leaves_;
   std::vector<Made> made_;  // every recorded result, in order
+  Tensors known_;           // these and the leaves
   // Of the operation that is looked at, an input without a gradient moves with one that has one:
   // differences then say nothing about its rule.
   bool follows_ = false;

@@ -44,16 +44,18 @@ Tensor operator*(double a, const Tensor& b);
 Tensor operator/(double a, const Tensor& b);
 
 // ---- Contraction -----------------------------------------------------------------------------
+// How products of f32 matrices are computed: in full, or from numbers rounded to bfloat16, summed
+// in f32; the gradient is that of the rounded numbers, and what arrives is rounded, too. An operand
+// that nothing but gradients of products reads again is held rounded, in half the memory. Other
+// contractions, and all of f64, are in full.
+enum class Products : uint8_t { full, bf16 };
+
 // einsum("b n d_X, d_X d_k h -> b n d_k h", X, P_q): any number of operands, summed over every
 // name that is not in the result, in the cheapest pairwise order (core/plan.hpp). Beyond that, as
 // in NumPy: a name twice in one operand takes the diagonal; '...' stands for any dimensions, the
 // same in every operand, aligned at the right; without '->' the result is '...' and then the names
 // that stand once, in alphabetical order. "(h d)" splits or merges a dimension. Sizes of one name
 // must be equal: a dimension of size 1 is not repeated silently.
-// How matrix products of f32 are computed: in full, or from numbers rounded to bfloat16, summed in
-// f32. Where the gradient of the product alone reads an operand again, it is held rounded, in half
-// the memory. Products of f64 are always in full.
-enum class Products : uint8_t { full, bf16 };
 struct EinsumOptions {
   size_t memory_limit = SIZE_MAX;      // bytes of the largest intermediate result; else an error
   Products products = Products::full;  // of its matrix products and of its gradients'

@@ -5,10 +5,14 @@
 
 namespace tete {
 
-Tensor Tensor::of_value(const Value& value, Node* node) {
+static uint64_t next_number() {
   static std::atomic<uint64_t> made{0};
+  return made.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+Tensor Tensor::of_value(const Value& value, Node* node) {
   Body* const body = new Body{value};
-  body->number = made.fetch_add(1, std::memory_order_relaxed) + 1;
+  body->number = next_number();
   body->node = node;
   if (node) node->references.fetch_add(1, std::memory_order_relaxed);
   return Tensor(*body);
@@ -79,6 +83,9 @@ template Tensor Tensor::of(const Shape&, std::span<const double>);
 template Tensor Tensor::of(const Shape&, std::span<const int64_t>);
 
 View Tensor::view() const {
+  if (!has_numbers())
+    bad_input("a gradient rule reads ", describe(dtype(), shape()),
+              ", whose numbers it did not ask record() to keep (Reads)");
   char* const bytes = static_cast<char*>(body_->storage.data());
   return {body_->dtype, body_->shape, body_->strides,
           bytes + body_->offset * static_cast<Index>(size_of(body_->dtype))};
@@ -145,9 +152,8 @@ Tensor Tensor::rounded() const {
   if (dtype() != Dtype::f32)
     bad_input("only f32 is rounded to bf16, got ", describe(dtype(), shape()));
   Node* const node = body_->node;
-  // A leaf may be written to between two graphs; and what holds its numbers in full needs no
-  // others.
-  if (!node || !node->record || node->record->reads.result)
+  // A leaf may be written to between two graphs; and beside what lasts another would take more.
+  if (!node || !node->record || node->record->lasts)
     return of_value(*rounded_copy(*this).body_, node);
   const Value* there = node->rounded.load(std::memory_order_acquire);
   if (!there) {
@@ -177,15 +183,18 @@ Tensor record(const char* op, Tensor value, Tensors inputs, Vjp vjp, Tensors kep
   const bool tracked = std::any_of(inputs.begin(), inputs.end(),
                                    [](const Tensor& in) { return in && in.tracked(); });
   if (!tracked) return value;
-  auto* const node = new Tensor::Node(value.body_->number);
-  value.body_->node = node;
+  // Inputs may have been recorded after the memory of the value was there.
+  auto* const node = new Tensor::Node(next_number());
   node->result = *value.body_;
+  bool lasts = reads.result;
+  for (const Tensor& in : inputs) lasts = lasts || (in && in.storage().same(value.storage()));
   if (!reads.result) node->result.storage = {};
   for (size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i] && inputs[i].tracked() && !reads.input(i))
       inputs[i] = inputs[i].without_numbers();
-  node->record.reset(
-      new Tensor::Record{op, std::move(inputs), std::move(kept), std::move(vjp), rule, reads});
+  node->record.reset(new Tensor::Record{op, std::move(inputs), std::move(kept), std::move(vjp),
+                                        rule, reads, lasts});
+  value.body_->node = node;
   return innermost_watch ? innermost_watch->seen_(value) : value;
 }
 
@@ -301,6 +310,9 @@ Tensor Sweep::add(const Tensor& a, const Tensor& b) { return a + b; }
 Tensors grad(const Tensor& y, std::span<const Tensor> xs, const GradOptions& options) {
   if (!y.tracked())
     bad_input("grad: the value depends on no tracked tensor; make one with variable()");
+  if (!is_real(y.dtype()))
+    bad_input("grad: expected f32 or f64, got ", describe(y.dtype(), y.shape()),
+              "; cast it to f32 first");
   if (options.cotangent && !(options.cotangent.shape() == y.shape()))
     bad_input("grad: the cotangent must have the value's shape ", y.shape(), ", got ",
               options.cotangent.shape());

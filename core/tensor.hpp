@@ -30,8 +30,8 @@ struct Backward {
 };
 // Returns the gradient of every input, in their order; an empty Tensor means zero.
 using Vjp = std::function<Tensors(const Backward&)>;
-// Whose numbers a gradient rule reads besides g's and those kept for it: only these stay in memory.
-// All else has its shape, type and strides, but no numbers.
+// Whose numbers a gradient rule reads besides g's and those kept for it: of what carries a gradient
+// only these stay in memory. All else has its shape, type and strides, but no numbers.
 struct Reads {
   bool result = true;
   uint32_t inputs = ~0u;  // bit i: input i
@@ -106,8 +106,8 @@ class Tensor {
   // The same value as a leaf that gradients can be taken of. Shares the memory.
   Tensor variable() const;
   // The same f32 value in bf16, at the same place of the graph: a gradient that reaches it is f32
-  // and goes on to what made this. What an operation made is rounded once while its graph lives. It
-  // lies in memory in the same order, without gaps; what is repeated stays so.
+  // and goes on to what made this. Numbers that do not last are rounded once while the graph lives.
+  // They lie in memory in the same order, without gaps; what is repeated stays so.
   Tensor rounded() const;
   // Its shape, at the same place of the graph. It keeps no memory.
   Tensor without_numbers() const;
@@ -118,6 +118,9 @@ class Tensor {
     Vjp vjp;
     CodeLine rule;  // where the operation is written
     Reads reads;
+    // Whether the result's numbers may stay as long as the graph, whoever else lets them go: the
+    // rule reads them, or they are an input's.
+    bool lasts;
   };
   // Null for a leaf and for what is not tracked.
   const Record* made_by() const { return tracked() ? body_->node->record.get() : nullptr; }
@@ -189,12 +192,13 @@ class Tensor {
 Tensor record(const char* op, Tensor value, Tensors inputs, Vjp vjp, Tensors kept = {},
               CodeLine rule = CodeLine::here(), Reads reads = reads_all);
 
-// xs, of which those without numbers are taken from `known`, where the same ones have them.
-Tensors with_numbers(Tensors xs, std::span<const Tensor> known);
 inline Tensor record(const char* op, Tensor value, Tensors inputs, Vjp vjp, Reads reads,
                      CodeLine rule = CodeLine::here()) {
   return record(op, std::move(value), std::move(inputs), std::move(vjp), {}, rule, reads);
 }
+
+// xs, of which those without numbers are taken from `known`, where the same ones have them.
+Tensors with_numbers(Tensors xs, std::span<const Tensor> known);
 
 // Sees every result that this thread records while it lives, in their order, and returns it or
 // another tensor of its shape to take its place. So a function's operations can be looked into one

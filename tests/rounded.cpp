@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "attention/attention.hpp"
+#include "attention/catalog.hpp"
 #include "core/gradcheck.hpp"
 #include "core/threads.hpp"
 #include "tests/error_of.hpp"
@@ -42,7 +43,7 @@ struct Product {
   const char* pattern;
   Shape a, b;
 };
-// All of them multiply matrices, their gradients too.
+// All of them multiply matrices; of the last one a gradient does not.
 const Product products[] = {
     {"n d, d f -> n f", {37, 29}, {29, 41}},
     {"n d, d f -> n f", {64, 64}, {64, 64}},
@@ -52,6 +53,7 @@ const Product products[] = {
     {"b h n m, b m h k -> b n h k", {2, 3, 13, 11}, {2, 11, 3, 16}},
     {"b n d, d h k -> b n h k", {3, 7, 10}, {10, 2, 8}},
     {"b n h k, d h k -> b n d", {3, 7, 5, 6}, {9, 5, 6}},
+    {"n d, d f -> n f", {3, 64}, {64, 200}},
 };
 
 }  // namespace
@@ -80,6 +82,18 @@ TEST_SUITE("rounded") {
           std::string::npos);
     CHECK(error_of([&] { x + x; }).find("got bf16[2, 3]") != std::string::npos);
     CHECK(error_of([&] { x.variable(); }).find("got bf16[2, 3]") != std::string::npos);
+    const Tensor made = (noise({2, 3}, 1).variable() * 2.0).rounded();
+    CHECK(error_of([&] { grad(made, Tensors{made}); }) ==
+          "grad: expected f32 or f64, got bf16[2, 3]; cast it to f32 first");
+  }
+
+  TEST_CASE("rounded numbers are moved as they are") {
+    const Tensor x = noise({5, 7}, 20), r = x.rounded(),
+                 index = Tensor::of<int64_t>({3}, {4, 0, 4});
+    CHECK(gather("[t] d, i -> i d", r, index).values() ==
+          gather("[t] d, i -> i d", cast(r, Dtype::f32), index).values());
+    CHECK(reshape(permute(r, {1, 0}), {35}).values() ==
+          reshape(permute(cast(r, Dtype::f32), {1, 0}), {35}).values());
   }
 
   TEST_CASE("what an operation made is rounded once while its graph lives, whoever asks") {
@@ -183,6 +197,51 @@ TEST_SUITE("rounded") {
     CHECK(kept(rounded_products, [&] { return x; }) == doctest::Approx(0).epsilon(1e-3 * numbers));
   }
 
+  TEST_CASE("views of what stays are not held twice") {
+    const Tensor x = noise({64, 64}, 21).variable(), c = noise({64, 64}, 22);
+    const auto kept = [&](Products products, const std::function<Tensor()>& operand) {
+      return MadeAndKept([&] {
+               return sum(einsum("n d, d f -> n f", {.products = products}, operand(), x));
+             })
+          .kept;
+    };
+    const std::function<Tensor()> operands[] = {[&] {
+                                                  return permute(x, {1, 0});
+                                                },
+                                                [&] {
+                                                  return permute(softmax(x, 1), {1, 0});
+                                                },
+                                                [&] { return slice(x, 0, 0, 32); }};
+    for (const auto& operand : operands)
+      CHECK(kept(Products::bf16, operand) == kept(Products::full, operand));
+    // What no gradient reads is not held at all.
+    CHECK(MadeAndKept([&] {
+            return sum(einsum("n d, d f -> n f", {.products = Products::bf16}, x * 2.0, c));
+          }).kept <= 8);
+  }
+
+  TEST_CASE("no variant keeps more with rounded products") {
+    for (const Variant& variant : variants())
+      for (const bool tiled : {false, true}) {
+        CAPTURE(variant.name);
+        CAPTURE(tiled);
+        ParamList list;
+        const auto program = load_attention(variant.name);
+        AttentionSizes sizes{.d_model = 32};
+        if (program->find_dimension("h") >= 0) sizes.heads = 4;
+        const Attention attention(Scope{list}, program, sizes);
+        Tensors params;
+        for (const Tensor& p : list.initial_values(Key(1))) params.push_back(p.variable());
+        const Tensor X = noise({2, 64, 32}, 23).variable();
+        const auto kept = [&](Products products) {
+          const Forward forward{
+              .params = params, .tiling = {.allowed = tiled}, .products = products};
+          return MadeAndKept([&] { return attention(forward, "", X, X); }).kept;
+        };
+        CHECK(kept(Products::bf16) <= 1.02 * kept(Products::full));
+      }
+  }
+
   TEST_CASE("attention with rounded products: blocks, threads and kept blocks change no bit") {
     for (const char* name : {"multi_head", "talking_heads", "dynamic_projections"}) {
       CAPTURE(std::string(name));
@@ -251,6 +310,15 @@ TEST_SUITE("what a graph keeps") {
       CAPTURE(std::string(each.name));
       CHECK(MadeAndKept(each.call).kept / one == doctest::Approx(each.tensors).epsilon(0.01));
     }
+  }
+
+  TEST_CASE("a rule that reads more than it said is told so") {
+    const Tensor x = noise({2, 3}, 24).variable();
+    const Tensor y = record(
+        "wrong", exp(x.detach()), {x * 1.0},
+        [](const Backward& at) -> Tensors { return {at.g * at.y}; }, reads_nothing);
+    CHECK(error_of([&] { grad(y, Tensors{x}); }) ==
+          "a gradient rule reads f32[2, 3], whose numbers it did not ask record() to keep (Reads)");
   }
 
   TEST_CASE("an input without numbers still has its gradients, to the second order") {

@@ -52,9 +52,10 @@ void copy_slice(const E* from, E* to, const Loops<2>& loops) {
     for (Index i = 0; i < n; ++i) to[at[0] + i * sy] = from[at[1] + i * st];
 }
 
-// Numbers are only moved: two types of element are enough.
+// Numbers are only moved: a type of element for each size is enough.
 template <class F>
 void visit_size(Dtype t, const F& body) {
+  if (size_of(t) == 2) return body.template operator()<uint16_t>();
   if (size_of(t) == 4) return body.template operator()<uint32_t>();
   body.template operator()<uint64_t>();
 }

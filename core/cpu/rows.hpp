@@ -165,7 +165,8 @@ struct PairRows {
   Index product_rows, product_columns;
   // pairs[r·stride + j] = x[2r·rx + j], x[(2r + 1)·rx + j] for r < rows, j < n.
   void (*zip)(const Bf16* x, Index rx, Index rows, Index n, uint32_t* pairs, Index stride);
-  // y[i] = x[i], to the nearest, ties to even; and the way back.
+  // y[i] = x[i], to the nearest, ties to even; and the way back. What is below the smallest normal
+  // number may become 0, as processors have it that multiply such numbers.
   void (*round)(const float* x, Bf16* y, Index n);
   void (*widen)(const Bf16* x, float* y, Index n);
 };

@@ -55,6 +55,7 @@ struct Pairs {
   }
 #endif
 };
+
 template <class How>
 using Tile = void(Index k, const typename How::Element* a, Index ra, Index pa,
                   const typename How::Word* b, Index pb, typename How::Number* c, Index rc, Index n,

@@ -21,7 +21,7 @@ Tensor sum_of(const Tensors& xs, bool unread) {
     for (size_t i = 1; i < in.size(); ++i) y = y + in[i];
     return y;
   };
-  return fused({"sum_of", value, gradient, meaning}, xs);
+  return fused({"sum_of", value, gradient, meaning, reads_nothing, gradient}, xs);
 }
 
 // A number whose gradient, 1, is these of the tensors.
