@@ -7,6 +7,7 @@
 // is its inputs, so no cycle can form and a deep graph is released without recursion. A node does
 // not keep its tensor's value: who reads it later does.
 #pragma once
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <span>
@@ -34,8 +35,8 @@ using Vjp = std::function<Tensors(const Backward&)>;
 // only these stay in memory. All else has its shape, type and strides, but no numbers.
 struct Reads {
   bool result = true;
-  uint32_t inputs = ~0u;  // bit i: input i
-  constexpr bool input(size_t i) const { return i >= 32 || (inputs >> i & 1u) != 0; }
+  uint32_t inputs = ~0u;  // bit i: input i; the last one: and all that follow
+  constexpr bool input(size_t i) const { return (inputs >> std::min<size_t>(i, 31) & 1u) != 0; }
 };
 inline constexpr Reads reads_all{}, reads_inputs{.result = false}, reads_result{.inputs = 0},
     reads_nothing{.result = false, .inputs = 0};

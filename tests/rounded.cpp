@@ -302,6 +302,12 @@ TEST_SUITE("what a graph keeps") {
          [&] {
            return sum(reshape(permute(x + c, {1, 0}), {10, 1000}));
          }},
+        {"many parts", 0,
+         [&] {
+           Tensors parts;
+           for (int i = 0; i < 40; ++i) parts.push_back(x * (i + 1.0));
+           return sum(concat(parts, 0));
+         }},
         {"softmax", 1, [&] { return sum(softmax(x + c, 1)); }},
         {"a product with a constant", 0, [&] { return sum(einsum("n d, d f -> n f", x + c, c)); }},
         {"a product", 1, [&] { return sum(einsum("n d, d f -> n f", x + c, x)); }},
