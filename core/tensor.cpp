@@ -183,6 +183,7 @@ Tensor record(const char* op, Tensor value, Tensors inputs, Vjp vjp, Tensors kep
   const bool tracked = std::any_of(inputs.begin(), inputs.end(),
                                    [](const Tensor& in) { return in && in.tracked(); });
   if (!tracked) return value;
+  if (value.tracked()) value = value.detach();  // what made it is another graph
   // Inputs may have been recorded after the memory of the value was there.
   auto* const node = new Tensor::Node(next_number());
   node->result = *value.body_;
