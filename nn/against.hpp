@@ -8,6 +8,7 @@
 //
 // Every statement is computed in float64 twice: from their own values of its operands, so that one
 // mistake does not make everything after it look wrong, and from the inputs and parameters alone.
+// Once a mistake is explained, what the text with that mistake reproduces is no second one.
 #pragma once
 #include "nn/run.hpp"
 
@@ -16,14 +17,16 @@ namespace tete {
 struct AgainstOptions {
   SizesByName sizes = {};  // that no tensor brings
   Mask mask = {};
-  // How much of a tensor's largest entry an entry may be off; 0: some times what rounding to the
-  // precision of theirs does to the text's own values.
+  // How far an entry may be off, as a share of the tensor's largest; 0: a multiple of the error
+  // that rounding, in the precision their numbers show, makes in the text's own values.
   double tolerance = 0;
 };
 
 struct Guess {
-  std::string sentence;  // "as if P_l's h_k and h were swapped"; empty: nothing explains it
-  int statement = -1;    // where the mistake is, by its number in program.values
+  // "as if P_l's h_k and h were swapped": the text with this mistake gives their numbers. Empty if
+  // no mistake that is known here does.
+  std::string sentence;
+  int statement = -1;  // with the mistake, by its number in program.values
 };
 
 struct TensorReport {
@@ -42,10 +45,11 @@ struct TensorReport {
   double tolerance = 0;    // what `difference` may be
   std::string entry = {};  // where it is largest: "L[batch=1, n=2, m=0, h=1]"
   double theirs = 0, text = 0;  // there
-  std::string shape = {};       // what is wrong with its shape, or ""
-  std::string cause = {};       // follows: what it follows from
+  bool finite = true;           // false: theirs is NaN or infinite there, and the text's is not
+  std::string shape = {};       // how its shape differs, or ""
+  std::string cause = {};       // follows: the tensor that shows the mistake
   Guess guess = {};             // differs
-  // differs: the statements between what they gave and this, which they did not give
+  // differs: the statements that lead to it and whose values are not in the file
   std::vector<int> unseen = {};
 };
 
@@ -54,13 +58,13 @@ struct AgainstReport {
   std::vector<TensorReport> tensors;
   int first = -1;                    // the first of them that differs
   std::vector<std::string> unknown;  // names of theirs that the text does not have
-  const char* precision = "";        // that theirs were computed in: "float16", …, as it looks
+  const char* precision = "";        // the coarsest that their numbers show: "float16", …
   bool agrees() const { return first < 0; }
 };
 
 // `theirs` holds every input and parameter, any of the values that the text names, and gradients
 // "grad:NAME" together with the result's, the cotangent that they come from.
-// Errors (input): what is missing or does not fit; nothing to compare.
+// Errors (input): what is missing, does not fit, or is NaN in an input; nothing to compare.
 AgainstReport check_against(std::shared_ptr<const Checked> program, const TensorsByName& theirs,
                             const AgainstOptions& options = {});
 

@@ -81,8 +81,6 @@ enum class Mistake {
   not_scaled,
   mask_before_P_l,
   softmax_over_n,
-  P_w_before_softmax,
-  head_dropped,
   m_and_n_swapped,
   heads_split_wrongly,
   heads_merged_wrongly,
@@ -226,17 +224,11 @@ class Implementation {
     if (is(Mistake::sign))
       for (double& x : all["L"].v) x = -x;
 
-    if (is(Mistake::P_w_before_softmax)) {
-      Array early = mixed(all["L"], all["P_w"]);
-      keep("W", soft(early)), keep("U", all["W"]);
-    } else {
-      keep("W", soft(all["L"]));
-      keep("U", is(Mistake::P_w_left_out) ? all["W"] : mixed(all["W"], all["P_w"]));
-    }
+    keep("W", soft(all["L"]));
+    keep("U", is(Mistake::P_w_left_out) ? all["W"] : mixed(all["W"], all["P_w"]));
 
     Array O({B, N, DV, H});
     loop({B, N, DV, H, N}, [&](auto& i) {
-      if (is(Mistake::head_dropped) && i[3] == 1) return;
       O(i[0], i[1], i[2], i[3]) +=
           all["U"](i[0], i[1], i[4], i[3]) * all["V"](i[0], i[4], i[2], i[3]);
     });
@@ -383,12 +375,9 @@ TEST_CASE("of each mistake the statement is named and what it looks like") {
   const Case cases[] = {
       {Mistake::P_q_transposed, "Q", "P_q's d_X and d_k were swapped", "Q", "P_q's d_X and d_k"},
       {Mistake::P_l_transposed, "L", "P_l's h_k and h were swapped", "L", "P_l's h_k and h"},
-      {Mistake::not_scaled, "J", "times 2 = √d_k", "J", "right of '/' were left out"},
+      {Mistake::not_scaled, "J", "1/√d_k were left out", "J", "1/√d_k were left out"},
       {Mistake::mask_before_P_l, "L", "mask were applied to J", "J", "mask were applied to J"},
       {Mistake::softmax_over_n, "W", "softmax went over n, not over m", "W", "softmax went over n"},
-      {Mistake::P_w_before_softmax, "W", "U's step came before W's", "U",
-       "U's step came before W's"},
-      {Mistake::head_dropped, "O", "0 where h_v=1: that head is left out", "O", "h_v=1"},
       {Mistake::m_and_n_swapped, "J", "J's n and m were swapped", "J", "J's n and m were swapped"},
       {Mistake::heads_split_wrongly, "Q", "laid out as [n, d_k, h_k] and read as [n, h_k, d_k]",
        "Q", "laid out as"},
@@ -432,7 +421,7 @@ TEST_CASE("a mistake in a gradient alone is found there") {
   const Case cases[] = {
       {Mistake::gradient_transposed, "grad:P_l", "h_k and h were swapped", 1},
       {Mistake::gradient_negated, "grad:P_l", "its sign is the opposite", 1},
-      {Mistake::gradient_halved, "grad:P_v", "times 0.5 = 1/", 1},
+      {Mistake::gradient_halved, "grad:P_v", "times 0.5", 1},
       {Mistake::gradient_stopped, "grad:P_k", "no gradient arrives", 1},
       {Mistake::K_detached, "grad:M", "no gradient comes by way of K", 1},
       {Mistake::softmax_gradient_without_sum, "grad:L", "missing from softmax's gradient", 9},

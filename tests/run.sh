@@ -74,14 +74,9 @@ planted L 'the mask were applied to J' \
 planted W 'softmax went over n, not over m' 's/reduced_dim=m/reduced_dim=n/' none
 planted W 'softmax took no mask' '' none causal
 planted W 'a causal mask were applied' '' causal none
-planted W "U's step came before W's" \
-  's/^  W.*/  A[n, m, h_v] = einsum(L[n, m, h], P_w[h, h_v])\n  W[n, m, h] = softmax(A[n, m, h_v=(h)], reduced_dim=m)/; s/^  U.*/  U[n, m, h_v] = W[n, m, h=(h_v)]/' \
-  causal causal 2
 planted U 'it is what the text calls W' 's/^  U.*= (.*)/  U[n, m, h_v] = W[n, m, h=(h_v)] + 0 * \1/'
 planted L 'its sign is the opposite' 's/= (einsum\(J.*\)) /= -\1 /'
-planted O 'h_v=1: that head is left out' \
-  's/^  O(.*)U(.*)/  D[n, m, h_v] = select(index(h_v) == 1, 0, U[n, m, h_v])\n  O\1D\2/' none
-planted Y 'times 0.5 = 1/' 's|(P_o\[d_Y, d_v, h_v\]\)) |\1 / 2 |'
+planted Y 'times 0.5.' 's|(P_o\[d_Y, d_v, h_v\]\)) |\1 / 2 |'
 planted J 'no mistake that is known' 's/(einsum\(Q.*\)) /exp(\1) /'
 "$tete" check talking_heads --against theirs.safetensors --mask causal --json > out 2> err
 [ $? = 1 ] && grep -q '"first": "J"' out
@@ -164,6 +159,23 @@ file turned.safetensors '{"A":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]}
 "$tete" check pair.tete --against turned.safetensors > out 2> err
 [ $? = 1 ] && grep -q 'It has shape \[3, 2\], expected \[2, 3\] = \[a, b\]; it looks like \[b, a\]' out
 verdict $? 'a result whose dimensions are in another order'
+
+# ---- Numbers that are none ----
+
+one=$'\\0\\0\\200\\77' nan=$'\\0\\0\\300\\177' infinity=$'\\0\\0\\200\\177'
+# numbers NAME X Y: X[1] and Y[1] of twice.tete.
+printf 'def Twice(X[a]):\n  Y[a] = 70000 * X[a]\n  return Y[a]\n' > twice.tete
+numbers() { file "$1" '{"X":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"Y":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}' "$2$3"; }
+numbers infinite.safetensors "$one" "$infinity"
+"$tete" check twice.tete --against infinite.safetensors > out 2> err
+[ $? = 1 ] && grep -q 'Theirs is not finite at Y\[a=0\]: theirs infinity, the text.s 70000; float16 ends at 65504' out
+verdict $? 'infinity is a difference, and where float16 ends is told'
+numbers none.safetensors "$one" "$nan"
+"$tete" check twice.tete --against none.safetensors > out 2> err
+[ $? = 1 ] && grep -q 'Theirs is not finite at Y\[a=0\]: theirs NaN' out && ! grep -q 'A guess' out
+verdict $? 'so is NaN'
+numbers only.safetensors "$nan" "$nan"
+against "'X' is NaN at \[a=0\]: expected numbers" twice.tete --against only.safetensors
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

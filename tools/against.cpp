@@ -27,16 +27,26 @@ const char* name_of(Verdict verdict) {
   return "differs";
 }
 
-std::string short_number(double x) {
-  char digits[32];
-  std::snprintf(digits, sizeof digits, "%.2g", x);
-  return digits;
+// So many digits, as people write them: 1e9, 3.2e-7, 104; "NaN" and "infinity".
+std::string number_text(double x, int digits) {
+  if (std::isnan(x)) return "NaN";
+  if (std::isinf(x)) return x < 0 ? "-infinity" : "infinity";
+  char buffer[32];
+  std::snprintf(buffer, sizeof buffer, "%.*g", digits, x);
+  const double rounded = std::strtod(buffer, nullptr);
+  if (rounded == std::floor(rounded) && std::abs(rounded) < 1e6)
+    std::snprintf(buffer, sizeof buffer, "%.0f", rounded);
+  std::string all = buffer;
+  if (const size_t e = all.find('e'); e != std::string::npos) {
+    size_t zeros = e + 1;
+    if (all[zeros] == '+') all.erase(zeros, 1);
+    else ++zeros;
+    while (zeros + 1 < all.size() && all[zeros] == '0') all.erase(zeros, 1);
+  }
+  return all;
 }
-std::string long_number(double x) {
-  char digits[32];
-  std::snprintf(digits, sizeof digits, "%.7g", x);
-  return digits;
-}
+std::string short_number(double x) { return number_text(x, 2); }
+std::string long_number(double x) { return number_text(x, 7); }
 
 // "J", "J and L", "J, K and L"
 std::string listed(const std::vector<std::string>& names) {
@@ -122,7 +132,8 @@ class Report {
              " the text");
     std::printf("\n%s\n", point_out(sentence, {value(t.value).place}).c_str());
     if (!t.shape.empty()) std::printf("  It %s.\n", t.shape.c_str());
-    if (!t.entry.empty() && !(t.difference <= t.tolerance))
+    if (!t.finite) explain_not_finite(t);
+    else if (!t.entry.empty() && !(t.difference <= t.tolerance))
       std::printf("  The largest difference is %s, at %s: theirs %s, the text's %s.\n",
                   short_number(t.difference).c_str(), t.entry.c_str(),
                   long_number(t.theirs).c_str(), long_number(t.text).c_str());
@@ -135,10 +146,18 @@ class Report {
           listed(names_of(t.unseen)).c_str());
   }
 
+  void explain_not_finite(const TensorReport& t) const {
+    constexpr double largest_half = 65504;
+    const bool is_half = report_.precision == std::string("float16");
+    std::printf("  Theirs is not finite at %s: theirs %s, the text's %s%s.\n", t.entry.c_str(),
+                long_number(t.theirs).c_str(), long_number(t.text).c_str(),
+                is_half || std::abs(t.text) > largest_half ? "; float16 ends at 65504" : "");
+  }
+
   void explain_guess(const TensorReport& t) const {
     const Guess& guess = t.guess;
     if (guess.sentence.empty()) {
-      if (t.shape.empty()) std::printf("  It looks like no mistake that is known here.\n");
+      if (t.shape.empty() && t.finite) std::printf("  It looks like no mistake that is known here.\n");
       return;
     }
     std::printf("  A guess: %s.\n", guess.sentence.c_str());
@@ -165,6 +184,7 @@ class Report {
                          {"entry", t.entry},
                          {"theirs", number(t.theirs)},
                          {"text", number(t.text)}};
+    if (!t.finite) json["finite"] = false;
     if (!t.shape.empty()) json["shape"] = t.shape;
     if (!t.cause.empty()) json["cause"] = t.cause;
     if (!t.unseen.empty()) json["not_given"] = names_of(t.unseen);

@@ -3,54 +3,121 @@
 #include <algorithm>
 
 #include "core/ops.hpp"
+#include "nn/run/runner.hpp"
 
 namespace tete {
 
 namespace {
+
+bool is_call(const Node& node) { return node.kind == Node::Kind::call; }
+// position(m) - position(n)
+bool is_distance(const Node& node) {
+  return node.kind == Node::Kind::operation && node.op == Operator::subtract &&
+         node.args.size() == 2 && calls(node.args[0], "position") &&
+         calls(node.args[1], "position");
+}
+
+bool is_rotation(const Node& node) { return calls(node, "rotate"); }
+bool is_bucket(const Node& node) { return calls(node, "bucket"); }
+
+Node number(double x) {
+  Node node;
+  node.number = x, node.element = Element::whole;
+  return node;
+}
+Node operation(Operator op, Node a, Node b) {
+  Node node;
+  node.kind = Node::Kind::operation, node.op = op;
+  node.names = a.names, node.element = a.element;
+  node.constant = a.constant && b.constant;
+  node.args = {std::move(a), std::move(b)};
+  return node;
+}
+Node call(const Builtin& builtin, const Node& like, std::vector<Node> args) {
+  Node node = like;
+  node.builtin = &builtin, node.args = std::move(args);
+  return node;
+}
+
+// `node` where the mask lets see, else 0.
+Node masked_after(const Checked& program, Node node) {
+  Node visible;
+  visible.kind = Node::Kind::call, visible.constant = false;
+  visible.builtin = find_builtin("visible");
+  for (const Role role : {Role::query, Role::memory})
+    for (int name : node.names)
+      if (program.dimensions[static_cast<size_t>(name)].role == role) visible.names.push_back(name);
+  node.takes_call_mask = false;
+  return operation(Operator::multiply, std::move(node), std::move(visible));
+}
+
+// The halves of the dimension as neighbours: (0, d/2, 1, d/2 + 1, …); or back.
+Value interleaved(Runner& runner, const Node& node, bool back) {
+  const Value x = runner.node(node.args[0]);
+  const int axis = x.names.find(node.dim()) + x.tensor.rank() - x.names.size();
+  Shape split = x.tensor.shape();
+  split[axis] /= 2;
+  split.insert(axis, 2);
+  if (back) std::swap(split[axis], split[axis + 1]);
+  Axes order;
+  for (int i = 0; i < split.size(); ++i) order.push_back(i);
+  std::swap(order[axis], order[axis + 1]);
+  return {reshape(permute(reshape(x.tensor, split), order), x.tensor.shape()), x.names, x.batched};
+}
+
+// Functions that only mistakes call.
+const Builtin& leaky_relu() {
+  static const Builtin row = [] {
+    Builtin b = *find_builtin("relu");
+    b.name = "leaky_relu";
+    b.apply = [](const Tensors& x) { return max(x[0], x[0] * 0.01); };
+    return b;
+  }();
+  return row;
+}
+const Builtin& neighbours_of_halves() {
+  static const Builtin row = [] {
+    Builtin b = *find_builtin("rotate");
+    b.run = [](Runner& runner, const Node& node) { return interleaved(runner, node, false); };
+    return b;
+  }();
+  return row;
+}
+const Builtin& halves_of_neighbours() {
+  static const Builtin row = [] {
+    Builtin b = *find_builtin("rotate");
+    b.run = [](Runner& runner, const Node& node) { return interleaved(runner, node, true); };
+    return b;
+  }();
+  return row;
+}
+Node rotated_by_halves(const Node& node) {
+  Node inner = node;
+  inner.args[0] = call(neighbours_of_halves(), node, {node.args[0]});
+  return call(halves_of_neighbours(), node, {std::move(inner)});
+}
+
+template <class Visit>
+void walk(Node& node, const Visit& visit) {
+  for (Node& arg : node.args) walk(arg, visit);
+  visit(node);
+}
 
 std::string short_name(const Checked& program, int dim) {
   const std::string& name = program.dimensions[static_cast<size_t>(dim)].name;
   return name.substr(name.rfind('.') + 1);
 }
 
-bool takes_dimension(const Node& node) {
-  return node.kind == Node::Kind::call && node.args.size() == 1 &&
-         node.names.contains(node.dim()) && node.builtin->keys[0].required;
-}
-
-bool is_function(const Node& node) {
-  return node.kind == Node::Kind::call && node.builtin->apply && node.args.size() == 1 &&
-         !node.constant;
-}
-
-template <class Visit>
-void walk(Node& node, const Visit& visit) {
-  visit(node);
-  for (Node& arg : node.args) walk(arg, visit);
-}
-template <class Visit>
-void walk(const Node& node, const Visit& visit) {
-  visit(node);
-  for (const Node& arg : node.args) walk(arg, visit);
-}
-
-// `node` where the mask lets see, else 0.
-Node masked_after(const Checked& program, Node node) {
-  Names pair;
-  for (const Role role : {Role::query, Role::memory})
-    for (int name : node.names)
-      if (program.dimensions[static_cast<size_t>(name)].role == role) pair.push_back(name);
-  Node visible;
-  visible.kind = Node::Kind::call;
-  visible.builtin = find_builtin("visible");
-  visible.names = pair, visible.constant = false;
-  Node product;
-  product.kind = Node::Kind::operation;
-  product.op = Operator::multiply;
-  product.names = node.names, product.constant = false;
-  node.takes_call_mask = false;
-  product.args = {std::move(node), std::move(visible)};
-  return product;
+// "as if 1/√d_k were left out"
+std::string left_out(const Checked& program, const Node& node, size_t at) {
+  const Node& term = node.args[at];
+  const bool root = calls(term, "sqrt") && term.args[0].kind == Node::Kind::size;
+  return text(
+      "as if ",
+      root
+          ? text(node.op == Operator::divide ? "1/√" : "√", short_name(program, term.args[0].index))
+          : text("what stands ", at == 1 ? "right" : "left", " of '", symbol(node.op), "'"),
+      " were left out");
 }
 
 class Alterer {
@@ -58,110 +125,146 @@ class Alterer {
   Alterer(const Checked& program, int statement) : program_(program), statement_(statement) {}
 
   std::vector<Alteration> all() {
-    const Node& right = program_.values[static_cast<size_t>(statement_)].right;
-    int at = 0;
+    Node right = program_.values[static_cast<size_t>(statement_)].right;
     walk(right, [&](const Node& node) {
-      if (takes_dimension(node)) dimensions(node, at);
-      if (node.takes_call_mask) masks(node, at);
-      if (is_function(node)) functions(node, at);
+      if (is_call(node) && node.builtin->apply && node.args.size() == 1 && !node.constant)
+        functions(node);
+      if (is_call(node) && node.dim() >= 0 && node.builtin->keys[0].required &&
+          node.args.size() == 1 && node.names.contains(node.dim()))
+        reductions(node);
+      if (node.takes_call_mask) masks(node);
+      if (is_rotation(node)) rotations(node);
+      if (is_bucket(node)) buckets();
+      if (is_distance(node)) distances(node);
       if (node.kind == Node::Kind::operation && node.args.size() == 2 && !node.constant)
-        terms(node, at);
-      ++at;
+        terms(node);
+      ++at_;
     });
     return std::move(made_);
   }
 
  private:
-  // Adds the program whose node number `at` is changed.
+  std::string name_of(int dim) const { return short_name(program_, dim); }
+
+  // Adds the program in which the node that is visited is edited.
   template <class Edit>
-  void add(int at, std::string sentence, const Edit& edit) {
+  void add(std::string sentence, const Edit& edit) {
     auto program = std::make_shared<Checked>(program_);
     int number = 0;
-    Node* found = nullptr;
     walk(program->values[static_cast<size_t>(statement_)].right, [&](Node& node) {
-      if (number++ == at) found = &node;
+      if (number++ == at_) node = Node(edit(node));
     });
-    *found = edit(*found);
     made_.push_back({std::move(sentence), std::move(program)});
   }
+  // Adds the program in which all nodes of a kind are edited.
+  template <class Is, class Edit>
+  void add_everywhere(const Is& is, std::string sentence, const Edit& edit) {
+    auto program = std::make_shared<Checked>(program_);
+    for (CheckedValue& v : program->values)
+      walk(v.right, [&](Node& node) {
+        if (is(node)) node = Node(edit(node));
+      });
+    made_.push_back({std::move(sentence), std::move(program)});
+  }
+  static Node argument(const Node& node) { return node.args[0]; }
 
-  void dimensions(const Node& node, int at) {
-    for (int name : node.names) {
-      if (name == node.dim()) continue;
-      add(at,
-          text("as if ", node.builtin->name, " went over ", short_name(program_, name),
-               ", not over ", short_name(program_, node.dim())),
-          [&](Node altered) { return altered.keys[0].dim = name, altered; });
-    }
-    add(at, text("as if ", node.builtin->name, " were left out"),
-        [](const Node& altered) { return Node(altered.args[0]); });
+  void reductions(const Node& node) {
+    for (int name : node.names)
+      if (name != node.dim())
+        add(text("as if ", node.builtin->name, " went over ", name_of(name), ", not over ",
+                 name_of(node.dim())),
+            [&](Node altered) { return altered.keys[0].dim = name, altered; });
+    add(text("as if ", node.builtin->name, " were left out"), argument);
+    for (const bool masked_again : {true, false})
+      add(text("as if ", node.builtin->name, " were applied twice"), [&](const Node& once) {
+        Node twice = once;
+        twice.args[0] = once;
+        twice.takes_call_mask &= masked_again;
+        return twice;
+      });
   }
 
-  void masks(const Node& node, int at) {
-    add(at, text("as if ", node.builtin->name, " took no mask"),
+  void masks(const Node& node) {
+    add(text("as if ", node.builtin->name, " took no mask"),
         [](Node altered) { return altered.takes_call_mask = false, altered; });
-    add(at,
-        text("as if the mask were multiplied in after ", node.builtin->name,
+    add(text("as if the mask were multiplied in after ", node.builtin->name,
              ", whose sum then counts what is hidden"),
         [&](const Node& altered) { return masked_after(program_, altered); });
   }
 
-  void functions(const Node& node, int at) {
+  void functions(const Node& node) {
     const std::string_view name = node.builtin->name;
-    add(at, text("as if ", name, " were left out"),
-        [](const Node& altered) { return Node(altered.args[0]); });
-    static constexpr std::pair<const char*, const char*> alike[] = {
-        {"gelu", "gelu_erf"}, {"relu", "gelu"}, {"silu", "sigmoid"}, {"silu", "gelu"}};
-    for (const auto& [a, b] : alike) {
-      if (name != a && name != b) continue;
-      const char* other = name == a ? b : a;
-      add(at, text("as if ", name, " were ", other),
-          [&](Node altered) { return altered.builtin = find_builtin(other), altered; });
-    }
+    add(text("as if ", name, " were left out"), argument);
+    static const Builtin* const alike[] = {find_builtin("relu"),     find_builtin("gelu"),
+                                           find_builtin("gelu_erf"), find_builtin("silu"),
+                                           find_builtin("elu"),      find_builtin("sigmoid"),
+                                           find_builtin("tanh"),     &leaky_relu()};
+    if (std::find(std::begin(alike), std::end(alike), node.builtin) == std::end(alike)) return;
+    for (const Builtin* other : alike)
+      if (other != node.builtin)
+        add(text("as if ", name, " were ", other->name),
+            [&](Node altered) { return altered.builtin = other, altered; });
   }
 
-  void terms(const Node& node, int at) {
-    const auto keep = [&](size_t kept, const char* what) {
-      if (!node.args[kept].constant)
-        add(at, text("as if what stands ", what, " '", symbol(node.op), "' were left out"),
-            [=](const Node& altered) { return Node(altered.args[kept]); });
-    };
-    const auto replace = [&](Operator op) {
-      add(at, text("as if the '", symbol(node.op), "' were '", symbol(op), "'"),
-          [=](Node altered) { return altered.op = op, altered; });
-    };
-    switch (node.op) {
-      case Operator::add:
-      case Operator::subtract:
-        keep(0, "right of"), keep(1, "left of");
-        replace(node.op == Operator::add ? Operator::subtract : Operator::add);
-        break;
-      case Operator::multiply:
-      case Operator::divide:
-        keep(0, "right of"), keep(1, "left of");
-        replace(node.op == Operator::multiply ? Operator::divide : Operator::multiply);
-        break;
-      default:
-        break;
+  void rotations(const Node& node) {
+    const std::string d = name_of(node.dim());
+    add_everywhere(is_rotation,
+                   text("as if rotate turned pairs of halves, (t, t + ", d, "/2), not neighbours"),
+                   rotated_by_halves);
+    add_everywhere(is_rotation, "as if rotate turned the other way", [](Node altered) {
+      altered.args[1] = operation(Operator::multiply, altered.args[1], number(-1));
+      return altered;
+    });
+    add("as if rotate were left out", argument);
+  }
+
+  void buckets() {
+    for (const auto& [one_sided, what] : {std::pair{0, "both sides"}, {1, "the past only"}})
+      add_everywhere(is_bucket, text("as if the buckets were for ", what),
+                     [&, side = one_sided](Node altered) {
+                       altered.args[3] = number(side);
+                       return altered;
+                     });
+    for (const auto& [by, what] : {std::pair{1, "more"}, {-1, "less"}})
+      add_everywhere(
+          is_bucket, text("as if every bucket were one ", what), [&, step = by](const Node& once) {
+            Node last = operation(Operator::subtract, once.args[1], number(1));
+            return call(*find_builtin("clip"), once,
+                        {operation(Operator::add, once, number(step)), number(0), std::move(last)});
+          });
+  }
+
+  void distances(const Node& node) {
+    const std::string a = name_of(node.args[0].names[0]), b = name_of(node.args[1].names[0]);
+    add_everywhere(
+        is_distance, text("as if the distance were position(", b, ") - position(", a, ")"),
+        [](Node altered) { return std::swap(altered.args[0], altered.args[1]), altered; });
+    for (const auto& [by, what] : {std::pair{1, "more"}, {-1, "less"}})
+      add_everywhere(
+          is_distance,
+          text("as if the distance position(", a, ") - position(", b, ") were one ", what),
+          [step = by](const Node& once) { return operation(Operator::add, once, number(step)); });
+  }
+
+  void terms(const Node& node) {
+    const bool sums = node.op == Operator::add || node.op == Operator::subtract;
+    if (!sums && node.op != Operator::multiply && node.op != Operator::divide) return;
+    for (const size_t kept : {0, 1}) {
+      if (node.args[kept].constant || (kept == 1 && node.op == Operator::divide)) continue;
+      add(left_out(program_, node, 1 - kept),
+          [=](const Node& altered) { return Node(altered.args[kept]); });
     }
+    if (!sums) return;
+    const Operator other = node.op == Operator::add ? Operator::subtract : Operator::add;
+    add(text("as if the '", symbol(node.op), "' were '", symbol(other), "'"),
+        [=](Node altered) { return altered.op = other, altered; });
   }
 
   const Checked& program_;
   int statement_;
+  int at_ = 0;  // number of the node that is visited
   std::vector<Alteration> made_;
 };
-
-bool is_elementwise(const Node& node) {
-  return node.kind == Node::Kind::operation ||
-         (node.kind == Node::Kind::call && node.builtin->apply);
-}
-
-bool reads_elementwise(const Node& node, int value) {
-  if (node.kind == Node::Kind::value) return node.index == value && node.plain;
-  return is_elementwise(node) &&
-         std::any_of(node.args.begin(), node.args.end(),
-                     [&](const Node& arg) { return reads_elementwise(arg, value); });
-}
 
 }  // namespace
 
@@ -169,76 +272,6 @@ std::vector<Alteration> alterations(const Checked& program, int statement) {
   if (program.values[static_cast<size_t>(statement)].kind != CheckedValue::Kind::statement)
     return {};
   return Alterer(program, statement).all();
-}
-
-std::shared_ptr<const Checked> without_masks(const Checked& program) {
-  auto altered = std::make_shared<Checked>(program);
-  for (CheckedValue& v : altered->values)
-    walk(v.right, [](Node& node) { node.takes_call_mask = false; });
-  return altered;
-}
-
-Names masked_pair(const Checked& program) {
-  Names pair;
-  for (const CheckedValue& v : program.values)
-    walk(v.right, [&](const Node& node) {
-      if (!node.takes_call_mask || !pair.empty()) return;
-      for (const Role role : {Role::query, Role::memory})
-        for (int name : node.names)
-          if (program.dimensions[static_cast<size_t>(name)].role == role) pair.push_back(name);
-    });
-  return pair;
-}
-
-bool enters_masked_softmax(const Checked& program, int value) {
-  bool found = false;
-  for (const CheckedValue& v : program.values) {
-    if (v.kind == CheckedValue::Kind::same && v.index == value)
-      found |= enters_masked_softmax(program, static_cast<int>(&v - program.values.data()));
-    walk(v.right, [&](const Node& node) {
-      found |= node.takes_call_mask && reads_elementwise(node.args[0], value);
-    });
-  }
-  return found;
-}
-
-std::vector<OtherMask> other_masks(const Checked& program, Evaluation& run, const Mask& mask) {
-  const Names pair = masked_pair(program);
-  if (pair.size() != 2) return {};
-  const Index n = run.size(pair[0]), m = run.size(pair[1]);
-  // 1 where memory j of query i is at most `offset` ahead.
-  const auto up_to = [&](Index offset) {
-    std::vector<double> seen;
-    for (Index i = 0; i < n * m; ++i) seen.push_back(i % m <= i / m + offset);
-    return Mask{.visible = Tensor::of<double>({n, m}, std::span<const double>(seen))};
-  };
-  if (mask.hides_nothing()) {
-    std::vector<OtherMask> others = {
-        {"as if a causal mask were applied, where none is given", up_to(m - n)}};
-    if (m != n)
-      others.push_back(
-          {"as if a causal mask were applied (j <= i), where none is given", up_to(0)});
-    return others;
-  }
-  const Tensor visible = run.visible(pair);
-  std::vector<OtherMask> others = {
-      {"as if no mask were applied", Mask{}},
-      {"as if the mask were inverted: here 1 means 'may attend'", Mask{.visible = 1.0 - visible}}};
-  if (n == m) {
-    Axes order;
-    for (int i = 0; i < visible.rank(); ++i) order.push_back(i);
-    std::swap(order[visible.rank() - 1], order[visible.rank() - 2]);
-    others.push_back(
-        {"as if the mask's two axes were swapped", {.visible = permute(visible, order)}});
-  }
-  if (!mask.causal) return others;
-  others.push_back({"as if the causal mask hid a query's own position, too", up_to(m - n - 1)});
-  others.push_back({"as if the causal mask let see one position ahead", up_to(m - n + 1)});
-  if (m != n) {
-    others.push_back(
-        {"as if query i saw the memories j <= i; the text's last query sees them all", up_to(0)});
-  }
-  return others;
 }
 
 }  // namespace tete

@@ -1,25 +1,20 @@
-// What a mistake looks like: changes of the text are tried until one gives what theirs gives.
+// The mistake that explains a tensor: changes of the text are tried, the most usual first, until
+// one gives the candidate's numbers.
 #pragma once
-#include "nn/against.hpp"
 #include "nn/against/replay.hpp"
 
 namespace tete {
 
-// A tensor of theirs that is not what the text makes of their values.
-struct Suspect {
-  int value;
-  bool gradient;
-  Tensor theirs, text;
-  std::vector<bool> ignored;  // entries, in row-major order; empty: none
-  double tolerance;           // absolute
-  double largest;             // of the text's entries
-  double unit;                // relative rounding error of theirs
+struct Explanation {
+  std::string sentence;  // "as if P_l's h_k and h were swapped"; empty: nothing explains it
+  int statement = -1;    // where the mistake is
+  Change change = {};
 };
 
-// Whether every entry of `theirs` is as far from `text` as the tolerance allows; the tolerance
-// grows where `text` is larger than the text's own.
-bool explains(const Suspect& suspect, const Tensor& text);
+Explanation explain(const Candidate& candidate, const Compared& compared);
 
-Guess guess_at(const Theirs& theirs, const Suspect& suspect);
+// True if the text with this change gives the numbers of `compared`, from the candidate's values of
+// its operands and to the precision of the candidate.
+bool reproduces(const Candidate& candidate, const Compared& compared, const Change& change);
 
 }  // namespace tete

@@ -41,18 +41,37 @@ std::vector<Axes> orders(int rank, int batch) {
   return all;
 }
 
-void add_swaps(const NamedAxes& named, const Shape& shape, std::vector<Misreading>& misreadings) {
-  for (int i = 0; i < shape.size(); ++i)
-    for (int k = i + 1; k < shape.size(); ++k) {
-      if (shape[i] != shape[k] || shape[i] < 2) continue;
-      Axes order;
-      for (int axis = 0; axis < shape.size(); ++axis)
-        order.push_back(axis == i ? k : axis == k ? i : axis);
+// Axes in another order that leaves the shape as it is: two swapped, or more.
+void add_orders(const NamedAxes& named, const Shape& shape, std::vector<Misreading>& misreadings) {
+  if (shape.size() > 5) return;
+  for (const int moved : {2, 3, 4})
+    for (const Axes& order : orders(shape.size(), 0)) {
+      std::vector<int> away;
+      for (int i = 0; i < shape.size(); ++i)
+        if (order[i] != i) away.push_back(i);
+      if (static_cast<int>(away.size()) != moved || !(permuted(shape, order) == shape)) continue;
+      const auto axis = [&](int i) { return named.axes[static_cast<size_t>(i)]; };
       misreadings.push_back(
-          {text("as if ", named.name, "'s ", named.axes[static_cast<size_t>(i)], " and ",
-                named.axes[static_cast<size_t>(k)], " were swapped (transposed)"),
+          {moved == 2 ? text("as if ", named.name, "'s ", axis(away[0]), " and ", axis(away[1]),
+                             " were swapped (transposed)")
+                      : text("as if ", named.name, " were written as ",
+                             listed({.name = {}, .axes = named.axes, .batch = 0}, order)),
            [=](const Tensor& x) { return permute(x, order); }});
     }
+}
+
+// The first index moves fastest where the last is expected to, or the other way round.
+void add_columns(const NamedAxes& named, const Shape& shape, std::vector<Misreading>& misreadings) {
+  if (shape.size() < 2) return;
+  Axes back;
+  for (int i = shape.size(); i-- > 0;) back.push_back(i);
+  const std::string sentence =
+      text("as if ", named.name, "'s numbers were stored column by column (Fortran order)");
+  misreadings.push_back({sentence, [=](const Tensor& x) {
+                           return permute(reshape(x, permuted(x.shape(), back)), back);
+                         }});
+  misreadings.push_back(
+      {sentence, [=](const Tensor& x) { return reshape(permute(x, back), x.shape()); }});
 }
 
 // Laid out in the order p, read as if that were q.
@@ -75,56 +94,10 @@ void add_layouts(const NamedAxes& named, const Shape& shape, std::vector<Misread
 
 std::vector<Misreading> confused_dimensions(const NamedAxes& named, const Shape& shape) {
   std::vector<Misreading> misreadings;
-  add_swaps(named, shape, misreadings);
+  add_orders(named, shape, misreadings);
+  add_columns(named, shape, misreadings);
   add_layouts(named, shape, misreadings);
   return misreadings;
-}
-
-Misreading without_slice(const NamedAxes& named, const Shape& shape, int axis, Index at) {
-  Axes others;
-  std::vector<double> kept;
-  for (int i = 0; i < shape.size(); ++i)
-    if (i != axis) others.push_back(i);
-  for (Index i = 0; i < shape[axis]; ++i) kept.push_back(i != at);
-  const Tensor keep = expand(Tensor::of<double>({shape[axis]}, kept), others, shape);
-  return {
-      text("as if ", named.name, " were 0 where ", named.axes[static_cast<size_t>(axis)], "=", at),
-      [=](const Tensor& x) { return x * keep; }};
-}
-
-std::string permuted_slices(const NamedAxes& named, const Tensor& x, const Tensor& y,
-                            double tolerance) {
-  constexpr Index most = 64;
-  const std::vector<double> a = x.values(), b = y.values();
-  for (int axis = 0; axis < x.rank(); ++axis) {
-    const Index size = x.size(axis), stride = row_major(x.shape())[axis];
-    if (size < 2 || size > most) continue;
-    const Index block = size * stride, blocks = x.size() / block;
-    const auto alike = [&](Index i, Index k) {
-      for (Index outer = 0; outer < blocks; ++outer)
-        for (Index inner = 0; inner < stride; ++inner) {
-          const auto p = static_cast<size_t>(outer * block + i * stride + inner);
-          const auto q = static_cast<size_t>(outer * block + k * stride + inner);
-          if (!(std::abs(a[p] - b[q]) <= tolerance)) return false;
-        }
-      return true;
-    };
-    std::string order;
-    std::vector<bool> used(static_cast<size_t>(size), false);
-    Index matched = 0;
-    for (Index i = 0; i < size; ++i)
-      for (Index k = 0; k < size; ++k) {
-        if (used[static_cast<size_t>(k)] || !alike(i, k)) continue;
-        used[static_cast<size_t>(k)] = true;
-        order += text(order.empty() ? "" : ", ", k);
-        ++matched;
-        break;
-      }
-    if (matched == size)
-      return text("as if ", named.name, "'s ", named.axes[static_cast<size_t>(axis)],
-                  " were in another order: ", order);
-  }
-  return "";
 }
 
 }  // namespace tete

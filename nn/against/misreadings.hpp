@@ -1,4 +1,4 @@
-// What a tensor becomes where its dimensions are confused.
+// A tensor whose dimensions are confused.
 #pragma once
 #include <functional>
 #include <string>
@@ -21,15 +21,8 @@ struct NamedAxes {
   int batch = 0;
 };
 
-// Two dimensions of one size swapped; or laid out in one order of its dimensions and read in
-// another, as where heads are merged or split the wrong way round.
+// Dimensions of one size in another order; numbers stored column by column; or laid out in one
+// order of the dimensions and read in another, as if heads are split or merged the wrong way round.
 std::vector<Misreading> confused_dimensions(const NamedAxes& named, const Shape& shape);
-
-// Zero at one index of an axis.
-Misreading without_slice(const NamedAxes& named, const Shape& shape, int axis, Index at);
-
-// The axis along which `x` is `y` with its slices in another order, if there is one: a sentence.
-std::string permuted_slices(const NamedAxes& named, const Tensor& x, const Tensor& y,
-                            double tolerance);
 
 }  // namespace tete

@@ -1,20 +1,21 @@
-// What precision numbers have been computed in, as far as the numbers show.
+// The precision that the candidate computed in, as far as its numbers show, and what rounding to it
+// explains.
 #pragma once
-#include <vector>
-
-#include "core/tensor.hpp"
+#include "nn/against/candidate.hpp"
 
 namespace tete {
 
-struct Precision {
-  const char* name;
-  int bits;             // of the significand
-  double smallest;      // positive number
-  double unit() const;  // the largest relative rounding error
-};
+// The bits of the significand that the numbers need: 24 or 53, by their type, or fewer if none
+// needs more and many need them all (half precision stored as float32). 0 if the numbers are too
+// few or whole, and so are exact in any precision.
+int bits_shown(const Tensor& x);
 
-// The coarsest precision among the tensors: that of their type, or a shorter one if no number of a
-// tensor needs more bits and many need them all (half precision stored as float32).
-Precision precision_of(const std::vector<Tensor>& tensors);
+// Fills in what the text expects of each tensor and how far it may be off: some times what rounding
+// does to the text's own values, or `tolerance` times the largest entry if that is not 0. Rounding
+// is to the precision of the tensor and its operands: a product of operands that are right to 1e-7
+// cannot be off by 1e-3. If something between them was not given, and for what is computed from the
+// inputs alone, it is to the coarsest precision of all tensors.
+// Returns the name of that: "float16", ….
+const char* expect(Recorded& recorded, double tolerance);
 
 }  // namespace tete

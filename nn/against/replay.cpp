@@ -9,15 +9,20 @@ namespace {
 
 bool is_real(const CheckedValue& v) { return v.element == Element::real; }
 
+Tensor shaken(const Tensor& x, double unit, Key key) {
+  if (unit == 0) return x;
+  return x * (1.0 + (random_uniform(x.shape(), key, Dtype::f64) * 2.0 - 1.0) * unit);
+}
+
 class Replay {
  public:
-  Replay(const Theirs& theirs, From from, const Change& change, const Rounding& rounding,
+  Replay(const Candidate& candidate, From from, const Change& change, const Rounding& rounding,
          bool tracked)
-      : theirs_(theirs),
+      : candidate_(candidate),
         from_(from),
         change_(change),
         rounding_(rounding),
-        program_(change.program ? change.program : theirs.program),
+        program_(change.program ? change.program : candidate.program),
         run_(program_, arguments(tracked), options()) {}
 
   Tensors values(const std::vector<int>& of) {
@@ -26,12 +31,12 @@ class Replay {
     for (int i = 0; i < count(); ++i) {
       if (!needed[static_cast<size_t>(i)]) continue;
       const auto asked = std::find(of.begin(), of.end(), i);
-      Tensor x = asked != of.end() || !given(i) ? computed(i) : theirs_.values.at(i);
+      Tensor x = asked != of.end() || !given(i) ? computed(i) : candidate_.values.at(i);
       if (asked != of.end()) {
-        found[static_cast<size_t>(asked - of.begin())] = seen(i, x);
-        if (given(i)) x = theirs_.values.at(i);
+        found[static_cast<size_t>(asked - of.begin())] = as_asked(seen(i, x));
+        if (given(i)) x = candidate_.values.at(i);
       }
-      place(i, seen(i, theirs_.is_argument(i) ? x : rounded(i, x)));
+      place(i, seen(i, candidate_.is_argument(i) ? x : rounded(i, x)));
     }
     return found;
   }
@@ -41,55 +46,54 @@ class Replay {
     leaves_.resize(static_cast<size_t>(count()));
     for (int i = 0; i < count(); ++i) {
       if (reached_[static_cast<size_t>(i)]) pass(i);
-      else if (given(i)) place(i, seen(i, rounded(i, theirs_.values.at(i))));
+      else if (given(i)) place(i, seen(i, rounded(i, candidate_.values.at(i))));
       else if (rounding_.unit > 0 || change_.value == i)
-        place(i, seen(i, theirs_.is_argument(i) ? computed(i) : rounded(i, computed(i))));
+        place(i, seen(i, candidate_.is_argument(i) ? computed(i) : rounded(i, computed(i))));
     }
     Tensors xs;
     for (int i : of) xs.push_back(leaves_[static_cast<size_t>(i)]);
     Tensors found = objective_ && objective_.tracked() ? grad(objective_, xs) : Tensors(xs.size());
     for (size_t i = 0; i < of.size(); ++i)
-      if (!found[i]) found[i] = Tensor::zeros(xs[i].shape(), Dtype::f64);
+      found[i] = as_asked(found[i] ? found[i] : Tensor::zeros(xs[i].shape(), Dtype::f64));
     return found;
   }
 
  private:
   int count() const { return static_cast<int>(program_->values.size()); }
-  const CheckedValue& value(int i) const { return theirs_.value(i); }
-  bool given(int i) const { return from_ == From::theirs && theirs_.values.contains(i); }
+  const CheckedValue& value(int i) const { return candidate_.value(i); }
+  bool given(int i) const { return from_ == From::operands && candidate_.values.contains(i); }
 
   RunOptions options() const {
-    RunOptions options = theirs_.options;
+    RunOptions options = candidate_.options;
     if (change_.mask) options.mask = *change_.mask;
     return options;
   }
 
   TensorsByName arguments(bool tracked) {
-    TensorsByName all = theirs_.arguments;
+    TensorsByName all = candidate_.arguments;
     for (auto& [name, x] : all) {
       if (!tete::is_real(x.dtype())) continue;
-      x = shaken(x, rounding_.key.fold(name));
+      x = shaken(x, rounding_.unit, rounding_.key.fold(name));
       if (tracked) x = x.variable();
     }
     arguments_ = all;
     return all;
   }
 
-  Tensor shaken(const Tensor& x, Key key) const {
-    if (rounding_.unit == 0) return x;
-    return x * (1.0 + (random_uniform(x.shape(), key, Dtype::f64) * 2.0 - 1.0) * rounding_.unit);
-  }
   Tensor rounded(int i, const Tensor& x) const {
-    return is_real(value(i)) ? shaken(x, rounding_.key.fold(static_cast<uint64_t>(i))) : x;
+    return is_real(value(i))
+               ? shaken(x, rounding_.unit, rounding_.key.fold(static_cast<uint64_t>(i)))
+               : x;
   }
   Tensor seen(int i, const Tensor& x) {
     return change_.value == i && change_.seen_as ? change_.seen_as(x, run_) : x;
   }
+  Tensor as_asked(const Tensor& x) const { return change_.result_as ? change_.result_as(x) : x; }
   Tensor computed(int i) {
     return change_.value == i && change_.computed_as ? change_.computed_as(run_) : run_.value(i);
   }
   void place(int i, const Tensor& x) {
-    if (!theirs_.is_argument(i) || change_.value == i) run_.set(i, x);
+    if (!candidate_.is_argument(i) || change_.value == i) run_.set(i, x);
   }
 
   std::vector<bool> needed_for(const std::vector<int>& of) const {
@@ -105,12 +109,12 @@ class Replay {
 
   // ---- Gradients --------------------------------------------------------------------------------
 
-  // The way back ends at the gradients that they gave. (One of an input under another name may be
-  // of both its uses: it is not relied on.)
+  // Backward starts at the gradients that were given. (That of an input under another name may be
+  // the sum over both its names: it is not relied on.)
   bool is_cut(int i) const {
     if (i == program_->result) return true;
-    return from_ == From::theirs && theirs_.gradients.contains(i) &&
-           theirs_.renamed_argument(i) < 0;
+    return from_ == From::operands && candidate_.gradients.contains(i) &&
+           candidate_.renamed_argument(i) < 0;
   }
 
   void mark_reached(const std::vector<int>& of) {
@@ -126,18 +130,18 @@ class Replay {
     }
   }
 
-  // A value between what is asked for and where the way back ends.
+  // Records a value between those asked for and the gradients that backward starts from.
   void pass(int i) {
     const auto at = static_cast<size_t>(i);
     Tensor x = computed(i);
     if (is_cut(i) && follows_[at]) add(i, x);
-    if (theirs_.is_argument(i)) {
-      leaves_[at] = arguments_.at(theirs_.name(i));
-    } else if (is_cut(i) && from_ == From::theirs) {
-      x = rounded(i, given(i) ? theirs_.values.at(i) : x.detach()).variable();
+    if (candidate_.is_argument(i)) {
+      leaves_[at] = arguments_.at(candidate_.name(i));
+    } else if (is_cut(i) && from_ == From::operands) {
+      x = rounded(i, given(i) ? candidate_.values.at(i) : x.detach()).variable();
       leaves_[at] = x;
     } else {
-      if (given(i)) x = x + (theirs_.values.at(i) - x.detach());
+      if (given(i)) x = x + (candidate_.values.at(i) - x.detach());
       x = rounded(i, x);
       // A node of its own: the gradient is that of this name's uses.
       if (is_alias(i)) x = x * 1.0;
@@ -154,11 +158,11 @@ class Replay {
   void add(int i, const Tensor& x) {
     if (!x.tracked()) return;
     const Key key = rounding_.key.fold("gradient").fold(static_cast<uint64_t>(i));
-    const Tensor part = sum(x * shaken(theirs_.gradients.at(i), key));
+    const Tensor part = sum(x * shaken(candidate_.gradients.at(i), rounding_.unit, key));
     objective_ = objective_ ? objective_ + part : part;
   }
 
-  const Theirs& theirs_;
+  const Candidate& candidate_;
   From from_;
   const Change& change_;
   const Rounding& rounding_;
@@ -172,55 +176,50 @@ class Replay {
 
 }  // namespace
 
-int Theirs::renamed_argument(int number) const {
-  while (value(number).kind == CheckedValue::Kind::same) number = value(number).index;
-  return is_argument(number) ? number : -1;
-}
-
-Tensors replay_values(const Theirs& theirs, const std::vector<int>& of, From from,
+Tensors replay_values(const Candidate& candidate, const std::vector<int>& of, From from,
                       const Change& change, const Rounding& rounding) {
-  return Replay(theirs, from, change, rounding, false).values(of);
+  return Replay(candidate, from, change, rounding, false).values(of);
 }
 
-Tensors replay_gradients(const Theirs& theirs, const std::vector<int>& of, From from,
+Tensors replay_gradients(const Candidate& candidate, const std::vector<int>& of, From from,
                          const Change& change, const Rounding& rounding) {
-  return Replay(theirs, from, change, rounding, true).gradients(of);
+  return Replay(candidate, from, change, rounding, true).gradients(of);
 }
 
-std::vector<int> stretch_to(const Theirs& theirs, int of, std::vector<int>* operands) {
-  std::vector<int> stretch, open = {of};
-  std::vector<bool> met(theirs.program->values.size(), false);
+std::vector<int> statements_to(const Candidate& candidate, int of, std::vector<int>* operands) {
+  std::vector<int> statements, open = {of};
+  std::vector<bool> met(candidate.program->values.size(), false);
   while (!open.empty()) {
     const int i = open.back();
     open.pop_back();
     if (met[static_cast<size_t>(i)]) continue;
     met[static_cast<size_t>(i)] = true;
-    if (i != of && (theirs.is_argument(i) || theirs.values.contains(i))) {
+    if (i != of && (candidate.is_argument(i) || candidate.values.contains(i))) {
       if (operands) operands->push_back(i);
       continue;
     }
-    stretch.push_back(i);
-    for (int used : theirs.value(i).uses) open.push_back(used);
+    statements.push_back(i);
+    for (int used : candidate.value(i).uses) open.push_back(used);
   }
-  std::sort(stretch.begin(), stretch.end());
+  std::sort(statements.begin(), statements.end());
   if (operands) std::sort(operands->begin(), operands->end());
-  return stretch;
+  return statements;
 }
 
-std::vector<int> stretch_from(const Theirs& theirs, int of) {
-  std::vector<int> stretch;
-  std::vector<bool> open(theirs.program->values.size(), false);
+std::vector<int> statements_from(const Candidate& candidate, int of) {
+  std::vector<int> statements;
+  std::vector<bool> open(candidate.program->values.size(), false);
   open[static_cast<size_t>(of)] = true;
   for (int i = of + 1; i < static_cast<int>(open.size()); ++i)
-    for (int used : theirs.value(i).uses) {
+    for (int used : candidate.value(i).uses) {
       if (!open[static_cast<size_t>(used)]) continue;
-      stretch.push_back(i);
-      const bool cut = i == theirs.program->result ||
-                       (theirs.gradients.contains(i) && theirs.renamed_argument(i) < 0);
+      statements.push_back(i);
+      const bool cut = i == candidate.program->result ||
+                       (candidate.gradients.contains(i) && candidate.renamed_argument(i) < 0);
       open[static_cast<size_t>(i)] = !cut;
       break;
     }
-  return stretch;
+  return statements;
 }
 
 }  // namespace tete

@@ -1,0 +1,68 @@
+// The implementation under test: the tensors that it wrote, sorted by what the text calls them.
+#pragma once
+#include <map>
+
+#include "nn/against.hpp"
+
+namespace tete {
+
+// Values go by their numbers in the program; real numbers are f64.
+struct Candidate {
+  std::shared_ptr<const Checked> program;
+  TensorsByName arguments;          // every input and parameter, by name
+  std::map<int, Tensor> values;     // all others that were given, each of its value's shape
+  std::map<int, Tensor> gradients;  // the result's is the cotangent
+  RunOptions options;
+
+  const CheckedValue& value(int number) const {
+    return program->values[static_cast<size_t>(number)];
+  }
+  int count() const { return static_cast<int>(program->values.size()); }
+  bool is_argument(int number) const { return program->is_argument(number); }
+  // The input or parameter that the value is, maybe under another name, or -1.
+  int renamed_argument(int number) const;
+  const std::string& name(int number) const { return program->name_of(number); }
+};
+
+// The text's tensor, and how far an entry may be from it.
+struct Expected {
+  Tensor tensor;
+  double tolerance = 0;
+};
+
+// One tensor of the candidate that the text computes too.
+struct Compared {
+  int value = -1;
+  bool gradient = false;
+  Tensor theirs;                   // f64, axes in the text's order
+  int bits = 0;                    // of the significand, as its numbers show; 0: they do not
+  std::vector<bool> ignored = {};  // entries, row-major; empty: none
+  std::string shape = {};          // how its shape differs from the text's, or ""
+  Expected from_operands = {};     // from the candidate's values of its operands
+  Expected from_inputs = {};       // from its inputs and parameters alone
+
+  bool fits() const { return theirs.shape() == from_operands.tensor.shape(); }
+};
+
+struct Recorded {
+  Candidate candidate;
+  // Values in the text's order, then gradients in the order in which they are computed.
+  std::vector<Compared> compared;
+  std::vector<std::string> unknown;  // names that the text does not have
+};
+
+// Errors (input): an argument or the cotangent is missing, has another shape or a NaN; there is
+// nothing to compare.
+Recorded read_candidate(std::shared_ptr<const Checked> program, const TensorsByName& tensors,
+                        const AgainstOptions& options);
+
+// The largest |x - y|, and its entry. NaN or infinity in one of them only is infinitely far.
+struct Farthest {
+  double apart = 0;
+  size_t at = 0;
+};
+Farthest farthest(const std::vector<double>& x, const std::vector<double>& y,
+                  const std::vector<bool>& ignored);
+double largest_of(const std::vector<double>& numbers);
+
+}  // namespace tete
