@@ -182,3 +182,32 @@ TEST_CASE("numbers that are not finite are a difference, and never an agreement"
   for (auto& [name, x] : nothing) x = x * NAN;
   CHECK_THROWS_AS(check_against(program, nothing), Error);
 }
+
+TEST_CASE("what follows from a mistake that is explained is no second one") {
+  // J is not given, so the mistake shows in L; grad:J is, and grad:Q and grad:K come from it.
+  const Planted p{"talking_heads", {}, "K[m, d_k, h_k])", "K[m, d_k, h_k]) / sqrt(d_k)", "", ""};
+  const auto ours = program_of(p, false), theirs = program_of(p, true);
+  TensorsByName arguments = arguments_of(ours, sizes_of(p)), tracked = arguments;
+  for (auto& [name, x] : tracked) x = x.variable();
+  for (const bool twice : {false, true}) {
+    Evaluation run(theirs, tracked, {});
+    Tensors xs;
+    std::vector<std::string> names = {"Q", "K", "V", "L", "W", "U", "O", "P_l", "P_q", "J"};
+    for (const std::string& name : names) xs.push_back(run.value(numbered(*theirs, name.c_str())));
+    const Tensor Y = run.value(theirs->result), g = random_normal(Y.shape(), Key(5));
+    const Tensors gradients = grad(sum(Y * g), xs);
+    TensorsByName all = arguments;
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (names[i] != "J") all.try_emplace(names[i], xs[i].detach());
+      all["grad:" + names[i]] = gradients[i];
+    }
+    all["Y"] = Y.detach(), all["grad:Y"] = g;
+    if (twice) all["grad:V"] = all["grad:V"] * 2;
+    const AgainstReport report = check_against(ours, all);
+    INFO(told(report));
+    std::string differ;
+    for (const TensorReport& t : report.tensors)
+      if (t.verdict == TensorReport::Verdict::differs) differ += t.name + " ";
+    CHECK(differ == (twice ? "L grad:V " : "L "));
+  }
+}

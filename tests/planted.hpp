@@ -255,6 +255,8 @@ inline std::vector<Planted> mistakes() {
        "P_w's h and h_v were swapped"}),
       {"grouped_query", none, "h=(g s)", "h=(s g)", "L", "", {{"h", 6}, {"g", 2}, {"d_X", 12},
        {"d_M", 12}}},
+      // K, which is wrong and not given, leads to both.
+      given({"L", "O", "Y"}, {"shared_kv", none, "P_k[d_M, d_k, h])", "P_k[d_M, d_k, h]) * 3", "L", "times 3"}),
       {multi, none, "", "", "V", "what the text calls K", {}, "causal", nullptr, nullptr, P_k_as_P_v},
       // Softmax and mask.
       {multi, none, "reduced_dim=m", "reduced_dim=n", "W", "softmax went over n", {}, "none"},

@@ -7,11 +7,25 @@ namespace tete {
 
 namespace {
 
-bool is_real(const CheckedValue& v) { return v.element == Element::real; }
-
 Tensor shaken(const Tensor& x, double unit, Key key) {
   if (unit == 0) return x;
   return x * (1.0 + (random_uniform(x.shape(), key, Dtype::f64) * 2.0 - 1.0) * unit);
+}
+
+RunOptions options_of(const Candidate& candidate, const Change& change) {
+  RunOptions options = candidate.options;
+  if (change.mask) options.mask = *change.mask;
+  return options;
+}
+
+TensorsByName arguments_of(const Candidate& candidate, const Rounding& rounding, bool tracked) {
+  TensorsByName all = candidate.arguments;
+  for (auto& [name, x] : all) {
+    if (!is_real(x.dtype())) continue;
+    x = shaken(x, rounding.unit, rounding.key.fold(name));
+    if (tracked) x = x.variable();
+  }
+  return all;
 }
 
 class Replay {
@@ -23,7 +37,8 @@ class Replay {
         change_(change),
         rounding_(rounding),
         program_(change.program ? change.program : candidate.program),
-        run_(program_, arguments(tracked), options()) {}
+        arguments_(arguments_of(candidate, rounding, tracked)),
+        run_(program_, arguments_, options_of(candidate, change)) {}
 
   Tensors values(const std::vector<int>& of) {
     Tensors found(of.size());
@@ -63,25 +78,8 @@ class Replay {
   const CheckedValue& value(int i) const { return candidate_.value(i); }
   bool given(int i) const { return from_ == From::operands && candidate_.values.contains(i); }
 
-  RunOptions options() const {
-    RunOptions options = candidate_.options;
-    if (change_.mask) options.mask = *change_.mask;
-    return options;
-  }
-
-  TensorsByName arguments(bool tracked) {
-    TensorsByName all = candidate_.arguments;
-    for (auto& [name, x] : all) {
-      if (!tete::is_real(x.dtype())) continue;
-      x = shaken(x, rounding_.unit, rounding_.key.fold(name));
-      if (tracked) x = x.variable();
-    }
-    arguments_ = all;
-    return all;
-  }
-
   Tensor rounded(int i, const Tensor& x) const {
-    return is_real(value(i))
+    return value(i).element == Element::real
                ? shaken(x, rounding_.unit, rounding_.key.fold(static_cast<uint64_t>(i)))
                : x;
   }
