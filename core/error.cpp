@@ -1,6 +1,8 @@
 #include "core/error.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <numeric>
 #include <vector>
 
@@ -10,6 +12,26 @@ namespace tete {
 
 Error::Error(Kind kind, const std::string& sentence)
     : std::runtime_error(printable(sentence)), kind_(kind) {}
+
+template <class Real>
+static std::string shortest(Real number) {
+  if (std::isnan(number)) return "nan";  // a sign would mean nothing
+  char digits[64];
+  const bool whole = std::abs(number) < 0x1p53 && number == std::floor(number);
+  char* const end = whole
+                        ? std::to_chars(digits, std::end(digits), static_cast<int64_t>(number)).ptr
+                        : std::to_chars(digits, std::end(digits), number).ptr;
+  std::string shown(digits, end);
+  // 1e-05 and 1e+20 are 1e-5 and 1e20.
+  if (size_t at = shown.find('e'); at != std::string::npos) {
+    at += shown[at + 1] == '-' ? 2 : 1;
+    shown.erase(at, shown.find_first_not_of("+0", at) - at);
+  }
+  return shown;
+}
+
+std::string number_text(double number) { return shortest(number); }
+std::string number_text(float number) { return shortest(number); }
 
 // Levenshtein's distance, one row at a time.
 static size_t edit_distance(std::string_view a, std::string_view b) {

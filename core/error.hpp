@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace tete {
 
@@ -28,11 +29,21 @@ class Error : public std::runtime_error {
   Kind kind_;
 };
 
-// All parts, one after the other, as << prints them.
+// A real number as people write it, and as it reads back: "1000000", "0.001", "1e-5", "nan". Whole
+// numbers below 2^53 have all their digits.
+std::string number_text(double number);
+std::string number_text(float number);
+
+// All parts, one after the other: real numbers by number_text, the others as << prints them.
 template <class... Parts>
 std::string text(const Parts&... parts) {
   std::ostringstream out;
-  (out << ... << parts);
+  const auto write = [&out](const auto& part) {
+    if constexpr (std::is_floating_point_v<std::remove_cvref_t<decltype(part)>>)
+      out << number_text(part);
+    else out << part;
+  };
+  (write(parts), ...);
   return out.str();
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 #include "core/ops.hpp"
 
@@ -84,9 +85,7 @@ class Search {
     });
   }
 
-  Tensor run(const Tensors& inputs) {
-    return f_(inputs, [](const std::string&, const Tensor&) {});
-  }
+  Tensor run(const Tensors& inputs) { return f_(inputs, {}); }
 
   // The function's result if operation `place` had given `value`.
   Tensor with_result(size_t place, const Tensor& value) {
@@ -303,6 +302,13 @@ std::optional<Fault> find_fault(const WatchedFunction& f, const Tensors& inputs,
   return Search(f, inputs, options, report).fault();
 }
 
+// Of a measured number six digits say enough.
+static std::string six_digits(double number) {
+  char digits[32];
+  std::snprintf(digits, sizeof digits, "%.6g", number);
+  return std::isfinite(number) ? digits : number_text(number);
+}
+
 std::string Fault::sentence() const {
   if (kind == Kind::unsteady)
     return "the function does not repeat itself: two calls with the same inputs differ";
@@ -327,10 +333,10 @@ std::string Fault::sentence() const {
       break;
   }
   return text(what, ": its own gradient rule is wrong", order > 1 ? text(" at order ", order) : "",
-              ". By itself, at the inputs that it had, it says ", own->worst.analytic, " for ",
-              own->place(), " (shape ", own->shape, ")",
+              ". By itself, at the inputs that it had, it says ", six_digits(own->worst.analytic),
+              " for ", own->place(), " (shape ", own->shape, ")",
               own->worst.result.empty() ? "" : ", of " + own->result_place() + ",",
-              " and differences say ", own->worst.numeric);
+              " and differences say ", six_digits(own->worst.numeric));
 }
 
 }  // namespace tete

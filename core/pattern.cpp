@@ -4,16 +4,18 @@
 #include <utility>
 #include <vector>
 
+#include "core/utf8.hpp"
+
 namespace tete {
 
 void refuse(const char* op, std::string_view sentence, std::string_view pattern,
             std::span<const Span> carets, std::span<const Shape> shapes,
             std::span<const Dtype> dtypes) {
-  std::string said = text(op, ": ", sentence, "\n    ", pattern), line(pattern.size() + 1, ' ');
-  for (auto [at, length] : carets)
-    for (size_t i = at; i < std::min(at + length, line.size()); ++i) line[i] = '^';
-  line.erase(line.find_last_not_of(' ') + 1);
-  if (!line.empty()) said += text("\n    ", line);
+  std::string said = text(op, ": ", sentence);
+  said += with_carets(pattern, [&](size_t at) {
+    return std::any_of(carets.begin(), carets.end(),
+                       [at](const Span& s) { return at >= s.at && at < s.at + s.length; });
+  });
   for (size_t i = 0; i < shapes.size(); ++i)
     said += text("\n    operand ", i + 1, ": ", describe(dtypes[i], shapes[i]));
   throw Error(Kind::input, said);
@@ -39,7 +41,13 @@ Pattern Pattern::parse(std::string_view text) {
   try {
     return Pattern(text, 0);
   } catch (const PatternError& error) {
-    refuse("pattern", error.sentence, text, {{{error.at, 1}}});
+    std::string sentence = error.sentence;
+    // What looks like a letter, or like nothing, is named.
+    const bool is_ascii =
+        error.at >= text.size() || (text[error.at] > ' ' && text[error.at] < 0x7F);
+    if (sentence.starts_with("expected") && !is_ascii && find_invalid_utf8(text) == text.npos)
+      sentence += ", got " + named_character(text, error.at);
+    refuse("pattern", sentence, text, {{{error.at, 1}}});
   }
 }
 

@@ -1,5 +1,6 @@
 // Text in UTF-8.
 #pragma once
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -17,7 +18,21 @@ void append_character(std::string& text, char32_t code);
 size_t find_invalid_utf8(std::string_view text);
 // A control character moves cursors and rings bells; tab and newline do not count as such.
 bool is_control(char32_t code);
-// The same text with what is not UTF-8 and control characters written as numbers: "\x1b[2J".
+// What leaves no mark of its own: a byte order mark, marks of direction, what joins or separates
+// without being seen, spaces that are not ' ', control characters.
+bool is_invisible(char32_t code);
+// "U+202E"
+std::string code_point(char32_t code);
+// How an error calls the character at `at`, which is UTF-8: "'+'", "'é' (U+00E9)", "the invisible
+// U+FEFF".
+std::string named_character(std::string_view text, size_t at);
+// The same text with what is not UTF-8 and control characters written as numbers, "\x1b[2J", and
+// what else is invisible by its code point, "U+FEFF". A joiner behind a character that is no ASCII
+// stays, as scripts and emoji need it.
 std::string printable(std::string_view text);
+// The line, and under it carets where `is_marked` says so of a character's first byte (or of the
+// line's end); without a mark, the line alone. Every character takes one column: an invisible one
+// is shown as '?', a control character as a space.
+std::string with_carets(std::string_view line, const std::function<bool(size_t at)>& is_marked);
 
 }  // namespace tete

@@ -199,6 +199,28 @@ TEST_SUITE("core") {
     for (int c : count) CHECK(std::abs(c - 1000) < 150);
   }
 
+  TEST_CASE("numbers in sentences are written as people write them") {
+    const double big = 9e15, small = 1e-3;
+    CHECK(text(big, " ", 1e9, " ", 1048576.0, " ", -0.0) ==
+          "9000000000000000 1000000000 1048576 0");
+    CHECK(text(small, " ", 0.1, " ", 2.5e-7, " ", 0.1f) == "0.001 0.1 2.5e-7 0.1");
+    CHECK(text(1e20, " ", 1e300, " ", 1.5e100) == "1e20 1e300 1.5e100");
+    CHECK(text(NAN, " ", -NAN, " ", INFINITY, " ", -INFINITY) == "nan nan inf -inf");
+    CHECK(text(int64_t{1} << 60, " ", 'c', " ", true) == "1152921504606846976 c 1");
+  }
+
+  TEST_CASE("what is invisible in an error's sentence is named") {
+    const auto said = [](const std::string& sentence) {
+      return std::string(Error(Kind::input, sentence).what());
+    };
+    CHECK(said("'\xEF\xBB\xBFname'") == "'U+FEFFname'");
+    CHECK(said("'a\xE2\x80\xAE' '\xE2\x80\x8B' '\xC2\xA0'") == "'aU+202E' 'U+200B' 'U+00A0'");
+    // A family: the joiners belong to it.
+    const std::string family = "\xF0\x9F\x91\xA9\xE2\x80\x8D\xF0\x9F\x91\xA7";
+    CHECK(said(family) == family);
+    CHECK(said("a\xE2\x80\x8D") == "aU+200D");
+  }
+
   TEST_CASE("whatever an error quotes, its sentence is printable") {
     const Error error(Kind::input, "a\x1b[2Jb\tc\n\x07\xff\xc3\xa9\xc2\x9b\xed\xa0\x80\x7f.");
     CHECK(std::string(error.what()) ==

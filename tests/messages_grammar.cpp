@@ -26,7 +26,12 @@ TEST_SUITE("messages") {
         {"'def' is a word of the notation; expected an argument: a tensor with its dimensions",
          "def F(X[n], «def»[n]):\n"},
         {"'$' has no meaning here", "def F(X[n]):\n  Y[n] = X[n] «$» 2\n"},
-        {"'∑' has no meaning here", "def F(X[n]):\n  Y[n] = X[n] «∑» 2\n"},
+        {"'∑' (U+2211) has no meaning here", "def F(X[n]):\n  Y[n] = X[n] «∑» 2\n"},
+        {"a name has at most 100 letters, this has 101",
+         "def "
+         "«aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+         "aaaa"
+         "aaaaaaaaa»(X[n]):\n"},
         {"a number ends where a name begins; write an operator or a space between them",
          "def F(X[n]):\n  Y[n] = «2n»\n"},
         {"'1e999' is not a number that can be represented", "def F(X[n]):\n  Y[n] = «1e999»\n"},

@@ -82,7 +82,7 @@ TEST_CASE("hostile texts end in a sentence") {
   CHECK(complaint_about("# \u00e9\n# \u00e9\xff(X[n]):") ==
         "text:2:4: this is not a text: byte 10 of 17 is not UTF-8\n    # \u00e9?(X[n]):\n       ^");
   CHECK(has(complaint_about(std::string(100000, '[')), "never closed"));
-  CHECK(has(complaint_about(std::string(100000, 'x')), "expected 'def'"));
+  CHECK(has(complaint_about(std::string(100000, 'x')), "a name has at most 100 letters"));
   // A long line is shown in part.
   CHECK(complaint_about("def F(X[n]):\n  Y[n] = " + std::string(90000, ' ') + "$\n").size() < 600);
 
@@ -93,8 +93,8 @@ TEST_CASE("hostile texts end in a sentence") {
   CHECK(has(complaint_about(doubling), "more than 10000 statements"));
 
   std::string chain = "def F(X[n], P[n, a0] = ones()):\n  where a0 = a1";
-  for (int i = 1; i < 20000; ++i) chain += text(", a", i, " = a", i + 1);
-  chain += ", a20000 = 3\n  Y[n] = sum(P[n, a0], reduced_dim=a0) * X[n]\n  return Y[n]\n";
+  for (int i = 1; i < 9000; ++i) chain += text(", a", i, " = a", i + 1);
+  chain += ", a9000 = 3\n  Y[n] = sum(P[n, a0], reduced_dim=a0) * X[n]\n  return Y[n]\n";
   const auto program = std::make_shared<const Checked>(check(Program::parse(chain)));
   SizeTable sizes(program, {});
   CHECK_THROWS_AS(parameter_specs(*program, sizes), Error);

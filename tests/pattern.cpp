@@ -19,6 +19,14 @@ static std::vector<std::string> names_of(const Pattern& pattern, const Term& ter
 using Names = std::vector<std::string>;
 
 TEST_SUITE("pattern") {
+  TEST_CASE("a character that looks like another, or like nothing, is named") {
+    CHECK(error_of([] { Pattern::parse("\xEF\xBB\xBFij -> i"); }) ==
+          "pattern: expected a name, ',' or '->', got the invisible U+FEFF\n    ?ij -> i\n    ^");
+    CHECK(error_of([] { Pattern::parse("b \xD0\xB0 -> b"); }) ==
+          "pattern: expected a name, ',' or '->', got '\xD0\xB0' (U+0430)\n    b \xD0\xB0 -> b\n   "
+          "   ^");
+  }
+
   TEST_CASE("names are words when there is white space, an underscore or a digit") {
     const Pattern p = Pattern::parse("b n d_X, d_X d_k h -> b n d_k h");
     CHECK(p.operand_count() == 2);
@@ -91,7 +99,7 @@ TEST_SUITE("pattern") {
         {"b) n", "expected a name, ',' or '->'", 1},
         {"((b) n)", "expected a name, ',' or '->'", 1},
         {"b n > n", "expected a name, ',' or '->'", 4},
-        {"b \xC3\xA9", "expected a name, ',' or '->'", 2},
+        {"b \xC3\xA9", "expected a name, ',' or '->', got '\xC3\xA9' (U+00E9)", 2},
         {"[b n -> b", "a '[' is not closed", 5},
         {"b [n", "a '[' is not closed", 4},
         {"(b n -> b n", "a '(' is not closed", 5},

@@ -52,19 +52,8 @@ std::string shown(const Line& line, const std::vector<Place>& places, const Sour
     begin = first > line.begin + 60 ? first - 60 : line.begin;
     end = std::min(line.end, begin + widest_line);
   }
-  std::string text, carets;
-  for (size_t i = begin; i < end; i += step_at(whole, i)) {
-    const bool is_tab = whole[i] == '\t', is_control = static_cast<unsigned char>(whole[i]) < ' ';
-    const bool is_broken = read_character(whole, i).length == 0;
-    if (is_broken) text += '?';
-    else if (is_control && !is_tab) text += ' ';
-    else text += whole.substr(i, step_at(whole, i));
-    carets += is_marked(i) ? '^' : is_tab ? '\t' : ' ';
-  }
-  if (is_marked(end)) carets += '^';
-  carets.erase(carets.find_last_not_of(" \t") + 1);
-  text.erase(text.find_last_not_of(' ') + 1);
-  return "\n    " + text + "\n    " + carets;
+  return with_carets(std::string_view(whole).substr(begin, end - begin),
+                     [&](size_t at) { return is_marked(begin + at); });
 }
 
 }  // namespace

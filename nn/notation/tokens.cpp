@@ -6,7 +6,7 @@ namespace tete {
 
 namespace {
 
-constexpr size_t longest_text = size_t{1} << 20;
+constexpr size_t longest_text = size_t{1} << 20, longest_name = 100;
 constexpr std::string_view reserved[] = {"def", "where", "return", "and", "or", "not", "causal"};
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
@@ -69,6 +69,10 @@ class Tokenizer {
   void word() {
     size_t end = at_;
     while (end < text_.size() && (is_letter(text_[end]) || is_digit(text_[end]))) ++end;
+    // The defs that a call writes out put the statement's name before every name of theirs.
+    if (end - at_ > longest_name)
+      fail_at({place(at_, end)},
+              text("a name has at most ", longest_name, " letters, this has ", end - at_));
     push(TokenKind::word, end);
   }
 
@@ -98,9 +102,7 @@ class Tokenizer {
       if (rest.starts_with(two)) return push(TokenKind::sign, at_ + 2);
     const char c = text_[at_];
     if (std::string_view("()[],:=<>+-*/%^").find(c) == std::string_view::npos) {
-      const int length = read_character(text_, at_).length;
-      fail_at({place(at_, at_ + 1)},
-              text("'", text_.substr(at_, static_cast<size_t>(length)), "' has no meaning here"));
+      fail_at({place(at_, at_ + 1)}, text(named_character(text_, at_), " has no meaning here"));
     }
     if (c == '(' || c == '[') open_.push_back(place(at_, at_ + 1));
     if (c == ')' || c == ']') close(c);

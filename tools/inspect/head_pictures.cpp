@@ -14,11 +14,9 @@ namespace {
 
 // ---- Tokens ----
 
-// Separators of lines, marks of direction, what joins or is no character at all.
+// Also what is of private use or no character at all.
 bool is_unseen(char32_t code) {
-  return is_control(code) || code == 0xAD || (code >= 0x200B && code <= 0x200F) ||
-         (code >= 0x2028 && code <= 0x202E) || (code >= 0x2060 && code <= 0x206F) ||
-         code == 0xFEFF || (code >= 0xE000 && code <= 0xF8FF) || (code & 0xFFFE) == 0xFFFE;
+  return is_invisible(code) || (code >= 0xE000 && code <= 0xF8FF) || (code & 0xFFFE) == 0xFFFE;
 }
 
 // A mark that would sit on its neighbour.
@@ -28,13 +26,6 @@ bool is_mark(char32_t code) {
          (code >= 0x64B && code <= 0x65F) || (code >= 0x1AB0 && code <= 0x1AFF) ||
          (code >= 0x1DC0 && code <= 0x1DFF) || (code >= 0x20D0 && code <= 0x20FF) ||
          (code >= 0xFE00 && code <= 0xFE0F) || (code >= 0xFE20 && code <= 0xFE2F);
-}
-
-// "U+202E"
-std::string number_of(char32_t code) {
-  char number[16];
-  std::snprintf(number, sizeof number, "U+%04X", static_cast<unsigned>(code));
-  return number;
 }
 
 std::vector<std::string> words_of(const RunReport& run, int sequence) {
@@ -230,7 +221,7 @@ std::string visible(std::string_view token) {
     else if (c.code == '\n') out += "⏎";
     else if (c.code == '\t') out += "⇥";
     else if (c.code == 0xA0) out += "⍽";
-    else if (is_unseen(c.code) && !(c.code == 0x200D && at > 0)) out += number_of(c.code);
+    else if (is_unseen(c.code) && !(c.code == 0x200D && at > 0)) out += code_point(c.code);
     else out += token.substr(at, static_cast<size_t>(c.length));
     at += static_cast<size_t>(c.length);
   }
