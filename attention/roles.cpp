@@ -11,9 +11,10 @@ class Finder {
   Finder(const Checked& program, Roles& roles) : program_(program), roles_(roles) {}
 
   void find() {
-    find_sources();
+    find_names();
     find_softmax();
     if (roles_.weights < 0) return;
+    find_sources();
     find_maps();
     find_mixing();
     find_contribution();
@@ -73,27 +74,26 @@ class Finder {
     if (roles_.logits >= 0) roles_.logits = shown_as(roles_.logits);
   }
 
-  // The statement that makes it. Dropout is the identity where nothing is trained.
-  int origin(int i) const {
-    for (;;) {
+  // Of each value the statement that makes it, and of the names under which whoever looks sees
+  // that, the shortest. Dropout is the identity where nothing is trained.
+  void find_names() {
+    shown_.assign(program_.values.size(), -1);
+    for (int i = 0; i < count(); ++i) {
       const CheckedValue& v = value(i);
       const Node& right = v.right;
-      if (v.kind == CheckedValue::Kind::same) i = v.index;
-      else if (calls(right, "dropout") && right.args[0].kind == Node::Kind::value &&
-               right.args[0].plain)
-        i = right.args[0].index;
-      else return i;
+      const bool is_dropped =
+          calls(right, "dropout") && right.args[0].kind == Node::Kind::value && right.args[0].plain;
+      origins_.push_back(v.kind == CheckedValue::Kind::same ? origin(v.index)
+                         : is_dropped                       ? origin(right.args[0].index)
+                                                            : i);
+      int& best = shown_[static_cast<size_t>(origins_.back())];
+      if (v.watched && !program_.is_argument(i) &&
+          (best < 0 || v.name.size() < value(best).name.size()))
+        best = i;
     }
   }
-  // Of the names under which whoever looks sees this value, the shortest.
-  int shown_as(int i) const {
-    int best = -1;
-    for (int k = 0; k < count(); ++k)
-      if (origin(k) == origin(i) && value(k).watched && !program_.is_argument(k) &&
-          (best < 0 || value(k).name.size() < value(best).name.size()))
-        best = k;
-    return best;
-  }
+  int origin(int i) const { return origins_[static_cast<size_t>(i)]; }
+  int shown_as(int i) const { return shown_[static_cast<size_t>(origin(i))]; }
 
   void find_maps() {
     for (int i = 0; i < count(); ++i) {
@@ -112,7 +112,7 @@ class Finder {
       const int number = program_.parameters[i].value;
       const Names& dims = value(number).dims;
       if (dims.size() != 2 || !is_head(dims[0]) || !is_head(dims[1])) continue;
-      const bool before = is_from(roles_.weights, number);
+      const bool before = makes_weights_[static_cast<size_t>(number)];
       (before ? roles_.mix_before : roles_.mix_after).push_back(static_cast<int>(i));
     }
   }
@@ -121,7 +121,7 @@ class Finder {
     for (int i = 0; i < count(); ++i) {
       const CheckedValue& v = value(i);
       if (program_.is_argument(i) || shown_as(i) != i || i == program_.result) continue;
-      if (!is_from(i, roles_.weights) || axis(v.dims, column_) >= 0) continue;
+      if (!is_made_of_weights(i) || axis(v.dims, column_) >= 0) continue;
       int heads = -1, several = 0;
       for (int k = 0; k < v.dims.size(); ++k)
         if (is_head(v.dims[k])) heads = k, ++several;
@@ -129,29 +129,30 @@ class Finder {
     }
     if (roles_.contribution >= 0) return;
     for (const Roles::Map& map : roles_.maps)
-      if (is_from(map.value, roles_.weights))
+      if (is_made_of_weights(map.value))
         roles_.contribution = map.value, roles_.contribution_heads = map.heads;
   }
 
-  // Value by value, what each is made of, itself included.
+  // What the weights are made of, and what is made of them; both have the weights themselves.
   void find_sources() {
-    const auto n = static_cast<size_t>(count());
-    sources_.assign(n, std::vector<bool>(n, false));
-    for (size_t i = 0; i < n; ++i) {
-      sources_[i][i] = true;
-      for (int used : value(static_cast<int>(i)).uses)
-        for (size_t k = 0; k < n; ++k)
-          if (sources_[static_cast<size_t>(used)][k]) sources_[i][k] = true;
-    }
+    makes_weights_.assign(program_.values.size(), false);
+    made_of_weights_ = makes_weights_;
+    const auto weights = static_cast<size_t>(roles_.weights);
+    makes_weights_[weights] = made_of_weights_[weights] = true;
+    for (size_t i = weights + 1; i-- > 0;)
+      if (makes_weights_[i])
+        for (int used : program_.values[i].uses) makes_weights_[static_cast<size_t>(used)] = true;
+    for (size_t i = weights + 1; i < made_of_weights_.size(); ++i)
+      for (int used : program_.values[i].uses)
+        if (made_of_weights_[static_cast<size_t>(used)]) made_of_weights_[i] = true;
   }
-  bool is_from(int value, int other) const {
-    return sources_[static_cast<size_t>(value)][static_cast<size_t>(other)];
-  }
+  bool is_made_of_weights(int value) const { return made_of_weights_[static_cast<size_t>(value)]; }
 
   const Checked& program_;
   Roles& roles_;
   int query_ = -1, column_ = -1;
-  std::vector<std::vector<bool>> sources_;
+  std::vector<int> origins_, shown_;  // by value; shown_ of origins alone
+  std::vector<bool> makes_weights_, made_of_weights_;
 };
 
 }  // namespace
