@@ -13,6 +13,7 @@ class VariantCheck {
         check_(check),
         options_(check.options),
         attention_(Scope{params_}, program_, sizes) {
+    require_memory(params_.planned(Dtype::f64));
     options_.names.clear(), options_.dims.clear();
     const bool alone = program_->self_only || check.causal;
     add_sequence("X", alone ? check.memories : check.queries, sizes.d_model);

@@ -23,7 +23,14 @@ Index ParamList::element_total() const {
   return total;
 }
 
+std::vector<Planned> ParamList::planned(Dtype dtype) const {
+  std::vector<Planned> all;
+  for (const ParamSpec& spec : specs_) all.push_back({spec.name, spec.shape, dtype});
+  return all;
+}
+
 Tensors ParamList::initial_values(Key key, Dtype dtype) const {
+  require_memory(planned(dtype));
   Tensors values;
   for (const ParamSpec& spec : specs_)
     values.push_back(initial_value(spec, key.fold(spec.name), dtype));

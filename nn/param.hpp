@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/memory.hpp"
 #include "core/ops.hpp"
 
 namespace tete {
@@ -51,7 +52,10 @@ class ParamList {
   // -1 where there is none.
   int find(const std::string& name) const;
   Index element_total() const;
+  // What their values will be, for require_memory().
+  std::vector<Planned> planned(Dtype dtype) const;
   // Each from its own stream of the key, by name: adding a parameter moves no other one's start.
+  // Fails (resource) where they do not fit into memory.
   Tensors initial_values(Key key, Dtype dtype = Dtype::f32) const;
 
  private:

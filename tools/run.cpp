@@ -168,27 +168,29 @@ static Index usual_size(const Dimension& d) {
 }
 
 static SizeTable sizes_of(const std::shared_ptr<const Checked>& program, const RunOptions& o) {
-  SizesByName sizes = o.sizes;
-  SizeTable table(program, sizes);
+  SizeTable table(program, o.sizes);
   table.set_causal(o.mask.causal);
   for (size_t i = 0; i < program->dimensions.size(); ++i) {
     const Dimension& d = program->dimensions[i];
+    const int dim = static_cast<int>(i);
     const bool derived =
         !d.fallback.empty() || !d.arguments.empty() || !d.product.empty() || d.outer >= 0;
-    if (derived || table.find(static_cast<int>(i))) continue;
-    sizes[d.name] = usual_size(d);
-    table = SizeTable(program, sizes);
-    table.set_causal(o.mask.causal);
+    if (!derived && !table.find(dim)) table.set(dim, usual_size(d));
   }
   table.check_known();
   return table;
 }
 
-// An input's entries: standard normal, or whole numbers below the size that bounds them.
-static Tensor random_input(const CheckedValue& v, SizeTable& sizes, Index batch, Key key) {
+static Shape input_shape(const CheckedValue& v, SizeTable& sizes, Index batch) {
   Shape shape;
   if (batch > 0) shape.push_back(batch);
   for (int dim : v.dims) shape.push_back(sizes.size(dim));
+  return shape;
+}
+
+// An input's entries: standard normal, or whole numbers below the size that bounds them.
+static Tensor random_input(const CheckedValue& v, SizeTable& sizes, Index batch, Key key) {
+  const Shape shape = input_shape(v, sizes, batch);
   if (v.element == Element::real) return random_normal(shape, key);
   const Index below = v.below >= 0 ? sizes.size(v.below) : 2;
   std::vector<int64_t> numbers;
@@ -207,10 +209,27 @@ static Tensor random_parameter(const ParamSpec& spec, Key key) {
   return random_normal(spec.shape, key) * (1 / std::sqrt(static_cast<double>(largest)));
 }
 
+static std::vector<Planned> planned(const Checked& program, SizeTable& sizes,
+                                    const std::vector<ParameterSpec>& parameters,
+                                    const RunVerbOptions& o) {
+  const Dtype type = o.dtype == "f64" ? Dtype::f64 : Dtype::f32;
+  std::vector<Planned> all;
+  for (int input : program.inputs) {
+    const CheckedValue& v = program.values[static_cast<size_t>(input)];
+    all.push_back(
+        {v.name, input_shape(v, sizes, o.batch), v.element == Element::real ? type : Dtype::i64});
+  }
+  for (const ParameterSpec& made : parameters)
+    all.push_back({made.spec.name, made.spec.shape, type});
+  return all;
+}
+
 static TensorsByName random_tensors(const std::shared_ptr<const Checked>& program,
                                     const RunVerbOptions& o, const RunOptions& options) {
   if (o.batch < 0 || o.batch > 65536) bad_input("--batch ", o.batch, ": expected 0 to 65536");
   SizeTable sizes = sizes_of(program, options);
+  const std::vector<ParameterSpec> parameters = parameter_specs(*program, sizes);
+  require_memory(planned(*program, sizes, parameters, o));
   const Key key(o.seed);
   TensorsByName tensors;
   for (size_t i = 0; i < program->inputs.size(); ++i) {
@@ -218,7 +237,7 @@ static TensorsByName random_tensors(const std::shared_ptr<const Checked>& progra
     const CheckedValue& v = program->values[static_cast<size_t>(program->inputs[i])];
     tensors[name] = random_input(v, sizes, o.batch, key.fold(name));
   }
-  for (const ParameterSpec& made : parameter_specs(*program, sizes))
+  for (const ParameterSpec& made : parameters)
     tensors[made.spec.name] = random_parameter(made.spec, key.fold(made.spec.name));
   // A run also shows whether sizes and mask fit.
   const Shape result = Evaluation(program, tensors, options).value(program->result).shape();

@@ -10,50 +10,13 @@
 #include <map>
 #include <sstream>
 
+#include "core/control_group.hpp"
 #include "core/cpu/rows.hpp"
 #include "core/threads.hpp"
 
 namespace tete {
 
 namespace {
-
-// The first word or line of a file, or "".
-std::string first_line(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
-double number_in(const std::string& path) {
-  const std::string line = first_line(path);
-  char* end = nullptr;
-  const double number = std::strtod(line.c_str(), &end);
-  return end == line.c_str() ? 0 : number;
-}
-
-// The folders of this process's control group for a controller, innermost first; version 2 has one
-// tree for all.
-std::vector<std::string> control_groups(const std::string& controller) {
-  std::vector<std::string> folders;
-  std::ifstream groups("/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {  // "4:cpu,cpuacct:/a/b" or "0::/a/b"
-    const size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = text(",", line.substr(first + 1, second - first - 1), ",");
-    const bool unified = controllers == ",,";
-    if (!unified && controllers.find(text(",", controller, ",")) == std::string::npos) continue;
-    const std::string root = unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/" + controller;
-    std::string path = line.substr(second + 1);
-    for (;;) {
-      folders.push_back(root + (path == "/" ? "" : path));
-      const size_t slash = path.rfind('/');
-      if (path.size() <= 1 || slash == std::string::npos) break;
-      path.resize(std::max<size_t>(1, slash));
-    }
-  }
-  return folders;
-}
 
 // Cores' worth of time; 0: no limit.
 double cpu_quota() {
@@ -69,24 +32,6 @@ double cpu_quota() {
     limit(number_in(folder + "/cpu.cfs_quota_us"), number_in(folder + "/cpu.cfs_period_us"));
   }
   return least;
-}
-
-size_t free_memory() {
-  double least = 0;
-  std::ifstream file("/proc/meminfo");
-  std::string word;
-  while (file >> word)
-    if (word == "MemAvailable:" && file >> least) break;
-  least *= 1024;
-  for (const std::string& folder : control_groups("memory")) {
-    for (const auto& [limit, use] :
-         {std::pair("/memory.max", "/memory.current"),
-          std::pair("/memory.limit_in_bytes", "/memory.usage_in_bytes")}) {
-      const double most = number_in(folder + limit);
-      if (most > 0) least = std::min(least, std::max(0.0, most - number_in(folder + use)));
-    }
-  }
-  return static_cast<size_t>(least);
 }
 
 int affinity_cores(int cores) {
@@ -132,17 +77,6 @@ std::string count_text(double count) {
   std::ostringstream out;
   out.precision(unit == 0 || count >= 1000 ? 4 : 3);
   out << count << units[unit];
-  return out.str();
-}
-
-std::string size_text(size_t bytes) {
-  static constexpr const char* units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
-  double size = static_cast<double>(bytes);
-  int unit = 0;
-  while (size >= 1024 && unit < 4) size /= 1024, ++unit;
-  std::ostringstream out;
-  out.precision(size < 10 ? 2 : size < 100 ? 3 : 4);
-  out << size << ' ' << units[unit];
   return out.str();
 }
 

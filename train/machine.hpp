@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "core/memory.hpp"
 #include "nn/param.hpp"
 
 namespace tete {
@@ -47,7 +48,5 @@ std::string start_block(const Machine& machine, const RunSize& run);
 
 // 1234 -> "1234", 12345678 -> "12.3 M"
 std::string count_text(double count);
-// "1.5 GiB"
-std::string size_text(size_t bytes);
 
 }  // namespace tete

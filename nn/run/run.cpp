@@ -109,6 +109,22 @@ struct Evaluation::State {
     forward.watch = {};
   }
 
+  // Makes what `number` is made of, one by one: a value asked for alone asks for its sources, and
+  // thousands within each other would overflow the stack.
+  void make_sources(int number, bool anew = false) {
+    std::vector<int> open{number};
+    while (!open.empty()) {
+      const int at = open.back();
+      const size_t before = open.size();
+      if (!runner.has(at) || (anew && at == number))
+        for (int used : program->values[static_cast<size_t>(at)].uses)
+          if (!runner.has(used)) open.push_back(used);
+      if (open.size() > before) continue;
+      open.pop_back();
+      if (at != number) runner.at(at);
+    }
+  }
+
   std::shared_ptr<const Checked> program;
   Bound bound;
   Forward forward;
@@ -123,8 +139,14 @@ Evaluation::Evaluation(std::shared_ptr<const Checked> program, const TensorsByNa
 Evaluation::Evaluation(Evaluation&&) noexcept = default;
 Evaluation::~Evaluation() = default;
 
-Tensor Evaluation::value(int number) { return state_->runner.at(number).tensor; }
-Tensor Evaluation::anew(int number) { return state_->runner.anew(number); }
+Tensor Evaluation::value(int number) {
+  state_->make_sources(number);
+  return state_->runner.at(number).tensor;
+}
+Tensor Evaluation::anew(int number) {
+  state_->make_sources(number, true);
+  return state_->runner.anew(number);
+}
 void Evaluation::set(int number, const Tensor& x) { state_->runner.set(number, x); }
 const Shape& Evaluation::batch() const { return state_->runner.batch(); }
 Tensor Evaluation::visible(const Names& dims) { return state_->runner.visible_over(dims); }

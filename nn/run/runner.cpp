@@ -30,6 +30,7 @@ Runner::Runner(const Checked& program, const SizeTable& sizes, const Tensors& in
   for (size_t i = 0; i < inputs.size(); ++i) sizes_.bind(program.inputs[i], inputs[i].shape());
   sizes_.set_causal(mask.causal);
   sizes_.check_all();
+  check_memory();
   check_mask();
   if (mask.causal) stretch_ = ending_together();
   if (forward.entered) forward.entered(path, program);
@@ -47,6 +48,27 @@ Runner::Runner(const SizeTable& sizes, const Part& part, const Forward& forward,
       dtype_(part.dtype),
       stretch_(part.stretch),
       unread_(part.unread) {}
+
+// Every value that is made whole, one by one: what is kept of them together depends on who asks.
+void Runner::check_memory() {
+  if (inputs_->empty() || &(*inputs_)[0].backend() != &cpu()) return;
+  std::vector<bool> in_blocks(program_.values.size()), batched(program_.values.size());
+  if (tiles())
+    for (int i : program_.tile.inside) in_blocks[static_cast<size_t>(i)] = true;
+  for (size_t i = 0; i < program_.values.size(); ++i) {
+    const CheckedValue& v = program_.values[i];
+    if (v.kind == CheckedValue::Kind::input)
+      batched[i] = (*inputs_)[static_cast<size_t>(v.index)].rank() > v.dims.size();
+    for (int used : v.uses)
+      if (batched[static_cast<size_t>(used)]) batched[i] = true;
+    const bool is_view = v.kind != CheckedValue::Kind::statement || v.right.constant ||
+                         v.right.kind == Node::Kind::value || calls(v.right, "windows");
+    if (is_view || in_blocks[i]) continue;
+    const Planned made{v.name, shape_of(v.names, batched[i]), dtype_};
+    if (const std::string why = memory_refusal({&made, 1}); !why.empty())
+      throw Error(Kind::resource, point_out(why, {v.place}));
+  }
+}
 
 Tensor Runner::run() {
   const Tile none, &tile = tiles() ? program_.tile : none;

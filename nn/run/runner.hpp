@@ -151,6 +151,8 @@ class Runner {
 
   // The statements of the program's tile, a block of queries at a time (tile_run.cpp).
   bool tiles();
+  // Fails (resource) at a value that does not fit into memory.
+  void check_memory();
   TileGrid tile_grid();
   void run_tile();
   TileInputs tile_inputs();
