@@ -60,7 +60,7 @@ TEST_SUITE("messages") {
         {"2 ^ -1 is not a whole number: the exponent is negative",
          "def F(X[n], P[n, d] = ones()):\n  where d = 2 «^» -1\n"
          "  Y[n] = sum(P[n, d], reduced_dim=d) * X[n]\n  return Y[n]\n"},
-        {"a size is a whole number of at most 9e15, got 1.5",
+        {"a size is a whole number of at most 9000000000000000, got 1.5",
          "def F(X[n], P[n, d] = ones()):\n  where d = 2 * «1.5»\n"
          "  Y[n] = sum(P[n, d], reduced_dim=d) * X[n]\n  return Y[n]\n"},
         {"a size is made of + - * / // % ^, numbers and sizes",
@@ -167,10 +167,10 @@ TEST_SUITE("messages") {
 
   TEST_CASE("what a function is given at run time") {
     const Run rows[] = {
-        {"bucket: expected 4 to 1e9 buckets, half of which end before 9, got 2",
+        {"bucket: expected 4 to 1000000000 buckets, half of which end before 9, got 2",
          "def F(X[n]):\n  «Y[n]» = bucket(position(n), 2, 9, 0) + X[n]\n  return Y[n]\n",
          {{"X", zeros({3})}}},
-        {"bucket: expected distances of at most 9e15, got nan",
+        {"bucket: expected distances of at most 9000000000000000, got nan",
          "def F(X[n]):\n  «Y[n]» = bucket(1 % position(n), 8, 9, 0) + X[n]\n  return Y[n]\n",
          {{"X", zeros({3})}}},
         {"gather: position -9223372036854775808 (element 0 of the index) is outside a dimension of "
@@ -279,9 +279,9 @@ TEST_SUITE("messages") {
     chain += ", a1200 = 3\n  Y[n] = sum(P[n, a0], reduced_dim=a0) * X[n]\n  return Y[n]\n";
     const auto program = std::make_shared<const Checked>(check(Program::parse(chain)));
     SizeTable sizes(program, {{"n", 3}});
-    CHECK(error_of([&] {
-            parameter_specs(*program, sizes);
-          }).starts_with("text:2:12807: sizes depend on each other more than 1000 deep\n"));
+    CHECK(error_of([&] { parameter_specs(*program, sizes); })
+              .starts_with("text:2:12807: sizes depend on each other by way of more than 1000 "
+                           "sizes and operators\n"));
   }
 
   TEST_CASE("amendments that do not fit") {

@@ -83,21 +83,23 @@ Index bucket_of(Index r, Index count, double far, bool one_sided) {
                                                  ratio * static_cast<double>(count - exact))));
 }
 
+constexpr double most_buckets = 1e9, furthest = 9e15;  // below 2^53: whole and exact
+
 Tensor bucketed(const Tensors& x) {
   const auto first = [](const Tensor& t) { return t.size() > 0 ? t.values()[0] : 0.0; };
   const double buckets = first(x[1]), far = first(x[2]);
   const bool one_sided = first(x[3]) != 0;
   const bool fits =
-      buckets >= 4 && buckets <= 1e9 && far > std::floor(buckets) / (one_sided ? 2 : 4);
+      buckets >= 4 && buckets <= most_buckets && far > std::floor(buckets) / (one_sided ? 2 : 4);
   if (x[0].size() > 0 && !fits)
-    bad_input("bucket: expected 4 to 1e9 buckets, half of which end before ", far, ", got ",
-              buckets);
+    bad_input("bucket: expected 4 to ", most_buckets, " buckets, half of which end before ", far,
+              ", got ", buckets);
   const Index count = fits ? static_cast<Index>(buckets) : 0;
   std::vector<double> all = x[0].values();
   std::map<double, double> known;
   for (double& r : all) {
-    if (!(std::abs(r) <= 9e15))
-      bad_input("bucket: expected distances of at most 9e15, got ", std::abs(r));
+    if (!(std::abs(r) <= furthest))
+      bad_input("bucket: expected distances of at most ", furthest, ", got ", std::abs(r));
     const auto [at, is_new] = known.try_emplace(r, 0.0);
     if (is_new)
       at->second = static_cast<double>(bucket_of(static_cast<Index>(r), count, far, one_sided));

@@ -6,8 +6,9 @@ namespace tete {
 void Checker::add_amendments(const Program& program) {
   draft_.program.sources.push_back(program.source);
   const auto shared = std::make_shared<const Program>(program);
+  const std::set<std::string> called = called_defs(*shared);
   for (const Def& def : shared->defs) {
-    if (is_called(*shared, def.word.name)) continue;
+    if (called.contains(def.word.name)) continue;
     if (def.args.empty() || def.args[0].kind != ArgText::Kind::input)
       fail_at({def.word.place}, text("'", def.word.name, "' amends nothing: its first argument ",
                                      "must be the tensor that it amends, as in L[n, m, h]"));

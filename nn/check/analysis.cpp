@@ -39,16 +39,17 @@ std::vector<Names> alike_in(const Checked& program) {
 }
 
 void spread_heads(Checked& program) {
-  const auto dim = [&](int i) -> Dimension& { return program.dimensions[static_cast<size_t>(i)]; };
-  const std::vector<Names> all = alike_in(program);
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (const Names& alike : all) {
-      const bool head = std::any_of(alike.begin(), alike.end(), [&](int i) { return dim(i).head; });
-      for (int i : alike)
-        if (head && dim(i).role == Role::none && !dim(i).head) dim(i).head = changed = true;
-    }
-  }
+  const size_t count = program.dimensions.size();
+  std::vector<bool> heads(count);
+  for (size_t i = 0; i < count; ++i) heads[i] = program.dimensions[i].head;
+  std::vector<std::vector<int>> next(count);
+  for (const Names& alike : alike_in(program))
+    for (int from : alike)
+      for (int to : alike)
+        if (program.dimensions[static_cast<size_t>(to)].role == Role::none)
+          next[static_cast<size_t>(from)].push_back(to);
+  spread(heads, next);
+  for (size_t i = 0; i < count; ++i) program.dimensions[i].head = heads[i];
 }
 
 // ---- Uses -------------------------------------------------------------------------------------
@@ -76,6 +77,19 @@ void find_uses(Checked& program) {
 }
 
 }  // namespace
+
+void spread(std::vector<bool>& marked, const std::vector<std::vector<int>>& next) {
+  std::vector<int> open;
+  for (size_t i = 0; i < marked.size(); ++i)
+    if (marked[i]) open.push_back(static_cast<int>(i));
+  while (!open.empty()) {
+    const auto at = static_cast<size_t>(open.back());
+    open.pop_back();
+    for (int to : next[at])
+      if (!marked[static_cast<size_t>(to)])
+        marked[static_cast<size_t>(to)] = true, open.push_back(to);
+  }
+}
 
 Short<int> layout_of(const Names& names, const std::vector<Dimension>& dimensions) {
   const auto dim = [&](int i) -> const Dimension& {

@@ -5,6 +5,9 @@
 
 namespace tete {
 
+// Marks all that `next` leads to from what is marked.
+void spread(std::vector<bool>& marked, const std::vector<std::vector<int>>& next);
+
 // Fills in Dimension::head, CheckedValue::layout and ::finished, and Checked::leak.
 void analyse(Checked& program);
 

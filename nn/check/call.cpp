@@ -74,12 +74,17 @@ class ArgumentReader {
   Arguments arguments_;
 };
 
+constexpr int deepest_call = 100;
+
 }  // namespace
 
 int Checker::call(Instance& in, const Callee& callee, const std::string& prefix,
                   const Arguments& arguments, const Place& place, bool amends) {
-  Instance& inner = instances_.emplace_back(
-      Instance{draft_, *callee.def, callee.program, prefix, &in, amends || in.amends});
+  if (in.depth == deepest_call)
+    fail_at({place},
+            text("calls of defs nest at most ", deepest_call, " deep, this one is one more"));
+  Instance& inner = instances_.emplace_back(Instance{draft_, *callee.def, callee.program, prefix,
+                                                     &in, in.depth + 1, amends || in.amends});
   return write_out(inner, arguments, place);
 }
 

@@ -4,24 +4,18 @@
 
 namespace tete {
 
-namespace {
-
-bool calls(const ExprText& e, const std::string& name) {
-  if (e.kind == ExprText::Kind::call && e.word.name == name) return true;
-  return std::any_of(e.args.begin(), e.args.end(),
-                     [&](const ExprText& arg) { return calls(arg, name); });
-}
-
-}  // namespace
-
-bool is_called(const Program& program, const std::string& name) {
+// A call of a def is a whole right-hand side.
+std::set<std::string> called_defs(const Program& program) {
+  std::set<std::string> called;
   for (const Def& def : program.defs)
     for (const StatementText& s : def.statements)
-      if (def.word.name != name && calls(s.right, name)) return true;
-  return false;
+      if (s.right.kind == ExprText::Kind::call && s.right.word.name != def.word.name)
+        called.insert(s.right.word.name);
+  return called;
 }
 
-Checker::Checker(const std::vector<Program>& amendments, const Library& library) : draft_{library} {
+Checker::Checker(const std::vector<Program>& amendments, const Library& library, Extent& extent)
+    : draft_{library, extent} {
   for (const Program& program : amendments) add_amendments(program);
 }
 
@@ -38,8 +32,9 @@ Checked Checker::run(const std::shared_ptr<const Program>& program, const Def& d
 }
 
 const Def& main_def(const Program& program) {
+  const std::set<std::string> called = called_defs(program);
   for (const Def& def : program.defs)
-    if (!is_called(program, def.word.name)) return def;
+    if (!called.contains(def.word.name)) return def;
   return program.defs[0];
 }
 
@@ -47,10 +42,13 @@ Checked check(const Program& program, const std::vector<Program>& amendments,
               const Library& library) {
   const auto shared = std::make_shared<const Program>(program);
   const Def& main = main_def(*shared);
-  Checked checked = Checker(amendments, library).run(shared, main);
+  Extent extent;
+  Checked checked = Checker(amendments, library, extent).run(shared, main);
   // What nothing calls must be right as well.
+  const std::set<std::string> called = called_defs(*shared);
   for (const Def& def : shared->defs)
-    if (&def != &main && !is_called(*shared, def.word.name)) Checker({}, library).run(shared, def);
+    if (&def != &main && !called.contains(def.word.name))
+      Checker({}, library, extent).run(shared, def);
   return checked;
 }
 

@@ -23,7 +23,7 @@ struct Amending {
 
 class Checker {
  public:
-  Checker(const std::vector<Program>& amendments, const Library& library);
+  Checker(const std::vector<Program>& amendments, const Library& library, Extent& extent);
   Checked run(const std::shared_ptr<const Program>& program, const Def& def);
 
  private:
@@ -54,7 +54,7 @@ class Checker {
   std::deque<Instance> instances_;  // their addresses stay
 };
 
-// Whether another def of the program calls the def of this name.
-bool is_called(const Program& program, const std::string& name);
+// The names of the defs of the program that another of its defs calls.
+std::set<std::string> called_defs(const Program& program);
 
 }  // namespace tete

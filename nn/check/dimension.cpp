@@ -3,12 +3,6 @@
 
 namespace tete {
 
-namespace {
-
-constexpr size_t most_dims = 12;  // of one tensor; the rest of max_rank is for the batch
-
-}  // namespace
-
 void Draft::take_argument(int inner, int outer, const Place& place) {
   if (inner == outer) return;
   dim(inner).arguments.push_back({outer, place});
@@ -24,13 +18,12 @@ void Draft::take_result(int outer, int inner, const Place& place) {
 }
 
 int Instance::declare(const std::string& name, const Place& place) {
-  std::vector<Dimension>& all = draft.program.dimensions;
-  const auto [at, fresh] = dims.try_emplace(name, static_cast<int>(all.size()));
+  const auto [at, fresh] = dims.try_emplace(name, -1);
   if (fresh) {
     Dimension d;
     d.name = prefix + name;
     d.place = place;
-    all.push_back(std::move(d));
+    at->second = draft.add(std::move(d));
   }
   return at->second;
 }
@@ -123,7 +116,7 @@ Place Instance::place_of(const RefText& ref, int dim) const {
 void refuse_many(const RefText& ref) {
   size_t count = 0;
   for (const AxisText& axis : ref.axes) count += std::max<size_t>(1, axis.parts.size());
-  if (count > most_dims)
+  if (count > size_t{most_dims})
     fail_at({ref.whole}, text("a tensor has at most ", most_dims, " dimensions, this has ", count));
 }
 

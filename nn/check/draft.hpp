@@ -7,15 +7,27 @@
 
 namespace tete {
 
+inline constexpr int most_dims = 12;  // of one tensor; the rest of max_rank is for the batch
+
+// How much one text has come to, with the defs that it calls written out: all work on a program is
+// in proportion to it, and bounded by it.
+struct Extent {
+  size_t values = 0, dimensions = 0, parts = 0;
+};
+
 // What is checked so far.
 struct Draft {
   const Library& library;
+  Extent& extent;
   Checked program = {};
 
   Dimension& dim(int i) { return program.dimensions[static_cast<size_t>(i)]; }
   const Dimension& dim(int i) const { return program.dimensions[static_cast<size_t>(i)]; }
   CheckedValue& value(int i) { return program.values[static_cast<size_t>(i)]; }
   int add(CheckedValue value);
+  int add(Dimension dimension);
+  // One more tensor, number or operation of an expression.
+  void count_part(const Place& place);
   // `value` under other names: `dims`, in its order.
   int renamed(int value, const std::string& name, const Place& place, const Names& dims);
   // The size and the role of `inner`, a dimension of an argument, are those of `outer`, which the
@@ -38,6 +50,7 @@ struct Instance {
   std::shared_ptr<const Program> program;
   std::string prefix;  // of its names in the draft: "" or "Y."
   Instance* caller = nullptr;
+  int depth = 0;        // of the calls that lead here
   bool amends = false;  // it is an amendment: no amendment applies inside it
 
   std::map<std::string, int> dims = {};

@@ -13,6 +13,7 @@ Node Reading::quantity(Instance& in, const ExprText& e, const char* what) {
 Node Reading::expression(const ExprText& e) {
   Node node;
   node.place = e.place;
+  if (e.kind != ExprText::Kind::ref) in.draft.count_part(e.place);
   switch (e.kind) {
     case ExprText::Kind::number:
       node.number = e.number;

@@ -81,6 +81,9 @@ void Reading::read_key(const ExprText& value, const KeyRow& row, Node::Key& key)
       if (value.kind != ExprText::Kind::group)
         fail_at({value.place},
                 text(row.name, "= is a list of dimensions, as in ", row.name, "=(o w)"));
+      if (value.group.size() > size_t{most_dims})
+        fail_at({value.place}, text(row.name, "= has at most ", most_dims, " dimensions, this has ",
+                                    value.group.size()));
       for (const Word& word : value.group) key.dims.push_back(in.dimension(word));
       break;
     case KeyRow::Kind::number:

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "nn/check/analysis.hpp"
+
 namespace tete {
 
 std::vector<int> memory_pieces(const Checked& program) {
@@ -17,24 +19,23 @@ std::vector<int> memory_pieces(const Checked& program) {
 }
 
 std::vector<bool> dimensions_made_of(const Checked& program, Role of) {
-  std::vector<bool> found(program.dimensions.size(), false);
-  for (bool changed = true; changed;) {
-    changed = false;
-    const auto counts = [&](int dim) {
-      return program.dimensions[static_cast<size_t>(dim)].role == of ||
-             found[static_cast<size_t>(dim)];
+  const size_t count = program.dimensions.size();
+  std::vector<bool> is_sequence(count), found(count);
+  std::vector<std::vector<int>> makes(count);
+  for (size_t i = 0; i < count; ++i) {
+    const Dimension& d = program.dimensions[i];
+    is_sequence[i] = found[i] = d.role == of;
+    const auto made_of = [&](int dim) {
+      makes[static_cast<size_t>(dim)].push_back(static_cast<int>(i));
     };
-    for (size_t i = 0; i < found.size(); ++i) {
-      const Dimension& d = program.dimensions[i];
-      bool from = std::any_of(d.product.begin(), d.product.end(), counts);
-      for (const Node& size : d.fallback)
-        visit(size, [&](const Node& node) {
-          from = from || (node.kind == Node::Kind::size && counts(node.index));
-        });
-      if (d.role == of || found[i] || !from) continue;
-      found[i] = changed = true;
-    }
+    for (int part : d.product) made_of(part);
+    for (const Node& size : d.fallback)
+      visit(size, [&](const Node& node) {
+        if (node.kind == Node::Kind::size) made_of(node.index);
+      });
   }
+  spread(found, makes);
+  for (size_t i = 0; i < count; ++i) found[i] = found[i] && !is_sequence[i];
   return found;
 }
 

@@ -5,16 +5,31 @@ namespace tete {
 
 namespace {
 
-constexpr size_t most_values = 10000;  // a text that calls defs that call defs … ends here
+// A text that calls defs that call defs … ends here.
+constexpr size_t most_values = 10'000, most_dimensions = 10'000, most_parts = 50'000;
+
+void count(size_t& what, size_t most, const char* name, const Place& place) {
+  if (what++ == most)
+    fail_at({place}, text("with the defs that it calls written out, this text comes to more than ",
+                          most, " ", name));
+}
 
 }  // namespace
 
 int Draft::add(CheckedValue value) {
-  if (program.values.size() >= most_values)
-    fail_at({value.place},
-            text("the defs that this text calls come to more than ", most_values, " statements"));
+  count(extent.values, most_values, "statements", value.place);
   program.values.push_back(std::move(value));
   return static_cast<int>(program.values.size()) - 1;
+}
+
+int Draft::add(Dimension dimension) {
+  count(extent.dimensions, most_dimensions, "dimensions", dimension.place);
+  program.dimensions.push_back(std::move(dimension));
+  return static_cast<int>(program.dimensions.size()) - 1;
+}
+
+void Draft::count_part(const Place& place) {
+  count(extent.parts, most_parts, "tensors, numbers and operations", place);
 }
 
 int Draft::renamed(int value, const std::string& name, const Place& place, const Names& dims) {
@@ -68,6 +83,7 @@ Node Instance::resolve(const RefText& ref) {
   node.place = ref.whole;
   node.constant = false;
   node.index = find_value(ref.word);
+  draft.count_part(ref.whole);
   const CheckedValue& v = draft.value(node.index);
   node.element = v.element;
   refuse_many(ref);

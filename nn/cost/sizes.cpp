@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "nn/check/analysis.hpp"
+
 namespace tete {
 
 namespace {
@@ -53,23 +55,29 @@ std::string CostSizes::product(Dims dims) const {
   return all.empty() ? "1" : all;
 }
 
-bool CostSizes::grows_with(int dim, Role role) const { return grows_with(dim, role, 0); }
-
-bool CostSizes::grows_with(int dim, Role role, int depth) const {
-  const Dimension& d = dimension(dim);
-  if (d.role != Role::none || depth > 8) return d.role == role;
-  if (!d.arguments.empty()) return grows_with(d.arguments[0].dim, role, depth + 1);
-  for (const Node& where : d.fallback)
-    if (mentions(where, role, depth + 1)) return true;
-  for (int part : d.product)
-    if (grows_with(part, role, depth + 1)) return true;
-  return false;
-}
-
-bool CostSizes::mentions(const Node& node, Role role, int depth) const {
-  if (node.kind == Node::Kind::size) return grows_with(node.index, role, depth);
-  return std::any_of(node.args.begin(), node.args.end(),
-                     [&](const Node& arg) { return mentions(arg, role, depth); });
+std::vector<bool> CostSizes::growing_with(Role role) const {
+  const size_t count = program_.dimensions.size();
+  std::vector<bool> grows(count);
+  std::vector<std::vector<int>> makes(count);
+  for (size_t i = 0; i < count; ++i) {
+    const Dimension& d = program_.dimensions[i];
+    grows[i] = d.role == role;
+    if (d.role != Role::none) continue;
+    const auto made_of = [&](int dim) {
+      makes[static_cast<size_t>(dim)].push_back(static_cast<int>(i));
+    };
+    if (!d.arguments.empty()) {
+      made_of(d.arguments[0].dim);
+      continue;
+    }
+    for (int part : d.product) made_of(part);
+    for (const Node& where : d.fallback)
+      visit(where, [&](const Node& node) {
+        if (node.kind == Node::Kind::size) made_of(node.index);
+      });
+  }
+  spread(grows, makes);
+  return grows;
 }
 
 }  // namespace tete

@@ -13,7 +13,11 @@ using Dims = std::vector<int>;  // as many as an einsum's operands have together
 
 class CostSizes {
  public:
-  CostSizes(const Checked& program, SizeTable& sizes) : program_(program), sizes_(sizes) {}
+  CostSizes(const Checked& program, SizeTable& sizes)
+      : program_(program),
+        sizes_(sizes),
+        with_queries_(growing_with(Role::query)),
+        with_memory_(growing_with(Role::memory)) {}
 
   Index size(int dim) { return sizes_.size(dim); }
   Index elements(const auto& dims) {
@@ -28,7 +32,9 @@ class CostSizes {
   std::string product(Dims dims) const;
   // Whether its size follows a sequence's: the sequence itself, its parts, what `where` makes of
   // it.
-  bool grows_with(int dim, Role role) const;
+  bool grows_with(int dim, Role role) const {
+    return (role == Role::query ? with_queries_ : with_memory_)[static_cast<size_t>(dim)];
+  }
   int find(const auto& dims, Role role) const {
     for (int dim : dims)
       if (dimension(dim).role == role) return dim;
@@ -42,11 +48,11 @@ class CostSizes {
 
  private:
   int outermost(int dim) const;
-  bool mentions(const Node& node, Role role, int depth) const;
-  bool grows_with(int dim, Role role, int depth) const;
+  std::vector<bool> growing_with(Role role) const;
 
   const Checked& program_;
   SizeTable& sizes_;
+  std::vector<bool> with_queries_, with_memory_;  // by dimension
 };
 
 // What each value is made of.

@@ -11,6 +11,8 @@ const char* symbol(Operator op) {
 
 namespace {
 
+constexpr size_t most_defs = 1000, most_args = 1000;
+
 class Reader {
  public:
   explicit Reader(const Source& source) : in_(source) {}
@@ -19,6 +21,9 @@ class Reader {
     std::vector<Def> defs;
     in_.skip_lines();
     while (in_.now().kind != TokenKind::text_end) {
+      if (defs.size() == most_defs)
+        fail_at({in_.now().place},
+                text("a text has at most ", most_defs, " defs, here is one more"));
       defs.push_back(def());
       in_.skip_lines();
     }
@@ -32,9 +37,12 @@ class Reader {
     in_.expect("def", "'def'");
     d.word = in_.name("the def's name");
     in_.expect("(", text("'(' after '", d.word.name, "'"));
-    if (!in_.sees(")")) do
+    if (!in_.sees(")")) do {
+        if (d.args.size() == most_args)
+          fail_at({in_.now().place},
+                  text("a def has at most ", most_args, " arguments, here is one more"));
         d.args.push_back(arg());
-      while (in_.takes(",") && !in_.sees(")"));
+      } while (in_.takes(",") && !in_.sees(")"));
     in_.expect(")", "',' or ')' after an argument");
     in_.expect(":", "':' after the arguments");
     in_.skip_lines();

@@ -10,6 +10,7 @@ namespace tete {
 
 namespace {
 
+constexpr double largest_size = 9e15;  // below 2^53: a double has it exactly
 constexpr const char* not_a_size = "a size is made of + - * / // % ^, numbers and sizes";
 
 Index floor_divide(Index a, Index b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }
@@ -68,8 +69,9 @@ Index computed(const Node& node, Index a, Index b) {
 std::optional<Index> SizeTable::whole(const Node& node) {
   switch (node.kind) {
     case Node::Kind::number:
-      if (node.element != Element::whole || std::abs(node.number) > 9e15)
-        fail_at({node.place}, text("a size is a whole number of at most 9e15, got ", node.number));
+      if (node.element != Element::whole || std::abs(node.number) > largest_size)
+        fail_at({node.place},
+                text("a size is a whole number of at most ", largest_size, ", got ", node.number));
       return static_cast<Index>(node.number);
     case Node::Kind::size:
       return find(node.index);
@@ -80,12 +82,14 @@ std::optional<Index> SizeTable::whole(const Node& node) {
     default:
       fail_at({node.place}, not_a_size);
   }
+  ++operators_;
   Index operands[2] = {0, 0};
   for (size_t i = 0; i < node.args.size(); ++i) {
     const std::optional<Index> operand = whole(node.args[i]);
-    if (!operand) return {};
+    if (!operand) return --operators_, std::nullopt;
     operands[i] = *operand;
   }
+  --operators_;
   if (node.op == Operator::minus) std::swap(operands[0], operands[1]);
   return computed(node, operands[0], operands[1]);
 }

@@ -8,7 +8,7 @@ namespace tete {
 
 namespace {
 
-constexpr size_t deepest_default = 1000;  // sizes that are given by sizes that are given by …
+constexpr size_t most_steps = 1000;  // from a size by sizes and operators to those that are known
 
 std::vector<std::string> root_names(const Checked& program) {
   std::vector<std::string> names;
@@ -28,10 +28,11 @@ SizeTable::SizeTable(std::shared_ptr<const Checked> program, const SizesByName& 
     : program_(std::move(program)), entries_(program_->dimensions.size()) {
   for (const auto& [name, size] : given) {
     const int dim = program_->find_dimension(name);
-    const std::vector<std::string> names = root_names(*program_);
-    if (dim < 0)
+    if (dim < 0) {
+      const std::vector<std::string> names = root_names(*program_);
       bad_input("'", program_->name, "' has no size '", name, "'", suggestion(name, names),
                 "; its sizes are ", listed(names));
+    }
     if (size < 0) bad_input("the size '", name, "' must be at least 0, got ", size);
     entry(dim) = {Origin::caller, false, size, -1};
   }
@@ -114,9 +115,9 @@ std::optional<Index> SizeTable::find(int dim) {
     open_ = dim;  // two names of one size, and neither is known
     return {};
   }
-  if (stack_.size() > deepest_default)
-    fail_at({dimension(dim).place},
-            text("sizes depend on each other more than ", deepest_default, " deep"));
+  if (stack_.size() + operators_ > most_steps)
+    fail_at({dimension(dim).place}, text("sizes depend on each other by way of more than ",
+                                         most_steps, " sizes and operators"));
   e.pending = true;
   stack_.push_back(dim);
   const std::optional<Index> size = derive(dim);

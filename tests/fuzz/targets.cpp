@@ -134,13 +134,11 @@ TensorsByName small_tensors(const Checked& program, SizeTable& sizes) {
 
 // Sizes for what the text leaves open, one after the other.
 SizeTable small_sizes(const std::shared_ptr<const Checked>& program) {
-  SizesByName given;
-  for (size_t dim = 0; dim < program->dimensions.size(); ++dim) {
-    SizeTable sizes(program, given);
+  SizeTable sizes(program, {});
+  for (size_t dim = 0; dim < program->dimensions.size(); ++dim)
     if (!sizes.find(static_cast<int>(dim)))
-      given[program->dimensions[dim].name] = 2 + static_cast<Index>(dim % 2);
-  }
-  return SizeTable(program, given);
+      sizes.set(static_cast<int>(dim), 2 + static_cast<Index>(dim % 2));
+  return sizes;
 }
 
 void run_notation(std::string_view bytes) {
