@@ -333,7 +333,7 @@ TEST_SUITE("checkpoint") {
         {shaped("[1.5]"), "its header has the number 1.5 at 'shape', expected sizes"},
         {shaped("[1e400]"), "its header is not JSON at byte 42"},
         {shaped("[01]"), "its header is not JSON at byte 39"},
-        {shaped(ranks + "]"), "its header has more than 8 numbers in a list at 'shape'"},
+        {shaped(ranks + "]"), "its header has more than 16 numbers in a list at 'shape'"},
         {shaped("[[1]]"), "its header has a list at 'shape', expected sizes"},
         {shaped("3"), "its header has the number 3 at 'shape', expected a list"},
         {shaped("[1]", "[4,0]"), "the data_offsets of tensor 'w' are not a beginning and an end"},

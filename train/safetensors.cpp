@@ -14,7 +14,7 @@ namespace tete {
 
 namespace {
 
-constexpr size_t max_header = 100'000'000, max_tensors = 1'000'000, max_name = 1024, max_dims = 8;
+constexpr size_t max_header = 100'000'000, max_tensors = 1'000'000, max_name = 1024;
 constexpr size_t alignment = 64;
 // The header's own checksum stands behind this; quotes inside a string would be escaped.
 constexpr std::string_view checksum_field = R"("checksum":")";
@@ -146,7 +146,8 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     if (depth_ != 3) return unexpected(text("the number ", n));
     std::vector<uint64_t>& list = numbers();
     list.push_back(n);
-    if (list.size() > max_dims) return refuse(text("more than ", max_dims, " numbers in a list"));
+    if (list.size() > size_t{max_rank})
+      return refuse(text("more than ", max_rank, " numbers in a list"));
     return true;
   }
 
