@@ -20,6 +20,11 @@ bool is_causal(const Checked& program);
 // Whether it can attend to another sequence than X.
 bool attends_across(const Checked& program);
 
+// The parameter in whose start the text has the factor 1/sqrt(d_k) of its logits, (d_X*d_k)^-0.5,
+// or
+// "": the text's logits are not scaled where it starts otherwise.
+std::string holder_of_scale(const Checked& program);
+
 // A layer's attention is the choice with its number, under a causal mask or not. Position by
 // position, the memory of causal attention grows, and any other is complete.
 AttentionFactory attention_of(std::vector<ChosenAttention> choices, bool causal);

@@ -127,6 +127,10 @@ check 'another seed' train --out b --seed 8
 check 'gives other bytes' eval "! cmp -s a/$final b/$final"
 check 'the same texts by another variant and optimizer' train --out c --attention multi_head \
   --optimizer adam --style gpt2 --tokenizer byte --dropout 0.1 --shards 2 --json
+check 'it says what gpt2 takes from the text' eval "train --out c1 --attention multi_head --style gpt2 --steps 1 2>&1 |
+  grep -q \"warning: the logits of 'MultiHead' are not scaled: .* in the start of P_q.*multi_head_scaled\""
+check 'as an event, too' eval "train --out c2 --attention multi_head --style gpt2 --steps 1 --json | grep -q '\"warning\",\"text\":\"the logits of'"
+check 'and nothing where the text divides' eval "train --out c3 --attention multi_head_scaled --style gpt2 --steps 1 2>&1 | { ! grep 'not scaled'; }"
 check 'resuming a finished run has nothing to do' "$tete" train --resume --out c
 check 'train from that config.toml' "$tete" train --config c/config.toml --out d2
 check 'the same bytes, for another style too' cmp c/$final d2/$final

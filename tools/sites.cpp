@@ -228,4 +228,24 @@ ChosenSites choose_sites(const ModelSettings& m) {
   return sites;
 }
 
+std::vector<std::string> start_warnings(const ModelSettings& settings, const ChosenSites& sites) {
+  if (settings.init != "gpt2") return {};
+  std::map<std::string, std::string> holders;  // by def
+  for (const auto* stack : {&sites.encoder, &sites.decoder, &sites.cross})
+    for (const ChosenAttention& chosen : *stack)
+      if (const std::string holder = holder_of_scale(*chosen.program); !holder.empty())
+        holders[chosen.program->name] = holder;
+  std::vector<std::string> sentences;
+  for (const auto& [def, holder] : holders) {
+    std::string instead = "a text that divides them by sqrt(d_k) keeps it";
+    for (const Variant& variant : variants())
+      if (main_def(*variant.program).word.name == def + "Scaled")
+        instead = variant.name + " divides them by sqrt(d_k)";
+    sentences.push_back(text("the logits of '", def, "' are not scaled: the text has the factor ",
+                             "1/sqrt(d_k) in the start of ", holder,
+                             ", which gpt2's initialisation replaces; ", instead));
+  }
+  return sentences;
+}
+
 }  // namespace tete

@@ -34,5 +34,7 @@ void read_model(ModelOptions& options, const CLI::App& app);
 // padding must be hidden. A size of the settings counts where the text has it, and must be some
 // text's. Fails in a sentence that names the option.
 ChosenSites choose_sites(const ModelSettings& settings);
+// A sentence for each text that loses the scale of its logits to the settings' initialisation.
+std::vector<std::string> start_warnings(const ModelSettings& settings, const ChosenSites& sites);
 
 }  // namespace tete

@@ -414,6 +414,8 @@ static int train(TrainOptions& o, CLI::App& app) {
   Reporter& told = o.json ? static_cast<Reporter&>(lines) : line;
   LiveReport report(told, o.out, model_line(o, lesson), program_version());
   KeepConfig reporter(o.report ? report : told, o.out, config_toml(app));
+  if (!o.resume)
+    for (const std::string& sentence : start_warnings(o.model, sites)) told.warning(sentence);
   const StopSignals signals;
   say_result(o, tete::train(objective, values, *optimizer, *lesson.data, lesson.tokenizer, options,
                             reporter));
