@@ -140,6 +140,31 @@ run "cotangent 'grad:S' has shape \[3, 2\], expected that of S, \[2, 3\]" pair.t
 refuses 4 '/proc' run pair.tete --random --out /proc/nothing.safetensors
 refuses 2 'out is required' run pair.tete --random
 
+# ---- What is too large ----
+
+printf 'def Big(X[n, d], P[d, k] = normal(1)):\n  where k = (d*d*d*d*d*d*d*d)\n  A[n, k] = einsum(X[n, d], P[d, k])\n  Y[n, d] = einsum(A[n, k], P[d, k])\n  return Y[n, d]\n' > big.tete
+refuses 4 "'P' of shape \[64, 281474976710656\] needs 64 PiB of memory .*are free" run big.tete --random --dim d=64 --out big.safetensors
+refuses 4 "'P' of shape \[32, 1099511627776\] needs 256 TiB of memory" check big.tete --dim k=1099511627776 --dim d=32
+refuses 2 'is too large for a size' run big.tete --random --dim d=1000 --out big.safetensors
+printf 'def Wide(X[n, d], Z[m, d]):\n  Y[n, m] = einsum(X[n, d], Z[m, d])\n  S[n] = sum(Y[n, m], reduced_dim=m)\n  return S[n]\n' > wide.tete
+refuses 4 "wide.tete:2:3: 'Y' of shape \[2, 4000000, 4000000\] needs 116.4 TiB of memory" run wide.tete --random --dim n=4000000 --dim m=4000000 --dim d=1 --out big.safetensors
+check 'nothing of it was written' [ ! -e big.safetensors ]
+axes='a, b, c, d, e, f, g, h, i, j, k, l'
+printf "def Many(X[$axes]):\n  Y[$axes] = exp(X[$axes])\n  return Y[$axes]\n" > many.tete
+check 'a text may have as many dimensions as a file' eval "'$tete' run many.tete --random --out many.safetensors \
+  $(for i in {a..l}; do echo -n "--dim $i=1 "; done) && '$tete' run many.tete --tensors many.safetensors --out out.safetensors"
+printf "def More(X[$axes, m]):\n  return X[$axes, m]\n" > more.tete
+run 'more.tete:1:10: a tensor has at most 12 dimensions, this has 13' more.tete --random
+
+# Thousands of statements are checked in a time in proportion to them.
+{
+  printf 'def Long(X[n, d]):\n  A0[n, d] = X[n, d]\n'
+  for i in {1..3000}; do printf '  A%d[n, d] = A%d[n, d] + 1\n' "$i" $((i - 1)); done
+  printf '  return A3000[n, d]\n'
+} > long.tete
+check 'a text of three thousand statements is checked' timeout 100 "$tete" check long.tete
+check 'and run' eval "'$tete' run long.tete --random --out long.safetensors && '$tete' run long.tete --tensors long.safetensors --out out.safetensors"
+
 # ---- What cannot be compared ----
 
 against() { refuses 2 "$1" check "${@:2}"; }
