@@ -10,7 +10,7 @@ namespace tete {
 
 namespace {
 
-constexpr std::array signals = {SIGINT, SIGTERM, SIGUSR1};
+constexpr std::array signals = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 
 volatile sig_atomic_t stop_requested = 0;
 volatile sig_atomic_t interrupted = 0;
@@ -33,7 +33,12 @@ StopSignals::StopSignals() {
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
-  for (size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], &action, &before[i]);
+  for (size_t i = 0; i < signals.size(); ++i) {
+    sigaction(signals[i], nullptr, &before[i]);
+    // nohup ignores SIGHUP, so that the program outlives its terminal.
+    if (signals[i] == SIGHUP && before[i].sa_handler == SIG_IGN) continue;
+    sigaction(signals[i], &action, nullptr);
+  }
 }
 
 StopSignals::~StopSignals() {
