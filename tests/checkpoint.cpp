@@ -684,7 +684,7 @@ TEST_SUITE("checkpoint") {
     run.model.poison_from = 4 * 7;
     StopAt reporter(-1);
     const std::string sentence = error_of(Kind::numbers, [&] { run.go("adafactor", reporter); });
-    CHECK(has(sentence, "step 7"));
+    CHECK(has(sentence, "in step 8: "));
     CHECK(has(sentence, "'H', f32[2, 8, 130]"));
     CHECK(has(sentence, "saved in " + folder / "run/step-00000007.safetensors"));
     // With the cause gone the run goes on, to the end that it would have had.

@@ -720,13 +720,13 @@ TEST_SUITE("train") {
       CHECK(same_bits(run.values, before));
       return sentence;
     };
-    // Only the second shard of step 3 sees the NaN.
+    // Only the second shard of the fourth step sees the NaN.
     const std::string value = stop_with([](TinyRun& run) {
       run.model.spoil = [](const Forward& f, const Tensor& H) {
         return f.first_sample == 14 ? H * std::nan("") : H;
       };
     });
-    CHECK(has(value, "step 3"));
+    CHECK(has(value, "step 4"));
     CHECK(has(value, "'layer/0/H', f32[2, 8, 6]: 96 NaN and 0 infinities in 96"));
     // tanh hides an infinity from the loss, not from the gradient.
     const std::string hidden = stop_with([](TinyRun& run) {
@@ -742,7 +742,7 @@ TEST_SUITE("train") {
         return f.first_sample >= 12 ? add("b n d, d", H, sqrt(f[scale] * 0.0)) : H;
       };
     });
-    CHECK(has(gradient, "step 3"));
+    CHECK(has(gradient, "step 4"));
     CHECK(has(gradient, "the gradient of 'layer/0/scale', f32[6]: 6 NaN"));
   }
 

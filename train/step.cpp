@@ -127,7 +127,7 @@ ShardSum Stepper::shard(int64_t step, int shard, const Tensors& values) const {
     if (!fixed) learned.push_back(params.back());
   }
   const LossSum loss = forward(step, shard, params, {});
-  if (loss.tokens < 1) bad_input("a shard of step ", step, " has no token to learn from");
+  if (loss.tokens < 1) bad_input("a shard of step ", step + 1, " has no token to learn from");
   const Tensors found = grad(loss.sum, learned);
   ShardSum sum{loss.sum.item(), loss.tokens, {}};
   auto next = found.begin();
@@ -191,7 +191,7 @@ void Stepper::explain_not_finite(int64_t step, const Tensors& values, double los
   if (!first.empty())
     what += (what.empty() ? "" : "; ") + ("the first value that is not finite is " + first);
   if (what.empty()) what = text("the loss is ", loss, ", the gradient too large to have a norm");
-  fail(Kind::numbers, "the numbers went wrong in step ", step, ": ", what);
+  fail(Kind::numbers, "the numbers went wrong in step ", step + 1, ": ", what);
 }
 
 Validation validate(const Objective& objective, const Tensors& values, const Data& data,

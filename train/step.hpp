@@ -64,7 +64,7 @@ class Stepper {
 
   // Step number `step` = 0, 1, …: a function of the values, the optimizer's state and the options
   // alone. Where the loss or a gradient is not finite it throws an Error (numbers) that names the
-  // step and the first bad tensor, and changes nothing.
+  // step, counted from 1 as on the screen, and the first bad tensor; it then changes nothing.
   StepResult run(int64_t step, Tensors& values, double rate, bool with_norms = false);
 
  private:
