@@ -1,7 +1,6 @@
 // tete train: a model trained on a task.
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -10,7 +9,6 @@
 #include "tools/lesson.hpp"
 #include "tools/live_report.hpp"
 #include "train/checkpoint.hpp"
-#include "train/files.hpp"
 #include "train/loop.hpp"
 #include "train/machine.hpp"
 
@@ -173,11 +171,22 @@ static LoopOptions loop_options(const TrainOptions& o) {
 
 // ---- Resuming ----
 
-// A run that was killed before its first checkpoint begins again.
-static void begin_or_resume(TrainOptions& o) {
-  if (!o.resume || !saved_steps(o.out).empty()) return;
-  if (!std::ifstream(o.out + "/metrics.jsonl")) bad_input("there is no run to resume in ", o.out);
-  o.resume = false;
+// The configuration of the run in a folder, which is written before anything else of a run.
+static std::string run_config(const std::string& folder) {
+  const std::string path = folder + "/" + config_name;
+  if (std::filesystem::exists(path)) return path;
+  if (saved_steps(folder).empty())
+    bad_input("there is no run to resume in ", folder, ": it has no ", config_name,
+              ", with which a run begins; give the options of the run again, without --resume");
+  bad_input("cannot resume the run in ", folder, ": its ", config_name,
+            ", which says what the run is, is missing; put it back, or begin in another folder");
+}
+
+// A run that was stopped before its first checkpoint begins again.
+static void begin_or_resume(TrainOptions& o, CLI::App& app) {
+  if (!o.resume) return;
+  read_config(app, run_config(o.out));
+  o.resume = !saved_steps(o.out).empty();
 }
 
 // A run goes on with the model that it began with.
@@ -191,7 +200,7 @@ static void check_same_model(const TrainOptions& o) {
   } catch (const std::exception&) {
     return;  // the loop knows what to do with a checkpoint that is broken
   }
-  if (!then.is_object() || !then.contains("model")) return;
+  if (!then.is_object() || !then.contains("model") || !then["model"].is_object()) return;
   const ordered_json now = to_json(o.model);
   ordered_json both = then["model"];
   both.update(now);
@@ -288,31 +297,6 @@ class JsonLines : public Reporter {
   }
 };
 
-// What comes first, when the folder is there and is ours, also writes its config.toml.
-class KeepConfig : public PassOn {
- public:
-  KeepConfig(Reporter& inner, std::string folder, std::string contents)
-      : PassOn(inner), folder_(std::move(folder)), contents_(std::move(contents)) {}
-  void step(const Progress& progress) override {
-    keep();
-    inner_.step(progress);
-  }
-  void saved(const std::string& path, int64_t step) override {
-    keep();
-    inner_.saved(path, step);
-  }
-
- private:
-  void keep() {
-    if (!std::exchange(kept_, true))
-      replace_file(folder_, "config.toml", contents_.size(),
-                   [this](const Write& write) { write(contents_); });
-  }
-
-  std::string folder_, contents_;
-  bool kept_ = false;
-};
-
 static RunSize run_size(const TrainOptions& o, const Lesson& lesson, const Optimizer& optimizer) {
   RunSize size;
   size.groups = parameter_groups(lesson.params.specs());
@@ -378,8 +362,7 @@ static int train(TrainOptions& o, CLI::App& app) {
   if (o.out.empty())
     o.out =
         "runs/" + (o.task == "text" ? std::filesystem::path(o.attention).stem().string() : o.task);
-  if (o.resume && std::ifstream(o.out + "/config.toml")) read_config(app, o.out + "/config.toml");
-  begin_or_resume(o);
+  begin_or_resume(o, app);
   const Task* task = read_task(o, app);
   check_options(o);
   o.model.encoder = task && task->encoder;
@@ -393,6 +376,7 @@ static int train(TrainOptions& o, CLI::App& app) {
       task ? task_lesson(*task, o.model, sites) : text_lesson(o.model, sites, learned);
   const std::unique_ptr<Optimizer> optimizer = optimizer_from(o, lesson.params);
   LoopOptions options = loop_options(o);
+  options.config_file = config_toml(app);
   if (o.report) options.norms = true, options.write = lesson.write;
 
   const Machine machine = inspect_machine();
@@ -413,12 +397,11 @@ static int train(TrainOptions& o, CLI::App& app) {
   JsonLines lines;
   Reporter& told = o.json ? static_cast<Reporter&>(lines) : line;
   LiveReport report(told, o.out, model_line(o, lesson), program_version());
-  KeepConfig reporter(o.report ? report : told, o.out, config_toml(app));
   if (!o.resume)
     for (const std::string& sentence : start_warnings(o.model, sites)) told.warning(sentence);
   const StopSignals signals;
   say_result(o, tete::train(objective, values, *optimizer, *lesson.data, lesson.tokenizer, options,
-                            reporter));
+                            o.report ? report : told));
   return 0;
 }
 

@@ -103,7 +103,7 @@ class Run {
     open_folder();
     if (!options.resume.empty()) resume();
     progress_.step = state_.step, progress_.tokens = state_.tokens;
-    if (folder_) log_.emplace(options.folder, state_.step);
+    if (folder_) write_config(), log_.emplace(options.folder, state_.step);
     // The first save shows early whether there is room, and makes every later moment resumable.
     if (options.resume.empty()) save();
   }
@@ -136,6 +136,14 @@ class Run {
     if (options_.resume.empty() && !steps.empty())
       bad_input(options_.folder, " holds a run already, saved at step ", steps.front(),
                 "; resume it, or choose another folder");
+  }
+
+  // Before the log and the first checkpoint: a folder that holds either says what its run is.
+  void write_config() {
+    const std::string& contents = options_.config_file;
+    if (contents.empty()) return;
+    replace_file(options_.folder, config_name, contents.size(),
+                 [&](const Write& write) { write(contents); });
   }
 
   void resume() {

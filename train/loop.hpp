@@ -33,6 +33,8 @@ struct LoopOptions {
   std::function<std::vector<Written>(const Tensors& values)> write = {};
   std::string config = "{}";     // the whole configuration, JSON; kept in checkpoints
   std::string program = "tete";  // with its version; kept in checkpoints
+  // Contents of the folder's configuration file; empty: there is none.
+  std::string config_file = {};
 };
 
 // What happened in a step, for the log and the screen.
@@ -100,8 +102,9 @@ LoopResult train(const Objective& objective, Tensors& values, Optimizer& optimiz
                  const Data& data, const Tokenizer& tokenizer, const LoopOptions& options,
                  Reporter& reporter, Comm& comm = single_process());
 
-// While it lives, SIGINT, SIGTERM and SIGUSR1 ask the loop to finish its step, save and return; a
-// second SIGINT ends the program at once with status 130. `train` makes one if there is none.
+// While it lives, SIGINT, SIGTERM, SIGHUP (unless it is ignored, as under nohup) and SIGUSR1 ask
+// the loop to finish its step, save and return; a second SIGINT ends the program at once with
+// status 130. `train` makes one if there is none.
 class StopSignals {
  public:
   StopSignals();
