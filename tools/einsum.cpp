@@ -157,18 +157,19 @@ static int einsum_command(const EinsumVerb& o) {
   bool stands_in = false;
   const Tensors operands = read_operands(o, rehearsal, stands_in);
   if (stands_in && !o.out.empty()) bad_input("--out needs files, not shapes, as operands");
+  std::vector<EinsumPlan> plans;
+  if (o.explain) plans = explain_einsum(pattern, operands, options);
+  Tensor y;
+  reset_peak_memory();
+  if (!stands_in) y = einsum(pattern, operands, options);
+  const size_t used = memory_use().peak;
+  if (!o.out.empty()) write_npy(o.out, y), speak_beside(o.out);
   Json answer;
-  if (o.explain) {
-    answer["plans"] = Json::array();
-    for (const EinsumPlan& plan : explain_einsum(pattern, operands, options))
-      if (o.json) answer["plans"].push_back(as_json(plan));
-      else print(plan);
-  }
+  if (o.explain) answer["plans"] = Json::array();
+  for (const EinsumPlan& plan : plans)
+    if (o.json) answer["plans"].push_back(as_json(plan));
+    else print(plan);
   if (!stands_in) {
-    reset_peak_memory();
-    const Tensor y = einsum(pattern, operands, options);
-    const size_t used = memory_use().peak;
-    if (!o.out.empty()) write_npy(o.out, y);
     answer["shape"] = shape_json(y);
     answer["used_bytes"] = used;
     if (o.json && o.out.empty() && !o.explain) answer["values"] = y.values();

@@ -113,6 +113,7 @@ int run_inspect(InspectCommand& o) {
   if (!o.out.empty()) write_page(report, o.out);
   if (!o.tables.empty()) write_tables(report, o.tables);
   if (!o.pictures.empty()) write_pictures(report, o.pictures);
+  for (const std::string& path : {o.out, o.look.save}) speak_beside(path);
   if (o.json) return print_json(report), 0;
   print(report);
   std::string written;

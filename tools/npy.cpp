@@ -160,8 +160,7 @@ void write_npy(const std::string& path, const Tensor& x) {
                                  static_cast<char>(header.size() >> 8), header);
   const std::string_view data{static_cast<const char*>(dense.view().data),
                               static_cast<size_t>(dense.size()) * size_of(x.dtype())};
-  const auto [folder, name] = split_path(path);
-  replace_file(folder, name, start.size() + data.size(), [&](const Write& write) {
+  write_file(path, start.size() + data.size(), [&](const Write& write) {
     write(start);
     write(data);
   });

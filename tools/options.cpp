@@ -1,8 +1,10 @@
 #include "tools/options.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
+#include <iostream>
 #include <sstream>
 #include <vector>
 
@@ -209,6 +211,15 @@ void apply_config(CLI::App& verb, const std::string& path, const std::string& co
       bad_input(path, ":", key_line(contents, key), ": ", sentence_of(error));
     }
   }
+}
+
+// ---- Output ----
+
+void speak_beside(const std::string& path) {
+  if (named_descriptor(path) != STDOUT_FILENO) return;
+  std::cout.flush();
+  std::fflush(stdout);
+  dup2(STDERR_FILENO, STDOUT_FILENO);
 }
 
 // ---- Mistakes ----

@@ -56,6 +56,10 @@ bool names_files(const std::string& key);
 // Where in such a value the file's name begins.
 size_t file_part(const std::string& value);
 
+// After a file was written to `path`: if that is standard output, what the verb says from now on
+// goes to standard error, so that the file stays whole.
+void speak_beside(const std::string& path);
+
 // Throws an Error for arguments that the verb does not know.
 void refuse_unknown(const CLI::App& app);
 // CLI11's complaint as one sentence.

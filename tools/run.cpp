@@ -342,11 +342,13 @@ static int run(const RunVerbOptions& o) {
     NamedTensors all;
     for (const auto& [name, x] : tensors) all.push_back({name, x});
     write_safetensors(o.out, metadata, all);
+    speak_beside(o.out);
     tell_random(o, *program, tensors);
     return 0;
   }
   const Evaluated evaluated(program, read_tensors(o.tensors), options, o.dtype);
   write_safetensors(o.out, metadata, evaluated.tensors());
+  speak_beside(o.out);
   tell(o, *program, evaluated);
   return 0;
 }

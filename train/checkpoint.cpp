@@ -23,8 +23,9 @@ std::string to_text(T number) {
   return {digits, std::to_chars(digits, digits + sizeof digits, number).ptr};
 }
 
+// A number that is at least `least`.
 template <class T>
-T read_number(const Safetensors& file, const std::string& key) {
+T read_number(const Safetensors& file, const std::string& key, T least = 0) {
   const std::string& digits = file.metadata(key);
   T number = {};
   const char* end = digits.data() + digits.size();
@@ -32,6 +33,9 @@ T read_number(const Safetensors& file, const std::string& key) {
   if (status != std::errc() || at != end)
     bad_input(file.path(), " is not a whole checkpoint: its '", key, "' is '", digits.substr(0, 40),
               "', which is no number");
+  if (number < least)
+    bad_input(file.path(), " is not a whole checkpoint: its '", key, "' is ", number,
+              ", expected at least ", least);
   return number;
 }
 
@@ -143,15 +147,15 @@ RunState read_state(const Safetensors& file) {
   state.tokens = read_number<int64_t>(file, "tokens");
   state.samples = read_number<int64_t>(file, "samples");
   state.seed = read_number<uint64_t>(file, "seed");
-  state.shards = read_number<int>(file, "shards");
+  state.shards = read_number<int>(file, "shards", 1);
   state.optimizer = file.metadata("optimizer");
   state.config = file.metadata("config");
   state.tokenizer = file.metadata("tokenizer");
   state.data = file.metadata("data");
   state.program = file.metadata("program");
   state.kernels = file.metadata("kernels");
-  state.best_step = read_number<int64_t>(file, "best_step");
-  state.best_loss = read_number<double>(file, "best_loss");
+  state.best_step = read_number<int64_t>(file, "best_step", -1);
+  state.best_loss = read_number<double>(file, "best_loss", -state.best_loss);
   return state;
 }
 
@@ -213,7 +217,7 @@ RunFolder::RunFolder(const std::string& path) : path_(path) {
 
 std::string RunFolder::save(const RunState& state, const NamedTensors& tensors, int keep) {
   const std::string name = checkpoint_name(state.step);
-  write_safetensors(path_, name, to_metadata(state), tensors);
+  write_safetensors(path_ + "/" + name, to_metadata(state), tensors);
   replace_link(path_, "latest", name);
   if (state.best_step == state.step) replace_link(path_, "best", name);
   int newest = 0;

@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 
 #include "core/error.hpp"
 
@@ -56,6 +58,22 @@ File open_folder(const std::string& path) {
   File folder(retry([&] { return open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
   if (!folder) cannot("open the folder", path, errno);
   return folder;
+}
+
+void close_written(File file, const std::string& path) {
+  if (close(file.release()) != 0 && errno != EINTR) cannot("write", path, errno);
+}
+
+// Where a chain of symbolic links ends, whether there is a file or not.
+std::string behind_links(const std::string& path) {
+  std::filesystem::path at = path;
+  for (int links = 0; links < 40; ++links) {
+    std::error_code is_no_link;
+    const std::filesystem::path target = std::filesystem::read_symlink(at, is_no_link);
+    if (is_no_link) return at.string();
+    at = at.parent_path() / target;
+  }
+  cannot("write", path, ELOOP);
 }
 
 }  // namespace
@@ -149,7 +167,7 @@ void replace_file(const std::string& folder, const std::string& name, size_t byt
     fill([&](std::string_view part) { write_all(file.descriptor(), part, path); });
     // A failed fsync or close is final: what is in the file is then unknown.
     if (retry([&] { return fsync(file.descriptor()); }) != 0) cannot("write", path, errno);
-    if (close(file.release()) != 0 && errno != EINTR) cannot("write", path, errno);
+    close_written(std::move(file), path);
     if (renameat(at.descriptor(), temporary.c_str(), at.descriptor(), name.c_str()) != 0)
       cannot("replace", path, errno);
   } catch (...) {
@@ -157,6 +175,38 @@ void replace_file(const std::string& folder, const std::string& name, size_t byt
     throw;
   }
   if (retry([&] { return fsync(at.descriptor()); }) != 0) cannot("write", folder, errno);
+}
+
+int named_descriptor(const std::string& path) {
+  if (path == "/dev/stdout") return STDOUT_FILENO;
+  if (path == "/dev/stderr") return STDERR_FILENO;
+  for (const std::string_view folder : {"/dev/fd/", "/proc/self/fd/"}) {
+    if (!path.starts_with(folder)) continue;
+    int descriptor = -1;
+    const char *digits = path.data() + folder.size(), *end = path.data() + path.size();
+    if (std::from_chars(digits, end, descriptor).ptr == end) return descriptor;
+  }
+  return -1;
+}
+
+void write_file(const std::string& path, size_t bytes,
+                const std::function<void(const Write&)>& fill) {
+  ignore_write_signals();
+  const auto stream = [&](int descriptor) {
+    fill([&](std::string_view part) { write_all(descriptor, part, path); });
+  };
+  if (const int descriptor = named_descriptor(path); descriptor >= 0) return stream(descriptor);
+  struct stat about = {};
+  const bool exists = stat(path.c_str(), &about) == 0;
+  if (exists && S_ISDIR(about.st_mode)) bad_input(path, " is a folder, not a file");
+  if (exists && !S_ISREG(about.st_mode)) {
+    File device(retry([&] { return open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY); }));
+    if (!device) cannot("write", path, errno);
+    stream(device.descriptor());
+    return close_written(std::move(device), path);
+  }
+  const auto [folder, name] = split_path(behind_links(path));
+  replace_file(folder, name, bytes, fill);
 }
 
 void replace_link(const std::string& folder, const std::string& name, const std::string& target) {

@@ -261,8 +261,7 @@ std::string check_entry(const RawEntry& raw, Safetensors::Entry& entry) {
 
 }  // namespace
 
-void write_safetensors(const std::string& folder, const std::string& name, const Metadata& metadata,
-                       NamedTensors tensors) {
+void write_safetensors(const std::string& path, const Metadata& metadata, NamedTensors tensors) {
   for (NamedTensor& tensor : tensors) tensor.value = row_major_copy(tensor.value);
   std::sort(tensors.begin(), tensors.end(), [](const NamedTensor& a, const NamedTensor& b) {
     const size_t size_a = size_of(a.value.dtype()), size_b = size_of(b.value.dtype());
@@ -274,15 +273,10 @@ void write_safetensors(const std::string& folder, const std::string& name, const
   const std::string header = make_header(metadata, tensors);
   size_t bytes = header.size();
   for (const NamedTensor& tensor : tensors) bytes += bytes_of(tensor.value).size();
-  replace_file(folder, name, bytes, [&](const Write& write) {
+  write_file(path, bytes, [&](const Write& write) {
     write(header);
     for (const NamedTensor& tensor : tensors) write(bytes_of(tensor.value));
   });
-}
-
-void write_safetensors(const std::string& path, const Metadata& metadata, NamedTensors tensors) {
-  const auto [folder, name] = split_path(path);
-  write_safetensors(folder, name, metadata, std::move(tensors));
 }
 
 Safetensors::Safetensors(const std::string& path, Trust trust)

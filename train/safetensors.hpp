@@ -24,10 +24,7 @@ namespace tete {
 
 using Metadata = std::map<std::string, std::string>;
 
-// Writes folder/name atomically. f32, f64 and i64 tensors.
-void write_safetensors(const std::string& folder, const std::string& name, const Metadata& metadata,
-                       NamedTensors tensors);
-// The same for a path.
+// Writes f32, f64 and i64 tensors, as write_file does.
 void write_safetensors(const std::string& path, const Metadata& metadata, NamedTensors tensors);
 
 class Safetensors {

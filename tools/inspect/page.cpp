@@ -180,8 +180,7 @@ std::string page_of(const Report& report, size_t map_bytes) {
 
 void write_page(const Report& report, const std::string& path) {
   const std::string page = page_of(report);
-  const auto [folder, name] = split_path(path);
-  replace_file(folder, name, page.size(), [&](const Write& write) { write(page); });
+  write_file(path, page.size(), [&](const Write& write) { write(page); });
 }
 
 }  // namespace tete
