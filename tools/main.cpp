@@ -1,5 +1,8 @@
 // tete: attention variants as their papers print them. One verb a file; this one maps what goes
 // wrong to exit codes.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <iostream>
 #include <new>
@@ -85,6 +88,16 @@ static int run(std::vector<std::string> words) {
   return 0;
 }
 
+// A standard stream that is closed when the program starts would give its number to the first file
+// that is opened, and what is said would be written there. Opened for the wrong direction, it takes
+// and gives nothing, as a closed one.
+static void occupy_closed_streams() {
+  for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(stream, F_GETFD) < 0 &&
+        open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY) != stream)
+      _exit(static_cast<int>(Kind::resource));
+}
+
 // Writes what is left; a standard output that takes no more is a failure like any other.
 static void flush_output() {
   std::cout.flush();
@@ -95,6 +108,7 @@ static void flush_output() {
 }  // namespace tete
 
 int main(int argc, char** argv) {
+  tete::occupy_closed_streams();
   tete::flush_denormals(true);
   try {
     const int code = tete::run({argv + 1, argv + argc});
