@@ -78,9 +78,55 @@ static ordered_json to_json(const ProgramText& program) {
   return {{"name", program.name}, {"text", program.text}};
 }
 
-static ProgramText program_from_json(const ordered_json& json) {
-  const std::string name = json.at("name").get<std::string>();
-  return {name, name + ".tete", json.at("text").get<std::string>()};
+[[noreturn]] static void unexpected(const std::string& key, const ordered_json& value,
+                                    const char* expected) {
+  const std::string shown = value.dump(-1, ' ', true, ordered_json::error_handler_t::replace);
+  bad_input("its configuration's '", key, "' is ", shown.substr(0, 40), ", expected ", expected);
+}
+
+static const ordered_json& field(const ordered_json& object, const std::string& key) {
+  const auto found = object.find(key);
+  if (found == object.end()) bad_input("its configuration has no '", key, "'");
+  return *found;
+}
+static const ordered_json& object_field(const ordered_json& object, const std::string& key) {
+  const ordered_json& value = field(object, key);
+  if (!value.is_object()) unexpected(key, value, "an object");
+  return value;
+}
+
+// The library would take 1.5 or true as the whole number 1.
+static Index whole_number(const std::string& key, const ordered_json& value) {
+  if (!value.is_number_integer()) unexpected(key, value, "a whole number");
+  return value.get<Index>();
+}
+static void read_field(const ordered_json& object, const std::string& key, Index& to) {
+  to = whole_number(key, field(object, key));
+}
+static void read_field(const ordered_json& object, const std::string& key, bool& to) {
+  const ordered_json& value = field(object, key);
+  if (!value.is_boolean()) unexpected(key, value, "true or false");
+  to = value.get<bool>();
+}
+static void read_field(const ordered_json& object, const std::string& key, std::string& to) {
+  const ordered_json& value = field(object, key);
+  if (!value.is_string()) unexpected(key, value, "a string");
+  to = value.get<std::string>();
+}
+
+static ProgramText program_from_json(const std::string& key, const ordered_json& json) {
+  if (!json.is_object()) unexpected(key, json, "an object");
+  ProgramText program;
+  read_field(json, "name", program.name);
+  read_field(json, "text", program.text);
+  program.place = program.name + ".tete";
+  return program;
+}
+
+static Amendment amendment_from_json(const ordered_json& json) {
+  Amendment amendment{.program = program_from_json("with", json)};
+  if (json.contains("sites")) read_field(json, "sites", amendment.sites);
+  return amendment;
 }
 
 ordered_json to_json(const ModelSettings& s) {
@@ -110,31 +156,31 @@ ordered_json to_json(const ModelSettings& s) {
 }
 
 ModelSettings settings_from_json(const ordered_json& json) {
+  if (!json.is_object()) unexpected("model", json, "an object");
   ModelSettings s;
-  try {
-    s.encoder = json.value("encoder", false);
-    s.attention = program_from_json(json.at("attention"));
-    if (json.contains("sites"))
-      for (const auto& [site, program] : json["sites"].items())
-        s.sites[site] = program_from_json(program);
-    for (const ordered_json& each : json.at("with"))
-      s.with.push_back({program_from_json(each), each.value("sites", "")});
-    json.at("dim").get_to(s.dims);
-    json.at("layers").get_to(s.layers);
-    if (!json.at("heads").is_null()) s.heads = json["heads"].get<Index>();
-    json.at("d_model").get_to(s.d_model);
-    json.at("d_ff").get_to(s.d_ff);
-    json.at("context").get_to(s.context);
-    json.at("activation").get_to(s.activation);
-    json.at("bias").get_to(s.bias);
-    json.at("norm").get_to(s.norm);
-    json.at("positions").get_to(s.positions);
-    json.at("tied").get_to(s.tied);
-    json.at("scale_logits").get_to(s.scale_logits);
-    json.at("init").get_to(s.init);
-  } catch (const nlohmann::json::exception&) {
-    bad_input("the checkpoint's configuration is not one of a language model of this program");
-  }
+  if (json.contains("encoder")) read_field(json, "encoder", s.encoder);
+  s.attention = program_from_json("attention", field(json, "attention"));
+  if (json.contains("sites"))
+    for (const auto& [site, program] : object_field(json, "sites").items())
+      s.sites[site] = program_from_json(site, program);
+  const ordered_json& with = field(json, "with");
+  if (!with.is_array()) unexpected("with", with, "a list");
+  for (const ordered_json& each : with) s.with.push_back(amendment_from_json(each));
+  for (const auto& [name, size] : object_field(json, "dim").items())
+    s.dims[name] = whole_number(name, size);
+  if (const ordered_json& heads = field(json, "heads"); !heads.is_null())
+    s.heads = whole_number("heads", heads);
+  read_field(json, "layers", s.layers);
+  read_field(json, "d_model", s.d_model);
+  read_field(json, "d_ff", s.d_ff);
+  read_field(json, "context", s.context);
+  read_field(json, "activation", s.activation);
+  read_field(json, "bias", s.bias);
+  read_field(json, "norm", s.norm);
+  read_field(json, "positions", s.positions);
+  read_field(json, "tied", s.tied);
+  read_field(json, "scale_logits", s.scale_logits);
+  read_field(json, "init", s.init);
   return s;
 }
 

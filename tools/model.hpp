@@ -65,6 +65,7 @@ ProgramText read_amendment(const std::string& name_or_path);
 
 // With the texts themselves: a checkpoint needs no file but itself.
 nlohmann::ordered_json to_json(const ModelSettings& settings);
+// Fails on a field that is missing or of another type, which the sentence names.
 ModelSettings settings_from_json(const nlohmann::ordered_json& json);
 
 // Refuses sizes that make no sense, in one sentence that names the option.

@@ -7,32 +7,49 @@
 
 namespace tete {
 
+// What its metadata say of a model, whose parameters are still to be read.
+static Trained describe_trained(const RunState& state) {
+  const auto config = nlohmann::ordered_json::parse(state.config, nullptr, false);
+  if (!config.is_object() || !config.contains("model"))
+    bad_input("its configuration is not one of `tete train`");
+  const auto task = config.find("task");
+  if (task != config.end() && !task->is_string())
+    bad_input("its configuration's 'task' is ", task->dump().substr(0, 40), ", expected a name");
+  Tokenizer tokenizer = Tokenizer::read(state.tokenizer);
+  ModelSettings settings = settings_from_json(config["model"]);
+  ChosenSites sites = choose_sites(settings);
+  const Index vocabulary = tokenizer.size();
+  const auto with = [&](auto model) -> Trained {
+    return {.path = {},
+            .step = state.step,
+            .tokenizer = std::move(tokenizer),
+            .settings = std::move(settings),
+            .sites = std::move(sites),
+            .model = std::move(model),
+            .params = {},
+            .task = task == config.end() ? nullptr : find_task(task->get<std::string>())};
+  };
+  return settings.encoder ? with(make_encoder_decoder(settings, sites, vocabulary))
+                          : with(make_model(settings, sites, vocabulary));
+}
+
 Trained read_trained(const std::string& where) {
   std::vector<std::string> warnings;
   const std::string path = find_checkpoint(where, &warnings);
   for (const std::string& warning : warnings) std::cerr << "warning: " << warning << std::endl;
   const Safetensors file(path);
   const RunState state = read_state(file);
-  const auto config = nlohmann::ordered_json::parse(state.config, nullptr, false);
-  if (!config.is_object() || !config.contains("model"))
-    bad_input(path, ": its configuration is not one of `tete train`");
-  Tokenizer tokenizer = Tokenizer::read(state.tokenizer);
-  ModelSettings settings = settings_from_json(config["model"]);
-  ChosenSites sites = choose_sites(settings);
-  const Index vocabulary = tokenizer.size();
-  const auto trained = [&](auto model) -> Trained {
-    Tensors params = read_params(file, model.params().specs());
-    return {path,
-            state.step,
-            std::move(tokenizer),
-            std::move(settings),
-            std::move(sites),
-            std::move(model),
-            std::move(params),
-            find_task(config.value("task", ""))};
-  };
-  return settings.encoder ? trained(make_encoder_decoder(settings, sites, vocabulary))
-                          : trained(make_model(settings, sites, vocabulary));
+  Trained trained = [&] {
+    try {
+      return describe_trained(state);
+    } catch (const Error& error) {
+      throw Error(error.kind(),
+                  text(path, " is not a checkpoint that can be used: ", error.what()));
+    }
+  }();
+  trained.path = path;
+  trained.params = read_params(file, trained.declared().specs());
+  return trained;
 }
 
 }  // namespace tete
