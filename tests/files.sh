@@ -1,0 +1,131 @@
+#!/bin/bash
+# Where the program writes: a run's folder begins with its configuration, a file goes where --out
+# says, and nothing goes anywhere else. tests/files.sh BUILD-FOLDER
+set -u
+cd "$(dirname "$0")/.." || exit 1
+tete=$(realpath "${1:-build}/tools/tete") || exit 1
+. tests/verdicts.sh
+config=config.toml
+
+for i in $(seq 60); do echo "Line $i: the heads talk, the queries ask; the keys answer."; done > text.txt
+tiny=(--layers 1 --heads 2 --d-model 16 --context 16 --batch 4 --steps 12 --eval-every 6
+  --eval-samples 8 --save-every 4 --log-every 1 --seed 7)
+final=step-00000012.safetensors
+train() { "$tete" train text.txt "${tiny[@]}" "$@"; }
+check 'an uninterrupted run' train --out whole
+
+# ---- A run's folder ----
+
+# Files may have 8 KiB: enough for the configuration, too little for the first checkpoint.
+(ulimit -f 8 && train --out full > out 2> err < /dev/null)
+[ $? = 4 ] && grep -q 'cannot write full/step-00000000.safetensors' err && [ -e full/$config ]
+verdict $? 'a first save that finds no room leaves the configuration'
+check 'and the run begins again' timeout 60 "$tete" train --resume --out full
+check 'as what it was' cmp whole/$final full/$final
+cp -r whole lost && rm lost/$config
+refuses 2 "cannot resume the run in lost: its $config, .*, is missing" train text.txt --resume --out lost
+mkdir bare && echo 1 > bare/lock && : > bare/metrics.jsonl
+refuses 2 "no run to resume in bare: it has no $config, .*without --resume" train --resume --out bare
+refuses 2 "no run to resume in nothing" train text.txt --resume --out nothing
+check 'a refusal makes no folder' [ ! -e nothing ]
+check 'steps are counted alike in errors, on the screen and in the names of checkpoints' eval '
+  ! train --steps 100 --learning-rate 100 --schedule constant --out wrong 2> said
+  step=$(sed -nE "s/.*went wrong in step ([0-9]+):.*/\1/p" said)
+  [ -n "$step" ] && [ -e wrong/$(printf "step-%08d.safetensors" $((step - 1))) ] &&
+    grep -q "\"step\":$((step - 1)),.*\"split\":\"train\"" wrong/metrics.jsonl'
+
+# ---- --out ----
+
+run() { "$tete" run talking_heads --random "$@"; }
+check 'a file' run --out new
+ln -s new link && ln -s "$PWD/far/../fresh" dangling && mkdir far
+check 'through a link' run --seed 1 --out link
+check 'which stays, and its file is another one' eval '[ "$(readlink link)" = new ] && ! cmp -s new <(run --out /dev/fd/1 2> /dev/null)'
+check 'through a link to a file that is not there yet' run --out dangling
+check 'which is there then' eval '[ -L dangling ] && [ -s fresh ]'
+ln -s loop loop
+refuses 4 'cannot write loop: Too many levels of symbolic links' run talking_heads --random --out loop
+ln -s /dev/full full-device
+refuses 4 'cannot write full-device: No space left on device' run talking_heads --random --out full-device
+check 'a device stays' eval '[ -L full-device ] && [ -c /dev/full ]'
+mkfifo pipe
+check 'a pipe is written' eval 'timeout 20 cat pipe > piped & timeout 20 "$tete" run talking_heads --random --out pipe &&
+  wait $! && [ -p pipe ] && cmp piped fresh'
+mkfifo closed-pipe
+timeout 20 head -c 1 closed-pipe > /dev/null &
+refuses 4 'cannot write closed-pipe: Broken pipe' run talking_heads --random --dim n=300 --dim m=300 --out closed-pipe
+wait $!
+refuses 2 'far is a folder, not a file' run talking_heads --random --out far
+refuses 2 'far/ is a folder, not a file' run talking_heads --random --out far/
+refuses 4 'cannot open the folder none: No such file' run talking_heads --random --out none/x
+refuses 4 'cannot open the folder new: Not a directory' run talking_heads --random --out new/x
+refuses 4 'cannot write /dev/fd/77: Bad file descriptor' run talking_heads --random --out /dev/fd/77
+refuses 4 'cannot make the folder new: there is a file of that name' train text.txt "${tiny[@]}" --out new
+[ "$("$tete" run talking_heads --random --out /dev/fd/1 2> said | cmp - fresh)" = '' ] && grep -q 'written to' said
+verdict $? 'standard output has the file alone, and standard error what is said'
+if [ $failed = 0 ]; then  # else it might be replaced
+  run --out /dev/stdout > seen 2> said
+  cmp seen fresh && [ -L /dev/stdout ] && grep -q 'written to /dev/stdout' said
+  verdict $? '--out /dev/stdout > FILE'
+  { echo before && run --out /dev/stdout 2> said && echo after; } > seen
+  { echo before && cat fresh && echo after; } | cmp - seen
+  verdict $? 'where it stands'
+  check '--out /dev/stdout --json' eval 'run --json --out /dev/stdout 2> said | cmp - fresh && grep -q "\"out\"" said'
+  "$tete" inspect whole --text 'Line 1' --no-ablation --out /dev/stdout 2> said > page.html
+  "$tete" inspect whole --text 'Line 1' --no-ablation --out other.html > out 2> err
+  cmp page.html other.html && grep -q 'Written: /dev/stdout' said
+  verdict $? 'tete inspect --out /dev/stdout'
+  printf '\x93NUMPY\x01\x00\x76\x00%-117s\n' "{'descr': '<f8', 'fortran_order': False, 'shape': (1,), }" > one.npy
+  printf '\0\0\0\0\0\0\xf0\x3f' >> one.npy
+  check 'tete einsum --out /dev/stdout' eval '"$tete" einsum "i->i" one.npy --out two.npy &&
+    "$tete" einsum "i->i" one.npy --explain --out /dev/stdout 2> said | cmp - two.npy && grep -q f64 said'
+fi
+
+# ---- Standard streams that are closed ----
+
+closed() { [ "$1" = "$2" ] && cmp -s whole/$final closed/$final && ! grep -qv '^{.*}$' closed/metrics.jsonl; }
+for streams in '2>&-' '<&- 2>&-' '<&- >&- 2>&-'; do
+  rm -rf closed
+  { eval "train --out closed $streams"; } > out 2> err
+  status=$?
+  expected=0
+  [[ $streams != *'>&- '* ]] || expected=4  # what is printed at the end is lost
+  closed $status $expected
+  verdict $? "$streams: exit status $expected (it was $status), and the files have what is theirs"
+done
+"$tete" list >&- 2> err
+[ $? = 4 ] && [ "$(cat err)" = 'tete list: standard output could not be written' ]
+verdict $? 'a closed standard output is exit status 4'
+
+# ---- Signals ----
+
+long=(--steps 1000000 --eval-every 0 --save-every 0)
+# Waits until the run in a folder has logged some steps.
+begun() {
+  for _ in $(seq 500); do
+    [ -e "$1/metrics.jsonl" ] && [ "$(wc -l < "$1/metrics.jsonl")" -ge 5 ] && return 0
+    sleep 0.02
+  done
+  return 1
+}
+for signal in HUP TERM USR1; do
+  "$tete" train text.txt "${tiny[@]}" "${long[@]}" --out "signal$signal" > out 2> err < /dev/null &
+  job=$!
+  begun "signal$signal" && kill -$signal $job
+  wait $job
+  status=$?
+  [ $status = 0 ] && grep -q '^Stopped at step' out && [ "$(ls "signal$signal"/step-* | wc -l)" = 2 ]
+  verdict $? "SIG$signal saves and ends with exit status 0 (it was $status)"
+done
+(trap '' HUP && exec "$tete" train text.txt "${tiny[@]}" "${long[@]}" --out nohup) > out 2> err < /dev/null &
+job=$!
+begun nohup && kill -HUP $job
+lines=$(wc -l < nohup/metrics.jsonl)
+sleep 0.5
+kill -0 $job && [ "$(wc -l < nohup/metrics.jsonl)" -gt "$lines" ]
+verdict $? 'under nohup a run goes on after SIGHUP'
+kill -TERM $job
+wait $job
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
