@@ -3,18 +3,13 @@
 // have gradients themselves.
 #include "core/fused.hpp"
 
+#include "core/alias.hpp"
 #include "core/cpu/fused.hpp"
 #include "core/ops.hpp"
 
 namespace tete {
 
 namespace {
-
-Tensor alias(const Tensor& x) {
-  return record(
-      "alias", x.window(x.shape(), x.strides()), {x},
-      [](const Backward& at) -> Tensors { return {at.g}; }, reads_nothing);
-}
 
 bool differentiated_again(const Backward& at) {
   bool tracked = at.g.tracked();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/alias.hpp"
 #include "nn/decode.hpp"
 
 namespace tete {
@@ -123,10 +124,13 @@ Stack::Stack(const Scope& scope, const Dim& width, int layers, const AttentionFa
         std::vector<std::shared_ptr<const Block>> blocks;
         for (int layer = 0; layer < layers; ++layer) {
           const Scope here = scope.in(std::to_string(layer));
+          const int first = scope.params.size();
           AttentionSite own = self(here.in("self"), layer);
           blocks.push_back(std::make_shared<const Block>(
               here, width, std::move(own), options,
               cross ? cross(here.in("cross"), layer) : AttentionSite()));
+          for (int i = first; i < scope.params.size(); ++i)
+            if (!scope.params[ParamId{i}].name.starts_with(here.path + "/")) shared_.push_back({i});
         }
         return blocks;
       }()),
@@ -135,20 +139,23 @@ Stack::Stack(const Scope& scope, const Dim& width, int layers, const AttentionFa
 
 Tensor Stack::block(int layer, const Forward& forward, const Sequences& X,
                     const Sequences& memory) const {
-  const std::shared_ptr<const Block> block = blocks_[static_cast<size_t>(layer)];
-  if (!forward.recompute_blocks || forward.is_looked_into() || forward.decoding)
-    return (*block)(forward, X, memory);
+  static const Tensors none;
+  const auto compute = [block = blocks_[static_cast<size_t>(layer)], forward = forward.with(none),
+                        X, memory](const Tensors& in) {
+    Sequences x = X, m = memory;
+    x.X = in[0], m.X = in[1];
+    const Tensors params(in.begin() + 2, in.end());
+    return (*block)(forward.with(params), x, m);
+  };
   Tensors inputs = forward.params;
   inputs.insert(inputs.begin(), {X.X, memory.X});
-  static const Tensors none;
-  return recomputed(
-      [block, forward = forward.with(none), X, memory](const Tensors& in) {
-        Sequences x = X, m = memory;
-        x.X = in[0], m.X = in[1];
-        const Tensors params(in.begin() + 2, in.end());
-        return (*block)(forward.with(params), x, m);
-      },
-      std::move(inputs));
+  if (forward.recompute_blocks && !forward.is_looked_into() && !forward.decoding)
+    return recomputed(compute, std::move(inputs));
+  // A block that is computed again adds one gradient to that of what other blocks read, too. Sums
+  // of the same terms in another order would have other bits.
+  if (memory.X) inputs[1] = alias(memory.X);
+  for (ParamId id : shared_) inputs[2 + static_cast<size_t>(id.index)] = alias(forward[id]);
+  return compute(inputs);
 }
 
 Tensor Stack::operator()(const Forward& forward, const Sequences& X,

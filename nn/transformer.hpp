@@ -82,6 +82,7 @@ class Stack {
                const Sequences& memory) const;
 
   std::string path_;
+  std::vector<ParamId> shared_;  // parameters of the stack, which each of its blocks may read
   // A gradient that computes a block again may outlive the stack.
   std::vector<std::shared_ptr<const Block>> blocks_;
   Norm norm_;

@@ -8,6 +8,7 @@
 #include "attention/cost.hpp"
 #include "attention/sites.hpp"
 #include "core/gradcheck.hpp"
+#include "core/threads.hpp"
 #include "nn/transformer.hpp"
 #include "tests/made_and_kept.hpp"
 
@@ -104,20 +105,58 @@ TEST_SUITE("encoder and decoder") {
     CHECK(model.model.params().find("encoder/0/cross/P_q") < 0);
   }
 
-  TEST_CASE("blocks that are computed again give the same gradients, of the memory, too") {
-    const Model model;
-    const auto gradients = [&](bool recompute) {
-      Tensors params;
-      for (const Tensor& value : model.values) params.push_back(value.variable());
-      const Forward forward{.params = params, .recompute_blocks = recompute};
-      return grad(model.model.loss(forward, source(), lengths(), targets()).sum, params);
-    };
-    const Tensors whole = gradients(false), again = gradients(true);
-    for (size_t i = 0; i < whole.size(); ++i) {
-      CAPTURE(i);
-      REQUIRE(static_cast<bool>(whole[i]) == static_cast<bool>(again[i]));
-      if (whole[i]) CHECK(largest_difference(whole[i], again[i]) <= 1e-12);
+  TEST_CASE("blocks that are computed again give the same bits, of what all blocks read, too") {
+    // B is one for the stack, and each block reads it twice.
+    const Program twice = Program::parse(
+        "def Twice(L[n, m, h], B[h] = normal(1) per stack):\n"
+        "  W[n, m, h] = L[n, m, h] * B[h]\n"
+        "  Y[n, m, h] = W[n, m, h] + B[h] * B[h] * W[n, m, h] * W[n, m, h]\n"
+        "  return Y[n, m, h]\n");
+    const auto attention = load_attention(*find_variant("multi_head").program, {twice});
+    const int before = threads();
+    for (int layers : {1, 2, 3}) {
+      LanguageModelConfig config = small_config();
+      config.layers = layers;
+      const EncoderDecoder model(
+          config, {attending(attention), attending(attention, true), attending(attention)});
+      const auto gradients = [&](bool recompute, Products products, bool tiles) {
+        Tensors params;
+        for (const Tensor& value : model.params().initial_values(Key(1)))
+          params.push_back(value.variable());
+        const Forward forward{.params = params,
+                              .training = true,
+                              .dropout = 0.2,
+                              .key = Key(4),
+                              .tiling = {.allowed = tiles},
+                              .products = products,
+                              .recompute_blocks = recompute};
+        const Tensor loss = model.loss(forward, source(), lengths(), targets()).sum;
+        Tensors found = grad(loss, params);
+        found.push_back(loss.detach());
+        return found;
+      };
+      for (const auto& [products, tiles] : {std::pair(Products::full, true),
+                                            {Products::full, false},
+                                            {Products::bf16, true},
+                                            {Products::bf16, false}}) {
+        set_threads(1);
+        const Tensors whole = gradients(false, products, tiles);
+        for (int count : {1, 2, 3}) {
+          set_threads(count);
+          for (const Tensors& other :
+               {gradients(true, products, tiles), gradients(false, products, tiles)})
+            for (size_t i = 0; i < whole.size(); ++i) {
+              CAPTURE(layers);
+              CAPTURE(count);
+              CAPTURE(tiles);
+              CAPTURE(i);
+              REQUIRE(static_cast<bool>(whole[i]) == static_cast<bool>(other[i]));
+              if (whole[i]) CHECK(same_bits(whole[i], other[i]));
+            }
+        }
+      }
     }
+    set_threads(before);
   }
 
   TEST_CASE("a parameter per stack is one for each kind of site") {

@@ -31,6 +31,16 @@ for task in copy reverse sort addition induction brackets; do
   rm -rf part one
 done
 
+# ---- Blocks that are computed again ----
+
+for precision in f32 bf16; do
+  again=(--task reverse "${few[@]}" --layers 2 --dropout 0.1 --precision $precision)
+  check "reverse, $precision: blocks computed again give the same bytes" eval "
+    '$tete' train ${again[*]} --out kept && '$tete' train ${again[*]} --recompute-blocks --threads 1 --out again &&
+      cmp kept/step-00000006.safetensors again/step-00000006.safetensors"
+  rm -rf kept again
+done
+
 # ---- Mistakes ----
 
 mv runs kept

@@ -1,0 +1,12 @@
+#include "core/alias.hpp"
+
+namespace tete {
+
+Tensor alias(const Tensor& x) {
+  if (!x.tracked()) return x;
+  return record(
+      "alias", x.window(x.shape(), x.strides()), {x},
+      [](const Backward& at) -> Tensors { return {at.g}; }, reads_nothing);
+}
+
+}  // namespace tete
