@@ -168,6 +168,14 @@ TEST_SUITE("checkpoint") {
     CHECK(
         hexadecimal(checksum("Call me Ishmael. Some years ago--never mind how long precisely-")) ==
         "02a2e85470d6fd96");
+    std::string all;
+    for (int i = 0; i < 100; ++i) all += static_cast<char>(i * i);
+    for (size_t length = 1; length <= all.size(); ++length) {
+      Checksum parts;
+      for (size_t at = 0; at < all.size(); at += length)
+        parts.add(all.data() + at, std::min(length, all.size() - at));
+      CHECK(parts.value() == checksum(all));
+    }
   }
 
   TEST_CASE("what was written comes back, and the same contents are the same bytes") {

@@ -634,6 +634,42 @@ TEST_SUITE("train") {
     CHECK(TextData(tokens, 8).fingerprint() == TextData(tokens, 16).fingerprint());
   }
 
+  TEST_CASE(
+      "a text takes a byte a token, or two, and what is drawn is the same; so is its checksum") {
+    const auto data_of = [](const std::string& learned, Tokenizer::Unit unit) {
+      const Tokenizer tokenizer =
+          unit == Tokenizer::Unit::bytes ? Tokenizer::bytes() : Tokenizer::characters(learned);
+      const TextData data(tokenizer.encode_all(learned), 8);
+      const TextData plain(tokenizer.encode(learned), 8);
+      CHECK(data.fingerprint() == plain.fingerprint());
+      CHECK(data.train_tokens() == plain.train_tokens());
+      CHECK(data.validation_tokens() == plain.validation_tokens());
+      const Batch a = data.batch(Key(1), 0, 50), b = plain.batch(Key(1), 0, 50);
+      CHECK(a.input.values<int64_t>() == b.input.values<int64_t>());
+      CHECK(a.target.values<int64_t>() == b.target.values<int64_t>());
+      return data;
+    };
+    std::string bytes, wide;
+    for (int i = 0; i < 10000; ++i) bytes += static_cast<char>(i * i >> 3);
+    for (int i = 0; i < 10000; ++i) append_character(wide, 0x4E00 + i % 3001);
+    const TextData one = data_of(bytes, Tokenizer::Unit::bytes),
+                   few = data_of(tiny_text() + "\xC3\xA9", Tokenizer::Unit::characters),
+                   many = data_of(wide, Tokenizer::Unit::characters);
+    CHECK(one.bytes() <= 10100);
+    CHECK(few.bytes() <= tiny_text().size() + 100);
+    CHECK(many.bytes() <= 20100);
+    // A checkpoint of a program that held them in four bytes each has these.
+    CHECK(one.fingerprint() == "dd8381331ac50563 9000+1000");
+    CHECK(few.fingerprint() == "c345a275a77f0b26 2430+271");
+    CHECK(many.fingerprint() == "c50d495f02e4c12d 9000+1000");
+    // The widths at which numbers no longer fit.
+    for (int32_t largest : {255, 256, 65535, 65536}) {
+      const Tokens tokens(std::vector<int32_t>{0, largest, 7});
+      CHECK(tokens.size() == 3);
+      CHECK((tokens[0] == 0 && tokens[1] == largest && tokens[2] == 7));
+    }
+  }
+
   TEST_CASE("the bits of a step depend on the shards, never on the ranks") {
     for (int shards : {3, 4, 6}) {
       CAPTURE(shards);
@@ -878,6 +914,11 @@ TEST_SUITE("train") {
       CHECK(end - at <= 80);
     CHECK(has(block, "768 tokens"));
     CHECK(has(block, "6 GiB"));
+    CHECK_FALSE(has(block, "text"));
+    const std::string of_text =
+        start_block(here, {groups, {.activations = 1 << 20, .text = size_t{3} << 20}, 768});
+    CHECK(has(of_text, "about 4 MiB"));
+    CHECK(has(of_text, "text 3 MiB; free"));
     CHECK(size_text(1536) == "1.5 KiB");
   }
 }

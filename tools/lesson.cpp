@@ -30,14 +30,15 @@ static size_t loss_bytes(const ModelSettings& m, const Tokenizer& tokenizer) {
 }
 
 Lesson text_lesson(const ModelSettings& m, const ChosenSites& sites, const LearnedText& o) {
-  const std::string learned = o.paths.empty() ? corpus() : read_texts(o.paths, o.unit);
+  std::string learned = o.paths.empty() ? corpus() : read_texts(o.paths, o.unit);
   const Tokenizer tokenizer =
       o.unit == Tokenizer::Unit::bytes ? Tokenizer::bytes() : Tokenizer::characters(learned);
-  auto data = std::make_shared<const TextData>(tokenizer.encode(learned), m.context, o.held_out);
+  const auto data = std::make_shared<const TextData>(tokenizer.encode_all(std::move(learned)),
+                                                     m.context, o.held_out);
   auto model = std::make_shared<const LanguageModel>(make_model(m, sites, tokenizer.size()));
   const size_t bytes = model_cost(model->config(), sites).bytes;
   return {tokenizer,
-          std::move(data),
+          data,
           model->params(),
           [model](const Forward& forward, const Batch& batch) -> LossSum {
             const Loss loss = model->loss(forward, batch.input, batch.target);
@@ -49,7 +50,8 @@ Lesson text_lesson(const ModelSettings& m, const ChosenSites& sites, const Learn
                   [&](const std::string& piece) { written += piece; });
             return {{"", written}};
           },
-          bytes + loss_bytes(m, tokenizer)};
+          bytes + loss_bytes(m, tokenizer),
+          data->bytes()};
 }
 
 // The loss of answers, and how many are right.
@@ -80,7 +82,7 @@ static Written answered(const Task& task, const Tokenizer& tokenizer, const Exer
 Lesson task_lesson(const Task& task, const ModelSettings& m, const ChosenSites& sites) {
   const Tokenizer tokenizer = TaskData::tokenizer(task);
   const auto data = std::make_shared<const TaskData>(task, m.context);
-  Lesson lesson{tokenizer, data, {}, {}, {}, 0};
+  Lesson lesson{tokenizer, data, {}, {}, {}};
   const auto learn = [&](const auto& model, const auto& logits) {
     lesson.params = model->params();
     lesson.activations = model_cost(model->config(), sites).bytes + loss_bytes(m, tokenizer);

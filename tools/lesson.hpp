@@ -16,6 +16,7 @@ struct Lesson {
   // What the model writes now, or what it answers to prompts that it never saw.
   std::function<std::vector<Written>(const Tensors& values)> write;
   size_t activations = 0;  // bytes that one sample keeps for the gradient
+  size_t text = 0;         // bytes that the tokens take
 };
 
 struct LearnedText {

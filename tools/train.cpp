@@ -309,6 +309,7 @@ static RunSize run_size(const TrainOptions& o, const Lesson& lesson, const Optim
   // Of one block instead of all; what else is kept, the inputs of blocks, is little beside it.
   if (o.recompute_blocks)
     size.memory.activations /= static_cast<size_t>(std::max<Index>(1, o.model.layers));
+  size.memory.text = lesson.text;
   size.tokens_per_step = o.batch * o.model.context;
   return size;
 }
@@ -371,6 +372,7 @@ static int train(TrainOptions& o, CLI::App& app) {
   if (o.resume) check_same_model(o);
   use_threads(o.threads);
 
+  const Machine machine = inspect_machine();  // with the memory that is free before a text is read
   const LearnedText learned{o.text, unit_of(o.tokenizer), o.held_out};
   const Lesson lesson =
       task ? task_lesson(*task, o.model, sites) : text_lesson(o.model, sites, learned);
@@ -379,7 +381,6 @@ static int train(TrainOptions& o, CLI::App& app) {
   options.config_file = config_toml(app);
   if (o.report) options.norms = true, options.write = lesson.write;
 
-  const Machine machine = inspect_machine();
   const RunSize size = run_size(o, lesson, *optimizer);
   if (size.memory.total() > machine.memory && machine.memory > 0)
     fail(Kind::resource, "this run needs about ", size_text(size.memory.total()),

@@ -1,5 +1,6 @@
 #include "train/checksum.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -25,19 +26,37 @@ uint64_t merge(uint64_t hash, uint64_t lane) { return (hash ^ mix(0, lane)) * pr
 
 }  // namespace
 
-uint64_t checksum(const void* bytes, size_t count, uint64_t seed) {
+Checksum::Checksum(uint64_t seed)
+    : seed_(seed), lanes_{seed + prime1 + prime2, seed + prime2, seed, seed - prime1} {}
+
+void Checksum::add(const void* bytes, size_t count) {
   const auto* at = static_cast<const unsigned char*>(bytes);
-  const size_t total = count;
-  uint64_t hash = seed + prime5;
-  if (count >= 32) {
-    uint64_t lanes[4] = {seed + prime1 + prime2, seed + prime2, seed, seed - prime1};
-    for (; count >= 32; count -= 32, at += 32)
-      for (int i = 0; i < 4; ++i) lanes[i] = mix(lanes[i], load<uint64_t>(at + 8 * i));
-    hash = std::rotl(lanes[0], 1) + std::rotl(lanes[1], 7) + std::rotl(lanes[2], 12) +
-           std::rotl(lanes[3], 18);
-    for (uint64_t lane : lanes) hash = merge(hash, lane);
+  const auto mix_block = [this](const unsigned char* block) {
+    for (int i = 0; i < 4; ++i) lanes_[i] = mix(lanes_[i], load<uint64_t>(block + 8 * i));
+  };
+  const size_t begun = total_ % 32;
+  total_ += count;
+  if (begun > 0) {
+    const size_t taken = std::min(count, 32 - begun);
+    std::memcpy(rest_ + begun, at, taken);
+    if (begun + taken < 32) return;
+    mix_block(rest_);
+    at += taken, count -= taken;
   }
-  hash += total;
+  for (; count >= 32; count -= 32, at += 32) mix_block(at);
+  if (count > 0) std::memcpy(rest_, at, count);
+}
+
+uint64_t Checksum::value() const {
+  uint64_t hash = seed_ + prime5;
+  if (total_ >= 32) {
+    hash = std::rotl(lanes_[0], 1) + std::rotl(lanes_[1], 7) + std::rotl(lanes_[2], 12) +
+           std::rotl(lanes_[3], 18);
+    for (uint64_t lane : lanes_) hash = merge(hash, lane);
+  }
+  hash += total_;
+  const unsigned char* at = rest_;
+  size_t count = total_ % 32;
   for (; count >= 8; count -= 8, at += 8)
     hash = std::rotl(hash ^ mix(0, load<uint64_t>(at)), 27) * prime1 + prime4;
   for (; count >= 4; count -= 4, at += 4)
@@ -46,6 +65,12 @@ uint64_t checksum(const void* bytes, size_t count, uint64_t seed) {
   hash = (hash ^ (hash >> 33)) * prime2;
   hash = (hash ^ (hash >> 29)) * prime3;
   return hash ^ (hash >> 32);
+}
+
+uint64_t checksum(const void* bytes, size_t count, uint64_t seed) {
+  Checksum all(seed);
+  all.add(bytes, count);
+  return all.value();
 }
 
 std::string hexadecimal(uint64_t number) {

@@ -8,6 +8,20 @@
 
 namespace tete {
 
+// Of bytes that do not lie together.
+class Checksum {
+ public:
+  explicit Checksum(uint64_t seed = 0);
+  void add(const void* bytes, size_t count);
+  // Of all that was added.
+  uint64_t value() const;
+
+ private:
+  uint64_t seed_, lanes_[4];
+  size_t total_ = 0;
+  unsigned char rest_[32];  // the last total_ % 32 bytes, which fill no block
+};
+
 uint64_t checksum(const void* bytes, size_t count, uint64_t seed = 0);
 inline uint64_t checksum(std::string_view text) { return checksum(text.data(), text.size()); }
 // 16 hexadecimal digits.

@@ -40,11 +40,12 @@ class TextData : public Data {
  public:
   // The first (1 - held_out) of the tokens are trained on, the rest are for validation. Fails where
   // either is too short for one sample of `context` tokens.
-  TextData(std::vector<int32_t> tokens, Index context, double held_out = 0.1);
+  TextData(Tokens tokens, Index context, double held_out = 0.1);
 
   Index context() const { return context_; }
   Index train_tokens() const { return cut_; }
-  Index validation_tokens() const { return static_cast<Index>(tokens_.size()) - cut_; }
+  Index validation_tokens() const { return tokens_.size() - cut_; }
+  size_t bytes() const { return tokens_.bytes(); }
   Batch batch(Key key, Index first, Index count) const override;
   Batch validation_batch(Key key, Index first, Index count) const override;
   const std::string& fingerprint() const override { return fingerprint_; }
@@ -52,7 +53,7 @@ class TextData : public Data {
  private:
   Batch draw(Index begin, Index end, Key key, Index first, Index count) const;
 
-  std::vector<int32_t> tokens_;
+  Tokens tokens_;
   Index context_, cut_;
   std::string fingerprint_;
 };

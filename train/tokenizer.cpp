@@ -85,23 +85,46 @@ int64_t Tokenizer::size() const {
   return unit_ == Unit::bytes ? 256 : static_cast<int64_t>(vocabulary_.size());
 }
 
+int32_t Tokenizer::token_of(const Character& character, size_t at) const {
+  if (character.length == 0) not_utf8(at);
+  const auto found = std::lower_bound(vocabulary_.begin(), vocabulary_.end(), character.code);
+  if (found == vocabulary_.end() || *found != character.code)
+    bad_input("the character ", name_of_character(character.code), " at byte ", at,
+              " is not in the vocabulary: the text that the model was trained on has none");
+  return static_cast<int32_t>(found - vocabulary_.begin());
+}
+
+// A token is taken after all bytes of its character were read.
+template <class Take>
+void Tokenizer::each_character(std::string_view text, const Take& take) const {
+  for (size_t at = 0; at < text.size();) {
+    const Character c = read_character(text, at);
+    const int32_t token = token_of(c, at);
+    at += c.length;
+    take(token);
+  }
+}
+
 std::vector<int32_t> Tokenizer::encode(std::string_view text) const {
   std::vector<int32_t> tokens;
   tokens.reserve(text.size());
-  if (unit_ == Unit::bytes) {
+  if (unit_ == Unit::bytes)
     for (char c : text) tokens.push_back(static_cast<unsigned char>(c));
-    return tokens;
+  else each_character(text, [&](int32_t token) { tokens.push_back(token); });
+  return tokens;
+}
+
+Tokens Tokenizer::encode_all(std::string text) const {
+  if (unit_ == Unit::bytes) return Tokens(std::move(text));
+  if (size() <= 256) {  // no character is shorter than its token
+    size_t count = 0;
+    each_character(text, [&](int32_t token) { text[count++] = static_cast<char>(token); });
+    text.resize(count);
+    return Tokens(std::move(text));
   }
-  for (size_t at = 0; at < text.size();) {
-    const Character c = read_character(text, at);
-    if (c.length == 0) not_utf8(at);
-    const auto found = std::lower_bound(vocabulary_.begin(), vocabulary_.end(), c.code);
-    if (found == vocabulary_.end() || *found != c.code)
-      bad_input("the character ", name_of_character(c.code), " at byte ", at,
-                " is not in the vocabulary: the text that the model was trained on has none");
-    tokens.push_back(static_cast<int32_t>(found - vocabulary_.begin()));
-    at += c.length;
-  }
+  const auto begins = [](char c) { return (c & 0xC0) != 0x80; };
+  Tokens tokens(size(), std::count_if(text.begin(), text.end(), begins));
+  each_character(text, [&](int32_t token) { tokens.push_back(token); });
   return tokens;
 }
 

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/utf8.hpp"
+#include "train/tokens.hpp"
 
 namespace tete {
 
@@ -29,11 +31,19 @@ class Tokenizer {
   int64_t size() const;  // of the vocabulary
   // Fails on a character that the vocabulary lacks, and on invalid UTF-8.
   std::vector<int32_t> encode(std::string_view text) const;
+  // The same for a long text, which is given up: its memory becomes that of the tokens where a byte
+  // holds any of them.
+  Tokens encode_all(std::string text) const;
   std::string decode(std::span<const int32_t> tokens) const;
   // The text of one token. Of bytes, one token may be part of a character.
   std::string piece(int32_t token) const;
 
  private:
+  // Fails on what is no character of the vocabulary; `at` is its byte.
+  int32_t token_of(const Character& character, size_t at) const;
+  template <class Take>
+  void each_character(std::string_view text, const Take& take) const;
+
   Unit unit_ = Unit::bytes;
   std::vector<char32_t> vocabulary_;
 };
