@@ -45,12 +45,12 @@ need_to_build() {
   need doctest-dev test -e /usr/include/doctest/doctest.h -o -e /usr/local/include/doctest/doctest.h
 }
 
-# build FOLDER [MESON OPTION…]
+# configure FOLDER [MESON OPTION…]: once.
+configure() {
+  [ -e "$1/build.ninja" ] || meson setup "$@" < /dev/null
+}
+
+# build FOLDER [TARGET…]: everything, where no target is named.
 build() {
-  local folder=$1
-  shift
-  if [ ! -e "$folder/build.ninja" ]; then
-    meson setup "$folder" "$@" < /dev/null || return 1
-  fi
-  ninja -C "$folder" < /dev/null
+  ninja -C "$@" < /dev/null
 }
