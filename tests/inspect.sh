@@ -4,12 +4,11 @@
 # Without Chromium (Debian's package of that name) that part is left out, and it says so.
 # tests/inspect.sh BUILD-FOLDER [SCREENSHOTS]
 # In the folder SCREENSHOTS, if it is named, lies then what each page looks like on two screens, in
-# light and dark. A model of tinyshakespeare is among them where there is that file (TINYSHAKESPEARE).
+# light and dark. A model of tinyshakespeare is among them where there is that text (see tests/verdicts.sh).
 set -u
 cd "$(dirname "$0")/.." || exit 1
 tete=$(realpath "${1:-build}/tools/tete") || exit 1
 driver=$PWD/tests/inspect.js
-book=$(realpath -q "${TINYSHAKESPEARE:-../shared/data/tinyshakespeare.txt}")
 shots=${2:+$(mkdir -p "$2" && realpath "$2")}
 . tests/verdicts.sh
 chromium=$(command -v chromium || command -v chromium-browser || command -v google-chrome)

@@ -3,12 +3,11 @@
 # 500 steps the loss on text that it has not seen is at least 0.03 below that of the same model
 # whose attention gives nothing. Half an hour on two cores.
 # tests/slow.sh BUILD-FOLDER [VARIANT…]
-# The text is the file that TINYSHAKESPEARE names; without it nothing is run.
+# Without that text (see tests/verdicts.sh) nothing is run.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 tete=$(realpath "${1:-build}/tools/tete") || exit 1
 shift
-book=$(realpath -q "${TINYSHAKESPEARE:-../shared/data/tinyshakespeare.txt}")
 chosen=${*:-$(basename -s .tete -a attention/variants/*.tete)}
 . tests/verdicts.sh
 if [ ! -f "$book" ]; then

@@ -1,5 +1,7 @@
 # For scripts that show what the program does: each check is counted, what fails is told. `tete` is
 # the program, and the working directory becomes one of the script's own, $work.
+# $book is tinyshakespeare, or names no file: TINYSHAKESPEARE, or the folder of data beside the checkout.
+book=$(realpath -q "${TINYSHAKESPEARE:-../shared/data/tinyshakespeare.txt}")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
