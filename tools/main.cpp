@@ -7,8 +7,10 @@
 #include <iostream>
 #include <new>
 
+#include "core/cpu/rows.hpp"
 #include "core/threads.hpp"
 #include "tools/options.hpp"
+#include "tools/start.hpp"
 
 namespace tete {
 
@@ -33,8 +35,8 @@ static const Verb verbs[] = {
 
 static const char* const exit_codes =
     "Exit codes: 0 fine, or stopped on request; 1 a check failed; 2 bad usage or bad\n"
-    "input; 3 the numbers went wrong; 4 disk or memory; 5 a peer was lost; 130 a\n"
-    "second Ctrl-C.";
+    "input; 3 the numbers went wrong; 4 disk, memory or processor; 5 a peer was\n"
+    "lost; 130 a second Ctrl-C.";
 
 // What errors are about: "tete" or "tete VERB".
 static std::string speaker = "tete";
@@ -109,8 +111,10 @@ static void flush_output() {
 
 int main(int argc, char** argv) {
   tete::occupy_closed_streams();
+  tete::libraries_have_started();
   tete::flush_denormals(true);
   try {
+    tete::cpu_kernels::rows<float>();  // told now, if there are none for this processor
     const int code = tete::run({argv + 1, argv + argc});
     tete::flush_output();
     return code;

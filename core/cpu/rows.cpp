@@ -1,8 +1,11 @@
 // Which instruction set the rows use on this machine.
 #include "core/cpu/rows.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <iterator>
+
+#include "core/error.hpp"
 
 namespace tete::cpu_kernels {
 namespace {
@@ -27,6 +30,10 @@ struct InstructionSet {
 
 // Best first.
 #if defined(__x86_64__)
+bool has_v2() {
+  return __builtin_cpu_supports("ssse3") && __builtin_cpu_supports("sse4.1") &&
+         __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
+}
 bool has_v3() {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
          __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
@@ -45,7 +52,7 @@ constexpr InstructionSet sets[] = {
      }},
     {"v4", has_v4, TETE_FILL(v4)},
     {"v3", has_v3, TETE_FILL(v3)},
-    {"v2", [] { return true; }, TETE_FILL(v2)},
+    {"v2", has_v2, TETE_FILL(v2)},
 };
 #else
 constexpr InstructionSet sets[] = {{"generic", [] { return true; }, TETE_FILL(generic)}};
@@ -59,8 +66,12 @@ struct Chosen {
 
   void take(const InstructionSet& set) { name = set.name, set.fill(floats, doubles, pairs); }
   Chosen() {
-    const InstructionSet* set = sets;
-    while (!set->present()) ++set;
+    const InstructionSet* const set =
+        std::find_if(std::begin(sets), std::end(sets), [](const auto& s) { return s.present(); });
+    if (set == std::end(sets))
+      fail(Kind::resource,
+           "this processor lacks instructions of x86-64-v2 (SSE4.2, POPCNT), which processors have "
+           "since 2009");
     take(*set);
   }
 };

@@ -171,7 +171,7 @@ struct PairRows {
   void (*widen)(const Bf16* x, float* y, Index n);
 };
 
-// The rows for this machine; chosen at first use.
+// The rows for this machine; chosen at first use, which fails (resource) where none are for it.
 template <class T>
 const Rows<T>& rows();
 const PairRows& pair_rows();
