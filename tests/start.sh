@@ -1,6 +1,6 @@
 #!/bin/bash
-# What stops the program before its main; on other processors by qemu-user, where it is installed.
-# tests/start.sh BUILD-FOLDER
+# What stops the program before its main, and which of OpenBLAS's kernels it computes with: on other
+# processors by qemu-user, where it is installed. tests/start.sh BUILD-FOLDER
 set -u
 cd "$(dirname "$0")/.." || exit 1
 tete=$(realpath "${1:-build}/tools/tete") || exit 1
@@ -29,6 +29,20 @@ if [ -n "$emulator" ] && [ "$(uname -m)" = x86_64 ]; then
     ends 'this processor lacks instructions of x86-64-v2' "$emulator" -cpu $processor "$tete" --version
   done
   check 'x86-64-v2 is enough' "$emulator" -cpu Nehalem "$tete" --version
+  seq 400 > text.txt
+  # kernel NAME PROCESSOR: what a run there computes with. It ends when its start has been read.
+  kernel() {
+    timeout 60 "$emulator" -cpu "$2" "$tete" train text.txt --layers 1 --heads 2 --d-model 16 \
+      --context 16 --batch 4 --steps 1 2>&1 < /dev/null | grep -m 1 '^products' > out
+    grep -q ", kernel $1, " out
+    verdict $? "on $2 the BLAS computes with its kernel for $1"
+  }
+  kernel Nehalem Nehalem
+  kernel Zen EPYC
+  # Later than OpenBLAS 0.3.21, which knows neither: Emerald Rapids and Raptor Lake, as far as qemu
+  # has their instructions.
+  kernel Haswell max,vendor=GenuineIntel,family=6,model=207
+  kernel Haswell max,vendor=GenuineIntel,family=6,model=183
 fi
 
 echo "$passed passed, $failed failed"

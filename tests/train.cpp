@@ -876,6 +876,7 @@ TEST_SUITE("train") {
                  .threads = 4,
                  .blas = "OpenBLAS 1",
                  .blas_kernel = "K",
+                 .fitting_kernel = "K",
                  .blas_threading = "openmp",
                  .denormals_flushed = true,
                  .memory = 1};
@@ -893,6 +894,9 @@ TEST_SUITE("train") {
            "grants the time of 1.5 cores to 4 threads");
     warned([](Machine& m) { m.cores = 8; }, "4 of the machine's 8");
     warned([](Machine& m) { m.blas_threading = "pthread"; }, "libopenblas0-openmp");
+    warned([](Machine& m) { m.fitting_kernel = "SkylakeX", m.kernel_named = true; },
+           "its kernel for K, but that for SkylakeX fits this processor");
+    warned([](Machine& m) { m.fitting_kernel = "SkylakeX"; }, "built for several processors");
     warned([](Machine& m) { m.denormals_flushed = false; }, "denormal");
 
     std::vector<ParamSpec> specs;

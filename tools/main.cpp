@@ -7,6 +7,7 @@
 #include <iostream>
 #include <new>
 
+#include "core/cpu/blas_kernel.hpp"
 #include "core/cpu/rows.hpp"
 #include "core/threads.hpp"
 #include "tools/options.hpp"
@@ -114,6 +115,7 @@ int main(int argc, char** argv) {
   tete::libraries_have_started();
   tete::flush_denormals(true);
   try {
+    tete::cpu_kernels::choose_blas_kernel();
     tete::cpu_kernels::rows<float>();  // told now, if there are none for this processor
     const int code = tete::run({argv + 1, argv + argc});
     tete::flush_output();

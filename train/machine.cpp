@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "core/control_group.hpp"
+#include "core/cpu/blas_kernel.hpp"
 #include "core/cpu/rows.hpp"
 #include "core/threads.hpp"
 
@@ -91,7 +92,9 @@ Machine inspect_machine() {
         std::max(1, std::min(machine.usable, static_cast<int>(std::ceil(machine.quota - 0.01))));
   machine.threads = threads();
   machine.blas = blas_name();
-  machine.blas_kernel = openblas_get_corename();
+  machine.blas_kernel = cpu_kernels::blas_kernel();
+  machine.fitting_kernel = cpu_kernels::fitting_blas_kernel();
+  machine.kernel_named = cpu_kernels::environment_names_kernel();
   const int parallel = openblas_get_parallel();
   machine.blas_threading = parallel == OPENBLAS_OPENMP   ? "openmp"
                            : parallel == OPENBLAS_THREAD ? "pthread"
@@ -99,6 +102,14 @@ Machine inspect_machine() {
   machine.denormals_flushed = denormals_are_flushed();
   machine.memory = free_memory();
   return machine;
+}
+
+std::string kernel_warning(const Machine& m) {
+  if (m.blas_kernel == m.fitting_kernel) return "";
+  return text("the BLAS multiplies with its kernel for ", m.blas_kernel, ", but that for ",
+              m.fitting_kernel, " fits this processor and may be twice as fast; ",
+              m.kernel_named ? "unset OPENBLAS_CORETYPE"
+                             : "install an OpenBLAS that is built for several processors");
 }
 
 std::vector<std::string> speed_warnings(const Machine& m) {
@@ -118,13 +129,15 @@ std::vector<std::string> speed_warnings(const Machine& m) {
         " cores only (taskset, or a launcher that binds)");
   if (m.blas_threading == "pthread")
     say("this OpenBLAS has threads of its own beside ours; install libopenblas0-openmp");
+  if (const std::string warning = kernel_warning(m); !warning.empty()) say(warning);
   if (!m.denormals_flushed)
     say("denormal numbers are not flushed to zero, and each costs a hundred times a normal one");
   return sentences;
 }
 
 std::string kernel_names() {
-  return blas_name() + " " + openblas_get_corename() + ", rows " + cpu_kernels::instruction_set();
+  return blas_name() + " " + cpu_kernels::blas_kernel() + ", rows " +
+         cpu_kernels::instruction_set();
 }
 
 std::vector<ParameterGroup> parameter_groups(const std::vector<ParamSpec>& specs) {

@@ -16,11 +16,15 @@ struct Machine {
   int threads = 0;             // that parallel_for uses
   std::string blas;            // "OpenBLAS 0.3.21"
   std::string blas_kernel;     // "Haswell"
+  std::string fitting_kernel;  // of the BLAS, for this processor: blas_kernel where it fits
+  bool kernel_named = false;   // by OPENBLAS_CORETYPE
   std::string blas_threading;  // "openmp", "pthread" or "single"
   bool denormals_flushed = false;
   size_t memory = 0;  // bytes free for this process
 };
 Machine inspect_machine();
+// A sentence where the BLAS computes with narrower vectors than the processor has, else "".
+std::string kernel_warning(const Machine& machine);
 // A sentence for each thing that halves the speed.
 std::vector<std::string> speed_warnings(const Machine& machine);
 // "OpenBLAS 0.3.21 Haswell, rows v3": what bits depend on, and a checkpoint records.
