@@ -27,8 +27,9 @@ times() {  # times KEYS ARGUMENT…: tete bench ARGUMENT… --json has the keys
 }
 measured='median_s min_s max_s quartiles_s repeats bytes gb_per_s percent_of_memory peak_tensor_bytes
   allocations_per_call'
-machine='threads gemm_gflops_per_s gemm_gflops_per_s_one_thread memory_gb_per_s load kernels program'
-products='flops gflops_per_s percent_of_gemm'
+machine='threads peak_gflops_per_s peak_gflops_per_s_one_thread gemm_gflops_per_s
+  gemm_gflops_per_s_one_thread gemm_percent_of_peak gemm_kernel memory_gb_per_s load kernels program'
+products='flops gflops_per_s percent_of_peak percent_of_gemm'
 
 check 'tete bench --help fits in 80 columns' eval "'$tete' bench --help | awk 'length > 90 { exit 1 }'"
 refuses 2 'what is to be timed' bench
@@ -40,7 +41,8 @@ layer="bench variant heads d_model length memory_length batch causal whole forwa
   visible_multiplies peak_rss_mb $measured $machine $products"
 check 'tete bench attention --help fits in 80 columns' \
   eval "'$tete' bench attention --help | awk 'length > 90 { exit 1 }'"
-check 'a table for people' eval "'$tete' bench attention ${small[*]} > table && grep -q '^GEMM ' table &&
+check 'a table for people' eval "'$tete' bench attention ${small[*]} > table && grep -q '^GEMM .*% of peak .*kernel' table &&
+  grep -q '^peak ' table && grep -q 'of peak  *of GEMM' table &&
   grep -q '^multi_head, 2 heads, 16 wide, 12 queries' table"
 times "$layer" attention --variant multi_head "${small[@]}"
 grep -qE '^ +"flops": 202752(\.0)?,$' out
@@ -66,6 +68,25 @@ refuses 2 '--repeats 0: expected' bench attention --repeats 0
 refuses 2 '--threads -1: expected' bench attention --threads -1
 refuses 2 'expected NAME=SIZE' bench attention --dim h
 refuses 4 'needs about .* of memory' bench attention --whole --length 100000 --batch 64
+
+# ---- The machine's own rates ----
+
+# rate KEY: of the last JSON.
+rate() {
+  sed -n "s/^ *\"$1\": \([0-9]*\).*/\1/p" out
+}
+if grep -q avx512bw /proc/cpuinfo; then
+  # The kernel in use is a slower one; the BLAS is measured with the one that fits all the same.
+  export OPENBLAS_CORETYPE=Haswell
+  times "$layer" attention "${small[@]}" --threads 1 --repeats 5
+  grep -q '"gemm_kernel": "SkylakeX"' out && grep -q '"kernels": "OpenBLAS [0-9.]* Haswell, rows v4' out
+  verdict $? 'the kernel that fits is measured, the one in use is named'
+  [ "$(rate gemm_gflops_per_s_one_thread)" -gt $(($(rate peak_gflops_per_s_one_thread) / 2)) ]
+  verdict $? 'products reach more than half of the peak with it'
+  check 'bench tells that another kernel fits' eval "'$tete' bench attention ${small[*]} |
+    grep -q '^warning: .* for Haswell, but that for SkylakeX fits .* unset OPENBLAS_CORETYPE'"
+  unset OPENBLAS_CORETYPE
+fi
 
 # ---- A training step ----
 

@@ -23,6 +23,7 @@ struct InstructionSet {
     set::fill_small(f), set::fill_small(d);             \
     set::fill_softmax(f), set::fill_softmax(d);         \
     set::fill_norm(f), set::fill_norm(d);               \
+    set::fill_peak(f), set::fill_peak(d);               \
     set::fill_update(f), set::fill_update(d);           \
     set::fill_product(f), set::fill_product(d);         \
     set::fill_product(p);                               \

@@ -154,6 +154,11 @@ struct Rows {
   // dscale += g·(x - μ)/σ and, where not null, dbias += g.
   void (*norm_gradient)(const T* x, const T* scale, const T* g, const T* stats, bool center, T* dx,
                         T* dscale, T* dbias, Index n);
+
+  // rows_peak.cpp. y[i] = y[i] / 2 + 1/2 for i < multiply_add_numbers, `rounds` times: a product
+  // and a sum each.
+  void (*multiply_add)(Index rounds, T* y);
+  Index multiply_add_numbers;
 };
 
 // Of bfloat16 numbers, whose products are summed in f32. A word holds two of them, which follow
@@ -196,6 +201,8 @@ const char* instruction_set();
   void fill_softmax(Rows<double>&);     \
   void fill_norm(Rows<float>&);         \
   void fill_norm(Rows<double>&);        \
+  void fill_peak(Rows<float>&);         \
+  void fill_peak(Rows<double>&);        \
   void fill_update(Rows<float>&);       \
   void fill_update(Rows<double>&);      \
   void fill_product(Rows<float>&);      \

@@ -27,7 +27,8 @@ Run bench_verb(CLI::App& app) {
   }
   app.footer(
       "Times are medians of several turns, taken in turns with the machine's own rates:\n"
-      "of products of large matrices by the BLAS (GEMM), and of memory.\n"
+      "of the processor (peak), of products of large matrices by the BLAS (GEMM), and of\n"
+      "memory.\n"
       "tete bench WHAT --help tells more about one.\n\n"
       "Examples:\n"
       "  tete bench attention --variant talking_heads --heads 24\n"

@@ -3,6 +3,8 @@
 #include <cblas.h>
 
 #include "core/cpu/blas.hpp"
+#include "core/cpu/blas_kernel.hpp"
+#include "core/cpu/rows.hpp"
 #include "core/random.hpp"
 #include "core/tensor.hpp"
 #include "core/threads.hpp"
@@ -22,7 +24,39 @@ void multiply_some(const Tensor& A, const Tensor& B, const Tensor& C) {
                                   false);
 }
 
+template <class T>
+Probe peak_of(int threads) {
+  constexpr Index rounds = 1 << 18;
+  const auto& rows = cpu_kernels::rows<T>();
+  const auto numbers = static_cast<size_t>(rows.multiply_add_numbers);
+  const double work = 2.0 * static_cast<double>(rounds * rows.multiply_add_numbers) * threads;
+  const auto call = [&rows, numbers, threads, work] {
+    parallel_for(threads, work, [&](Index) {
+      std::vector<T> y(numbers, T(0));
+      rows.multiply_add(rounds, y.data());
+    });
+  };
+  return {turn_of(call), work};
+}
+
+// The program's products have their own kernel back when this ends.
+class FittingKernel {
+ public:
+  FittingKernel() : own_(cpu_kernels::blas_kernel()) {
+    cpu_kernels::use_blas_kernel(cpu_kernels::fitting_blas_kernel());
+  }
+  ~FittingKernel() { cpu_kernels::use_blas_kernel(own_); }
+  FittingKernel(const FittingKernel&) = delete;
+
+ private:
+  std::string own_;
+};
+
 }  // namespace
+
+Probe peak_probe(Dtype dtype, int threads) {
+  return dtype == Dtype::f64 ? peak_of<double>(threads) : peak_of<float>(threads);
+}
 
 Probe gemm_probe(Dtype dtype, int threads) {
   constexpr Index n = gemm_size;
@@ -36,6 +70,7 @@ Probe gemm_probe(Dtype dtype, int threads) {
   cpu_kernels::keep_blas_on_one_thread();
   const double work = 2.0 * n * n * n * products * threads;
   const auto call = [A, B, C, dtype, threads, work] {
+    const FittingKernel kernel;
     parallel_for(threads, work, [&](Index thread) {
       const auto i = static_cast<size_t>(thread);
       if (dtype == Dtype::f64) multiply_some<double>(A[i], B[i], C[i]);

@@ -14,7 +14,11 @@ struct Probe {
 
 inline constexpr long gemm_size = 1024;
 
-// Products of square matrices by the BLAS, each thread its own: products and sums a second.
+// Products and sums that wait for nothing, in the widest vectors, by each thread: the processor's
+// peak, in products and sums a second.
+Probe peak_probe(Dtype dtype, int threads);
+// Products of square matrices by the BLAS, each thread its own, with the kernel that fits the
+// processor, whichever the program computes with: products and sums a second.
 Probe gemm_probe(Dtype dtype, int threads);
 // y += a x over arrays that no cache holds, on all threads: bytes a second, two read for each that
 // is written, as optimizers do.

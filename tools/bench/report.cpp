@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "core/cpu/blas_kernel.hpp"
 #include "core/threads.hpp"
 #include "tools/table.hpp"
 #include "train/machine.hpp"
@@ -73,10 +74,12 @@ const Measured& Bench::add(const Work& work) {
   row.tensor_bytes = memory_use().peak - held_;
   row.resident = peak_resident();
   if (!gemm_) measure_rates_alone();
-  const std::vector<Timing> timings = in_turns({memory_->turn, gemm_->turn, turn}, repeats());
+  const std::vector<Timing> timings =
+      in_turns({memory_->turn, peak_->turn, gemm_->turn, turn}, repeats());
   row.memory_rate = memory_->rate(timings[0]);
-  row.gemm_rate = gemm_->rate(timings[1]);
-  row.time = timings[2];
+  row.peak_rate = peak_->rate(timings[1]);
+  row.gemm_rate = gemm_->rate(timings[2]);
+  row.time = timings[3];
   rows_.push_back(std::move(row));
   return rows_.back();
 }
@@ -85,10 +88,13 @@ const Measured& Bench::add(const Work& work) {
 void Bench::measure_rates_alone() {
   const size_t before = memory_use().live;
   memory_ = memory_probe();
+  peak_ = peak_probe(dtype_, threads());
   gemm_ = gemm_probe(dtype_, threads());
   held_ = memory_use().live - before;
-  const Probe one_thread = gemm_probe(dtype_, 1);
-  gemm_rate_one_thread_ = one_thread.rate(in_turns({one_thread.turn}, repeats())[0]);
+  const Probe peak_one = peak_probe(dtype_, 1), gemm_one = gemm_probe(dtype_, 1);
+  const std::vector<Timing> timings = in_turns({peak_one.turn, gemm_one.turn}, repeats());
+  peak_rate_one_thread_ = peak_one.rate(timings[0]);
+  gemm_rate_one_thread_ = gemm_one.rate(timings[1]);
 }
 
 Scaling Bench::scaling(const Work& work) {
@@ -109,6 +115,7 @@ static double median_of(const std::vector<Measured>& rows, double Measured::*rat
   for (const Measured& row : rows) all.add(row.*rate);
   return all.median();
 }
+double Bench::peak_rate() const { return median_of(rows_, &Measured::peak_rate); }
 double Bench::gemm_rate() const { return median_of(rows_, &Measured::gemm_rate); }
 double Bench::memory_rate() const { return median_of(rows_, &Measured::memory_rate); }
 
@@ -131,6 +138,7 @@ ordered_json to_json(const Measured& row) {
   if (row.flops > 0) {
     json["flops"] = row.flops;
     json["gflops_per_s"] = row.flop_rate() / 1e9;
+    json["percent_of_peak"] = percent(row.flop_rate() / row.peak_rate);
     json["percent_of_gemm"] = percent(row.flop_rate() / row.gemm_rate);
   }
   json["bytes"] = row.bytes;
@@ -162,8 +170,12 @@ double resident_mb(const Measured& row) {
 ordered_json Bench::machine() const {
   return {{"threads", threads()},
           {"dtype", name_of(dtype_)},
+          {"peak_gflops_per_s", peak_rate() / 1e9},
+          {"peak_gflops_per_s_one_thread", peak_rate_one_thread_ / 1e9},
           {"gemm_gflops_per_s", gemm_rate() / 1e9},
           {"gemm_gflops_per_s_one_thread", gemm_rate_one_thread_ / 1e9},
+          {"gemm_percent_of_peak", percent(gemm_rate() / peak_rate())},
+          {"gemm_kernel", cpu_kernels::fitting_blas_kernel()},
           {"memory_gb_per_s", memory_rate() / 1e9},
           {"load", load()},
           {"kernels", kernel_names()},
@@ -186,25 +198,34 @@ std::string time_text(double seconds) {
 
 void Bench::print() const {
   Table table(1);
-  table.add({"", "time", "first quartile", "third", "GFLOP/s", "of GEMM", "GB/s", "of memory",
-             "tensors hold"});
+  table.add({"", "time", "first quartile", "third", "GFLOP/s", "of peak", "of GEMM", "GB/s",
+             "of memory", "tensors hold"});
   const auto share = [](double part) { return digits(100 * part) + "%"; };
   for (const Measured& row : rows_) {
     const bool products = row.flops > 0;
     table.add({row.name, time_text(row.time.median()), time_text(row.time.quantile(0.25)),
                time_text(row.time.quantile(0.75)), products ? digits(row.flop_rate() / 1e9) : "",
+               products ? share(row.flop_rate() / row.peak_rate) : "",
                products ? share(row.flop_rate() / row.gemm_rate) : "",
                digits(row.byte_rate() / 1e9), share(row.byte_rate() / row.memory_rate),
                size_text(row.tensor_bytes)});
   }
   table.print();
-  const auto gflops = [](double rate) { return digits(rate / 1e9) + " GFLOP/s"; };
-  std::printf("GEMM    %s on one thread", gflops(gemm_rate_one_thread_).c_str());
-  if (threads() > 1) std::printf(", %s on %d", gflops(gemm_rate()).c_str(), threads());
-  std::printf(" (%s, products of %ld x %ld by the BLAS)\n", name_of(dtype_), gemm_size, gemm_size);
+  const auto rates = [](const char* name, double one_thread, double all) {
+    std::printf("%-7s %s GFLOP/s on one thread", name, digits(one_thread / 1e9).c_str());
+    if (threads() > 1) std::printf(", %s on %d", digits(all / 1e9).c_str(), threads());
+  };
+  rates("peak", peak_rate_one_thread_, peak_rate());
+  std::printf(" (%s, products and sums that wait for nothing)\n", name_of(dtype_));
+  rates("GEMM", gemm_rate_one_thread_, gemm_rate());
+  std::printf(", %s of peak (%ld x %ld by the BLAS, kernel %s)\n",
+              share(gemm_rate() / peak_rate()).c_str(), gemm_size, gemm_size,
+              cpu_kernels::fitting_blas_kernel().c_str());
   std::printf("memory  %s GB/s (y += a x over 192 MiB)\n", digits(memory_rate() / 1e9).c_str());
   std::printf("load    %s (average of the last minute, this program included)\n",
               digits(load()).c_str());
+  if (const std::string warning = kernel_warning(inspect_machine()); !warning.empty())
+    std::printf("warning: %s\n", warning.c_str());
 }
 
 }  // namespace tete

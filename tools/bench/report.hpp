@@ -40,10 +40,10 @@ struct Measured {
   std::string name;
   Timing time = {};
   double flops = 0, bytes = 0;
-  double gemm_rate = 0, memory_rate = 0;  // of the machine, in the same turns
-  size_t tensor_bytes = 0;                // the most that tensors and kernels held in a call
-  size_t allocations = 0;                 // how often a call asked the system for memory
-  size_t resident = 0;                    // of the process, at its peak, after two calls
+  double peak_rate = 0, gemm_rate = 0, memory_rate = 0;  // of the machine, in the same turns
+  size_t tensor_bytes = 0;  // the most that tensors and kernels held in a call
+  size_t allocations = 0;   // how often a call asked the system for memory
+  size_t resident = 0;      // of the process, at its peak, after two calls
 
   double flop_rate() const { return flops / time.median(); }
   double byte_rate() const { return bytes / time.median(); }
@@ -67,6 +67,7 @@ class Bench {
   int repeats() const { return options_.repeats; }
 
   // Of all rows: the median of the rates that were measured beside each.
+  double peak_rate() const;
   double gemm_rate() const;
   double memory_rate() const;
 
@@ -79,8 +80,8 @@ class Bench {
 
   BenchOptions options_;
   Dtype dtype_;
-  std::optional<Probe> gemm_ = {}, memory_ = {};
-  double gemm_rate_one_thread_ = 0;
+  std::optional<Probe> peak_ = {}, gemm_ = {}, memory_ = {};
+  double peak_rate_one_thread_ = 0, gemm_rate_one_thread_ = 0;
   size_t held_ = 0;  // bytes of what measures the rates
   std::vector<Measured> rows_ = {};
 };
