@@ -139,7 +139,7 @@ for what in "attention ${small[*]}" "step ${tiny[*]}"; do
 done
 check 'threads, for people' eval "'$tete' bench attention ${small[*]} --scaling | grep -q '^threads  .*products that share nothing'"
 
-# ---- Against PyTorch: programs that stand for a Python, and Python itself where it has PyTorch ----
+# ---- Against PyTorch and JAX: programs that stand for a Python, and Python itself where it has them ----
 
 python() {  # python NAME LINE…: a program of that name, of these lines
   local name=$1
@@ -152,6 +152,10 @@ python answers 'echo a warning; echo "{\"ready\": true, \"engine\": \"slow 1.0\"
 python poor 'echo "{\"refusal\": \"it has no PyTorch\"}"'
 python dies 'echo "{\"ready\": true, \"engine\": \"slow 1.0\"}"' \
   '[[ "$*" == *check* ]] || { echo broken as it is >&2; exit 3; }'
+python silent 'exec sleep 100'
+python speechless 'echo "{\"ready\": true, \"engine\": \"slow 1.0\"}"' '[[ "$*" == *check* ]] || exec sleep 100'
+python deaf 'exec sleep 100 < /dev/null > /dev/null'
+python babbling 'exec yes'
 theirs='against mode engine median_s peak_rss_mb our_median_s ratio'
 for what in "attention ${small[*]}" "step ${tiny[*]}"; do
   times "$theirs" $what --against torch --python ./answers
@@ -162,12 +166,26 @@ for what in "attention ${small[*]}" "step ${tiny[*]}"; do
   verdict $? 'what it complained about is told, and ours all the same'
   refuses 2 'it has no PyTorch' bench $what --against torch --python ./poor
   refuses 2 "there is no Python at './nowhere' \(--python PATH\)" bench $what --against torch --python ./nowhere
+  for peer in torch-eager jax; do
+    for program in silent babbling deaf; do
+      refuses 2 "'./$program' \(--python\) does not run the program for ${peer%-*}: it (has not answered in 0.5 seconds|ended without)" \
+        bench $what --against $peer --python ./$program --patience 0.5
+    done
+    refuses 2 "'/bin/cat' \(--python\) does not run .*: it ended without an answer" bench $what --against $peer --python /bin/cat
+    check "one that falls silent, as $peer" eval "'$tete' bench $what --against $peer --python ./speechless --patience 2 > told"
+    grep -q "^${peer/%jax/jax-jit}: it has not answered in 2 seconds" told
+    verdict $? 'it is told, and ours all the same'
+  done
+  times "$theirs" $what --against jax --python ./answers
+  grep -q '"mode": "jax-jit"' out
+  verdict $? 'jax has one mode'
   refuses 2 "--against torhc: .*; did you mean 'torch'" bench $what --against torhc
 done
 check 'ratios, for people' eval "'$tete' bench attention ${small[*]} --against torch --python ./answers | grep -q '^slow 1.0 sdpa  '"
 refuses 2 'know neither --with nor --dim' bench attention --against torch --with t5_bias
-refuses 2 'knows no --style' bench step --against torch --style t5
-refuses 2 'knows --optimizer adam' bench step --against torch --optimizer adafactor
+refuses 2 'know no --style' bench step --against torch --style t5
+refuses 2 '--patience 0: expected' bench step --against torch --patience 0
+refuses 2 'know --optimizer adam' bench step --against torch --optimizer adafactor
 left=$(find "${TMPDIR:-/tmp}" -maxdepth 1 -name 'tete-peers-*' -newer answers -user "$(id -un)" 2> /dev/null)
 [ -z "$left" ]
 verdict $? "no file is left behind: $left"
@@ -181,6 +199,17 @@ if python3 -c 'import torch' 2> /dev/null; then
   times "$theirs" step "${tiny[@]}" --against torch-bf16 --attention talking_heads
   refuses 2 "no program for 'cosine'" bench attention --variant cosine --against torch
   refuses 2 "no program for 'cosine'" bench step --attention cosine --against torch
+fi
+if python3 -c 'import jax' 2> /dev/null; then
+  for variant in multi_head talking_heads project_logits project_weights dynamic_projections general_bilinear; do
+    times "$theirs" attention --variant $variant "${small[@]}" --against jax --causal
+  done
+  times "$theirs" attention "${small[@]}" --against jax --memory-length 5
+  times "$theirs" attention "${small[@]}" --against jax --forward --dtype f64
+  times "$theirs" step "${tiny[@]}" --against jax
+  times "$theirs" step "${tiny[@]}" --against jax --attention talking_heads
+  refuses 2 "no program for 'cosine'" bench attention --variant cosine --against jax
+  refuses 2 "no program for 'cosine'" bench step --attention cosine --against jax
 fi
 
 echo "$passed passed, $failed failed"

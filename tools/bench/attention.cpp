@@ -120,14 +120,16 @@ class Layer {
   Tensor X_, M_, G_;
 };
 
-// ---- The same in PyTorch ----
+// ---- The same in PyTorch and JAX ----
 
 std::vector<std::string> peer_modes(const AttentionOptions& o) {
   if (o.peers.against.empty()) return {};
   if (!o.with.empty() || !o.dim.empty())
-    bad_input("--against torch: its programs know neither --with nor --dim");
-  if (o.variant == "multi_head") return modes_of(o.peers, {"eager", "compile", "sdpa", "bf16"});
-  return modes_of(o.peers, {"eager", "compile", "bf16"});
+    bad_input("--against: the peers know neither --with nor --dim");
+  if (o.variant == "multi_head")
+    return modes_of(o.peers,
+                    {"torch-eager", "torch-compile", "torch-sdpa", "torch-bf16", "jax-jit"});
+  return modes_of(o.peers, {"torch-eager", "torch-compile", "torch-bf16", "jax-jit"});
 }
 
 std::vector<std::string> peer_arguments(const AttentionOptions& o, const AttentionSizes& sizes) {
@@ -213,7 +215,7 @@ int bench_layer(const AttentionOptions& o) {
   check_memory("this layer", bytes_kept(o, cost));
   const AttentionSizes sizes = sizes_of(o, *program);
   const std::vector<std::string> modes = peer_modes(o), arguments = peer_arguments(o, sizes);
-  if (!modes.empty()) check_peer(o.peers, "attention", arguments);
+  if (!modes.empty()) check_peers(o.peers, modes, "attention", arguments);
   layer.draw();
   const Multiplies multiplies = multiplies_of(o, cost);
   const auto call = [&] { layer.call(); };
@@ -263,7 +265,7 @@ Run bench_attention(CLI::App& app) {
   app.add_flag("--whole", o->whole, "as a whole, not a tile of queries at a time");
   add_bench_options(app, o->bench);
   add_scaling(app, o->bench);
-  add_peer_options(app, o->peers, "torch-eager, torch-compile, torch-sdpa, torch-bf16");
+  add_peer_options(app, o->peers, "torch-eager, torch-compile, torch-sdpa, torch-bf16, jax-jit");
   app.footer(
       "Products and sums are two for each multiply that tete cost counts, three times\n"
       "with the gradient; of what a mask leaves. Bytes are those of inputs, parameters,\n"

@@ -1,10 +1,13 @@
 #include "tools/bench/peer.hpp"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -25,9 +28,11 @@ static std::string write_programs() {
   std::string folder = (std::filesystem::temp_directory_path() / "tete-peers-XXXXXX").string();
   if (!mkdtemp(folder.data()))
     fail(Kind::resource, "no folder for temporary files could be made in ", folder);
-  for (const auto& [name, contents] :
-       {std::pair{"turns.py", peer_turns()}, std::pair{"attention.py", peer_attention()},
-        std::pair{"gpt.py", peer_gpt()}})
+  for (const auto& [name, contents] : {std::pair{"turns.py", peer_turns()},
+                                       std::pair{"torch_attention.py", peer_torch_attention()},
+                                       std::pair{"torch_gpt.py", peer_torch_gpt()},
+                                       std::pair{"jax_attention.py", peer_jax_attention()},
+                                       std::pair{"jax_gpt.py", peer_jax_gpt()}})
     if (!(std::ofstream(folder + "/" + name) << contents << std::flush))
       fail(Kind::resource, folder, "/", name, " could not be written");
   return folder;
@@ -78,14 +83,25 @@ void PeerProcess::ask() {
   if (send(socket_, "\n", 1, MSG_NOSIGNAL) != 1) fail_ended();
 }
 
+bool PeerProcess::speaks_within(double milliseconds) const {
+  pollfd line{socket_, POLLIN, 0};
+  return poll(&line, 1, static_cast<int>(std::ceil(milliseconds))) != 0;
+}
+
 // Lines that are not ours are passed over.
-ordered_json PeerProcess::answer() {
+ordered_json PeerProcess::answer(double patience) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point asked = Clock::now();
+  const std::chrono::duration<double, std::milli> most = std::chrono::duration<double>(patience);
   for (;;) {
     for (size_t end; (end = unread_.find('\n')) != std::string::npos;) {
       const ordered_json said = ordered_json::parse(unread_.substr(0, end), nullptr, false);
       unread_.erase(0, end + 1);
       if (said.is_object()) return said;
     }
+    const std::chrono::duration<double, std::milli> waited = Clock::now() - asked;
+    if (waited >= most || !speaks_within((most - waited).count()))
+      fail(Kind::resource, "it has not answered in ", patience, " seconds");
     char buffer[4096];
     const ssize_t got = read(socket_, buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) continue;
@@ -94,10 +110,21 @@ ordered_json PeerProcess::answer() {
   }
 }
 
+// A process that has hung up gets a second to end by itself, as it says why.
+static int status_at_end(pid_t process) {
+  int status = 0;
+  for (int looks = 0; looks < 100; ++looks) {
+    if (waitpid(process, &status, WNOHANG) != 0) return status;
+    usleep(10'000);
+  }
+  kill(process, SIGKILL);
+  waitpid(process, &status, 0);
+  return status;
+}
+
 void PeerProcess::fail_ended() {
   if (process_ < 0) fail(Kind::resource, "no process could be made for ", python_);
-  int status = 0;
-  waitpid(std::exchange(process_, -1), &status, 0);
+  const int status = status_at_end(std::exchange(process_, -1));
   if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
     bad_input("there is no Python at '", python_, "' (--python PATH)");
   std::ifstream complaints(folder_ + "/complaints");
@@ -110,18 +137,33 @@ void PeerProcess::fail_ended() {
   fail(Kind::resource, "it ended without an answer: ", last);
 }
 
-Peer::Peer(const std::string& python, const std::string& program,
-           const std::vector<std::string>& arguments)
-    : process_(python, program, arguments) {
-  const ordered_json said = process_.answer();
+// "torch" and "eager" of "torch-eager".
+static std::pair<std::string, std::string> engine_and_way(const std::string& mode) {
+  const size_t dash = mode.find('-');
+  return {mode.substr(0, dash), mode.substr(dash + 1)};
+}
+
+static std::vector<std::string> in_mode(std::vector<std::string> arguments,
+                                        const std::string& mode) {
+  arguments.insert(arguments.end(), {"--mode", engine_and_way(mode).second});
+  return arguments;
+}
+
+Peer::Peer(const PeerOptions& o, const std::string& mode, const std::string& program,
+           std::vector<std::string> arguments)
+    : process_(o.python, engine_and_way(mode).first + "_" + program,
+               in_mode(std::move(arguments), mode)),
+      patience_(o.patience) {
+  const ordered_json said = process_.answer(patience_);
   if (said.contains("refusal"))
-    bad_input("--against torch: ", python, ": ", said["refusal"].get<std::string>());
+    bad_input("--against ", engine_and_way(mode).first, ": ", o.python, ": ",
+              said["refusal"].get<std::string>());
   engine_ = said.at("engine").get<std::string>();
 }
 
 double Peer::turn() {
   process_.ask();
-  const ordered_json said = process_.answer();
+  const ordered_json said = process_.answer(patience_);
   resident_mb_ = said.at("peak_rss_mb").get<double>();
   return said.at("seconds").get<double>();
 }
@@ -129,42 +171,58 @@ double Peer::turn() {
 // ---- Options ----
 
 void add_peer_options(CLI::App& app, PeerOptions& o, const char* modes) {
-  app.add_option(
-         "--against", o.against,
-         text("torch: PyTorch, in turns with this program, in each of its modes; or one of ", modes,
-              "; may be repeated"))
+  app.add_option("--against", o.against,
+                 text("torch or jax: PyTorch or JAX, in turns with this program, in each of its "
+                      "modes; or one of ",
+                      modes, "; may be repeated"))
       ->type_name("NAME")
       ->expected(1)
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_option("--python", o.python, "the Python that has PyTorch")
+  app.add_option("--python", o.python, "the Python that has PyTorch or JAX")
       ->type_name("PATH")
+      ->capture_default_str();
+  app.add_option("--patience", o.patience, "how long it may be silent, in seconds")
+      ->type_name("S")
       ->capture_default_str();
 }
 
 std::vector<std::string> modes_of(const PeerOptions& o, const std::vector<std::string>& modes) {
-  std::vector<std::string> names{"torch"}, chosen;
-  for (const std::string& mode : modes) names.push_back("torch-" + mode);
+  if (!(o.patience > 0 && o.patience <= 86400))
+    bad_input("--patience ", o.patience, ": expected more than 0 and at most 86400 seconds");
+  std::vector<std::string> names{"torch", "jax"}, chosen;
+  names.insert(names.end(), modes.begin(), modes.end());
   for (const std::string& name : o.against) {
     if (std::find(names.begin(), names.end(), name) == names.end())
       bad_input("--against ", name, ": there is no such mode here", choice(name, names));
-    for (const std::string& mode : modes)
-      if (name == "torch-" + mode || (name == "torch" && mode != "bf16")) chosen.push_back(mode);
+    for (const std::string& mode : modes) {
+      const auto [engine, way] = engine_and_way(mode);
+      if (name == mode || (name == engine && way != "bf16")) chosen.push_back(mode);
+    }
   }
   return chosen;
 }
 
 // ---- Measuring ----
 
-static std::vector<std::string> in_mode(std::vector<std::string> arguments,
-                                        const std::string& mode) {
-  arguments.insert(arguments.end(), {"--mode", mode});
-  return arguments;
-}
-
-void check_peer(const PeerOptions& o, const std::string& program,
-                const std::vector<std::string>& arguments) {
-  const Peer peer(o.python, program, in_mode(arguments, "check"));
+// An engine is there within a minute, or not at all. A program that is no Python ends, is silent or
+// says something else: its user has named the wrong one.
+void check_peers(const PeerOptions& o, const std::vector<std::string>& modes,
+                 const std::string& program, const std::vector<std::string>& arguments) {
+  PeerOptions brief = o;
+  brief.patience = std::min(o.patience, 60.0);
+  std::string checked;
+  for (const std::string& mode : modes) {
+    const std::string engine = engine_and_way(mode).first;
+    if (std::exchange(checked, engine) == engine) continue;
+    try {
+      const Peer peer(brief, engine + "-check", program, arguments);
+    } catch (const Error& error) {
+      if (error.kind() != Kind::resource) throw;
+      bad_input("'", o.python, "' (--python) does not run the program for ", engine, ": ",
+                error.what());
+    }
+  }
 }
 
 std::vector<Against> measure_against(const PeerOptions& o, const std::vector<std::string>& modes,
@@ -175,7 +233,7 @@ std::vector<Against> measure_against(const PeerOptions& o, const std::vector<std
   for (const std::string& mode : modes) {
     Against against{.mode = mode};
     try {
-      Peer peer(o.python, program, in_mode(arguments, mode));
+      Peer peer(o, mode, program, arguments);
       against.engine = peer.engine();
       const std::vector<Timing> timings =
           in_turns({turn_of(call), [&] { return peer.turn(); }}, repeats);
@@ -199,7 +257,8 @@ void print(const std::vector<Against>& all) {
   table.add({"in turns with", "theirs", "first quartile", "third", "ours", "theirs / ours",
              "of the least", "their process"});
   for (const Against& a : all) {
-    const std::string name = a.engine.empty() ? "torch " + a.mode : a.engine + " " + a.mode;
+    const std::string name =
+        a.engine.empty() ? a.mode : a.engine + " " + engine_and_way(a.mode).second;
     if (!a.trouble.empty()) {
       std::printf("%s: %s\n", name.c_str(), a.trouble.c_str());
       continue;

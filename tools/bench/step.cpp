@@ -56,7 +56,7 @@ class RandomTokens : public Data {
   std::string fingerprint_ = "random";
 };
 
-// ---- The same in PyTorch ----
+// ---- The same in PyTorch and JAX ----
 
 // Its program is one of GPT-2's style.
 std::vector<std::string> peer_modes(const StepBenchOptions& o, const CLI::App& app) {
@@ -66,10 +66,10 @@ std::vector<std::string> peer_modes(const StepBenchOptions& o, const CLI::App& a
     if (option->get_group() == "Model" && option->count() > 0 &&
         std::find(std::begin(known), std::end(known), "--" + option->get_lnames().front()) ==
             std::end(known))
-      bad_input("--against torch: its program knows no --", option->get_lnames().front());
+      bad_input("--against: the peers know no --", option->get_lnames().front());
   if (o.optimizer != "adam" || o.dropout > 0)
-    bad_input("--against torch: its program knows --optimizer adam, without dropout");
-  return modes_of(o.peers, {"eager", "compile", "bf16"});
+    bad_input("--against: the peers know --optimizer adam, without dropout");
+  return modes_of(o.peers, {"torch-eager", "torch-compile", "torch-bf16", "jax-jit"});
 }
 
 std::vector<std::string> peer_arguments(const StepBenchOptions& o) {
@@ -168,7 +168,7 @@ int bench_training(StepBenchOptions& o, const CLI::App& app) {
   const OptimizerRow& row = find_optimizer(o.optimizer);
   use(o.bench);
   const std::vector<std::string> modes = peer_modes(o, app), arguments = peer_arguments(o);
-  if (!modes.empty()) check_peer(o.peers, "gpt", arguments);
+  if (!modes.empty()) check_peers(o.peers, modes, "gpt", arguments);
 
   const LanguageModel model = make_model(o.model, sites, o.vocabulary);
   const ParamList& params = model.params();
@@ -237,7 +237,7 @@ Run bench_step(CLI::App& app) {
   add_recompute_blocks(app, o->recompute_blocks);
   add_bench_options(app, o->bench);
   add_scaling(app, o->bench);
-  add_peer_options(app, o->peers, "torch-eager, torch-compile, torch-bf16");
+  add_peer_options(app, o->peers, "torch-eager, torch-compile, torch-bf16, jax-jit");
   app.footer(
       "The model that tete train makes of these options; as it stands, nanoGPT's recipe\n"
       "for a CPU. Bytes are those of parameters, gradients and the optimizer's state, read\n"

@@ -1,7 +1,9 @@
 """Taking turns with `tete bench`: a program here says when it is ready, and then times itself once for
 each line that it is sent. What it says is one JSON object a line."""
+import importlib
 import json
 import math
+import os
 import resource
 import sys
 import time
@@ -11,26 +13,32 @@ def say(**line):
     print(json.dumps(line), flush=True)
 
 
-try:
-    import torch
-except ImportError:
-    say(refusal="it has no PyTorch (--python names another Python)")
-    sys.exit()
-
-
 def refuse(sentence):
     say(refusal=sentence)
     sys.exit()
 
 
-def serve(call, least_seconds=0.05):
+def need(module, name):
+    """The module, of that name among people."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        refuse(f"it has no {name} (--python names another Python)")
+
+
+def keep_to_cores(count):
+    """Keeps this process on that many of the cores it has: for libraries that start a thread for each."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
+
+
+def serve(call, engine, least_seconds=0.05):
     """As turn_of in tools/bench/measure.cpp: nothing that is measured is a first time, and what is short
     is done again and again."""
     call()
     start = time.perf_counter()
     call()
     calls = max(1, math.ceil(least_seconds / (time.perf_counter() - start)))
-    say(ready=True, engine="torch " + torch.__version__)
+    say(ready=True, engine=f"{engine.__name__} {engine.__version__}")
     for _ in sys.stdin:
         if calls > 1:
             call()

@@ -2,7 +2,9 @@
 @, heads before positions, and scaled_dot_product_attention where it can be used (--mode sdpa)."""
 import argparse
 
-from turns import refuse, serve, torch
+from turns import need, refuse, serve
+
+torch = need("torch", "PyTorch")
 
 
 def softmax_attention(see):
@@ -83,7 +85,7 @@ def main():
     if a.variant not in variants:
         refuse(f"there is no program for '{a.variant}' (there are {', '.join(variants)})")
     if a.mode == "check":
-        return serve(lambda: None)
+        return serve(lambda: None, torch)
     torch.set_num_threads(a.threads)
     torch.manual_seed(0)
     dtype = torch.float64 if a.dtype == "f64" else torch.float32
@@ -114,7 +116,7 @@ def main():
             Y.backward(G.to(Y.dtype))
 
     with torch.set_grad_enabled(not a.forward):
-        serve(call)
+        serve(call, torch)
 
 
 main()

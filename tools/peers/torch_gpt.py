@@ -2,9 +2,10 @@
 chance. Multi-head attention is scaled_dot_product_attention; talking heads are einsum."""
 import argparse
 
-from turns import refuse, serve, torch
-from torch import nn
-from torch.nn import functional as F
+from turns import need, refuse, serve
+
+torch = need("torch", "PyTorch")
+nn, F = torch.nn, torch.nn.functional
 
 
 class Attention(nn.Module):
@@ -70,7 +71,7 @@ def main():
     if a.attention not in ("multi_head", "talking_heads"):
         refuse(f"there is no program for '{a.attention}' (there are multi_head and talking_heads)")
     if a.mode == "check":
-        return serve(lambda: None)
+        return serve(lambda: None, torch)
     torch.set_num_threads(a.threads)
     torch.manual_seed(0)
     model = GPT(a)
@@ -89,7 +90,7 @@ def main():
         optimizer.step()
         return float(loss.detach())
 
-    serve(call)
+    serve(call, torch)
 
 
 main()
