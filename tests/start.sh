@@ -23,17 +23,31 @@ if ! nm -D "$tete" | grep -q __asan; then  # it needs terabytes of addresses its
     bash -c "ulimit -v $((2000000 + $(nproc) * 200000)); exec '$tete' --version"
 fi
 
+seq 400 > text.txt
+brief=(train text.txt --layers 1 --heads 2 --d-model 16 --context 16 --batch 4 --steps 1)
+if grep -q avx512bw /proc/cpuinfo; then
+  for named in Haswell Zen; do
+    check "a run with OPENBLAS_CORETYPE=$named" env OPENBLAS_CORETYPE=$named "$tete" "${brief[@]}" --out runs/$named
+    grep -q "^warning: the BLAS multiplies with its kernel for $named, but that for SkylakeX .* unset OPENBLAS_CORETYPE" err
+    verdict $? 'it is told that the kernel does not fit'
+    grep -aq "OpenBLAS [0-9.]* $named, rows" runs/$named/*.safetensors
+    verdict $? 'and recorded, as it was named'
+  done
+  check 'a run without' env OPENBLAS_CORETYPE= "$tete" "${brief[@]}" --out runs/own
+  ! grep -q '^warning: the BLAS' err && grep -q '^products .* kernel SkylakeX,' err
+  verdict $? 'it has the kernel that fits'
+fi
+
 emulator=$(command -v qemu-x86_64)
 if [ -n "$emulator" ] && [ "$(uname -m)" = x86_64 ]; then
   for processor in core2duo phenom qemu64; do
     ends 'this processor lacks instructions of x86-64-v2' "$emulator" -cpu $processor "$tete" --version
   done
   check 'x86-64-v2 is enough' "$emulator" -cpu Nehalem "$tete" --version
-  seq 400 > text.txt
   # kernel NAME PROCESSOR: what a run there computes with. It ends when its start has been read.
   kernel() {
-    timeout 60 "$emulator" -cpu "$2" "$tete" train text.txt --layers 1 --heads 2 --d-model 16 \
-      --context 16 --batch 4 --steps 1 2>&1 < /dev/null | grep -m 1 '^products' > out
+    timeout 60 "$emulator" -cpu "$2" "$tete" "${brief[@]}" --out "runs/$1-$2" 2>&1 < /dev/null |
+      grep -m 1 '^products' > out
     grep -q ", kernel $1, " out
     verdict $? "on $2 the BLAS computes with its kernel for $1"
   }
