@@ -168,7 +168,7 @@ for what in "attention ${small[*]}" "step ${tiny[*]}"; do
   refuses 2 "there is no Python at './nowhere' \(--python PATH\)" bench $what --against torch --python ./nowhere
   for peer in torch-eager jax; do
     for program in silent babbling deaf; do
-      refuses 2 "'./$program' \(--python\) does not run the program for ${peer%-*}: it (has not answered in 0.5 seconds|ended without)" \
+      refuses 2 "'./$program' \(--python\) does not run the program for ${peer%-*}: it (has not answered in 0.5 seconds|has closed its output)" \
         bench $what --against $peer --python ./$program --patience 0.5
     done
     refuses 2 "'/bin/cat' \(--python\) does not run .*: it ended without an answer" bench $what --against $peer --python /bin/cat

@@ -118,8 +118,8 @@ static int status_at_end(pid_t process) {
     usleep(10'000);
   }
   kill(process, SIGKILL);
-  waitpid(process, &status, 0);
-  return status;
+  waitpid(process, nullptr, 0);
+  fail(Kind::resource, "it has closed its output without an answer");
 }
 
 void PeerProcess::fail_ended() {
