@@ -27,26 +27,16 @@ const char* name_of(Verdict verdict) {
   return "differs";
 }
 
-// So many digits, as people write them: 1e9, 3.2e-7, 104; "NaN" and "infinity".
-std::string number_text(double x, int digits) {
+// Rounded to so many digits; "NaN" and "infinity".
+std::string rounded_text(double x, int digits) {
   if (std::isnan(x)) return "NaN";
   if (std::isinf(x)) return x < 0 ? "-infinity" : "infinity";
   char buffer[32];
   std::snprintf(buffer, sizeof buffer, "%.*g", digits, x);
-  const double rounded = std::strtod(buffer, nullptr);
-  if (rounded == std::floor(rounded) && std::abs(rounded) < 1e6)
-    std::snprintf(buffer, sizeof buffer, "%.0f", rounded);
-  std::string all = buffer;
-  if (const size_t e = all.find('e'); e != std::string::npos) {
-    size_t zeros = e + 1;
-    if (all[zeros] == '+') all.erase(zeros, 1);
-    else ++zeros;
-    while (zeros + 1 < all.size() && all[zeros] == '0') all.erase(zeros, 1);
-  }
-  return all;
+  return number_text(std::strtod(buffer, nullptr));
 }
-std::string short_number(double x) { return number_text(x, 2); }
-std::string long_number(double x) { return number_text(x, 7); }
+std::string short_number(double x) { return rounded_text(x, 2); }
+std::string long_number(double x) { return rounded_text(x, 7); }
 
 // "J", "J and L", "J, K and L"
 std::string listed(const std::vector<std::string>& names) {
