@@ -273,6 +273,10 @@ refuses 3 "step [0-9]+.*'[a-z0-9_/]+'" train text.txt "${tiny[@]}" --steps 100 -
   --schedule constant --out wrong
 check 'the state before a step that went wrong is saved' eval 'ls wrong/*.safetensors'
 
+printf 'def Zeroed(Y[n, d]):\n  Z[n, d] = 0 * Y[n, d]\n  return Z[n, d]\n' > zeroed.tete
+refuses 2 'exactly zero in each of the first 11 steps.*--allow-zero-grad' train text.txt "${tiny[@]}" \
+  --with zeroed.tete --out zeroed
+
 # ---- Interrupted and resumed ----
 
 # Waits until the run in a folder has logged step $2.

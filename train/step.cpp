@@ -156,10 +156,12 @@ void Stepper::check_severed(const Tensors& grads, std::vector<std::string>& warn
   }
   if (!missing.empty())
     bad_input("no gradient reaches ", missing,
-              ": the loss does not depend on it. Mark it as fixed, or allow it by name");
+              ": the loss does not depend on it. Mark it as fixed, or allow it by name "
+              "(--allow-zero-grad)");
   if (!zero.empty() && steps_run_ == max_zero_steps)
     bad_input("the gradient of ", zero, " was exactly zero in each of the first ",
-              max_zero_steps + 1, " steps. Mark it as fixed, or allow it by name");
+              max_zero_steps + 1,
+              " steps. Mark it as fixed, or allow it by name (--allow-zero-grad)");
   if (!zero.empty() && steps_run_ == 0)
     warnings.push_back("the gradient of " + zero + " is exactly zero in the first step");
   ++steps_run_;
