@@ -51,7 +51,6 @@ times "$layer" attention --variant talking_heads "${small[@]}" --causal --with t
 times "$layer" attention --variant dynamic_projections "${small[@]}" --memory-length 7 --threads 2
 times "$layer" attention --variant talking_heads "${small[@]}" --whole
 times "$layer" attention --variant talking_heads "${small[@]}" --forward --dim h_k=4
-times "$layer" attention "${small[@]}" --repeats 2 --repeats 1
 times "$layer" attention --variant talking_heads "${small[@]}" --precision bf16
 refuses 2 "--precision f16: expected f32 or bf16" bench attention --precision f16
 refuses 2 '--precision bf16 is of --dtype f32' bench attention --precision bf16 --dtype f64

@@ -13,8 +13,21 @@ variant=$variants/talking_heads.tete
 for i in $(seq 60); do
   echo "Line $i: the heads talk, the queries ask; the keys — one by one — answer. Tête-à-tête."
 done > text.txt
-tiny=(--layers 1 --heads 2 --d-model 16 --context 16 --batch 4 --steps 12 --eval-every 6
-  --eval-samples 8 --save-every 3 --log-every 1 --seed 7)
+# A configuration, so that the command line can say otherwise.
+cat > tiny.toml << END
+layers = 1
+heads = 2
+d-model = 16
+context = 16
+batch = 4
+steps = 12
+eval-every = 6
+eval-samples = 8
+save-every = 3
+log-every = 1
+seed = 7
+END
+tiny=(--config "$work/tiny.toml")
 train() { "$tete" train text.txt "${tiny[@]}" "$@"; }
 
 # ---- The command line ----
@@ -33,6 +46,8 @@ for verb in train sample check run list inspect einsum bench; do
   check "tete $verb -h" "$tete" "$verb" -h
   check "tete help $verb" "$tete" help "$verb"
 done
+check 'what turns a flag off stands in the help' eval "'$tete' train --help | grep -q -- '--tied, --untied' &&
+  '$tete' train --help | grep -q -- '--bias, --no-bias'"
 check 'tete --version' eval "'$tete' --version | grep -qE '^tete [0-9]+\.[0-9]+\.[0-9]+'"
 
 # ---- Options that make no sense ----
@@ -74,15 +89,19 @@ refuses 2 'h_k|5' train text.txt "${tiny[@]}" --dim h_k=5
 # ---- Configuration files ----
 
 printf 'heads = 2\nheds = 4\n' > bad.toml
-refuses 2 "bad.toml:2: there is no key 'heds'.*did you mean '--heads'" train text.txt --config bad.toml
+refuses 2 "bad.toml: there is no key 'heds'.*did you mean '--heads'" train text.txt --config bad.toml
 printf '# sizes\n\nheads = two\n' > bad.toml
-refuses 2 "bad.toml:3: .*'two' is not a value" train text.txt --config bad.toml
-printf 'heads 4\n' > bad.toml
-refuses 2 "bad.toml:1: expected 'key = value'" train text.txt --config bad.toml
+refuses 2 "bad.toml: .*'two' is not a value" train text.txt --config bad.toml
+printf 'text = "a\\b"\n' > bad.toml
+refuses 2 'bad.toml:1: TOML is read without escapes' train --config bad.toml
+printf '{"heads": 2, "heds": 4}' > bad.json
+refuses 2 "bad.json: there is no key 'heds'.*did you mean '--heads'" train text.txt --config bad.json
+printf '{"heads": 2,' > bad.json
+refuses 2 'bad.json: not JSON: parse error at line 1' train text.txt --config bad.json
 printf 'layers = 1\nheads = 8\nd_model = 16\ncontext = 16\nsteps = 2\neval-samples = 2\n' > good.toml
 check 'the command line wins over a configuration file' eval "
-  '$tete' train text.txt --config good.toml --heads 2 --out won && grep -qx 'heads = 2' won/config.toml &&
-    grep -qx 'layers = 1' won/config.toml"
+  '$tete' train text.txt --config good.toml --heads 2 --out won && grep -q '\"heads\": 2,' won/config.json &&
+    grep -q '\"layers\": 1,' won/config.json"
 refuses 2 'missing.toml' train text.txt --config missing.toml
 
 # ---- Texts ----
@@ -114,13 +133,13 @@ refuses 2 'nothing.tete' train text.txt --attention multi_head --with nothing.te
 final=step-00000012.safetensors
 check 'a run ends well' train --out a --threads 1
 check 'its folder has checkpoints, a log and its configuration' \
-  test -s a/$final -a -s a/metrics.jsonl -a -s a/config.toml
+  test -s a/$final -a -s a/metrics.jsonl -a -s a/config.json
 for threads in 2 3; do
   check "train with $threads threads" train --out "t$threads" --threads "$threads"
   check "the same bytes with $threads threads as with 1" cmp a/$final "t$threads/$final"
 done
-check 'train from its config.toml' "$tete" train --config a/config.toml --out again
-check 'a run from its config.toml ends with the same bytes' cmp a/$final again/$final
+check 'train from its config.json' "$tete" train --config a/config.json --out again
+check 'a run from its config.json ends with the same bytes' cmp a/$final again/$final
 check 'blocks that are computed again' train --recompute-blocks --out blocks
 check 'and end with the same bytes' cmp a/$final blocks/$final
 check 'another seed' train --out b --seed 8
@@ -132,12 +151,24 @@ check 'it says what gpt2 takes from the text' eval "train --out c1 --attention m
 check 'as an event, too' eval "train --out c2 --attention multi_head --style gpt2 --steps 1 --json | grep -q '\"warning\",\"text\":\"the logits of'"
 check 'and nothing where the text divides' eval "train --out c3 --attention multi_head_scaled --style gpt2 --steps 1 2>&1 | { ! grep 'not scaled'; }"
 check 'resuming a finished run has nothing to do' "$tete" train --resume --out c
-check 'train from that config.toml' "$tete" train --config c/config.toml --out d2
+check 'train from that config.json' "$tete" train --config c/config.json --out d2
 check 'the same bytes, for another style too' cmp c/$final d2/$final
 check 'JSON lines' eval "train --out d --json | python3 -c 'import json,sys
 for line in sys.stdin: json.loads(line)' 2> /dev/null || ! command -v python3"
 check 'a copy of a variant is a variant' eval "cp '$variant' mine.tete; train --out e --attention mine.tete"
 rm mine.tete
+
+# ---- A run goes on as what it was, and says what is changed ----
+
+printf 'tied = false\nbias = true\n' > untied.toml
+check 'flags in a configuration' train --config untied.toml --steps 6 --out untied
+check 'are flags on the command line: the same bytes' eval "
+  train --untied --bias --steps 6 --out untied2 && cmp untied/step-00000006.safetensors untied2/step-00000006.safetensors"
+check 'a run of an older version, which kept TOML, goes on' eval "cp -r untied older && rm older/config.json &&
+  { echo 'text = [\"$work/text.txt\"]'; sed 's/steps = 12/steps = 6/' tiny.toml untied.toml; } > older/config.toml &&
+  rm older/step-00000006.safetensors && '$tete' train --resume --out older && cmp untied/step-00000006.safetensors older/step-00000006.safetensors"
+refuses 2 "'tied' is not what the run in untied began with: true, but there false" train --resume --out untied --tied
+refuses 2 'its seed was 7, and is 8 now' train --resume --out untied --seed 8
 check 'a checkpoint carries the text of its attention' "$tete" sample e --length 5
 
 # ---- Attention at single sites ----
@@ -155,7 +186,7 @@ refuses 2 'attention-layer 1=dot_product|decoder/1=dot_product: --with does not 
   train text.txt --attention-layer 1=dot_product --with t5_bias
 check 'layers differ, and sizes go where they are known' train --layers 2 --out sites \
   --attention-layer 1=dot_product --dim h_k=4 --dim h_v=4 --with self=sinusoidal
-check 'train from its config.toml' "$tete" train --config sites/config.toml --out sites2
+check 'train from its config.json' "$tete" train --config sites/config.json --out sites2
 check 'all options of several values are kept: the same bytes' cmp sites/$final sites2/$final
 check 'the checkpoint has the texts of its layers' eval "
   '$tete' sample sites --length 5 && grep -aq 'decoder/1.*dot_product' sites/$final"
@@ -192,8 +223,10 @@ done
 
 # ---- An encoder with a decoder ----
 
-reverse=(--task reverse --heads 2 --d-model 32 --layers 1 --context 6)
-few=("${reverse[@]}" --layers 2 --d-model 16 --batch 8 --steps 6 --eval-samples 8 --save-every 2 --keep 3)
+printf 'task = "reverse"\nheads = 2\nd-model = 32\nlayers = 1\ncontext = 6\n' > reverse.toml
+printf 'layers = 2\nd-model = 16\nbatch = 8\nsteps = 6\neval-samples = 8\nsave-every = 2\nkeep = 3\n' > few.toml
+reverse=(--config reverse.toml)
+few=(--config reverse.toml --config few.toml)
 refuses 2 "--task revers: expected text, copy, reverse, .* or brackets; did you mean 'reverse'" train --task revers
 refuses 2 '--task reverse makes its own data: it takes no TEXT' train text.txt "${reverse[@]}"
 refuses 2 'it takes no --tokenizer' train "${reverse[@]}" --tokenizer byte
@@ -288,7 +321,8 @@ reached() {
   return 1
 }
 steps=${LONG_RUN:-3000}
-long=(--steps "$steps" --save-every 100 --eval-every 1000)
+printf 'steps = %d\nsave-every = 100\neval-every = 1000\n' "$steps" > long.toml
+long=(--config long.toml)
 last=$(printf 'step-%08d.safetensors' "$steps")
 start() { exec "$tete" train text.txt "${tiny[@]}" "${long[@]}" "$@" > out 2> err < /dev/null; }
 check 'the uninterrupted run' train "${long[@]}" --out whole

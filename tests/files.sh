@@ -5,7 +5,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 tete=$(realpath "${1:-build}/tools/tete") || exit 1
 . tests/verdicts.sh
-config=config.toml
+config=config.json
 
 for i in $(seq 60); do echo "Line $i: the heads talk, the queries ask; the keys answer."; done > text.txt
 tiny=(--layers 1 --heads 2 --d-model 16 --context 16 --batch 4 --steps 12 --eval-every 6

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.." || exit 1
 tete=$(realpath "${1:-build}/tools/tete") || exit 1
 random_kills=${2:-20}
 . tests/verdicts.sh
-config=config.toml
+config=config.json
 
 for i in $(seq 9); do echo "Line $i: the heads talk, the queries ask; the keys answer."; done > text.txt
 final=step-00000012.safetensors

@@ -14,7 +14,8 @@ at_most() { check "$3: $2 is $(last "$2" "$3"), expected at most $1" awk "BEGIN 
 
 # ---- Every task ----
 
-few=(--d-model 16 --batch 8 --steps 6 --eval-samples 8 --save-every 2 --keep 3 --seed 3)
+printf 'd-model = 16\nbatch = 8\nsteps = 6\neval-samples = 8\nsave-every = 2\nkeep = 3\nseed = 3\n' > few.toml
+few=(--config few.toml)
 for task in copy reverse sort addition induction brackets; do
   check "$task trains, and says how many answers are right" eval "'$tete' train --task $task ${few[*]} > said &&
     grep -qE 'Done: 6 steps.* of the tokens right and .* of the whole answers[,;] ' said"

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "tools/config.hpp"
 #include "tools/lesson.hpp"
 #include "tools/table.hpp"
 #include "tools/tensors.hpp"

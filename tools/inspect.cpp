@@ -127,7 +127,6 @@ int run_inspect(InspectCommand& o) {
 
 Run inspect_verb(CLI::App& app) {
   auto o = std::make_shared<InspectCommand>();
-  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.add_option("CHECKPOINT", o->checkpoint, "a checkpoint, or a run's folder: its newest one")
       ->required();
   app.add_option("--text", o->look.text, "what the model reads")->type_name("TEXT")->required();
@@ -145,13 +144,10 @@ Run inspect_verb(CLI::App& app) {
   app.option_defaults()->group("What is written");
   app.add_option("--out", o->out, "a page that needs nothing but a browser")->type_name("FILE");
   app.add_option("--save", o->look.save, "activations in full, in safetensors")->type_name("FILE");
-  app.add_option("--paths", o->look.paths,
-                 "which activations: decoder/*/self/W; * is any letters of one part, ** any parts; "
-                 "TransformerLens's names work, too; may be repeated (default: all)")
-      ->type_name("GLOB")
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->expected(1)
-      ->allow_extra_args(false);
+  add_list(app, "--paths", o->look.paths,
+           "which activations: decoder/*/self/W; * is any letters of one part, ** any parts; "
+           "TransformerLens's names work, too (default: all)")
+      ->type_name("GLOB");
   app.add_option("--layer", o->look.layer,
                  "of one attention, decoder/0/self: --save writes its inputs, parameters and "
                  "values under the names of its text, as tete run and tete check --against take "

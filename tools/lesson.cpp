@@ -6,24 +6,6 @@
 
 namespace tete {
 
-const Task* chosen_task(const std::string& name) {
-  if (name == "text") return nullptr;
-  if (const Task* task = find_task(name)) return task;
-  std::vector<std::string> names{"text"};
-  std::string all = "text";
-  for (const Task& task : tasks()) {
-    names.push_back(task.name);
-    all += (&task == &tasks().back() ? " or " : ", ") + names.back();
-  }
-  bad_input("--task ", name, ": expected ", all, suggestion(name, names));
-}
-
-std::string task_help() {
-  std::string all = "text: a language model of TEXT";
-  for (const Task& task : tasks()) all += text("; ", task.name, ": ", task.what);
-  return all;
-}
-
 // The loss keeps the chances of every token.
 static size_t loss_bytes(const ModelSettings& m, const Tokenizer& tokenizer) {
   return size_of(Dtype::f32) * static_cast<size_t>(m.context * tokenizer.size());

@@ -29,9 +29,4 @@ Lesson text_lesson(const ModelSettings& settings, const ChosenSites& sites,
                    const LearnedText& options);
 Lesson task_lesson(const Task& task, const ModelSettings& settings, const ChosenSites& sites);
 
-// What --task names; nullptr is "text". Fails on a name that is none, with the nearest.
-const Task* chosen_task(const std::string& name);
-// "text: …; copy: …", for --help.
-std::string task_help();
-
 }  // namespace tete

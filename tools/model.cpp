@@ -3,6 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "tools/config.hpp"
+
 namespace tete {
 
 using nlohmann::ordered_json;
@@ -49,26 +51,24 @@ void add_shape_options(CLI::App& app, ModelSettings& m, std::string& style) {
   app.add_option("--activation", m.activation, "of feed-forward: relu, gelu, silu, swiglu, …")
       ->type_name("NAME")
       ->capture_default_str();
-  app.add_flag("--bias,!--no-bias", m.bias, "biases in feed-forward");
+  app.add_flag("--bias,!--no-bias", m.bias, "biases in feed-forward, or none");
   app.add_option("--norm", m.norm, "layer or rms")->type_name("NAME")->capture_default_str();
   app.add_option("--positions", m.positions, "learned, sinusoidal or none")
       ->type_name("NAME")
       ->capture_default_str();
-  app.add_flag("--tied,!--untied", m.tied, "the output layer is the embedding (default)");
+  app.add_flag("--tied,!--untied", m.tied, "the output layer is the embedding, or not [tied]")
+      ->default_str("true");
   app.add_option("--init", m.init, "how parameters start: t5 (as the texts say) or gpt2 (N(0.02))")
       ->type_name("NAME")
       ->capture_default_str();
 }
 
-void apply_style(ModelSettings& m, const std::string& style, const CLI::App& app) {
+void apply_style(ModelSettings& m, const std::string& style, CLI::App& app) {
   if (style == "t5") return;
   const std::string styles[] = {"t5", "gpt2"};
   if (style != "gpt2")
     bad_input("--style ", style, ": expected t5 or gpt2", suggestion(style, styles));
-  const auto unsaid = [&](const char* option) { return app.get_option(option)->count() == 0; };
-  if (unsaid("--activation")) m.activation = "gelu_erf";
-  if (unsaid("--bias")) m.bias = true;
-  if (unsaid("--init")) m.init = "gpt2";
+  apply_config(app, "--style gpt2", "activation = 'gelu_erf'\nbias = true\ninit = 'gpt2'\n");
   m.scale_logits = false;
 }
 

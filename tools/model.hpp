@@ -55,8 +55,8 @@ void set_dim(SizesByName& dims, const std::string& setting);
 
 // --layers, --heads, --d-model, --context and the like; `style` is of --style.
 void add_shape_options(CLI::App& app, ModelSettings& settings, std::string& style);
-// What the style says, where no option of `app` said otherwise.
-void apply_style(ModelSettings& settings, const std::string& style, const CLI::App& app);
+// Sets the style's options of `app` where they were not said.
+void apply_style(ModelSettings& settings, const std::string& style, CLI::App& app);
 
 // A variant's text, or a file's. Fails where there is neither, with the nearest variant.
 ProgramText read_text(const std::string& name_or_path);

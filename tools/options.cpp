@@ -3,25 +3,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <iostream>
 #include <sstream>
-#include <vector>
 
 #include "core/cpu/rows.hpp"
 #include "core/threads.hpp"
-#include "tools/build_info.hpp"
-#include "train/files.hpp"
+#include "tools/config.hpp"
 #include "train/machine.hpp"
 
 namespace tete {
-
-static std::vector<std::string> long_names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options())
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  return names;
-}
 
 // ---- Help ----
 
@@ -54,6 +44,8 @@ std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positi
   } else {
     for (const std::string& name : option->get_snames()) left += "-" + name + ", ";
     if (!option->get_lnames().empty()) left += "--" + option->get_lnames().front();
+    for (const std::string& name : option->get_fnames())  // what turns a flag off
+      if (name != option->get_lnames().front()) left += ", --" + name;
     if (option->get_items_expected_max() > 0) left += " " + option->get_type_name();
   }
   std::string right = option->get_description();
@@ -106,111 +98,32 @@ Products products_of(const std::string& precision) {
   return Products::bf16;
 }
 
-std::string program_version() { return text("tete ", TETE_VERSION, " (", TETE_COMMIT, ")"); }
+CLI::Option* add_list(CLI::App& app, const std::string& name, std::vector<std::string>& values,
+                      const std::string& what) {
+  return app.add_option(name, values, what + "; may be repeated")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->expected(1)
+      ->allow_extra_args(false);
+}
 
-// ---- Configuration files ----
+// ---- Tasks ----
 
-// The number of the line that sets `key`, for an error.
-static size_t key_line(const std::string& contents, const std::string& key) {
-  std::istringstream in(contents);
-  std::string line;
-  for (size_t number = 1; std::getline(in, line); ++number) {
-    const size_t at = line.find_first_not_of(" \t[\"'");
-    if (at == std::string::npos || line.compare(at, key.size(), key) != 0) continue;
-    const size_t end = line.find_first_not_of(" \t\"'", at + key.size());
-    if (end != std::string::npos && (line[end] == '=' || line[end] == ']')) return number;
+const Task* chosen_task(const std::string& name) {
+  if (name == "text") return nullptr;
+  if (const Task* task = find_task(name)) return task;
+  std::vector<std::string> names{"text"};
+  std::string all = "text";
+  for (const Task& task : tasks()) {
+    names.push_back(task.name);
+    all += (&task == &tasks().back() ? " or " : ", ") + names.back();
   }
-  return 1;
+  bad_input("--task ", name, ": expected ", all, suggestion(name, names));
 }
 
-// A line that is neither empty, a comment, a section nor `key = value`.
-static void refuse_stray_lines(const std::string& path, const std::string& contents) {
-  std::istringstream in(contents);
-  std::string line;
-  int open = 0;  // brackets of an array that goes on
-  for (size_t number = 1; std::getline(in, line); ++number) {
-    const size_t at = line.find_first_not_of(" \t\r");
-    const bool inside = open > 0;
-    const bool blank = at == std::string::npos || line[at] == '#';
-    if (!blank)
-      open += static_cast<int>(std::count(line.begin(), line.end(), '[') -
-                               std::count(line.begin(), line.end(), ']'));
-    if (blank || inside || line[at] == '[' || line.find('=', at) != std::string::npos) continue;
-    bad_input(path, ":", number, ": expected 'key = value', got '", line.substr(at), "'");
-  }
-}
-
-bool names_files(const std::string& key) {
-  return key == "text" || key == "with" || key.starts_with("attention");
-}
-
-size_t file_part(const std::string& value) {
-  std::error_code ignored;
-  const size_t is = value.find('=');
-  if (is == std::string::npos || std::filesystem::exists(value, ignored)) return 0;
-  return is + 1;
-}
-
-// A file that is named in a configuration file lies where that says, seen from there.
-static std::string beside(const std::string& config, const std::string& value) {
-  std::error_code ignored;
-  const size_t at = file_part(value);
-  const auto path = std::filesystem::path(config).parent_path() / value.substr(at);
-  return std::filesystem::is_regular_file(path, ignored) ? value.substr(0, at) + path.string()
-                                                         : value;
-}
-
-void read_config(CLI::App& verb, const std::string& path) {
-  apply_config(verb, path, read_file(path));
-}
-
-void apply_config(CLI::App& verb, const std::string& path, const std::string& contents) {
-  refuse_stray_lines(path, contents);
-  std::vector<CLI::ConfigItem> items;
-  try {
-    std::istringstream in(contents);
-    items = CLI::ConfigTOML().from_config(in);
-  } catch (const CLI::Error& error) {
-    bad_input(path, ": ", error.what());
-  }
-  std::vector<CLI::Option*> touched;
-  for (CLI::ConfigItem& item : items) {
-    if (item.name == "++" || item.name == "--") continue;  // a section opens, closes
-    std::string key = item.name;
-    // [dim] with h_k = 4 is --dim h_k=4.
-    if (item.parents.size() == 1 && item.inputs.size() == 1) {
-      key = item.parents[0];
-      item.inputs[0] = item.name + "=" + item.inputs[0];
-    }
-    const std::string place = text(path, ":", key_line(contents, item.name), ": ");
-    std::string name = key;
-    std::replace(name.begin(), name.end(), '_', '-');
-    CLI::Option* option = verb.get_option_no_throw("--" + key);
-    if (!option) option = verb.get_option_no_throw("--" + name);
-    if (!option || key == "config" || key == "help")
-      bad_input(place, "there is no key '", key, "'", suggestion("--" + name, long_names(verb)));
-    const bool mine = std::find(touched.begin(), touched.end(), option) != touched.end();
-    if (option->count() > 0 && !mine) continue;  // the command line wins
-    if (mine && item.parents.empty()) bad_input(place, "'", key, "' is set twice");
-    if (!mine) touched.push_back(option);
-    if (option->get_items_expected_max() == 0) {
-      if (item.inputs.size() != 1 || (item.inputs[0] != "true" && item.inputs[0] != "false"))
-        bad_input(place, "'", key, "' is true or false");
-      if (item.inputs[0] == "true") option->add_result("true");
-      continue;
-    }
-    for (const std::string& value : item.inputs)
-      option->add_result(names_files(key) ? beside(path, value) : value);
-  }
-  for (CLI::Option* option : touched) {
-    if (option->count() == 0) continue;
-    const std::string key = option->get_lnames().front();
-    try {
-      option->run_callback();
-    } catch (const CLI::ParseError& error) {
-      bad_input(path, ":", key_line(contents, key), ": ", sentence_of(error));
-    }
-  }
+std::string task_help() {
+  std::string all = "text: a language model of TEXT";
+  for (const Task& task : tasks()) all += text("; ", task.name, ": ", task.what);
+  return all;
 }
 
 // ---- Output ----
@@ -224,20 +137,33 @@ void speak_beside(const std::string& path) {
 
 // ---- Mistakes ----
 
+void expect_one_value_each(CLI::App& app) {
+  const CLI::Validator not_empty(
+      [](const std::string& value) { return value.empty() ? "expected a value, got ''" : ""; }, "");
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_multi_option_policy() != CLI::MultiOptionPolicy::TakeAll)
+      option->multi_option_policy(CLI::MultiOptionPolicy::Throw);
+    if (!option->check_lname("prompt")) option->check(not_empty);
+  }
+  for (CLI::App* sub : app.get_subcommands({})) expect_one_value_each(*sub);
+}
+
 void refuse_unknown(const CLI::App& app) {
-  const std::vector<std::string> rest = app.remaining();
-  if (rest.empty()) return;
+  std::vector<std::string> rest = app.remaining();
+  const auto mark = std::find(rest.begin(), rest.end(), "--");  // no options after it
   // An option is more telling than what may have been meant as its value.
-  auto at =
-      std::find_if(rest.begin(), rest.end(), [](const auto& a) { return a.starts_with("-"); });
-  if (at == rest.end()) {
+  const auto at =
+      std::find_if(rest.begin(), mark, [](const auto& a) { return a.starts_with("-"); });
+  if (at == mark) {
+    if (mark != rest.end()) rest.erase(mark);
+    if (rest.empty()) return;
     std::vector<std::string> words;
     std::string all;
     for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
       words.push_back(sub->get_name());
       all += (all.empty() ? "" : ", ") + words.back();
     }
-    if (!words.empty())
+    if (!words.empty() && app.get_subcommands().empty())
       bad_input("'", rest[0], "' is not one of ", all, suggestion(rest[0], words));
     bad_input("'", rest[0], "' is one argument too many");
   }
@@ -254,7 +180,10 @@ std::string sentence_of(const CLI::ParseError& error) {
       return text(said.substr(conversion.size(), is - conversion.size()), ": '",
                   said.substr(is + 3), "' is not a value that it can take");
   }
-  const size_t colon = said.find(": ");
+  const size_t colon = said.find(": "), received = said.find(" received ");
+  if (colon != std::string::npos && received != std::string::npos)
+    return text(said.substr(0, colon), " is given ", said.substr(received + 10),
+                " times: expected once");
   if (colon != std::string::npos && said.find(missing) != std::string::npos)
     return said.substr(0, colon) + " needs a value";
   return said;

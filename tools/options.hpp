@@ -1,12 +1,14 @@
-// What the verbs share: their declaration, options that several have, configuration files, and
-// mistakes on the command line, each said in one sentence.
+// What the verbs share: their declaration, options that several have, and mistakes on the command
+// line, each said in one sentence.
 #pragma once
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "core/error.hpp"
 #include "core/ops.hpp"
+#include "train/task.hpp"
 
 namespace tete {
 
@@ -45,21 +47,22 @@ Products products_of(const std::string& precision);
 // --recompute-blocks
 CLI::Option* add_recompute_blocks(CLI::App& app, bool& recompute_blocks);
 
-// A file of options: `key = value` lines in TOML, the keys being the long names of the verb's
-// options. What the command line gives wins. An unknown key is an error that names the nearest.
-void read_config(CLI::App& verb, const std::string& path);
-// The same for what such a file, called `path`, would contain.
-void apply_config(CLI::App& verb, const std::string& path, const std::string& contents);
+// An option that may be repeated and takes every value.
+CLI::Option* add_list(CLI::App& app, const std::string& name, std::vector<std::string>& values,
+                      const std::string& what);
 
-// Whether that option's values are files, or may be: "FILE", or "PLACE=FILE" after a place.
-bool names_files(const std::string& key);
-// Where in such a value the file's name begins.
-size_t file_part(const std::string& value);
+// The task that --task names; nullptr is "text". Fails on a name that is none, with the nearest.
+const Task* chosen_task(const std::string& name);
+// "text: …; copy: …", for --help.
+std::string task_help();
 
 // After a file was written to `path`: if that is standard output, what the verb says from now on
 // goes to standard error, so that the file stays whole.
 void speak_beside(const std::string& path);
 
+// Every option of the verb, and of the verbs below it, then fails when it is given twice, unless it
+// is a list, and on an empty value, unless that is a prompt.
+void expect_one_value_each(CLI::App& app);
 // Throws an Error for arguments that the verb does not know.
 void refuse_unknown(const CLI::App& app);
 // CLI11's complaint as one sentence.

@@ -1,6 +1,6 @@
 #include "tools/sites.hpp"
 
-#include <CLI/CLI.hpp>
+#include "tools/options.hpp"
 
 namespace tete {
 
@@ -13,13 +13,9 @@ void add_site_options(CLI::App& app, SiteOptions& o) {
   add("--attention-encoder", o.encoder, "another for the encoder's layers");
   add("--attention-decoder", o.decoder, "another for the decoder's self-attention");
   add("--attention-cross", o.cross, "another for attention to what the encoder made");
-  app.add_option("--attention-layer", o.layers,
-                 "another for one layer, from 0: 3=NAME, or encoder/3=NAME, decoder/3=NAME, "
-                 "cross/3=NAME; may be repeated")
-      ->type_name("LAYER=NAME")
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->expected(1)
-      ->allow_extra_args(false);
+  add_list(app, "--attention-layer", o.layers,
+           "another for one layer, from 0: 3=NAME, or encoder/3=NAME, decoder/3=NAME, cross/3=NAME")
+      ->type_name("LAYER=NAME");
 }
 
 // "3", or "cross/3" where there is an encoder, as a key of ModelSettings::sites.
@@ -75,22 +71,16 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
       ->type_name("NAME|FILE")
       ->capture_default_str();
   add_site_options(app, o.sites);
-  const auto list = [&](const char* name, std::vector<std::string>& values, const char* what) {
-    return app.add_option(name, values, what)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-        ->expected(1)
-        ->allow_extra_args(false);
-  };
-  list("--with", o.with,
-       "amend it: position schemes and the like; for some sites only: self=NAME, encoder=, "
-       "decoder=, cross=; may be repeated")
+  add_list(app, "--with", o.with,
+           "amend it: position schemes and the like; for some sites only: self=NAME, encoder=, "
+           "decoder=, cross=")
       ->type_name("NAME|FILE");
-  list("--dim", o.dim, "set a size of the variant's text: --dim h_k=4; may be repeated")
+  add_list(app, "--dim", o.dim, "set a size of the variant's text: --dim h_k=4")
       ->type_name("NAME=SIZE");
   add_shape_options(app, o.model, o.style);
 }
 
-void read_model(ModelOptions& o, const CLI::App& app) {
+void read_model(ModelOptions& o, CLI::App& app) {
   apply_style(o.model, o.style, app);
   for (const std::string& setting : o.dim) set_dim(o.model.dims, setting);
   check_settings(o.model);

@@ -27,7 +27,7 @@ struct ModelOptions {
 };
 void add_model_options(CLI::App& app, ModelOptions& options);
 // Reads what they name, all but whether there is an encoder, into options.model.
-void read_model(ModelOptions& options, const CLI::App& app);
+void read_model(ModelOptions& options, CLI::App& app);
 
 // Every site of the settings' model with its text, amended and checked for what is asked of it
 // there: a decoder's self-attention must be causal, cross-attention must take another memory, and

@@ -58,12 +58,9 @@ SizesByName TextOptions::sizes() const {
 
 void add_amendments(CLI::App& app, std::vector<std::string>& with, std::vector<std::string>& dim) {
   for (const auto& [name, values, type, what] :
-       {std::tuple{"--dim", &dim, "NAME=SIZE", "a size of the variant's text; may be repeated"},
-        std::tuple{"--with", &with, "FILE", "amend the variant; may be repeated"}})
-    app.add_option(name, *values, what)
-        ->type_name(type)
-        ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+       {std::tuple{"--dim", &dim, "NAME=SIZE", "a size of the variant's text"},
+        std::tuple{"--with", &with, "FILE", "amend the variant"}})
+    add_list(app, name, *values, what)->type_name(type);
 }
 
 CLI::Option* add_mask(CLI::App& app, std::string& mask) {

@@ -4,7 +4,7 @@
 // fields of RunState. Nothing in it depends on time, threads, ranks or paths, so a run that was
 // interrupted and resumed ends with the same bytes as one that was not.
 //
-//   RUN/config.toml                 what the run was asked for; written first, so that a run that
+//   RUN/config.json                 what the run was asked for; written first, so that a run that
 //   was
 //                                   interrupted goes on, or begins again, as what it was
 //   RUN/step-00001000.safetensors   the newest few, and the best
@@ -21,7 +21,8 @@
 namespace tete {
 
 inline constexpr int checkpoint_format = 1;
-inline constexpr const char* config_name = "config.toml";
+inline constexpr const char* config_name = "config.json";
+inline constexpr const char* older_config_name = "config.toml";  // that older versions wrote
 
 // What a run is at one step, besides its tensors.
 struct RunState {

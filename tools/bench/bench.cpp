@@ -22,7 +22,6 @@ Run bench_verb(CLI::App& app) {
   for (const Noun& noun : nouns) {
     CLI::App* sub = app.add_subcommand(noun.name, noun.what);
     sub->allow_extras();
-    sub->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     runs.emplace_back(sub, noun.declare(*sub));
   }
   app.footer(

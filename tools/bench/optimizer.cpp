@@ -113,11 +113,8 @@ int bench_update(const OptimizerOptions& o) {
 
 Run bench_optimizer(CLI::App& app) {
   auto o = std::make_shared<OptimizerOptions>();
-  app.add_option("--optimizer", o->optimizers, "adafactor or adam (default: each)")
-      ->type_name("NAME")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_list(app, "--optimizer", o->optimizers, "adafactor or adam (default: each)")
+      ->type_name("NAME");
   app.add_option("--parameters", o->parameters, "numbers, in matrices")
       ->type_name("N")
       ->capture_default_str();

@@ -171,14 +171,11 @@ double Peer::turn() {
 // ---- Options ----
 
 void add_peer_options(CLI::App& app, PeerOptions& o, const char* modes) {
-  app.add_option("--against", o.against,
-                 text("torch or jax: PyTorch or JAX, in turns with this program, in each of its "
-                      "modes; or one of ",
-                      modes, "; may be repeated"))
-      ->type_name("NAME")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_list(app, "--against", o.against,
+           text("torch or jax: PyTorch or JAX, in turns with this program, in each of its modes; or "
+                "one of ",
+                modes))
+      ->type_name("NAME");
   app.add_option("--python", o.python, "the Python that has PyTorch or JAX")
       ->type_name("PATH")
       ->capture_default_str();

@@ -158,16 +158,17 @@ double bytes_of(const Optimizer& optimizer, Index parameters) {
   return numbers * sizeof(float);
 }
 
-int bench_training(StepBenchOptions& o, const CLI::App& app) {
+int bench_training(StepBenchOptions& o, CLI::App& app) {
   check_size("--batch", o.batch, 1 << 20);
   check_size("--vocabulary", o.vocabulary, 1 << 24);
   if (!(o.dropout >= 0 && o.dropout < 1))
     bad_input("--dropout ", o.dropout, ": expected at least 0 and less than 1");
+  const std::vector<std::string> modes = peer_modes(o, app);  // before the style sets options
   read_model(o, app);
   const ChosenSites sites = choose_sites(o.model);
   const OptimizerRow& row = find_optimizer(o.optimizer);
   use(o.bench);
-  const std::vector<std::string> modes = peer_modes(o, app), arguments = peer_arguments(o);
+  const std::vector<std::string> arguments = peer_arguments(o);
   if (!modes.empty()) check_peers(o.peers, modes, "gpt", arguments);
 
   const LanguageModel model = make_model(o.model, sites, o.vocabulary);

@@ -1,0 +1,192 @@
+// Configurations: what a run's config.json says is read back as it was, for every option of `tete
+// train`; so is what people write in JSON or TOML.
+#include "tools/config.hpp"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/error_of.hpp"
+#include "tests/temporary_folder.hpp"
+#include "tools/train_options.hpp"
+
+using namespace tete;
+using nlohmann::ordered_json;
+using tete::tests::TemporaryFolder;
+
+namespace {
+
+// `tete train` with these words on its command line.
+struct Train {
+  CLI::App app;
+  TrainOptions options;
+  explicit Train(const std::vector<std::string>& words = {}) {
+    add_train_options(app, options);
+    expect_one_value_each(app);
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+  }
+  Train& read(const TemporaryFolder& folder, const std::string& name, const std::string& contents) {
+    read_config(app, folder.file(name, contents));
+    return *this;
+  }
+};
+
+// Options that are not of the run: those below, and those that a configuration cannot set.
+bool is_kept(const CLI::Option& option) {
+  return option.get_configurable() && !option.check_lname("out") &&
+         !option.check_lname("threads") && !option.check_lname("json");
+}
+
+// A value that is not the option's default.
+ordered_json another_value(const CLI::Option& option, const ordered_json& preset) {
+  if (preset.is_boolean()) return !preset.get<bool>();
+  if (option.get_type_name() == "N") return 7;
+  if (option.get_type_name() == "X") return 0.1234567890123456789;
+  const std::string hard = "a \"b\" #c\\d\ne='f', [g] é";
+  if (preset.is_array()) return {hard, "second"};
+  return hard;
+}
+
+}  // namespace
+
+TEST_CASE("every option of tete train that is set is written, and read back equal") {
+  const TemporaryFolder folder;
+  Train unset;
+  const ordered_json presets = configuration_of(unset.app);
+  size_t kept = 0;
+  for (const CLI::Option* option : unset.app.get_options()) {
+    if (!is_kept(*option)) continue;
+    ++kept;
+    const std::string key = option->get_lnames().front();
+    CAPTURE(key);
+    REQUIRE(presets.contains(key));
+    const ordered_json wanted = another_value(*option, presets[key]);
+    std::vector<std::string> words;
+    if (wanted.is_boolean()) words = {"--" + key + "=" + wanted.dump()};
+    else
+      for (const ordered_json& each : wanted.is_array() ? wanted : ordered_json::array({wanted}))
+        words.insert(words.end(),
+                     {"--" + key, each.is_string() ? each.get<std::string>() : each.dump()});
+    Train said(words);
+    ordered_json expected = presets;
+    expected[key] = wanted;
+    CHECK(configuration_of(said.app) == expected);
+    Train again;
+    again.read(folder, "config.json", config_json(said.app));
+    CHECK(config_json(again.app) == config_json(said.app));
+  }
+  CHECK(kept == presets.size());
+  CHECK(kept >= 40);
+}
+
+TEST_CASE("a configuration of defaults is read back equal, in every style") {
+  const TemporaryFolder folder;
+  for (const std::string style : {"t5", "gpt2"}) {
+    CAPTURE(style);
+    Train said({"--style", style});
+    fill_in(said.options, said.app);
+    const ordered_json kept = configuration_of(said.app);
+    CHECK(kept["tied"] == true);
+    CHECK(kept["bias"] == (style == "gpt2"));
+    CHECK(kept["activation"] == (style == "gpt2" ? "gelu_erf" : "relu"));
+    CHECK(kept["heads"].is_null());
+    Train again;
+    again.read(folder, "config.json", config_json(said.app));
+    fill_in(again.options, again.app);
+    CHECK(config_json(again.app) == config_json(said.app));
+    CHECK(again.options.model.bias == said.options.model.bias);
+  }
+}
+
+TEST_CASE("flags that are off stay off, in JSON and in TOML") {
+  const TemporaryFolder folder;
+  for (const auto& [name, contents] :
+       {std::pair{"run.json", "{\"tied\": false, \"bias\": false, \"style\": \"gpt2\"}"},
+        std::pair{"run.toml", "tied = false\nbias = false\nstyle = \"gpt2\"\n"},
+        std::pair{"other.toml", "untied = true\nno-bias = true\nstyle = 'gpt2'\n"}}) {
+    CAPTURE(name);
+    Train train;
+    train.read(folder, name, contents);
+    fill_in(train.options, train.app);
+    CHECK_FALSE(train.options.model.tied);
+    CHECK_FALSE(train.options.model.bias);
+    CHECK(configuration_of(train.app)["tied"] == false);
+  }
+}
+
+TEST_CASE("TOML: a '#' in a string is no comment, and nothing after it is lost") {
+  const TemporaryFolder folder;
+  Train train;
+  train.read(folder, "run.toml",
+             "# sizes\ntext = [\"a #1.txt\", 'b,c']  # two\nattention = \"it's #1\"\nlayers = 3\n"
+             "d_model = 16 # narrow\n[dim]\nh_k = 4\nh_v = 2\n");
+  CHECK(train.options.text == std::vector<std::string>{"a #1.txt", "b,c"});
+  CHECK(train.options.attention == "it's #1");
+  CHECK(train.options.model.layers == 3);
+  CHECK(train.options.model.d_model == 16);
+  CHECK(train.options.dim == std::vector<std::string>{"h_k=4", "h_v=2"});
+}
+
+TEST_CASE("what the command line says wins over a configuration") {
+  const TemporaryFolder folder;
+  Train train({"--layers", "2", "--untied", "--with", "rotary"});
+  train.read(folder, "run.json",
+             "{\"layers\": 5, \"heads\": 3, \"tied\": true, \"with\": [\"t5_bias\"], \"dim\": "
+             "{\"h_k\": 4}, \"clip\": null}");
+  CHECK(train.options.model.layers == 2);
+  CHECK(train.options.model.heads == 3);
+  CHECK_FALSE(train.options.model.tied);
+  CHECK(train.options.with == std::vector<std::string>{"rotary"});
+  CHECK(train.options.dim == std::vector<std::string>{"h_k=4"});
+  CHECK_FALSE(train.options.clip);
+}
+
+TEST_CASE(
+    "files that a configuration names are looked for beside it, and kept by their whole path") {
+  const TemporaryFolder folder;
+  folder.file("mine.txt", "text");
+  folder.file("mine.tete", "def");
+  Train train;
+  train.read(folder, "run.json",
+             "{\"text\": [\"mine.txt\", \"nobody.txt\"], \"attention-layer\": [\"0=mine.tete\"]}");
+  const ordered_json kept = configuration_of(train.app);
+  CHECK(kept["text"] == ordered_json{folder / "mine.txt", "nobody.txt"});
+  CHECK(kept["attention-layer"] == ordered_json{"0=" + folder / "mine.tete"});
+}
+
+TEST_CASE("mistakes in a configuration are told with its name, the key and the nearest key") {
+  const TemporaryFolder folder;
+  const auto refused = [&](const char* name, const std::string& contents, const std::string& says) {
+    CAPTURE(contents);
+    const std::string said = error_of([&] { Train().read(folder, name, contents); });
+    CHECK_MESSAGE(said.starts_with(folder / name), said);
+    CHECK_MESSAGE(said.find(says) != std::string::npos, said);
+    CHECK_MESSAGE(said.find('\n') == std::string::npos, said);
+  };
+  refused("a.toml", "heads = 2\nheds = 4\n", "there is no key 'heds'; did you mean '--heads'?");
+  refused("a.toml", "heads 4\n", "there is no key 'heads 4'; did you mean '--heads'?");
+  refused("a.toml", "heads = two\n", "--heads: 'two' is not a value that it can take");
+  refused("a.toml", "heads = 2\nlayers = 1\nheads = 2\n", "'heads' is set twice");
+  refused("a.toml", "heads = [2, 3]\n", "--heads is given 2 times: expected once");
+  refused("a.toml", "tied = 5\n", "'tied' is true or false");
+  refused("a.toml", "resume = true\n", "there is no key 'resume'");
+  refused("a.toml", "attention = \"\"\n", "--attention: expected a value, got ''");
+  refused("a.toml", "layers = 2\ntext = \"a\\tb\"\n", "a.toml:2: TOML is read without escapes");
+  refused("a.toml", "text = \"a\nb\"\n", "a.toml:1: a string must end on its line");
+  refused("a.json", "", "not JSON: parse error at line 1, column 1");
+  refused("a.json", "{\"heads\": 2,\n \"layers\" 3}", "not JSON: parse error at line 2");
+  refused("a.json", "[1]", "expected options in braces");
+  refused("a.json", "{\"heds\": 4}", "there is no key 'heds'; did you mean '--heads'?");
+  refused("a.json", "{\"heds\": null}", "there is no key 'heds'; did you mean '--heads'?");
+  refused("a.json", "{\"heads\": 2, \"heads\": 3}", "'heads' is set twice");
+  refused("a.json", "{\"d-model\": 2, \"d_model\": 3}", "'d_model' is set twice");
+  refused("a.json", "{\"heads\": \"two\"}", "--heads: 'two' is not a value that it can take");
+  refused("a.json", "{\"heads\": [[2]]}", "'heads' is [2]: expected a string, a number");
+  refused("a.json", "{\"tied\": 1}", "'tied' is true or false");
+  refused("a.json", "{\"text\": [\"\"]}", "--text: expected a value, got ''");
+}
+
+TEST_CASE("a name that is not UTF-8 cannot be kept") {
+  Train train({"--text", "caf\xE9.txt"});
+  CHECK(error_of([&] { config_json(train.app); }) == "--text 'caf\\xe9.txt': expected UTF-8");
+}

@@ -1,0 +1,167 @@
+#include "tools/train_options.hpp"
+
+#include "tools/config.hpp"
+
+namespace tete {
+
+// ---- Options that make no sense ----
+
+static void in_range(const char* option, double value, double low, double high) {
+  if (!(value >= low && value <= high))
+    bad_input(option, " ", value, ": expected ", low, " to ", high);
+}
+
+// 0 <= value < 1
+static void is_fraction(const char* option, double value) {
+  if (!(value >= 0 && value < 1))
+    bad_input(option, " ", value, ": expected at least 0 and less than 1");
+}
+
+static void check_task(const TrainOptions& o) {
+  const TrainOptions unset;
+  const char* option = !o.text.empty()                  ? "TEXT"
+                       : o.tokenizer != unset.tokenizer ? "--tokenizer"
+                       : o.held_out != unset.held_out   ? "--held-out"
+                                                        : nullptr;
+  if (option) bad_input("--task ", o.task, " makes its own data: it takes no ", option);
+}
+
+const Task* fill_in(TrainOptions& o, CLI::App& app) {
+  const Task* task = chosen_task(o.task);
+  if (task) {
+    check_task(o);
+    apply_config(app, text("--task ", task->name),
+                 text(task->model, "\n", task_training, "\nsteps = ", task->steps, "\n"));
+  }
+  apply_style(o.model, o.style, app);
+  return task;
+}
+
+void check_options(const TrainOptions& o) {
+  constexpr double many = 1e12;
+  is_fraction("--held-out", o.held_out);
+  in_range("--batch", static_cast<double>(o.batch), 1, 1 << 20);
+  in_range("--steps", static_cast<double>(o.steps), 1, many);
+  is_fraction("--dropout", o.dropout);
+  in_range("--shards", o.shards, 1, static_cast<double>(o.batch));
+  if (o.learning_rate) in_range("--learning-rate", *o.learning_rate, 0, 100);
+  if (o.last_rate) in_range("--last-rate", *o.last_rate, 0, 100);
+  if (o.weight_decay) in_range("--weight-decay", *o.weight_decay, 0, 100);
+  if (o.clip) in_range("--clip", *o.clip, 0, many);
+  if (o.warmup) in_range("--warmup", static_cast<double>(*o.warmup), 0, many);
+  in_range("--log-every", static_cast<double>(o.log_every), 1, many);
+  in_range("--eval-every", static_cast<double>(o.eval_every), 0, many);
+  in_range("--eval-samples", static_cast<double>(o.eval_samples), 1, 1 << 20);
+  in_range("--save-every", static_cast<double>(o.save_every), 0, many);
+  in_range("--keep", o.keep, 1, 1e6);
+}
+
+// ---- Declaration ----
+
+static void add_training_options(CLI::App& app, TrainOptions& o) {
+  app.option_defaults()->group("Training");
+  app.add_option("--steps,--max_iters", o.steps, "steps of the whole run")
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--batch,--batch_size", o.batch, "sequences a step")
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--optimizer", o.optimizer, "adafactor (as in T5) or adam (decoupled decay)")
+      ->type_name("NAME")
+      ->capture_default_str();
+  app.add_option("--schedule", o.schedule,
+                 "inverse_sqrt, constant or cosine (default: the optimizer's)")
+      ->type_name("NAME");
+  app.add_option("--learning-rate,--learning_rate", o.learning_rate,
+                 "the largest learning rate of the run (default: the schedule's)")
+      ->type_name("X");
+  app.add_option("--last-rate,--min_lr", o.last_rate, "where cosine ends")->type_name("X");
+  app.add_option("--warmup,--warmup_iters", o.warmup,
+                 "steps of warm-up (cosine) or of constant rate (inverse_sqrt)")
+      ->type_name("N");
+  app.add_option("--weight-decay,--weight_decay", o.weight_decay, "of adam")->type_name("X");
+  app.add_option("--clip,--grad_clip", o.clip,
+                 "limit of the gradient's norm, 0: none (default: the optimizer's)")
+      ->type_name("X");
+  app.add_option("--dropout", o.dropout, "rate")->type_name("X")->capture_default_str();
+  add_precision(app, o.precision);
+  add_recompute_blocks(app, o.recompute_blocks);
+  app.add_option("--shards", o.shards,
+                 "logical shards of a step's batch: what the bits depend on, instead of processes")
+      ->type_name("N")
+      ->capture_default_str();
+  add_list(app, "--allow-zero-grad", o.allow_zero_grad,
+           "parameters whose gradient may be zero, * for any letters")
+      ->type_name("NAME");
+  app.add_option("--seed", o.seed, "of parameters, data order and dropout")
+      ->type_name("N")
+      ->capture_default_str();
+}
+
+static void add_run_options(CLI::App& app, TrainOptions& o) {
+  app.option_defaults()->group("Run");
+  app.add_option(
+         "--out,--out_dir", o.out,
+         "the run's folder: checkpoints, metrics.jsonl (default: runs/ATTENTION, or runs/TASK)")
+      ->type_name("DIR");
+  app.add_flag(
+      "--report", o.report,
+      "a page in the folder to watch the run with, report.html; its numbers as CSV and for "
+      "TensorBoard; norms of each parameter and samples in the log");
+  app.add_flag("--resume", o.resume, "go on with the run in that folder")->configurable(false);
+  app.add_option("--log-every,--log_interval", o.log_every, "steps between lines of metrics.jsonl")
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--eval-every,--eval_interval", o.eval_every,
+                 "steps between validations (0: at the end only)")
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--eval-samples", o.eval_samples, "sequences of a validation")
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--save-every", o.save_every, "steps between checkpoints (0: at the end only)")
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--keep", o.keep, "newest checkpoints kept, besides the best")
+      ->type_name("N")
+      ->capture_default_str();
+  add_threads(app, o.threads);
+  app.add_flag("--json", o.json, "JSON lines on standard output instead of progress");
+  add_list(app, "--config", o.config,
+           "these options by their long names, in JSON (a run's config.json) or TOML; the command "
+           "line wins")
+      ->type_name("FILE")
+      ->configurable(false);
+}
+
+void add_train_options(CLI::App& app, TrainOptions& o) {
+  app.add_option("TEXT,--text", o.text, "files to learn from (default: this program's own sources)")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group("Data");
+  app.option_defaults()->group("Data");
+  app.add_option("--task", o.task,
+                 task_help() + ". A task makes its own data, and has sizes and rates of its own")
+      ->type_name("NAME")
+      ->capture_default_str();
+  app.add_option("--tokenizer", o.tokenizer, "a token is a Unicode char or a byte")
+      ->type_name("NAME")
+      ->capture_default_str();
+  app.add_option("--held-out", o.held_out, "the part at the end that validation takes")
+      ->type_name("X")
+      ->capture_default_str();
+  add_model_options(app, o);
+  add_training_options(app, o);
+  add_run_options(app, o);
+  app.footer(
+      "Examples:\n"
+      "  tete train book.txt --attention talking_heads --heads 8 --out runs/book\n"
+      "  tete train --resume --out runs/book\n"
+      "  tete train book.txt --attention mine.tete --dim h_k=4 --with t5_bias\n"
+      "  tete train shakespeare.txt --style gpt2 --optimizer adam --dropout 0.1\n"
+      "  tete train --task induction\n"
+      "  tete train --task reverse --attention-cross talking_heads\n"
+      "nanoGPT's spellings work too: --n_layer --n_head --n_embd --block_size\n"
+      "--batch_size --learning_rate --max_iters --out_dir --eval_interval.");
+}
+
+}  // namespace tete
