@@ -48,6 +48,10 @@ for verb in train sample check run list inspect einsum bench; do
 done
 check 'what turns a flag off stands in the help' eval "'$tete' train --help | grep -q -- '--tied, --untied' &&
   '$tete' train --help | grep -q -- '--bias, --no-bias'"
+check 'after -- there are no options' "$tete" cost -- talking_heads
+refuses 2 "'--help' is one argument too many" cost talking_heads -- --help
+refuses 2 "'foo' is one argument too many" list -- foo
+refuses 2 "'check' is one argument too many" cost talking_heads check
 check 'tete --version' eval "'$tete' --version | grep -qE '^tete [0-9]+\.[0-9]+\.[0-9]+'"
 
 # ---- Options that make no sense ----
@@ -104,6 +108,34 @@ check 'the command line wins over a configuration file' eval "
     grep -q '\"layers\": 1,' won/config.json"
 refuses 2 'missing.toml' train text.txt --config missing.toml
 
+# ---- One value each, and none empty ----
+
+refuses 2 '--heads is given 2 times: expected once' train text.txt --heads 2 --n_head 4
+refuses 2 '--tied is given 2 times: expected once' train text.txt --tied --untied
+refuses 2 '--text is given 2 times: expected once' inspect a --text A --text B
+refuses 2 '--prompt is given 2 times: expected once' sample a --prompt A --prompt B
+refuses 2 '--rows is given 2 times: expected once' bench ops --rows 2 --rows 3
+while read -r words; do
+  refuses 2 "^tete [a-z]+: ${words##* }: expected a value, got ''" $words ''
+done << 'END'
+train text.txt --out
+train text.txt --attention
+train --text
+train text.txt --with
+train text.txt --config
+train text.txt --schedule
+train text.txt --allow-zero-grad
+sample a --seed
+check talking_heads --against
+check talking_heads --with
+run multi_head --out x --tensors
+run multi_head --random --out
+cost multi_head --task
+show multi_head --with
+inspect a --text x --out
+einsum ij x --memory-limit
+bench attention --variant
+END
 # ---- Texts ----
 
 refuses 2 'nobody.txt' train nobody.txt
@@ -496,6 +528,10 @@ npy b.npy '2,' "$one" "$three"
 prints $'f64[2]\n7 11' einsum ij,j A.npy b.npy
 prints $'f64[]\n4' einsum 'i i' A.npy
 prints $'f64[2, 2]\n5 8\n8 13' einsum 'i j, j k -> i k' A.npy A.npy
+npy s.npy '' "$three"
+prints $'f64[]\n3' einsum '->' s.npy
+prints $'f64[]\n3' einsum -- '->' s.npy
+prints $'f64[2]\n3 9' einsum -- ',i->i' s.npy b.npy
 check 'tete einsum writes what it reads' eval \
   "'$tete' einsum 'ij->ji' A.npy --out T.npy && '$tete' einsum 'ij->ij' T.npy --out U.npy && cmp T.npy U.npy"
 check 'tete einsum --explain names each step' eval \

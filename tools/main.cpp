@@ -42,24 +42,50 @@ static const char* const exit_codes =
 // What errors are about: "tete" or "tete VERB".
 static std::string speaker = "tete";
 
-// The verb that the words ask for; the rest of the command line is its own.
-static int run(std::vector<std::string> words) {
+// A program, or one of its verbs, as CLI11 sees it.
+static void prepare(CLI::App& app) {
+  app.formatter(std::make_shared<HelpFormatter>());
+  app.get_formatter()->column_width(12);
+  app.allow_extras();
+}
+
+// True if that is all: --help or --version was asked for.
+static bool parse(CLI::App& app, const std::vector<std::string>& words) {
+  try {
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+  } catch (const CLI::Success& asked) {
+    return app.exit(asked), true;
+  } catch (const CLI::ParseError& error) {
+    bad_input(sentence_of(error));
+  }
+  refuse_unknown(app);
+  return false;
+}
+
+// What comes before any verb: --help and --version.
+static int run_without_verb(const std::vector<std::string>& words) {
   CLI::App app(
       "Tête: attention variants as their papers print them, trained, sampled and checked.\n",
       "tete");
-  app.formatter(std::make_shared<HelpFormatter>());
+  prepare(app);
   app.set_version_flag("-V,--version", program_version());
-  app.get_formatter()->column_width(12);
   app.footer(text("tete VERB --help tells more about one.\n\n", exit_codes));
-  app.allow_extras();
+  for (const Verb& verb : verbs) app.add_subcommand(verb.name, verb.what);
+  if (parse(app, words)) return 0;
+  bad_input("a verb comes first, as in tete train --help; tete --help lists them");
+}
+
+static const Verb& find_verb(const std::string& name) {
   std::vector<std::string> names;
-  std::vector<std::pair<CLI::App*, Run>> runs;
   for (const Verb& verb : verbs) {
-    CLI::App* sub = app.add_subcommand(verb.name, verb.what);
-    sub->allow_extras();
+    if (verb.name == name) return verb;
     names.push_back(verb.name);
-    runs.emplace_back(sub, verb.declare(*sub));
   }
+  bad_input("there is no verb '", name, "'", suggestion(name, names));
+}
+
+// The verb that the words ask for; the rest of the command line is its own.
+static int run(std::vector<std::string> words) {
   // tete help VERB = tete VERB --help
   if (!words.empty() && words[0] == "help") {
     words.erase(words.begin());
@@ -70,25 +96,19 @@ static int run(std::vector<std::string> words) {
         "what is to be done? tete train, sample, check, run, cost, show, list, inspect, bench or "
         "einsum; "
         "tete --help tells more");
-  if (!words[0].starts_with("-")) {
-    if (std::find(names.begin(), names.end(), words[0]) == names.end())
-      bad_input("there is no verb '", words[0], "'", suggestion(words[0], names));
-    speaker += " " + words[0];
-  }
-  try {
-    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
-  } catch (const CLI::Success& asked) {  // --help, --version
-    return app.exit(asked);
-  } catch (const CLI::ParseError& error) {
-    bad_input(sentence_of(error));
-  }
-  for (const auto& [sub, verb] : runs) {
-    if (!sub->parsed()) continue;
-    refuse_unknown(*sub);
-    return verb();
-  }
-  refuse_unknown(app);
-  return 0;
+  if (words[0].starts_with("-")) return run_without_verb(words);
+  const Verb& verb = find_verb(words[0]);
+  speaker += " " + words[0];
+  words.erase(words.begin());
+  // No option begins with an arrow, but an einsum does: "->".
+  if (verb.name == std::string("einsum"))
+    for (std::string& word : words)
+      if (word.starts_with("->")) word.insert(0, " ");
+  CLI::App app(verb.what, speaker);
+  prepare(app);
+  const Run go = verb.declare(app);
+  expect_one_value_each(app);
+  return parse(app, words) ? 0 : go();
 }
 
 // A standard stream that is closed when the program starts would give its number to the first file
