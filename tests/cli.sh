@@ -201,6 +201,16 @@ check 'a run of an older version, which kept TOML, goes on' eval "cp -r untied o
   rm older/step-00000006.safetensors && '$tete' train --resume --out older && cmp untied/step-00000006.safetensors older/step-00000006.safetensors"
 refuses 2 "'tied' is not what the run in untied began with: true, but there false" train --resume --out untied --tied
 refuses 2 'its seed was 7, and is 8 now' train --resume --out untied --seed 8
+check 'nothing is said where nothing changes' eval "cp -r untied same && rm same/step-00000006.safetensors &&
+  '$tete' train --resume --out same --steps 6 2>&1 | { ! grep -q 'from here on'; }"
+check 'options that change are said, in one sentence each' eval "
+  '$tete' train --resume --out untied --learning-rate 0.1 --steps 7 2> said &&
+    grep -qx 'warning: --learning-rate was unset and is 0.1 from here on' said &&
+    grep -qx 'warning: --steps was 6 and is 7 from here on' said && [ \$(grep -c 'from here on' said) = 2 ]"
+check 'they are kept' eval "grep -q '\"learning-rate\": 0.1' untied/config.json && grep -q '\"steps\": 7' untied/config.json"
+check 'in JSON, too' eval "'$tete' train --resume --out untied --dropout 0.5 --steps 8 --json |
+  grep -qx '{\"event\":\"warning\",\"text\":\"--dropout was 0.0 and is 0.5 from here on\"}'"
+
 check 'a checkpoint carries the text of its attention' "$tete" sample e --length 5
 
 # ---- Attention at single sites ----

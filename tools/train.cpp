@@ -102,11 +102,14 @@ static std::string run_config(const std::string& folder) {
             ", which says what the run is, is missing; put it back, or begin in another folder");
 }
 
-// A run that was stopped before its first checkpoint begins again.
-static void begin_or_resume(TrainOptions& o, CLI::App& app) {
-  if (!o.resume) return;
-  read_config(app, run_config(o.out));
+// Reads the configuration of the run that is resumed, and returns its path; "" for a run that is
+// new. One that was stopped before its first checkpoint begins again.
+static std::string begin_or_resume(TrainOptions& o, CLI::App& app) {
+  if (!o.resume) return "";
+  const std::string kept = run_config(o.out);
+  read_config(app, kept);
   o.resume = !saved_steps(o.out).empty();
+  return kept;
 }
 
 // A run goes on with the model that it began with.
@@ -133,6 +136,25 @@ static void check_same_model(const TrainOptions& o) {
               " began with", key == "sites" ? " at every site" : "",
               a_text ? "" : text(": ", value.dump(), ", but there ", began.dump()));
   }
+}
+
+// A sentence for each option that is not what the kept configuration says.
+static std::vector<std::string> changed_options(const std::string& kept, const CLI::App& app) {
+  CLI::App app_then;
+  TrainOptions then;
+  add_train_options(app_then, then);
+  read_config(app_then, kept);
+  fill_in(then, app_then);
+  const ordered_json before = configuration_of(app_then), now = configuration_of(app);
+  const auto shown = [](const ordered_json& value) {
+    return value.is_null() ? "unset" : value.is_string() ? value.get<std::string>() : value.dump();
+  };
+  std::vector<std::string> sentences;
+  for (const auto& [key, value] : now.items())
+    if (value != before[key])
+      sentences.push_back(
+          text("--", key, " was ", shown(before[key]), " and is ", shown(value), " from here on"));
+  return sentences;
 }
 
 // ---- What is said while it trains ----
@@ -167,6 +189,20 @@ class JsonLines : public Reporter {
   static void say(const ordered_json& line) {
     std::cout << line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << std::endl;
   }
+};
+
+// Tells which options have changed, once the run is known to go on with them.
+class TellChanges : public PassOn {
+ public:
+  TellChanges(Reporter& inner, std::vector<std::string> sentences)
+      : PassOn(inner), sentences_(std::move(sentences)) {}
+  void resumed(const std::string& path, int64_t step) override {
+    inner_.resumed(path, step);
+    for (const std::string& sentence : sentences_) inner_.warning(sentence);
+  }
+
+ private:
+  std::vector<std::string> sentences_;
 };
 
 static RunSize run_size(const TrainOptions& o, const Lesson& lesson, const Optimizer& optimizer) {
@@ -235,7 +271,7 @@ static int train(TrainOptions& o, CLI::App& app) {
   if (o.out.empty())
     o.out =
         "runs/" + (o.task == "text" ? std::filesystem::path(o.attention).stem().string() : o.task);
-  begin_or_resume(o, app);
+  const std::string kept = begin_or_resume(o, app);
   const Task* task = fill_in(o, app);
   check_options(o);
   o.model.encoder = task && task->encoder;
@@ -268,10 +304,14 @@ static int train(TrainOptions& o, CLI::App& app) {
   const Objective objective{lesson.params, lesson.loss};
   ProgressLine line;
   JsonLines lines;
-  Reporter& told = o.json ? static_cast<Reporter&>(lines) : line;
+  const std::vector<std::string> changes =
+      kept.empty() ? std::vector<std::string>() : changed_options(kept, app);
+  TellChanges told(o.json ? static_cast<Reporter&>(lines) : line, changes);
   LiveReport report(told, o.out, model_line(o, lesson), program_version());
-  if (!o.resume)
+  if (!o.resume) {
+    for (const std::string& sentence : changes) told.warning(sentence);
     for (const std::string& sentence : start_warnings(o.model, sites)) told.warning(sentence);
+  }
   const StopSignals signals;
   say_result(o, tete::train(objective, values, *optimizer, *lesson.data, lesson.tokenizer, options,
                             o.report ? report : told));
