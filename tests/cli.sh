@@ -211,6 +211,21 @@ check 'they are kept' eval "grep -q '\"learning-rate\": 0.1' untied/config.json 
 check 'in JSON, too' eval "'$tete' train --resume --out untied --dropout 0.5 --steps 8 --json |
   grep -qx '{\"event\":\"warning\",\"text\":\"--dropout was 0.0 and is 0.5 from here on\"}'"
 
+# ---- nanoGPT's command line ----
+
+nanogpt() {
+  "$tete" train text.txt --compile=False --log_interval=1 --block_size=16 --batch_size=4 --n_layer=1 \
+    --n_head=2 --n_embd=16 --dropout=0.0 --out_dir=nano "$@"
+}
+check 'nanoGPT'"'"'s command line' nanogpt --device=cpu --eval_iters=2 --max_iters=6 --lr_decay_iters=6
+mv err said
+check 'what is not needed is said' eval "[ \$(grep -cE '^warning: --(device|compile|lr_decay_iters) is not needed: ' said) = 3 ] &&
+  grep -qx 'warning: --eval_iters 2 is --eval-samples 8: so many batches of 4' said && grep -q '\"eval-samples\": 8,' nano/config.json"
+refuses 2 '--device cuda: expected cpu' train text.txt --device=cuda
+refuses 2 '--lr_decay_iters 5: expected the number of --steps.*: 6' train text.txt --max_iters 6 --lr_decay_iters 5
+refuses 2 '--eval-samples excludes --eval_iters' train text.txt --eval_iters 5 --eval-samples 5
+refuses 2 '--eval_iters 0: expected 1 to' train text.txt --eval_iters 0
+
 check 'a checkpoint carries the text of its attention' "$tete" sample e --length 5
 
 # ---- Attention at single sites ----

@@ -274,6 +274,7 @@ static int train(TrainOptions& o, CLI::App& app) {
   const std::string kept = begin_or_resume(o, app);
   const Task* task = fill_in(o, app);
   check_options(o);
+  const std::vector<std::string> notes = read_nanogpt(o, app);
   o.model.encoder = task && task->encoder;
   read_model(o, app);
   const ChosenSites sites = choose_sites(o.model);
@@ -307,6 +308,7 @@ static int train(TrainOptions& o, CLI::App& app) {
   const std::vector<std::string> changes =
       kept.empty() ? std::vector<std::string>() : changed_options(kept, app);
   TellChanges told(o.json ? static_cast<Reporter&>(lines) : line, changes);
+  for (const std::string& sentence : notes) told.warning(sentence);
   LiveReport report(told, o.out, model_line(o, lesson), program_version());
   if (!o.resume) {
     for (const std::string& sentence : changes) told.warning(sentence);
@@ -314,7 +316,7 @@ static int train(TrainOptions& o, CLI::App& app) {
   }
   const StopSignals signals;
   say_result(o, tete::train(objective, values, *optimizer, *lesson.data, lesson.tokenizer, options,
-                            o.report ? report : told));
+                            o.report ? static_cast<Reporter&>(report) : told));
   return 0;
 }
 

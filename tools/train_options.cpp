@@ -56,6 +56,34 @@ void check_options(const TrainOptions& o) {
   in_range("--keep", o.keep, 1, 1e6);
 }
 
+// ---- nanoGPT's options ----
+
+std::vector<std::string> read_nanogpt(TrainOptions& o, CLI::App& app) {
+  const NanoGpt& given = o.nanogpt;
+  std::vector<std::string> sentences;
+  if (!given.device.empty() && given.device != "cpu")
+    bad_input("--device ", given.device, ": expected cpu: tete trains on the processor");
+  if (given.lr_decay_iters && *given.lr_decay_iters != o.steps)
+    bad_input("--lr_decay_iters ", *given.lr_decay_iters,
+              ": expected the number of --steps, where every schedule ends: ", o.steps);
+  if (!given.device.empty())
+    sentences.push_back("--device is not needed: tete trains on the processor");
+  if (!given.compile.empty())
+    sentences.push_back("--compile is not needed: nothing is compiled when a run begins");
+  if (given.lr_decay_iters)
+    sentences.push_back("--lr_decay_iters is not needed: every schedule ends with --steps");
+  if (!given.eval_iters) return sentences;
+  in_range("--eval_iters", static_cast<double>(*given.eval_iters), 1,
+           static_cast<double>(std::max<Index>(1, (1 << 20) / o.batch)));
+  CLI::Option* samples = app.get_option("--eval-samples");
+  samples->clear();  // the task's, or a configuration's
+  samples->add_result(std::to_string(*given.eval_iters * o.batch));
+  samples->run_callback();
+  sentences.push_back(text("--eval_iters ", *given.eval_iters, " is --eval-samples ",
+                           o.eval_samples, ": so many batches of ", o.batch));
+  return sentences;
+}
+
 // ---- Declaration ----
 
 static void add_training_options(CLI::App& app, TrainOptions& o) {
@@ -134,6 +162,17 @@ static void add_run_options(CLI::App& app, TrainOptions& o) {
       ->configurable(false);
 }
 
+// No run keeps them.
+static void add_nanogpt_options(CLI::App& app, NanoGpt& o) {
+  app.option_defaults()->group("nanoGPT's")->configurable(false);
+  app.add_option("--device", o.device, "cpu; not needed")->type_name("NAME");
+  app.add_option("--compile", o.compile, "not needed")->type_name("NAME");
+  app.add_option("--eval_iters", o.eval_iters, "batches of a validation, for --eval-samples")
+      ->type_name("N")
+      ->excludes("--eval-samples");
+  app.add_option("--lr_decay_iters", o.lr_decay_iters, "as --steps; not needed")->type_name("N");
+}
+
 void add_train_options(CLI::App& app, TrainOptions& o) {
   app.add_option("TEXT,--text", o.text, "files to learn from (default: this program's own sources)")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
@@ -152,6 +191,7 @@ void add_train_options(CLI::App& app, TrainOptions& o) {
   add_model_options(app, o);
   add_training_options(app, o);
   add_run_options(app, o);
+  add_nanogpt_options(app, o.nanogpt);
   app.footer(
       "Examples:\n"
       "  tete train book.txt --attention talking_heads --heads 8 --out runs/book\n"

@@ -9,6 +9,12 @@
 
 namespace tete {
 
+// Options of nanoGPT that say nothing here, or say it in another unit.
+struct NanoGpt {
+  std::string device, compile;
+  std::optional<int64_t> eval_iters, lr_decay_iters;
+};
+
 struct TrainOptions : ModelOptions {
   std::string task = "text", tokenizer = "char";
   std::vector<std::string> text, config;
@@ -32,12 +38,16 @@ struct TrainOptions : ModelOptions {
   uint64_t seed = 0;
   int threads = 0;
   bool json = false;
+  NanoGpt nanogpt = {};
 };
 void add_train_options(CLI::App& app, TrainOptions& options);
 
 // Sets the options that neither the command line nor a configuration said: those of the task, then
 // those of the style. Returns the task, or nullptr for a text. Fails where they contradict it.
 const Task* fill_in(TrainOptions& options, CLI::App& app);
+// Does what nanoGPT's options ask for; returns a sentence for each that is not needed or has
+// another name. Fails (input) where they ask for what cannot be had.
+std::vector<std::string> read_nanogpt(TrainOptions& options, CLI::App& app);
 // Refuses numbers that make no sense, in one sentence that names the option.
 void check_options(const TrainOptions& options);
 
