@@ -8,8 +8,8 @@ tete=$(realpath "${1:-build}/tools/tete") || exit 1
 config=config.json
 
 for i in $(seq 60); do echo "Line $i: the heads talk, the queries ask; the keys answer."; done > text.txt
-tiny=(--layers 1 --heads 2 --d-model 16 --context 16 --batch 4 --steps 12 --eval-every 6
-  --eval-samples 8 --save-every 4 --log-every 1 --seed 7)
+model=(--layers 1 --heads 2 --d-model 16 --context 16 --batch 4 --eval-samples 8 --log-every 1 --seed 7)
+tiny=("${model[@]}" --steps 12 --eval-every 6 --save-every 4)
 final=step-00000012.safetensors
 train() { "$tete" train text.txt "${tiny[@]}" "$@"; }
 check 'an uninterrupted run' train --out whole
@@ -29,7 +29,7 @@ refuses 2 "no run to resume in bare: it has no $config, .*without --resume" trai
 refuses 2 "no run to resume in nothing" train text.txt --resume --out nothing
 check 'a refusal makes no folder' [ ! -e nothing ]
 check 'steps are counted alike in errors, on the screen and in the names of checkpoints' eval '
-  ! train --steps 100 --learning-rate 100 --schedule constant --out wrong 2> said
+  ! "$tete" train text.txt "${model[@]}" --steps 100 --learning-rate 100 --schedule constant --out wrong 2> said
   step=$(sed -nE "s/.*went wrong in step ([0-9]+):.*/\1/p" said)
   [ -n "$step" ] && [ -e wrong/$(printf "step-%08d.safetensors" $((step - 1))) ] &&
     grep -q "\"step\":$((step - 1)),.*\"split\":\"train\"" wrong/metrics.jsonl'
@@ -99,7 +99,7 @@ verdict $? 'a closed standard output is exit status 4'
 
 # ---- Signals ----
 
-long=(--steps 1000000 --eval-every 0 --save-every 0)
+long=("${model[@]}" --steps 1000000 --eval-every 0 --save-every 0)
 # Waits until the run in a folder has logged some steps.
 begun() {
   for _ in $(seq 500); do
@@ -109,7 +109,7 @@ begun() {
   return 1
 }
 for signal in HUP TERM USR1; do
-  "$tete" train text.txt "${tiny[@]}" "${long[@]}" --out "signal$signal" > out 2> err < /dev/null &
+  "$tete" train text.txt "${long[@]}" --out "signal$signal" > out 2> err < /dev/null &
   job=$!
   begun "signal$signal" && kill -$signal $job
   wait $job
@@ -117,7 +117,7 @@ for signal in HUP TERM USR1; do
   [ $status = 0 ] && grep -q '^Stopped at step' out && [ "$(ls "signal$signal"/step-* | wc -l)" = 2 ]
   verdict $? "SIG$signal saves and ends with exit status 0 (it was $status)"
 done
-(trap '' HUP && exec "$tete" train text.txt "${tiny[@]}" "${long[@]}" --out nohup) > out 2> err < /dev/null &
+(trap '' HUP && exec "$tete" train text.txt "${long[@]}" --out nohup) > out 2> err < /dev/null &
 job=$!
 begun nohup && kill -HUP $job
 lines=$(wc -l < nohup/metrics.jsonl)

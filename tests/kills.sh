@@ -13,8 +13,9 @@ config=config.json
 for i in $(seq 9); do echo "Line $i: the heads talk, the queries ask; the keys answer."; done > text.txt
 final=step-00000012.safetensors
 # Options that differ from the defaults, so that a run that lost them ends otherwise.
-tiny=(--attention dot_product --positions none --layers 1 --d-model 8 --context 8 --batch 2 --steps 12
-  --eval-every 6 --eval-samples 2 --save-every 4 --log-every 4 --seed 7 --threads 1)
+model=(--attention dot_product --positions none --layers 1 --d-model 8 --context 8 --batch 2
+  --eval-every 6 --eval-samples 2 --log-every 4 --seed 7 --threads 1)
+tiny=("${model[@]}" --steps 12 --save-every 4)
 # new_run [PROGRAM THAT RUNS IT…]; bash's own word on what was killed is left out.
 new_run() { { "$@" "$tete" train text.txt "${tiny[@]}" --out run > out 2> err < /dev/null; } 2> /dev/null; }
 check 'a run that is left alone' eval 'new_run && mv run whole'
@@ -86,7 +87,7 @@ fi
 # ---- At random times ----
 
 RANDOM=1
-tiny+=(--steps 300 --save-every 1)
+tiny=("${model[@]}" --steps 300 --save-every 1)
 rm -rf whole
 new_run && mv run whole
 final=step-00000300.safetensors

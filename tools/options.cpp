@@ -9,6 +9,7 @@
 #include "core/cpu/rows.hpp"
 #include "core/threads.hpp"
 #include "tools/config.hpp"
+#include "train/files.hpp"
 #include "train/machine.hpp"
 
 namespace tete {

@@ -106,6 +106,7 @@ struct Evaluation::State {
         forward(forward_of(bound.params, options)),
         mask(options.mask),
         runner(*program, bound.sizes, bound.inputs, bound.ids, forward, path, mask) {
+    runner.check_memory();
     forward.watch = {};
   }
 

@@ -30,7 +30,6 @@ Runner::Runner(const Checked& program, const SizeTable& sizes, const Tensors& in
   for (size_t i = 0; i < inputs.size(); ++i) sizes_.bind(program.inputs[i], inputs[i].shape());
   sizes_.set_causal(mask.causal);
   sizes_.check_all();
-  check_memory();
   check_mask();
   if (mask.causal) stretch_ = ending_together();
   if (forward.entered) forward.entered(path, program);
@@ -71,6 +70,7 @@ void Runner::check_memory() {
 }
 
 Tensor Runner::run() {
+  check_memory();
   const Tile none, &tile = tiles() ? program_.tile : none;
   auto inside = tile.inside.begin();
   for (size_t i = 0; i < program_.values.size(); ++i) {

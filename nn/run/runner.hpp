@@ -53,6 +53,8 @@ class Runner {
   Runner(const SizeTable& sizes, const Part& part, const Forward& forward, const std::string& path,
          const Mask& mask);
   Tensor run();
+  // Fails (resource) at a value that does not fit into memory; run() begins with it.
+  void check_memory();
   // From here on the call is of a stretch of the sequence.
   void go_on(const Stretch& stretch) { stretch_ = stretch; }
   // Of a block: the size of `dim` in the whole call, and where in it the block begins.
@@ -151,8 +153,6 @@ class Runner {
 
   // The statements of the program's tile, a block of queries at a time (tile_run.cpp).
   bool tiles();
-  // Fails (resource) at a value that does not fit into memory.
-  void check_memory();
   TileGrid tile_grid();
   void run_tile();
   TileInputs tile_inputs();
