@@ -70,18 +70,12 @@ refuses 4 'needs about .* of memory' bench attention --whole --length 100000 --b
 
 # ---- The machine's own rates ----
 
-# rate KEY: of the last JSON.
-rate() {
-  sed -n "s/^ *\"$1\": \([0-9]*\).*/\1/p" out
-}
 if grep -q avx512bw /proc/cpuinfo; then
   # The kernel in use is a slower one; the BLAS is measured with the one that fits all the same.
   export OPENBLAS_CORETYPE=Haswell
-  times "$layer" attention "${small[@]}" --threads 1 --repeats 5
+  times "$layer" attention "${small[@]}" --threads 1
   grep -q '"gemm_kernel": "SkylakeX"' out && grep -q '"kernels": "OpenBLAS [0-9.]* Haswell, rows v4' out
   verdict $? 'the kernel that fits is measured, the one in use is named'
-  [ "$(rate gemm_gflops_per_s_one_thread)" -gt $(($(rate peak_gflops_per_s_one_thread) / 2)) ]
-  verdict $? 'products reach more than half of the peak with it'
   check 'bench tells that another kernel fits' eval "'$tete' bench attention ${small[*]} |
     grep -q '^warning: .* for Haswell, but that for SkylakeX fits .* unset OPENBLAS_CORETYPE'"
   unset OPENBLAS_CORETYPE
