@@ -74,8 +74,8 @@ class Finder {
     if (roles_.logits >= 0) roles_.logits = shown_as(roles_.logits);
   }
 
-  // Of each value the statement that makes it, and of the names under which whoever looks sees
-  // that, the shortest. Dropout is the identity where nothing is trained.
+  // Finds, for each value, the statement that makes it and the shortest name under which it is
+  // watched. Dropout is the identity where nothing is trained.
   void find_names() {
     shown_.assign(program_.values.size(), -1);
     for (int i = 0; i < count(); ++i) {

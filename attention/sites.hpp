@@ -20,9 +20,8 @@ bool is_causal(const Checked& program);
 // Whether it can attend to another sequence than X.
 bool attends_across(const Checked& program);
 
-// The parameter in whose start the text has the factor 1/sqrt(d_k) of its logits, (d_X*d_k)^-0.5,
-// or
-// "": the text's logits are not scaled where it starts otherwise.
+// The parameter whose start has the factor 1/sqrt(d_k) of the text's logits, as in (d_X*d_k)^-0.5;
+// "" if there is none. Where it starts otherwise, the logits are not scaled.
 std::string holder_of_scale(const Checked& program);
 
 // A layer's attention is the choice with its number, under a causal mask or not. Position by

@@ -1,5 +1,6 @@
 #include "core/control_group.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 

@@ -1,4 +1,4 @@
-// What the system grants this process, as the files of its control groups say.
+// Limits that the system sets this process, as the files of its control groups say.
 #pragma once
 #include <string>
 #include <vector>

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <numeric>
 #include <vector>
 
@@ -32,6 +34,11 @@ static std::string shortest(Real number) {
 
 std::string number_text(double number) { return shortest(number); }
 std::string number_text(float number) { return shortest(number); }
+std::string number_text(double number, int digits) {
+  char rounded[64];
+  std::snprintf(rounded, sizeof rounded, "%.*g", digits, number);
+  return shortest(std::strtod(rounded, nullptr));
+}
 
 // Levenshtein's distance, one row at a time.
 static size_t edit_distance(std::string_view a, std::string_view b) {

@@ -33,6 +33,8 @@ class Error : public std::runtime_error {
 // numbers below 2^53 have all their digits.
 std::string number_text(double number);
 std::string number_text(float number);
+// The same, rounded to so many digits.
+std::string number_text(double number, int digits);
 
 // All parts, one after the other: real numbers by number_text, the others as << prints them.
 template <class... Parts>

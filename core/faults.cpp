@@ -302,12 +302,8 @@ std::optional<Fault> find_fault(const WatchedFunction& f, const Tensors& inputs,
   return Search(f, inputs, options, report).fault();
 }
 
-// Of a measured number six digits say enough.
-static std::string six_digits(double number) {
-  char digits[32];
-  std::snprintf(digits, sizeof digits, "%.6g", number);
-  return std::isfinite(number) ? digits : number_text(number);
-}
+// Six digits say enough of a measured number.
+static std::string six_digits(double number) { return number_text(number, 6); }
 
 std::string Fault::sentence() const {
   if (kind == Kind::unsteady)

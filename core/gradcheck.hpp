@@ -104,7 +104,8 @@ GradReport check_gradient(const Function& f, const Tensors& inputs,
 GradReport check_gradient(const Function& f, const Tensors& inputs, int order);
 
 // An f that shows values by name as it computes them (as Forward::watch does) lets a fault be told
-// by the first such value after it. `watch` is empty where nobody looks.
+// by the first such value after it. `watch` is empty where nobody
+// looks: if (watch) watch(…).
 using Watch = std::function<void(const std::string& name, const Tensor& value)>;
 using WatchedFunction = std::function<Tensor(const Tensors& inputs, const Watch& watch)>;
 GradReport check_gradient(const WatchedFunction& f, const Tensors& inputs,

@@ -1,5 +1,6 @@
 #include "core/memory.hpp"
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -8,22 +9,43 @@
 
 namespace tete {
 
-size_t free_memory() {
-  double least = 0;
+namespace {
+
+// A control group's files: version 2's, then version 1's.
+struct MemoryFiles {
+  const char *limit, *use, *cached;  // `cached` begins the names of cached files in memory.stat
+};
+constexpr MemoryFiles memory_files[] = {
+    {"/memory.max", "/memory.current", ""},
+    {"/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_"}};
+
+// Bytes of files that the system caches and gives back when memory is asked for.
+double cached_bytes(const std::string& folder, const std::string& prefix) {
+  std::ifstream file(folder + "/memory.stat");
+  double all = 0, number = 0;
+  for (std::string key; file >> key >> number;)
+    if (key == prefix + "active_file" || key == prefix + "inactive_file") all += number;
+  return all;
+}
+
+}  // namespace
+
+std::optional<size_t> free_memory() {
   std::ifstream file("/proc/meminfo");
   std::string word;
-  while (file >> word)
-    if (word == "MemAvailable:" && file >> least) break;
-  least *= 1024;
-  for (const std::string& folder : control_groups("memory")) {
-    for (const auto& [limit, use] :
-         {std::pair("/memory.max", "/memory.current"),
-          std::pair("/memory.limit_in_bytes", "/memory.usage_in_bytes")}) {
-      const double most = number_in(folder + limit);
-      if (most > 0) least = std::min(least, std::max(0.0, most - number_in(folder + use)));
+  std::optional<double> least;
+  double kibibytes = 0;
+  while (!least && file >> word)
+    if (word == "MemAvailable:" && file >> kibibytes) least = kibibytes * 1024;
+  for (const std::string& folder : control_groups("memory"))
+    for (const MemoryFiles& files : memory_files) {
+      const double most = number_in(folder + files.limit);
+      if (most <= 0) continue;
+      const double used = number_in(folder + files.use) - cached_bytes(folder, files.cached);
+      least = std::min(least.value_or(most), std::max(0.0, most - std::max(0.0, used)));
     }
-  }
-  return static_cast<size_t>(least);
+  if (!least) return {};
+  return static_cast<size_t>(*least);
 }
 
 std::string size_text(size_t bytes) {
@@ -59,14 +81,15 @@ std::string memory_refusal(std::span<const Planned> tensors) {
   }
   if (total < unquestioned) return "";
   // Where the system does not say what is free, only what cannot be addressed is refused.
-  const size_t free = free_memory() + memory_use().kept;
-  const bool fits = free > memory_use().kept ? total <= static_cast<double>(free) : total < 0x1p47;
+  const std::optional<size_t> left = free_memory();
+  const size_t free = left.value_or(0) + memory_use().kept;
+  const bool fits = left ? total <= static_cast<double>(free) : total < 0x1p47;
   if (fits && element_count_that_fits(largest->shape)) return "";
   const std::string others =
       tensors.size() > 1 ? text(" (", bytes_text(total), " with the others)") : std::string();
+  const std::string at_most = left ? text(", but ", size_text(free), " are free") : std::string();
   return text("'", largest->name, "' of shape ", largest->shape, " needs ",
-              bytes_text(bytes_of(*largest)), " of memory", others, ", but ", size_text(free),
-              " are free");
+              bytes_text(bytes_of(*largest)), " of memory", others, at_most);
 }
 
 void require_memory(std::span<const Planned> tensors) {

@@ -1,6 +1,7 @@
-// Whether tensors fit into memory, asked before they are made: the system grants more than it has,
-// and ends the process that fills it.
+// Memory is asked for before tensors are made: the system grants more than it has, and ends the
+// process that fills it.
 #pragma once
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -9,8 +10,9 @@
 
 namespace tete {
 
-// Bytes that this process can still take: what the system and its control groups have left.
-size_t free_memory();
+// Bytes that this process can still take: what the system and its control groups have left, cached
+// files included. Empty where the system does not say.
+std::optional<size_t> free_memory();
 // "1.5 GiB"
 std::string size_text(size_t bytes);
 

@@ -18,8 +18,8 @@ void append_character(std::string& text, char32_t code);
 size_t find_invalid_utf8(std::string_view text);
 // A control character moves cursors and rings bells; tab and newline do not count as such.
 bool is_control(char32_t code);
-// What leaves no mark of its own: a byte order mark, marks of direction, what joins or separates
-// without being seen, spaces that are not ' ', control characters.
+// True if a character leaves no mark of its own: a byte order mark, marks of direction, what joins
+// or separates without being seen, spaces that are not ' ', control characters.
 bool is_invisible(char32_t code);
 // "U+202E"
 std::string code_point(char32_t code);

@@ -130,8 +130,8 @@ struct Forward {
   Tiling tiling = {};
   Products products = Products::full;  // of all matrix products
   // Of each block only the input is kept for the gradient, which computes the block again: memory
-  // for one block instead of all, a third more time, the same bits, of what all blocks read (a
-  // decoder's memory), too. Not where somebody looks in.
+  // for one block instead of all, a third more time, and the same bits, also in the gradient of
+  // what all blocks read (a decoder's memory). Not where somebody looks in.
   bool recompute_blocks = false;
 
   const Tensor& operator[](ParamId id) const { return params[id.index]; }

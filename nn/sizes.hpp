@@ -69,7 +69,7 @@ class SizeTable {
   bool parted_ = false;     // set_lengths
   int open_ = -1;           // the dimension that the last evaluation found open
   std::vector<int> stack_;  // the dimensions that are being derived
-  size_t operators_ = 0;    // … and the operators
+  size_t operators_ = 0;    // that are being evaluated
 };
 
 // The parameters of a program as a ParamList takes them.

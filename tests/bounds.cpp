@@ -1,5 +1,5 @@
-// What a text may come to: how deep calls, sizes and values are nested, how much is written out,
-// how much memory it needs. Past each bound stands a sentence.
+// Bounds of what a text may come to: how deep calls, sizes and values are nested, how much is
+// written out, how much memory it needs. Past each bound stands a sentence.
 #include <doctest/doctest.h>
 
 #include "nn/run.hpp"

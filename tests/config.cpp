@@ -104,7 +104,8 @@ TEST_CASE("flags that are off stay off, in JSON and in TOML") {
        {std::pair{"run.json", "{\"tied\": false, \"bias\": false, \"style\": \"gpt2\"}"},
         std::pair{"run.toml", "tied = false\nbias = false\nstyle = \"gpt2\"\n"},
         std::pair{"other.toml", "untied = true\nno-bias = true\nstyle = 'gpt2'\n"}}) {
-    CAPTURE(name);
+    const std::string file = name;
+    CAPTURE(file);
     Train train;
     train.read(folder, name, contents);
     fill_in(train.options, train.app);

@@ -139,16 +139,17 @@ TEST_SUITE("encoder and decoder") {
                                             {Products::full, false},
                                             {Products::bf16, true},
                                             {Products::bf16, false}}) {
+        const bool tiled = tiles;
         set_threads(1);
-        const Tensors whole = gradients(false, products, tiles);
+        const Tensors whole = gradients(false, products, tiled);
         for (int count : {1, 2, 3}) {
           set_threads(count);
           for (const Tensors& other :
-               {gradients(true, products, tiles), gradients(false, products, tiles)})
+               {gradients(true, products, tiled), gradients(false, products, tiled)})
             for (size_t i = 0; i < whole.size(); ++i) {
               CAPTURE(layers);
               CAPTURE(count);
-              CAPTURE(tiles);
+              CAPTURE(tiled);
               CAPTURE(i);
               REQUIRE(static_cast<bool>(whole[i]) == static_cast<bool>(other[i]));
               if (whole[i]) CHECK(same_bits(whole[i], other[i]));

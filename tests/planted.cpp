@@ -59,7 +59,7 @@ TEST_CASE("planted mistakes: the place, and an explanation that is right or none
     const auto differ = std::count_if(
         report.tensors.begin(), report.tensors.end(),
         [](const TensorReport& t) { return t.verdict == TensorReport::Verdict::differs; });
-    // What is wrong in two statements and not explained is told twice.
+    // Two statements that are wrong and not explained are told one by one.
     const bool twice = guess.empty() && (!p.with.empty() || p.from == std::string("h=(g s)"));
     CHECK(differ <= (twice ? 2 : 1));
   }

@@ -1,5 +1,5 @@
-// What a checkpoint says of itself is not trusted: a field of another type than its own is refused
-// in one sentence that names the file, wherever it stands.
+// A checkpoint is not trusted in what it says of itself: a field of another type than its own is
+// refused in one sentence that names the file, wherever it stands.
 #include "tools/trained.hpp"
 
 #include <nlohmann/json.hpp>
@@ -79,7 +79,7 @@ TEST_SUITE("trained") {
         const ordered_json value = ordered_json::parse(wrong);
         const ordered_json& right = config[path];
         const bool both_integers = value.is_number_integer() && right.is_number_integer();
-        // What has no heads of its own, and a list that has none, are no other types.
+        // A site without heads of its own, and a list without sites, are no other types.
         if (both_integers || (value.type() == right.type() && !value.is_object()) ||
             (value.is_null() && !path.empty() && path.back() == "heads"))
           continue;
@@ -100,7 +100,8 @@ TEST_SUITE("trained") {
 
   TEST_CASE("and so is the rest of its metadata") {
     const Forged forged;
-    for (const auto& [key, right] : to_metadata(forged.state)) {
+    for (const auto& [name, right] : to_metadata(forged.state)) {
+      const std::string key = name;
       const bool is_number = !right.empty() && right.find_first_not_of("-0123456789") == right.npos;
       const bool is_read = is_number || key == "format" || key == "tokenizer" || key == "best_loss";
       if (!is_read) continue;

@@ -31,9 +31,7 @@ const char* name_of(Verdict verdict) {
 std::string rounded_text(double x, int digits) {
   if (std::isnan(x)) return "NaN";
   if (std::isinf(x)) return x < 0 ? "-infinity" : "infinity";
-  char buffer[32];
-  std::snprintf(buffer, sizeof buffer, "%.*g", digits, x);
-  return number_text(std::strtod(buffer, nullptr));
+  return number_text(x, digits);
 }
 std::string short_number(double x) { return rounded_text(x, 2); }
 std::string long_number(double x) { return rounded_text(x, 7); }
@@ -138,16 +136,16 @@ class Report {
 
   void explain_not_finite(const TensorReport& t) const {
     constexpr double largest_half = 65504;
-    const bool is_half = report_.precision == std::string("float16");
     std::printf("  Theirs is not finite at %s: theirs %s, the text's %s%s.\n", t.entry.c_str(),
                 long_number(t.theirs).c_str(), long_number(t.text).c_str(),
-                is_half || std::abs(t.text) > largest_half ? "; float16 ends at 65504" : "");
+                std::abs(t.text) > largest_half ? "; float16 ends at 65504" : "");
   }
 
   void explain_guess(const TensorReport& t) const {
     const Guess& guess = t.guess;
     if (guess.sentence.empty()) {
-      if (t.shape.empty() && t.finite) std::printf("  It looks like no mistake that is known here.\n");
+      if (t.shape.empty() && t.finite)
+        std::printf("  It looks like no mistake that is known here.\n");
       return;
     }
     std::printf("  A guess: %s.\n", guess.sentence.c_str());

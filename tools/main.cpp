@@ -49,7 +49,7 @@ static void prepare(CLI::App& app) {
   app.allow_extras();
 }
 
-// True if that is all: --help or --version was asked for.
+// True if --help or --version was asked for: nothing is left to do.
 static bool parse(CLI::App& app, const std::vector<std::string>& words) {
   try {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
@@ -62,7 +62,7 @@ static bool parse(CLI::App& app, const std::vector<std::string>& words) {
   return false;
 }
 
-// What comes before any verb: --help and --version.
+// Answers --help and --version without a verb.
 static int run_without_verb(const std::vector<std::string>& words) {
   CLI::App app(
       "Tête: attention variants as their papers print them, trained, sampled and checked.\n",
@@ -94,8 +94,7 @@ static int run(std::vector<std::string> words) {
   if (words.empty())
     bad_input(
         "what is to be done? tete train, sample, check, run, cost, show, list, inspect, bench or "
-        "einsum; "
-        "tete --help tells more");
+        "einsum; tete --help tells more");
   if (words[0].starts_with("-")) return run_without_verb(words);
   const Verb& verb = find_verb(words[0]);
   speaker += " " + words[0];

@@ -1,5 +1,5 @@
-// The program's start, before its main: OpenBLAS, which begins then, hangs where it finds no address
-// space. That is told in one sentence, with exit code 4 (tools/start.cpp).
+// The program's start, before its main: OpenBLAS, which begins then, hangs where it finds no
+// address space. That is told in one sentence, with exit code 4 (tools/start.cpp).
 #pragma once
 
 namespace tete {

@@ -93,8 +93,11 @@ static LoopOptions loop_options(const TrainOptions& o) {
 
 // The configuration of the run in a folder, which is written before anything else of a run.
 static std::string run_config(const std::string& folder) {
-  for (const char* name : {config_name, older_config_name})
-    if (const std::string path = folder + "/" + name; std::filesystem::exists(path)) return path;
+  for (const char* name : {config_name, older_config_name}) {
+    const std::string path = folder + "/" + name;
+    std::error_code ignored;
+    if (std::filesystem::exists(path, ignored)) return path;
+  }
   if (saved_steps(folder).empty())
     bad_input("there is no run to resume in ", folder, ": it has no ", config_name,
               ", with which a run begins; give the options of the run again, without --resume");

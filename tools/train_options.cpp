@@ -1,5 +1,7 @@
 #include "tools/train_options.hpp"
 
+#include <algorithm>
+
 #include "tools/config.hpp"
 
 namespace tete {

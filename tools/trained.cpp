@@ -7,7 +7,7 @@
 
 namespace tete {
 
-// What its metadata say of a model, whose parameters are still to be read.
+// Reads the model from the metadata; its parameters are read later.
 static Trained describe_trained(const RunState& state) {
   const auto config = nlohmann::ordered_json::parse(state.config, nullptr, false);
   if (!config.is_object() || !config.contains("model"))

@@ -155,7 +155,8 @@ RunState read_state(const Safetensors& file) {
   state.program = file.metadata("program");
   state.kernels = file.metadata("kernels");
   state.best_step = read_number<int64_t>(file, "best_step", -1);
-  state.best_loss = read_number<double>(file, "best_loss", -state.best_loss);
+  state.best_loss =
+      read_number<double>(file, "best_loss", -std::numeric_limits<double>::infinity());
   return state;
 }
 

@@ -4,9 +4,8 @@
 // fields of RunState. Nothing in it depends on time, threads, ranks or paths, so a run that was
 // interrupted and resumed ends with the same bytes as one that was not.
 //
-//   RUN/config.json                 what the run was asked for; written first, so that a run that
-//   was
-//                                   interrupted goes on, or begins again, as what it was
+//   RUN/config.json                 what the run was asked for, written first: an interrupted run
+//                                   goes on, or begins again, as what it was
 //   RUN/step-00001000.safetensors   the newest few, and the best
 //   RUN/latest, RUN/best            links, for people
 //   RUN/metrics.jsonl               one line an event

@@ -8,12 +8,12 @@
 
 namespace tete {
 
-// Of bytes that do not lie together.
+// The checksum of bytes that do not lie together.
 class Checksum {
  public:
   explicit Checksum(uint64_t seed = 0);
   void add(const void* bytes, size_t count);
-  // Of all that was added.
+  // The checksum of all that was added.
   uint64_t value() const;
 
  private:

@@ -100,7 +100,7 @@ Machine inspect_machine() {
                            : parallel == OPENBLAS_THREAD ? "pthread"
                                                          : "single";
   machine.denormals_flushed = denormals_are_flushed();
-  machine.memory = free_memory();
+  machine.memory = free_memory().value_or(0);
   return machine;
 }
 

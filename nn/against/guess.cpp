@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "nn/against/alter.hpp"
 #include "nn/against/masks.hpp"
@@ -171,9 +170,7 @@ double factor_of(const Compared& c) {
 void add_scale(const Suspect& s, Explanations& all) {
   const double factor = factor_of(s.compared), largest = largest_of(s.text().values());
   if (!std::isfinite(factor) || factor == 0) return;
-  char digits[32];
-  std::snprintf(digits, sizeof digits, "%.4g", factor);
-  std::string sentence = text("it is the text's times ", digits);
+  std::string sentence = text("it is the text's times ", number_text(factor, 4));
   const double apart = s.compared.from_operands.tolerance / largest;
   if (std::abs(factor + 1) <= apart) sentence = "its sign is the opposite";
   else if (feeds_softmax(s.candidate, s.target()))

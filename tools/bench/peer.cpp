@@ -85,7 +85,10 @@ void PeerProcess::ask() {
 
 bool PeerProcess::speaks_within(double milliseconds) const {
   pollfd line{socket_, POLLIN, 0};
-  return poll(&line, 1, static_cast<int>(std::ceil(milliseconds))) != 0;
+  int ready;
+  do ready = poll(&line, 1, static_cast<int>(std::ceil(milliseconds)));
+  while (ready < 0 && errno == EINTR);
+  return ready > 0;
 }
 
 // Lines that are not ours are passed over.
@@ -171,10 +174,11 @@ double Peer::turn() {
 // ---- Options ----
 
 void add_peer_options(CLI::App& app, PeerOptions& o, const char* modes) {
-  add_list(app, "--against", o.against,
-           text("torch or jax: PyTorch or JAX, in turns with this program, in each of its modes; or "
-                "one of ",
-                modes))
+  add_list(
+      app, "--against", o.against,
+      text("torch or jax: PyTorch or JAX, in turns with this program, in each of its modes; or "
+           "one of ",
+           modes))
       ->type_name("NAME");
   app.add_option("--python", o.python, "the Python that has PyTorch or JAX")
       ->type_name("PATH")

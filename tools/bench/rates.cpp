@@ -80,6 +80,11 @@ Probe gemm_probe(Dtype dtype, int threads) {
   return {turn_of(call), work};
 }
 
+std::string gemm_kernel() {
+  const FittingKernel kernel;
+  return cpu_kernels::blas_kernel();
+}
+
 Probe memory_probe() {
   constexpr Index blocks = 48, block = 1 << 19;  // 96 MiB an array
   const Tensor x = Tensor::ones({blocks, block}), y = Tensor::zeros({blocks, block});

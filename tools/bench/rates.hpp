@@ -1,5 +1,7 @@
 // What the machine can do at most: the rates that every other time is held against.
 #pragma once
+#include <string>
+
 #include "core/dtype.hpp"
 #include "tools/bench/measure.hpp"
 
@@ -20,6 +22,8 @@ Probe peak_probe(Dtype dtype, int threads);
 // Products of square matrices by the BLAS, each thread its own, with the kernel that fits the
 // processor, whichever the program computes with: products and sums a second.
 Probe gemm_probe(Dtype dtype, int threads);
+// The kernel that gemm_probe measures, by the BLAS's name.
+std::string gemm_kernel();
 // y += a x over arrays that no cache holds, on all threads: bytes a second, two read for each that
 // is written, as optimizers do.
 Probe memory_probe();

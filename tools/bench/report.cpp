@@ -175,7 +175,7 @@ ordered_json Bench::machine() const {
           {"gemm_gflops_per_s", gemm_rate() / 1e9},
           {"gemm_gflops_per_s_one_thread", gemm_rate_one_thread_ / 1e9},
           {"gemm_percent_of_peak", percent(gemm_rate() / peak_rate())},
-          {"gemm_kernel", cpu_kernels::fitting_blas_kernel()},
+          {"gemm_kernel", gemm_kernel()},
           {"memory_gb_per_s", memory_rate() / 1e9},
           {"load", load()},
           {"kernels", kernel_names()},
@@ -220,7 +220,7 @@ void Bench::print() const {
   rates("GEMM", gemm_rate_one_thread_, gemm_rate());
   std::printf(", %s of peak (%ld x %ld by the BLAS, kernel %s)\n",
               share(gemm_rate() / peak_rate()).c_str(), gemm_size, gemm_size,
-              cpu_kernels::fitting_blas_kernel().c_str());
+              gemm_kernel().c_str());
   std::printf("memory  %s GB/s (y += a x over 192 MiB)\n", digits(memory_rate() / 1e9).c_str());
   std::printf("load    %s (average of the last minute, this program included)\n",
               digits(load()).c_str());
