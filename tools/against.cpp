@@ -5,6 +5,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "tools/json_number.hpp"
 #include "attention/attention.hpp"
 #include "nn/against.hpp"
 
@@ -157,21 +158,17 @@ class Report {
 
   // ---- For machines ----
 
-  // JSON has no infinity.
-  static ordered_json number(double x) {
-    return std::isfinite(x) ? ordered_json(x) : ordered_json();
-  }
 
   ordered_json to_json(const TensorReport& t) const {
     ordered_json json = {{"name", t.name},
                          {"verdict", name_of(t.verdict)},
-                         {"difference", number(t.difference)},
-                         {"from_inputs", number(t.from_ours)},
-                         {"allowed", number(t.tolerance)},
-                         {"largest", number(t.largest)},
+                         {"difference", json_number(t.difference)},
+                         {"from_inputs", json_number(t.from_ours)},
+                         {"allowed", json_number(t.tolerance)},
+                         {"largest", json_number(t.largest)},
                          {"entry", t.entry},
-                         {"theirs", number(t.theirs)},
-                         {"text", number(t.text)}};
+                         {"theirs", json_number(t.theirs)},
+                         {"text", json_number(t.text)}};
     if (!t.finite) json["finite"] = false;
     if (!t.shape.empty()) json["shape"] = t.shape;
     if (!t.cause.empty()) json["cause"] = t.cause;

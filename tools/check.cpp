@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "tools/json_number.hpp"
 #include "attention/gradcheck.hpp"
 #include "core/samples.hpp"
 #include "tools/against.hpp"
@@ -32,12 +33,10 @@ struct CheckOptions {
 using nlohmann::ordered_json;
 
 // JSON has no NaN and no infinity.
-static ordered_json number(double x) { return std::isfinite(x) ? ordered_json(x) : ordered_json(); }
-
 static ordered_json to_json(const Slope& slope) {
-  ordered_json json = {{"analytic", number(slope.analytic)},
-                       {"numeric", number(slope.numeric)},
-                       {"error", number(slope.error)}};
+  ordered_json json = {{"analytic", json_number(slope.analytic)},
+                       {"numeric", json_number(slope.numeric)},
+                       {"error", json_number(slope.error)}};
   if (slope.of_entry) json["entry"] = slope.entry;
   if (!slope.result.empty()) json["result"] = slope.result;
   return json;
@@ -49,7 +48,7 @@ static ordered_json to_json(const InputReport& input) {
                        {"shape", std::vector<Index>(input.shape.begin(), input.shape.end())},
                        {"order", input.order},
                        {"verdict", name_of(input.verdict)},
-                       {"error", number(input.error)},
+                       {"error", json_number(input.error)},
                        {"direction", to_json(input.along)},
                        {"worst", to_json(input.worst)},
                        {"place", input.place()},
@@ -57,10 +56,10 @@ static ordered_json to_json(const InputReport& input) {
                        {"kinks", input.kinks}};
   for (const CurvePoint& p : input.curve.points)
     json["curve"].push_back({{"step", p.step},
-                             {"numeric", number(p.numeric)},
-                             {"before", number(p.before)},
-                             {"after", number(p.after)},
-                             {"error", number(p.error)}});
+                             {"numeric", json_number(p.numeric)},
+                             {"before", json_number(p.before)},
+                             {"after", json_number(p.after)},
+                             {"error", json_number(p.error)}});
   return json;
 }
 
@@ -138,7 +137,7 @@ class CheckTable {
   void add_json(const std::string& name, const GradReport& report, const std::string& trouble) {
     ordered_json line = {{"name", name}, {"passed", trouble.empty() && report.passed()}};
     for (int order = 1; trouble.empty() && order <= o_.order; ++order)
-      line[text("order_", order)] = number(report.worst_of_order(order));
+      line[text("order_", order)] = json_number(report.worst_of_order(order));
     const InputReport* const worst = worst_of(report);
     line["worst_input"] = worst ? worst->input : "";
     if (!trouble.empty()) line["error"] = trouble;

@@ -9,8 +9,9 @@ cat <<'END'
 
 namespace tete {
 
-static const std::string_view pieces[] = {
 END
+echo "std::string $function() {"
+echo '  static const std::string_view pieces[] = {'
 for file in "$@"; do
   cat "$file"
   echo
@@ -18,8 +19,6 @@ done | LC_ALL=C sed 's/\\/\\\\/g; s/"/\\"/g; s/^/    "/; s/$/\\n"/' |
   LC_ALL=C awk '{ print } NR % 100 == 0 { print "    ," }'
 cat <<END
     ""};
-
-std::string $function() {
   std::string all;
   for (std::string_view piece : pieces) all += piece;
   return all;

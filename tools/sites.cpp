@@ -94,7 +94,7 @@ void read_model(ModelOptions& o, CLI::App& app) {
 namespace {
 
 // A layer of a kind of site: "encoder", "decoder" (its self-attention) or "cross".
-struct Site {
+struct Named {
   const char* kind;
   Index layer;
 };
@@ -109,7 +109,7 @@ struct TextAt {
   const ProgramText* text;
   std::string option;
 };
-TextAt text_at(const ModelSettings& m, const Site& site) {
+TextAt text_at(const ModelSettings& m, const Named& site) {
   const std::string layer = text(site.kind, "/", site.layer);
   if (const auto own = m.sites.find(layer); own != m.sites.end())
     return {&own->second, text("--attention-layer ", layer, "=", own->second.name)};

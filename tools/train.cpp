@@ -4,6 +4,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "tools/json_number.hpp"
 #include "core/threads.hpp"
 #include "tools/config.hpp"
 #include "tools/lesson.hpp"
@@ -162,8 +163,6 @@ static std::vector<std::string> changed_options(const std::string& kept, const C
 
 // ---- What is said while it trains ----
 
-static ordered_json number(double x) { return std::isfinite(x) ? ordered_json(x) : ordered_json(); }
-
 class JsonLines : public Reporter {
  public:
   void step(const Progress& p) override {
@@ -171,13 +170,13 @@ class JsonLines : public Reporter {
          {"step", p.step},
          {"steps", p.steps},
          {"tokens", p.tokens},
-         {"loss", number(p.loss)},
-         {"validation_loss", number(p.validation_loss)},
-         {"acc", number(p.accuracy)},
-         {"exact_match", number(p.exact_match)},
+         {"loss", json_number(p.loss)},
+         {"validation_loss", json_number(p.validation_loss)},
+         {"acc", json_number(p.accuracy)},
+         {"exact_match", json_number(p.exact_match)},
          {"lr", p.rate},
-         {"grad_norm", number(p.grad_norm)},
-         {"tokens_per_s", number(p.tokens_per_second)},
+         {"grad_norm", json_number(p.grad_norm)},
+         {"tokens_per_s", json_number(p.tokens_per_second)},
          {"seconds", p.seconds}});
   }
   void saved(const std::string& path, int64_t step) override {
@@ -244,11 +243,11 @@ static void say_result(const TrainOptions& o, const LoopResult& result) {
     JsonLines::say({{"event", "end"},
                     {"stopped", result.stopped},
                     {"step", result.step},
-                    {"loss", number(result.loss)},
-                    {"validation_loss", number(result.validation_loss)},
-                    {"acc", number(result.accuracy)},
-                    {"exact_match", number(result.exact_match)},
-                    {"ms_per_step", number(result.ms_per_step)},
+                    {"loss", json_number(result.loss)},
+                    {"validation_loss", json_number(result.validation_loss)},
+                    {"acc", json_number(result.accuracy)},
+                    {"exact_match", json_number(result.exact_match)},
+                    {"ms_per_step", json_number(result.ms_per_step)},
                     {"checkpoint", result.checkpoint}});
   } else if (result.stopped) {
     std::cout << "Stopped at step " << result.step << " of " << o.steps

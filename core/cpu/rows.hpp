@@ -179,6 +179,10 @@ struct PairRows {
 // The rows for this machine; chosen at first use, which fails (resource) where none are for it.
 template <class T>
 const Rows<T>& rows();
+template <>
+const Rows<float>& rows<float>();
+template <>
+const Rows<double>& rows<double>();
 const PairRows& pair_rows();
 // Whether the processor multiplies bfloat16 by itself. Where not, its products are made of f32's.
 bool has_bf16();

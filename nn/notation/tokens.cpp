@@ -9,7 +9,7 @@ namespace {
 constexpr size_t longest_text = size_t{1} << 20, longest_name = 100;
 constexpr std::string_view reserved[] = {"def", "where", "return", "and", "or", "not", "causal"};
 
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool is_name_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 void check_is_text(const Source& source) {
@@ -60,7 +60,7 @@ class Tokenizer {
     if (c == '\n') return end_line(at_), void(++at_);
     if (c == ' ' || c == '\t' || c == '\r') return void(++at_);
     if (c == '#') return void(at_ = std::min(text_.find('\n', at_), text_.size()));
-    if (is_letter(c)) return word();
+    if (is_name_letter(c)) return word();
     if (is_digit(c) || (c == '.' && at_ + 1 < text_.size() && is_digit(text_[at_ + 1])))
       return number();
     sign();
@@ -68,7 +68,7 @@ class Tokenizer {
 
   void word() {
     size_t end = at_;
-    while (end < text_.size() && (is_letter(text_[end]) || is_digit(text_[end]))) ++end;
+    while (end < text_.size() && (is_name_letter(text_[end]) || is_digit(text_[end]))) ++end;
     // The defs that a call writes out put the statement's name before every name of theirs.
     if (end - at_ > longest_name)
       fail_at({place(at_, end)},
@@ -89,7 +89,7 @@ class Tokenizer {
       if (end < text_.size() && is_digit(text_[end])) digits();
       else end = exponent;
     }
-    if (end < text_.size() && is_letter(text_[end]))
+    if (end < text_.size() && is_name_letter(text_[end]))
       fail_at({place(at_, end + 1)},
               "a number ends where a name begins; write an operator or a "
               "space between them");

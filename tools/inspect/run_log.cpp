@@ -24,10 +24,10 @@ void each_line(const std::string& folder, const std::string& split,
 }
 
 // "decoder/3/self/P_q" is "self/P_q" of "decoder/3"; what is in no layer is of "the rest".
-struct Place {
+struct PathParts {
   std::string part, name;
 };
-Place place_of(const std::string& parameter) {
+PathParts parts_of(const std::string& parameter) {
   const size_t digits = parameter.find('/') + 1, end = parameter.find('/', digits);
   if (digits == 0 || end == std::string::npos ||
       parameter.find_first_not_of("0123456789", digits) != end || end == digits)
@@ -45,9 +45,9 @@ std::vector<Curve> read_norms(const std::string& folder) {
     for (const auto& [name, norms] : line.at("norms").items()) {
       const auto [at, added] = known.emplace(name, gradients.size());
       if (added) {
-        const Place place = place_of(name);
-        gradients.push_back({place.name, "gradient norm, " + place.part, "", {}, {}});
-        updates.push_back({place.name, "update / value, " + place.part, "", {}, {}});
+        const PathParts path = parts_of(name);
+        gradients.push_back({path.name, "gradient norm, " + path.part, "", {}, {}});
+        updates.push_back({path.name, "update / value, " + path.part, "", {}, {}});
       }
       const double value = norms.at(0), gradient = norms.at(1), update = norms.at(2);
       const auto add = [&](Curve& curve, double y) {
