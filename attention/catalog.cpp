@@ -24,10 +24,6 @@ Variant variant_of(std::string name, Program program) {
   return {std::move(name), std::move(paper), std::make_shared<const Program>(std::move(program))};
 }
 
-bool is_path(const std::string& name) {
-  return name.find('/') != std::string::npos || name.ends_with(".tete");
-}
-
 std::vector<Variant> read_embedded(std::span<const EmbeddedText> texts) {
   std::vector<Variant> made;
   for (const auto& [name, text] : texts)
@@ -36,7 +32,7 @@ std::vector<Variant> read_embedded(std::span<const EmbeddedText> texts) {
 }
 
 Variant find(const std::vector<Variant>& among, const char* what, const std::string& name_or_path) {
-  if (is_path(name_or_path)) {
+  if (is_program_path(name_or_path)) {
     const std::string stem = std::filesystem::path(name_or_path).stem().string();
     return variant_of(stem, read_program(name_or_path));
   }
@@ -61,6 +57,10 @@ const std::vector<Variant>& variants() {
 const std::vector<Variant>& amendments() {
   static const std::vector<Variant> all = read_embedded(embedded_amendments());
   return all;
+}
+
+bool is_program_path(const std::string& name_or_path) {
+  return name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".tete");
 }
 
 Variant find_variant(const std::string& name_or_path) {

@@ -26,7 +26,10 @@ struct Variant {
 // The catalogue, by name.
 const std::vector<Variant>& variants();
 
-// A variant by its name, or by a path where there is a '/' or the name ends in ".tete". Fails on
+// True if a file is meant and no name of the catalogue: there is a '/', or ".tete" at the end.
+bool is_program_path(const std::string& name_or_path);
+
+// A variant by its name, or by a path where is_program_path says so. Fails on
 // an unknown name (with the nearest one) and on a file that is missing, unreadable or no program.
 Variant find_variant(const std::string& name_or_path);
 

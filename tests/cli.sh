@@ -38,8 +38,18 @@ refuses 2 "no option '--heds'; did you mean '--heads'" train text.txt --heds 8
 refuses 2 "no option '--tempreature'; did you mean '--temperature'" sample x --tempreature 1
 refuses 2 "'extra' is one argument too many" sample x extra
 refuses 2 '--heads needs a value' train text.txt --heads
-refuses 2 "'eight' is not a value" train text.txt --heads eight
-refuses 2 '--heads [0-9]+: expected' train text.txt --heads 99999999999999999999
+refuses 2 "--heads: expected a whole number, got 'eight'" train text.txt --heads eight
+refuses 2 "--heads: expected a whole number, got ' 5'" train text.txt --heads ' 5'
+refuses 2 "--heads: expected a whole number from .*, got '99999999999999999999'" train text.txt \
+  --heads 99999999999999999999
+refuses 2 "--steps: expected .* to 9223372036854775807, got '9223372036854775808'" train text.txt \
+  --steps 9223372036854775808
+refuses 2 '--steps 9223372036854775807: expected 1 to 1000000000000$' train text.txt --steps 9223372036854775807
+for verb in 'train text.txt' 'sample x' 'run multi_head' 'check'; do
+  for seed in 18446744073709551616 -1; do
+    refuses 2 "--seed: expected a whole number from 0 to 18446744073709551615, got '$seed'" $verb --seed $seed
+  done
+done
 refuses 2 'CHECKPOINT is required' sample
 for verb in train sample check run list inspect einsum bench; do
   check "tete $verb --help fits in 80 columns" eval "'$tete' $verb --help | awk 'length > 90 { exit 1 }'"
@@ -73,7 +83,8 @@ refuses 2 '--learning-rate inf: expected' train text.txt --learning-rate inf
 refuses 2 '--weight-decay is an option of adam' train text.txt --weight-decay 0.1
 refuses 2 '--shards 5: expected' train text.txt --batch 4 --shards 5
 refuses 2 '--held-out 1: expected' train text.txt --held-out 1
-refuses 2 '--threads -1: expected' train text.txt --threads -1
+refuses 2 '--held-out 0: expected more than 0' train text.txt --held-out 0
+refuses 2 '--threads -1: expected 1 to 1024, or 0 for one on each' train text.txt --threads -1
 refuses 2 "adafacto.*did you mean 'adafactor'" train text.txt --optimizer adafacto
 refuses 2 "cosin.*did you mean 'cosine'" train text.txt --schedule cosin
 refuses 2 "'rleu'?.*did you mean 'relu'" train text.txt --activation rleu
@@ -83,6 +94,12 @@ refuses 2 '--tokenizer bite: expected.*byte' train text.txt --tokenizer bite
 refuses 2 '--init|initialisation' train text.txt --init xavier
 refuses 2 'expected NAME=SIZE' train text.txt --dim h_k
 refuses 2 'expected NAME=SIZE' train text.txt --dim h_k=two
+refuses 2 '--dim n=3000000000: expected a size of at most 999999999' cost multi_head --dim n=3000000000
+refuses 2 '--dim h_k 0: expected 1 to' train text.txt --dim h_k=0
+refuses 2 '--dim h is set twice: 4 and 8' cost multi_head --dim h=4 --dim h=8
+refuses 2 '--dim h_k is set twice: 4 and 5' train text.txt --dim h_k=4 --dim h_k=5
+printf '[dim]\nh_k = 4\nh_k = 5\n' > twice.toml
+refuses 2 '--dim h_k is set twice: 4 and 5' train text.txt --config twice.toml
 refuses 2 'zz' train text.txt "${tiny[@]}" --dim zz=4
 refuses 4 'needs about .* of memory' train text.txt --d-model 65536 --layers 1000 --heads 1
 
@@ -95,7 +112,7 @@ refuses 2 'h_k|5' train text.txt "${tiny[@]}" --dim h_k=5
 printf 'heads = 2\nheds = 4\n' > bad.toml
 refuses 2 "bad.toml: there is no key 'heds'.*did you mean '--heads'" train text.txt --config bad.toml
 printf '# sizes\n\nheads = two\n' > bad.toml
-refuses 2 "bad.toml: .*'two' is not a value" train text.txt --config bad.toml
+refuses 2 "bad.toml: --heads: expected a whole number, got 'two'" train text.txt --config bad.toml
 printf 'text = "a\\b"\n' > bad.toml
 refuses 2 'bad.toml:1: TOML is read without escapes' train --config bad.toml
 printf '{"heads": 2, "heds": 4}' > bad.json
@@ -136,6 +153,14 @@ inspect a --text x --out
 einsum ij x --memory-limit
 bench attention --variant
 END
+for words in 'train text.txt --out= --resume' 'train text.txt --out=' 'train text.txt --seed= 5' \
+  'train text.txt --compile= --device=' 'train text.txt --report=' 'sample a --seed= 1' 'list --json='; do
+  name=${words%%=*}
+  refuses 2 "^tete [a-z]+: --${name##*--}: expected a value, got ''\$" $words
+done
+[ ! -e --resume ]
+verdict $? 'no run has the name of an option'
+
 # ---- Texts ----
 
 refuses 2 'nobody.txt' train nobody.txt
@@ -189,6 +214,18 @@ check 'JSON lines' eval "train --out d --json | python3 -c 'import json,sys
 for line in sys.stdin: json.loads(line)' 2> /dev/null || ! command -v python3"
 check 'a copy of a variant is a variant' eval "cp '$variant' mine.tete; train --out e --attention mine.tete"
 rm mine.tete
+
+check 'the largest seed' train --steps 1 --out largest --seed 18446744073709551615
+check 'is kept' grep -q '"seed": 18446744073709551615,' largest/config.json
+check 'and its run goes on' "$tete" train --resume --out largest --steps 2
+echo x > talking_heads
+check 'a file with the name of a variant' train --steps 1 --out named --attention talking_heads
+check 'is not that variant' grep -q '"attention": "talking_heads"' named/config.json
+check 'whose run goes on' "$tete" train --resume --out named --steps 2
+rm talking_heads
+check '--prompt= is the empty prompt' eval "'$tete' sample a --prompt= --length 5 > empty &&
+  '$tete' sample a --prompt '' --length 5 | cmp - empty"
+refuses 2 "no option '--lenth'" sample a --prompt= --lenth 5
 
 # ---- A run goes on as what it was, and says what is changed ----
 

@@ -166,14 +166,28 @@ TEST_CASE("mistakes in a configuration are told with its name, the key and the n
   };
   refused("a.toml", "heads = 2\nheds = 4\n", "there is no key 'heds'; did you mean '--heads'?");
   refused("a.toml", "heads 4\n", "there is no key 'heads 4'; did you mean '--heads'?");
-  refused("a.toml", "heads = two\n", "--heads: 'two' is not a value that it can take");
+  refused("a.toml", "heads = two\n", "--heads: expected a whole number, got 'two'");
   refused("a.toml", "heads = 2\nlayers = 1\nheads = 2\n", "'heads' is set twice");
   refused("a.toml", "heads = [2, 3]\n", "--heads is given 2 times: expected once");
   refused("a.toml", "tied = 5\n", "'tied' is true or false");
-  refused("a.toml", "resume = true\n", "there is no key 'resume'");
+  for (const std::string key : {"resume", "config", "help", "device", "eval_iters"})
+    refused("a.toml", key + " = 1\n",
+            "'" + key + "' is an option of the command line, but no key of a file");
+  refused("a.toml", "resum = 1\n", "there is no key 'resum'");
   refused("a.toml", "attention = \"\"\n", "--attention: expected a value, got ''");
   refused("a.toml", "layers = 2\ntext = \"a\\tb\"\n", "a.toml:2: TOML is read without escapes");
   refused("a.toml", "text = \"a\nb\"\n", "a.toml:1: a string must end on its line");
+  refused("a.toml", std::string("steps = 3\n\0seed = 4\n", 20),
+          "a.toml:2: expected text, got a byte");
+  refused("a.toml", "steps = 3\ntext = [\n  'a',\n]\n", "a.toml:2: a list must end on its line");
+  refused("a.toml", "attention = \"\"\"multi_head\"\"\"\n",
+          "a.toml:1: a string is written in single");
+  refused("a.toml", "dim = {h_k = 8}\n", "a.toml:1: a table in braces is not read; write [dim]");
+  refused("a.json", std::string("{\"steps\": 3}\0\0", 14), "a.json:1: expected text, got a byte");
+  refused("a.json", "{\"text\": [\"a.txt\\u0000evil\"]}", "'text' has the character U+0000");
+  refused("a.json", "{\"dim\": {\"h\\u0000\": 4}}", "'dim' has the character U+0000");
+  refused("a.json", "{\"steps\": 12.0}", "--steps: expected a whole number, got '12.0'");
+  refused("a.json", "{\"seed\": 18446744073709551616}", "--seed: expected a whole number");
   refused("a.json", "", "not JSON: parse error at line 1, column 1");
   refused("a.json", "{\"heads\": 2,\n \"layers\" 3}", "not JSON: parse error at line 2");
   refused("a.json", "[1]", "expected options in braces");
@@ -181,10 +195,45 @@ TEST_CASE("mistakes in a configuration are told with its name, the key and the n
   refused("a.json", "{\"heds\": null}", "there is no key 'heds'; did you mean '--heads'?");
   refused("a.json", "{\"heads\": 2, \"heads\": 3}", "'heads' is set twice");
   refused("a.json", "{\"d-model\": 2, \"d_model\": 3}", "'d_model' is set twice");
-  refused("a.json", "{\"heads\": \"two\"}", "--heads: 'two' is not a value that it can take");
+  refused("a.json", "{\"heads\": \"two\"}", "--heads: expected a whole number, got 'two'");
   refused("a.json", "{\"heads\": [[2]]}", "'heads' is [2]: expected a string, a number");
   refused("a.json", "{\"tied\": 1}", "'tied' is true or false");
   refused("a.json", "{\"text\": [\"\"]}", "--text: expected a value, got ''");
+}
+
+TEST_CASE("mistakes in a configuration are short however long a key or a value is") {
+  const TemporaryFolder folder;
+  std::string vast;
+  while (vast.size() < (1 << 20)) vast += "é";
+  for (const std::string& contents :
+       {"{\"" + vast + "\": 1}", "{\"heads\": \"" + vast + "\"}", "{\"dropout\": \"" + vast + "\"}",
+        "{\"heads\": [[\"" + vast + "\"]]}", "{\"text\": \"" + vast + "\\u0000\"}"}) {
+    const std::string said = error_of([&] { Train().read(folder, "a.json", contents); });
+    CHECK_MESSAGE(said.size() < 400, said.substr(0, 1000));
+    CHECK_MESSAGE(said.find("é…") != std::string::npos, said.substr(0, 1000));
+  }
+}
+
+TEST_CASE("what the catalogue knows by its name is no file, whatever lies beside") {
+  const TemporaryFolder folder;
+  for (const char* name : {"talking_heads", "t5_bias", "0=talking_heads", "self=rotary"})
+    folder.file(name, "x");
+  Train train;
+  train.read(folder, "run.json",
+             "{\"attention\": \"talking_heads\", \"with\": [\"t5_bias\", \"self=rotary\"], "
+             "\"attention-layer\": [\"0=talking_heads\"]}");
+  const ordered_json kept = configuration_of(train.app);
+  CHECK(kept["attention"] == "talking_heads");
+  CHECK(kept["with"] == ordered_json{"t5_bias", "self=rotary"});
+  CHECK(kept["attention-layer"] == ordered_json::array({"0=talking_heads"}));
+}
+
+TEST_CASE("the largest seed is read back exactly") {
+  const TemporaryFolder folder;
+  Train said({"--seed", "18446744073709551615"});
+  Train again;
+  again.read(folder, "config.json", config_json(said.app));
+  CHECK(again.options.seed == 18446744073709551615u);
 }
 
 TEST_CASE("a name that is not UTF-8 cannot be kept") {

@@ -6,8 +6,10 @@
 #include <set>
 #include <sstream>
 
+#include "attention/catalog.hpp"
 #include "core/utf8.hpp"
 #include "tools/options.hpp"
+#include "tools/sites.hpp"
 #include "train/files.hpp"
 
 namespace tete {
@@ -22,6 +24,13 @@ std::vector<std::string> long_names(const CLI::App& app) {
   return names;
 }
 
+std::string shortened(const std::string& quoted) {
+  size_t end = 80;
+  if (quoted.size() <= end) return quoted;
+  while (end > 0 && (quoted[end] & 0xC0) == 0x80) --end;  // no character is cut
+  return quoted.substr(0, end) + "…";
+}
+
 static bool is_flag(const CLI::Option& option) { return option.get_items_expected_max() == 0; }
 
 static bool is_list(const CLI::Option& option) {
@@ -34,42 +43,54 @@ static bool names_files(const std::string& key) {
   return key == "text" || key == "with" || key.starts_with("attention");
 }
 
-// The offset of the file's name in "FILE" or, after a place, "PLACE=FILE".
-static size_t file_part(const std::string& value) {
-  std::error_code ignored;
-  const size_t is = value.find('=');
-  if (is == std::string::npos || std::filesystem::exists(value, ignored)) return 0;
-  return is + 1;
+// The offset of the file's name in "FILE" or, after a site, "SITE=FILE".
+static size_t file_part(const std::string& key, const std::string& value) {
+  if (key == "attention-layer") return value.find('=') + 1;  // 0 where there is none
+  return key == "with" ? value.size() - without_site(value).size() : 0;
 }
 
-// The same value with its file, if there is one, seen from `folder`.
-static std::string file_from(const std::filesystem::path& folder, const std::string& value) {
+// The same value with its file, if there is one, seen from `folder`. A variant's name is no file,
+// whatever files there are.
+static std::string file_from(const std::filesystem::path& folder, const std::string& key,
+                             const std::string& value) {
+  const size_t at = file_part(key, value);
+  const std::string file = value.substr(at);
+  if (key != "text" && !is_program_path(file)) return value;
   std::error_code ignored;
-  const size_t at = file_part(value);
-  const auto path = (folder / value.substr(at)).lexically_normal();
+  const auto path = (folder / file).lexically_normal();
   return std::filesystem::is_regular_file(path, ignored) ? value.substr(0, at) + path.string()
                                                          : value;
 }
 
 // ---- Reading ----
 
-// CLI11 cuts lines at '#' even in a string, and knows neither escapes nor strings of several lines.
-// So comments are taken away here, and what it would misread is refused.
+// The line without its comment. Fails on what CLI11 would misread; `place` is "FILE:LINE".
+static std::string without_comment(const std::string& place, const std::string& line) {
+  char quote = 0;
+  int depth = 0;  // of brackets
+  size_t end = 0;
+  for (; end < line.size() && (quote || line[end] != '#'); ++end) {
+    const char c = line[end];
+    if (c == '\\') bad_input(place, ": TOML is read without escapes; JSON can have a backslash");
+    if (!quote && (line.compare(end, 3, "\"\"\"") == 0 || line.compare(end, 3, "'''") == 0))
+      bad_input(place, ": a string is written in single quotation marks, not in three");
+    if (!quote && c == '{')
+      bad_input(place,
+                ": a table in braces is not read; write [dim], and its sizes on lines below");
+    if (!quote) depth += (c == '[') - (c == ']');
+    if (quote ? c == quote : c == '"' || c == '\'') quote = quote ? '\0' : c;
+  }
+  if (quote) bad_input(place, ": a string must end on its line; JSON can have any");
+  if (depth > 0) bad_input(place, ": a list must end on its line; JSON can have any");
+  return line.substr(0, end);
+}
+
+// CLI11 cuts lines at '#' even in a string, and knows neither escapes nor values of several lines.
 static std::string without_comments(const std::string& path, const std::string& contents) {
   std::istringstream in(contents);
   std::string line, all;
-  for (size_t number = 1; std::getline(in, line); ++number) {
-    char quote = 0;
-    size_t end = 0;
-    for (; end < line.size() && (quote || line[end] != '#'); ++end) {
-      if (line[end] == '\\')
-        bad_input(path, ":", number, ": TOML is read without escapes; JSON can have a backslash");
-      if (quote ? line[end] == quote : line[end] == '"' || line[end] == '\'')
-        quote = quote ? '\0' : line[end];
-    }
-    if (quote) bad_input(path, ":", number, ": a string must end on its line; JSON can have any");
-    all += line.substr(0, end) + "\n";
-  }
+  for (size_t number = 1; std::getline(in, line); ++number)
+    all += without_comment(text(path, ":", number), line) + "\n";
   return all;
 }
 
@@ -81,8 +102,8 @@ static Items items_of_toml(const std::string& path, const std::string& contents)
   for (CLI::ConfigItem& item : reader.from_config(in)) {
     if (item.name == "++" || item.name == "--") continue;  // a section opens, closes
     // [dim] with h_k = 4 is --dim h_k=4.
-    if (item.parents.size() == 1 && item.inputs.size() == 1) {
-      item.inputs[0] = item.name + "=" + item.inputs[0];
+    if (item.parents.size() == 1) {
+      for (std::string& size : item.inputs) size = item.name + "=" + size;
       item.name = item.parents[0];
     }
     items.push_back(std::move(item));
@@ -94,7 +115,7 @@ static std::string word_of(const std::string& path, const std::string& key,
                            const ordered_json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number() || value.is_boolean()) return value.dump();
-  bad_input(path, ": '", key, "' is ", value.dump(),
+  bad_input(path, ": '", key, "' is ", shortened(value.dump()),
             ": expected a string, a number, true, false, null or a list");
 }
 
@@ -132,26 +153,43 @@ static Items items_of_json(const std::string& path, const std::string& contents)
   return items;
 }
 
+// Those that a file can set, "--heads" and the like.
+static std::vector<std::string> keys_of(const CLI::App& verb) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : verb.get_options())
+    if (option->get_configurable())
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
 // The option of a key, whose words may be joined by '_' as well as by '-'.
 static CLI::Option& option_of(CLI::App& verb, const std::string& place, const std::string& key) {
   std::string name = "--" + key;
   CLI::Option* option = verb.get_option_no_throw(name);
   std::replace(name.begin(), name.end(), '_', '-');
   if (!option) option = verb.get_option_no_throw(name);
-  if (!option || !option->get_configurable())
-    bad_input(place, ": there is no key '", key, "'", suggestion(name, long_names(verb)));
+  const std::string quoted = shortened(key);
+  if (!option)
+    bad_input(place, ": there is no key '", quoted, "'",
+              suggestion(shortened(name), keys_of(verb)));
+  if (!option->get_configurable())
+    bad_input(place, ": '", quoted, "' is an option of the command line, but no key of a file");
   return *option;
 }
 
 static void add_values(CLI::Option& option, const std::string& place, const CLI::ConfigItem& item) {
   const std::filesystem::path folder = std::filesystem::path(place).parent_path();
+  const std::string key = option.get_lnames().front();
+  for (const std::string& value : item.inputs)
+    if (value.find('\0') != std::string::npos)
+      bad_input(place, ": '", item.name, "' has the character U+0000 in '", shortened(value), "'");
   if (is_flag(option) && !item.inputs.empty() &&
       (item.inputs.size() > 1 || (item.inputs[0] != "true" && item.inputs[0] != "false")))
     bad_input(place, ": '", item.name, "' is true or false");
   for (const std::string& value : item.inputs)
-    option.add_result(is_flag(option)          ? option.get_flag_value(item.name, value)
-                      : names_files(item.name) ? file_from(folder, value)
-                                               : value);
+    option.add_result(is_flag(option)    ? option.get_flag_value(item.name, value)
+                      : names_files(key) ? file_from(folder, key, value)
+                                         : value);
 }
 
 static void apply(CLI::App& verb, const std::string& place, const Items& items) {
@@ -176,6 +214,10 @@ static void apply(CLI::App& verb, const std::string& place, const Items& items) 
 
 void read_config(CLI::App& verb, const std::string& path) {
   const std::string contents = read_file(path);
+  // Both readers would take it for the end, of the line or of the file.
+  if (const size_t nul = contents.find('\0'); nul != std::string::npos)
+    bad_input(path, ":", 1 + std::count(contents.begin(), contents.begin() + nul, '\n'),
+              ": expected text, got a byte that is 0");
   const size_t begin = contents.find_first_not_of(" \t\r\n");
   const bool is_json =
       path.ends_with(".json") || (begin != std::string::npos && contents[begin] == '{');
@@ -196,7 +238,7 @@ static ordered_json value_of(const CLI::Option& option, const std::string& value
       return number;
   if (find_invalid_utf8(value) != std::string::npos)
     bad_input("--", key, " '", printable(value), "': expected UTF-8");
-  return names_files(key) ? file_from(std::filesystem::current_path(), value) : value;
+  return names_files(key) ? file_from(std::filesystem::current_path(), key, value) : value;
 }
 
 static ordered_json recorded(const CLI::Option& option) {

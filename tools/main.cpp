@@ -49,8 +49,21 @@ static void prepare(CLI::App& app) {
   app.allow_extras();
 }
 
+// CLI11 takes the next word as the value of "--name=". An empty value is meant there, which only a
+// prompt can be.
+static std::vector<std::string> with_empty_values(std::vector<std::string> words) {
+  for (size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
+    if (!words[i].starts_with("--") || words[i].find('=') != words[i].size() - 1) continue;
+    words[i].pop_back();
+    if (words[i] != "--prompt") bad_input(words[i], ": expected a value, got ''");
+    words.insert(words.begin() + static_cast<std::ptrdiff_t>(++i), "");
+  }
+  return words;
+}
+
 // True if --help or --version was asked for: nothing is left to do.
-static bool parse(CLI::App& app, const std::vector<std::string>& words) {
+static bool parse(CLI::App& app, std::vector<std::string> words) {
+  words = with_empty_values(std::move(words));
   try {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::Success& asked) {

@@ -14,10 +14,12 @@ using nlohmann::ordered_json;
 void set_dim(SizesByName& dims, const std::string& setting) {
   const size_t is = setting.find('=');
   const std::string digits = is == std::string::npos ? "" : setting.substr(is + 1);
-  if (is == 0 || digits.empty() || digits.size() > 9 ||
-      digits.find_first_not_of("0123456789") != std::string::npos)
+  if (is == 0 || digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos)
     bad_input("--dim ", setting, ": expected NAME=SIZE, as in --dim h_k=4");
-  dims[setting.substr(0, is)] = std::stoll(digits);
+  if (digits.size() > 9) bad_input("--dim ", setting, ": expected a size of at most 999999999");
+  const auto [at, is_new] = dims.emplace(setting.substr(0, is), std::stoll(digits));
+  if (!is_new)
+    bad_input("--dim ", at->first, " is set twice: ", at->second, " and ", std::stoll(digits));
 }
 
 ProgramText read_text(const std::string& name_or_path) {
@@ -196,8 +198,7 @@ void check_settings(const ModelSettings& s) {
   in_range("--d-model", s.d_model, 1, 65536);
   in_range("--d-ff", s.d_ff, 0, 1 << 20);
   in_range("--context", s.context, 1, 1 << 20);
-  for (const auto& [name, size] : s.dims)
-    in_range(text("--dim ", name, "=").c_str(), size, 1, 1 << 20);
+  for (const auto& [name, size] : s.dims) in_range(text("--dim ", name).c_str(), size, 1, 1 << 20);
   activation(s.activation);
   init_rule(s.init);
 }

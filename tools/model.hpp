@@ -50,7 +50,7 @@ struct ModelSettings {
   std::string init = "t5";
 };
 
-// "h_k=4" becomes a size by its name.
+// "h_k=4" becomes a size by its name. Fails on a name that has a size already.
 void set_dim(SizesByName& dims, const std::string& setting);
 
 // --layers, --heads, --d-model, --context and the like; `style` is of --style.

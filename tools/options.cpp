@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <iostream>
+#include <limits>
 #include <sstream>
 
 #include "core/cpu/rows.hpp"
@@ -73,7 +75,8 @@ CLI::Option* add_threads(CLI::App& app, int& threads) {
 }
 
 void use_threads(int wanted) {
-  if (wanted < 0 || wanted > 1024) bad_input("--threads ", wanted, ": expected 1 to 1024");
+  if (wanted < 0 || wanted > 1024)
+    bad_input("--threads ", wanted, ": expected 1 to 1024, or 0 for one on each usable core");
   set_threads(wanted > 0 ? wanted : std::max(1, inspect_machine().usable));
 }
 
@@ -138,13 +141,37 @@ void speak_beside(const std::string& path) {
 
 // ---- Mistakes ----
 
+// Validators answer with what is wrong, or with "".
+
+static std::string refuse_empty(const std::string& value) {
+  return value.empty() ? "expected a value, got ''" : "";
+}
+
+// CLI11 itself clamps numbers that are too large, and takes blanks and other bases.
+template <class T>
+static std::string refuse_other_than(const std::string& value) {
+  T number;
+  const char* const last = value.data() + value.size();
+  const auto [end, error] = std::from_chars(value.data(), last, number);
+  if (error == std::errc() && end == last) return "";
+  const bool has_digits = value.find_first_not_of("-0123456789") == std::string::npos;
+  const std::string range =
+      text(" from ", std::numeric_limits<T>::min(), " to ", std::numeric_limits<T>::max());
+  return text("expected a whole number", has_digits ? range : "", ", got '", shortened(value), "'");
+}
+
+static bool is_whole_number(const CLI::Option& option) {
+  return option.get_type_name() == "N" || option.get_type_name() == "K";
+}
+
 void expect_one_value_each(CLI::App& app) {
-  const CLI::Validator not_empty(
-      [](const std::string& value) { return value.empty() ? "expected a value, got ''" : ""; }, "");
+  const CLI::Validator not_empty(refuse_empty, "");
+  const CLI::Validator whole(refuse_other_than<int64_t>, ""), seed(refuse_other_than<uint64_t>, "");
   for (CLI::Option* option : app.get_options()) {
     if (option->get_multi_option_policy() != CLI::MultiOptionPolicy::TakeAll)
       option->multi_option_policy(CLI::MultiOptionPolicy::Throw);
     if (!option->check_lname("prompt")) option->check(not_empty);
+    if (is_whole_number(*option)) option->check(option->check_lname("seed") ? seed : whole);
   }
   for (CLI::App* sub : app.get_subcommands({})) expect_one_value_each(*sub);
 }
@@ -174,12 +201,13 @@ void refuse_unknown(const CLI::App& app) {
 
 std::string sentence_of(const CLI::ParseError& error) {
   const std::string said = error.what();
+  if (error.get_name() == "ValidationError") return said;
   const std::string conversion = "Could not convert: ", missing = " required ";
   if (said.starts_with(conversion)) {
     const size_t is = said.find(" = ");
     if (is != std::string::npos)
       return text(said.substr(conversion.size(), is - conversion.size()), ": '",
-                  said.substr(is + 3), "' is not a value that it can take");
+                  shortened(said.substr(is + 3)), "' is not a value that it can take");
   }
   const size_t colon = said.find(": "), received = said.find(" received ");
   if (colon != std::string::npos && received != std::string::npos)

@@ -61,7 +61,8 @@ std::string task_help();
 void speak_beside(const std::string& path);
 
 // Every option of the verb, and of the verbs below it, then fails when it is given twice, unless it
-// is a list, and on an empty value, unless that is a prompt.
+// is a list, on an empty value, unless that is a prompt, and on what is no whole number, or one
+// that does not fit, where it takes one (its type is N or K).
 void expect_one_value_each(CLI::App& app);
 // Throws an Error for arguments that the verb does not know.
 void refuse_unknown(const CLI::App& app);

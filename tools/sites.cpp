@@ -58,11 +58,16 @@ void read_sites(ModelSettings& m, const SiteOptions& o) {
   }
 }
 
+std::string without_site(const std::string& setting) {
+  for (const std::string sites : {"self=", "encoder=", "decoder=", "cross="})
+    if (setting.starts_with(sites)) return setting.substr(sites.size());
+  return setting;
+}
+
 Amendment read_site_amendment(const std::string& setting) {
-  for (const char* sites : {"self", "encoder", "decoder", "cross"})
-    if (setting.starts_with(text(sites, "=")))
-      return {read_amendment(setting.substr(std::string(sites).size() + 1)), sites};
-  return {read_amendment(setting)};
+  const std::string name = without_site(setting);
+  const size_t is = setting.size() - name.size();
+  return {read_amendment(name), setting.substr(0, is > 0 ? is - 1 : 0)};
 }
 
 void add_model_options(CLI::App& app, ModelOptions& o) {

@@ -15,7 +15,8 @@ struct SiteOptions {
 void add_site_options(CLI::App& app, SiteOptions& options);
 // Reads what they name into settings.sites. Fails on a place that is none.
 void read_sites(ModelSettings& settings, const SiteOptions& options);
-// "t5_bias", or "self=t5_bias" for some sites only.
+// The name or the file in "t5_bias", or in "self=t5_bias", for some sites only; and its text.
+std::string without_site(const std::string& setting);
 Amendment read_site_amendment(const std::string& setting);
 
 // A model as options ask for it: --attention and its like, --with, --dim, and its shape.

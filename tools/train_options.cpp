@@ -1,6 +1,7 @@
 #include "tools/train_options.hpp"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "tools/config.hpp"
 
@@ -8,15 +9,11 @@ namespace tete {
 
 // ---- Options that make no sense ----
 
-static void in_range(const char* option, double value, double low, double high) {
+template <class T>
+static void in_range(const char* option, T value, std::type_identity_t<T> low,
+                     std::type_identity_t<T> high) {
   if (!(value >= low && value <= high))
     bad_input(option, " ", value, ": expected ", low, " to ", high);
-}
-
-// 0 <= value < 1
-static void is_fraction(const char* option, double value) {
-  if (!(value >= 0 && value < 1))
-    bad_input(option, " ", value, ": expected at least 0 and less than 1");
 }
 
 static void check_task(const TrainOptions& o) {
@@ -40,22 +37,24 @@ const Task* fill_in(TrainOptions& o, CLI::App& app) {
 }
 
 void check_options(const TrainOptions& o) {
-  constexpr double many = 1e12;
-  is_fraction("--held-out", o.held_out);
-  in_range("--batch", static_cast<double>(o.batch), 1, 1 << 20);
-  in_range("--steps", static_cast<double>(o.steps), 1, many);
-  is_fraction("--dropout", o.dropout);
-  in_range("--shards", o.shards, 1, static_cast<double>(o.batch));
+  constexpr int64_t many = 1'000'000'000'000;
+  if (!(o.held_out > 0 && o.held_out < 1))
+    bad_input("--held-out ", o.held_out, ": expected more than 0 and less than 1");
+  in_range("--batch", o.batch, 1, 1 << 20);
+  in_range("--steps", o.steps, 1, many);
+  if (!(o.dropout >= 0 && o.dropout < 1))
+    bad_input("--dropout ", o.dropout, ": expected at least 0 and less than 1");
+  in_range<Index>("--shards", o.shards, 1, o.batch);
   if (o.learning_rate) in_range("--learning-rate", *o.learning_rate, 0, 100);
   if (o.last_rate) in_range("--last-rate", *o.last_rate, 0, 100);
   if (o.weight_decay) in_range("--weight-decay", *o.weight_decay, 0, 100);
-  if (o.clip) in_range("--clip", *o.clip, 0, many);
-  if (o.warmup) in_range("--warmup", static_cast<double>(*o.warmup), 0, many);
-  in_range("--log-every", static_cast<double>(o.log_every), 1, many);
-  in_range("--eval-every", static_cast<double>(o.eval_every), 0, many);
-  in_range("--eval-samples", static_cast<double>(o.eval_samples), 1, 1 << 20);
-  in_range("--save-every", static_cast<double>(o.save_every), 0, many);
-  in_range("--keep", o.keep, 1, 1e6);
+  if (o.clip) in_range("--clip", *o.clip, 0, 1e12);
+  if (o.warmup) in_range("--warmup", *o.warmup, 0, many);
+  in_range("--log-every", o.log_every, 1, many);
+  in_range("--eval-every", o.eval_every, 0, many);
+  in_range("--eval-samples", o.eval_samples, 1, 1 << 20);
+  in_range("--save-every", o.save_every, 0, many);
+  in_range("--keep", o.keep, 1, 1000000);
 }
 
 // ---- nanoGPT's options ----
@@ -75,8 +74,7 @@ std::vector<std::string> read_nanogpt(TrainOptions& o, CLI::App& app) {
   if (given.lr_decay_iters)
     sentences.push_back("--lr_decay_iters is not needed: every schedule ends with --steps");
   if (!given.eval_iters) return sentences;
-  in_range("--eval_iters", static_cast<double>(*given.eval_iters), 1,
-           static_cast<double>(std::max<Index>(1, (1 << 20) / o.batch)));
+  in_range("--eval_iters", *given.eval_iters, 1, std::max<Index>(1, (1 << 20) / o.batch));
   CLI::Option* samples = app.get_option("--eval-samples");
   samples->clear();  // the task's, or a configuration's
   samples->add_result(std::to_string(*given.eval_iters * o.batch));
