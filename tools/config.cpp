@@ -11,6 +11,7 @@
 #include "tools/options.hpp"
 #include "tools/sites.hpp"
 #include "train/files.hpp"
+#include "train/json.hpp"
 
 namespace tete {
 
@@ -120,20 +121,14 @@ static std::string word_of(const std::string& path, const std::string& key,
 }
 
 static ordered_json parsed_json(const std::string& path, const std::string& contents) {
-  std::set<std::string> keys;
-  const auto no_key_twice = [&](int depth, ordered_json::parse_event_t event, ordered_json& key) {
-    if (depth == 1 && event == ordered_json::parse_event_t::key &&
-        !keys.insert(key.get<std::string>()).second)
-      bad_input(path, ": '", key.get<std::string>(), "' is set twice");
-    return true;
-  };
-  try {
-    ordered_json parsed = ordered_json::parse(contents, no_key_twice);
-    if (parsed.is_object()) return parsed;
-  } catch (const ordered_json::exception& error) {
-    const std::string said = error.what();  // "[json.exception…] parse error at line 2, …"
-    bad_input(path, ": not JSON: ", printable(said.substr(said.find("] ") + 2)));
-  }
+  const ordered_json parsed = [&] {
+    try {
+      return parse_json(contents);
+    } catch (const Error& error) {
+      bad_input(path, ": ", error.what());
+    }
+  }();
+  if (parsed.is_object()) return parsed;
   bad_input(path, ": expected options in braces, as in {\"heads\": 8}");
 }
 
@@ -234,8 +229,7 @@ static ordered_json value_of(const CLI::Option& option, const std::string& value
   const std::string key = option.get_lnames().front(), type = option.get_type_name();
   if (type == "X") return option.as<double>();
   if (type == "N")
-    if (const auto number = ordered_json::parse(value, nullptr, false); number.is_number())
-      return number;
+    if (const auto number = json_or_null(value); number.is_number()) return number;
   if (find_invalid_utf8(value) != std::string::npos)
     bad_input("--", key, " '", printable(value), "': expected UTF-8");
   return names_files(key) ? file_from(std::filesystem::current_path(), key, value) : value;

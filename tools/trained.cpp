@@ -4,12 +4,13 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/sites.hpp"
+#include "train/json.hpp"
 
 namespace tete {
 
 // Reads the model from the metadata; its parameters are read later.
 static Trained describe_trained(const RunState& state) {
-  const auto config = nlohmann::ordered_json::parse(state.config, nullptr, false);
+  const auto config = json_or_null(state.config);
   if (!config.is_object() || !config.contains("model"))
     bad_input("its configuration is not one of `tete train`");
   const auto task = config.find("task");

@@ -15,6 +15,7 @@
 
 #include "tools/embedded.hpp"
 #include "tools/table.hpp"
+#include "train/json.hpp"
 #include "train/machine.hpp"
 
 namespace tete {
@@ -98,7 +99,7 @@ ordered_json PeerProcess::answer(double patience) {
   const std::chrono::duration<double, std::milli> most = std::chrono::duration<double>(patience);
   for (;;) {
     for (size_t end; (end = unread_.find('\n')) != std::string::npos;) {
-      const ordered_json said = ordered_json::parse(unread_.substr(0, end), nullptr, false);
+      const ordered_json said = json_or_null(unread_.substr(0, end));
       unread_.erase(0, end + 1);
       if (said.is_object()) return said;
     }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "train/files.hpp"
+#include "train/json.hpp"
 
 namespace tete {
 
@@ -34,12 +35,10 @@ std::vector<Curve> read_curves(const std::string& folder) {
   for (const Row& row : rows) curves.push_back({row.name, row.group, row.unit, {}, {}});
   const std::string all = read_file(path);
   for (size_t at = 0, end; (end = all.find('\n', at)) != std::string::npos; at = end + 1) {
-    const auto line =
-        nlohmann::json::parse(all.begin() + static_cast<std::ptrdiff_t>(at),
-                              all.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
+    const auto line = json_or_null(std::string_view(all).substr(at, end - at));
     if (!line.is_object() || !line.contains("step") || !line["step"].is_number()) continue;
     for (size_t i = 0; i < std::size(rows); ++i) {
-      if (line.value("split", nlohmann::json()) != rows[i].split) continue;
+      if (line.value("split", nlohmann::ordered_json()) != rows[i].split) continue;
       const auto number = line.find(rows[i].key);
       if (number == line.end() || !number->is_number()) continue;
       curves[i].steps.push_back(line["step"].get<double>());

@@ -5,6 +5,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "train/json.hpp"
+
 namespace tete {
 
 namespace {
@@ -18,7 +20,7 @@ void each_line(const std::string& folder, const std::string& split,
   const std::string key = "\"split\":\"" + split + "\"";
   for (std::string line; std::getline(log, line) && !log.eof();) {
     if (line.find(key) == std::string::npos) continue;
-    const ordered_json json = ordered_json::parse(line, nullptr, false);
+    const ordered_json json = json_or_null(line);
     if (json.is_object() && json.value("split", "") == split && json.contains("step")) take(json);
   }
 }
