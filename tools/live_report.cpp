@@ -11,6 +11,7 @@
 #include "tools/inspect/run_log.hpp"
 #include "train/events.hpp"
 #include "train/files.hpp"
+#include "train/json.hpp"
 
 namespace tete {
 
@@ -28,8 +29,9 @@ constexpr const char* columns[] = {
 class Appended {
  public:
   Appended(const std::string& folder, const char* name, const std::string& first)
-      : path_(folder + "/" + name), file_(path_, std::ios::binary | std::ios::trunc) {
-    add(first);
+      : path_(folder + "/" + name) {
+    replace_file(folder, name, first.size(), [&](const Write& write) { write(first); });
+    file_.open(path_, std::ios::binary | std::ios::app);
   }
   void add(const std::string& bytes) {
     file_ << bytes << std::flush;
@@ -57,7 +59,7 @@ class LiveReport::Scalars {
     std::ifstream file(log_, std::ios::binary);
     file.seekg(static_cast<std::streamoff>(read_));
     for (std::string line; std::getline(file, line) && !file.eof(); read_ += line.size() + 1) {
-      const ordered_json json = ordered_json::parse(line, nullptr, false);
+      const ordered_json json = json_or_null(line);
       if (!json.is_object()) continue;
       const std::string split = json.value("split", "");
       if (split == "norms") add_norms(json);
@@ -176,7 +178,8 @@ void LiveReport::write_page(bool going_on) const {
   report.runs.push_back(std::move(run));
   report.program = program_;
   report.refresh = going_on ? 5 : 0;
-  tete::write_page(report, folder_ + "/report.html");
+  const std::string page = page_of(report);
+  replace_file(folder_, "report.html", page.size(), [&](const Write& write) { write(page); });
 }
 
 }  // namespace tete

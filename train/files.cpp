@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <vector>
 
 #include "core/error.hpp"
 
@@ -64,14 +65,15 @@ void close_written(File file, const std::string& path) {
   if (close(file.release()) != 0 && errno != EINTR) cannot("write", path, errno);
 }
 
-// Where a chain of symbolic links ends, whether there is a file or not.
-std::string behind_links(const std::string& path) {
-  std::filesystem::path at = path;
-  for (int links = 0; links < 40; ++links) {
+// The path, and what each symbolic link leads to; the last may be no file.
+std::vector<std::string> links_from(const std::string& path) {
+  std::vector<std::string> chain = {path};
+  while (chain.size() <= 40) {
+    const std::filesystem::path at = chain.back();
     std::error_code is_no_link;
     const std::filesystem::path target = std::filesystem::read_symlink(at, is_no_link);
-    if (is_no_link) return at.string();
-    at = at.parent_path() / target;
+    if (is_no_link) return chain;
+    chain.push_back((at.parent_path() / target).string());
   }
   cannot("write", path, ELOOP);
 }
@@ -164,8 +166,9 @@ void replace_file(const std::string& folder, const std::string& name, size_t byt
   const std::string temporary = "." + name + ".tmp";
   const File at = open_folder(folder);
   check_free_space(at.descriptor(), path, bytes);
+  unlinkat(at.descriptor(), temporary.c_str(), 0);  // of a save that was killed, or anything else
   File file(retry([&] {
-    return openat(at.descriptor(), temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
+    return openat(at.descriptor(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
                   0666);
   }));
   if (!file) cannot("write", path, errno);
@@ -184,13 +187,17 @@ void replace_file(const std::string& folder, const std::string& name, size_t byt
 }
 
 int named_descriptor(const std::string& path) {
-  if (path == "/dev/stdout") return STDOUT_FILENO;
-  if (path == "/dev/stderr") return STDERR_FILENO;
-  for (const std::string_view folder : {"/dev/fd/", "/proc/self/fd/"}) {
-    if (!path.starts_with(folder)) continue;
+  for (const std::string& at : links_from(path)) {
+    const auto [parent, name] = split_path(at);
+    std::error_code ignored;
+    const auto folder = std::filesystem::canonical(parent.empty() ? "." : parent, ignored);
+    if (folder == "/dev" && name == "stdout") return STDOUT_FILENO;
+    if (folder == "/dev" && name == "stderr") return STDERR_FILENO;
+    if (folder != std::filesystem::canonical("/proc/self/fd", ignored)) continue;
     int descriptor = -1;
-    const char *digits = path.data() + folder.size(), *end = path.data() + path.size();
-    if (std::from_chars(digits, end, descriptor).ptr == end) return descriptor;
+    const char* const end = name.data() + name.size();
+    if (!name.empty() && std::from_chars(name.data(), end, descriptor).ptr == end)
+      return descriptor;
   }
   return -1;
 }
@@ -211,7 +218,7 @@ void write_file(const std::string& path, size_t bytes,
     stream(device.descriptor());
     return close_written(std::move(device), path);
   }
-  const auto [folder, name] = split_path(behind_links(path));
+  const auto [folder, name] = split_path(links_from(path).back());
   replace_file(folder, name, bytes, fill);
 }
 

@@ -45,7 +45,8 @@ std::string read_file(const std::string& path);
 using Write = std::function<void(std::string_view bytes)>;
 void replace_file(const std::string& folder, const std::string& name, size_t bytes,
                   const std::function<void(const Write& write)>& fill);
-// The open descriptor that a path names: /dev/stdout, /dev/stderr, /dev/fd/N; -1: it names none.
+// The open descriptor that a path names, or a symbolic link leads to: /dev/stdout, /dev/stderr,
+// /dev/fd/N; -1: it names none.
 int named_descriptor(const std::string& path);
 // Writes the file that a person named. A regular file, or none yet, as replace_file does; behind a
 // symbolic link, which stays. A pipe, a device and an open descriptor take the bytes as a stream. A

@@ -261,7 +261,10 @@ std::string check_entry(const RawEntry& raw, Safetensors::Entry& entry) {
 
 }  // namespace
 
-void write_safetensors(const std::string& path, const Metadata& metadata, NamedTensors tensors) {
+// Calls `put` with the size of the file and with what writes it.
+static void with_file(
+    const Metadata& metadata, NamedTensors tensors,
+    const std::function<void(size_t bytes, const std::function<void(const Write&)>& fill)>& put) {
   for (NamedTensor& tensor : tensors) tensor.value = row_major_copy(tensor.value);
   std::sort(tensors.begin(), tensors.end(), [](const NamedTensor& a, const NamedTensor& b) {
     const size_t size_a = size_of(a.value.dtype()), size_b = size_of(b.value.dtype());
@@ -273,10 +276,21 @@ void write_safetensors(const std::string& path, const Metadata& metadata, NamedT
   const std::string header = make_header(metadata, tensors);
   size_t bytes = header.size();
   for (const NamedTensor& tensor : tensors) bytes += bytes_of(tensor.value).size();
-  write_file(path, bytes, [&](const Write& write) {
+  put(bytes, [&](const Write& write) {
     write(header);
     for (const NamedTensor& tensor : tensors) write(bytes_of(tensor.value));
   });
+}
+
+void write_safetensors(const std::string& path, const Metadata& metadata, NamedTensors tensors) {
+  with_file(metadata, std::move(tensors),
+            [&](size_t bytes, const auto& fill) { write_file(path, bytes, fill); });
+}
+
+void replace_safetensors(const std::string& folder, const std::string& name,
+                         const Metadata& metadata, NamedTensors tensors) {
+  with_file(metadata, std::move(tensors),
+            [&](size_t bytes, const auto& fill) { replace_file(folder, name, bytes, fill); });
 }
 
 Safetensors::Safetensors(const std::string& path, Trust trust)

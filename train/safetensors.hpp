@@ -26,6 +26,9 @@ using Metadata = std::map<std::string, std::string>;
 
 // Writes f32, f64 and i64 tensors, as write_file does.
 void write_safetensors(const std::string& path, const Metadata& metadata, NamedTensors tensors);
+// The same as replace_file does: into a file of the program's own, whatever has its name.
+void replace_safetensors(const std::string& folder, const std::string& name,
+                         const Metadata& metadata, NamedTensors tensors);
 
 class Safetensors {
  public:
