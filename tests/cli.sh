@@ -242,11 +242,11 @@ check 'nothing is said where nothing changes' eval "cp -r untied same && rm same
   '$tete' train --resume --out same --steps 6 2>&1 | { ! grep -q 'from here on'; }"
 check 'options that change are said, in one sentence each' eval "
   '$tete' train --resume --out untied --learning-rate 0.1 --steps 7 2> said &&
-    grep -qx 'warning: --learning-rate was unset and is 0.1 from here on' said &&
-    grep -qx 'warning: --steps was 6 and is 7 from here on' said && [ \$(grep -c 'from here on' said) = 2 ]"
+    grep -qx \"warning: the schedule's rate was 1.0 in untied/step-00000006.safetensors and is 10.0 from here on\" said &&
+    grep -qx 'warning: steps was 6 in untied/step-00000006.safetensors and is 7 from here on' said && [ \$(grep -c 'from here on' said) = 2 ]"
 check 'they are kept' eval "grep -q '\"learning-rate\": 0.1' untied/config.json && grep -q '\"steps\": 7' untied/config.json"
 check 'in JSON, too' eval "'$tete' train --resume --out untied --dropout 0.5 --steps 8 --json |
-  grep -qx '{\"event\":\"warning\",\"text\":\"--dropout was 0.0 and is 0.5 from here on\"}'"
+  grep -qx '{\"event\":\"warning\",\"text\":\"dropout was 0.0 in untied/step-00000007.safetensors and is 0.5 from here on\"}'"
 
 # ---- nanoGPT's command line ----
 

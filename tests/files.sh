@@ -35,6 +35,48 @@ check 'steps are counted alike in errors, on the screen and in the names of chec
   [ -n "$step" ] && [ -e wrong/$(printf "step-%08d.safetensors" $((step - 1))) ] &&
     grep -q "\"step\":$((step - 1)),.*\"split\":\"train\"" wrong/metrics.jsonl'
 
+# ---- A run goes on as what its checkpoints say, and says what is changed ----
+
+check 'a run that stopped halfway' "$tete" train text.txt "${model[@]}" --steps 12 --save-every 3 --keep 9 --out base
+rm base/step-00000009.safetensors base/$final
+copy() { rm -rf copy && cp -r base copy; }
+resumed() { timeout 60 "$tete" train --resume --out copy "$@" > out 2> err < /dev/null; }
+# edited KEY VALUE COUNT WORDS: config.json edited by hand is told, in so many sentences.
+edited() {
+  copy && sed -i -E "s/\"$1\": [^,]*/\"$1\": $2/" copy/$config &&
+    resumed && grep -q "^warning: $4 from here on$" err && [ "$(grep -c 'from here on' err)" = "$3" ]
+  verdict $? "config.json with another $1 is told: $4"
+}
+was() { echo "$1 was $2 in copy/step-00000006.safetensors and is $3"; }
+edited learning-rate 0.5 1 "$(was "the schedule's rate" 1.0 50.0)"
+edited warmup 4 1 "$(was "the schedule's start" 10000 4)"
+edited schedule '"constant"' 4 "$(was schedule inverse_sqrt constant)"
+edited dropout 0.5 1 "$(was dropout 0.0 0.5)"
+edited clip 0.001 1 "$(was clip '[0-9.]*' 0.001)"
+edited precision '"bf16"' 1 "$(was precision f32 bf16)"
+edited steps 15 1 "$(was steps 12 15)"
+copy
+check 'an option is told once' eval 'resumed --steps 15 --save-every 5 && [ "$(grep -c "from here on" err)" = 2 ] &&
+  grep -qx "warning: --save-every was 3 and is 5 from here on" err'
+"$tete" train text.txt "${model[@]}" --steps 12 --save-every 3 --keep 9 --dropout 0.5 --out other > out 2> err
+copy && cp other/step-00000009.safetensors copy
+check 'and so is another run behind a checkpoint' eval 'resumed &&
+  grep -qx "warning: dropout was 0.5 in copy/step-00000009.safetensors and is 0.0 from here on" err'
+copy && truncate -s 20000 copy/step-00000006.safetensors
+refuses 2 "'activation' is not what the run in copy began with: \"gelu\", but there \"relu\"" \
+  train --resume --activation gelu --out copy
+copy && cp copy/step-00000003.safetensors copy/step-00000009.safetensors
+refuses 2 'copy/step-00000009.safetensors holds step 3, but its name says step 9' train --resume --out copy
+refuses 2 'copy/step-00000009.safetensors holds step 3, but its name says step 9' sample copy
+copy && mkfifo copy/step-00000009.safetensors copy/.config.json.tmp copy/metrics.csv copy/report.html
+check 'what has the name of a file of the run gives way to it' eval 'resumed --report && cmp whole/$final copy/$final &&
+  [ -f copy/step-00000009.safetensors ] && [ -f copy/metrics.csv ] && [ -f copy/report.html ]'
+deep() { printf "$1%.0s" $(seq 200000); }
+for json in "{\"steps\": $(deep '[')" "{\"dim\": $(deep '{"a":')1$(deep '}')}"; do
+  copy && echo "$json" > copy/$config
+  refuses 2 "copy/$config: its values nest more than 64 deep" train --resume --out copy
+done
+
 # ---- --out ----
 
 run() { "$tete" run talking_heads --random "$@"; }
@@ -71,6 +113,12 @@ if [ $failed = 0 ]; then  # else it might be replaced
   { echo before && run --out /dev/stdout 2> said && echo after; } > seen
   { echo before && cat fresh && echo after; } | cmp - seen
   verdict $? 'where it stands'
+  for name in /dev/../dev/stdout to-stdout /dev/./fd/1; do
+    [ -L to-stdout ] || ln -s /dev/stdout to-stdout
+    { echo before && run --out $name 2> said && echo after; } > seen
+    { echo before && cat fresh && echo after; } | cmp - seen
+    verdict $? "it is standard output by another name, too: $name"
+  done
   check '--out /dev/stdout --json' eval 'run --json --out /dev/stdout 2> said | cmp - fresh && grep -q "\"out\"" said'
   "$tete" inspect whole --text 'Line 1' --no-ablation --out /dev/stdout 2> said > page.html
   "$tete" inspect whole --text 'Line 1' --no-ablation --out other.html > out 2> err
@@ -99,6 +147,9 @@ done
 "$tete" list >&- 2> err
 [ $? = 4 ] && [ "$(cat err)" = 'tete list: standard output could not be written' ]
 verdict $? 'a closed standard output is exit status 4'
+(ulimit -f 0 && exec "$tete" list > list) 2> err
+[ $? = 4 ]
+verdict $? 'so is one that may not grow'
 
 # ---- Signals ----
 

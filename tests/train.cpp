@@ -840,6 +840,16 @@ TEST_SUITE("train") {
     CHECK(lines < 40);
   }
 
+  TEST_CASE("a warning takes one line and moves no cursor, whatever it quotes") {
+    std::FILE* file = std::tmpfile();
+    ProgressLine(file).warning("saved with a\nb\x1b[2J");
+    std::rewind(file);
+    char line[80] = {};
+    CHECK(std::fread(line, 1, sizeof line - 1, file) > 0);
+    std::fclose(file);
+    CHECK(line == std::string("warning: saved with a b\\x1b[2J\n"));
+  }
+
   TEST_CASE("the first interrupt asks, the second ends the program with 130") {
     {
       const StopSignals signals;

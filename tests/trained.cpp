@@ -96,6 +96,9 @@ TEST_SUITE("trained") {
     CHECK(tried > 200);
     CHECK(forged.refusal("config", "{") != "no error");
     CHECK(forged.refusal("config", "") != "no error");
+    const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
+    CHECK(forged.refusal("config", "{\"model\": " + deep + "}") != "no error");
+    CHECK(forged.refusal("config", "{\"task\": " + deep + ", \"model\": {}}") != "no error");
   }
 
   TEST_CASE("and so is the rest of its metadata") {
@@ -116,6 +119,8 @@ TEST_SUITE("trained") {
       const std::string path = forged.with(without);
       CHECK(error_of([&] { read_trained(path); }).find("'" + key + "'") != std::string::npos);
     }
+    for (const char* wrong : {"nan", "-nan"})
+      CHECK(forged.refusal("best_loss", wrong) != "no error");
     for (const char* wrong : {"characters", "characters ", "characters 61 61", "characters 61  62",
                               "characters 110000", "characters d800", "characters61", "bytes "})
       CHECK(forged.refusal("tokenizer", wrong) != "no error");

@@ -1,4 +1,5 @@
 // tete train: a model trained on a task.
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <iostream>
@@ -6,11 +7,13 @@
 
 #include "tools/json_number.hpp"
 #include "core/threads.hpp"
+#include "core/utf8.hpp"
 #include "tools/config.hpp"
 #include "tools/lesson.hpp"
 #include "tools/live_report.hpp"
 #include "tools/train_options.hpp"
 #include "train/checkpoint.hpp"
+#include "train/json.hpp"
 #include "train/loop.hpp"
 #include "train/machine.hpp"
 
@@ -117,22 +120,12 @@ static std::string begin_or_resume(TrainOptions& o, CLI::App& app) {
 }
 
 // A run goes on with the model that it began with.
-static void check_same_model(const TrainOptions& o) {
-  const std::vector<int64_t> steps = saved_steps(o.out);
-  if (steps.empty()) return;
-  const std::string path = o.out + "/" + checkpoint_name(steps.front());
-  ordered_json then;
-  try {
-    then = ordered_json::parse(read_state(Safetensors(path)).config);
-  } catch (const std::exception&) {
-    return;  // the loop knows what to do with a checkpoint that is broken
-  }
-  if (!then.is_object() || !then.contains("model") || !then["model"].is_object()) return;
+static void check_same_model(const TrainOptions& o, const ordered_json& then) {
   const ordered_json now = to_json(o.model);
-  ordered_json both = then["model"];
+  ordered_json both = then;
   both.update(now);
   for (const auto& [key, either] : both.items()) {
-    const ordered_json began = then["model"].value(key, ordered_json());
+    const ordered_json began = then.value(key, ordered_json());
     const ordered_json value = now.value(key, ordered_json());
     if (began == value) continue;
     const bool a_text = key == "attention" || key == "with" || key == "sites";
@@ -142,20 +135,53 @@ static void check_same_model(const TrainOptions& o) {
   }
 }
 
-// A sentence for each option that is not what the kept configuration says.
-static std::vector<std::string> changed_options(const std::string& kept, const CLI::App& app) {
+static std::string shown(const ordered_json& value) {
+  return value.is_null() ? "unset" : value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+// A sentence for each setting of the training that is not what the checkpoint at `path` records in
+// its configuration, whoever changed it: the command line or a hand in config.json.
+static std::vector<std::string> changes_since(const std::string& path, const std::string& config,
+                                              const TrainOptions& o, const ordered_json& now) {
+  const ordered_json then = json_or_null(config);
+  if (!then.is_object() || !then.contains("model") || !then["model"].is_object())
+    bad_input("cannot go on from ", path, ": its configuration is not one of `tete train`");
+  check_same_model(o, then["model"]);
+  std::vector<std::string> sentences;
+  const ordered_json training = then.value("training", ordered_json());
+  if (!training.is_object()) return sentences;  // nor is it in the oldest checkpoints
+  for (const auto& [key, value] : now["training"].items()) {
+    const auto before = training.find(key);
+    if (before == training.end() || *before == value) continue;
+    const bool scheduled = key == "rate" || key == "last_rate" || key == "start" || key == "decay";
+    std::string name = key;
+    std::replace(name.begin(), name.end(), '_', ' ');
+    sentences.push_back(text(scheduled ? "the schedule's " : "", name, " was ", shown(*before),
+                             " in ", path, " and is ", shown(value), " from here on"));
+  }
+  return sentences;
+}
+
+// True if checkpoints record what an option says.
+static bool is_recorded(const ordered_json& configuration, std::string option) {
+  if (option == "learning-rate" || option == "warmup") return true;  // as the schedule's
+  std::replace(option.begin(), option.end(), '-', '_');
+  return configuration["training"].contains(option);
+}
+
+// A sentence for each option that is not what the kept configuration says, but for those that
+// `recorded` has.
+static std::vector<std::string> changed_options(const std::string& kept, const CLI::App& app,
+                                                const ordered_json* recorded) {
   CLI::App app_then;
   TrainOptions then;
   add_train_options(app_then, then);
   read_config(app_then, kept);
   fill_in(then, app_then);
   const ordered_json before = configuration_of(app_then), now = configuration_of(app);
-  const auto shown = [](const ordered_json& value) {
-    return value.is_null() ? "unset" : value.is_string() ? value.get<std::string>() : value.dump();
-  };
   std::vector<std::string> sentences;
   for (const auto& [key, value] : now.items())
-    if (value != before[key])
+    if (value != before[key] && !(recorded && is_recorded(*recorded, key)))
       sentences.push_back(
           text("--", key, " was ", shown(before[key]), " and is ", shown(value), " from here on"));
   return sentences;
@@ -186,25 +212,11 @@ class JsonLines : public Reporter {
     say({{"event", "resumed"}, {"step", step}, {"path", path}});
   }
   void warning(const std::string& sentence) override {
-    say({{"event", "warning"}, {"text", sentence}});
+    say({{"event", "warning"}, {"text", printable(sentence)}});
   }
   static void say(const ordered_json& line) {
     std::cout << line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << std::endl;
   }
-};
-
-// Tells which options have changed, once the run is known to go on with them.
-class TellChanges : public PassOn {
- public:
-  TellChanges(Reporter& inner, std::vector<std::string> sentences)
-      : PassOn(inner), sentences_(std::move(sentences)) {}
-  void resumed(const std::string& path, int64_t step) override {
-    inner_.resumed(path, step);
-    for (const std::string& sentence : sentences_) inner_.warning(sentence);
-  }
-
- private:
-  std::vector<std::string> sentences_;
 };
 
 static RunSize run_size(const TrainOptions& o, const Lesson& lesson, const Optimizer& optimizer) {
@@ -280,7 +292,6 @@ static int train(TrainOptions& o, CLI::App& app) {
   o.model.encoder = task && task->encoder;
   read_model(o, app);
   const ChosenSites sites = choose_sites(o.model);
-  if (o.resume) check_same_model(o);
   use_threads(o.threads);
 
   const Machine machine = inspect_machine();  // with the memory that is free before a text is read
@@ -307,13 +318,20 @@ static int train(TrainOptions& o, CLI::App& app) {
   const Objective objective{lesson.params, lesson.loss};
   ProgressLine line;
   JsonLines lines;
-  const std::vector<std::string> changes =
-      kept.empty() ? std::vector<std::string>() : changed_options(kept, app);
-  TellChanges told(o.json ? static_cast<Reporter&>(lines) : line, changes);
+  Reporter& told = o.json ? static_cast<Reporter&>(lines) : line;
   for (const std::string& sentence : notes) told.warning(sentence);
   LiveReport report(told, o.out, model_line(o, lesson), program_version());
+  const ordered_json now = configuration(o, options.schedule, options.step.clip);
+  const std::vector<std::string> changed =
+      kept.empty() ? std::vector<std::string>()
+                   : changed_options(kept, app, o.resume ? &now : nullptr);
+  options.changes = [&](const std::string& path, const std::string& config) {
+    std::vector<std::string> all = changes_since(path, config, o, now);
+    all.insert(all.end(), changed.begin(), changed.end());
+    return all;
+  };
   if (!o.resume) {
-    for (const std::string& sentence : changes) told.warning(sentence);
+    for (const std::string& sentence : changed) told.warning(sentence);
     for (const std::string& sentence : start_warnings(o.model, sites)) told.warning(sentence);
   }
   const StopSignals signals;

@@ -33,7 +33,7 @@ T read_number(const Safetensors& file, const std::string& key, T least = 0) {
   if (status != std::errc() || at != end)
     bad_input(file.path(), " is not a whole checkpoint: its '", key, "' is '", digits.substr(0, 40),
               "', which is no number");
-  if (number < least)
+  if (!(number >= least))  // or it is no number at all
     bad_input(file.path(), " is not a whole checkpoint: its '", key, "' is ", number,
               ", expected at least ", least);
   return number;
@@ -144,6 +144,10 @@ RunState read_state(const Safetensors& file) {
               ", and this program reads up to ", checkpoint_format, "; use a newer version of it");
   RunState state;
   state.step = read_number<int64_t>(file, "step");
+  const int64_t named = step_of(split_path(file.path()).second);
+  if (named >= 0 && named != state.step)
+    bad_input(file.path(), " holds step ", state.step, ", but its name says step ", named,
+              ": it was copied or renamed; remove it, or name it ", checkpoint_name(state.step));
   state.tokens = read_number<int64_t>(file, "tokens");
   state.samples = read_number<int64_t>(file, "samples");
   state.seed = read_number<uint64_t>(file, "seed");
@@ -218,7 +222,7 @@ RunFolder::RunFolder(const std::string& path) : path_(path) {
 
 std::string RunFolder::save(const RunState& state, const NamedTensors& tensors, int keep) {
   const std::string name = checkpoint_name(state.step);
-  write_safetensors(path_ + "/" + name, to_metadata(state), tensors);
+  replace_safetensors(path_, name, to_metadata(state), tensors);
   replace_link(path_, "latest", name);
   if (state.best_step == state.step) replace_link(path_, "best", name);
   int newest = 0;

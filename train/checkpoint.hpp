@@ -41,7 +41,8 @@ struct RunState {
 };
 
 Metadata to_metadata(const RunState& state);
-// Fails where a field is missing or is not a number, and on a format newer than this program's.
+// Fails where a field is missing or is not a number, on a format newer than this program's, and on
+// a file that is named as a checkpoint of another step.
 RunState read_state(const Safetensors& file);
 
 // Tensors of the file named prefix + name, in the order of the specs and lying in memory as these

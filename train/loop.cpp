@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "core/threads.hpp"
+#include "train/json.hpp"
 #include "train/machine.hpp"
 
 namespace tete {
@@ -58,7 +59,7 @@ class MetricsLog {
       return "";  // another folder's checkpoint: this log begins here
     }
     for (size_t at = 0, end; (end = all.find('\n', at)) != std::string::npos; at = end + 1) {
-      const Json line = Json::parse(all.begin() + at, all.begin() + end, nullptr, false);
+      const Json line = json_or_null(std::string_view(all).substr(at, end - at));
       if (!line.is_object() || !line.contains("step") || !line["step"].is_number_integer())
         continue;
       if (line["step"].get<int64_t>() <= step) kept.append(all, at, end + 1 - at);
@@ -152,6 +153,8 @@ class Run {
     for (const std::string& sentence : warnings) reporter_.warning(sentence);
     const Safetensors file(path);
     const RunState saved = read_state(file);
+    std::vector<std::string> changes;
+    if (options_.changes) changes = options_.changes(path, saved.config);
     check_same(path, saved);
     const std::vector<ParamSpec>& specs = objective_.params.specs();
     Tensors params = read_params(file, specs, values_.empty() ? Dtype::f32 : values_[0].dtype());
@@ -167,6 +170,7 @@ class Run {
     const std::string here = options_.folder + "/" + checkpoint_name(state_.step);
     if (path == here || !folder_) saved_step_ = state_.step, saved_ = path;
     reporter_.resumed(path, state_.step);
+    for (const std::string& sentence : changes) reporter_.warning(sentence);
   }
 
   void check_same(const std::string& path, const RunState& saved) const {

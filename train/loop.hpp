@@ -31,7 +31,11 @@ struct LoopOptions {
   // writes with each validation. No bit of the run depends on it.
   bool norms = false;
   std::function<std::vector<Written>(const Tensors& values)> write = {};
-  std::string config = "{}";     // the whole configuration, JSON; kept in checkpoints
+  std::string config = "{}";  // the whole configuration, JSON; kept in checkpoints
+  // Given the path and the configuration of the checkpoint that the run goes on from: a sentence
+  // for each change that is allowed; fails where the run is another one.
+  std::function<std::vector<std::string>(const std::string& path, const std::string& config)>
+      changes = {};
   std::string program = "tete";  // with its version; kept in checkpoints
   // Contents of the folder's configuration file; empty: there is none.
   std::string config_file = {};

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/utf8.hpp"
 #include "train/loop.hpp"
 
 namespace tete {
@@ -70,7 +71,10 @@ void ProgressLine::resumed(const std::string& path, int64_t step) {
 
 void ProgressLine::warning(const std::string& sentence) {
   clear();
-  std::fprintf(stream_, "warning: %s\n", sentence.c_str());
+  // It may quote what a file says of itself.
+  std::string line = printable(sentence);
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  std::fprintf(stream_, "warning: %s\n", line.c_str());
 }
 
 void ProgressLine::done() {
