@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/json_number.hpp"
+#include "core/memory.hpp"
 #include "core/threads.hpp"
 #include "core/utf8.hpp"
 #include "tools/config.hpp"
@@ -298,6 +299,7 @@ static int train(TrainOptions& o, CLI::App& app) {
   const LearnedText learned{o.text, unit_of(o.tokenizer), o.held_out};
   const Lesson lesson =
       task ? task_lesson(*task, o.model, sites) : text_lesson(o.model, sites, learned);
+  require_memory(lesson.params.planned(Dtype::f32));  // before the optimizer makes its state
   const std::unique_ptr<Optimizer> optimizer = optimizer_from(o, lesson.params);
   LoopOptions options = loop_options(o);
   options.config_file = config_json(app);
