@@ -131,7 +131,7 @@ class Replay {
   // Records a value between those asked for and the gradients that backward starts from.
   void pass(int i) {
     const auto at = static_cast<size_t>(i);
-    Tensor x = computed(i);
+    Tensor x = with_rounded_backward(i, computed(i));
     if (is_cut(i) && follows_[at]) add(i, x);
     if (candidate_.is_argument(i)) {
       leaves_[at] = arguments_.at(candidate_.name(i));
@@ -146,6 +146,22 @@ class Replay {
       leaves_[at] = x;
     }
     place(i, seen(i, x));
+  }
+
+  // A softmax's gradient, W (gW - Σ W gW), is a difference of two numbers that are almost equal
+  // where one weight is near 1. Their rounding is of their size, not of the difference's, and no
+  // rounding of values shows it: x gets a term that is 0 and whose gradient is W gW, times `unit`
+  // at most.
+  Tensor with_rounded_backward(int i, Tensor x) {
+    if (rounding_.unit == 0 || !calls(value(i).right, "softmax")) return x;
+    const Key key = rounding_.key.fold("backward").fold(static_cast<uint64_t>(i));
+    const Tensor rounding = shaken(x.detach(), rounding_.unit, key) - x.detach();
+    for (int used : value(i).uses) {
+      const Tensor logits = run_.value(used);
+      if (logits.tracked() && logits.shape() == x.shape())
+        x = x + rounding * (logits - logits.detach());
+    }
+    return x;
   }
 
   // Another name for a value: L[n, m] = J[n, m].
