@@ -20,13 +20,17 @@ struct AgainstOptions {
   // How far an entry may be off, as a share of the tensor's largest; 0: a multiple of the error
   // that rounding, in the precision their numbers show, makes in the text's own values.
   double tolerance = 0;
+  // The significand's bits of tensors that were stored in less than their type: 11 for float16, 8
+  // for bfloat16.
+  std::map<std::string, int> stored_bits = {};
 };
 
 struct Guess {
   // "as if P_l's h_k and h were swapped": the text with this mistake gives their numbers. Empty if
   // no mistake that is known here does.
   std::string sentence;
-  int statement = -1;  // with the mistake, by its number in program.values
+  int statement = -1;    // with the mistake, by its number in program.values
+  bool gave_up = false;  // too many statements to try all that is known
 };
 
 struct TensorReport {

@@ -211,3 +211,134 @@ TEST_CASE("what follows from a mistake that is explained is no second one") {
     CHECK(differ == (twice ? "L grad:V " : "L "));
   }
 }
+
+// ---- What is right, and no evidence of a mistake ------------------------------------------------
+
+namespace {
+
+// The gradients of a layer's W and L, as a library computes them in f32: W (gW - Σ W gW).
+TensorsByName with_gradients_of_softmax(const std::shared_ptr<const Checked>& program,
+                                        TensorsByName arguments) {
+  TensorsByName all = computed(program, arguments, {});
+  for (auto& [name, x] : arguments) x = x.variable();
+  Evaluation run(program, arguments, {});
+  const Tensor W = run.value(numbered(*program, "W")), Y = run.value(program->result);
+  all["grad:Y"] = random_normal(Y.shape(), Key(5));
+  all["grad:W"] = grad(sum(Y * all["grad:Y"]), Tensors{W})[0];
+  const std::vector<double> w = W.values(), g = all["grad:W"].values();
+  std::vector<double> made(w.size());
+  const auto rows = static_cast<size_t>(W.size(0) * W.size(1)), M = static_cast<size_t>(W.size(2)),
+             H = static_cast<size_t>(W.size(3));
+  for (size_t row = 0; row < rows; ++row)
+    for (size_t h = 0; h < H; ++h) {
+      const auto at = [&](size_t m) { return (row * M + m) * H + h; };
+      float total = 0;
+      for (size_t m = 0; m < M; ++m)
+        total += static_cast<float>(w[at(m)]) * static_cast<float>(g[at(m)]);
+      for (size_t m = 0; m < M; ++m)
+        made[at(m)] = static_cast<float>(w[at(m)]) * (static_cast<float>(g[at(m)]) - total);
+    }
+  all["grad:L"] = cast(Tensor::of<double>(W.shape(), std::span<const double>(made)), Dtype::f32);
+  return all;
+}
+
+std::shared_ptr<const Checked> checked(const std::string& text) {
+  return std::make_shared<const Checked>(check(Program::parse(text, "chain.tete")));
+}
+
+}  // namespace
+
+TEST_CASE("the gradient of a softmax of which one weight is nearly 1 is off by rounding") {
+  const Planted p{"multi_head", {}, "", "", "", ""};
+  const auto program = program_of(p, false);
+  for (const double scale : {1.0, 3.0, 10.0, 30.0}) {
+    CAPTURE(scale);
+    TensorsByName arguments = arguments_of(program, sizes_of(p));
+    for (const char* name : {"X", "M"}) arguments[name] = arguments[name] * scale;
+    TensorsByName all = with_gradients_of_softmax(program, arguments);
+    const AgainstReport report = check_against(program, all);
+    INFO(told(report));
+    CHECK(report.agrees());
+    all["grad:L"] = all["grad:L"] + all["grad:W"] * 1e-4;
+    CHECK(!check_against(program, all).agrees());
+  }
+}
+
+TEST_CASE("numbers that are too small for a device are no evidence") {
+  const auto program = checked(
+      "def Small(X[n, d], P[d] = normal(1)):\n"
+      "  Y[n, d] = X[n, d] * P[d]\n"
+      "  return Y[n, d]\n");
+  const Tensor X = random_normal({2, 5, 7}, Key(1)) * 1e-20;
+  const Tensor P = random_normal({7}, Key(2)) * 1e-19;
+  CHECK(check_against(program, {{"X", X}, {"P", P}, {"Y", Tensor::zeros({2, 5, 7})}}).agrees());
+  CHECK(!check_against(program, {{"X", X}, {"P", P * 1e9}, {"Y", Tensor::zeros({2, 5, 7})}})
+             .agrees());
+}
+
+TEST_CASE("weights that are all 1/7 do not show a precision; the file and the inputs do") {
+  const Planted p{"multi_head", {}, "", "", "", "", {{"m", 7}}};
+  const auto program = program_of(p, false);
+  TensorsByName arguments = arguments_of(program, sizes_of(p));
+  for (const char* name : {"X", "M"}) arguments[name] = arguments[name] * 0;
+  for (const int bits : {11, 8}) {
+    const TensorsByName all =
+        computed(program, arguments, {.sizes = known(*program, sizes_of(p))}, nullptr, bits);
+    AgainstOptions options;
+    CHECK(check_against(program, all, options).agrees());
+    for (const auto& [name, x] : all) options.stored_bits[name] = bits;
+    CHECK(check_against(program, all, options).agrees());
+  }
+}
+
+TEST_CASE("what is in the file is not asked for, nor anything twice") {
+  const Planted p{"multi_head", {"rotary"}, "", "", "", ""};
+  const auto program = program_of(p, false);
+  TensorsByName all = computed(program, arguments_of(program, sizes_of(p)),
+                               {.sizes = known(*program, sizes_of(p))});
+  all["L"] = all["L"] * 1.5 + 0.3;
+  const TensorsByName given = all;
+  const AgainstReport whole = check_against(program, given);
+  REQUIRE(!whole.agrees());
+  CHECK(whole.tensors[static_cast<size_t>(whole.first)].unseen.empty());
+  for (const char* left_out : {"Q", "K"}) {
+    TensorsByName fewer = given;
+    std::erase_if(fewer, [&](const auto& named) {
+      return named.first == left_out || named.first.ends_with(".Y");
+    });
+    for (const TensorReport& t : check_against(program, fewer).tensors) {
+      std::vector<std::string> names;
+      for (int i : t.unseen) names.push_back(program->name_of(i));
+      for (const std::string& name : names) {
+        CHECK(std::count(names.begin(), names.end(), name) == 1);
+        CHECK(fewer.count(name) == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("axes of equal size are not put in order, however many there are") {
+  const std::string dims = "[n, a, b, c, d, e, f, g, i, j, k, l]";
+  const auto program = checked("def Twice(X" + dims + "):\n  Y" + dims + " = X" + dims +
+                               " * 2\n  return Y" + dims + "\n");
+  Shape shape(12, 1), turned(12, 1);
+  shape[10] = turned[11] = 3, shape[11] = turned[10] = 2;
+  const Tensor X = random_normal(shape, Key(1));
+  const AgainstReport report = check_against(program, {{"X", X}, {"Y", Tensor::zeros(turned)}});
+  REQUIRE(!report.agrees());
+  CHECK(report.tensors[0].shape.find("looks like") == std::string::npos);
+}
+
+TEST_CASE("a mistake in a long text of which nothing is given is not guessed at for ever") {
+  std::string text = "def Long(X[n, d]):\n  Y0[n, d] = tanh(X[n, d])\n";
+  for (int i = 1; i < 150; ++i)
+    text += "  Y" + std::to_string(i) + "[n, d] = tanh(Y" + std::to_string(i - 1) +
+            "[n, d] * 1.01 + X[n, d])\n";
+  const auto program = checked(text + "  return Y149[n, d]\n");
+  const Tensor X = random_normal({2, 3, 4}, Key(1));
+  const AgainstReport report =
+      check_against(program, {{"X", X}, {"Y149", random_normal({2, 3, 4}, Key(2))}});
+  REQUIRE(report.first == 0);
+  CHECK(report.tensors[0].guess.gave_up);
+  CHECK(report.tensors[0].guess.sentence.empty());
+}

@@ -5,9 +5,10 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "tools/json_number.hpp"
 #include "attention/attention.hpp"
 #include "nn/against.hpp"
+#include "tools/json_number.hpp"
+#include "train/safetensors.hpp"
 
 namespace tete {
 
@@ -43,6 +44,14 @@ std::string listed(const std::vector<std::string>& names) {
   for (size_t i = 0; i < names.size(); ++i)
     all += (i == 0 ? "" : i + 1 < names.size() ? ", " : " and ") + names[i];
   return all;
+}
+
+std::map<std::string, int> bits_of_halves(const std::string& path) {
+  std::map<std::string, int> bits;
+  const Safetensors file(path, Safetensors::Trust::anyone);
+  for (const Safetensors::Entry& e : file.entries())
+    if (e.stored == "F16" || e.stored == "BF16") bits[e.name] = e.stored == "F16" ? 11 : 8;
+  return bits;
 }
 
 class Report {
@@ -144,6 +153,10 @@ class Report {
 
   void explain_guess(const TensorReport& t) const {
     const Guess& guess = t.guess;
+    if (guess.gave_up) {
+      std::printf("  Too many statements to guess from: give more of the values.\n");
+      return;
+    }
     if (guess.sentence.empty()) {
       if (t.shape.empty() && t.finite)
         std::printf("  It looks like no mistake that is known here.\n");
@@ -157,7 +170,6 @@ class Report {
   }
 
   // ---- For machines ----
-
 
   ordered_json to_json(const TensorReport& t) const {
     ordered_json json = {{"name", t.name},
@@ -173,6 +185,7 @@ class Report {
     if (!t.shape.empty()) json["shape"] = t.shape;
     if (!t.cause.empty()) json["cause"] = t.cause;
     if (!t.unseen.empty()) json["not_given"] = names_of(t.unseen);
+    if (t.guess.gave_up) json["gave_up"] = true;
     if (!t.guess.sentence.empty()) {
       json["guess"] = t.guess.sentence;
       if (t.guess.statement >= 0) {
@@ -195,9 +208,11 @@ int check_against(const AgainstFile& o) {
     bad_input("--tolerance ", o.tolerance,
               ": expected a share of the largest entry, as in 0.001, or 0: what rounding explains");
   const auto program = load_program(o.target, o.text.with);
-  const AgainstReport report = check_against(
-      program, read_tensors(o.path),
-      {.sizes = o.text.sizes(), .mask = read_mask(o.text.mask), .tolerance = o.tolerance});
+  const AgainstReport report = check_against(program, read_tensors(o.path),
+                                             {.sizes = o.text.sizes(),
+                                              .mask = read_mask(o.text.mask),
+                                              .tolerance = o.tolerance,
+                                              .stored_bits = bits_of_halves(o.path)});
   const Report shown(*program, report, o);
   if (o.json) std::cout << shown.json().dump(2) << "\n";
   else shown.print();

@@ -79,7 +79,7 @@ class Judge {
     if (!c.gradient) row.unseen = mistake.statements;
     if (c.fits() && !right) mistake.explanation = explain(candidate_, c);
     const Explanation& found = mistake.explanation;
-    row.guess = {found.sentence, found.statement};
+    row.guess = {found.sentence, found.statement, found.gave_up};
     if (found.statement >= 0) mistake.statements = {found.statement};
     mistakes_.push_back(std::move(mistake));
   }
@@ -89,9 +89,19 @@ class Judge {
     std::vector<int> statements =
         c.gradient ? statements_from(candidate_, c.value) : statements_to(candidate_, c.value);
     std::erase_if(statements, [&](int s) {
-      return c.gradient ? s == program_.result || candidate_.gradients.contains(s) : s == c.value;
+      return c.gradient ? s == program_.result || candidate_.gradients.contains(s)
+                        : s == c.value || is_in_file(s);
     });
     return statements;
+  }
+  // By its own name, which several values may have, or by that of the value that it is.
+  bool is_in_file(int s) const {
+    for (;; s = candidate_.value(s).index) {
+      for (const auto& [number, x] : candidate_.values)
+        if (candidate_.name(number) == candidate_.name(s)) return true;
+      if (candidate_.is_argument(s)) return true;
+      if (candidate_.value(s).kind != CheckedValue::Kind::same) return false;
+    }
   }
 
   // The mistake found before that this follows from, by the name of the tensor that shows it.

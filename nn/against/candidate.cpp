@@ -23,18 +23,20 @@ std::string axes_name(const Checked& program, int value, int rank, const Axes& o
   return "[" + all + "]";
 }
 
-// The order of x's axes that gives it this shape, if there is exactly one.
+// The order of x's axes that gives it this shape, if there is exactly one: no two sizes are equal.
 Axes only_order(const Tensor& x, const Shape& shape) {
-  std::vector<int> order;
-  for (int i = 0; i < x.rank(); ++i) order.push_back(i);
-  Axes fitting;
-  int found = 0;
-  do {
-    bool fits = true;
-    for (int i = 0; i < x.rank(); ++i) fits &= x.size(order[static_cast<size_t>(i)]) == shape[i];
-    if (fits && ++found == 1) fitting = Axes(std::span<const int>(order));
-  } while (std::next_permutation(order.begin(), order.end()));
-  return found == 1 ? fitting : Axes();
+  Axes order;
+  for (Index size : shape) {
+    int found = -1;
+    for (int i = 0; i < x.rank(); ++i) {
+      if (x.size(i) != size) continue;
+      if (found >= 0) return {};
+      found = i;
+    }
+    if (found < 0 || order.contains(found)) return {};
+    order.push_back(found);
+  }
+  return order;
 }
 
 // Checks the shape against `like`'s. Axes in another order are put right if only one order fits.
@@ -57,7 +59,7 @@ class CandidateReader {
  public:
   CandidateReader(std::shared_ptr<const Checked> program, const TensorsByName& tensors,
                   const AgainstOptions& options)
-      : tensors_(tensors) {
+      : tensors_(tensors), stored_bits_(options.stored_bits) {
     candidate_.program = std::move(program);
     candidate_.options.sizes = options.sizes;
     candidate_.options.mask = options.mask;
@@ -76,6 +78,10 @@ class CandidateReader {
  private:
   const Checked& program() const { return *candidate_.program; }
   bool is_given(const std::string& name) const { return tensors_.contains(name); }
+  int shown(const std::string& name) const {
+    const auto stored = stored_bits_.find(name);
+    return bits_shown(tensors_.at(name), stored == stored_bits_.end() ? 0 : stored->second);
+  }
   std::string gradient_name(int i) const { return std::string(gradient_of) + candidate_.name(i); }
 
   void read_arguments() {
@@ -113,7 +119,7 @@ class CandidateReader {
       if (fit(program(), c, ours.value(i))) {
         c.ignored = masked_already(candidate_, i, c.theirs, ours);
         candidate_.values[i] = c.theirs;
-        if (candidate_.value(i).element == Element::real) c.bits = bits_shown(tensors_.at(name));
+        if (candidate_.value(i).element == Element::real) c.bits = shown(name);
       }
       recorded_.compared.push_back(std::move(c));
     }
@@ -131,7 +137,7 @@ class CandidateReader {
         bad_input("'", gradient_name(i), "': whole numbers and truth values have no gradient");
       if (fit(program(), c, like)) {
         candidate_.gradients[i] = c.theirs;
-        c.bits = bits_shown(tensors_.at(gradient_name(i)));
+        c.bits = shown(gradient_name(i));
       } else if (is_cotangent) {
         bad_input("the cotangent '", gradient_name(i), "' ", c.shape);
       }
@@ -174,6 +180,7 @@ class CandidateReader {
   }
 
   const TensorsByName& tensors_;
+  const std::map<std::string, int>& stored_bits_;
   Candidate candidate_;
   std::map<std::string, int> numbers_;  // of values, by the names that callers use
   std::vector<Shape> shapes_;           // of every value

@@ -40,7 +40,30 @@ struct Suspect {
   }
 };
 
-using Explanations = std::vector<Explanation>;
+// Explanations as they come to mind: each is tried at once, until one fits or too many statements
+// have been run.
+class Explanations {
+ public:
+  explicit Explanations(const Suspect& suspect) : suspect_(suspect) {}
+
+  void push_back(Explanation explanation) {
+    if (done()) return;
+    ran_ += suspect_.statements.size();
+    if (reproduces(suspect_.candidate, suspect_.compared, explanation.change))
+      found_ = std::move(explanation);
+  }
+  bool done() const { return ran_ >= most || !found_.sentence.empty(); }
+  Explanation result() {
+    found_.gave_up = found_.sentence.empty() && ran_ >= most;
+    return std::move(found_);
+  }
+
+ private:
+  static constexpr size_t most = 10'000;  // a layer with only its result given takes some thousands
+  const Suspect& suspect_;
+  size_t ran_ = 0;
+  Explanation found_;
+};
 
 Suspect suspect_of(const Candidate& candidate, const Compared& compared) {
   Suspect s{.candidate = candidate, .compared = compared};
@@ -68,14 +91,14 @@ void add_zero(const Suspect& s, Explanations& all) {
 }
 
 void add_texts(const Suspect& s, Explanations& all) {
-  for (auto i = s.statements.rbegin(); i != s.statements.rend(); ++i)
+  for (auto i = s.statements.rbegin(); i != s.statements.rend() && !all.done(); ++i)
     for (Alteration& alteration : alterations(s.program(), *i))
       all.push_back({alteration.sentence, *i, {.program = alteration.program}});
 }
 
 void add_masks(const Suspect& s, Explanations& all) {
   for (int i : s.statements) {
-    if (!takes_call_mask(s.candidate.value(i).right)) continue;
+    if (all.done() || !takes_call_mask(s.candidate.value(i).right)) continue;
     Evaluation run(s.candidate.program, s.candidate.arguments, s.candidate.options);
     for (OtherMask& other : other_masks(s.program(), run, s.candidate.options.mask))
       all.push_back({other.sentence, i, {.mask = other.mask}});
@@ -89,7 +112,7 @@ void add_early_masks(const Suspect& s, Explanations& all) {
   for (const std::vector<int>* list : {&s.statements, &s.operands})
     for (int j : *list) {
       const Names& dims = s.candidate.value(j).dims;
-      if (!s.is_real(j) || !dims.contains(pair[0]) || !dims.contains(pair[1]) ||
+      if (all.done() || !s.is_real(j) || !dims.contains(pair[0]) || !dims.contains(pair[1]) ||
           enters_masked_softmax(s.program(), j))
         continue;
       for (const double fill : {-1e9, -1e4})
@@ -187,7 +210,7 @@ void add_scale(const Suspect& s, Explanations& all) {
 void add_scaled_operands(const Suspect& s, Explanations& all) {
   for (const std::vector<int>* list : {&s.statements, &s.operands})
     for (auto v = list->rbegin(); v != list->rend(); ++v)
-      if (*v != s.target() && s.is_real(*v) && feeds_softmax(s.candidate, *v))
+      if (!all.done() && *v != s.target() && s.is_real(*v) && feeds_softmax(s.candidate, *v))
         for (const Factor& f : known_factors(s))
           all.push_back({text("as if ", s.candidate.name(*v), " were multiplied by ", f.name),
                          s.statement_of(*v),
@@ -227,15 +250,17 @@ std::vector<int> target_and_operands(const Suspect& s) {
 }
 
 void add_confused(const Suspect& s, Explanations& all) {
-  for (int v : target_and_operands(s))
+  for (int v : target_and_operands(s)) {
+    if (all.done()) return;
     for (const Misreading& misreading : confused_dimensions(axes_of(s, v), s.shape(v)))
       add(s, v, misreading, all);
+  }
 }
 
 // Another value in the place of the target or of an operand.
 void add_other_names(const Suspect& s, Explanations& all) {
   for (int v : target_and_operands(s)) {
-    if (!s.is_real(v) || (v == s.target() && s.compared.gradient)) continue;
+    if (all.done() || !s.is_real(v) || (v == s.target() && s.compared.gradient)) continue;
     for (int w = 0; w < s.candidate.count(); ++w) {
       if (w == v || w == s.target() || !s.is_real(w) || !(s.shape(w) == s.shape(v))) continue;
       const auto other = [w](Evaluation& run) { return run.value(w); };
@@ -320,14 +345,11 @@ bool reproduces(const Candidate& candidate, const Compared& compared, const Chan
 
 Explanation explain(const Candidate& candidate, const Compared& compared) {
   const Suspect suspect = suspect_of(candidate, compared);
+  Explanations all(suspect);
   for (const auto add : {add_zero, add_texts, add_masks, add_scale, add_confused, add_detached,
-                         add_other_names, add_early_masks, add_scaled_operands}) {
-    Explanations all;
+                         add_other_names, add_early_masks, add_scaled_operands})
     add(suspect, all);
-    for (Explanation& explanation : all)
-      if (reproduces(candidate, compared, explanation.change)) return std::move(explanation);
-  }
-  return {};
+  return all.result();
 }
 
 }  // namespace tete

@@ -9,6 +9,7 @@ struct Explanation {
   std::string sentence;  // "as if P_l's h_k and h were swapped"; empty: nothing explains it
   int statement = -1;    // where the mistake is
   Change change = {};
+  bool gave_up = false;  // there is more to try than is worth waiting for
 };
 
 Explanation explain(const Candidate& candidate, const Compared& compared);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "nn/against/replay.hpp"
 
@@ -12,11 +13,13 @@ namespace {
 struct Precision {
   const char* name;
   int bits;         // of the significand
-  double smallest;  // positive number
+  double smallest;  // difference that counts
 };
-constexpr Precision precisions[] = {{"bfloat16", 8, 0x1p-133},
+// Below 2^-126 many devices have zero for numbers of float32's range, and a sum of products that
+// are just above it has lost those below: what is under 2^-118 is no evidence.
+constexpr Precision precisions[] = {{"bfloat16", 8, 0x1p-118},
                                     {"float16", 11, 0x1p-24},
-                                    {"float32", 24, 0x1p-149},
+                                    {"float32", 24, 0x1p-118},
                                     {"float64", 53, 0x1p-1074}};
 constexpr int unknown = 0;
 
@@ -42,7 +45,11 @@ class Expectation {
       (c.gradient ? gradient_bits_ : value_bits_)[c.value] = c.bits;
       coarsest_ = coarser(coarsest_, c.bits);
     }
-    if (coarsest_ == unknown) coarsest_ = 24;
+    if (coarsest_ != unknown) return;
+    // The inputs show it, where what is computed from them does not.
+    coarsest_ = 24;
+    for (const auto& [name, x] : candidate_.arguments)
+      if (is_real(x.dtype())) coarsest_ = coarser(coarsest_, bits_shown(x));
   }
 
   const char* fill_in() {
@@ -175,22 +182,25 @@ class Expectation {
 
 }  // namespace
 
-int bits_shown(const Tensor& x) {
-  const int stored = x.dtype() == Dtype::f64 ? 53 : 24;
-  constexpr Index too_few = 16;
+int bits_shown(const Tensor& x, int stored) {
+  const bool stored_in_half = stored != 0 && stored < 24;
+  if (stored == 0) stored = x.dtype() == Dtype::f64 ? 53 : 24;
+  constexpr size_t enough = 16;
   Index count = 0, of_bits[54] = {};
   int most = 0;
   bool whole = true;
+  std::set<double> magnitudes;  // no more than are enough
   for (double number : x.values()) {
     if (number == 0 || !std::isfinite(number)) continue;
     const int bits = bits_needed(number);
     ++count, ++of_bits[bits];
     most = std::max(most, bits);
     whole &= number == std::floor(number);
+    if (magnitudes.size() < enough) magnitudes.insert(std::abs(number));
   }
-  if (count < too_few || whole) return unknown;
+  if (magnitudes.size() < enough || whole) return stored_in_half ? stored : unknown;
   const bool half = (most == 8 || most == 11) && of_bits[most] * 8 >= count;
-  return half ? most : stored == 53 && most > 24 ? 53 : 24;
+  return half ? most : stored_in_half ? stored : stored == 53 && most > 24 ? 53 : 24;
 }
 
 const char* expect(Recorded& recorded, double tolerance) {

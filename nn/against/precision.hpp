@@ -6,9 +6,10 @@
 namespace tete {
 
 // The bits of the significand that the numbers need: 24 or 53, by their type, or fewer if none
-// needs more and many need them all (half precision stored as float32). 0 if the numbers are too
-// few or whole, and so are exact in any precision.
-int bits_shown(const Tensor& x);
+// needs more and many need them all (half precision stored as float32), and never more than
+// `stored`, what the file's type has; 0: that of x's type. 0 if that does not tell and the numbers
+// are whole, and so exact in any precision, or of too few magnitudes.
+int bits_shown(const Tensor& x, int stored = 0);
 
 // Fills in what the text expects of each tensor and how far it may be off: some times what rounding
 // does to the text's own values, or `tolerance` times the largest entry if that is not 0. Rounding
