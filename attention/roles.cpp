@@ -133,7 +133,7 @@ class Finder {
         roles_.contribution = map.value, roles_.contribution_heads = map.heads;
   }
 
-  // What the weights are made of, and what is made of them; both have the weights themselves.
+  // Marks the values that make the weights, and those made of them; the weights are in both.
   void find_sources() {
     makes_weights_.assign(program_.values.size(), false);
     made_of_weights_ = makes_weights_;

@@ -80,7 +80,7 @@ std::string memory_refusal(std::span<const Planned> tensors) {
     if (!largest || bytes_of(tensor) > bytes_of(*largest)) largest = &tensor;
   }
   if (total < unquestioned) return "";
-  // Where the system does not say what is free, only what cannot be addressed is refused.
+  // If the system does not say how much is free, only tensors beyond any address space are refused.
   const std::optional<size_t> left = free_memory();
   const size_t free = left.value_or(0) + memory_use().kept;
   const bool fits = left ? total <= static_cast<double>(free) : total < 0x1p47;

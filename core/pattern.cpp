@@ -42,7 +42,7 @@ Pattern Pattern::parse(std::string_view text) {
     return Pattern(text, 0);
   } catch (const PatternError& error) {
     std::string sentence = error.sentence;
-    // What looks like a letter, or like nothing, is named.
+    // A character that looks like a letter, or like nothing, is named.
     const bool is_ascii =
         error.at >= text.size() || (text[error.at] > ' ' && text[error.at] < 0x7F);
     if (sentence.starts_with("expected") && !is_ascii && find_invalid_utf8(text) == text.npos)

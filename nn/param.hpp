@@ -52,7 +52,7 @@ class ParamList {
   // -1 where there is none.
   int find(const std::string& name) const;
   Index element_total() const;
-  // What their values will be, for require_memory().
+  // The values to be made, for require_memory().
   std::vector<Planned> planned(Dtype dtype) const;
   // Each from its own stream of the key, by name: adding a parameter moves no other one's start.
   // Fails (resource) where they do not fit into memory.

@@ -5,10 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "tools/json_number.hpp"
 #include "attention/gradcheck.hpp"
 #include "core/samples.hpp"
 #include "tools/against.hpp"
+#include "tools/json_number.hpp"
 #include "tools/model.hpp"
 #include "tools/options.hpp"
 

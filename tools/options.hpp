@@ -1,4 +1,4 @@
-// What the verbs share: their declaration, options that several have, and mistakes on the command
+// The verbs share this: their declaration, options that several have, and mistakes on the command
 // line, each said in one sentence.
 #pragma once
 #include <CLI/CLI.hpp>

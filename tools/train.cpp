@@ -5,11 +5,11 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "tools/json_number.hpp"
 #include "core/memory.hpp"
 #include "core/threads.hpp"
 #include "core/utf8.hpp"
 #include "tools/config.hpp"
+#include "tools/json_number.hpp"
 #include "tools/lesson.hpp"
 #include "tools/live_report.hpp"
 #include "tools/train_options.hpp"
@@ -89,7 +89,6 @@ static LoopOptions loop_options(const TrainOptions& o) {
   loop.validation_samples = o.eval_samples;
   loop.save_every = o.save_every;
   loop.keep = o.keep;
-  loop.config = configuration(o, loop.schedule, loop.step.clip).dump();
   loop.program = program_version();
   return loop;
 }
@@ -302,6 +301,8 @@ static int train(TrainOptions& o, CLI::App& app) {
   require_memory(lesson.params.planned(Dtype::f32));  // before the optimizer makes its state
   const std::unique_ptr<Optimizer> optimizer = optimizer_from(o, lesson.params);
   LoopOptions options = loop_options(o);
+  const ordered_json now = configuration(o, options.schedule, options.step.clip);
+  options.config = now.dump();
   options.config_file = config_json(app);
   if (o.report) options.norms = true, options.write = lesson.write;
 
@@ -323,7 +324,6 @@ static int train(TrainOptions& o, CLI::App& app) {
   Reporter& told = o.json ? static_cast<Reporter&>(lines) : line;
   for (const std::string& sentence : notes) told.warning(sentence);
   LiveReport report(told, o.out, model_line(o, lesson), program_version());
-  const ordered_json now = configuration(o, options.schedule, options.step.clip);
   const std::vector<std::string> changed =
       kept.empty() ? std::vector<std::string>()
                    : changed_options(kept, app, o.resume ? &now : nullptr);
