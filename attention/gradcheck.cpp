@@ -1,5 +1,7 @@
 #include "attention/gradcheck.hpp"
 
+#include <cmath>
+
 namespace tete {
 
 namespace {
@@ -40,12 +42,28 @@ class VariantCheck {
                             .tiling = {.allowed = check_.block > 0, .queries = check_.block}};
       return attention_(forward, "", in[0], in[sequences_ - 1], {.causal = check_.causal});
     };
+    require_small(f);
     GradReport report = check_gradient(f, inputs_, options_);
     if (report.fault) find_line(*report.fault);
     return report;
   }
 
  private:
+  // Each input is moved again and again, and every value computed anew.
+  void require_small(const WatchedFunction& f) const {
+    constexpr double most = 2e8;  // some ten seconds
+    double numbers = 0;
+    f(inputs_,
+      [&](const std::string&, const Tensor& x) { numbers += static_cast<double>(x.size()); });
+    const double inputs = static_cast<double>(inputs_.size());
+    if (numbers * inputs > most)
+      bad_input("'", program_->name, "' computes ", numbers,
+                " numbers at these sizes: its gradient "
+                "is checked with at most ",
+                std::floor(most / inputs), ", as each of its ",
+                counted(std::ssize(inputs_), "input"), " takes many runs; --dim sets sizes");
+  }
+
   static Tensor drawn(const std::string& name, const Shape& shape) {
     return random_normal(shape, Key(1).fold(name), Dtype::f64);
   }

@@ -110,6 +110,13 @@ std::string printable(std::string_view text) {
   return shown;
 }
 
+std::string shortened(std::string_view quoted) {
+  size_t end = 80;
+  if (quoted.size() <= end) return std::string(quoted);
+  while (end > 0 && (quoted[end] & 0xC0) == 0x80) --end;  // no character is cut
+  return std::string(quoted.substr(0, end)) + "…";
+}
+
 std::string with_carets(std::string_view line, const std::function<bool(size_t)>& is_marked) {
   constexpr const char* margin = "\n    ";
   std::string shown, carets;

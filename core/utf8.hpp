@@ -30,6 +30,8 @@ std::string named_character(std::string_view text, size_t at);
 // what else is invisible by its code point, "U+FEFF". A joiner behind a character that is no ASCII
 // stays, as scripts and emoji need it.
 std::string printable(std::string_view text);
+// A key or a value as messages quote it: its first 80 bytes and "…" if there are more.
+std::string shortened(std::string_view quoted);
 // The line, and under it carets where `is_marked` says so of a character's first byte (or of the
 // line's end); without a mark, the line alone. Every character takes one column: an invisible one
 // is shown as '?', a control character as a space.

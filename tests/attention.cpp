@@ -559,3 +559,14 @@ TEST_CASE("a user's file works wherever a name does, and bad files are one sente
   }
   fs::remove_all(folder);
 }
+
+TEST_CASE("a gradient check that would take hours is refused, with what sets sizes") {
+  const auto program = load_attention("multi_head");
+  const auto checked = [&](Index d_k) {
+    return complaint([&] {
+      check_gradient(program, {.d_model = 6, .heads = 3, .dims = {{"d_k", d_k}}});
+    });
+  };
+  CHECK(has(checked(1'000'000), "'MultiHead' computes "));
+  CHECK(has(checked(1'000'000), "is checked with at most 33333333, as each of its 6 inputs takes"));
+}

@@ -100,6 +100,12 @@ TEST_SUITE("bounds") {
     for (double each : off.values()) CHECK(each == doctest::Approx(8999));
   }
 
+  TEST_CASE("what is quoted is short") {
+    const std::string said =
+        complaint_about("def F(X[n]):\n  return " + std::string(100'000, '1') + "\n");
+    CHECK(has(said, "'" + std::string(80, '1') + "…' stands"));
+  }
+
   TEST_CASE("what cannot be seen is named by its code point") {
     const std::string mark = "\xEF\xBB\xBF", right_to_left = "\xE2\x80\xAE";
     CHECK(complaint_about(mark + "def F(X[n]):\n  return X[n]\n") ==

@@ -60,8 +60,14 @@ TEST_SUITE("messages") {
         {"2 ^ -1 is not a whole number: the exponent is negative",
          "def F(X[n], P[n, d] = ones()):\n  where d = 2 «^» -1\n"
          "  Y[n] = sum(P[n, d], reduced_dim=d) * X[n]\n  return Y[n]\n"},
-        {"a size is a whole number of at most 9000000000000000, got 1.5",
+        {"a size is a whole number, written in digits alone",
          "def F(X[n], P[n, d] = ones()):\n  where d = 2 * «1.5»\n"
+         "  Y[n] = sum(P[n, d], reduced_dim=d) * X[n]\n  return Y[n]\n"},
+        {"a size is a whole number, written in digits alone",
+         "def F(X[n], P[n, d] = ones()):\n  where d = «1e9»\n"
+         "  Y[n] = sum(P[n, d], reduced_dim=d) * X[n]\n  return Y[n]\n"},
+        {"a size is at most 9000000000000000",
+         "def F(X[n], P[n, d] = ones()):\n  where d = «10000000000000000»\n"
          "  Y[n] = sum(P[n, d], reduced_dim=d) * X[n]\n  return Y[n]\n"},
         {"a size is made of + - * / // % ^, numbers and sizes",
          "def F(X[n], P[n, d] = ones()):\n  where d = «sqrt»(4)\n"

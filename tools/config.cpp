@@ -18,18 +18,12 @@ namespace tete {
 using nlohmann::ordered_json;
 using Items = std::vector<CLI::ConfigItem>;
 
-std::vector<std::string> long_names(const CLI::App& app) {
+std::vector<std::string> long_names(const CLI::App& app, bool of_files) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options())
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    if (!of_files || option->get_configurable())
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   return names;
-}
-
-std::string shortened(const std::string& quoted) {
-  size_t end = 80;
-  if (quoted.size() <= end) return quoted;
-  while (end > 0 && (quoted[end] & 0xC0) == 0x80) --end;  // no character is cut
-  return quoted.substr(0, end) + "…";
 }
 
 static bool is_flag(const CLI::Option& option) { return option.get_items_expected_max() == 0; }
@@ -148,15 +142,6 @@ static Items items_of_json(const std::string& path, const std::string& contents)
   return items;
 }
 
-// Those that a file can set, "--heads" and the like.
-static std::vector<std::string> keys_of(const CLI::App& verb) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : verb.get_options())
-    if (option->get_configurable())
-      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  return names;
-}
-
 // The option of a key, whose words may be joined by '_' as well as by '-'.
 static CLI::Option& option_of(CLI::App& verb, const std::string& place, const std::string& key) {
   std::string name = "--" + key;
@@ -166,7 +151,7 @@ static CLI::Option& option_of(CLI::App& verb, const std::string& place, const st
   const std::string quoted = shortened(key);
   if (!option)
     bad_input(place, ": there is no key '", quoted, "'",
-              suggestion(shortened(name), keys_of(verb)));
+              suggestion(shortened(name), long_names(verb, true)));
   if (!option->get_configurable())
     bad_input(place, ": '", quoted, "' is an option of the command line, but no key of a file");
   return *option;

@@ -21,10 +21,7 @@ nlohmann::ordered_json configuration_of(const CLI::App& verb);
 // The contents of a run's config.json.
 std::string config_json(const CLI::App& verb);
 
-// A key or a value as messages quote it: its first 80 bytes and "…" if there are more.
-std::string shortened(const std::string& quoted);
-
-// "--heads" and all others.
-std::vector<std::string> long_names(const CLI::App& app);
+// "--heads" and all others, or those alone that a file can set.
+std::vector<std::string> long_names(const CLI::App& app, bool of_files = false);
 
 }  // namespace tete

@@ -146,9 +146,7 @@ static void print_parameters(const CostedText& text) {
 }
 
 static std::string times(Index a, Index b) {
-  char buffer[64];
-  std::snprintf(buffer, sizeof buffer, "%.4g", static_cast<double>(a) / static_cast<double>(b));
-  return buffer;
+  return number_text(static_cast<double>(a) / static_cast<double>(b), 4);
 }
 
 static void print_totals(const CostedText& text, const std::optional<Cost>& multi_head) {

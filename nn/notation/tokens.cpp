@@ -134,9 +134,10 @@ Tokens::Tokens(const Source& source) {
 }
 
 void Tokens::expected(std::string_view what) const {
-  const std::string got = now().kind == TokenKind::line_end   ? "the line ends"
-                          : now().kind == TokenKind::text_end ? "the text ends"
-                                                              : text("'", now().text, "' stands");
+  const std::string got = now().kind == TokenKind::line_end ? "the line ends"
+                          : now().kind == TokenKind::text_end
+                              ? "the text ends"
+                              : text("'", shortened(now().text), "' stands");
   fail_at({now().place}, text("expected ", what, ", but here ", got));
 }
 

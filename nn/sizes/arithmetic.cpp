@@ -69,9 +69,10 @@ Index computed(const Node& node, Index a, Index b) {
 std::optional<Index> SizeTable::whole(const Node& node) {
   switch (node.kind) {
     case Node::Kind::number:
-      if (node.element != Element::whole || std::abs(node.number) > largest_size)
-        fail_at({node.place},
-                text("a size is a whole number of at most ", largest_size, ", got ", node.number));
+      if (node.element != Element::whole)
+        fail_at({node.place}, "a size is a whole number, written in digits alone");
+      if (std::abs(node.number) > largest_size)
+        fail_at({node.place}, text("a size is at most ", largest_size));
       return static_cast<Index>(node.number);
     case Node::Kind::size:
       return find(node.index);
