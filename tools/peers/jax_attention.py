@@ -1,8 +1,6 @@
 """One layer of attention in JAX, compiled, forward and gradient: products as einsum, heads before
 positions, and XLA free to join them."""
-import argparse
-
-from turns import keep_to_cores, need, refuse, serve
+from turns import keep_to_cores, layer_arguments, need, serve
 
 jax = need("jax", "JAX")
 jnp = jax.numpy
@@ -66,19 +64,7 @@ def with_gradient(f, own_memory):
 
 
 def main():
-    variants = ["multi_head", "talking_heads", "project_logits", "project_weights", "dynamic_projections",
-                "general_bilinear"]
-    p = argparse.ArgumentParser()
-    p.add_argument("--variant")
-    for size in ("heads", "d-model", "length", "memory-length", "batch", "threads"):
-        p.add_argument("--" + size, type=int)
-    p.add_argument("--dtype", default="f32")
-    p.add_argument("--mode", choices=["check", "jit"])
-    p.add_argument("--causal", action="store_true")
-    p.add_argument("--forward", action="store_true")
-    a = p.parse_args()
-    if a.variant not in variants:
-        refuse(f"there is no program for '{a.variant}' (there are {', '.join(variants)})")
+    a = layer_arguments(modes=["check", "jit"])
     if a.mode == "check":
         return serve(lambda: None, jax)
     keep_to_cores(a.threads)

@@ -1,8 +1,6 @@
 """One layer of attention in PyTorch, forward and gradient, as its users write it: products as einsum or
 @, heads before positions, and scaled_dot_product_attention where it can be used (--mode sdpa)."""
-import argparse
-
-from turns import need, refuse, serve
+from turns import layer_arguments, need, serve
 
 torch = need("torch", "PyTorch")
 
@@ -71,19 +69,7 @@ def layer(a, draw, see):
 
 
 def main():
-    variants = ["multi_head", "talking_heads", "project_logits", "project_weights", "dynamic_projections",
-                "general_bilinear"]
-    p = argparse.ArgumentParser()
-    p.add_argument("--variant")
-    for size in ("heads", "d-model", "length", "memory-length", "batch", "threads"):
-        p.add_argument("--" + size, type=int)
-    p.add_argument("--dtype", default="f32")
-    p.add_argument("--mode", choices=["check", "eager", "compile", "sdpa", "bf16"])
-    p.add_argument("--causal", action="store_true")
-    p.add_argument("--forward", action="store_true")
-    a = p.parse_args()
-    if a.variant not in variants:
-        refuse(f"there is no program for '{a.variant}' (there are {', '.join(variants)})")
+    a = layer_arguments(modes=["check", "eager", "compile", "sdpa", "bf16"])
     if a.mode == "check":
         return serve(lambda: None, torch)
     torch.set_num_threads(a.threads)

@@ -1,5 +1,6 @@
 """Taking turns with `tete bench`: a program here says when it is ready, and then times itself once for
 each line that it is sent. What it says is one JSON object a line."""
+import argparse
 import importlib
 import json
 import math
@@ -24,6 +25,24 @@ def need(module, name):
         return importlib.import_module(module)
     except ImportError:
         refuse(f"it has no {name} (--python names another Python)")
+
+
+def layer_arguments(modes):
+    """One layer of attention as `tete bench attention` asks for it; refuses what has no program."""
+    variants = ["multi_head", "talking_heads", "project_logits", "project_weights", "dynamic_projections",
+                "general_bilinear"]
+    p = argparse.ArgumentParser()
+    p.add_argument("--variant")
+    for size in ("heads", "d-model", "length", "memory-length", "batch", "threads"):
+        p.add_argument("--" + size, type=int)
+    p.add_argument("--dtype", default="f32")
+    p.add_argument("--mode", choices=modes)
+    p.add_argument("--causal", action="store_true")
+    p.add_argument("--forward", action="store_true")
+    a = p.parse_args()
+    if a.variant not in variants:
+        refuse(f"there is no program for '{a.variant}' (there are {', '.join(variants)})")
+    return a
 
 
 def keep_to_cores(count):
