@@ -54,9 +54,9 @@ std::map<std::string, int> bits_of_halves(const std::string& path) {
   return bits;
 }
 
-class Report {
+class AgainstOutput {
  public:
-  Report(const Checked& program, const AgainstReport& report, const AgainstFile& o)
+  AgainstOutput(const Checked& program, const AgainstReport& report, const AgainstFile& o)
       : program_(program), report_(report), o_(o) {}
 
   void print() const {
@@ -213,7 +213,7 @@ int check_against(const AgainstFile& o) {
                                               .mask = read_mask(o.text.mask),
                                               .tolerance = o.tolerance,
                                               .stored_bits = bits_of_halves(o.path)});
-  const Report shown(*program, report, o);
+  const AgainstOutput shown(*program, report, o);
   if (o.json) std::cout << shown.json().dump(2) << "\n";
   else shown.print();
   return report.agrees() ? 0 : static_cast<int>(Kind::check);

@@ -3,20 +3,15 @@
 #include <iostream>
 
 #include "tools/cost.hpp"
+#include "tools/table.hpp"
 #include "tools/text_lines.hpp"
 
 namespace tete {
 
 namespace {
 
-// Letters, not bytes.
-size_t width(const std::string& text) {
-  return static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
-
 std::string padded(const std::string& text, size_t to) {
-  return text + std::string(to - std::min(to, width(text)), ' ');
+  return text + std::string(to - std::min(to, width_of(text)), ' ');
 }
 
 // One line of a text in the columns that are printed: code, its cost, its own comment.
@@ -41,7 +36,7 @@ void print(const Source& source, const CostedText& text) {
   const std::vector<Line> lines = lines_of(source, text);
   size_t code = 0, formula = 0, number = 0;
   for (const Line& line : lines) {
-    if (line.is_code() && line.has_more()) code = std::max(code, width(line.code));
+    if (line.is_code() && line.has_more()) code = std::max(code, width_of(line.code));
     formula = std::max(formula, line.formula.size());
     number = std::max(number, line.number.size());
   }

@@ -5,8 +5,7 @@
 
 namespace tete {
 
-// In letters: a byte that goes on with one does not count.
-static size_t width(const std::string& word) {
+size_t width_of(const std::string& word) {
   return static_cast<size_t>(
       std::count_if(word.begin(), word.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
@@ -15,12 +14,12 @@ void Table::print() const {
   std::vector<size_t> widths;
   for (const auto& words : lines_) {
     widths.resize(std::max(widths.size(), words.size()));
-    for (size_t i = 0; i < words.size(); ++i) widths[i] = std::max(widths[i], width(words[i]));
+    for (size_t i = 0; i < words.size(); ++i) widths[i] = std::max(widths[i], width_of(words[i]));
   }
   for (const auto& words : lines_) {
     std::string line;
     for (size_t i = 0; i < words.size(); ++i) {
-      const std::string space(widths[i] - width(words[i]), ' ');
+      const std::string space(widths[i] - width_of(words[i]), ' ');
       line += (i > 0 ? "  " : "") + (i >= first_number_ ? space + words[i] : words[i] + space);
     }
     line.erase(line.find_last_not_of(' ') + 1);

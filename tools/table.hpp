@@ -5,6 +5,9 @@
 
 namespace tete {
 
+// In characters, not bytes: the column that follows depends on it.
+size_t width_of(const std::string& text);
+
 class Table {
  public:
   // Columns from this one on are to the right.
