@@ -12,7 +12,7 @@ namespace {
   bad_input("these sizes are too large: the cost does not fit in 63 bits");
 }
 
-constexpr int deepest = 1000;  // sizes that follow from sizes; circles end here
+constexpr int longest_chain = 1000;  // sizes that follow from sizes; circles end here
 
 }  // namespace
 
@@ -31,7 +31,7 @@ Index exact_sum(Index a, Index b) {
 // What a call passes for a dimension, or what it leaves open, is the caller's. Queries and memory
 // stay two names, also where they are one sequence (R4).
 int CostSizes::outermost(int dim) const {
-  for (int depth = 0; depth < deepest; ++depth) {
+  for (int depth = 0; depth < longest_chain; ++depth) {
     const Dimension& d = dimension(dim);
     const bool is_own = !d.fallback.empty() || !d.product.empty();
     const int outer = !d.arguments.empty() ? d.arguments[0].dim : is_own ? -1 : d.outer;
