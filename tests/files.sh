@@ -163,7 +163,8 @@ begun() {
   return 1
 }
 for signal in HUP TERM USR1; do
-  "$tete" train text.txt "${long[@]}" --out "signal$signal" > out 2> err < /dev/null &
+  # These tests may run under nohup themselves.
+  env --default-signal=HUP "$tete" train text.txt "${long[@]}" --out "signal$signal" > out 2> err < /dev/null &
   job=$!
   begun "signal$signal"
   kill -$signal $job
