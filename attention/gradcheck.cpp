@@ -49,19 +49,24 @@ class VariantCheck {
   }
 
  private:
-  // Each input is moved again and again, and every value computed anew.
+  // Each input is moved again and again, every value computed anew each time, and each further
+  // order differentiates all that. What a value takes beside its numbers is worth some thousands.
   void require_small(const WatchedFunction& f) const {
     constexpr double most = 2e8;  // some ten seconds
-    double numbers = 0;
-    f(inputs_,
-      [&](const std::string&, const Tensor& x) { numbers += static_cast<double>(x.size()); });
-    const double inputs = static_cast<double>(inputs_.size());
-    if (numbers * inputs > most)
-      bad_input("'", program_->name, "' computes ", numbers,
-                " numbers at these sizes: its gradient "
-                "is checked with at most ",
-                std::floor(most / inputs), ", as each of its ",
-                counted(std::ssize(inputs_), "input"), " takes many runs; --dim sets sizes");
+    constexpr double overhead = 5000;
+    double values = 0, numbers = 0;
+    f(inputs_, [&](const std::string&, const Tensor& x) {
+      ++values, numbers += static_cast<double>(x.size());
+    });
+    const int order = check_.options.order;
+    const double each = (numbers + overhead * values) * std::pow(5, order - 1);
+    if (each * static_cast<double>(inputs_.size()) <= most) return;
+    bad_input("'", program_->name, "' is too large to be checked",
+              order > 1 ? text(" at order ", order) : "", ": each of its ",
+              counted(std::ssize(inputs_), "input"), " is moved again and again, and ", values,
+              " values of ", numbers,
+              " numbers are computed each time; --dim makes sizes smaller, and a part of the text "
+              "can be checked by itself");
   }
 
   static Tensor drawn(const std::string& name, const Shape& shape) {

@@ -560,13 +560,23 @@ TEST_CASE("a user's file works wherever a name does, and bad files are one sente
   fs::remove_all(folder);
 }
 
-TEST_CASE("a gradient check that would take hours is refused, with what sets sizes") {
-  const auto program = load_attention("multi_head");
-  const auto checked = [&](Index d_k) {
+TEST_CASE("a gradient check that would take hours is refused, with its size") {
+  const auto said = [](const std::shared_ptr<const Checked>& program, SizesByName dims, int order) {
     return complaint([&] {
-      check_gradient(program, {.d_model = 6, .heads = 3, .dims = {{"d_k", d_k}}});
+      check_gradient(program, {.d_model = 6, .dims = std::move(dims)},
+                     {.options = {.order = order}});
     });
   };
-  CHECK(has(checked(1'000'000), "'MultiHead' computes "));
-  CHECK(has(checked(1'000'000), "is checked with at most 33333333, as each of its 6 inputs takes"));
+  const auto wide = load_attention("multi_head");
+  CHECK(has(said(wide, {{"h", 3}, {"d_k", 1'000'000}}, 1),
+            "'MultiHead' is too large to be checked: each of its 6 inputs is moved"));
+  std::string text = "def F(X[n, d]", statements = "  A0[n, d] = X[n, d]\n";
+  for (int i = 1; i < 250; ++i) {
+    text += tete::text(", P", i, "[d] = normal(1)");
+    statements += tete::text("  A", i, "[n, d] = A", i - 1, "[n, d] + P", i, "[d]\n");
+  }
+  const auto deep =
+      load_attention(Program::parse(text + "):\n" + statements + "  return A249[n, d]\n"));
+  CHECK(has(said(deep, {}, 1), "each of its 250 inputs is moved"));
+  CHECK(has(said(deep, {}, 2), "is too large to be checked at order 2: "));
 }
