@@ -12,8 +12,21 @@
 
 namespace tete {
 
+// The same sentence with words of more than 256 bytes, which somebody else wrote, shortened.
+static std::string with_short_words(const std::string& sentence) {
+  std::string all;
+  for (size_t at = 0; at < sentence.size();) {
+    const size_t end = std::min(sentence.find_first_of(" \n", at), sentence.size());
+    const std::string word = sentence.substr(at, end - at);
+    all += word.size() > 256 ? shortened(word) : word;
+    if (end < sentence.size()) all += sentence[end];
+    at = end + 1;
+  }
+  return all;
+}
+
 Error::Error(Kind kind, const std::string& sentence)
-    : std::runtime_error(printable(sentence)), kind_(kind) {}
+    : std::runtime_error(printable(with_short_words(sentence))), kind_(kind) {}
 
 template <class Real>
 static std::string shortest(Real number) {

@@ -96,6 +96,8 @@ refuses 2 'expected NAME=SIZE' train text.txt --dim h_k
 refuses 2 'expected NAME=SIZE' train text.txt --dim h_k=two
 refuses 2 '--dim n=3000000000: expected a size of at most 999999999' cost multi_head --dim n=3000000000
 refuses 2 '--dim h_k 0: expected 1 to' train text.txt --dim h_k=0
+refuses 2 "--steps: expected a whole number without zeros in front, got '012'" train text.txt --steps 012
+refuses 2 "$(printf 'x%.0s' {1..79})…" train text.txt --activation "$(printf 'x%.0s' {1..5000})"
 refuses 2 '--dim h is set twice: 4 and 8' cost multi_head --dim h=4 --dim h=8
 refuses 2 '--dim h_k is set twice: 4 and 5' train text.txt --dim h_k=4 --dim h_k=5
 printf '[dim]\nh_k = 4\nh_k = 5\n' > twice.toml
@@ -242,11 +244,11 @@ check 'nothing is said where nothing changes' eval "cp -r untied same && rm same
   '$tete' train --resume --out same --steps 6 2>&1 | { ! grep -q 'from here on'; }"
 check 'options that change are said, in one sentence each' eval "
   '$tete' train --resume --out untied --learning-rate 0.1 --steps 7 2> said &&
-    grep -qx \"warning: the schedule's rate was 1.0 in untied/step-00000006.safetensors and is 10.0 from here on\" said &&
+    grep -qx \"warning: the schedule's rate was 1 in untied/step-00000006.safetensors and is 10 from here on\" said &&
     grep -qx 'warning: steps was 6 in untied/step-00000006.safetensors and is 7 from here on' said && [ \$(grep -c 'from here on' said) = 2 ]"
 check 'they are kept' eval "grep -q '\"learning-rate\": 0.1' untied/config.json && grep -q '\"steps\": 7' untied/config.json"
 check 'in JSON, too' eval "'$tete' train --resume --out untied --dropout 0.5 --steps 8 --json |
-  grep -qx '{\"event\":\"warning\",\"text\":\"dropout was 0.0 in untied/step-00000007.safetensors and is 0.5 from here on\"}'"
+  grep -qx '{\"event\":\"warning\",\"text\":\"dropout was 0 in untied/step-00000007.safetensors and is 0.5 from here on\"}'"
 
 # ---- nanoGPT's command line ----
 

@@ -166,6 +166,7 @@ TEST_CASE("mistakes in a configuration are told with its name, the key and the n
   };
   refused("a.toml", "heads = 2\nheds = 4\n", "there is no key 'heds'; did you mean '--heads'?");
   refused("a.toml", "heads 4\n", "there is no key 'heads 4'; did you mean '--heads'?");
+  refused("a.toml", "[a.b]\nheads = 4\n", "there is no section 'a.b.heads'");
   refused("a.toml", "heads = two\n", "--heads: expected a whole number, got 'two'");
   refused("a.toml", "heads = 2\nlayers = 1\nheads = 2\n", "'heads' is set twice");
   refused("a.toml", "heads = [2, 3]\n", "--heads is given 2 times: expected once");

@@ -203,5 +203,14 @@ verdict $? 'so is NaN'
 numbers only.safetensors "$nan" "$nan"
 against "'X' is NaN at \[a=0\]: expected numbers" twice.tete --against only.safetensors
 
+# A window in the wrong place: functions that read a tensor by name are altered in no other way.
+sed 's/left=w-1)/right=w-1)/' "$variants/conv_synthesizer.tete" > ahead.tete
+check 'random tensors for windows' "$tete" run conv_synthesizer --random --out in.safetensors
+check 'windows that look ahead' "$tete" run ahead.tete --tensors in.safetensors --out out.safetensors
+"$tete" check conv_synthesizer --against out.safetensors > out 2> err
+[ $? = 1 ]
+verdict $? 'windows that look ahead are found'
+told 'X_w .*DIFFERS'
+
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -103,8 +103,8 @@ class CheckTable {
           {"order", o_.order}, {"passed", passed_}, {"failed", failed_}, {"rows", rows_}};
       std::cout << all.dump(2) << "\n";
     } else {
-      std::printf("%d passed, %d failed (relative error at most %g", passed_, failed_,
-                  o_.of_gradients().tolerance);
+      std::printf("%d passed, %d failed (relative error at most %s", passed_, failed_,
+                  number_text(o_.of_gradients().tolerance).c_str());
       std::printf(o_.order > 1 ? ", ten times that at each further order)\n" : ")\n");
     }
     return failed_ == 0 ? 0 : static_cast<int>(Kind::check);

@@ -96,6 +96,8 @@ static Items items_of_toml(const std::string& path, const std::string& contents)
   Items items;
   for (CLI::ConfigItem& item : reader.from_config(in)) {
     if (item.name == "++" || item.name == "--") continue;  // a section opens, closes
+    if (item.parents.size() > 1)
+      bad_input(path, ": there is no section '", shortened(item.fullname()), "'");
     // [dim] with h_k = 4 is --dim h_k=4.
     if (item.parents.size() == 1) {
       for (std::string& size : item.inputs) size = item.name + "=" + size;

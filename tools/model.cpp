@@ -99,7 +99,8 @@ static const ordered_json& object_field(const ordered_json& object, const std::s
 
 // The library would take 1.5 or true as the whole number 1.
 static Index whole_number(const std::string& key, const ordered_json& value) {
-  if (!value.is_number_integer()) unexpected(key, value, "a whole number");
+  const bool fits = !value.is_number_unsigned() || value.get<uint64_t>() <= INT64_MAX;
+  if (!value.is_number_integer() || !fits) unexpected(key, value, "a whole number below 2^63");
   return value.get<Index>();
 }
 static void read_field(const ordered_json& object, const std::string& key, Index& to) {

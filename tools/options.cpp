@@ -147,12 +147,15 @@ static std::string refuse_empty(const std::string& value) {
   return value.empty() ? "expected a value, got ''" : "";
 }
 
-// CLI11 itself clamps numbers that are too large, and takes blanks and other bases.
+// CLI11 itself clamps numbers that are too large, and takes blanks and other bases: 010 would be 8.
 template <class T>
 static std::string refuse_other_than(const std::string& value) {
   T number;
   const char* const last = value.data() + value.size();
   const auto [end, error] = std::from_chars(value.data(), last, number);
+  const size_t first = value.starts_with('-') ? 1 : 0;
+  if (value.size() > first + 1 && value[first] == '0')
+    return text("expected a whole number without zeros in front, got '", shortened(value), "'");
   if (error == std::errc() && end == last) return "";
   const bool has_digits = value.find_first_not_of("-0123456789") == std::string::npos;
   const std::string range =

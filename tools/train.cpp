@@ -136,6 +136,7 @@ static void check_same_model(const TrainOptions& o, const ordered_json& then) {
 }
 
 static std::string shown(const ordered_json& value) {
+  if (value.is_number_float()) return number_text(value.get<double>());
   return value.is_null() ? "unset" : value.is_string() ? value.get<std::string>() : value.dump();
 }
 

@@ -199,7 +199,8 @@ RunFolder::RunFolder(const std::string& path) : path_(path) {
   ignore_write_signals();
   make_folder(path);
   const std::string name = path + "/lock";
-  lock_ = File(open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  lock_ = File(open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+  if (!lock_ && errno == ELOOP) bad_input(name, " is a link: expected a file of the run's own");
   if (!lock_) fail(Kind::resource, "cannot write in ", path, ": ", errno_text(errno));
   if (flock(lock_.descriptor(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) fail(Kind::resource, "cannot lock ", name, ": ", errno_text(errno));
@@ -223,14 +224,20 @@ RunFolder::RunFolder(const std::string& path) : path_(path) {
 std::string RunFolder::save(const RunState& state, const NamedTensors& tensors, int keep) {
   const std::string name = checkpoint_name(state.step);
   replace_safetensors(path_, name, to_metadata(state), tensors);
-  replace_link(path_, "latest", name);
-  if (state.best_step == state.step) replace_link(path_, "best", name);
+  tidy(state, keep);
+  return path_ + "/" + name;
+}
+
+void RunFolder::tidy(const RunState& state, int keep) {
+  const std::vector<int64_t> saved = saved_steps(path_);
+  replace_link(path_, "latest", checkpoint_name(state.step));
+  if (std::count(saved.begin(), saved.end(), state.best_step) > 0)
+    replace_link(path_, "best", checkpoint_name(state.best_step));
   int newest = 0;
-  for (int64_t step : saved_steps(path_)) {
+  for (int64_t step : saved) {
     if (step > state.step || ++newest <= std::max(1, keep) || step == state.best_step) continue;
     unlink((path_ + "/" + checkpoint_name(step)).c_str());
   }
-  return path_ + "/" + name;
 }
 
 std::string checkpoint_name(int64_t step) {

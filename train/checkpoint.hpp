@@ -66,6 +66,8 @@ class RunFolder {
   // Writes step-N, then the links, then deletes what is older than the `keep` newest and is not
   // the best. Returns the checkpoint's path.
   std::string save(const RunState& state, const NamedTensors& tensors, int keep = 2);
+  // The links and the deletions alone: a save may have ended between the checkpoint and these.
+  void tidy(const RunState& state, int keep);
 
  private:
   std::string path_;

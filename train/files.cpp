@@ -172,6 +172,9 @@ void replace_file(const std::string& folder, const std::string& name, size_t byt
                   0666);
   }));
   if (!file) cannot("write", path, errno);
+  struct stat before = {};  // who may read it does not change
+  if (fstatat(at.descriptor(), name.c_str(), &before, 0) == 0 && S_ISREG(before.st_mode))
+    fchmod(file.descriptor(), before.st_mode & 07777);
   try {
     fill([&](std::string_view part) { write_all(file.descriptor(), part, path); });
     // A failed fsync or close is final: what is in the file is then unknown.
@@ -193,7 +196,9 @@ int named_descriptor(const std::string& path) {
     const auto folder = std::filesystem::canonical(parent.empty() ? "." : parent, ignored);
     if (folder == "/dev" && name == "stdout") return STDOUT_FILENO;
     if (folder == "/dev" && name == "stderr") return STDERR_FILENO;
-    if (folder != std::filesystem::canonical("/proc/self/fd", ignored)) continue;
+    if (folder != std::filesystem::canonical("/proc/self/fd", ignored) &&
+        folder != std::filesystem::canonical("/proc/thread-self/fd", ignored))
+      continue;
     int descriptor = -1;
     const char* const end = name.data() + name.size();
     if (!name.empty() && std::from_chars(name.data(), end, descriptor).ptr == end)

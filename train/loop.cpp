@@ -169,6 +169,7 @@ class Run {
     // What was saved here is saved; from elsewhere, this folder needs its own first checkpoint.
     const std::string here = options_.folder + "/" + checkpoint_name(state_.step);
     if (path == here || !folder_) saved_step_ = state_.step, saved_ = path;
+    if (path == here && folder_) folder_->tidy(state_, options_.keep);
     reporter_.resumed(path, state_.step);
     for (const std::string& sentence : changes) reporter_.warning(sentence);
   }

@@ -130,7 +130,8 @@ class Alterer {
       if (is_call(node) && node.builtin->apply && node.args.size() == 1 && !node.constant)
         functions(node);
       if (is_call(node) && node.dim() >= 0 && node.builtin->keys[0].required &&
-          node.args.size() == 1 && node.names.contains(node.dim()))
+          node.args.size() == 1 && node.names.contains(node.dim()) &&
+          node.args[0].names == node.names)  // windows() reads a tensor by name, nothing else
         reductions(node);
       if (node.takes_call_mask) masks(node);
       if (is_rotation(node)) rotations(node);
