@@ -48,10 +48,10 @@ edited() {
   verdict $? "config.json with another $1 is told: $4"
 }
 was() { echo "$1 was $2 in copy/step-00000006.safetensors and is $3"; }
-edited learning-rate 0.5 1 "$(was "the schedule's rate" 1.0 50.0)"
+edited learning-rate 0.5 1 "$(was "the schedule's rate" 1 50)"
 edited warmup 4 1 "$(was "the schedule's start" 10000 4)"
 edited schedule '"constant"' 4 "$(was schedule inverse_sqrt constant)"
-edited dropout 0.5 1 "$(was dropout 0.0 0.5)"
+edited dropout 0.5 1 "$(was dropout 0 0.5)"
 edited clip 0.001 1 "$(was clip '[0-9.]*' 0.001)"
 edited precision '"bf16"' 1 "$(was precision f32 bf16)"
 edited steps 15 1 "$(was steps 12 15)"
