@@ -8,13 +8,9 @@ namespace tete {
 
 namespace {
 
-const CheckedValue& value_of(const Checked& program, int value) {
-  return program.values[static_cast<size_t>(value)];
-}
+const CheckedValue& value_of(const Checked& program, int value) { return program.values[value]; }
 
-std::string dim_name(const Checked& program, int dim) {
-  return program.dimensions[static_cast<size_t>(dim)].name;
-}
+std::string dim_name(const Checked& program, int dim) { return program.dimensions[dim].name; }
 
 // What makes a program attention: X[n, d] and M[m, d'] in, Y[n, d''] out.
 void check_is_attention(const Checked& program) {
@@ -219,7 +215,7 @@ Tensor Attention::run_by_heads(const Tensors& inputs, const Forward& forward,
   std::string pattern;
   for (const Node& arg : product.args) {
     const CheckedValue& v = value_of(*program_, arg.index);
-    operands.push_back(v.kind == CheckedValue::Kind::input ? inputs[static_cast<size_t>(v.index)]
+    operands.push_back(v.kind == CheckedValue::Kind::input ? inputs[v.index]
                                                            : seen.at(path + "/" + v.name));
     if (!operands.back()) return Y;
     pattern +=

@@ -15,7 +15,7 @@ bool is_free(const Dimension& d) {
 }
 
 const Names& dims_of_input(const Checked& program, size_t i) {
-  return program.values[static_cast<size_t>(program.inputs[i])].dims;
+  return program.values[program.inputs[i]].dims;
 }
 
 }  // namespace
@@ -23,7 +23,7 @@ const Names& dims_of_input(const Checked& program, size_t i) {
 SizeTable paper_sizes(const std::shared_ptr<const Checked>& program, const SizesByName& given) {
   SizesByName sizes = given;
   const auto add = [&](int dim, Index size) {
-    const Dimension& d = program->dimensions[static_cast<size_t>(dim)];
+    const Dimension& d = program->dimensions[dim];
     if (is_free(d)) sizes.try_emplace(d.name, size);
   };
   for (size_t i = 0; i < program->inputs.size(); ++i) {
@@ -67,7 +67,7 @@ Cost layer_cost(const ChosenAttention& chosen, Index length, bool causal) {
   SizesByName known = Attention(Scope{params}, program, chosen.sizes).sizes();
   for (size_t i = 0; i < program->inputs.size(); ++i) {
     const int sequence = dims_of_input(*program, i)[0];
-    known[program->dimensions[static_cast<size_t>(sequence)].name] = length;
+    known[program->dimensions[sequence].name] = length;
   }
   SizeTable table(program, known);
   return cost_of(*program, table, {.causal = causal});

@@ -28,7 +28,7 @@ class VariantCheck {
       fixed_.push_back(spec.fixed ? start : Tensor());
       if (!spec.fixed) add(spec.name, spec.dims, start);
     }
-    options_.result_dims = dims_of(program_->values[static_cast<size_t>(program_->result)]);
+    options_.result_dims = dims_of(program_->values[program_->result]);
   }
 
   GradReport report() const {
@@ -82,19 +82,19 @@ class VariantCheck {
   void add_sequence(const std::string& name, Index length, Index width) {
     for (size_t i = 0; i < program_->inputs.size(); ++i)
       if (program_->input_names[i] == name)
-        return add(name, dims_of(program_->values[static_cast<size_t>(program_->inputs[i])]),
+        return add(name, dims_of(program_->values[program_->inputs[i]]),
                    drawn(name, {check_.batch, length, width}));
   }
 
   std::vector<std::string> dims_of(const CheckedValue& value) const {
     std::vector<std::string> names{"batch"};
-    for (int dim : value.dims) names.push_back(program_->dimensions[static_cast<size_t>(dim)].name);
+    for (int dim : value.dims) names.push_back(program_->dimensions[dim].name);
     return names;
   }
 
   void find_line(Fault& fault) const {
     if (const int value = program_->find_value(fault.value); value >= 0)
-      fault.line = line_of(program_->values[static_cast<size_t>(value)].place);
+      fault.line = line_of(program_->values[value].place);
   }
 
   std::shared_ptr<const Checked> program_;

@@ -1,14 +1,14 @@
-// The gradient check of a variant: core/gradcheck.hpp for a text, with its names.
+// The gradient check of a variant: core/check/gradcheck.hpp for a text, with its names.
 #pragma once
 #include "attention/attention.hpp"
-#include "core/gradcheck.hpp"
+#include "core/check/gradcheck.hpp"
 
 namespace tete {
 
 struct AttentionCheck {
   Index batch = 2, queries = 3, memories = 5;  // odd and different: a mistaken size does not fit
   bool causal = false;                         // with as many queries as memories
-  Index block = 0;  // queries of a block, as a call is computed (nn/run/tile.hpp); 0: as a whole
+  Index block = 0;  // queries of a block, as a call is computed (nn/tile/tile.hpp); 0: as a whole
   GradCheckOptions options = {};  // names and dimensions are the text's
 };
 

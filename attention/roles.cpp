@@ -22,8 +22,8 @@ class Finder {
 
  private:
   int count() const { return static_cast<int>(program_.values.size()); }
-  const CheckedValue& value(int i) const { return program_.values[static_cast<size_t>(i)]; }
-  const Dimension& dim(int i) const { return program_.dimensions[static_cast<size_t>(i)]; }
+  const CheckedValue& value(int i) const { return program_.values[i]; }
+  const Dimension& dim(int i) const { return program_.dimensions[i]; }
   int query_of(const Names& names) const {
     for (int name : names)
       if (dim(name).role == Role::query) return name;
@@ -86,14 +86,14 @@ class Finder {
       origins_.push_back(v.kind == CheckedValue::Kind::same ? origin(v.index)
                          : is_dropped                       ? origin(right.args[0].index)
                                                             : i);
-      int& best = shown_[static_cast<size_t>(origins_.back())];
+      int& best = shown_[origins_.back()];
       if (v.watched && !program_.is_argument(i) &&
           (best < 0 || v.name.size() < value(best).name.size()))
         best = i;
     }
   }
-  int origin(int i) const { return origins_[static_cast<size_t>(i)]; }
-  int shown_as(int i) const { return shown_[static_cast<size_t>(origin(i))]; }
+  int origin(int i) const { return origins_[i]; }
+  int shown_as(int i) const { return shown_[origin(i)]; }
 
   void find_maps() {
     for (int i = 0; i < count(); ++i) {
@@ -112,7 +112,7 @@ class Finder {
       const int number = program_.parameters[i].value;
       const Names& dims = value(number).dims;
       if (dims.size() != 2 || !is_head(dims[0]) || !is_head(dims[1])) continue;
-      const bool before = makes_weights_[static_cast<size_t>(number)];
+      const bool before = makes_weights_[number];
       (before ? roles_.mix_before : roles_.mix_after).push_back(static_cast<int>(i));
     }
   }
@@ -141,12 +141,12 @@ class Finder {
     makes_weights_[weights] = made_of_weights_[weights] = true;
     for (size_t i = weights + 1; i-- > 0;)
       if (makes_weights_[i])
-        for (int used : program_.values[i].uses) makes_weights_[static_cast<size_t>(used)] = true;
+        for (int used : program_.values[i].uses) makes_weights_[used] = true;
     for (size_t i = weights + 1; i < made_of_weights_.size(); ++i)
       for (int used : program_.values[i].uses)
-        if (made_of_weights_[static_cast<size_t>(used)]) made_of_weights_[i] = true;
+        if (made_of_weights_[used]) made_of_weights_[i] = true;
   }
-  bool is_made_of_weights(int value) const { return made_of_weights_[static_cast<size_t>(value)]; }
+  bool is_made_of_weights(int value) const { return made_of_weights_[value]; }
 
   const Checked& program_;
   Roles& roles_;

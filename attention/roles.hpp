@@ -2,7 +2,7 @@
 // which is the softmax over what is attended to, what enters it, what of two sequences leads there
 // and comes from it, and what mixes heads.
 #pragma once
-#include "nn/check.hpp"
+#include "nn/language/check.hpp"
 
 namespace tete {
 

@@ -13,12 +13,12 @@ bool attends_across(const Checked& program) {
 
 std::string holder_of_scale(const Checked& program) {
   const auto name_of = [&](int dim) {
-    const std::string& name = program.dimensions[static_cast<size_t>(dim)].name;
+    const std::string& name = program.dimensions[dim].name;
     return name.substr(name.rfind('.') + 1);
   };
   std::string width;
   for (size_t i = 0; i < program.inputs.size(); ++i)
-    if (const CheckedValue& input = program.values[static_cast<size_t>(program.inputs[i])];
+    if (const CheckedValue& input = program.values[program.inputs[i]];
         program.input_names[i] == "X" && !input.dims.empty())
       width = name_of(input.dims.back());
   for (const CheckedParameter& p : program.parameters) {

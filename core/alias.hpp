@@ -1,6 +1,6 @@
 // alias: another name for a tensor.
 #pragma once
-#include "core/tensor.hpp"
+#include "core/graph.hpp"
 
 namespace tete {
 

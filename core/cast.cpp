@@ -15,7 +15,7 @@ Tensor cast(const Tensor& x, Dtype dtype) {
         const Dtype from = at.in[0].dtype();  // the gradient of what was rounded is not
         return {cast(at.g, from == Dtype::bf16 ? Dtype::f32 : from)};
       },
-      reads_nothing);
+      saves_nothing);
 }
 
 }  // namespace tete

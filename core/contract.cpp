@@ -103,8 +103,8 @@ Tensor empty_result(const Tensor& A, const Labels& a, const Tensor& B, const Lab
 // What a gradient reads again of an operand that was rounded: these numbers, where the full ones
 // would go.
 Tensor held(const Tensor& A) {
-  const Tensor::Record* const made = A.made_by();
-  return made && !made->lasts ? A.rounded() : A;
+  const Record* const made = A.made_by();
+  return made && !made->holds_storage ? A.rounded() : A;
 }
 
 }  // namespace
@@ -141,8 +141,8 @@ Tensor contract(const Tensor& whole_A, const Labels& whole_a, const Tensor& whol
     return Tensors{at.wants(0) ? product(g, y, read(B), b, A, a) : Tensor(),
                    at.wants(1) ? product(read(A), a, g, y, B, b) : Tensor()};
   };
-  const Reads reads{.result = false, .inputs = (B.tracked() ? 1u : 0u) | (A.tracked() ? 2u : 0u)};
-  return record("contract", Y, {left, right}, gradient, reads);
+  const Saved saved{.result = false, .inputs = (B.tracked() ? 1u : 0u) | (A.tracked() ? 2u : 0u)};
+  return record("contract", Y, {left, right}, gradient, saved);
 }
 
 // One operand: a sum over what the result lacks, then a permutation.

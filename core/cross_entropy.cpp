@@ -38,7 +38,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
                  [](const Tensors& in) {
                    return logsumexp("t [v]", in[0]) - gather("t [v], t -> t", in[0], in[1]);
                  },
-                 reads_inputs};
+                 saves_inputs};
   return fused(op, {logits, targets});
 }
 

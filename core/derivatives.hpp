@@ -1,6 +1,6 @@
 // Derivatives in a direction, from the same rules that gradients come from.
 #pragma once
-#include "core/tensor.hpp"
+#include "core/graph.hpp"
 
 namespace tete {
 

@@ -42,7 +42,7 @@ constexpr bool names(std::string_view gradient, char number) {
       return true;
   return false;
 }
-constexpr Reads reads_of(std::string_view gradient) {
+constexpr Saved saved_of(std::string_view gradient) {
   return {.result = names(gradient, 'y'),
           .inputs = (names(gradient, 'x') || names(gradient, 'a') ? 1u : 0u) |
                     (names(gradient, 'b') ? 2u : 0u)};
@@ -53,12 +53,12 @@ constexpr Reads reads_of(std::string_view gradient) {
 struct Row {
   const char* name;
   CodeLine line;
-  Reads reads, other = reads_nothing;  // for x or a, and for b
+  Saved saved, other = saves_nothing;  // for x or a, and for b
 };
 
 const Row& row(Unary op) {
   static constexpr Row rows[] = {
-#define UNARY(name, value, gradient, low, high) {#name, {__FILE__, __LINE__}, reads_of(#gradient)},
+#define UNARY(name, value, gradient, low, high) {#name, {__FILE__, __LINE__}, saved_of(#gradient)},
 #define BINARY(name, value, gradient_a, gradient_b, low, high)
 #include "core/elementwise.def"
 #undef UNARY
@@ -71,7 +71,7 @@ const Row& row(Binary op) {
   static constexpr Row rows[] = {
 #define UNARY(name, value, gradient, low, high)
 #define BINARY(name, value, gradient_a, gradient_b, low, high) \
-  {#name, {__FILE__, __LINE__}, reads_of(#gradient_a), reads_of(#gradient_b)},
+  {#name, {__FILE__, __LINE__}, saved_of(#gradient_a), saved_of(#gradient_b)},
 #include "core/elementwise.def"
 #undef UNARY
 #undef BINARY
@@ -99,7 +99,7 @@ Tensor unary_gradient_meaning(Unary op, [[maybe_unused]] const Tensor& x,
 // A kernel is given numbers for what it does not read, too: of x, y and g, the first that has some.
 View view_of(std::initializer_list<const Tensor*> candidates) {
   const Tensor* const* first = candidates.begin();
-  while (!(*first)->has_numbers()) ++first;
+  while (!(*first)->has_storage()) ++first;
   return (*first)->view();
 }
 
@@ -164,14 +164,14 @@ Tensor unary(Unary op, const Tensor& x) {
   x.backend().unary(op, x.view(), y.view());
   return record(
       row(op).name, y, {x},
-      [op](const Backward& at) -> Tensors { return {unary_gradient(op, at)}; }, row(op).reads,
+      [op](const Backward& at) -> Tensors { return {unary_gradient(op, at)}; }, row(op).saved,
       row(op).line);
 }
 
 // For the gradients that will be taken.
-static Reads reads_of(Binary op, const Tensor& a, const Tensor& b) {
-  const Reads of_a = a.tracked() ? row(op).reads : reads_nothing,
-              of_b = b.tracked() ? row(op).other : reads_nothing;
+static Saved saved_of(Binary op, const Tensor& a, const Tensor& b) {
+  const Saved of_a = a.tracked() ? row(op).saved : saves_nothing,
+              of_b = b.tracked() ? row(op).other : saves_nothing;
   return {.result = of_a.result || of_b.result, .inputs = of_a.inputs | of_b.inputs};
 }
 
@@ -181,7 +181,7 @@ Tensor binary_by(Binary op, const Tensor& a, const Tensor& b, const Kernel& kern
   kernel(y);
   return record(
       row(op).name, y, {a, b}, [op](const Backward& at) { return binary_gradients(op, at); },
-      reads_of(op, a, b), row(op).line);
+      saved_of(op, a, b), row(op).line);
 }
 
 Tensor binary(Binary op, const Tensor& a, const Tensor& b) {
@@ -209,8 +209,8 @@ Tensor unary_of_sum(Unary op, const PatternOf<2>& pattern, const Tensor& a, cons
     return {dsum, dsum};
   };
   const auto meaning = [op](const Tensors& in) { return unary(op, in[0] + in[1]); };
-  const Reads reads{.result = row(op).reads.result};
-  return fused({"unary_of_sum", value, gradient, meaning, reads}, {both.first, both.second});
+  const Saved saved{.result = row(op).saved.result};
+  return fused({"unary_of_sum", value, gradient, meaning, saved}, {both.first, both.second});
 }
 
 #define UNARY(name, value, gradient, low, high) \
@@ -236,7 +236,7 @@ Tensor select(const Tensor& c, const Tensor& a, const Tensor& b) {
         return {Tensor(), at.wants(1) ? select(at.in[0], at.g, zero) : Tensor(),
                 at.wants(2) ? select(at.in[0], zero, at.g) : Tensor()};
       },
-      Reads{.result = false, .inputs = 1});
+      Saved{.result = false, .inputs = 1});
 }
 
 Tensor operator-(const Tensor& x) { return neg(x); }

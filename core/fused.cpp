@@ -61,19 +61,19 @@ Tensor fused(const Fused& op, Tensors inputs, CodeLine rule) {
   FusedValue result = op.value(untracked);
   return record(op.name, std::move(result.y), std::move(inputs),
                 FusedRule{op.gradient, op.again, op.meaning}, std::move(result.kept), rule,
-                op.reads);
+                op.saved);
 }
 
 Tensor recomputed(const std::function<Tensor(const Tensors&)>& f, Tensors inputs, CodeLine rule) {
   const auto gradient = [f](const Backward& at) { return gradient_of(f, at); };
   const auto value = [f](const Tensors& in) { return FusedValue{f(in)}; };
-  return fused({"recomputed", value, gradient, f, reads_inputs}, std::move(inputs), rule);
+  return fused({"recomputed", value, gradient, f, saves_inputs}, std::move(inputs), rule);
 }
 
 Tensor meaning_of(const Tensor& made, std::span<const Tensor> known) {
-  const Tensor::Record* const record = made.made_by();
+  const Record* const record = made.made_by();
   const FusedRule* const rule = record ? record->vjp.target<FusedRule>() : nullptr;
-  return rule ? rule->meaning(with_numbers(record->inputs, known)) : Tensor();
+  return rule ? rule->meaning(with_storage(record->inputs, known)) : Tensor();
 }
 
 }  // namespace tete

@@ -1,10 +1,10 @@
 // fused: a kernel that says what it means.
 #pragma once
-#include "core/tensor.hpp"
+#include "core/graph.hpp"
 
 namespace tete {
 
-// What a fused operation's kernel returns: its value, and tensors for its gradient kernel.
+// The result of a fused operation's kernel: its value, and tensors for its gradient kernel.
 struct FusedValue {
   Tensor y;
   Tensors kept = {};
@@ -12,35 +12,35 @@ struct FusedValue {
 
 struct Fused {
   const char* name;
-  // Fast code for the value. Sees untracked inputs.
+  // The fast kernel of the value; its inputs are untracked.
   std::function<FusedValue(const Tensors& in)> value;
-  // Fast code for the gradients of the inputs; sees what Backward offers, all untracked.
+  // The fast kernel of the inputs' gradients; all that Backward holds is untracked.
   Vjp gradient;
-  // The same value as an ordinary differentiable expression of the inputs. It is what the tests
-  // hold both kernels to, it gives every higher derivative, and it is what a reader reads.
+  // The same value as an ordinary differentiable expression of the inputs. The tests hold both
+  // kernels to it, it gives every higher derivative, and a reader reads it.
   std::function<Tensor(const Tensors& in)> meaning;
-  Reads reads = reads_all;  // what `gradient` and `again` do; `meaning` reads the inputs
-  // The gradients of the inputs in ordinary operations, for who differentiates them again. Where
-  // there is none they are those of the meaning.
+  Saved saved = saves_all;  // for `gradient` and `again`; `meaning` reads the inputs
+  // The gradient in differentiable operations, for second derivatives. If empty, the gradient of
+  // `meaning`.
   Vjp again = {};
 };
 
-// For kernels, into memory of theirs that nobody has seen yet: y = x, y += x.
+// y = x and y += x, for kernels: y is a tensor of theirs that nothing else holds yet.
 void copy_onto(const Tensor& x, const Tensor& y);
 void add_onto(const Tensor& x, const Tensor& y);
 
-// op(a, b), whose values the kernel writes into y, on the way to something else.
+// op(a, b), whose values `kernel` writes into y while it computes something else.
 using Kernel = std::function<void(const Tensor& y)>;
 Tensor binary_by(Binary op, const Tensor& a, const Tensor& b, const Kernel& kernel);
 
 Tensor fused(const Fused& op, Tensors inputs, CodeLine rule = CodeLine::here());
-// f(inputs), of which only the inputs are kept: the gradient computes f again (Chen, Xu, Zhang,
-// Guestrin 2016, "Training deep nets with sublinear memory cost"). Nothing tracked but its inputs
-// may reach f, and it must compute the same each time. A second derivative keeps all.
+// f(inputs). The graph saves the inputs only: the gradient computes f again (Chen, Xu, Zhang,
+// Guestrin 2016, "Training deep nets with sublinear memory cost"). f may read nothing tracked but
+// its inputs, and must compute the same each time. A second derivative saves everything.
 Tensor recomputed(const std::function<Tensor(const Tensors& in)>& f, Tensors inputs,
                   CodeLine rule = CodeLine::here());
-// What a result means: its fused operation's meaning at the inputs that are recorded; those whose
-// numbers are not are among `known`. An empty Tensor if no fused operation made it. For tests.
+// The meaning of the fused operation that made a result, at the inputs that are recorded; those
+// without storage are looked up in `known`. An empty Tensor if no fused operation made it. For tests.
 Tensor meaning_of(const Tensor& made, std::span<const Tensor> known);
 
 }  // namespace tete

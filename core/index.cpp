@@ -53,7 +53,7 @@ Tensor gathered(const Tensor& table, const Tensor& index, const Indexing& how, c
       [how](const Backward& at) -> Tensors {
         return {scattered(at.g, at.in[1], how, at.in[0].shape()), Tensor()};
       },
-      reads_nothing);
+      saves_nothing);
 }
 
 Tensor scattered(const Tensor& values, const Tensor& index, const Indexing& how,
@@ -65,7 +65,7 @@ Tensor scattered(const Tensor& values, const Tensor& index, const Indexing& how,
       [how](const Backward& at) -> Tensors {
         return {gathered(at.g, at.in[1], how, at.in[0].shape()), Tensor()};
       },
-      reads_nothing);
+      saves_nothing);
 }
 
 // Every name but the marked one must be in the result, and the marked one must not.

@@ -68,7 +68,7 @@ Tensor permute(const Tensor& x, const Axes& order) {
   return record(
       "permute", x.window(shape, strides), {x},
       [back = inverse(order)](const Backward& at) -> Tensors { return {permute(at.g, back)}; },
-      reads_nothing);
+      saves_nothing);
 }
 
 Tensor reshape(const Tensor& x, const Shape& shape) {
@@ -83,7 +83,7 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
   return record(
       "reshape", dense.window(shape, strides), {x},
       [](const Backward& at) -> Tensors { return {reshape(at.g, at.in[0].shape())}; },
-      reads_nothing);
+      saves_nothing);
 }
 
 Tensor broadcast(const Tensor& x, const Shape& shape) {
@@ -103,7 +103,7 @@ Tensor broadcast(const Tensor& x, const Shape& shape) {
   return record(
       "broadcast", x.window(shape, strides), {x},
       [repeated](const Backward& at) -> Tensors { return {sum(at.g, repeated, true)}; },
-      reads_nothing);
+      saves_nothing);
 }
 
 Tensor expand(const Tensor& x, const Axes& at, const Shape& shape) {
@@ -123,7 +123,7 @@ Tensor expand(const Tensor& x, const Axes& at, const Shape& shape) {
               counted(at.size(), "new dimension"), " does not fit into shape ", shape);
   return record(
       "expand", x.window(shape, strides), {x},
-      [at](const Backward& back) -> Tensors { return {sum(back.g, at)}; }, reads_nothing);
+      [at](const Backward& back) -> Tensors { return {sum(back.g, at)}; }, saves_nothing);
 }
 
 Tensor slice(const Tensor& x, int axis, Index start, Index count, Index step) {
@@ -142,7 +142,7 @@ Tensor slice(const Tensor& x, int axis, Index start, Index count, Index step) {
       [axis, start, step](const Backward& at) -> Tensors {
         return {place(at.g, axis, start, step, at.in[0].size(axis))};
       },
-      reads_nothing);
+      saves_nothing);
 }
 
 Tensor place(const Tensor& x, int axis, Index start, Index step, Index size) {
@@ -163,7 +163,7 @@ Tensor place(const Tensor& x, int axis, Index start, Index step, Index size) {
       [axis, start, step](const Backward& at) -> Tensors {
         return {slice(at.g, axis, start, at.in[0].size(axis), step)};
       },
-      reads_nothing);
+      saves_nothing);
 }
 
 Tensor pad(const Tensor& x, int axis, Index before, Index after) {
@@ -196,7 +196,7 @@ Tensor diagonal(const Tensor& x, const Axes& axes) {
   }
   return record(
       "diagonal", diagonal_window(x, axes), {x},
-      [axes](const Backward& at) -> Tensors { return {on_diagonal(at.g, axes)}; }, reads_nothing);
+      [axes](const Backward& at) -> Tensors { return {on_diagonal(at.g, axes)}; }, saves_nothing);
 }
 
 Tensor on_diagonal(const Tensor& x, const Axes& axes) {
@@ -207,7 +207,7 @@ Tensor on_diagonal(const Tensor& x, const Axes& axes) {
   x.backend().copy(x.view(), diagonal_window(y, axes).view());
   return record(
       "on_diagonal", y, {x},
-      [axes](const Backward& at) -> Tensors { return {diagonal(at.g, axes)}; }, reads_nothing);
+      [axes](const Backward& at) -> Tensors { return {diagonal(at.g, axes)}; }, saves_nothing);
 }
 
 Tensor concat(const Tensors& parts, int axis) {
@@ -245,7 +245,7 @@ Tensor concat(const Tensors& parts, int axis) {
         }
         return gradients;
       },
-      reads_nothing);
+      saves_nothing);
 }
 
 Tensor with_layout(const Tensor& x, const Short<int>& order) {
@@ -253,7 +253,7 @@ Tensor with_layout(const Tensor& x, const Short<int>& order) {
   if (strides == x.strides()) return x;
   return record(
       "with_layout", copied(x, strides), {x}, [](const Backward& at) -> Tensors { return {at.g}; },
-      reads_nothing);
+      saves_nothing);
 }
 
 // ---- rearrange: split the input's groups, permute, merge the result's groups -----------------

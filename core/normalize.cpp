@@ -70,7 +70,7 @@ Fused norm_op(const Tensor& x, const Tensors& vectors) {
   const Fused op{center ? "layer_norm" : "rms_norm",
                  [center](const Tensors& in) { return norm_value(in, center); },
                  [center](const Backward& at) { return norm_gradient(at, center); },
-                 center ? layer_norm_meaning : rms_norm_meaning, reads_inputs};
+                 center ? layer_norm_meaning : rms_norm_meaning, saves_inputs};
   for (const Tensor& v : vectors) check(op.name, x, v);
   return op;
 }

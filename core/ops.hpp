@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "core/fused.hpp"
+#include "core/graph.hpp"
 #include "core/pattern.hpp"
 #include "core/random.hpp"
-#include "core/tensor.hpp"
 
 namespace tete {
 

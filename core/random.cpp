@@ -83,7 +83,7 @@ Tensor dropout(const Tensor& x, double rate, Key key, uint64_t first) {
       [rate, key, first](const Backward& at) -> Tensors {
         return {dropout(at.g, rate, key, first)};
       },
-      reads_nothing);
+      saves_nothing);
 }
 
 }  // namespace tete

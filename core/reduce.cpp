@@ -86,7 +86,7 @@ Tensor sum(const Tensor& x, const Axes& unordered, bool keep) {
       [axes, keep](const Backward& at) -> Tensors {
         return {spread(at.g, axes, keep, at.in[0].shape())};
       },
-      reads_nothing);
+      saves_nothing);
 }
 
 Tensor mean(const Tensor& x, const Axes& axes, bool keep) {

@@ -51,7 +51,7 @@ Tensor softmax_over(const Tensor& x, const Tensor& mask, int axis) {
                    return {dx, Tensor()};
                  },
                  [axis](const Tensors& in) { return softmax_meaning(in[0], in[1], axis); },
-                 reads_result,
+                 saves_result,
                  [axis](const Backward& at) -> Tensors {
                    const Tensor total = sum(at.y * at.g, {axis}, true);
                    return {at.y * (at.g - broadcast(total, at.y.shape())), Tensor()};
@@ -159,7 +159,7 @@ Tensor softmax_of_part(const Tensor& x, int axis, const Tensor& mask, const Tens
                  },
                  [axis](const Backward& at) { return softmax_part_gradients(at, axis); },
                  softmax_part_meaning,
-                 reads_result,
+                 saves_result,
                  [axis](const Backward& at) -> Tensors {
                    const Tensor dx = at.y * at.g;
                    return {dx, Tensor(), -sum(dx, {axis}, true)};

@@ -37,7 +37,7 @@ Tensor windows(const Tensor& x, int axis, Index width, Index step) {
       [axis, step](const Backward& at) -> Tensors {
         return {overlap_add(at.g, axis, step, at.in[0].size(axis))};
       },
-      reads_nothing);
+      saves_nothing);
 }
 
 // Tap by tap: within one tap no two windows share an element, so each element's sum is in the order
@@ -66,7 +66,7 @@ Tensor overlap_add(const Tensor& x, int axis, Index step, Index size) {
         const Tensor all = windows(at.g, axis, at.in[0].size(axis + 1), step);
         return {slice(all, axis, 0, at.in[0].size(axis))};  // more may fit than there were
       },
-      reads_nothing);
+      saves_nothing);
 }
 
 }  // namespace tete

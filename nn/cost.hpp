@@ -7,7 +7,7 @@
 //   nothing: softmax, sums, products with a number
 // What is made of parameters alone is computed once for a whole batch.
 #pragma once
-#include "nn/sizes.hpp"
+#include "nn/language/sizes.hpp"
 
 namespace tete {
 
@@ -68,8 +68,8 @@ struct Cost {
   Index fixed_parameters = 0;  // that are not
   bool visible_known = true;   // false: there are too many pairs to count the text's own masks
   // What the statements make of one sequence on the way of a gradient, of which a run holds for it
-  // what its rules read again (core/tensor.hpp, Reads); and what is left of it if the program's
-  // tile is held for one block of `tile_queries` only (nn/run/tile.hpp).
+  // what its rules read again (core/graph.hpp, Saved); and what is left of it if the program's
+  // tile is held for one block of `tile_queries` only (nn/tile/tile.hpp).
   size_t bytes = 0, tiled_bytes = 0;
   Index tile_queries = 0;  // 0: there is no tile
   // What is in the way of a tile: then rows of both sequences are held whole.

@@ -28,15 +28,14 @@ Decoder::Decoder(std::shared_ptr<const Checked> program, const SizeTable& sizes,
 bool Decoder::has_role(const CheckedValue& v, Role role) const {
   const auto fits = [&](int dim) {
     const bool piece = std::find(pieces_.begin(), pieces_.end(), dim) != pieces_.end();
-    return program_->dimensions[static_cast<size_t>(dim)].role == role ||
-           (role == Role::memory && piece);
+    return program_->dimensions[dim].role == role || (role == Role::memory && piece);
   };
   return std::any_of(v.dims.begin(), v.dims.end(), fits) ||
          std::any_of(v.names.begin(), v.names.end(), fits);
 }
 
 Decoder::Side Decoder::side_of(int number) const {
-  const CheckedValue& v = program_->values[static_cast<size_t>(number)];
+  const CheckedValue& v = program_->values[number];
   const bool queries = has_role(v, Role::query), memory = has_role(v, Role::memory);
   switch (v.kind) {
     case CheckedValue::Kind::parameter:
@@ -44,7 +43,7 @@ Decoder::Side Decoder::side_of(int number) const {
     case CheckedValue::Kind::input:
       return queries ? Side::query : Side::memory;
     case CheckedValue::Kind::same: {
-      const Side of = sides_[static_cast<size_t>(v.index)];
+      const Side of = sides_[v.index];
       return of == Side::query && memory && !queries ? Side::memory : of;  // M is X
     }
     case CheckedValue::Kind::statement:
@@ -52,7 +51,7 @@ Decoder::Side Decoder::side_of(int number) const {
   }
   bool on_queries = false, on_memory = false, on_mixed = false;
   for (int used : v.uses) {
-    const Side side = sides_[static_cast<size_t>(used)];
+    const Side side = sides_[used];
     on_queries |= side == Side::query, on_memory |= side == Side::memory;
     on_mixed |= side == Side::mixed;
   }
@@ -67,26 +66,24 @@ void Decoder::classify() {
   const auto count = static_cast<int>(program_->values.size());
   for (int i = 0; i < count; ++i) sides_.push_back(side_of(i));
   const auto is_kept = [&](int number) {
-    const Side side = sides_[static_cast<size_t>(number)];
-    const bool parameter =
-        program_->values[static_cast<size_t>(number)].kind == CheckedValue::Kind::parameter;
+    const Side side = sides_[number];
+    const bool parameter = program_->values[number].kind == CheckedValue::Kind::parameter;
     return !parameter && (side == Side::memory || side == Side::once);
   };
   std::vector<bool> kept(static_cast<size_t>(count));
   for (int i = 0; i < count; ++i) {
-    const Side side = sides_[static_cast<size_t>(i)];
-    for (int used : program_->values[static_cast<size_t>(i)].uses)
-      if (is_kept(used) && side != Side::once && side != sides_[static_cast<size_t>(used)])
-        kept[static_cast<size_t>(used)] = true;
+    const Side side = sides_[i];
+    for (int used : program_->values[i].uses)
+      if (is_kept(used) && side != Side::once && side != sides_[used]) kept[used] = true;
   }
-  if (is_kept(program_->result)) kept[static_cast<size_t>(program_->result)] = true;
+  if (is_kept(program_->result)) kept[program_->result] = true;
   for (int i = 0; i < count; ++i)
-    if (kept[static_cast<size_t>(i)]) frontier_.push_back(i);
+    if (kept[i]) frontier_.push_back(i);
 }
 
 std::vector<std::string> Decoder::kept() const {
   std::vector<std::string> names;
-  for (int i : frontier_) names.push_back(program_->values[static_cast<size_t>(i)].name);
+  for (int i : frontier_) names.push_back(program_->values[i].name);
   return names;
 }
 
@@ -115,7 +112,7 @@ void Decoder::check_growth() const {
 }
 
 void Decoder::check_windows(const Node& node, Side side) const {
-  const Role role = program_->dimensions[static_cast<size_t>(node.dim())].role;
+  const Role role = program_->dimensions[node.dim()].role;
   if (role == Role::query && side == Side::mixed)
     fail_at({node.place},
             "windows over the queries of what depends on the memory, too, cannot be "
@@ -142,12 +139,12 @@ SizeTable Decoder::sizes_of_new_memory(Index queries) const {
 
 void Decoder::append(int number, const Tensor& rows, bool batched) {
   Tensor& kept = cache_[number];
-  const CheckedValue& v = program_->values[static_cast<size_t>(number)];
+  const CheckedValue& v = program_->values[number];
   int axis = -1;
   for (int i = 0; i < v.dims.size(); ++i) {
     const int dim = v.dims[i];
     const bool piece = std::find(pieces_.begin(), pieces_.end(), dim) != pieces_.end();
-    if (piece || program_->dimensions[static_cast<size_t>(dim)].role == Role::memory) axis = i;
+    if (piece || program_->dimensions[dim].role == Role::memory) axis = i;
   }
   const int batch = batched ? rows.rank() - v.dims.size() : 0;
   kept = kept && axis >= 0 ? concat({kept, rows}, batch + axis) : rows;
@@ -157,9 +154,9 @@ Tensor Decoder::next(const Tensors& inputs, std::span<const ParamId> params, con
                      const std::string& path, const Mask& mask) {
   Index queries = -1, memories = -1;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const CheckedValue& v = program_->values[static_cast<size_t>(program_->inputs[i])];
+    const CheckedValue& v = program_->values[program_->inputs[i]];
     for (int k = 0; k < v.dims.size(); ++k) {
-      const Role role = program_->dimensions[static_cast<size_t>(v.dims[k])].role;
+      const Role role = program_->dimensions[v.dims[k]].role;
       const Index size = inputs[i].size(inputs[i].rank() - v.dims.size() + k);
       if (role == Role::query) queries = size;
       if (role == Role::memory) memories = size;
@@ -177,7 +174,7 @@ Tensor Decoder::next(const Tensors& inputs, std::span<const ParamId> params, con
                  .tails = &memory_tails_,
                  .fresh = Role::memory});
     for (int number : frontier_) {
-      if (sides_[static_cast<size_t>(number)] == Side::once && cache_.contains(number)) continue;
+      if (sides_[number] == Side::once && cache_.contains(number)) continue;
       const Value& rows = fresh.at(number);
       append(number, rows.tensor.detach(), rows.batched);
     }
@@ -187,11 +184,10 @@ Tensor Decoder::next(const Tensors& inputs, std::span<const ParamId> params, con
   }
   Tensors given = inputs;
   for (size_t i = 0; i < inputs.size(); ++i)
-    if (sides_[static_cast<size_t>(program_->inputs[i])] == Side::memory &&
-        (grows || length_ > 0)) {
+    if (sides_[program_->inputs[i]] == Side::memory && (grows || length_ > 0)) {
       // Its length counts; what is read of it is kept.
       Shape shape = inputs[i].shape();
-      const CheckedValue& v = program_->values[static_cast<size_t>(program_->inputs[i])];
+      const CheckedValue& v = program_->values[program_->inputs[i]];
       shape[shape.size() - v.dims.size()] = memory_length_;
       given[i] = spread(0, shape, inputs[i].dtype());
     }

@@ -1,6 +1,6 @@
 // Dropout in a model: the noise of each place is named by its path.
 #pragma once
-#include "nn/param.hpp"
+#include "nn/forward.hpp"
 
 namespace tete {
 

@@ -1,6 +1,6 @@
 // Linear: Y[b, n, d_out] = X[b, n, d_in] W[d_in, d_out] + b[d_out].
 #pragma once
-#include "nn/param.hpp"
+#include "nn/forward.hpp"
 
 namespace tete {
 

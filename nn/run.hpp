@@ -1,8 +1,8 @@
 // The runner: a checked program, statement by statement, through the differentiable operations of
 // core/ops.hpp. This is what a text means; whatever is faster is held to it.
 #pragma once
-#include "nn/param.hpp"
-#include "nn/sizes.hpp"
+#include "nn/forward.hpp"
+#include "nn/language/sizes.hpp"
 
 namespace tete {
 

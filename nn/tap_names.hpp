@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "nn/check.hpp"
+#include "nn/language/check.hpp"
 
 namespace tete {
 

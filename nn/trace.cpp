@@ -114,7 +114,7 @@ class Taps {
   }
   // Each way in which the pattern asks for what is at the path.
   std::vector<TapName> asked(int pattern, const std::string& path) {
-    Pattern& p = patterns_[static_cast<size_t>(pattern)];
+    Pattern& p = patterns_[pattern];
     std::vector<TapName> ways;
     for (const TapName& name : names_of(path)) {
       const bool other = name.name != path;
@@ -187,7 +187,7 @@ std::map<std::string, Tensor> trace(const Forward& forward,
     Tensor x = forward.replaces(path) ? forward.replacement(path, value) : value;
     for (int i = looks; i < all; ++i)
       for (const TapName& name : taps.asked(i, path)) {
-        const Hook& hook = hooks[static_cast<size_t>(i - looks)];
+        const Hook& hook = hooks[i - looks];
         const Tensor y = hook.replace(name.name, name.theirs(x));
         x = y ? name.ours(y) : y;
         if (!x) return x;

@@ -15,7 +15,7 @@
 #pragma once
 #include <map>
 
-#include "nn/param.hpp"
+#include "nn/forward.hpp"
 
 namespace tete {
 

@@ -140,8 +140,8 @@ Stack::Stack(const Scope& scope, const Dim& width, int layers, const AttentionFa
 Tensor Stack::block(int layer, const Forward& forward, const Sequences& X,
                     const Sequences& memory) const {
   static const Tensors none;
-  const auto compute = [block = blocks_[static_cast<size_t>(layer)], forward = forward.with(none),
-                        X, memory](const Tensors& in) {
+  const auto compute = [block = blocks_[layer], forward = forward.with(none), X,
+                        memory](const Tensors& in) {
     Sequences x = X, m = memory;
     x.X = in[0], m.X = in[1];
     const Tensors params(in.begin() + 2, in.end());

@@ -395,7 +395,7 @@ TEST_CASE("of each mistake the statement is named and what it looks like") {
     INFO(told(report));
     CAPTURE(c.guess);
     REQUIRE(report.first >= 0);
-    const TensorReport& first = report.tensors[static_cast<size_t>(report.first)];
+    const TensorReport& first = report.tensors[report.first];
     CHECK(first.name == c.first);
     CHECK(first.guess.sentence.find(c.guess) != std::string::npos);
     CHECK(first.unseen.empty());
@@ -407,7 +407,7 @@ TEST_CASE("of each mistake the statement is named and what it looks like") {
     const TensorReport& Y = short_report.tensors[0];
     CHECK(Y.unseen.size() == 8);
     REQUIRE(Y.guess.statement >= 0);
-    CHECK(ours()->values[static_cast<size_t>(Y.guess.statement)].name == c.statement);
+    CHECK(ours()->values[Y.guess.statement].name == c.statement);
     CHECK(Y.guess.sentence.find(c.from_Y) != std::string::npos);
   }
 }
@@ -431,7 +431,7 @@ TEST_CASE("a mistake in a gradient alone is found there") {
         check_against(ours(), Implementation(c.mistake).tensors(Dtype::f64), causal);
     INFO(told(report));
     REQUIRE(report.first >= 0);
-    const TensorReport& first = report.tensors[static_cast<size_t>(report.first)];
+    const TensorReport& first = report.tensors[report.first];
     CHECK(first.name == c.first);
     CHECK(first.gradient);
     CHECK(first.guess.sentence.find(c.guess) != std::string::npos);

@@ -230,7 +230,7 @@ TEST_CASE(
     for (int i = 0; i < n; ++i)
       for (int j = 0; j < n; ++j)
         for (int h = 0; h < 3; ++h)
-          wrong += L[static_cast<size_t>((i * n + j) * 3 + h)] != 32 * h + t5_bucket(j - i, causal);
+          wrong += L[(i * n + j) * 3 + h] != 32 * h + t5_bucket(j - i, causal);
     CHECK(wrong == 0);
   }
 }

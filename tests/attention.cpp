@@ -275,7 +275,7 @@ TEST_CASE("parameters start as the paper says") {
   const auto deviation = [](const char* name, const char* parameter) {
     ParamList list;
     Attention({list, ""}, load_attention(name), {.d_model = 768, .heads = 12, .dims = {}});
-    return list.specs()[static_cast<size_t>(list.find(parameter))].init;
+    return list.specs()[list.find(parameter)].init;
   };
   using Start = Initializer::Kind;
   const auto is = [](const Initializer& init, Start kind, double deviation) {
@@ -344,7 +344,7 @@ TEST_CASE("a faulty statement in the middle of a variant is named, with its line
   for (const Case& c : cases) {
     CAPTURE(std::string(c.operation));
     auto program = std::make_shared<Checked>(*load_attention("talking_heads"));
-    CheckedValue& W = program->values[static_cast<size_t>(program->find_value("W"))];
+    CheckedValue& W = program->values[program->find_value("W")];
     REQUIRE(std::string(W.right.builtin->name) == "softmax");
     W.right.builtin = &faulty;
     soft = c.soft;

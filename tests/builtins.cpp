@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/gradcheck.hpp"
+#include "core/check/gradcheck.hpp"
 #include "nn/run.hpp"
 
 using namespace tete;

@@ -543,7 +543,7 @@ std::vector<double> product_by_loops(const Product& p, const View& A, const View
     const auto value = [](const View& v, Index i) {
       return v.dtype == Dtype::f32 ? static_cast<double>(v.as<float>()[i]) : v.as<double>()[i];
     };
-    y[static_cast<size_t>(to)] += value(A, a) * value(B, b);
+    y[to] += value(A, a) * value(B, b);
   });
   return y;
 }
@@ -605,9 +605,7 @@ void check_product(const Product& p, Dtype t, const Layout& left, const Layout& 
   A.random(21), B.random(22), Y.random(23);
   cpu().contract(A.view, labels_of(p.a), B.view, labels_of(p.b), Y.view, labels_of(p.y));
   const std::vector<double> expected = product_by_loops(p, A.view, B.view, Y.view);
-  const auto at_place = [&](const Shape& at) {
-    return expected[static_cast<size_t>(offset(Y.view, at))];
-  };
+  const auto at_place = [&](const Shape& at) { return expected[offset(Y.view, at)]; };
   CHECK(wrong(Y.view, at_place, 8 + std::sqrt(work)) == 0);
 }
 
@@ -882,21 +880,17 @@ TEST_CASE("cpu: layer norm, RMS norm and their gradients equal their formulas") 
                         8) == 0);
             std::vector<long double> scales(static_cast<size_t>(n)), biases(scales);
             for_each(shape, [&](const Shape& at) {
-              scales[static_cast<size_t>(at[last])] += get(g.view, at) * h(at);
-              biases[static_cast<size_t>(at[last])] += get(g.view, at);
+              scales[at[last]] += get(g.view, at) * h(at);
+              biases[at[last]] += get(g.view, at);
             });
             CHECK(wrong(
                       dscale.view,
-                      [&](const Shape& at) {
-                        return static_cast<double>(scales[static_cast<size_t>(at[0])]);
-                      },
+                      [&](const Shape& at) { return static_cast<double>(scales[at[0]]); },
                       32) == 0);
             if (center)
               CHECK(wrong(
                         dbias.view,
-                        [&](const Shape& at) {
-                          return static_cast<double>(biases[static_cast<size_t>(at[0])]);
-                        },
+                        [&](const Shape& at) { return static_cast<double>(biases[at[0]]); },
                         32) == 0);
           }
 }
@@ -1001,7 +995,7 @@ TEST_CASE("an exception in a thread reaches the caller, and later work still run
     std::vector<int> seen(1000);
     parallel_for(1000, 1e9, [&](Index i) {
       // A loop in a loop stays on its thread.
-      parallel_for(3, 1e9, [&](Index) { ++seen[static_cast<size_t>(i)]; });
+      parallel_for(3, 1e9, [&](Index) { ++seen[i]; });
     });
     CHECK(seen == std::vector<int>(1000, 3));
     set_threads(before);
@@ -1023,7 +1017,7 @@ TEST_CASE("denormals are flushed in every thread, or honoured in every thread") 
     CHECK(denormals_are_flushed());
     std::vector<float> halves(64, 1.5e-38f);
     volatile float half = 0.5f;
-    parallel_for(64, 1e9, [&](Index i) { halves[static_cast<size_t>(i)] *= half; });
+    parallel_for(64, 1e9, [&](Index i) { halves[i] *= half; });
     CHECK(halves == std::vector<float>(64, 0.0f));
     set_threads(usual);
   }

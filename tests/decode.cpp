@@ -8,9 +8,9 @@
 #include <cmath>
 
 #include "attention/attention.hpp"
-#include "core/rehearsal.hpp"
 #include "nn/cost.hpp"
 #include "nn/transformer.hpp"
+#include "tools/einsum/rehearsal.hpp"
 
 using namespace tete;
 
@@ -78,14 +78,13 @@ Index one_more(const Checked& program, SizesByName sizes, Index m) {
   };
   const Cost after = cost_at(m), before = cost_at(m - 1);
   const auto has = [&](const CheckedValue& v, Role role) {
-    return std::any_of(v.dims.begin(), v.dims.end(), [&](int dim) {
-      return program.dimensions[static_cast<size_t>(dim)].role == role;
-    });
+    return std::any_of(v.dims.begin(), v.dims.end(),
+                       [&](int dim) { return program.dimensions[dim].role == role; });
   };
   Index total = 0;
   for (size_t i = 0; i < after.statements.size(); ++i) {
     const StatementCost& now = after.statements[i];
-    const CheckedValue& v = program.values[static_cast<size_t>(now.value)];
+    const CheckedValue& v = program.values[now.value];
     if (has(v, Role::query)) total += now.count.multiplies;
     else total += now.count.multiplies - before.statements[i].count.multiplies;
   }

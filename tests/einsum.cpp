@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "core/gradcheck.hpp"
+#include "core/check/gradcheck.hpp"
 #include "core/ops.hpp"
 #include "core/plan.hpp"
 #include "tests/einsum_loop.hpp"
@@ -776,8 +776,7 @@ TEST_SUITE("einsum") {
       for (const PlanStep& step : made.steps) {
         double cost = 1;
         for (Label label = 0; label < names; ++label)
-          if (operands[static_cast<size_t>(step.a)].contains(label) ||
-              operands[static_cast<size_t>(step.b)].contains(label))
+          if (operands[step.a].contains(label) || operands[step.b].contains(label))
             cost *= static_cast<double>(sizes[label]);
         CHECK(step.multiplies == doctest::Approx(cost));
         total += cost;

@@ -7,7 +7,7 @@
 
 #include "attention/cost.hpp"
 #include "attention/sites.hpp"
-#include "core/gradcheck.hpp"
+#include "core/check/gradcheck.hpp"
 #include "core/threads.hpp"
 #include "nn/transformer.hpp"
 #include "tests/made_and_kept.hpp"
@@ -252,7 +252,7 @@ TEST_SUITE("encoder and decoder") {
     double expected = 0;
     for (const auto& [row, target] :
          std::vector<std::pair<int, int>>{{0, 3}, {1, 2}, {4, 2}, {5, 3}, {6, 4}})
-      expected -= p[static_cast<size_t>(row * 7 + target)];
+      expected -= p[row * 7 + target];
     CHECK(loss(-1).sum.item() == doctest::Approx(expected));
   }
 

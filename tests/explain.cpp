@@ -1,5 +1,5 @@
 // Rehearsals, and what `tete einsum --explain` says of an einsum before it runs.
-#include "core/explain.hpp"
+#include "tools/einsum/explain.hpp"
 
 #include <doctest/doctest.h>
 
@@ -189,7 +189,7 @@ TEST_SUITE("explain") {
     Sizes sizes;
     for (int i = 0; i < max_operands; ++i) {
       chain.push_back({static_cast<Label>(i), static_cast<Label>(i + 1)});
-      sizes[static_cast<size_t>(i)] = 2 + i * 7 % 5;
+      sizes[i] = 2 + i * 7 % 5;
     }
     sizes[max_operands] = 3;
     // A chain of matrices: the classic dynamic programme over intervals is exact.
@@ -199,10 +199,9 @@ TEST_SUITE("explain") {
         const int j = i + length;
         cost[i][j] = 1e300;
         for (int k = i + 1; k < j; ++k)
-          cost[i][j] = std::min(cost[i][j], cost[i][k] + cost[k][j] +
-                                                static_cast<double>(sizes[static_cast<size_t>(i)] *
-                                                                    sizes[static_cast<size_t>(k)] *
-                                                                    sizes[static_cast<size_t>(j)]));
+          cost[i][j] =
+              std::min(cost[i][j], cost[i][k] + cost[k][j] +
+                                       static_cast<double>(sizes[i] * sizes[k] * sizes[j]));
       }
     const Plan made = plan(chain, {0, static_cast<Label>(max_operands)}, sizes);
     CHECK(made.steps.size() == max_operands - 1);

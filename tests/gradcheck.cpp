@@ -1,6 +1,6 @@
 // The gradient checker against gradients that are wrong, each in its own way, and against functions
 // that only look so.
-#include "core/gradcheck.hpp"
+#include "core/check/gradcheck.hpp"
 
 #include <doctest/doctest.h>
 

@@ -268,7 +268,7 @@ TEST_SUITE("inspect") {
     const Index n = std::ssize(tokens);
     std::vector<float> W(static_cast<size_t>(4 * n * n));
     const auto at = [&](Index head, Index i, Index j) -> float& {
-      return W[static_cast<size_t>((head * n + i) * n + j)];
+      return W[(head * n + i) * n + j];
     };
     for (Index i = 0; i < n; ++i) {
       at(0, i, std::max<Index>(0, i - 1)) = 1;  // the token before
@@ -311,7 +311,7 @@ TEST_SUITE("inspect") {
     const Safetensors saved(options.save);
     const Trained trained = read_trained(checkpoint);
     const auto parameter = [&](const std::string& name) {
-      return trained.params[static_cast<size_t>(trained.declared().find(name))];
+      return trained.params[trained.declared().find(name)];
     };
     const Index n = 10;
 
@@ -346,12 +346,12 @@ TEST_SUITE("inspect") {
         double sum = 0, before = 0;
         for (Index i = 0; i < n; ++i)
           for (Index j = 0; j < n; ++j) {
-            const double w = W[static_cast<size_t>((h * n + i) * n + j)];
+            const double w = W[(h * n + i) * n + j];
             if (w > 0) sum -= w * std::log(w);
             if (j + 1 == i) before += w;
           }
-        CHECK(close(entropy[static_cast<size_t>(h)], sum / static_cast<double>(n)));
-        CHECK(close(previous[static_cast<size_t>(h)], before / static_cast<double>(n - 1)));
+        CHECK(close(entropy[h], sum / static_cast<double>(n)));
+        CHECK(close(previous[h], before / static_cast<double>(n - 1)));
       }
       REQUIRE(site.histograms.size() == 2);  // of W and of U
       for (const Histogram& histogram : site.histograms) {
@@ -392,7 +392,7 @@ TEST_SUITE("inspect") {
         const Tensor keep = one_hot(Tensor::of<int64_t>({1}, {h}), 3, Dtype::f32);
         values[at] = trained.params[at] *
                      (1.0 - broadcast(reshape(keep, {1, 1, 3}), trained.params[at].shape()));
-        CHECK(std::abs(ablation[static_cast<size_t>(h)] - (loss() - whole)) < 1e-5);
+        CHECK(std::abs(ablation[h] - (loss() - whole)) < 1e-5);
       }
     }
 
@@ -577,7 +577,7 @@ TEST_SUITE("inspect") {
       CHECK(report.text == text);
       std::string back;
       for (int64_t token : report.runs[0].sequences[0].tokens)
-        back += report.runs[0].vocabulary[static_cast<size_t>(token)];
+        back += report.runs[0].vocabulary[token];
       CHECK(back == text);
     }
     CHECK(std::isnan(inspect(options).runs[0].frames[0].predictions[0].loss));

@@ -52,7 +52,7 @@ struct Layer {
   Tensor& operator[](const std::string& name) {
     const int at = list.find(name);
     REQUIRE(at >= 0);
-    return values[static_cast<size_t>(at)];
+    return values[at];
   }
   // Takes every parameter that `other` has under the same name.
   void take(Layer& other) {

@@ -157,8 +157,7 @@ class HeldAgainstLoops {
     for (size_t i = 0; i < values_.size(); ++i)
       s.parameters[list_.specs()[i].name] = array(values_[i]);
     const int n = s.X.shape[0], m = s.M.shape[0];
-    const int length =
-        c.mask.lengths ? static_cast<int>(c.mask.lengths.values()[static_cast<size_t>(b)]) : m;
+    const int length = c.mask.lengths ? static_cast<int>(c.mask.lengths.values()[b]) : m;
     const Array visible = c.mask.visible ? array(c.mask.visible) : Array();
     s.first = c.mask.causal ? m - n : 0;
     s.seen = fill({n, m}, [&](int i, int j) {

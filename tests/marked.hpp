@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "nn/check.hpp"
+#include "nn/language/check.hpp"
 #include "tests/error_of.hpp"
 
 namespace tete {

@@ -5,8 +5,8 @@
 #include <limits>
 #include <span>
 
+#include "core/check/gradcheck.hpp"
 #include "core/derivatives.hpp"
-#include "core/gradcheck.hpp"
 #include "core/ops.hpp"
 #include "core/threads.hpp"
 #include "tests/error_of.hpp"

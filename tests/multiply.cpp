@@ -40,9 +40,7 @@ struct Lines {
   Matrix<U> matrix() {
     return by_row ? Matrix<U>{memory.data(), line(), 1} : Matrix<U>{memory.data(), 1, line()};
   }
-  T& at(Index i, Index j) {
-    return memory[static_cast<size_t>(by_row ? i * line() + j : i + j * line())];
-  }
+  T& at(Index i, Index j) { return memory[by_row ? i * line() + j : i + j * line()]; }
 };
 
 // The nearest number of 8 significant bits; of two, the even one.

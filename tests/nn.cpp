@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-#include "core/gradcheck.hpp"
+#include "core/check/gradcheck.hpp"
 #include "core/threads.hpp"
 #include "nn/transformer.hpp"
 

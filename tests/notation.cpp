@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "core/gradcheck.hpp"
+#include "core/check/gradcheck.hpp"
 #include "nn/run.hpp"
 
 using namespace tete;

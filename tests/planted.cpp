@@ -49,7 +49,7 @@ TEST_CASE("planted mistakes: the place, and an explanation that is right or none
     INFO(told(report));
     CHECK(!report.agrees());
     if (report.agrees()) continue;
-    const TensorReport& first = report.tensors[static_cast<size_t>(report.first)];
+    const TensorReport& first = report.tensors[report.first];
     const std::string& guess = first.guess.sentence;
     ++found, placed += first.name == p.place;
     const bool is_right = p.guess[0] ? guess.find(p.guess) != std::string::npos : guess.empty();
@@ -108,7 +108,7 @@ static TensorsByName multiplied_in(const std::shared_ptr<const Checked>& program
   for (int i = 0; i < static_cast<int>(program->values.size()); ++i) {
     if (program->is_argument(i)) continue;
     TensorsByName operands = arguments;
-    const bool multiplies = calls(program->values[static_cast<size_t>(i)].right, "einsum");
+    const bool multiplies = calls(program->values[i].right, "einsum");
     if (multiplies)
       for (auto& [name, x] : operands) x = rounded(x, bits);
     Evaluation run(program, operands, {});
@@ -136,7 +136,7 @@ TEST_CASE("the precision of a file is what all of it shows, never what one tenso
       CAPTURE(name);
       const AgainstReport report = check_against(program, off(name));
       REQUIRE(!report.agrees());
-      const TensorReport& first = report.tensors[static_cast<size_t>(report.first)];
+      const TensorReport& first = report.tensors[report.first];
       CHECK(first.name == name);
       CHECK(first.guess.sentence == "it is the text's times 1.001");
     }
@@ -146,7 +146,7 @@ TEST_CASE("the precision of a file is what all of it shows, never what one tenso
     all["V"] = rounded(all["V"], 8);
     const AgainstReport report = check_against(program, all);
     REQUIRE(!report.agrees());
-    CHECK(report.tensors[static_cast<size_t>(report.first)].name == "Q");
+    CHECK(report.tensors[report.first].name == "Q");
     for (const TensorReport& t : report.tensors)
       CHECK((t.name == "V" || t.name == "O" || t.tolerance < 1e-3));
   }
@@ -172,7 +172,7 @@ TEST_CASE("numbers that are not finite are a difference, and never an agreement"
       all[name] = with_entry(all[name], 3, number);
       const AgainstReport report = check_against(program, all);
       REQUIRE(!report.agrees());
-      const TensorReport& first = report.tensors[static_cast<size_t>(report.first)];
+      const TensorReport& first = report.tensors[report.first];
       CHECK(first.name == name);
       CHECK(!first.finite);
       CHECK(std::isinf(first.difference));
@@ -300,7 +300,7 @@ TEST_CASE("what is in the file is not asked for, nor anything twice") {
   const TensorsByName given = all;
   const AgainstReport whole = check_against(program, given);
   REQUIRE(!whole.agrees());
-  CHECK(whole.tensors[static_cast<size_t>(whole.first)].unseen.empty());
+  CHECK(whole.tensors[whole.first].unseen.empty());
   for (const char* left_out : {"Q", "K"}) {
     TensorsByName fewer = given;
     std::erase_if(fewer, [&](const auto& named) {

@@ -79,8 +79,7 @@ inline TensorsByName arguments_of(const std::shared_ptr<const Checked>& program,
   TensorsByName all;
   for (size_t i = 0; i < program->inputs.size(); ++i) {
     Shape shape = {2};
-    for (int dim : program->values[static_cast<size_t>(program->inputs[i])].dims)
-      shape.push_back(sizes.size(dim));
+    for (int dim : program->values[program->inputs[i]].dims) shape.push_back(sizes.size(dim));
     all[program->input_names[i]] = random_normal(shape, key.fold(program->input_names[i]));
   }
   for (const ParameterSpec& made : parameter_specs(*program, sizes))
@@ -110,7 +109,7 @@ inline TensorsByName computed(const std::shared_ptr<const Checked>& program,
   if (edit) edit(run, *program);
   TensorsByName all = arguments;
   for (int i = 0; i < static_cast<int>(program->values.size()); ++i) {
-    if (program->is_argument(i) || !program->values[static_cast<size_t>(i)].watched) continue;
+    if (program->is_argument(i) || !program->values[i].watched) continue;
     const Tensor x = run.value(i);
     if (bits < 24) run.set(i, rounded(x, bits));
     all.try_emplace(program->name_of(i), rounded(x, bits));

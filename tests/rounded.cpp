@@ -7,7 +7,7 @@
 
 #include "attention/attention.hpp"
 #include "attention/catalog.hpp"
-#include "core/gradcheck.hpp"
+#include "core/check/gradcheck.hpp"
 #include "core/threads.hpp"
 #include "tests/error_of.hpp"
 #include "tests/made_and_kept.hpp"
@@ -322,9 +322,9 @@ TEST_SUITE("what a graph keeps") {
     const Tensor x = noise({2, 3}, 24).variable();
     const Tensor y = record(
         "wrong", exp(x.detach()), {x * 1.0},
-        [](const Backward& at) -> Tensors { return {at.g * at.y}; }, reads_nothing);
+        [](const Backward& at) -> Tensors { return {at.g * at.y}; }, saves_nothing);
     CHECK(error_of([&] { grad(y, Tensors{x}); }) ==
-          "a gradient rule reads f32[2, 3], whose numbers it did not ask record() to keep (Reads)");
+          "a gradient rule reads f32[2, 3], whose numbers it did not ask record() to keep (Saved)");
   }
 
   TEST_CASE("an input without numbers still has its gradients, to the second order") {

@@ -1,15 +1,15 @@
 // The table of samples, walked: every operation against central differences, in the other
 // precision, on tensors that lie otherwise in memory, with NaN and infinity; every kernel against
 // its meaning; and what each leaves behind.
-#include "core/samples.hpp"
+#include "core/check/samples.hpp"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <set>
 
+#include "core/check/gradcheck.hpp"
 #include "core/derivatives.hpp"
-#include "core/gradcheck.hpp"
 #include "core/ops.hpp"
 #include "core/threads.hpp"
 
@@ -159,7 +159,7 @@ struct Poke {
   Outcome with(double value) const {
     Tensors poked = inputs;
     std::vector<double> values = inputs[place].values<double>();
-    values[static_cast<size_t>(i)] = value;
+    values[i] = value;
     poked[place] = cast(Tensor::of<double>(inputs[place].shape(), values), inputs[place].dtype());
     const auto [y, gradients] = differentiate(sample.apply, poked);
     Outcome outcome{y.values<double>(), {}};
@@ -167,7 +167,7 @@ struct Poke {
       for (double number : gradient.values<double>()) outcome.gradients.push_back(number);
     return outcome;
   }
-  double was() const { return inputs[place].values<double>()[static_cast<size_t>(i)]; }
+  double was() const { return inputs[place].values<double>()[i]; }
   Outcome unchanged() const { return with(was()); }
 
   // The values that any of a few numbers, small, large and infinite, changes.

@@ -1,7 +1,7 @@
 // The tile against the whole: every variant a block of queries at a time gives what it gives as a
 // whole, whatever the blocks, the mask and the dropout; and no thread, nor who looks, changes a
 // bit.
-#include "nn/run/tile.hpp"
+#include "nn/tile/tile.hpp"
 
 #include <map>
 

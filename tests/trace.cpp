@@ -3,7 +3,7 @@
 #include "nn/trace.hpp"
 
 #include "attention/sites.hpp"
-#include "core/gradcheck.hpp"
+#include "core/check/gradcheck.hpp"
 #include "core/threads.hpp"
 #include "nn/loss.hpp"
 #include "tests/error_of.hpp"
@@ -408,7 +408,7 @@ TEST_SUITE("trace") {
         for (const ParamSpec& spec : model.params().specs())
           values.push_back(noise(spec.shape, static_cast<uint64_t>(values.size()) + 1) * 0.5);
         const auto parameter = [&](const std::string& name) {
-          return values[static_cast<size_t>(model.params().find(name))];
+          return values[model.params().find(name)];
         };
         const auto seen = trace({values}, {"**.hook_*", "hook_*"},
                                 [&](const Forward& f) { model.logits(f, tokens(2, 5)); });

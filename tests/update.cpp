@@ -90,8 +90,7 @@ std::vector<double> plain_means(const Tensor& g, int dim) {
   std::vector<double> means(static_cast<size_t>(size == 0 ? 0 : all / size));
   const std::vector<double> gs = g.values();
   for (Index i = 0; i < all; ++i)
-    means[static_cast<size_t>(i / (inside * size) * inside + i % inside)] +=
-        gs[static_cast<size_t>(i)] * gs[static_cast<size_t>(i)] / static_cast<double>(size);
+    means[i / (inside * size) * inside + i % inside] += gs[i] * gs[i] / static_cast<double>(size);
   return means;
 }
 

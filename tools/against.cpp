@@ -83,8 +83,8 @@ class AgainstOutput {
   }
 
  private:
-  const TensorReport& first() const { return report_.tensors[static_cast<size_t>(report_.first)]; }
-  const CheckedValue& value(int i) const { return program_.values[static_cast<size_t>(i)]; }
+  const TensorReport& first() const { return report_.tensors[report_.first]; }
+  const CheckedValue& value(int i) const { return program_.values[i]; }
   std::vector<std::string> names_of(const std::vector<int>& values) const {
     std::vector<std::string> names;
     for (int i : values) names.push_back(program_.name_of(i));

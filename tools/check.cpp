@@ -6,7 +6,7 @@
 #include <set>
 
 #include "attention/gradcheck.hpp"
-#include "core/samples.hpp"
+#include "core/check/samples.hpp"
 #include "tools/against.hpp"
 #include "tools/json_number.hpp"
 #include "tools/model.hpp"
@@ -176,8 +176,8 @@ static constexpr Index width = 6, head_count = 3;  // small, so that everything 
 // take time. The longest lengths that the user sets stay.
 static void make_tables_short(const Checked& program, SizesByName& dims) {
   for (const CheckedParameter& p : program.parameters)
-    for (int bound : program.values[static_cast<size_t>(p.value)].bounds)
-      if (bound >= 0) dims.try_emplace(program.dimensions[static_cast<size_t>(bound)].name, 8);
+    for (int bound : program.values[p.value].bounds)
+      if (bound >= 0) dims.try_emplace(program.dimensions[bound].name, 8);
 }
 
 static void check_variant(CheckTable& table, const std::string& name, const CheckOptions& o) {

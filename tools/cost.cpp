@@ -44,7 +44,7 @@ std::string grouped(Index number) {
 static std::string dims_of(const Checked& program, const CheckedValue& value) {
   std::string all;
   for (int i = 0; i < value.dims.size(); ++i)
-    all += (i > 0 ? ", " : "") + program.dimensions[static_cast<size_t>(value.dims[i])].name;
+    all += (i > 0 ? ", " : "") + program.dimensions[value.dims[i]].name;
   return value.name + "[" + all + "]";
 }
 
@@ -80,7 +80,7 @@ static ordered_json to_json(CostedText& text, const std::optional<Cost>& multi_h
       {"tiled_activation_bytes", cost.tiled_bytes},
       {"tiles", cost.whole_because.empty()}};
   for (const StatementCost& statement : cost.statements) {
-    const CheckedValue& value = program.values[static_cast<size_t>(statement.value)];
+    const CheckedValue& value = program.values[statement.value];
     ordered_json line = {{"name", value.name}, {"statement", dims_of(program, value)}};
     line.update(to_json(statement.count));
     line["once"] = statement.once;
@@ -90,7 +90,7 @@ static ordered_json to_json(CostedText& text, const std::optional<Cost>& multi_h
   }
   json["parameter_sizes"] = ordered_json::array();
   for (const ParameterCost& made : cost.parameter_sizes) {
-    const CheckedParameter& p = program.parameters[static_cast<size_t>(made.parameter)];
+    const CheckedParameter& p = program.parameters[made.parameter];
     json["parameter_sizes"].push_back({{"name", p.name},
                                        {"formula", made.formula.text()},
                                        {"size", made.size},
@@ -120,8 +120,7 @@ static void print_statements(const CostedText& text) {
   if (masked) head.push_back("visible");
   table.add(head);
   for (const StatementCost& statement : text.cost.statements) {
-    std::vector<std::string> line{
-        dims_of(program, program.values[static_cast<size_t>(statement.value)])};
+    std::vector<std::string> line{dims_of(program, program.values[statement.value])};
     for (std::string& word : numbers(statement.count)) line.push_back(std::move(word));
     if (statement.once && !statement.count.formula.empty()) line[1] += " (once a batch)";
     table.add(line);
@@ -136,8 +135,8 @@ static void print_parameters(const CostedText& text) {
   Table table;
   table.add({"parameter", "numbers", ""});
   for (const ParameterCost& made : text.cost.parameter_sizes) {
-    const CheckedParameter& p = text.program->parameters[static_cast<size_t>(made.parameter)];
-    const CheckedValue& value = text.program->values[static_cast<size_t>(p.value)];
+    const CheckedParameter& p = text.program->parameters[made.parameter];
+    const CheckedValue& value = text.program->values[p.value];
     const char* const remark = p.fixed ? " (fixed)" : p.per_stack ? " (once a stack)" : "";
     table.add({dims_of(*text.program, value), made.formula.text() + remark, grouped(made.size)});
   }

@@ -17,8 +17,8 @@ static std::vector<ParameterLine> parameters_of(const Checked& program) {
   std::vector<ParameterLine> lines;
   for (const CheckedParameter& parameter : program.parameters) {
     ParameterLine line{parameter.name, {}};
-    for (int dim : program.values[static_cast<size_t>(parameter.value)].dims)
-      line.dims.push_back(program.dimensions[static_cast<size_t>(dim)].name);
+    for (int dim : program.values[parameter.value].dims)
+      line.dims.push_back(program.dimensions[dim].name);
     lines.push_back(std::move(line));
   }
   return lines;

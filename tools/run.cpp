@@ -59,7 +59,7 @@ class Evaluated {
  private:
   const std::string& result_name() const { return program_->name_of(program_->result); }
   int count() const { return static_cast<int>(program_->values.size()); }
-  const CheckedValue& value(int i) const { return program_->values[static_cast<size_t>(i)]; }
+  const CheckedValue& value(int i) const { return program_->values[i]; }
 
   bool has_double(const TensorsByName& given) const {
     for (int i = 0; i < count(); ++i)
@@ -73,8 +73,7 @@ class Evaluated {
   bool is_learned(int i) const {
     const CheckedValue& v = value(i);
     return v.element == Element::real &&
-           !(v.kind == CheckedValue::Kind::parameter &&
-             program_->parameters[static_cast<size_t>(v.index)].fixed);
+           !(v.kind == CheckedValue::Kind::parameter && program_->parameters[v.index].fixed);
   }
 
   void take(const TensorsByName& given) {
@@ -215,7 +214,7 @@ static std::vector<Planned> planned(const Checked& program, SizeTable& sizes,
   const Dtype type = o.dtype == "f64" ? Dtype::f64 : Dtype::f32;
   std::vector<Planned> all;
   for (int input : program.inputs) {
-    const CheckedValue& v = program.values[static_cast<size_t>(input)];
+    const CheckedValue& v = program.values[input];
     all.push_back(
         {v.name, input_shape(v, sizes, o.batch), v.element == Element::real ? type : Dtype::i64});
   }
@@ -234,7 +233,7 @@ static TensorsByName random_tensors(const std::shared_ptr<const Checked>& progra
   TensorsByName tensors;
   for (size_t i = 0; i < program->inputs.size(); ++i) {
     const std::string& name = program->input_names[i];
-    const CheckedValue& v = program->values[static_cast<size_t>(program->inputs[i])];
+    const CheckedValue& v = program->values[program->inputs[i]];
     tensors[name] = random_input(v, sizes, o.batch, key.fold(name));
   }
   for (const ParameterSpec& made : parameters)

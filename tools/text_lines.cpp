@@ -34,8 +34,8 @@ std::vector<CostedLine> costed_lines(const Checked& program, const Source& sourc
     line.formula += formula, line.number += number, line.costs = true;
   };
   for (const ParameterCost& p : cost.parameter_sizes) {
-    const int value = program.parameters[static_cast<size_t>(p.parameter)].value;
-    add(program.values[static_cast<size_t>(value)].place, p.formula, p.size);
+    const int value = program.parameters[p.parameter].value;
+    add(program.values[value].place, p.formula, p.size);
   }
   for (const ProductCost& p : cost.products) add(p.place, p.count.formula, p.count.multiplies);
   for (size_t i = 0; i < program.values.size(); ++i)

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "nn/forward.hpp"
 #include "nn/loss.hpp"
-#include "nn/param.hpp"
 #include "train/comm.hpp"
 #include "train/data.hpp"
 #include "train/optimizer.hpp"

@@ -158,15 +158,15 @@ AgainstReport check_against(std::shared_ptr<const Checked> program, const Tensor
 }
 
 std::string axis_name(const Checked& program, int value, int rank, int axis) {
-  const CheckedValue& v = program.values[static_cast<size_t>(value)];
+  const CheckedValue& v = program.values[value];
   const int batch = rank - v.dims.size();
   if (axis < batch) return batch == 1 ? "batch" : text("batch", axis);
-  const std::string& full = program.dimensions[static_cast<size_t>(v.dims[axis - batch])].name;
+  const std::string& full = program.dimensions[v.dims[axis - batch]].name;
   return full.substr(full.rfind('.') + 1);
 }
 
 std::string entry_name(const Checked& program, int value, const Shape& shape, Index number) {
-  const CheckedValue& v = program.values[static_cast<size_t>(value)];
+  const CheckedValue& v = program.values[value];
   const Strides strides = row_major(shape);
   std::string all;
   for (int axis = 0; axis < shape.size(); ++axis)

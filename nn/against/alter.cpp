@@ -46,7 +46,7 @@ Node masked_after(const Checked& program, Node node) {
   visible.builtin = find_builtin("visible");
   for (const Role role : {Role::query, Role::memory})
     for (int name : node.names)
-      if (program.dimensions[static_cast<size_t>(name)].role == role) visible.names.push_back(name);
+      if (program.dimensions[name].role == role) visible.names.push_back(name);
   node.takes_call_mask = false;
   return operation(Operator::multiply, std::move(node), std::move(visible));
 }
@@ -104,7 +104,7 @@ void walk(Node& node, const Visit& visit) {
 }
 
 std::string short_name(const Checked& program, int dim) {
-  const std::string& name = program.dimensions[static_cast<size_t>(dim)].name;
+  const std::string& name = program.dimensions[dim].name;
   return name.substr(name.rfind('.') + 1);
 }
 
@@ -125,7 +125,7 @@ class Alterer {
   Alterer(const Checked& program, int statement) : program_(program), statement_(statement) {}
 
   std::vector<Alteration> all() {
-    Node right = program_.values[static_cast<size_t>(statement_)].right;
+    Node right = program_.values[statement_].right;
     walk(right, [&](const Node& node) {
       if (is_call(node) && node.builtin->apply && node.args.size() == 1 && !node.constant)
         functions(node);
@@ -152,7 +152,7 @@ class Alterer {
   void add(std::string sentence, const Edit& edit) {
     auto program = std::make_shared<Checked>(program_);
     int number = 0;
-    walk(program->values[static_cast<size_t>(statement_)].right, [&](Node& node) {
+    walk(program->values[statement_].right, [&](Node& node) {
       if (number++ == at_) node = Node(edit(node));
     });
     made_.push_back({std::move(sentence), std::move(program)});
@@ -270,8 +270,7 @@ class Alterer {
 }  // namespace
 
 std::vector<Alteration> alterations(const Checked& program, int statement) {
-  if (program.values[static_cast<size_t>(statement)].kind != CheckedValue::Kind::statement)
-    return {};
+  if (program.values[statement].kind != CheckedValue::Kind::statement) return {};
   return Alterer(program, statement).all();
 }
 

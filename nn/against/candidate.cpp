@@ -130,9 +130,8 @@ class CandidateReader {
     for (int i : given_gradients()) {
       Compared c{.value = i, .gradient = true, .theirs = in_double(tensors_.at(gradient_name(i)))};
       const bool is_cotangent = i == program().result;
-      const Tensor like = candidate_.is_argument(i)
-                              ? candidate_.arguments.at(candidate_.name(i))
-                              : Tensor::zeros(shapes_[static_cast<size_t>(i)]);
+      const Tensor like = candidate_.is_argument(i) ? candidate_.arguments.at(candidate_.name(i))
+                                                    : Tensor::zeros(shapes_[i]);
       if (candidate_.value(i).element != Element::real)
         bad_input("'", gradient_name(i), "': whole numbers and truth values have no gradient");
       if (fit(program(), c, like)) {

@@ -14,9 +14,7 @@ struct Candidate {
   std::map<int, Tensor> gradients;  // the result's is the cotangent
   RunOptions options;
 
-  const CheckedValue& value(int number) const {
-    return program->values[static_cast<size_t>(number)];
-  }
+  const CheckedValue& value(int number) const { return program->values[number]; }
   int count() const { return static_cast<int>(program->values.size()); }
   bool is_argument(int number) const { return program->is_argument(number); }
   // The input or parameter that the value is, maybe under another name, or -1.

@@ -27,9 +27,7 @@ struct Suspect {
   int target() const { return compared.value; }
   const Tensor& text() const { return compared.from_operands.tensor; }
   bool is_real(int i) const { return candidate.value(i).element == Element::real; }
-  const Shape& shape(int i) const {
-    return i == target() ? text().shape() : values[static_cast<size_t>(i)].shape();
-  }
+  const Shape& shape(int i) const { return i == target() ? text().shape() : values[i].shape(); }
   // The statement in which a change of v would have been made.
   int statement_of(int v) const {
     if (v == target() || contains(statements, v)) return v;
@@ -133,17 +131,16 @@ void add_early_masks(const Suspect& s, Explanations& all) {
 // The dimension that is summed over where queries meet keys, as d_k: the logits' scale is of it.
 int scaled_dimension(const Checked& program) {
   const auto has = [&](const Names& dims, Role role) {
-    return std::any_of(dims.begin(), dims.end(), [&](int d) {
-      return program.dimensions[static_cast<size_t>(d)].role == role;
-    });
+    return std::any_of(dims.begin(), dims.end(),
+                       [&](int d) { return program.dimensions[d].role == role; });
   };
   for (const CheckedValue& v : program.values) {
     if (!has(v.dims, Role::query) || !has(v.dims, Role::memory)) continue;
     for (int used : v.uses) {
-      const CheckedValue& operand = program.values[static_cast<size_t>(used)];
+      const CheckedValue& operand = program.values[used];
       if (has(operand.dims, Role::query) == has(operand.dims, Role::memory)) continue;
       for (int d : operand.dims) {
-        const Dimension& dimension = program.dimensions[static_cast<size_t>(d)];
+        const Dimension& dimension = program.dimensions[d];
         if (!v.dims.contains(d) && dimension.role == Role::none) return d;
       }
     }
@@ -159,7 +156,7 @@ std::vector<Factor> known_factors(const Suspect& s) {
   std::vector<Factor> all = {{"-1", -1}, {"log2(e)", 1 / std::log(2.0)}, {"ln(2)", std::log(2.0)}};
   const int d = scaled_dimension(s.program());
   if (d < 0) return all;
-  const std::string name = s.program().dimensions[static_cast<size_t>(d)].name;
+  const std::string name = s.program().dimensions[d].name;
   const double root = std::sqrt(static_cast<double>(
       Evaluation(s.candidate.program, s.candidate.arguments, s.candidate.options).size(d)));
   all.insert(all.begin(), {{"1/√" + name, 1 / root}, {"√" + name, root}});
@@ -169,13 +166,12 @@ std::vector<Factor> known_factors(const Suspect& s) {
 // True if the value is a step on the way to some softmax.
 bool feeds_softmax(const Candidate& candidate, int value) {
   std::vector<bool> made(static_cast<size_t>(candidate.count()), false);
-  made[static_cast<size_t>(value)] = true;
+  made[value] = true;
   for (int i = value + 1; i < candidate.count(); ++i) {
     const std::vector<int>& uses = candidate.value(i).uses;
-    if (!std::any_of(uses.begin(), uses.end(), [&](int u) { return made[static_cast<size_t>(u)]; }))
-      continue;
+    if (!std::any_of(uses.begin(), uses.end(), [&](int u) { return made[u]; })) continue;
     if (calls(candidate.value(i).right, "softmax")) return true;
-    made[static_cast<size_t>(i)] = true;
+    made[i] = true;
   }
   return false;
 }

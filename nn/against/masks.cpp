@@ -53,7 +53,7 @@ Names masked_pair(const Checked& program) {
       if (!node.takes_call_mask || !pair.empty()) return;
       for (const Role role : {Role::query, Role::memory})
         for (int name : node.names)
-          if (program.dimensions[static_cast<size_t>(name)].role == role) pair.push_back(name);
+          if (program.dimensions[name].role == role) pair.push_back(name);
     });
   return pair;
 }
@@ -93,7 +93,7 @@ Tensor filled_where_hidden(const Tensor& x, const Names& dims, Evaluation& run, 
 std::vector<bool> blind_entries(const Checked& program, int value, const Shape& shape,
                                 Evaluation& run) {
   const Names pair = masked_pair(program);
-  const Names& dims = program.values[static_cast<size_t>(value)].dims;
+  const Names& dims = program.values[value].dims;
   if (pair.size() != 2 || !dims.contains(pair[0])) return {};
   const Tensor visible = run.visible(pair);
   const std::vector<double> sees = max(visible, Axes{visible.rank() - 1}).values();
@@ -104,7 +104,7 @@ std::vector<bool> blind_entries(const Checked& program, int value, const Shape& 
   if (samples < 1 || entries % samples != 0) return {};
   std::vector<bool> blind;
   for (Index i = 0; i < entries; ++i)
-    blind.push_back(sees[static_cast<size_t>(i / (entries / samples) * n + i / stride % n)] == 0);
+    blind.push_back(sees[i / (entries / samples) * n + i / stride % n] == 0);
   return blind;
 }
 

@@ -25,8 +25,7 @@ Axes inverse(const Axes& order) {
 std::string listed(const NamedAxes& named, const Axes& order) {
   std::string all;
   for (int axis : order)
-    if (axis >= named.batch)
-      all += (all.empty() ? "" : ", ") + named.axes[static_cast<size_t>(axis)];
+    if (axis >= named.batch) all += (all.empty() ? "" : ", ") + named.axes[axis];
   return "[" + all + "]";
 }
 
@@ -50,7 +49,7 @@ void add_orders(const NamedAxes& named, const Shape& shape, std::vector<Misreadi
       for (int i = 0; i < shape.size(); ++i)
         if (order[i] != i) away.push_back(i);
       if (static_cast<int>(away.size()) != moved || !(permuted(shape, order) == shape)) continue;
-      const auto axis = [&](int i) { return named.axes[static_cast<size_t>(i)]; };
+      const auto axis = [&](int i) { return named.axes[i]; };
       misreadings.push_back(
           {moved == 2 ? text("as if ", named.name, "'s ", axis(away[0]), " and ", axis(away[1]),
                              " were swapped (transposed)")

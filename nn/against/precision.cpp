@@ -104,13 +104,13 @@ class Expectation {
   int bits_of_all_before(const Compared& c) const {
     if (c.gradient || half_products_) return coarsest_;
     std::vector<bool> leads(static_cast<size_t>(candidate_.count()), false);
-    leads[static_cast<size_t>(c.value)] = true;
+    leads[c.value] = true;
     int bits = c.bits;
     for (int i = c.value; i >= 0; --i) {
-      if (!leads[static_cast<size_t>(i)]) continue;
+      if (!leads[i]) continue;
       if (is_unseen(i) && i != c.value) return coarsest_;
       if (value_bits_.contains(i)) bits = coarser(bits, value_bits_.at(i));
-      for (int used : candidate_.value(i).uses) leads[static_cast<size_t>(used)] = true;
+      for (int used : candidate_.value(i).uses) leads[used] = true;
     }
     return bits == unknown ? coarsest_ : bits;
   }

@@ -44,11 +44,11 @@ class Replay {
     Tensors found(of.size());
     const std::vector<bool> needed = needed_for(of);
     for (int i = 0; i < count(); ++i) {
-      if (!needed[static_cast<size_t>(i)]) continue;
+      if (!needed[i]) continue;
       const auto asked = std::find(of.begin(), of.end(), i);
       Tensor x = asked != of.end() || !given(i) ? computed(i) : candidate_.values.at(i);
       if (asked != of.end()) {
-        found[static_cast<size_t>(asked - of.begin())] = as_asked(seen(i, x));
+        found[asked - of.begin()] = as_asked(seen(i, x));
         if (given(i)) x = candidate_.values.at(i);
       }
       place(i, seen(i, candidate_.is_argument(i) ? x : rounded(i, x)));
@@ -60,13 +60,13 @@ class Replay {
     mark_reached(of);
     leaves_.resize(static_cast<size_t>(count()));
     for (int i = 0; i < count(); ++i) {
-      if (reached_[static_cast<size_t>(i)]) pass(i);
+      if (reached_[i]) pass(i);
       else if (given(i)) place(i, seen(i, rounded(i, candidate_.values.at(i))));
       else if (rounding_.unit > 0 || change_.value == i)
         place(i, seen(i, candidate_.is_argument(i) ? computed(i) : rounded(i, computed(i))));
     }
     Tensors xs;
-    for (int i : of) xs.push_back(leaves_[static_cast<size_t>(i)]);
+    for (int i : of) xs.push_back(leaves_[i]);
     Tensors found = objective_ && objective_.tracked() ? grad(objective_, xs) : Tensors(xs.size());
     for (size_t i = 0; i < of.size(); ++i)
       found[i] = as_asked(found[i] ? found[i] : Tensor::zeros(xs[i].shape(), Dtype::f64));
@@ -96,11 +96,11 @@ class Replay {
 
   std::vector<bool> needed_for(const std::vector<int>& of) const {
     std::vector<bool> needed(static_cast<size_t>(count()), false);
-    for (int i : of) needed[static_cast<size_t>(i)] = true;
+    for (int i : of) needed[i] = true;
     for (int i = count(); i-- > 0;) {
       const bool asked = std::find(of.begin(), of.end(), i) != of.end();
-      if (!needed[static_cast<size_t>(i)] || (given(i) && !asked)) continue;
-      for (int used : value(i).uses) needed[static_cast<size_t>(used)] = true;
+      if (!needed[i] || (given(i) && !asked)) continue;
+      for (int used : value(i).uses) needed[used] = true;
     }
     return needed;
   }
@@ -118,11 +118,11 @@ class Replay {
   void mark_reached(const std::vector<int>& of) {
     reached_.assign(static_cast<size_t>(count()), false);
     open_ = follows_ = is_asked_ = reached_;
-    for (int i : of) is_asked_[static_cast<size_t>(i)] = true;
+    for (int i : of) is_asked_[i] = true;
     for (int i = 0; i < count(); ++i) {
       const auto at = static_cast<size_t>(i);
       for (int used : value(i).uses)
-        if (open_[static_cast<size_t>(used)]) follows_[at] = true;
+        if (open_[used]) follows_[at] = true;
       reached_[at] = is_asked_[at] || follows_[at];
       open_[at] = is_asked_[at] || (follows_[at] && !is_cut(i));
     }
@@ -206,8 +206,8 @@ std::vector<int> statements_to(const Candidate& candidate, int of, std::vector<i
   while (!open.empty()) {
     const int i = open.back();
     open.pop_back();
-    if (met[static_cast<size_t>(i)]) continue;
-    met[static_cast<size_t>(i)] = true;
+    if (met[i]) continue;
+    met[i] = true;
     if (i != of && (candidate.is_argument(i) || candidate.values.contains(i))) {
       if (operands) operands->push_back(i);
       continue;
@@ -223,14 +223,14 @@ std::vector<int> statements_to(const Candidate& candidate, int of, std::vector<i
 std::vector<int> statements_from(const Candidate& candidate, int of) {
   std::vector<int> statements;
   std::vector<bool> open(candidate.program->values.size(), false);
-  open[static_cast<size_t>(of)] = true;
+  open[of] = true;
   for (int i = of + 1; i < static_cast<int>(open.size()); ++i)
     for (int used : candidate.value(i).uses) {
-      if (!open[static_cast<size_t>(used)]) continue;
+      if (!open[used]) continue;
       statements.push_back(i);
       const bool cut = i == candidate.program->result ||
                        (candidate.gradients.contains(i) && candidate.renamed_argument(i) < 0);
-      open[static_cast<size_t>(i)] = !cut;
+      open[i] = !cut;
       break;
     }
   return statements;

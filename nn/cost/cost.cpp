@@ -3,7 +3,7 @@
 
 #include "core/plan.hpp"
 #include "nn/cost/sizes.hpp"
-#include "nn/run/tile.hpp"
+#include "nn/tile/tile.hpp"
 
 namespace tete {
 
@@ -93,7 +93,7 @@ class StatementCounter {
     for (const PlanStep& step : plan.steps) {
       Dims dims;
       for (const int operand : {step.a, step.b})
-        for (Label label : operands[static_cast<size_t>(operand)]) join(dims, Dims{all[label]});
+        for (Label label : operands[operand]) join(dims, Dims{all[label]});
       count += counted(dims);
       operands.push_back(step.result);
       Names made;
@@ -141,7 +141,7 @@ class StatementCounter {
 void add_parameters(const Checked& program, CostSizes& sizes, Cost& cost) {
   for (size_t i = 0; i < program.parameters.size(); ++i) {
     const CheckedParameter& p = program.parameters[i];
-    const CheckedValue& v = program.values[static_cast<size_t>(p.value)];
+    const CheckedValue& v = program.values[p.value];
     Dims dims;
     for (int k = 0; k < v.dims.size(); ++k)
       dims.push_back(v.bounds[k] >= 0 ? v.bounds[k] : v.dims[k]);
@@ -161,10 +161,9 @@ Index queries_of_a_block(const Checked& program, CostSizes& sizes) {
   double widest = 0;
   for (int number : program.tile.inside) {
     double elements = 1;
-    for (int dim : program.values[static_cast<size_t>(number)].dims) {
+    for (int dim : program.values[number].dims) {
       elements *= static_cast<double>(sizes.size(dim));
-      if (program.dimensions[static_cast<size_t>(dim)].role == Role::query)
-        queries = sizes.size(dim);
+      if (program.dimensions[dim].role == Role::query) queries = sizes.size(dim);
     }
     widest = std::max(widest, elements);
   }

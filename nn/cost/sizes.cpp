@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "nn/check/analysis.hpp"
+#include "nn/language/check/analysis.hpp"
 
 namespace tete {
 
@@ -63,9 +63,7 @@ std::vector<bool> CostSizes::growing_with(Role role) const {
     const Dimension& d = program_.dimensions[i];
     grows[i] = d.role == role;
     if (d.role != Role::none) continue;
-    const auto made_of = [&](int dim) {
-      makes[static_cast<size_t>(dim)].push_back(static_cast<int>(i));
-    };
+    const auto made_of = [&](int dim) { makes[dim].push_back(static_cast<int>(i)); };
     if (!d.arguments.empty()) {
       made_of(d.arguments[0].dim);
       continue;

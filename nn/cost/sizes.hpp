@@ -25,15 +25,13 @@ class CostSizes {
     for (int dim : dims) product = exact_product(product, size(dim));
     return product;
   }
-  const Dimension& dimension(int dim) const {
-    return program_.dimensions[static_cast<size_t>(dim)];
-  }
+  const Dimension& dimension(int dim) const { return program_.dimensions[dim]; }
   // "n*m*d_k*h"; dimensions of a called def go by the names of what is passed. "1" for none.
   std::string product(Dims dims) const;
   // Whether its size follows a sequence's: the sequence itself, its parts, what `where` makes of
   // it.
   bool grows_with(int dim, Role role) const {
-    return (role == Role::query ? with_queries_ : with_memory_)[static_cast<size_t>(dim)];
+    return (role == Role::query ? with_queries_ : with_memory_)[dim];
   }
   int find(const auto& dims, Role role) const {
     for (int dim : dims)

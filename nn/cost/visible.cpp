@@ -23,8 +23,7 @@ class EmptyCall {
     sizes.check_all();
     for (int input : program.inputs) {
       Shape shape;
-      for (int dim : program.values[static_cast<size_t>(input)].dims)
-        shape.push_back(sizes.size(dim));
+      for (int dim : program.values[input].dims) shape.push_back(sizes.size(dim));
       inputs_.push_back(spread(0, shape, Dtype::f32));
     }
     for (const ParameterSpec& made : parameter_specs(program, sizes)) {
@@ -132,7 +131,7 @@ Visible visible_pairs(const Checked& program, SizeTable& sizes, bool causal) {
 // ---- What values are made of --------------------------------------------------------------------
 
 Origin origin_of(const Node& node, const std::vector<Origin>& values) {
-  Origin all = node.kind == Node::Kind::value ? values[static_cast<size_t>(node.index)] : Origin{};
+  Origin all = node.kind == Node::Kind::value ? values[node.index] : Origin{};
   const auto add = [&](const Node& part) {
     const Origin of = origin_of(part, values);
     all.data |= of.data, all.learned |= of.learned;
@@ -151,10 +150,10 @@ std::vector<Origin> origins_of(const Checked& program) {
         origins.push_back({true, true});
         break;
       case CheckedValue::Kind::parameter:
-        origins.push_back({false, !program.parameters[static_cast<size_t>(v.index)].fixed});
+        origins.push_back({false, !program.parameters[v.index].fixed});
         break;
       case CheckedValue::Kind::same:
-        origins.push_back(origins[static_cast<size_t>(v.index)]);
+        origins.push_back(origins[v.index]);
         break;
       case CheckedValue::Kind::statement:
         origins.push_back(origin_of(v.right, origins));

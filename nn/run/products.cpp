@@ -37,10 +37,8 @@ struct Common {
 Common common_factor(const Node& narrow, const Node& wide) {
   for (int i : {0, 1})
     for (int k : {0, 1}) {
-      const Node &A = narrow.args[static_cast<size_t>(i)],
-                 &same = wide.args[static_cast<size_t>(k)],
-                 &B = narrow.args[static_cast<size_t>(1 - i)],
-                 &C = wide.args[static_cast<size_t>(1 - k)];
+      const Node &A = narrow.args[i], &same = wide.args[k], &B = narrow.args[1 - i],
+                 &C = wide.args[1 - k];
       const bool common = A.index == same.index && A.plain && same.plain && A.names == same.names;
       if (common && std::all_of(B.names.begin(), B.names.end(),
                                 [&](int name) { return C.names.contains(name); }))
@@ -72,12 +70,12 @@ std::optional<Value> Runner::joined(const Node& a, const Node& b) {
   Common common = common_factor(a, b);
   if (common.in_narrow < 0) std::swap(narrow, wide), common = common_factor(b, a);
   if (common.in_narrow < 0) return {};
-  const Value B = reference(narrow->args[static_cast<size_t>(1 - common.in_narrow)]),
-              C = reference(wide->args[static_cast<size_t>(1 - common.in_wide)]);
+  const Value B = reference(narrow->args[1 - common.in_narrow]),
+              C = reference(wide->args[1 - common.in_wide]);
   const bool batched = B.batched || C.batched;
   const Value both{aligned(B, C.names, batched).tensor + aligned(C, C.names, batched).tensor,
                    C.names, batched};
-  return contracted(*wide, {reference(wide->args[static_cast<size_t>(common.in_wide)]), both});
+  return contracted(*wide, {reference(wide->args[common.in_wide]), both});
 }
 
 }  // namespace tete

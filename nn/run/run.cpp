@@ -16,11 +16,11 @@ namespace {
 // "P_l[h_k=3, h]": a tensor with the sizes that are known.
 std::string with_sizes(const Checked& program, const std::string& name, int value,
                        SizeTable& sizes) {
-  const CheckedValue& v = program.values[static_cast<size_t>(value)];
+  const CheckedValue& v = program.values[value];
   std::string axes;
   for (int i = 0; i < v.dims.size(); ++i) {
     const int dim = !v.bounds.empty() && v.bounds[i] >= 0 ? v.bounds[i] : v.dims[i];
-    axes += (i > 0 ? ", " : "") + program.dimensions[static_cast<size_t>(dim)].name;
+    axes += (i > 0 ? ", " : "") + program.dimensions[dim].name;
     if (const auto size = sizes.find(dim)) axes += text("=", *size);
   }
   return name + "[" + axes + "]";
@@ -118,7 +118,7 @@ struct Evaluation::State {
       const int at = open.back();
       const size_t before = open.size();
       if (!runner.has(at) || (anew && at == number))
-        for (int used : program->values[static_cast<size_t>(at)].uses)
+        for (int used : program->values[at].uses)
           if (!runner.has(used)) open.push_back(used);
       if (open.size() > before) continue;
       open.pop_back();

@@ -53,13 +53,13 @@ void Runner::check_memory() {
   if (inputs_->empty() || &(*inputs_)[0].backend() != &cpu()) return;
   std::vector<bool> in_blocks(program_.values.size()), batched(program_.values.size());
   if (tiles())
-    for (int i : program_.tile.inside) in_blocks[static_cast<size_t>(i)] = true;
+    for (int i : program_.tile.inside) in_blocks[i] = true;
   for (size_t i = 0; i < program_.values.size(); ++i) {
     const CheckedValue& v = program_.values[i];
     if (v.kind == CheckedValue::Kind::input)
-      batched[i] = (*inputs_)[static_cast<size_t>(v.index)].rank() > v.dims.size();
+      batched[i] = (*inputs_)[v.index].rank() > v.dims.size();
     for (int used : v.uses)
-      if (batched[static_cast<size_t>(used)]) batched[i] = true;
+      if (batched[used]) batched[i] = true;
     const bool is_view = v.kind != CheckedValue::Kind::statement || v.right.constant ||
                          v.right.kind == Node::Kind::value || calls(v.right, "windows");
     if (is_view || in_blocks[i]) continue;
@@ -79,13 +79,13 @@ Tensor Runner::run() {
     if (tiled && inside++ == tile.inside.begin()) run_tile();
     if (!tiled) at(static_cast<int>(i));
     else if (is_watched(static_cast<int>(i))) forward_.watch(path_of(v), values_[i].tensor);
-    for (int done : v.finished) values_[static_cast<size_t>(done)] = {};
+    for (int done : v.finished) values_[done] = {};
   }
-  return values_[static_cast<size_t>(program_.result)].tensor;
+  return values_[program_.result].tensor;
 }
 
 const Value& Runner::at(int number) {
-  Value& value = values_[static_cast<size_t>(number)];
+  Value& value = values_[number];
   if (value.tensor) return value;
   const CheckedValue& v = checked(number);
   value = evaluate(v);
@@ -117,7 +117,7 @@ void Runner::set(int number, const Tensor& x) {
   const bool batched = x.rank() > v.dims.size();
   if (!(x.shape() == shape_of(v.dims, batched)))
     fail_at({v.place}, text("'", v.name, "' has shape ", shapes_of(v.dims), ", got ", x.shape()));
-  values_[static_cast<size_t>(number)] = {x, v.dims, batched};
+  values_[number] = {x, v.dims, batched};
 }
 
 // The sequences of a causal call end at the same position, and the longer one begins at 0.
@@ -184,9 +184,9 @@ void Runner::read_batch_and_type() {
       fail_at({v.place}, text("a tensor of shape ", x.shape(), " has more than ", most_batch_dims,
                               " batch dimensions"));
     if (from >= 0 && !(batch == batch_))
-      fail_at({v.place, checked(program_.inputs[static_cast<size_t>(from)]).place},
+      fail_at({v.place, checked(program_.inputs[from]).place},
               text("the batch of '", v.name, "' is ", batch, ", but that of '",
-                   program_.input_names[static_cast<size_t>(from)], "' is ", batch_));
+                   program_.input_names[from], "' is ", batch_));
     batch_ = batch, from = static_cast<int>(i);
   }
   if (typed < 0) dtype_ = params_.empty() ? Dtype::f32 : forward_[params_[0]].dtype();
@@ -223,7 +223,7 @@ bool Runner::is_pointed(std::string_view sentence) const {
 }
 
 Value Runner::input(const CheckedValue& v) {
-  const Tensor& x = (*inputs_)[static_cast<size_t>(v.index)];
+  const Tensor& x = (*inputs_)[v.index];
   const bool batched = x.rank() > v.dims.size();
   if (v.element == Element::real) return {x, v.dims, batched};
   return {whole_numbers(v, x), v.dims, batched};
@@ -244,7 +244,7 @@ Value Runner::parameter(const CheckedValue& v) {
   if (static_cast<size_t>(v.index) >= params_.size())
     bad_input("'", program_.name, "' has ", counted(std::ssize(program_.parameters), "parameter"),
               ", got ", params_.size());
-  Tensor p = forward_[params_[static_cast<size_t>(v.index)]];
+  Tensor p = forward_[params_[v.index]];
   Shape expected;
   for (int i = 0; i < v.dims.size(); ++i)
     expected.push_back(size(v.bounds[i] >= 0 ? v.bounds[i] : v.dims[i]));
@@ -261,7 +261,7 @@ Value Runner::parameter(const CheckedValue& v) {
                               " only, but the sequence has ", from + count, " positions"));
     p = slice(p, i, from, count);
   }
-  if (program_.parameters[static_cast<size_t>(v.index)].fixed) p = p.detach();
+  if (program_.parameters[v.index].fixed) p = p.detach();
   return {p, v.dims, false};
 }
 
@@ -361,8 +361,7 @@ Value Runner::reference(const Node& n) {
   Tensor x = v.tensor;
   const int b = v.batched ? batch_.size() : 0;
   for (int i = 0; i < v.names.size(); ++i)
-    if (const Index pick = n.axes[static_cast<size_t>(i)].pick; pick >= 0)
-      x = slice(x, b + i, pick, 1);
+    if (const Index pick = n.axes[i].pick; pick >= 0) x = slice(x, b + i, pick, 1);
   return {reshape(x, shape_of(n.names, v.batched)), n.names, v.batched};
 }
 

@@ -1,4 +1,4 @@
-// The runner of one call: values by statement. The functions of nn/builtins/ are given it.
+// The runner of one call: values by statement. The functions of nn/language/builtins/ are given it.
 #pragma once
 #include <algorithm>
 #include <map>
@@ -68,10 +68,8 @@ class Runner {
   // Value number `number` of the program, made if it is not there yet; and another in its place.
   const Value& at(int number);
   void set(int number, const Tensor& x);
-  bool has(int number) const {
-    return static_cast<bool>(values_[static_cast<size_t>(number)].tensor);
-  }
-  void release(int number) { values_[static_cast<size_t>(number)] = {}; }
+  bool has(int number) const { return static_cast<bool>(values_[number].tensor); }
+  void release(int number) { values_[number] = {}; }
   // What `make` makes as a part of statement `number`: its noise and its errors are the
   // statement's.
   void within(int number, const std::function<void()>& make);
@@ -89,9 +87,7 @@ class Runner {
   Index size(int dim) { return sizes_.size(dim); }
   Shape shape_of(const Names& names, bool batched);
   std::string shapes_of(const Names& names);  // for a message: without the batch, or with it
-  const Dimension& dimension(int dim) const {
-    return program_.dimensions[static_cast<size_t>(dim)];
-  }
+  const Dimension& dimension(int dim) const { return program_.dimensions[dim]; }
   const Shape& batch() const { return batch_; }
   int batch_rank() const { return batch_.size(); }
   Dtype dtype() const { return dtype_; }
@@ -128,9 +124,7 @@ class Runner {
   Value visible(const Node& n);
 
  private:
-  const CheckedValue& checked(int value) const {
-    return program_.values[static_cast<size_t>(value)];
-  }
+  const CheckedValue& checked(int value) const { return program_.values[value]; }
   void read_batch_and_type();
   void check_type(const std::string& name, const Tensor& x, bool fits) const;
 

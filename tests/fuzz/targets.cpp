@@ -126,9 +126,9 @@ TensorsByName small_tensors(const Checked& program, SizeTable& sizes) {
     tensors[name] = positions ? cast(numbers * 0.0, Dtype::i64) : numbers;
   };
   for (size_t i = 0; i < program.inputs.size(); ++i)
-    add(program.input_names[i], program.values[static_cast<size_t>(program.inputs[i])]);
+    add(program.input_names[i], program.values[program.inputs[i]]);
   for (const CheckedParameter& parameter : program.parameters)
-    add(parameter.name, program.values[static_cast<size_t>(parameter.value)]);
+    add(parameter.name, program.values[parameter.value]);
   return tensors;
 }
 

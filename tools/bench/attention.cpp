@@ -69,8 +69,8 @@ class Layer {
     const auto program = std::make_shared<const Checked>(attention_.program());
     SizesByName known = attention_.sizes();
     for (size_t i = 0; i < program->inputs.size(); ++i) {
-      const int sequence = program->values[static_cast<size_t>(program->inputs[i])].dims[0];
-      known[program->dimensions[static_cast<size_t>(sequence)].name] =
+      const int sequence = program->values[program->inputs[i]].dims[0];
+      known[program->dimensions[sequence].name] =
           program->input_names[i] == "X" ? o_.length : o_.memory_length();
     }
     SizeTable table(program, known);
@@ -90,8 +90,8 @@ class Layer {
     M_ = o_.memory ? M_.variable() : X_;
     differentiated_ = o_.memory ? Tensors{X_, M_} : Tensors{X_};
     for (int i = 0; i < params_.size(); ++i) {
-      if (params_.specs()[static_cast<size_t>(i)].fixed) continue;
-      Tensor& value = values_[static_cast<size_t>(i)];
+      if (params_.specs()[i].fixed) continue;
+      Tensor& value = values_[i];
       differentiated_.push_back(value = value.variable());
     }
   }

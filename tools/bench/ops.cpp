@@ -58,7 +58,7 @@ class Operations {
     const double all = threads();
     add(name, all * multiplies, all * numbers, [calls] {
       const auto count = static_cast<Index>(calls.size());
-      parallel_for(count, 1e9, [&](Index i) { calls[static_cast<size_t>(i)](); });
+      parallel_for(count, 1e9, [&](Index i) { calls[i](); });
     });
   }
 

@@ -77,7 +77,7 @@ void draw_axes(Svg& svg, const RunReport& run, const Site& site, const Attention
   if (map.row_tokens && every == 1) left = words_of(run, site.row_sequence);
   if (map.column_tokens && every == 1) top = words_of(run, site.column_sequence);
   const auto word = [](const std::vector<std::string>& words, Index i) {
-    return words.empty() || longest(words) > 3 ? std::to_string(i) : words[static_cast<size_t>(i)];
+    return words.empty() || longest(words) > 3 ? std::to_string(i) : words[i];
   };
   for (Index i = 0; i < rows; i += every)
     svg.word(box.x - 3, box.y + (static_cast<double>(i) + 0.5) * cell + 3, word(left, i),
@@ -125,7 +125,7 @@ std::vector<Line> lines_of(const AttentionMap& map, Index head, double largest) 
   for (Index i = 0; i < n; ++i) {
     std::vector<Line> row;
     for (Index j = 0; j < m; ++j) {
-      const double value = values[static_cast<size_t>((head * n + i) * m + j)];
+      const double value = values[(head * n + i) * m + j];
       if (std::isfinite(value) && std::abs(value) > 0.04 * largest)
         row.push_back({i, j, std::abs(value) / largest});
     }
@@ -153,7 +153,7 @@ struct Mix {
   double at(Index from, Index to) const {
     const Index columns = matrix->values.size(1);
     const auto place = turned ? to * columns + from : from * columns + to;
-    return matrix->values.values()[static_cast<size_t>(place)];
+    return matrix->values.values()[place];
   }
 };
 
@@ -341,7 +341,7 @@ std::string lens_picture(const RunReport& run, const Frame& frame) {
     const auto words = words_of(run, lens.sequence);
     const auto tokens = lens.tokens.values<int64_t>();
     const auto chances = lens.probabilities.values();
-    const auto& own = run.sequences[static_cast<size_t>(lens.sequence)].tokens;
+    const auto& own = run.sequences[lens.sequence].tokens;
     const size_t n = words.size();
     std::vector<std::string> likeliest;
     for (int64_t token : tokens) likeliest.push_back(visible(token_text(run, token)));

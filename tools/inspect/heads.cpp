@@ -51,8 +51,7 @@ OfRow on_earlier(const std::vector<int64_t>& tokens, Index after) {
     double sum = 0;
     bool any = false;
     for (Index j = 0; j + after < i; ++j)
-      if (tokens[static_cast<size_t>(j)] == tokens[static_cast<size_t>(i)])
-        sum += W(i, j + after), any = true;
+      if (tokens[j] == tokens[i]) sum += W(i, j + after), any = true;
     return any ? sum : undefined;
   };
 }
@@ -108,7 +107,7 @@ Histogram histogram_of(const AttentionMap& map, bool causal, bool own_mask) {
   const double width = (histogram.high - histogram.low) / static_cast<double>(bins);
   each([&](Index head, float x) {
     const auto bin = static_cast<Index>((x - histogram.low) / width);
-    ++counts[static_cast<size_t>(head * bins + std::clamp<Index>(bin, 0, bins - 1))];
+    ++counts[head * bins + std::clamp<Index>(bin, 0, bins - 1)];
   });
   histogram.counts = Tensor::of<float>({h, bins}, counts);
   return histogram;

@@ -83,7 +83,7 @@ class Inspection {
     made.predictions = {predictions_of(passage, logits, o_.likeliest)};
     made.lens = {lens_of(trained, passage, seen)};
     const auto length = [&](int sequence) {
-      return std::ssize(passage.sequences()[static_cast<size_t>(sequence)].tokens);
+      return std::ssize(passage.sequences()[sequence].tokens);
     };
     for (const SitePlace& place : places_of(trained)) {
       Site site = look_at(place, trained, passage, seen);

@@ -18,7 +18,7 @@ std::vector<double> seen(const AttentionMap& map, bool half) {
   const Index n = map.values.size(1);
   Index kept = 0;
   for (Index i = 0; i < map.values.size(); ++i)
-    if (i % n <= i / n % n) values[static_cast<size_t>(kept++)] = values[static_cast<size_t>(i)];
+    if (i % n <= i / n % n) values[kept++] = values[i];
   values.resize(static_cast<size_t>(kept));
   return values;
 }

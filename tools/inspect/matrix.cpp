@@ -132,7 +132,7 @@ class Deflation {
   }
 
  private:
-  Complex& at(Index i, Index j) { return a_[static_cast<size_t>(i * n_ + j)]; }
+  Complex& at(Index i, Index j) { return a_[i * n_ + j]; }
 
   // Whether what is left of the diagonal in row i is no more than rounding.
   bool is_small(Index i) { return std::abs(at(i, i - 1)) <= 1e-16 * size_; }
@@ -162,7 +162,7 @@ class Deflation {
       }
     }
     for (Index k = first; k < last; ++k) {
-      const auto [c, s] = turns[static_cast<size_t>(k - first)];
+      const auto [c, s] = turns[k - first];
       for (Index i = first; i <= std::min(k + 1, last); ++i) {
         const Complex left = at(i, k), right = at(i, k + 1);
         at(i, k) = c * left + s * right;

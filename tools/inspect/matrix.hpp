@@ -15,8 +15,8 @@ struct Matrix {
       : rows(rows), columns(columns), values(static_cast<size_t>(rows * columns)) {}
   explicit Matrix(const Tensor& x)
       : rows(x.size(0)), columns(x.size(1)), values(x.values<double>()) {}
-  double& operator()(Index i, Index j) { return values[static_cast<size_t>(i * columns + j)]; }
-  double operator()(Index i, Index j) const { return values[static_cast<size_t>(i * columns + j)]; }
+  double& operator()(Index i, Index j) { return values[i * columns + j]; }
+  double operator()(Index i, Index j) const { return values[i * columns + j]; }
 };
 
 // Of a square matrix, by elimination with the largest pivot of each column.

@@ -28,9 +28,9 @@ std::vector<Mixing> all_mixing(const Checked& program, const Roles& roles,
                                const ParameterAt& parameter) {
   std::vector<Mixing> all;
   const auto add = [&](int number) {
-    const CheckedParameter& p = program.parameters[static_cast<size_t>(number)];
-    const Names& dims = program.values[static_cast<size_t>(p.value)].dims;
-    const auto name = [&](int i) { return program.dimensions[static_cast<size_t>(dims[i])].name; };
+    const CheckedParameter& p = program.parameters[number];
+    const Names& dims = program.values[p.value].dims;
+    const auto name = [&](int i) { return program.dimensions[dims[i]].name; };
     const auto [path, value] = parameter(number);
     all.push_back(mixing_of(p.name, path, name(0), name(1), value));
   };

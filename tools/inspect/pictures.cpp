@@ -25,7 +25,7 @@ void draw_matrix(Svg& svg, const Mixing& m, double x, double y, double side) {
   for (Index i = 0; i < m.values.size(); ++i)
     svg.rect({x + static_cast<double>(i % columns) * cell,
               y + static_cast<double>(i / columns) * cell, cell, cell},
-             hex(range.colour(values[static_cast<size_t>(i)] / largest)));
+             hex(range.colour(values[i] / largest)));
 }
 
 std::string mixing_picture(const Frame& frame) {

@@ -15,7 +15,7 @@ struct Chances {
   explicit Chances(const Tensor& logits)
       : n(logits.size(0)), v(logits.size(1)), p(softmax(cast(logits, Dtype::f64), 1).values()) {}
   double operator()(Index i, int64_t token) const {
-    return token < 0 ? undefined : p[static_cast<size_t>(i * v + token)];
+    return token < 0 ? undefined : p[i * v + token];
   }
 };
 
@@ -33,8 +33,8 @@ Predictions predictions_of(const Passage& passage, const Tensor& logits, int lik
   std::vector<float> probabilities, next;
   for (Index i = 0; i < n; ++i) {
     for (Index j = 0; j < k; ++j)
-      probabilities.push_back(static_cast<float>(chances(i, top[static_cast<size_t>(i * k + j)])));
-    next.push_back(static_cast<float>(chances(i, passage.next()[static_cast<size_t>(i)])));
+      probabilities.push_back(static_cast<float>(chances(i, top[i * k + j])));
+    next.push_back(static_cast<float>(chances(i, passage.next()[i])));
   }
   made.probabilities = Tensor::of<float>({n, k}, probabilities);
   made.next_probability = Tensor::of<float>({n}, next);
@@ -57,9 +57,9 @@ LogitLens lens_of(const Trained& trained, const Passage& passage, const Activati
     const Chances chances(logits);
     const std::vector<int64_t> top = top_k(logits, 1, 1).values<int64_t>();
     for (Index i = 0; i < n; ++i) {
-      tokens.push_back(top[static_cast<size_t>(i)]);
+      tokens.push_back(top[i]);
       probabilities.push_back(static_cast<float>(chances(i, tokens.back())));
-      next.push_back(static_cast<float>(chances(i, passage.next()[static_cast<size_t>(i)])));
+      next.push_back(static_cast<float>(chances(i, passage.next()[i])));
     }
   }
   const Shape shape{std::ssize(lens.points), n};

@@ -32,7 +32,7 @@ namespace {
 
 // "h" of "Y.h": a dimension as its own text calls it.
 std::string plain_name(const Checked& program, int dim) {
-  const std::string& name = program.dimensions[static_cast<size_t>(dim)].name;
+  const std::string& name = program.dimensions[dim].name;
   return name.substr(name.rfind('.') + 1);
 }
 
@@ -68,17 +68,15 @@ class Looker {
     site.row_sequence = place_.rows, site.column_sequence = place_.columns;
     for (const Roles::Map& map : roles_.maps) add_map(map, site, passage);
     site.mixing = all_mixing(program_, roles_, [this](int number) {
-      return parameter(program_.parameters[static_cast<size_t>(number)].name);
+      return parameter(program_.parameters[number].name);
     });
     for (size_t i = 0; i < program_.values.size(); ++i) add_value(static_cast<int>(i), site);
     return site;
   }
 
  private:
-  const CheckedValue& value(int number) const {
-    return program_.values[static_cast<size_t>(number)];
-  }
-  Role role(int dim) const { return program_.dimensions[static_cast<size_t>(dim)].role; }
+  const CheckedValue& value(int number) const { return program_.values[number]; }
+  Role role(int dim) const { return program_.dimensions[dim].role; }
 
   // A parameter that all layers of a stack share has its path without the layer.
   std::pair<std::string, Tensor> parameter(const std::string& name) const {
@@ -86,7 +84,7 @@ class Looker {
         place_.stack + place_.path.substr(place_.path.rfind('/')) + "/" + name;
     for (const std::string& path : {place_.path + "/" + name, shared})
       if (const int at = trained_.declared().find(path); at >= 0)
-        return {path, row_major(trained_.params[static_cast<size_t>(at)])};
+        return {path, row_major(trained_.params[at])};
     return {};
   }
 
@@ -125,8 +123,7 @@ class Looker {
     if (map.value == roles_.weights) {
       const bool own = !place_.cross && made.row_tokens && made.column_tokens;
       site.heads = head_statistics(
-          made.values, own ? passage.sequences()[static_cast<size_t>(place_.rows)].tokens
-                           : std::vector<int64_t>{});
+          made.values, own ? passage.sequences()[place_.rows].tokens : std::vector<int64_t>{});
     }
     if (is_weights_or_after(map.value))
       site.histograms.push_back(
@@ -178,7 +175,7 @@ class Looker {
 Tensor without(const Tensor& x, int axis, Index element) {
   if (axis < 0) return x * 0.0;
   std::vector<float> kept(static_cast<size_t>(x.size(axis)), 1);
-  kept[static_cast<size_t>(element)] = 0;
+  kept[element] = 0;
   Shape wide(x.rank(), 1);
   wide[axis] = x.size(axis);
   return x * broadcast(Tensor::of<float>(wide, kept), x.shape());
@@ -199,7 +196,7 @@ Tensor ablation_of(const SitePlace& place, const Passage& passage, double loss) 
   const Checked& program = *place.chosen.program;
   const Roles roles = roles_of(program);
   if (roles.contribution < 0 || std::isnan(loss)) return {};
-  const CheckedValue& v = program.values[static_cast<size_t>(roles.contribution)];
+  const CheckedValue& v = program.values[roles.contribution];
   std::vector<float> effects;
   Index heads = 1;
   for (Index head = 0; head < heads; ++head) {

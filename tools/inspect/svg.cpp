@@ -137,7 +137,7 @@ void Svg::heat(const Box& box, const AttentionMap& map, const Levels& levels, In
   size_t at = static_cast<size_t>(head * seen);
   for (Index i = 0; i < rows; ++i)
     for (Index j = 0; j < (levels.half ? i + 1 : columns); ++j)
-      cells[static_cast<size_t>(i * columns + j)] = static_cast<uint8_t>(levels.levels[at++]);
+      cells[i * columns + j] = static_cast<uint8_t>(levels.levels[at++]);
   body_ += "<image " + box_text(box) +
            " preserveAspectRatio=\"none\" image-rendering=\"pixelated\" href=\"data:image/"
            "png;base64," +

@@ -52,7 +52,7 @@ Index heads_of(const Site& site) {
 DataTable heads_table(const Frame& frame) {
   DataTable table{"heads", {{"site"}, {"head"}}, {}, 2};
   const auto add = [&](Row& row, const TableColumn& column, const Tensor& values, Index head) {
-    if (head < values.size()) put(table, row, column, values.values()[static_cast<size_t>(head)]);
+    if (head < values.size()) put(table, row, column, values.values()[head]);
   };
   for (const Site& site : frame.sites)
     for (Index head = 0; head < heads_of(site); ++head) {
@@ -165,8 +165,7 @@ DataTable matrices_table(const Frame& frame) {
       const auto values = m.values.values();
       const Index columns = m.values.size(1);
       for (Index i = 0; i < m.values.size(); ++i)
-        table.rows.push_back(
-            {site.path, m.name, i / columns, i % columns, values[static_cast<size_t>(i)]});
+        table.rows.push_back({site.path, m.name, i / columns, i % columns, values[i]});
     }
   return table;
 }
@@ -180,8 +179,7 @@ DataTable histograms_table(const Frame& frame) {
       const double width = (h.high - h.low) / static_cast<double>(bins);
       for (Index i = 0; i < h.counts.size(); ++i) {
         const double from = h.low + width * static_cast<double>(i % bins);
-        table.rows.push_back(
-            {site.path, h.map, i / bins, from, from + width, counts[static_cast<size_t>(i)]});
+        table.rows.push_back({site.path, h.map, i / bins, from, from + width, counts[i]});
       }
     }
   return table;

@@ -14,9 +14,8 @@ SizeTable sizes_at(const SitePlace& place, Index rows, Index columns) {
   const auto& program = place.chosen.program;
   SizesByName sizes = Attention(Scope{params}, program, place.chosen.sizes).sizes();
   for (size_t i = 0; i < program->inputs.size(); ++i) {
-    const int dim = program->values[static_cast<size_t>(program->inputs[i])].dims[0];
-    sizes[program->dimensions[static_cast<size_t>(dim)].name] =
-        program->input_names[i] == "X" ? rows : columns;
+    const int dim = program->values[program->inputs[i]].dims[0];
+    sizes[program->dimensions[dim].name] = program->input_names[i] == "X" ? rows : columns;
   }
   return SizeTable(program, sizes);
 }
@@ -46,7 +45,7 @@ VariantText text_of(const SitePlace& place, Index rows, Index columns) {
       TextLine made{line.code, words_of(line.comment), "", line.number, {}};
       if (line.costs) made.formula = line.formula.text();
       for (int value : line.values)
-        if (program.values[static_cast<size_t>(value)].watched || program.is_argument(value))
+        if (program.values[value].watched || program.is_argument(value))
           made.values.push_back(program.name_of(value));
       text.lines.push_back(std::move(made));
     }

@@ -1,0 +1,128 @@
+#include "core/check/curve.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace tete {
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+class Judge {
+ public:
+  Judge(ErrorCurve& curve, const CurveQuestion& question) : curve_(curve), question_(question) {
+    for (const CurvePoint& p : curve.points)
+      if (std::isfinite(p.numeric) && std::isfinite(p.before) && std::isfinite(p.after))
+        points_.push_back(p);
+  }
+
+  Verdict verdict() {
+    if (!std::isfinite(question_.analytic) || points_.size() < 3) return Verdict::not_finite;
+    settle();
+    if (is_right()) return crosses_a_kink() ? Verdict::kink : Verdict::right;
+    if (is_at_a_kink()) return Verdict::kink;
+    return curve_.error > 5 * spread_ + question_.tolerance ? Verdict::wrong : Verdict::noise;
+  }
+
+ private:
+  double size(double slope) const { return std::max(std::fabs(slope), question_.size); }
+  static double jump(const CurvePoint& p) { return std::fabs(p.after - p.before); }
+
+  // Where three neighbouring steps agree best: two may by chance.
+  void settle() {
+    spread_ = infinity;
+    for (size_t i = 0; i + 2 < points_.size(); ++i) {
+      const auto first = points_.begin() + static_cast<std::ptrdiff_t>(i);
+      const auto [low, high] = std::minmax_element(
+          first, first + 3,
+          [](const CurvePoint& a, const CurvePoint& b) { return a.numeric < b.numeric; });
+      const double apart = (high->numeric - low->numeric) / size(low->numeric);
+      if (!(apart < spread_)) continue;
+      spread_ = apart;
+      const CurvePoint& nearest = *std::min_element(
+          first, first + 3,
+          [](const CurvePoint& a, const CurvePoint& b) { return a.error < b.error; });
+      curve_.numeric = nearest.numeric, curve_.error = nearest.error;
+    }
+  }
+
+  // One step may hit by chance, two in a row do not.
+  bool is_right() {
+    for (size_t i = 0; i + 1 < points_.size(); ++i)
+      if (points_[i].error <= question_.tolerance && points_[i + 1].error <= question_.tolerance) {
+        right_from_ = i;
+        return true;
+      }
+    return false;
+  }
+
+  // Smooth: a step ten times as large parts the sides about ten times as far.
+  bool crosses_a_kink() const {
+    for (size_t i = 0; i < right_from_; ++i)
+      if (jump(points_[i]) > 30 * jump(points_[i + 1]) &&
+          jump(points_[i]) > question_.tolerance * size(points_[i].numeric))
+        return true;
+    return false;
+  }
+
+  // The sides stay as far apart, however small the step; or, where the function itself jumps, part
+  // in proportion to its inverse. The three smallest steps at which rounding does not blur them.
+  bool is_at_a_kink() const {
+    size_t last = points_.size();
+    const auto blurred = [&](const CurvePoint& p) {
+      return jump(p) * p.step < 100 * question_.rounding ||
+             jump(p) < question_.tolerance * size(p.numeric);
+    };
+    while (last > 0 && blurred(points_[last - 1])) --last;
+    if (last < 3) return false;
+    bool apart = true, jumps = true;
+    for (size_t i = last - 2; i < last; ++i) {
+      const double grown = jump(points_[i]) / jump(points_[i - 1]);
+      apart = apart && grown > 0.5 && grown < 2;
+      jumps = jumps && std::fabs(grown - points_[i - 1].step / points_[i].step) < 0.1;
+    }
+    return jumps || (apart && is_between(points_[last - 1]));
+  }
+
+  bool is_between(const CurvePoint& p) const {
+    const double slack = question_.tolerance * size(p.numeric) + jump(p) / 100;
+    return !question_.one_kink || (question_.analytic >= std::min(p.before, p.after) - slack &&
+                                   question_.analytic <= std::max(p.before, p.after) + slack);
+  }
+
+  ErrorCurve& curve_;
+  const CurveQuestion& question_;
+  std::vector<CurvePoint> points_;  // the finite ones
+  double spread_ = 0;
+  size_t right_from_ = 0;
+};
+
+}  // namespace
+
+const char* name_of(Verdict verdict) {
+  static constexpr const char* names[] = {"right",      "unreached", "kink", "noise",
+                                          "not finite", "severed",   "wrong"};
+  return names[static_cast<int>(verdict)];
+}
+
+ErrorCurve trace(const std::function<double(double, double)>& rise, const CurveQuestion& question) {
+  ErrorCurve curve;
+  for (double factor : {1e2, 1e1, 1e0, 1e-1, 1e-2, 1e-3}) {
+    CurvePoint p;
+    p.step = question.step * factor;
+    p.after = rise(0, p.step) / p.step;
+    p.before = rise(-p.step, 0) / p.step;
+    p.numeric = (p.after + p.before) / 2;
+    p.error =
+        std::fabs(question.analytic - p.numeric) / std::max(std::fabs(p.numeric), question.size);
+    if (std::isnan(p.error)) p.error = infinity;
+    curve.points.push_back(p);
+  }
+  curve.numeric = std::numeric_limits<double>::quiet_NaN(), curve.error = infinity;
+  curve.verdict = Judge(curve, question).verdict();
+  return curve;
+}
+
+}  // namespace tete

@@ -1,0 +1,50 @@
+// How a function's result moves as one of its inputs does: central differences,
+// Richardson-extrapolated,
+//   D(h) = (f(x + h u) - f(x - h u)) / 2h,   (4 D(h/2) - D(h)) / 3,   wrong by O(h⁴).
+// What remains is rounding, about ε |f| / h.
+#pragma once
+#include <functional>
+#include <vector>
+
+#include "core/graph.hpp"
+
+namespace tete {
+
+using Numbers = std::vector<double>;
+using Function = std::function<Tensor(const Tensors& inputs)>;
+
+// The numbers of a tensor's shape in row-major order: directions, weights, results.
+class Differences {
+ public:
+  // f gives a tensor of f64. The inputs must outlive this.
+  Differences(Function f, const Tensors& inputs, double step);
+
+  const Shape& shape() const { return shape_; }
+  const Numbers& values() const { return values_; }
+  // The slope of every element of the result as one input moves along `way`.
+  Numbers slopes(size_t input, const Numbers& way) const;
+  // How much Σ f · weights grows as the input goes from `from` to `to` times `way`.
+  double rise(size_t input, const Numbers& way, const Numbers& weights, double from,
+              double to) const;
+  // The size of a rounding error in Σ f · weights.
+  double rounding(const Numbers& weights) const;
+  // What an error of a slope of Σ f · weights is relative to, unless the slope is larger: of this,
+  // rounding is one part in ten million.
+  double scale(const Numbers& weights) const;
+
+ private:
+  Tensor with(size_t input, const Tensor& moved) const;
+  Numbers at(size_t input, const Numbers& way, double h) const;
+  Numbers difference(size_t input, const Numbers& way, double h) const;
+
+  Function f_;
+  const Tensors& inputs_;
+  double step_;
+  Shape shape_;
+  Numbers values_;
+};
+
+double dot(const Numbers& a, const Numbers& weights);  // what has no weight does not count
+Numbers one_of(size_t count, size_t at);               // zeros, but 1 there
+
+}  // namespace tete

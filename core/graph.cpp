@@ -1,0 +1,173 @@
+#include "core/graph.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace tete {
+
+// ---- Records -----------------------------------------------------------------------------------
+
+static thread_local RecordWatch* innermost_watch = nullptr;
+
+RecordWatch::RecordWatch(Seen seen) : seen_(std::move(seen)), outer_(innermost_watch) {
+  innermost_watch = this;
+}
+RecordWatch::~RecordWatch() { innermost_watch = outer_; }
+
+class Recorder {
+ public:
+  // Gives `value` a node with this record. It keeps the value's storage where the rule reads it.
+  static Tensor attach(Record made, Tensor value) {
+    // Inputs may have been recorded after the memory of the value was there.
+    auto* const node = new Tensor::Node(Tensor::next_number());
+    node->result = *value.body_;
+    if (!made.saved.result) node->result.storage = {};
+    node->record = std::make_unique<Record>(std::move(made));
+    value.body_->node = node;
+    return innermost_watch ? innermost_watch->seen_(value) : value;
+  }
+};
+
+Tensor record(const char* op, Tensor value, Tensors inputs, Vjp vjp, Tensors kept, CodeLine rule,
+              Saved saved) {
+  const bool tracked = std::any_of(inputs.begin(), inputs.end(),
+                                   [](const Tensor& in) { return in && in.tracked(); });
+  if (!tracked) return value;
+  if (value.tracked()) value = value.detach();  // what made it is another graph
+  bool holds_storage = saved.result;
+  for (const Tensor& in : inputs)
+    holds_storage = holds_storage || (in && in.storage().same(value.storage()));
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i] && inputs[i].tracked() && !saved.input(i))
+      inputs[i] = inputs[i].without_storage();
+  return Recorder::attach(
+      {op, std::move(inputs), std::move(kept), std::move(vjp), rule, saved, holds_storage},
+      std::move(value));
+}
+
+Tensors with_storage(Tensors xs, std::span<const Tensor> known) {
+  for (Tensor& x : xs) {
+    if (!x || x.has_storage()) continue;
+    const auto same = [&](const Tensor& each) { return each && each.same(x); };
+    const auto found = std::find_if(known.begin(), known.end(), same);
+    if (found != known.end()) x = *found;
+  }
+  return xs;
+}
+
+// ---- grad: from y backwards, newest tensor first ---------------------------------------------
+//
+// A tensor's number is larger than its inputs', so numbers are a topological order, and nothing
+// older than the oldest x can matter.
+class Sweep {
+ public:
+  Sweep(const Tensor& y, std::span<const Tensor> xs, const GradOptions& options)
+      : keep_graph_(options.keep_graph) {
+    uint64_t oldest = y.number();
+    for (const Tensor& x : xs) oldest = std::min(oldest, x.number());
+    collect(y.body_->node, oldest);
+    mark_needed(xs);
+    accumulate(y.body_->node, options.cotangent ? options.cotangent
+                                                : Tensor::ones(y.shape(), y.dtype(), y.backend()));
+  }
+
+  void run() {
+    for (auto step = steps_.rbegin(); step != steps_.rend(); ++step)
+      if (step->leads_on && step->gradient) pass_on(*step);
+  }
+
+  Tensor gradient_of(const Tensor& x) const {
+    const auto found = place_.find(x.body_->node);
+    return found == place_.end() ? Tensor() : steps_[found->second].gradient;
+  }
+
+ private:
+  using Node = Tensor::Node;
+  struct Step {
+    Node* node;
+    Tensor gradient = {};
+    bool needed = false;    // an x, or made from one
+    bool leads_on = false;  // one of its inputs is needed
+    bool is_x = false;
+  };
+
+  void collect(Node* y, uint64_t oldest) {
+    std::vector<Node*> pending{y};
+    place_.emplace(y, 0);
+    while (!pending.empty()) {
+      Node* const node = pending.back();
+      pending.pop_back();
+      steps_.push_back({node});
+      if (!node->record) continue;
+      for (const Tensor& input : node->record->inputs)
+        if (input && input.tracked() && input.number() >= oldest &&
+            place_.emplace(input.body_->node, 0).second)
+          pending.push_back(input.body_->node);
+    }
+    std::sort(steps_.begin(), steps_.end(),
+              [](const Step& a, const Step& b) { return a.node->number < b.node->number; });
+    for (size_t i = 0; i < steps_.size(); ++i) place_[steps_[i].node] = i;
+  }
+
+  void mark_needed(std::span<const Tensor> xs) {
+    for (const Tensor& x : xs)
+      if (const auto found = place_.find(x.body_->node); found != place_.end())
+        steps_[found->second].needed = steps_[found->second].is_x = true;
+    for (Step& step : steps_) {
+      if (!step.node->record) continue;
+      for (const Tensor& input : step.node->record->inputs) step.leads_on |= is_needed(input);
+      step.needed |= step.leads_on;
+    }
+  }
+
+  bool is_needed(const Tensor& input) const {
+    const auto found = input ? place_.find(input.body_->node) : place_.end();
+    return found != place_.end() && steps_[found->second].needed;
+  }
+
+  void accumulate(Node* node, const Tensor& gradient) {
+    Tensor& sum = steps_[place_.at(node)].gradient;
+    sum = sum ? add(sum, gradient) : gradient;
+  }
+  static Tensor add(const Tensor& a, const Tensor& b);
+
+  void pass_on(Step& step) {
+    const Record& record = *step.node->record;
+    Tensors inputs = record.inputs;
+    std::vector<bool> wanted;
+    for (Tensor& input : inputs) {
+      wanted.push_back(is_needed(input));
+      if (input && !keep_graph_) input = input.detach();
+    }
+    const Tensor y = Tensor::of_value(step.node->result, keep_graph_ ? step.node : nullptr);
+    const Tensors gradients = record.vjp(Backward{inputs, record.kept, y, step.gradient, wanted});
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (wanted[i] && gradients[i]) accumulate(record.inputs[i].body_->node, gradients[i]);
+    if (!step.is_x) step.gradient = {};  // nobody reads it again
+  }
+
+  bool keep_graph_;
+  std::vector<Step> steps_;
+  std::unordered_map<const Node*, size_t> place_;
+};
+
+Tensor operator+(const Tensor& a, const Tensor& b);  // elementwise.cpp
+Tensor Sweep::add(const Tensor& a, const Tensor& b) { return a + b; }
+
+Tensors grad(const Tensor& y, std::span<const Tensor> xs, const GradOptions& options) {
+  if (!y.tracked())
+    bad_input("grad: the value depends on no tracked tensor; make one with variable()");
+  if (!is_real(y.dtype()))
+    bad_input("grad: expected f32 or f64, got ", describe(y.dtype(), y.shape()),
+              "; cast it to f32 first");
+  if (options.cotangent && !(options.cotangent.shape() == y.shape()))
+    bad_input("grad: the cotangent must have the value's shape ", y.shape(), ", got ",
+              options.cotangent.shape());
+  Sweep sweep(y, xs, options);
+  sweep.run();
+  Tensors gradients;
+  for (const Tensor& x : xs) gradients.push_back(sweep.gradient_of(x));
+  return gradients;
+}
+
+}  // namespace tete

@@ -1,0 +1,40 @@
+#include "nn/forward.hpp"
+
+namespace tete {
+
+Forward Forward::with(const Tensors& values) const {
+  return {.params = values,
+          .training = training,
+          .dropout = dropout,
+          .key = key,
+          .first_sample = first_sample,
+          .watch = watch,
+          .watched = watched,
+          .replace = replace,
+          .replaced = replaced,
+          .entered = entered,
+          .decoding = decoding,
+          .tiling = tiling,
+          .products = products,
+          .recompute_blocks = recompute_blocks};
+}
+
+Tensor Forward::replacement(const std::string& path, const Tensor& x) const {
+  const Tensor y = replace(path, x);
+  if (!y) bad_input("the hook at '", path, "' returned no tensor");
+  if (y.dtype() != x.dtype() || !(y.shape() == x.shape()))
+    bad_input("the hook at '", path, "' returned ", describe(y.dtype(), y.shape()), ", expected ",
+              describe(x.dtype(), x.shape()));
+  // Products of what lies differently may be rounded differently.
+  return y.same(x) ? y : with_layout(y, memory_order(x.shape(), x.strides()));
+}
+
+Tensor Forward::offer(const std::string& scope, const std::string& name, const Tensor& x) const {
+  if (!is_looked_into()) return x;
+  const std::string path = scope.empty() ? name : scope + "/" + name;
+  const Tensor y = replaces(path) ? replacement(path, x) : x;
+  if (watches(path)) watch(path, y);
+  return y;
+}
+
+}  // namespace tete

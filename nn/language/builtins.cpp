@@ -1,0 +1,70 @@
+// The tables of functions and of initialisers.
+#include "nn/language/builtins.hpp"
+
+namespace tete {
+
+const char* describe(Element element) {
+  switch (element) {
+    case Element::real:
+      return "real numbers";
+    case Element::whole:
+      return "whole numbers";
+    case Element::truth:
+      return "truth values";
+  }
+  return "";
+}
+
+// One for each file of nn/language/builtins/.
+std::span<const Builtin> einsum_functions();
+std::span<const Builtin> elementwise_functions();
+std::span<const Builtin> softmax_functions();
+std::span<const Builtin> norm_functions();
+std::span<const Builtin> dropout_functions();
+std::span<const Builtin> reduction_functions();
+std::span<const Builtin> position_functions();
+std::span<const Builtin> visible_functions();
+std::span<const Builtin> gather_functions();
+std::span<const Builtin> top_k_functions();
+std::span<const Builtin> windows_functions();
+std::span<const Builtin> rotate_functions();
+std::span<const Builtin> concat_functions();
+
+std::span<const Builtin> builtins() {
+  static const std::vector<Builtin> table = [] {
+    std::vector<Builtin> rows;
+    for (const std::span<const Builtin> kind :
+         {einsum_functions(), elementwise_functions(), softmax_functions(), norm_functions(),
+          dropout_functions(), reduction_functions(), position_functions(), visible_functions(),
+          gather_functions(), top_k_functions(), windows_functions(), rotate_functions(),
+          concat_functions()})
+      rows.insert(rows.end(), kind.begin(), kind.end());
+    return rows;
+  }();
+  return table;
+}
+
+const Builtin* find_builtin(std::string_view name) {
+  for (const Builtin& row : builtins())
+    if (row.name == name) return &row;
+  return nullptr;
+}
+
+namespace {
+
+constexpr InitializerRow starts[] = {
+    {"normal", "normal(deviation)", Initializer::Kind::normal, 1},
+    {"truncated_normal", "truncated_normal(deviation)", Initializer::Kind::truncated_normal, 1},
+    {"uniform", "uniform(low, high)", Initializer::Kind::uniform, 2},
+    {"glorot", "glorot()", Initializer::Kind::glorot, 0},
+    {"constant", "constant(value)", Initializer::Kind::constant, 1},
+    {"zeros", "zeros()", Initializer::Kind::zeros, 0},
+    {"ones", "ones()", Initializer::Kind::ones, 0},
+    {"identity", "identity()", Initializer::Kind::identity, 0},
+};
+
+}  // namespace
+
+std::span<const InitializerRow> initializers() { return starts; }
+
+}  // namespace tete

@@ -1,0 +1,86 @@
+// The functions of the notation: one table, a row each.
+//
+// A function lives in one file of nn/language/builtins/, all of it: its row, and what the row
+// points to.
+//   check    the names and elements of its result; which uses are refused
+//   nn/language/check/reading.hpp run      its value, by the operations of core/ops.hpp
+//   nn/run/runner.hpp hides    whether it keeps hidden what a causal mask hides
+//   nn/language/check/causality.hpp
+// To add one, put these into the file of its kind, or into a new one (gather.cpp has all three;
+// elementwise.cpp and reduction.cpp need one line a function). A new file is named in
+// nn/language/builtins.cpp and in nn/meson.build. tests/builtins.cpp walks the table and fails
+// until it has a text that uses the function.
+#pragma once
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/random.hpp"
+#include "nn/param.hpp"
+
+namespace tete {
+
+struct ExprText;
+struct Node;
+struct Flow;
+struct Value;
+class Reading;
+class LeakFinder;
+class Runner;
+
+// What the elements of a value are. Only real ones carry a gradient; whole numbers and truth
+// values (0 or 1) are untracked tensors of the run's real type.
+enum class Element : uint8_t { real, whole, truth };
+const char* describe(Element element);
+
+// A key of a function: reduced_dim=m, into=(o w), stride=2, mask=V[n, m].
+struct KeyRow {
+  enum class Kind : uint8_t {
+    dim,     // a dimension, by its name
+    dims,    // a list of them, (o w)
+    number,  // known from sizes alone
+    real,    // real numbers, with names of the left
+    truth,   // truth values, with names of the left
+  };
+  const char* name;
+  Kind kind;
+  bool required = true;
+};
+
+struct Builtin {
+  const char* name;
+  const char* usage;
+  const char* meaning;
+  int least = 1, most = 1;            // arguments without a name
+  std::span<const KeyRow> keys = {};  // the first names the special dimension, if there is one
+  // The elements of the result: `result`, or what the arguments have.
+  Element result = Element::real;
+  bool keeps_element = false;
+  // An elementwise function, of tensors of one shape: it is computed of numbers, too.
+  Tensor (*apply)(const Tensors& args) = nullptr;
+
+  // Fills in the arguments, names and elements of `node`, the call that `e` says. Arguments are
+  // counted and keys are read before.
+  void (*check)(Reading& reading, const ExprText& e, Node& node);
+  Value (*run)(Runner& runner, const Node& node);
+  // Whether the result is zero wherever the mask hides a memory position from a query; `args` says
+  // which arguments are. Reports a combination of positions that a mask does not protect. Null: it
+  // never is, and it combines nothing.
+  bool (*hides)(LeakFinder& leaks, const Node& node, const std::vector<Flow>& args) = nullptr;
+};
+
+// By kind, in the order in which they are shown.
+std::span<const Builtin> builtins();
+const Builtin* find_builtin(std::string_view name);
+
+// How a parameter starts: normal(deviation), …
+struct InitializerRow {
+  const char* name;
+  const char* usage;
+  Initializer::Kind kind;
+  int args;
+};
+std::span<const InitializerRow> initializers();
+
+}  // namespace tete

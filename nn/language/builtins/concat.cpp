@@ -1,0 +1,106 @@
+// concat(A[…, a, …], B[…, b, …], dim=e): A, then B, along the one dimension that each has of its
+// own; on the left it is e.
+#include "nn/language/builtins/builtin.hpp"
+
+namespace tete {
+
+namespace {
+
+// A name that only one of them has, or -1.
+int difference(const Names& a, const Names& b) {
+  for (int name : a)
+    if (!b.contains(name)) return name;
+  for (int name : b)
+    if (!a.contains(name)) return name;
+  return -1;
+}
+
+void read_operands(Reading& reading, const ExprText& e, Node& node) {
+  for (const ExprText& arg : e.args) {
+    node.args.push_back(reading.tensor(arg, *node.builtin));
+    const Node &first = node.args[0], &last = node.args.back();
+    if (last.names.size() != first.names.size())
+      fail_at({arg.place, e.args[0].place},
+              text("what is joined has as many dimensions each; this has ", last.names.size(),
+                   ", the first ", first.names.size()));
+    if (last.element != first.element)
+      fail_at({arg.place, e.args[0].place},
+              text("what is joined has elements of one kind; this has ", describe(last.element),
+                   ", the first ", describe(first.element)));
+  }
+}
+
+// An operand's own axis is the one whose name the left lacks.
+void check(Reading& reading, const ExprText& e, Node& node) {
+  read_operands(reading, e, node);
+  const Names& expected = reading.expected;
+  const Place left = reading.left ? reading.left->whole : e.place;
+  Names shared;
+  for (size_t i = 0; i < node.args.size(); ++i) {
+    Names own, rest;
+    for (int name : node.args[i].names)
+      (expected.contains(name) && name != node.dim() ? rest : own).push_back(name);
+    if (own.size() != 1)
+      fail_at({e.args[i].place, left},
+              text("an operand of concat has one dimension that the left lacks, this has ",
+                   own.size()));
+    if (i == 0) shared = rest;
+    if (const int name = difference(shared, rest); name >= 0)
+      fail_at({e.args[i].place, e.args[0].place},
+              text("what is joined shares all dimensions but one; '", reading.in.own_name(name),
+                   "' is in one of these only"));
+  }
+  if (!expected.contains(node.dim()))
+    fail_at({node.keys[0].place, left},
+            text("'", reading.in.own_name(node.dim()), "' is not a dimension of the left"));
+  for (int name : expected)
+    if (name == node.dim() || shared.contains(name)) node.names.push_back(name);
+  node.element = node.args[0].element;
+}
+
+Value run(Runner& runner, const Node& node) {
+  std::vector<Value> parts;
+  bool batched = false;
+  for (const Node& arg : node.args) {
+    parts.push_back(runner.reference(arg));
+    batched |= parts.back().batched;
+  }
+  Tensors tensors;
+  Index total = 0;
+  const int at = node.names.find(node.dim());
+  for (const Value& part : parts) {
+    Names names = node.names;
+    for (int name : part.names)
+      if (!names.contains(name)) names[at] = name;
+    tensors.push_back(runner.aligned(part, names, batched).tensor);
+    total += runner.size(names[at]);
+  }
+  if (total != runner.size(node.dim()))
+    fail_at({node.place}, text("'", runner.dimension(node.dim()).name, "' is ",
+                               runner.size(node.dim()), ", but what is joined comes to ", total));
+  return {concat(tensors, at + (batched ? runner.batch_rank() : 0)), node.names, batched};
+}
+
+bool hides(LeakFinder&, const Node&, const std::vector<Flow>& args) {
+  return std::all_of(args.begin(), args.end(), [](const Flow& f) { return f.hidden; });
+}
+
+constexpr KeyRow keys[] = {{"dim", KeyRow::Kind::dim}};
+
+constexpr Builtin rows[] = {
+    {.name = "concat",
+     .usage = "concat(A[…], B[…], dim=e)",
+     .meaning = "A, then B, along the one dimension that each has of its own",
+     .least = 2,
+     .most = max_operands,
+     .keys = keys,
+     .check = check,
+     .run = run,
+     .hides = hides},
+};
+
+}  // namespace
+
+std::span<const Builtin> concat_functions() { return rows; }
+
+}  // namespace tete

@@ -1,0 +1,150 @@
+// Elementwise functions: exp(x), clip(x, low, high), …; arguments are broadcast by name.
+#include <cmath>
+#include <map>
+
+#include "nn/language/builtins/builtin.hpp"
+
+namespace tete {
+
+namespace {
+
+bool is_select(const Node& node) { return std::string_view(node.builtin->name) == "select"; }
+
+// A function of numbers that sizes decide is one, too.
+void check(Reading& reading, const ExprText& e, Node& node) {
+  node.constant = true;
+  for (const ExprText& arg : e.args) {
+    node.args.push_back(reading.expression(arg));
+    node.constant &= node.args.back().constant;
+  }
+  if (is_select(node)) need(node.args[0], Element::truth, "the first argument of select");
+  node.names = reading.joined(node.args);
+  node.element = node.builtin->result;
+  if (!node.builtin->keeps_element) return;
+  node.element = Element::whole;
+  for (size_t i = is_select(node) ? 1 : 0; i < node.args.size(); ++i)
+    if (node.args[i].element == Element::real) node.element = Element::real;
+  if (is_select(node) && node.args[1].element == Element::truth &&
+      node.args[2].element == Element::truth)
+    node.element = Element::truth;
+}
+
+Value run(Runner& runner, const Node& node) {
+  if (node.constant) return runner.number(node);
+  std::vector<Value> values;
+  bool batched = false;
+  for (const Node& arg : node.args) {
+    values.push_back(runner.node(arg));
+    batched |= values.back().batched;
+  }
+  const Names names = values.size() == 1 ? values[0].names : node.names;
+  Tensors args;
+  for (const Value& value : values) args.push_back(runner.aligned(value, names, batched).tensor);
+  return {node.builtin->apply(args), names, batched};
+}
+
+// Of functions with f(0) = 0.
+bool zero_at_zero(LeakFinder&, const Node&, const std::vector<Flow>& args) {
+  return std::all_of(args.begin(), args.end(), [](const Flow& f) { return f.hidden; });
+}
+bool select_hides(LeakFinder&, const Node& node, const std::vector<Flow>& args) {
+  const Node& otherwise = node.args[2];
+  const bool else_zero = otherwise.kind == Node::Kind::number && otherwise.number == 0;
+  return (args[1].hidden && args[2].hidden) || (args[0].hidden && else_zero);
+}
+
+template <Tensor (*f)(const Tensor&)>
+constexpr Builtin row(const char* name, const char* usage, const char* meaning,
+                      decltype(Builtin::hides) hides = nullptr) {
+  return {.name = name,
+          .usage = usage,
+          .meaning = meaning,
+          .apply = [](const Tensors& x) { return f(x[0]); },
+          .check = check,
+          .run = run,
+          .hides = hides};
+}
+
+Tensor rounded_down(const Tensors& x) { return floor(x[0].detach()); }
+Tensor clipped(const Tensors& x) { return min(max(x[0], x[1]), x[2]); }
+Tensor chosen(const Tensors& x) { return select(x[0], x[1], x[2]); }
+
+// T5's buckets of relative positions (Raffel et al. 2020, section 2.1, as its code has them): half
+// of them exact, the rest in equal ratios up to `far`; a half for each side unless one_sided, where
+// what is to the right is in bucket 0.
+Index bucket_of(Index r, Index count, double far, bool one_sided) {
+  Index first = 0;
+  if (!one_sided) count /= 2, first = r > 0 ? count : 0;
+  const Index a = one_sided ? std::max<Index>(0, -r) : std::abs(r), exact = count / 2;
+  if (a < exact) return first + a;
+  const double ratio = std::log(static_cast<double>(a) / static_cast<double>(exact)) /
+                       std::log(far / static_cast<double>(exact));
+  return first + std::min(count - 1, exact + static_cast<Index>(std::floor(
+                                                 ratio * static_cast<double>(count - exact))));
+}
+
+constexpr double most_buckets = 1e9, furthest = 9e15;  // below 2^53: whole and exact
+
+Tensor bucketed(const Tensors& x) {
+  const auto first = [](const Tensor& t) { return t.size() > 0 ? t.values()[0] : 0.0; };
+  const double buckets = first(x[1]), far = first(x[2]);
+  const bool one_sided = first(x[3]) != 0;
+  const bool fits =
+      buckets >= 4 && buckets <= most_buckets && far > std::floor(buckets) / (one_sided ? 2 : 4);
+  if (x[0].size() > 0 && !fits)
+    bad_input("bucket: expected 4 to ", most_buckets, " buckets, half of which end before ", far,
+              ", got ", buckets);
+  const Index count = fits ? static_cast<Index>(buckets) : 0;
+  std::vector<double> all = x[0].values();
+  std::map<double, double> known;
+  for (double& r : all) {
+    if (!(std::abs(r) <= furthest))
+      bad_input("bucket: expected distances of at most ", furthest, ", got ", std::abs(r));
+    const auto [at, is_new] = known.try_emplace(r, 0.0);
+    if (is_new)
+      at->second = static_cast<double>(bucket_of(static_cast<Index>(r), count, far, one_sided));
+    r = at->second;
+  }
+  return cast(Tensor::of<double>(x[0].shape(), std::span<const double>(all)), x[0].dtype());
+}
+
+// clang-format off
+constexpr Builtin rows[] = {
+    row<exp>     ("exp",      "exp(x)",      "e^x"),
+    row<log>     ("log",      "log(x)",      "the natural logarithm"),
+    row<sqrt>    ("sqrt",     "sqrt(x)",     "the square root",                zero_at_zero),
+    row<sin>     ("sin",      "sin(x)",      "the sine",                       zero_at_zero),
+    row<cos>     ("cos",      "cos(x)",      "the cosine"),
+    row<tanh>    ("tanh",     "tanh(x)",     "the hyperbolic tangent",         zero_at_zero),
+    row<erf>     ("erf",      "erf(x)",      "the error function",             zero_at_zero),
+    row<sigmoid> ("sigmoid",  "sigmoid(x)",  "1 / (1 + e^-x)"),
+    row<softplus>("softplus", "softplus(x)", "log(1 + e^x)"),
+    row<relu>    ("relu",     "relu(x)",     "x where it is positive, else 0", zero_at_zero),
+    row<elu>     ("elu",      "elu(x)",      "x where positive, else e^x - 1", zero_at_zero),
+    row<silu>    ("silu",     "silu(x)",     "x · sigmoid(x)",                 zero_at_zero),
+    row<gelu>    ("gelu",     "gelu(x)",     "x · Φ(x), by tanh",              zero_at_zero),
+    row<gelu_erf>("gelu_erf", "gelu_erf(x)", "x · Φ(x), exactly",              zero_at_zero),
+    {.name = "abs", .usage = "abs(x)", .meaning = "x without its sign", .keeps_element = true,
+     .apply = [](const Tensors& x) { return abs(x[0]); },
+     .check = check, .run = run, .hides = zero_at_zero},
+    {.name = "floor", .usage = "floor(x)", .meaning = "the largest whole number not above x",
+     .result = Element::whole, .apply = rounded_down,
+     .check = check, .run = run, .hides = zero_at_zero},
+    {.name = "clip", .usage = "clip(x, low, high)", .meaning = "x, at least low and at most high",
+     .least = 3, .most = 3, .keeps_element = true, .apply = clipped,
+     .check = check, .run = run},
+    {.name = "bucket", .usage = "bucket(r, count, far, one_sided)",
+     .meaning = "T5's bucket of a relative position r: half of them exact, then equal ratios to far",
+     .least = 4, .most = 4, .result = Element::whole, .apply = bucketed,
+     .check = check, .run = run},
+    {.name = "select", .usage = "select(c, a, b)", .meaning = "a where c is true, else b",
+     .least = 3, .most = 3, .keeps_element = true, .apply = chosen,
+     .check = check, .run = run, .hides = select_hides},
+};
+// clang-format on
+
+}  // namespace
+
+std::span<const Builtin> elementwise_functions() { return rows; }
+
+}  // namespace tete

@@ -1,0 +1,135 @@
+// gather(T[…, r, …], I, dim=r): T at position I of r; names that both have are aligned. Its
+// transpose is scatter(W[…, m], I, reduced_dim=m, dim=r): entries of W at equal I of r add up.
+#include "nn/language/builtins/builtin.hpp"
+
+namespace tete {
+
+namespace {
+
+void check(Reading& reading, const ExprText& e, Node& node) {
+  node.args.push_back(reading.tensor(e.args[0], *node.builtin));
+  node.args.push_back(reading.expression(e.args[1]));
+  const Node &table = node.args[0], &at = node.args[1];
+  need(at, Element::whole, "the second argument of gather");
+  if (at.constant) fail_at({at.place}, "a fixed element is picked by its number, as in a[0, h]");
+  reading.need_dim(node, table, "what is gathered from");
+  if (at.names.contains(node.dim()))
+    fail_at({node.keys[0].place, e.args[1].place},
+            text("'", reading.in.own_name(node.dim()),
+                 "' is replaced, so the positions cannot have it"));
+  for (int name : reading.expected)
+    if ((table.names.contains(name) && name != node.dim()) || at.names.contains(name))
+      node.names.push_back(name);
+  for (int name : table.names)
+    if (name != node.dim()) reading.refuse_unexpected(e, {name});
+  node.element = table.element;
+}
+
+// Says which dimension has no room for the positions.
+template <class Use>
+Tensor with_room(Runner& runner, const Node& node, int dim, const Use& use) {
+  try {
+    return use();
+  } catch (const Error& error) {
+    if (error.kind() != Kind::input) throw;
+    fail_at({node.place}, text(error.what(), ", which is '", runner.dimension(dim).name, "'"));
+  }
+}
+
+Value run(Runner& runner, const Node& node) {
+  const Value table = runner.reference(node.args[0]);
+  const Value at = runner.node(node.args[1]);
+  const bool batched = table.batched || at.batched;
+  const std::string pattern =
+      text(runner.spelled(table.names, table.batched, node.dim()), ", ",
+           runner.spelled(at.names, at.batched), "-> ", runner.spelled(node.names, batched));
+  const Tensor positions = cast(at.tensor.detach(), Dtype::i64);
+  const Tensor y = with_room(runner, node, node.dim(), [&] {
+    return gather(Pattern::parse(pattern), table.tensor, positions);
+  });
+  return {y, node.names, batched};
+}
+
+// Positions may be any: all of a gathered sequence is read.
+bool hides(LeakFinder& leaks, const Node& node, const std::vector<Flow>& args) {
+  leaks.combined(node, node.dim(), node.args[0], args[0]);
+  return args[0].hidden;
+}
+
+// ---- scatter ------------------------------------------------------------------------------------
+
+int into(const Node& node) { return node.keys[1].dim; }
+
+void check_scatter(Reading& reading, const ExprText& e, Node& node) {
+  node.args.push_back(reading.tensor(e.args[0], *node.builtin));
+  node.args.push_back(reading.tensor(e.args[1], *node.builtin));
+  const Node &values = node.args[0], &at = node.args[1];
+  need(at, Element::whole, "the second argument of scatter");
+  reading.need_dim(node, values, "what is scattered");
+  for (int name : at.names)
+    if (!values.names.contains(name))
+      fail_at({at.place, values.place}, text("the positions have '", reading.in.own_name(name),
+                                             "', which what is scattered lacks"));
+  if (values.names.contains(into(node)))
+    fail_at({node.keys[1].place, values.place},
+            text("'", reading.in.own_name(into(node)), "' is a dimension of '",
+                 e.args[0].ref.word.name, "' already"));
+  Names names;
+  for (int name : values.names)
+    if (name != node.dim()) names.push_back(name);
+  names.push_back(into(node));
+  reading.refuse_unexpected(e, names);
+  for (int name : reading.expected)
+    if (names.contains(name)) node.names.push_back(name);
+  node.element = values.element;
+}
+
+Value run_scatter(Runner& runner, const Node& node) {
+  Value values = runner.reference(node.args[0]);
+  const Value at = runner.reference(node.args[1]);
+  const bool batched = values.batched || at.batched;
+  values = runner.aligned(values, values.names, batched);
+  const std::string pattern =
+      text(runner.spelled(values.names, batched), ", ", runner.spelled(at.names, at.batched), "-> ",
+           runner.spelled(node.names, batched, into(node)));
+  const Tensor positions = cast(at.tensor.detach(), Dtype::i64);
+  const Tensor y = with_room(runner, node, into(node), [&] {
+    return scatter(Pattern::parse(pattern), values.tensor, positions, runner.size(into(node)));
+  });
+  return {y, node.names, batched};
+}
+
+bool scatter_hides(LeakFinder& leaks, const Node& node, const std::vector<Flow>& args) {
+  leaks.combined(node, node.dim(), node.args[0], args[0], true);
+  return args[0].hidden && leaks.role(node.dim()) == Role::none;
+}
+
+constexpr KeyRow keys[] = {{"dim", KeyRow::Kind::dim}};
+constexpr KeyRow scatter_keys[] = {{"reduced_dim", KeyRow::Kind::dim}, {"dim", KeyRow::Kind::dim}};
+
+constexpr Builtin rows[] = {
+    {.name = "gather",
+     .usage = "gather(T[…, r, …], I, dim=r)",
+     .meaning = "T at position I of r; names that both have align",
+     .least = 2,
+     .most = 2,
+     .keys = keys,
+     .check = check,
+     .run = run,
+     .hides = hides},
+    {.name = "scatter",
+     .usage = "scatter(W[…, m], I[…, m], reduced_dim=m, dim=r)",
+     .meaning = "the sum of W's entries at each position I of r",
+     .least = 2,
+     .most = 2,
+     .keys = scatter_keys,
+     .check = check_scatter,
+     .run = run_scatter,
+     .hides = scatter_hides},
+};
+
+}  // namespace
+
+std::span<const Builtin> gather_functions() { return rows; }
+
+}  // namespace tete

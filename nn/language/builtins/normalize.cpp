@@ -1,0 +1,52 @@
+// layer_norm(x, dim=d) and rms_norm(x, dim=d): the norms of core/normalize.cpp over any dimension,
+// without parameters.
+#include "nn/language/builtins/along.hpp"
+
+namespace tete {
+
+namespace {
+
+Tensor layer(const Tensor& x) {
+  const Shape width{x.shape().back()};
+  return layer_norm(x, Tensor::ones(width, x.dtype()), Tensor::zeros(width, x.dtype()));
+}
+Tensor rms(const Tensor& x) { return rms_norm(x, Tensor::ones({x.shape().back()}, x.dtype())); }
+
+// The dimension moves to the end and back.
+template <Tensor (*norm)(const Tensor&)>
+Value run(Runner& runner, const Node& node) {
+  const Value x = runner.node(node.args[0]);
+  const int axis = runner.axis_of(x, node.dim()), rank = x.tensor.rank();
+  Axes order;
+  for (int i = 0; i < rank; ++i)
+    if (i != axis) order.push_back(i);
+  order.push_back(axis);
+  Axes back(rank, 0);
+  for (int i = 0; i < rank; ++i) back[order[i]] = i;
+  return {permute(norm(permute(x.tensor, order)), back), x.names, x.batched};
+}
+
+constexpr KeyRow keys[] = {{"dim", KeyRow::Kind::dim}};
+
+constexpr Builtin rows[] = {
+    {.name = "layer_norm",
+     .usage = "layer_norm(x, dim=d)",
+     .meaning = "(x - mean) / √(variance + 1e-6) over d",
+     .keys = keys,
+     .check = check_along,
+     .run = run<layer>,
+     .hides = combines_along},
+    {.name = "rms_norm",
+     .usage = "rms_norm(x, dim=d)",
+     .meaning = "x / √(mean x² + 1e-6) over d",
+     .keys = keys,
+     .check = check_along,
+     .run = run<rms>,
+     .hides = combines_along},
+};
+
+}  // namespace
+
+std::span<const Builtin> norm_functions() { return rows; }
+
+}  // namespace tete

@@ -1,0 +1,113 @@
+// rotate(x, p, dim=d): pair (2t, 2t+1) of d turned by the angle p · 10000^(-2t/d) (Su et al. 2021,
+// section 3.4.2, with neighbours as pairs).
+#include <cmath>
+
+#include "nn/language/builtins/builtin.hpp"
+
+namespace tete {
+
+namespace {
+
+void check(Reading& reading, const ExprText& e, Node& node) {
+  node.args = {reading.expression(e.args[0]), reading.expression(e.args[1])};
+  const Node &x = node.args[0], &at = node.args[1];
+  if (x.constant) fail_at({e.args[0].place}, "'rotate' needs a tensor");
+  reading.need_dim(node, x, "what is rotated");
+  need(at, Element::whole, "the second argument of rotate");
+  for (int name : at.names)
+    if (!x.names.contains(name) || name == node.dim())
+      fail_at({e.args[1].place, e.args[0].place},
+              text("'", reading.in.own_name(name), "' is ",
+                   name == node.dim() ? "what is rotated" : "not a dimension of what is rotated",
+                   ", so the positions cannot have it"));
+  node.names = x.names;
+}
+
+// The cosine and the sine of each position's angles, [positions…, pairs], in the run's type.
+struct Turn {
+  Tensor cosine, sine;
+};
+Turn turns(const Tensor& positions, Index pairs, Dtype dtype) {
+  const std::vector<double> at = positions.values();
+  std::vector<double> cosine, sine;
+  for (double p : at)
+    for (Index t = 0; t < pairs; ++t) {
+      const double angle =
+          p * std::pow(10000.0, -static_cast<double>(t) / static_cast<double>(pairs));
+      cosine.push_back(std::cos(angle)), sine.push_back(std::sin(angle));
+    }
+  Shape shape = positions.shape();
+  shape.push_back(pairs);
+  const auto made = [&](const std::vector<double>& all) {
+    return cast(Tensor::of<double>(shape, std::span<const double>(all)), dtype);
+  };
+  return {made(cosine), made(sine)};
+}
+
+// [pairs] as the last dimension of x without d.
+Tensor fitted(const Tensor& turn, const Tensor& like, const Axes& missing) {
+  return expand(turn, missing, like.shape());
+}
+
+Value run(Runner& runner, const Node& node) {
+  const Value x = runner.node(node.args[0]), p = runner.node(node.args[1]);
+  const Index d = runner.size(node.dim());
+  if (d % 2 != 0)
+    fail_at({node.place},
+            text("rotate turns pairs, but '", runner.dimension(node.dim()).name, "' is ", d));
+  const bool batched = x.batched || p.batched;
+  Names last, places;
+  for (int name : x.names)
+    if (name != node.dim()) last.push_back(name), places.push_back(name);
+  last.push_back(node.dim());
+  Tensor y = runner.aligned(x, last, batched).tensor;
+  Shape pairs = y.shape();
+  pairs.back() = d / 2, pairs.push_back(2);
+  y = reshape(y, pairs);
+  const int axis = y.rank() - 1;
+  const auto half = [&](Index i) {
+    Shape shape = y.shape();
+    shape.erase(axis);
+    return reshape(slice(y, axis, i, 1), shape);
+  };
+  const Tensor a = half(0), b = half(1);
+  Axes missing;
+  Names have;
+  for (int i = 0; batched && !p.batched && i < runner.batch_rank(); ++i) missing.push_back(i);
+  for (int i = 0; i < places.size(); ++i)
+    if (p.names.contains(places[i])) have.push_back(places[i]);
+    else missing.push_back(i + (batched ? runner.batch_rank() : 0));
+  const Turn turn = turns(runner.aligned(p, have, p.batched).tensor, d / 2, runner.dtype());
+  const Tensor cosine = fitted(turn.cosine, a, missing), sine = fitted(turn.sine, a, missing);
+  Shape one = a.shape(), whole = a.shape();
+  one.push_back(1), whole.back() = d;
+  const Tensor turned = reshape(
+      concat({reshape(a * cosine - b * sine, one), reshape(a * sine + b * cosine, one)}, axis),
+      whole);
+  return runner.aligned({turned, last, batched}, node.names, batched);
+}
+
+bool hides(LeakFinder& leaks, const Node& node, const std::vector<Flow>& args) {
+  leaks.combined(node, node.dim(), node.args[0], args[0]);
+  return args[0].hidden;
+}
+
+constexpr KeyRow keys[] = {{"dim", KeyRow::Kind::dim}};
+
+constexpr Builtin rows[] = {
+    {.name = "rotate",
+     .usage = "rotate(x, p, dim=d)",
+     .meaning = "pairs (2t, 2t+1) of d turned by the angle p · 10000^(-2t/d)",
+     .least = 2,
+     .most = 2,
+     .keys = keys,
+     .check = check,
+     .run = run,
+     .hides = hides},
+};
+
+}  // namespace
+
+std::span<const Builtin> rotate_functions() { return rows; }
+
+}  // namespace tete

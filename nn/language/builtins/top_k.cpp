@@ -1,0 +1,60 @@
+// top_k(S[…, s, …], reduced_dim=s, dim=t): the positions of the t largest, the largest first; of
+// equal ones the first comes first.
+#include "nn/language/builtins/builtin.hpp"
+
+namespace tete {
+
+namespace {
+
+int kept(const Node& node) { return node.keys[1].dim; }
+
+void check(Reading& reading, const ExprText& e, Node& node) {
+  node.args.push_back(reading.tensor(e.args[0], *node.builtin));
+  const Node& x = node.args[0];
+  reading.need_dim(node, x, "what the largest are of");
+  if (x.names.contains(kept(node)))
+    fail_at({node.keys[1].place, x.place},
+            text("'", reading.in.own_name(kept(node)), "' is a dimension of '",
+                 e.args[0].ref.word.name, "' already"));
+  Names names;
+  for (int name : x.names) names.push_back(name == node.dim() ? kept(node) : name);
+  reading.refuse_unexpected(e, names);
+  for (int name : reading.expected)
+    if (names.contains(name)) node.names.push_back(name);
+  node.element = Element::whole;
+}
+
+Value run(Runner& runner, const Node& node) {
+  const Value x = runner.reference(node.args[0]);
+  const Index size = runner.size(node.dim()), count = runner.size(kept(node));
+  if (count > size)
+    fail_at({node.place}, text("the ", count, " largest (", runner.dimension(kept(node)).name,
+                               ") of ", size, " (", runner.dimension(node.dim()).name, ")"));
+  const Tensor found = top_k(x.tensor.detach(), runner.axis_of(x, node.dim()), count);
+  Names names;
+  for (int name : x.names) names.push_back(name == node.dim() ? kept(node) : name);
+  return runner.aligned({cast(found, runner.dtype()), names, x.batched}, node.names, x.batched);
+}
+
+bool hides(LeakFinder& leaks, const Node& node, const std::vector<Flow>& args) {
+  leaks.combined(node, node.dim(), node.args[0], args[0]);
+  return false;
+}
+
+constexpr KeyRow keys[] = {{"reduced_dim", KeyRow::Kind::dim}, {"dim", KeyRow::Kind::dim}};
+
+constexpr Builtin rows[] = {
+    {.name = "top_k",
+     .usage = "top_k(S[…, s], reduced_dim=s, dim=t)",
+     .meaning = "the positions of the t largest over s, the largest first",
+     .keys = keys,
+     .check = check,
+     .run = run,
+     .hides = hides},
+};
+
+}  // namespace
+
+std::span<const Builtin> top_k_functions() { return rows; }
+
+}  // namespace tete

@@ -1,0 +1,51 @@
+// visible(n, m): the call's mask as truth values; visible(m): the padding of the memory alone (R6).
+#include "nn/language/builtins/builtin.hpp"
+
+namespace tete {
+
+namespace {
+
+void check(Reading& reading, const ExprText& e, Node& node) {
+  Draft& draft = reading.in.draft;
+  for (const ExprText& arg : e.args) {
+    const int dim = reading.dimension_argument(arg, *node.builtin);
+    if (node.names.contains(dim)) fail_at({arg.place}, text("'", arg.word.name, "' stands twice"));
+    node.names.push_back(dim);
+    if (draft.dim(dim).role == Role::none)
+      fail_at({arg.place}, text("'", arg.word.name, "' is not a sequence axis: the call's mask ",
+                                "is over the first axes of X and M"));
+  }
+  reading.refuse_unexpected(e, node.names);
+  node.element = Element::truth;
+  if (node.names.size() == 2) {
+    if (draft.dim(node.names[0]).role == draft.dim(node.names[1]).role)
+      fail_at({e.place},
+              text("'", e.args[0].word.name, "' and '", e.args[1].word.name,
+                   "' are both of one sequence; the call's mask is over queries and memory, "
+                   "visible(n, m)"));
+    draft.program.takes_mask = true;
+  }
+  draft.program.takes_padding = true;
+}
+
+Value run(Runner& runner, const Node& node) { return runner.visible(node); }
+
+bool hides(LeakFinder&, const Node& node, const std::vector<Flow>&) {
+  return node.names.size() == 2;
+}
+
+constexpr Builtin rows[] = {
+    {.name = "visible",
+     .usage = "visible(n, m)",
+     .meaning = "the call's mask as truth values; visible(m) is the padding of the memory alone",
+     .most = 2,
+     .check = check,
+     .run = run,
+     .hides = hides},
+};
+
+}  // namespace
+
+std::span<const Builtin> visible_functions() { return rows; }
+
+}  // namespace tete

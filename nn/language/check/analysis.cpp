@@ -1,0 +1,129 @@
+#include "nn/language/check/analysis.hpp"
+
+#include <algorithm>
+
+#include "nn/language/check/causality.hpp"
+#include "nn/language/check/tiling.hpp"
+
+namespace tete {
+
+namespace {
+
+// ---- Heads and layout -------------------------------------------------------------------------
+
+// A head is a name that two operands of an einsum share with the result, but no sequence.
+void find_heads_in(const Node& node, std::vector<Dimension>& dimensions) {
+  if (calls(node, "einsum"))
+    for (int name : node.names) {
+      const auto has = [&](const Node& arg) { return arg.names.contains(name); };
+      Dimension& d = dimensions[name];
+      if (d.role == Role::none && std::count_if(node.args.begin(), node.args.end(), has) >= 2)
+        d.head = true;
+    }
+  for (const Node& arg : node.args) find_heads_in(arg, dimensions);
+}
+
+// Dimensions of which one is a head only if all are: one dimension under two names, a dimension and
+// its parts, and where h_k = h.
+std::vector<Names> alike_in(const Checked& program) {
+  std::vector<Names> alike;
+  for (const Condition& c : program.conditions)
+    if (c.kind == Condition::Kind::equal || c.kind == Condition::Kind::product) {
+      alike.push_back(c.others);
+      alike.back().push_back(c.dim);
+    }
+  for (size_t i = 0; i < program.dimensions.size(); ++i)
+    for (const Node& size : program.dimensions[i].fallback)
+      if (size.kind == Node::Kind::size) alike.push_back({static_cast<int>(i), size.index});
+  return alike;
+}
+
+void spread_heads(Checked& program) {
+  const size_t count = program.dimensions.size();
+  std::vector<bool> heads(count);
+  for (size_t i = 0; i < count; ++i) heads[i] = program.dimensions[i].head;
+  std::vector<std::vector<int>> next(count);
+  for (const Names& alike : alike_in(program))
+    for (int from : alike)
+      for (int to : alike)
+        if (program.dimensions[to].role == Role::none) next[from].push_back(to);
+  spread(heads, next);
+  for (size_t i = 0; i < count; ++i) program.dimensions[i].head = heads[i];
+}
+
+// ---- Uses -------------------------------------------------------------------------------------
+
+void collect_uses(const Node& node, std::vector<int>& uses) {
+  if (node.kind == Node::Kind::value) uses.push_back(node.index);
+  for (const Node& arg : node.args) collect_uses(arg, uses);
+  for (const Node::Key& key : node.keys)
+    for (const Node& value : key.value) collect_uses(value, uses);
+}
+
+void find_uses(Checked& program) {
+  std::vector<bool> seen(program.values.size(), false);
+  seen[program.result] = true;
+  for (size_t i = program.values.size(); i-- > 0;) {
+    CheckedValue& value = program.values[i];
+    if (value.kind == CheckedValue::Kind::same) value.uses.push_back(value.index);
+    if (value.kind == CheckedValue::Kind::statement) collect_uses(value.right, value.uses);
+    for (int used : value.uses)
+      if (!seen[used]) {
+        seen[used] = true;
+        value.finished.push_back(used);
+      }
+  }
+}
+
+}  // namespace
+
+void spread(std::vector<bool>& marked, const std::vector<std::vector<int>>& next) {
+  std::vector<int> open;
+  for (size_t i = 0; i < marked.size(); ++i)
+    if (marked[i]) open.push_back(static_cast<int>(i));
+  while (!open.empty()) {
+    const auto at = static_cast<size_t>(open.back());
+    open.pop_back();
+    for (int to : next[at])
+      if (!marked[to]) marked[to] = true, open.push_back(to);
+  }
+}
+
+Short<int> layout_of(const Names& names, const std::vector<Dimension>& dimensions) {
+  const auto dim = [&](int i) -> const Dimension& { return dimensions[names[i]]; };
+  int query = -1, memory = -1, sequence = 0, heads = 0;
+  for (int i = names.size() - 1; i >= 0; --i) {
+    if (dim(i).role == Role::query) query = i;
+    if (dim(i).role == Role::memory) memory = i;
+    if (dim(i).role != Role::none) sequence = i;
+    heads += dim(i).head;
+  }
+  const bool mixes = query < 0 && heads >= 2 && heads + 1 == names.size();
+  Short<int> order;
+  if (memory >= 0 && (query >= 0 || mixes)) {
+    for (int i = 0; i < names.size(); ++i)
+      if (i != query && i != memory) order.push_back(i);
+    if (query >= 0) order.push_back(query);
+    order.push_back(memory);
+    return order;
+  }
+  if (!names.empty()) order.push_back(sequence);
+  for (bool head : {true, false})
+    for (int i = 0; i < names.size(); ++i)
+      if (i != sequence && dim(i).head == head) order.push_back(i);
+  return order;
+}
+
+void analyse(Checked& program) {
+  for (const CheckedValue& value : program.values) find_heads_in(value.right, program.dimensions);
+  spread_heads(program);
+  for (CheckedValue& value : program.values) {
+    const bool is_statement = value.kind == CheckedValue::Kind::statement;
+    value.layout = layout_of(is_statement ? value.names : value.dims, program.dimensions);
+  }
+  find_uses(program);
+  program.leak = LeakFinder(program).leak();
+  program.tile = find_tile(program);
+}
+
+}  // namespace tete

@@ -1,0 +1,109 @@
+// Calls of other defs (R10): what is passed, and what comes back.
+#include "nn/language/check/checker.hpp"
+
+namespace tete {
+
+Callee Instance::callee(const ExprText& e) const {
+  if (e.kind != ExprText::Kind::call || find_builtin(e.word.name)) return {};
+  if (const Def* found = program->find(e.word.name)) return {found, program};
+  if (!draft.library.find) return {};
+  const std::shared_ptr<const Program> other = draft.library.find(e.word.name);
+  if (!other) return {};
+  std::vector<std::shared_ptr<const Source>>& sources = draft.program.sources;
+  if (std::find(sources.begin(), sources.end(), other->source) == sources.end())
+    sources.push_back(other->source);
+  return {other->find(e.word.name), other};
+}
+
+namespace {
+
+class ArgumentReader {
+ public:
+  ArgumentReader(Instance& in, const ExprText& e, const Def& def)
+      : in_(in), e_(e), def_(def), arguments_(def.args.size(), Argument{-1, e.place}) {}
+
+  Arguments read() {
+    if (e_.args.size() > def_.args.size())
+      fail_at({e_.args[def_.args.size()].place, def_.word.place},
+              text("'", def_.word.name, "' takes ", counted(std::ssize(def_.args), "argument"),
+                   ", got ", e_.args.size()));
+    for (size_t i = 0; i < e_.args.size(); ++i) pass(i, e_.args[i]);
+    for (const ExprText& key : e_.keys) pass(place_of(key.key), key);
+    refuse_missing();
+    return std::move(arguments_);
+  }
+
+ private:
+  void pass(size_t at, const ExprText& value) {
+    const ArgText& arg = def_.args[at];
+    if (arg.kind == ArgText::Kind::renamed)
+      fail_at({value.place, arg.ref.whole},
+              text("'", arg.ref.word.name, "' is '", arg.same_as.word.name, "' in '",
+                   def_.word.name, "'; it cannot be passed"));
+    if (value.kind != ExprText::Kind::ref)
+      fail_at({value.place}, text("the arguments of '", def_.word.name, "' are tensors with ",
+                                  "their dimensions; give this a name first"));
+    if (arguments_[at].value >= 0)
+      fail_at({value.place}, text("'", arg.ref.word.name, "' is passed twice"));
+    arguments_[at] = {in_.resolve_plain(value.ref, "an argument"), value.place};
+  }
+
+  size_t place_of(const Word& key) const {
+    std::vector<std::string> names;
+    for (const ArgText& arg : def_.args) names.push_back(arg.ref.word.name);
+    const auto at = std::find(names.begin(), names.end(), key.name);
+    if (at == names.end())
+      fail_at({key.place}, text("'", def_.word.name, "' has no argument '", key.name, "'",
+                                suggestion(key.name, names)));
+    return static_cast<size_t>(at - names.begin());
+  }
+
+  void refuse_missing() const {
+    for (size_t i = 0; i < arguments_.size(); ++i) {
+      const ArgText& arg = def_.args[i];
+      if (arguments_[i].value < 0 &&
+          (arg.kind == ArgText::Kind::input || arg.kind == ArgText::Kind::integer))
+        fail_at({e_.word.place, arg.ref.whole},
+                text("'", def_.word.name, "' needs its input '", arg.ref.word.name, "'"));
+    }
+  }
+
+  Instance& in_;
+  const ExprText& e_;
+  const Def& def_;
+  Arguments arguments_;
+};
+
+constexpr int deepest_call = 100;
+
+}  // namespace
+
+int Checker::call(Instance& in, const Callee& callee, const std::string& prefix,
+                  const Arguments& arguments, const Place& place, bool amends) {
+  if (in.depth == deepest_call)
+    fail_at({place},
+            text("calls of defs nest at most ", deepest_call, " deep, this one is one more"));
+  Instance& inner = instances_.emplace_back(Instance{draft_, *callee.def, callee.program, prefix,
+                                                     &in, in.depth + 1, amends || in.amends});
+  return write_out(inner, arguments, place);
+}
+
+void Checker::call_statement(Instance& in, const StatementText& s, const Callee& callee,
+                             const CheckedValue& left) {
+  const Arguments arguments = ArgumentReader(in, s.right, *callee.def).read();
+  const int result = call(in, callee, left.name + ".", arguments, s.right.place, false);
+  for (const AxisText& axis : s.left.axes)
+    if (!axis.parts.empty())
+      fail_at({axis.word.place},
+              "the result of a def takes plain names; merge them in a statement of its own");
+  const Names dims = draft_.value(result).dims;
+  if (dims.size() != left.dims.size())
+    fail_at({s.left.whole, callee.def->result.whole},
+            text("'", callee.def->word.name, "' returns ", counted(dims.size(), "dimension"),
+                 ", but the left has ", left.dims.size()));
+  for (int i = 0; i < dims.size(); ++i)
+    draft_.take_result(left.dims[i], dims[i], s.left.axes[i].word.place);
+  in.define(s.left.word, draft_.renamed(result, left.name, left.place, left.dims));
+}
+
+}  // namespace tete

@@ -1,0 +1,79 @@
+// The checker from outside: which def a text is about, and all defs of it checked.
+#include "nn/language/check/analysis.hpp"
+#include "nn/language/check/checker.hpp"
+
+namespace tete {
+
+// A call of a def is a whole right-hand side.
+std::set<std::string> called_defs(const Program& program) {
+  std::set<std::string> called;
+  for (const Def& def : program.defs)
+    for (const StatementText& s : def.statements)
+      if (s.right.kind == ExprText::Kind::call && s.right.word.name != def.word.name)
+        called.insert(s.right.word.name);
+  return called;
+}
+
+Checker::Checker(const std::vector<Program>& amendments, const Library& library, Extent& extent)
+    : draft_{library, extent} {
+  for (const Program& program : amendments) add_amendments(program);
+}
+
+Checked Checker::run(const std::shared_ptr<const Program>& program, const Def& def) {
+  draft_.program.sources.push_back(program->source);
+  draft_.program.name = def.word.name;
+  Instance& root = instances_.emplace_back(Instance{draft_, def, program, ""});
+  root_ = &root;
+  const Place place = def.result.whole;
+  draft_.program.result = write_out(root, Arguments(def.args.size(), Argument{-1, place}), place);
+  check_amendments_applied();
+  analyse(draft_.program);
+  return std::move(draft_.program);
+}
+
+const Def& main_def(const Program& program) {
+  const std::set<std::string> called = called_defs(program);
+  for (const Def& def : program.defs)
+    if (!called.contains(def.word.name)) return def;
+  return program.defs[0];
+}
+
+Checked check(const Program& program, const std::vector<Program>& amendments,
+              const Library& library) {
+  const auto shared = std::make_shared<const Program>(program);
+  const Def& main = main_def(*shared);
+  Extent extent;
+  Checked checked = Checker(amendments, library, extent).run(shared, main);
+  // What nothing calls must be right as well.
+  const std::set<std::string> called = called_defs(*shared);
+  for (const Def& def : shared->defs)
+    if (&def != &main && !called.contains(def.word.name))
+      Checker({}, library, extent).run(shared, def);
+  return checked;
+}
+
+int Checked::find_dimension(const std::string& name) const {
+  for (size_t i = 0; i < dimensions.size(); ++i)
+    if (dimensions[i].name == name) return static_cast<int>(i);
+  return -1;
+}
+
+int Checked::find_value(const std::string& name) const {
+  for (size_t i = values.size(); i-- > 0;)  // an amended tensor comes after what it amends
+    if (values[i].name == name) return static_cast<int>(i);
+  return -1;
+}
+
+const std::string& Checked::name_of(int value) const {
+  const CheckedValue& v = values[value];
+  const auto at = static_cast<size_t>(v.index);
+  if (v.kind == CheckedValue::Kind::input) return input_names[at];
+  return v.kind == CheckedValue::Kind::parameter ? parameters[at].name : v.name;
+}
+
+bool Checked::is_argument(int value) const {
+  const CheckedValue::Kind kind = values[value].kind;
+  return kind == CheckedValue::Kind::input || kind == CheckedValue::Kind::parameter;
+}
+
+}  // namespace tete

@@ -1,0 +1,60 @@
+// The checker: writes a def out into a Draft, and the defs that it calls or that amend it where
+// they stand.
+#pragma once
+#include <deque>
+
+#include "nn/language/check/reading.hpp"
+
+namespace tete {
+
+// What is passed for an argument of a def, and where; value -1: nothing.
+struct Argument {
+  int value = -1;
+  Place place = {};
+};
+using Arguments = std::vector<Argument>;  // in the order of the def's
+
+// A def that no other of an amending text calls: it changes the tensor named like its first
+// argument (R11).
+struct Amending {
+  Callee def;
+  bool applied = false;
+};
+
+class Checker {
+ public:
+  Checker(const std::vector<Program>& amendments, const Library& library, Extent& extent);
+  Checked run(const std::shared_ptr<const Program>& program, const Def& def);
+
+ private:
+  // definition.cpp: a def in the place of a call. Returns the value of its result.
+  int write_out(Instance& in, const Arguments& arguments, const Place& place);
+  void define_arguments(Instance& in, const Arguments& arguments);
+  void define_argument(Instance& in, const ArgText& arg, const Argument& passed);
+  void statement(Instance& in, const StatementText& s);
+
+  // call.cpp
+  int call(Instance& in, const Callee& callee, const std::string& prefix,
+           const Arguments& arguments, const Place& place, bool amends);
+  void call_statement(Instance& in, const StatementText& s, const Callee& callee,
+                      const CheckedValue& left);
+
+  // amendment.cpp
+  void add_amendments(const Program& program);
+  std::vector<Amending*> amendments_of(const Instance& in, const std::string& name);
+  // Passes the value `name`, which has just been defined, through the defs that amend it.
+  void amend(Instance& in, const std::string& name, const Place& place);
+  void amend(Instance& in, const std::string& name, const Place& place, Amending& by);
+  void amend_renamed(Instance& in, const ArgText& arg);
+  void check_amendments_applied() const;
+
+  Draft draft_;
+  const Instance* root_ = nullptr;
+  std::vector<Amending> amendments_;
+  std::deque<Instance> instances_;  // their addresses stay
+};
+
+// The names of the defs of the program that another of its defs calls.
+std::set<std::string> called_defs(const Program& program);
+
+}  // namespace tete

@@ -1,0 +1,258 @@
+// A def written out in the place of a call of it: arguments, sizes, statements.
+#include "nn/language/check/checker.hpp"
+
+namespace tete {
+
+namespace {
+
+constexpr int most_names = 24;  // in one statement; the rest of max_names is for the batch
+
+void check_def_name(const Def& def) {
+  if (find_builtin(def.word.name))
+    fail_at({def.word.place},
+            text("a def cannot be called '", def.word.name, "': that is a function"));
+}
+
+// ---- Arguments --------------------------------------------------------------------------------
+
+// R5: X's first axis is the queries' sequence, M's the memory's. In a call the role comes with
+// what is passed; where one sequence is passed for both, it attends to itself.
+void assign_roles(Instance& in) {
+  int n = -1, m = -1;
+  bool is_renamed = false;
+  for (const ArgText& arg : in.def.args) {
+    if (arg.kind == ArgText::Kind::parameter || arg.ref.axes.empty()) continue;
+    const auto at = in.dims.find(arg.ref.axes[0].word.name);
+    const int first = at == in.dims.end() ? -1 : at->second;
+    if (arg.ref.word.name == "X") n = first;
+    if (arg.ref.word.name == "M") m = first, is_renamed = arg.kind == ArgText::Kind::renamed;
+  }
+  const auto role = [&](int dim) -> Role& { return in.draft.dim(dim).role; };
+  if (!in.caller) {
+    if (n >= 0) role(n) = Role::query;
+    if (m >= 0 && m != n) role(m) = Role::memory;
+  } else if (n >= 0 && m >= 0 && n != m && role(n) != Role::none &&
+             (is_renamed || role(n) == role(m))) {
+    role(n) = Role::query;
+    role(m) = Role::memory;
+  }
+}
+
+// A call passes a value for this argument.
+int take_passed(Draft& draft, const ArgText& arg, const Argument& passed, const CheckedValue& v) {
+  const Names given = draft.value(passed.value).dims;
+  const Element element = draft.value(passed.value).element;
+  if (given.size() != v.dims.size())
+    fail_at({passed.place, arg.ref.whole},
+            text("'", arg.ref.word.name, "' has ", counted(v.dims.size(), "dimension"), ", but ",
+                 given.size(), " are passed"));
+  if (arg.kind == ArgText::Kind::integer && element != Element::whole)
+    fail_at({passed.place, arg.ref.whole}, text("'", arg.ref.word.name, "' holds whole numbers, ",
+                                                "but ", describe(element), " are passed"));
+  for (int i = 0; i < given.size(); ++i) draft.take_argument(v.dims[i], given[i], passed.place);
+  return draft.renamed(passed.value, v.name, v.place, v.dims);
+}
+
+// M[m, d_X] = X[n, d_X] (R4)
+int rename_input(Instance& in, const ArgText& arg) {
+  const Names dims = in.defined_dims(arg.ref);
+  const int other = in.resolve_plain(arg.same_as, "an input");
+  if (arg.ref.axes.size() != arg.same_as.axes.size())
+    fail_at({arg.ref.whole, arg.same_as.whole},
+            text("'", arg.ref.word.name, "' has ", counted(dims.size(), "dimension"), ", but '",
+                 arg.same_as.word.name, "' has ", arg.same_as.axes.size()));
+  for (int i = 0; i < dims.size(); ++i)
+    in.draft.take_argument(dims[i], in.draft.value(other).dims[i], arg.ref.whole);
+  if (!in.caller && arg.ref.word.name == "M") in.draft.program.self_only = true;
+  return in.draft.renamed(other, in.prefix + arg.ref.word.name, arg.ref.whole, dims);
+}
+
+int add_input(Draft& draft, const ArgText& arg, CheckedValue v) {
+  Checked& program = draft.program;
+  v.kind = CheckedValue::Kind::input;
+  v.index = static_cast<int>(program.inputs.size());
+  program.input_names.push_back(arg.ref.word.name);
+  const int value = draft.add(std::move(v));
+  program.inputs.push_back(value);
+  return value;
+}
+
+int add_parameter(Instance& in, const ArgText& arg, CheckedValue v) {
+  Checked& program = in.draft.program;
+  for (int i = 0; i < v.dims.size(); ++i)
+    if (v.bounds[i] >= 0)
+      program.conditions.push_back(
+          {Condition::Kind::room, v.dims[i], {v.bounds[i]}, 0, v.axis_places[i], {}});
+  v.kind = CheckedValue::Kind::parameter;
+  v.index = static_cast<int>(program.parameters.size());
+  const std::string name = v.name;
+  in.parameters.push_back({&arg, v.index});
+  const int value = in.draft.add(std::move(v));
+  program.parameters.push_back({name, value, nullptr, {}, arg.fixed, arg.per_stack});
+  return value;
+}
+
+// normal(d_X^-0.5), …
+void read_start(Instance& in, const ArgText& arg, int number) {
+  const ExprText& e = arg.init;
+  CheckedParameter& parameter = in.draft.program.parameters[number];
+  std::vector<std::string> names;
+  for (const InitializerRow& row : initializers()) {
+    names.push_back(row.name);
+    if (row.name == e.word.name) parameter.start = &row;
+  }
+  const InitializerRow* row = parameter.start;
+  if (!row)
+    fail_at({e.word.place},
+            text("unknown initialiser '", e.word.name, "'", choice(e.word.name, names)));
+  if (!e.keys.empty()) fail_at({e.keys[0].key.place}, text(row->usage, " takes no names"));
+  if (std::ssize(e.args) != row->args)
+    fail_at({e.word.place},
+            text("expected ", row->usage, ", got ", counted(std::ssize(e.args), "argument")));
+  for (const ExprText& a : e.args)
+    parameter.args.push_back(Reading::quantity(in, a, "an initialiser's argument"));
+}
+
+// ---- Sizes ------------------------------------------------------------------------------------
+
+void read_where(Instance& in) {
+  std::map<std::string, Place> seen;
+  for (const WhereText& w : in.def.where) {
+    const auto [before, fresh] = seen.try_emplace(w.word.name, w.word.place);
+    if (!fresh) fail_at({w.word.place, before->second}, text("'", w.word.name, "' is given twice"));
+    const int dim = in.dims.at(w.word.name);
+    const Node value = Reading::quantity(in, w.value, "a size");
+    if (w.value.kind == ExprText::Kind::dim && w.value.word.name == w.word.name)
+      fail_at({w.value.place}, text("'", w.word.name, "' is given by itself"));
+    in.draft.dim(dim).fallback = {value};
+    in.draft.dim(dim).fallback_place = w.word.place;
+  }
+}
+
+void check_all_used(const Instance& in) {
+  for (const WhereText& w : in.def.where)
+    if (!in.mentioned.contains(w.word.name)) {
+      std::vector<std::string> others = keys_of(in.dims);
+      std::erase(others, w.word.name);
+      fail_at({w.word.place},
+              text("the size '", w.word.name, "' is never used", suggestion(w.word.name, others)));
+    }
+  for (const ArgText& arg : in.def.args)
+    if (arg.kind == ArgText::Kind::parameter && !in.used.contains(arg.ref.word.name))
+      fail_at({arg.ref.word.place},
+              text("the parameter '", arg.ref.word.name, "' is never used: it would never learn"));
+  for (const StatementText& s : in.def.statements)
+    if (!in.used.contains(s.left.word.name))
+      fail_at({s.left.word.place}, text("'", s.left.word.name, "' is never used"));
+}
+
+// ---- Statements -------------------------------------------------------------------------------
+
+// The names on the left with h=(g s) written as g, s; h takes their product as its size.
+Names merged_names(Instance& in, const RefText& left) {
+  Names names;
+  for (const AxisText& axis : left.axes) {
+    const int dim = in.dims.at(axis.word.name);
+    Names parts;
+    for (const Word& part : axis.parts) {
+      parts.push_back(in.dimension(part));
+      refuse_twice(left, part, names.contains(parts.back()));
+      names.push_back(parts.back());
+    }
+    if (axis.parts.empty()) {
+      refuse_twice(left, axis.word, names.contains(dim));
+      names.push_back(dim);
+      continue;
+    }
+    Draft& draft = in.draft;
+    if (!in.has_as_argument(axis.word.name) && draft.dim(dim).product.empty())
+      draft.dim(dim).product = parts;
+    draft.program.conditions.push_back(
+        {Condition::Kind::product, dim, parts, 0, axis.word.place, {}});
+  }
+  return names;
+}
+
+void count_names(const Node& node, std::set<int>& names) {
+  for (int name : node.names) names.insert(name);
+  for (const Node& arg : node.args) count_names(arg, names);
+}
+void check_name_count(const CheckedValue& v) {
+  std::set<int> names;
+  count_names(v.right, names);
+  if (static_cast<int>(names.size()) > most_names)
+    fail_at({v.place}, text("a statement has at most ", most_names, " names of dimensions, this ",
+                            "has ", names.size()));
+}
+
+}  // namespace
+
+int Checker::write_out(Instance& in, const Arguments& arguments, const Place& place) {
+  check_def_name(in.def);
+  for (const Instance* outer = in.caller; outer; outer = outer->caller)
+    if (&outer->def == &in.def) fail_at({place}, text("'", in.def.word.name, "' calls itself"));
+  in.declare_dimensions();
+  define_arguments(in, arguments);
+  read_where(in);
+  in.open_dimensions();
+  for (const auto& [arg, parameter] : in.parameters) read_start(in, *arg, parameter);
+  for (const StatementText& s : in.def.statements) statement(in, s);
+  const int result = in.resolve_plain(in.def.result, "the result");
+  check_all_used(in);
+  return result;
+}
+
+// Inputs and parameters, then those that are inputs under other names; each is amended as soon as
+// it and the roles of its axes are known.
+void Checker::define_arguments(Instance& in, const Arguments& arguments) {
+  const std::vector<ArgText>& args = in.def.args;
+  for (size_t i = 0; i < args.size(); ++i)
+    if (args[i].kind != ArgText::Kind::renamed) define_argument(in, args[i], arguments[i]);
+  assign_roles(in);
+  for (const ArgText& arg : args)
+    if (arg.kind != ArgText::Kind::renamed) amend(in, arg.ref.word.name, arg.ref.whole);
+  for (const ArgText& arg : args) {
+    if (arg.kind != ArgText::Kind::renamed) continue;
+    in.check_new_name(arg.ref.word);
+    in.define(arg.ref.word, rename_input(in, arg));
+    amend_renamed(in, arg);
+  }
+}
+
+void Checker::define_argument(Instance& in, const ArgText& arg, const Argument& passed) {
+  in.check_new_name(arg.ref.word);
+  CheckedValue v;
+  v.name = in.prefix + arg.ref.word.name;
+  v.place = arg.ref.whole;
+  const bool is_parameter = arg.kind == ArgText::Kind::parameter;
+  v.dims = in.defined_dims(arg.ref, is_parameter ? &v.bounds : nullptr);
+  for (const AxisText& axis : arg.ref.axes) v.axis_places.push_back(axis.word.place);
+  if (arg.kind == ArgText::Kind::integer) {
+    v.element = Element::whole;
+    v.below = in.dimension(arg.below);
+  }
+  const int value = passed.value >= 0 ? take_passed(draft_, arg, passed, v)
+                    : is_parameter    ? add_parameter(in, arg, std::move(v))
+                                      : add_input(draft_, arg, std::move(v));
+  in.define(arg.ref.word, value);
+}
+
+void Checker::statement(Instance& in, const StatementText& s) {
+  in.check_new_name(s.left.word);
+  CheckedValue v;
+  v.name = in.prefix + s.left.word.name;
+  v.place = s.left.whole;
+  v.dims = in.defined_dims(s.left);
+  v.names = merged_names(in, s.left);
+  if (const Callee callee = in.callee(s.right); callee.def) {
+    call_statement(in, s, callee, v);
+  } else {
+    v.right = Reading(in, s.left, v.names).expression(s.right);
+    v.element = v.right.element;
+    check_name_count(v);
+    in.define(s.left.word, draft_.add(std::move(v)));
+  }
+  amend(in, s.left.word.name, s.left.whole);
+}
+
+}  // namespace tete

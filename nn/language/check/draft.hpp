@@ -1,0 +1,105 @@
+// A program while it is being checked, and what the names of one def mean in it.
+#pragma once
+#include <map>
+#include <set>
+
+#include "nn/language/check.hpp"
+
+namespace tete {
+
+inline constexpr int most_dims = 12;  // of one tensor; the rest of max_rank is for the batch
+
+// How much one text has come to, with the defs that it calls written out: all work on a program is
+// in proportion to it, and bounded by it.
+struct Extent {
+  size_t values = 0, dimensions = 0, parts = 0;
+};
+
+// What is checked so far.
+struct Draft {
+  const Library& library;
+  Extent& extent;
+  Checked program = {};
+
+  Dimension& dim(int i) { return program.dimensions[i]; }
+  const Dimension& dim(int i) const { return program.dimensions[i]; }
+  CheckedValue& value(int i) { return program.values[i]; }
+  int add(CheckedValue value);
+  int add(Dimension dimension);
+  // One more tensor, number or operation of an expression.
+  void count_part(const Place& place);
+  // `value` under other names: `dims`, in its order.
+  int renamed(int value, const std::string& name, const Place& place, const Names& dims);
+  // The size and the role of `inner`, a dimension of an argument, are those of `outer`, which the
+  // call passes for it.
+  void take_argument(int inner, int outer, const Place& place);
+  // Those of `outer` are those of `inner`, which a call returns for it.
+  void take_result(int outer, int inner, const Place& place);
+};
+
+// A def and the program that holds it.
+struct Callee {
+  const Def* def = nullptr;
+  std::shared_ptr<const Program> program = {};
+};
+
+// A def in the place of one call of it: its names, and what they stand for there.
+struct Instance {
+  Draft& draft;
+  const Def& def;
+  std::shared_ptr<const Program> program;
+  std::string prefix;  // of its names in the draft: "" or "Y."
+  Instance* caller = nullptr;
+  int depth = 0;        // of the calls that lead here
+  bool amends = false;  // it is an amendment: no amendment applies inside it
+
+  std::map<std::string, int> dims = {};
+  std::map<std::string, int> values = {};
+  std::map<std::string, Place> written = {};  // where a value of this def's own text is defined
+  std::set<std::string> mentioned = {};       // dims in annotations and expressions
+  std::set<std::string> used = {};            // values
+  // The parameters that no call passes, by number in the draft, with how they start.
+  std::vector<std::pair<const ArgText*, int>> parameters = {};
+
+  // Dimensions (dimension.cpp).
+  int declare(const std::string& dim, const Place& place);
+  // Every dimension that the def writes in an annotation or in `where`.
+  void declare_dimensions();
+  int dimension(const Word& word);
+  // What calls and defaults leave open is the calling def's dimension of the same name.
+  void open_dimensions();
+  // Those of a tensor where it is defined; of a parameter also the largest lengths, or -1.
+  Names defined_dims(const RefText& ref, Names* bounds = nullptr);
+  bool has_as_argument(const std::string& dim) const;
+  std::string own_name(int dim) const { return draft.dim(dim).name.substr(prefix.size()); }
+  // Where a use of a tensor names `dim`.
+  Place place_of(const RefText& ref, int dim) const;
+
+  // Tensors (value.cpp).
+  void check_new_name(const Word& word) const;
+  void define(const Word& word, int value);
+  // R1: a use repeats the names of the definition in their order, or splits one by name=(a b).
+  Node resolve(const RefText& ref);
+  // A tensor as it was defined: the result, an argument. `what` it is, for the error.
+  int resolve_plain(const RefText& ref, const char* what);
+
+  // The def that an expression calls, of this program or of the library; none if it calls none.
+  Callee callee(const ExprText& e) const;
+
+ private:
+  int outer_dimension(const std::string& name, const Place& place);
+  int find_value(const Word& word);
+  void resolve_axis(const RefText& ref, int i, Node& node);
+  void check_axis_name(const RefText& ref, int i, int value) const;
+};
+
+void refuse_many(const RefText& ref);
+void refuse_twice(const RefText& ref, const Word& word, bool twice);
+
+std::vector<std::string> keys_of(const auto& map) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : map) keys.push_back(key);
+  return keys;
+}
+
+}  // namespace tete

@@ -1,0 +1,136 @@
+// Calls of functions: the row, the number of arguments, the keys. What is particular to a function
+// is the check of its row, in nn/language/builtins/.
+#include "nn/language/check/reading.hpp"
+
+namespace tete {
+
+namespace {
+
+void check_arguments(const ExprText& e, const Builtin& row) {
+  const int count = static_cast<int>(e.args.size());
+  if (count >= row.least && count <= row.most) return;
+  const std::string need =
+      row.least == row.most ? text(row.least) : text(row.least, " to ", row.most);
+  fail_at({e.word.place}, text("expected ", row.usage, " with ", need, " argument",
+                               row.most == 1 ? "" : "s", ", got ", count));
+}
+
+}  // namespace
+
+Node Reading::call(const ExprText& e) {
+  Node node;
+  node.kind = Node::Kind::call;
+  node.place = e.word.place;
+  node.builtin = find_builtin(e.word.name);
+  if (!node.builtin) unknown_function(e);
+  node.constant = false;
+  check_arguments(e, *node.builtin);
+  read_keys(e, node);
+  node.builtin->check(*this, e, node);
+  return node;
+}
+
+void Reading::unknown_function(const ExprText& e) const {
+  if (in.callee(e).def)
+    fail_at({e.word.place}, text("the call of a def is the whole right-hand side of a statement; "
+                                 "give '",
+                                 e.word.name, "(…)' a name first"));
+  std::vector<std::string> names = in.draft.library.names;
+  for (const Builtin& row : builtins()) names.push_back(row.name);
+  for (const Def& def : in.program->defs) names.push_back(def.word.name);
+  for (const InitializerRow& row : initializers())
+    if (row.name == e.word.name)
+      fail_at({e.word.place}, text("'", e.word.name, "' is how a parameter starts; it stands in ",
+                                   "the arguments of a def"));
+  fail_at({e.word.place},
+          text("unknown function '", e.word.name, "'", suggestion(e.word.name, names)));
+}
+
+void Reading::read_keys(const ExprText& e, Node& node) {
+  const Builtin& function = *node.builtin;
+  node.keys.resize(function.keys.size());
+  std::set<std::string> seen;
+  for (const ExprText& key : e.keys) {
+    const std::string& name = key.key.name;
+    if (!seen.insert(name).second) fail_at({key.key.place}, text("'", name, "' is given twice"));
+    std::vector<std::string> names;
+    for (const KeyRow& row : function.keys) names.push_back(row.name);
+    const auto at = std::find(names.begin(), names.end(), name);
+    if (at == names.end())
+      fail_at({key.key.place}, text("'", function.name, "' has no '", name, "='",
+                                    suggestion(name, names), "; it is ", function.usage));
+    const auto i = static_cast<size_t>(at - names.begin());
+    read_key(key, function.keys[i], node.keys[i]);
+  }
+  for (const KeyRow& row : function.keys)
+    if (row.required && !seen.contains(row.name))
+      fail_at({e.word.place},
+              text("'", function.name, "' needs ", row.name, "=: it is ", function.usage));
+}
+
+void Reading::read_key(const ExprText& value, const KeyRow& row, Node::Key& key) {
+  key.place = value.place;
+  switch (row.kind) {
+    case KeyRow::Kind::dim:
+      if (value.kind != ExprText::Kind::dim)
+        fail_at({value.place},
+                text(row.name, "= is one dimension, by its name, as in ", row.name, "=d"));
+      key.dim = in.dimension(value.word);
+      break;
+    case KeyRow::Kind::dims:
+      if (value.kind != ExprText::Kind::group)
+        fail_at({value.place},
+                text(row.name, "= is a list of dimensions, as in ", row.name, "=(o w)"));
+      if (value.group.size() > size_t{most_dims})
+        fail_at({value.place}, text(row.name, "= has at most ", most_dims, " dimensions, this has ",
+                                    value.group.size()));
+      for (const Word& word : value.group) key.dims.push_back(in.dimension(word));
+      break;
+    case KeyRow::Kind::number:
+      key.value.push_back(quantity(in, value, text(row.name, "=").c_str()));
+      break;
+    case KeyRow::Kind::real:
+      key.value.push_back(expression(value));
+      break;
+    case KeyRow::Kind::truth:
+      key.value.push_back(expression(value));
+      need(key.value[0], Element::truth, text(row.name, "="));
+      if (key.value[0].constant)
+        fail_at({value.place},
+                text(row.name, "= is a tensor of truth values, but this is one number"));
+      break;
+  }
+}
+
+// ---- For the checks of functions --------------------------------------------------------------
+
+Node Reading::tensor(const ExprText& e, const Builtin& who) {
+  if (e.kind != ExprText::Kind::ref)
+    fail_at({e.place}, text("'", who.name, "' takes tensors with their dimensions; give this a ",
+                            "name in a statement of its own"));
+  return in.resolve(e.ref);
+}
+
+int Reading::dimension_argument(const ExprText& e, const Builtin& who) {
+  if (e.kind != ExprText::Kind::dim)
+    fail_at({e.place}, text("expected ", who.usage, ": a dimension, by its name"));
+  return dimension(e.word);
+}
+
+void Reading::refuse_unexpected(const ExprText& e, const Names& names) const {
+  for (int name : names)
+    if (!left)
+      fail_at({e.word.place}, text("only numbers and dimensions can stand here; '", e.word.name,
+                                   "' gives a tensor"));
+    else if (!expected.contains(name))
+      fail_at({e.word.place, left->whole}, text("'", in.own_name(name), "' is a dimension of ",
+                                                e.word.name, "(…) but not of the left"));
+}
+
+void Reading::need_dim(const Node& call, const Node& arg, const std::string& what) const {
+  if (!arg.names.contains(call.dim()))
+    fail_at({call.keys[0].place, arg.place},
+            text("'", in.own_name(call.dim()), "' is not a dimension of ", what));
+}
+
+}  // namespace tete

@@ -1,0 +1,143 @@
+// Programs: defs, their arguments, sizes and statements.
+#include "nn/language/notation/expression.hpp"
+
+namespace tete {
+
+const char* symbol(Operator op) {
+  static constexpr const char* symbols[] = {"or", "and", "not", "<", "<=", ">", ">=", "==", "!=",
+                                            "+",  "-",   "*",   "/", "//", "%", "-",  "^"};
+  return symbols[static_cast<int>(op)];
+}
+
+namespace {
+
+constexpr size_t most_defs = 1000, most_args = 1000;
+
+class Reader {
+ public:
+  explicit Reader(const Source& source) : in_(source) {}
+
+  std::vector<Def> program() {
+    std::vector<Def> defs;
+    in_.skip_lines();
+    while (in_.now().kind != TokenKind::text_end) {
+      if (defs.size() == most_defs)
+        fail_at({in_.now().place},
+                text("a text has at most ", most_defs, " defs, here is one more"));
+      defs.push_back(def());
+      in_.skip_lines();
+    }
+    if (defs.empty()) fail_at({in_.now().place}, "expected 'def': the text holds no program");
+    return defs;
+  }
+
+ private:
+  Def def() {
+    Def d;
+    in_.expect("def", "'def'");
+    d.word = in_.name("the def's name");
+    in_.expect("(", text("'(' after '", d.word.name, "'"));
+    if (!in_.sees(")")) do {
+        if (d.args.size() == most_args)
+          fail_at({in_.now().place},
+                  text("a def has at most ", most_args, " arguments, here is one more"));
+        d.args.push_back(arg());
+      } while (in_.takes(",") && !in_.sees(")"));
+    in_.expect(")", "',' or ')' after an argument");
+    in_.expect(":", "':' after the arguments");
+    in_.skip_lines();
+    if (in_.takes("where")) {
+      do d.where.push_back(default_size());
+      while (in_.takes(","));
+      end_of_line("',' or the end of the line after a size");
+    }
+    while (!in_.sees("return")) d.statements.push_back(statement());
+    in_.take();
+    d.result = read_ref(in_, "the tensor to return, with its dimensions");
+    end_of_line("the end of the line after the result");
+    return d;
+  }
+
+  void end_of_line(std::string_view what) {
+    if (in_.now().kind != TokenKind::line_end && in_.now().kind != TokenKind::text_end)
+      in_.expected(what);
+    in_.skip_lines();
+  }
+
+  ArgText arg() {
+    ArgText a;
+    a.ref = read_ref(in_, "an argument: a tensor with its dimensions");
+    if (in_.takes("<")) {
+      a.kind = ArgText::Kind::integer;
+      a.below = in_.name("the dimension whose positions this input holds");
+    } else if (in_.takes("=")) {
+      if (Tokens::is_name(in_.now()) && in_.after(1).text == "[") {
+        a.kind = ArgText::Kind::renamed;
+        a.same_as = read_ref(in_, "an input");
+      } else {
+        a.kind = ArgText::Kind::parameter;
+        initializer(a);
+      }
+    }
+    return a;
+  }
+
+  void initializer(ArgText& a) {
+    if (in_.sees("fixed") && in_.after(1).kind == TokenKind::word) a.fixed = (in_.take(), true);
+    if (!Tokens::is_name(in_.now()) || in_.after(1).text != "(")
+      in_.expected("how the parameter starts, as in normal(0.1), or an input");
+    a.init = read_expression(in_);
+    if (a.init.kind != ExprText::Kind::call)
+      fail_at({a.init.place},
+              "expected one initialiser, as in normal(0.1), but this is an expression");
+    if (in_.sees("per")) {
+      in_.take();
+      in_.expect("stack", "'stack' after 'per'");
+      a.per_stack = true;
+    }
+  }
+
+  WhereText default_size() {
+    WhereText w;
+    w.word = in_.name("the name of a size");
+    in_.expect("=", text("'=' after '", w.word.name, "'"));
+    w.value = read_expression(in_);
+    return w;
+  }
+
+  StatementText statement() {
+    if (in_.now().kind == TokenKind::text_end || in_.sees("def"))
+      in_.expected("a statement or 'return'");
+    if (in_.sees("where"))
+      fail_at({in_.now().place}, "'where' stands once, before the first statement");
+    StatementText s;
+    s.left = read_ref(in_, "a statement, as in Y[n, d] = …, or 'return'");
+    in_.expect("=", text("'=' after '", s.left.word.name, "[…]'"));
+    s.right = read_expression(in_);
+    end_of_line("an operator or the end of the line");
+    return s;
+  }
+
+  Tokens in_;
+};
+
+}  // namespace
+
+Program Program::parse(std::string_view text, std::string name) {
+  auto source = std::make_shared<const Source>(Source{std::move(name), std::string(text)});
+  Program program{source, Reader(*source).program()};
+  for (size_t i = 0; i < program.defs.size(); ++i)
+    for (size_t k = 0; k < i; ++k)
+      if (program.defs[i].word.name == program.defs[k].word.name)
+        fail_at({program.defs[i].word.place, program.defs[k].word.place},
+                tete::text("'", program.defs[i].word.name, "' is defined twice"));
+  return program;
+}
+
+const Def* Program::find(std::string_view name) const {
+  for (const Def& def : defs)
+    if (def.word.name == name) return &def;
+  return nullptr;
+}
+
+}  // namespace tete

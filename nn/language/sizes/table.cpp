@@ -1,0 +1,279 @@
+// Where sizes come from, and what must hold for them.
+#include "nn/language/sizes.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tete {
+
+namespace {
+
+constexpr size_t most_steps = 1000;  // from a size by sizes and operators to those that are known
+
+std::vector<std::string> root_names(const Checked& program) {
+  std::vector<std::string> names;
+  for (const Dimension& d : program.dimensions) names.push_back(d.name);
+  return names;
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string all;
+  for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
+  return all;
+}
+
+}  // namespace
+
+SizeTable::SizeTable(std::shared_ptr<const Checked> program, const SizesByName& given)
+    : program_(std::move(program)), entries_(program_->dimensions.size()) {
+  for (const auto& [name, size] : given) {
+    const int dim = program_->find_dimension(name);
+    if (dim < 0) {
+      const std::vector<std::string> names = root_names(*program_);
+      bad_input("'", program_->name, "' has no size '", name, "'", suggestion(name, names),
+                "; its sizes are ", listed(names));
+    }
+    if (size < 0) bad_input("the size '", name, "' must be at least 0, got ", size);
+    entry(dim) = {Origin::caller, false, size, -1};
+  }
+}
+
+// ---- Tensors bring sizes ----------------------------------------------------------------------
+
+void SizeTable::bind(int value, const Shape& shape) {
+  const CheckedValue& v = program_->values[value];
+  const int batch = shape.size() - v.dims.size();
+  if (batch < 0)
+    fail_at({v.place}, text("'", v.name, "' has ", counted(v.dims.size(), "dimension"),
+                            ", but a tensor of shape ", shape, " is given"));
+  for (int i = 0; i < v.dims.size(); ++i) {
+    const bool bounded = !v.bounds.empty() && v.bounds[i] >= 0;
+    const int dim = bounded ? v.bounds[i] : v.dims[i];
+    const Index size = shape[batch + i];
+    Entry& known = entry(dim);
+    const Place& here = v.axis_places[i];
+    if (known.origin == Origin::caller || known.origin == Origin::argument) {
+      if (known.size == size) continue;
+      fail_at(places_of(dim, {here}), text("'", dimension(dim).name, "' is ", size, " in '", v.name,
+                                           "', but ", known.size, " ", origin_of(dim)));
+    }
+    known = {Origin::argument, false, size, value};
+  }
+}
+
+void SizeTable::set_lengths(Index queries, Index memories) {
+  parted_ = true;
+  for (size_t i = 0; i < program_->dimensions.size(); ++i) {
+    const Role role = program_->dimensions[i].role;
+    if (role == Role::query) set(static_cast<int>(i), queries);
+    if (role == Role::memory) set(static_cast<int>(i), memories);
+  }
+}
+
+std::string SizeTable::origin_of(int dim) {
+  const Entry& e = entry(dim);
+  switch (e.origin) {
+    case Origin::caller:
+      return "was set by the caller";
+    case Origin::argument: {
+      const CheckedValue& v = program_->values[e.value];
+      return text("in '", v.name, "'");
+    }
+    default:
+      return "here";
+  }
+}
+
+// `before`, then where the size of `dim` was decided.
+std::vector<Place> SizeTable::places_of(int dim, std::vector<Place> before) {
+  const Entry& e = entry(dim);
+  const Dimension& d = dimension(dim);
+  if (e.origin == Origin::argument) {
+    const CheckedValue& v = program_->values[e.value];
+    for (int i = 0; i < v.dims.size(); ++i)
+      if (v.dims[i] == dim || (!v.bounds.empty() && v.bounds[i] == dim))
+        before.push_back(v.axis_places[i]);
+  } else if (e.origin == Origin::derived && !d.fallback.empty()) {
+    before.push_back(d.fallback_place);
+  }
+  return before;
+}
+
+// ---- On demand --------------------------------------------------------------------------------
+
+Index SizeTable::size(int dim) {
+  const std::optional<Index> found = find(dim);
+  if (!found) fail_open(open_);
+  return *found;
+}
+
+std::optional<Index> SizeTable::find(int dim) {
+  Entry& e = entry(dim);
+  if (e.origin != Origin::open) return e.size;
+  if (e.pending) {
+    refuse_circle(dim);
+    open_ = dim;  // two names of one size, and neither is known
+    return {};
+  }
+  if (stack_.size() + operators_ > most_steps)
+    fail_at({dimension(dim).place}, text("sizes depend on each other by way of more than ",
+                                         most_steps, " sizes and operators"));
+  e.pending = true;
+  stack_.push_back(dim);
+  const std::optional<Index> size = derive(dim);
+  stack_.pop_back();
+  entry(dim).pending = false;
+  if (size) entry(dim) = {Origin::derived, false, *size, -1};
+  return size;
+}
+
+std::optional<Index> SizeTable::derive(int dim) {
+  const Dimension& d = dimension(dim);
+  if (!d.arguments.empty()) return find(d.arguments[0].dim);
+  if (!d.fallback.empty()) return whole(d.fallback[0]);
+  if (!d.product.empty()) {
+    Index product = 1;
+    for (int part : d.product) {
+      const std::optional<Index> size = find(part);
+      if (!size) return {};
+      if (__builtin_mul_overflow(product, *size, &product))
+        fail_at({d.place},
+                text("the size of '", d.name, "' is too large: it is the product of its ",
+                     "parts, as ", *size, " of '", dimension(part).name, "'"));
+    }
+    return product;
+  }
+  if (d.outer >= 0) return find(d.outer);
+  if (!d.results.empty()) return find(d.results[0].dim);
+  open_ = dim;
+  return {};
+}
+
+void SizeTable::fail_open(int dim) {
+  const Dimension* d = &dimension(dim);
+  fail_at({d->place}, text("the size of '", d->name, "' is open: set it, or give it a default, as ",
+                           "in 'where ", d->name.substr(d->name.rfind('.') + 1), " = 8'"));
+}
+
+void SizeTable::refuse_circle(int dim) const {
+  const auto begin = std::find(stack_.begin(), stack_.end(), dim);
+  std::vector<Place> places;
+  std::string names;
+  for (auto at = begin; at != stack_.end(); ++at) {
+    const Dimension& d = dimension(*at);
+    if (!d.arguments.empty() || d.fallback.empty()) continue;
+    places.push_back(d.fallback_place);
+    if (*at != dim) names += (names.empty() ? ", by way of '" : "', '") + d.name;
+  }
+  if (places.empty()) return;
+  fail_at(places, text("the size of '", dimension(dim).name, "' depends on itself", names,
+                       names.empty() ? "" : "'"));
+}
+
+// ---- Conditions -------------------------------------------------------------------------------
+
+void SizeTable::check(const Condition& c) {
+  if (parted_ && c.kind == Condition::Kind::equal &&
+      dimension(c.dim).role != dimension(c.others[0]).role)
+    return;
+  const Index size = *find(c.dim);
+  const std::string& name = dimension(c.dim).name;
+  switch (c.kind) {
+    case Condition::Kind::equal: {
+      const Index other = *find(c.others[0]);
+      if (size != other)
+        fail_at(
+            places_of(c.others[0], places_of(c.dim, {c.place})),
+            text("'", name, "' is ", size, ", but '", dimension(c.others[0]).name, "' is ", other));
+      return;
+    }
+    case Condition::Kind::product: {
+      Index product = 1;
+      bool fits = true;
+      std::string names, sizes;
+      for (int part : c.others) {
+        const Index part_size = *find(part);
+        fits &= !__builtin_mul_overflow(product, part_size, &product);
+        names += (names.empty() ? "" : "·") + dimension(part).name;
+        sizes += (sizes.empty() ? "" : "·") + text(part_size);
+      }
+      const std::string result = fits ? text(" = ", product) : ", which is too large";
+      if (!fits || product != size)
+        fail_at(places_of(c.dim, {c.place}), text("'", name, "' is ", size, ", but ", names, " is ",
+                                                  sizes, c.others.size() > 1 ? result : ""));
+      return;
+    }
+    case Condition::Kind::room: {
+      const Index room = *find(c.others[0]);
+      if (size > room)
+        fail_at(places_of(c.others[0], {c.place}),
+                text("'", name, "' is ", size, ", but there is room for '",
+                     dimension(c.others[0]).name, "' = ", room, " only"));
+      return;
+    }
+    case Condition::Kind::element:
+      if (c.pick >= size)
+        fail_at({c.place}, text("element ", c.pick, " of '", name, "' is picked, but '", name,
+                                "' is ", size, ": its elements are numbered from 0"));
+      return;
+  }
+}
+
+void SizeTable::check_known() {
+  for (const Condition& c : program_->conditions) {
+    bool known = find(c.dim).has_value();
+    for (int other : c.others) known = known && find(other).has_value();
+    if (known) check(c);
+  }
+}
+
+void SizeTable::check_all() {
+  for (const CheckedValue& v : program_->values)
+    for (int dim : v.dims)
+      if (const Index n = size(dim); n < 0)
+        fail_at(
+            places_of(dim, {dimension(dim).place}),
+            text("the size of '", dimension(dim).name, "' comes to ", n, ", expected at least 0"));
+  for (const CheckedValue& v : program_->values)
+    for (int dim : v.names) size(dim);
+  for (const Condition& c : program_->conditions) {
+    size(c.dim);
+    for (int other : c.others) size(other);
+    check(c);
+  }
+}
+
+// ---- Parameters -------------------------------------------------------------------------------
+
+std::vector<ParameterSpec> parameter_specs(const Checked& program, SizeTable& sizes) {
+  std::vector<ParameterSpec> specs;
+  for (const CheckedParameter& p : program.parameters) {
+    const CheckedValue& v = program.values[p.value];
+    ParameterSpec made;
+    made.per_stack = p.per_stack;
+    ParamSpec& spec = made.spec;
+    spec.name = p.name;
+    spec.fixed = p.fixed;
+    spec.layout = v.layout;
+    for (int i = 0; i < v.dims.size(); ++i) {
+      const std::string& name = program.dimensions[v.dims[i]].name;
+      spec.dims.push_back(name.substr(name.rfind('.') + 1));
+      const int dim = v.bounds[i] >= 0 ? v.bounds[i] : v.dims[i];
+      const Index size = sizes.size(dim);
+      if (size < 0)
+        fail_at({v.axis_places[i]}, text("the size of '", program.dimensions[dim].name,
+                                         "' comes to ", size, ", expected at least 0"));
+      spec.shape.push_back(size);
+    }
+    spec.init.kind = p.start->kind;
+    if (!p.args.empty()) spec.init.a = sizes.quantity(p.args[0]);
+    if (p.args.size() > 1) spec.init.b = sizes.quantity(p.args[1]);
+    for (size_t i = 0; i < p.args.size(); ++i)
+      if (const double number = i == 0 ? spec.init.a : spec.init.b; !std::isfinite(number))
+        fail_at({p.args[i].place}, text("'", p.name, "' cannot start with ", number));
+    specs.push_back(std::move(made));
+  }
+  return specs;
+}
+
+}  // namespace tete

@@ -1,0 +1,157 @@
+// The gradient of a tile: block by block, and what blocks share is summed.
+#include <map>
+#include <mutex>
+
+#include "core/threads.hpp"
+#include "nn/tile/pieces.hpp"
+
+namespace tete {
+
+namespace {
+
+// Gradients of what is given. Where blocks share rows, each unit has a sum of its own, and these
+// are added in the units' order, whichever is ready first.
+class GradientSums {
+ public:
+  GradientSums(const TiledCall& call, const Backward& at) : call_(call) {
+    for (size_t i = 0; i < at.in.size(); ++i)
+      sums_.push_back(at.wants(i) && is_real(at.in[i].dtype()) ? zeros_like(at.in[i]) : Tensor());
+  }
+
+  // What one unit adds.
+  struct Unit {
+    struct Rows {
+      Range range;
+      Piece memory;
+      Tensor gradient;
+    };
+    std::vector<std::vector<Rows>> rows;  // of what is given
+  };
+  Unit begin(Index unit) const {
+    Unit made;
+    made.rows.resize(sums_.size());
+    for (size_t i = 0; i < sums_.size(); ++i) {
+      if (!sums_[i] || is_alone(i) || has_queries(i)) continue;
+      const Range range = call_.grid.block(call_.grid.first_block(unit));
+      const Piece all{0, call_.memory()};
+      made.rows[i].push_back({range, all, zeros_like(rows(i, range, all))});
+    }
+    return made;
+  }
+  void add(Unit& unit, size_t i, const Range& range, const Piece& memory,
+           const Tensor& gradient) const {
+    if (is_alone(i)) return add_onto(gradient, rows(i, range, memory));
+    if (has_queries(i)) return unit.rows[i].push_back({range, memory, gradient});
+    add_onto(gradient, cut(unit.rows[i][0].gradient, i, memory));
+  }
+  void end(Index number, Unit unit) {
+    const std::lock_guard lock(mutex_);
+    ready_.emplace(number, std::move(unit));
+    for (auto next = ready_.find(done_); next != ready_.end(); next = ready_.find(++done_)) {
+      for (size_t i = 0; i < sums_.size(); ++i)
+        for (const Unit::Rows& some : next->second.rows[i])
+          add_onto(some.gradient, rows(i, some.range, some.memory));
+      ready_.erase(next);
+    }
+  }
+
+  Tensors all() const { return sums_; }
+
+ private:
+  static Tensor zeros_like(const Tensor& x) {
+    const Tensor zeros = Tensor::empty_like(x);
+    zeros.backend().fill(0, zeros.view());
+    return zeros;
+  }
+  bool has_queries(size_t i) const { return call_.given[i].query >= 0; }
+  // Whether no two units share a row of it.
+  bool is_alone(size_t i) const {
+    const bool by_sample = call_.given[i].batched || call_.grid.sample_blocks() == 1;
+    return by_sample && (has_queries(i) || call_.grid.parts == 1);
+  }
+  Tensor rows(size_t i, const Range& range, const Piece& memory) const {
+    return call_.part_of(sums_[i], call_.given[i], range, memory);
+  }
+  Tensor cut(const Tensor& sum, size_t i, const Piece& memory) const {
+    const TileInput& g = call_.given[i];
+    const int first = g.batched ? call_.batch_rank() : 0;
+    return g.memory >= 0 ? slice(sum, first + g.memory, memory.first, memory.count) : sum;
+  }
+
+  const TiledCall& call_;
+  Tensors sums_;
+  std::mutex mutex_;
+  std::map<Index, Unit> ready_;
+  Index done_ = 0;
+};
+
+struct BlockRun {
+  Tensor y;
+  Parts leaves;
+};
+// Of what blocks kept, the next one's from `at` on.
+BlockRun kept_run(const TiledCall& call, const Range& range, Tensors::const_iterator& at) {
+  const size_t pieces = call.pieces(range).size();
+  BlockRun run{*at++, Parts(call.given.size())};
+  for (size_t i = 0; i < run.leaves.size(); ++i) {
+    const auto count = static_cast<Index>(call.given[i].memory >= 0 ? pieces : 1);
+    run.leaves[i].assign(at, at + count);
+    at += count;
+  }
+  return run;
+}
+
+void add_gradient(const TiledCall& call, const Backward& at, const BlockRun& run,
+                  const Range& range, GradientSums& sums, GradientSums::Unit& unit) {
+  if (!run.y.tracked()) return;
+  const Pieces pieces = call.pieces(range);
+  struct Place {
+    size_t input;
+    Piece memory;
+  };
+  Tensors asked;
+  std::vector<Place> places;
+  for (size_t i = 0; i < run.leaves.size(); ++i)
+    for (size_t p = 0; p < run.leaves[i].size(); ++p) {
+      if (!at.wants(i) || !run.leaves[i][p].tracked()) continue;
+      asked.push_back(run.leaves[i][p]);
+      places.push_back({i, run.leaves[i].size() > 1 ? pieces[p] : call.seen(range)});
+    }
+  const Tensors found = grad(run.y, asked, {.cotangent = call.rows(at.g, range)});
+  for (size_t k = 0; k < found.size(); ++k)
+    if (found[k]) sums.add(unit, places[k].input, range, places[k].memory, found[k]);
+}
+
+}  // namespace
+
+Tensors tile_gradient(const TiledCall& call, const Backward& at) {
+  GradientSums sums(call, at);
+  std::vector<BlockRun> kept;
+  auto next = at.kept.begin();
+  while (next != at.kept.end())
+    kept.push_back(kept_run(call, call.grid.block(static_cast<Index>(kept.size())), next));
+  parallel_for(call.grid.units(), 4 * call.bytes, [&](Index number) {
+    const RecordWatch unseen([](const Tensor& made) { return made; });
+    GradientSums::Unit unit = sums.begin(number);
+    for (Index b = call.grid.first_block(number); b < call.grid.first_block(number + 1); ++b) {
+      const Range range = call.grid.block(b);
+      if (!kept.empty()) {
+        add_gradient(call, at, kept[b], range, sums, unit);
+        continue;
+      }
+      const Pieces pieces = call.pieces(range);
+      const Parts leaves = leaves_of(call.parts_of(at.in, range, pieces), at.wanted);
+      if (pieces.size() > 1 && call.goes_back)
+        PieceRun(call, leaves, range, pieces)
+            .gradients(call.rows(at.g, range),
+                       [&](size_t i, const Piece& memory, const Tensor& gradient) {
+                         sums.add(unit, i, range, memory, gradient);
+                       });
+      else add_gradient(call, at, {call.run_again(leaves, range), leaves}, range, sums, unit);
+    }
+    sums.end(number, std::move(unit));
+  });
+  return sums.all();
+}
+
+}  // namespace tete

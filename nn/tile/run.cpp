@@ -1,0 +1,233 @@
+// A run's tile: what its blocks are given, what they leave, and who looks into them.
+//
+// A hook that replaces a value inside cuts the tile there: blocks make the value, the hook is given
+// all of it, and blocks that are given what it returns make the rest. Where that holds the same
+// numbers the rest is made as if nobody had asked, so no bit changes; the gradient goes through the
+// hook all the same.
+#include <algorithm>
+#include <cstring>
+
+#include "nn/tile/tile.hpp"
+
+namespace tete {
+
+namespace {
+
+int role_axis(const Checked& program, const Names& names, Role role) {
+  for (int i = 0; i < names.size(); ++i)
+    if (program.dimensions[names[i]].role == role) return i;
+  return -1;
+}
+
+TileInput input_of(const Checked& program, int number, const Value& v) {
+  return {number, v.batched, role_axis(program, v.names, Role::query),
+          role_axis(program, v.names, Role::memory)};
+}
+
+// n, then the rest as it lies in memory.
+Names exit_names(const Checked& program, const CheckedValue& v) {
+  const int query = v.dims[role_axis(program, v.dims, Role::query)];
+  Names names{query};
+  for (int i = 0; i < v.dims.size(); ++i) {
+    const int name = v.dims == v.names ? v.names[v.layout[i]] : v.dims[i];
+    if (name != query) names.push_back(name);
+  }
+  return names;
+}
+
+template <class T>
+bool same_bytes(const Tensor& a, const Tensor& b) {
+  const std::vector<T> x = a.values<T>(), y = b.values<T>();
+  return x.empty() || std::memcmp(x.data(), y.data(), x.size() * sizeof(T)) == 0;
+}
+
+bool same_numbers(const Tensor& a, const Tensor& b) {
+  if (a.same(b)) return true;
+  return a.dtype() == Dtype::f32 ? same_bytes<float>(a, b) : same_bytes<double>(a, b);
+}
+
+}  // namespace
+
+bool TileInputs::any_replaced() const {
+  return std::any_of(each.begin(), each.end(), [](const TileInput& in) { return in.replaced; });
+}
+
+TileInputs TileInputs::changing() const {
+  TileInputs some;
+  for (size_t i = 0; i < each.size(); ++i)
+    if (!each[i].replaced || each[i].changed)
+      some.each.push_back(each[i]), some.tensors.push_back(tensors[i]);
+  return some;
+}
+
+Index Runner::length(Role role) {
+  for (size_t i = 0; i < program_.dimensions.size(); ++i)
+    if (program_.dimensions[i].role == role) return size(static_cast<int>(i));
+  return 0;
+}
+
+double Runner::elements_of(const CheckedValue& v) {
+  double count = 1;
+  for (Index size : shape_of(v.dims, true)) count *= static_cast<double>(size);
+  return count;
+}
+
+bool Runner::tiles() {
+  const Tiling& chosen = forward_.tiling;
+  if (!chosen.allowed || program_.tile.inside.empty() || program_.tile.given.empty()) return false;
+  for (int number : program_.tile.inside)
+    if (elements_of(checked(number)) == 0) return false;
+  if (mask_.visible) {  // another shape is an error that the whole run points out
+    Shape pairs = mask_.visible.rank() > 2 ? batch_ : Shape{};
+    pairs.push_back(length(Role::query)), pairs.push_back(length(Role::memory));
+    if (!(mask_.visible.shape() == pairs)) return false;
+  }
+  const bool on_processor = !inputs_->empty() && &(*inputs_)[0].backend() == &cpu();
+  return on_processor && (chosen.queries > 0 || chosen.samples > 0 || tile_grid().blocks() > 1);
+}
+
+TileGrid Runner::tile_grid() {
+  double widest = 0;
+  for (int number : program_.tile.inside) widest = std::max(widest, elements_of(checked(number)));
+  const Index samples = batch_.empty() ? 1 : batch_[0], queries = length(Role::query);
+  return grid_of(samples, queries, length(Role::memory),
+                 widest / static_cast<double>(samples * queries), forward_.tiling);
+}
+
+TileInputs Runner::tile_inputs() {
+  TileInputs inputs;
+  for (int number : program_.tile.given) {
+    inputs.each.push_back(input_of(program_, number, at(number)));
+    inputs.tensors.push_back(at(number).tensor);
+  }
+  return inputs;
+}
+
+TiledCall Runner::tiled_call(const TileInputs& inputs, const std::vector<int>& exits) {
+  Part whole{batch_, dtype_, stretch_};
+  whole.stretch.queries = length(Role::query), whole.stretch.memories = length(Role::memory);
+  TiledCall call(sizes_, whole, forward_, path_, mask_);
+  call.grid = tile_grid();
+  call.given = inputs.each;
+  bool over_memory = false;
+  Index offset = 0;
+  for (int number : exits) {
+    TileExit exit{number, exit_names(program_, checked(number)), offset, 1};
+    for (int i = 1; i < exit.names.size(); ++i) exit.width *= size(exit.names[i]);
+    offset += exit.width;
+    over_memory |= role_axis(program_, exit.names, Role::memory) >= 0;
+    call.exits.push_back(exit);
+  }
+  for (int number : program_.tile.inside)
+    call.bytes += elements_of(checked(number)) * static_cast<double>(size_of(dtype_));
+  // A hook may have let a query see what the mask hides.
+  call.crops = program_.tile.may_crop && mask_.causal && !over_memory && !inputs.any_replaced();
+  call.in_pieces = !program_.tile.passes.empty() && !over_memory;
+  const TileGrid& grid = call.grid;
+  const double block = call.bytes * static_cast<double>(grid.block_samples * grid.block_queries) /
+                       static_cast<double>(grid.samples * grid.queries);
+  const bool cut = call.in_pieces && grid.piece > 0 && grid.piece < call.memory();
+  call.goes_back = cut && program_.tile.goes_back && block > forward_.tiling.held;
+  return call;
+}
+
+// The values that the blocks leave, [batch…, dims] each.
+std::vector<Value> Runner::run_tile(const TileInputs& inputs, const std::vector<int>& exits) {
+  const auto call = std::make_shared<const TiledCall>(tiled_call(inputs, exits));
+  const TileInputs changing = inputs.changing();
+  const bool all = changing.each.size() == inputs.each.size();
+  const TiledCall made = all ? *call : tiled_call(changing, exits);
+  std::vector<bool> tracked;
+  for (const Tensor& x : changing.tensors) tracked.push_back(x.tracked());
+  const bool any_tracked = std::find(tracked.begin(), tracked.end(), true) != tracked.end();
+  const bool keep =
+      all && any_tracked && call->is_worth_keeping(inputs.tensors, forward_.tiling.keep);
+  const Fused op{.name = "tile",
+                 .value =
+                     [&](const Tensors& in) {
+                       Tensors given;
+                       for (size_t i = 0; i < in.size(); ++i)
+                         if (!inputs.each[i].replaced || inputs.each[i].changed)
+                           given.push_back(in[i]);
+                       return tile_value(made, given, tracked, keep);
+                     },
+                 .gradient = [call](const Backward& at) { return tile_gradient(*call, at); },
+                 .meaning = [call](const Tensors& in) { return call->run_whole(in); },
+                 .saved = saves_inputs};
+  const Tensor y = fused(op, inputs.tensors);
+  std::vector<Value> values;
+  for (const TileExit& exit : call->exits) {
+    const Tensor rows = slice(y, y.rank() - 1, exit.offset, exit.width);
+    const Value v{reshape(rows, shape_of(exit.names, !batch_.empty())), exit.names,
+                  !batch_.empty()};
+    values.push_back(aligned(v, checked(exit.value).dims, v.batched));
+  }
+  return values;
+}
+
+void Runner::run_tile() {
+  TileInputs inputs = tile_inputs();
+  const auto is_there = [&](int number) { return static_cast<bool>(values_[number].tensor); };
+  for (int number : program_.tile.inside)
+    if (is_replaced(number)) replace_in_tile(number, inputs);
+  std::vector<int> exits;
+  for (int number : program_.tile.exits)
+    if (!is_there(number)) exits.push_back(number);
+  if (!exits.empty()) {
+    const std::vector<Value> made = run_tile(inputs, exits);
+    for (size_t i = 0; i < exits.size(); ++i) values_[exits[i]] = made[i];
+  }
+  if (forward_.watch) show_tile(inputs);
+}
+
+void Runner::replace_in_tile(int number, TileInputs& inputs) {
+  Value made = run_tile(inputs, {number})[0];
+  const TiledCall call = tiled_call(inputs, {});
+  const Range first = call.grid.block(0);
+  const Pieces all = call.whole_memory();
+  Tensors in;
+  for (const Tensor& x : inputs.tensors) in.push_back(x.detach());
+  TileBlock block(call, first, all[0]);
+  block.set(call.parts_of(in, first, all));
+  made.batched = block->at(number).batched;
+  if (!made.batched) {  // one for all samples
+    for (int axis = 0; axis < batch_rank(); ++axis) made.tensor = slice(made.tensor, axis, 0, 1);
+    made.tensor = reshape(made.tensor, shape_of(made.names, false));
+  }
+  const Tensor other = forward_.replacement(path_of(checked(number)), made.tensor);
+  TileInput input = input_of(program_, number, made);
+  input.replaced = true, input.changed = !same_numbers(made.tensor, other);
+  inputs.each.push_back(input), inputs.tensors.push_back(other);
+  values_[number] = {other, made.names, made.batched};
+}
+
+// What blocks leave out or do not keep is computed once more, for whoever looks.
+void Runner::show_tile(const TileInputs& inputs) {
+  std::vector<int> asked;
+  for (int number : program_.tile.inside)
+    if (!values_[number].tensor && is_watched(number)) asked.push_back(number);
+  if (asked.empty()) return;
+  const TiledCall call = tiled_call(inputs, {});
+  const Pieces memory = call.whole_memory();
+  Tensors in;
+  for (const Tensor& x : inputs.tensors) in.push_back(x.detach());
+  const auto show = [&](Runner& block, const Range& range) {
+    for (int number : asked) {
+      const Value& part = block.at(number);
+      Value& all = values_[number];
+      if (!all.tensor)
+        all = {Tensor::empty(shape_of(part.names, part.batched), dtype_), part.names, part.batched};
+      TileInput rows = input_of(program_, number, part);
+      rows.memory = -1;
+      copy_onto(part.tensor.detach(), call.part_of(all.tensor, rows, range, memory[0]));
+    }
+  };
+  for (Index number = 0; number < call.grid.blocks(); ++number) {
+    const Range range = call.grid.block(number);
+    TileBlock block(call, range, memory[0]);
+    block.set(call.parts_of(in, range, memory));
+    show(*block, range);
+  }
+}
+
+}  // namespace tete
