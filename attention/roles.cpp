@@ -34,11 +34,7 @@ class Finder {
     if (a == b) return true;
     const Role role = dim(a).role;
     if (role != Role::none || dim(b).role != Role::none) return role == dim(b).role;
-    const auto last = [&](int i) {
-      const std::string& name = dim(i).name;
-      return name.substr(name.rfind('.') + 1);
-    };
-    return last(a) == last(b);
+    return dim(a).short_name() == dim(b).short_name();
   }
   int axis(const Names& names, int of) const {
     for (int i = 0; i < names.size(); ++i)
@@ -49,7 +45,7 @@ class Finder {
   // What several operands of an einsum share with its result; what the softmax has besides rows and
   // columns; and what is called so.
   bool is_head(int i) const {
-    const std::string name = dim(i).name.substr(dim(i).name.rfind('.') + 1);
+    const std::string name = dim(i).short_name();
     if (dim(i).head || name == "h" || name.starts_with("h_")) return true;
     const Names& softmax = value(roles_.weights).dims;
     return dim(i).role == Role::none && axis(softmax, i) >= 0 && !same_axis(i, column_);

@@ -12,10 +12,7 @@ bool attends_across(const Checked& program) {
 }
 
 std::string holder_of_scale(const Checked& program) {
-  const auto name_of = [&](int dim) {
-    const std::string& name = program.dimensions[dim].name;
-    return name.substr(name.rfind('.') + 1);
-  };
+  const auto name_of = [&](int dim) { return program.dimensions[dim].short_name(); };
   std::string width;
   for (size_t i = 0; i < program.inputs.size(); ++i)
     if (const CheckedValue& input = program.values[program.inputs[i]];

@@ -40,7 +40,8 @@ Tensor fused(const Fused& op, Tensors inputs, CodeLine rule = CodeLine::here());
 Tensor recomputed(const std::function<Tensor(const Tensors& in)>& f, Tensors inputs,
                   CodeLine rule = CodeLine::here());
 // The meaning of the fused operation that made a result, at the inputs that are recorded; those
-// without storage are looked up in `known`. An empty Tensor if no fused operation made it. For tests.
+// without storage are looked up in `known`. An empty Tensor if no fused operation made it. For
+// tests.
 Tensor meaning_of(const Tensor& made, std::span<const Tensor> known);
 
 }  // namespace tete

@@ -75,8 +75,8 @@ class Tensor {
   // The same value as a leaf that gradients can be taken of. Shares the memory.
   Tensor variable() const;
   // The same f32 value in bf16, at the same place of the graph: a gradient that reaches it is f32
-  // and goes on to what made this. The copy of a temporary is cached on its node. It is dense, in the
-  // same dimension order; broadcast dimensions stay broadcast.
+  // and goes on to what made this. The copy of a temporary is cached on its node. It is dense, in
+  // the same dimension order; broadcast dimensions stay broadcast.
   Tensor rounded() const;
   // The same place of the graph, without storage.
   Tensor without_storage() const;

@@ -1,5 +1,5 @@
-// What one call of a model is given besides its input: the values of its parameters, dropout's
-// noise, who looks into it, and how it may be computed.
+// One call of a model takes, besides its input, the values of its parameters, dropout's noise,
+// callbacks that see or replace intermediate values, and choices of how to compute.
 #pragma once
 #include <functional>
 #include <string>
@@ -57,9 +57,9 @@ struct Forward {
   Decoding* decoding = nullptr;
   Tiling tiling = {};
   Products products = Products::full;  // of all matrix products
-  // Of each block only the input is kept for the gradient, which computes the block again: memory
-  // for one block instead of all, a third more time, and the same bits, also in the gradient of
-  // what all blocks read (a decoder's memory). Not where somebody looks in.
+  // If true, only the input of each block is kept for the gradient, which recomputes the block:
+  // memory for one block instead of all, a third more time, and the same bits, also in the gradient
+  // of the memory that all blocks of a decoder read. Ignored while a callback looks in.
   bool recompute_blocks = false;
 
   const Tensor& operator[](ParamId id) const { return params[id.index]; }
@@ -69,7 +69,7 @@ struct Forward {
   bool is_looked_into() const { return watch || replace; }
   bool watches(const std::string& path) const { return watch && (!watched || watched(path)); }
   bool replaces(const std::string& path) const { return replace && (!replaced || replaced(path)); }
-  // What goes on in the place of x, which is not shown yet. Fails (input) on another shape or type.
+  // The caller's replacement for x, which is not shown yet. Fails (input) on another shape or type.
   Tensor replacement(const std::string& path, const Tensor& x) const;
   bool asks_for(const std::string& path) const { return watches(path) || replaces(path); }
   // Offers x as scope + "/" + name, and returns what goes on.

@@ -70,7 +70,9 @@ void visit(const Node& node, const See& see) {
 
 struct Dimension {
   std::string name;  // as errors and callers call it: "d_k", "Y.d_k"
-  Place place;       // where it is first written
+  // The name in the text that it stands in: "d_k" of "Y.d_k".
+  std::string short_name() const { return name.substr(name.rfind('.') + 1); }
+  Place place;  // where it is first written
   Role role = Role::none;
   bool head = false;  // a batch axis of some einsum, not a sequence
   // Where its size comes from if the caller does not give it, best first.

@@ -30,12 +30,6 @@ std::vector<SitePlace> places_of(const Trained& trained) {
 
 namespace {
 
-// "h" of "Y.h": a dimension as its own text calls it.
-std::string plain_name(const Checked& program, int dim) {
-  const std::string& name = program.dimensions[dim].name;
-  return name.substr(name.rfind('.') + 1);
-}
-
 Tensor row_major(const Tensor& x) { return Tensor::of<float>(x.shape(), x.values<float>()); }
 
 // What is seen at one site, by the values of its text.
@@ -113,8 +107,9 @@ class Looker {
     const int rows = v.dims[map.rows], columns = v.dims[map.columns];
     AttentionMap made;
     made.name = v.name, made.path = path;
-    made.heads = map.heads < 0 ? "" : plain_name(program_, v.dims[map.heads]);
-    made.rows = plain_name(program_, rows), made.columns = plain_name(program_, columns);
+    made.heads = map.heads < 0 ? "" : program_.dimensions[v.dims[map.heads]].short_name();
+    made.rows = program_.dimensions[rows].short_name(),
+    made.columns = program_.dimensions[columns].short_name();
     made.values = row_major(map.heads < 0 ? reshape(permute(x, {map.rows, map.columns}),
                                                     {1, x.size(map.rows), x.size(map.columns)})
                                           : permute(x, {map.heads, map.rows, map.columns}));
@@ -149,7 +144,7 @@ class Looker {
         v.kind == CheckedValue::Kind::parameter && used != seen_.end())
       path = used->first, x = used->second;
     SiteValue made{program_.name_of(number), path, {}, x.shape()};
-    for (int dim : v.dims) made.dims.push_back(plain_name(program_, dim));
+    for (int dim : v.dims) made.dims.push_back(program_.dimensions[dim].short_name());
     const std::vector<float> values = x.values<float>();
     double sum = 0, squares = 0;
     for (float each : values) sum += each;

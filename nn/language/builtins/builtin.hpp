@@ -1,4 +1,5 @@
-// What a file of nn/language/builtins/ needs: the row, and what its check, run and hides are given.
+// The common includes of nn/language/builtins/: the row of a function, and the arguments of its
+// check, run and hides.
 #pragma once
 #include "nn/language/check/causality.hpp"
 #include "nn/language/check/reading.hpp"

@@ -152,7 +152,7 @@ std::optional<Index> SizeTable::derive(int dim) {
 void SizeTable::fail_open(int dim) {
   const Dimension* d = &dimension(dim);
   fail_at({d->place}, text("the size of '", d->name, "' is open: set it, or give it a default, as ",
-                           "in 'where ", d->name.substr(d->name.rfind('.') + 1), " = 8'"));
+                           "in 'where ", d->short_name(), " = 8'"));
 }
 
 void SizeTable::refuse_circle(int dim) const {
@@ -256,8 +256,7 @@ std::vector<ParameterSpec> parameter_specs(const Checked& program, SizeTable& si
     spec.fixed = p.fixed;
     spec.layout = v.layout;
     for (int i = 0; i < v.dims.size(); ++i) {
-      const std::string& name = program.dimensions[v.dims[i]].name;
-      spec.dims.push_back(name.substr(name.rfind('.') + 1));
+      spec.dims.push_back(program.dimensions[v.dims[i]].short_name());
       const int dim = v.bounds[i] >= 0 ? v.bounds[i] : v.dims[i];
       const Index size = sizes.size(dim);
       if (size < 0)

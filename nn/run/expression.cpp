@@ -1,0 +1,117 @@
+// The value of an expression: uses of tensors, numbers that sizes decide, operators, and calls of
+// functions, whose rows compute them.
+#include "nn/run/runner.hpp"
+
+namespace tete {
+
+Value Runner::node(const Node& n) {
+  switch (n.kind) {
+    case Node::Kind::value:
+      return reference(n);
+    case Node::Kind::operation:
+      return operation(n);
+    case Node::Kind::call:
+      return n.builtin->run(*this, n);
+    default:
+      return number(n);
+  }
+}
+
+Value Runner::reference(const Node& n) {
+  const Value& v = at(n.index);
+  if (n.plain) return v;
+  Tensor x = v.tensor;
+  const int b = v.batched ? batch_.size() : 0;
+  for (int i = 0; i < v.names.size(); ++i)
+    if (const Index pick = n.axes[i].pick; pick >= 0) x = slice(x, b + i, pick, 1);
+  return {reshape(x, shape_of(n.names, v.batched)), n.names, v.batched};
+}
+
+Value Runner::number(const Node& n) {
+  return {Tensor::scalar(sizes_.quantity(n), dtype_), {}, false};
+}
+
+namespace {
+
+Tensor number_like(const Tensor& x, double value) {
+  return Tensor::repeated(value, x.shape(), x.dtype(), x.backend());
+}
+
+// Comparisons carry no gradient; truth is 0 or 1.
+Tensor operate(const Node& n, const Tensor& a, const Tensor& b) {
+  const auto below = [](const Tensor& p, const Tensor& q) { return less(p.detach(), q.detach()); };
+  switch (n.op) {
+    case Operator::either:
+      return max(a, b);
+    case Operator::both:
+      return a * b;
+    case Operator::less:
+      return below(a, b);
+    case Operator::less_equal:
+      return 1.0 - below(b, a);
+    case Operator::greater:
+      return below(b, a);
+    case Operator::greater_equal:
+      return 1.0 - below(a, b);
+    case Operator::equal:
+      return equal(a.detach(), b.detach());
+    case Operator::unequal:
+      return 1.0 - equal(a.detach(), b.detach());
+    case Operator::add:
+      return a + b;
+    case Operator::subtract:
+      return a - b;
+    case Operator::multiply:
+      return a * b;
+    case Operator::divide:
+      return a / b;
+    case Operator::floor_divide:
+      return floor(a / b);
+    case Operator::modulo:
+      return a - floor(a / b) * b;
+    case Operator::power:
+      return pow(a, b);
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+Value Runner::operation(const Node& n) {
+  if (n.constant) return number(n);
+  if (n.args.size() == 1) {
+    Value x = node(n.args[0]);
+    x.tensor = n.op == Operator::minus ? -x.tensor : 1.0 - x.tensor.detach();
+    return x;
+  }
+  const Node &a = n.args[0], &b = n.args[1];
+  if (a.constant) {
+    Value x = node(b);
+    x.tensor = operate(n, number_like(x.tensor, sizes_.quantity(a)), x.tensor);
+    return x;
+  }
+  if (b.constant) {
+    Value x = node(a);
+    const double number = sizes_.quantity(b);
+    if (n.op == Operator::power && number == 2) x.tensor = square(x.tensor);
+    else x.tensor = operate(n, x.tensor, number_like(x.tensor, number));
+    return x;
+  }
+  // Elsewhere a text is computed as it stands; in a block nobody sees the two.
+  if (n.op == Operator::add && is_block())
+    if (const auto sum = joined(a, b)) return aligned(*sum, n.names, sum->batched);
+  Value x = node(a), y = node(b);
+  const bool batched = x.batched || y.batched;
+  x = aligned(x, n.names, batched), y = aligned(y, n.names, batched);
+  return {operate(n, x.tensor, y.tensor), n.names, batched};
+}
+
+Dropout Runner::next_dropout() {
+  const Key key =
+      forward_.key.fold(path_).fold(current_->name).fold(static_cast<uint64_t>(dropouts_++));
+  return {forward_.training ? forward_.dropout : 0, key,
+          static_cast<uint64_t>(forward_.first_sample)};
+}
+
+}  // namespace tete
