@@ -18,7 +18,8 @@ struct AgainstOptions {
   SizesByName sizes = {};  // that no tensor brings
   Mask mask = {};
   // How far an entry may be off, as a share of the tensor's largest; 0: a multiple of the error
-  // that rounding, in the precision their numbers show, makes in the text's own values.
+  // that rounding, in the precision their numbers show, makes in the text's own values; and of its
+  // root mean square over all entries.
   double tolerance = 0;
   // The significand's bits of tensors that were stored in less than their type: 11 for float16, 8
   // for bfloat16.
@@ -43,11 +44,13 @@ struct TensorReport {
   int value = -1;    // its number in program.values
   bool gradient = false;
   Verdict verdict = Verdict::agrees;
-  double largest = 0;      // of the text's entries, from their operands
-  double difference = 0;   // the largest |theirs - text|, from their operands; infinite for a NaN
-  double from_ours = 0;    // the same, from the inputs and parameters alone
-  double tolerance = 0;    // what `difference` may be
-  std::string entry = {};  // where it is largest: "L[batch=1, n=2, m=0, h=1]"
+  double largest = 0;        // of the text's entries, from their operands
+  double difference = 0;     // the largest |theirs - text|, from their operands; infinite for a NaN
+  double from_ours = 0;      // the same, from the inputs and parameters alone
+  double tolerance = 0;      // what `difference` may be
+  double rms = 0;            // the root mean square of theirs - text, from their operands
+  double rms_tolerance = 0;  // what `rms` may be
+  std::string entry = {};    // where it is largest: "L[batch=1, n=2, m=0, h=1]"
   double theirs = 0, text = 0;  // there
   bool finite = true;           // false: theirs is NaN or infinite there, and the text's is not
   std::string shape = {};       // how its shape differs, or ""

@@ -364,6 +364,39 @@ TEST_CASE("what is right agrees, tensor by tensor, in the precision that it was 
   }
 }
 
+TEST_CASE("a tenth too little everywhere is no rounding, not even to bfloat16's eight bits") {
+  for (const char* name : {"Q", "K", "V", "J", "L", "W", "U", "O", "Y"}) {
+    Implementation theirs(Mistake::none, 8);
+    for (double& x : theirs.all[name].v) x = rounded(0.9 * x, 8);
+    const AgainstReport report = check_against(ours(), theirs.tensors(Dtype::f32), causal);
+    INFO(told(report));
+    CAPTURE(name);
+    REQUIRE(report.first >= 0);
+    CHECK(report.tensors[report.first].name == name);
+  }
+}
+
+// One of 64 rows jumps: rounding turns its comparison. That excuses no small mistake in all.
+TEST_CASE("what rounding does to one entry allows it to no other") {
+  const auto program = std::make_shared<const Checked>(check(Program::parse(
+      "# Jump\ndef jump(X[n]):\n  Y[n] = X[n] + 100 * (X[n] > 1)\n  return Y[n]\n", "jump.tete")));
+  std::vector<double> x, y;
+  for (int i = 0; i < 64; ++i) {
+    x.push_back(i == 5 ? std::nextafter(1.0f, 2.0f) : rounded(0.4 + 0.31 * i + i * i * 0.0137, 24));
+    y.push_back(x[i] + (x[i] > 1 ? 100 : 0));
+  }
+  const auto tensors = [&](double by) {
+    TensorsByName made;
+    std::vector<double> off = y;
+    for (double& v : off) v = rounded(v * by, 24);
+    made["X"] = cast(Tensor::of<double>({64}, x), Dtype::f32);
+    made["Y"] = cast(Tensor::of<double>({64}, off), Dtype::f32);
+    return made;
+  };
+  CHECK(check_against(program, tensors(1)).agrees());
+  CHECK_FALSE(check_against(program, tensors(0.8)).agrees());
+}
+
 TEST_CASE("of each mistake the statement is named and what it looks like") {
   struct Case {
     Mistake mistake;

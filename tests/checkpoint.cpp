@@ -474,6 +474,8 @@ TEST_SUITE("checkpoint") {
     CHECK(has(with("format", "tete checkpoint 2"), "format 2, and this program reads up to 1"));
     CHECK(has(with("format", "pt"), "its format is 'pt'"));
     CHECK(has(with("step", "12x"), "its 'step' is '12x'"));
+    CHECK(has(with("step", "9223372036854775808"), "its 'step' is '9223372036854775808'"));
+    CHECK(has(with("seed", "18446744073709551616"), "its 'seed' is '18446744073709551616'"));
     write_safetensors(folder / "b", {}, {});
     CHECK(has(error_of(Kind::input, [&] { read_state(Safetensors(folder / "b")); }), "'format'"));
   }
@@ -557,6 +559,45 @@ TEST_SUITE("checkpoint") {
     const TemporaryFolder empty;
     CHECK(has(error_of(Kind::input, [&] { find_checkpoint(empty.path); }),
               "there is no checkpoint in"));
+  }
+
+  TEST_CASE("what a killed save did not come to is done when the run goes on") {
+    const TemporaryFolder folder;
+    RunState state;
+    RunFolder run(folder.path);
+    for (state.step = 0; state.step <= 40; state.step += 10)
+      run.save(state, {{"x", Tensor::scalar(1)}}, 9);
+    for (const char* link : {"latest", "best"}) fs::remove(folder / link);
+    fs::create_symlink("step-00000020.safetensors", folder / "latest");
+    state.step = 30, state.best_step = 0;
+    run.tidy(state, 2);
+    CHECK(saved_steps(folder.path) == std::vector<int64_t>{40, 30, 20, 0});
+    CHECK(fs::read_symlink(folder / "latest") == "step-00000030.safetensors");
+    CHECK(fs::read_symlink(folder / "best") == "step-00000000.safetensors");
+  }
+
+  TEST_CASE("a lock that is a link is refused, and nothing is written where it leads") {
+    const TemporaryFolder folder;
+    write_bytes(folder / "precious", "mine");
+    for (const char* target : {"precious", "nothing"}) {
+      fs::remove(folder / "lock");
+      fs::create_symlink(target, folder / "lock");
+      CHECK(has(error_of(Kind::input, [&] { RunFolder(folder.path); }), "lock is a link"));
+    }
+    CHECK(read_file(folder / "precious") == "mine");
+    CHECK_FALSE(fs::exists(folder / "nothing"));
+  }
+
+  TEST_CASE("who may read a file does not change when it is written over") {
+    const TemporaryFolder folder;
+    const std::string path = folder / "x";
+    for (const auto mode : {fs::perms(0600), fs::perms(0644), fs::perms(0640)}) {
+      write_bytes(path, "before");
+      fs::permissions(path, mode);
+      write_file(path, 5, [](const Write& write) { write("after"); });
+      CHECK(read_file(path) == "after");
+      CHECK(fs::status(path).permissions() == mode);
+    }
   }
 
   TEST_CASE("a save that is killed leaves a checkpoint that is whole") {

@@ -119,6 +119,11 @@ printf 'text = "a\\b"\n' > bad.toml
 refuses 2 'bad.toml:1: TOML is read without escapes' train --config bad.toml
 printf '{"heads": 2, "heds": 4}' > bad.json
 refuses 2 "bad.json: there is no key 'heds'.*did you mean '--heads'" train text.txt --config bad.json
+for value in '{}' '[]' '[4]' '{"a": 4}'; do
+  echo "{\"heads\": $value}" > bad.json
+  refuses 2 "bad.json: 'heads' is .*: expected a string, a number, true, false or null" \
+    train text.txt --config bad.json
+done
 printf '{"heads": 2,' > bad.json
 refuses 2 'bad.json: not JSON: parse error at line 1' train text.txt --config bad.json
 printf 'layers = 1\nheads = 8\nd_model = 16\ncontext = 16\nsteps = 2\neval-samples = 2\n' > good.toml
@@ -126,6 +131,15 @@ check 'the command line wins over a configuration file' eval "
   '$tete' train text.txt --config good.toml --heads 2 --out won && grep -q '\"heads\": 2,' won/config.json &&
     grep -q '\"layers\": 1,' won/config.json"
 refuses 2 'missing.toml' train text.txt --config missing.toml
+
+# ---- Words as they stand ----
+
+cp text.txt '[a,b]'
+check 'a file whose name is in brackets is no list' eval "
+  '$tete' train '[a,b]' --config good.toml --heads 2 --out bracketed && grep -q '\[a,b\]' bracketed/config.json"
+check 'nor where a configuration names it' eval "
+  '$tete' train --config bracketed/config.json --out bracketed2 && cmp bracketed/config.json bracketed2/config.json"
+refuses 2 '\[softmax,einsum\]' check '[softmax,einsum]'
 
 # ---- One value each, and none empty ----
 

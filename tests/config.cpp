@@ -198,7 +198,7 @@ TEST_CASE("mistakes in a configuration are told with its name, the key and the n
   refused("a.json", "{\"d-model\": 2, \"d_model\": 3}", "'d_model' is set twice");
   refused("a.json", R"({"dim": {"h_k": 2, "h_k": 3}})", "'h_k' is set twice");
   refused("a.json", "{\"heads\": \"two\"}", "--heads: expected a whole number, got 'two'");
-  refused("a.json", "{\"heads\": [[2]]}", "'heads' is [2]: expected a string, a number");
+  refused("a.json", "{\"heads\": [[2]]}", "'heads' is [[2]]: expected a string, a number");
   refused("a.json", "{\"tied\": 1}", "'tied' is true or false");
   refused("a.json", "{\"text\": [\"\"]}", "--text: expected a value, got ''");
 }

@@ -113,7 +113,7 @@ if [ $failed = 0 ]; then  # else it might be replaced
   { echo before && run --out /dev/stdout 2> said && echo after; } > seen
   { echo before && cat fresh && echo after; } | cmp - seen
   verdict $? 'where it stands'
-  for name in /dev/../dev/stdout to-stdout /dev/./fd/1; do
+  for name in /dev/../dev/stdout to-stdout /dev/./fd/1 /proc/thread-self/fd/1; do
     [ -L to-stdout ] || ln -s /dev/stdout to-stdout
     { echo before && run --out $name 2> said && echo after; } > seen
     { echo before && cat fresh && echo after; } | cmp - seen
@@ -144,6 +144,9 @@ for streams in '2>&-' '<&- 2>&-' '<&- >&- 2>&-'; do
   closed $status $expected
   verdict $? "$streams: exit status $expected (it was $status), and the files have what is theirs"
 done
+run --out /dev/fd/0 <&- > out 2> err
+[ $? = 4 ] && grep -q 'cannot write /dev/fd/0: Bad file descriptor' err && [ ! -s out ]
+verdict $? 'a closed standard input takes nothing'
 "$tete" list >&- 2> err
 [ $? = 4 ] && [ "$(cat err)" = 'tete list: standard output could not be written' ]
 verdict $? 'a closed standard output is exit status 4'

@@ -151,11 +151,11 @@ TEST_CASE("the precision of a file is what all of it shows, never what one tenso
       CHECK((t.name == "V" || t.name == "O" || t.tolerance < 1e-3));
   }
   SUBCASE("products in TF32 or half precision, all of them, are rounding") {
-    for (const int bits : {11, 8}) {
+    for (const auto& [bits, name] : {std::pair{11, "TF32"}, {8, "bfloat16"}}) {
       const AgainstReport report = check_against(program, multiplied_in(program, arguments, bits));
       INFO(told(report));
       CHECK(report.agrees());
-      CHECK(std::string(report.precision).find("TF32") != std::string::npos);
+      CHECK(std::string(report.precision).find(name) != std::string::npos);
     }
   }
 }

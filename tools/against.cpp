@@ -131,6 +131,11 @@ class AgainstOutput {
     std::printf("\n%s\n", point_out(sentence, {value(t.value).place}).c_str());
     if (!t.shape.empty()) std::printf("  It %s.\n", t.shape.c_str());
     if (!t.finite) explain_not_finite(t);
+    else if (!t.entry.empty() && t.difference <= t.tolerance && t.rms > t.rms_tolerance)
+      std::printf(
+          "  No entry is far off, but all together are: their root mean square difference is %s, "
+          "where rounding explains %s.\n",
+          short_number(t.rms).c_str(), short_number(t.rms_tolerance).c_str());
     else if (!t.entry.empty() && !(t.difference <= t.tolerance))
       std::printf("  The largest difference is %s, at %s: theirs %s, the text's %s.\n",
                   short_number(t.difference).c_str(), t.entry.c_str(),
@@ -177,6 +182,8 @@ class AgainstOutput {
                          {"difference", json_number(t.difference)},
                          {"from_inputs", json_number(t.from_ours)},
                          {"allowed", json_number(t.tolerance)},
+                         {"rms", json_number(t.rms)},
+                         {"rms_allowed", json_number(t.rms_tolerance)},
                          {"largest", json_number(t.largest)},
                          {"entry", t.entry},
                          {"theirs", json_number(t.theirs)},

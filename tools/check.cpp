@@ -254,8 +254,9 @@ static int check_theirs(const CheckOptions& o) {
 
 Run check_verb(CLI::App& app) {
   auto o = std::make_shared<CheckOptions>();
-  app.add_option("TARGET", o->targets,
-                 "variants, files, operations; ops: all of these; all: everything [all]");
+  take_words(
+      app.add_option("TARGET", o->targets,
+                     "variants, files, operations; ops: all of these; all: everything [all]"));
   app.add_option("--order", o->order, "2: the gradient of the gradient, too; 3: and its gradient")
       ->type_name("N")
       ->capture_default_str();

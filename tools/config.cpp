@@ -113,7 +113,7 @@ static std::string word_of(const std::string& path, const std::string& key,
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number() || value.is_boolean()) return value.dump();
   bad_input(path, ": '", key, "' is ", shortened(value.dump()),
-            ": expected a string, a number, true, false, null or a list");
+            ": expected a string, a number, true, false or null");
 }
 
 static ordered_json parsed_json(const std::string& path, const std::string& contents) {
@@ -126,22 +126,6 @@ static ordered_json parsed_json(const std::string& path, const std::string& cont
   }();
   if (parsed.is_object()) return parsed;
   bad_input(path, ": expected options in braces, as in {\"heads\": 8}");
-}
-
-static Items items_of_json(const std::string& path, const std::string& contents) {
-  const ordered_json parsed = parsed_json(path, contents);
-  Items items;
-  for (const auto& [key, value] : parsed.items()) {
-    CLI::ConfigItem item{{}, key, {}};
-    if (value.is_object())  // "dim": {"h_k": 4} is --dim h_k=4
-      for (const auto& [name, size] : value.items())
-        item.inputs.push_back(name + "=" + word_of(path, key, size));
-    else if (value.is_array())
-      for (const ordered_json& each : value) item.inputs.push_back(word_of(path, key, each));
-    else if (!value.is_null()) item.inputs = {word_of(path, key, value)};
-    items.push_back(std::move(item));
-  }
-  return items;
 }
 
 // The option of a key, whose words may be joined by '_' as well as by '-'.
@@ -157,6 +141,23 @@ static CLI::Option& option_of(CLI::App& verb, const std::string& place, const st
   if (!option->get_configurable())
     bad_input(place, ": '", quoted, "' is an option of the command line, but no key of a file");
   return *option;
+}
+
+static Items items_of_json(CLI::App& verb, const std::string& path, const std::string& contents) {
+  const ordered_json parsed = parsed_json(path, contents);
+  Items items;
+  for (const auto& [key, value] : parsed.items()) {
+    CLI::ConfigItem item{{}, key, {}};
+    if (value.is_structured() && !is_list(option_of(verb, path, key))) word_of(path, key, value);
+    if (value.is_object())  // "dim": {"h_k": 4} is --dim h_k=4
+      for (const auto& [name, size] : value.items())
+        item.inputs.push_back(name + "=" + word_of(path, key, size));
+    else if (value.is_array())
+      for (const ordered_json& each : value) item.inputs.push_back(word_of(path, key, each));
+    else if (!value.is_null()) item.inputs = {word_of(path, key, value)};
+    items.push_back(std::move(item));
+  }
+  return items;
 }
 
 static void add_values(CLI::Option& option, const std::string& place, const CLI::ConfigItem& item) {
@@ -203,7 +204,7 @@ void read_config(CLI::App& verb, const std::string& path) {
   const size_t begin = contents.find_first_not_of(" \t\r\n");
   const bool is_json =
       path.ends_with(".json") || (begin != std::string::npos && contents[begin] == '{');
-  apply(verb, path, is_json ? items_of_json(path, contents) : items_of_toml(path, contents));
+  apply(verb, path, is_json ? items_of_json(verb, path, contents) : items_of_toml(path, contents));
 }
 
 void apply_config(CLI::App& verb, const std::string& place, const std::string& toml) {

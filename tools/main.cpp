@@ -125,12 +125,11 @@ static int run(std::vector<std::string> words) {
 }
 
 // A standard stream that is closed when the program starts would give its number to the first file
-// that is opened, and what is said would be written there. Opened for the wrong direction, it takes
-// and gives nothing, as a closed one.
+// that is opened, and what is said would be written there. A descriptor of a mere
+// path takes and gives nothing, as a closed one.
 static void occupy_closed_streams() {
   for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-    if (fcntl(stream, F_GETFD) < 0 &&
-        open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY) != stream)
+    if (fcntl(stream, F_GETFD) < 0 && open("/dev/null", O_PATH) != stream)
       _exit(static_cast<int>(Kind::resource));
 }
 

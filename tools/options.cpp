@@ -110,6 +110,14 @@ CLI::Option* add_list(CLI::App& app, const std::string& name, std::vector<std::s
       ->allow_extra_args(false);
 }
 
+CLI::Option* take_words(CLI::Option* option) {
+  // Where CLI11 takes any number of words, it takes "[a,b]" for two of them; so we name a number.
+  constexpr int many = 1 << 20;
+  return option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->expected(many, many)
+      ->allow_extra_args(false);
+}
+
 // ---- Tasks ----
 
 const Task* chosen_task(const std::string& name) {

@@ -51,6 +51,9 @@ CLI::Option* add_recompute_blocks(CLI::App& app, bool& recompute_blocks);
 CLI::Option* add_list(CLI::App& app, const std::string& name, std::vector<std::string>& values,
                       const std::string& what);
 
+// The option takes every word that is no option, each as it stands.
+CLI::Option* take_words(CLI::Option* option);
+
 // The task that --task names; nullptr is "text". Fails on a name that is none, with the nearest.
 const Task* chosen_task(const std::string& name);
 // "text: …; copy: …", for --help.

@@ -174,8 +174,8 @@ static void add_nanogpt_options(CLI::App& app, NanoGpt& o) {
 }
 
 void add_train_options(CLI::App& app, TrainOptions& o) {
-  app.add_option("TEXT,--text", o.text, "files to learn from (default: this program's own sources)")
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+  take_words(app.add_option("TEXT,--text", o.text,
+                            "files to learn from (default: this program's own sources)"))
       ->group("Data");
   app.option_defaults()->group("Data");
   app.add_option("--task", o.task,

@@ -42,7 +42,7 @@ class Judge {
     row.name = (c.gradient ? "grad:" : "") + candidate_.name(c.value);
     row.value = c.value, row.gradient = c.gradient, row.shape = c.shape;
     const bool right = c.fits() && measure(c, row);
-    const bool right_from_inputs = c.fits() && agrees_from_inputs(c, row.from_ours);
+    const bool right_from_inputs = c.fits() && agrees_from_inputs(c);
     if (!right_from_inputs && row.shape.empty()) row.cause = cause_of(c, right);
     if (!row.cause.empty()) row.verdict = Verdict::follows;
     else if (!row.shape.empty() || (!right && !right_from_inputs)) row.verdict = Verdict::differs;
@@ -53,25 +53,27 @@ class Judge {
   // Fills in how far it is from what its operands give. True if that is near enough.
   bool measure(const Compared& c, TensorReport& row) const {
     const std::vector<double> x = c.theirs.values(), y = c.from_operands.tensor.values();
-    const Farthest worst = farthest(x, y, c.ignored);
+    const Distance apart = distance(x, y, c.ignored), &allowed = c.from_operands.allowed;
     row.largest = largest_of(y);
-    row.difference = worst.apart;
-    row.tolerance = c.from_operands.tolerance;
-    row.from_ours = farthest(x, c.from_inputs.tensor.values(), c.ignored).apart;
+    row.difference = apart.farthest, row.tolerance = allowed.farthest;
+    row.rms = apart.rms, row.rms_tolerance = allowed.rms;
+    row.from_ours = distance(x, c.from_inputs.tensor.values(), c.ignored).farthest;
     if (x.empty()) return true;
-    row.theirs = x[worst.at], row.text = y[worst.at];
+    row.theirs = x[apart.at], row.text = y[apart.at];
     row.finite = std::isfinite(row.theirs) || !std::isfinite(row.text);
-    row.entry = entry_name(program_, c.value, c.theirs.shape(), static_cast<Index>(worst.at));
-    return row.difference <= row.tolerance;
+    row.entry = entry_name(program_, c.value, c.theirs.shape(), static_cast<Index>(apart.at));
+    return apart.within(allowed);
   }
 
-  bool agrees_from_inputs(const Compared& c, double apart) const {
-    if (apart <= c.from_inputs.tolerance) return true;
+  bool agrees_from_inputs(const Compared& c) const {
+    const std::vector<double> theirs = c.theirs.values();
+    const Distance& allowed = c.from_inputs.allowed;
+    if (distance(theirs, c.from_inputs.tensor.values(), c.ignored).within(allowed)) return true;
     // An input under another name may have been one tensor: its gradient is of both uses.
     const int other = candidate_.renamed_argument(c.value);
     if (!c.gradient || other < 0 || other == c.value) return false;
     const Tensor both = replay_gradients(candidate_, {other}, From::inputs)[0];
-    return farthest(c.theirs.values(), both.values(), {}).apart <= c.from_inputs.tolerance;
+    return distance(theirs, both.values(), {}).within(allowed);
   }
 
   void blame(const Compared& c, bool right, TensorReport& row) {
@@ -161,8 +163,7 @@ std::string axis_name(const Checked& program, int value, int rank, int axis) {
   const CheckedValue& v = program.values[value];
   const int batch = rank - v.dims.size();
   if (axis < batch) return batch == 1 ? "batch" : text("batch", axis);
-  const std::string& full = program.dimensions[v.dims[axis - batch]].name;
-  return full.substr(full.rfind('.') + 1);
+  return program.dimensions[v.dims[axis - batch]].short_name();
 }
 
 std::string entry_name(const Checked& program, int value, const Shape& shape, Index number) {

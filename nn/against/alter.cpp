@@ -103,21 +103,16 @@ void walk(Node& node, const Visit& visit) {
   visit(node);
 }
 
-std::string short_name(const Checked& program, int dim) {
-  const std::string& name = program.dimensions[dim].name;
-  return name.substr(name.rfind('.') + 1);
-}
-
 // "as if 1/√d_k were left out"
 std::string left_out(const Checked& program, const Node& node, size_t at) {
   const Node& term = node.args[at];
   const bool root = calls(term, "sqrt") && term.args[0].kind == Node::Kind::size;
-  return text(
-      "as if ",
-      root
-          ? text(node.op == Operator::divide ? "1/√" : "√", short_name(program, term.args[0].index))
-          : text("what stands ", at == 1 ? "right" : "left", " of '", symbol(node.op), "'"),
-      " were left out");
+  return text("as if ",
+              root
+                  ? text(node.op == Operator::divide ? "1/√" : "√",
+                         program.dimensions[term.args[0].index].short_name())
+                  : text("what stands ", at == 1 ? "right" : "left", " of '", symbol(node.op), "'"),
+              " were left out");
 }
 
 class Alterer {
@@ -145,7 +140,7 @@ class Alterer {
   }
 
  private:
-  std::string name_of(int dim) const { return short_name(program_, dim); }
+  std::string name_of(int dim) const { return program_.dimensions[dim].short_name(); }
 
   // Adds the program in which the node that is visited is edited.
   template <class Edit>

@@ -198,16 +198,20 @@ Recorded read_candidate(std::shared_ptr<const Checked> program, const TensorsByN
   return CandidateReader(std::move(program), tensors, options).read();
 }
 
-Farthest farthest(const std::vector<double>& x, const std::vector<double>& y,
-                  const std::vector<bool>& ignored) {
-  Farthest found;
+Distance distance(const std::vector<double>& x, const std::vector<double>& y,
+                  const std::vector<bool>& left_out) {
+  Distance found;
+  double squares = 0, count = 0;
   for (size_t i = 0; i < x.size(); ++i) {
-    if ((!ignored.empty() && ignored[i]) || x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i])))
-      continue;
-    const double apart = std::abs(x[i] - y[i]);
-    if (std::isfinite(apart) ? apart > found.apart : std::isfinite(found.apart))
-      found = {std::isfinite(apart) ? apart : INFINITY, i};
+    if (!left_out.empty() && left_out[i]) continue;
+    ++count;
+    if (x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i]))) continue;
+    const double difference = std::abs(x[i] - y[i]);
+    const double apart = std::isfinite(difference) ? difference : INFINITY;
+    if (apart > found.farthest) found.farthest = apart, found.at = i;
+    squares += apart * apart;
   }
+  if (count > 0) found.rms = std::sqrt(squares / count);
   return found;
 }
 

@@ -22,10 +22,27 @@ struct Candidate {
   const std::string& name(int number) const { return program->name_of(number); }
 };
 
-// The text's tensor, and how far an entry may be from it.
+// How far two tensors are apart. NaN or infinity in one of them only is infinitely far.
+struct Distance {
+  double farthest = 0;  // the largest |x - y|
+  size_t at = 0;        // its entry
+  double rms = 0;       // the root of the mean of (x - y)²
+
+  bool within(const Distance& allowed) const {
+    return farthest <= allowed.farthest && rms <= allowed.rms;
+  }
+};
+// Over all entries but those that are left out, if any are.
+Distance distance(const std::vector<double>& x, const std::vector<double>& y,
+                  const std::vector<bool>& left_out);
+double largest_of(const std::vector<double>& numbers);
+
+// The text's tensor, and how far the candidate's may be from it. Both measures count: where one
+// entry jumps (a comparison, a sharp softmax), rounding may explain a large difference there, but
+// not a small one everywhere.
 struct Expected {
   Tensor tensor;
-  double tolerance = 0;
+  Distance allowed;
 };
 
 // One tensor of the candidate that the text computes too.
@@ -53,14 +70,5 @@ struct Recorded {
 // nothing to compare.
 Recorded read_candidate(std::shared_ptr<const Checked> program, const TensorsByName& tensors,
                         const AgainstOptions& options);
-
-// The largest |x - y|, and its entry. NaN or infinity in one of them only is infinitely far.
-struct Farthest {
-  double apart = 0;
-  size_t at = 0;
-};
-Farthest farthest(const std::vector<double>& x, const std::vector<double>& y,
-                  const std::vector<bool>& ignored);
-double largest_of(const std::vector<double>& numbers);
 
 }  // namespace tete

@@ -190,7 +190,7 @@ void add_scale(const Suspect& s, Explanations& all) {
   const double factor = factor_of(s.compared), largest = largest_of(s.text().values());
   if (!std::isfinite(factor) || factor == 0) return;
   std::string sentence = text("it is the text's times ", number_text(factor, 4));
-  const double apart = s.compared.from_operands.tolerance / largest;
+  const double apart = s.compared.from_operands.allowed.farthest / largest;
   if (std::abs(factor + 1) <= apart) sentence = "its sign is the opposite";
   else if (feeds_softmax(s.candidate, s.target()))
     for (const Factor& f : known_factors(s))
@@ -302,20 +302,21 @@ void add_detached(const Suspect& s, Explanations& all) {
 
 // ---- Whether it fits ----------------------------------------------------------------------------
 
-// True if all entries agree, but for those that are undefined. An entry that is larger than the
-// text's may be off by as much more.
-bool agrees(const Compared& c, const std::vector<double>& y, const std::vector<bool>& undefined) {
-  const std::vector<double> x = c.theirs.values();
+// True if all entries agree, but for those that are undefined, and do not agree with the text. An
+// entry that is larger than the text's may be off by as much more.
+bool agrees(const Compared& c, const std::vector<double>& y, std::vector<bool> undefined) {
   const std::vector<double> text = c.from_operands.tensor.values();
-  const double largest = largest_of(text), tolerance = c.from_operands.tolerance;
-  bool explained = false;
-  for (size_t i = 0; i < x.size(); ++i) {
-    if ((!c.ignored.empty() && c.ignored[i]) || (!undefined.empty() && undefined[i])) continue;
-    const double grown = largest > 0 ? std::max(1.0, std::abs(y[i]) / largest) : 1;
-    if (!(std::abs(x[i] - y[i]) <= tolerance * grown)) return false;
-    explained |= std::abs(x[i] - text[i]) > tolerance;
-  }
-  return explained;
+  const Distance& allowed = c.from_operands.allowed;
+  undefined.resize(text.size());
+  for (size_t i = 0; i < c.ignored.size(); ++i) undefined[i] = undefined[i] || c.ignored[i];
+  std::vector<double> x = c.theirs.values();
+  if (distance(x, text, undefined).within(allowed)) return false;
+  std::vector<double> shrunk = y;
+  if (const double largest = largest_of(text); largest > 0)
+    for (size_t i = 0; i < x.size(); ++i)
+      if (const double grown = std::abs(y[i]) / largest; grown > 1 && std::isfinite(grown))
+        x[i] /= grown, shrunk[i] /= grown;
+  return distance(x, shrunk, undefined).within(allowed);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "nn/against/replay.hpp"
+#include "nn/against/sums.hpp"
 
 namespace tete {
 
@@ -31,6 +32,13 @@ const Precision& precision_of(int bits) {
   return precisions[3];
 }
 
+double rms_of(const std::vector<double>& numbers) {
+  double squares = 0;
+  for (double x : numbers)
+    if (std::isfinite(x)) squares += x * x;
+  return numbers.empty() ? 0 : std::sqrt(squares / static_cast<double>(numbers.size()));
+}
+
 int bits_needed(double x) {
   int exponent = 0;
   const auto significand = static_cast<int64_t>(std::ldexp(std::frexp(x, &exponent), 53));
@@ -40,7 +48,10 @@ int bits_needed(double x) {
 class Expectation {
  public:
   Expectation(Recorded& recorded, double tolerance)
-      : recorded_(recorded), candidate_(recorded.candidate), tolerance_(tolerance) {
+      : recorded_(recorded),
+        candidate_(recorded.candidate),
+        tolerance_(tolerance),
+        sums_(recorded) {
     for (const Compared& c : recorded.compared) {
       (c.gradient ? gradient_bits_ : value_bits_)[c.value] = c.bits;
       coarsest_ = coarser(coarsest_, c.bits);
@@ -54,10 +65,15 @@ class Expectation {
 
   const char* fill_in() {
     expect_all();
-    if (!multiplies_in_half()) return precision_of(coarsest_).name;
-    coarsest_ = 11, half_products_ = true;
+    // Operands of p bits make a product's relative error 2^-p/√3, about, and float32's sums of a
+    // million terms make it 2^-15.
+    const double error = least_error_of_products();
+    if (error < 0x1p-14) return precision_of(coarsest_).name;
+    const bool in_bf16 = error > 0x1p-10;
+    coarsest_ = in_bf16 ? 8 : 11, half_products_ = true;
     expect_all();
-    return "float32, with products in TF32 or float16,";
+    return in_bf16 ? "float32, with products in bfloat16,"
+                   : "float32, with products in TF32 or float16,";
   }
 
  private:
@@ -75,22 +91,23 @@ class Expectation {
       }
   }
 
-  // True if float32 numbers were multiplied in less: even the most exact of several products, each
-  // of operands that were given, is far off. One mistake does not make all of them wrong.
-  bool multiplies_in_half() const {
-    constexpr double far = 32;
+  // The relative error of the most exact of several products of float32 numbers, each of operands
+  // that were given; 0 if there are not enough. One mistake does not make all of them wrong: if
+  // they are, they were multiplied in less.
+  double least_error_of_products() const {
+    double least = INFINITY;
     int products = 0;
     for (const Compared& c : recorded_.compared) {
       bool is_product = false;
       visit(candidate_.value(c.value).right,
             [&](const Node& node) { is_product |= calls(node, "einsum"); });
       if (c.gradient || !is_product || !c.fits()) continue;
-      const double apart =
-          farthest(c.theirs.values(), c.from_operands.tensor.values(), c.ignored).apart;
-      if (bits_of_operands(c) != 24 || !(apart > far * c.from_operands.tolerance)) return false;
-      ++products;
+      const std::vector<double> text = c.from_operands.tensor.values();
+      const double error = distance(c.theirs.values(), text, c.ignored).rms / rms_of(text);
+      if (bits_of_operands(c) != 24 || !std::isfinite(error)) return 0;
+      least = std::min(least, error), ++products;
     }
-    return products >= 3 && tolerance_ == 0;
+    return products >= 3 && tolerance_ == 0 ? least : 0;
   }
 
   // The coarsest of the tensor and its operands.
@@ -145,23 +162,34 @@ class Expectation {
     if (compared.empty()) return;
     const double unit = std::ldexp(1.0, -precision.bits);
     const Tensors text = replayed(compared, from, {});
-    std::vector<double> rounding(compared.size(), 0);
+    std::vector<Distance> rounding(compared.size());
     for (uint64_t trial : {1, 2}) {
       const Tensors rounded = replayed(compared, from, {unit, Key(trial)});
       for (size_t i = 0; i < compared.size(); ++i) {
-        const double apart =
-            farthest(rounded[i].values(), text[i].values(), compared[i]->ignored).apart;
-        if (std::isfinite(apart)) rounding[i] = std::max(rounding[i], apart);
+        const Distance d = distance(rounded[i].values(), text[i].values(), compared[i]->ignored);
+        if (!std::isfinite(d.rms)) continue;
+        rounding[i].farthest = std::max(rounding[i].farthest, d.farthest);
+        rounding[i].rms = std::max(rounding[i].rms, d.rms);
       }
     }
     for (size_t i = 0; i < compared.size(); ++i) {
-      const double largest = largest_of(text[i].values());
-      const double allowed = tolerance_ > 0
-                                 ? tolerance_ * largest
-                                 : 8 * rounding[i] + 4 * unit * largest + precision.smallest;
-      (from == From::operands ? compared[i]->from_operands : compared[i]->from_inputs) = {text[i],
-                                                                                          allowed};
+      Compared& c = *compared[i];
+      Expected& expected = from == From::operands ? c.from_operands : c.from_inputs;
+      expected.tensor = text[i];
+      expected.allowed = allowed(text[i].values(), rounding[i], sums_.longest(c, from), precision);
     }
+  }
+
+  // A mean over all entries is known better than the largest of them, and so needs less room.
+  // The partial sums of `terms` terms are rounded, too: their error grows as its root. Half
+  // precision is summed in float32 everywhere.
+  Distance allowed(const std::vector<double>& text, const Distance& rounding, double terms,
+                   const Precision& precision) const {
+    const double unit = std::ldexp(1.0, -precision.bits), largest = largest_of(text);
+    const double sums = 4 * std::sqrt(terms) * std::ldexp(1.0, -std::max(24, precision.bits));
+    if (tolerance_ > 0) return {.farthest = tolerance_ * largest, .rms = tolerance_ * largest};
+    return {.farthest = 8 * rounding.farthest + (4 * unit + sums) * largest + precision.smallest,
+            .rms = 4 * rounding.rms + (2 * unit + sums) * rms_of(text) + precision.smallest};
   }
 
   Tensors replayed(const std::vector<Compared*>& compared, From from,
@@ -175,6 +203,7 @@ class Expectation {
   Recorded& recorded_;
   const Candidate& candidate_;
   double tolerance_;
+  const Sums sums_;
   std::map<int, int> value_bits_, gradient_bits_;
   int coarsest_ = unknown;
   bool half_products_ = false;
