@@ -127,8 +127,7 @@ Tensor contract(const Tensor& whole_A, const Labels& whole_a, const Tensor& whol
   const auto read = [&](const Tensor& X) {
     return rounds ? X.detach().rounded() : in_full(X.detach());
   };
-  if (!options.only_gradient)
-    A.backend().contract(read(left).view(), a, read(right).view(), b, Y.view(), y);
+  A.backend().contract(read(left).view(), a, read(right).view(), b, Y.view(), y);
   // y = Σ over the labels missing from it, so dA is the same sum with y and A exchanged, and dB
   // likewise. A gradient lies in memory as its operand does: adding and updating stay flat loops.
   const auto gradient = [a, b, y, rounds, products = options.products](const Backward& at) {
@@ -178,10 +177,8 @@ Tensor contract_all(const std::vector<Operand>& operands, const Labels& y, const
     const bool last = i + 1 == order->steps.size();
     const Labels& left = last ? y : result;
     const Operand &A = made[static_cast<size_t>(a)], &B = made[static_cast<size_t>(b)];
-    EinsumOptions how = options;
-    how.only_gradient = options.only_gradient && last;
     made.push_back(
-        {contract(A.value, A.labels, B.value, B.labels, left, last ? layout : Labels{}, how),
+        {contract(A.value, A.labels, B.value, B.labels, left, last ? layout : Labels{}, options),
          left});
   }
   return made.back().value;

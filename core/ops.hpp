@@ -59,9 +59,6 @@ enum class Products : uint8_t { full, bf16 };
 struct EinsumOptions {
   size_t memory_limit = SIZE_MAX;      // bytes of the largest intermediate result; else an error
   Products products = Products::full;  // of its matrix products and of its gradients'
-  // Nobody reads the numbers of the result, which are not computed: it is there to be
-  // differentiated.
-  bool only_gradient = false;
 };
 Tensor einsum(const Pattern& pattern, const Tensors& operands, const EinsumOptions& options = {});
 // The multiplications of one loop over every name at once, which is what planning saves.
@@ -108,11 +105,6 @@ Tensor softmax(const PatternOf<1>& pattern, const Tensor& x);
 Tensor softmax(const PatternOf<2>& pattern, const Tensor& x, const Tensor& mask);
 Tensor softmax(const Tensor& x, int axis);
 Tensor softmax(const Tensor& x, int axis, const Tensor& mask);  // mask broadcast to x's shape
-// For rows that come in parts, of which x is one: log Σ e^x over `axis`, which stays with size 1,
-// of what is visible (-1e30 where nothing is); and from the total of all parts e^(x - total), 0
-// where hidden, which is x's part of the softmax. An empty mask hides nothing.
-Tensor logsumexp_of_part(const Tensor& x, int axis, const Tensor& mask = {});
-Tensor softmax_of_part(const Tensor& x, int axis, const Tensor& mask, const Tensor& total);
 Tensor log_softmax(const Tensor& x, int axis);
 Tensor log_softmax(const Tensor& x, int axis, const Tensor& mask);  // hidden: 0, no gradient
 

@@ -59,36 +59,6 @@ Tensor softmax_over(const Tensor& x, const Tensor& mask, int axis) {
   return fused(op, {x, mask});
 }
 
-// ---- Rows in parts ----------------------------------------------------------------------------
-
-View view_of(const Tensor& x) { return x ? x.view() : View{}; }
-
-Tensor one_for_each_row(const Tensor& x, int axis) {
-  const Shape shape = with_size_one(x.shape(), axis);
-  return Tensor::empty_strided(shape, dense_strides(shape, memory_order(x.shape(), x.strides())),
-                               x.dtype());
-}
-
-Tensor logsumexp_meaning(const Tensor& x, const Tensor& mask, int axis) {
-  if (!mask) return logsumexp(x, {axis}, true);
-  return logsumexp(select(mask, x, constant(x, x.shape(), cpu_kernels::nothing_visible)), {axis},
-                   true);
-}
-
-Tensor softmax_part_meaning(const Tensors& in) {
-  const Tensor &x = in[0], &mask = in[1];
-  const Tensor below = x - broadcast(in[2], x.shape());
-  if (!mask) return exp(below);
-  const Tensor zeros = constant(x, x.shape(), 0);
-  return select(mask, exp(select(mask, below, zeros)), zeros);
-}
-
-Tensors softmax_part_gradients(const Backward& at, int axis) {
-  const Tensor dx = Tensor::empty_like(at.y), sums = one_for_each_row(at.y, axis);
-  cpu_kernels::softmax_part_gradient(at.y.view(), at.g.view(), axis, dx.view(), sums.view());
-  return {dx, Tensor(), sums};
-}
-
 // The mask in x's shape and type; every dimension is x's or 1.
 Tensor fitted(const Tensor& mask, const Tensor& x) {
   return broadcast(cast(mask.detach(), x.dtype()), x.shape());
@@ -130,41 +100,6 @@ Tensor softmax(const PatternOf<2>& pattern, const Tensor& x, const Tensor& mask)
              pattern.text(), {{span_of(pattern, axis)}});
   const Tensor aligned = expand(permute(mask.detach(), order), missing, x.shape());
   return softmax(x, marked_axis("softmax", pattern), aligned);
-}
-
-Tensor logsumexp_of_part(const Tensor& x, int axis, const Tensor& mask) {
-  const Fused op{"logsumexp_of_part",
-                 [axis](const Tensors& in) {
-                   const Tensor total = one_for_each_row(in[0], axis);
-                   cpu_kernels::logsumexp_part(in[0].view(), view_of(in[1]), axis, total.view());
-                   return FusedValue{total};
-                 },
-                 [axis](const Backward& at) -> Tensors {
-                   const Tensor dx = Tensor::empty_like(at.in[0]);
-                   cpu_kernels::exp_minus(at.in[0].view(), view_of(at.in[1]), at.y.view(),
-                                          at.g.view(), axis, dx.view());
-                   return {dx, Tensor()};
-                 },
-                 [axis](const Tensors& in) { return logsumexp_meaning(in[0], in[1], axis); }};
-  return fused(op, {x, mask ? fitted(mask, x) : mask});
-}
-
-Tensor softmax_of_part(const Tensor& x, int axis, const Tensor& mask, const Tensor& total) {
-  const Fused op{"softmax_of_part",
-                 [axis](const Tensors& in) {
-                   const Tensor y = Tensor::empty_like(in[0]);
-                   cpu_kernels::exp_minus(in[0].view(), view_of(in[1]), in[2].view(), View{}, axis,
-                                          y.view());
-                   return FusedValue{y};
-                 },
-                 [axis](const Backward& at) { return softmax_part_gradients(at, axis); },
-                 softmax_part_meaning,
-                 saves_result,
-                 [axis](const Backward& at) -> Tensors {
-                   const Tensor dx = at.y * at.g;
-                   return {dx, Tensor(), -sum(dx, {axis}, true)};
-                 }};
-  return fused(op, {x, mask ? fitted(mask, x) : mask, total});
 }
 
 // log softmax = x - logsumexp x.

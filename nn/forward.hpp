@@ -13,10 +13,6 @@ namespace tete {
 struct Tiling {
   bool allowed = true;
   Index queries = 0, samples = 0;  // of a block
-  Index memory = 0;                // of a piece of a block's memory
-  // A block in pieces whose values take more bytes does not hold them until its gradient is taken,
-  // but makes its pieces again: a tenth more time, half the memory.
-  double held = 256e6;
   // Values over queries and memory are kept for the gradient, and not computed again, where they
   // take at most `least` bytes; or else where memory has at most `length` positions, they take at
   // most `share` times the bytes that the tile is given and leaves, and tensors hold at most

@@ -151,10 +151,7 @@ TEST_SUITE("tile") {
         for (const Tiling& tiling :
              {Tiling{.queries = 1, .samples = 1}, Tiling{.queries = 4, .samples = 2},
               Tiling{.queries = 10, .samples = 3, .keep = Tiling::Keep::never()},
-              Tiling{.queries = 11}, Tiling{.queries = 12, .samples = 4},
-              Tiling{.queries = 4, .samples = 2, .memory = 1}, Tiling{.queries = 5, .memory = 3},
-              Tiling{.queries = 4, .samples = 2, .memory = 3, .held = 0},
-              Tiling{.queries = 11, .memory = 4, .keep = Tiling::Keep::never()}})
+              Tiling{.queries = 11}, Tiling{.queries = 12, .samples = 4}})
           CHECK(apart(outcome(layer, call, tiling), expected) < 1e-10);
       }
     }
@@ -183,9 +180,7 @@ TEST_SUITE("tile") {
         const Outcome expected = outcome(layer, call, whole);
         for (const Tiling& tiling :
              {Tiling{.queries = 1, .samples = 1},
-              Tiling{.queries = 4, .samples = 2, .keep = Tiling::Keep::never()},
-              Tiling{.queries = 4, .samples = 2, .memory = 3},
-              Tiling{.queries = 4, .samples = 2, .memory = 3, .held = 0}})
+              Tiling{.queries = 4, .samples = 2, .keep = Tiling::Keep::never()}})
           CHECK(apart(outcome(layer, call, tiling), expected) < 1e-11);
       }
     }
@@ -199,100 +194,19 @@ TEST_SUITE("tile") {
         const Tiled layer(name, {}, Dtype::f32);
         const Call call{noise({3, 45, 12}, 1, Dtype::f32), {}, {.causal = causal}};
         if (layer.program->find_dimension("max_n") >= 0) continue;
-        for (const auto& [piece, held] : {std::pair<Index, double>{0, 1e9}, {10, 1e9}, {10, 0}}) {
-          const Tiling again{.queries = 4,
-                             .samples = 1,
-                             .memory = piece,
-                             .held = held,
-                             .keep = Tiling::Keep::never()};
-          Tiling kept = again;
-          kept.keep = Tiling::Keep::always();
-          set_threads(1);
-          const Outcome one = outcome(layer, call, again);
-          set_threads(3);
-          CHECK(apart(outcome(layer, call, again), one) == 0);
-          CHECK(apart(outcome(layer, call, kept), one) == 0);
-          Call looked = call;
-          looked.watched = true;
-          CHECK(apart(outcome(layer, looked, again), one) == 0);
-          set_threads(before);
-        }
+        const Tiling again{.queries = 4, .samples = 1, .keep = Tiling::Keep::never()};
+        Tiling kept = again;
+        kept.keep = Tiling::Keep::always();
+        set_threads(1);
+        const Outcome one = outcome(layer, call, again);
+        set_threads(3);
+        CHECK(apart(outcome(layer, call, again), one) == 0);
+        CHECK(apart(outcome(layer, call, kept), one) == 0);
+        Call looked = call;
+        looked.watched = true;
+        CHECK(apart(outcome(layer, looked, again), one) == 0);
+        set_threads(before);
       }
-  }
-
-  TEST_CASE("a block takes its memory in pieces where every statement can") {
-    std::vector<std::string> whole_rows, again;
-    for (const Variant& variant : variants()) {
-      const Tile tile = load_attention(variant.name)->tile;
-      if (tile.inside.empty()) continue;
-      if (tile.passes.empty()) whole_rows.push_back(variant.name);
-      if (!tile.goes_back) again.push_back(variant.name);
-    }
-    CHECK(whole_rows == std::vector<std::string>{"concat_score", "grouped_query",
-                                                 "memory_compressed", "memory_compressed_mean"});
-    CHECK(again.empty());
-  }
-
-  TEST_CASE("pieces read sums, values of earlier passes and extra logits") {
-    const std::string start =
-        "def Twice(X[n, d], M[m, d], P[d, e, h] = normal(0.3), S[h] = normal(1)):\n"
-        "  where h = 3, e = 2\n"
-        "  Q[n, e, h] = einsum(X[n, d], P[d, e, h])\n"
-        "  K[m, e, h] = einsum(M[m, d], P[d, e, h])\n"
-        "  L[n, m, h] = einsum(Q[n, e, h], K[m, e, h])\n";
-    const std::string end =
-        "  U[n, m, h] = einsum(A[n, m, h], L[n, m, h], S[h])\n"
-        "  Z[n, e, h] = einsum(U[n, m, h], K[m, e, h])\n"
-        "  Y[n, d]    = einsum(Z[n, e, h], P[d, e, h])\n"
-        "  return Y[n, d]\n";
-    const std::string carried = start + "  A[n, m, h] = softmax(L[n, m, h], reduced_dim=m)\n" + end;
-    const std::string sums = start +
-                             "  W[n, m, h] = softmax(L[n, m, h], reduced_dim=m, extra_logit=S[h])\n"
-                             "  O[n, e, h] = einsum(W[n, m, h], K[m, e, h])\n"
-                             "  R[n, m, h] = einsum(O[n, e, h], K[m, e, h]) * L[n, m, h] / 64\n"
-                             "  A[n, m, h] = softmax(R[n, m, h], reduced_dim=m)\n" +
-                             end;
-    std::string noisy = sums;
-    noisy.replace(noisy.find("=S[h])"), 6, "=dropout(S[h]))");
-    CHECK(check(Program::parse(noisy), {}, catalogue()).tile.passes.empty());
-    for (const std::string& text : {carried, sums}) {
-      CAPTURE(text);
-      const Tiled layer(
-          std::make_shared<const Checked>(check(Program::parse(text), {}, catalogue())));
-      const Tile& tile = layer.program->tile;
-      CHECK(tile.passes.size() == (text == sums ? 4 : 2));
-      CHECK(tile.goes_back == (text == carried));
-      for (const Call& call : calls(*layer.program, 5, 9)) {
-        const Outcome expected = outcome(layer, call, whole);
-        for (Index piece : {1, 2, 3, 8, 9, 10})
-          for (double held : {1e9, 0.0})
-            CHECK(apart(outcome(layer, call,
-                                {.queries = 2, .samples = 2, .memory = piece, .held = held}),
-                        expected) < 1e-10);
-      }
-    }
-  }
-
-  TEST_CASE("a block whose memory is in pieces holds no row of queries times memory") {
-    const Tiled layer("multi_head", {}, Dtype::f32);
-    const auto peak = [&](Index piece) {
-      const Tensor X = noise({1, 512, 12}, 1, Dtype::f32);
-      const Forward forward{
-          .params = layer.values,
-          .tiling = {.queries = 64, .memory = piece, .keep = Tiling::Keep::never()}};
-      return peak_of([&] { layer.attention(forward, "", X.detach(), X.detach()); });
-    };
-    // L, W and what is on the way, against one L that goes from one pass to the next.
-    CHECK(peak(64) < 0.8 * peak(512));
-  }
-
-  TEST_CASE("blocks that make their pieces again hold less") {
-    const Tiled layer("talking_heads", {}, Dtype::f32);
-    const auto peak = [&](double held) {
-      return peak_of(layer, 512,
-                     {.queries = 64, .memory = 64, .held = held, .keep = Tiling::Keep::never()});
-    };
-    CHECK(peak(0) < 0.8 * peak(1e9));
   }
 
   TEST_CASE("who looks sees every value as it is without blocks") {

@@ -27,8 +27,7 @@ std::vector<Case> cases(const Checked& program, Dtype dtype) {
   const Tensor some = Tensor::of<int64_t>({3}, {11, 0, 3}),
                few = Tensor::of<int64_t>({3}, {7, 1, 0});
   std::vector<Case> all;
-  for (const Tiling& tiling : {Tiling{.allowed = false}, Tiling{.queries = 4, .samples = 2},
-                               Tiling{.queries = 4, .samples = 2, .memory = 3}}) {
+  for (const Tiling& tiling : {Tiling{.allowed = false}, Tiling{.queries = 4, .samples = 2}}) {
     all.push_back({"self", X, {}, {}, tiling});
     if (program.takes_mask && program.leak.empty())
       all.push_back({"self, causal", X, {}, {.causal = true}, tiling});
@@ -97,7 +96,6 @@ std::string with(std::string text, const std::string& part, const std::string& o
 }
 
 constexpr Tiling in_blocks{.queries = 4, .samples = 1};
-constexpr Tiling in_pieces{.queries = 4, .samples = 1, .memory = 3, .held = 0};
 
 }  // namespace
 
@@ -143,7 +141,7 @@ TEST_SUITE("trace") {
                       "O[n, d_v, h_v] = einsum(U[n, m, h_v], V[m, d_v, h_v]) * (index(h_v) != 1)"));
     const Tensors values = model.params().initial_values(Key(1));
     const Tensor x = tokens(2, 40), y = tokens(2, 40, 2);
-    for (const Tiling& tiling : {Tiling{.allowed = false}, Tiling{}, in_blocks, in_pieces}) {
+    for (const Tiling& tiling : {Tiling{.allowed = false}, Tiling{}, in_blocks}) {
       const Forward forward{.params = values, .tiling = tiling};
       Tensor loss;
       run_with_hooks(forward, {{"decoder/*/self/O", without(3, 1)}},
@@ -157,7 +155,7 @@ TEST_SUITE("trace") {
     const LanguageModel model = model_of(talking_heads());
     const Tensors values = model.params().initial_values(Key(1));
     const Tensor here = tokens(2, 40), there = tokens(2, 40, 2);
-    for (const Tiling& tiling : {Tiling{.allowed = false}, Tiling{}, in_blocks, in_pieces}) {
+    for (const Tiling& tiling : {Tiling{.allowed = false}, Tiling{}, in_blocks}) {
       const Forward forward{.params = values, .tiling = tiling};
       Tensor logits;
       const auto run = [&](const Tensor& x) {
@@ -206,7 +204,7 @@ TEST_SUITE("trace") {
       const Tensors params = xs;
       const Tensor X = noise({2, 11, 12}, 1).variable(), M = noise({2, 7, 12}, 2).variable();
       xs.push_back(X), xs.push_back(M);
-      for (const Tiling& tiling : {Tiling{.allowed = false}, in_blocks, in_pieces}) {
+      for (const Tiling& tiling : {Tiling{.allowed = false}, in_blocks}) {
         for (const bool causal : {false, true}) {
           const Mask mask{.causal = causal};
           const Forward forward{.params = params, .tiling = tiling};
@@ -501,7 +499,7 @@ TEST_SUITE("trace") {
     const Tensors values = model.params().initial_values(Key(1));
     const Tensor x = tokens(2, 9);
     for (const char* name : {"P_l", "P_q", "P_v", "P_o"})
-      for (const Tiling& tiling : {Tiling{.allowed = false}, Tiling{}, in_blocks, in_pieces}) {
+      for (const Tiling& tiling : {Tiling{.allowed = false}, Tiling{}, in_blocks}) {
         CAPTURE(std::string(name));
         const std::string path = std::string("decoder/1/self/") + name;
         const auto at = static_cast<size_t>(model.params().find(path));

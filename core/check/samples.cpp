@@ -412,20 +412,6 @@ void add_softmax(Table& table) {
     return softmax(in[0], 1, Tensor::zeros({3, 5}, in[0].dtype()));
   });
   table.add("softmax of nothing", {{{3, 0}}}, [](const Tensors& in) { return softmax(in[0], 1); });
-  table.add("logsumexp of a part", {{{2, 3, 5}}},
-            [](const Tensors& in) { return logsumexp_of_part(in[0], 2); }, {5});
-  table.add("logsumexp of a part, middle", {{{2, 5, 3}}},
-            [](const Tensors& in) { return logsumexp_of_part(in[0], 1); }, {5});
-  table.add("logsumexp of a part, masked", {{{3, 5}}, positions({3, 5}, 2)},
-            [](const Tensors& in) { return logsumexp_of_part(in[0], 1, in[1]); }, {5});
-  table.add("softmax of a part", {{{2, 3, 5}}, {{2, 3, 1}}},
-            [](const Tensors& in) { return softmax_of_part(in[0], 2, {}, in[1]); }, {5});
-  table.add("softmax of a part, first", {{{5, 3}}, {{1, 3}}},
-            [](const Tensors& in) { return softmax_of_part(in[0], 0, {}, in[1]); }, {5});
-  table.add(
-      "softmax of a part, masked", {{{3, 5}}, {{3, 1}}},
-      [](const Tensors& in) { return softmax_of_part(in[0], 1, mask_with_hidden_row(), in[1]); },
-      {5});
   table.add("log_softmax of nothing", {{{3, 0}}},
             [](const Tensors& in) { return log_softmax(in[0], 1); });
   table.add("log_softmax", {{{2, 5, 3}}}, [](const Tensors& in) { return log_softmax(in[0], 2); },

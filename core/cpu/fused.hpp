@@ -13,17 +13,6 @@ void softmax(const View& x, const View& mask, int axis, const View& y);
 // dx = y (g - Σ y g), the sum over `axis`.
 void softmax_gradient(const View& y, const View& g, int axis, const View& dx);
 
-// Of a part of what `axis` has. total, g and sums are of size 1 there.
-//   logsumexp_part:       total = log Σ exp x of what is visible; nothing_visible, where nothing is
-//   exp_minus:            y = g · exp(x - total), 0 where hidden; g.data == nullptr: g is 1
-//   softmax_part_gradient: dx = y g, sums = -Σ dx
-inline constexpr double nothing_visible = -1e30;
-void logsumexp_part(const View& x, const View& mask, int axis, const View& total);
-void exp_minus(const View& x, const View& mask, const View& total, const View& g, int axis,
-               const View& y);
-void softmax_part_gradient(const View& y, const View& g, int axis, const View& dx,
-                           const View& sums);
-
 // Over the last dimension. stats has x's shape but for the last dimension, which is 2 long: μ and
 // 1/√(σ² + ε) (rms: 0 and 1/√(mean x² + ε)). center: layer norm; otherwise RMS norm, without bias.
 void norm(const View& x, const View& scale, const View& bias, bool center, double epsilon,

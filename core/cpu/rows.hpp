@@ -117,12 +117,6 @@ struct Rows {
   void (*softmax_gradient)(const T* y, const T* g, T* dx, Index n);
   // Returns log Σ exp x.
   T (*logsumexp)(const T* x, Index n);
-  // The same of a part of a row, where visible; `nothing` where nothing there is above -inf.
-  T (*logsumexp_part)(const T* x, const T* mask, T nothing, Index n);
-  // y = scale · exp(x - total), 0 where hidden.
-  void (*exp_minus)(const T* x, const T* mask, T total, T scale, T* y, Index n);
-  // dx = y g; returns its sum.
-  T (*product_and_sum)(const T* y, const T* g, T* dx, Index n);
   // y = g (exp(x - lse) - [j = target]).
   void (*cross_entropy_gradient)(const T* x, T lse, T g, Index target, T* y, Index n);
 

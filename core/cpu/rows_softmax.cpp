@@ -68,19 +68,6 @@ void softmax_gradient_row(const T* y, const T* g, T* dx, Index n) {
   for (Index i = 0; i < n; ++i) dx[i] = y[i] * (g[i] - inner);
 }
 
-// y = scale exp(x - total), 0 where hidden.
-template <class T>
-void exp_minus_row(const T* x, const T* mask, T total, T scale, T* y, Index n) {
-  if (!mask) {
-    for (Index i = 0; i < n; ++i) y[i] = scale * exp(x[i] - total);
-    return;
-  }
-  for (Index i = 0; i < n; ++i) {
-    const T e = scale * exp(x[i] - total);
-    y[i] = mask[i] != 0 ? e : T(0);
-  }
-}
-
 template <class T>
 T logsumexp_row(const T* x, Index n) {
   constexpr Index block = 512;
@@ -95,35 +82,6 @@ T logsumexp_row(const T* x, Index n) {
   return log(sum) + most;
 }
 
-// The same of what is visible. Of nothing, and where nothing is above -inf: `nothing`.
-template <class T>
-T logsumexp_part(const T* x, const T* mask, T nothing, Index n) {
-  constexpr Index block = 512;
-  T e[block];
-  const T hidden = -__builtin_inf();
-  const T most = mask ? max_of<T>(n, [=](Index i) { return mask[i] != 0 ? x[i] : hidden; })
-                      : max_of<T>(n, [=](Index i) { return x[i]; });
-  if (most == hidden) {
-    for (Index i = 0; i < n; ++i)
-      if ((!mask || mask[i] != 0) && x[i] != x[i]) return x[i];
-    return nothing;
-  }
-  T sum = 0;
-  for (Index at = 0; at < n; at += block) {
-    const Index count = n - at < block ? n - at : block;
-    exp_minus_row(x + at, mask ? mask + at : nullptr, most, T(1), e, count);
-    sum += sum_row(e, count);
-  }
-  return log(sum) + most;
-}
-
-// dx = y g; returns Σ y g.
-template <class T>
-T product_and_sum(const T* y, const T* g, T* dx, Index n) {
-  for (Index i = 0; i < n; ++i) dx[i] = y[i] * g[i];
-  return sum_row(dx, n);
-}
-
 template <class T>
 void cross_entropy_gradient_row(const T* x, T lse, T g, Index target, T* y, Index n) {
   for (Index i = 0; i < n; ++i) y[i] = g * exp(x[i] - lse);
@@ -135,9 +93,6 @@ void fill(Rows<T>& rows) {
   rows.softmax = softmax_row<T>;
   rows.softmax_gradient = softmax_gradient_row<T>;
   rows.logsumexp = logsumexp_row<T>;
-  rows.logsumexp_part = logsumexp_part<T>;
-  rows.exp_minus = exp_minus_row<T>;
-  rows.product_and_sum = product_and_sum<T>;
   rows.cross_entropy_gradient = cross_entropy_gradient_row<T>;
 }
 

@@ -133,22 +133,6 @@ struct Tile {
   std::vector<int> exits = {};   // of `inside`: what is read after
   // Whether a block may leave out the memory that a causal mask hides from all of it.
   bool may_crop = false;
-  // A block can take its memory a piece at a time: every piece in the first pass, then every piece
-  // in the next. What sums over the memory is there after the pass that made its parts, a softmax
-  // over it in the pass after. Empty where a statement needs all memory at once.
-  struct Step {
-    enum class Kind : uint8_t { value, softmax_total, softmax, sum } kind;
-    int value;
-    std::vector<int> finished = {};  // values over the memory that no later step reads
-  };
-  struct Pass {
-    std::vector<Step> steps = {};
-    std::vector<int> reads = {}, leaves = {};  // values over the memory: of earlier ones, for later
-  };
-  std::vector<Pass> passes = {};
-  // Whether passes share nothing but that, sums that no piece reads, and softmax's totals: so their
-  // gradients, too, can be made pass by pass.
-  bool goes_back = false;
   // Why the program has none: with a caret where a statement is in the way, or "" for no statement
   // over queries and memory.
   std::string refusal = {};

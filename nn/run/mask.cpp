@@ -40,7 +40,6 @@ Value Runner::visible(const Node& n) {
 // visible[batch, m] = m < length.
 Value Runner::padding(int memory) {
   const Index m = size(memory);
-  const auto before = static_cast<double>(block_start(memory));
   const std::vector<double> lengths = mask_.lengths.values<double>();
   Shape shape = batch_;
   shape.push_back(m);
@@ -49,7 +48,7 @@ Value Runner::padding(int memory) {
     if (!(length >= 0 && length <= static_cast<double>(whole_size(memory))))
       bad_input("a memory of length ", length, " does not fit into '", dimension(memory).name,
                 "' = ", whole_size(memory));
-    for (Index j = 0; j < m; ++j) seen.push_back(before + static_cast<double>(j) < length);
+    for (Index j = 0; j < m; ++j) seen.push_back(static_cast<double>(j) < length);
   }
   return {cast(Tensor::of<double>(shape, std::span<const double>(seen)), dtype_), {memory}, true};
 }

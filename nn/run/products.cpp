@@ -59,9 +59,7 @@ Value Runner::contracted(const Node& node, const std::vector<Value>& values) {
   }
   const Labels result = numbering.labels(node.names, batched);
   const Labels layout = numbering.labels(in_memory_order(node.names), batched);
-  return {contract_all(operands, result, layout,
-                       {.products = products(), .only_gradient = is_unread(node)}),
-          node.names, batched};
+  return {contract_all(operands, result, layout, {.products = products()}), node.names, batched};
 }
 
 std::optional<Value> Runner::joined(const Node& a, const Node& b) {

@@ -45,8 +45,7 @@ Runner::Runner(const SizeTable& sizes, const Part& part, const Forward& forward,
       values_(program_.values.size()),
       batch_(part.batch),
       dtype_(part.dtype),
-      stretch_(part.stretch),
-      unread_(part.unread) {}
+      stretch_(part.stretch) {}
 
 // Every value that is made whole, one by one: what is kept of them together depends on who asks.
 void Runner::check_memory() {
@@ -142,8 +141,7 @@ Index Runner::whole_size(int dim) {
 }
 
 Index Runner::block_start(int dim) const {
-  const Role role = dimension(dim).role;
-  return role == Role::query ? stretch_.query : role == Role::memory ? stretch_.memory : 0;
+  return dimension(dim).role == Role::query ? stretch_.query : 0;
 }
 
 Index Runner::first(int dim) const {
@@ -265,28 +263,21 @@ Value Runner::parameter(const CheckedValue& v) {
   return {p, v.dims, false};
 }
 
-void Runner::within(int number, const std::function<void()>& make) {
-  const CheckedValue& v = checked(number);
+Value Runner::statement(const CheckedValue& v) {
   // Values that it needs may be made on the way.
   const auto* outer = std::exchange(current_, &v);
   const int outer_dropouts = std::exchange(dropouts_, 0);
+  Value made;
   try {
-    make();
+    made = v.right.constant
+               ? Value{spread(sizes_.quantity(v.right), shape_of(v.names, false), dtype_), v.names,
+                       false}
+               : node(v.right);
   } catch (const Error& error) {
     if (error.kind() != Kind::input || is_pointed(error.what())) throw;
     fail_at({v.place}, error.what());
   }
   current_ = outer, dropouts_ = outer_dropouts;
-}
-
-Value Runner::statement(const CheckedValue& v) {
-  Value made;
-  within(static_cast<int>(&v - program_.values.data()), [&] {
-    made = v.right.constant
-               ? Value{spread(sizes_.quantity(v.right), shape_of(v.names, false), dtype_), v.names,
-                       false}
-               : node(v.right);
-  });
   made = aligned(made, v.names, made.batched);
   if (v.element != Element::real) made.tensor = made.tensor.detach();
   if (v.names == v.dims) return made;

@@ -29,9 +29,8 @@ class TiledCall;
 // Where in a sequence the rows of a call stand, which may be only some of them.
 struct Stretch {
   Index first_query = 0, first_memory = 0;  // their positions
-  // Of a block of a call: its first query and memory in the call, and the call's own sizes; -1: all
-  // are here.
-  Index query = 0, memory = 0, queries = -1, memories = -1;
+  // Of a block of a call: its first query in the call, and the call's own sizes; -1: all are here.
+  Index query = 0, queries = -1, memories = -1;
   // What windows keep of the rows before, by the call of windows(). Rows of this role are new: of
   // queries, or of both where it is the memory.
   std::map<const Node*, Tensor>* tails = nullptr;
@@ -48,7 +47,6 @@ class Runner {
     Shape batch;
     Dtype dtype;
     Stretch stretch;
-    std::vector<const Node*> unread = {};  // einsums of whose results only gradients are wanted
   };
   Runner(const SizeTable& sizes, const Part& part, const Forward& forward, const std::string& path,
          const Mask& mask);
@@ -57,7 +55,7 @@ class Runner {
   void check_memory();
   // From here on the call is of a stretch of the sequence.
   void go_on(const Stretch& stretch) { stretch_ = stretch; }
-  // Of a block: the size of `dim` in the whole call, and where in it the block begins.
+  // Of a block: the size of `dim` in the whole call, and the position in it where the block begins.
   Index whole_size(int dim);
   Index block_start(int dim) const;
   // The position of the first row along `dim`.
@@ -69,10 +67,6 @@ class Runner {
   const Value& at(int number);
   void set(int number, const Tensor& x);
   bool has(int number) const { return static_cast<bool>(values_[number].tensor); }
-  void release(int number) { values_[number] = {}; }
-  // What `make` makes as a part of statement `number`: its noise and its errors are the
-  // statement's.
-  void within(int number, const std::function<void()>& make);
   // What the text makes of the values that are there; it is not kept.
   Tensor anew(int number) { return evaluate(checked(number)).tensor; }
 
@@ -92,9 +86,6 @@ class Runner {
   int batch_rank() const { return batch_.size(); }
   Dtype dtype() const { return dtype_; }
   Products products() const { return forward_.products; }
-  bool is_unread(const Node& node) const {
-    return std::find(unread_.begin(), unread_.end(), &node) != unread_.end();
-  }
   // The position of `dim` among the dimensions of x.tensor.
   int axis_of(const Value& x, int dim) const {
     return x.names.find(dim) + (x.batched ? batch_.size() : 0);
@@ -176,7 +167,6 @@ class Runner {
   Dtype dtype_ = Dtype::f32;
   const CheckedValue* current_ = nullptr;
   Stretch stretch_;
-  std::vector<const Node*> unread_ = {};
   int dropouts_ = 0;  // of the current statement
 };
 

@@ -3,7 +3,7 @@
 #include <mutex>
 
 #include "core/threads.hpp"
-#include "nn/tile/pieces.hpp"
+#include "nn/tile/tile.hpp"
 
 namespace tete {
 
@@ -22,7 +22,7 @@ class GradientSums {
   struct Unit {
     struct Rows {
       Range range;
-      Piece memory;
+      Index memory;  // positions, from the first
       Tensor gradient;
     };
     std::vector<std::vector<Rows>> rows;  // of what is given
@@ -33,13 +33,13 @@ class GradientSums {
     for (size_t i = 0; i < sums_.size(); ++i) {
       if (!sums_[i] || is_alone(i) || has_queries(i)) continue;
       const Range range = call_.grid.block(call_.grid.first_block(unit));
-      const Piece all{0, call_.memory()};
+      const Index all = call_.memory();
       made.rows[i].push_back({range, all, zeros_like(rows(i, range, all))});
     }
     return made;
   }
-  void add(Unit& unit, size_t i, const Range& range, const Piece& memory,
-           const Tensor& gradient) const {
+  void add(Unit& unit, size_t i, const Range& range, const Tensor& gradient) const {
+    const Index memory = call_.seen(range);
     if (is_alone(i)) return add_onto(gradient, rows(i, range, memory));
     if (has_queries(i)) return unit.rows[i].push_back({range, memory, gradient});
     add_onto(gradient, cut(unit.rows[i][0].gradient, i, memory));
@@ -69,13 +69,13 @@ class GradientSums {
     const bool by_sample = call_.given[i].batched || call_.grid.sample_blocks() == 1;
     return by_sample && (has_queries(i) || call_.grid.parts == 1);
   }
-  Tensor rows(size_t i, const Range& range, const Piece& memory) const {
+  Tensor rows(size_t i, const Range& range, Index memory) const {
     return call_.part_of(sums_[i], call_.given[i], range, memory);
   }
-  Tensor cut(const Tensor& sum, size_t i, const Piece& memory) const {
+  Tensor cut(const Tensor& sum, size_t i, Index memory) const {
     const TileInput& g = call_.given[i];
     const int first = g.batched ? call_.batch_rank() : 0;
-    return g.memory >= 0 ? slice(sum, first + g.memory, memory.first, memory.count) : sum;
+    return g.memory >= 0 ? slice(sum, first + g.memory, 0, memory) : sum;
   }
 
   const TiledCall& call_;
@@ -87,39 +87,19 @@ class GradientSums {
 
 struct BlockRun {
   Tensor y;
-  Parts leaves;
+  Tensors leaves;
 };
-// Of what blocks kept, the next one's from `at` on.
-BlockRun kept_run(const TiledCall& call, const Range& range, Tensors::const_iterator& at) {
-  const size_t pieces = call.pieces(range).size();
-  BlockRun run{*at++, Parts(call.given.size())};
-  for (size_t i = 0; i < run.leaves.size(); ++i) {
-    const auto count = static_cast<Index>(call.given[i].memory >= 0 ? pieces : 1);
-    run.leaves[i].assign(at, at + count);
-    at += count;
-  }
-  return run;
-}
 
 void add_gradient(const TiledCall& call, const Backward& at, const BlockRun& run,
                   const Range& range, GradientSums& sums, GradientSums::Unit& unit) {
   if (!run.y.tracked()) return;
-  const Pieces pieces = call.pieces(range);
-  struct Place {
-    size_t input;
-    Piece memory;
-  };
   Tensors asked;
-  std::vector<Place> places;
+  std::vector<size_t> inputs;
   for (size_t i = 0; i < run.leaves.size(); ++i)
-    for (size_t p = 0; p < run.leaves[i].size(); ++p) {
-      if (!at.wants(i) || !run.leaves[i][p].tracked()) continue;
-      asked.push_back(run.leaves[i][p]);
-      places.push_back({i, run.leaves[i].size() > 1 ? pieces[p] : call.seen(range)});
-    }
+    if (at.wants(i) && run.leaves[i].tracked()) asked.push_back(run.leaves[i]), inputs.push_back(i);
   const Tensors found = grad(run.y, asked, {.cotangent = call.rows(at.g, range)});
   for (size_t k = 0; k < found.size(); ++k)
-    if (found[k]) sums.add(unit, places[k].input, range, places[k].memory, found[k]);
+    if (found[k]) sums.add(unit, inputs[k], range, found[k]);
 }
 
 }  // namespace
@@ -127,9 +107,9 @@ void add_gradient(const TiledCall& call, const Backward& at, const BlockRun& run
 Tensors tile_gradient(const TiledCall& call, const Backward& at) {
   GradientSums sums(call, at);
   std::vector<BlockRun> kept;
-  auto next = at.kept.begin();
-  while (next != at.kept.end())
-    kept.push_back(kept_run(call, call.grid.block(static_cast<Index>(kept.size())), next));
+  const size_t size = 1 + call.given.size();  // of a block that was kept
+  for (auto next = at.kept.begin(); next != at.kept.end(); next += size)
+    kept.push_back({*next, Tensors(next + 1, next + size)});
   parallel_for(call.grid.units(), 4 * call.bytes, [&](Index number) {
     const RecordWatch unseen([](const Tensor& made) { return made; });
     GradientSums::Unit unit = sums.begin(number);
@@ -139,15 +119,8 @@ Tensors tile_gradient(const TiledCall& call, const Backward& at) {
         add_gradient(call, at, kept[b], range, sums, unit);
         continue;
       }
-      const Pieces pieces = call.pieces(range);
-      const Parts leaves = leaves_of(call.parts_of(at.in, range, pieces), at.wanted);
-      if (pieces.size() > 1 && call.goes_back)
-        PieceRun(call, leaves, range, pieces)
-            .gradients(call.rows(at.g, range),
-                       [&](size_t i, const Piece& memory, const Tensor& gradient) {
-                         sums.add(unit, i, range, memory, gradient);
-                       });
-      else add_gradient(call, at, {call.run_again(leaves, range), leaves}, range, sums, unit);
+      const Tensors leaves = leaves_of(call.parts_of(at.in, range, call.seen(range)), at.wanted);
+      add_gradient(call, at, {call.run(leaves, range), leaves}, range, sums, unit);
     }
     sums.end(number, std::move(unit));
   });

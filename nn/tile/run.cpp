@@ -90,8 +90,8 @@ TileGrid Runner::tile_grid() {
   double widest = 0;
   for (int number : program_.tile.inside) widest = std::max(widest, elements_of(checked(number)));
   const Index samples = batch_.empty() ? 1 : batch_[0], queries = length(Role::query);
-  return grid_of(samples, queries, length(Role::memory),
-                 widest / static_cast<double>(samples * queries), forward_.tiling);
+  return grid_of(samples, queries, widest / static_cast<double>(samples * queries),
+                 forward_.tiling);
 }
 
 TileInputs Runner::tile_inputs() {
@@ -122,12 +122,6 @@ TiledCall Runner::tiled_call(const TileInputs& inputs, const std::vector<int>& e
     call.bytes += elements_of(checked(number)) * static_cast<double>(size_of(dtype_));
   // A hook may have let a query see what the mask hides.
   call.crops = program_.tile.may_crop && mask_.causal && !over_memory && !inputs.any_replaced();
-  call.in_pieces = !program_.tile.passes.empty() && !over_memory;
-  const TileGrid& grid = call.grid;
-  const double block = call.bytes * static_cast<double>(grid.block_samples * grid.block_queries) /
-                       static_cast<double>(grid.samples * grid.queries);
-  const bool cut = call.in_pieces && grid.piece > 0 && grid.piece < call.memory();
-  call.goes_back = cut && program_.tile.goes_back && block > forward_.tiling.held;
   return call;
 }
 
@@ -184,11 +178,10 @@ void Runner::replace_in_tile(int number, TileInputs& inputs) {
   Value made = run_tile(inputs, {number})[0];
   const TiledCall call = tiled_call(inputs, {});
   const Range first = call.grid.block(0);
-  const Pieces all = call.whole_memory();
   Tensors in;
   for (const Tensor& x : inputs.tensors) in.push_back(x.detach());
-  TileBlock block(call, first, all[0]);
-  block.set(call.parts_of(in, first, all));
+  TileBlock block(call, first, call.memory());
+  block.set(call.parts_of(in, first, call.memory()));
   made.batched = block->at(number).batched;
   if (!made.batched) {  // one for all samples
     for (int axis = 0; axis < batch_rank(); ++axis) made.tensor = slice(made.tensor, axis, 0, 1);
@@ -208,7 +201,6 @@ void Runner::show_tile(const TileInputs& inputs) {
     if (!values_[number].tensor && is_watched(number)) asked.push_back(number);
   if (asked.empty()) return;
   const TiledCall call = tiled_call(inputs, {});
-  const Pieces memory = call.whole_memory();
   Tensors in;
   for (const Tensor& x : inputs.tensors) in.push_back(x.detach());
   const auto show = [&](Runner& block, const Range& range) {
@@ -219,13 +211,13 @@ void Runner::show_tile(const TileInputs& inputs) {
         all = {Tensor::empty(shape_of(part.names, part.batched), dtype_), part.names, part.batched};
       TileInput rows = input_of(program_, number, part);
       rows.memory = -1;
-      copy_onto(part.tensor.detach(), call.part_of(all.tensor, rows, range, memory[0]));
+      copy_onto(part.tensor.detach(), call.part_of(all.tensor, rows, range, call.memory()));
     }
   };
   for (Index number = 0; number < call.grid.blocks(); ++number) {
     const Range range = call.grid.block(number);
-    TileBlock block(call, range, memory[0]);
-    block.set(call.parts_of(in, range, memory));
+    TileBlock block(call, range, call.memory());
+    block.set(call.parts_of(in, range, call.memory()));
     show(*block, range);
   }
 }

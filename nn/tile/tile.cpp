@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/threads.hpp"
-#include "nn/tile/pieces.hpp"
 
 namespace tete {
 
@@ -13,38 +12,21 @@ namespace {
 // queries make slow matrix products.
 constexpr double block_elements = 786432;
 constexpr Index least_queries = 64, query_step = 16;
-// A piece of the memory has so many elements of the widest value, 1.5 MB, and at least so many
-// positions. Memory of less than four pieces is not cut.
-constexpr double piece_elements = 393216;
-constexpr Index least_piece = 128, piece_step = 32, least_pieces = 4;
 // Blocks form this many units at least, where there are as many; a unit sums its own gradient.
 constexpr Index wanted_units = 8;
 
-// How much of the memory a block of rows takes at a time, or 0. `width`: elements for each
-// position.
-Index piece_of(double width, Index memory) {
-  const auto fitting = static_cast<Index>(piece_elements / width) / piece_step * piece_step;
-  const Index piece = std::max(fitting, least_piece);
-  return least_pieces * piece <= memory ? piece : 0;
-}
-
 }  // namespace
 
-TileGrid grid_of(Index samples, Index queries, Index memory, double width, const Tiling& chosen) {
+TileGrid grid_of(Index samples, Index queries, double width, const Tiling& chosen) {
   TileGrid grid{samples, queries, chosen.samples, chosen.queries};
   if (grid.block_queries == 0) grid.block_queries = block_queries(width, queries);
   if (grid.block_samples == 0) {
     const double sample = width * static_cast<double>(grid.block_queries);
     const auto fitting =
         grid.block_queries < queries ? 1 : static_cast<Index>(block_elements / sample);
-    grid.block_samples = std::clamp<Index>(fitting, 1, pieces(samples, wanted_units));
+    grid.block_samples = std::clamp<Index>(fitting, 1, blocks_of(samples, wanted_units));
   }
   grid.parts = std::clamp<Index>(wanted_units / grid.sample_blocks(), 1, grid.query_blocks());
-  const auto rows = static_cast<double>(grid.block_samples * grid.block_queries);
-  grid.piece =
-      chosen.memory > 0
-          ? chosen.memory
-          : piece_of(rows * width / static_cast<double>(std::max<Index>(1, memory)), memory);
   return grid;
 }
 
@@ -80,7 +62,6 @@ Shape TiledCall::shape(const Range& range) const {
 }
 
 bool TiledCall::is_worth_keeping(const Tensors& tensors, const Tiling::Keep& keep) const {
-  if (goes_back) return false;
   if (bytes <= keep.least) return true;
   const auto size = static_cast<double>(size_of(tensors[0].dtype()));
   double around = static_cast<double>(element_count(shape(grid.whole()))) * size;
@@ -95,42 +76,30 @@ Tensor TiledCall::rows(const Tensor& y, const Range& range) const {
   return y.window(shape(range), y.strides(), sample + range.query * y.strides()[n]);
 }
 
-Piece TiledCall::seen(const Range& range) const {
+Index TiledCall::seen(const Range& range) const {
   const Index m = memory();
-  if (!crops) return {0, m};
+  if (!crops) return m;
   const Stretch& at = whole_.stretch;
   const Index last = at.first_query + range.query + range.queries - at.first_memory;
-  return {0, std::clamp(last, std::min<Index>(1, m), m)};
-}
-
-Pieces TiledCall::pieces(const Range& range) const {
-  const Index all = seen(range).count;
-  const bool cut = in_pieces && grid.piece > 0 && grid.piece < all;
-  if (!cut) return {{0, all}};
-  Pieces pieces;
-  for (Index first = 0; first < all; first += grid.piece)
-    pieces.push_back({first, std::min(grid.piece, all - first)});
-  return pieces;
+  return std::clamp(last, std::min<Index>(1, m), m);
 }
 
 Tensor TiledCall::part_of(const Tensor& x, const TileInput& axes, const Range& range,
-                          const Piece& memory) const {
+                          Index memory) const {
   const int first = axes.batched ? batch_rank() : 0;
   Tensor part = first > 0 ? slice(x, 0, range.sample, range.samples) : x;
   if (axes.query >= 0) part = slice(part, first + axes.query, range.query, range.queries);
-  if (axes.memory >= 0) part = slice(part, first + axes.memory, memory.first, memory.count);
+  if (axes.memory >= 0) part = slice(part, first + axes.memory, 0, memory);
   return part;
 }
 
-Parts TiledCall::parts_of(const Tensors& all, const Range& range, const Pieces& memory) const {
-  Parts parts(all.size());
-  for (size_t i = 0; i < all.size(); ++i)
-    for (size_t p = 0; p < (given[i].memory >= 0 ? memory.size() : 1); ++p)
-      parts[i].push_back(part_of(all[i], given[i], range, memory[p]));
+Tensors TiledCall::parts_of(const Tensors& all, const Range& range, Index memory) const {
+  Tensors parts;
+  for (size_t i = 0; i < all.size(); ++i) parts.push_back(part_of(all[i], given[i], range, memory));
   return parts;
 }
 
-Mask TiledCall::mask_of(const Range& range, const Piece& memory) const {
+Mask TiledCall::mask_of(const Range& range, Index memory) const {
   Mask mask = mask_;
   if (mask.lengths && batch_rank() > 0)
     mask.lengths = slice(mask.lengths, 0, range.sample, range.samples);
@@ -138,11 +107,6 @@ Mask TiledCall::mask_of(const Range& range, const Piece& memory) const {
     const int n = mask.visible.rank() - 2;
     mask.visible = part_of(mask.visible.detach(), {-1, n > 0, 0, 1}, range, memory);
   }
-  // Of some pieces the first query sees the last position, so all see all.
-  const Stretch& at = whole_.stretch;
-  if (memory.first + memory.count < seen(range).count &&
-      at.first_memory + memory.first + memory.count <= at.first_query + range.query + 1)
-    mask.causal = false;
   return mask;
 }
 
@@ -158,56 +122,39 @@ Forward TiledCall::forward(const Range& range) const {
           .products = products_};
 }
 
-SizeTable TiledCall::sizes(const Range& range, const Piece& memory) const {
+SizeTable TiledCall::sizes(const Range& range, Index memory) const {
   SizeTable sizes = sizes_;
-  sizes.set_lengths(range.queries, memory.count);
+  sizes.set_lengths(range.queries, memory);
   return sizes;
 }
 
-Runner::Part TiledCall::stretch(const Range& range, const Piece& memory,
-                                const Unread& unread) const {
+Runner::Part TiledCall::part(const Range& range) const {
   Runner::Part part = whole_;
   part.batch = batch(range);
   part.stretch.first_query += range.query, part.stretch.query = range.query;
-  part.stretch.first_memory += memory.first, part.stretch.memory = memory.first;
-  part.unread = unread;
   return part;
 }
 
-TileBlock::TileBlock(const TiledCall& call, const Range& range, const Piece& memory,
-                     const Unread& unread)
+TileBlock::TileBlock(const TiledCall& call, const Range& range, Index memory)
     : call_(call),
       forward_(call.forward(range)),
       mask_(call.mask_of(range, memory)),
-      runner_(call.sizes(range, memory), call.stretch(range, memory, unread), forward_, call.path_,
-              mask_) {}
+      runner_(call.sizes(range, memory), call.part(range), forward_, call.path_, mask_) {}
 
-void TileBlock::set(const Parts& parts, size_t piece) {
-  for (size_t i = 0; i < parts.size(); ++i)
-    runner_.set(call_.given[i].value, parts[i][parts[i].size() > 1 ? piece : 0]);
+void TileBlock::set(const Tensors& parts) {
+  for (size_t i = 0; i < parts.size(); ++i) runner_.set(call_.given[i].value, parts[i]);
 }
 
-Tensor TiledCall::run(const Parts& parts, const Range& range) const {
-  return exits_of(parts, range, pieces(range), {});
-}
-
-Tensor TiledCall::run_again(const Parts& parts, const Range& range) const {
-  // Nothing inside reads the only exit: what would is on the way to no other.
-  Unread last;
-  if (exits.size() == 1) last = {&program().values[exits[0].value].right};
-  return exits_of(parts, range, pieces(range), last);
+Tensor TiledCall::run(const Tensors& parts, const Range& range) const {
+  return exits_of(parts, range, seen(range));
 }
 
 Tensor TiledCall::run_whole(const Tensors& all) const {
-  Parts parts;
-  for (const Tensor& x : all) parts.push_back({x});
-  return exits_of(parts, grid.whole(), whole_memory(), {});
+  return exits_of(all, grid.whole(), memory());
 }
 
-Tensor TiledCall::exits_of(const Parts& parts, const Range& range, const Pieces& pieces,
-                           const Unread& unread) const {
-  if (pieces.size() > 1) return collected(PieceRun(*this, parts, range, pieces).run(unread), range);
-  TileBlock block(*this, range, pieces[0], unread);
+Tensor TiledCall::exits_of(const Tensors& parts, const Range& range, Index memory) const {
+  TileBlock block(*this, range, memory);
   block.set(parts);
   return collected(*block, range);
 }
@@ -225,11 +172,10 @@ Tensor TiledCall::collected(Runner& block, const Range& range) const {
 
 // ---- All blocks ---------------------------------------------------------------------------------
 
-Parts leaves_of(const Parts& parts, const std::vector<bool>& wanted) {
-  Parts leaves = parts;
+Tensors leaves_of(const Tensors& parts, const std::vector<bool>& wanted) {
+  Tensors leaves = parts;
   for (size_t i = 0; i < parts.size(); ++i)
-    for (Tensor& x : leaves[i])
-      if (wanted[i] && is_real(x.dtype())) x = x.variable();
+    if (wanted[i] && is_real(parts[i].dtype())) leaves[i] = parts[i].variable();
   return leaves;
 }
 
@@ -240,14 +186,14 @@ FusedValue tile_value(const TiledCall& call, const Tensors& given, const std::ve
   parallel_for(call.grid.blocks(), call.bytes, [&](Index block) {
     const RecordWatch unseen([](const Tensor& made) { return made; });
     const Range range = call.grid.block(block);
-    Parts parts = call.parts_of(given, range, call.pieces(range));
+    Tensors parts = call.parts_of(given, range, call.seen(range));
     if (keep) parts = leaves_of(parts, tracked);
     const Tensor made = call.run(parts, range);
     copy_onto(made.detach(), call.rows(y, range));
     if (!keep) return;
     Tensors& stays = kept[block];  // where its rows are in its graph, and leaves
     stays.push_back(made.without_storage());
-    for (const Tensors& part : parts) stays.insert(stays.end(), part.begin(), part.end());
+    stays.insert(stays.end(), parts.begin(), parts.end());
   });
   FusedValue value{y};
   for (const Tensors& stays : kept) value.kept.insert(value.kept.end(), stays.begin(), stays.end());

@@ -11,32 +11,21 @@
 
 namespace tete {
 
-inline Index pieces(Index size, Index piece) { return (size + piece - 1) / piece; }
-
-// Einsums of whose results only gradients are wanted.
-using Unread = std::vector<const Node*>;
+// The number of blocks of `size` rows, the last of which may be smaller.
+inline Index blocks_of(Index rows, Index size) { return (rows + size - 1) / size; }
 
 // Samples and queries of a call.
 struct Range {
   Index sample, samples, query, queries;
 };
-// A piece of the memory, and how it is cut.
-struct Piece {
-  Index first, count;
-};
-using Pieces = std::vector<Piece>;
-// What is given to a block: of each value a tensor, or one for each piece.
-using Parts = std::vector<Tensors>;
-
 // How a call is cut.
 struct TileGrid {
   Index samples, queries;  // of the call; 1 sample where it has no batch
   Index block_samples, block_queries;
   Index parts = 1;  // into which the queries of a block of samples are cut, for units
-  Index piece = 0;  // of the memory, that a block takes at a time; 0: all of it
 
-  Index sample_blocks() const { return pieces(samples, block_samples); }
-  Index query_blocks() const { return pieces(queries, block_queries); }
+  Index sample_blocks() const { return blocks_of(samples, block_samples); }
+  Index query_blocks() const { return blocks_of(queries, block_queries); }
   Index blocks() const { return sample_blocks() * query_blocks(); }
   Index units() const { return sample_blocks() * parts; }
   // Unit u has the blocks first_block(u) … first_block(u + 1) - 1.
@@ -53,7 +42,7 @@ struct TileGrid {
 };
 
 // `width`: elements of the widest value, for each query.
-TileGrid grid_of(Index samples, Index queries, Index memory, double width, const Tiling& chosen);
+TileGrid grid_of(Index samples, Index queries, double width, const Tiling& chosen);
 // How many queries a block has, as sizes suggest. `width`: elements of the widest value for each.
 Index block_queries(double width, Index queries);
 
@@ -92,10 +81,8 @@ class TiledCall {
   std::vector<TileInput> given = {};
   std::vector<TileExit> exits = {};
   TileGrid grid = {};
-  double bytes = 0;       // of all values inside, if they were there as a whole
-  bool crops = false;     // a block leaves out the memory that the causal mask hides from all of it
-  bool in_pieces = true;  // whether what it leaves can be made a piece of the memory at a time
-  bool goes_back = false;  // blocks in pieces make these again for their gradient
+  double bytes = 0;    // of all values inside, if each were stored whole
+  bool crops = false;  // a block leaves out the memory that the causal mask hides from all of it
 
   const Checked& program() const { return sizes_.program(); }
   Index memory() const { return whole_.stretch.memories; }
@@ -108,33 +95,27 @@ class TiledCall {
   // The rows of a range of such a tensor of the whole call. A window.
   Tensor rows(const Tensor& y, const Range& range) const;
 
-  // The memory that a block of this range reads, and in what pieces it does.
-  Piece seen(const Range& range) const;
-  Pieces pieces(const Range& range) const;
-  // The part of x that a range needs, of which these positions of the memory are seen.
-  Tensor part_of(const Tensor& x, const TileInput& axes, const Range& range,
-                 const Piece& memory) const;
-  Parts parts_of(const Tensors& all, const Range& range, const Pieces& memory) const;
-  Pieces whole_memory() const { return {{0, memory()}}; }
+  // The number of memory positions, from the first, that a block of this range reads.
+  Index seen(const Range& range) const;
+  // The part of x that a range needs, of which these first positions of the memory are read.
+  Tensor part_of(const Tensor& x, const TileInput& axes, const Range& range, Index memory) const;
+  Tensors parts_of(const Tensors& all, const Range& range, Index memory) const;
 
   // The exits of a range, from its parts of what is given.
-  Tensor run(const Parts& parts, const Range& range) const;
-  // The same where only the gradient of the exits is wanted: their numbers may not be there.
-  Tensor run_again(const Parts& parts, const Range& range) const;
+  Tensor run(const Tensors& parts, const Range& range) const;
   // The exits of a range that a block's run has.
   Tensor collected(Runner& block, const Range& range) const;
-  // The exits of all, as one block of one piece.
+  // The exits of all, as one block.
   Tensor run_whole(const Tensors& given) const;
 
  private:
   friend class TileBlock;
-  Tensor exits_of(const Parts& parts, const Range& range, const Pieces& pieces,
-                  const Unread& unread) const;
+  Tensor exits_of(const Tensors& parts, const Range& range, Index memory) const;
   Shape batch(const Range& range) const;
-  Mask mask_of(const Range& range, const Piece& memory) const;
+  Mask mask_of(const Range& range, Index memory) const;
   Forward forward(const Range& range) const;
-  SizeTable sizes(const Range& range, const Piece& memory) const;
-  Runner::Part stretch(const Range& range, const Piece& memory, const Unread& unread) const;
+  SizeTable sizes(const Range& range, Index memory) const;
+  Runner::Part part(const Range& range) const;
 
   SizeTable sizes_;
   Runner::Part whole_;
@@ -150,13 +131,11 @@ class TiledCall {
 // A run of one block of a call, with what it refers to.
 class TileBlock {
  public:
-  TileBlock(const TiledCall& call, const Range& range, const Piece& memory,
-            const Unread& unread = {});
+  TileBlock(const TiledCall& call, const Range& range, Index memory);
   TileBlock(const TileBlock&) = delete;
   Runner& operator*() { return runner_; }
   Runner* operator->() { return &runner_; }
-  // Gives it its parts; of what comes in pieces, this one.
-  void set(const Parts& parts, size_t piece = 0);
+  void set(const Tensors& parts);
 
  private:
   const TiledCall& call_;
@@ -173,6 +152,6 @@ FusedValue tile_value(const TiledCall& call, const Tensors& given, const std::ve
 Tensors tile_gradient(const TiledCall& call, const Backward& at);
 
 // Of the parts, those that a gradient is asked of as variables.
-Parts leaves_of(const Parts& parts, const std::vector<bool>& wanted);
+Tensors leaves_of(const Tensors& parts, const std::vector<bool>& wanted);
 
 }  // namespace tete

@@ -1,7 +1,5 @@
 // softmax(x, reduced_dim=d, mask=V[…], extra_logit=z) = e^x / (e^z + Σ e^x), the sum over what is
 // visible of d; and its logarithm. What is hidden gives 0, and so does a row that sees nothing.
-#include "nn/language/builtins/softmax.hpp"
-
 #include "nn/language/builtins/along.hpp"
 
 namespace tete {
@@ -22,6 +20,11 @@ const Node* mask_of(const Node& node) {
   return node.keys[1].value.empty() ? nullptr : &node.keys[1].value[0];
 }
 
+// The logit that each row has besides, or null.
+const Node* extra_logit(const Node& node) {
+  return node.keys[2].value.empty() ? nullptr : &node.keys[2].value[0];
+}
+
 void check(Reading& reading, const ExprText& e, Node& node) {
   check_along(reading, e, node);
   if (const Node* mask = mask_of(node))
@@ -36,6 +39,25 @@ void check(Reading& reading, const ExprText& e, Node& node) {
                                    reading.in.own_name(node.dim()), "'"));
   node.takes_call_mask = takes_call_mask(reading.in.draft, node);
   reading.in.draft.program.takes_mask |= node.takes_call_mask;
+}
+
+struct Argument {
+  Value x;
+  Tensor visible;  // of x's shape; none: all is
+};
+
+// Of a call without its extra logit.
+Argument argument_of(Runner& runner, const Node& node) {
+  Value x = runner.node(node.args[0]), mask;
+  if (node.takes_call_mask && runner.hides_something()) mask = runner.call_mask(node.names);
+  if (const Node* of_call = mask_of(node)) {
+    const Value own = runner.node(*of_call);
+    mask = mask.tensor ? runner.both(mask, own, x.names) : own;
+  }
+  if (mask.tensor && mask.batched) x = runner.aligned(x, x.names, true);
+  Tensor visible;
+  if (mask.tensor) visible = runner.aligned(mask, x.names, x.batched).tensor;
+  return {x, visible};
 }
 
 using Soft = Tensor (*)(const Tensor&, int);
@@ -63,7 +85,7 @@ Value with_extra(Runner& runner, const Node& extra, const Value& x, int dim, Ten
 
 template <Soft soft, MaskedSoft masked>
 Value run(Runner& runner, const Node& node) {
-  auto [x, visible] = softmax_argument(runner, node);
+  auto [x, visible] = argument_of(runner, node);
   const Index size = runner.size(node.dim());
   if (const Node* extra = extra_logit(node)) x = with_extra(runner, *extra, x, node.dim(), visible);
   const int axis = runner.axis_of(x, node.dim());
@@ -102,23 +124,6 @@ constexpr Builtin rows[] = {
 };
 
 }  // namespace
-
-SoftmaxArgument softmax_argument(Runner& runner, const Node& node) {
-  Value x = runner.node(node.args[0]), mask;
-  if (node.takes_call_mask && runner.hides_something()) mask = runner.call_mask(node.names);
-  if (const Node* of_call = mask_of(node)) {
-    const Value own = runner.node(*of_call);
-    mask = mask.tensor ? runner.both(mask, own, x.names) : own;
-  }
-  if (mask.tensor && mask.batched) x = runner.aligned(x, x.names, true);
-  Tensor visible;
-  if (mask.tensor) visible = runner.aligned(mask, x.names, x.batched).tensor;
-  return {x, visible};
-}
-
-const Node* extra_logit(const Node& node) {
-  return node.keys[2].value.empty() ? nullptr : &node.keys[2].value[0];
-}
 
 std::span<const Builtin> softmax_functions() { return rows; }
 

@@ -214,11 +214,6 @@ class TileFinder {
 
 }  // namespace
 
-Tile find_tile(const Checked& program) {
-  Tile tile = TileFinder(program).find();
-  tile.passes = find_passes(program, tile);
-  tile.goes_back = passes_go_back(program, tile);
-  return tile;
-}
+Tile find_tile(const Checked& program) { return TileFinder(program).find(); }
 
 }  // namespace tete
