@@ -324,6 +324,8 @@ static int train(TrainOptions& o, CLI::App& app) {
   JsonLines lines;
   Reporter& told = o.json ? static_cast<Reporter&>(lines) : line;
   for (const std::string& sentence : notes) told.warning(sentence);
+  if (!kept.empty() && !o.resume)
+    told.warning(o.out + " holds no checkpoint: the run begins at step 0");
   LiveReport report(told, o.out, model_line(o, lesson), program_version());
   const std::vector<std::string> changed =
       kept.empty() ? std::vector<std::string>()

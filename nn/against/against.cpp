@@ -68,6 +68,8 @@ class Judge {
   bool agrees_from_inputs(const Compared& c) const {
     const std::vector<double> theirs = c.theirs.values();
     const Distance& allowed = c.from_inputs.allowed;
+    // Behind a saturated softmax rounding explains anything: such an allowance acquits nobody.
+    if (allowed.farthest > 0.1 * largest_of(c.from_inputs.tensor.values())) return false;
     if (distance(theirs, c.from_inputs.tensor.values(), c.ignored).within(allowed)) return true;
     // An input under another name may have been one tensor: its gradient is of both uses.
     const int other = candidate_.renamed_argument(c.value);

@@ -72,7 +72,7 @@ bool enters_masked_softmax(const Checked& program, int value) {
 
 std::vector<bool> masked_already(const Candidate& candidate, int value, const Tensor& x,
                                  Evaluation& run) {
-  constexpr double very_negative = -1e4;
+  constexpr double very_negative = -9e3;  // -10000 in bfloat16 is -9984
   if (candidate.options.mask.hides_nothing() || !enters_masked_softmax(*candidate.program, value))
     return {};
   const std::vector<double> all = x.values(),

@@ -65,15 +65,12 @@ class Expectation {
 
   const char* fill_in() {
     expect_all();
-    // Operands of p bits make a product's relative error 2^-p/√3, about, and float32's sums of a
-    // million terms make it 2^-15.
-    const double error = least_error_of_products();
-    if (error < 0x1p-14) return precision_of(coarsest_).name;
-    const bool in_bf16 = error > 0x1p-10;
-    coarsest_ = in_bf16 ? 8 : 11, half_products_ = true;
+    const int bits = bits_of_products();
+    if (bits == unknown) return precision_of(coarsest_).name;
+    product_bits_ = bits;
     expect_all();
-    return in_bf16 ? "float32, with products in bfloat16,"
-                   : "float32, with products in TF32 or float16,";
+    return bits == 8 ? "float32, with products in bfloat16,"
+                     : "float32, with products in TF32 or float16,";
   }
 
  private:
@@ -91,35 +88,60 @@ class Expectation {
       }
   }
 
-  // The relative error of the most exact of several products of float32 numbers, each of operands
-  // that were given; 0 if there are not enough. One mistake does not make all of them wrong: if
-  // they are, they were multiplied in less.
-  double least_error_of_products() const {
-    double least = INFINITY;
-    int products = 0;
+  bool is_product(int value) const {
+    bool found = false;
+    visit(candidate_.value(value).right, [&](const Node& node) { found |= calls(node, "einsum"); });
+    return found;
+  }
+
+  // The bits that products of float32 numbers were made with, if several products, each of operands
+  // that were given, are off by as much as rounding these to half precision makes them; or unknown.
+  // One mistake makes one product wrong, and seldom by so little; and what is off by a factor is
+  // not rounded. Operands of p bits make a product's relative error 2^-p/√3, about, and float32's
+  // sums of a million terms make it 2^-15.
+  int bits_of_products() const {
+    constexpr double least = 0x1p-14, most = 0x1p-6, bf16 = 0x1p-10;
+    int rounded = 0, coarse = 0;
     for (const Compared& c : recorded_.compared) {
-      bool is_product = false;
-      visit(candidate_.value(c.value).right,
-            [&](const Node& node) { is_product |= calls(node, "einsum"); });
-      if (c.gradient || !is_product || !c.fits()) continue;
-      const std::vector<double> text = c.from_operands.tensor.values();
-      const double error = distance(c.theirs.values(), text, c.ignored).rms / rms_of(text);
-      if (bits_of_operands(c) != 24 || !std::isfinite(error)) return 0;
-      least = std::min(least, error), ++products;
+      if (c.gradient || !is_product(c.value) || !c.fits() || bits_of_operands(c) != 24) continue;
+      const double error = error_beside_factor(c);
+      if (!(error > least && error < most)) continue;
+      ++rounded;
+      if (error > bf16) ++coarse;
     }
-    return products >= 3 && tolerance_ == 0 ? least : 0;
+    if (rounded < 3 || tolerance_ > 0) return unknown;
+    return 2 * coarse > rounded ? 8 : 11;
+  }
+
+  // |theirs - f · text| / |text| for the factor f that makes it least.
+  static double error_beside_factor(const Compared& c) {
+    const std::vector<double> x = c.theirs.values(), y = c.from_operands.tensor.values();
+    double xx = 0, xy = 0, yy = 0;
+    for (size_t i = 0; i < x.size(); ++i)
+      if (c.ignored.empty() || !c.ignored[i])
+        xx += x[i] * x[i], xy += x[i] * y[i], yy += y[i] * y[i];
+    const double squares = xx / yy - (xy / yy) * (xy / yy);
+    return squares > 0 ? std::sqrt(squares) : 0;
+  }
+
+  // True if a product is among the statements that the tensor is compared by.
+  bool multiplies(const Compared& c) const {
+    const std::vector<int> through =
+        c.gradient ? statements_from(candidate_, c.value) : statements_to(candidate_, c.value);
+    return std::any_of(through.begin(), through.end(), [this](int s) { return is_product(s); });
   }
 
   // The coarsest of the tensor and its operands.
   int bits_of_operands(const Compared& c) const {
-    if (half_products_) return coarsest_;
+    if (product_bits_ != unknown && multiplies(c)) return product_bits_;
     const int bits =
         coarser(c.bits, c.gradient ? bits_for_gradient(c.value) : bits_for_value(c.value));
     return bits == unknown ? coarsest_ : bits;
   }
   // The coarsest of the tensor and all that leads to it.
   int bits_of_all_before(const Compared& c) const {
-    if (c.gradient || half_products_) return coarsest_;
+    if (product_bits_ != unknown) return product_bits_;
+    if (c.gradient) return coarsest_;
     std::vector<bool> leads(static_cast<size_t>(candidate_.count()), false);
     leads[c.value] = true;
     int bits = c.bits;
@@ -206,7 +228,7 @@ class Expectation {
   const Sums sums_;
   std::map<int, int> value_bits_, gradient_bits_;
   int coarsest_ = unknown;
-  bool half_products_ = false;
+  int product_bits_ = unknown;
 };
 
 }  // namespace
@@ -228,8 +250,9 @@ int bits_shown(const Tensor& x, int stored) {
     if (magnitudes.size() < enough) magnitudes.insert(std::abs(number));
   }
   if (magnitudes.size() < enough || whole) return stored_in_half ? stored : unknown;
+  if (stored_in_half) return stored;
   const bool half = (most == 8 || most == 11) && of_bits[most] * 8 >= count;
-  return half ? most : stored_in_half ? stored : stored == 53 && most > 24 ? 53 : 24;
+  return half ? most : stored == 53 && most > 24 ? 53 : 24;
 }
 
 const char* expect(Recorded& recorded, double tolerance) {
