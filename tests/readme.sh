@@ -1,7 +1,9 @@
 #!/bin/bash
 # What README.md shows is true: its C++ builds against the installed library and runs, its text of
-# talking heads is the catalogue's, its commands run. tests/readme.sh BUILD-FOLDER
+# talking heads is the catalogue's, its commands run. So do those of the rooms' pages, and the files
+# that these name are there. tests/readme.sh BUILD-FOLDER
 cd "$(dirname "$0")/.." || exit 1
+pages="core/README.md nn/README.md train/README.md .github/CONTRIBUTING.md"
 folder=$(realpath "${1:-build}") root=$PWD
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -25,6 +27,13 @@ check 'the text of talking heads is the one in the catalogue' \
 
 block 'tete multi_token.tete' > "$work/multi_token.tete"
 check 'the new variant has fewer than 25 lines' test "$(wc -l < "$work/multi_token.tete")" -lt 25
+
+# Names of files in `…`, relative to the root; * and NAME stand for any name.
+while read -r page name; do
+  check "$page names $name" eval "ls -d ${name//NAME/*}"
+done < <(for page in $pages; do
+  grep -oE '`(core|nn|attention|train|tools|tests)/[^` ]*`' "$page" | tr -d '`' | sed "s,^,$page ,"
+done | sort -u)
 
 # The C++ example, as a program that knows the library only as it is installed.
 check 'the library installs' meson install -C "$folder" --no-rebuild --destdir "$work/installed"
@@ -67,7 +76,8 @@ while read -r line; do
       ;;
   esac
   check "$line" bash -c "$line"
-done < <(cd "$root" && { block sh; block sh attention/README.md; } | grep -E '^(tete|cp|python3) ')
+done < <(cd "$root" && for page in README.md attention/README.md $pages; do block sh "$page"; done |
+  grep -E '^(tete|cp|cmp|rm|python3) ')
 
 # The table of costs: parameters and multiplies are those of the command in the row, and what is
 # printed is their four digits, where no note says otherwise.
