@@ -4,9 +4,9 @@
 
 namespace tete {
 
-// x, for a group of readers: their gradients are summed before the sum is added to x's others. So
-// recomputed(f, {x}) has the bits of f({alias(x)}), whoever else reads x. Shares x's storage; x
-// itself where it carries no gradient.
+// x for one group of readers: their gradients are summed first, then added to the gradients of x's
+// other readers. So recomputed(f, {x}) has the bits of f({alias(x)}), whatever else reads x. Shares
+// x's storage; returns x itself if it carries no gradient.
 Tensor alias(const Tensor& x);
 
 }  // namespace tete

@@ -1,4 +1,4 @@
-// What a device must do: hold bytes and run a dozen kernels on views of them.
+// The interface of a device: it allocates bytes and runs a dozen kernels on views of them.
 //
 // A kernel reads and writes Views (shape, strides in elements, pointer). Inputs may be strided,
 // broadcast (stride 0) and may overlap each other; an output is written completely, never overlaps
@@ -52,7 +52,7 @@ class Backend {
   virtual ~Backend() = default;
   virtual const char* name() const = 0;
 
-  // Memory aligned to 64 bytes, not cleared. Throws Error (resource) where there is none left.
+  // Memory aligned to 64 bytes, not cleared. Throws Error (resource) if none is left.
   virtual void* allocate(size_t bytes) = 0;
   virtual void release(void* bytes, size_t count) noexcept = 0;
 
@@ -78,11 +78,11 @@ class Backend {
   // type; or A and B are bf16 and Y is f32, where the contraction multiplies matrices.
   virtual void contract(const View& A, const Labels& a, const View& B, const Labels& b,
                         const View& Y, const Labels& y) = 0;
-  // Whether this contraction is computed as products of matrices, and nothing is summed before. By
-  // shapes and strides alone.
+  // True if this contraction is computed as matrix products and no operand is summed before.
+  // Depends on shapes and strides alone.
   virtual bool multiplies_matrices(const View& A, const Labels& a, const View& B, const Labels& b,
                                    const View& Y, const Labels& y) const = 0;
-  // The same contraction, not computed but described. Reads no memory.
+  // Describes how contract() would compute this contraction. Reads no memory.
   virtual ContractionNote describe_contraction(const View& A, const Labels& a, const View& B,
                                                const Labels& b, const View& Y,
                                                const Labels& y) const = 0;

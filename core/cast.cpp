@@ -12,7 +12,7 @@ Tensor cast(const Tensor& x, Dtype dtype) {
   return record(
       "cast", y, {x},
       [](const Backward& at) -> Tensors {
-        const Dtype from = at.in[0].dtype();  // the gradient of what was rounded is not
+        const Dtype from = at.in[0].dtype();  // a bf16 input gets an f32 gradient
         return {cast(at.g, from == Dtype::bf16 ? Dtype::f32 : from)};
       },
       saves_nothing);

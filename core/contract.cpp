@@ -7,7 +7,7 @@ namespace tete {
 
 namespace {
 
-// What was rounded is multiplied as an f32 number like the others.
+// Operands rounded to bf16 are multiplied with others as f32 numbers.
 Dtype type_of_product(const Tensor& A) { return A.dtype() == Dtype::bf16 ? Dtype::f32 : A.dtype(); }
 Tensor in_full(const Tensor& A) { return cast(A, type_of_product(A)); }
 
@@ -38,7 +38,7 @@ void check_operands(const Tensor& A, const Labels& a, const Tensor& B, const Lab
       bad_input("contract: label ", i, " of the result stands twice, or in no operand");
 }
 
-// A's labels as they lie in memory, outermost first.
+// A's labels in memory order, outermost first.
 Labels memory_labels(const Tensor& A, const Labels& a) {
   Labels labels;
   for (int i : memory_order(A.shape(), A.strides())) labels.push_back(a[i]);
@@ -58,7 +58,7 @@ void sum_private_labels(Tensor& A, Labels& a, const Labels& b, const Labels& y) 
   a = left;
 }
 
-// Whether B is a small matrix that mixes long rows of A, as when heads are mixed.
+// True if B is a small matrix that mixes long rows of A, as when heads are mixed.
 bool mixes_rows(const Tensor& A, const Labels& a, const Tensor& B, const Labels& b,
                 const Labels& y) {
   Index own = 1;
@@ -69,7 +69,7 @@ bool mixes_rows(const Tensor& A, const Labels& a, const Tensor& B, const Labels&
          A.size(a.find(in_a.back())) >= 128;
 }
 
-// The labels that both operands have, then A's own, then B's own, each as they lie in memory: the
+// The labels that both operands have, then A's own, then B's own, each group in memory order: the
 // order in which a batched matrix product writes its result. Rows that are mixed stay whole.
 Labels natural_layout(const Tensor& A, const Labels& a, const Tensor& B, const Labels& b,
                       const Labels& y) {
@@ -100,8 +100,8 @@ Tensor empty_result(const Tensor& A, const Labels& a, const Tensor& B, const Lab
   return Tensor::empty_strided(shape, dense_strides(shape, order), type_of_product(A), A.backend());
 }
 
-// What a gradient reads again of an operand that was rounded: these numbers, where the full ones
-// would go.
+// The operand that the gradient rule saves if the product rounds it: the bf16 copy, unless the full
+// numbers stay in memory anyway.
 Tensor held(const Tensor& A) {
   const Record* const made = A.made_by();
   return made && !made->holds_storage ? A.rounded() : A;
@@ -129,7 +129,7 @@ Tensor contract(const Tensor& whole_A, const Labels& whole_a, const Tensor& whol
   };
   A.backend().contract(read(left).view(), a, read(right).view(), b, Y.view(), y);
   // y = Σ over the labels missing from it, so dA is the same sum with y and A exchanged, and dB
-  // likewise. A gradient lies in memory as its operand does: adding and updating stay flat loops.
+  // likewise. A gradient has its operand's memory order, so adding and updating stay flat loops.
   const auto gradient = [a, b, y, rounds, products = options.products](const Backward& at) {
     const auto read = [rounds](const Tensor& X) { return rounds ? X.rounded() : X; };
     const auto product = [&](const Tensor& U, const Labels& u, const Tensor& V, const Labels& v,
@@ -144,7 +144,7 @@ Tensor contract(const Tensor& whole_A, const Labels& whole_a, const Tensor& whol
   return record("contract", Y, {left, right}, gradient, saved);
 }
 
-// One operand: a sum over what the result lacks, then a permutation.
+// One operand: a sum over the labels that the result lacks, then a permutation.
 static Tensor contract_one(const Operand& operand, const Labels& y) {
   Tensor x = operand.value;
   Labels labels = operand.labels;

@@ -1,4 +1,4 @@
-// Limits that the system sets this process, as the files of its control groups say.
+// Reads the limits that the system sets this process from the files of its control groups.
 #pragma once
 #include <string>
 #include <vector>

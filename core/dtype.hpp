@@ -27,7 +27,7 @@ constexpr double epsilon(Dtype t) {
   return t == Dtype::f32 ? std::numeric_limits<float>::epsilon()
                          : std::numeric_limits<double>::epsilon();
 }
-// What a result of size `scale` may differ by between two right ways to compute it.
+// The largest difference that two right computations of a result of size `scale` may have.
 constexpr double tolerance(Dtype t, double scale = 1.0) { return 32 * epsilon(t) * scale; }
 
 template <class T>

@@ -15,7 +15,7 @@ struct OperandList {
   }
 };
 
-// What a pattern means for these operands: plain labels, after splits and diagonals.
+// A pattern resolved for its operands: plain labels, after splits and diagonals.
 class Resolved {
  public:
   Resolved(const Pattern& pattern, const Tensors& operands)
@@ -43,7 +43,7 @@ class Resolved {
     return {value, labels};
   }
 
-  // One entry a dimension of the result: a label, or the labels that merge into it.
+  // One entry for each dimension of the result: a label, or the labels that merge into it.
   std::vector<Labels> result() const {
     if (pattern_.has_result())
       return dimensions_of(pattern_.result(), pattern_.ellipsis(pattern_.operand_count()), width_);
@@ -118,7 +118,7 @@ class Resolved {
         unify(dimension[0], x.size(k), at);
   }
 
-  // How many names there would be if each letter were one.
+  // The number of names if each letter were one.
   int letters(const Term& term) const {
     size_t count = 0;
     for (const Axis& axis : term) count += pattern_.name(axis.label).size();
@@ -159,7 +159,8 @@ class Resolved {
     return pattern_.text().find("...", at);
   }
 
-  // A "(h d)" with one size open gives it, which may leave one open in another; true if any did.
+  // Solves each "(h d)" that has one size open, which may leave only one open in another. True if
+  // any was solved.
   bool solve_groups() {
     bool solved = false;
     for (size_t i = 0; i < operands_.size(); ++i)
@@ -174,7 +175,7 @@ class Resolved {
       }
     return solved;
   }
-  // Of the sizes that are known; -1 where that is more than 63 bits hold.
+  // The product of the sizes that are known; -1 if it does not fit 63 bits.
   Index product(const Labels& group) const {
     Index known = 1;
     for (Label label : group)

@@ -7,7 +7,7 @@ namespace tete {
 
 namespace {
 
-// The result lies in memory as the first operand without broadcast dimensions does.
+// An empty result in the memory order of the first operand without broadcast dimensions.
 Tensor empty_like_first_dense(std::initializer_list<const Tensor*> operands) {
   const Tensor* model = *operands.begin();
   for (const Tensor* operand : operands) {
@@ -33,7 +33,7 @@ Tensor number_like(const Tensor& x, double value) {
   return Tensor::repeated(value, x.shape(), x.dtype(), x.backend());
 }
 
-// Whether a gradient's text names this number.
+// True if a gradient's text names this number.
 constexpr bool names(std::string_view gradient, char number) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; };
   for (size_t i = 0; i < gradient.size(); ++i)
@@ -48,7 +48,7 @@ constexpr Saved saved_of(std::string_view gradient) {
                     (names(gradient, 'b') ? 2u : 0u)};
 }
 
-// What errors and gradient checks call an operation: its name, and the line of its row; and what
+// An operation's name and the line of its row, for errors and gradient checks, and the values that
 // its gradient reads.
 struct Row {
   const char* name;
@@ -96,7 +96,7 @@ Tensor unary_gradient_meaning(Unary op, [[maybe_unused]] const Tensor& x,
   return {};
 }
 
-// A kernel is given numbers for what it does not read, too: of x, y and g, the first that has some.
+// A kernel needs a view even of a value that it does not read: the first candidate with storage.
 View view_of(std::initializer_list<const Tensor*> candidates) {
   const Tensor* const* first = candidates.begin();
   while (!(*first)->has_storage()) ++first;
@@ -168,7 +168,7 @@ Tensor unary(Unary op, const Tensor& x) {
       row(op).line);
 }
 
-// For the gradients that will be taken.
+// The values to save for those of the two gradients that can be taken.
 static Saved saved_of(Binary op, const Tensor& a, const Tensor& b) {
   const Saved of_a = a.tracked() ? row(op).saved : saves_nothing,
               of_b = b.tracked() ? row(op).other : saves_nothing;

@@ -12,7 +12,7 @@
 
 namespace tete {
 
-// The same sentence with words of more than 256 bytes, which somebody else wrote, shortened.
+// The same sentence with words of more than 256 bytes shortened; they can only be quoted ones.
 static std::string with_short_words(const std::string& sentence) {
   std::string all;
   for (size_t at = 0; at < sentence.size();) {

@@ -1,4 +1,4 @@
-// What goes wrong is said in one sentence: what was expected, what came, and where.
+// An error is one sentence: it says what was expected, what came, and where.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -21,7 +21,7 @@ enum class Kind : int {
 
 class Error : public std::runtime_error {
  public:
-  // What it quotes may be anything: what() is printable UTF-8 (core/utf8.hpp).
+  // `sentence` may quote any bytes; what() is printable UTF-8 (core/utf8.hpp).
   Error(Kind kind, const std::string& sentence);
   Kind kind() const { return kind_; }
 
@@ -62,13 +62,13 @@ template <class... Parts>
 // "1 dimension", "2 dimensions"
 std::string counted(int64_t count, std::string_view noun);
 
-// The candidate with the smallest edit distance to `word`, or "" if none is near enough to be
-// what was meant (a third of its letters, or two, but not all of them).
+// The candidate with the smallest edit distance to `word`, or "" if none is near (within a third of
+// its letters, or two, but not all of them).
 std::string nearest(std::string_view word, std::span<const std::string> candidates);
 
 // "; did you mean 'x'?" for the nearest candidate, or "".
 std::string suggestion(std::string_view word, std::span<const std::string> candidates);
-// The same, or "; there are a, b" where none is near.
+// The same, or "; there are a, b" if none is near.
 std::string choice(std::string_view word, std::span<const std::string> candidates);
 
 }  // namespace tete

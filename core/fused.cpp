@@ -1,6 +1,6 @@
-// A fused operation's gradient has two readings. As long as nobody asks to differentiate it again
-// its kernel runs; otherwise it is the gradient of the meaning, which is made of operations that
-// have gradients themselves.
+// A fused operation's gradient is its kernel, unless the gradient will be differentiated again:
+// then it is the gradient of the meaning, which consists of operations that have gradients
+// themselves.
 #include "core/fused.hpp"
 
 #include "core/alias.hpp"
@@ -17,7 +17,7 @@ bool differentiated_again(const Backward& at) {
   return tracked;
 }
 
-// The gradients that f, computed again, has at the inputs. These may depend on each other; aliases
+// Computes f again and takes its gradients at the inputs. Inputs may depend on each other; aliases
 // and new variables do not, so each partial gradient stays apart.
 Tensors gradient_of(const std::function<Tensor(const Tensors&)>& f, const Backward& at) {
   const auto apart = [&](size_t i) {

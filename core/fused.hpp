@@ -1,4 +1,4 @@
-// fused: a kernel that says what it means.
+// fused: a fast kernel together with its meaning in ordinary operations.
 #pragma once
 #include "core/graph.hpp"
 
@@ -25,11 +25,11 @@ struct Fused {
   Vjp again = {};
 };
 
-// y = x and y += x, for kernels: y is a tensor of theirs that nothing else holds yet.
+// y = x and y += x, for kernels that made y: nothing else may refer to y yet.
 void copy_onto(const Tensor& x, const Tensor& y);
 void add_onto(const Tensor& x, const Tensor& y);
 
-// op(a, b), whose values `kernel` writes into y while it computes something else.
+// op(a, b). `kernel` writes the values into y while it computes something else.
 using Kernel = std::function<void(const Tensor& y)>;
 Tensor binary_by(Binary op, const Tensor& a, const Tensor& b, const Kernel& kernel);
 

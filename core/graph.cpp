@@ -16,9 +16,9 @@ RecordWatch::~RecordWatch() { innermost_watch = outer_; }
 
 class Recorder {
  public:
-  // Gives `value` a node with this record. It keeps the value's storage where the rule reads it.
+  // Gives `value` a node with this record. The node keeps the value's storage if the rule reads it.
   static Tensor attach(Record made, Tensor value) {
-    // Inputs may have been recorded after the memory of the value was there.
+    // A new number: inputs may have been recorded after the value's memory was allocated.
     auto* const node = new Tensor::Node(Tensor::next_number());
     node->result = *value.body_;
     if (!made.saved.result) node->result.storage = {};
@@ -33,7 +33,7 @@ Tensor record(const char* op, Tensor value, Tensors inputs, Vjp vjp, Tensors kep
   const bool tracked = std::any_of(inputs.begin(), inputs.end(),
                                    [](const Tensor& in) { return in && in.tracked(); });
   if (!tracked) return value;
-  if (value.tracked()) value = value.detach();  // what made it is another graph
+  if (value.tracked()) value = value.detach();  // it was made by another graph
   bool holds_storage = saved.result;
   for (const Tensor& in : inputs)
     holds_storage = holds_storage || (in && in.storage().same(value.storage()));
@@ -57,8 +57,8 @@ Tensors with_storage(Tensors xs, std::span<const Tensor> known) {
 
 // ---- grad: from y backwards, newest tensor first ---------------------------------------------
 //
-// A tensor's number is larger than its inputs', so numbers are a topological order, and nothing
-// older than the oldest x can matter.
+// A tensor's number is larger than its inputs', so numbers are a topological order, and tensors
+// older than the oldest x need no visit.
 class Sweep {
  public:
   Sweep(const Tensor& y, std::span<const Tensor> xs, const GradOptions& options)
@@ -86,8 +86,8 @@ class Sweep {
   struct Step {
     Node* node;
     Tensor gradient = {};
-    bool needed = false;    // an x, or made from one
-    bool leads_on = false;  // one of its inputs is needed
+    bool needed = false;    // true: an x, or computed from one
+    bool leads_on = false;  // true: one of its inputs is needed
     bool is_x = false;
   };
 
@@ -143,7 +143,7 @@ class Sweep {
     const Tensors gradients = record.vjp(Backward{inputs, record.kept, y, step.gradient, wanted});
     for (size_t i = 0; i < inputs.size(); ++i)
       if (wanted[i] && gradients[i]) accumulate(record.inputs[i].body_->node, gradients[i]);
-    if (!step.is_x) step.gradient = {};  // nobody reads it again
+    if (!step.is_x) step.gradient = {};  // it is not read again
   }
 
   bool keep_graph_;

@@ -16,7 +16,7 @@ namespace tete {
 // The arguments of a gradient rule: the operation's inputs and output, and the gradient g of y.
 struct Backward {
   const Tensors& in;
-  const Tensors& kept;  // what the operation's kernel asked to keep
+  const Tensors& kept;  // tensors that the operation's kernel asked to keep
   const Tensor& y;
   const Tensor& g;
   const std::vector<bool>& wanted;  // by input; the rule may return an empty Tensor where false

@@ -17,7 +17,7 @@ struct Indexing {
   Index size;  // of `along`
 };
 
-// Of an operand, or of the result where `operand` is 2.
+// The one marked label of an operand, or of the result if `operand` is 2.
 Label only_marked(const char* op, const Pattern& pattern, int operand) {
   const Labels marked = Pattern::marked(operand == 2 ? pattern.result() : pattern.operand(operand));
   if (marked.size() != 1)
@@ -115,7 +115,7 @@ Tensor scatter(const PatternOf<2>& pattern, const Tensor& values, const Tensor& 
 
 namespace {
 
-// Of the numbers first[0], first[step], …: the positions of the `count` largest.
+// Finds the positions of the `count` largest among first[0], first[step], …
 void find_largest(const double* first, Index size, Index step, Index count, int64_t* found) {
   std::vector<int64_t> order(static_cast<size_t>(size));
   std::iota(order.begin(), order.end(), 0);

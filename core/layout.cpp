@@ -1,5 +1,5 @@
-// Layout: the same elements under other shapes and in other places. Views wherever strides can
-// say it; every operation's gradient is its transpose, which is a layout operation too.
+// Layout: the same elements under other shapes and in other places, as views wherever strides can
+// express it. Every operation's gradient is its transpose, which is a layout operation too.
 #include "core/ops.hpp"
 
 namespace tete {
@@ -260,7 +260,7 @@ Tensor with_layout(const Tensor& x, const Short<int>& order) {
 
 namespace {
 
-// The sizes of the names in one group of the input, where all but one are known.
+// Solves the open size of one group of the input, in which all others are known.
 void solve_group(const Pattern& pattern, const Labels& group, Index whole, Sizes& sizes) {
   Index known = 1;
   int open = -1;

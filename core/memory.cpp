@@ -59,7 +59,7 @@ std::string size_text(size_t bytes) {
   return out.str();
 }
 
-// So little is not asked about.
+// Fewer bytes than this are allocated without asking the system.
 static constexpr double unquestioned = 64e6;
 
 static double bytes_of(const Planned& tensor) {

@@ -1,4 +1,4 @@
-// Memory is asked for before tensors are made: the system grants more than it has, and ends the
+// Checks free memory before tensors are made: the system grants more than it has, and kills the
 // process that fills it.
 #pragma once
 #include <optional>
@@ -10,21 +10,22 @@
 
 namespace tete {
 
-// Bytes that this process can still take: what the system and its control groups have left, cached
-// files included. Empty where the system does not say.
+// Bytes that this process can still take from the system and its control groups, cached files
+// included. Empty if the system does not say.
 std::optional<size_t> free_memory();
 // "1.5 GiB"
 std::string size_text(size_t bytes);
 
-// A tensor that is about to be made; the name is another's.
+// A tensor that is about to be made; the name's characters must outlive it.
 struct Planned {
   std::string_view name;
   Shape shape;
   Dtype dtype = Dtype::f32;
 };
-// Why these tensors do not fit into memory together, with the largest by name and shape, or "".
+// An error sentence about the largest of these tensors if they do not fit into memory together, or
+// "".
 std::string memory_refusal(std::span<const Planned> tensors);
-// Fails (resource) with that.
+// Fails (resource) with that sentence, if there is one.
 void require_memory(std::span<const Planned> tensors);
 
 }  // namespace tete

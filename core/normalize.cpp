@@ -30,7 +30,7 @@ Tensor rms_norm_meaning(const Tensors& in) {
   return along_last(scale, x) * x * broadcast(r, x.shape());
 }
 
-// What a norm of x writes: y, and the numbers of each row that its gradient needs.
+// Memory for a norm of x: y, and two numbers of each row that the gradient needs.
 FusedValue empty_norm(const Tensor& x) {
   Shape stats_shape = x.shape();
   stats_shape.back() = 2;

@@ -44,9 +44,9 @@ Tensor operator*(double a, const Tensor& b);
 Tensor operator/(double a, const Tensor& b);
 
 // ---- Contraction -----------------------------------------------------------------------------
-// How products of f32 matrices are computed: in full, or from numbers rounded to bfloat16, summed
-// in f32; the gradient is that of the rounded numbers, and what arrives is rounded, too. An operand
-// that nothing but gradients of products reads again is held rounded, in half the memory. Other
+// The precision of products of f32 matrices: full, or of operands rounded to bfloat16 with sums in
+// f32. In bf16 the gradient is that of the rounded operands, and the cotangent is rounded, too. An
+// operand that only gradients of products read again is saved as bf16, in half the memory. Other
 // contractions, and all of f64, are in full.
 enum class Products : uint8_t { full, bf16 };
 
@@ -54,7 +54,7 @@ enum class Products : uint8_t { full, bf16 };
 // name that is not in the result, in the cheapest pairwise order (core/plan.hpp). Beyond that, as
 // in NumPy: a name twice in one operand takes the diagonal; '...' stands for any dimensions, the
 // same in every operand, aligned at the right; without '->' the result is '...' and then the names
-// that stand once, in alphabetical order. "(h d)" splits or merges a dimension. Sizes of one name
+// that occur once, in alphabetical order. "(h d)" splits or merges a dimension. Sizes of one name
 // must be equal: a dimension of size 1 is not repeated silently.
 struct EinsumOptions {
   size_t memory_limit = SIZE_MAX;      // bytes of the largest intermediate result; else an error
@@ -72,8 +72,8 @@ Tensor einsum(const EinsumPattern<sizeof...(Operands)>& pattern, const EinsumOpt
               const Operands&... operands) {
   return einsum(static_cast<const Pattern&>(pattern), Tensors{operands...}, options);
 }
-// y = Σ A·B over the labels that y lacks. `layout`, if given, is the order in which y's dimensions
-// shall lie in memory (labels, outermost first); it changes no value.
+// y = Σ A·B over the labels that y lacks. `layout`, if given, is the memory order of y's dimensions
+// (labels, outermost first); it changes no value.
 Tensor contract(const Tensor& A, const Labels& a, const Tensor& B, const Labels& b, const Labels& y,
                 const Labels& layout = {}, const EinsumOptions& options = {});
 // The same for any number of operands, planned; labels are smaller than max_names.
@@ -85,7 +85,7 @@ Tensor contract_all(const std::vector<Operand>& operands, const Labels& y,
                     const Labels& layout = {}, const EinsumOptions& options = {});
 
 // ---- Reductions: over the marked dimensions, sum("b n [m] h", W) -----------------------------
-// Of nothing: the sum is 0, the mean NaN, maximum and logsumexp -inf. A NaN wins a maximum.
+// Over no elements the sum is 0, the mean NaN, maximum and logsumexp -inf. A NaN wins a maximum.
 Tensor sum(const PatternOf<1>& pattern, const Tensor& x);
 Tensor mean(const PatternOf<1>& pattern, const Tensor& x);
 Tensor max(const PatternOf<1>& pattern, const Tensor& x);        // ties share the gradient equally
@@ -114,14 +114,14 @@ inline constexpr double norm_epsilon = 1e-6;
 Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& bias);
 // scale · x/√(mean x² + ε).
 Tensor rms_norm(const Tensor& x, const Tensor& scale);
-// x + r and the norm of it, in one pass; all else is as if they were computed one by one.
+// x + r and its norm, in one pass; values and gradients are those of the two operations.
 std::pair<Tensor, Tensor> add_layer_norm(const Tensor& x, const Tensor& r, const Tensor& scale,
                                          const Tensor& bias);
 std::pair<Tensor, Tensor> add_rms_norm(const Tensor& x, const Tensor& r, const Tensor& scale);
 
-// ---- Layout: views wherever strides can say it (core/layout.cpp) -----------------------------
-// rearrange("b n (h d) -> b h n d", x, {{"h", 8}}): permute, split and merge. Of the parts of a
-// split all sizes but one must be given.
+// ---- Layout: views wherever strides can express them (core/layout.cpp) -----------------------
+// rearrange("b n (h d) -> b h n d", x, {{"h", 8}}): permute, split and merge. All sizes but one of
+// a split's parts must be given.
 Tensor rearrange(const PatternOf<1>& pattern, const Tensor& x,
                  std::initializer_list<std::pair<std::string_view, Index>> sizes = {});
 Tensor permute(const Tensor& x, const Axes& order);     // y's dimension i is x's order[i]
@@ -135,15 +135,15 @@ Tensor diagonal(const Tensor& x, const Axes& axes);
 Tensor on_diagonal(const Tensor& x, const Axes& axes);             // axes of the result
 Tensor pad(const Tensor& x, int axis, Index before, Index after);  // with zeros
 Tensor concat(const Tensors& parts, int axis);
-// The same values, lying in memory in the given order (outermost first).
+// The same values, dense in the given memory order (outermost first).
 Tensor with_layout(const Tensor& x, const Short<int>& order);
-// x lies at start, start + step, … of a longer dimension of zeros: the transpose of slice.
+// Puts x at start, start + step, … of a longer dimension of zeros: the transpose of slice.
 Tensor place(const Tensor& x, int axis, Index start, Index step, Index size);
 // Windows of `width` elements, one every `step`: dimension `axis` becomes two, [count, width], with
 // y[…, o, t, …] = x[…, o·step + t, …] and count = (size - width) / step + 1. A view.
 Tensor windows(const Tensor& x, int axis, Index width, Index step = 1);
 // Its transpose: dimensions `axis` (windows) and `axis` + 1 (their elements) become one of `size`,
-// in which what falls on one place adds up.
+// in which elements of the same place are summed.
 Tensor overlap_add(const Tensor& x, int axis, Index step, Index size);
 
 // ---- Index: dimensions read or written at positions that a tensor holds (core/index.cpp) -----
@@ -153,8 +153,8 @@ Tensor overlap_add(const Tensor& x, int axis, Index step, Index size);
 Tensor gather(const PatternOf<2>& pattern, const Tensor& table, const Tensor& index);
 // scatter("b n d, b n -> [v] d", values, ids, size): its transpose; entries of equal index add up.
 Tensor scatter(const PatternOf<2>& pattern, const Tensor& values, const Tensor& index, Index size);
-// Positions (i64) of the `count` largest along `axis`, the largest first; of equal ones the first
-// comes first, and a NaN is larger than any number.
+// Positions (i64) of the `count` largest along `axis`, the largest first; equal ones keep their
+// order, and a NaN is larger than any number.
 Tensor top_k(const Tensor& x, int axis, Index count);
 Tensor one_hot(const Tensor& index, Index size, Dtype dtype);  // a new last dimension
 Tensor arange(Index count, Dtype dtype = Dtype::i64);          // 0, 1, … count-1

@@ -22,7 +22,7 @@ namespace tete {
 inline constexpr int max_operands = 16;
 inline constexpr int max_names = 32;
 
-// One name in a pattern, where it stands.
+// One name at one place of a pattern.
 struct Axis {
   Label label = 0;
   bool marked = false;  // in [ ]
@@ -48,9 +48,9 @@ class Pattern {
   constexpr bool has_result() const { return parts_.has_result; }
   constexpr const Term& operand(int i) const { return parts_.operands[static_cast<size_t>(i)]; }
   constexpr const Term& result() const { return parts_.result; }
-  // Where '...' stands among the axes of operand i (of the result: i = operand_count()), or -1.
+  // The position of '...' among the axes of operand i (of the result: i = operand_count()), or -1.
   constexpr int ellipsis(int i) const { return parts_.ellipsis[static_cast<size_t>(i)]; }
-  // Whether it needs einsum: '...', or a name twice in one operand.
+  // True if only einsum takes it: it has '...', or a name twice in one operand.
   constexpr bool is_general() const { return parts_.general; }
   constexpr int name_count() const { return parts_.name_count; }
   constexpr std::string_view name(Label label) const { return parts_.names[label]; }
@@ -127,18 +127,18 @@ using Sizes = std::array<Index, max_names>;
 // shows the pattern with carets under the names that disagree.
 Sizes bind_sizes(const char* op, const Pattern& pattern, std::span<const Shape> shapes,
                  std::span<const Dtype> dtypes);
-// Fails where the pattern has [ ]: for operations that mark nothing.
+// Fails if the pattern has [ ]: for operations that mark nothing.
 void reject_marks(const char* op, const Pattern& pattern);
-// Fails where it has '...' or a name twice in one operand.
+// Fails if the pattern has '...' or a name twice in one operand.
 void reject_general(const char* op, const Pattern& pattern);
 
-// Where something stands in the text of a pattern.
+// A part of a pattern's text.
 struct Span {
   size_t at, length;
 };
 Span span_of(const Pattern& pattern, const Axis& axis);
 Span span_of_operand(const Pattern& pattern, int i);  // the result: i = operand_count()
-// How errors about patterns look: throws "op: sentence\n    pattern\n    ^^^", with
+// Throws an error about a pattern: "op: sentence\n    pattern\n    ^^^", with
 // "\n    operand 1: f32[8, 128]…" under it for every shape that is given.
 [[noreturn]] void refuse(const char* op, std::string_view sentence, std::string_view pattern,
                          std::span<const Span> carets, std::span<const Shape> shapes = {},
@@ -146,7 +146,7 @@ Span span_of_operand(const Pattern& pattern, int i);  // the result: i = operand
 [[noreturn]] void refuse_count(const Pattern& pattern, const char* op,
                                std::span<const Shape> shapes, std::span<const Dtype> dtypes);
 
-// ---- The reader. constexpr, so it stands in the header. ----
+// ---- The reader, in the header because it is constexpr. ----
 
 constexpr bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 constexpr bool is_word_char(char c) { return is_letter(c) || c == '_' || (c >= '0' && c <= '9'); }

@@ -34,7 +34,7 @@ static inline void philox_words(uint64_t key, uint64_t first, uint32_t (&words)[
   }
 }
 
-// The number in [0, 1) that a block stands for: 53 bits for f64; f32 takes the first 24 of them.
+// The number in [0, 1) of a block: 53 bits for f64; f32 takes the first 24 of them.
 static inline float philox_float(uint32_t word0) {
   return static_cast<float>(static_cast<int32_t>(word0 >> 8)) * 0x1p-24f;
 }

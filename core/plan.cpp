@@ -30,7 +30,7 @@ Labels labels_of(LabelSet set) {
   return labels;
 }
 
-// An operand, or what a step made: its number and its labels.
+// An operand, or the result of a step: its number and its labels.
 struct Factor {
   int number;
   LabelSet labels;
@@ -53,7 +53,7 @@ struct Problem {
   }
 };
 
-// A label that one operand alone has is summed before anything is multiplied.
+// A label that one operand alone has is summed before any product.
 void sum_private_labels(Problem& problem) {
   for (Factor& factor : problem.factors) {
     LabelSet needed = problem.result;
@@ -80,7 +80,7 @@ class ExactSearch {
   void emit() { emit(all_); }
 
  private:
-  // What is left of the product of a subset of factors: the labels that others need.
+  // The labels that the product of a subset of factors keeps: those that others need.
   LabelSet kept(uint32_t subset) const {
     if (std::has_single_bit(subset)) return factor(subset).labels;
     LabelSet inside = 0, outside = problem_.result;
@@ -119,10 +119,10 @@ class ExactSearch {
   std::vector<uint32_t> split_;
 };
 
-// What a greedy step wants little of: multiplications, or memory beyond what it sets free.
+// The cost that a greedy step minimises: multiplications, or memory allocated less memory freed.
 enum class Greed { multiplies, memory };
 
-// Joins the best pair whose product fits; false where none does.
+// Joins the best pair whose product fits; false if none does.
 bool join_best(Problem& problem, Greed greed) {
   std::vector<Factor>& live = problem.factors;
   double best = no_limit;
@@ -150,7 +150,7 @@ bool join_best(Problem& problem, Greed greed) {
 
 constexpr size_t most_exact = 8;
 
-// Empty steps where no order was found.
+// The plan; it has no steps if no order was found.
 Plan solved(Problem problem, Greed greed) {
   while (problem.factors.size() > most_exact)
     if (!join_best(problem, greed)) return {};

@@ -28,7 +28,7 @@ inline constexpr double no_limit = std::numeric_limits<double>::infinity();
 // The cheapest order in which no intermediate result has more than `most_elements`: of all orders,
 // by search over subsets, up to 8 operands; beyond, pairs are joined greedily until 8 are left.
 // Labels are smaller than max_names; ties go to the earlier operands. One operand: no step.
-// Fails (resource) where no order that it tried stays within the limit.
+// Fails (resource) if no order that was tried stays within the limit.
 Plan plan(const std::vector<Labels>& operands, const Labels& result, const Sizes& sizes,
           double most_elements = no_limit);
 

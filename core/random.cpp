@@ -9,8 +9,8 @@
 
 namespace tete {
 
-// Draws for one element live at counters element · 64, …+1, …+2: a rejected draw takes the next
-// one without moving anybody else's.
+// Draws for one element use counters element · 64, …+1, …+2: a rejected draw takes the next one and
+// changes no other element.
 static constexpr uint64_t draws_per_element = 64;
 
 static double to_unit(uint32_t high, uint32_t low) {
@@ -47,7 +47,7 @@ double uniform(Key key, uint64_t counter) {
   return to_unit(block.words[0], block.words[1]);
 }
 
-// Of the 2^64 numbers a block can give, those past the last whole multiple of `bound` are rejected.
+// Rejects those of a block's 2^64 numbers that are past the last whole multiple of `bound`.
 uint64_t uniform_below(Key key, uint64_t counter, uint64_t bound) {
   if (bound == 0) bad_input("uniform_below: expected a bound of at least 1, got 0");
   const uint64_t excess = (UINT64_MAX % bound + 1) % bound;

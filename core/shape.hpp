@@ -1,4 +1,4 @@
-// Sizes, strides and views: how a tensor's elements lie in memory. No memory is owned here.
+// Sizes, strides and views: the layout of a tensor in memory. No type here owns memory.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -79,14 +79,13 @@ Index element_count(const Shape& shape);
 std::optional<Index> element_count_that_fits(const Shape& shape);
 // Row-major strides: the last dimension is the densest.
 Strides row_major(const Shape& shape);
-// Dense strides in which the dimensions lie in memory in the given order, outermost first.
-// `order` is a permutation of 0 … rank-1.
+// Dense strides for the memory order `order`, outermost first, a permutation of 0 … rank-1.
 Strides dense_strides(const Shape& shape, const Short<int>& order);
 // The order of dimensions in memory, outermost (largest stride) first; broadcast ones (stride 0)
 // keep their places.
 Short<int> memory_order(const Shape& shape, const Strides& strides);
 
-// A window onto memory that somebody else owns; what kernels read and write.
+// A window onto memory, without ownership. Kernels read and write Views.
 struct View {
   Dtype dtype = Dtype::f32;
   Shape shape;

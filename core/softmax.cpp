@@ -1,6 +1,6 @@
 // softmax: y_m = exp(x_m - max x) / Σ exp(x - max x), over one dimension.
-// With a mask only what is visible counts. A row that is hidden everywhere gives zeros, not NaN,
-// so padding can never poison a batch.
+// With a mask only visible elements count. A row that is hidden everywhere gives zeros, not NaN, so
+// padding can never poison a batch.
 // Gradient: dx = y (g - Σ y g).
 #include "core/cpu/fused.hpp"
 #include "core/ops.hpp"

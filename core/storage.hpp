@@ -29,7 +29,7 @@ class Storage {
   struct Block {
     std::atomic<int> references;
     Backend* backend;
-    size_t used, capacity;  // bytes asked for, and had
+    size_t used, capacity;  // bytes asked for, and bytes allocated
     void* bytes;
   };
   void drop() noexcept;

@@ -142,7 +142,7 @@ Tensor Tensor::without_storage() const {
 
 // ---- Rounded -----------------------------------------------------------------------------------
 
-// Dense in x's order in memory; what is repeated stays so.
+// A bf16 copy, dense in x's memory order; broadcast dimensions stay broadcast.
 Tensor Tensor::rounded_copy(const Tensor& x) {
   Shape once = x.shape();
   for (int i = 0; i < x.rank(); ++i)
@@ -160,13 +160,14 @@ Tensor Tensor::rounded() const {
   if (dtype() != Dtype::f32)
     bad_input("only f32 is rounded to bf16, got ", describe(dtype(), shape()));
   Node* const node = body_->node;
-  // A leaf may be written to between two graphs; and beside what lasts another would take more.
+  // No cache for a leaf, which may be written to between two graphs, and none where the graph holds
+  // the f32 storage anyway: a second copy would take more memory.
   if (!node || !node->record || node->record->holds_storage)
     return of_value(*rounded_copy(*this).body_, node);
   const Value* there = node->rounded.load(std::memory_order_acquire);
   if (!there) {
     auto made = std::make_unique<const Value>(*rounded_copy(*this).body_);
-    // Another thread may have been faster.
+    // Another thread may have stored its copy first.
     if (node->rounded.compare_exchange_strong(there, made.get(), std::memory_order_acq_rel))
       there = made.release();
   }

@@ -1,8 +1,8 @@
 // Tensor: an immutable value and, if it is tracked, where it came from.
 //
 // A Tensor is a light handle. It refers to a shape, a window onto storage and, if it is tracked, a
-// node of the graph (core/graph.hpp). A node does not keep its tensor's value: who reads it later
-// does.
+// node of the graph (core/graph.hpp). The graph keeps a value's storage only if a gradient rule
+// reads it.
 #pragma once
 #include <algorithm>
 #include <memory>
@@ -27,8 +27,8 @@ class Tensor {
   static Tensor empty(const Shape& shape, Dtype dtype = Dtype::f32, Backend& on = cpu());
   static Tensor empty_strided(const Shape& shape, const Strides& strides, Dtype dtype,
                               Backend& on = cpu());
-  // Fresh memory where x is, that lies as x does, dense; broadcast dimensions of x become real
-  // ones.
+  // Fresh memory on x's backend, dense, in x's memory order; broadcast dimensions of x get elements
+  // of their own.
   static Tensor empty_like(const Tensor& x, Dtype dtype);
   static Tensor empty_like(const Tensor& x) { return empty_like(x, x.dtype()); }
   static Tensor full(const Shape& shape, double value, Dtype dtype = Dtype::f32,
@@ -40,7 +40,7 @@ class Tensor {
     return full(shape, 1, dtype, on);
   }
   static Tensor scalar(double value, Dtype dtype = Dtype::f32) { return full({}, value, dtype); }
-  // One element that every coordinate sees: all strides are 0.
+  // One stored element for every coordinate: all strides are 0.
   static Tensor repeated(double value, const Shape& shape, Dtype dtype, Backend& on = cpu());
   // A copy of `values`, in row-major order. Fails unless their number is that of the shape.
   template <class T>
@@ -57,7 +57,7 @@ class Tensor {
   Index size() const { return element_count(body_->shape); }
   Index size(int axis) const { return body_->shape[axis]; }
   Backend& backend() const { return *body_->backend; }
-  // For kernels. Nobody writes through it once the tensor has been handed on.
+  // A view for kernels. A kernel may write through it only before the tensor is handed on.
   View view() const;
   const Storage& storage() const { return body_->storage; }
   bool is_row_major() const;
@@ -75,12 +75,12 @@ class Tensor {
   // The same value as a leaf that gradients can be taken of. Shares the memory.
   Tensor variable() const;
   // The same f32 value in bf16, at the same place of the graph: a gradient that reaches it is f32
-  // and goes on to what made this. The copy of a temporary is cached on its node. It is dense, in
-  // the same dimension order; broadcast dimensions stay broadcast.
+  // and goes on to this one's inputs. The copy of a temporary is cached on its node. It is dense,
+  // in the same dimension order; broadcast dimensions stay broadcast.
   Tensor rounded() const;
   // The same place of the graph, without storage.
   Tensor without_storage() const;
-  // How it was made; null for a leaf and for what is not tracked.
+  // The record of the operation that made it; null for a leaf and for an untracked tensor.
   const Record* made_by() const { return tracked() ? body_->node->record.get() : nullptr; }
   // Another window onto the same storage; offset in elements from this one's first. Untracked.
   Tensor window(const Shape& shape, const Strides& strides, Index offset = 0) const;

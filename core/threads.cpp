@@ -3,8 +3,8 @@
 // it waits for blocks that have been started only, and threads that have nothing to do sleep after
 // a few microseconds. So a core that is taken away costs its share of the time, not all of it.
 //
-// Blocks are handed out as threads become free: which thread runs a block changes from run to run,
-// what the block computes does not.
+// Blocks are handed out as threads become free: the thread that runs a block changes from run to
+// run, the block's result does not.
 #include "core/threads.hpp"
 
 #include <omp.h>
@@ -22,7 +22,7 @@
 namespace tete {
 namespace {
 
-// Below this many operations the threads cost more than they bring.
+// Below this many operations threads cost more time than they save.
 constexpr double worth_sharing = 3e4;
 
 int& wanted_threads() {
@@ -30,7 +30,7 @@ int& wanted_threads() {
   return count;
 }
 
-// How this thread treats denormals: the control word of its floating-point unit.
+// The control word of this thread's floating-point unit; it decides how denormals are treated.
 #if defined(__x86_64__)
 using Mode = unsigned;
 constexpr Mode flush_bits = 0x8040;  // FTZ and DAZ
@@ -52,7 +52,7 @@ Mode mode_of_thread() { return 0; }
 void set_mode(Mode) {}
 #endif
 
-// What has gone wrong in a parallel region: no exception may leave one.
+// The first error in a parallel region, which no exception may leave.
 class FirstError {
  public:
   template <class Body>
@@ -128,7 +128,7 @@ class Helpers {
 
   int64_t loops() const { return begun_.load(std::memory_order_relaxed); }
 
-  // False where another thread's loop has the helpers.
+  // False if another thread's loop has the helpers.
   bool run(Loop& loop) {
     const std::unique_lock lock(busy_, std::try_to_lock);
     if (!lock) return false;
@@ -139,7 +139,7 @@ class Helpers {
     loops_.notify_all();
     begun_.fetch_add(1, std::memory_order_relaxed);
     loop.work();
-    // Who has not come yet finds the gate shut; who is inside has a block to finish.
+    // A helper that has not come yet finds the gate shut; one inside has a block to finish.
     uint32_t inside = gate_.fetch_and(~open, std::memory_order_acq_rel) & ~open;
     while (inside != 0) inside = wait_for_change(gate_, inside);
     return true;

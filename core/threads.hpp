@@ -1,4 +1,4 @@
-// Threads: how work is cut, and how floating point behaves in them.
+// Threads: loops shared among them, and their treatment of denormals.
 #pragma once
 #include <functional>
 
@@ -6,13 +6,13 @@
 
 namespace tete {
 
-// Runs body(i) for i in 0 … count-1 on the threads of the process. What a block is must follow
-// from sizes alone, never from the number of threads: then neither do the results. An exception
-// in a body reaches the caller (the first one; bodies that have not started are skipped).
-// `work` estimates the scalar operations of the whole loop: little work stays on one thread.
+// Runs body(i) for i in 0 … count-1 on the threads of the process. Callers cut their work into
+// blocks i by sizes alone, so that results do not depend on the number of threads. An exception in
+// a body reaches the caller (the first one; bodies that have not started are skipped). `work`
+// estimates the scalar operations of the whole loop: little work stays on one thread.
 void parallel_for(Index count, double work, const std::function<void(Index)>& body);
 
-// How many loops have been shared among threads since the start: each costs microseconds.
+// The number of loops shared among threads since the start; each costs microseconds.
 int64_t shared_loops();
 
 // Threads used by parallel_for; set it once, at the start.

@@ -5,7 +5,7 @@
 
 namespace tete {
 
-// How many bytes a character takes, by its first one; 0 where none begins so.
+// The number of bytes of a character with this first byte; 0 if no character begins so.
 static int length_of(unsigned char first) {
   if (first < 0x80) return 1;
   if (first < 0xC2) return 0;  // a continuation byte, or an overlong form of ASCII

@@ -18,17 +18,17 @@ void append_character(std::string& text, char32_t code);
 size_t find_invalid_utf8(std::string_view text);
 // A control character moves cursors and rings bells; tab and newline do not count as such.
 bool is_control(char32_t code);
-// True if a character leaves no mark of its own: a byte order mark, marks of direction, what joins
-// or separates without being seen, spaces that are not ' ', control characters.
+// True if a character leaves no mark of its own: a byte order mark, marks of direction, joiners and
+// separators, spaces that are not ' ', control characters.
 bool is_invisible(char32_t code);
 // "U+202E"
 std::string code_point(char32_t code);
-// How an error calls the character at `at`, which is UTF-8: "'+'", "'é' (U+00E9)", "the invisible
-// U+FEFF".
+// The name in an error of the character at `at`, which is UTF-8: "'+'", "'é' (U+00E9)", "the
+// invisible U+FEFF".
 std::string named_character(std::string_view text, size_t at);
-// The same text with what is not UTF-8 and control characters written as numbers, "\x1b[2J", and
-// what else is invisible by its code point, "U+FEFF". A joiner behind a character that is no ASCII
-// stays, as scripts and emoji need it.
+// The same text with control characters and bytes that are not UTF-8 written as numbers, "\x1b[2J",
+// and other invisible characters as code points, "U+FEFF". A joiner after a character that is no
+// ASCII stays, as scripts and emoji need it.
 std::string printable(std::string_view text);
 // A key or a value as messages quote it: its first 80 bytes and "…" if there are more.
 std::string shortened(std::string_view quoted);

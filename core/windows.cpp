@@ -1,4 +1,4 @@
-// Windows of a sequence, and the sum of what windows hold: each is the other's transpose, so each
+// Windows of a sequence, and the sum of overlapping windows: each is the other's transpose, so each
 // is the other's gradient. With a contraction they are every convolution.
 #include "core/ops.hpp"
 
@@ -40,8 +40,8 @@ Tensor windows(const Tensor& x, int axis, Index width, Index step) {
       saves_nothing);
 }
 
-// Tap by tap: within one tap no two windows share an element, so each element's sum is in the order
-// of the taps whatever the threads do.
+// Adds tap by tap: within one tap no two windows share an element, so each element's sum is in the
+// order of the taps, for any number of threads.
 Tensor overlap_add(const Tensor& x, int axis, Index step, Index size) {
   check_windows("overlap_add", x, axis, axis + 1 < x.rank());
   const Index count = x.size(axis), width = x.size(axis + 1);

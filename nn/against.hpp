@@ -1,5 +1,5 @@
-// Somebody else's implementation of a text, held against it: what agrees, where theirs first parts
-// from the text, and what the mistake looks like.
+// Compares another implementation's tensors with a text: reports the tensors that agree, the first
+// that differs, and a mistake that would explain it.
 //
 //   const AgainstReport r = check_against(load_attention("talking_heads"),
 //       {{"X", X}, {"M", M}, {"P_q", P_q}, …, {"L", L}, {"Y", Y},
@@ -8,18 +8,19 @@
 //
 // Every statement is computed in float64 twice: from their own values of its operands, so that one
 // mistake does not make everything after it look wrong, and from the inputs and parameters alone.
-// Once a mistake is explained, what the text with that mistake reproduces is no second one.
+// Once a mistake is explained, a tensor that the text with that mistake reproduces is no second
+// one.
 #pragma once
 #include "nn/run.hpp"
 
 namespace tete {
 
 struct AgainstOptions {
-  SizesByName sizes = {};  // that no tensor brings
+  SizesByName sizes = {};  // those that no tensor's shape gives
   Mask mask = {};
-  // How far an entry may be off, as a share of the tensor's largest; 0: a multiple of the error
-  // that rounding, in the precision their numbers show, makes in the text's own values; and of its
-  // root mean square over all entries.
+  // The largest error of an entry that passes, as a share of the tensor's largest entry. 0:
+  // multiples of the largest and of the root-mean-square error that rounding makes in the text's
+  // own values, in the precision that their numbers show.
   double tolerance = 0;
   // The significand's bits of tensors that were stored in less than their type: 11 for float16, 8
   // for bfloat16.
@@ -30,48 +31,49 @@ struct Guess {
   // "as if P_l's h_k and h were swapped": the text with this mistake gives their numbers. Empty if
   // no mistake that is known here does.
   std::string sentence;
-  int statement = -1;    // with the mistake, by its number in program.values
-  bool gave_up = false;  // too many statements to try all that is known
+  int statement = -1;    // the statement with the mistake, by its number in program.values
+  bool gave_up = false;  // true: there were too many statements to try all known mistakes
 };
 
 struct TensorReport {
   enum class Verdict {
-    agrees,   // from their operands or from ours
-    follows,  // it differs, but only because something before it does
-    differs,  // even from their operands
+    agrees,   // with the text on their operands or on ours
+    follows,  // it differs, but only because a tensor before it does
+    differs,  // from the text even on their operands
   };
   std::string name;  // "L", "grad:P_q"
   int value = -1;    // its number in program.values
   bool gradient = false;
   Verdict verdict = Verdict::agrees;
-  double largest = 0;        // of the text's entries, from their operands
+  double largest = 0;        // the text's largest entry, from their operands
   double difference = 0;     // the largest |theirs - text|, from their operands; infinite for a NaN
   double from_ours = 0;      // the same, from the inputs and parameters alone
-  double tolerance = 0;      // what `difference` may be
+  double tolerance = 0;      // the largest `difference` that passes
   double rms = 0;            // the root mean square of theirs - text, from their operands
-  double rms_tolerance = 0;  // what `rms` may be
-  std::string entry = {};    // where it is largest: "L[batch=1, n=2, m=0, h=1]"
-  double theirs = 0, text = 0;  // there
-  bool finite = true;           // false: theirs is NaN or infinite there, and the text's is not
+  double rms_tolerance = 0;  // the largest `rms` that passes
+  std::string entry = {};    // the entry of `difference`: "L[batch=1, n=2, m=0, h=1]"
+  double theirs = 0, text = 0;  // the two numbers of that entry
+  bool finite = true;           // false: there theirs is NaN or infinite, and the text's is not
   std::string shape = {};       // how its shape differs, or ""
   std::string cause = {};       // follows: the tensor that shows the mistake
   Guess guess = {};             // differs
-  // differs: the statements that lead to it and whose values are not in the file
+  // differs: the statements that lead to it but whose values are not in the file
   std::vector<int> unseen = {};
 };
 
 struct AgainstReport {
   // Values in the text's order, then gradients in the order in which they are computed.
   std::vector<TensorReport> tensors;
-  int first = -1;                    // the first of them that differs
+  int first = -1;                    // the first tensor that differs
   std::vector<std::string> unknown;  // names of theirs that the text does not have
-  const char* precision = "";        // the coarsest that their numbers show: "float16", …
+  const char* precision = "";  // the coarsest precision that their numbers show: "float16", …
   bool agrees() const { return first < 0; }
 };
 
 // `theirs` holds every input and parameter, any of the values that the text names, and gradients
 // "grad:NAME" together with the result's, the cotangent that they come from.
-// Errors (input): what is missing, does not fit, or is NaN in an input; nothing to compare.
+// Errors (input): a tensor that is missing, has a wrong shape, or is an input with a NaN; nothing
+// to compare.
 AgainstReport check_against(std::shared_ptr<const Checked> program, const TensorsByName& theirs,
                             const AgainstOptions& options = {});
 

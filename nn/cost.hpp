@@ -1,11 +1,12 @@
-// What a program costs: multiplies, parameters and memory, by the names of its sizes as the papers
-// write them ("n*m*h*h_k") and in numbers. Nothing is computed: the text and a size table say it.
+// The cost of a program: multiplies, parameters and memory, as products of named sizes, as papers
+// write them ("n*m*h*h_k"), and in numbers. All follow from the text and a size table; nothing
+// runs.
 //
 // Counted (R16), for one sequence, without the batch:
-//   einsum                             each pair of the cheapest order: the product of all its
-//   names a product of two tensors           its result, where both have dimensions everything else
-//   nothing: softmax, sums, products with a number
-// What is made of parameters alone is computed once for a whole batch.
+//   einsum          for each pair of the cheapest order, the product of all its sizes
+//   a product       the size of its result, if both tensors have dimensions
+//   all else        nothing: softmax, sums, products with a number
+// A value that depends on parameters alone is computed once for a whole batch.
 #pragma once
 #include "nn/language/sizes.hpp"
 
@@ -17,19 +18,19 @@ class Formula {
  public:
   void add(const std::string& product);
   Formula& operator+=(const Formula& other);
-  // "n*m*d_k*h + n*m*h*h_k", "2*n*m*h", "0" where there is nothing.
+  // "n*m*d_k*h + n*m*h*h_k", "2*n*m*h", or "0" for an empty sum.
   std::string text() const;
   bool empty() const { return terms_.empty(); }
 
  private:
-  std::vector<std::pair<std::string, Index>> terms_;  // a product and how often it stands
+  std::vector<std::pair<std::string, Index>> terms_;  // each product and its coefficient
 };
 
 struct Count {
   Formula formula = {};
   Index multiplies = 0;
-  Index naive = 0;    // as one loop over all names of each einsum
-  Index visible = 0;  // of these, between a query and what the masks leave it of the memory
+  Index naive = 0;    // multiplies of one loop over all names of each einsum
+  Index visible = 0;  // those of `multiplies` between a query and memory that masks leave visible
   Count& operator+=(const Count& other);
 };
 
@@ -43,10 +44,10 @@ struct ProductCost {
 struct StatementCost {
   int value;
   Count count = {};
-  bool once = false;  // it is made of parameters alone
-  // Of what it makes, steps on the way included, as far as a gradient goes through it.
+  bool once = false;  // true: it depends on parameters alone
+  // Bytes of its result and of steps within it, if a gradient goes through them.
   size_t bytes = 0;
-  bool tile = false;  // it has rows of both sequences
+  bool tile = false;  // true: it has rows of both sequences
 };
 
 struct ParameterCost {
@@ -55,24 +56,24 @@ struct ParameterCost {
   Index size = 0;
 };
 
-// Its places are in the program's texts.
+// The cost of a program. Its places point into the program's texts.
 struct Cost {
   std::vector<StatementCost> statements;  // in the order of evaluation
   std::vector<ProductCost> products;
   std::vector<ParameterCost> parameter_sizes;
 
   Count total = {};
-  Index once = 0;  // of total.multiplies: for a whole batch
+  Index once = 0;  // those of total.multiplies that are for a whole batch
   Formula parameter_formula = {};
-  Index parameters = 0;        // that are learned
-  Index fixed_parameters = 0;  // that are not
+  Index parameters = 0;        // numbers that are learned
+  Index fixed_parameters = 0;  // numbers of parameters that are not learned
   bool visible_known = true;   // false: there are too many pairs to count the text's own masks
-  // What the statements make of one sequence on the way of a gradient, of which a run holds for it
-  // what its rules read again (core/graph.hpp, Saved); and what is left of it if the program's
-  // tile is held for one block of `tile_queries` only (nn/tile/tile.hpp).
+  // Bytes of the values of one sequence that a gradient goes through; a run stores those that
+  // gradient rules read (core/graph.hpp, Saved). `tiled_bytes`: the same if values inside the tile
+  // are stored for one block of `tile_queries` only (nn/tile/tile.hpp).
   size_t bytes = 0, tiled_bytes = 0;
   Index tile_queries = 0;  // 0: there is no tile
-  // What is in the way of a tile: then rows of both sequences are held whole.
+  // The places that prevent a tile; values over both sequences are then stored whole.
   std::vector<Place> whole_because = {};
 };
 
@@ -81,9 +82,9 @@ struct CostOptions {
   Dtype dtype = Dtype::f32;
 };
 
-// Every size must be known or follow; `sizes` gets the rest. Fails (input) as a call would: on
-// sizes that are open or contradict, on a causal mask that no statement takes or that the text does
-// not keep; and on numbers that do not fit 63 bits.
+// Every size must be known or follow from others; `sizes` receives those that follow. Fails (input)
+// as a call would: on sizes that are open or contradict, on a causal mask that no statement takes
+// or that the text leaks through; and on numbers that do not fit 63 bits.
 Cost cost_of(const Checked& program, SizeTable& sizes, const CostOptions& options = {});
 
 }  // namespace tete

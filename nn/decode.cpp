@@ -23,7 +23,7 @@ Decoder::Decoder(std::shared_ptr<const Checked> program, const SizeTable& sizes,
   if (growth_ == Growth::grows) check_growth();
 }
 
-// ---- What depends on what -----------------------------------------------------------------------
+// ---- Dependences --------------------------------------------------------------------------------
 
 bool Decoder::has_role(const CheckedValue& v, Role role) const {
   const auto fits = [&](int dim) {
@@ -55,13 +55,14 @@ Decoder::Side Decoder::side_of(int number) const {
     on_queries |= side == Side::query, on_memory |= side == Side::memory;
     on_mixed |= side == Side::mixed;
   }
-  // A table over both axes is a row for each query.
+  // A value over both axes has a row for each query, even if it depends on no input.
   if (on_mixed || (queries && memory) || (on_queries && on_memory)) return Side::mixed;
   if (on_queries || queries) return Side::query;
   return on_memory || memory ? Side::memory : Side::once;
 }
 
-// Kept is what the queries' statements, or the result, read of the rest.
+// Caches each value of side memory or once that is the result or that a value of another side
+// reads. Parameters need no cache.
 void Decoder::classify() {
   const auto count = static_cast<int>(program_->values.size());
   for (int i = 0; i < count; ++i) sides_.push_back(side_of(i));
@@ -87,7 +88,7 @@ std::vector<std::string> Decoder::kept() const {
   return names;
 }
 
-// ---- What cannot grow ---------------------------------------------------------------------------
+// ---- Refusals -----------------------------------------------------------------------------------
 
 void Decoder::check_growth() const {
   if (!program_->takes_mask)
@@ -128,7 +129,8 @@ SizeTable Decoder::sizes_for(Index queries, Index memories) const {
   return sizes;
 }
 
-// Of a memory that has the new positions only. Pieces are what became complete with them.
+// The sizes of a run whose memory has the new positions only. Dimensions of windows over the memory
+// count the windows that the new positions complete.
 SizeTable Decoder::sizes_of_new_memory(Index queries) const {
   SizeTable sizes = sizes_for(queries, queries);
   SizeTable before = sizes_for(queries, memory_length_);
@@ -185,7 +187,7 @@ Tensor Decoder::next(const Tensors& inputs, std::span<const ParamId> params, con
   Tensors given = inputs;
   for (size_t i = 0; i < inputs.size(); ++i)
     if (sides_[program_->inputs[i]] == Side::memory && (grows || length_ > 0)) {
-      // Its length counts; what is read of it is kept.
+      // A placeholder: only its length is used; values come from the cache.
       Shape shape = inputs[i].shape();
       const CheckedValue& v = program_->values[program_->inputs[i]];
       shape[shape.size() - v.dims.size()] = memory_length_;

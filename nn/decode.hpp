@@ -1,6 +1,6 @@
-// Decoding: a program reads a sequence a few positions at a time and keeps what later positions
-// need of the past. The cache is the program's own: which statements depend on the memory alone,
-// and so stay as they are while the sequence grows, follows from its text.
+// Decoding: a program reads a sequence a few positions at a time and caches the past values that
+// later positions read. The text decides which these are: rows that depend on the memory alone do
+// not change while the sequence grows.
 #pragma once
 #include <map>
 #include <memory>
@@ -9,32 +9,33 @@
 
 namespace tete {
 
-// The two ways in which a program meets its memory.
+// How the memory of a program grows from call to call.
 enum class Growth : uint8_t {
   grows,     // self-attention under a causal mask: new positions are queries and memory
-  complete,  // cross-attention: the memory is all there at the first call
+  complete,  // cross-attention: the first call brings the whole memory
 };
 
 class Decoder {
  public:
-  // `sizes` as for run(), without a call's. Fails (input), naming the statement, where a program
-  // whose memory grows reads what a causal mask hides or combines all positions.
+  // `sizes` are those of run(), without the lengths of a call. Fails (input), naming the statement,
+  // if the memory grows and the program reads hidden positions or combines all positions.
   Decoder(std::shared_ptr<const Checked> program, const SizeTable& sizes, Growth growth);
 
-  // The result's rows for the next positions, as a run over the whole sequence has them: inputs in
-  // the program's order, each with its new rows only; of a complete memory all, at the first call,
-  // and later anything. Parameters must not change between calls; no gradient flows. `mask` is for
-  // a complete memory; a growing one is causal.
+  // Returns the result's rows for the next positions, as a run over the whole sequence has them.
+  // `inputs` are in the program's order, each with its new rows only. A complete memory is given
+  // whole at the first call; later calls ignore its values. Parameters must not change between
+  // calls; no gradient flows. `mask` is for a complete memory; a growing one is causal.
   Tensor next(const Tensors& inputs, std::span<const ParamId> params, const Forward& forward,
               const std::string& path = "", const Mask& mask = {});
 
   Index length() const { return length_; }  // positions read
-  size_t bytes() const;                     // kept
-  // The values that are kept, as the text calls them.
+  size_t bytes() const;                     // of the cache
+  // The names of the cached values in the text.
   std::vector<std::string> kept() const;
 
  private:
-  // What a value depends on: parameters alone; queries, position by position; the memory; or both.
+  // A value depends on parameters alone (once), on queries row by row, on the memory, or on both
+  // (mixed).
   enum class Side : uint8_t { once, query, memory, mixed };
   Side side_of(int number) const;
   bool has_role(const CheckedValue& v, Role role) const;
@@ -48,15 +49,16 @@ class Decoder {
   std::shared_ptr<const Checked> program_;
   SizeTable sizes_;
   Growth growth_;
-  std::vector<Side> sides_;      // of values
-  std::vector<int> pieces_;      // dimensions that are the memory in larger pieces
-  std::vector<int> frontier_;    // values that are kept
-  std::map<int, Tensor> cache_;  // of the frontier
+  std::vector<Side> sides_;      // by value
+  std::vector<int> pieces_;      // dimensions that count windows over the memory
+  std::vector<int> frontier_;    // the values to cache
+  std::map<int, Tensor> cache_;  // by value of the frontier
   std::map<const Node*, Tensor> query_tails_, memory_tails_;
   Index length_ = 0, memory_length_ = 0;
 };
 
-// A model that reads a sequence position by position: the decoder of each attention, by its path.
+// The state of a model that reads a sequence position by position: each attention's decoder, by its
+// path.
 struct Decoding {
   std::map<std::string, Decoder> decoders = {};
   Index length = 0;  // positions read

@@ -12,7 +12,7 @@ struct Activation {
   const char* name;
   Tensor (*apply)(const Tensor& x);
   bool gated = false;
-  std::optional<Unary> op = {};  // where it is one operation
+  std::optional<Unary> op = {};  // empty unless it is one operation
 };
 // relu gelu gelu_erf silu sigmoid tanh softplus elu selu identity, and gated glu geglu reglu swiglu
 // liglu. Fails on another name, with the nearest.
@@ -28,8 +28,8 @@ class FeedForward {
  public:
   FeedForward(const Scope& scope, const Dim& width, Index d_ff,
               const FeedForwardOptions& options = {});
-  // Dropout is on the hidden layer, which is offered as "…/hidden" before it, and as "…/pre"
-  // before the activation; what a gate multiplies it by is "…/gate".
+  // Dropout is on the hidden layer, which is offered as "…/hidden" before dropout and as "…/pre"
+  // before the activation; a gate's factor is offered as "…/gate".
   Tensor operator()(const Forward& forward, const Tensor& X) const;
 
  private:

@@ -25,7 +25,7 @@ Tensor Forward::replacement(const std::string& path, const Tensor& x) const {
   if (y.dtype() != x.dtype() || !(y.shape() == x.shape()))
     bad_input("the hook at '", path, "' returned ", describe(y.dtype(), y.shape()), ", expected ",
               describe(x.dtype(), x.shape()));
-  // Products of what lies differently may be rounded differently.
+  // In another memory order, later products might be rounded differently.
   return y.same(x) ? y : with_layout(y, memory_order(x.shape(), x.strides()));
 }
 

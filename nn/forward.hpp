@@ -8,15 +8,15 @@
 
 namespace tete {
 
-// How a program runs that can run a block of queries at a time (nn/tile/tile.hpp). No choice
-// changes what it means; 0 leaves one to the sizes.
+// The blocks in which a program's tile runs (nn/tile/tile.hpp). No choice changes the meaning of a
+// program; 0 leaves the choice to the sizes.
 struct Tiling {
   bool allowed = true;
   Index queries = 0, samples = 0;  // of a block
-  // Values over queries and memory are kept for the gradient, and not computed again, where they
-  // take at most `least` bytes; or else where memory has at most `length` positions, they take at
-  // most `share` times the bytes that the tile is given and leaves, and tensors hold at most
-  // `bytes` with them. So memory stays linear in the length.
+  // Blocks keep their values for the gradient, instead of computing them again, if these take at
+  // most `least` bytes; or if the memory has at most `length` positions, they take at most `share`
+  // times the bytes of the tile's inputs and exits, and all live tensors at most `bytes` with them.
+  // So memory stays linear in the length.
   struct Keep {
     double least = 16e6, share = 20, bytes = 1e9;
     Index length = 2048;
@@ -35,13 +35,13 @@ struct Forward {
   double dropout = 0;      // rate
   Key key{0};              // of the noise: folded with layer and statement as the call descends
   Index first_sample = 0;  // global number of the batch's first sample: the noise depends on it
-  // Every named intermediate ("decoder/3/self/W"), and every parameter of an attention's text
-  // ("decoder/3/self/P_l"), is offered by its path. `watch`, if set, is
-  // called with those that `watched` asks for (all, if that is not set); looking changes no bit. Of
-  // what `replaced` asks for, what `replace` returns goes on in the value's place: a tensor of its
-  // shape and type, through which gradients flow. One that holds the same numbers changes no bit of
-  // the result. What nobody asks for is not made if it need not be (nn/tile/tile.hpp). nn/trace.hpp
-  // asks by patterns.
+  // Hooks. Every named intermediate ("decoder/3/self/W"), and every parameter of an attention's
+  // text ("decoder/3/self/P_l"), is offered by its path. `watch`, if set, is called with each value
+  // for which `watched` is true (all, if that is not set), and changes no bit of a run. `replace`,
+  // if set, is called with those for which `replaced` is true (all, if not set), and the run
+  // continues with its result: a tensor of the value's shape and type, through which gradients
+  // flow. A result with the same numbers changes no bit. A value inside a tile is stored whole only
+  // if a hook asks for it (nn/tile/tile.hpp). nn/trace.hpp makes hooks from patterns.
   using Asks = std::function<bool(const std::string& path)>;
   std::function<void(const std::string& path, const Tensor& value)> watch = {};
   Asks watched = {};
@@ -49,13 +49,13 @@ struct Forward {
   Asks replaced = {};
   // If set, called with each program that begins to run, and the path of its values.
   std::function<void(const std::string& path, const Checked& program)> entered = {};
-  // If set, the call brings the next positions of a sequence whose past is kept there.
+  // If set, the call brings the next positions of a sequence; the past is cached there.
   Decoding* decoding = nullptr;
   Tiling tiling = {};
   Products products = Products::full;  // of all matrix products
   // If true, only the input of each block is kept for the gradient, which recomputes the block:
   // memory for one block instead of all, a third more time, and the same bits, also in the gradient
-  // of the memory that all blocks of a decoder read. Ignored while a callback looks in.
+  // of the memory that all blocks of a decoder read. Ignored with hooks and in decoding.
   bool recompute_blocks = false;
 
   const Tensor& operator[](ParamId id) const { return params[id.index]; }
@@ -65,10 +65,10 @@ struct Forward {
   bool is_looked_into() const { return watch || replace; }
   bool watches(const std::string& path) const { return watch && (!watched || watched(path)); }
   bool replaces(const std::string& path) const { return replace && (!replaced || replaced(path)); }
-  // The caller's replacement for x, which is not shown yet. Fails (input) on another shape or type.
+  // The result of `replace` for x; `watch` is not called. Fails (input) on another shape or type.
   Tensor replacement(const std::string& path, const Tensor& x) const;
   bool asks_for(const std::string& path) const { return watches(path) || replaces(path); }
-  // Offers x as scope + "/" + name, and returns what goes on.
+  // Offers x as scope + "/" + name; returns x or its replacement.
   Tensor offer(const std::string& scope, const std::string& name, const Tensor& x) const;
 };
 

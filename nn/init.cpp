@@ -1,4 +1,4 @@
-// How a parameter starts: Initializer as numbers. The table of what starts how is spec D5.
+// Computes a parameter's first value from its Initializer (spec D5).
 #include <cmath>
 
 #include "nn/param.hpp"
@@ -22,7 +22,7 @@ Tensor uniform_between(double low, double high, const Shape& shape, Key key, Dty
   return random_uniform(shape, key, dtype) * (high - low) + low;
 }
 
-// Ones on the diagonal; where it is not square, the rest is zero.
+// Ones on the diagonal of a matrix that need not be square, zeros elsewhere.
 Tensor identity(const ParamSpec& spec, Dtype dtype) {
   if (spec.shape.size() != 2)
     bad_input("parameter '", spec.name, "': an identity has two dimensions, got ", spec.shape);

@@ -19,7 +19,7 @@ class Linear {
  public:
   Linear(const Scope& scope, const Dim& in, const Dim& out, const LinearOptions& options = {});
   Tensor operator()(const Forward& forward, const Tensor& X) const;
-  // then(Y), in one pass with the sum.
+  // then(Y), computed in one pass with the addition of b.
   Tensor operator()(const Forward& forward, const Tensor& X, Unary then) const;
 
  private:

@@ -1,4 +1,5 @@
-// The loss of a language model is a sum and a count, divided once: by whoever has seen all of it.
+// The loss of a language model is a sum and a count. The caller divides them once, after adding up
+// all parts of a batch.
 #pragma once
 #include "nn/param.hpp"
 
@@ -12,9 +13,9 @@ struct Loss {
 // logits[b, n, v], targets[b, n] (i64). A target below 0 is padding and is not counted.
 Loss token_loss(const Tensor& logits, const Tensor& targets);
 
-// Targets that have the largest logit (ties: the smaller token), and samples of which each counted
-// target has. Where the logits saw the targets before theirs, these are the samples that greedy
-// decoding gets right.
+// Counts the targets that have the largest logit (ties: the smaller token), and the samples whose
+// counted targets all have. If the logits at each position saw the earlier targets, these are the
+// samples that greedy decoding gets right.
 struct Matches {
   Index tokens = 0, samples = 0;
 };

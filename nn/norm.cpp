@@ -21,7 +21,7 @@ Tensor Norm::operator()(const Forward& forward, const Tensor& X) const {
   const Tensor root = sqrt(mean(square(x), {last}, true) + norm_epsilon),
                other = forward.offer(path_, "divisor", root);
   if (other.same(root)) return Y;
-  // The same root adds zero: no bit changes.
+  // If a hook returns the same root, this adds zero: no bit changes.
   const Tensor change = broadcast(root / other - 1.0, Y.shape());
   if (!centred) return Y + Y * change;
   Shape wide(X.rank(), 1);

@@ -1,4 +1,4 @@
-// Parameters: what a model learns, by name.
+// The parameters of a model, by name.
 //
 // A model declares its parameters once, in a ParamList; a layer keeps the ParamIds it was given.
 // Values are a plain list of tensors in the order of declaration, passed to every call: there is
@@ -13,7 +13,7 @@
 
 namespace tete {
 
-// How a parameter starts. Deviations are nominal (spec §0 and D5).
+// The distribution of a parameter's first value. Deviations are nominal (spec §0 and D5).
 struct Initializer {
   enum class Kind : uint8_t {
     normal,
@@ -48,24 +48,24 @@ class ParamList {
   const std::vector<ParamSpec>& specs() const { return specs_; }
   const ParamSpec& operator[](ParamId id) const { return specs_[id.index]; }
   int size() const { return static_cast<int>(specs_.size()); }
-  // -1 where there is none.
+  // The index of the parameter with this name, or -1.
   int find(const std::string& name) const;
   Index element_total() const;
-  // The values to be made, for require_memory().
+  // The values that initial_values() makes, for require_memory().
   std::vector<Planned> planned(Dtype dtype) const;
-  // Each from its own stream of the key, by name: adding a parameter moves no other one's start.
-  // Fails (resource) where they do not fit into memory.
+  // Each value is drawn from its own stream of the key, by name: adding a parameter changes no
+  // other one's value. Fails (resource) if they do not fit into memory.
   Tensors initial_values(Key key, Dtype dtype = Dtype::f32) const;
 
  private:
   std::vector<ParamSpec> specs_;
 };
 
-// One tensor drawn as `init` says. Glorot's fans as spec D5 (k-D: receptive field times the last
-// two dimensions).
+// Draws one tensor from spec.init. Glorot's fans are those of spec D5 (k-D: receptive field times
+// the last two dimensions).
 Tensor initial_value(const ParamSpec& spec, Key key, Dtype dtype);
 
-// Where a layer declares its parameters: the list, and the path so far.
+// The place where a layer declares its parameters: the list, and the path so far.
 struct Scope {
   ParamList& params;
   std::string path = {};

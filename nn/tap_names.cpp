@@ -12,18 +12,18 @@ using Heads = TapName::Heads;
 
 enum class Logits : uint8_t { any, mixed, not_mixed };
 
-// A value of one block, by what stands behind "decoder/3/"; or of one attention, behind
-// ".../self/".
+// The name of one value of a block, by its path after "decoder/3/"; or of an attention, by its path
+// after "…/self/".
 struct Row {
   const char* here;
   const char* there;
   Heads heads = Heads::as_here;
-  const char* if_known = "";    // only where this came before it
-  const char* unless = "";      // only where this did not
-  Logits logits = Logits::any;  // only where heads are mixed between J and L, or not
+  const char* if_known = "";    // the row is only used if this path was offered before
+  const char* unless = "";      // the row is only used if this path was not
+  Logits logits = Logits::any;  // the row is only used if heads are mixed between J and L, or not
 };
 
-// hook_normalized is what a norm gives, scaled and moved, as their LayerNorm has it.
+// hook_normalized is the norm's result after scale and bias, as in their LayerNorm.
 constexpr Row block_rows[] = {
     {"resid_pre", "hook_resid_pre"},
     {"self_norm/divisor", "ln1.hook_scale"},
@@ -45,10 +45,10 @@ constexpr Row block_rows[] = {
     {"resid", "hook_resid_post"},
 };
 
-// Behind "attn." or "cross_attn.". TransformerLens has one kind of scores and one kind of weights;
-// where heads are mixed, its names are for what is before that, and "…_talked" is for what is
-// after. What enters the mixing of weights is what leaves the softmax, so hook_pattern is always W.
-// Scores are those before the mask, which theirs have in them.
+// Names after "attn." or "cross_attn.". TransformerLens has one kind of scores and one of weights.
+// If heads are mixed, its names mean the values before that, and "…_talked" those after. The
+// weights before mixing are the softmax's result, so hook_pattern is always W. Scores here are
+// without the mask; theirs include it.
 constexpr Row attention_rows[] = {
     {"RotaryQueries.Q", "hook_q", Heads::before_width},
     {"RotaryKeys.K", "hook_k", Heads::before_width},

@@ -1,4 +1,4 @@
-// What other tools call the named intermediates of a model: TransformerLens's names of hooks.
+// The names that TransformerLens's hooks have for the named intermediates of a model.
 #pragma once
 #include <functional>
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace tete {
 
-// Another name of the value at a path. There it has the heads before the queries
+// TransformerLens's name of the value at a path. Its value has the heads before the queries
 // ("hook_pattern": [b, h, n, m]), or before the width of a head ("hook_q": [b, n, h, d_k]), or a
 // batch of one ("hook_pos_embed": [1, n, d_X]).
 struct TapName {
@@ -16,19 +16,19 @@ struct TapName {
   std::string name;
   Heads heads = Heads::as_here;
 
-  // A value with a batch and heads in their order of axes, and back. Others stay as they are.
+  // Permutes a value with a batch and heads to their order of axes, and back; others are unchanged.
   Tensor theirs(const Tensor& x) const;
   Tensor ours(const Tensor& x) const;
 };
 
-// What one name means can depend on what else there is.
+// A name's meaning can depend on other values and on the text.
 struct Surroundings {
-  // Whether there was a value at a path, of any that came before.
+  // True if a value was offered at this path before.
   std::function<bool(const std::string& path)> known;
-  // Whether the text whose values are at a path mixes heads between its J and its L.
+  // True if the text with this path mixes heads between its J and its L.
   std::function<bool(const std::string& path)> mixes_logits;
 };
-// Whether it does: J and L have not the same dimension of heads.
+// True if the text mixes heads between J and L: their dimensions of heads differ.
 bool mixes_logits(const Checked& program);
 // The names of the value at a path.
 std::vector<TapName> tap_names(const std::string& path, const Surroundings& around);

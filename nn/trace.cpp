@@ -9,10 +9,10 @@ namespace tete {
 
 namespace {
 
-// * stands for any letters but the separator, ** for any parts with theirs.
+// * stands for any letters but the separator, ** for any parts with their separators.
 bool fits_parts(std::string_view pattern, std::string_view name, char separator) {
   const size_t width = name.size() + 1;
-  std::vector<bool> fit((pattern.size() + 1) * width);  // the ends of both, from there on
+  std::vector<bool> fit((pattern.size() + 1) * width);  // [i, j]: pattern from i fits name from j
   fit.back() = true;
   for (size_t i = pattern.size(); i-- > 0;) {
     const bool many = pattern.substr(i).starts_with("**");
@@ -43,7 +43,7 @@ bool fits(const std::string& pattern, const std::string& path) {
 
 namespace {
 
-// Whether a pattern may be about the names that other tools have: ** alone is about paths.
+// True if a pattern may mean TransformerLens's names, not paths; ** alone means paths.
 bool is_of_others(const std::string& pattern) {
   return pattern.find('/') == std::string::npos &&
          (pattern.find('.') != std::string::npos || pattern.starts_with("hook_"));
@@ -62,14 +62,14 @@ std::string meant(const std::string& pattern, const std::vector<std::string>& na
   return suggestion(pattern, names);
 }
 
-// A tensor on its own: no graph, and no more memory than it needs.
+// A dense copy without a graph, which keeps no other storage alive.
 Tensor kept(const Tensor& x) {
   Tensor copy = Tensor::empty(x.shape(), x.dtype());
   copy_onto(x.detach(), copy);
   return copy;
 }
 
-// The parts that follow in the names of which a beginning fits the pattern, which ends with a
+// The next part of each name with a beginning that fits the pattern. The pattern ends with a
 // separator or is empty.
 std::set<std::string> parts_behind(const std::string& pattern, const std::set<std::string>& names,
                                    char separator) {
@@ -83,7 +83,8 @@ std::set<std::string> parts_behind(const std::string& pattern, const std::set<st
   return parts;
 }
 
-// What there is as far as a pattern goes: "; under 'decoder/0/' there are ff, resid, self".
+// The parts under the longest folder of a pattern that fits any: "; under 'decoder/0/' there are
+// ff, resid, self".
 std::string what_there_is(const std::string& pattern, const std::set<std::string>& names,
                           char separator) {
   constexpr size_t most = 24;
@@ -105,14 +106,14 @@ std::string what_there_is(const std::string& pattern, const std::set<std::string
   return "";
 }
 
-// What patterns ask for of what one run offers.
+// The patterns of one run, and the values that they ask for.
 class Taps {
  public:
   void add(const std::string& pattern) { patterns_.push_back({pattern}); }
   void enter(const std::string& path, const Checked& program) {
     if (mixes_logits(program)) mixing_.insert(path);
   }
-  // Each way in which the pattern asks for what is at the path.
+  // The names of the value at the path that the pattern fits.
   std::vector<TapName> asked(int pattern, const std::string& path) {
     Pattern& p = patterns_[pattern];
     std::vector<TapName> ways;

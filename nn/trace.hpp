@@ -1,5 +1,5 @@
-// Looking into a run by the paths of its named intermediates and of the parameters of attention,
-// and changing them.
+// Reads and replaces the named intermediates of a run, and the parameters of attention, by their
+// paths.
 //
 //   const auto seen = trace({.params = values}, {"decoder/*/self/W", "**/resid"},
 //                           [&](const Forward& forward) { model.logits(forward, tokens); });
@@ -19,27 +19,27 @@
 
 namespace tete {
 
-// What a run is: it hands the Forward on to models and layers.
+// A run: a function that hands the Forward on to models and layers.
 using Call = std::function<void(const Forward& forward)>;
 
-// What goes on in the place of each value whose path fits the pattern: a tensor of its shape and
-// type. Gradients flow through it, and through what it is made of.
+// Replaces each value whose path fits the pattern by a tensor of its shape and type. Gradients flow
+// through the replacement to the tensors that it is computed from.
 struct Hook {
   std::string pattern;
   std::function<Tensor(const std::string& path, const Tensor& value)> replace;
 };
 
-// Runs `call` with `forward` and these hooks, in their order. Fails (input), after the run, where a
-// pattern fits nothing, with the nearest path.
+// Runs `call` with `forward` and these hooks, in their order. Fails (input), after the run, if a
+// pattern fits no path; the error names the nearest path.
 void run_with_hooks(const Forward& forward, const std::vector<Hook>& hooks, const Call& call);
 
-// The same, and what it makes at the paths that fit a pattern, by path (or by the name that it was
-// asked by), after hooks. Only these are kept, without a graph.
+// The same. Returns copies, without a graph, of the values whose paths fit a pattern, after hooks,
+// by path (or by the other name that fits).
 std::map<std::string, Tensor> trace(const Forward& forward,
                                     const std::vector<std::string>& patterns, const Call& call,
                                     const std::vector<Hook>& hooks = {});
 
-// Whether a path, or a name with dots, fits a pattern.
+// True if a path, or a name with dots, fits a pattern.
 bool fits(const std::string& pattern, const std::string& path);
 
 }  // namespace tete

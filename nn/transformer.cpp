@@ -24,20 +24,20 @@ LanguageModelConfig checked(const LanguageModelConfig& config) {
 
 Dim width_of(const LanguageModelConfig& config) { return {"d_X", config.d_model}; }
 
-// Padding becomes zero.
+// X with zeros at padded positions.
 Tensor only_there(const Sequences& sequences, const Tensor& X) {
   if (!sequences.there) return X;
   return mul("b n d_X, b n", X, cast(sequences.there, X.dtype()));
 }
 
-// What enters a stack: vectors of tokens, offered at `path`, and positions.
+// The input of a stack: the tokens' vectors, offered at `path`, plus positions.
 Tensor embedded(const Forward& forward, const std::string& path, const Embedding& embedding,
                 const Positions& positions, const Tensor& tokens, Noise noise) {
   const Tensor E = forward.offer("", path, embedding(forward, tokens));
   return dropped(forward, path, positions(forward, E), noise);
 }
 
-// Identifiers keep their meaning: the order is the same.
+// The same parameters with the initialisers of `rule`. The order stays, so ParamIds stay valid.
 ParamList restarted(const ParamList& declared, const InitRule& rule) {
   ParamList params;
   for (ParamSpec spec : declared.specs()) {
@@ -94,7 +94,7 @@ Tensor Block::operator()(const Forward& forward, const Sequences& X,
   const auto there = [&](const char* name, const Tensor& x) {
     return offer(name, only_there(X, x));
   };
-  // x + y, which the stream goes on as, and the norm that the next sub-layer reads of it.
+  // Returns x + y, the new stream, and its norm, which the next sub-layer reads.
   const auto go_on = [&](const char* stream, const Tensor& x, const Tensor& y, const char* name,
                          const Norm& norm) {
     const auto both = norm.of_sum(forward, x, y);
@@ -151,8 +151,8 @@ Tensor Stack::block(int layer, const Forward& forward, const Sequences& X,
   inputs.insert(inputs.begin(), {X.X, memory.X});
   if (forward.recompute_blocks && !forward.is_looked_into() && !forward.decoding)
     return recomputed(compute, std::move(inputs));
-  // A block that is computed again adds one gradient to that of what other blocks read, too. Sums
-  // of the same terms in another order would have other bits.
+  // A recomputed block adds one gradient for each tensor that other blocks read, too. An alias
+  // makes this block do the same: the same terms summed in another order would give other bits.
   if (memory.X) inputs[1] = alias(memory.X);
   for (ParamId id : shared_) inputs[2 + static_cast<size_t>(id.index)] = alias(forward[id]);
   return compute(inputs);
@@ -204,7 +204,7 @@ Tensor OutputLayer::operator()(const Forward& forward, const Tensor& X) const {
                                     : own_[0](forward, X));
 }
 
-// [b, v]: what follows the last position of a decoder's vectors.
+// Logits[b, v] of the token after the last position of a decoder's vectors X.
 static Tensor last_row(const Forward& forward, const OutputLayer& output, const Tensor& X) {
   const Index n = X.size(1);
   if (n == 0) bad_input("nothing follows an empty sequence");

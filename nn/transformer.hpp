@@ -5,8 +5,9 @@
 //             x ← x + drop(ff(norm(x)))
 //   model     logits = norm(blocks(drop(embedding[tokens] + positions))) Eᵀ
 //
-// Nothing here knows what attention is: a site is any function of query-side and memory-side
-// vectors. So an encoder is a Stack whose sites see everything, a decoder one whose sites do not.
+// No code here depends on the kind of attention: a site is any function of query-side and
+// memory-side vectors. So an encoder is a Stack whose sites see all positions, a decoder one whose
+// sites do not.
 #pragma once
 #include "nn/embed.hpp"
 #include "nn/feedforward.hpp"
@@ -16,14 +17,14 @@
 
 namespace tete {
 
-// Y[b, n, d_X] from query-side X[b, n, d_X] and memory-side M[b, m, d_M]. Of the memory, a sample
-// has the first `lengths`[b] (i64) positions; all, where `lengths` is empty. Other masks, and
+// Computes Y[b, n, d_X] from query-side X[b, n, d_X] and memory-side M[b, m, d_M]. Sample b has the
+// first lengths[b] (i64) positions of the memory, or all if `lengths` is empty. Other masks, and
 // dropout on attention weights, are the site's own.
 using AttentionSite =
     std::function<Tensor(const Forward&, const Tensor& X, const Tensor& M, const Tensor& lengths)>;
 // Declares the parameters of layer number `layer`'s attention in the scope ("decoder/3/self").
 using AttentionFactory = std::function<AttentionSite(const Scope& scope, int layer)>;
-// How a parameter starts, in place of how it was declared to. To keep that, return spec.init.
+// Returns the initialiser that a parameter gets, in place of the declared one, spec.init.
 using InitRule = std::function<Initializer(const ParamSpec& spec)>;
 
 struct BlockOptions {
@@ -32,7 +33,7 @@ struct BlockOptions {
   FeedForwardOptions feed_forward = {};
 };
 
-// Vectors of sequences of which each may end early: what follows its end is padding.
+// The vectors of a batch of sequences. Each may end early; positions after its end are padding.
 struct Sequences {
   Sequences(const Tensor& X) : X(X) {}  // NOLINT: vectors without padding are sequences
   // Fails on lengths that are not i64[b], each 0 … n.
@@ -40,7 +41,7 @@ struct Sequences {
 
   Tensor X;             // [b, n, d_X]
   Tensor lengths = {};  // i64[b]; empty: nothing is padding
-  Tensor there = {};    // the same as [b, n]: 1, and 0 where there is padding
+  Tensor there = {};    // [b, n]: 0 at padding, else 1; empty: nothing is padding
 };
 
 class Block {
@@ -48,11 +49,11 @@ class Block {
   // With `cross`, it attends to a memory as well.
   Block(const Scope& scope, const Dim& width, AttentionSite self, const BlockOptions& options = {},
         AttentionSite cross = {});
-  // What the sub-layers see of padding is zero, so that even a text that mixes neighbours reads
-  // there what it reads beyond the end.
+  // Sub-layers see zeros at padded positions, so a text that mixes neighbours reads there the same
+  // as past the end.
   // Offers "…/resid_pre", "…/self_norm", "…/self_out", "…/resid_mid", "…/ff_norm", "…/ff/pre",
   // "…/ff/hidden", "…/ff_out" and "…/resid", and with a memory "…/cross_norm", "…/cross_out",
-  // "…/resid_cross"; "…_out" is what is added, after dropout.
+  // "…/resid_cross"; "…_out" is the term that is added, after dropout.
   Tensor operator()(const Forward& forward, const Sequences& X,
                     const Sequences& memory = Tensor()) const;
 
@@ -60,21 +61,21 @@ class Block {
   std::string path_;
   AttentionSite self_, cross_;
   Norm self_norm_;
-  std::vector<Norm> cross_norm_;  // one where there is a memory
+  std::vector<Norm> cross_norm_;  // one if there is a memory, else none
   Norm ff_norm_;
   FeedForward feed_forward_;
   Noise noise_;
 };
 
-// Blocks, then a norm: the pre-norm residual stream has no size of its own.
+// Blocks, then a norm, as the vectors of a pre-norm residual stream may have any length.
 class Stack {
  public:
   Stack(const Scope& scope, const Dim& width, int layers, const AttentionFactory& self,
         const BlockOptions& options = {}, const AttentionFactory& cross = {});
-  // Padding is zero in the result.
+  // The result is zero at padding.
   Tensor operator()(const Forward& forward, const Sequences& X,
                     const Sequences& memory = Tensor()) const;
-  // What stands behind the blocks: the norm of what they made. Offers "…/norm".
+  // The norm of X, the output of the blocks. Offers "…/norm".
   Tensor end(const Forward& forward, const Sequences& X) const;
 
  private:
@@ -83,7 +84,7 @@ class Stack {
 
   std::string path_;
   std::vector<ParamId> shared_;  // parameters of the stack, which each of its blocks may read
-  // A gradient that computes a block again may outlive the stack.
+  // Shared, because a gradient that recomputes a block may outlive the stack.
   std::vector<std::shared_ptr<const Block>> blocks_;
   Norm norm_;
   Noise noise_;
@@ -101,17 +102,18 @@ struct LanguageModelConfig {
   std::string init = "t5";   // or gpt2
 };
 
-// The same config with what GPT-2 and its small descendants do: exact GELU, biases in feed-forward,
-// logits not scaled, everything started by gpt2_init.
+// The same config in the style of GPT-2 and its small descendants: exact GELU, biases in
+// feed-forward, learned positions, logits not scaled, all parameters started by gpt2_init.
 LanguageModelConfig gpt2_style(LanguageModelConfig config);
 
-// "t5": everything as declared (spec D5). "gpt2": gpt2_init. Fails on another name.
+// The rule "t5" (all as declared, spec D5) or "gpt2" (gpt2_init). Fails on another name.
 InitRule init_rule(const std::string& style);
 // N(0.02) for everything of more than one dimension; matrices that mix heads (all their dimensions
 // are called h or h_…) start as the identity; vectors as declared.
 Initializer gpt2_init(const ParamSpec& spec);
 
-// What follows each position, [b, n, v]: products with the embedding, or with a layer of its own.
+// Logits[b, n, v] of the token after each position: products with the embedding, or with a matrix
+// of its own.
 class OutputLayer {
  public:
   OutputLayer(const Scope& scope, const LanguageModelConfig& config, const Embedding& embedding);
@@ -121,26 +123,26 @@ class OutputLayer {
  private:
   Embedding embedding_;
   double scale_;
-  std::vector<Linear> own_;  // one where the output is not tied
+  std::vector<Linear> own_;  // one if the output is not tied, else none
 };
 
 class LanguageModel {
  public:
-  // `rule`, if given, stands in place of config.init.
+  // `rule`, if given, replaces config.init.
   LanguageModel(const LanguageModelConfig& config, const AttentionFactory& attention,
                 InitRule rule = {});
 
   const LanguageModelConfig& config() const { return config_; }
   const ParamList& params() const { return params_; }
 
-  // tokens[b, n] (i64) -> [b, n, v]: what follows each position.
+  // tokens[b, n] (i64) -> logits[b, n, v] of the token after each position.
   Tensor logits(const Forward& forward, const Tensor& tokens) const;
-  // [b, v]: what follows the last position, at the cost of that one.
+  // [b, v]: the same for the last position; the output layer computes that one only.
   Tensor last_logits(const Forward& forward, const Tensor& tokens) const;
-  // The same for tokens[b, n] that follow those which `decoding` has read: each is read once, at
-  // the cost of one row of every attention. Fails where an attention needs its whole sequence anew.
+  // The same for tokens[b, n] that follow those which `decoding` has read. Each is read once, at
+  // the cost of one row of every attention. Fails if an attention needs its whole sequence again.
   Tensor next_logits(const Forward& forward, const Tensor& tokens, Decoding& decoding) const;
-  // The same as logits() if the residual stream X[b, n, d_X] were what the blocks made.
+  // The logits if the residual stream X[b, n, d_X] were the output of the blocks.
   Tensor logits_of(const Forward& forward, const Tensor& X) const;
   // targets[b, n] (i64); below 0: padding, not counted.
   Loss loss(const Forward& forward, const Tensor& tokens, const Tensor& targets) const;
@@ -156,14 +158,14 @@ class LanguageModel {
   OutputLayer output_;
 };
 
-// What a decoder reads first, and what a target ends with.
+// The token that a decoder reads first and that ends a target.
 inline constexpr int64_t end_token = 0;
 
 // The attention of an encoder and a decoder.
 struct StackAttention {
   AttentionFactory encoder;  // "encoder/3/self": sees all of the source
-  AttentionFactory decoder;  // "decoder/3/self": sees what came before
-  AttentionFactory cross;    // "decoder/3/cross": sees what the encoder made of the source
+  AttentionFactory decoder;  // "decoder/3/self": sees earlier positions and its own
+  AttentionFactory cross;    // "decoder/3/cross": sees the encoder's output
 };
 
 // Both stacks have config.layers blocks; they share the embedding, and have positions of their own.
@@ -175,17 +177,16 @@ class EncoderDecoder {
   const LanguageModelConfig& config() const { return config_; }
   const ParamList& params() const { return params_; }
 
-  // Of tokens[b, m] (i64) a sample has the first lengths[b] (i64). What stands after them is never
-  // read, but must be in the vocabulary.
+  // Encodes tokens[b, m] (i64), of which sample b has the first lengths[b] (i64). Tokens after them
+  // are never read, but must be in the vocabulary.
   Sequences encode(const Forward& forward, const Tensor& tokens, const Tensor& lengths) const;
-  // What follows each of tokens[b, n] (i64), the first of which is end_token:
-  // [b, n, v].
+  // Logits[b, n, v] of the token after each of tokens[b, n] (i64), the first of which is end_token.
   Tensor logits(const Forward& forward, const Sequences& memory, const Tensor& tokens) const;
-  // What follows the last of them, and what follows those that come next (see LanguageModel).
+  // As in LanguageModel.
   Tensor last_logits(const Forward& forward, const Sequences& memory, const Tensor& tokens) const;
   Tensor next_logits(const Forward& forward, const Sequences& memory, const Tensor& tokens,
                      Decoding& decoding) const;
-  // The same as logits() if X[b, n, d_X] were what the decoder's blocks made.
+  // The logits if X[b, n, d_X] were the output of the decoder's blocks.
   Tensor logits_of(const Forward& forward, const Tensor& X) const;
   // targets[b, n] (i64), given those before; below 0: padding, not counted.
   Loss loss(const Forward& forward, const Tensor& tokens, const Tensor& lengths,
@@ -202,8 +203,8 @@ class EncoderDecoder {
   OutputLayer output_;
 };
 
-// What a decoder reads to predict targets[b, n]: end_token, then all of them but the last. Padding
-// is 0.
+// The tokens that a decoder reads to predict targets[b, n]: end_token, then all targets but the
+// last. Padding becomes 0.
 Tensor shifted_right(const Tensor& targets);
 
 }  // namespace tete

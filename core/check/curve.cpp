@@ -30,7 +30,7 @@ class Judge {
   double size(double slope) const { return std::max(std::fabs(slope), question_.size); }
   static double jump(const CurvePoint& p) { return std::fabs(p.after - p.before); }
 
-  // Where three neighbouring steps agree best: two may by chance.
+  // Takes the slope from the three neighbouring steps that agree best. Two may agree by chance.
   void settle() {
     spread_ = infinity;
     for (size_t i = 0; i + 2 < points_.size(); ++i) {
@@ -58,7 +58,8 @@ class Judge {
     return false;
   }
 
-  // Smooth: a step ten times as large parts the sides about ten times as far.
+  // True if some larger step crosses a kink. On a smooth function the one-sided slopes differ about
+  // ten times as much for a step ten times as large.
   bool crosses_a_kink() const {
     for (size_t i = 0; i < right_from_; ++i)
       if (jump(points_[i]) > 30 * jump(points_[i + 1]) &&
@@ -67,8 +68,9 @@ class Judge {
     return false;
   }
 
-  // The sides stay as far apart, however small the step; or, where the function itself jumps, part
-  // in proportion to its inverse. The three smallest steps at which rounding does not blur them.
+  // True if the one-sided slopes differ by as much however small the step (a kink), or in
+  // proportion to its inverse (the function itself jumps). Looks at the three smallest steps at
+  // which rounding does not hide the difference.
   bool is_at_a_kink() const {
     size_t last = points_.size();
     const auto blurred = [&](const CurvePoint& p) {

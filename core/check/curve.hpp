@@ -16,7 +16,7 @@ enum class Verdict {
   wrong,       // the error stays as the step shrinks: a plateau
 };
 const char* name_of(Verdict verdict);  // "not finite"
-// Whether a check fails by it. At a kink there is no gradient to be wrong.
+// True if a check fails with this verdict. At a kink there is no gradient to be wrong.
 constexpr bool is_fault(Verdict verdict) { return verdict >= Verdict::noise; }
 
 struct CurvePoint {
@@ -29,14 +29,14 @@ struct CurvePoint {
 struct ErrorCurve {
   std::vector<CurvePoint> points;  // the largest step first
   Verdict verdict = Verdict::right;
-  double numeric = 0, error = 0;  // where neighbouring steps agree best
+  double numeric = 0, error = 0;  // at the neighbouring steps that agree best
 };
 
 struct CurveQuestion {
   double analytic = 0;    // the slope that is claimed
-  double size = 1;        // what errors are relative to: the larger of this and the slope
+  double size = 1;        // errors are relative to the larger of this and the slope
   double step = 1e-4;     // the curve goes from a hundred times this to a thousandth of it
-  double tolerance = 0;   // a relative error that is none
+  double tolerance = 0;   // the largest relative error that passes
   double rounding = 0;    // the size of an error in a difference, before it is divided by the step
   bool one_kink = false;  // at a kink, a slope outside of the one-sided ones is wrong
 };

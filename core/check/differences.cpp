@@ -17,8 +17,8 @@ Numbers one_of(size_t count, size_t at) {
   return all;
 }
 
-// Without a graph, here as at every other place: what the graph would have computed is claimed, not
-// measured.
+// Here as at every other point, f runs without a graph: a graph's values are part of the claim that
+// differences check.
 Differences::Differences(Function f, const Tensors& inputs, double step)
     : f_(std::move(f)), inputs_(inputs), step_(step) {
   const Tensor here = with(inputs.size(), {});

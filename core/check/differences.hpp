@@ -1,7 +1,6 @@
-// How a function's result moves as one of its inputs does: central differences,
-// Richardson-extrapolated,
+// Slopes of a function along one of its inputs: central differences, Richardson-extrapolated,
 //   D(h) = (f(x + h u) - f(x - h u)) / 2h,   (4 D(h/2) - D(h)) / 3,   wrong by O(h⁴).
-// What remains is rounding, about ε |f| / h.
+// Rounding adds an error of about ε |f| / h.
 #pragma once
 #include <functional>
 #include <vector>
@@ -23,13 +22,13 @@ class Differences {
   const Numbers& values() const { return values_; }
   // The slope of every element of the result as one input moves along `way`.
   Numbers slopes(size_t input, const Numbers& way) const;
-  // How much Σ f · weights grows as the input goes from `from` to `to` times `way`.
+  // The growth of Σ f · weights as the input goes from `from` to `to` times `way`.
   double rise(size_t input, const Numbers& way, const Numbers& weights, double from,
               double to) const;
   // The size of a rounding error in Σ f · weights.
   double rounding(const Numbers& weights) const;
-  // What an error of a slope of Σ f · weights is relative to, unless the slope is larger: of this,
-  // rounding is one part in ten million.
+  // The least size that an error of a slope of Σ f · weights is relative to. Rounding is at most
+  // one part in ten million of it.
   double scale(const Numbers& weights) const;
 
  private:
@@ -44,7 +43,7 @@ class Differences {
   Numbers values_;
 };
 
-double dot(const Numbers& a, const Numbers& weights);  // what has no weight does not count
+double dot(const Numbers& a, const Numbers& weights);  // numbers of weight 0 do not count
 Numbers one_of(size_t count, size_t at);               // zeros, but 1 there
 
 }  // namespace tete

@@ -17,12 +17,12 @@ bool is_finite(const Tensor& x) {
 
 bool is_f64(const Tensor& x) { return x && x.dtype() == Dtype::f64; }
 
-// As a leaf that records what is done with it.
+// x as a leaf that operations are recorded on.
 Tensor tracked(const Tensor& x) {
   return x && is_real(x.dtype()) && !x.tracked() ? x.variable() : x;
 }
 
-// Only the file of a path.
+// The name of a line's file, without its folders, and the line's number.
 std::string file_of(const CodeLine& line) {
   const std::string path = line.file;
   return text(path.substr(path.find_last_of('/') + 1), ":", line.line);
@@ -95,8 +95,8 @@ class Search {
     return run(leaves_);
   }
 
-  // Operation `place` as a function of those of its inputs that carry a gradient: all operations
-  // before it give what they gave, and those whose results it takes give what the caller gives.
+  // Computes operation `place` with `values` in the place of `sources`, those of its inputs that
+  // carry a gradient. All operations before it return their recorded results.
   Tensor operation(size_t place, const Tensors& sources, const Tensors& values) {
     Tensor result;
     size_t count = 0;
@@ -120,12 +120,12 @@ class Search {
     try {
       run(inputs);
     } catch (const Error&) {
-      if (!result) throw;  // otherwise what failed came after it
+      if (!result) throw;  // otherwise a later operation failed
     }
     return result;
   }
 
-  // Whether what carries no gradient in an operation is what it was in the first run.
+  // True if the operation's inputs without a gradient have the numbers of the first run.
   bool same_constants(const Tensor& made, size_t place) const {
     const Tensors now = made.made_by()->inputs, then = inputs(place);
     for (size_t i = 0; i < then.size(); ++i)
@@ -137,7 +137,7 @@ class Search {
   // ---- Blame ------------------------------------------------------------------------------------
 
   const Record& record(size_t place) const { return *made_[place].result.made_by(); }
-  // What operation `place` took, with the numbers that its rule may not read.
+  // The inputs of operation `place`, with storage also where its rule reads none.
   Tensors inputs(size_t place) const { return with_storage(record(place).inputs, known_); }
 
   Fault blame(Fault::Kind kind, size_t place) const {
@@ -147,8 +147,8 @@ class Search {
             .value = made_[place].value};
   }
 
-  // Forward, the first result that is not finite though all that went into it is; or else,
-  // backward, the first gradient.
+  // Finds the first result that is not finite although its inputs are; or else, backwards, the
+  // first such gradient.
   std::optional<Fault> not_finite() const {
     const auto sound = [](const Tensor& x) { return !x || !is_real(x.dtype()) || is_finite(x); };
     if (!is_finite(y_))
@@ -174,7 +174,7 @@ class Search {
     return random_normal(y_.shape(), options_.key.fold("fault"), Dtype::f64);
   }
 
-  // The gradient that arrives at each recorded result; empty where none does.
+  // The gradient that arrives at each recorded result; empty if none does.
   Tensors gradients_of_all() const {
     Tensors asked;
     for (const Made& made : made_) asked.push_back(made.result);
@@ -202,7 +202,7 @@ class Search {
     return {};
   }
 
-  // Whether the gradient that arrived at a result is wrong.
+  // True if the gradient that arrived at a result is wrong.
   bool is_wrong(size_t place, const Tensor& arrived, const Numbers& weights) {
     const Tensors value{made_[place].result.detach()};
     const Differences differences([&](const Tensors& in) { return with_result(place, in[0]); },
@@ -223,7 +223,7 @@ class Search {
     return trace(rise, question).verdict == Verdict::wrong;
   }
 
-  // Among the operations that take x, one whose own rule is wrong; or else one at a kink.
+  // Finds an operation that reads x and whose own rule is wrong; or else one at a kink.
   std::optional<Fault> wrong_rule_after(const Tensor& x) {
     std::optional<Fault> kink;
     for (size_t i = made_.size(); i-- > 0;) {
@@ -248,7 +248,7 @@ class Search {
     return {};
   }
 
-  // The operation by itself, at the inputs that it had.
+  // Checks one operation by itself, at the inputs that it had.
   std::optional<Fault> check_operation(size_t place, int order) {
     Tensors sources, values;
     GradCheckOptions options{.order = order,
@@ -289,8 +289,8 @@ class Search {
   Tensors leaves_;
   std::vector<Made> made_;  // every recorded result, in order
   Tensors known_;           // these and the leaves
-  // Of the operation that is looked at, an input without a gradient moves with one that has one:
-  // differences then say nothing about its rule.
+  // True if, in the operation being checked, an input without a gradient moves with one that has
+  // one: differences then say nothing about its rule.
   bool follows_ = false;
   Tensor y_;
 };

@@ -1,5 +1,5 @@
-// Gradient checks: what gradients claim, against differences of Σ f · c, f's elements weighted by a
-// random cotangent c or one at a time.
+// Gradient checks compare gradients with differences of Σ f · c, where f's elements are weighted by
+// a random cotangent c or taken one at a time.
 #include "core/check/gradcheck.hpp"
 
 #include <cmath>
@@ -14,7 +14,7 @@ namespace {
 
 bool is_checked(const Tensor& input) { return input && is_real(input.dtype()); }
 
-// All inputs as they are, but those that can be differentiated as leaves of a new graph.
+// The inputs, with those that can be differentiated as leaves of a new graph.
 Tensors variables(const Tensors& inputs) {
   Tensors all;
   for (const Tensor& in : inputs) all.push_back(is_checked(in) ? in.detach().variable() : in);
@@ -27,7 +27,7 @@ Numbers random_numbers(Index count, Key key) {
 
 Tensor random_like(const Tensor& x, Key key) { return random_normal(x.shape(), key, Dtype::f64); }
 
-// Gradients of s = Σ f c for every input that is checked; empty where none arrived.
+// Gradients of s = Σ f c for every input that is checked; empty if none arrived.
 Tensors gradients(const Tensor& y, const Tensors& inputs, const Tensor& cotangent,
                   bool keep_graph) {
   Tensors asked;
@@ -45,7 +45,7 @@ std::vector<Index> coordinates(size_t entry, const Shape& shape) {
   return at;
 }
 
-// One function at one point: what its inputs' gradients are said to be, and what they are.
+// Compares the gradients of one function at one point with differences.
 class Comparison {
  public:
   Comparison(const Function& f, const Tensors& inputs, const GradCheckOptions& options, int order)
@@ -89,7 +89,7 @@ class Comparison {
   struct Claim {
     Slope slope = {};
     Numbers way, weights;
-    double size = 1;  // what the error is relative to
+    double size = 1;  // the error is relative to this
   };
 
   // The rows of the Jacobian: for each element of the result, the gradients of all inputs.
@@ -197,15 +197,15 @@ class Comparison {
       report.worst = slope;
   }
 
-  // Entries first, and the largest error: what is found to be a kink, or right with a smaller step,
-  // is set aside; the first that is neither decides.
+  // Looks at failed claims, entries first and the largest error first. One at a kink, or right with
+  // a smaller step, is set aside; the first other one gives the verdict.
   void judge(InputReport& report, std::vector<Claim>& failed, size_t input) {
     std::stable_sort(failed.begin(), failed.end(), [](const Claim& a, const Claim& b) {
       return std::pair(a.slope.of_entry, a.slope.error) >
              std::pair(b.slope.of_entry, b.slope.error);
     });
     const bool moves = std::exchange(moves_, false);
-    // What is linear has no second derivative, and rightly so.
+    // A linear function rightly has no second derivative.
     if (failed.empty() && order_ > 1) report.severed = false;
     if (report.severed) report.verdict = moves ? Verdict::severed : Verdict::unreached;
     for (Claim& claim : failed) {
@@ -239,8 +239,8 @@ class Comparison {
                         .one_kink = claim.slope.of_entry});
   }
 
-  // All entries where there are few. Otherwise three of four where the gradient is not zero: in a
-  // sparse gradient nothing is learned from the rest.
+  // All entries if there are few. Otherwise three of four samples are entries whose gradient is not
+  // zero, as the zeros of a sparse gradient show little.
   std::vector<Index> sampled(const Numbers& analytic, Key key) const {
     const size_t wanted = static_cast<size_t>(std::max(0, options_.entries));
     std::vector<Index> shuffled(analytic.size());
@@ -266,14 +266,14 @@ class Comparison {
   Differences differences_;
   Numbers cotangent_;
   Tensors gradients_;          // one for each input that is checked
-  std::vector<Tensors> rows_;  // … for each element of the result; none where there are too many
+  std::vector<Tensors> rows_;  // … for each element of the result; none if there are too many
   Slope last_;
-  bool moves_ = false;  // the result moves with the input that is looked at
+  bool moves_ = false;  // true: the result moves with the input that is being checked
 };
 
 // x ↦ Σ_i ∇_i(f · c)(x) · u_i, with a random direction u: a function whose own gradient is a second
-// derivative of f. Called with plain inputs it uses the gradient's kernels, with tracked ones what
-// they mean; so the check holds the two to each other.
+// derivative of f. With plain inputs it uses the gradient's kernels, with tracked ones their
+// meaning; so the check compares the two with each other.
 Function gradient_of(const Function& f, Key key) {
   return [f, key](const Tensors& inputs) {
     bool tracked = false;

@@ -6,8 +6,8 @@
 //
 // In float64, against central differences: first along random directions with a random cotangent
 // (never .sum(): a wrong gradient that sums to the right number must not pass); then entry by
-// entry, which decides. What differs is looked at with steps of many sizes, which tells a wrong
-// gradient from a kink; and the operation whose own rule is wrong is looked for and named.
+// entry, which decides. Slopes that differ are measured again with steps of many sizes, which tells
+// a wrong gradient from a kink; and the operation whose own rule is wrong is named.
 #pragma once
 #include <functional>
 #include <optional>
@@ -25,11 +25,11 @@ struct GradCheckOptions {
   int order = 1;            // 2 also checks the gradient of the gradient, 3 the one after that
   double tolerance = 1e-6;  // relative; ten times as much at each further order
   double step = 1e-4;       // of the differences; each is Richardson-extrapolated from step, step/2
-  // Where an input and the result have at most this many elements each, the whole Jacobian is
-  // compared, each of its entries by itself.
+  // If an input and the result have at most this many elements each, every entry of the Jacobian is
+  // compared by itself.
   Index full = 64;
-  // Otherwise entries sampled of each input, three of four where the gradient is not zero; all of
-  // them where there are fewer.
+  // Otherwise the number of entries sampled from each input (three of four where the gradient is
+  // not zero), or all if there are fewer.
   int entries = 24;
   bool explain = true;  // look for the operation at fault, which runs the function again and again
   Key key{0};
@@ -38,10 +38,10 @@ struct GradCheckOptions {
   std::vector<std::string> result_dims = {};
 };
 
-// The gradient's claim and what the differences say, in one place.
+// One slope: as the gradient claims it, and as differences measure it.
 struct Slope {
   double analytic = 0, numeric = 0;
-  double error = 0;                // |analytic - numeric| / max(1, |numeric|, what rounding hides)
+  double error = 0;                // |analytic - numeric| / max(Differences::scale, |numeric|)
   bool of_entry = false;           // otherwise along a random direction
   std::vector<Index> entry = {};   // the input's coordinates, from 0
   std::vector<Index> result = {};  // the result's, in a Jacobian; otherwise a random cotangent
@@ -60,27 +60,27 @@ struct InputReport {
   int kinks = 0;          // of them at a kink, and more may be once a gradient is wrong
   bool severed = false;   // no gradient arrived; right if the verdict is `unreached`
   ErrorCurve curve = {};  // of `worst`, unless that is right
-  // Of `worst`: "P_q[d_X=5, d_k=1, h_k=2]" or "P_q, along a random direction"; and "the result's
-  // [n=0, d_Y=3]", if the whole Jacobian was compared.
+  // The place of `worst`: "P_q[d_X=5, d_k=1, h_k=2]" or "P_q, along a random direction"; and "the
+  // result's [n=0, d_Y=3]", if the whole Jacobian was compared.
   std::string place() const;
   std::string result_place() const;
 };
 
-// What a failure comes from, as far as it can be found.
+// The cause of a failure, as far as it can be found.
 struct Fault {
   enum class Kind {
     rule,        // an operation's own gradient rule is wrong, at the inputs that it had
     unrecorded,  // a value reaches the result on a path that the graph does not hold
     kink,        // no rule is wrong, but an operation is at a kink
-    value,       // an operation's result is not finite, although what it was given is
-    gradient,    // an operation's gradient is not finite, although what it was given is
+    value,       // an operation's result is not finite, although its inputs are
+    gradient,    // an operation's gradient is not finite, although its inputs are
     unsteady,    // the function does not repeat itself
   } kind = Kind::rule;
   int order = 1;
-  std::string operation = {};  // "softmax"; unrecorded: what made the value, "" for an input
-  std::string rule = {};       // where it is written: "softmax.cpp:56"
-  std::string value = {};      // the named value that it was computed for, or the input
-  std::string line = {};       // where the text says so, if a text does: "mine.tete:12"
+  std::string operation = {};           // "softmax"; unrecorded: the one that made the value, or ""
+  std::string rule = {};                // where it is written: "softmax.cpp:56"
+  std::string value = {};               // the named value that it was computed for, or the input
+  std::string line = {};                // the statement's place, if it is of a text: "mine.tete:12"
   std::optional<InputReport> own = {};  // rule, kink: the operation checked by itself
   std::string sentence() const;
 };
@@ -103,9 +103,8 @@ GradReport check_gradient(const Function& f, const Tensors& inputs,
                           const GradCheckOptions& options = {});
 GradReport check_gradient(const Function& f, const Tensors& inputs, int order);
 
-// An f that shows values by name as it computes them (as Forward::watch does) lets a fault be told
-// by the first such value after it. `watch` is empty where nobody
-// looks: if (watch) watch(…).
+// If f shows values by name as it computes them (as Forward::watch does), a fault is reported with
+// the first such value after it. `watch` may be empty: if (watch) watch(…).
 using Watch = std::function<void(const std::string& name, const Tensor& value)>;
 using WatchedFunction = std::function<Tensor(const Tensors& inputs, const Watch& watch)>;
 GradReport check_gradient(const WatchedFunction& f, const Tensors& inputs,

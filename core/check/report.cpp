@@ -1,4 +1,4 @@
-// What a gradient check found, for people.
+// Prints the findings of a gradient check.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -10,7 +10,7 @@ namespace tete {
 
 namespace {
 
-// "d_X=5, d_k=1": coordinates by the names of their dimensions, where those have names.
+// "d_X=5, d_k=1": coordinates by the names of their dimensions, if those have names.
 std::string named(const std::vector<Index>& at, const std::vector<std::string>& dims) {
   std::string all;
   for (size_t i = 0; i < at.size(); ++i) {
@@ -71,7 +71,7 @@ const char* reading(Verdict verdict) {
   }
 }
 
-// What is most clearly not right: one says enough, since all that led to a fault are wrong too.
+// The input that is most clearly wrong. One is enough: a fault makes all inputs before it wrong.
 const InputReport* worst_of(const GradReport& report) {
   const InputReport* worst = nullptr;
   for (const InputReport& input : report.inputs)

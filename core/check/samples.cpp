@@ -56,7 +56,7 @@ class Table {
   std::vector<Sample> samples;
 };
 
-// Ways for a tensor to lie in memory: what is stored, and the view that an operation gets.
+// A memory layout for tests: the shape that is stored, and the view of it that an operation gets.
 struct Lying {
   const char* name;
   Shape stored;
@@ -265,7 +265,7 @@ void add_einsum(Table& table) {
       {6});
 }
 
-// An operation like any other, whatever is computed again.
+// recomputed() passes the checks of any other operation.
 void add_recomputed(Table& table) {
   const auto again = [](const Tensors& in) {
     return recomputed(
@@ -278,7 +278,7 @@ void add_recomputed(Table& table) {
   table.add("recomputed of nothing", {{{0, 3}}, {{3, 2}}, {{2}}}, again);
 }
 
-// What einsum takes beyond a product: diagonals, '...', groups, an implied result.
+// The forms of einsum beyond a product: diagonals, '...', groups, an implied result.
 void add_general_einsum(Table& table) {
   table.add("einsum, trace", {{{5, 5}}}, [](const Tensors& in) { return einsum("ii", in[0]); },
             {5});
@@ -613,7 +613,7 @@ void add_index(Table& table) {
             {1, false});
 }
 
-// What has no row above in which nothing is given.
+// Empty tensors, for operations whose samples above have none.
 void add_nothing(Table& table) {
   table.add("-x of nothing", {{{0, 3}}}, [](const Tensors& in) { return -in[0]; });
   table.add("a + b * a of nothing", {{{0, 3}}, {{0, 3}}},

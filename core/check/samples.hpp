@@ -1,5 +1,5 @@
 // The table of samples that checks and benches walk: every operation of core/ops.hpp, on shapes
-// with sizes 0, 1 and primes, and on tensors that lie in memory every way a view can.
+// with sizes 0, 1 and primes, and on every kind of view: strided, broadcast, permuted.
 //
 // An operation that is not in this table has not been checked.
 #pragma once
@@ -16,7 +16,7 @@ struct Sample {
   std::function<Tensors(Dtype)> inputs;  // the same numbers in either real type
   std::function<Tensor(const Tensors&)> apply;
   bool differentiable = true;  // false: difference quotients mean nothing
-  double terms = 1;            // the most numbers that one element adds up
+  double terms = 1;            // the most terms that one element is a sum of
 };
 const std::vector<Sample>& op_samples();
 

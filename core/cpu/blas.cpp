@@ -20,7 +20,7 @@ void product(bool ta, bool tb, int m, int n, int k, const double* a, int lda, co
               k, 1, a, lda, b, ldb, beta, c, ldc);
 }
 
-// A matrix as BLAS says it: column after column, or transposed.
+// True if BLAS must read M as transposed: BLAS matrices are column-major.
 template <class T>
 bool transposed(const Matrix<T>& M) {
   return M.row != 1;
@@ -43,7 +43,7 @@ void keep_blas_on_one_thread() {
 template <class T>
 void blas_multiply(Index m, Index n, Index k, const Matrix<const T>& A, const Matrix<const T>& B,
                    const Matrix<T>& C, bool add) {
-  // Column after column, as BLAS says it: Cᵀ = Bᵀ Aᵀ.
+  // In BLAS's column-major order: Cᵀ = Bᵀ Aᵀ.
   const Matrix<const T> a{A.data, A.column, A.row}, b{B.data, B.column, B.row};
   product(transposed(b), transposed(a), static_cast<int>(n), static_cast<int>(m),
           static_cast<int>(k), b.data, leading(b), a.data, leading(a), add ? T(1) : T(0), C.data,

@@ -4,7 +4,7 @@
 
 namespace tete::cpu_kernels {
 
-// As multiply, in full precision; C.column is 1.
+// The same as multiply(), in full precision; C.column is 1.
 template <class T>
 void blas_multiply(Index m, Index n, Index k, const Matrix<const T>& A, const Matrix<const T>& B,
                    const Matrix<T>& C, bool add);

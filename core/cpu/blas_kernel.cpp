@@ -1,7 +1,7 @@
 // OpenBLAS recognizes the processors of its own time. One that came later gets a kernel of narrower
 // vectors, down to SSE3's: 0.3.21 takes Emerald Rapids and Raptor Lake for a Prescott, and Zen 4
-// for a Zen without AVX-512. So the widths of the vectors are compared here, and OpenBLAS's own
-// choice stands unless it is narrower than the processor.
+// for a Zen without AVX-512. So this file compares the widths of the vectors, and replaces
+// OpenBLAS's own choice if it is narrower than the processor.
 //
 // There are three ways to change it. cblas.h has none; the environment (OPENBLAS_CORETYPE) is read
 // before main, so that a program would have to start itself anew, which costs a second start,
@@ -28,7 +28,7 @@ namespace {
 
 constexpr const char* variable = "OPENBLAS_CORETYPE";
 
-// Sets the variable, and puts back what it was.
+// Sets the variable, and restores its old value when destroyed.
 class Environment {
  public:
   explicit Environment(const std::string& kernel) {

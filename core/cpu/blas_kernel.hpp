@@ -19,7 +19,7 @@ std::string fitting_blas_kernel();
 // True if OPENBLAS_CORETYPE names a kernel.
 bool environment_names_kernel();
 
-// False where OpenBLAS does not know the kernel, or was built for one processor. No product may be
+// False if OpenBLAS does not know the kernel, or was built for one processor. No product may be
 // running in any thread.
 bool use_blas_kernel(const std::string& name);
 

@@ -68,8 +68,8 @@ View spread(const std::vector<Dim>& dims, int operand, Dtype dtype, void* data) 
 
 // ---- Sums that need no product ---------------------------------------------------------------
 
-// Sums operand v over the dimensions marked by `summed` before anything is multiplied. It then
-// lies in memory that `scratch` holds.
+// Sums operand v over the dimensions marked by `summed` before any product. The sum is stored in
+// `scratch`.
 template <class Summed>
 void sum_first(std::vector<Dim>& dims, int v, View& operand, std::unique_ptr<Scratch>& scratch,
                const Summed& summed) {
@@ -187,7 +187,7 @@ void execute(const Choice& choice, const std::vector<Dim>& dims, T* A, T* B, T* 
   }
 }
 
-// What is summed away before anything is multiplied: the dimensions that one operand alone has.
+// The dimensions that one operand alone has; they are summed before any product.
 bool only_a(const Dim& d) { return !d.present[in_b] && !d.present[in_y]; }
 bool only_b(const Dim& d) { return !d.present[in_a] && !d.present[in_y]; }
 bool sums_first(const std::vector<Dim>& dims) {
@@ -201,7 +201,7 @@ std::vector<Dim> dimensions(const View& A, const Labels& a, const View& B, const
   return dims;
 }
 
-// Of bfloat16 numbers, which kernels only multiply as matrices.
+// Contracts bfloat16 numbers, for which there are kernels of matrix products only.
 void contract_rounded(std::vector<Dim>& dims, const View& A, const View& B, const View& Y) {
   for (Dim& d : dims) d.before = d.stride;
   const Groups groups = grouped(dims);
@@ -268,7 +268,7 @@ std::string shape_of(const Choice& choice, const Groups& groups) {
   return "";
 }
 
-// Why a plan packs operand v: what there is without it.
+// The reason why a plan packs operand v, found by planning without it.
 std::string reason(const Groups& groups, const MatrixPlan& plan, Operand v) {
   std::array<bool, 3> may_pack{true, true, true};
   may_pack[v] = false;
@@ -287,7 +287,7 @@ Index elements(const std::vector<Dim>& dims, int operand) {
   return count;
 }
 
-// As sum_first, on paper.
+// Describes sum_first without running it.
 void note_sum_first(std::vector<Dim>& dims, int v, size_t item, ContractionNote& note,
                     bool (*summed)(const Dim&)) {
   if (std::none_of(dims.begin(), dims.end(), summed)) return;

@@ -25,7 +25,8 @@ float widened(Bf16 x) {
   return pair_rows().widen(&x, &y, 1), y;
 }
 
-// What no integer holds, a NaN too, becomes the smallest one: no dimension has that position.
+// A number outside the integers' range, or NaN, becomes the smallest one, which is no position in
+// any dimension.
 template <class Y, class X>
 Y converted(X x) {
   if constexpr (std::is_same_v<X, Y>) return x;
@@ -53,8 +54,8 @@ void copy_row(const X* x, Index sx, Y* y, Index sy, Index n) {
   }
 }
 
-// The dimension, not the innermost, that x holds side by side while y's innermost is spread in x:
-// together they are a matrix to transpose. -1 if there is none.
+// The dimension, other than the innermost, along which x has stride 1, if y has stride 1 along the
+// innermost and x has not: the two are a matrix to transpose. -1 if there is none.
 int transposed_dimension(const Loops<2>& loops) {
   if (loops.inner_stride(0) != 1 || loops.inner_stride(1) <= 1 || loops.inner() < 8) return -1;
   for (int d = 0; d + 1 < loops.shape.size(); ++d)
@@ -69,7 +70,7 @@ void copy_transposed(Loops<2> loops, int d, const T* x, T* y) {
   const Index columns = loops.shape[d], ry = loops.strides[0][d];
   const Index rows_count = loops.inner(), rx = loops.inner_stride(1);
   const double work = static_cast<double>(loops.size());
-  loops.shape[d] = 1;  // what is left counts the matrices
+  loops.shape[d] = 1;  // the other dimensions count the matrices
   const Index matrices = loops.rows();
   const Index down = (rows_count + side - 1) / side, right = (columns + side - 1) / side;
   const auto transpose = rows<T>().transpose;

@@ -8,7 +8,7 @@
 namespace tete::cpu_kernels {
 namespace {
 
-// Operations an element costs, roughly: what decides whether threads are worth it.
+// Operations for one element, roughly. They decide if a loop is shared among threads.
 constexpr double cheap = 1, function = 8;
 
 }  // namespace

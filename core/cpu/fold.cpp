@@ -1,9 +1,8 @@
 // Sums and maxima over dimensions of one view, or of the product of two.
 //
 // Fixed blocks are folded one by one, their results in a balanced tree: the same bits for any
-// number of threads, and an error that grows with the logarithm of the length. Where the folded
-// dimension lies side by side in memory, a block runs along it; else it runs across, keeping a
-// row of totals.
+// number of threads, and an error that grows with the logarithm of the length. If the folded
+// dimension has stride 1, a block runs along it; else it runs across, keeping a row of totals.
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -15,7 +14,7 @@
 namespace tete::cpu_kernels {
 namespace {
 
-// What is folded: N inputs, element by element.
+// The folds of N inputs, element by element.
 template <class T>
 struct SumOf {
   static constexpr T empty = 0;
@@ -58,7 +57,7 @@ constexpr Index along_block = 8192, across_columns = 2048;
 template <class T, int N, class How>
 class Folding {
  public:
-  // The views have one shape; y has stride 0 on what is folded.
+  // The views have one shape; y has stride 0 on folded dimensions.
   Folding(const View& y, const std::array<const View*, N>& x) : y_(y.as<T>()) {
     Loops<N + 1> kept;
     Loops<N> folded;

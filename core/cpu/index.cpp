@@ -52,7 +52,7 @@ void copy_slice(const E* from, E* to, const Loops<2>& loops) {
     for (Index i = 0; i < n; ++i) to[at[0] + i * sy] = from[at[1] + i * st];
 }
 
-// Numbers are only moved: a type of element for each size is enough.
+// Gather copies numbers without arithmetic, so one element type for each size is enough.
 template <class F>
 void visit_size(Dtype t, const F& body) {
   if (size_of(t) == 2) return body.template operator()<uint16_t>();

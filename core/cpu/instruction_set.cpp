@@ -1,4 +1,4 @@
-// Which instruction set the rows use on this machine.
+// Chooses the instruction set that the rows use on this machine.
 #include "core/cpu/rows.hpp"
 
 #include <algorithm>

@@ -36,7 +36,7 @@ void scatter(const View& G, const Labels& g, const View& I, const Labels& i, Lab
 // random.cpp
 void uniform(uint64_t key, uint64_t first, const View& y);
 
-// Memory for one kernel's own use, aligned and given back with it.
+// Aligned memory for one kernel's own use, released when destroyed.
 class Scratch {
  public:
   explicit Scratch(size_t bytes) : memory_(cpu(), bytes) {}

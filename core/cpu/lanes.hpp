@@ -1,7 +1,7 @@
 // Vectors of one register, and sums over a fixed number of lanes.
 //
-// A sum runs over 64 lanes (f32) or 32 (f64) whatever the registers are: its order is the same on
-// every machine, and no lane adds more than a 64th of the row.
+// A sum runs over 64 lanes (f32) or 32 (f64) for registers of any width: its order is the same on
+// every machine, and no lane adds more than a 64th (32nd) of the row.
 #pragma once
 #include "core/cpu/number.hpp"
 #include "core/cpu/rows.hpp"

@@ -1,4 +1,4 @@
-// One row as a row kernel wants it: side by side. Rows that already are cost nothing.
+// A row with stride 1, as row kernels need it. A row that has stride 1 is not copied.
 #pragma once
 #include <vector>
 
@@ -16,7 +16,7 @@ class Line {
     for (Index i = 0; i < n; ++i) line[i] = x[i * stride];
     return line;
   }
-  // Where to write y[0 … n-1]; finish() brings it there.
+  // Memory to write y[0 … n-1] to; finish() copies it to y.
   T* target(T* y, Index stride, Index n) {
     if (stride == 1) return y;
     elements_.resize(static_cast<size_t>(n));

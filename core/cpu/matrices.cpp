@@ -1,6 +1,7 @@
-// A contraction as matrix products on BLAS: which dimensions are the matrix and which become loops,
-// and whether an operand is copied first to lie better. Of all plans the one with the shortest
-// estimated time is taken. What a leading dimension or a transpose can say is never copied.
+// A contraction as matrix products on BLAS. A plan chooses the dimensions of the matrices and of
+// the loops around them, and operands to copy first to better strides; the plan with the shortest
+// estimated time is taken. Strides that a leading dimension or a transpose can express need no
+// copy.
 //
 // The result is cut into tiles by sizes alone and every tile is one call on one thread.
 #include "core/cpu/matrices.hpp"
@@ -15,7 +16,8 @@
 namespace tete::cpu_kernels {
 namespace {
 
-// In the memory order of one operand, dimensions that step on as one in all of `operands` merged.
+// The dimensions in the memory order of `lead`, with neighbours merged that all of `operands` step
+// over in one stride.
 Dims merged(Dims dims, Operand lead, std::initializer_list<Operand> operands) {
   std::stable_sort(dims.begin(), dims.end(),
                    [lead](const Dim& a, const Dim& b) { return a.stride[lead] > b.stride[lead]; });
@@ -75,7 +77,7 @@ Dims joined(const Dims& a, const Dims& b, const Dims& c) {
   return all;
 }
 
-// What the products of a plan cost: BLAS slows down where a side is short.
+// The estimated time of a plan's products. BLAS slows down if a side is short.
 double product_seconds(const MatrixPlan& plan) {
   const auto fullness = [](Index size, double half) {
     return static_cast<double>(size) / (static_cast<double>(size) + half);
@@ -91,7 +93,7 @@ double product_seconds(const MatrixPlan& plan) {
   return calls * (2 * m * n * k / rate + 2e-7) + again;
 }
 
-// The best choice of matrix dimensions for operands that lie as `groups` says.
+// Finds the best matrix dimensions for operands with the strides of `laid`.
 void consider(const Groups& laid, std::array<bool, 3> packed, double copying, MatrixPlan& best) {
   const Groups groups = merged(laid);
   for (int m = 0; m < groups.m.size(); ++m)
@@ -146,8 +148,8 @@ namespace {
 
 // ---- Tiles -----------------------------------------------------------------------------------
 
-// How m × n results are cut: into halves and halves again until there are enough tiles to share,
-// but never so small that BLAS slows down.
+// The tiles of m × n results. They are halved until there are enough to share among threads, but
+// are never so small that BLAS slows down.
 struct Grid {
   Index rows, columns;  // of a tile
   Index down, right;    // tiles
@@ -168,7 +170,7 @@ struct Grid {
     rows = round_up(rows, m), columns = round_up(columns, n);
     down = (m + rows - 1) / rows, right = (n + columns - 1) / columns;
   }
-  // A multiple of 16, as BLAS likes it.
+  // A multiple of 16, at which BLAS is fastest.
   static Index round_up(Index tile, Index whole) { return std::min(whole, (tile + 15) / 16 * 16); }
 };
 
@@ -230,7 +232,7 @@ View packed_view(const MatrixPlan& plan, Operand v, Dtype dtype, void* data, boo
   return view;
 }
 
-// An operand or the result where the plan wants it: in place, or packed while this lives.
+// An operand or the result in the plan's layout: in place, or packed in memory of its own.
 template <class T>
 class Packed {
  public:

@@ -10,18 +10,18 @@ struct MatrixPlan {
   std::array<bool, 3> packed{};  // A, B: copied first; Y: copied afterwards
   Groups laid;                   // dimensions before merging, with strides after packing
   Dim m, n, k;                   // the matrix
-  Dims outputs;                  // loops: batch, and what M and N have beside m and n
-  Dims sums;                     // loops: what K has beside k
+  Dims outputs;                  // loops: batch, and the dimensions of M and N except m and n
+  Dims sums;                     // loops: the dimensions of K except k
 };
 
-// The fastest plan that packs only what it may. M, N and K are not empty.
+// The fastest plan that packs no operand but those in `may_pack`. M, N and K are not empty.
 MatrixPlan plan_matrices(const Groups& groups, std::array<bool, 3> may_pack = {true, true, true});
-// Copies what the plan packs, multiplies, and copies the result where it belongs. Numbers are as
-// for `multiply`.
+// Packs operands as planned, multiplies, and copies a packed result to Y. Types are as for
+// `multiply`.
 template <class X, class Z>
 void multiply_matrices(const MatrixPlan& plan, X* A, X* B, Z* Y);
 
-// The same groups with dimensions that step on as one merged.
+// The same groups with dimensions merged that are stepped over in one stride.
 Groups merged(const Groups& groups);
 
 }  // namespace tete::cpu_kernels

@@ -1,6 +1,6 @@
-// Products of matrices in blocks that the caches hold: a block of B is laid out as the tiles of
-// rows_product.cpp read it and stays in the second cache while A goes by, rows of A stay in the
-// first one while they meet all of the block. Where there are no such tiles, BLAS multiplies.
+// Products of matrices in blocks that fit the caches. A block of B is copied to the order in which
+// the tiles of rows_product.cpp read it, and stays in the second-level cache for all of A; some
+// rows of A stay in the first-level one for all of the block. Without such tiles BLAS multiplies.
 #include "core/cpu/multiply.hpp"
 
 #include <algorithm>
@@ -15,11 +15,11 @@ namespace {
 
 constexpr Index block_steps = 384;    // of a sum
 constexpr Index block_columns = 384;  // of C
-// Up to so many rows, B is read as it lies: laying it out would take longer.
+// Up to so many rows of A, B is read in place: copying it would take longer.
 constexpr Index few_rows = 64;
 
-// The calling thread's own memory, for as many elements as were asked for at most. It stays: a
-// product would else ask for some each time.
+// The calling thread's own memory, for the most elements asked for so far. It is kept from product
+// to product.
 template <class T>
 class Space {
  public:
@@ -79,10 +79,11 @@ void multiply_block(Index m, Index n, Index k, const Matrix<const T>& A, const M
 
 constexpr Index paired_rows = 96;  // of A, laid out at a time
 
-// In words: the pairs of the sum's k numbers. Of an odd k the last one is paired with 0.
+// The number of words for k numbers of a sum, two to a word. If k is odd, the last one is paired
+// with 0.
 Index pairs_of(Index k) { return (k + 1) / 2; }
 
-// Each of `lines` lines of k numbers in pairs, those of line i at to + i·stride.
+// Copies `lines` lines of k numbers in pairs; line i goes to to + i·stride.
 void pair_lines(const Bf16* x, Index line, Index lines, Index k, uint32_t* to, Index stride) {
   for (Index i = 0; i < lines; ++i, x += line, to += stride) {
     if (k % 2 != 0) to[k / 2] = 0;
@@ -90,7 +91,8 @@ void pair_lines(const Bf16* x, Index line, Index lines, Index k, uint32_t* to, I
   }
 }
 
-// The pairs of two lines after each other, n to a line.
+// Pairs the numbers of every two consecutive lines of n; the pairs of lines 2r and 2r + 1 go to
+// to + r·stride.
 void pair_columns(const Bf16* x, Index line, Index k, Index n, uint32_t* to, Index stride) {
   pair_rows().zip(x, line, k / 2, n, to, stride);
   if (k % 2 == 0) return;
@@ -99,7 +101,7 @@ void pair_columns(const Bf16* x, Index line, Index k, Index n, uint32_t* to, Ind
   pair_rows().zip(last[0], block_columns, 1, n, to + k / 2 * stride, stride);
 }
 
-// As lay_out.
+// The same as lay_out for f32, but in pairs.
 void lay_out(const Matrix<const Bf16>& b, Index k, Index n, Index wide, uint32_t* to) {
   const Index pairs = pairs_of(k);
   thread_local Space<uint32_t> space;
@@ -118,7 +120,7 @@ void lay_out(const Matrix<const Bf16>& b, Index k, Index n, Index wide, uint32_t
   }
 }
 
-// Some rows of A as the tiles read them: where pairs do not lie side by side, in `space`.
+// Some rows of A as the tiles read them: in place if pairs are adjacent, else copied to `space`.
 Matrix<const Bf16> in_pairs(const Matrix<const Bf16>& A, Index rows, Index k, uint32_t* space) {
   const Index pairs = pairs_of(k);
   const auto* const laid = reinterpret_cast<const Bf16*>(space);
@@ -166,7 +168,7 @@ void in_blocks(Index n, Index k, const Matrix<const X>& A, const Matrix<const X>
             Matrix<Y>{C.data + j, C.row, C.column}, add || p > 0);
 }
 
-// C's columns lie side by side.
+// For C with columns of stride 1.
 template <class T>
 void multiply_rows(Index m, Index n, Index k, const Matrix<const T>& A, const Matrix<const T>& B,
                    const Matrix<T>& C, bool add) {
@@ -197,7 +199,7 @@ template <class X, class Y>
 void multiply(Index m, Index n, Index k, const Matrix<const X>& A, const Matrix<const X>& B,
               const Matrix<Y>& C, bool add) {
   if (C.column == 1) return multiply_rows(m, n, k, A, B, C, add);
-  // Column after column: Cᵀ = Bᵀ Aᵀ.
+  // Transposed, so that C's columns have stride 1: Cᵀ = Bᵀ Aᵀ.
   const auto turned = [](const auto& M) {
     return std::decay_t<decltype(M)>{M.data, M.column, M.row};
   };

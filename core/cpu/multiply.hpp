@@ -4,16 +4,16 @@
 
 namespace tete::cpu_kernels {
 
-// A matrix by the strides of its two dimensions, of which one is 1 and the other at least as long
-// as a line.
+// A matrix by the strides of its two dimensions. One stride is 1; the other is at least a line's
+// length.
 template <class T>
 struct Matrix {
   T* data;
   Index row, column;
 };
 
-// C = A B, or C += A B where `add`; C is m × n, A m × k. No size is 0. Numbers are X in A and B, Y
-// in C: float, double, or Bf16 and float. Call keep_blas_on_one_thread (blas.hpp) before.
+// C = A B, or C += A B if `add`; C is m × n, A m × k. No size is 0. A and B have type X, C type Y:
+// float, double, or Bf16 and float. Call keep_blas_on_one_thread (blas.hpp) before.
 template <class X, class Y>
 void multiply(Index m, Index n, Index k, const Matrix<const X>& A, const Matrix<const X>& B,
               const Matrix<Y>& C, bool add);

@@ -13,7 +13,7 @@ namespace {
 // Rows whose parameter gradients are added one after the other; blocks of rows form a tree.
 constexpr Index rows_in_block = 64;
 
-// A vector of n parameters, side by side.
+// A vector of n parameters with stride 1.
 template <class T>
 const T* parameter(Line<T>& line, const View& v, Index n) {
   return v.data ? line.source(v.as<T>(), v.strides[0], n) : nullptr;
@@ -32,7 +32,8 @@ void write_vector(const T* from, const View& y, Index n) {
   for (Index i = 0; i < n; ++i) y.as<T>()[i * y.strides[0]] = from[i];
 }
 
-// views: y, stats, and what row(cursor, line) reads, which gives a row of x.
+// Norms of rows. `views` are y, stats and the views that row(cursor, line) reads to return a row of
+// x.
 template <int N, class Row>
 void norm_rows(const std::array<const View*, N>& views, const View& scale, const View& bias,
                bool center, double epsilon, const Row& row) {
@@ -96,7 +97,7 @@ void norm_gradient(const View& x, const View& scale, const View& g, const View& 
   visit(x.dtype, [&]<class T>() {
     Line<T> scale_line;
     const T* const s = parameter(scale_line, scale, n);
-    // For each block dscale, for each block dbias; at least one block of zeros.
+    // dscale of each block, then dbias of each block; at least one block of zeros.
     const Index used = std::max<Index>(1, blocks);
     std::vector<T> totals(static_cast<size_t>(2 * used * n), T(0));
     T* const scales = totals.data();

@@ -52,7 +52,7 @@ TETE_INLINE float exp(float x) {
                                  0.001393390005f, 0.0001989126851f},
                                 r);
   const float y = r * r * tail + r + 1.0f;
-  // Two factors: 2^k itself may lie outside the range of a float.
+  // Two factors, as 2^k itself may be outside the range of a float.
   const int32_t half = k >> 1;
   return y * as_float((half + 127) << 23) * as_float((k - half + 127) << 23);
 }
@@ -111,7 +111,7 @@ TETE_INLINE float sigmoid(float x) {
 TETE_INLINE float softplus(float x) {
   const float e = exp(-absolute(x));
   const float u = 1.0f + e;
-  const float log1p = log(u) + (e - (u - 1.0f)) / u;  // what rounding took from u comes back
+  const float log1p = log(u) + (e - (u - 1.0f)) / u;  // corrects u's rounding
   return (x < 0.0f ? 0.0f : x) + log1p;
 }
 

@@ -1,5 +1,5 @@
-// A contraction as numbers: which dimensions it has, and how they lie in the two operands A, B
-// and the result Y. contract.cpp says how one is computed.
+// A contraction as numbers: its dimensions and their strides in the operands A and B and the result
+// Y. contract.cpp computes it.
 #pragma once
 #include <array>
 
@@ -32,7 +32,7 @@ inline Index size_of(const Dims& dims) {
   return size;
 }
 
-// For a cursor over all of these dimensions.
+// The loops of a cursor over all of these dimensions.
 inline Loops<3> loops_over(const Dims& some, const Dims& others = {}) {
   Loops<3> loops;
   for (const Dims* dims : {&some, &others})

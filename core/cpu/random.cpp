@@ -1,5 +1,5 @@
-// Random numbers and dropout: element i in row-major order has counter first + i, wherever it
-// lies in memory and whichever thread asks for it.
+// Random numbers and dropout: element i in row-major order has counter first + i, for any strides
+// and on any thread.
 #include <cmath>
 
 #include "core/cpu/fused.hpp"

@@ -1,6 +1,6 @@
 // The row kernels: plain loops over pointers, compiled once for each instruction set and chosen
-// when the program runs. What a row costs in time is decided here and in rows_*.cpp; how a tensor
-// is cut into rows, elsewhere.
+// when the program runs. The speed of a row is decided here and in rows_*.cpp; other files cut
+// tensors into rows.
 //
 // This file and rows_*.cpp include nothing of the standard library: an inline function compiled
 // for AVX-512 must not be the one that the linker keeps for a machine without it.
@@ -121,8 +121,8 @@ struct Rows {
   void (*cross_entropy_gradient)(const T* x, T lse, T g, Index target, T* y, Index n);
 
   // rows_product.cpp. c[i·rc + j] = Σ_p a[i·ra + p·pa] b[p·pb + j] for i < R <= product_rows,
-  // j < n <= product_columns, p < k; where `add`, it is added to c. All product_columns of b are
-  // read, or half of them where n is at most that. Null where BLAS does better.
+  // j < n <= product_columns, p < k; if `add`, it is added to c. All product_columns of b are read,
+  // or half of them if n is at most that. Null if BLAS is faster.
   void (*product)(Index R, Index k, const T* a, Index ra, Index pa, const T* b, Index pb, T* c,
                   Index rc, Index n, bool add);
   Index product_rows, product_columns;
@@ -132,8 +132,8 @@ struct Rows {
   // rows_update.cpp
   void (*adam)(const AdamRow<T>& row);
   double (*product_squares)(const ProductRows<T>& product);  // their sum
-  // y = p - rate · the product; all lie as g does, with sg = 1. Returns Σ y², to the last bit what
-  // product_squares gives for y, 1 and 1. past_caches: y is not read soon.
+  // y = p - rate · the product; p and y have g's strides, and sg = 1. Returns Σ y², with the bits
+  // that product_squares gives for y, 1 and 1. past_caches: y is not read soon.
   double (*minus_product)(const ProductRows<T>& product, const T* p, T rate, T* y,
                           bool past_caches);
   // Σ x[r·rx + i·sx]², r < rows, i < n.
@@ -155,22 +155,22 @@ struct Rows {
   Index multiply_add_numbers;
 };
 
-// Of bfloat16 numbers, whose products are summed in f32. A word holds two of them, which follow
-// each other in the sum, the first one in its lower half.
+// Row kernels of bfloat16 numbers, whose products are summed in f32. A word has two numbers that
+// follow each other in the sum, the first one in its lower half.
 struct PairRows {
-  // As Rows::product, where p counts pairs; a, ra and pa count numbers.
+  // The same as Rows::product, but p counts pairs; a, ra and pa count numbers.
   void (*product)(Index R, Index k, const Bf16* a, Index ra, Index pa, const uint32_t* b, Index pb,
                   float* c, Index rc, Index n, bool add);
   Index product_rows, product_columns;
   // pairs[r·stride + j] = x[2r·rx + j], x[(2r + 1)·rx + j] for r < rows, j < n.
   void (*zip)(const Bf16* x, Index rx, Index rows, Index n, uint32_t* pairs, Index stride);
-  // y[i] = x[i], to the nearest, ties to even; and the way back. What is below the smallest normal
-  // number may become 0, as processors have it that multiply such numbers.
+  // y[i] = x[i], to the nearest, ties to even; and the way back. Numbers below the smallest normal
+  // one may become 0, as on processors that multiply bfloat16.
   void (*round)(const float* x, Bf16* y, Index n);
   void (*widen)(const Bf16* x, float* y, Index n);
 };
 
-// The rows for this machine; chosen at first use, which fails (resource) where none are for it.
+// The rows for this machine; chosen at first use, which fails (resource) if none are for it.
 template <class T>
 const Rows<T>& rows();
 template <>
@@ -178,11 +178,11 @@ const Rows<float>& rows<float>();
 template <>
 const Rows<double>& rows<double>();
 const PairRows& pair_rows();
-// Whether the processor multiplies bfloat16 by itself. Where not, its products are made of f32's.
+// True if the processor multiplies bfloat16 by itself. If not, f32 products are used.
 bool has_bf16();
 
-// Another instruction set than the machine's best: "v2", "v3", "v4" or "generic". False where the
-// machine or the program lacks it. For tests, before other threads use rows.
+// Chooses another instruction set than the machine's best: "v2", "v3", "v4" or "generic". False if
+// the machine or the program lacks it. For tests, before other threads use rows.
 bool use_instruction_set(const char* name);
 const char* instruction_set();
 

@@ -1,4 +1,4 @@
-// Products and sums that touch nothing but registers: the most that this processor can do.
+// Products and sums in registers alone: the highest rate that this processor reaches.
 #include "core/cpu/lanes.hpp"
 
 namespace tete::cpu_kernels::TETE_ISA {

@@ -1,8 +1,7 @@
-// The innermost loops of matrix products: tiles that live in registers while a sum runs.
+// The innermost loops of matrix products: tiles that stay in registers while a sum runs.
 //
-// A tile is as many rows as leave registers for its columns, and two registers wide. Numbers of A
-// are read where they lie and go to all lanes, so that A is never copied; B is read register by
-// register.
+// A tile is two registers wide and has as many rows as registers allow. Each number of A is read in
+// place and goes to all lanes, so that A is never copied; B is read register by register.
 #include "core/cpu/lanes.hpp"
 #if defined(__AVX512BF16__)
 #include <immintrin.h>
@@ -12,7 +11,7 @@ namespace tete::cpu_kernels::TETE_ISA {
 namespace {
 
 constexpr int tile_rows = register_count == 32 ? 12 : 6;
-constexpr int tile_registers = 2;  // side by side
+constexpr int tile_registers = 2;  // columns of registers
 
 typedef uint32_t Words __attribute__((vector_size(register_bytes), aligned(4), may_alias));
 
@@ -28,7 +27,7 @@ struct Single {
   TETE_INLINE Sum step(Sum sum, T a, Wide b) { return sum + a * b; }
 };
 
-// Two products of bfloat16 numbers, of which a word holds two.
+// One step of a sum of bfloat16 numbers: two products, as a word has two numbers.
 struct Pairs {
   using Number = float;
   using Element = Bf16;

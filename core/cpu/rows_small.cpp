@@ -5,11 +5,10 @@
 namespace tete::cpu_kernels::TETE_ISA {
 namespace {
 
-// ---- Rows are mixed
-// ------------------------------------------------------------------------------
+// ---- Mixed rows ------------------------------------------------------------------------------
 
-// Columns of x are copied to a block that stays in the cache: rows that lie a power of two apart
-// would push each other out of it.
+// Columns of x are copied to a block that stays in the cache: rows whose addresses differ by a
+// power of two would evict each other.
 constexpr Index mix_bytes = 3072;
 template <class T>
 inline constexpr Index mix_columns = mix_bytes / static_cast<Index>(sizeof(T));
@@ -117,11 +116,10 @@ void outer(const T* x, Index rx, Index R, const T* g, Index rg, Index C, Index n
   for (; r < R; ++r) outer_rows<T, 1, CT>(x + r * rx, rx, g, rg, C, n, total + r * C);
 }
 
-// ---- A matrix product at each place of a row
-// -----------------------------------------------------
+// ---- A matrix product at each place of a row -------------------------------------------------
 
-// The result has tiles, at a register of places: registers of lane_rows × lane_columns sums. What a
-// tile reads is copied before to where it lies in the order of the sum, for a strip of a few
+// The result is cut into tiles: lane_rows × lane_columns sums, each a register of places. The
+// numbers that a tile reads are copied before into the order of the sum, for a strip of a few
 // registers of places, a part of the sum and of the columns.
 inline constexpr int lane_rows = register_count == 32 ? 4 : 2;
 inline constexpr int lane_columns = register_count == 32 ? 6 : 4;

@@ -1,5 +1,5 @@
 // Rows of softmax and cross-entropy. The largest element is subtracted first, so nothing
-// overflows; what the mask hides is not looked at, so a NaN there poisons nothing.
+// overflows; hidden elements are ignored, so a NaN there poisons nothing.
 #include "core/cpu/lanes.hpp"
 
 namespace tete::cpu_kernels::TETE_ISA {

@@ -150,7 +150,7 @@ void transpose_square(const T* x, Index rx, T* __restrict y, Index ry) {
   for (int j = 0; j < side; ++j) store<T>(y + j * ry, line[j]);
 }
 
-// Through tiles that the first cache holds, so that neither side is read or written in crumbs.
+// Transposes in tiles that fit the first-level cache, so that every cache line is used whole.
 template <class T>
 void transpose(const T* x, Index rx, T* __restrict y, Index ry, Index rows, Index columns) {
   constexpr Index side = width<T>;

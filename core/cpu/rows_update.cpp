@@ -36,14 +36,14 @@ inline constexpr int registers = few<T> / width<T>;
 template <class T, int most>
 inline constexpr int together =
     register_count / 2 / registers<T> < most ? register_count / 2 / registers<T> : most;
-// Soon to be read: the same place, some rows further on. It need not exist.
+// Prefetches a place some rows further on, which will soon be read. It need not exist.
 template <class T>
 TETE_INLINE void fetch(const T* x) {
   __builtin_prefetch(x, 0, 2);
 }
 
-// A row's sum of squares. All is added in whole registers: what the compiler makes of a square and
-// the sum after it is then the same in every kernel, to the last bit.
+// A row's sum of squares. All is added in whole registers, so that the compiler rounds a square and
+// the sum after it in the same way in every kernel.
 template <class T>
 struct SquareSum {
   Register<T> lane[registers<T>] = {};
@@ -90,7 +90,7 @@ TETE_INLINE double squares_of(Index rows, Index n, const Whole& whole, const One
   for (; r < rows; ++r) add_squares<T, 1>(r, n, whole, one, total);
   return total;
 }
-// The same for rows that do not lie side by side.
+// The same for strides other than 1.
 template <class T, class One>
 TETE_INLINE double squares_of_places(Index rows, Index n, const One& one) {
   double total = 0;
@@ -103,7 +103,7 @@ TETE_INLINE double squares_of_places(Index rows, Index n, const One& one) {
   return total;
 }
 
-// A factor that a row has one of, or one of for each place.
+// A factor: one for the whole row (sa = 0), or one for each place.
 template <class T>
 TETE_INLINE Register<T> factor(const T* a, Index sa, Index i) {
   return sa == 0 ? all_lanes(*a) : load(a + i);
@@ -134,7 +134,7 @@ double product_squares(const ProductRows<T>& p) {
   });
 }
 
-// Past the caches, to where nobody reads soon: what is overwritten is not read first.
+// Writes past the caches, for results that are not read soon: memory is not read before the write.
 #if defined(__AVX512F__)
 TETE_INLINE void stream(float* y, const Register<float>& x) {
   _mm512_stream_ps(y, __builtin_bit_cast(__m512, x));
@@ -183,7 +183,7 @@ double minus_product(const ProductRows<T>& p, const T* from, T rate, T* to, bool
   return sum;
 }
 
-// In double, as many numbers as one register of them holds.
+// As many floats as a register of doubles has lanes, widened to doubles.
 typedef float HalfRegister __attribute__((vector_size(register_bytes / 2), aligned(4), may_alias));
 TETE_INLINE DoubleRegister widened(const float* x) {
   return __builtin_convertvector(*reinterpret_cast<const HalfRegister*>(x), DoubleRegister);

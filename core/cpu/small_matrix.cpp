@@ -4,7 +4,7 @@
 //   pairing:  P[h, h']    = Σ_{b, x} J[b, h, x] G[b, h', x]   its gradient
 //   lanes:    L[n, h', x] = Σ_h J[n, h, x] R[h, h', x]   each key mixes the heads in its own way
 //
-// x is long and lies side by side; of mixing and pairing, h and h' are at most 32.
+// x is long and has stride 1; in mixing and pairing, h and h' are at most 32.
 #include <vector>
 
 #include "core/cpu/kernels.hpp"

@@ -1,5 +1,5 @@
-// Softmax along one axis, row by row. An axis that does not lie side by side in memory is first
-// copied so that it does: two transposes cost less than rows of far apart numbers.
+// Softmax along one axis, row by row. An axis without stride 1 is first copied to one with it: two
+// transposes cost less than rows of far apart numbers.
 #include <memory>
 
 #include "core/cpu/fused.hpp"

@@ -14,9 +14,9 @@ using namespace cpu_kernels;
 
 namespace {
 
-// Operations an element costs, roughly.
+// Operations for one element, roughly.
 constexpr double cost = 4;
-// Bytes from where on what is written does not stay in the caches until it is read.
+// From this many bytes on, a result does not stay in the caches until it is read.
 constexpr size_t large = 8 << 20;
 
 void check_alike(const char* what, const Tensor& p, const Tensor& other) {
@@ -25,7 +25,7 @@ void check_alike(const char* what, const Tensor& p, const Tensor& other) {
               describe(p.dtype(), p.shape()), " and ", describe(other.dtype(), other.shape()));
 }
 
-// x as Tensor::empty_like(p) lies: in p's order, without gaps.
+// x with the strides of Tensor::empty_like(p): dense, in p's memory order.
 Tensor in_order_of(const Tensor& p, const Tensor& x) {
   return with_layout(x.detach(), memory_order(p.shape(), p.strides()));
 }
@@ -87,7 +87,7 @@ class Tiles {
 enum class Order { forwards, backwards };
 
 // Σ body(tile), added in the order of the tiles; a single dimension is cut into rows. Backwards,
-// the last tile comes first: of what was just read, the caches have kept something.
+// the last tile runs first, as the caches may still have the tensor's end.
 template <int N, class Body>
 double sum_of_tiles(Loops<N> loops, const Body& body, Order order = Order::forwards) {
   double total = 0;
@@ -152,7 +152,7 @@ double sum_of_squares(const Tensor& x) {
 
 namespace {
 
-// The mean of g² over one dimension, however g lies. g² is not written anywhere.
+// The mean of g² over one dimension, for any strides of g. g² is not stored.
 Tensor mean_square_over(const Tensor& g, int dim) {
   Labels all, left;
   for (int i = 0; i < g.rank(); ++i) {
@@ -171,8 +171,8 @@ Short<int> order_of(const Tensor& x, int outer, int inner) {
   return order;
 }
 
-// Sums of g² by tiles: along rows, which lie side by side in dimension `inner` and are counted by
-// dimension `outer`, and across them. The dimension that is summed counts the tiles.
+// Sums of g² by tiles: along rows, which have stride 1 in dimension `inner` and are counted by
+// dimension `outer`, and across them. The summed dimension of a result counts tiles.
 struct TileSums {
   Tensor along, across;
 };
@@ -205,7 +205,7 @@ TileSums squares_by_tiles(const Tensor& g, int outer, int inner) {
   return made;
 }
 
-// What a tile has of a product of views g, a and b.
+// The part of a product of views g, a and b that belongs to a tile.
 template <class T>
 ProductRows<T> product_rows(const Loops<3>& loops, const Tile<3>& tile,
                             const std::array<View, 3>& of) {

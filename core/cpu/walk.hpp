@@ -66,7 +66,7 @@ Loops<N> reorder(const Loops<N>& loops, const Short<int>& order) {
   return sorted;
 }
 
-// In the memory order of view `lead`: what it holds side by side is the innermost loop.
+// The loops in the memory order of view `lead`, merged: its densest dimension is the innermost.
 template <int N>
 Loops<N> collapse(const Loops<N>& loops, int lead) {
   return merge(reorder(loops, memory_order(loops.shape, loops.strides[lead])));

@@ -28,9 +28,9 @@ class Judge {
   }
 
  private:
-  // A mistake that was found, and where it may be.
+  // A mistake that was found, and the statements that may hold it.
   struct Mistake {
-    std::string tensor;  // that shows it
+    std::string tensor;  // the name of the tensor that shows it
     int value;
     bool gradient;
     std::vector<int> statements;
@@ -50,7 +50,7 @@ class Judge {
     rows_.push_back(std::move(row));
   }
 
-  // Fills in how far it is from what its operands give. True if that is near enough.
+  // Fills in the distance to the text's tensor from their operands. True if it is within tolerance.
   bool measure(const Compared& c, TensorReport& row) const {
     const std::vector<double> x = c.theirs.values(), y = c.from_operands.tensor.values();
     const Distance apart = distance(x, y, c.ignored), &allowed = c.from_operands.allowed;
@@ -71,7 +71,7 @@ class Judge {
     // Behind a saturated softmax rounding explains anything: such an allowance acquits nobody.
     if (allowed.farthest > 0.1 * largest_of(c.from_inputs.tensor.values())) return false;
     if (distance(theirs, c.from_inputs.tensor.values(), c.ignored).within(allowed)) return true;
-    // An input under another name may have been one tensor: its gradient is of both uses.
+    // In their code, an input under two names may be one tensor, whose gradient sums both uses.
     const int other = candidate_.renamed_argument(c.value);
     if (!c.gradient || other < 0 || other == c.value) return false;
     const Tensor both = replay_gradients(candidate_, {other}, From::inputs)[0];
@@ -98,7 +98,8 @@ class Judge {
     });
     return statements;
   }
-  // By its own name, which several values may have, or by that of the value that it is.
+  // True if their file has the value, by its own name (which several values may have) or by the
+  // name of the value that it renames.
   bool is_in_file(int s) const {
     for (;; s = candidate_.value(s).index) {
       for (const auto& [number, x] : candidate_.values)
@@ -108,7 +109,8 @@ class Judge {
     }
   }
 
-  // The mistake found before that this follows from, by the name of the tensor that shows it.
+  // The name of a tensor that showed a mistake before, if c is wrong because of that mistake; or
+  // "".
   std::string cause_of(const Compared& c, bool right) const {
     for (const Mistake& mistake : mistakes_)
       if (right ? leads_to(mistake, c) : accounts_for(mistake, c)) return mistake.tensor;

@@ -39,7 +39,7 @@ Node call(const Builtin& builtin, const Node& like, std::vector<Node> args) {
   return node;
 }
 
-// `node` where the mask lets see, else 0.
+// `node` where the mask is 1, else 0: the mask is multiplied in after the softmax.
 Node masked_after(const Checked& program, Node node) {
   Node visible;
   visible.kind = Node::Kind::call, visible.constant = false;
@@ -51,7 +51,7 @@ Node masked_after(const Checked& program, Node node) {
   return operation(Operator::multiply, std::move(node), std::move(visible));
 }
 
-// The halves of the dimension as neighbours: (0, d/2, 1, d/2 + 1, …); or back.
+// Permutes the dimension so that its halves become neighbours, (0, d/2, 1, d/2 + 1, …); or back.
 Value interleaved(Runner& runner, const Node& node, bool back) {
   const Value x = runner.node(node.args[0]);
   const int axis = x.names.find(node.dim()) + x.tensor.rank() - x.names.size();

@@ -1,4 +1,4 @@
-// Texts that say almost the same: what people write by mistake.
+// Texts that differ from a text by one usual mistake.
 #pragma once
 #include <memory>
 #include <string>
@@ -14,8 +14,8 @@ struct Alteration {
 };
 
 // The programs in which one function or operation of a statement is another, is left out or is
-// repeated. A call of rotate or bucket is altered wherever the program has one, as who mistakes
-// it does so for queries and keys.
+// repeated. A call of rotate or bucket is altered wherever the program has one, because a mistake
+// in it is usually made for queries and keys alike.
 std::vector<Alteration> alterations(const Checked& program, int statement);
 
 }  // namespace tete

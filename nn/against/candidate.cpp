@@ -39,7 +39,8 @@ Axes only_order(const Tensor& x, const Shape& shape) {
   return order;
 }
 
-// Checks the shape against `like`'s. Axes in another order are put right if only one order fits.
+// Checks the shape against `like`'s. Permutes axes that are in another order if only one order
+// fits.
 bool fit(const Checked& program, Compared& c, const Tensor& like) {
   if (!is_real(c.theirs.dtype())) c.theirs = cast(c.theirs, Dtype::f64);
   const Tensor& x = c.theirs;
@@ -98,7 +99,7 @@ class CandidateReader {
     }
   }
 
-  // Everything that is computed from a NaN is NaN, which agrees with anything.
+  // Values computed from a NaN are NaN, so a comparison would say nothing.
   void refuse_nan(const std::string& name, int value, const Tensor& x) const {
     if (!is_real(x.dtype())) return;
     const std::vector<double> all = x.values();
@@ -146,7 +147,8 @@ class CandidateReader {
     recorded_.candidate = candidate_;
   }
 
-  // In the order in which they are computed: a value's is complete after its first use.
+  // The values whose gradients were given, in backward's order: a gradient is complete when
+  // backward has passed the value's first use.
   std::vector<int> given_gradients() const {
     std::vector<int> of;
     for (int i = 0; i < candidate_.count(); ++i)

@@ -1,4 +1,4 @@
-// The implementation under test: the tensors that it wrote, sorted by what the text calls them.
+// The implementation under test: the tensors that it wrote, by their names in the text.
 #pragma once
 #include <map>
 
@@ -17,12 +17,12 @@ struct Candidate {
   const CheckedValue& value(int number) const { return program->values[number]; }
   int count() const { return static_cast<int>(program->values.size()); }
   bool is_argument(int number) const { return program->is_argument(number); }
-  // The input or parameter that the value is, maybe under another name, or -1.
+  // The input or parameter that the value is or renames, or -1.
   int renamed_argument(int number) const;
   const std::string& name(int number) const { return program->name_of(number); }
 };
 
-// How far two tensors are apart. NaN or infinity in one of them only is infinitely far.
+// The distance of two tensors. It is infinite if a NaN or an infinity is in one of them only.
 struct Distance {
   double farthest = 0;  // the largest |x - y|
   size_t at = 0;        // its entry
@@ -32,14 +32,14 @@ struct Distance {
     return farthest <= allowed.farthest && rms <= allowed.rms;
   }
 };
-// Over all entries but those that are left out, if any are.
+// The distance over all entries but those that are true in `left_out`, which may be empty.
 Distance distance(const std::vector<double>& x, const std::vector<double>& y,
                   const std::vector<bool>& left_out);
 double largest_of(const std::vector<double>& numbers);
 
-// The text's tensor, and how far the candidate's may be from it. Both measures count: where one
-// entry jumps (a comparison, a sharp softmax), rounding may explain a large difference there, but
-// not a small one everywhere.
+// The text's tensor, and the largest distance that passes. Both measures must pass: if one entry
+// jumps (a comparison, a sharp softmax), rounding may explain a large difference there, but not a
+// small one everywhere.
 struct Expected {
   Tensor tensor;
   Distance allowed;
@@ -50,9 +50,9 @@ struct Compared {
   int value = -1;
   bool gradient = false;
   Tensor theirs;                   // f64, axes in the text's order
-  int bits = 0;                    // of the significand, as its numbers show; 0: they do not
-  std::vector<bool> ignored = {};  // entries, row-major; empty: none
-  std::string shape = {};          // how its shape differs from the text's, or ""
+  int bits = 0;                    // of the significand, as its numbers show; 0: unknown
+  std::vector<bool> ignored = {};  // true for entries to ignore, row-major; empty: none
+  std::string shape = {};          // a sentence if its shape differs from the text's, or ""
   Expected from_operands = {};     // from the candidate's values of its operands
   Expected from_inputs = {};       // from its inputs and parameters alone
 

@@ -15,7 +15,7 @@ bool contains(const std::vector<int>& list, int item) {
   return std::find(list.begin(), list.end(), item) != list.end();
 }
 
-// A tensor that is wrong, and what it is computed from.
+// A tensor that is wrong, and the values that it is computed from.
 struct Suspect {
   const Candidate& candidate;
   const Compared& compared;
@@ -28,7 +28,7 @@ struct Suspect {
   const Tensor& text() const { return compared.from_operands.tensor; }
   bool is_real(int i) const { return candidate.value(i).element == Element::real; }
   const Shape& shape(int i) const { return i == target() ? text().shape() : values[i].shape(); }
-  // The statement in which a change of v would have been made.
+  // The statement to blame for a change of v: v itself, or the first one that reads it.
   int statement_of(int v) const {
     if (v == target() || contains(statements, v)) return v;
     int first = v;
@@ -38,7 +38,7 @@ struct Suspect {
   }
 };
 
-// Explanations as they come to mind: each is tried at once, until one fits or too many statements
+// Tries each explanation as it is added, until one reproduces the tensor or too many statements
 // have been run.
 class Explanations {
  public:
@@ -128,7 +128,8 @@ void add_early_masks(const Suspect& s, Explanations& all) {
 
 // ---- Scales -------------------------------------------------------------------------------------
 
-// The dimension that is summed over where queries meet keys, as d_k: the logits' scale is of it.
+// The dimension over which queries and keys are multiplied, like d_k: the logits' scale follows
+// from its size.
 int scaled_dimension(const Checked& program) {
   const auto has = [&](const Names& dims, Role role) {
     return std::any_of(dims.begin(), dims.end(),
@@ -176,7 +177,7 @@ bool feeds_softmax(const Candidate& candidate, int value) {
   return false;
 }
 
-// The factor of least squares.
+// The factor f that minimises Σ (theirs - f · text)².
 double factor_of(const Compared& c) {
   const std::vector<double> x = c.theirs.values(), y = c.from_operands.tensor.values();
   double xy = 0, yy = 0;
@@ -202,7 +203,8 @@ void add_scale(const Suspect& s, Explanations& all) {
       {sentence, s.target(), {.result_as = [factor](const Tensor& x) { return x * factor; }}});
 }
 
-// A factor of an operand, which shows if a function that is not linear reads it.
+// Operands that are wrong by a factor. A nonlinear function after them tells this from a factor of
+// the result.
 void add_scaled_operands(const Suspect& s, Explanations& all) {
   for (const std::vector<int>* list : {&s.statements, &s.operands})
     for (auto v = list->rbegin(); v != list->rend(); ++v)
@@ -236,7 +238,7 @@ void add(const Suspect& s, int v, const Misreading& misreading, Explanations& al
   all.push_back({misreading.sentence, s.statement_of(v), std::move(change)});
 }
 
-// First the tensor itself, then what it is computed from, parameters before others.
+// The tensor itself, then the values that it is computed from, parameters before others.
 std::vector<int> target_and_operands(const Suspect& s) {
   std::vector<int> all = {s.target()};
   for (const std::vector<int>* list : {&s.operands, &s.statements})
@@ -300,10 +302,11 @@ void add_detached(const Suspect& s, Explanations& all) {
   }
 }
 
-// ---- Whether it fits ----------------------------------------------------------------------------
+// ---- Fit ----------------------------------------------------------------------------------------
 
-// True if all entries agree, but for those that are undefined, and do not agree with the text. An
-// entry that is larger than the text's may be off by as much more.
+// True if theirs agrees with y, the changed text's tensor, in all entries that are defined there,
+// and does not agree with the text's tensor. An entry of y that is larger than the text's largest
+// may be off by as much more.
 bool agrees(const Compared& c, const std::vector<double>& y, std::vector<bool> undefined) {
   const std::vector<double> text = c.from_operands.tensor.values();
   const Distance& allowed = c.from_operands.allowed;

@@ -7,9 +7,9 @@ namespace tete {
 
 struct Explanation {
   std::string sentence;  // "as if P_l's h_k and h were swapped"; empty: nothing explains it
-  int statement = -1;    // where the mistake is
+  int statement = -1;    // the one with the mistake
   Change change = {};
-  bool gave_up = false;  // there is more to try than is worth waiting for
+  bool gave_up = false;  // true: there was more to try than is worth waiting for
 };
 
 Explanation explain(const Candidate& candidate, const Compared& compared);

@@ -25,7 +25,7 @@ void drop_mask(Node& node) {
   for (Node& arg : node.args) drop_mask(arg);
 }
 
-// 1 where the mask lets see, of x's shape.
+// The call's mask in x's shape: 1 where a query may attend.
 Tensor visible_like(const Tensor& x, const Names& dims, Evaluation& run) {
   const Tensor seen = run.visible(dims);
   Axes batch;
@@ -33,7 +33,7 @@ Tensor visible_like(const Tensor& x, const Names& dims, Evaluation& run) {
   return batch.empty() ? seen : expand(seen, batch, x.shape());
 }
 
-// Memory j is seen by query i where j <= i + ahead.
+// The mask in which query i sees memory j where j <= i + ahead.
 Mask up_to(Index n, Index m, Index ahead) {
   std::vector<double> seen;
   for (Index i = 0; i < n * m; ++i) seen.push_back(i % m <= i / m + ahead);

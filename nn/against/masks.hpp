@@ -10,12 +10,13 @@ Names masked_pair(const Checked& program);
 bool enters_masked_softmax(const Checked& program, int value);
 bool takes_call_mask(const Node& node);
 
-// The entries of x that the mask hides, row-major, if x holds large negative numbers in all of
-// them: logits written with the mask in them, which their softmax does not read. Otherwise empty.
+// True for the entries of x that the mask hides, row-major, if x is a large negative number in all
+// of them: logits that were saved with the mask applied. Their softmax ignores these entries.
+// Otherwise empty.
 std::vector<bool> masked_already(const Candidate& candidate, int value, const Tensor& x,
                                  Evaluation& run);
 
-// x, with `fill` wherever the call's mask hides; `dims` are x's.
+// x with `fill` at the entries that the call's mask hides; `dims` are x's.
 Tensor filled_where_hidden(const Tensor& x, const Names& dims, Evaluation& run, double fill);
 
 // The entries, row-major, of a value's tensor of this shape that belong to queries which see no

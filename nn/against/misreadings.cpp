@@ -40,7 +40,7 @@ std::vector<Axes> orders(int rank, int batch) {
   return all;
 }
 
-// Axes in another order that leaves the shape as it is: two swapped, or more.
+// Adds every order of the axes, two or more moved, that does not change the shape.
 void add_orders(const NamedAxes& named, const Shape& shape, std::vector<Misreading>& misreadings) {
   if (shape.size() > 5) return;
   for (const int moved : {2, 3, 4})
@@ -59,7 +59,8 @@ void add_orders(const NamedAxes& named, const Shape& shape, std::vector<Misreadi
     }
 }
 
-// The first index moves fastest where the last is expected to, or the other way round.
+// Adds the reading in which the first index moves fastest instead of the last, or the other way
+// round.
 void add_columns(const NamedAxes& named, const Shape& shape, std::vector<Misreading>& misreadings) {
   if (shape.size() < 2) return;
   Axes back;
@@ -73,7 +74,7 @@ void add_columns(const NamedAxes& named, const Shape& shape, std::vector<Misread
       {sentence, [=](const Tensor& x) { return reshape(permute(x, back), x.shape()); }});
 }
 
-// Laid out in the order p, read as if that were q.
+// Adds tensors that were written in the memory order p and read as if it were q.
 void add_layouts(const NamedAxes& named, const Shape& shape, std::vector<Misreading>& misreadings) {
   const int free = shape.size() - named.batch;
   if (free < 2 || free > 3) return;

@@ -1,4 +1,4 @@
-// A tensor whose dimensions are confused.
+// Mistakes that confuse the dimensions of a tensor.
 #pragma once
 #include <functional>
 #include <string>
@@ -13,16 +13,16 @@ struct Misreading {
   std::function<Tensor(const Tensor&)> of;
 };
 
-// A tensor as sentences call it: its name, and a name for each axis; the first `batch` are the
-// batch's.
+// The names of a tensor and its axes, for sentences; the first `batch` axes are the batch's.
 struct NamedAxes {
   std::string name;
   std::vector<std::string> axes;
   int batch = 0;
 };
 
-// Dimensions of one size in another order; numbers stored column by column; or laid out in one
-// order of the dimensions and read in another, as if heads are split or merged the wrong way round.
+// Three mistakes: dimensions of one size in another order; numbers stored column by column; numbers
+// written in one order of the dimensions and read in another, as when heads are split or merged the
+// wrong way round.
 std::vector<Misreading> confused_dimensions(const NamedAxes& named, const Shape& shape);
 
 }  // namespace tete

@@ -14,10 +14,10 @@ namespace {
 struct Precision {
   const char* name;
   int bits;         // of the significand
-  double smallest;  // difference that counts
+  double smallest;  // the smallest difference that counts
 };
-// Below 2^-126 many devices have zero for numbers of float32's range, and a sum of products that
-// are just above it has lost those below: what is under 2^-118 is no evidence.
+// Many devices flush numbers of float32's range below 2^-126 to zero, so a sum of products just
+// above that has lost terms: a difference under 2^-118 is no evidence.
 constexpr Precision precisions[] = {{"bfloat16", 8, 0x1p-118},
                                     {"float16", 11, 0x1p-24},
                                     {"float32", 24, 0x1p-118},
@@ -57,7 +57,7 @@ class Expectation {
       coarsest_ = coarser(coarsest_, c.bits);
     }
     if (coarsest_ != unknown) return;
-    // The inputs show it, where what is computed from them does not.
+    // If no computed tensor shows the precision, the inputs do.
     coarsest_ = 24;
     for (const auto& [name, x] : candidate_.arguments)
       if (is_real(x.dtype())) coarsest_ = coarser(coarsest_, bits_shown(x));
@@ -94,11 +94,11 @@ class Expectation {
     return found;
   }
 
-  // The bits that products of float32 numbers were made with, if several products, each of operands
-  // that were given, are off by as much as rounding these to half precision makes them; or unknown.
-  // One mistake makes one product wrong, and seldom by so little; and what is off by a factor is
-  // not rounded. Operands of p bits make a product's relative error 2^-p/√3, about, and float32's
-  // sums of a million terms make it 2^-15.
+  // The precision of products of float32 numbers: 8 or 11 bits if several products, each of
+  // operands that were given, are off by about as much as rounding the operands explains; or
+  // unknown. One mistake makes one product wrong, seldom by so little, and a factor is no rounding.
+  // Operands of p bits give a product a relative error of about 2^-p/√3; float32 sums of a million
+  // terms, 2^-15.
   int bits_of_products() const {
     constexpr double least = 0x1p-14, most = 0x1p-6, bf16 = 0x1p-10;
     int rounded = 0, coarse = 0;
@@ -131,14 +131,14 @@ class Expectation {
     return std::any_of(through.begin(), through.end(), [this](int s) { return is_product(s); });
   }
 
-  // The coarsest of the tensor and its operands.
+  // The coarsest precision of the tensor and its operands.
   int bits_of_operands(const Compared& c) const {
     if (product_bits_ != unknown && multiplies(c)) return product_bits_;
     const int bits =
         coarser(c.bits, c.gradient ? bits_for_gradient(c.value) : bits_for_value(c.value));
     return bits == unknown ? coarsest_ : bits;
   }
-  // The coarsest of the tensor and all that leads to it.
+  // The coarsest precision of the tensor and all values that lead to it.
   int bits_of_all_before(const Compared& c) const {
     if (product_bits_ != unknown) return product_bits_;
     if (c.gradient) return coarsest_;
@@ -202,9 +202,9 @@ class Expectation {
     }
   }
 
-  // A mean over all entries is known better than the largest of them, and so needs less room.
-  // The partial sums of `terms` terms are rounded, too: their error grows as its root. Half
-  // precision is summed in float32 everywhere.
+  // The tolerance of a tensor. A mean over all entries varies less than the largest entry, so it
+  // gets half the room. Partial sums of `terms` terms are rounded, too: their error grows as
+  // √terms. Half precision is summed in float32 everywhere.
   Distance allowed(const std::vector<double>& text, const Distance& rounding, double terms,
                    const Precision& precision) const {
     const double unit = std::ldexp(1.0, -precision.bits), largest = largest_of(text);

@@ -107,8 +107,8 @@ class Replay {
 
   // ---- Gradients --------------------------------------------------------------------------------
 
-  // Backward starts at the gradients that were given. (That of an input under another name may be
-  // the sum over both its names: it is not relied on.)
+  // True if backward starts at value i because its gradient was given. The gradient of an input
+  // under another name is not used, as it may be the sum over both names.
   bool is_cut(int i) const {
     if (i == program_->result) return true;
     return from_ == From::operands && candidate_.gradients.contains(i) &&
@@ -141,17 +141,17 @@ class Replay {
     } else {
       if (given(i)) x = x + (candidate_.values.at(i) - x.detach());
       x = rounded(i, x);
-      // A node of its own: the gradient is that of this name's uses.
+      // A node of its own, so that the gradient is of this name's uses only.
       if (is_alias(i)) x = x * 1.0;
       leaves_[at] = x;
     }
     place(i, seen(i, x));
   }
 
-  // A softmax's gradient, W (gW - Σ W gW), is a difference of two numbers that are almost equal
-  // where one weight is near 1. Their rounding is of their size, not of the difference's, and no
-  // rounding of values shows it: x gets a term that is 0 and whose gradient is W gW, times `unit`
-  // at most.
+  // A softmax's gradient, W (gW - Σ W gW), is a difference of two numbers that are almost equal if
+  // one weight is near 1. Their rounding errors are of their own size, not of the difference's, and
+  // rounding of values does not show them. So x gets a term that is 0 and whose gradient is W gW
+  // times at most `unit`.
   Tensor with_rounded_backward(int i, Tensor x) {
     if (rounding_.unit == 0 || !calls(value(i).right, "softmax")) return x;
     const Key key = rounding_.key.fold("backward").fold(static_cast<uint64_t>(i));

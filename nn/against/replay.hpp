@@ -1,40 +1,41 @@
-// The text, run on the candidate's tensors: each statement from the candidate's values of its
-// operands, each gradient from its gradients of the statements that use it.
+// Runs the text on the candidate's tensors: each statement on the candidate's values of its
+// operands, each gradient from the candidate's gradients of the statements that use the value.
 #pragma once
 #include "nn/against/candidate.hpp"
 
 namespace tete {
 
-// How a run departs from the text.
+// A change of the text for one run.
 struct Change {
   int value = -1;
-  // The statements that use `value` read this in its place.
+  // The statements that use `value` read this function's result in its place.
   std::function<Tensor(const Tensor& x, Evaluation& run)> seen_as = {};
-  // `value` is computed as this, not as the text says.
+  // `value` is computed by this function instead of the text.
   std::function<Tensor(Evaluation& run)> computed_as = {};
   std::shared_ptr<const Checked> program = {};  // another text, with the same values
   std::optional<Mask> mask = {};
-  // The tensor that is asked for becomes this.
+  // This function is applied to the tensor that is asked for.
   std::function<Tensor(const Tensor& x)> result_as = {};
 };
 
-// Every value is multiplied by 1 ± `unit` at most, at random, as if it had been rounded.
+// Every value is multiplied by random factors between 1 - `unit` and 1 + `unit`, as if it had been
+// rounded.
 struct Rounding {
   double unit = 0;
   Key key{0};
 };
 
 enum class From {
-  operands,  // each statement on its own, from the candidate's values of its operands
-  inputs,    // from the inputs and parameters alone
+  operands,  // each statement is computed from the candidate's values of its operands
+  inputs,    // all statements are computed from the inputs and parameters alone
 };
 
 // The values `of`, in their order.
 Tensors replay_values(const Candidate& candidate, const std::vector<int>& of, From from,
                       const Change& change = {}, const Rounding& rounding = {});
 
-// The gradients of `of`, in their order; zeros where none arrives. From operands: by way of the
-// statements that use a value, from the candidate's gradients of these.
+// The gradients of `of`, in their order; zeros where none arrives. From operands: each gradient is
+// computed from the candidate's gradients of the statements that use the value.
 Tensors replay_gradients(const Candidate& candidate, const std::vector<int>& of, From from,
                          const Change& change = {}, const Rounding& rounding = {});
 

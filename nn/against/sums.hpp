@@ -9,13 +9,13 @@ namespace tete {
 class Sums {
  public:
   explicit Sums(const Recorded& recorded);
-  // The terms of the longest sum between what is given and a tensor.
+  // The number of terms of the longest sum between the given tensors and this one.
   double longest(const Compared& c, From from) const;
 
  private:
   void add_sizes(int value, const Shape& shape);
-  // The terms of the sum over all that statement `s` reads and computes, for each entry of value
-  // `of`; the gradient of a parameter is a sum over the batch as well.
+  // The number of terms that statement `s` sums for each entry of value `of`: the sizes of all its
+  // dimensions that `of` lacks. The gradient of a parameter is a sum over the batch as well.
   double terms(int s, int of, bool gradient) const;
   double longest_around(int s, bool gradient) const;
 

@@ -1,4 +1,4 @@
-// The walk over a program's statements that counts what they cost.
+// Walks over a program's statements and counts their costs.
 #include <algorithm>
 
 #include "core/plan.hpp"
@@ -22,7 +22,7 @@ void join(Dims& dims, const auto& more) {
     if (std::find(dims.begin(), dims.end(), dim) == dims.end()) dims.push_back(dim);
 }
 
-// One statement.
+// Counts one statement.
 class StatementCounter {
  public:
   StatementCounter(CostSizes& sizes, const Visible& visible, const std::vector<Origin>& origins,
@@ -47,7 +47,7 @@ class StatementCounter {
   }
 
  private:
-  // The product of these names is multiplied.
+  // The count of one loop over these names: one multiply for each combination.
   Count counted(const Dims& dims) {
     Count count;
     count.formula.add(sizes_.product(dims));
@@ -109,7 +109,7 @@ class StatementCounter {
     cost_.products.push_back(std::move(product));
   }
 
-  // A result with these names that `node` makes counts, if a gradient goes through it.
+  // Adds the bytes of the result of `node`, over these names, if a gradient goes through it.
   void keep(const Node& node, const Names& names) {
     if (node.element != Element::real || !origin_of(node, origins_).learned) return;
     const bool tile = cost_.tile_queries > 0 && sizes_.any_grows(names, Role::query) &&
@@ -155,7 +155,7 @@ void add_parameters(const Checked& program, CostSizes& sizes, Cost& cost) {
   }
 }
 
-// 0 where there is no tile.
+// The number of queries in a block of the tile, or 0 without a tile.
 Index queries_of_a_block(const Checked& program, CostSizes& sizes) {
   Index queries = 0;
   double widest = 0;

@@ -1,4 +1,4 @@
-// Costs by the names of sizes.
+// Formulas: sums of products of named sizes.
 #include <algorithm>
 
 #include "nn/cost.hpp"

@@ -12,7 +12,7 @@ namespace {
   bad_input("these sizes are too large: the cost does not fit in 63 bits");
 }
 
-constexpr int longest_chain = 1000;  // sizes that follow from sizes; circles end here
+constexpr int longest_chain = 1000;  // sizes that follow from sizes; a circle ends here
 
 }  // namespace
 
@@ -28,8 +28,9 @@ Index exact_sum(Index a, Index b) {
   return sum;
 }
 
-// What a call passes for a dimension, or what it leaves open, is the caller's. Queries and memory
-// stay two names, also where they are one sequence (R4).
+// Follows a called def's dimension to the caller's: the one that is passed for it, or the one of
+// the same name if it is open. Queries and memory stay two names even if they are one sequence
+// (R4).
 int CostSizes::outermost(int dim) const {
   for (int depth = 0; depth < longest_chain; ++depth) {
     const Dimension& d = dimension(dim);

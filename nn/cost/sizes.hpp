@@ -1,11 +1,11 @@
-// Sizes as costs count them: products that fit, names that are the same under a call's, and which
-// dimensions grow with a sequence.
+// Sizes for costs: products without overflow, one name for a dimension and for those that calls
+// make of it, and the dimensions that grow with a sequence.
 #pragma once
 #include "nn/cost.hpp"
 
 namespace tete {
 
-// Fails where the product does not fit 63 bits.
+// Fails if the result does not fit 63 bits.
 Index exact_product(Index a, Index b);
 Index exact_sum(Index a, Index b);
 
@@ -26,10 +26,10 @@ class CostSizes {
     return product;
   }
   const Dimension& dimension(int dim) const { return program_.dimensions[dim]; }
-  // "n*m*d_k*h"; dimensions of a called def go by the names of what is passed. "1" for none.
+  // "n*m*d_k*h", or "1" for none. A called def's dimension has the name of the one passed for it.
   std::string product(Dims dims) const;
-  // Whether its size follows a sequence's: the sequence itself, its parts, what `where` makes of
-  // it.
+  // True if the dimension's size follows from a sequence's: it is the sequence, a part of it, or
+  // computed from it in `where`.
   bool grows_with(int dim, Role role) const {
     return (role == Role::query ? with_queries_ : with_memory_)[dim];
   }
@@ -53,21 +53,23 @@ class CostSizes {
   std::vector<bool> with_queries_, with_memory_;  // by dimension
 };
 
-// What each value is made of.
+// The kinds of tensors that a value depends on.
 struct Origin {
-  bool data = false;     // an input: every sequence of a batch has its own
+  bool data = false;     // an input: every sequence of a batch has a value of its own
   bool learned = false;  // an input or a parameter that is learned: a gradient goes through it
 };
 std::vector<Origin> origins_of(const Checked& program);
 Origin origin_of(const Node& node, const std::vector<Origin>& values);
 
-// What the masks of one softmax leave, of `all` pairs of a query and what it normalises over.
+// The `pairs` that the masks of one softmax leave visible, among `all` pairs of a query and a
+// position that the softmax normalises over.
 struct VisiblePairs {
   int query, memory;  // dimensions
-  Index pairs, all;   // of masks by head the mean, rounded down
+  Index pairs, all;   // if heads have their own masks: the mean, rounded down
 };
-// Of every softmax that the call's mask or a mask of the text reaches. Masks that are made of data
-// hide nothing here. Fails as a call with this mask and these sizes would.
+// The visible pairs of every softmax with the call's mask or a mask of the text. A mask that
+// depends on inputs or learned parameters hides nothing here. Fails as a call with this mask and
+// these sizes would.
 struct Visible {
   std::vector<VisiblePairs> of_softmax = {};
   bool known = true;  // false: a text's own mask has too many pairs to be counted

@@ -1,4 +1,4 @@
-// What masks leave visible: the text's own are evaluated, the call's causal mask has a formula.
+// Counts visible pairs: the text's own masks are evaluated, the call's causal mask has a formula.
 #include "nn/cost/sizes.hpp"
 #include "nn/run/runner.hpp"
 
@@ -6,11 +6,11 @@ namespace tete {
 
 namespace {
 
-constexpr Index most_pairs = Index{1} << 24;  // that are evaluated
+constexpr Index most_pairs = Index{1} << 24;  // the largest mask that is evaluated
 
-// Σ over the queries i of how many j <= i + (m - n) there are.
+// The number of pairs (i, j) with 0 <= i < n, 0 <= j < m and j <= i + (m - n).
 Index causal_pairs(Index n, Index m) {
-  const Index rows = std::min(n, m);  // that see something
+  const Index rows = std::min(n, m);  // queries that see any memory
   return exact_sum(exact_product(rows, m - rows), exact_product(rows, rows + 1) / 2);
 }
 
@@ -128,7 +128,7 @@ Visible visible_pairs(const Checked& program, SizeTable& sizes, bool causal) {
   return PairCounter(program, sizes, causal).count();
 }
 
-// ---- What values are made of --------------------------------------------------------------------
+// ---- Origins ------------------------------------------------------------------------------------
 
 Origin origin_of(const Node& node, const std::vector<Origin>& values) {
   Origin all = node.kind == Node::Kind::value ? values[node.index] : Origin{};

@@ -15,7 +15,7 @@ const char* describe(Element element) {
   return "";
 }
 
-// One for each file of nn/language/builtins/.
+// Each file of nn/language/builtins/ defines one of these.
 std::span<const Builtin> einsum_functions();
 std::span<const Builtin> elementwise_functions();
 std::span<const Builtin> softmax_functions();

@@ -1,11 +1,9 @@
 // The functions of the notation: one table, a row each.
 //
-// A function lives in one file of nn/language/builtins/, all of it: its row, and what the row
-// points to.
-//   check    the names and elements of its result; which uses are refused
-//   nn/language/check/reading.hpp run      its value, by the operations of core/ops.hpp
-//   nn/run/runner.hpp hides    whether it keeps hidden what a causal mask hides
-//   nn/language/check/causality.hpp
+// One file of nn/language/builtins/ has all of a function: its row and the three functions there.
+//   check  (nn/language/check/reading.hpp)    finds the result's names and refuses wrong uses
+//   run    (nn/run/runner.hpp)                computes the value by operations of core/ops.hpp
+//   hides  (nn/language/check/causality.hpp)  tells if hidden positions stay zero
 // To add one, put these into the file of its kind, or into a new one (gather.cpp has all three;
 // elementwise.cpp and reduction.cpp need one line a function). A new file is named in
 // nn/language/builtins.cpp and in nn/meson.build. tests/builtins.cpp walks the table and fails
@@ -29,7 +27,7 @@ class Reading;
 class LeakFinder;
 class Runner;
 
-// What the elements of a value are. Only real ones carry a gradient; whole numbers and truth
+// The kind of a value's elements. Only real numbers carry a gradient; whole numbers and truth
 // values (0 or 1) are untracked tensors of the run's real type.
 enum class Element : uint8_t { real, whole, truth };
 const char* describe(Element element);
@@ -54,27 +52,27 @@ struct Builtin {
   const char* meaning;
   int least = 1, most = 1;            // arguments without a name
   std::span<const KeyRow> keys = {};  // the first names the special dimension, if there is one
-  // The elements of the result: `result`, or what the arguments have.
+  // The elements of the result: `result`, or if keeps_element those of the arguments.
   Element result = Element::real;
   bool keeps_element = false;
-  // An elementwise function, of tensors of one shape: it is computed of numbers, too.
+  // An elementwise function of tensors of one shape; sizes are computed by it, too. Else null.
   Tensor (*apply)(const Tensors& args) = nullptr;
 
-  // Fills in the arguments, names and elements of `node`, the call that `e` says. Arguments are
-  // counted and keys are read before.
+  // Fills in the arguments, names and elements of `node`, the call that `e` writes. The number of
+  // arguments is checked and the keys are read before.
   void (*check)(Reading& reading, const ExprText& e, Node& node);
   Value (*run)(Runner& runner, const Node& node);
-  // Whether the result is zero wherever the mask hides a memory position from a query; `args` says
-  // which arguments are. Reports a combination of positions that a mask does not protect. Null: it
-  // never is, and it combines nothing.
+  // True if the result is zero wherever the mask hides a memory position from a query; `args` has
+  // the same of the arguments. Reports a combination of positions that no mask protects. Null: the
+  // result never is zero there, and the function combines no positions.
   bool (*hides)(LeakFinder& leaks, const Node& node, const std::vector<Flow>& args) = nullptr;
 };
 
-// By kind, in the order in which they are shown.
+// All rows, by kind.
 std::span<const Builtin> builtins();
 const Builtin* find_builtin(std::string_view name);
 
-// How a parameter starts: normal(deviation), …
+// An initialiser of parameters: normal(deviation), …
 struct InitializerRow {
   const char* name;
   const char* usage;

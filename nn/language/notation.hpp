@@ -28,16 +28,16 @@ struct Source {
   std::string text;
 };
 
-// A stretch of a text. The Source is kept alive by the Program (and by what is made from it).
+// A part of a text. The Program, and all that is made from it, keeps the Source alive.
 struct Place {
   const Source* source = nullptr;
   uint32_t at = 0, length = 1;
 };
 
-// "file:line:column: sentence", then every line that `places` touch, with carets under them. The
-// first place is the one that is called by line and column.
+// "file:line:column: sentence", then every line that `places` touch, with carets under them. Line
+// and column are those of the first place.
 std::string point_out(const std::string& sentence, const std::vector<Place>& places);
-// The same as an Error (input).
+// Throws the same as an Error (input).
 [[noreturn]] void fail_at(const std::vector<Place>& places, const std::string& sentence);
 // "file:line".
 std::string line_of(const Place& place);
@@ -128,9 +128,9 @@ struct Def {
 
 struct Program {
   std::shared_ptr<const Source> source;
-  std::vector<Def> defs;  // at least one; the first is the one that the text is about
+  std::vector<Def> defs;  // at least one; main_def (check.hpp) finds the one that the text is about
 
-  // Reads a text of at most 1 MB. `name` is what errors call it, usually the file's path.
+  // Reads a text of at most 1 MB. Errors call it `name`, usually the file's path.
   static Program parse(std::string_view text, std::string name = "text");
   const Def* find(std::string_view name) const;
 };

@@ -1,8 +1,8 @@
-// Sizes by name: what the caller sets, what tensors bring, what `where` says otherwise.
+// Sizes by name: those that the caller sets, that tensors have, and that `where` gives by default.
 //
 // In this order (R8): the caller; arguments; `where`, evaluated on demand in any order and never
-// solved backwards; a merge on the left; the calling def's size of the same name; what a called
-// def returns. Division must be exact, // and % round down. Whatever is open, contradictory,
+// solved backwards; a merge on the left; the calling def's size of the same name; the result of a
+// called def. Division must be exact, // and % round down. A size that is open, contradictory,
 // circular, inexact or too large is an Error (input) that shows the lines that disagree.
 #pragma once
 #include <map>
@@ -19,24 +19,25 @@ class SizeTable {
   // Fails on a name that the program does not have.
   SizeTable(std::shared_ptr<const Checked> program, const SizesByName& given);
 
-  // A tensor of this shape is the input or parameter `value`; leading dimensions are the batch.
+  // Takes the sizes of the input or parameter `value` from its tensor's shape; leading dimensions
+  // are the batch.
   void bind(int value, const Shape& shape);
   void set_causal(bool causal) { causal_ = causal; }
-  // Of a call that brings some rows of a sequence: all query axes have one length and all memory
-  // axes another, also where the text has the memory be the queries.
+  // For a call that has only some rows of its sequences: sets the length of all query axes and that
+  // of all memory axes. They may differ even if the text says that M is X.
   void set_lengths(Index queries, Index memories);
   void set(int dim, Index size) { entry(dim) = {Origin::caller, false, size, -1}; }
 
-  // The size of a dimension; fails where it is open.
+  // The size of a dimension; fails if it is open.
   Index size(int dim);
-  // Nothing where it is open.
+  // The same, but empty if it is open.
   std::optional<Index> find(int dim);
-  // Checks what is known so far: contradictions show before the first call.
+  // Checks the sizes that are known so far, so that contradictions show before the first call.
   void check_known();
-  // Every size is known and all conditions hold.
+  // Fails unless every size is known and all conditions hold.
   void check_all();
 
-  // The number that a constant expression comes to. "/" is real division here.
+  // The value of a constant expression. "/" is real division here.
   double quantity(const Node& node);
 
   const Checked& program() const { return *program_; }
@@ -58,7 +59,8 @@ class SizeTable {
   std::string origin_of(int dim);
   std::vector<Place> places_of(int dim, std::vector<Place> before);
   [[noreturn]] void fail_open(int dim);
-  // `dim` is needed to derive itself: a mistake where a default is among what leads there.
+  // `dim` is needed to derive itself. Fails if a default of `where` is in the circle; without one,
+  // the circle is only several names of one open size.
   void refuse_circle(int dim) const;
 
   std::shared_ptr<const Checked> program_;
@@ -67,7 +69,7 @@ class SizeTable {
   bool parted_ = false;     // set_lengths
   int open_ = -1;           // the dimension that the last evaluation found open
   std::vector<int> stack_;  // the dimensions that are being derived
-  size_t operators_ = 0;    // that are being evaluated
+  size_t operators_ = 0;    // operators that are being evaluated
 };
 
 // The parameters of a program as a ParamList takes them.

@@ -1,5 +1,5 @@
-// The value of an expression: uses of tensors, numbers that sizes decide, operators, and calls of
-// functions, whose rows compute them.
+// The value of an expression: a use of a tensor, a number that follows from sizes, an operator, or
+// a call of a function, which the function's row computes.
 #include "nn/run/runner.hpp"
 
 namespace tete {
@@ -98,7 +98,8 @@ Value Runner::operation(const Node& n) {
     else x.tensor = operate(n, x.tensor, number_like(x.tensor, number));
     return x;
   }
-  // Elsewhere a text is computed as it stands; in a block nobody sees the two.
+  // dynamic_projections adds such products. Only a block joins them, as no RecordWatch sees its
+  // operations; elsewhere a statement runs as it is written.
   if (n.op == Operator::add && is_block())
     if (const auto sum = joined(a, b)) return aligned(*sum, n.names, sum->batched);
   Value x = node(a), y = node(b);

@@ -1,4 +1,4 @@
-// The mask of a call: what is causal, what is padding, what is given (R6).
+// The mask of a call (R6): a causal part, the padding, and the mask that the caller gives.
 #include "nn/run/runner.hpp"
 
 namespace tete {

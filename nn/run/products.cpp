@@ -1,4 +1,4 @@
-// The products of a run: einsum's, and sums of two.
+// The matrix products of a run: einsum, and a sum of two einsums that is computed as one.
 #include <algorithm>
 
 #include "nn/run/runner.hpp"
@@ -7,7 +7,7 @@ namespace tete {
 
 namespace {
 
-// Labels of one contraction: the batch first, then names as they are met.
+// Numbers the labels of one contraction: first the batch dimensions, then each name as it occurs.
 class Numbering {
  public:
   explicit Numbering(int batch) : batch_(batch) {}
@@ -30,7 +30,8 @@ class Numbering {
 
 bool is_product_of_two(const Node& n) { return calls(n, "einsum") && n.args.size() == 2; }
 
-// Where A·B has a factor that A·C has, too, and C all names of B: their places. None: -1.
+// The factor A that A·B (narrow) and A·C (wide) share, as its argument number in each, if C has all
+// names of B; otherwise -1.
 struct Common {
   int in_narrow = -1, in_wide = -1;
 };

@@ -1,4 +1,4 @@
-// Running a program: as a layer calls it, and on tensors given by name.
+// Runs a program: as a layer calls it, or on tensors given by name.
 #include <algorithm>
 
 #include "nn/run/runner.hpp"
@@ -13,7 +13,7 @@ Tensor run(const Checked& program, const SizeTable& sizes, const Tensors& inputs
 
 namespace {
 
-// "P_l[h_k=3, h]": a tensor with the sizes that are known.
+// Spells a tensor with the sizes that are known: "P_l[h_k=3, h]".
 std::string with_sizes(const Checked& program, const std::string& name, int value,
                        SizeTable& sizes) {
   const CheckedValue& v = program.values[value];
@@ -26,7 +26,7 @@ std::string with_sizes(const Checked& program, const std::string& name, int valu
   return name + "[" + axes + "]";
 }
 
-// Tensors by name, in the program's order.
+// The tensors that by_name found, in the program's order, and the sizes that they set.
 struct Bound {
   SizeTable sizes;
   Tensors inputs, params;
@@ -96,7 +96,7 @@ Tensor run(std::string_view text, const TensorsByName& tensors, const RunOptions
   return run(program, tensors, options);
 }
 
-// ---- A run that is looked into -----------------------------------------------------------------
+// ---- Evaluation --------------------------------------------------------------------------------
 
 struct Evaluation::State {
   State(std::shared_ptr<const Checked> text, const TensorsByName& tensors,
@@ -110,8 +110,8 @@ struct Evaluation::State {
     forward.watch = {};
   }
 
-  // Makes what `number` is made of, one by one: a value asked for alone asks for its sources, and
-  // thousands within each other would overflow the stack.
+  // Computes the sources of value `number` one by one, the deepest first. Runner::at would compute
+  // them by recursion, and a chain of thousands would overflow the stack.
   void make_sources(int number, bool anew = false) {
     std::vector<int> open{number};
     while (!open.empty()) {

@@ -1,4 +1,4 @@
-// One call of a checked program: its inputs, its values, its expressions.
+// One call of a checked program: binds its inputs and parameters and computes its values.
 #include "nn/run/runner.hpp"
 
 #include <algorithm>
@@ -47,7 +47,8 @@ Runner::Runner(const SizeTable& sizes, const Part& part, const Forward& forward,
       dtype_(part.dtype),
       stretch_(part.stretch) {}
 
-// Every value that is made whole, one by one: what is kept of them together depends on who asks.
+// Checks one value at a time, and only those that are computed whole. How many are held at once
+// depends on the gradients and values that the caller asks for.
 void Runner::check_memory() {
   if (inputs_->empty() || &(*inputs_)[0].backend() != &cpu()) return;
   std::vector<bool> in_blocks(program_.values.size()), batched(program_.values.size());
@@ -94,7 +95,7 @@ const Value& Runner::at(int number) {
 }
 
 bool Runner::is_offered(const CheckedValue& v) const {
-  return v.watched && v.kind != CheckedValue::Kind::input;  // which the caller has offered
+  return v.watched && v.kind != CheckedValue::Kind::input;  // the caller has offered its inputs
 }
 
 bool Runner::is_watched(int number) const {
@@ -159,7 +160,7 @@ Tensor* Runner::tail(const Node& node, int dim) const {
   return &(*stretch_.tails)[&node];
 }
 
-// ---- What the call brings -----------------------------------------------------------------------
+// ---- Batch and type -----------------------------------------------------------------------------
 
 void Runner::read_batch_and_type() {
   if (inputs_->size() != program_.inputs.size())
@@ -214,7 +215,7 @@ Value Runner::evaluate(const CheckedValue& v) {
   return statement(v);
 }
 
-// Whether an error says already where in the text it is.
+// True if an error's sentence already begins with a place in the text.
 bool Runner::is_pointed(std::string_view sentence) const {
   return std::any_of(program_.sources.begin(), program_.sources.end(),
                      [&](const auto& source) { return sentence.starts_with(source->name + ":"); });
@@ -227,7 +228,7 @@ Value Runner::input(const CheckedValue& v) {
   return {whole_numbers(v, x), v.dims, batched};
 }
 
-// An integer input, as numbers of the run's type.
+// Casts an integer input to the run's type. Fails unless it holds whole numbers in its range.
 Tensor Runner::whole_numbers(const CheckedValue& v, const Tensor& x) {
   const Index below = size(v.below);
   for (double number : x.values<double>())
@@ -264,7 +265,7 @@ Value Runner::parameter(const CheckedValue& v) {
 }
 
 Value Runner::statement(const CheckedValue& v) {
-  // Values that it needs may be made on the way.
+  // The right side may compute other statements first, so the current one is restored afterwards.
   const auto* outer = std::exchange(current_, &v);
   const int outer_dropouts = std::exchange(dropouts_, 0);
   Value made;

@@ -1,4 +1,5 @@
-// The runner of one call: values by statement. The functions of nn/language/builtins/ are given it.
+// The runner of one call computes its values, statement by statement. The functions of
+// nn/language/builtins/ take it as their argument.
 #pragma once
 #include <algorithm>
 #include <map>
@@ -15,24 +16,26 @@ struct Value {
   bool batched = false;
 };
 
-// What one dropout of one statement draws.
+// The noise of one dropout of one statement.
 struct Dropout {
   double rate = 0;
   Key key{0};
-  uint64_t first_sample = 0;  // global number of the batch's first
+  uint64_t first_sample = 0;  // global number of the batch's first sample
 };
 
 struct TileGrid;
 struct TileInputs;
 class TiledCall;
 
-// Where in a sequence the rows of a call stand, which may be only some of them.
+// The rows of the two sequences that a run computes: all of a call's, one block of them (nn/tile),
+// or the next ones in decoding (nn/decode).
 struct Stretch {
-  Index first_query = 0, first_memory = 0;  // their positions
-  // Of a block of a call: its first query in the call, and the call's own sizes; -1: all are here.
+  Index first_query = 0, first_memory = 0;  // positions of the run's first rows
+  // In a block: the row number of its first query in the call, and the lengths of the call; -1 if
+  // the run has all rows.
   Index query = 0, queries = -1, memories = -1;
-  // What windows keep of the rows before, by the call of windows(). Rows of this role are new: of
-  // queries, or of both where it is the memory.
+  // In decoding: the earlier rows that each call of windows() still needs. `fresh` says which rows
+  // are new: query means the queries only, memory means both sequences.
   std::map<const Node*, Tensor>* tails = nullptr;
   Role fresh = Role::none;
 };
@@ -42,7 +45,7 @@ class Runner {
   Runner(const Checked& program, const SizeTable& sizes, const Tensors& inputs,
          std::span<const ParamId> params, const Forward& forward, const std::string& path,
          const Mask& mask);
-  // Of a part of a call, whose values are set: nothing is bound or checked.
+  // A run of a part of a call. Its sources come from set(), so no input is bound or checked.
   struct Part {
     Shape batch;
     Dtype dtype;
@@ -51,36 +54,37 @@ class Runner {
   Runner(const SizeTable& sizes, const Part& part, const Forward& forward, const std::string& path,
          const Mask& mask);
   Tensor run();
-  // Fails (resource) at a value that does not fit into memory; run() begins with it.
+  // Fails (resource) if one value alone does not fit into memory. run() calls it first.
   void check_memory();
-  // From here on the call is of a stretch of the sequence.
+  // Sets which rows of the sequences the run computes from here on.
   void go_on(const Stretch& stretch) { stretch_ = stretch; }
-  // Of a block: the size of `dim` in the whole call, and the position in it where the block begins.
+  // The size of `dim` in the whole call, and the row of it at which this block begins.
   Index whole_size(int dim);
   Index block_start(int dim) const;
   // The position of the first row along `dim`.
   Index first(int dim) const;
-  // Where `node`, windows along `dim`, keeps its rows; null where all rows are there.
+  // The cache of the earlier rows that `node`, windows along `dim`, needs in decoding; null where
+  // the run has all rows.
   Tensor* tail(const Node& node, int dim) const;
 
-  // Value number `number` of the program, made if it is not there yet; and another in its place.
+  // The value with this index in program.values, computed when first asked for; set() replaces it.
   const Value& at(int number);
   void set(int number, const Tensor& x);
   bool has(int number) const { return static_cast<bool>(values_[number].tensor); }
-  // What the text makes of the values that are there; it is not kept.
+  // Computes the value again from the current values of its sources. The result is not cached.
   Tensor anew(int number) { return evaluate(checked(number)).tensor; }
 
   // The value of an expression.
   Value node(const Node& n);
   // A use of a tensor: as it is, or with elements picked and dimensions split or renamed.
   Value reference(const Node& n);
-  // A number that sizes decide.
+  // A number that follows from sizes.
   Value number(const Node& n);
   double quantity(const Node& n) { return sizes_.quantity(n); }
 
   Index size(int dim) { return sizes_.size(dim); }
   Shape shape_of(const Names& names, bool batched);
-  std::string shapes_of(const Names& names);  // for a message: without the batch, or with it
+  std::string shapes_of(const Names& names);  // for an error: the shape without and with the batch
   const Dimension& dimension(int dim) const { return program_.dimensions[dim]; }
   const Shape& batch() const { return batch_; }
   int batch_rank() const { return batch_.size(); }
@@ -90,28 +94,29 @@ class Runner {
   int axis_of(const Value& x, int dim) const {
     return x.names.find(dim) + (x.batched ? batch_.size() : 0);
   }
-  // `names` as a value of them should lie in memory, outermost first.
+  // `names` in the memory order of a value that has them (layout_of), outermost first.
   Names in_memory_order(const Names& names) const;
-  // The same value with the dimensions `names`, in that order: what it lacks is repeated.
+  // The same value with the dimensions `names`, in that order; those that it lacks are broadcast.
   Value aligned(const Value& v, const Names& names, bool batched);
-  // What the einsum `node` makes of these operands.
+  // The result of the einsum `node` on these operands.
   Value contracted(const Node& node, const std::vector<Value>& operands);
-  // a · b for truth values, with those of the names `among` that one of them has.
+  // a and b for truth values. The result has those names of `among` that a or b has.
   Value both(const Value& a, const Value& b, const Names& among);
-  // For a pattern: b0 b1 … for the batch, x7 for dimension 7, [x7] if it is marked; then a space.
+  // Spells names for a pattern: b0 b1 … for the batch, x7 for dimension 7, [x7] if it is marked,
+  // and a space after each.
   std::string spelled(const Names& names, bool batched, int marked = -1) const;
 
-  // Of the current statement; another one at each call.
+  // The next dropout of the current statement. Each call folds another number into the key.
   Dropout next_dropout();
 
   // The call's mask (mask.cpp).
   bool hides_something() const { return !mask_.hides_nothing(); }
   bool is_causal() const { return mask_.causal; }
-  // Over the two sequence axes among `names`, made once a call for each pair of them.
+  // The mask over the query and the memory axis among `names`, computed once for each such pair.
   const Value& call_mask(const Names& names);
-  // The same as a tensor with the dimensions `names`, after the batch's if it has them.
+  // The same mask as a tensor over `names`, after the batch's dimensions if it depends on them.
   Tensor visible_over(const Names& names);
-  // visible(n, m), visible(m)
+  // The functions visible(n, m) and visible(m) of the notation.
   Value visible(const Node& n);
 
  private:
@@ -126,17 +131,17 @@ class Runner {
   Value parameter(const CheckedValue& v);
   Value statement(const CheckedValue& v);
   Value operation(const Node& n);
-  // A·B + A·C as A·(B + C), where C has all names of B: one of two products is saved.
+  // A·B + A·C as A·(B + C), one product less, if C has all names of B; otherwise empty.
   std::optional<Value> joined(const Node& a, const Node& b);
   bool is_block() const { return stretch_.memories >= 0; }
 
-  // Who looks into the call.
+  // The caller's hooks, Forward::watch and Forward::replace.
   bool is_offered(const CheckedValue& v) const;
   bool is_watched(int number) const;
   bool is_replaced(int number) const;
   std::string path_of(const CheckedValue& v) const;
 
-  // The statements of the program's tile, a block of queries at a time (tile_run.cpp).
+  // The program's tile runs a block of queries at a time (nn/tile/run.cpp).
   bool tiles();
   TileGrid tile_grid();
   void run_tile();
@@ -167,10 +172,10 @@ class Runner {
   Dtype dtype_ = Dtype::f32;
   const CheckedValue* current_ = nullptr;
   Stretch stretch_;
-  int dropouts_ = 0;  // of the current statement
+  int dropouts_ = 0;  // so far in the current statement
 };
 
-// A number as a tensor of any shape.
+// A tensor of this shape whose elements all are `value`. It stores one element; all strides are 0.
 Tensor spread(double value, const Shape& shape, Dtype dtype);
 
 }  // namespace tete

@@ -1,4 +1,4 @@
-// The gradient of a tile: block by block, and what blocks share is summed.
+// The gradient of a tile, block by block; the gradients of rows that blocks share are summed.
 #include <map>
 #include <mutex>
 
@@ -9,8 +9,8 @@ namespace tete {
 
 namespace {
 
-// Gradients of what is given. Where blocks share rows, each unit has a sum of its own, and these
-// are added in the units' order, whichever is ready first.
+// The gradients of the given values. If blocks share rows, each unit has a sum of its own, and
+// these are added in the units' order, whichever is ready first.
 class GradientSums {
  public:
   GradientSums(const TiledCall& call, const Backward& at) : call_(call) {
@@ -18,14 +18,14 @@ class GradientSums {
       sums_.push_back(at.wants(i) && is_real(at.in[i].dtype()) ? zeros_like(at.in[i]) : Tensor());
   }
 
-  // What one unit adds.
+  // The gradients that one unit adds.
   struct Unit {
     struct Rows {
       Range range;
       Index memory;  // positions, from the first
       Tensor gradient;
     };
-    std::vector<std::vector<Rows>> rows;  // of what is given
+    std::vector<std::vector<Rows>> rows;  // by given value
   };
   Unit begin(Index unit) const {
     Unit made;
@@ -64,7 +64,7 @@ class GradientSums {
     return zeros;
   }
   bool has_queries(size_t i) const { return call_.given[i].query >= 0; }
-  // Whether no two units share a row of it.
+  // True if no two units share a row of given value i.
   bool is_alone(size_t i) const {
     const bool by_sample = call_.given[i].batched || call_.grid.sample_blocks() == 1;
     return by_sample && (has_queries(i) || call_.grid.parts == 1);

@@ -1,9 +1,9 @@
-// A run's tile: what its blocks are given, what they leave, and who looks into them.
+// A run's tile: the inputs and exits of its blocks, and the hooks on values inside.
 //
-// A hook that replaces a value inside cuts the tile there: blocks make the value, the hook is given
-// all of it, and blocks that are given what it returns make the rest. Where that holds the same
-// numbers the rest is made as if nobody had asked, so no bit changes; the gradient goes through the
-// hook all the same.
+// A hook that replaces a value inside cuts the tile there: blocks compute the value, the hook is
+// given all of it, and blocks that are given the replacement compute the rest. If the replacement
+// has the same numbers, the rest is computed as without the hook, so no bit changes; the gradient
+// goes through the hook all the same.
 #include <algorithm>
 #include <cstring>
 
@@ -24,7 +24,7 @@ TileInput input_of(const Checked& program, int number, const Value& v) {
           role_axis(program, v.names, Role::memory)};
 }
 
-// n, then the rest as it lies in memory.
+// n, then the rest in memory order.
 Names exit_names(const Checked& program, const CheckedValue& v) {
   const int query = v.dims[role_axis(program, v.dims, Role::query)];
   Names names{query};
@@ -77,7 +77,7 @@ bool Runner::tiles() {
   if (!chosen.allowed || program_.tile.inside.empty() || program_.tile.given.empty()) return false;
   for (int number : program_.tile.inside)
     if (elements_of(checked(number)) == 0) return false;
-  if (mask_.visible) {  // another shape is an error that the whole run points out
+  if (mask_.visible) {  // on a wrong shape, the run without a tile throws the error
     Shape pairs = mask_.visible.rank() > 2 ? batch_ : Shape{};
     pairs.push_back(length(Role::query)), pairs.push_back(length(Role::memory));
     if (!(mask_.visible.shape() == pairs)) return false;
@@ -120,12 +120,12 @@ TiledCall Runner::tiled_call(const TileInputs& inputs, const std::vector<int>& e
   }
   for (int number : program_.tile.inside)
     call.bytes += elements_of(checked(number)) * static_cast<double>(size_of(dtype_));
-  // A hook may have let a query see what the mask hides.
+  // A replacement may let queries read memory that the mask hides.
   call.crops = program_.tile.may_crop && mask_.causal && !over_memory && !inputs.any_replaced();
   return call;
 }
 
-// The values that the blocks leave, [batch…, dims] each.
+// Runs the blocks; returns the exits, [batch…, dims] each.
 std::vector<Value> Runner::run_tile(const TileInputs& inputs, const std::vector<int>& exits) {
   const auto call = std::make_shared<const TiledCall>(tiled_call(inputs, exits));
   const TileInputs changing = inputs.changing();
@@ -183,7 +183,7 @@ void Runner::replace_in_tile(int number, TileInputs& inputs) {
   TileBlock block(call, first, call.memory());
   block.set(call.parts_of(in, first, call.memory()));
   made.batched = block->at(number).batched;
-  if (!made.batched) {  // one for all samples
+  if (!made.batched) {  // all samples have the same value
     for (int axis = 0; axis < batch_rank(); ++axis) made.tensor = slice(made.tensor, axis, 0, 1);
     made.tensor = reshape(made.tensor, shape_of(made.names, false));
   }
@@ -194,7 +194,7 @@ void Runner::replace_in_tile(int number, TileInputs& inputs) {
   values_[number] = {other, made.names, made.batched};
 }
 
-// What blocks leave out or do not keep is computed once more, for whoever looks.
+// Computes once more, for watchers, the values that blocks crop or do not keep.
 void Runner::show_tile(const TileInputs& inputs) {
   std::vector<int> asked;
   for (int number : program_.tile.inside)

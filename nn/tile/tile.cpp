@@ -8,11 +8,11 @@ namespace tete {
 
 namespace {
 
-// Elements of the widest value in a block: its rows of one tensor are 3 MB then. Fewer than 64
-// queries make slow matrix products.
+// Elements of the widest value in a block, 3 MB of f32. With fewer than 64 queries matrix products
+// are slow.
 constexpr double block_elements = 786432;
 constexpr Index least_queries = 64, query_step = 16;
-// Blocks form this many units at least, where there are as many; a unit sums its own gradient.
+// Blocks form at least this many units, if there are as many; each unit sums its own gradient.
 constexpr Index wanted_units = 8;
 
 }  // namespace
@@ -191,7 +191,7 @@ FusedValue tile_value(const TiledCall& call, const Tensors& given, const std::ve
     const Tensor made = call.run(parts, range);
     copy_onto(made.detach(), call.rows(y, range));
     if (!keep) return;
-    Tensors& stays = kept[block];  // where its rows are in its graph, and leaves
+    Tensors& stays = kept[block];  // the exits' place in the block's graph, then its leaves
     stays.push_back(made.without_storage());
     stays.insert(stays.end(), parts.begin(), parts.end());
   });

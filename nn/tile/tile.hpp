@@ -1,10 +1,10 @@
-// A program's tile at work: one call's statements over queries and memory, a block of samples and
-// queries at a time, so what they make is never there as a whole, and one parallel region does it.
+// Runs a program's tile, the statements over queries and memory, in blocks of samples and queries:
+// so their values are never stored whole, and one parallel region runs all blocks.
 //
-// A block is an ordinary run of the statements inside, on its rows of what they are given, and its
-// gradient is that run's gradient. So nothing here knows a statement: rows are cut, and results are
-// put together. Blocks follow from sizes alone, and what is summed over blocks is added in their
-// order: results do not depend on the number of threads.
+// A block is an ordinary run of the statements inside, on its rows of the values they are given,
+// and its gradient is that run's gradient. So no code here depends on a statement: it cuts rows and
+// puts results together. Blocks follow from sizes alone, and sums over blocks are added in the
+// blocks' order: results do not depend on the number of threads.
 #pragma once
 #include "core/fused.hpp"
 #include "nn/run/runner.hpp"
@@ -14,15 +14,15 @@ namespace tete {
 // The number of blocks of `size` rows, the last of which may be smaller.
 inline Index blocks_of(Index rows, Index size) { return (rows + size - 1) / size; }
 
-// Samples and queries of a call.
+// A range of a call's samples and queries.
 struct Range {
   Index sample, samples, query, queries;
 };
-// How a call is cut.
+// The blocks that a call is cut into.
 struct TileGrid {
   Index samples, queries;  // of the call; 1 sample where it has no batch
   Index block_samples, block_queries;
-  Index parts = 1;  // into which the queries of a block of samples are cut, for units
+  Index parts = 1;  // units that the queries of one block of samples are divided among
 
   Index sample_blocks() const { return blocks_of(samples, block_samples); }
   Index query_blocks() const { return blocks_of(queries, block_queries); }
@@ -41,26 +41,27 @@ struct TileGrid {
   Range whole() const { return {0, samples, 0, queries}; }
 };
 
-// `width`: elements of the widest value, for each query.
+// Chooses the sizes of blocks that `chosen` leaves open. `width`: elements of the widest value for
+// each query.
 TileGrid grid_of(Index samples, Index queries, double width, const Tiling& chosen);
-// How many queries a block has, as sizes suggest. `width`: elements of the widest value for each.
+// The number of queries in a block, if sizes choose it. `width`: as above.
 Index block_queries(double width, Index queries);
 
-// What one statement outside reads: [batch…, n, rest], a dense row for each query.
+// A value inside that statements outside read: [batch…, n, rest], a dense row for each query.
 struct TileExit {
   int value;
-  Names names;   // n, then the rest as it lies in memory
+  Names names;   // n, then the rest in memory order
   Index offset;  // in the row of all exits
   Index width;
 };
 
-// One of the values that a tile's blocks are given, and how it lies: axes of its dimensions after
-// the batch's, or -1.
+// One of the values that a tile's blocks are given. `query` and `memory` are the positions of these
+// axes among its dimensions after the batch's, or -1.
 struct TileInput {
   int value;
   bool batched;
   int query, memory;
-  // What a hook put in the place of a value inside; and whether its numbers are others.
+  // True if it is a hook's replacement of a value inside; and if that changed the numbers.
   bool replaced = false, changed = false;
 };
 struct TileInputs {
@@ -68,11 +69,12 @@ struct TileInputs {
   Tensors tensors = {};  // of the whole call
 
   bool any_replaced() const;
-  // Without what a hook put there that holds the same numbers.
+  // All inputs but the replacements that did not change the numbers.
   TileInputs changing() const;
 };
 
-// One call's tile. The gradient is taken when its runner is gone, so it keeps what a block needs.
+// One call's tile. The gradient is taken when the call's Runner is gone, so this class owns all
+// that a block needs.
 class TiledCall {
  public:
   TiledCall(const SizeTable& sizes, const Runner::Part& whole, const Forward& forward,
@@ -81,31 +83,32 @@ class TiledCall {
   std::vector<TileInput> given = {};
   std::vector<TileExit> exits = {};
   TileGrid grid = {};
-  double bytes = 0;    // of all values inside, if each were stored whole
-  bool crops = false;  // a block leaves out the memory that the causal mask hides from all of it
+  double bytes = 0;    // of all values inside, if they were stored whole
+  bool crops = false;  // a block leaves out the memory which the mask hides from all its queries
 
   const Checked& program() const { return sizes_.program(); }
   Index memory() const { return whole_.stretch.memories; }
   int batch_rank() const { return whole_.batch.size(); }
 
-  // The exits of a range side by side: [batch…, n, width].
+  // The shape of a range's exits, side by side in each row: [batch…, n, width].
   Shape shape(const Range& range) const;
-  // Whether what blocks make of `given` for a gradient should stay, and not be made again.
+  // True if blocks should keep their values for the gradient, instead of computing them again.
   bool is_worth_keeping(const Tensors& given, const Tiling::Keep& keep) const;
-  // The rows of a range of such a tensor of the whole call. A window.
+  // A window onto the rows of a range in y, the exits of the whole call.
   Tensor rows(const Tensor& y, const Range& range) const;
 
   // The number of memory positions, from the first, that a block of this range reads.
   Index seen(const Range& range) const;
-  // The part of x that a range needs, of which these first positions of the memory are read.
+  // The part of the given value x that belongs to a range and to these first positions of the
+  // memory.
   Tensor part_of(const Tensor& x, const TileInput& axes, const Range& range, Index memory) const;
   Tensors parts_of(const Tensors& all, const Range& range, Index memory) const;
 
-  // The exits of a range, from its parts of what is given.
+  // Computes the exits of a range from its parts of the given values.
   Tensor run(const Tensors& parts, const Range& range) const;
-  // The exits of a range that a block's run has.
+  // Puts the exits of a block's run side by side.
   Tensor collected(Runner& block, const Range& range) const;
-  // The exits of all, as one block.
+  // Computes the exits of the whole call, as one block.
   Tensor run_whole(const Tensors& given) const;
 
  private:
@@ -128,7 +131,7 @@ class TiledCall {
   Mask mask_;
 };
 
-// A run of one block of a call, with what it refers to.
+// The Runner of one block of a call, with the Forward and the Mask that it refers to.
 class TileBlock {
  public:
   TileBlock(const TiledCall& call, const Range& range, Index memory);
@@ -144,14 +147,14 @@ class TileBlock {
   Runner runner_;
 };
 
-// The exits of the whole call, and where `keep` is set each block's own run. `tracked`: of what is
-// given, what a gradient will be asked of.
+// Computes the exits of the whole call. If `keep` is set, FusedValue::kept has each block's graph.
+// `tracked`: true for each given value of which a gradient will be asked.
 FusedValue tile_value(const TiledCall& call, const Tensors& given, const std::vector<bool>& tracked,
                       bool keep);
-// The gradients of what is given. Blocks that were not kept run again.
+// The gradients of the given values. Blocks that were not kept run again.
 Tensors tile_gradient(const TiledCall& call, const Backward& at);
 
-// Of the parts, those that a gradient is asked of as variables.
+// The parts, with a variable in the place of each that a gradient is asked of.
 Tensors leaves_of(const Tensors& parts, const std::vector<bool>& wanted);
 
 }  // namespace tete

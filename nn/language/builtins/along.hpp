@@ -1,10 +1,10 @@
-// Functions along one dimension, which stays: softmax over it, noise that is shared along it.
+// Functions along one dimension that the result keeps: softmax over it, noise shared along it.
 #pragma once
 #include "nn/language/builtins/builtin.hpp"
 
 namespace tete {
 
-// The argument, with the names and elements of the result; the dimension of the key is among them.
+// Reads the argument and gives the result its names; the key's dimension must be among them.
 void check_along(Reading& reading, const ExprText& e, Node& node);
 
 // A norm over a sequence combines all its positions.

@@ -5,15 +5,16 @@ namespace tete {
 
 namespace {
 
-// Noise of sample s is a function of the key and s alone: a batch may be cut anywhere.
+// The noise of a sample depends on the key and its global number alone, so a batch may be cut
+// anywhere.
 uint64_t first_counter(const Value& x, const Shape& whole, const Dropout& noise) {
   const uint64_t samples = x.batched ? static_cast<uint64_t>(x.tensor.size(0)) : 0;
   return samples > 0 ? noise.first_sample * (static_cast<uint64_t>(element_count(whole)) / samples)
                      : 0;
 }
 
-// What ones become of which some rows are here, `part` of `whole` from `start` on. From dimension
-// `run` on the counters of neighbours follow each other.
+// The dropout of ones[whole], of which only the rows [part] from `start` on are computed. From
+// dimension `run` on, the counters of neighbours are consecutive.
 Tensor noise_of(const Shape& part, const Shape& whole, const Shape& start, const Dropout& noise,
                 uint64_t first, Dtype dtype) {
   int run = part.size() - 1;

@@ -24,7 +24,7 @@ Value run(Runner& runner, const Node& node) {
   return runner.contracted(node, operands);
 }
 
-// Σ over a memory axis is fine where a factor with that axis is zero for what is hidden.
+// A sum over a memory axis is no leak if a factor with that axis is zero at hidden positions.
 bool hides(LeakFinder& leaks, const Node& node, const std::vector<Flow>& args) {
   bool keeps_query = false, keeps_memory = false, hidden = false, whole = true;
   for (int name : node.names) {

@@ -10,7 +10,7 @@ namespace {
 
 bool is_select(const Node& node) { return std::string_view(node.builtin->name) == "select"; }
 
-// A function of numbers that sizes decide is one, too.
+// A function of numbers that follow from sizes is such a number, too.
 void check(Reading& reading, const ExprText& e, Node& node) {
   node.constant = true;
   for (const ExprText& arg : e.args) {
@@ -43,7 +43,7 @@ Value run(Runner& runner, const Node& node) {
   return {node.builtin->apply(args), names, batched};
 }
 
-// Of functions with f(0) = 0.
+// `hides` of functions with f(0) = 0.
 bool zero_at_zero(LeakFinder&, const Node&, const std::vector<Flow>& args) {
   return std::all_of(args.begin(), args.end(), [](const Flow& f) { return f.hidden; });
 }
@@ -70,8 +70,8 @@ Tensor clipped(const Tensors& x) { return min(max(x[0], x[1]), x[2]); }
 Tensor chosen(const Tensors& x) { return select(x[0], x[1], x[2]); }
 
 // T5's buckets of relative positions (Raffel et al. 2020, section 2.1, as its code has them): half
-// of them exact, the rest in equal ratios up to `far`; a half for each side unless one_sided, where
-// what is to the right is in bucket 0.
+// of them for one distance each, the rest in equal ratios up to `far`. Each side has half of all
+// buckets; if one_sided, the left has all, and positions to the right are in bucket 0.
 Index bucket_of(Index r, Index count, double far, bool one_sided) {
   Index first = 0;
   if (!one_sided) count /= 2, first = r > 0 ? count : 0;

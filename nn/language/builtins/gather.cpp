@@ -1,5 +1,5 @@
 // gather(T[…, r, …], I, dim=r): T at position I of r; names that both have are aligned. Its
-// transpose is scatter(W[…, m], I, reduced_dim=m, dim=r): entries of W at equal I of r add up.
+// transpose is scatter(W[…, m], I, reduced_dim=m, dim=r): entries of W with equal I are summed.
 #include "nn/language/builtins/builtin.hpp"
 
 namespace tete {
@@ -25,7 +25,7 @@ void check(Reading& reading, const ExprText& e, Node& node) {
   node.element = table.element;
 }
 
-// Says which dimension has no room for the positions.
+// Adds to an error of `use` the name of the dimension that has no room for the positions.
 template <class Use>
 Tensor with_room(Runner& runner, const Node& node, int dim, const Use& use) {
   try {
@@ -50,7 +50,7 @@ Value run(Runner& runner, const Node& node) {
   return {y, node.names, batched};
 }
 
-// Positions may be any: all of a gathered sequence is read.
+// The positions may be any, so gather may read all of a sequence.
 bool hides(LeakFinder& leaks, const Node& node, const std::vector<Flow>& args) {
   leaks.combined(node, node.dim(), node.args[0], args[0]);
   return args[0].hidden;

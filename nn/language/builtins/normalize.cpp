@@ -12,7 +12,7 @@ Tensor layer(const Tensor& x) {
 }
 Tensor rms(const Tensor& x) { return rms_norm(x, Tensor::ones({x.shape().back()}, x.dtype())); }
 
-// The dimension moves to the end and back.
+// The norms of core are over the last dimension, so `dim` moves to the end and back.
 template <Tensor (*norm)(const Tensor&)>
 Value run(Runner& runner, const Node& node) {
   const Value x = runner.node(node.args[0]);

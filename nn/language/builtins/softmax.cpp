@@ -1,12 +1,13 @@
-// softmax(x, reduced_dim=d, mask=V[…], extra_logit=z) = e^x / (e^z + Σ e^x), the sum over what is
-// visible of d; and its logarithm. What is hidden gives 0, and so does a row that sees nothing.
+// softmax(x, reduced_dim=d, mask=V[…], extra_logit=z) = e^x / (e^z + Σ e^x), summed over the
+// visible positions of d; and its logarithm. Hidden positions give 0, and so does a row that sees
+// nothing.
 #include "nn/language/builtins/along.hpp"
 
 namespace tete {
 
 namespace {
 
-// R6: where one of the two sequence axes of a tensor that has both is reduced.
+// R6: true if the node has both sequence axes and reduces one of them.
 bool takes_call_mask(const Draft& draft, const Node& node) {
   bool query = false, memory = false;
   for (int name : node.names) {
@@ -63,7 +64,7 @@ Argument argument_of(Runner& runner, const Node& node) {
 using Soft = Tensor (*)(const Tensor&, int);
 using MaskedSoft = Tensor (*)(const Tensor&, int, const Tensor&);
 
-// x with one more position, which is seen by every row, at the end of the reduced dimension.
+// x with one more position at the end of the reduced dimension, which is visible to every row.
 Value with_extra(Runner& runner, const Node& extra, const Value& x, int dim, Tensor& visible) {
   Names rest;
   for (int name : x.names)

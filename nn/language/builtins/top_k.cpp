@@ -1,5 +1,5 @@
-// top_k(S[…, s, …], reduced_dim=s, dim=t): the positions of the t largest, the largest first; of
-// equal ones the first comes first.
+// top_k(S[…, s, …], reduced_dim=s, dim=t): the positions of the t largest, the largest first; equal
+// ones keep their order.
 #include "nn/language/builtins/builtin.hpp"
 
 namespace tete {

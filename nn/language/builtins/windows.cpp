@@ -59,7 +59,8 @@ void check_causal(const Runner& runner, const Node& node, Index right) {
                  " to the right, so a causal mask does not ", "keep the future hidden"));
 }
 
-// The windows that are complete with the new rows x. What later ones need of the rows is kept.
+// The windows that the new rows x complete. `tail` caches the rows that later windows need; the
+// first call uses `start`, the padded rows.
 Tensor next_windows(Tensor& tail, const Tensor& start, const Tensor& x, int axis, Index width,
                     Index stride) {
   const Tensor rows = tail ? concat({tail, x}, axis) : start;
@@ -98,9 +99,10 @@ Value run(Runner& runner, const Node& node) {
   return runner.aligned({y, names, x.batched}, node.names, x.batched);
 }
 
-// Over the queries: `run` sees to it. Over the memory: what only reaches back, or is hidden, is
-// fine; windows that are an axis of their own are a shorter memory, and a window of what is hidden
-// is hidden as far as each of its places is.
+// Windows that keep the query axis are checked in `run`, which knows right=. Windows that keep the
+// memory axis leak only if they reach to the right and hidden positions are not zero. Windows with
+// an axis of their own are no longer queries (a leak); over the memory they form a shorter memory,
+// in which each place of a window is hidden on its own.
 bool hides(LeakFinder& leaks, const Node& node, const std::vector<Flow>& args) {
   const Role role = leaks.role(node.dim());
   if (role == Role::none) return args[0].hidden;

@@ -23,7 +23,7 @@ void Checker::add_amendments(const Program& program) {
 
 namespace {
 
-// Whether the def's own text defines a tensor of this name.
+// True if the def's own text defines a tensor of this name.
 bool writes(const Def& def, const std::string& name) {
   return std::any_of(def.args.begin(), def.args.end(),
                      [&](const ArgText& a) { return a.ref.word.name == name; }) ||
@@ -32,8 +32,8 @@ bool writes(const Def& def, const std::string& name) {
 }
 
 // The papers' letters are a protocol: J leaves the dot product and L enters the softmax, W leaves
-// it and U multiplies V. A text in which nothing comes between the two writes the second of the
-// first pair only, and the first of the second.
+// it and U multiplies V. A text that computes nothing between J and L has only L, and one that
+// computes nothing between W and U has only W.
 std::string stands_in(const std::string& name) {
   return name == "J" ? "L" : name == "U" ? "W" : "";
 }
@@ -44,7 +44,7 @@ std::string name_in(const Def& root, const Instance& in, const std::string& name
   return is_there || stands_in(name).empty() ? name : stands_in(name);
 }
 
-// What an amendment is passed besides the tensor that it amends: tensors of `in` by their names.
+// Passes an amendment its other inputs: the tensors of `in` that have their names.
 void pass_inputs(const Def& root, Instance& in, const Def& amendment, const std::string& name,
                  const Place& place, Arguments& arguments) {
   for (size_t i = 1; i < arguments.size(); ++i) {
@@ -62,7 +62,8 @@ void pass_inputs(const Def& root, Instance& in, const Def& amendment, const std:
 
 }  // namespace
 
-// Of a tensor that `in` defines: in the text itself, or else in the defs it calls.
+// The amendments of the tensor `name`, which `in` defines. A called def's tensor is amended only if
+// the main def defines none of that name.
 std::vector<Amending*> Checker::amendments_of(const Instance& in, const std::string& name) {
   std::vector<Amending*> found;
   if (in.amends || (in.caller && writes(root_->def, name))) return found;
@@ -75,7 +76,8 @@ void Checker::amend(Instance& in, const std::string& name, const Place& place) {
   for (Amending* a : amendments_of(in, name)) amend(in, name, place, *a);
 }
 
-// A text that amends X amends with it the memory that is X under another name.
+// Amends an input that is another one under a new name (M is X). An amending text that has amended
+// the other one has amended this one, too.
 void Checker::amend_renamed(Instance& in, const ArgText& arg) {
   const std::string &name = arg.ref.word.name, &source = arg.same_as.word.name;
   for (Amending* a : amendments_of(in, name)) {
@@ -92,7 +94,7 @@ void Checker::amend(Instance& in, const std::string& name, const Place& place, A
   const Def& def = *by.def.def;
   const int raw = in.values.at(name);
   const std::string prefix = in.prefix + def.word.name + ".";
-  // What the text itself gives: the amendment's argument shows it.
+  // Hooks are not offered the tensor itself, because the amendment's argument is the same one.
   draft_.value(raw).name = prefix + name;
   draft_.value(raw).watched = false;
 

@@ -23,8 +23,8 @@ void find_heads_in(const Node& node, std::vector<Dimension>& dimensions) {
   for (const Node& arg : node.args) find_heads_in(arg, dimensions);
 }
 
-// Dimensions of which one is a head only if all are: one dimension under two names, a dimension and
-// its parts, and where h_k = h.
+// Groups of dimensions that are heads if one of them is: a dimension under two names, a dimension
+// and its parts, and h_k and h where h_k = h.
 std::vector<Names> alike_in(const Checked& program) {
   std::vector<Names> alike;
   for (const Condition& c : program.conditions)

@@ -1,14 +1,15 @@
-// What a checked program's statements tell about each other: heads and layouts, when a value is
-// last used, and whether it reads what a causal mask hides.
+// Facts that follow from a program's statements: heads, memory orders, each value's last use, leaks
+// of hidden positions, and the tile.
 #pragma once
 #include "nn/language/check.hpp"
 
 namespace tete {
 
-// Marks all that `next` leads to from what is marked.
+// Marks every index that can be reached from a marked one along `next`.
 void spread(std::vector<bool>& marked, const std::vector<std::vector<int>>& next);
 
-// Fills in Dimension::head, CheckedValue::layout and ::finished, and Checked::leak.
+// Fills in Dimension::head, CheckedValue::layout, ::uses and ::finished, Checked::leak and
+// Checked::tile.
 void analyse(Checked& program);
 
 }  // namespace tete

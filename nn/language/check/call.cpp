@@ -1,4 +1,4 @@
-// Calls of other defs (R10): what is passed, and what comes back.
+// Calls of other defs (R10): passes their arguments and takes their results.
 #include "nn/language/check/checker.hpp"
 
 namespace tete {

@@ -48,7 +48,7 @@ Flow LeakFinder::flow_of(const CheckedValue& value) {
   return {};
 }
 
-// A use of a value; a picked element of a sequence is read by all queries.
+// The flow of a use. A picked position of a sequence is a leak: all queries read it.
 Flow LeakFinder::use(const Node& node) {
   const Flow flow = flows_[node.index];
   const CheckedValue& value = program_.values[node.index];

@@ -1,4 +1,4 @@
-// Whether a program reads what a causal mask hides, as far as its text shows.
+// Finds out from the text if a program reads positions that a causal mask hides.
 #pragma once
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 
 namespace tete {
 
-// What a value carries under a causal mask.
+// Two facts about a value under a causal mask.
 struct Flow {
   bool data = false;    // it depends on a sequence of inputs
   bool hidden = false;  // it is zero wherever the mask hides a memory position from a query
@@ -15,22 +15,22 @@ struct Flow {
 class LeakFinder {
  public:
   explicit LeakFinder(const Checked& program);
-  // Why the program is not causal under a causal mask, with a caret, or "".
+  // An error sentence with a caret if the program reads hidden positions, or "".
   std::string leak();
 
-  // For functions: the parts of a split sequence have its role.
+  // For functions: the role of a dimension. The parts of a split sequence have the sequence's.
   Role role(int dim) const { return roles_[dim]; }
-  // The memory is seen as `pieces` of several positions, `places`. What is hidden of them is so
-  // place by place; only the smallest over the places hides the whole piece.
+  // Records windows over the memory: `pieces` counts them, `places` the positions within one. A
+  // hidden value is zero place by place; only its minimum over the places hides a whole window.
   void in_pieces(int pieces, int places) {
     roles_[pieces] = Role::memory;
     places_.push_back(places);
   }
   bool is_place(int dim) const { return std::count(places_.begin(), places_.end(), dim) > 0; }
-  // Of a function's argument with a name.
+  // The flow of a key's value, as of extra_logit=z.
   Flow flow_of(const Node& node);
-  // `node` combines all positions of `dim` of `arg`, whose flow is `flow`: a leak if that is a
-  // sequence of data. In a sum over the memory hidden zeros do no harm.
+  // `node` combines all positions of `dim` in `arg`, whose flow is `flow`: a leak if `dim` is a
+  // sequence and `arg` has data. A sum over the memory is no leak if hidden positions are zero.
   void combined(const Node& node, int dim, const Node& arg, const Flow& flow, bool is_sum = false);
 
  private:

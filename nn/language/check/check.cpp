@@ -1,4 +1,4 @@
-// The checker from outside: which def a text is about, and all defs of it checked.
+// The checker's entry: finds the def that a text is about, and checks all defs.
 #include "nn/language/check/analysis.hpp"
 #include "nn/language/check/checker.hpp"
 
@@ -44,7 +44,7 @@ Checked check(const Program& program, const std::vector<Program>& amendments,
   const Def& main = main_def(*shared);
   Extent extent;
   Checked checked = Checker(amendments, library, extent).run(shared, main);
-  // What nothing calls must be right as well.
+  // Defs that no other def calls must be right, too.
   const std::set<std::string> called = called_defs(*shared);
   for (const Def& def : shared->defs)
     if (&def != &main && !called.contains(def.word.name))
@@ -59,7 +59,7 @@ int Checked::find_dimension(const std::string& name) const {
 }
 
 int Checked::find_value(const std::string& name) const {
-  for (size_t i = values.size(); i-- > 0;)  // an amended tensor comes after what it amends
+  for (size_t i = values.size(); i-- > 0;)  // an amended tensor comes after the one it amends
     if (values[i].name == name) return static_cast<int>(i);
   return -1;
 }

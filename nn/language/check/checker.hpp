@@ -1,5 +1,5 @@
-// The checker: writes a def out into a Draft, and the defs that it calls or that amend it where
-// they stand.
+// The checker: writes a def out into a Draft, with the defs that it calls or that amend it in the
+// places of the calls and amendments.
 #pragma once
 #include <deque>
 
@@ -7,12 +7,12 @@
 
 namespace tete {
 
-// What is passed for an argument of a def, and where; value -1: nothing.
+// The value that a call passes for an argument of a def, and its place; -1 if it passes none.
 struct Argument {
   int value = -1;
   Place place = {};
 };
-using Arguments = std::vector<Argument>;  // in the order of the def's
+using Arguments = std::vector<Argument>;  // in the def's order
 
 // A def that no other of an amending text calls: it changes the tensor named like its first
 // argument (R11).
@@ -27,7 +27,7 @@ class Checker {
   Checked run(const std::shared_ptr<const Program>& program, const Def& def);
 
  private:
-  // definition.cpp: a def in the place of a call. Returns the value of its result.
+  // definition.cpp. Writes a def out in the place of a call; returns the number of its result.
   int write_out(Instance& in, const Arguments& arguments, const Place& place);
   void define_arguments(Instance& in, const Arguments& arguments);
   void define_argument(Instance& in, const ArgText& arg, const Argument& passed);

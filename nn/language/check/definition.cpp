@@ -15,8 +15,8 @@ void check_def_name(const Def& def) {
 
 // ---- Arguments --------------------------------------------------------------------------------
 
-// R5: X's first axis is the queries' sequence, M's the memory's. In a call the role comes with
-// what is passed; where one sequence is passed for both, it attends to itself.
+// R5: X's first axis is the queries' sequence, M's the memory's. In a call the roles come with the
+// arguments; one sequence that is passed for both attends to itself.
 void assign_roles(Instance& in) {
   int n = -1, m = -1;
   bool is_renamed = false;
@@ -38,7 +38,7 @@ void assign_roles(Instance& in) {
   }
 }
 
-// A call passes a value for this argument.
+// Takes the value that a call passes for this argument.
 int take_passed(Draft& draft, const ArgText& arg, const Argument& passed, const CheckedValue& v) {
   const Names given = draft.value(passed.value).dims;
   const Element element = draft.value(passed.value).element;
@@ -53,7 +53,7 @@ int take_passed(Draft& draft, const ArgText& arg, const Argument& passed, const 
   return draft.renamed(passed.value, v.name, v.place, v.dims);
 }
 
-// M[m, d_X] = X[n, d_X] (R4)
+// Adds an input under other names: M[m, d_X] = X[n, d_X] (R4).
 int rename_input(Instance& in, const ArgText& arg) {
   const Names dims = in.defined_dims(arg.ref);
   const int other = in.resolve_plain(arg.same_as, "an input");
@@ -92,7 +92,7 @@ int add_parameter(Instance& in, const ArgText& arg, CheckedValue v) {
   return value;
 }
 
-// normal(d_X^-0.5), …
+// Reads how a parameter starts: normal(d_X^-0.5), …
 void read_start(Instance& in, const ArgText& arg, int number) {
   const ExprText& e = arg.init;
   CheckedParameter& parameter = in.draft.program.parameters[number];
@@ -202,8 +202,8 @@ int Checker::write_out(Instance& in, const Arguments& arguments, const Place& pl
   return result;
 }
 
-// Inputs and parameters, then those that are inputs under other names; each is amended as soon as
-// it and the roles of its axes are known.
+// Defines inputs and parameters, then inputs under other names. Each is amended as soon as it and
+// the roles of its axes are known.
 void Checker::define_arguments(Instance& in, const Arguments& arguments) {
   const std::vector<ArgText>& args = in.def.args;
   for (size_t i = 0; i < args.size(); ++i)

@@ -1,4 +1,4 @@
-// A program while it is being checked, and what the names of one def mean in it.
+// A program while it is being checked, and the meaning of one def's names in it.
 #pragma once
 #include <map>
 #include <set>
@@ -9,13 +9,13 @@ namespace tete {
 
 inline constexpr int most_dims = 12;  // of one tensor; the rest of max_rank is for the batch
 
-// How much one text has come to, with the defs that it calls written out: all work on a program is
-// in proportion to it, and bounded by it.
+// The size of one text with the defs that it calls written out. All work on a program is in
+// proportion to it, so limits on it bound the work.
 struct Extent {
   size_t values = 0, dimensions = 0, parts = 0;
 };
 
-// What is checked so far.
+// The part of a program that is checked so far.
 struct Draft {
   const Library& library;
   Extent& extent;
@@ -26,14 +26,14 @@ struct Draft {
   CheckedValue& value(int i) { return program.values[i]; }
   int add(CheckedValue value);
   int add(Dimension dimension);
-  // One more tensor, number or operation of an expression.
+  // Counts one more tensor, number or operation of an expression; fails past the limit.
   void count_part(const Place& place);
-  // `value` under other names: `dims`, in its order.
+  // Adds `value` under another name, with its dimensions called `dims`, in the same order.
   int renamed(int value, const std::string& name, const Place& place, const Names& dims);
-  // The size and the role of `inner`, a dimension of an argument, are those of `outer`, which the
-  // call passes for it.
+  // Gives `inner`, a dimension of an argument, the size and role of `outer`, which the call passes
+  // for it.
   void take_argument(int inner, int outer, const Place& place);
-  // Those of `outer` are those of `inner`, which a call returns for it.
+  // Gives `outer` the size and role of `inner`, which a call returns for it.
   void take_result(int outer, int inner, const Place& place);
 };
 
@@ -43,7 +43,7 @@ struct Callee {
   std::shared_ptr<const Program> program = {};
 };
 
-// A def in the place of one call of it: its names, and what they stand for there.
+// A def in the place of one call of it: its names, and their meaning there.
 struct Instance {
   Draft& draft;
   const Def& def;
@@ -58,21 +58,23 @@ struct Instance {
   std::map<std::string, Place> written = {};  // where a value of this def's own text is defined
   std::set<std::string> mentioned = {};       // dims in annotations and expressions
   std::set<std::string> used = {};            // values
-  // The parameters that no call passes, by number in the draft, with how they start.
+  // The parameters that no call passes: their arguments, and their numbers in the draft.
   std::vector<std::pair<const ArgText*, int>> parameters = {};
 
   // Dimensions (dimension.cpp).
   int declare(const std::string& dim, const Place& place);
-  // Every dimension that the def writes in an annotation or in `where`.
+  // Declares every dimension that the def writes in an annotation or in `where`.
   void declare_dimensions();
   int dimension(const Word& word);
-  // What calls and defaults leave open is the calling def's dimension of the same name.
+  // A dimension that neither the call nor a default decides becomes the calling def's dimension of
+  // the same name.
   void open_dimensions();
-  // Those of a tensor where it is defined; of a parameter also the largest lengths, or -1.
+  // The dimensions of a tensor where it is defined. `bounds`, for a parameter, receives the largest
+  // length of each, or -1.
   Names defined_dims(const RefText& ref, Names* bounds = nullptr);
   bool has_as_argument(const std::string& dim) const;
   std::string own_name(int dim) const { return draft.dim(dim).name.substr(prefix.size()); }
-  // Where a use of a tensor names `dim`.
+  // The place at which a use of a tensor names `dim`.
   Place place_of(const RefText& ref, int dim) const;
 
   // Tensors (value.cpp).
@@ -80,7 +82,8 @@ struct Instance {
   void define(const Word& word, int value);
   // R1: a use repeats the names of the definition in their order, or splits one by name=(a b).
   Node resolve(const RefText& ref);
-  // A tensor as it was defined: the result, an argument. `what` it is, for the error.
+  // The value of a use that must be written as it was defined: the result or an argument. `what`
+  // is its name in the error.
   int resolve_plain(const RefText& ref, const char* what);
 
   // The def that an expression calls, of this program or of the library; none if it calls none.

@@ -1,5 +1,5 @@
-// Calls of functions: the row, the number of arguments, the keys. What is particular to a function
-// is the check of its row, in nn/language/builtins/.
+// Calls of functions: the row, the number of arguments, the keys. Each row has a further check of
+// its own, in nn/language/builtins/.
 #include "nn/language/check/reading.hpp"
 
 namespace tete {

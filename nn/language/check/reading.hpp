@@ -1,6 +1,6 @@
-// The reading of expressions: text in, nodes whose names are resolved out.
+// Reads expressions: turns their text into nodes with resolved names.
 //
-// A Reading is of one statement. The names on its left are what its expressions may have (R2): they
+// A Reading is of one statement. Its expressions may have the names on its left (R2): these names
 // flow down through operators and elementwise functions, and stop at functions whose arguments are
 // tensors with their dimensions, like einsum. The checks of functions (nn/language/builtins/) are
 // given the Reading that met the call.
@@ -11,10 +11,11 @@ namespace tete {
 
 class Reading {
  public:
-  // Of the right side of a statement; `expected` are the names of its left, merged ones in parts.
+  // Reads the right side of a statement. `expected` are the names of its left, with merged ones as
+  // their parts.
   Reading(Instance& in, const RefText& left, const Names& expected)
       : in(in), left(&left), expected(expected) {}
-  // Of what is known from sizes alone.
+  // Reads an expression of numbers and sizes.
   explicit Reading(Instance& in) : in(in) {}
 
   Instance& in;
@@ -22,20 +23,21 @@ class Reading {
   Names expected = {};
 
   Node expression(const ExprText& e);
-  // A number that sizes decide. `what` it is, for the error.
+  // A number that follows from sizes. `what` is its name in the error.
   static Node quantity(Instance& in, const ExprText& e, const char* what);
 
   // For the checks of functions.
 
-  // An argument that is a tensor with its dimensions; `who` takes it.
+  // An argument of the function `who` that must be a tensor with its dimensions.
   Node tensor(const ExprText& e, const Builtin& who);
-  // An argument that is a dimension, by its name.
+  // An argument of the function `who` that must be the name of a dimension.
   int dimension_argument(const ExprText& e, const Builtin& who);
-  // The names of all of `args`, in the order of the left.
+  // The names of all of `args` together, in the order of the left.
   Names joined(const std::vector<Node>& args) const;
-  // `names`, which the call `e` gives, are all on the left.
+  // Fails unless all `names`, which the result of the call `e` has, are on the left.
   void refuse_unexpected(const ExprText& e, const Names& names) const;
-  // The dimension of the call's first key is one of `arg`. `what` that is: "what is reduced".
+  // Fails unless `arg` has the dimension that the call's first key names. `what` is the argument's
+  // name in the error: "what is reduced".
   void need_dim(const Node& call, const Node& arg, const std::string& what) const;
 
  private:

@@ -96,7 +96,7 @@ class TileFinder {
     return wide;
   }
 
-  // Statements that read a wide value, through others or not, and are read by one.
+  // The wide values, and those on a path of uses from one of them to another.
   std::vector<bool> with_what_lies_between(const std::vector<bool>& wide) const {
     const size_t count = wide.size();
     std::vector<bool> after = wide, before = wide;
@@ -136,7 +136,7 @@ class TileFinder {
                {value(exit).place});
   }
 
-  // ---- What a block of rows is enough for -----------------------------------------------------
+  // ---- Rows of a block ------------------------------------------------------------------------
 
   void check_given() {
     for (int i : tile_.given) {
@@ -185,8 +185,8 @@ class TileFinder {
     if (whole) refuse(v, node.place);
   }
 
-  // A shorter memory must be nothing but a shorter memory: no other size follows from it, and no
-  // function counts it.
+  // True if the length of the memory matters to nothing else: no other size follows from it, and no
+  // function inside counts its positions.
   bool may_crop() const {
     const auto counts = [this](int dim) {
       return role(dim) == Role::memory || made_of_memory_[dim];

@@ -4,10 +4,11 @@
 
 namespace tete {
 
-// From the dimensions of its statements alone. Everything else of `program` is known.
+// Finds the tile from the dimensions of the statements. All else in `program` must be filled in.
 Tile find_tile(const Checked& program);
 
-// Dimensions whose size follows from that of a sequence axis of this role, without being one.
+// True for each dimension whose size follows from that of a sequence axis of this role but that is
+// none itself.
 std::vector<bool> dimensions_made_of(const Checked& program, Role of);
 
 }  // namespace tete

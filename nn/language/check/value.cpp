@@ -1,11 +1,11 @@
-// Tensors: what a name means in a def, and how a use of it may be written.
+// Tensors: the meaning of a name in a def, and the ways in which a use may be written.
 #include "nn/language/check/draft.hpp"
 
 namespace tete {
 
 namespace {
 
-// A text that calls defs that call defs … ends here.
+// Limits of a text whose defs call defs that call defs …
 constexpr size_t most_values = 10'000, most_dimensions = 10'000, most_parts = 50'000;
 
 void count(size_t& what, size_t most, const char* name, const Place& place) {

@@ -30,14 +30,14 @@ size_t step_at(std::string_view text, size_t at) {
   return static_cast<size_t>(std::max(1, read_character(text, at).length));
 }
 
-// In characters, from 1.
+// The column of a place in characters, from 1.
 size_t column_of(const Place& place, const Line& line) {
   size_t column = 1;
   for (size_t i = line.begin; i < place.at; i += step_at(place.source->text, i)) ++column;
   return column;
 }
 
-// The line with carets under those places that are in it; a long line is shown in part.
+// The line, with carets under the places that are in it; a long line is shown in part.
 std::string shown(const Line& line, const std::vector<Place>& places, const Source* source) {
   const std::string& whole = source->text;
   const auto is_marked = [&](size_t at) {

@@ -26,7 +26,7 @@ void check_is_text(const Source& source) {
   }
 }
 
-// Characters to tokens.
+// Turns characters into tokens.
 class Tokenizer {
  public:
   explicit Tokenizer(const Source& source) : source_(source), text_(source.text) {}
@@ -69,7 +69,8 @@ class Tokenizer {
   void word() {
     size_t end = at_;
     while (end < text_.size() && (is_name_letter(text_[end]) || is_digit(text_[end]))) ++end;
-    // The defs that a call writes out put the statement's name before every name of theirs.
+    // Names are limited because a call puts its statement's name before all names of the called
+    // def.
     if (end - at_ > longest_name)
       fail_at({place(at_, end)},
               text("a name has at most ", longest_name, " letters, this has ", end - at_));

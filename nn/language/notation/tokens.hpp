@@ -16,7 +16,8 @@ struct Token {
 
 class Tokens {
  public:
-  // Fails on what is no text, on a character without a meaning and on brackets that do not match.
+  // Fails on a source that is no text, a character without a meaning and brackets that do not
+  // match.
   explicit Tokens(const Source& source);
 
   const Token& now() const { return tokens_[at_]; }
@@ -29,10 +30,10 @@ class Tokens {
   void skip_lines() {
     while (now().kind == TokenKind::line_end) take();
   }
-  // "expected `what`, but here … stands"
+  // Fails with "expected `what`, but here … stands".
   [[noreturn]] void expected(std::string_view what) const;
   Token expect(std::string_view sign, std::string_view what);
-  // Fails on a word of the notation, like 'where'.
+  // Takes a name; fails on a word of the notation, like 'where'.
   Word name(std::string_view what);
   static bool is_name(const Token& token);
 

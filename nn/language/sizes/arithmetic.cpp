@@ -1,4 +1,4 @@
-// What a constant expression comes to: a size, exactly in whole numbers, or a real number.
+// The value of a constant expression: a size, exactly in whole numbers, or a real number.
 #include <cmath>
 #include <limits>
 
@@ -10,7 +10,7 @@ namespace tete {
 
 namespace {
 
-constexpr double largest_size = 9e15;  // below 2^53: a double has it exactly
+constexpr double largest_size = 9e15;  // below 2^53: doubles hold whole numbers exactly
 constexpr const char* not_a_size = "a size is made of + - * / // % ^, numbers and sizes";
 
 Index floor_divide(Index a, Index b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }

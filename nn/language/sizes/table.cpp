@@ -1,4 +1,4 @@
-// Where sizes come from, and what must hold for them.
+// Derives sizes from their sources and checks the conditions on them.
 #include "nn/language/sizes.hpp"
 
 #include <algorithm>
@@ -8,7 +8,7 @@ namespace tete {
 
 namespace {
 
-constexpr size_t most_steps = 1000;  // from a size by sizes and operators to those that are known
+constexpr size_t most_steps = 1000;  // sizes and operators that one size may be derived through
 
 std::vector<std::string> root_names(const Checked& program) {
   std::vector<std::string> names;
@@ -84,7 +84,7 @@ std::string SizeTable::origin_of(int dim) {
   }
 }
 
-// `before`, then where the size of `dim` was decided.
+// `before`, then the places at which the size of `dim` was decided.
 std::vector<Place> SizeTable::places_of(int dim, std::vector<Place> before) {
   const Entry& e = entry(dim);
   const Dimension& d = dimension(dim);
@@ -112,7 +112,7 @@ std::optional<Index> SizeTable::find(int dim) {
   if (e.origin != Origin::open) return e.size;
   if (e.pending) {
     refuse_circle(dim);
-    open_ = dim;  // two names of one size, and neither is known
+    open_ = dim;  // several names of one size, and none is known
     return {};
   }
   if (stack_.size() + operators_ > most_steps)
