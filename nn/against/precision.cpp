@@ -210,8 +210,11 @@ class Expectation {
     const double unit = std::ldexp(1.0, -precision.bits), largest = largest_of(text);
     const double sums = 4 * std::sqrt(terms) * std::ldexp(1.0, -std::max(24, precision.bits));
     if (tolerance_ > 0) return {.farthest = tolerance_ * largest, .rms = tolerance_ * largest};
-    return {.farthest = 8 * rounding.farthest + (4 * unit + sums) * largest + precision.smallest,
-            .rms = 4 * rounding.rms + (2 * unit + sums) * rms_of(text) + precision.smallest};
+    // If the text's numbers are rounding themselves, as where all terms of a gradient cancel, its
+    // size depends on what rounds alike.
+    const double room = rounding.farthest > largest ? 64 : 8;
+    return {.farthest = room * rounding.farthest + (4 * unit + sums) * largest + precision.smallest,
+            .rms = room / 2 * rounding.rms + (2 * unit + sums) * rms_of(text) + precision.smallest};
   }
 
   Tensors replayed(const std::vector<Compared*>& compared, From from,
