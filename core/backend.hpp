@@ -1,4 +1,5 @@
-// The interface of a device: it allocates bytes and runs a dozen kernels on views of them.
+// A device: it holds bytes and runs a dozen kernels on views of them. Every function here may
+// return before the work is done, as long as later calls see its results; `read` and `finish` wait.
 //
 // A kernel reads and writes Views (shape, strides in elements, pointer). Inputs may be strided,
 // broadcast (stride 0) and may overlap each other; an output is written completely, never overlaps
@@ -35,17 +36,9 @@ enum class Binary : uint8_t {
 
 enum class Fold : uint8_t { sum, max };
 
-// How a device computes a contraction, for explanations.
-struct ContractionNote {
-  std::string form;   // elementwise, dot, gemv, ger, gemm, batched gemm, loop, or zeros
-  std::string shape;  // "48 products of 512×64×512"
-  struct Copy {
-    int operand;  // 0: A, 1: B, 2: Y
-    size_t bytes;
-    std::string why;
-  };
-  std::vector<Copy> copies = {};  // that live while it runs
-};
+// Kernels that a device may have besides, for speed: each computes a fused operation in one pass.
+// Where a device lacks one, the operation is computed as its meaning (core/fused.hpp).
+enum class FusedKernel : uint8_t { softmax, norm, cross_entropy, unary_of_sum, dropout, count };
 
 class Backend {
  public:
@@ -55,6 +48,12 @@ class Backend {
   // Memory aligned to 64 bytes, not cleared. Throws Error (resource) if none is left.
   virtual void* allocate(size_t bytes) = 0;
   virtual void release(void* bytes, size_t count) noexcept = 0;
+  // Bytes of the device to the host, after all work before; and of the host to the device, where
+  // `from` may be reused as soon as the call returns.
+  virtual void read(const void* from, void* to, size_t bytes) = 0;
+  virtual void write(const void* from, void* to, size_t bytes) = 0;
+  // Waits until all work is done.
+  virtual void finish() {}
 
   // y = op(x); every view has y's shape. f32 or f64.
   virtual void unary(Unary op, const View& x, const View& y) = 0;
@@ -78,14 +77,10 @@ class Backend {
   // type; or A and B are bf16 and Y is f32, where the contraction multiplies matrices.
   virtual void contract(const View& A, const Labels& a, const View& B, const Labels& b,
                         const View& Y, const Labels& y) = 0;
-  // True if this contraction is computed as matrix products and no operand is summed before.
-  // Depends on shapes and strides alone.
-  virtual bool multiplies_matrices(const View& A, const Labels& a, const View& B, const Labels& b,
-                                   const View& Y, const Labels& y) const = 0;
-  // Describes how contract() would compute this contraction. Reads no memory.
-  virtual ContractionNote describe_contraction(const View& A, const Labels& a, const View& B,
-                                               const Labels& b, const View& Y,
-                                               const Labels& y) const = 0;
+  // True if contract() takes bf16 operands here: the contraction is computed as matrix products,
+  // and no operand is summed before. Depends on shapes and strides alone.
+  virtual bool contracts_bf16(const View& A, const Labels& a, const View& B, const Labels& b,
+                              const View& Y, const Labels& y) const = 0;
   // y[…] = T[…], where T's dimension `label` is read at the position that I (i64) holds. Labels:
   // t names T's dimensions; i I's; y contains every label of t and i but `label`. Every index has
   // been checked to lie in the dimension.
@@ -97,6 +92,49 @@ class Backend {
   // Element number i of y (row-major, logical order) becomes uniform in [0, 1): the Philox 4x32-10
   // block of (key, counter = first + i).
   virtual void uniform(uint64_t key, uint64_t first, const View& y) = 0;
+
+  // ---- Fused kernels --------------------------------------------------------------------------
+  // All views of one call have the same real dtype. Each is called only where has() is true.
+
+  virtual bool has(FusedKernel) const { return false; }
+
+  // y = softmax of x over `axis`, where mask is not 0; a row hidden everywhere gives zeros. mask is
+  // broadcast to x's shape by strides; mask.data == nullptr: nothing is hidden.
+  virtual void softmax(const View& x, const View& mask, int axis, const View& y);
+  // dx = y (g - Σ y g), the sum over `axis`.
+  virtual void softmax_gradient(const View& y, const View& g, int axis, const View& dx);
+
+  // Over the last dimension. stats has x's shape but for the last dimension, which is 2 long: μ and
+  // 1/√(σ² + ε) (rms: 0 and 1/√(mean x² + ε)). center: layer norm; otherwise RMS norm, without
+  // bias.
+  virtual void norm(const View& x, const View& scale, const View& bias, bool center, double epsilon,
+                    const View& y, const View& stats);
+  // The same of s = x + r, which is written, too.
+  virtual void add_norm(const View& x, const View& r, const View& scale, const View& bias,
+                        bool center, double epsilon, const View& s, const View& y,
+                        const View& stats);
+  // The gradients of x, scale and bias; dbias.data == nullptr for RMS norm.
+  virtual void norm_gradient(const View& x, const View& scale, const View& g, const View& stats,
+                             bool center, const View& dx, const View& dscale, const View& dbias);
+
+  // loss[t] = logsumexp_v logits[t, v] - logits[t, targets[t]]; lse[t] is kept for the gradient.
+  virtual void cross_entropy(const View& logits, const View& targets, const View& loss,
+                             const View& lse);
+  // dlogits[t, v] = g[t] (exp(logits[t, v] - lse[t]) - [v = targets[t]]).
+  virtual void cross_entropy_gradient(const View& logits, const View& targets, const View& lse,
+                                      const View& g, const View& dlogits);
+
+  // y = op(a + b), and dsum = g · op'(a + b), where y = op(a + b). Every view has y's shape.
+  virtual void unary_of_sum(Unary op, const View& a, const View& b, const View& y);
+  virtual void unary_of_sum_gradient(Unary op, const View& a, const View& b, const View& y,
+                                     const View& g, const View& dsum);
+
+  // y = x/(1 - rate) where the uniform number of counter first + i (row-major i) of the key is at
+  // least rate, else 0. Its own gradient: apply it to g.
+  virtual void dropout(const View& x, double rate, uint64_t key, uint64_t first, const View& y);
+
+  // y += x, of one shape. Without a kernel of its own: a sum beside it, and a copy.
+  virtual void accumulate(const View& x, const View& y);
 };
 
 // The processor. Lives as long as the program.

@@ -18,4 +18,19 @@ Tensor cast(const Tensor& x, Dtype dtype) {
       saves_nothing);
 }
 
+Tensor Tensor::to(Backend& device) const {
+  if (&device == &backend()) return *this;
+  const Tensor dense = empty_like(*this),
+               y = empty_strided(shape(), dense.strides(), dtype(), device);
+  backend().copy(view(), dense.view());
+  std::vector<char> bytes(static_cast<size_t>(size()) * size_of(dtype()));
+  backend().read(dense.view().data, bytes.data(), bytes.size());
+  device.write(bytes.data(), y.view().data, bytes.size());
+  if (!is_real(dtype())) return y;
+  Backend* const here = &backend();
+  return record(
+      "to", y, {*this}, [here](const Backward& at) -> Tensors { return {at.g.to(*here)}; },
+      saves_nothing);
+}
+
 }  // namespace tete

@@ -112,6 +112,7 @@ Tensor held(const Tensor& A) {
 Tensor contract(const Tensor& whole_A, const Labels& whole_a, const Tensor& whole_B,
                 const Labels& whole_b, const Labels& y, const Labels& layout,
                 const EinsumOptions& options) {
+  check_one_device("einsum", whole_A, whole_B);
   check_operands(whole_A, whole_a, whole_B, whole_b, y);
   Tensor A = whole_A, B = whole_B;
   Labels a = whole_a, b = whole_b;
@@ -120,7 +121,7 @@ Tensor contract(const Tensor& whole_A, const Labels& whole_a, const Tensor& whol
   const Tensor Y =
       empty_result(A, a, B, b, y, layout.empty() ? natural_layout(A, a, B, b, y) : layout);
   const bool rounds = options.products == Products::bf16 && Y.dtype() == Dtype::f32 &&
-                      A.backend().multiplies_matrices(A.view(), a, B.view(), b, Y.view(), y);
+                      A.backend().contracts_bf16(A.view(), a, B.view(), b, Y.view(), y);
   // The gradient of A reads B, and that of B reads A.
   const Tensor left = B.tracked() && rounds ? held(A) : A,
                right = A.tracked() && rounds ? held(B) : B;

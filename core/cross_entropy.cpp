@@ -1,6 +1,5 @@
 // cross_entropy: loss_t = log Σ_v exp(z_tv) - z_t,target(t), for rows of logits.
 // Gradient: dz_tv = g_t (softmax(z_t)_v - [v = target(t)]).
-#include "core/cpu/fused.hpp"
 #include "core/ops.hpp"
 
 namespace tete {
@@ -20,25 +19,27 @@ static void check(const Tensor& logits, const Tensor& targets) {
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
   check(logits, targets);
-  const Fused op{"cross_entropy",
-                 [](const Tensors& in) {
-                   const Shape rows{in[0].size(0)};
-                   const Tensor loss = Tensor::empty(rows, in[0].dtype());
-                   const Tensor lse = Tensor::empty(rows, in[0].dtype());
-                   cpu_kernels::cross_entropy(in[0].view(), in[1].view(), loss.view(), lse.view());
-                   return FusedValue{loss, {lse}};
-                 },
-                 [](const Backward& at) -> Tensors {
-                   const Tensor dlogits = Tensor::empty(at.in[0].shape(), at.in[0].dtype());
-                   cpu_kernels::cross_entropy_gradient(at.in[0].view(), at.in[1].view(),
-                                                       at.kept[0].view(), at.g.view(),
-                                                       dlogits.view());
-                   return {dlogits, Tensor()};
-                 },
-                 [](const Tensors& in) {
-                   return logsumexp("t [v]", in[0]) - gather("t [v], t -> t", in[0], in[1]);
-                 },
-                 saves_inputs};
+  const Fused op{
+      "cross_entropy",
+      [](const Tensors& in) {
+        const Shape rows{in[0].size(0)};
+        const Tensor loss = Tensor::empty(rows, in[0].dtype(), in[0].backend());
+        const Tensor lse = Tensor::empty(rows, in[0].dtype(), in[0].backend());
+        loss.backend().cross_entropy(in[0].view(), in[1].view(), loss.view(), lse.view());
+        return FusedValue{loss, {lse}};
+      },
+      [](const Backward& at) -> Tensors {
+        const Tensor dlogits = Tensor::empty(at.in[0].shape(), at.in[0].dtype(), at.g.backend());
+        at.g.backend().cross_entropy_gradient(at.in[0].view(), at.in[1].view(), at.kept[0].view(),
+                                              at.g.view(), dlogits.view());
+        return {dlogits, Tensor()};
+      },
+      [](const Tensors& in) {
+        return logsumexp("t [v]", in[0]) - gather("t [v], t -> t", in[0], in[1]);
+      },
+      saves_inputs,
+      {},
+      FusedKernel::cross_entropy};
   return fused(op, {logits, targets});
 }
 

@@ -1,5 +1,4 @@
 // Elementwise operations: the rows of elementwise.def as tensors.
-#include "core/cpu/fused.hpp"
 #include "core/gelu.hpp"
 #include "core/ops.hpp"
 
@@ -23,6 +22,7 @@ Tensor empty_like_first_dense(std::initializer_list<const Tensor*> operands) {
 }
 
 void check_alike(const char* op, const Tensor& a, const Tensor& b) {
+  check_one_device(op, a, b);
   if (a.shape() == b.shape() && a.dtype() == b.dtype() && is_real(a.dtype())) return;
   bad_input(op, ": expected two real tensors of one shape and type, got ",
             describe(a.dtype(), a.shape()), " and ", describe(b.dtype(), b.shape()),
@@ -199,18 +199,19 @@ Tensor unary_of_sum(Unary op, const PatternOf<2>& pattern, const Tensor& a, cons
   check_alike("unary_of_sum", both.first, both.second);
   const auto value = [op](const Tensors& in) {
     const Tensor y = empty_like_first_dense({&in[0], &in[1]});
-    cpu_kernels::unary_of_sum(op, in[0].view(), in[1].view(), y.view());
+    y.backend().unary_of_sum(op, in[0].view(), in[1].view(), y.view());
     return FusedValue{y};
   };
   const auto gradient = [op](const Backward& at) -> Tensors {
     const Tensor dsum = empty_like_first_dense({&at.in[0], &at.in[1], &at.g});
-    cpu_kernels::unary_of_sum_gradient(op, at.in[0].view(), at.in[1].view(),
-                                       view_of({&at.y, &at.in[0]}), at.g.view(), dsum.view());
+    dsum.backend().unary_of_sum_gradient(op, at.in[0].view(), at.in[1].view(),
+                                         view_of({&at.y, &at.in[0]}), at.g.view(), dsum.view());
     return {dsum, dsum};
   };
   const auto meaning = [op](const Tensors& in) { return unary(op, in[0] + in[1]); };
   const Saved saved{.result = row(op).saved.result};
-  return fused({"unary_of_sum", value, gradient, meaning, saved}, {both.first, both.second});
+  return fused({"unary_of_sum", value, gradient, meaning, saved, {}, FusedKernel::unary_of_sum},
+               {both.first, both.second});
 }
 
 #define UNARY(name, value, gradient, low, high) \

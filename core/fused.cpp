@@ -4,7 +4,6 @@
 #include "core/fused.hpp"
 
 #include "core/alias.hpp"
-#include "core/cpu/fused.hpp"
 #include "core/ops.hpp"
 
 namespace tete {
@@ -52,10 +51,11 @@ struct FusedRule {
 }  // namespace
 
 void copy_onto(const Tensor& x, const Tensor& y) { y.backend().copy(x.view(), y.view()); }
-void add_onto(const Tensor& x, const Tensor& y) { cpu_kernels::accumulate(x.view(), y.view()); }
+void add_onto(const Tensor& x, const Tensor& y) { y.backend().accumulate(x.view(), y.view()); }
 
 Tensor fused(const Fused& op, Tensors inputs, CodeLine rule) {
-  if (&inputs[0].backend() != &cpu()) return op.meaning(inputs);  // the kernels are the processor's
+  check_one_device(op.name, inputs);
+  if (op.kernel && !inputs[0].backend().has(*op.kernel)) return op.meaning(inputs);
   Tensors untracked;
   for (const Tensor& in : inputs) untracked.push_back(in ? in.detach() : in);
   FusedValue result = op.value(untracked);

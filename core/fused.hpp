@@ -1,5 +1,7 @@
 // fused: a fast kernel together with its meaning in ordinary operations.
 #pragma once
+#include <optional>
+
 #include "core/graph.hpp"
 
 namespace tete {
@@ -23,6 +25,9 @@ struct Fused {
   // The gradient in differentiable operations, for second derivatives. If empty, the gradient of
   // `meaning`.
   Vjp again = {};
+  // The device's kernel that `value` and `gradient` call; a device without it computes `meaning`.
+  // Empty: they are made of operations, or of kernels that every device has.
+  std::optional<FusedKernel> kernel = {};
 };
 
 // y = x and y += x, for kernels that made y: nothing else may refer to y yet.

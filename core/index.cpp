@@ -46,6 +46,7 @@ Tensor scattered(const Tensor& values, const Tensor& index, const Indexing& how,
                  const Shape& shape);
 
 Tensor gathered(const Tensor& table, const Tensor& index, const Indexing& how, const Shape& shape) {
+  check_one_device("gather", table, index);
   Tensor y = Tensor::empty(shape, table.dtype(), table.backend());
   table.backend().gather(table.view(), how.t, index.view(), how.i, how.along, y.view(), how.y);
   return record(
@@ -58,6 +59,7 @@ Tensor gathered(const Tensor& table, const Tensor& index, const Indexing& how, c
 
 Tensor scattered(const Tensor& values, const Tensor& index, const Indexing& how,
                  const Shape& shape) {
+  check_one_device("scatter", values, index);
   Tensor t = Tensor::empty(shape, values.dtype(), values.backend());
   values.backend().scatter(values.view(), how.y, index.view(), how.i, how.along, t.view(), how.t);
   return record(
@@ -147,13 +149,13 @@ Tensor top_k(const Tensor& x, int axis, Index count) {
     for (Index i = 0; i < inner; ++i)
       find_largest(values.data() + o * row + i, x.size(axis), inner, count,
                    found.data() + o * count * inner + i);
-  return Tensor::of<int64_t>(shape, std::span<const int64_t>(found));
+  return Tensor::of<int64_t>(shape, std::span<const int64_t>(found), x.backend());
 }
 
-Tensor arange(Index count, Dtype dtype) {
+Tensor arange(Index count, Dtype dtype, Backend& on) {
   std::vector<int64_t> numbers(static_cast<size_t>(count));
   for (Index i = 0; i < count; ++i) numbers[static_cast<size_t>(i)] = i;
-  return cast(Tensor::of<int64_t>({count}, std::span<const int64_t>(numbers)), dtype);
+  return cast(Tensor::of<int64_t>({count}, std::span<const int64_t>(numbers), on), dtype);
 }
 
 Tensor one_hot(const Tensor& index, Index size, Dtype dtype) {
@@ -164,7 +166,7 @@ Tensor one_hot(const Tensor& index, Index size, Dtype dtype) {
     hot[i * static_cast<size_t>(size) + static_cast<size_t>(positions[i])] = 1;
   Shape shape = index.shape();
   shape.push_back(size);
-  return cast(Tensor::of<double>(shape, std::span<const double>(hot)), dtype);
+  return cast(Tensor::of<double>(shape, std::span<const double>(hot), index.backend()), dtype);
 }
 
 }  // namespace tete

@@ -2,7 +2,6 @@
 //   layer_norm  y = scale · (x - μ)/√(σ² + ε) + bias, with the biased variance σ²
 //   rms_norm    y = scale · x/√(mean x² + ε)
 // (spec D4: Ba, Kiros, Hinton 2016; Zhang, Sennrich 2019.)
-#include "core/cpu/fused.hpp"
 #include "core/ops.hpp"
 
 namespace tete {
@@ -34,7 +33,8 @@ Tensor rms_norm_meaning(const Tensors& in) {
 FusedValue empty_norm(const Tensor& x) {
   Shape stats_shape = x.shape();
   stats_shape.back() = 2;
-  return {Tensor::empty(x.shape(), x.dtype()), {Tensor::empty(stats_shape, x.dtype())}};
+  return {Tensor::empty(x.shape(), x.dtype(), x.backend()),
+          {Tensor::empty(stats_shape, x.dtype(), x.backend())}};
 }
 
 View bias_of(const Tensors& vectors, bool center) {
@@ -43,17 +43,19 @@ View bias_of(const Tensors& vectors, bool center) {
 
 FusedValue norm_value(const Tensors& in, bool center) {
   const FusedValue made = empty_norm(in[0]);
-  cpu_kernels::norm(in[0].view(), in[1].view(), bias_of(in, center), center, norm_epsilon,
-                    made.y.view(), made.kept[0].view());
+  in[0].backend().norm(in[0].view(), in[1].view(), bias_of(in, center), center, norm_epsilon,
+                       made.y.view(), made.kept[0].view());
   return made;
 }
 
 Tensors norm_gradient(const Backward& at, bool center) {
-  const Tensor dx = Tensor::empty(at.in[0].shape(), at.in[0].dtype());
-  const Tensor dscale = Tensor::empty(at.in[1].shape(), at.in[1].dtype());
-  const Tensor dbias = center ? Tensor::empty(at.in[2].shape(), at.in[2].dtype()) : Tensor();
-  cpu_kernels::norm_gradient(at.in[0].view(), at.in[1].view(), at.g.view(), at.kept[0].view(),
-                             center, dx.view(), dscale.view(), center ? dbias.view() : View{});
+  const auto empty = [&](const Tensor& in) {
+    return Tensor::empty(in.shape(), in.dtype(), at.g.backend());
+  };
+  const Tensor dx = empty(at.in[0]), dscale = empty(at.in[1]),
+               dbias = center ? empty(at.in[2]) : Tensor();
+  at.g.backend().norm_gradient(at.in[0].view(), at.in[1].view(), at.g.view(), at.kept[0].view(),
+                               center, dx.view(), dscale.view(), center ? dbias.view() : View{});
   return center ? Tensors{dx, dscale, dbias} : Tensors{dx, dscale};
 }
 
@@ -70,7 +72,10 @@ Fused norm_op(const Tensor& x, const Tensors& vectors) {
   const Fused op{center ? "layer_norm" : "rms_norm",
                  [center](const Tensors& in) { return norm_value(in, center); },
                  [center](const Backward& at) { return norm_gradient(at, center); },
-                 center ? layer_norm_meaning : rms_norm_meaning, saves_inputs};
+                 center ? layer_norm_meaning : rms_norm_meaning,
+                 saves_inputs,
+                 {},
+                 FusedKernel::norm};
   for (const Tensor& v : vectors) check(op.name, x, v);
   return op;
 }
@@ -86,7 +91,7 @@ Tensor norm(const Tensor& x, const Tensors& vectors) {
 
 std::pair<Tensor, Tensor> add_norm(const Tensor& x, const Tensor& r, const Tensors& vectors) {
   Fused op = norm_op(x, vectors);
-  if (&x.backend() != &cpu()) {
+  if (!x.backend().has(FusedKernel::norm)) {
     const Tensor s = x + r;
     return {s, norm_by(op, s, vectors)};
   }
@@ -95,8 +100,8 @@ std::pair<Tensor, Tensor> add_norm(const Tensor& x, const Tensor& r, const Tenso
   const Tensor s = binary_by(Binary::add, x, r, [&](const Tensor& written) {
     sum = written, made = empty_norm(sum);
     const bool center = vectors.size() == 2;
-    cpu_kernels::add_norm(x.view(), r.view(), vectors[0].view(), bias_of(vectors, center), center,
-                          norm_epsilon, sum.view(), made.y.view(), made.kept[0].view());
+    x.backend().add_norm(x.view(), r.view(), vectors[0].view(), bias_of(vectors, center), center,
+                         norm_epsilon, sum.view(), made.y.view(), made.kept[0].view());
   });
   // A RecordWatch may have put another tensor in its place.
   if (s.same(sum)) op.value = [&](const Tensors&) { return made; };

@@ -156,8 +156,8 @@ Tensor scatter(const PatternOf<2>& pattern, const Tensor& values, const Tensor& 
 // Positions (i64) of the `count` largest along `axis`, the largest first; equal ones keep their
 // order, and a NaN is larger than any number.
 Tensor top_k(const Tensor& x, int axis, Index count);
-Tensor one_hot(const Tensor& index, Index size, Dtype dtype);  // a new last dimension
-Tensor arange(Index count, Dtype dtype = Dtype::i64);          // 0, 1, … count-1
+Tensor one_hot(const Tensor& index, Index size, Dtype dtype);               // a new last dimension
+Tensor arange(Index count, Dtype dtype = Dtype::i64, Backend& on = cpu());  // 0, 1, … count-1
 
 // ---- Loss (core/cross_entropy.cpp) -----------------------------------------------------------
 // -log softmax(logits)[target] for every row; logits[t, v], targets[t] (i64) -> [t].

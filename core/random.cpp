@@ -3,7 +3,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "core/cpu/fused.hpp"
 #include "core/ops.hpp"
 #include "core/philox.hpp"
 
@@ -33,13 +32,12 @@ static double truncated_normal(uint64_t key, uint64_t element) {
 }
 
 template <class Draw>
-static Tensor drawn(const Shape& shape, Dtype dtype, Draw draw) {
-  Tensor made = Tensor::empty(shape, dtype);
-  visit(dtype, [&]<class T>() {
-    T* const out = made.view().as<T>();
-    for (Index i = 0; i < made.size(); ++i) out[i] = static_cast<T>(draw(static_cast<uint64_t>(i)));
+static Tensor drawn(const Shape& shape, Dtype dtype, Backend& on, Draw draw) {
+  return visit(dtype, [&]<class T>() {
+    std::vector<T> numbers(static_cast<size_t>(element_count(shape)));
+    for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<T>(draw(i));
+    return Tensor::of(shape, std::span<const T>(numbers), on);
   });
-  return made;
 }
 
 double uniform(Key key, uint64_t counter) {
@@ -58,26 +56,38 @@ uint64_t uniform_below(Key key, uint64_t counter, uint64_t bound) {
   }
 }
 
-Tensor random_uniform(const Shape& shape, Key key, Dtype dtype, uint64_t first) {
-  Tensor made = Tensor::empty(shape, dtype);
+Tensor random_uniform(const Shape& shape, Key key, Dtype dtype, uint64_t first, Backend& on) {
+  Tensor made = Tensor::empty(shape, dtype, on);
   made.backend().uniform(key.bits(), first, made.view());
   return made;
 }
 
-Tensor random_normal(const Shape& shape, Key key, Dtype dtype) {
-  return drawn(shape, dtype, [key](uint64_t i) { return normal(key.bits(), i); });
+Tensor random_normal(const Shape& shape, Key key, Dtype dtype, Backend& on) {
+  return drawn(shape, dtype, on, [key](uint64_t i) { return normal(key.bits(), i); });
 }
 
-Tensor random_truncated_normal(const Shape& shape, Key key, Dtype dtype) {
-  return drawn(shape, dtype, [key](uint64_t i) { return truncated_normal(key.bits(), i); });
+Tensor random_truncated_normal(const Shape& shape, Key key, Dtype dtype, Backend& on) {
+  return drawn(shape, dtype, on, [key](uint64_t i) { return truncated_normal(key.bits(), i); });
+}
+
+static Tensor dropped(const Tensor& x, double rate, Key key, uint64_t first) {
+  if (x.backend().has(FusedKernel::dropout)) {
+    const Tensor y = Tensor::empty_like(x);
+    x.backend().dropout(x.view(), rate, key.bits(), first, y.view());
+    return y;
+  }
+  const Tensor noise = random_uniform(x.shape(), key, x.dtype(), first, x.backend());
+  const auto number = [&](double value) {
+    return Tensor::repeated(value, x.shape(), x.dtype(), x.backend());
+  };
+  return select(less(noise, number(rate)), number(0), x * (1 / (1 - rate)));
 }
 
 // Linear in x, so its gradient is the same operation on g.
 Tensor dropout(const Tensor& x, double rate, Key key, uint64_t first) {
   if (!(rate >= 0 && rate < 1)) bad_input("dropout: expected a rate in [0, 1), got ", rate);
   if (rate == 0) return x;
-  const Tensor y = Tensor::empty_like(x);
-  cpu_kernels::dropout(x.view(), rate, key.bits(), first, y.view());
+  const Tensor y = dropped(x.detach(), rate, key, first);
   return record(
       "dropout", y, {x},
       [rate, key, first](const Backward& at) -> Tensors {

@@ -42,12 +42,14 @@ double uniform(Key key, uint64_t counter);
 uint64_t uniform_below(Key key, uint64_t counter, uint64_t bound);
 
 // Tensors in row-major order of their logical coordinates, element i from counter `first` + i.
-Tensor random_uniform(const Shape& shape, Key key, Dtype dtype = Dtype::f32, uint64_t first = 0);
+Tensor random_uniform(const Shape& shape, Key key, Dtype dtype = Dtype::f32, uint64_t first = 0,
+                      Backend& on = cpu());
 // Standard normal (Box-Muller in f64, then rounded).
-Tensor random_normal(const Shape& shape, Key key, Dtype dtype = Dtype::f32);
+Tensor random_normal(const Shape& shape, Key key, Dtype dtype = Dtype::f32, Backend& on = cpu());
 // Standard normal cut at two deviations, by rejection; no variance correction (spec §0: the real
 // deviation is 0.8796).
-Tensor random_truncated_normal(const Shape& shape, Key key, Dtype dtype = Dtype::f32);
+Tensor random_truncated_normal(const Shape& shape, Key key, Dtype dtype = Dtype::f32,
+                               Backend& on = cpu());
 
 // x / (1 - rate) where kept, else 0. The noise of element i is counter `first` + i of the key, so
 // a batch that is cut anywhere along its first dimension draws the same noise. rate in [0, 1).

@@ -2,7 +2,6 @@
 // With a mask only visible elements count. A row that is hidden everywhere gives zeros, not NaN, so
 // padding can never poison a batch.
 // Gradient: dx = y (g - Σ y g).
-#include "core/cpu/fused.hpp"
 #include "core/ops.hpp"
 
 namespace tete {
@@ -41,13 +40,12 @@ Tensor softmax_over(const Tensor& x, const Tensor& mask, int axis) {
   const Fused op{"softmax",
                  [axis](const Tensors& in) {
                    const Tensor y = Tensor::empty_like(in[0]);
-                   cpu_kernels::softmax(in[0].view(), in[1] ? in[1].view() : View{}, axis,
-                                        y.view());
+                   y.backend().softmax(in[0].view(), in[1] ? in[1].view() : View{}, axis, y.view());
                    return FusedValue{y};
                  },
                  [axis](const Backward& at) -> Tensors {
                    const Tensor dx = Tensor::empty_like(at.y);
-                   cpu_kernels::softmax_gradient(at.y.view(), at.g.view(), axis, dx.view());
+                   dx.backend().softmax_gradient(at.y.view(), at.g.view(), axis, dx.view());
                    return {dx, Tensor()};
                  },
                  [axis](const Tensors& in) { return softmax_meaning(in[0], in[1], axis); },
@@ -55,7 +53,8 @@ Tensor softmax_over(const Tensor& x, const Tensor& mask, int axis) {
                  [axis](const Backward& at) -> Tensors {
                    const Tensor total = sum(at.y * at.g, {axis}, true);
                    return {at.y * (at.g - broadcast(total, at.y.shape())), Tensor()};
-                 }};
+                 },
+                 FusedKernel::softmax};
   return fused(op, {x, mask});
 }
 

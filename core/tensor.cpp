@@ -74,17 +74,17 @@ Tensor Tensor::full(const Shape& shape, double value, Dtype dtype, Backend& on) 
 }
 
 template <class T>
-Tensor Tensor::of(const Shape& shape, std::span<const T> values) {
-  Tensor made = empty(shape, dtype_of<T>());
+Tensor Tensor::of(const Shape& shape, std::span<const T> values, Backend& on) {
+  Tensor made = empty(shape, dtype_of<T>(), on);
   if (static_cast<Index>(values.size()) != made.size())
     bad_input("a tensor of shape ", shape, " has ", made.size(), " elements, but ", values.size(),
               " values were given");
-  std::copy(values.begin(), values.end(), made.view().as<T>());
+  on.write(values.data(), made.view().data, values.size_bytes());
   return made;
 }
-template Tensor Tensor::of(const Shape&, std::span<const float>);
-template Tensor Tensor::of(const Shape&, std::span<const double>);
-template Tensor Tensor::of(const Shape&, std::span<const int64_t>);
+template Tensor Tensor::of(const Shape&, std::span<const float>, Backend&);
+template Tensor Tensor::of(const Shape&, std::span<const double>, Backend&);
+template Tensor Tensor::of(const Shape&, std::span<const int64_t>, Backend&);
 
 View Tensor::view() const {
   if (!has_storage())
@@ -106,14 +106,28 @@ bool Tensor::is_row_major() const {
 
 template <class T>
 std::vector<T> Tensor::values() const {
-  Tensor flat = empty(shape(), dtype_of<T>());
+  const Tensor flat = empty(shape(), dtype_of<T>(), backend());
   backend().copy(view(), flat.view());
-  const T* first = flat.view().template as<T>();
-  return std::vector<T>(first, first + size());
+  std::vector<T> all(static_cast<size_t>(size()));
+  backend().read(flat.view().data, all.data(), all.size() * sizeof(T));
+  return all;
 }
 template std::vector<float> Tensor::values() const;
 template std::vector<double> Tensor::values() const;
 template std::vector<int64_t> Tensor::values() const;
+
+void check_one_device(const char* op, std::span<const Tensor> tensors) {
+  const Tensor* first = nullptr;
+  for (const Tensor& x : tensors) {
+    if (!x) continue;
+    if (!first) first = &x;
+    if (&x.backend() != &first->backend())
+      bad_input(op, ": expected tensors on one device, got ",
+                describe(first->dtype(), first->shape()), " on '", first->backend().name(),
+                "' and ", describe(x.dtype(), x.shape()), " on '", x.backend().name(),
+                "'; to(device) moves one");
+  }
+}
 
 double Tensor::item() const {
   if (size() != 1)

@@ -39,15 +39,17 @@ class Tensor {
   static Tensor ones(const Shape& shape, Dtype dtype = Dtype::f32, Backend& on = cpu()) {
     return full(shape, 1, dtype, on);
   }
-  static Tensor scalar(double value, Dtype dtype = Dtype::f32) { return full({}, value, dtype); }
+  static Tensor scalar(double value, Dtype dtype = Dtype::f32, Backend& on = cpu()) {
+    return full({}, value, dtype, on);
+  }
   // One stored element for every coordinate: all strides are 0.
   static Tensor repeated(double value, const Shape& shape, Dtype dtype, Backend& on = cpu());
   // A copy of `values`, in row-major order. Fails unless their number is that of the shape.
   template <class T>
-  static Tensor of(const Shape& shape, std::span<const T> values);
+  static Tensor of(const Shape& shape, std::span<const T> values, Backend& on = cpu());
   template <class T>
-  static Tensor of(const Shape& shape, std::initializer_list<T> values) {
-    return of(shape, std::span<const T>(values.begin(), values.size()));
+  static Tensor of(const Shape& shape, std::initializer_list<T> values, Backend& on = cpu()) {
+    return of(shape, std::span<const T>(values.begin(), values.size()), on);
   }
 
   Dtype dtype() const { return body_->dtype; }
@@ -62,7 +64,10 @@ class Tensor {
   const Storage& storage() const { return body_->storage; }
   bool is_row_major() const;
 
-  // The values in row-major order, converted to T.
+  // The same value on another device, at the same place of the graph: a gradient that reaches it
+  // goes back to this device. Dense there, in the same dimension order.
+  Tensor to(Backend& device) const;
+  // The values in row-major order, converted to T; waits for the device.
   template <class T = double>
   std::vector<T> values() const;
   // The value of a tensor with one element.
@@ -145,5 +150,11 @@ class Tensor {
   friend class Recorder;  // both: core/graph.cpp
   friend class Sweep;
 };
+
+// Fails (input) if two of these are on different devices. Empty tensors are on none.
+void check_one_device(const char* op, std::span<const Tensor> tensors);
+inline void check_one_device(const char* op, const Tensor& a, const Tensor& b) {
+  if (&a.backend() != &b.backend()) check_one_device(op, Tensors{a, b});
+}
 
 }  // namespace tete

@@ -191,7 +191,7 @@ Tensor Decoder::next(const Tensors& inputs, std::span<const ParamId> params, con
       Shape shape = inputs[i].shape();
       const CheckedValue& v = program_->values[program_->inputs[i]];
       shape[shape.size() - v.dims.size()] = memory_length_;
-      given[i] = spread(0, shape, inputs[i].dtype());
+      given[i] = spread(0, shape, inputs[i].dtype(), inputs[i].backend());
     }
   Runner whole(*program_, sizes_for(queries, memory_length_), given, params, forward, path, seen);
   whole.go_on({.first_query = length_, .tails = &query_tails_, .fresh = Role::query});

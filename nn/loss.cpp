@@ -13,10 +13,11 @@ Loss token_loss(const Tensor& logits, const Tensor& targets) {
     if (wanted[i] < 0) wanted[i] = 0, counted[i] = 0;
     else ++tokens;
   }
-  const Tensor each =
-      cross_entropy(rearrange("b n v -> (b n) v", logits), Tensor::of<int64_t>({rows}, wanted));
+  const Tensor each = cross_entropy(rearrange("b n v -> (b n) v", logits),
+                                    Tensor::of<int64_t>({rows}, wanted, logits.backend()));
   if (tokens == rows) return {sum(each), tokens};
-  return {sum(each * cast(Tensor::of<double>({rows}, counted), each.dtype())), tokens};
+  return {sum(each * cast(Tensor::of<double>({rows}, counted, each.backend()), each.dtype())),
+          tokens};
 }
 
 Matches exact_matches(const Tensor& logits, const Tensor& targets) {

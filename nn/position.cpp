@@ -49,7 +49,7 @@ Tensor Positions::rows(const Forward& forward, Index first, Index n, Dtype dtype
 Tensor Positions::operator()(const Forward& forward, const Tensor& X) const {
   if (kind_ == "none") return X;
   const Index first = forward.decoding ? forward.decoding->length : 0;
-  const Tensor P = rows(forward, first, X.size(1), X.dtype());
+  const Tensor P = rows(forward, first, X.size(1), X.dtype()).to(X.backend());
   return add("b n d_X, n d_X", X, forward.offer("", path_, P));
 }
 

@@ -64,7 +64,7 @@ std::string meant(const std::string& pattern, const std::vector<std::string>& na
 
 // A dense copy without a graph, which keeps no other storage alive.
 Tensor kept(const Tensor& x) {
-  Tensor copy = Tensor::empty(x.shape(), x.dtype());
+  Tensor copy = Tensor::empty(x.shape(), x.dtype(), x.backend());
   copy_onto(x.detach(), copy);
   return copy;
 }

@@ -62,7 +62,7 @@ Sequences::Sequences(const Tensor& X, const Tensor& lengths) : X(X), lengths(len
       bad_input("a sequence of length ", length, " does not fit into ", n, " positions");
     for (Index i = 0; i < n; ++i) each.push_back(i < length);
   }
-  there = Tensor::of<double>({b, n}, std::span<const double>(each));
+  there = Tensor::of<double>({b, n}, std::span<const double>(each), X.backend());
 }
 
 // ---- Block -----------------------------------------------------------------------------------
@@ -333,7 +333,7 @@ Tensor shifted_right(const Tensor& targets) {
   std::vector<int64_t> input(wanted.size(), end_token);
   for (Index i = 0; i < b * n; ++i)
     if (i % n > 0) input[i] = std::max<int64_t>(0, wanted[i - 1]);
-  return Tensor::of<int64_t>({b, n}, input);
+  return Tensor::of<int64_t>({b, n}, input, targets.backend());
 }
 
 }  // namespace tete

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "core/backend.hpp"
-#include "core/cpu/fused.hpp"
 #include "core/cpu/rows.hpp"
 #include "core/random.hpp"
 #include "core/threads.hpp"
@@ -737,7 +736,7 @@ TEST_CASE("cpu: dropout keeps what the uniform numbers say and scales it") {
         Array x(t, shape, in), u(t, shape), y(t, shape, out);
         x.random(1);
         cpu().uniform(7, 11, u.view);
-        cpu_kernels::dropout(x.view, 0.3, 7, 11, y.view);
+        cpu().dropout(x.view, 0.3, 7, 11, y.view);
         CHECK(wrong(y.view, [&](const Shape& at) {
                 return get(u.view, at) >= 0.3 ? get(x.view, at) / 0.7 : 0;
               }) == 0);
@@ -775,14 +774,14 @@ TEST_CASE("cpu: softmax and its gradient, over any axis, with any mask") {
                   for (i[axis] = 0; i[axis] < m; ++i[axis]) sum += term(i);
                 return sum;
               };
-              cpu_kernels::softmax(x.view, seen, axis, y.view);
+              cpu().softmax(x.view, seen, axis, y.view);
               CHECK(wrong(y.view, [&](const Shape& at) {
                       if (!visible(at)) return 0.0;
                       return std::exp(get(x.view, at)) / along(at, [&](const Shape& i) {
                                return visible(i) ? std::exp(get(x.view, i)) : 0;
                              });
                     }) == 0);
-              cpu_kernels::softmax_gradient(y.view, g.view, axis, dx.view);
+              cpu().softmax_gradient(y.view, g.view, axis, dx.view);
               CHECK(wrong(dx.view, [&](const Shape& at) {
                       return get(y.view, at) * (get(g.view, at) - along(at, [&](const Shape& i) {
                                                   return get(y.view, i) * get(g.view, i);
@@ -798,7 +797,7 @@ TEST_CASE("cpu: softmax does not overflow, and what is hidden poisons nothing") 
   for (Index i = 0; i < 40; ++i) mask.view.as<float>()[40 + i] = 0;
   x.view.as<float>()[3] = std::nanf("");
   mask.view.as<float>()[3] = 0;
-  cpu_kernels::softmax(x.view, mask.view, 1, y.view);
+  cpu().softmax(x.view, mask.view, 1, y.view);
   CHECK(wrong(y.view, [](const Shape& at) {
           return at[0] == 1 || (at[0] == 0 && at[1] == 3) ? 0.0 : at[0] == 0 ? 1.0 / 39 : 1.0 / 40;
         }) == 0);
@@ -828,7 +827,7 @@ TEST_CASE("cpu: layer norm, RMS norm and their gradients equal their formulas") 
             View b = bias.view, db = dbias.view;
             if (!center) b.data = db.data = nullptr;
             const double epsilon = 1e-3;
-            cpu_kernels::norm(x.view, scale.view, b, center, epsilon, y.view, stats.view);
+            cpu().norm(x.view, scale.view, b, center, epsilon, y.view, stats.view);
             // mean over the last dimension of term(i)
             const auto mean = [&](Shape at, auto term) {
               double sum = 0;
@@ -864,8 +863,8 @@ TEST_CASE("cpu: layer norm, RMS norm and their gradients equal their formulas") 
                         return h(at) * of(scale, at) + (center ? of(bias, at) : 0);
                       },
                       4) == 0);
-            cpu_kernels::norm_gradient(x.view, scale.view, g.view, stats.view, center, dx.view,
-                                       dscale.view, db);
+            cpu().norm_gradient(x.view, scale.view, g.view, stats.view, center, dx.view,
+                                dscale.view, db);
             const auto q = [&](const Shape& at) { return of(scale, at) * get(g.view, at); };
             if (element_count(shape) < 10000)
               CHECK(wrong(
@@ -909,7 +908,7 @@ TEST_CASE("cpu: cross-entropy and its gradient equal their formulas") {
               loss(t, {rows}, out), lse(t, {rows});
           Array g(t, {rows}, in), dx(t, shape, out);
           x.random(61, -4, 4), targets.random(62, 0, static_cast<double>(shape[1])), g.random(63);
-          cpu_kernels::cross_entropy(x.view, targets.view, loss.view, lse.view);
+          cpu().cross_entropy(x.view, targets.view, loss.view, lse.view);
           const auto logsumexp = [&](Index row) {
             double sum = 0;
             for (Index v = 0; v < shape[1]; ++v) sum += std::exp(get(x.view, {row, v}));
@@ -924,7 +923,7 @@ TEST_CASE("cpu: cross-entropy and its gradient equal their formulas") {
                              get(x.view, {at[0], static_cast<Index>(get(targets.view, at))});
                     },
                     8) == 0);
-          cpu_kernels::cross_entropy_gradient(x.view, targets.view, lse.view, g.view, dx.view);
+          cpu().cross_entropy_gradient(x.view, targets.view, lse.view, g.view, dx.view);
           CHECK(wrong(dx.view, [&](const Shape& at) {
                   const bool hit = get(targets.view, {at[0]}) == static_cast<double>(at[1]);
                   return get(g.view, {at[0]}) *
@@ -965,15 +964,15 @@ TEST_CASE("cpu: the number of threads changes no bit") {
   Array x(t, {500, 300}), g(t, {500, 300}), scale(t, {300}), dx(t, {500, 300}), stats(t, {500, 2}),
       dscale(t, {300}), dbias(t, {300});
   x.random(4), g.random(5), scale.random(6);
-  cpu_kernels::norm(x.view, scale.view, scale.view, true, 1e-6, dx.view, stats.view);
+  cpu().norm(x.view, scale.view, scale.view, true, 1e-6, dx.view, stats.view);
   CHECK(same_bits(dscale, [&] {
-    cpu_kernels::norm_gradient(x.view, scale.view, g.view, stats.view, true, dx.view, dscale.view,
-                               dbias.view);
+    cpu().norm_gradient(x.view, scale.view, g.view, stats.view, true, dx.view, dscale.view,
+                        dbias.view);
   }));
   Array sum(t, {500, 300});
   CHECK(same_bits(dx, [&] {
-    cpu_kernels::add_norm(x.view, g.view, scale.view, scale.view, true, 1e-6, sum.view, dx.view,
-                          stats.view);
+    cpu().add_norm(x.view, g.view, scale.view, scale.view, true, 1e-6, sum.view, dx.view,
+                   stats.view);
   }));
   Array table(t, {65, 300}), index(Dtype::i64, {500});
   index.random(7, 0, 65);

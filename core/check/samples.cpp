@@ -380,8 +380,10 @@ void add_reductions(Table& table) {
 // ---- Softmax, norms, loss --------------------------------------------------------------------
 
 // mask[3, 5]: a causal one whose second row hides everything.
-Tensor mask_with_hidden_row() {
-  return Tensor::of<int64_t>({3, 5}, {1, 0, 0, 0, 0, /**/ 0, 0, 0, 0, 0, /**/ 1, 1, 0, 1, 1});
+// On the device of `like`.
+Tensor mask_with_hidden_row(const Tensor& like) {
+  return Tensor::of<int64_t>({3, 5}, {1, 0, 0, 0, 0, /**/ 0, 0, 0, 0, 0, /**/ 1, 1, 0, 1, 1},
+                             like.backend());
 }
 
 void add_softmax(Table& table) {
@@ -400,16 +402,17 @@ void add_softmax(Table& table) {
             {257});
   table.add("softmax of large numbers", {{{3, 5}, 700, 720}},
             [](const Tensors& in) { return softmax(in[0], 1); }, {5});
-  table.add(
-      "softmax, masked by name", {{{2, 3, 5, 2}}},
-      [](const Tensors& in) { return softmax("b n [m] h, n m", in[0], mask_with_hidden_row()); },
-      {5});
+  table.add("softmax, masked by name", {{{2, 3, 5, 2}}},
+            [](const Tensors& in) {
+              return softmax("b n [m] h, n m", in[0], mask_with_hidden_row(in[0]));
+            },
+            {5});
   table.add("softmax, masked", {{{3, 5}}},
-            [](const Tensors& in) { return softmax(in[0], 1, mask_with_hidden_row()); }, {5});
+            [](const Tensors& in) { return softmax(in[0], 1, mask_with_hidden_row(in[0])); }, {5});
   table.add("softmax, masked differently for each", {{{2, 3, 5}}, positions({2, 3, 5}, 2)},
             [](const Tensors& in) { return softmax(in[0], 2, in[1]); }, {5});
   table.add("softmax, all hidden", {{{3, 5}}}, [](const Tensors& in) {
-    return softmax(in[0], 1, Tensor::zeros({3, 5}, in[0].dtype()));
+    return softmax(in[0], 1, Tensor::zeros({3, 5}, in[0].dtype(), in[0].backend()));
   });
   table.add("softmax of nothing", {{{3, 0}}}, [](const Tensors& in) { return softmax(in[0], 1); });
   table.add("log_softmax of nothing", {{{3, 0}}},
@@ -424,7 +427,8 @@ void add_softmax(Table& table) {
   table.add("log_softmax, first", {{{5, 3}}},
             [](const Tensors& in) { return log_softmax(in[0], 0); }, {5});
   table.add("log_softmax, masked", {{{3, 5}}},
-            [](const Tensors& in) { return log_softmax(in[0], 1, mask_with_hidden_row()); }, {5});
+            [](const Tensors& in) { return log_softmax(in[0], 1, mask_with_hidden_row(in[0])); },
+            {5});
 }
 
 void add_norms(Table& table) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/cpu/contraction_note.hpp"
 #include "core/cpu/kernels.hpp"
 #include "core/cpu/matrices.hpp"
 #include "core/cpu/small_matrix.hpp"

@@ -1,5 +1,4 @@
 // Cross-entropy of rows of logits, and its gradient.
-#include "core/cpu/fused.hpp"
 #include "core/cpu/kernels.hpp"
 #include "core/cpu/line.hpp"
 #include "core/cpu/rows.hpp"

@@ -1,5 +1,4 @@
 // Elementwise operations: views are walked in the output's memory order, rows do the rest.
-#include "core/cpu/fused.hpp"
 #include "core/cpu/kernels.hpp"
 #include "core/cpu/line.hpp"
 #include "core/cpu/rows.hpp"

@@ -1,7 +1,6 @@
 // Layer norm and RMS norm over the last dimension.
 #include <vector>
 
-#include "core/cpu/fused.hpp"
 #include "core/cpu/kernels.hpp"
 #include "core/cpu/line.hpp"
 #include "core/cpu/rows.hpp"

@@ -2,7 +2,6 @@
 // and on any thread.
 #include <cmath>
 
-#include "core/cpu/fused.hpp"
 #include "core/cpu/kernels.hpp"
 #include "core/cpu/rows.hpp"
 #include "core/cpu/walk.hpp"

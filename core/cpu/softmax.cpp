@@ -2,7 +2,6 @@
 // transposes cost less than rows of far apart numbers.
 #include <memory>
 
-#include "core/cpu/fused.hpp"
 #include "core/cpu/kernels.hpp"
 #include "core/cpu/rows.hpp"
 #include "core/cpu/walk.hpp"

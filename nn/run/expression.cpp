@@ -28,7 +28,7 @@ Value Runner::reference(const Node& n) {
 }
 
 Value Runner::number(const Node& n) {
-  return {Tensor::scalar(sizes_.quantity(n), dtype_), {}, false};
+  return {Tensor::scalar(sizes_.quantity(n), dtype_, device()), {}, false};
 }
 
 namespace {

@@ -20,7 +20,7 @@ void Runner::check_mask() const {
 }
 
 Tensor Runner::visible_over(const Names& names) {
-  if (mask_.hides_nothing()) return spread(1, shape_of(names, false), dtype_);
+  if (mask_.hides_nothing()) return spread(1, shape_of(names, false), dtype_, device());
   const Value mask = call_mask(names);
   return aligned(mask, names, mask.batched).tensor;
 }
@@ -33,7 +33,8 @@ Value Runner::visible(const Node& n) {
   const bool is_memory = dimension(n.names[0]).role == Role::memory || program_.self_only;
   if (mask_.lengths && !is_memory)
     fail_at({n.place}, "the call pads the memory; whether queries are padded is not known");
-  if (!mask_.lengths) return {spread(1, shape_of(n.names, false), dtype_), n.names, false};
+  if (!mask_.lengths)
+    return {spread(1, shape_of(n.names, false), dtype_, device()), n.names, false};
   return padding(n.names[0]);
 }
 
@@ -50,7 +51,9 @@ Value Runner::padding(int memory) {
                 "' = ", whole_size(memory));
     for (Index j = 0; j < m; ++j) seen.push_back(static_cast<double>(j) < length);
   }
-  return {cast(Tensor::of<double>(shape, std::span<const double>(seen)), dtype_), {memory}, true};
+  return {cast(Tensor::of<double>(shape, std::span<const double>(seen), device()), dtype_),
+          {memory},
+          true};
 }
 
 const Value& Runner::call_mask(const Names& names) {
@@ -78,7 +81,8 @@ Value Runner::causal(const Names& pair) {
   seen.reserve(static_cast<size_t>(n * m));
   for (Index i = 0; i < n; ++i)
     for (Index j = 0; j < m; ++j) seen.push_back(j <= i + last);
-  return {cast(Tensor::of<double>({n, m}, std::span<const double>(seen)), dtype_), pair, false};
+  return {cast(Tensor::of<double>({n, m}, std::span<const double>(seen), device()), dtype_), pair,
+          false};
 }
 
 Value Runner::given(const Names& pair) {

@@ -11,8 +11,8 @@ constexpr int most_batch_dims = 4;
 
 }  // namespace
 
-Tensor spread(double value, const Shape& shape, Dtype dtype) {
-  return Tensor::scalar(value, dtype).window(shape, Strides(shape.size(), 0));
+Tensor spread(double value, const Shape& shape, Dtype dtype, Backend& on) {
+  return Tensor::repeated(value, shape, dtype, on);
 }
 
 Runner::Runner(const Checked& program, const SizeTable& sizes, const Tensors& inputs,
@@ -45,6 +45,7 @@ Runner::Runner(const SizeTable& sizes, const Part& part, const Forward& forward,
       values_(program_.values.size()),
       batch_(part.batch),
       dtype_(part.dtype),
+      device_(part.device),
       stretch_(part.stretch) {}
 
 // Checks one value at a time, and only those that are computed whole. How many are held at once
@@ -175,6 +176,7 @@ void Runner::read_batch_and_type() {
       check_type(v.name, x, typed >= 0 ? x.dtype() == dtype_ : is_real(x.dtype()));
       dtype_ = x.dtype(), typed = static_cast<int>(i);
     }
+    device_ = &x.backend();
     const int extra = x.rank() - v.dims.size();
     if (extra <= 0) continue;
     Shape batch;
@@ -188,7 +190,9 @@ void Runner::read_batch_and_type() {
                    program_.input_names[from], "' is ", batch_));
     batch_ = batch, from = static_cast<int>(i);
   }
+  check_one_device(program_.name.c_str(), *inputs_);
   if (typed < 0) dtype_ = params_.empty() ? Dtype::f32 : forward_[params_[0]].dtype();
+  if (inputs_->empty() && !params_.empty()) device_ = &forward_[params_[0]].backend();
 }
 
 void Runner::check_type(const std::string& name, const Tensor& x, bool fits) const {
@@ -271,8 +275,8 @@ Value Runner::statement(const CheckedValue& v) {
   Value made;
   try {
     made = v.right.constant
-               ? Value{spread(sizes_.quantity(v.right), shape_of(v.names, false), dtype_), v.names,
-                       false}
+               ? Value{spread(sizes_.quantity(v.right), shape_of(v.names, false), dtype_, device()),
+                       v.names, false}
                : node(v.right);
   } catch (const Error& error) {
     if (error.kind() != Kind::input || is_pointed(error.what())) throw;

@@ -50,6 +50,7 @@ class Runner {
     Shape batch;
     Dtype dtype;
     Stretch stretch;
+    Backend* device;
   };
   Runner(const SizeTable& sizes, const Part& part, const Forward& forward, const std::string& path,
          const Mask& mask);
@@ -89,6 +90,7 @@ class Runner {
   const Shape& batch() const { return batch_; }
   int batch_rank() const { return batch_.size(); }
   Dtype dtype() const { return dtype_; }
+  Backend& device() const { return *device_; }
   Products products() const { return forward_.products; }
   // The position of `dim` among the dimensions of x.tensor.
   int axis_of(const Value& x, int dim) const {
@@ -170,12 +172,13 @@ class Runner {
   std::vector<Value> masks_;
   Shape batch_;
   Dtype dtype_ = Dtype::f32;
+  Backend* device_ = &cpu();  // of all values
   const CheckedValue* current_ = nullptr;
   Stretch stretch_;
   int dropouts_ = 0;  // so far in the current statement
 };
 
 // A tensor of this shape whose elements all are `value`. It stores one element; all strides are 0.
-Tensor spread(double value, const Shape& shape, Dtype dtype);
+Tensor spread(double value, const Shape& shape, Dtype dtype, Backend& on = cpu());
 
 }  // namespace tete

@@ -82,8 +82,7 @@ bool Runner::tiles() {
     pairs.push_back(length(Role::query)), pairs.push_back(length(Role::memory));
     if (!(mask_.visible.shape() == pairs)) return false;
   }
-  const bool on_processor = !inputs_->empty() && &(*inputs_)[0].backend() == &cpu();
-  return on_processor && (chosen.queries > 0 || chosen.samples > 0 || tile_grid().blocks() > 1);
+  return chosen.queries > 0 || chosen.samples > 0 || tile_grid().blocks() > 1;
 }
 
 TileGrid Runner::tile_grid() {
@@ -104,7 +103,7 @@ TileInputs Runner::tile_inputs() {
 }
 
 TiledCall Runner::tiled_call(const TileInputs& inputs, const std::vector<int>& exits) {
-  Part whole{batch_, dtype_, stretch_};
+  Part whole{batch_, dtype_, stretch_, device_};
   whole.stretch.queries = length(Role::query), whole.stretch.memories = length(Role::memory);
   TiledCall call(sizes_, whole, forward_, path_, mask_);
   call.grid = tile_grid();
@@ -208,7 +207,8 @@ void Runner::show_tile(const TileInputs& inputs) {
       const Value& part = block.at(number);
       Value& all = values_[number];
       if (!all.tensor)
-        all = {Tensor::empty(shape_of(part.names, part.batched), dtype_), part.names, part.batched};
+        all = {Tensor::empty(shape_of(part.names, part.batched), dtype_, device()), part.names,
+               part.batched};
       TileInput rows = input_of(program_, number, part);
       rows.memory = -1;
       copy_onto(part.tensor.detach(), call.part_of(all.tensor, rows, range, call.memory()));

@@ -181,7 +181,8 @@ Tensors leaves_of(const Tensors& parts, const std::vector<bool>& wanted) {
 
 FusedValue tile_value(const TiledCall& call, const Tensors& given, const std::vector<bool>& tracked,
                       bool keep) {
-  const Tensor y = Tensor::empty(call.shape(call.grid.whole()), given[0].dtype());
+  const Tensor y =
+      Tensor::empty(call.shape(call.grid.whole()), given[0].dtype(), given[0].backend());
   std::vector<Tensors> kept(keep ? static_cast<size_t>(call.grid.blocks()) : 0);
   parallel_for(call.grid.blocks(), call.bytes, [&](Index block) {
     const RecordWatch unseen([](const Tensor& made) { return made; });

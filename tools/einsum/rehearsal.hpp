@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "core/cpu/contraction_note.hpp"
 #include "core/tensor.hpp"
 
 namespace tete {

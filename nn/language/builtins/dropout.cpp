@@ -16,13 +16,14 @@ uint64_t first_counter(const Value& x, const Shape& whole, const Dropout& noise)
 // The dropout of ones[whole], of which only the rows [part] from `start` on are computed. From
 // dimension `run` on, the counters of neighbours are consecutive.
 Tensor noise_of(const Shape& part, const Shape& whole, const Shape& start, const Dropout& noise,
-                uint64_t first, Dtype dtype) {
+                uint64_t first, const Tensor& like) {
   int run = part.size() - 1;
   while (run > 0 && part[run] == whole[run]) --run;
   Index length = 1, rows = 1;
   for (int i = 0; i < part.size(); ++i) (i < run ? rows : length) *= part[i];
   const Strides strides = row_major(whole);
-  const Tensor kept = Tensor::empty(part, dtype), ones = Tensor::ones({length}, dtype);
+  const Tensor kept = Tensor::empty(part, like.dtype(), like.backend()),
+               ones = Tensor::ones({length}, like.dtype(), like.backend());
   for (Index row = 0; row < rows; ++row) {
     uint64_t counter = first + static_cast<uint64_t>(start[run] * strides[run]);
     Index left = row;
@@ -44,7 +45,7 @@ Tensor noisy(Runner& runner, const Value& x, int shared_axis, const Dropout& noi
   if (shared_axis >= 0) part[shared_axis] = whole[shared_axis] = 1, start[shared_axis] = 0;
   const uint64_t first = first_counter(x, whole, noise);
   if (part == t.shape() && part == whole) return dropout(t, noise.rate, noise.key, first);
-  return t * broadcast(noise_of(part, whole, start, noise, first, t.dtype()), t.shape());
+  return t * broadcast(noise_of(part, whole, start, noise, first, t), t.shape());
 }
 
 Value run(Runner& runner, const Node& node) {

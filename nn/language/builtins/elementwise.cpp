@@ -105,7 +105,8 @@ Tensor bucketed(const Tensors& x) {
       at->second = static_cast<double>(bucket_of(static_cast<Index>(r), count, far, one_sided));
     r = at->second;
   }
-  return cast(Tensor::of<double>(x[0].shape(), std::span<const double>(all)), x[0].dtype());
+  return cast(Tensor::of<double>(x[0].shape(), std::span<const double>(all), x[0].backend()),
+              x[0].dtype());
 }
 
 // clang-format off

@@ -8,9 +8,12 @@ namespace {
 
 Tensor layer(const Tensor& x) {
   const Shape width{x.shape().back()};
-  return layer_norm(x, Tensor::ones(width, x.dtype()), Tensor::zeros(width, x.dtype()));
+  return layer_norm(x, Tensor::ones(width, x.dtype(), x.backend()),
+                    Tensor::zeros(width, x.dtype(), x.backend()));
 }
-Tensor rms(const Tensor& x) { return rms_norm(x, Tensor::ones({x.shape().back()}, x.dtype())); }
+Tensor rms(const Tensor& x) {
+  return rms_norm(x, Tensor::ones({x.shape().back()}, x.dtype(), x.backend()));
+}
 
 // The norms of core are over the last dimension, so `dim` moves to the end and back.
 template <Tensor (*norm)(const Tensor&)>

@@ -39,7 +39,8 @@ Turn turns(const Tensor& positions, Index pairs, Dtype dtype) {
   Shape shape = positions.shape();
   shape.push_back(pairs);
   const auto made = [&](const std::vector<double>& all) {
-    return cast(Tensor::of<double>(shape, std::span<const double>(all)), dtype);
+    return cast(Tensor::of<double>(shape, std::span<const double>(all), positions.backend()),
+                dtype);
   };
   return {made(cosine), made(sine)};
 }

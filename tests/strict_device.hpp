@@ -1,0 +1,149 @@
+// A device whose memory the host cannot touch. Its addresses are pages that nobody may read or
+// write; its kernels are the processor's, on other pages that hold the bytes. So a loop of the host
+// over a tensor that lives here dies, and whatever goes through the Backend gives the processor's
+// bits.
+#pragma once
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <mutex>
+
+#include "core/storage.hpp"
+
+namespace tete::tests {
+
+class StrictDevice final : public Backend {
+ public:
+  // Without fused kernels every fused operation is computed as its meaning.
+  explicit StrictDevice(bool fused = true) : fused_(fused) {
+    const int file = memfd_create("strict", MFD_CLOEXEC);
+    const auto map = [&](int protection) {
+      void* const at = mmap(nullptr, arena, protection, MAP_SHARED | MAP_NORESERVE, file, 0);
+      if (at == MAP_FAILED) fail(Kind::resource, "cannot map the strict device's memory");
+      return static_cast<char*>(at);
+    };
+    if (file < 0 || ftruncate(file, arena) != 0)
+      fail(Kind::resource, "cannot make the strict device's memory");
+    outside_ = map(PROT_NONE), inside_ = map(PROT_READ | PROT_WRITE);
+    close(file);
+  }
+  // After every tensor that lives here.
+  ~StrictDevice() override {
+    release_free_memory(*this);
+    munmap(outside_, arena), munmap(inside_, arena);
+  }
+  StrictDevice(const StrictDevice&) = delete;
+
+  int64_t reads = 0;  // by the host, since the start
+
+  const char* name() const override { return "strict"; }
+  void* allocate(size_t bytes) override {
+    const std::lock_guard lock(mutex_);
+    const size_t rounded = (bytes + 127) / 64 * 64;
+    if (used_ + rounded > arena) fail(Kind::resource, "the strict device is full");
+    return outside_ + std::exchange(used_, used_ + rounded);
+  }
+  void release(void*, size_t) noexcept override {}
+  void read(const void* from, void* to, size_t bytes) override {
+    ++reads;
+    cpu().read(at(from), to, bytes);
+  }
+  void write(const void* from, void* to, size_t bytes) override {
+    cpu().write(from, at(to), bytes);
+  }
+
+  void unary(Unary op, const View& x, const View& y) override { cpu().unary(op, in(x), in(y)); }
+  void unary_gradient(Unary op, const View& x, const View& y, const View& g,
+                      const View& dx) override {
+    cpu().unary_gradient(op, in(x), in(y), in(g), in(dx));
+  }
+  void binary(Binary op, const View& a, const View& b, const View& y) override {
+    cpu().binary(op, in(a), in(b), in(y));
+  }
+  void select(const View& c, const View& a, const View& b, const View& y) override {
+    cpu().select(in(c), in(a), in(b), in(y));
+  }
+  void fill(double value, const View& y) override { cpu().fill(value, in(y)); }
+  void copy(const View& x, const View& y) override { cpu().copy(in(x), in(y)); }
+  void fold(Fold how, const View& x, const View& y) override { cpu().fold(how, in(x), in(y)); }
+  void contract(const View& A, const Labels& a, const View& B, const Labels& b, const View& Y,
+                const Labels& y) override {
+    cpu().contract(in(A), a, in(B), b, in(Y), y);
+  }
+  bool contracts_bf16(const View& A, const Labels& a, const View& B, const Labels& b, const View& Y,
+                      const Labels& y) const override {
+    return cpu().contracts_bf16(A, a, B, b, Y, y);
+  }
+  void gather(const View& T, const Labels& t, const View& I, const Labels& i, Label label,
+              const View& Y, const Labels& y) override {
+    cpu().gather(in(T), t, in(I), i, label, in(Y), y);
+  }
+  void scatter(const View& G, const Labels& g, const View& I, const Labels& i, Label label,
+               const View& T, const Labels& t) override {
+    cpu().scatter(in(G), g, in(I), i, label, in(T), t);
+  }
+  void uniform(uint64_t key, uint64_t first, const View& y) override {
+    cpu().uniform(key, first, in(y));
+  }
+
+  bool has(FusedKernel) const override { return fused_; }
+  void softmax(const View& x, const View& mask, int axis, const View& y) override {
+    cpu().softmax(in(x), in(mask), axis, in(y));
+  }
+  void softmax_gradient(const View& y, const View& g, int axis, const View& dx) override {
+    cpu().softmax_gradient(in(y), in(g), axis, in(dx));
+  }
+  void norm(const View& x, const View& scale, const View& bias, bool center, double epsilon,
+            const View& y, const View& stats) override {
+    cpu().norm(in(x), in(scale), in(bias), center, epsilon, in(y), in(stats));
+  }
+  void add_norm(const View& x, const View& r, const View& scale, const View& bias, bool center,
+                double epsilon, const View& s, const View& y, const View& stats) override {
+    cpu().add_norm(in(x), in(r), in(scale), in(bias), center, epsilon, in(s), in(y), in(stats));
+  }
+  void norm_gradient(const View& x, const View& scale, const View& g, const View& stats,
+                     bool center, const View& dx, const View& dscale, const View& dbias) override {
+    cpu().norm_gradient(in(x), in(scale), in(g), in(stats), center, in(dx), in(dscale), in(dbias));
+  }
+  void cross_entropy(const View& logits, const View& targets, const View& loss,
+                     const View& lse) override {
+    cpu().cross_entropy(in(logits), in(targets), in(loss), in(lse));
+  }
+  void cross_entropy_gradient(const View& logits, const View& targets, const View& lse,
+                              const View& g, const View& dlogits) override {
+    cpu().cross_entropy_gradient(in(logits), in(targets), in(lse), in(g), in(dlogits));
+  }
+  void unary_of_sum(Unary op, const View& a, const View& b, const View& y) override {
+    cpu().unary_of_sum(op, in(a), in(b), in(y));
+  }
+  void unary_of_sum_gradient(Unary op, const View& a, const View& b, const View& y, const View& g,
+                             const View& dsum) override {
+    cpu().unary_of_sum_gradient(op, in(a), in(b), in(y), in(g), in(dsum));
+  }
+  void dropout(const View& x, double rate, uint64_t key, uint64_t first, const View& y) override {
+    cpu().dropout(in(x), rate, key, first, in(y));
+  }
+  void accumulate(const View& x, const View& y) override {
+    if (fused_) cpu().accumulate(in(x), in(y));
+    else Backend::accumulate(x, y);
+  }
+
+ private:
+  static constexpr size_t arena = size_t{2} << 30;  // bytes; a page is there once it is written
+
+  char* at(const void* outside) const {
+    return inside_ + (static_cast<const char*>(outside) - outside_);
+  }
+  View in(View view) const {
+    if (view.data) view.data = at(view.data);
+    return view;
+  }
+
+  bool fused_;
+  char *outside_, *inside_;
+  std::mutex mutex_;
+  size_t used_ = 0;
+};
+
+}  // namespace tete::tests
