@@ -102,7 +102,7 @@ Tensor empty_result(const Tensor& A, const Labels& a, const Tensor& B, const Lab
 
 // The operand that the gradient rule saves if the product rounds it: the bf16 copy, unless the full
 // numbers stay in memory anyway.
-Tensor held(const Tensor& A) {
+Tensor saved_form(const Tensor& A) {
   const Record* const made = A.made_by();
   return made && !made->holds_storage ? A.rounded() : A;
 }
@@ -123,8 +123,8 @@ Tensor contract(const Tensor& whole_A, const Labels& whole_a, const Tensor& whol
   const bool rounds = options.products == Products::bf16 && Y.dtype() == Dtype::f32 &&
                       A.backend().contracts_bf16(A.view(), a, B.view(), b, Y.view(), y);
   // The gradient of A reads B, and that of B reads A.
-  const Tensor left = B.tracked() && rounds ? held(A) : A,
-               right = A.tracked() && rounds ? held(B) : B;
+  const Tensor left = B.tracked() && rounds ? saved_form(A) : A,
+               right = A.tracked() && rounds ? saved_form(B) : B;
   const auto read = [&](const Tensor& X) {
     return rounds ? X.detach().rounded() : in_full(X.detach());
   };

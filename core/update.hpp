@@ -33,14 +33,14 @@ MeanSquares mean_squares(const Tensor& g, int d0, int d1);
 double sum_of_squares_of_product(const Tensor& g, const Tensor& a, const Tensor& b);
 
 // p' = p - rate · g a b and Σ p'².
-struct Moved {
+struct UpdatedParameter {
   Tensor p;
   double squares;
 };
-Moved minus_product(const Tensor& p, const Tensor& g, const Tensor& a, const Tensor& b,
-                    double rate);
-// Σ p². It has the bits of Moved::squares if p is minus_product's p' and a and b have the strides
-// that they had there.
+UpdatedParameter minus_product(const Tensor& p, const Tensor& g, const Tensor& a, const Tensor& b,
+                               double rate);
+// Σ p². It has the bits of UpdatedParameter::squares if p is minus_product's p' and a and b have
+// the strides that they had there.
 double sum_of_squares_of_moved(const Tensor& p, const Tensor& a, const Tensor& b);
 
 }  // namespace tete

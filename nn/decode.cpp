@@ -171,10 +171,7 @@ Tensor Decoder::next(const Tensors& inputs, std::span<const ParamId> params, con
   const Mask seen = grows ? Mask{.causal = true} : mask;
   if (grows) {
     Runner fresh(*program_, sizes_of_new_memory(queries), inputs, params, forward, path, seen);
-    fresh.go_on({.first_query = length_,
-                 .first_memory = memory_length_,
-                 .tails = &memory_tails_,
-                 .fresh = Role::memory});
+    fresh.continue_at({length_, memory_length_}, {&memory_tails_, Role::memory});
     for (int number : frontier_) {
       if (sides_[number] == Side::once && cache_.contains(number)) continue;
       const Value& rows = fresh.at(number);
@@ -194,7 +191,7 @@ Tensor Decoder::next(const Tensors& inputs, std::span<const ParamId> params, con
       given[i] = spread(0, shape, inputs[i].dtype(), inputs[i].backend());
     }
   Runner whole(*program_, sizes_for(queries, memory_length_), given, params, forward, path, seen);
-  whole.go_on({.first_query = length_, .tails = &query_tails_, .fresh = Role::query});
+  whole.continue_at({.first_query = length_}, {&query_tails_, Role::query});
   for (const auto& [number, value] : cache_) whole.set(number, value);
   if (!grows && cache_.empty())
     for (int number : frontier_) cache_[number] = whole.at(number).tensor.detach();

@@ -95,8 +95,8 @@ Tensor Block::operator()(const Forward& forward, const Sequences& X,
     return offer(name, only_there(X, x));
   };
   // Returns x + y, the new stream, and its norm, which the next sub-layer reads.
-  const auto go_on = [&](const char* stream, const Tensor& x, const Tensor& y, const char* name,
-                         const Norm& norm) {
+  const auto add_and_norm = [&](const char* stream, const Tensor& x, const Tensor& y,
+                                const char* name, const Norm& norm) {
     const auto both = norm.of_sum(forward, x, y);
     const Tensor sum = offer(stream, both.first);
     const bool made = both.second && sum.same(both.first);
@@ -107,11 +107,11 @@ Tensor Block::operator()(const Forward& forward, const Sequences& X,
   Tensor y = drop("self_out", self_(forward, N, N, X.lengths));
   const char* stream = "resid_mid";
   if (cross_) {
-    const auto [middle, C] = go_on(stream, x, y, "cross_norm", cross_norm_[0]);
+    const auto [middle, C] = add_and_norm(stream, x, y, "cross_norm", cross_norm_[0]);
     x = middle, y = drop("cross_out", cross_(forward, C, memory.X, memory.lengths));
     stream = "resid_cross";
   }
-  const auto [last, F] = go_on(stream, x, y, "ff_norm", ff_norm_);
+  const auto [last, F] = add_and_norm(stream, x, y, "ff_norm", ff_norm_);
   return offer("resid", last + drop("ff_out", feed_forward_(forward, F)));
 }
 

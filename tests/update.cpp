@@ -74,7 +74,7 @@ void check_updates(const Shape& shape, Dtype dtype, int how_p, int how) {
       expected.push_back(ps[i] - 0.3 * u);
     }
     CHECK(sum_of_squares_of_product(g, x, y) == doctest::Approx(squares).epsilon(close));
-    const Moved moved = minus_product(p, g, x, y, 0.3);
+    const UpdatedParameter moved = minus_product(p, g, x, y, 0.3);
     CHECK(largest_difference(moved.p, expected) < close);
     CHECK(moved.squares == doctest::Approx(plain_squares(expected)).epsilon(close));
     CHECK(moved.squares == sum_of_squares_of_moved(moved.p, x, y));
@@ -189,7 +189,7 @@ TEST_CASE("sums of squares have the same bits on one thread and on two") {
   for (int count : {1, 2}) {
     set_threads(count);
     const MeanSquares means = mean_squares(g, 0, 1);
-    const Moved moved = minus_product(g, g, a, b, 0.1);
+    const UpdatedParameter moved = minus_product(g, g, a, b, 0.1);
     std::vector<double> all = means.over_d0.values();
     for (double x : means.over_d1.values()) all.push_back(x);
     for (double x : {sum_of_squares(g), sum_of_squares(line), sum_of_squares_of_product(g, a, b),

@@ -137,8 +137,8 @@ struct Answering {
 
 }  // namespace
 
-void go_on(const LanguageModel& model, const Tensors& params, const Tokenizer& tokenizer,
-           const std::string& prompt, const Writing& o, const Show& show) {
+void continue_prompt(const LanguageModel& model, const Tensors& params, const Tokenizer& tokenizer,
+                     const std::string& prompt, const Writing& o, const Show& show) {
   std::vector<int32_t> tokens = tokenizer.encode(prompt);
   if (tokens.empty()) tokens = beginning(tokenizer);
   const Index context = model.config().context;

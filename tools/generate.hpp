@@ -19,8 +19,8 @@ struct Writing {
 using Show = std::function<void(const std::string&)>;
 
 // What goes on from the prompt, without an end.
-void go_on(const LanguageModel& model, const Tensors& params, const Tokenizer& tokenizer,
-           const std::string& prompt, const Writing& writing, const Show& show);
+void continue_prompt(const LanguageModel& model, const Tensors& params, const Tokenizer& tokenizer,
+                     const std::string& prompt, const Writing& writing, const Show& show);
 
 // What a model that learned a task, or a decoder, makes of the prompt, up to where it ends it or
 // its context is full.

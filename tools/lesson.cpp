@@ -26,10 +26,10 @@ Lesson text_lesson(const ModelSettings& m, const ChosenSites& sites, const Learn
             const Loss loss = model->loss(forward, batch.input, batch.target);
             return {loss.sum, loss.tokens};
           },
-          [model, tokenizer](const Tensors& values) -> std::vector<Written> {
+          [model, tokenizer](const Tensors& values) -> std::vector<WrittenText> {
             std::string written;
-            go_on(*model, values, tokenizer, "", {.length = 240},
-                  [&](const std::string& piece) { written += piece; });
+            continue_prompt(*model, values, tokenizer, "", {.length = 240},
+                            [&](const std::string& piece) { written += piece; });
             return {{"", written}};
           },
           bytes + loss_bytes(m, tokenizer),
@@ -45,8 +45,8 @@ static LossSum answer_loss(const Forward& forward, const Tensor& logits, const T
 }
 
 // The likeliest letters where an answer is asked for, each after the right ones before it.
-static Written answered(const Task& task, const Tokenizer& tokenizer, const Exercise& exercise,
-                        const std::vector<int64_t>& likeliest) {
+static WrittenText answered(const Task& task, const Tokenizer& tokenizer, const Exercise& exercise,
+                            const std::vector<int64_t>& likeliest) {
   const size_t begins = task.encoder ? 0 : exercise.prompt.size() - 1;
   std::string found, right;
   for (size_t i = 0; i < exercise.answer.size(); ++i) {
@@ -77,7 +77,7 @@ Lesson task_lesson(const Task& task, const ModelSettings& m, const ChosenSites& 
       const Tensor found =
           top_k(logits(*model, {.params = values}, data->validation_batch(key, 0, shown)), 2, 1);
       const std::vector<int64_t> all = found.values<int64_t>();
-      std::vector<Written> written;
+      std::vector<WrittenText> written;
       for (Index i = 0; i < shown; ++i) {
         const auto row = all.begin() + i * found.size(1);
         written.push_back(answered(task, tokenizer, data->validation_exercise(key, i),

@@ -54,8 +54,8 @@ class LiveReport::Scalars {
         norms_(folder, "norms.csv", "step,parameter,value,gradient,update\n"),
         events_(folder, "events.out.tfevents.0.tete", first_event(0)) {}
 
-  // Takes the lines that came since.
-  void go_on() {
+  // Reads the lines that were logged since the last call.
+  void take_new_lines() {
     std::ifstream file(log_, std::ios::binary);
     file.seekg(static_cast<std::streamoff>(read_));
     for (std::string line; std::getline(file, line) && !file.eof(); read_ += line.size() + 1) {
@@ -141,7 +141,7 @@ void LiveReport::write(bool going_on) {
   const auto began = Clock::now();
   try {
     if (!scalars_) scalars_ = std::make_unique<Scalars>(folder_);
-    scalars_->go_on();
+    scalars_->take_new_lines();
     write_page(going_on);
   } catch (const std::exception& error) {
     failed_ = true;

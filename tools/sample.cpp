@@ -29,8 +29,8 @@ static void check_options(const SampleOptions& o) {
 static void generate(const Trained& trained, const SampleOptions& o, const Show& show) {
   const Writing writing{*o.temperature, o.top_k, o.length, o.seed};
   if (!trained.answers())
-    return go_on(std::get<LanguageModel>(trained.model), trained.params, trained.tokenizer,
-                 o.prompt, writing, show);
+    return continue_prompt(std::get<LanguageModel>(trained.model), trained.params,
+                           trained.tokenizer, o.prompt, writing, show);
   const auto by = [&](const auto& model) {
     answer(model, trained.params, trained.tokenizer, o.prompt, writing, show);
   };

@@ -39,7 +39,7 @@ Tensor along(const Tensor& factor, const Tensor& p) {
 
 class Adafactor : public Optimizer {
  public:
-  Adafactor(const std::vector<ParamSpec>& specs, Dtype dtype) : written_(specs.size()) {
+  Adafactor(const std::vector<ParamSpec>& specs, Dtype dtype) : known_(specs.size()) {
     for (const ParamSpec& spec : specs) {
       first_.push_back(state.size());
       if (spec.fixed) continue;
@@ -66,14 +66,14 @@ class Adafactor : public Optimizer {
       if (p.size() == 0) continue;
       const auto [a, b] = direction(g, factored_dims(p.shape()), first_[i], beta);
       const auto count = static_cast<double>(p.size());
-      Written& written = written_[i];
+      KnownSquares& known = known_[i];
       const double squares =
-          written.number == values[i].number() ? written.squares : sum_of_squares_of_moved(p, a, b);
+          known.number == values[i].number() ? known.squares : sum_of_squares_of_moved(p, a, b);
       const double length = rate * std::max(std::sqrt(squares / count), 1e-3);
       const double size = std::sqrt(sum_of_squares_of_product(g, a, b) / count);
-      const Moved moved = minus_product(p, g, a, b, length / std::max(1.0, size));
+      const UpdatedParameter moved = minus_product(p, g, a, b, length / std::max(1.0, size));
       values[i] = moved.p;
-      written = {moved.p.number(), moved.squares};
+      known = {moved.p.number(), moved.squares};
       rates.push_back(length);
     }
     effective_rate = summarize_rates(std::move(rates));
@@ -102,13 +102,13 @@ class Adafactor : public Optimizer {
   }
 
   // What an update wrote, and the sum of its squares: the next one need not read it for that.
-  struct Written {
+  struct KnownSquares {
     uint64_t number = 0;  // of the tensor; none has 0
     double squares = 0;
   };
 
   std::vector<size_t> first_;  // by parameter: where its state begins
-  std::vector<Written> written_;
+  std::vector<KnownSquares> known_;
 };
 
 }  // namespace

@@ -323,7 +323,7 @@ class Run {
   void log_written() {
     Json line = log_line("samples");
     line["samples"] = Json::array();
-    for (const Written& each : options_.write(values_))
+    for (const WrittenText& each : options_.write(values_))
       line["samples"].push_back({{"prompt", each.prompt}, {"text", each.text}});
     log_->write(line);
   }

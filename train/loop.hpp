@@ -12,7 +12,7 @@
 namespace tete {
 
 // What a model makes of a prompt.
-struct Written {
+struct WrittenText {
   std::string prompt, text;
 };
 
@@ -30,7 +30,7 @@ struct LoopOptions {
   // For a report, in the log: norms of each parameter with each line of it, and what the model
   // writes with each validation. No bit of the run depends on it.
   bool norms = false;
-  std::function<std::vector<Written>(const Tensors& values)> write = {};
+  std::function<std::vector<WrittenText>(const Tensors& values)> write = {};
   std::string config = "{}";  // the whole configuration, JSON; kept in checkpoints
   // Given the path and the configuration of the checkpoint that the run goes on from: a sentence
   // for each change that is allowed; fails where the run is another one.

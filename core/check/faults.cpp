@@ -53,7 +53,7 @@ class Search {
   }
 
  private:
-  struct Made {
+  struct Recorded {
     Tensor result;
     std::string value = {};  // the named value that it was computed for
   };
@@ -177,7 +177,7 @@ class Search {
   // The gradient that arrives at each recorded result; empty if none does.
   Tensors gradients_of_all() const {
     Tensors asked;
-    for (const Made& made : made_) asked.push_back(made.result);
+    for (const Recorded& made : made_) asked.push_back(made.result);
     if (!y_.tracked()) return Tensors(asked.size());
     return grad(y_, asked, {.cotangent = cotangent()});
   }
@@ -287,8 +287,8 @@ class Search {
   const GradCheckOptions& options_;
   const GradReport& report_;
   Tensors leaves_;
-  std::vector<Made> made_;  // every recorded result, in order
-  Tensors known_;           // these and the leaves
+  std::vector<Recorded> made_;  // every recorded result, in order
+  Tensors known_;               // these and the leaves
   // True if, in the operation being checked, an input without a gradient moves with one that has
   // one: differences then say nothing about its rule.
   bool follows_ = false;

@@ -251,8 +251,8 @@ double sum_of_squares_of_product(const Tensor& g, const Tensor& a, const Tensor&
   });
 }
 
-Moved minus_product(const Tensor& p, const Tensor& g, const Tensor& a, const Tensor& b,
-                    double rate) {
+UpdatedParameter minus_product(const Tensor& p, const Tensor& g, const Tensor& a, const Tensor& b,
+                               double rate) {
   for (const Tensor* other : {&g, &a, &b}) check_alike("p - rate g a b", p, *other);
   const Tensor from = in_order_of(p, p), along = in_order_of(p, g), made = Tensor::empty_like(p);
   const bool past_caches = static_cast<size_t>(p.size()) * size_of(p.dtype()) >= large;

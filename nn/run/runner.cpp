@@ -31,7 +31,7 @@ Runner::Runner(const Checked& program, const SizeTable& sizes, const Tensors& in
   sizes_.set_causal(mask.causal);
   sizes_.check_all();
   check_mask();
-  if (mask.causal) stretch_ = ending_together();
+  if (mask.causal) positions_ = ending_together();
   if (forward.entered) forward.entered(path, program);
 }
 
@@ -46,7 +46,8 @@ Runner::Runner(const SizeTable& sizes, const Part& part, const Forward& forward,
       batch_(part.batch),
       dtype_(part.dtype),
       device_(part.device),
-      stretch_(part.stretch) {}
+      positions_(part.positions),
+      block_(part.block) {}
 
 // Checks one value at a time, and only those that are computed whole. How many are held at once
 // depends on the gradients and values that the caller asks for.
@@ -122,43 +123,42 @@ void Runner::set(int number, const Tensor& x) {
 }
 
 // The sequences of a causal call end at the same position, and the longer one begins at 0.
-Stretch Runner::ending_together() {
+Positions Runner::ending_together() {
   Index n = -1, m = -1;
   for (int input : program_.inputs)
     for (int dim : checked(input).dims) {
       if (dimension(dim).role == Role::query) n = size(dim);
       if (dimension(dim).role == Role::memory) m = size(dim);
     }
-  Stretch stretch;
-  if (n >= 0 && m > n) stretch.first_query = m - n;
-  if (m >= 0 && n > m) stretch.first_memory = n - m;
-  return stretch;
+  Positions positions;
+  if (n >= 0 && m > n) positions.first_query = m - n;
+  if (m >= 0 && n > m) positions.first_memory = n - m;
+  return positions;
 }
 
 Index Runner::whole_size(int dim) {
   const Role role = dimension(dim).role;
-  if (role == Role::query && stretch_.queries >= 0) return stretch_.queries;
-  if (role == Role::memory && stretch_.memories >= 0) return stretch_.memories;
+  if (role == Role::query && block_.queries >= 0) return block_.queries;
+  if (role == Role::memory && block_.memories >= 0) return block_.memories;
   return size(dim);
 }
 
 Index Runner::block_start(int dim) const {
-  return dimension(dim).role == Role::query ? stretch_.query : 0;
+  return dimension(dim).role == Role::query ? block_.query : 0;
 }
 
 Index Runner::first(int dim) const {
   const Role role = dimension(dim).role;
-  return role == Role::query    ? stretch_.first_query
-         : role == Role::memory ? stretch_.first_memory
+  return role == Role::query    ? positions_.first_query
+         : role == Role::memory ? positions_.first_memory
                                 : 0;
 }
 
 Tensor* Runner::tail(const Node& node, int dim) const {
   const Role role = dimension(dim).role;
-  const bool fresh =
-      role == stretch_.fresh || (role != Role::none && stretch_.fresh == Role::memory);
-  if (!stretch_.tails || !fresh) return nullptr;
-  return &(*stretch_.tails)[&node];
+  const bool fresh = role == tails_.fresh || (role != Role::none && tails_.fresh == Role::memory);
+  if (!tails_.rows || !fresh) return nullptr;
+  return &(*tails_.rows)[&node];
 }
 
 // ---- Batch and type -----------------------------------------------------------------------------

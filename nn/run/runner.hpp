@@ -27,16 +27,21 @@ struct TileGrid;
 struct TileInputs;
 class TiledCall;
 
-// The rows of the two sequences that a run computes: all of a call's, one block of them (nn/tile),
-// or the next ones in decoding (nn/decode).
-struct Stretch {
-  Index first_query = 0, first_memory = 0;  // positions of the run's first rows
-  // In a block: the row number of its first query in the call, and the lengths of the call; -1 if
-  // the run has all rows.
+// The positions of a run's first rows in the two sequences.
+struct Positions {
+  Index first_query = 0, first_memory = 0;
+};
+
+// A block of a call's queries (nn/tile): the row of its first query, and the lengths of the call;
+// -1 if the run has all rows.
+struct QueryBlock {
   Index query = 0, queries = -1, memories = -1;
-  // In decoding: the earlier rows that each call of windows() still needs. `fresh` says which rows
-  // are new: query means the queries only, memory means both sequences.
-  std::map<const Node*, Tensor>* tails = nullptr;
+};
+
+// In decoding: the earlier rows that each call of windows() still needs. `fresh` says which rows
+// are new: query means the queries only, memory means both sequences.
+struct Tails {
+  std::map<const Node*, Tensor>* rows = nullptr;
   Role fresh = Role::none;
 };
 
@@ -49,7 +54,8 @@ class Runner {
   struct Part {
     Shape batch;
     Dtype dtype;
-    Stretch stretch;
+    Positions positions;
+    QueryBlock block;
     Backend* device;
   };
   Runner(const SizeTable& sizes, const Part& part, const Forward& forward, const std::string& path,
@@ -57,8 +63,10 @@ class Runner {
   Tensor run();
   // Fails (resource) if one value alone does not fit into memory. run() calls it first.
   void check_memory();
-  // Sets which rows of the sequences the run computes from here on.
-  void go_on(const Stretch& stretch) { stretch_ = stretch; }
+  // The run computes the next rows of the sequences, which begin at these positions.
+  void continue_at(const Positions& positions, const Tails& tails) {
+    positions_ = positions, tails_ = tails;
+  }
   // The size of `dim` in the whole call, and the row of it at which this block begins.
   Index whole_size(int dim);
   Index block_start(int dim) const;
@@ -135,7 +143,7 @@ class Runner {
   Value operation(const Node& n);
   // A·B + A·C as A·(B + C), one product less, if C has all names of B; otherwise empty.
   std::optional<Value> joined(const Node& a, const Node& b);
-  bool is_block() const { return stretch_.memories >= 0; }
+  bool is_block() const { return block_.memories >= 0; }
 
   // The caller's hooks, Forward::watch and Forward::replace.
   bool is_offered(const CheckedValue& v) const;
@@ -156,7 +164,7 @@ class Runner {
   double elements_of(const CheckedValue& v);
 
   void check_mask() const;
-  Stretch ending_together();
+  Positions ending_together();
   Value padding(int memory);
   Value causal(const Names& pair);
   Value given(const Names& pair);
@@ -174,7 +182,9 @@ class Runner {
   Dtype dtype_ = Dtype::f32;
   Backend* device_ = &cpu();  // of all values
   const CheckedValue* current_ = nullptr;
-  Stretch stretch_;
+  Positions positions_;
+  QueryBlock block_;
+  Tails tails_;
   int dropouts_ = 0;  // so far in the current statement
 };
 

@@ -103,8 +103,8 @@ TileInputs Runner::tile_inputs() {
 }
 
 TiledCall Runner::tiled_call(const TileInputs& inputs, const std::vector<int>& exits) {
-  Part whole{batch_, dtype_, stretch_, device_};
-  whole.stretch.queries = length(Role::query), whole.stretch.memories = length(Role::memory);
+  const QueryBlock all{.queries = length(Role::query), .memories = length(Role::memory)};
+  const Part whole{batch_, dtype_, positions_, all, device_};
   TiledCall call(sizes_, whole, forward_, path_, mask_);
   call.grid = tile_grid();
   call.given = inputs.each;

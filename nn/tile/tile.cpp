@@ -79,7 +79,7 @@ Tensor TiledCall::rows(const Tensor& y, const Range& range) const {
 Index TiledCall::seen(const Range& range) const {
   const Index m = memory();
   if (!crops) return m;
-  const Stretch& at = whole_.stretch;
+  const Positions& at = whole_.positions;
   const Index last = at.first_query + range.query + range.queries - at.first_memory;
   return std::clamp(last, std::min<Index>(1, m), m);
 }
@@ -131,7 +131,7 @@ SizeTable TiledCall::sizes(const Range& range, Index memory) const {
 Runner::Part TiledCall::part(const Range& range) const {
   Runner::Part part = whole_;
   part.batch = batch(range);
-  part.stretch.first_query += range.query, part.stretch.query = range.query;
+  part.positions.first_query += range.query, part.block.query = range.query;
   return part;
 }
 

@@ -87,7 +87,7 @@ class TiledCall {
   bool crops = false;  // a block leaves out the memory which the mask hides from all its queries
 
   const Checked& program() const { return sizes_.program(); }
-  Index memory() const { return whole_.stretch.memories; }
+  Index memory() const { return whole_.block.memories; }
   int batch_rank() const { return whole_.batch.size(); }
 
   // The shape of a range's exits, side by side in each row: [batch…, n, width].
