@@ -45,13 +45,10 @@ int bits_needed(double x) {
   return 53 - __builtin_ctzll(static_cast<uint64_t>(significand));
 }
 
-class Expectation {
+// The precision that each tensor was computed in.
+class Bits {
  public:
-  Expectation(Recorded& recorded, double tolerance)
-      : recorded_(recorded),
-        candidate_(recorded.candidate),
-        tolerance_(tolerance),
-        sums_(recorded) {
+  explicit Bits(const Recorded& recorded) : recorded_(recorded), candidate_(recorded.candidate) {
     for (const Compared& c : recorded.compared) {
       (c.gradient ? gradient_bits_ : value_bits_)[c.value] = c.bits;
       coarsest_ = coarser(coarsest_, c.bits);
@@ -63,35 +60,28 @@ class Expectation {
       if (is_real(x.dtype())) coarsest_ = coarser(coarsest_, bits_shown(x));
   }
 
-  const char* fill_in() {
-    expect_all();
-    const int bits = bits_of_products();
-    if (bits == unknown) return precision_of(coarsest_).name;
-    product_bits_ = bits;
-    expect_all();
-    return bits == 8 ? "float32, with products in bfloat16,"
-                     : "float32, with products in TF32 or float16,";
+  int coarsest() const { return coarsest_; }
+  // The coarsest precision of the tensor and its operands.
+  int of_operands(const Compared& c) const {
+    if (product_bits_ != unknown && multiplies(c)) return product_bits_;
+    const int bits =
+        coarser(c.bits, c.gradient ? bits_for_gradient(c.value) : bits_for_value(c.value));
+    return bits == unknown ? coarsest_ : bits;
   }
-
- private:
-  void expect_all() {
-    for (const bool gradients : {false, true})
-      for (const Precision& p : precisions) {
-        std::vector<Compared*> from_operands, from_inputs;
-        for (Compared& c : recorded_.compared) {
-          if (c.gradient != gradients) continue;
-          if (precision_of(bits_of_operands(c)).bits == p.bits) from_operands.push_back(&c);
-          if (precision_of(bits_of_all_before(c)).bits == p.bits) from_inputs.push_back(&c);
-        }
-        expect(from_operands, From::operands, p);
-        expect(from_inputs, From::inputs, p);
-      }
-  }
-
-  bool is_product(int value) const {
-    bool found = false;
-    visit(candidate_.value(value).right, [&](const Node& node) { found |= calls(node, "einsum"); });
-    return found;
+  // The coarsest precision of the tensor and all values that lead to it.
+  int of_all_before(const Compared& c) const {
+    if (product_bits_ != unknown) return product_bits_;
+    if (c.gradient) return coarsest_;
+    std::vector<bool> leads(static_cast<size_t>(candidate_.count()), false);
+    leads[c.value] = true;
+    int bits = c.bits;
+    for (int i = c.value; i >= 0; --i) {
+      if (!leads[i]) continue;
+      if (is_unseen(i) && i != c.value) return coarsest_;
+      if (value_bits_.contains(i)) bits = coarser(bits, value_bits_.at(i));
+      for (int used : candidate_.value(i).uses) leads[used] = true;
+    }
+    return bits == unknown ? coarsest_ : bits;
   }
 
   // The precision of products of float32 numbers: 8 or 11 bits if several products, each of
@@ -99,18 +89,28 @@ class Expectation {
   // unknown. One mistake makes one product wrong, seldom by so little, and a factor is no rounding.
   // Operands of p bits give a product a relative error of about 2^-p/√3; float32 sums of a million
   // terms, 2^-15.
-  int bits_of_products() const {
+  int of_products() const {
     constexpr double least = 0x1p-14, most = 0x1p-6, bf16 = 0x1p-10;
     int rounded = 0, coarse = 0;
     for (const Compared& c : recorded_.compared) {
-      if (c.gradient || !is_product(c.value) || !c.fits() || bits_of_operands(c) != 24) continue;
+      if (c.gradient || !is_product(c.value) || !c.fits() || of_operands(c) != 24) continue;
       const double error = error_beside_factor(c);
       if (!(error > least && error < most)) continue;
       ++rounded;
       if (error > bf16) ++coarse;
     }
-    if (rounded < 3 || tolerance_ > 0) return unknown;
+    if (rounded < 3) return unknown;
     return 2 * coarse > rounded ? 8 : 11;
+  }
+
+  // From here on products count as made with these.
+  void set_products(int bits) { product_bits_ = bits; }
+
+ private:
+  bool is_product(int value) const {
+    bool found = false;
+    visit(candidate_.value(value).right, [&](const Node& node) { found |= calls(node, "einsum"); });
+    return found;
   }
 
   // |theirs - f · text| / |text| for the factor f that makes it least.
@@ -131,28 +131,6 @@ class Expectation {
     return std::any_of(through.begin(), through.end(), [this](int s) { return is_product(s); });
   }
 
-  // The coarsest precision of the tensor and its operands.
-  int bits_of_operands(const Compared& c) const {
-    if (product_bits_ != unknown && multiplies(c)) return product_bits_;
-    const int bits =
-        coarser(c.bits, c.gradient ? bits_for_gradient(c.value) : bits_for_value(c.value));
-    return bits == unknown ? coarsest_ : bits;
-  }
-  // The coarsest precision of the tensor and all values that lead to it.
-  int bits_of_all_before(const Compared& c) const {
-    if (product_bits_ != unknown) return product_bits_;
-    if (c.gradient) return coarsest_;
-    std::vector<bool> leads(static_cast<size_t>(candidate_.count()), false);
-    leads[c.value] = true;
-    int bits = c.bits;
-    for (int i = c.value; i >= 0; --i) {
-      if (!leads[i]) continue;
-      if (is_unseen(i) && i != c.value) return coarsest_;
-      if (value_bits_.contains(i)) bits = coarser(bits, value_bits_.at(i));
-      for (int used : candidate_.value(i).uses) leads[used] = true;
-    }
-    return bits == unknown ? coarsest_ : bits;
-  }
   // Real numbers that were not given may have been rounded to anything.
   bool is_unseen(int i) const {
     const CheckedValue& v = candidate_.value(i);
@@ -178,6 +156,47 @@ class Expectation {
         else if (is_unseen(i)) return coarsest_;
     }
     return bits;
+  }
+
+  const Recorded& recorded_;
+  const Candidate& candidate_;
+  std::map<int, int> value_bits_, gradient_bits_;
+  int coarsest_ = unknown;
+  int product_bits_ = unknown;
+};
+
+class Expectation {
+ public:
+  Expectation(Recorded& recorded, double tolerance)
+      : recorded_(recorded),
+        candidate_(recorded.candidate),
+        tolerance_(tolerance),
+        sums_(recorded),
+        bits_(recorded) {}
+
+  const char* fill_in() {
+    expect_all();
+    const int products = tolerance_ > 0 ? unknown : bits_.of_products();
+    if (products == unknown) return precision_of(bits_.coarsest()).name;
+    bits_.set_products(products);
+    expect_all();
+    return products == 8 ? "float32, with products in bfloat16,"
+                         : "float32, with products in TF32 or float16,";
+  }
+
+ private:
+  void expect_all() {
+    for (const bool gradients : {false, true})
+      for (const Precision& p : precisions) {
+        std::vector<Compared*> from_operands, from_inputs;
+        for (Compared& c : recorded_.compared) {
+          if (c.gradient != gradients) continue;
+          if (precision_of(bits_.of_operands(c)).bits == p.bits) from_operands.push_back(&c);
+          if (precision_of(bits_.of_all_before(c)).bits == p.bits) from_inputs.push_back(&c);
+        }
+        expect(from_operands, From::operands, p);
+        expect(from_inputs, From::inputs, p);
+      }
   }
 
   void expect(const std::vector<Compared*>& compared, From from, const Precision& precision) const {
@@ -229,9 +248,7 @@ class Expectation {
   const Candidate& candidate_;
   double tolerance_;
   const Sums sums_;
-  std::map<int, int> value_bits_, gradient_bits_;
-  int coarsest_ = unknown;
-  int product_bits_ = unknown;
+  Bits bits_;
 };
 
 }  // namespace
