@@ -1,7 +1,7 @@
 // Threads of our own, and not OpenMP's: at the end of an OpenMP region the caller waits until every
 // thread has come by, also one that got no block and that another process keeps from running. Here
-// it waits for blocks that have been started only, and threads that have nothing to do sleep after
-// a few microseconds. So a core that is taken away costs its share of the time, not all of it.
+// it waits for blocks that have been started only, and threads that have nothing to do sleep within
+// a millisecond. So a core that is taken away costs its share of the time, not all of it.
 //
 // Blocks are handed out as threads become free: the thread that runs a block changes from run to
 // run, the block's result does not.

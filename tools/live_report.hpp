@@ -3,7 +3,7 @@
 //   report.html          curves, norms of each parameter, samples; loads itself again while it runs
 //   metrics.csv          the lines of the log that are numbers
 //   norms.csv            of each parameter: its norm, its gradient's, its update's
-//   events.out.tfevents  the same numbers for TensorBoard
+//   events.out.tfevents.0.tete   the same numbers for TensorBoard
 #pragma once
 #include <cstdio>
 #include <memory>
