@@ -54,6 +54,13 @@ std::map<std::string, int> bits_of_halves(const std::string& path) {
   return bits;
 }
 
+static void explain_not_finite(const TensorReport& t) {
+  constexpr double largest_half = 65504;
+  std::printf("  Theirs is not finite at %s: theirs %s, the text's %s%s.\n", t.entry.c_str(),
+              long_number(t.theirs).c_str(), long_number(t.text).c_str(),
+              std::abs(t.text) > largest_half ? "; float16 ends at 65504" : "");
+}
+
 class AgainstOutput {
  public:
   AgainstOutput(const Checked& program, const AgainstReport& report, const AgainstFile& o)
@@ -147,13 +154,6 @@ class AgainstOutput {
               ? "  %s, which leads to it, is not in the file: with it the place is known.\n"
               : "  %s, which lead to it, are not in the file: with them the place is known.\n",
           listed(names_of(t.unseen)).c_str());
-  }
-
-  void explain_not_finite(const TensorReport& t) const {
-    constexpr double largest_half = 65504;
-    std::printf("  Theirs is not finite at %s: theirs %s, the text's %s%s.\n", t.entry.c_str(),
-                long_number(t.theirs).c_str(), long_number(t.text).c_str(),
-                std::abs(t.text) > largest_half ? "; float16 ends at 65504" : "");
   }
 
   void explain_guess(const TensorReport& t) const {

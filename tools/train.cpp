@@ -281,6 +281,19 @@ static void say_result(const TrainOptions& o, const LoopResult& result) {
 
 // ---- The verb ----
 
+// Fails (resource) if the run does not fit into memory; else tells what will run, and on what.
+static void show_start(const TrainOptions& o, const Machine& machine, const RunSize& size) {
+  if (size.memory.total() > machine.memory && machine.memory > 0)
+    fail(Kind::resource, "this run needs about ", size_text(size.memory.total()),
+         " of memory, but ", size_text(machine.memory), " are free");
+  if (!o.json) {
+    std::cerr << start_block(machine, size);
+    for (const std::string& warning : speed_warnings(machine))
+      std::cerr << "warning: " << warning << "\n";
+    std::cerr << std::flush;
+  }
+}
+
 static int train(TrainOptions& o, CLI::App& app) {
   for (auto path = o.config.rbegin(); path != o.config.rend(); ++path) read_config(app, *path);
   if (o.out.empty())
@@ -289,7 +302,9 @@ static int train(TrainOptions& o, CLI::App& app) {
   const std::string kept = begin_or_resume(o, app);
   const Task* task = fill_in(o, app);
   check_options(o);
-  const std::vector<std::string> notes = read_nanogpt(o, app);
+  std::vector<std::string> notes = read_nanogpt(o, app);
+  if (!kept.empty() && !o.resume)
+    notes.push_back(o.out + " holds no checkpoint: the run begins at step 0");
   o.model.encoder = task && task->encoder;
   read_model(o, app);
   const ChosenSites sites = choose_sites(o.model);
@@ -307,16 +322,7 @@ static int train(TrainOptions& o, CLI::App& app) {
   options.config_file = config_json(app);
   if (o.report) options.norms = true, options.write = lesson.write;
 
-  const RunSize size = run_size(o, lesson, *optimizer);
-  if (size.memory.total() > machine.memory && machine.memory > 0)
-    fail(Kind::resource, "this run needs about ", size_text(size.memory.total()),
-         " of memory, but ", size_text(machine.memory), " are free");
-  if (!o.json) {
-    std::cerr << start_block(machine, size);
-    for (const std::string& warning : speed_warnings(machine))
-      std::cerr << "warning: " << warning << "\n";
-    std::cerr << std::flush;
-  }
+  show_start(o, machine, run_size(o, lesson, *optimizer));
 
   Tensors values = lesson.params.initial_values(Key(o.seed).fold("init"));
   const Objective objective{lesson.params, lesson.loss};
@@ -324,8 +330,6 @@ static int train(TrainOptions& o, CLI::App& app) {
   JsonLines lines;
   Reporter& told = o.json ? static_cast<Reporter&>(lines) : line;
   for (const std::string& sentence : notes) told.warning(sentence);
-  if (!kept.empty() && !o.resume)
-    told.warning(o.out + " holds no checkpoint: the run begins at step 0");
   LiveReport report(told, o.out, model_line(o, lesson), program_version());
   const std::vector<std::string> changed =
       kept.empty() ? std::vector<std::string>()

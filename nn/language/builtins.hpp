@@ -55,6 +55,9 @@ struct Builtin {
   // The elements of the result: `result`, or if keeps_element those of the arguments.
   Element result = Element::real;
   bool keeps_element = false;
+  // True if a result depends on how many positions the memory has, beyond sums of them: a block of
+  // queries then may not leave out the memory that a causal mask hides from it.
+  bool counts_positions = false;
   // An elementwise function of tensors of one shape; sizes are computed by it, too. Else null.
   Tensor (*apply)(const Tensors& args) = nullptr;
 

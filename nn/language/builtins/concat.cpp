@@ -94,6 +94,7 @@ constexpr Builtin rows[] = {
      .least = 2,
      .most = max_operands,
      .keys = keys,
+     .counts_positions = true,
      .check = check,
      .run = run,
      .hides = hides},

@@ -123,6 +123,7 @@ constexpr Builtin rows[] = {
      .least = 2,
      .most = 2,
      .keys = scatter_keys,
+     .counts_positions = true,
      .check = check_scatter,
      .run = run_scatter,
      .hides = scatter_hides},

@@ -48,6 +48,7 @@ constexpr Builtin rows[] = {
      .usage = "top_k(S[…, s], reduced_dim=s, dim=t)",
      .meaning = "the positions of the t largest over s, the largest first",
      .keys = keys,
+     .counts_positions = true,
      .check = check,
      .run = run,
      .hides = hides},

@@ -128,6 +128,7 @@ constexpr Builtin rows[] = {
      .usage = "windows(X[n, …], dim=n, into=(o w), left=0, right=0, stride=1, fill=0)",
      .meaning = "X at o·stride + w - left of n, and fill outside",
      .keys = keys,
+     .counts_positions = true,
      .check = check,
      .run = run,
      .hides = hides},

@@ -198,9 +198,7 @@ class TileFinder {
       may = may && !any(value(i).names, derived);
       visit(value(i).right, [&](const Node& node) {
         if (node.kind == Node::Kind::size && counts(node.index)) may = false;
-        if (!node.builtin) return;
-        for (const char* one : {"windows", "top_k", "scatter", "concat"})
-          if (calls(node, one)) may = false;
+        if (node.builtin && node.builtin->counts_positions) may = false;
       });
     }
     return may;
