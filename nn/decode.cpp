@@ -191,7 +191,7 @@ Tensor Decoder::next(const Tensors& inputs, std::span<const ParamId> params, con
       given[i] = spread(0, shape, inputs[i].dtype(), inputs[i].backend());
     }
   Runner whole(*program_, sizes_for(queries, memory_length_), given, params, forward, path, seen);
-  whole.continue_at({.first_query = length_}, {&query_tails_, Role::query});
+  whole.continue_at({.query = length_}, {&query_tails_, Role::query});
   for (const auto& [number, value] : cache_) whole.set(number, value);
   if (!grows && cache_.empty())
     for (int number : frontier_) cache_[number] = whole.at(number).tensor.detach();

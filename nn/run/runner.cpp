@@ -31,7 +31,7 @@ Runner::Runner(const Checked& program, const SizeTable& sizes, const Tensors& in
   sizes_.set_causal(mask.causal);
   sizes_.check_all();
   check_mask();
-  if (mask.causal) positions_ = ending_together();
+  if (mask.causal) first_ = ending_together();
   if (forward.entered) forward.entered(path, program);
 }
 
@@ -46,7 +46,7 @@ Runner::Runner(const SizeTable& sizes, const Part& part, const Forward& forward,
       batch_(part.batch),
       dtype_(part.dtype),
       device_(part.device),
-      positions_(part.positions),
+      first_(part.first),
       block_(part.block) {}
 
 // Checks one value at a time, and only those that are computed whole. How many are held at once
@@ -123,17 +123,17 @@ void Runner::set(int number, const Tensor& x) {
 }
 
 // The sequences of a causal call end at the same position, and the longer one begins at 0.
-Positions Runner::ending_together() {
+FirstRows Runner::ending_together() {
   Index n = -1, m = -1;
   for (int input : program_.inputs)
     for (int dim : checked(input).dims) {
       if (dimension(dim).role == Role::query) n = size(dim);
       if (dimension(dim).role == Role::memory) m = size(dim);
     }
-  Positions positions;
-  if (n >= 0 && m > n) positions.first_query = m - n;
-  if (m >= 0 && n > m) positions.first_memory = n - m;
-  return positions;
+  FirstRows first;
+  if (n >= 0 && m > n) first.query = m - n;
+  if (m >= 0 && n > m) first.memory = n - m;
+  return first;
 }
 
 Index Runner::whole_size(int dim) {
@@ -149,9 +149,7 @@ Index Runner::block_start(int dim) const {
 
 Index Runner::first(int dim) const {
   const Role role = dimension(dim).role;
-  return role == Role::query    ? positions_.first_query
-         : role == Role::memory ? positions_.first_memory
-                                : 0;
+  return role == Role::query ? first_.query : role == Role::memory ? first_.memory : 0;
 }
 
 Tensor* Runner::tail(const Node& node, int dim) const {

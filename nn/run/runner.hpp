@@ -28,8 +28,8 @@ struct TileInputs;
 class TiledCall;
 
 // The positions of a run's first rows in the two sequences.
-struct Positions {
-  Index first_query = 0, first_memory = 0;
+struct FirstRows {
+  Index query = 0, memory = 0;
 };
 
 // A block of a call's queries (nn/tile): the row of its first query, and the lengths of the call;
@@ -54,7 +54,7 @@ class Runner {
   struct Part {
     Shape batch;
     Dtype dtype;
-    Positions positions;
+    FirstRows first;
     QueryBlock block;
     Backend* device;
   };
@@ -64,9 +64,7 @@ class Runner {
   // Fails (resource) if one value alone does not fit into memory. run() calls it first.
   void check_memory();
   // The run computes the next rows of the sequences, which begin at these positions.
-  void continue_at(const Positions& positions, const Tails& tails) {
-    positions_ = positions, tails_ = tails;
-  }
+  void continue_at(const FirstRows& first, const Tails& tails) { first_ = first, tails_ = tails; }
   // The size of `dim` in the whole call, and the row of it at which this block begins.
   Index whole_size(int dim);
   Index block_start(int dim) const;
@@ -164,7 +162,7 @@ class Runner {
   double elements_of(const CheckedValue& v);
 
   void check_mask() const;
-  Positions ending_together();
+  FirstRows ending_together();
   Value padding(int memory);
   Value causal(const Names& pair);
   Value given(const Names& pair);
@@ -182,7 +180,7 @@ class Runner {
   Dtype dtype_ = Dtype::f32;
   Backend* device_ = &cpu();  // of all values
   const CheckedValue* current_ = nullptr;
-  Positions positions_;
+  FirstRows first_;
   QueryBlock block_;
   Tails tails_;
   int dropouts_ = 0;  // so far in the current statement

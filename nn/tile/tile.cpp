@@ -79,8 +79,8 @@ Tensor TiledCall::rows(const Tensor& y, const Range& range) const {
 Index TiledCall::seen(const Range& range) const {
   const Index m = memory();
   if (!crops) return m;
-  const Positions& at = whole_.positions;
-  const Index last = at.first_query + range.query + range.queries - at.first_memory;
+  const FirstRows& at = whole_.first;
+  const Index last = at.query + range.query + range.queries - at.memory;
   return std::clamp(last, std::min<Index>(1, m), m);
 }
 
@@ -131,7 +131,7 @@ SizeTable TiledCall::sizes(const Range& range, Index memory) const {
 Runner::Part TiledCall::part(const Range& range) const {
   Runner::Part part = whole_;
   part.batch = batch(range);
-  part.positions.first_query += range.query, part.block.query = range.query;
+  part.first.query += range.query, part.block.query = range.query;
   return part;
 }
 
