@@ -89,6 +89,8 @@ class Backend {
   // The transpose of gather: T = 0, then T[…, I[…], …] += G[…], in the row-major order of G.
   virtual void scatter(const View& G, const Labels& g, const View& I, const Labels& i, Label label,
                        const View& T, const Labels& t) = 0;
+  // The number (row-major) of the first element of I (i64) outside 0 … size - 1; -1: there is none.
+  virtual Index find_outside(const View& I, Index size) = 0;
   // Element number i of y (row-major, logical order) becomes uniform in [0, 1): the Philox 4x32-10
   // block of (key, counter = first + i).
   virtual void uniform(uint64_t key, uint64_t first, const View& y) = 0;

@@ -10,11 +10,10 @@ static void check(const Tensor& logits, const Tensor& targets) {
     bad_input("cross_entropy: expected logits[t, v] and targets[t] (i64), got ",
               describe(logits.dtype(), logits.shape()), " and ",
               describe(targets.dtype(), targets.shape()));
-  const std::vector<int64_t> classes = targets.values<int64_t>();
-  for (size_t row = 0; row < classes.size(); ++row)
-    if (classes[row] < 0 || classes[row] >= logits.size(1))
-      bad_input("cross_entropy: target ", classes[row], " (row ", row, ") is outside the ",
-                logits.size(1), " classes of the logits");
+  const Index row = targets.backend().find_outside(targets.view(), logits.size(1));
+  if (row >= 0)
+    bad_input("cross_entropy: target ", targets.values<int64_t>()[static_cast<size_t>(row)],
+              " (row ", row, ") is outside the ", logits.size(1), " classes of the logits");
 }
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {

@@ -29,11 +29,10 @@ Label only_marked(const char* op, const Pattern& pattern, int operand) {
 void check_positions(const char* op, const Tensor& index, Index size) {
   if (index.dtype() != Dtype::i64)
     bad_input(op, ": positions must be i64, got ", describe(index.dtype(), index.shape()));
-  const std::vector<int64_t> positions = index.values<int64_t>();
-  for (size_t i = 0; i < positions.size(); ++i)
-    if (positions[i] < 0 || positions[i] >= size)
-      bad_input(op, ": position ", positions[i], " (element ", i,
-                " of the index) is outside a dimension of size ", size);
+  const Index outside = index.backend().find_outside(index.view(), size);
+  if (outside >= 0)
+    bad_input(op, ": position ", index.values<int64_t>()[static_cast<size_t>(outside)],
+              " (element ", outside, " of the index) is outside a dimension of size ", size);
 }
 
 Shape shape_of(const Labels& labels, const Sizes& sizes) {

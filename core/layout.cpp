@@ -212,6 +212,7 @@ Tensor on_diagonal(const Tensor& x, const Axes& axes) {
 
 Tensor concat(const Tensors& parts, int axis) {
   if (parts.empty()) bad_input("concat: expected at least one tensor");
+  check_one_device("concat", parts);
   check_axis("concat", parts[0], axis);
   Shape shape = parts[0].shape();
   shape[axis] = 0;

@@ -154,4 +154,27 @@ TEST_SUITE("device") {
         }
     }
   }
+
+  TEST_CASE("a language model's loss and gradients are the processor's on it, bit for bit") {
+    StrictDevice device;
+    const LanguageModelConfig config{
+        .vocabulary = 11, .context = 8, .d_model = 12, .layers = 2, .block = {}};
+    const LanguageModel model(config, [](const Scope& scope, int) -> AttentionSite {
+      const Attention attention(scope, load_attention("talking_heads"),
+                                {.d_model = 12, .heads = 3});
+      return [attention, path = scope.path](const Forward& forward, const Tensor& X,
+                                            const Tensor& M, const Tensor&) {
+        return attention(forward, path, X, M, {.causal = true});
+      };
+    });
+    const Tensor tokens = Tensor::of<int64_t>({2, 5}, {1, 2, 3, 4, 5, /**/ 6, 7, 8, 9, 10});
+    const Tensor targets = Tensor::of<int64_t>({2, 5}, {2, 3, 4, 5, -1, /**/ 7, 8, 9, 10, 0});
+    const auto loss = [&](const Tensors& params) {
+      Backend& where = params[0].backend();
+      const Forward forward{.params = params, .training = true, .dropout = 0.1, .key = Key(3)};
+      return model.loss(forward, tokens.to(where), targets.to(where)).sum;
+    };
+    const Tensors values = model.params().initial_values(Key(1), Dtype::f32);
+    check_same(outcome(loss, on(device, values)), outcome(loss, values));
+  }
 }

@@ -83,6 +83,7 @@ class StrictDevice final : public Backend {
                const View& T, const Labels& t) override {
     cpu().scatter(in(G), g, in(I), i, label, in(T), t);
   }
+  Index find_outside(const View& I, Index size) override { return cpu().find_outside(in(I), size); }
   void uniform(uint64_t key, uint64_t first, const View& y) override {
     cpu().uniform(key, first, in(y));
   }

@@ -606,7 +606,8 @@ void add_index(Table& table) {
   });
   table.add("one_hot", {{{2, 5}}, positions({2}, 5)},
             [](const Tensors& in) { return in[0] * one_hot(in[1], 5, in[0].dtype()); });
-  table.add("arange", {{{5}}}, [](const Tensors& in) { return in[0] * arange(5, in[0].dtype()); });
+  table.add("arange", {{{5}}},
+            [](const Tensors& in) { return in[0] * arange(5, in[0].dtype(), in[0].backend()); });
   table.add("cast of positions", {{{5}}, positions({5}, 9)},
             [](const Tensors& in) { return in[0] * cast(in[1], in[0].dtype()); });
   table.add("cast to f32 and back", {{{5}}},
@@ -661,7 +662,7 @@ void add_nothing(Table& table) {
   table.add("one_hot of nothing", {{{0, 5}}, positions({0}, 5)},
             [](const Tensors& in) { return in[0] * one_hot(in[1], 5, in[0].dtype()); });
   table.add("arange of nothing", {{{0}}},
-            [](const Tensors& in) { return in[0] * arange(0, in[0].dtype()); });
+            [](const Tensors& in) { return in[0] * arange(0, in[0].dtype(), in[0].backend()); });
   table.add("cast of no positions", {{{0}}, positions({0}, 9)},
             [](const Tensors& in) { return in[0] * cast(in[1], in[0].dtype()); });
 }

@@ -51,6 +51,9 @@ class CpuBackend final : public Backend {
                const View& T, const Labels& t) override {
     cpu_kernels::scatter(G, g, I, i, label, T, t);
   }
+  Index find_outside(const View& I, Index size) override {
+    return cpu_kernels::find_outside(I, size);
+  }
   void uniform(uint64_t key, uint64_t first, const View& y) override {
     cpu_kernels::uniform(key, first, y);
   }

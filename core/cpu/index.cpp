@@ -112,4 +112,15 @@ void scatter(const View& G, const Labels& g, const View& I, const Labels& i, Lab
   });
 }
 
+Index find_outside(const View& I, Index size) {
+  const auto loops = merge(loops_of<1>({&I}));  // in row-major order
+  const Index n = loops.inner(), stride = loops.inner_stride(0);
+  for (Index row = 0; row < loops.rows() && n > 0; ++row) {
+    const int64_t* const at = I.as<int64_t>() + RowCursor<1>(loops, row)[0];
+    for (Index i = 0; i < n; ++i)
+      if (at[i * stride] < 0 || at[i * stride] >= size) return row * n + i;
+  }
+  return -1;
+}
+
 }  // namespace tete::cpu_kernels

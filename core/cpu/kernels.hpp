@@ -30,6 +30,7 @@ void gather(const View& T, const Labels& t, const View& I, const Labels& i, Labe
             const View& Y, const Labels& y);
 void scatter(const View& G, const Labels& g, const View& I, const Labels& i, Label label,
              const View& T, const Labels& t);
+Index find_outside(const View& I, Index size);
 
 // random.cpp
 void uniform(uint64_t key, uint64_t first, const View& y);

@@ -99,7 +99,7 @@ class Bits {
       ++rounded;
       if (error > bf16) ++coarse;
     }
-    if (rounded < 3) return unknown;
+    if (rounded < 2) return unknown;
     return 2 * coarse > rounded ? 8 : 11;
   }
 
