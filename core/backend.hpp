@@ -37,7 +37,7 @@ enum class Binary : uint8_t {
 enum class Fold : uint8_t { sum, max };
 
 // Kernels that a device may have besides, for speed: each computes a fused operation in one pass.
-// Where a device lacks one, the operation is computed as its meaning (core/fused.hpp).
+// A device that lacks one computes the meaning of the operation (core/fused.hpp).
 enum class FusedKernel : uint8_t { softmax, norm, cross_entropy, unary_of_sum, dropout, count };
 
 class Backend {

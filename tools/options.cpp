@@ -111,7 +111,7 @@ CLI::Option* add_list(CLI::App& app, const std::string& name, std::vector<std::s
 }
 
 CLI::Option* take_words(CLI::Option* option) {
-  // Where CLI11 takes any number of words, it takes "[a,b]" for two of them; so we name a number.
+  // CLI11 splits "[a,b]" in two if an option takes any number of words; so we name a number.
   constexpr int many = 1 << 20;
   return option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->expected(many, many)

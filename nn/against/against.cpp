@@ -41,8 +41,11 @@ class Judge {
     TensorReport row;
     row.name = (c.gradient ? "grad:" : "") + candidate_.name(c.value);
     row.value = c.value, row.gradient = c.gradient, row.shape = c.shape;
+    Distance from_ours;
+    if (c.fits()) from_ours = distance(c.theirs.values(), c.from_inputs.tensor.values(), c.ignored);
+    row.from_ours = from_ours.farthest;
     const bool right = c.fits() && measure(c, row);
-    const bool right_from_inputs = c.fits() && agrees_from_inputs(c);
+    const bool right_from_inputs = c.fits() && agrees_from_inputs(c, from_ours);
     if (!right_from_inputs && row.shape.empty()) row.cause = cause_of(c, right);
     if (!row.cause.empty()) row.verdict = Verdict::follows;
     else if (!row.shape.empty() || (!right && !right_from_inputs)) row.verdict = Verdict::differs;
@@ -57,7 +60,6 @@ class Judge {
     row.largest = largest_of(y);
     row.difference = apart.farthest, row.tolerance = allowed.farthest;
     row.rms = apart.rms, row.rms_tolerance = allowed.rms;
-    row.from_ours = distance(x, c.from_inputs.tensor.values(), c.ignored).farthest;
     if (x.empty()) return true;
     row.theirs = x[apart.at], row.text = y[apart.at];
     row.finite = std::isfinite(row.theirs) || !std::isfinite(row.text);
@@ -65,17 +67,16 @@ class Judge {
     return apart.within(allowed);
   }
 
-  bool agrees_from_inputs(const Compared& c) const {
-    const std::vector<double> theirs = c.theirs.values();
+  bool agrees_from_inputs(const Compared& c, const Distance& from_ours) const {
     const Distance& allowed = c.from_inputs.allowed;
     // Behind a saturated softmax rounding explains anything: such an allowance acquits nobody.
     if (allowed.farthest > 0.1 * largest_of(c.from_inputs.tensor.values())) return false;
-    if (distance(theirs, c.from_inputs.tensor.values(), c.ignored).within(allowed)) return true;
+    if (from_ours.within(allowed)) return true;
     // In their code, an input under two names may be one tensor, whose gradient sums both uses.
     const int other = candidate_.renamed_argument(c.value);
     if (!c.gradient || other < 0 || other == c.value) return false;
     const Tensor both = replay_gradients(candidate_, {other}, From::inputs)[0];
-    return distance(theirs, both.values(), {}).within(allowed);
+    return distance(c.theirs.values(), both.values(), {}).within(allowed);
   }
 
   void blame(const Compared& c, bool right, TensorReport& row) {

@@ -47,7 +47,7 @@ struct Argument {
   Tensor visible;  // of x's shape; none: all is
 };
 
-// Of a call without its extra logit.
+// The logits and the mask of a call; its extra logit is not among them.
 Argument argument_of(Runner& runner, const Node& node) {
   Value x = runner.node(node.args[0]), mask;
   if (node.takes_call_mask && runner.hides_something()) mask = runner.call_mask(node.names);
