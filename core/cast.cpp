@@ -23,9 +23,14 @@ Tensor Tensor::to(Backend& device) const {
   const Tensor dense = empty_like(*this),
                y = empty_strided(shape(), dense.strides(), dtype(), device);
   backend().copy(view(), dense.view());
-  std::vector<char> bytes(static_cast<size_t>(size()) * size_of(dtype()));
-  backend().read(dense.view().data, bytes.data(), bytes.size());
-  device.write(bytes.data(), y.view().data, bytes.size());
+  const size_t bytes = static_cast<size_t>(size()) * size_of(dtype());
+  if (&backend() == &cpu()) {
+    device.write(dense.view().data, y.view().data, bytes);
+  } else {
+    const Tensor here = &device == &cpu() ? y : empty_strided(shape(), dense.strides(), dtype());
+    backend().read(dense.view().data, here.view().data, bytes);
+    if (&device != &cpu()) device.write(here.view().data, y.view().data, bytes);
+  }
   if (!is_real(dtype())) return y;
   Backend* const here = &backend();
   return record(

@@ -10,10 +10,11 @@ static void check(const Tensor& logits, const Tensor& targets) {
     bad_input("cross_entropy: expected logits[t, v] and targets[t] (i64), got ",
               describe(logits.dtype(), logits.shape()), " and ",
               describe(targets.dtype(), targets.shape()));
-  const Index row = targets.backend().find_outside(targets.view(), logits.size(1));
-  if (row >= 0)
+  const Index classes = logits.size(1);
+  targets.backend().check_inside(targets.view(), classes, [=](Index row) {
     bad_input("cross_entropy: target ", targets.values<int64_t>()[static_cast<size_t>(row)],
-              " (row ", row, ") is outside the ", logits.size(1), " classes of the logits");
+              " (row ", row, ") is outside the ", classes, " classes of the logits");
+  });
 }
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
@@ -24,8 +25,9 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
         const Shape rows{in[0].size(0)};
         const Tensor loss = Tensor::empty(rows, in[0].dtype(), in[0].backend());
         const Tensor lse = Tensor::empty(rows, in[0].dtype(), in[0].backend());
-        loss.backend().cross_entropy(in[0].view(), in[1].view(), loss.view(), lse.view());
-        return FusedValue{loss, {lse}};
+        return loss.backend().cross_entropy(in[0].view(), in[1].view(), loss.view(), lse.view())
+                   ? FusedValue{loss, {lse}}
+                   : FusedValue{};
       },
       [](const Backward& at) -> Tensors {
         const Tensor dlogits = Tensor::empty(at.in[0].shape(), at.in[0].dtype(), at.g.backend());
@@ -36,9 +38,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
       [](const Tensors& in) {
         return logsumexp("t [v]", in[0]) - gather("t [v], t -> t", in[0], in[1]);
       },
-      saves_inputs,
-      {},
-      FusedKernel::cross_entropy};
+      saves_inputs};
   return fused(op, {logits, targets});
 }
 

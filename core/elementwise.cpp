@@ -199,8 +199,8 @@ Tensor unary_of_sum(Unary op, const PatternOf<2>& pattern, const Tensor& a, cons
   check_alike("unary_of_sum", both.first, both.second);
   const auto value = [op](const Tensors& in) {
     const Tensor y = empty_like_first_dense({&in[0], &in[1]});
-    y.backend().unary_of_sum(op, in[0].view(), in[1].view(), y.view());
-    return FusedValue{y};
+    const bool done = y.backend().unary_of_sum(op, in[0].view(), in[1].view(), y.view());
+    return done ? FusedValue{y} : FusedValue{};
   };
   const auto gradient = [op](const Backward& at) -> Tensors {
     const Tensor dsum = empty_like_first_dense({&at.in[0], &at.in[1], &at.g});
@@ -210,8 +210,7 @@ Tensor unary_of_sum(Unary op, const PatternOf<2>& pattern, const Tensor& a, cons
   };
   const auto meaning = [op](const Tensors& in) { return unary(op, in[0] + in[1]); };
   const Saved saved{.result = row(op).saved.result};
-  return fused({"unary_of_sum", value, gradient, meaning, saved, {}, FusedKernel::unary_of_sum},
-               {both.first, both.second});
+  return fused({"unary_of_sum", value, gradient, meaning, saved}, {both.first, both.second});
 }
 
 #define UNARY(name, value, gradient, low, high) \

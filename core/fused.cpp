@@ -51,14 +51,16 @@ struct FusedRule {
 }  // namespace
 
 void copy_onto(const Tensor& x, const Tensor& y) { y.backend().copy(x.view(), y.view()); }
-void add_onto(const Tensor& x, const Tensor& y) { y.backend().accumulate(x.view(), y.view()); }
+void add_onto(const Tensor& x, const Tensor& y) {
+  if (!y.backend().accumulate(x.view(), y.view())) copy_onto(y.detach() + x.detach(), y);
+}
 
 Tensor fused(const Fused& op, Tensors inputs, CodeLine rule) {
   check_one_device(op.name, inputs);
-  if (op.kernel && !inputs[0].backend().has(*op.kernel)) return op.meaning(inputs);
   Tensors untracked;
   for (const Tensor& in : inputs) untracked.push_back(in ? in.detach() : in);
   FusedValue result = op.value(untracked);
+  if (!result.y) return op.meaning(inputs);
   return record(op.name, std::move(result.y), std::move(inputs),
                 FusedRule{op.gradient, op.again, op.meaning}, std::move(result.kept), rule,
                 op.saved);

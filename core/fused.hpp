@@ -1,7 +1,5 @@
 // fused: a fast kernel together with its meaning in ordinary operations.
 #pragma once
-#include <optional>
-
 #include "core/graph.hpp"
 
 namespace tete {
@@ -14,7 +12,8 @@ struct FusedValue {
 
 struct Fused {
   const char* name;
-  // The fast kernel of the value; its inputs are untracked.
+  // The fast kernel of the value; its inputs are untracked. It returns {} on a device that lacks
+  // the kernel: then the result is `meaning`.
   std::function<FusedValue(const Tensors& in)> value;
   // The fast kernel of the inputs' gradients; all that Backward holds is untracked.
   Vjp gradient;
@@ -25,9 +24,6 @@ struct Fused {
   // The gradient in differentiable operations, for second derivatives. If empty, the gradient of
   // `meaning`.
   Vjp again = {};
-  // The device's kernel that `value` and `gradient` call; a device without it computes `meaning`.
-  // Empty: they are made of operations, or of kernels that every device has.
-  std::optional<FusedKernel> kernel = {};
 };
 
 // y = x and y += x, for kernels that made y: nothing else may refer to y yet.

@@ -1,6 +1,7 @@
 #include "core/graph.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <unordered_map>
 
 namespace tete {
@@ -67,13 +68,18 @@ class Sweep {
     for (const Tensor& x : xs) oldest = std::min(oldest, x.number());
     collect(y.body_->node, oldest);
     mark_needed(xs);
+    if (options.on_ready) find_completions(xs);
     accumulate(y.body_->node, options.cotangent ? options.cotangent
                                                 : Tensor::ones(y.shape(), y.dtype(), y.backend()));
   }
 
-  void run() {
-    for (auto step = steps_.rbegin(); step != steps_.rend(); ++step)
-      if (step->leads_on && step->gradient) pass_on(*step);
+  void run(const std::function<void(size_t, const Tensor&)>& on_ready) {
+    for (size_t s = steps_.size(); s-- > 0;) {
+      if (steps_[s].leads_on && steps_[s].gradient) pass_on(steps_[s]);
+      if (on_ready)
+        for (const Completion& x : completions_[s])
+          if (const Tensor& gradient = steps_[x.step].gradient) on_ready(x.number, gradient);
+    }
   }
 
   Tensor gradient_of(const Tensor& x) const {
@@ -89,6 +95,11 @@ class Sweep {
     bool needed = false;    // true: an x, or computed from one
     bool leads_on = false;  // true: one of its inputs is needed
     bool is_x = false;
+  };
+
+  // An x, by its place among the xs and among the steps.
+  struct Completion {
+    size_t number, step;
   };
 
   void collect(Node* y, uint64_t oldest) {
@@ -125,6 +136,21 @@ class Sweep {
     return found != place_.end() && steps_[found->second].needed;
   }
 
+  // A gradient is final once the oldest step that reads its x has passed on its own; that of y
+  // itself, at once.
+  void find_completions(std::span<const Tensor> xs) {
+    std::vector<size_t> oldest_reader(steps_.size());
+    std::iota(oldest_reader.begin(), oldest_reader.end(), size_t{0});
+    for (size_t s = steps_.size(); s-- > 0;)
+      if (steps_[s].node->record)
+        for (const Tensor& input : steps_[s].node->record->inputs)
+          if (is_needed(input)) oldest_reader[place_.at(input.body_->node)] = s;
+    completions_.resize(steps_.size());
+    for (size_t i = 0; i < xs.size(); ++i)
+      if (const auto found = place_.find(xs[i].body_->node); found != place_.end())
+        completions_[oldest_reader[found->second]].push_back({i, found->second});
+  }
+
   void accumulate(Node* node, const Tensor& gradient) {
     Tensor& sum = steps_[place_.at(node)].gradient;
     sum = sum ? add(sum, gradient) : gradient;
@@ -149,6 +175,7 @@ class Sweep {
   bool keep_graph_;
   std::vector<Step> steps_;
   std::unordered_map<const Node*, size_t> place_;
+  std::vector<std::vector<Completion>> completions_;  // by step
 };
 
 Tensor operator+(const Tensor& a, const Tensor& b);  // elementwise.cpp
@@ -164,7 +191,7 @@ Tensors grad(const Tensor& y, std::span<const Tensor> xs, const GradOptions& opt
     bad_input("grad: the cotangent must have the value's shape ", y.shape(), ", got ",
               options.cotangent.shape());
   Sweep sweep(y, xs, options);
-  sweep.run();
+  sweep.run(options.on_ready);
   Tensors gradients;
   for (const Tensor& x : xs) gradients.push_back(sweep.gradient_of(x));
   return gradients;

@@ -87,6 +87,9 @@ class RecordWatch {
 struct GradOptions {
   Tensor cotangent = {};    // the gradient of y; default: ones of y's shape
   bool keep_graph = false;  // true: the gradients can be differentiated again
+  // If set, called with i and the gradient of xs[i] as soon as it is final, while others are still
+  // to be computed; not for an x that y does not depend on.
+  std::function<void(size_t i, const Tensor& gradient)> on_ready = {};
 };
 // The gradients of y (summed, unless a cotangent is given) with respect to each of xs, in their
 // order and shapes. An x that y does not depend on gives an empty Tensor: callers decide whether a

@@ -1,9 +1,5 @@
 // gather and scatter: a dimension that is read, or written, at positions that a tensor holds. Each
 // is the other's transpose, so each is the other's gradient.
-#include <algorithm>
-#include <cmath>
-#include <numeric>
-
 #include "core/ops.hpp"
 
 namespace tete {
@@ -29,10 +25,10 @@ Label only_marked(const char* op, const Pattern& pattern, int operand) {
 void check_positions(const char* op, const Tensor& index, Index size) {
   if (index.dtype() != Dtype::i64)
     bad_input(op, ": positions must be i64, got ", describe(index.dtype(), index.shape()));
-  const Index outside = index.backend().find_outside(index.view(), size);
-  if (outside >= 0)
+  index.backend().check_inside(index.view(), size, [=](Index outside) {
     bad_input(op, ": position ", index.values<int64_t>()[static_cast<size_t>(outside)],
               " (element ", outside, " of the index) is outside a dimension of size ", size);
+  });
 }
 
 Shape shape_of(const Labels& labels, const Sizes& sizes) {
@@ -114,41 +110,18 @@ Tensor scatter(const PatternOf<2>& pattern, const Tensor& values, const Tensor& 
   return scattered(values, index, how, shape_of(how.t, sizes));
 }
 
-namespace {
-
-// Finds the positions of the `count` largest among first[0], first[step], …
-void find_largest(const double* first, Index size, Index step, Index count, int64_t* found) {
-  std::vector<int64_t> order(static_cast<size_t>(size));
-  std::iota(order.begin(), order.end(), 0);
-  const auto before = [&](int64_t a, int64_t b) {
-    const double x = first[a * step], y = first[b * step];
-    if (std::isnan(x) || std::isnan(y)) return std::isnan(x) && (!std::isnan(y) || a < b);
-    return x > y || (x == y && a < b);
-  };
-  std::partial_sort(order.begin(), order.begin() + count, order.end(), before);
-  for (Index i = 0; i < count; ++i) found[i * step] = order[static_cast<size_t>(i)];
-}
-
-}  // namespace
-
 Tensor top_k(const Tensor& x, int axis, Index count) {
   if (axis < 0 || axis >= x.rank())
     bad_input("top_k: ", axis, " is not a dimension of ", describe(x.dtype(), x.shape()));
   if (count < 0 || count > x.size(axis))
     bad_input("top_k: expected a count from 0 to ", x.size(axis), ", the size of dimension ", axis,
               " of ", describe(x.dtype(), x.shape()), ", got ", count);
-  const std::vector<double> values = x.values();
-  Index inner = 1;
-  for (int i = axis + 1; i < x.rank(); ++i) inner *= x.size(i);
-  const Index row = x.size(axis) * inner, outer = row > 0 && count > 0 ? x.size() / row : 0;
+  const Tensor real = is_real(x.dtype()) ? x.detach() : cast(x, Dtype::f64);
   Shape shape = x.shape();
   shape[axis] = count;
-  std::vector<int64_t> found(static_cast<size_t>(element_count(shape)));
-  for (Index o = 0; o < outer; ++o)
-    for (Index i = 0; i < inner; ++i)
-      find_largest(values.data() + o * row + i, x.size(axis), inner, count,
-                   found.data() + o * count * inner + i);
-  return Tensor::of<int64_t>(shape, std::span<const int64_t>(found), x.backend());
+  const Tensor found = Tensor::empty(shape, Dtype::i64, x.backend());
+  if (real.backend().top_k(real.view(), axis, found.view())) return found;
+  return top_k(real.to(cpu()), axis, count).to(x.backend());
 }
 
 Tensor arange(Index count, Dtype dtype, Backend& on) {
@@ -159,13 +132,13 @@ Tensor arange(Index count, Dtype dtype, Backend& on) {
 
 Tensor one_hot(const Tensor& index, Index size, Dtype dtype) {
   check_positions("one_hot", index, size);
-  const std::vector<int64_t> positions = index.values<int64_t>();
-  std::vector<double> hot(positions.size() * static_cast<size_t>(size), 0.0);
-  for (size_t i = 0; i < positions.size(); ++i)
-    hot[i * static_cast<size_t>(size) + static_cast<size_t>(positions[i])] = 1;
   Shape shape = index.shape();
   shape.push_back(size);
-  return cast(Tensor::of<double>(shape, std::span<const double>(hot), index.backend()), dtype);
+  Axes leading;
+  for (int i = 0; i < index.rank(); ++i) leading.push_back(i);
+  const Tensor here = expand(cast(index, Dtype::f64), {index.rank()}, shape),
+               places = expand(arange(size, Dtype::f64, index.backend()), leading, shape);
+  return cast(equal(here, places), dtype);
 }
 
 }  // namespace tete

@@ -43,9 +43,9 @@ View bias_of(const Tensors& vectors, bool center) {
 
 FusedValue norm_value(const Tensors& in, bool center) {
   const FusedValue made = empty_norm(in[0]);
-  in[0].backend().norm(in[0].view(), in[1].view(), bias_of(in, center), center, norm_epsilon,
-                       made.y.view(), made.kept[0].view());
-  return made;
+  const bool done = in[0].backend().norm(in[0].view(), in[1].view(), bias_of(in, center), center,
+                                         norm_epsilon, made.y.view(), made.kept[0].view());
+  return done ? made : FusedValue{};
 }
 
 Tensors norm_gradient(const Backward& at, bool center) {
@@ -72,10 +72,7 @@ Fused norm_op(const Tensor& x, const Tensors& vectors) {
   const Fused op{center ? "layer_norm" : "rms_norm",
                  [center](const Tensors& in) { return norm_value(in, center); },
                  [center](const Backward& at) { return norm_gradient(at, center); },
-                 center ? layer_norm_meaning : rms_norm_meaning,
-                 saves_inputs,
-                 {},
-                 FusedKernel::norm};
+                 center ? layer_norm_meaning : rms_norm_meaning, saves_inputs};
   for (const Tensor& v : vectors) check(op.name, x, v);
   return op;
 }
@@ -91,20 +88,19 @@ Tensor norm(const Tensor& x, const Tensors& vectors) {
 
 std::pair<Tensor, Tensor> add_norm(const Tensor& x, const Tensor& r, const Tensors& vectors) {
   Fused op = norm_op(x, vectors);
-  if (!x.backend().has(FusedKernel::norm)) {
-    const Tensor s = x + r;
-    return {s, norm_by(op, s, vectors)};
-  }
   Tensor sum;
   FusedValue made;
   const Tensor s = binary_by(Binary::add, x, r, [&](const Tensor& written) {
     sum = written, made = empty_norm(sum);
     const bool center = vectors.size() == 2;
-    x.backend().add_norm(x.view(), r.view(), vectors[0].view(), bias_of(vectors, center), center,
-                         norm_epsilon, sum.view(), made.y.view(), made.kept[0].view());
+    if (x.backend().add_norm(x.view(), r.view(), vectors[0].view(), bias_of(vectors, center),
+                             center, norm_epsilon, sum.view(), made.y.view(), made.kept[0].view()))
+      return;
+    made = {};
+    x.backend().binary(Binary::add, x.view(), r.view(), sum.view());
   });
   // A RecordWatch may have put another tensor in its place.
-  if (s.same(sum)) op.value = [&](const Tensors&) { return made; };
+  if (made.y && s.same(sum)) op.value = [&](const Tensors&) { return made; };
   return {s, norm_by(op, s, vectors)};
 }
 

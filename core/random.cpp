@@ -71,11 +71,8 @@ Tensor random_truncated_normal(const Shape& shape, Key key, Dtype dtype, Backend
 }
 
 static Tensor dropped(const Tensor& x, double rate, Key key, uint64_t first) {
-  if (x.backend().has(FusedKernel::dropout)) {
-    const Tensor y = Tensor::empty_like(x);
-    x.backend().dropout(x.view(), rate, key.bits(), first, y.view());
-    return y;
-  }
+  const Tensor y = Tensor::empty_like(x);
+  if (x.backend().dropout(x.view(), rate, key.bits(), first, y.view())) return y;
   const Tensor noise = random_uniform(x.shape(), key, x.dtype(), first, x.backend());
   const auto number = [&](double value) {
     return Tensor::repeated(value, x.shape(), x.dtype(), x.backend());

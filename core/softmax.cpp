@@ -40,8 +40,9 @@ Tensor softmax_over(const Tensor& x, const Tensor& mask, int axis) {
   const Fused op{"softmax",
                  [axis](const Tensors& in) {
                    const Tensor y = Tensor::empty_like(in[0]);
-                   y.backend().softmax(in[0].view(), in[1] ? in[1].view() : View{}, axis, y.view());
-                   return FusedValue{y};
+                   const View mask = in[1] ? in[1].view() : View{};
+                   return y.backend().softmax(in[0].view(), mask, axis, y.view()) ? FusedValue{y}
+                                                                                  : FusedValue{};
                  },
                  [axis](const Backward& at) -> Tensors {
                    const Tensor dx = Tensor::empty_like(at.y);
@@ -53,8 +54,7 @@ Tensor softmax_over(const Tensor& x, const Tensor& mask, int axis) {
                  [axis](const Backward& at) -> Tensors {
                    const Tensor total = sum(at.y * at.g, {axis}, true);
                    return {at.y * (at.g - broadcast(total, at.y.shape())), Tensor()};
-                 },
-                 FusedKernel::softmax};
+                 }};
   return fused(op, {x, mask});
 }
 

@@ -135,6 +135,16 @@ double Tensor::item() const {
   return values<double>()[0];
 }
 
+std::span<std::byte> Tensor::host_bytes() const {
+  if (&backend() != &cpu())
+    bad_input("bytes are those of the processor's memory, got ", describe(dtype(), shape()),
+              " on '", backend().name(), "'; to(cpu()) moves it");
+  if (size() > 0 && strides() != dense_strides(shape(), memory_order(shape(), strides())))
+    bad_input("bytes are those of a dense tensor, got strides ", strides(), " of ",
+              describe(dtype(), shape()));
+  return {static_cast<std::byte*>(view().data), static_cast<size_t>(size()) * size_of(dtype())};
+}
+
 Tensor Tensor::window(const Shape& shape, const Strides& strides, Index offset) const {
   return of_value(
       {dtype(), body_->backend, body_->offset + offset, shape, strides, body_->storage});

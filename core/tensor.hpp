@@ -5,6 +5,7 @@
 // reads it.
 #pragma once
 #include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <vector>
@@ -72,6 +73,10 @@ class Tensor {
   std::vector<T> values() const;
   // The value of a tensor with one element.
   double item() const;
+  // The bytes of a dense tensor of the processor, in its memory order, for files and messages.
+  // They may be written to only before the tensor is handed on. Fails (input) if it is elsewhere,
+  // or not dense.
+  std::span<std::byte> host_bytes() const;
 
   // True if operations on it are recorded.
   bool tracked() const { return body_->node != nullptr; }

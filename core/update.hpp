@@ -1,9 +1,9 @@
-// Updates of parameters, for the processor: each reads its arguments once and writes its result
-// once.
+// Updates of parameters. Nothing of them is recorded, and nothing is read by the host: sums and
+// rates are f64 scalars on the device of their arguments.
 //
-// All tensors of a call have one shape and one real dtype, and any strides. p' is fresh memory,
-// dense, in p's memory order. Sums run in blocks that follow from sizes alone, added in their
-// order: results do not depend on the number of threads.
+// All tensors of a call but these have one shape, one real dtype and any strides. p' is fresh
+// memory, dense, in p's memory order. On the processor each update reads its arguments once and
+// writes its result once, and results do not depend on the number of threads.
 #pragma once
 #include <tuple>
 
@@ -11,36 +11,30 @@
 
 namespace tete {
 
-// m' = β₁ m + (1-β₁) g,  v' = β₂ v + (1-β₂) g²,  p' = keep·p - rate · m' / (√v' · unit + ε).
-struct AdamStep {
-  double beta1, beta2, keep, rate, unit, epsilon;
-};
-// p', m', v'.
+// m' = β₁ m + (1-β₁) g,  v' = β₂ v + (1-β₂) g²,  p' = keep·p - rate · m' / (√v' · unit + ε), for an
+// AdamStep{β₁, β₂, keep, rate, unit, ε}. Returns p', m', v'.
 std::tuple<Tensor, Tensor, Tensor> adam_update(const Tensor& p, const Tensor& g, const Tensor& m,
                                                const Tensor& v, const AdamStep& step);
 
-// Σ x², squared and summed in float64: for f32 it is finite if and only if all of x is.
-double sum_of_squares(const Tensor& x);
+// Σ x² of each, f64[xs.size()], squared and summed in f64: for f32 it is finite if and only if all
+// of x is. Of an empty Tensor it is 0.
+Tensor sums_of_squares(std::span<const Tensor> xs, Backend& on);
 
-// The means of g² over dimension d0 and over another one, d1; the mean's dimension keeps size 1. g
-// is read once if one of the two has stride 1, else twice.
+// The means of g² over dimension d0 and over another one, d1; the mean's dimension keeps size 1.
 struct MeanSquares {
   Tensor over_d0, over_d1;
 };
 MeanSquares mean_squares(const Tensor& g, int d0, int d1);
 
 // Σ (g a b)². a and b may be broadcast along dimensions (stride 0).
-double sum_of_squares_of_product(const Tensor& g, const Tensor& a, const Tensor& b);
+Tensor sum_of_squares_of_product(const Tensor& g, const Tensor& a, const Tensor& b);
 
-// p' = p - rate · g a b and Σ p'².
+// p' = p - rate · g a b and Σ p'². The sum has the bits of sum_of_squares_of_product(p', 1, 1) for
+// ones that lie as a and b.
 struct UpdatedParameter {
-  Tensor p;
-  double squares;
+  Tensor p, squares;
 };
 UpdatedParameter minus_product(const Tensor& p, const Tensor& g, const Tensor& a, const Tensor& b,
-                               double rate);
-// Σ p². It has the bits of UpdatedParameter::squares if p is minus_product's p' and a and b have
-// the strides that they had there.
-double sum_of_squares_of_moved(const Tensor& p, const Tensor& a, const Tensor& b);
+                               const Tensor& rate);
 
 }  // namespace tete

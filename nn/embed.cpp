@@ -6,7 +6,7 @@ Embedding::Embedding(const Scope& scope, const Dim& rows, const Dim& width, Init
     : table_(scope.declare({"table", {rows.name, width.name}, {rows.size, width.size}, init})) {}
 
 Tensor Embedding::operator()(const Forward& forward, const Tensor& tokens) const {
-  return gather("[v] d_X, b n -> b n d_X", forward[table_], tokens);
+  return gather("[v] d_X, b n -> b n d_X", forward[table_], tokens.to(forward[table_].backend()));
 }
 
 Tensor Embedding::products(const Forward& forward, const Tensor& X) const {

@@ -29,11 +29,11 @@ std::vector<Planned> ParamList::planned(Dtype dtype) const {
   return all;
 }
 
-Tensors ParamList::initial_values(Key key, Dtype dtype) const {
+Tensors ParamList::initial_values(Key key, Dtype dtype, Backend& on) const {
   require_memory(planned(dtype));
   Tensors values;
   for (const ParamSpec& spec : specs_)
-    values.push_back(initial_value(spec, key.fold(spec.name), dtype));
+    values.push_back(initial_value(spec, key.fold(spec.name), dtype).to(on));
   return values;
 }
 

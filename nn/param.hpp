@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/memory.hpp"
+#include "nn/memory.hpp"
 #include "core/ops.hpp"
 
 namespace tete {
@@ -54,8 +54,9 @@ class ParamList {
   // The values that initial_values() makes, for require_memory().
   std::vector<Planned> planned(Dtype dtype) const;
   // Each value is drawn from its own stream of the key, by name: adding a parameter changes no
-  // other one's value. Fails (resource) if they do not fit into memory.
-  Tensors initial_values(Key key, Dtype dtype = Dtype::f32) const;
+  // other one's value, and draws them on the processor. Fails (resource) if they do not fit into
+  // memory.
+  Tensors initial_values(Key key, Dtype dtype = Dtype::f32, Backend& on = cpu()) const;
 
  private:
   std::vector<ParamSpec> specs_;

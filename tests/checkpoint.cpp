@@ -142,7 +142,7 @@ struct TinyRun {
   }
   LoopResult go(const std::string& optimizer, Reporter& reporter) {
     Tensors values = model.params.initial_values(Key(options.step.seed).fold("init"));
-    const auto rule = find_optimizer(optimizer).make(model.params.specs(), Dtype::f32);
+    const auto rule = find_optimizer(optimizer).make(model.params.specs(), Dtype::f32, cpu());
     return train(model.objective, values, *rule, data, tokenizer, options, reporter);
   }
 };

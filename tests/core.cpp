@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstring>
 #include <numeric>
 
 #include "core/derivatives.hpp"
@@ -34,6 +35,39 @@ TEST_SUITE("core") {
     CHECK(near(grad(y, {{x}})[0], Tensor::of<double>({3}, {11, 29, 67})));
     CHECK_FALSE(grad(y, {{c}})[0]);
     CHECK_THROWS_WITH_AS(grad(c, {{x}}), doctest::Contains("depends on no tracked tensor"), Error);
+  }
+
+  TEST_CASE("each gradient is handed out when it is final, before older ones are computed") {
+    const Tensor x = Tensor::of<double>({2}, {1, 2}).variable(), w = Tensor::scalar(3).variable(),
+                 c = Tensor::scalar(5).variable(), unused = Tensor::scalar(1).variable();
+    const Tensor h = x * x, older = sum(h * h), newer = cast(w, Dtype::f64) * 2.0;
+    const Tensor y = older + newer;
+    const Tensors xs{x, h, w, unused, y, x};
+    std::vector<size_t> order;
+    Tensors given(xs.size());
+    const Tensors found = grad(y, xs, {.on_ready = [&](size_t i, const Tensor& g) {
+                                 order.push_back(i);
+                                 given[i] = g;
+                               }});
+    for (size_t i = 0; i < xs.size(); ++i) CHECK(given[i].same(found[i]));
+    CHECK_FALSE(found[3]);
+    CHECK(order == std::vector<size_t>{4, 2, 1, 0, 5});
+    CHECK(near(found[0], Tensor::of<double>({2}, {4, 32})));
+    CHECK(near(found[1], Tensor::of<double>({2}, {2, 8})));
+  }
+
+  TEST_CASE("the bytes of a tensor are those of a dense one of the processor") {
+    const Tensor x = Tensor::of<double>({2, 3}, {1, 2, 3, 4, 5, 6}), turned = permute(x, {1, 0});
+    const auto numbers = [](const Tensor& t) {
+      std::vector<double> all(t.host_bytes().size() / sizeof(double));
+      std::memcpy(all.data(), t.host_bytes().data(), t.host_bytes().size());
+      return all;
+    };
+    CHECK(numbers(x) == std::vector<double>{1, 2, 3, 4, 5, 6});
+    CHECK(numbers(turned) == numbers(x));
+    CHECK(Tensor::zeros({0, 3}).host_bytes().empty());
+    CHECK_THROWS_WITH_AS(slice(x, 1, 0, 2).host_bytes(), doctest::Contains("of a dense tensor"),
+                         Error);
   }
 
   TEST_CASE("an intermediate can be asked for beside what it was made from") {

@@ -4,11 +4,14 @@
 
 #include <csignal>
 
+#include "attention/sites.hpp"
 #include "core/check/samples.hpp"
+#include "nn/run.hpp"
 #include "nn/transformer.hpp"
 #include "tests/error_of.hpp"
 #include "tests/layer.hpp"
 #include "tests/strict_device.hpp"
+#include "train/step.hpp"
 
 using namespace tete;
 using namespace tete::tests;
@@ -48,6 +51,75 @@ void check_same(const Outcome& a, const Outcome& b) {
     REQUIRE(static_cast<bool>(a.gradients[i]) == static_cast<bool>(b.gradients[i]));
     if (a.gradients[i]) CHECK(same_bits(a.gradients[i], b.gradients[i]));
   }
+}
+
+LanguageModel small_model(const std::string& variant) {
+  const LanguageModelConfig config{
+      .vocabulary = 11, .context = 8, .d_model = 12, .layers = 2, .block = {}};
+  const AttentionSizes sizes = sizes_for(variant);
+  return LanguageModel(config, [=](const Scope& scope, int) -> AttentionSite {
+    const Attention attention(scope, load_attention(variant), sizes);
+    return [attention, path = scope.path](const Forward& forward, const Tensor& X, const Tensor& M,
+                                          const Tensor&) {
+      return attention(forward, path, X, M, {.causal = true});
+    };
+  });
+}
+
+class SomeTokens : public Data {
+ public:
+  Batch batch(Key key, Index first, Index count) const override {
+    std::vector<int64_t> tokens;
+    for (Index i = 0; i < 8 * count; ++i)
+      tokens.push_back(static_cast<int64_t>(uniform_below(key, 8 * first + i, 11)));
+    const Tensor all = Tensor::of<int64_t>({count, 8}, tokens);
+    return {slice(all, 1, 0, 7), slice(all, 1, 1, 7), first};
+  }
+  Batch validation_batch(Key key, Index first, Index count) const override {
+    return batch(key, first, count);
+  }
+  const std::string& fingerprint() const override { return name_; }
+
+ private:
+  std::string name_ = "some";
+};
+
+// Three steps, and how often each read from the device.
+struct Trace {
+  std::vector<double> losses = {}, norms = {};
+  Tensors values = {};
+  std::vector<int64_t> reads = {};
+};
+Trace trained(const LanguageModel& model, const char* optimizer, Backend& on,
+              const std::function<int64_t()>& reads) {
+  const ParamList& params = model.params();
+  const Objective objective{params, [&](const Forward& forward, const Batch& batch) -> LossSum {
+                              const Loss loss = model.loss(forward, batch.input, batch.target);
+                              return {loss.sum, loss.tokens};
+                            }};
+  const auto rule = find_optimizer(optimizer).make(params.specs(), Dtype::f32, on);
+  const SomeTokens data;
+  Stepper stepper(objective, data, *rule, single_process(),
+                  {.batch = 4, .shards = 2, .clip = 0.1, .dropout = 0.1, .allow_zero_grad = {"*"}});
+  Trace trace{.values = params.initial_values(Key(1), Dtype::f32, on)};
+  for (int64_t step = 0; step < 3; ++step) {
+    const int64_t before = reads ? reads() : 0;
+    const StepResult result = stepper.run(step, trace.values, 0.01);
+    if (reads) trace.reads.push_back(reads() - before);
+    trace.losses.push_back(result.loss), trace.norms.push_back(result.grad_norm);
+  }
+  return trace;
+}
+
+void check_same(const Trace& a, const Trace& b) {
+  CHECK(a.losses == b.losses);
+  CHECK(a.norms == b.norms);
+  for (size_t i = 0; i < a.values.size(); ++i) CHECK(same_bits(a.values[i], b.values[i]));
+}
+
+void check_close(const Trace& a, const Trace& b) {
+  for (size_t i = 0; i < a.losses.size(); ++i)
+    CHECK(a.losses[i] == doctest::Approx(b.losses[i]).epsilon(1e-4));
 }
 
 }  // namespace
@@ -155,18 +227,81 @@ TEST_SUITE("device") {
     }
   }
 
+  TEST_CASE("training steps on it have the processor's bits and read one small tensor each") {
+    for (const Variant& variant : variants()) {
+      if (!is_causal(*load_attention(variant.name))) continue;
+      CAPTURE(variant.name);
+      const LanguageModel model = small_model(variant.name);
+      for (const char* optimizer : {"adam", "adafactor"})
+        for (const bool fused : {true, false}) {
+          if (!fused && std::string_view(variant.name) != "talking_heads") continue;
+          StrictDevice device(fused);
+          const Trace here = trained(model, optimizer, cpu(), {}),
+                      there = trained(model, optimizer, device, [&] { return device.reads; });
+          CHECK(there.reads == std::vector<int64_t>{1, 1, 1});
+          if (fused) check_same(there, here);
+          else check_close(there, here);
+        }
+    }
+  }
+
+  TEST_CASE("a position outside a table is told with the next read") {
+    StrictDevice device;
+    const Tensor table = noise({3, 2}, 1).to(device), at = Tensor::of<int64_t>({2}, {2, 3}, device);
+    const Tensor y = gather("[v] d, n -> n d", table, at);
+    CHECK(error_of(Kind::input, [&] { y.values(); }) ==
+          "gather: position 3 (element 1 of the index) is outside a dimension of size 3");
+    CHECK(table.values().size() == 6);
+  }
+
+  TEST_CASE("top_k and one_hot are the processor's on it") {
+    StrictDevice device;
+    const Tensor x = noise({3, 7, 2}, 4), there = x.to(device);
+    for (int axis : {0, 1, 2})
+      CHECK(top_k(there, axis, 2).values<int64_t>() == top_k(x, axis, 2).values<int64_t>());
+    const Tensor ids = Tensor::of<int64_t>({2, 2}, {0, 4, 3, 1});
+    CHECK(same_bits(one_hot(ids.to(device), 5, Dtype::f32), one_hot(ids, 5, Dtype::f32)));
+  }
+
+  TEST_CASE("decoding on it gives the processor's logits") {
+    StrictDevice device;
+    for (const char* name : {"multi_head", "talking_heads", "multi_query"}) {
+      CAPTURE(name);
+      const LanguageModel model = small_model(name);
+      const auto logits = [&](Backend& on) {
+        const Tensors params = model.params().initial_values(Key(1), Dtype::f32, on);
+        const Forward forward{.params = params};
+        Decoding decoding;
+        Tensors all;
+        for (const auto& piece : {std::vector<int64_t>{1, 2, 3}, {4}, {5, 6}}) {
+          const Shape shape{1, std::ssize(piece)};
+          all.push_back(model.next_logits(forward, Tensor::of<int64_t>(shape, piece), decoding));
+        }
+        return all;
+      };
+      const Tensors here = logits(cpu()), there = logits(device);
+      for (size_t i = 0; i < here.size(); ++i) CHECK(same_bits(there[i], here[i]));
+    }
+  }
+
+  TEST_CASE("a text on tensors by name gives the processor's values and gradients on it") {
+    StrictDevice device;
+    const Layer layer("talking_heads", sizes_for("talking_heads"), Dtype::f32);
+    const auto outcome_of = [&](Backend& on) {
+      TensorsByName tensors{{"X", noise({2, 5, 12}, 1, Dtype::f32).to(on).variable()},
+                            {"M", noise({2, 7, 12}, 2, Dtype::f32).to(on).variable()}};
+      for (size_t i = 0; i < layer.values.size(); ++i)
+        tensors[layer.list.specs()[i].name] = layer.values[i].to(on);
+      Evaluation evaluation(layer.program, tensors, {.mask = {.causal = true}});
+      const Tensor y = evaluation.value(layer.program->result);
+      return Outcome{y, grad(y, Tensors{tensors["X"], tensors["M"]})};
+    };
+    check_same(outcome_of(device), outcome_of(cpu()));
+  }
+
   TEST_CASE("a language model's loss and gradients are the processor's on it, bit for bit") {
     StrictDevice device;
-    const LanguageModelConfig config{
-        .vocabulary = 11, .context = 8, .d_model = 12, .layers = 2, .block = {}};
-    const LanguageModel model(config, [](const Scope& scope, int) -> AttentionSite {
-      const Attention attention(scope, load_attention("talking_heads"),
-                                {.d_model = 12, .heads = 3});
-      return [attention, path = scope.path](const Forward& forward, const Tensor& X,
-                                            const Tensor& M, const Tensor&) {
-        return attention(forward, path, X, M, {.causal = true});
-      };
-    });
+    const LanguageModel model = small_model("talking_heads");
     const Tensor tokens = Tensor::of<int64_t>({2, 5}, {1, 2, 3, 4, 5, /**/ 6, 7, 8, 9, 10});
     const Tensor targets = Tensor::of<int64_t>({2, 5}, {2, 3, 4, 5, -1, /**/ 7, 8, 9, 10, 0});
     const auto loss = [&](const Tensors& params) {

@@ -54,7 +54,7 @@ std::string write_run(const std::string& folder, const ModelSettings& s,
   state.step = step;
   state.config = nlohmann::ordered_json{{"model", to_json(s)}}.dump();
   state.tokenizer = tokenizer.describe();
-  const auto optimizer = find_optimizer("adam").make(params.specs(), Dtype::f32);
+  const auto optimizer = find_optimizer("adam").make(params.specs(), Dtype::f32, cpu());
   return RunFolder(folder).save(state, checkpoint_tensors(params.specs(), values, *optimizer), 9);
 }
 

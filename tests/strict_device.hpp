@@ -15,7 +15,7 @@ namespace tete::tests {
 
 class StrictDevice final : public Backend {
  public:
-  // Without fused kernels every fused operation is computed as its meaning.
+  // Without fused kernels every operation that has a meaning is computed as it.
   explicit StrictDevice(bool fused = true) : fused_(fused) {
     const int file = memfd_create("strict", MFD_CLOEXEC);
     const auto map = [&](int protection) {
@@ -45,8 +45,10 @@ class StrictDevice final : public Backend {
     return outside_ + std::exchange(used_, used_ + rounded);
   }
   void release(void*, size_t) noexcept override {}
+  // Tells what was found wrong since the last one, as a device does that runs behind the host.
   void read(const void* from, void* to, size_t bytes) override {
     ++reads;
+    for (const auto& tell : std::exchange(refusals_, {})) tell();
     cpu().read(at(from), to, bytes);
   }
   void write(const void* from, void* to, size_t bytes) override {
@@ -83,51 +85,79 @@ class StrictDevice final : public Backend {
                const View& T, const Labels& t) override {
     cpu().scatter(in(G), g, in(I), i, label, in(T), t);
   }
-  Index find_outside(const View& I, Index size) override { return cpu().find_outside(in(I), size); }
+  void check_inside(const View& I, Index size, Refuse refuse) override {
+    bool first = true;
+    cpu().check_inside(in(I), size, [&](Index place) {
+      if (std::exchange(first, false)) refusals_.push_back([refuse, place] { refuse(place); });
+    });
+  }
   void uniform(uint64_t key, uint64_t first, const View& y) override {
     cpu().uniform(key, first, in(y));
   }
 
-  bool has(FusedKernel) const override { return fused_; }
-  void softmax(const View& x, const View& mask, int axis, const View& y) override {
-    cpu().softmax(in(x), in(mask), axis, in(y));
+  bool softmax(const View& x, const View& mask, int axis, const View& y) override {
+    return fused_ && cpu().softmax(in(x), in(mask), axis, in(y));
   }
-  void softmax_gradient(const View& y, const View& g, int axis, const View& dx) override {
-    cpu().softmax_gradient(in(y), in(g), axis, in(dx));
+  bool softmax_gradient(const View& y, const View& g, int axis, const View& dx) override {
+    return fused_ && cpu().softmax_gradient(in(y), in(g), axis, in(dx));
   }
-  void norm(const View& x, const View& scale, const View& bias, bool center, double epsilon,
+  bool norm(const View& x, const View& scale, const View& bias, bool center, double epsilon,
             const View& y, const View& stats) override {
-    cpu().norm(in(x), in(scale), in(bias), center, epsilon, in(y), in(stats));
+    return fused_ && cpu().norm(in(x), in(scale), in(bias), center, epsilon, in(y), in(stats));
   }
-  void add_norm(const View& x, const View& r, const View& scale, const View& bias, bool center,
+  bool add_norm(const View& x, const View& r, const View& scale, const View& bias, bool center,
                 double epsilon, const View& s, const View& y, const View& stats) override {
-    cpu().add_norm(in(x), in(r), in(scale), in(bias), center, epsilon, in(s), in(y), in(stats));
+    return fused_ && cpu().add_norm(in(x), in(r), in(scale), in(bias), center, epsilon, in(s),
+                                    in(y), in(stats));
   }
-  void norm_gradient(const View& x, const View& scale, const View& g, const View& stats,
+  bool norm_gradient(const View& x, const View& scale, const View& g, const View& stats,
                      bool center, const View& dx, const View& dscale, const View& dbias) override {
-    cpu().norm_gradient(in(x), in(scale), in(g), in(stats), center, in(dx), in(dscale), in(dbias));
+    return fused_ && cpu().norm_gradient(in(x), in(scale), in(g), in(stats), center, in(dx),
+                                         in(dscale), in(dbias));
   }
-  void cross_entropy(const View& logits, const View& targets, const View& loss,
+  bool cross_entropy(const View& logits, const View& targets, const View& loss,
                      const View& lse) override {
-    cpu().cross_entropy(in(logits), in(targets), in(loss), in(lse));
+    return fused_ && cpu().cross_entropy(in(logits), in(targets), in(loss), in(lse));
   }
-  void cross_entropy_gradient(const View& logits, const View& targets, const View& lse,
+  bool cross_entropy_gradient(const View& logits, const View& targets, const View& lse,
                               const View& g, const View& dlogits) override {
-    cpu().cross_entropy_gradient(in(logits), in(targets), in(lse), in(g), in(dlogits));
+    return fused_ &&
+           cpu().cross_entropy_gradient(in(logits), in(targets), in(lse), in(g), in(dlogits));
   }
-  void unary_of_sum(Unary op, const View& a, const View& b, const View& y) override {
-    cpu().unary_of_sum(op, in(a), in(b), in(y));
+  bool unary_of_sum(Unary op, const View& a, const View& b, const View& y) override {
+    return fused_ && cpu().unary_of_sum(op, in(a), in(b), in(y));
   }
-  void unary_of_sum_gradient(Unary op, const View& a, const View& b, const View& y, const View& g,
+  bool unary_of_sum_gradient(Unary op, const View& a, const View& b, const View& y, const View& g,
                              const View& dsum) override {
-    cpu().unary_of_sum_gradient(op, in(a), in(b), in(y), in(g), in(dsum));
+    return fused_ && cpu().unary_of_sum_gradient(op, in(a), in(b), in(y), in(g), in(dsum));
   }
-  void dropout(const View& x, double rate, uint64_t key, uint64_t first, const View& y) override {
-    cpu().dropout(in(x), rate, key, first, in(y));
+  bool dropout(const View& x, double rate, uint64_t key, uint64_t first, const View& y) override {
+    return fused_ && cpu().dropout(in(x), rate, key, first, in(y));
   }
-  void accumulate(const View& x, const View& y) override {
-    if (fused_) cpu().accumulate(in(x), in(y));
-    else Backend::accumulate(x, y);
+  bool accumulate(const View& x, const View& y) override {
+    return fused_ && cpu().accumulate(in(x), in(y));
+  }
+  bool top_k(const View& x, int axis, const View& found) override {
+    return fused_ && cpu().top_k(in(x), axis, in(found));
+  }
+  bool adam(const View& p, const View& g, const View& m, const View& v, const AdamStep& step,
+            const View& p_to, const View& m_to, const View& v_to) override {
+    return fused_ && cpu().adam(in(p), in(g), in(m), in(v), step, in(p_to), in(m_to), in(v_to));
+  }
+  bool sum_of_squares(const View& x, const View& sum) override {
+    return fused_ && cpu().sum_of_squares(in(x), in(sum));
+  }
+  bool sum_of_squares_of_product(const View& g, const View& a, const View& b,
+                                 const View& sum) override {
+    return fused_ && cpu().sum_of_squares_of_product(in(g), in(a), in(b), in(sum));
+  }
+  bool minus_product(const View& p, const View& g, const View& a, const View& b, const View& rate,
+                     const View& p_to, const View& sum) override {
+    return fused_ && cpu().minus_product(in(p), in(g), in(a), in(b), in(rate), in(p_to), in(sum));
+  }
+  bool squares_over(const View& g, int d0, int d1, const View& over_d0,
+                    const View& over_d1) override {
+    return fused_ && cpu().squares_over(in(g), d0, d1, in(over_d0), in(over_d1));
   }
 
  private:
@@ -145,6 +175,7 @@ class StrictDevice final : public Backend {
   char *outside_, *inside_;
   std::mutex mutex_;
   size_t used_ = 0;
+  std::vector<std::function<void()>> refusals_;
 };
 
 }  // namespace tete::tests

@@ -40,6 +40,17 @@ double plain_squares(const std::vector<double>& x) {
   return sum;
 }
 
+Tensor number(double value) { return Tensor::scalar(value, Dtype::f64); }
+
+double sum_of_squares(const Tensor& x) {
+  return sums_of_squares(std::span(&x, 1), x.backend()).item();
+}
+
+// Ones with the strides of x.
+Tensor ones_like(const Tensor& x) {
+  return Tensor::ones({2 * x.size() + 1}, x.dtype()).window(x.shape(), x.strides());
+}
+
 void check_updates(const Shape& shape, Dtype dtype, int how_p, int how) {
   CAPTURE(shape);
   CAPTURE(how_p);
@@ -73,11 +84,12 @@ void check_updates(const Shape& shape, Dtype dtype, int how_p, int how) {
       squares += u * u;
       expected.push_back(ps[i] - 0.3 * u);
     }
-    CHECK(sum_of_squares_of_product(g, x, y) == doctest::Approx(squares).epsilon(close));
-    const UpdatedParameter moved = minus_product(p, g, x, y, 0.3);
+    CHECK(sum_of_squares_of_product(g, x, y).item() == doctest::Approx(squares).epsilon(close));
+    const UpdatedParameter moved = minus_product(p, g, x, y, number(0.3));
     CHECK(largest_difference(moved.p, expected) < close);
-    CHECK(moved.squares == doctest::Approx(plain_squares(expected)).epsilon(close));
-    CHECK(moved.squares == sum_of_squares_of_moved(moved.p, x, y));
+    CHECK(moved.squares.item() == doctest::Approx(plain_squares(expected)).epsilon(close));
+    const Tensor again = sum_of_squares_of_product(moved.p, ones_like(x), ones_like(y));
+    CHECK(moved.squares.item() == again.item());
     if (how_p < 2 && p.size() > 1) CHECK(moved.p.strides() == p.strides());
   }
 }
@@ -189,11 +201,11 @@ TEST_CASE("sums of squares have the same bits on one thread and on two") {
   for (int count : {1, 2}) {
     set_threads(count);
     const MeanSquares means = mean_squares(g, 0, 1);
-    const UpdatedParameter moved = minus_product(g, g, a, b, 0.1);
+    const UpdatedParameter moved = minus_product(g, g, a, b, number(0.1));
     std::vector<double> all = means.over_d0.values();
     for (double x : means.over_d1.values()) all.push_back(x);
-    for (double x : {sum_of_squares(g), sum_of_squares(line), sum_of_squares_of_product(g, a, b),
-                     moved.squares, sum_of_squares_of_moved(g, a, b)})
+    for (double x : {sum_of_squares(g), sum_of_squares(line),
+                     sum_of_squares_of_product(g, a, b).item(), moved.squares.item()})
       all.push_back(x);
     found.push_back(std::move(all));
   }
@@ -206,5 +218,5 @@ TEST_CASE("what an update is given has one shape and type") {
   CHECK_THROWS_WITH(adam_update(p, other, p, p, {}),
                     "Adam: expected tensors of one shape and type, got f32[2, 3] and f32[3, 2]");
   CHECK_THROWS(sum_of_squares_of_product(p, p, other));
-  CHECK_THROWS(minus_product(p, p, p, Tensor::ones({2, 3}, Dtype::f64), 1));
+  CHECK_THROWS(minus_product(p, p, p, Tensor::ones({2, 3}, Dtype::f64), number(1)));
 }

@@ -142,7 +142,7 @@ Tensor read_npy(const std::string& path) {
               describe(dtype, header.shape), " needs ", expected);
   const Tensor x = Tensor::empty_strided(
       header.shape, header.fortran ? column_major(header.shape) : row_major(header.shape), dtype);
-  read_at(file, path, prefix + length, x.view().data, expected);
+  read_at(file, path, prefix + length, x.host_bytes().data(), expected);
   return x;
 }
 
@@ -158,8 +158,8 @@ void write_npy(const std::string& path, const Tensor& x) {
   const Tensor dense = in_c_order(x);
   const std::string start = text(magic, '\x01', '\0', static_cast<char>(header.size() & 255),
                                  static_cast<char>(header.size() >> 8), header);
-  const std::string_view data{static_cast<const char*>(dense.view().data),
-                              static_cast<size_t>(dense.size()) * size_of(x.dtype())};
+  const std::span<const std::byte> bytes = dense.host_bytes();
+  const std::string_view data{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   write_file(path, start.size() + data.size(), [&](const Write& write) {
     write(start);
     write(data);

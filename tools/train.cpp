@@ -5,7 +5,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "core/memory.hpp"
+#include "nn/memory.hpp"
 #include "core/threads.hpp"
 #include "core/utf8.hpp"
 #include "tools/config.hpp"
@@ -44,7 +44,7 @@ static Schedule schedule_from(const TrainOptions& o) {
 
 static std::unique_ptr<Optimizer> optimizer_from(const TrainOptions& o, const ParamList& params) {
   const OptimizerRow& row = find_optimizer(o.optimizer);
-  if (!o.weight_decay) return row.make(params.specs(), Dtype::f32);
+  if (!o.weight_decay) return row.make(params.specs(), Dtype::f32, cpu());
   if (o.optimizer != "adam") bad_input("--weight-decay is an option of adam, not of ", o.optimizer);
   return adam(params.specs(), {.weight_decay = *o.weight_decay});
 }

@@ -34,7 +34,7 @@ static Trained describe_trained(const RunState& state) {
                           : with(make_model(settings, sites, vocabulary));
 }
 
-Trained read_trained(const std::string& where) {
+Trained read_trained(const std::string& where, Backend& on) {
   std::vector<std::string> warnings;
   const std::string path = find_checkpoint(where, &warnings);
   for (const std::string& warning : warnings) std::cerr << "warning: " << warning << std::endl;
@@ -49,7 +49,8 @@ Trained read_trained(const std::string& where) {
     }
   }();
   trained.path = path;
-  trained.params = read_params(file, trained.declared().specs());
+  for (const Tensor& value : read_params(file, trained.declared().specs()))
+    trained.params.push_back(value.to(on));
   return trained;
 }
 

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/ops.hpp"
 #include "core/update.hpp"
 #include "train/optimizer.hpp"
 
@@ -32,14 +33,26 @@ namespace {
 // alone.
 Tensor along(const Tensor& factor, const Tensor& p) {
   const Strides strides = dense_strides(factor.shape(), memory_order(p.shape(), p.strides()));
-  const Tensor laid = Tensor::empty_strided(factor.shape(), strides, factor.dtype());
-  laid.backend().copy(factor.view(), laid.view());
+  const Tensor laid =
+      Tensor::empty_strided(factor.shape(), strides, factor.dtype(), factor.backend());
+  copy_onto(factor, laid);
   return broadcast(laid, p.shape());
+}
+
+// Ones that lie in memory as a factor does.
+Tensor ones_like(const Tensor& factor) {
+  Shape stored = factor.shape();
+  for (int i = 0; i < factor.rank(); ++i)
+    if (factor.strides()[i] == 0) stored[i] = std::min<Index>(1, stored[i]);
+  const Tensor ones =
+      Tensor::empty_strided(stored, factor.strides(), factor.dtype(), factor.backend());
+  ones.backend().fill(1, ones.view());
+  return broadcast(ones, factor.shape());
 }
 
 class Adafactor : public Optimizer {
  public:
-  Adafactor(const std::vector<ParamSpec>& specs, Dtype dtype) : known_(specs.size()) {
+  Adafactor(const std::vector<ParamSpec>& specs, Dtype dtype, Backend& on) : known_(specs.size()) {
     for (const ParamSpec& spec : specs) {
       first_.push_back(state.size());
       if (spec.fixed) continue;
@@ -47,10 +60,10 @@ class Adafactor : public Optimizer {
       if (dims.d0 >= 0) {
         Shape row = spec.shape, column = spec.shape;
         row[dims.d0] = column[dims.d1] = 1;
-        state.push_back({spec.name + "/vr", Tensor::zeros(row, dtype)});
-        state.push_back({spec.name + "/vc", Tensor::zeros(column, dtype)});
+        state.push_back({spec.name + "/vr", Tensor::zeros(row, dtype, on)});
+        state.push_back({spec.name + "/vc", Tensor::zeros(column, dtype, on)});
       } else {
-        state.push_back({spec.name + "/v", Tensor::zeros(spec.shape, dtype)});
+        state.push_back({spec.name + "/v", Tensor::zeros(spec.shape, dtype, on)});
       }
     }
   }
@@ -59,24 +72,30 @@ class Adafactor : public Optimizer {
   void update(const std::vector<ParamSpec>& specs, Tensors& values, const Tensors& grads,
               double rate, int64_t step) override {
     const double beta = 1 - std::pow(static_cast<double>(step + 1), -0.8);
-    std::vector<double> rates;
+    lengths_.clear();
     for (size_t i = 0; i < specs.size(); ++i) {
       if (specs[i].fixed || !grads[i]) continue;
       const Tensor p = values[i].detach(), g = laid_out_like(grads[i], p);
       if (p.size() == 0) continue;
       const auto [a, b] = direction(g, factored_dims(p.shape()), first_[i], beta);
-      const auto count = static_cast<double>(p.size());
       KnownSquares& known = known_[i];
-      const double squares =
-          known.number == values[i].number() ? known.squares : sum_of_squares_of_moved(p, a, b);
-      const double length = rate * std::max(std::sqrt(squares / count), 1e-3);
-      const double size = std::sqrt(sum_of_squares_of_product(g, a, b) / count);
-      const UpdatedParameter moved = minus_product(p, g, a, b, length / std::max(1.0, size));
+      const Tensor squares = known.number == values[i].number()
+                                 ? known.squares
+                                 : sum_of_squares_of_product(p, ones_like(a), ones_like(b));
+      const auto count = static_cast<double>(p.size());
+      const auto at_least = [](const Tensor& x, double least) {
+        return max(x, Tensor::scalar(least, x.dtype(), x.backend()));
+      };
+      const Tensor length = at_least(sqrt(squares / count), 1e-3) * rate;
+      const Tensor size = sqrt(sum_of_squares_of_product(g, a, b) / count);
+      const UpdatedParameter moved = minus_product(p, g, a, b, length / at_least(size, 1));
       values[i] = moved.p;
       known = {moved.p.number(), moved.squares};
-      rates.push_back(length);
+      lengths_.push_back(reshape(length, {1}));
     }
-    effective_rate = summarize_rates(std::move(rates));
+  }
+  EffectiveRate effective_rate() const override {
+    return lengths_.empty() ? EffectiveRate{} : summarize_rates(concat(lengths_, 0).values());
   }
 
  private:
@@ -104,17 +123,19 @@ class Adafactor : public Optimizer {
   // What an update wrote, and the sum of its squares: the next one need not read it for that.
   struct KnownSquares {
     uint64_t number = 0;  // of the tensor; none has 0
-    double squares = 0;
+    Tensor squares = {};
   };
 
   std::vector<size_t> first_;  // by parameter: where its state begins
   std::vector<KnownSquares> known_;
+  Tensors lengths_;  // of the last update, by parameter
 };
 
 }  // namespace
 
-std::unique_ptr<Optimizer> adafactor(const std::vector<ParamSpec>& specs, Dtype dtype) {
-  return std::make_unique<Adafactor>(specs, dtype);
+std::unique_ptr<Optimizer> adafactor(const std::vector<ParamSpec>& specs, Dtype dtype,
+                                     Backend& on) {
+  return std::make_unique<Adafactor>(specs, dtype, on);
 }
 
 }  // namespace tete

@@ -14,13 +14,13 @@ namespace {
 
 class Adam : public Optimizer {
  public:
-  Adam(const std::vector<ParamSpec>& specs, const AdamOptions& options, Dtype dtype)
+  Adam(const std::vector<ParamSpec>& specs, const AdamOptions& options, Dtype dtype, Backend& on)
       : options_(options) {
     for (const ParamSpec& spec : specs) {
       first_.push_back(state.size());
       if (spec.fixed) continue;
-      state.push_back({spec.name + "/m", Tensor::zeros(spec.shape, dtype)});
-      state.push_back({spec.name + "/v", Tensor::zeros(spec.shape, dtype)});
+      state.push_back({spec.name + "/m", Tensor::zeros(spec.shape, dtype, on)});
+      state.push_back({spec.name + "/v", Tensor::zeros(spec.shape, dtype, on)});
     }
   }
   const char* name() const override { return "adam"; }
@@ -30,7 +30,7 @@ class Adam : public Optimizer {
     const auto& [beta1, beta2, epsilon, weight_decay] = options_;
     const double t = static_cast<double>(step + 1);
     const double correction1 = 1 - std::pow(beta1, t), correction2 = 1 - std::pow(beta2, t);
-    std::vector<double> rates;
+    rate_ = {};
     for (size_t i = 0; i < specs.size(); ++i) {
       if (specs[i].fixed || !grads[i]) continue;
       Tensor &m = state[first_[i]].value, &v = state[first_[i] + 1].value;
@@ -38,21 +38,22 @@ class Adam : public Optimizer {
       std::tie(values[i], m, v) = adam_update(
           values[i].detach(), grads[i].detach(), m, v,
           {beta1, beta2, keep, rate / correction1, 1 / std::sqrt(correction2), epsilon});
-      rates.push_back(rate);
+      rate_ = {rate, rate, rate};
     }
-    effective_rate = summarize_rates(std::move(rates));
   }
+  EffectiveRate effective_rate() const override { return rate_; }
 
  private:
   AdamOptions options_;
   std::vector<size_t> first_;  // by parameter: where its moments begin
+  EffectiveRate rate_;
 };
 
 }  // namespace
 
 std::unique_ptr<Optimizer> adam(const std::vector<ParamSpec>& specs, const AdamOptions& options,
-                                Dtype dtype) {
-  return std::make_unique<Adam>(specs, options, dtype);
+                                Dtype dtype, Backend& on) {
+  return std::make_unique<Adam>(specs, options, dtype, on);
 }
 
 }  // namespace tete

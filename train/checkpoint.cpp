@@ -80,11 +80,7 @@ void check_names(const Safetensors& file, const std::string& prefix,
 Tensor read_laid_out(const Safetensors& file, const std::string& name, const Short<int>& layout) {
   Tensor value = file.read(name);
   if (layout.empty() || layout.size() != value.rank()) return value;
-  const Strides strides = dense_strides(value.shape(), layout);
-  if (value.strides() == strides) return value;
-  Tensor y = Tensor::empty_strided(value.shape(), strides, value.dtype());
-  y.backend().copy(value.view(), y.view());
-  return y;
+  return with_layout(value, layout);
 }
 
 std::vector<std::string> names_in(const std::string& folder) {

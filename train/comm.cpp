@@ -72,31 +72,36 @@ struct Tree {
     in = in.subspan(count);
   }
 
+  static void write_tensor(const Tensor& x, Bytes& out) {
+    const Tensor here = x.to(cpu());
+    write_bytes(here.host_bytes().data(), here.host_bytes().size(), out);
+  }
+  // A tensor of the shape, type, order and device of `like`.
+  static Tensor read_tensor(const Tensor& like, std::span<const std::byte>& in) {
+    const Tensor here = Tensor::empty_strided(like.shape(), like.strides(), like.dtype());
+    read_bytes(here.host_bytes().data(), here.host_bytes().size(), in);
+    return here.to(like.backend());
+  }
+
   // Gradients travel in the memory order of their parameters, which every rank knows.
   void write(const ShardSum& s, Bytes& out) const {
-    write_bytes(&s.loss, sizeof s.loss, out);
+    write_tensor(s.loss, out);
     write_bytes(&s.tokens, sizeof s.tokens, out);
     for (size_t i = 0; i < layouts.size(); ++i) {
       const char present = s.grads[i] ? 1 : 0;
       write_bytes(&present, 1, out);
       if (!present) continue;
-      const Tensor g = laid_out_like(s.grads[i], layouts[i]);
-      write_bytes(g.view().data, g.size() * size_of(g.dtype()), out);
+      write_tensor(laid_out_like(s.grads[i], layouts[i]), out);
     }
   }
   ShardSum read(std::span<const std::byte>& in) const {
     ShardSum s;
-    read_bytes(&s.loss, sizeof s.loss, in);
+    s.loss = read_tensor(Tensor::scalar(0, Dtype::f64, layouts[0].backend()), in);
     read_bytes(&s.tokens, sizeof s.tokens, in);
     for (const Tensor& like : layouts) {
       char present = 0;
       read_bytes(&present, 1, in);
-      Tensor g;
-      if (present) {
-        g = Tensor::empty_strided(like.shape(), like.strides(), like.dtype());
-        read_bytes(g.view().data, g.size() * size_of(g.dtype()), in);
-      }
-      s.grads.push_back(std::move(g));
+      s.grads.push_back(present ? read_tensor(like, in) : Tensor());
     }
     return s;
   }

@@ -28,7 +28,7 @@ Comm& single_process();
 
 // A node of the tree: what a shard, or a sum of shards, found.
 struct ShardSum {
-  double loss = 0;  // summed over tokens
+  Tensor loss = {};  // f64[]: summed over tokens
   int64_t tokens = 0;
   Tensors grads = {};  // of the loss sum; an empty Tensor where no gradient reached a parameter
 };

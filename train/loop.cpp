@@ -242,7 +242,6 @@ class Run {
   void note(const StepResult& result, double rate, double seconds) {
     Progress& p = progress_;
     p.step = state_.step, p.tokens = state_.tokens, p.loss = result.loss, p.rate = rate;
-    p.effective_rate = optimizer_.effective_rate;
     p.grad_norm = result.grad_norm, p.grad_norm_clipped = result.grad_norm_clipped;
     p.validated = false;
     // A running mean of the last steps' time.
@@ -286,12 +285,13 @@ class Run {
     const Progress& p = progress_;
     if (logged(p.step)) {
       Json train = log_line("train");
+      const EffectiveRate effective = optimizer_.effective_rate();
       train.update({{"loss", p.loss},
                     {"loss_tokens", tokens_in_step_},
                     {"lr", p.rate},
-                    {"lr_eff_min", p.effective_rate.min},
-                    {"lr_eff_med", p.effective_rate.median},
-                    {"lr_eff_max", p.effective_rate.max},
+                    {"lr_eff_min", effective.min},
+                    {"lr_eff_med", effective.median},
+                    {"lr_eff_max", effective.max},
                     {"grad_norm", p.grad_norm},
                     {"grad_norm_clipped", p.grad_norm_clipped},
                     {"tok_per_s", p.tokens_per_second},

@@ -51,7 +51,6 @@ struct Progress {
   double exact_match = std::numeric_limits<double>::quiet_NaN();      // and of whole samples
   bool validated = false;                                             // in this step
   double rate = 0;
-  EffectiveRate effective_rate = {};
   double grad_norm = 0, grad_norm_clipped = 0;
   double seconds = 0;  // of this process, training only
   double tokens_per_second = 0;

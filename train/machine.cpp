@@ -10,7 +10,7 @@
 #include <map>
 #include <sstream>
 
-#include "core/control_group.hpp"
+#include "nn/control_group.hpp"
 #include "core/cpu/blas_kernel.hpp"
 #include "core/cpu/rows.hpp"
 #include "core/threads.hpp"

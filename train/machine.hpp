@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "core/memory.hpp"
+#include "nn/memory.hpp"
 #include "nn/param.hpp"
 
 namespace tete {

@@ -3,14 +3,16 @@
 
 #include <algorithm>
 
+#include "core/fused.hpp"
+
 namespace tete {
 
 const std::vector<OptimizerRow>& optimizers() {
   static const std::vector<OptimizerRow> rows = {
       {"adafactor", "factored second moments, steps relative to the parameter (T5)", "inverse_sqrt",
-       0, [](const auto& specs, Dtype dtype) { return adafactor(specs, dtype); }},
+       0, [](const auto& specs, Dtype dtype, Backend& on) { return adafactor(specs, dtype, on); }},
       {"adam", "AdamW: two moments, decoupled weight decay 0.1 on matrices (PyTorch)", "cosine", 1,
-       [](const auto& specs, Dtype dtype) { return adam(specs, {}, dtype); }},
+       [](const auto& specs, Dtype dtype, Backend& on) { return adam(specs, {}, dtype, on); }},
   };
   return rows;
 }
@@ -32,10 +34,11 @@ EffectiveRate summarize_rates(std::vector<double> rates) {
 }
 
 Tensor laid_out_like(const Tensor& value, const Tensor& like) {
+  if (&value.backend() != &like.backend()) return laid_out_like(value.to(like.backend()), like);
   if (!value.tracked() && value.strides() == like.strides()) return value;
   if (value.strides() == like.strides()) return value.detach();
-  Tensor y = Tensor::empty_like(like, value.dtype());
-  y.backend().copy(value.view(), y.view());
+  const Tensor y = Tensor::empty_like(like, value.dtype());
+  copy_onto(value, y);
   return y;
 }
 

@@ -33,12 +33,14 @@ class Optimizer {
   // Everything that it remembers between steps, named "PARAMETER/what"; zeros before the first
   // step. A checkpoint saves it, and resuming writes it back.
   NamedTensors state;
-  // Of the last update.
-  EffectiveRate effective_rate;
+  // Of the last update; may wait for the device.
+  virtual EffectiveRate effective_rate() const = 0;
 };
 
 // Adafactor exactly as T5 has it (spec D1). Relative step: rate is multiplied by max(RMS(p), 1e-3).
-std::unique_ptr<Optimizer> adafactor(const std::vector<ParamSpec>& specs, Dtype dtype = Dtype::f32);
+// The state is made on the device of the parameters, `on`.
+std::unique_ptr<Optimizer> adafactor(const std::vector<ParamSpec>& specs, Dtype dtype = Dtype::f32,
+                                     Backend& on = cpu());
 
 // Adam with decoupled weight decay (AdamW), as PyTorch computes it. Weight decay is applied to
 // parameters with more than one dimension.
@@ -47,7 +49,8 @@ struct AdamOptions {
   double weight_decay = 0.1;
 };
 std::unique_ptr<Optimizer> adam(const std::vector<ParamSpec>& specs,
-                                const AdamOptions& options = {}, Dtype dtype = Dtype::f32);
+                                const AdamOptions& options = {}, Dtype dtype = Dtype::f32,
+                                Backend& on = cpu());
 
 // The table of optimizers.
 struct OptimizerRow {
@@ -55,7 +58,7 @@ struct OptimizerRow {
   const char* what;      // one line for a list
   const char* schedule;  // the schedule that goes with it, unless told otherwise
   double clip;           // the gradient-norm limit that goes with it; 0: none
-  std::unique_ptr<Optimizer> (*make)(const std::vector<ParamSpec>& specs, Dtype dtype);
+  std::unique_ptr<Optimizer> (*make)(const std::vector<ParamSpec>& specs, Dtype dtype, Backend& on);
 };
 const std::vector<OptimizerRow>& optimizers();
 // The row of a name; an error with the nearest name where there is none.
@@ -70,7 +73,7 @@ FactoredDims factored_dims(const Shape& shape);
 
 // Min, median and max of the rates of all updated tensors.
 EffectiveRate summarize_rates(std::vector<double> rates);
-// `value`, detached and lying in memory as `like` does, or without the gaps that `like` has.
+// `value`, detached, on the device of `like` and lying in memory as it does, or without its gaps.
 Tensor laid_out_like(const Tensor& value, const Tensor& like);
 
 }  // namespace tete

@@ -8,6 +8,7 @@
 #include <set>
 #include <tuple>
 
+#include "core/fused.hpp"
 #include "train/checksum.hpp"
 
 namespace tete {
@@ -32,7 +33,7 @@ int64_t truth(uint8_t byte) { return byte != 0; }
 
 template <class From, auto convert>
 void each(const std::string& from, const Tensor& to) {
-  auto* y = to.view().as<decltype(convert(From{}))>();
+  auto* y = reinterpret_cast<decltype(convert(From{}))*>(to.host_bytes().data());
   for (size_t i = 0; i < from.size() / sizeof(From); ++i) {
     From x;
     std::memcpy(&x, from.data() + i * sizeof x, sizeof x);
@@ -80,15 +81,17 @@ std::string little_endian(uint64_t number) {
 
 // ---- Writing ---------------------------------------------------------------------------------
 
+// On the processor.
 Tensor row_major_copy(const Tensor& x) {
-  if (x.is_row_major()) return x;
-  Tensor y = Tensor::empty(x.shape(), x.dtype());
-  y.backend().copy(x.view(), y.view());
-  return y;
+  if (x.is_row_major()) return x.to(cpu());
+  const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.backend());
+  copy_onto(x, y);
+  return y.to(cpu());
 }
 
 std::string_view bytes_of(const Tensor& x) {
-  return {static_cast<const char*>(x.view().data), x.size() * size_of(x.dtype())};
+  const std::span<const std::byte> bytes = x.host_bytes();
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 // The length, and the header with every checksum in place.
@@ -368,7 +371,7 @@ Tensor Safetensors::read(const Entry& entry) const {
   Tensor value = Tensor::empty(entry.shape, entry.dtype);
   const FileType& type = *find_type(entry.stored);
   std::string foreign(type.convert ? entry.end - entry.begin : 0, '\0');
-  void* const to = type.convert ? foreign.data() : value.view().data;
+  void* const to = type.convert ? static_cast<void*>(foreign.data()) : value.host_bytes().data();
   read_at(file_, path_, data_start_ + entry.begin, to, entry.end - entry.begin);
   const auto expected = metadata_.find("checksum/" + entry.name);
   if (expected == metadata_.end()) {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "core/update.hpp"
-#include "train/clip.hpp"
 
 namespace tete {
 
@@ -31,7 +31,8 @@ std::string describe_not_finite(const std::string& name, const Tensor& x) {
 }
 
 bool all_finite(const Tensor& x) {
-  return !is_real(x.dtype()) || std::isfinite(sum_of_squares(x)) || [&] {
+  const auto squares = [&] { return sums_of_squares(std::span(&x, 1), x.backend()).values()[0]; };
+  return !is_real(x.dtype()) || std::isfinite(squares()) || [&] {
     const auto [nan, infinite] = count_not_finite(x);
     return nan + infinite == 0;
   }();
@@ -66,40 +67,53 @@ Stepper::Stepper(const Objective& objective, const Data& data, Optimizer& optimi
     bad_input("the gradient norm's limit must be 0 (none) or more, got ", options.clip);
 }
 
-// Those of values and gradients; a step's updates are not known yet.
-static std::vector<ParamNorms> norms_of(const Tensors& values, const ShardSum& total) {
-  std::vector<ParamNorms> norms;
-  for (size_t i = 0; i < values.size(); ++i) {
-    const Tensor& g = total.grads[i];
-    const double gradient = g ? std::sqrt(sum_of_squares(g)) : 0;
-    norms.push_back({.value = std::sqrt(sum_of_squares(values[i])),
-                     .gradient = gradient / static_cast<double>(total.tokens)});
-  }
-  return norms;
+double clip_factor(double norm, double limit) {
+  return limit > 0 ? std::min(1.0, limit / (norm + 1e-6)) : 1.0;
+}
+
+// The only numbers that a step reads from the device, all at once: the loss and each gradient's sum
+// of squares, which is finite if and only if the gradient is.
+Stepper::Sums Stepper::read_sums(const ShardSum& total) {
+  const Tensor squares = sums_of_squares(total.grads, total.loss.backend());
+  std::vector<double> all = concat({reshape(total.loss, {1}), squares}, 0).values();
+  const double loss = all[0];
+  all.erase(all.begin());
+  return {loss, std::move(all)};
+}
+
+static std::vector<double> lengths(const Tensors& xs) {
+  std::vector<double> all =
+      xs.empty() ? std::vector<double>() : sums_of_squares(xs, xs[0].backend()).values();
+  for (double& x : all) x = std::sqrt(x);
+  return all;
 }
 
 StepResult Stepper::run(int64_t step, Tensors& values, double rate, bool with_norms) {
   ShardSum total =
       tree_sum(comm_, options_.shards, values, [&](int g) { return shard(step, g, values); });
+  const auto [loss, squares] = read_sums(total);
+  const auto tokens = static_cast<double>(total.tokens);
   StepResult result;
   result.tokens = total.tokens;
-  result.loss = total.loss / static_cast<double>(total.tokens);
-  check_severed(total.grads, result.warnings);
-  result.grad_norm = global_norm(total.grads) / static_cast<double>(total.tokens);
+  result.loss = loss / tokens;
+  check_severed(total.grads, squares, result.warnings);
+  result.grad_norm = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0)) / tokens;
   if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm))
     explain_not_finite(step, values, result.loss, total.grads);
-
-  if (with_norms) result.norms = norms_of(values, total);
   const Tensors before = with_norms ? values : Tensors();
 
   // The sum becomes a mean and is clipped in one go.
   const double factor = clip_factor(result.grad_norm, options_.clip);
   result.grad_norm_clipped = result.grad_norm * factor;
   for (Tensor& g : total.grads)
-    if (g) g = g * (factor / static_cast<double>(total.tokens));
+    if (g) g = g * (factor / tokens);
   optimizer_.update(objective_.params.specs(), values, total.grads, rate, step);
-  for (size_t i = 0; i < before.size(); ++i)
-    result.norms[i].update = std::sqrt(sum_of_squares(values[i] - before[i]));
+  if (!with_norms) return result;
+  Tensors updates;
+  for (size_t i = 0; i < values.size(); ++i) updates.push_back(values[i] - before[i]);
+  const std::vector<double> of_values = lengths(before), of_updates = lengths(updates);
+  for (size_t i = 0; i < values.size(); ++i)
+    result.norms.push_back({of_values[i], std::sqrt(squares[i]) / tokens, of_updates[i]});
   return result;
 }
 
@@ -129,7 +143,7 @@ ShardSum Stepper::shard(int64_t step, int shard, const Tensors& values) const {
   const LossSum loss = forward(step, shard, params, {});
   if (loss.tokens < 1) bad_input("a shard of step ", step + 1, " has no token to learn from");
   const Tensors found = grad(loss.sum, learned);
-  ShardSum sum{loss.sum.item(), loss.tokens, {}};
+  ShardSum sum{cast(loss.sum.detach(), Dtype::f64), loss.tokens, {}};
   auto next = found.begin();
   for (int i = 0; i < objective_.params.size(); ++i) {
     const Tensor g = objective_.params.specs()[i].fixed ? Tensor() : *next++;
@@ -139,7 +153,8 @@ ShardSum Stepper::shard(int64_t step, int shard, const Tensors& values) const {
   return sum;
 }
 
-void Stepper::check_severed(const Tensors& grads, std::vector<std::string>& warnings) {
+void Stepper::check_severed(const Tensors& grads, const std::vector<double>& squares,
+                            std::vector<std::string>& warnings) {
   if (steps_run_ > max_zero_steps) return;
   std::string missing, zero;
   for (int i = 0; i < objective_.params.size(); ++i) {
@@ -151,7 +166,7 @@ void Stepper::check_severed(const Tensors& grads, std::vector<std::string>& warn
       continue;
     const std::string name = "'" + spec.name + "'";
     if (!grads[i]) missing += (missing.empty() ? "" : ", ") + name;
-    zero_so_far_[i] = zero_so_far_[i] && grads[i] && sum_of_squares(grads[i]) == 0;
+    zero_so_far_[i] = zero_so_far_[i] && grads[i] && squares[i] == 0;
     if (zero_so_far_[i]) zero += (zero.empty() ? "" : ", ") + name;
   }
   if (!missing.empty())

@@ -22,6 +22,10 @@ struct LossSum {
   std::optional<Matches> right = {};
 };
 
+// The factor that brings a gradient's norm down to the limit, as PyTorch's clip_grad_norm_ has it:
+// min(1, limit / (norm + 1e-6)); 1 where limit is 0.
+double clip_factor(double norm, double limit);
+
 // What is trained: parameters and the loss of a batch.
 struct Objective {
   const ParamList& params;
@@ -68,10 +72,16 @@ class Stepper {
   StepResult run(int64_t step, Tensors& values, double rate, bool with_norms = false);
 
  private:
+  struct Sums {
+    double loss;
+    std::vector<double> squares;  // of each gradient; 0 where there is none
+  };
+  static Sums read_sums(const ShardSum& total);
   ShardSum shard(int64_t step, int shard, const Tensors& values) const;
   using Watch = std::function<void(const std::string& path, const Tensor& value)>;
   LossSum forward(int64_t step, int shard, const Tensors& params, const Watch& watch) const;
-  void check_severed(const Tensors& grads, std::vector<std::string>& warnings);
+  void check_severed(const Tensors& grads, const std::vector<double>& squares,
+                     std::vector<std::string>& warnings);
   // The first value of the forward pass, run again, that is not finite; "" where all are.
   std::string first_not_finite(int64_t step, const Tensors& values) const;
   [[noreturn]] void explain_not_finite(int64_t step, const Tensors& values, double loss,

@@ -3,13 +3,12 @@
 // Dimensions fall into four groups: batch (A, B, Y), M (A, Y), N (B, Y) and K (A, B). Without M,
 // N or K it is a sum of products (fold.cpp); where a small matrix meets long rows it has kernels
 // of its own (small_matrix.cpp); else it is matrix products on BLAS (matrices.cpp).
+#include "core/cpu/contract.hpp"
+
 #include <algorithm>
 #include <memory>
-#include <vector>
 
-#include "core/cpu/contraction_note.hpp"
-#include "core/cpu/kernels.hpp"
-#include "core/cpu/matrices.hpp"
+#include "core/cpu/backend.hpp"
 #include "core/cpu/small_matrix.hpp"
 
 namespace tete::cpu_kernels {
@@ -87,7 +86,7 @@ void sum_first(std::vector<Dim>& dims, int v, View& operand, std::unique_ptr<Scr
   const size_t bytes = static_cast<size_t>(to.size()) * size_of(to.dtype);
   scratch = std::make_unique<Scratch>(bytes);
   to.data = scratch->as<void>();
-  fold(Fold::sum, from, to);
+  cpu().fold(Fold::sum, from, to);
   int at = 0;
   for (Dim& d : dims)
     if (d.present[v]) {
@@ -109,15 +108,6 @@ void drop_constant(std::vector<Dim>& dims) {
     }
 }
 
-Groups grouped(const std::vector<Dim>& dims) {
-  Groups groups;
-  for (const Dim& d : dims) {
-    const bool a = d.present[in_a], b = d.present[in_b], y = d.present[in_y];
-    (a && b && y ? groups.batch : a && y ? groups.m : y ? groups.n : groups.k).push_back(d);
-  }
-  return groups;
-}
-
 // ---- The choice ------------------------------------------------------------------------------
 
 // Y with its M and N exchanged is the product of B and A.
@@ -128,24 +118,68 @@ Groups exchanged(Groups groups) {
   return groups;
 }
 
-enum class Method : uint8_t {
-  zeros,
-  product,
-  sum_of_products,
-  mix,
-  mix_exchanged,
-  lanes,
-  pair,
-  matrices
-};
-
-struct Choice {
-  Method method;
-  Groups groups = {};  // merged, for the small-matrix kernels
-  MatrixPlan matrices = {};
-};
-
 constexpr Index short_sum = 4;  // up to here BLAS is slower than a sum of products
+
+template <class T>
+void execute(const Choice& choice, const std::vector<Dim>& dims, T* A, T* B, T* Y) {
+  const View a = spread(dims, in_a, dtype_of<T>(), A), b = spread(dims, in_b, dtype_of<T>(), B),
+             y = spread(dims, in_y, dtype_of<T>(), Y);
+  switch (choice.method) {
+    case Method::zeros:
+      return;
+    case Method::product:
+      return cpu().binary(Binary::mul, a, b, y);
+    case Method::sum_of_products:
+      return fold_product(a, b, y);
+    case Method::mix:
+      return mix<T>(choice.groups, A, B, Y);
+    case Method::mix_exchanged:
+      return mix<T>(choice.groups, B, A, Y);
+    case Method::lanes:
+      return lane_product<T>(choice.groups, A, B, Y);
+    case Method::pair:
+      return pair<T>(choice.groups, A, B, Y);
+    case Method::matrices:
+      return multiply_matrices(choice.matrices, A, B, Y);
+  }
+}
+
+bool sums_first(const std::vector<Dim>& dims) {
+  return std::any_of(dims.begin(), dims.end(), [](const Dim& d) { return only_a(d) || only_b(d); });
+}
+
+// Contracts bfloat16 numbers, for which there are kernels of matrix products only.
+void contract_rounded(std::vector<Dim>& dims, const View& A, const View& B, const View& Y) {
+  for (Dim& d : dims) d.before = d.stride;
+  const Groups groups = grouped(dims);
+  const bool are_matrices =
+      !sums_first(dims) && !groups.k.empty() && !groups.m.empty() && !groups.n.empty();
+  const MatrixPlan plan = are_matrices ? plan_matrices(groups) : MatrixPlan{};
+  if (plan.seconds == MatrixPlan{}.seconds)
+    bad_input("bf16 numbers are multiplied as matrices only");
+  multiply_matrices(plan, A.as<Bf16>(), B.as<Bf16>(), Y.as<float>());
+}
+
+}  // namespace
+
+std::vector<Dim> dimensions(const View& A, const Labels& a, const View& B, const Labels& b,
+                            const View& Y, const Labels& y) {
+  std::vector<Dim> dims = dimensions({distinct(A, a), distinct(B, b), distinct(Y, y)});
+  drop_constant(dims);
+  return dims;
+}
+
+bool only_a(const Dim& d) { return !d.present[in_b] && !d.present[in_y]; }
+bool only_b(const Dim& d) { return !d.present[in_a] && !d.present[in_y]; }
+
+Groups grouped(const std::vector<Dim>& dims) {
+  Groups groups;
+  for (const Dim& d : dims) {
+    const bool a = d.present[in_a], b = d.present[in_b], y = d.present[in_y];
+    (a && b && y ? groups.batch : a && y ? groups.m : y ? groups.n : groups.k).push_back(d);
+  }
+  return groups;
+}
 
 Choice choose(const std::vector<Dim>& dims) {
   for (const Dim& d : dims)
@@ -164,152 +198,14 @@ Choice choose(const std::vector<Dim>& dims) {
   return {Method::matrices, groups, plan};
 }
 
-template <class T>
-void execute(const Choice& choice, const std::vector<Dim>& dims, T* A, T* B, T* Y) {
-  const View a = spread(dims, in_a, dtype_of<T>(), A), b = spread(dims, in_b, dtype_of<T>(), B),
-             y = spread(dims, in_y, dtype_of<T>(), Y);
-  switch (choice.method) {
-    case Method::zeros:
-      return;
-    case Method::product:
-      return binary(Binary::mul, a, b, y);
-    case Method::sum_of_products:
-      return fold_product(a, b, y);
-    case Method::mix:
-      return mix<T>(choice.groups, A, B, Y);
-    case Method::mix_exchanged:
-      return mix<T>(choice.groups, B, A, Y);
-    case Method::lanes:
-      return lane_product<T>(choice.groups, A, B, Y);
-    case Method::pair:
-      return pair<T>(choice.groups, A, B, Y);
-    case Method::matrices:
-      return multiply_matrices(choice.matrices, A, B, Y);
-  }
-}
-
-// The dimensions that one operand alone has; they are summed before any product.
-bool only_a(const Dim& d) { return !d.present[in_b] && !d.present[in_y]; }
-bool only_b(const Dim& d) { return !d.present[in_a] && !d.present[in_y]; }
-bool sums_first(const std::vector<Dim>& dims) {
-  return std::any_of(dims.begin(), dims.end(), [](const Dim& d) { return only_a(d) || only_b(d); });
-}
-
-std::vector<Dim> dimensions(const View& A, const Labels& a, const View& B, const Labels& b,
-                            const View& Y, const Labels& y) {
-  std::vector<Dim> dims = dimensions({distinct(A, a), distinct(B, b), distinct(Y, y)});
-  drop_constant(dims);
-  return dims;
-}
-
-// Contracts bfloat16 numbers, for which there are kernels of matrix products only.
-void contract_rounded(std::vector<Dim>& dims, const View& A, const View& B, const View& Y) {
-  for (Dim& d : dims) d.before = d.stride;
-  const Groups groups = grouped(dims);
-  const bool are_matrices =
-      !sums_first(dims) && !groups.k.empty() && !groups.m.empty() && !groups.n.empty();
-  const MatrixPlan plan = are_matrices ? plan_matrices(groups) : MatrixPlan{};
-  if (plan.seconds == MatrixPlan{}.seconds)
-    bad_input("bf16 numbers are multiplied as matrices only");
-  multiply_matrices(plan, A.as<Bf16>(), B.as<Bf16>(), Y.as<float>());
-}
-
-// ---- Its description -------------------------------------------------------------------------
-
-const char* form_of(const Choice& choice, const Groups& groups) {
-  const bool m = !groups.m.empty(), n = !groups.n.empty(), batch = !groups.batch.empty();
-  switch (choice.method) {
-    case Method::zeros:
-      return "zeros";
-    case Method::product:
-      return m && n && !batch ? "ger" : "elementwise";
-    case Method::sum_of_products:
-      return m && n ? "loop" : m || n ? "gemv" : "dot";
-    case Method::mix:
-    case Method::mix_exchanged:
-    case Method::lanes:
-    case Method::pair:
-      return "loop";
-    case Method::matrices:
-      return size_of(choice.matrices.outputs) * size_of(choice.matrices.sums) > 1 ? "batched gemm"
-                                                                                  : "gemm";
-  }
-  return "";
-}
-
-std::string times(Index count, const char* what) {
-  return count == 1 ? "" : text(count, " ", what, " of ");
-}
-
-std::string shape_of(const Choice& choice, const Groups& groups) {
-  const Index m = size_of(groups.m), n = size_of(groups.n), k = size_of(groups.k),
-              batch = size_of(groups.batch);
-  const MatrixPlan& p = choice.matrices;
-  switch (choice.method) {
-    case Method::zeros:
-      return "a size is 0";
-    case Method::product:
-      return groups.batch.empty() && m * n > 1 ? text(m, "×", n) : text(batch * m * n, " products");
-    case Method::sum_of_products:
-      return text(batch * m * n, " sums of ", k);
-    case Method::mix:
-    case Method::mix_exchanged: {
-      const Groups& g = choice.groups;
-      return text("a ", size_of(g.k), "×", size_of(g.n), " matrix on ",
-                  size_of(g.batch) * size_of(g.m), " columns");
-    }
-    case Method::lanes:
-      return text("at each of ", batch, " places ", m, "×", k, "×", n);
-    case Method::pair:
-      return text(times(batch, "times"), "a ", m, "×", n, " matrix from rows of ", k);
-    case Method::matrices:
-      return text(times(size_of(p.outputs) * size_of(p.sums), "products"), p.m.size, "×", p.k.size,
-                  "×", p.n.size);
-  }
-  return "";
-}
-
-// The reason why a plan packs operand v, found by planning without it.
-std::string reason(const Groups& groups, const MatrixPlan& plan, Operand v) {
-  std::array<bool, 3> may_pack{true, true, true};
-  may_pack[v] = false;
-  const MatrixPlan without = plan_matrices(groups, may_pack);
-  if (without.seconds == MatrixPlan{}.seconds)
-    return "no leading dimension or transpose says how it lies";
-  return text("instead of ", size_of(without.outputs) * size_of(without.sums), " products of ",
-              without.m.size, "×", without.k.size, "×", without.n.size, ", ",
-              static_cast<int>(without.seconds / plan.seconds * 10) / 10.0, " times slower");
-}
-
-Index elements(const std::vector<Dim>& dims, int operand) {
-  Index count = 1;
-  for (const Dim& d : dims)
-    if (d.present[operand]) count *= d.size;
-  return count;
-}
-
-// Describes sum_first without running it.
-void note_sum_first(std::vector<Dim>& dims, int v, size_t item, ContractionNote& note,
-                    bool (*summed)(const Dim&)) {
-  if (std::none_of(dims.begin(), dims.end(), summed)) return;
-  Index stride = 1;
-  for (auto d = dims.rbegin(); d != dims.rend(); ++d)
-    if (d->present[v] && !summed(*d)) d->stride[v] = stride, stride *= d->size;
-  std::erase_if(dims, summed);
-  note.copies.push_back(
-      {v, static_cast<size_t>(stride) * item, "summed first over what nothing else has"});
-}
-
-}  // namespace
-
-bool multiplies_matrices(const View& A, const Labels& a, const View& B, const Labels& b,
-                         const View& Y, const Labels& y) {
+bool CpuBackend::contracts_bf16(const View& A, const Labels& a, const View& B, const Labels& b,
+                                const View& Y, const Labels& y) const {
   const std::vector<Dim> dims = dimensions(A, a, B, b, Y, y);
   return !sums_first(dims) && choose(dims).method == Method::matrices;
 }
 
-void contract(const View& A, const Labels& a, const View& B, const Labels& b, const View& Y,
-              const Labels& y) {
+void CpuBackend::contract(const View& A, const Labels& a, const View& B, const Labels& b,
+                          const View& Y, const Labels& y) {
   if (Y.size() == 0) return;
   std::vector<Dim> dims = dimensions(A, a, B, b, Y, y);
   View left = A, right = B;
@@ -323,26 +219,6 @@ void contract(const View& A, const Labels& a, const View& B, const Labels& b, co
   visit(Y.dtype, [&]<class T>() {
     execute(choose(dims), dims, static_cast<T*>(left.data), static_cast<T*>(right.data), Y.as<T>());
   });
-}
-
-ContractionNote describe_contraction(const View& A, const Labels& a, const View& B, const Labels& b,
-                                     const View& Y, const Labels& y) {
-  ContractionNote note;
-  const size_t item = size_of(Y.dtype);
-  std::vector<Dim> dims = dimensions(A, a, B, b, Y, y);
-  if (std::none_of(dims.begin(), dims.end(), [](const Dim& d) { return d.size == 0; })) {
-    note_sum_first(dims, in_a, item, note, only_a);
-    note_sum_first(dims, in_b, item, note, only_b);
-  }
-  const Choice choice = choose(dims);
-  const Groups groups = grouped(dims);
-  note.form = form_of(choice, groups);
-  note.shape = shape_of(choice, groups);
-  for (Operand v : {in_a, in_b, in_y})
-    if (choice.matrices.packed[v])
-      note.copies.push_back(
-          {v, static_cast<size_t>(elements(dims, v)) * item, reason(groups, choice.matrices, v)});
-  return note;
 }
 
 }  // namespace tete::cpu_kernels

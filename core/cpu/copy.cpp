@@ -2,7 +2,7 @@
 #include <cstring>
 #include <limits>
 
-#include "core/cpu/kernels.hpp"
+#include "core/cpu/backend.hpp"
 #include "core/cpu/rows.hpp"
 #include "core/cpu/walk.hpp"
 
@@ -97,7 +97,7 @@ void copy_elements(const View& x, const View& y) {
 
 }  // namespace
 
-void fill(double value, const View& y) {
+void CpuBackend::fill(double value, const View& y) {
   visit_any(y.dtype, [&]<class T>() {
     const auto loops = collapse(loops_of<1>({&y}), 0);
     const Index stride = loops.inner_stride(0);
@@ -109,7 +109,7 @@ void fill(double value, const View& y) {
   });
 }
 
-void copy(const View& x, const View& y) {
+void CpuBackend::copy(const View& x, const View& y) {
   visit_any(x.dtype,
             [&]<class X>() { visit_any(y.dtype, [&]<class Y>() { copy_elements<X, Y>(x, y); }); });
 }

@@ -1,12 +1,13 @@
 // Cross-entropy of rows of logits, and its gradient.
-#include "core/cpu/kernels.hpp"
+#include "core/cpu/backend.hpp"
 #include "core/cpu/line.hpp"
 #include "core/cpu/rows.hpp"
 #include "core/cpu/walk.hpp"
 
 namespace tete::cpu_kernels {
 
-void cross_entropy(const View& logits, const View& targets, const View& loss, const View& lse) {
+bool CpuBackend::cross_entropy(const View& logits, const View& targets, const View& loss,
+                               const View& lse) {
   const Index n = logits.shape[1], stride = logits.strides[1];
   const Index count = logits.shape[0],
               group = std::max<Index>(1, block_size / std::max<Index>(1, n));
@@ -22,10 +23,11 @@ void cross_entropy(const View& logits, const View& targets, const View& loss, co
       }
     });
   });
+  return true;
 }
 
-void cross_entropy_gradient(const View& logits, const View& targets, const View& lse, const View& g,
-                            const View& dlogits) {
+bool CpuBackend::cross_entropy_gradient(const View& logits, const View& targets, const View& lse,
+                                        const View& g, const View& dlogits) {
   const Index count = logits.shape[0], n = logits.shape[1];
   const Index group = std::max<Index>(1, block_size / std::max<Index>(1, n));
   visit(logits.dtype, [&]<class T>() {
@@ -42,6 +44,7 @@ void cross_entropy_gradient(const View& logits, const View& targets, const View&
       }
     });
   });
+  return true;
 }
 
 }  // namespace tete::cpu_kernels

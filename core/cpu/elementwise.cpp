@@ -1,5 +1,5 @@
 // Elementwise operations: views are walked in the output's memory order, rows do the rest.
-#include "core/cpu/kernels.hpp"
+#include "core/cpu/backend.hpp"
 #include "core/cpu/line.hpp"
 #include "core/cpu/rows.hpp"
 #include "core/cpu/walk.hpp"
@@ -12,7 +12,7 @@ constexpr double cheap = 1, function = 8;
 
 }  // namespace
 
-void unary(Unary op, const View& x, const View& y) {
+void CpuBackend::unary(Unary op, const View& x, const View& y) {
   visit(y.dtype, [&]<class T>() {
     const auto row = rows<T>().unary[static_cast<int>(op)];
     const auto loops = collapse(loops_of<2>({&y, &x}), 0);
@@ -23,7 +23,8 @@ void unary(Unary op, const View& x, const View& y) {
   });
 }
 
-void unary_gradient(Unary op, const View& x, const View& y, const View& g, const View& dx) {
+void CpuBackend::unary_gradient(Unary op, const View& x, const View& y, const View& g,
+                                const View& dx) {
   visit(dx.dtype, [&]<class T>() {
     const auto row = rows<T>().unary_gradient[static_cast<int>(op)];
     const auto loops = collapse(loops_of<4>({&dx, &x, &y, &g}), 0);
@@ -34,7 +35,7 @@ void unary_gradient(Unary op, const View& x, const View& y, const View& g, const
   });
 }
 
-void binary(Binary op, const View& a, const View& b, const View& y) {
+void CpuBackend::binary(Binary op, const View& a, const View& b, const View& y) {
   visit(y.dtype, [&]<class T>() {
     const auto row = rows<T>().binary[static_cast<int>(op)];
     const auto loops = collapse(loops_of<3>({&y, &a, &b}), 0);
@@ -45,7 +46,7 @@ void binary(Binary op, const View& a, const View& b, const View& y) {
   });
 }
 
-void select(const View& c, const View& a, const View& b, const View& y) {
+void CpuBackend::select(const View& c, const View& a, const View& b, const View& y) {
   visit(y.dtype, [&]<class T>() {
     const auto row = rows<T>().select;
     const auto loops = collapse(loops_of<4>({&y, &c, &a, &b}), 0);
@@ -56,7 +57,7 @@ void select(const View& c, const View& a, const View& b, const View& y) {
   });
 }
 
-void unary_of_sum(Unary op, const View& a, const View& b, const View& y) {
+bool CpuBackend::unary_of_sum(Unary op, const View& a, const View& b, const View& y) {
   visit(y.dtype, [&]<class T>() {
     const auto row = rows<T>().unary_of_sum[static_cast<int>(op)];
     const auto loops = collapse(loops_of<3>({&y, &a, &b}), 0);
@@ -69,10 +70,11 @@ void unary_of_sum(Unary op, const View& a, const View& b, const View& y) {
       y_line.finish(y.as<T>() + at[0], sy, n);
     });
   });
+  return true;
 }
 
-void unary_of_sum_gradient(Unary op, const View& a, const View& b, const View& y, const View& g,
-                           const View& dsum) {
+bool CpuBackend::unary_of_sum_gradient(Unary op, const View& a, const View& b, const View& y,
+                                       const View& g, const View& dsum) {
   visit(dsum.dtype, [&]<class T>() {
     const auto row = rows<T>().unary_of_sum_gradient[static_cast<int>(op)];
     const auto loops = collapse(loops_of<5>({&dsum, &a, &b, &y, &g}), 0);
@@ -87,9 +89,10 @@ void unary_of_sum_gradient(Unary op, const View& a, const View& b, const View& y
       dsum_line.finish(dsum.as<T>() + at[0], sd, n);
     });
   });
+  return true;
 }
 
-void accumulate(const View& x, const View& y) {
+bool CpuBackend::accumulate(const View& x, const View& y) {
   visit(y.dtype, [&]<class T>() {
     const auto loops = collapse(loops_of<2>({&y, &x}), 0);
     const Index sy = loops.inner_stride(0), sx = loops.inner_stride(1);
@@ -102,6 +105,7 @@ void accumulate(const View& x, const View& y) {
         for (Index i = 0; i < n; ++i) out[i * sy] += in[i * sx];
     });
   });
+  return true;
 }
 
 }  // namespace tete::cpu_kernels

@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "core/cpu/kernels.hpp"
+#include "core/cpu/backend.hpp"
 #include "core/cpu/rows.hpp"
 #include "core/cpu/walk.hpp"
 
@@ -213,7 +213,7 @@ class Folding {
 
 }  // namespace
 
-void fold(Fold how, const View& x, const View& y) {
+void CpuBackend::fold(Fold how, const View& x, const View& y) {
   View spread = y;  // y in x's shape
   for (int d = 0; d < x.rank(); ++d) {
     if (x.shape[d] != y.shape[d]) spread.strides[d] = 0;

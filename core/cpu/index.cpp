@@ -4,7 +4,12 @@
 // Dimensions are of two kinds: positions (those of the indices) and slices (those that only the
 // table has). Gather runs over positions in parallel. Scatter adds to one place from many
 // positions, in order; it runs over slices in parallel.
-#include "core/cpu/kernels.hpp"
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "core/cpu/backend.hpp"
 #include "core/cpu/rows.hpp"
 #include "core/cpu/walk.hpp"
 
@@ -80,10 +85,25 @@ void add_slices(const Parts& parts, const E* g, const int64_t* index, E* table, 
   }
 }
 
+// Finds the positions of the `count` largest of x[0], x[sx], …, x[(size - 1)·sx].
+template <class T>
+void find_largest(const T* x, Index size, Index sx, int64_t* found, Index count, Index sf) {
+  std::vector<int64_t> order(static_cast<size_t>(size));
+  std::iota(order.begin(), order.end(), 0);
+  const auto before = [&](int64_t a, int64_t b) {
+    const T first = x[a * sx], second = x[b * sx];
+    if (std::isnan(first) || std::isnan(second))
+      return std::isnan(first) && (!std::isnan(second) || a < b);
+    return first > second || (first == second && a < b);
+  };
+  std::partial_sort(order.begin(), order.begin() + count, order.end(), before);
+  for (Index i = 0; i < count; ++i) found[i * sf] = order[static_cast<size_t>(i)];
+}
+
 }  // namespace
 
-void gather(const View& T, const Labels& t, const View& I, const Labels& i, Label label,
-            const View& Y, const Labels& y) {
+void CpuBackend::gather(const View& T, const Labels& t, const View& I, const Labels& i, Label label,
+                        const View& Y, const Labels& y) {
   const Parts parts = parts_of(Y, y, T, t, I, i, label);
   const Index size = parts.slices.size();
   if (size == 0) return;
@@ -97,8 +117,8 @@ void gather(const View& T, const Labels& t, const View& I, const Labels& i, Labe
   });
 }
 
-void scatter(const View& G, const Labels& g, const View& I, const Labels& i, Label label,
-             const View& T, const Labels& t) {
+void CpuBackend::scatter(const View& G, const Labels& g, const View& I, const Labels& i,
+                         Label label, const View& T, const Labels& t) {
   fill(0, T);
   const Parts parts = parts_of(G, g, T, t, I, i, label);
   if (parts.slices.size() == 0 || parts.positions.rows() == 0) return;
@@ -112,15 +132,26 @@ void scatter(const View& G, const Labels& g, const View& I, const Labels& i, Lab
   });
 }
 
-Index find_outside(const View& I, Index size) {
+void CpuBackend::check_inside(const View& I, Index size, Refuse refuse) {
   const auto loops = merge(loops_of<1>({&I}));  // in row-major order
   const Index n = loops.inner(), stride = loops.inner_stride(0);
   for (Index row = 0; row < loops.rows() && n > 0; ++row) {
     const int64_t* const at = I.as<int64_t>() + RowCursor<1>(loops, row)[0];
     for (Index i = 0; i < n; ++i)
-      if (at[i * stride] < 0 || at[i * stride] >= size) return row * n + i;
+      if (at[i * stride] < 0 || at[i * stride] >= size) refuse(row * n + i);
   }
-  return -1;
+}
+
+bool CpuBackend::top_k(const View& x, int axis, const View& found) {
+  if (found.size() == 0) return true;
+  const Index count = found.shape[axis], sx = x.strides[axis], sf = found.strides[axis];
+  const auto loops = rows_along<2>({&found, &x}, axis);
+  visit(x.dtype, [&]<class T>() {
+    for_each_row_along(loops, x.shape[axis], 8, [&](const RowCursor<2>& at) {
+      find_largest(x.as<T>() + at[1], x.shape[axis], sx, found.as<int64_t>() + at[0], count, sf);
+    });
+  });
+  return true;
 }
 
 }  // namespace tete::cpu_kernels

@@ -10,8 +10,8 @@
 #include <climits>
 #include <memory>
 
+#include "core/cpu/backend.hpp"
 #include "core/cpu/blas.hpp"
-#include "core/cpu/kernels.hpp"
 
 namespace tete::cpu_kernels {
 namespace {
@@ -245,10 +245,10 @@ class Packed {
   }
   T* data() const { return data_; }
   void pack() const {
-    if (scratch_) copy(own_, dense_);
+    if (scratch_) cpu().copy(own_, dense_);
   }
   void unpack() const {
-    if (scratch_) copy(dense_, own_);
+    if (scratch_) cpu().copy(dense_, own_);
   }
 
  private:

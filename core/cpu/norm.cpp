@@ -1,7 +1,7 @@
 // Layer norm and RMS norm over the last dimension.
 #include <vector>
 
-#include "core/cpu/kernels.hpp"
+#include "core/cpu/backend.hpp"
 #include "core/cpu/line.hpp"
 #include "core/cpu/rows.hpp"
 #include "core/cpu/walk.hpp"
@@ -62,18 +62,20 @@ void norm_rows(const std::array<const View*, N>& views, const View& scale, const
 
 }  // namespace
 
-void norm(const View& x, const View& scale, const View& bias, bool center, double epsilon,
-          const View& y, const View& stats) {
+bool CpuBackend::norm(const View& x, const View& scale, const View& bias, bool center,
+                      double epsilon, const View& y, const View& stats) {
   const int last = x.rank() - 1;
   const Index stride = x.strides[last], n = x.shape[last];
   norm_rows<3>({&y, &stats, &x}, scale, bias, center, epsilon,
                [&]<class T>(const RowCursor<3>& at, Line<T>& line) {
                  return line.source(x.as<T>() + at[2], stride, n);
                });
+  return true;
 }
 
-void add_norm(const View& x, const View& r, const View& scale, const View& bias, bool center,
-              double epsilon, const View& s, const View& y, const View& stats) {
+bool CpuBackend::add_norm(const View& x, const View& r, const View& scale, const View& bias,
+                          bool center, double epsilon, const View& s, const View& y,
+                          const View& stats) {
   const int last = x.rank() - 1;
   const Index stride = s.strides[last], n = x.shape[last];
   norm_rows<5>({&y, &stats, &s, &x, &r}, scale, bias, center, epsilon,
@@ -85,10 +87,11 @@ void add_norm(const View& x, const View& r, const View& scale, const View& bias,
                  line.finish(s.as<T>() + at[2], stride, n);
                  return sum;
                });
+  return true;
 }
 
-void norm_gradient(const View& x, const View& scale, const View& g, const View& stats, bool center,
-                   const View& dx, const View& dscale, const View& dbias) {
+bool CpuBackend::norm_gradient(const View& x, const View& scale, const View& g, const View& stats,
+                               bool center, const View& dx, const View& dscale, const View& dbias) {
   const int last = x.rank() - 1;
   const Index n = x.shape[last];
   const auto loops = rows_along<4>({&dx, &x, &g, &stats}, last);
@@ -121,6 +124,7 @@ void norm_gradient(const View& x, const View& scale, const View& g, const View& 
     add_blocks(biases, used, n);
     write_vector(biases, dbias, n);
   });
+  return true;
 }
 
 }  // namespace tete::cpu_kernels

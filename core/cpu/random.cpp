@@ -2,7 +2,7 @@
 // and on any thread.
 #include <cmath>
 
-#include "core/cpu/kernels.hpp"
+#include "core/cpu/backend.hpp"
 #include "core/cpu/rows.hpp"
 #include "core/cpu/walk.hpp"
 #include "core/philox.hpp"
@@ -31,7 +31,7 @@ T threshold(double rate) {
 
 }  // namespace
 
-void uniform(uint64_t key, uint64_t first, const View& y) {
+void CpuBackend::uniform(uint64_t key, uint64_t first, const View& y) {
   visit(y.dtype, [&]<class T>() {
     const auto loops = merge(loops_of<1>({&y}));  // in row-major order: it gives the counters
     const Index stride = loops.inner_stride(0);
@@ -47,7 +47,7 @@ void uniform(uint64_t key, uint64_t first, const View& y) {
   });
 }
 
-void dropout(const View& x, double rate, uint64_t key, uint64_t first, const View& y) {
+bool CpuBackend::dropout(const View& x, double rate, uint64_t key, uint64_t first, const View& y) {
   visit(y.dtype, [&]<class T>() {
     const auto loops = merge(loops_of<2>({&y, &x}));
     const T least = threshold<T>(rate), scale = static_cast<T>(1 / (1 - rate));
@@ -57,6 +57,7 @@ void dropout(const View& x, double rate, uint64_t key, uint64_t first, const Vie
                         loops.inner_stride(0), n);
     });
   });
+  return true;
 }
 
 }  // namespace cpu_kernels

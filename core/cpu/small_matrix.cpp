@@ -7,7 +7,7 @@
 // x is long and has stride 1; in mixing and pairing, h and h' are at most 32.
 #include <vector>
 
-#include "core/cpu/kernels.hpp"
+#include "core/cpu/backend.hpp"
 #include "core/cpu/rows.hpp"
 #include "core/cpu/small_matrix.hpp"
 

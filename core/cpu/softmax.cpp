@@ -2,7 +2,7 @@
 // transposes cost less than rows of far apart numbers.
 #include <memory>
 
-#include "core/cpu/kernels.hpp"
+#include "core/cpu/backend.hpp"
 #include "core/cpu/rows.hpp"
 #include "core/cpu/walk.hpp"
 
@@ -22,12 +22,12 @@ class Rowwise {
     view_.data = scratch_->as<void>();
   }
   const View& source() {
-    if (scratch_) copy(given_, view_);
+    if (scratch_) cpu().copy(given_, view_);
     return view_;
   }
   const View& target() const { return view_; }
   void finish() const {
-    if (scratch_) copy(view_, given_);
+    if (scratch_) cpu().copy(view_, given_);
   }
 
  private:
@@ -37,9 +37,9 @@ class Rowwise {
 
 }  // namespace
 
-void softmax(const View& x, const View& mask, int axis, const View& y) {
+bool CpuBackend::softmax(const View& x, const View& mask, int axis, const View& y) {
   const Index n = x.shape[axis];
-  if (y.size() == 0) return;
+  if (y.size() == 0) return true;
   Rowwise from(x, axis), seen(mask, axis), to(y, axis);
   const View &vx = from.source(), &vm = seen.source(), &vy = to.target();
   const bool masked = vm.data != nullptr;
@@ -51,11 +51,12 @@ void softmax(const View& x, const View& mask, int axis, const View& y) {
     });
   });
   to.finish();
+  return true;
 }
 
-void softmax_gradient(const View& y, const View& g, int axis, const View& dx) {
+bool CpuBackend::softmax_gradient(const View& y, const View& g, int axis, const View& dx) {
   const Index n = y.shape[axis];
-  if (y.size() == 0) return;
+  if (y.size() == 0) return true;
   Rowwise from(y, axis), upstream(g, axis), to(dx, axis);
   const View &vy = from.source(), &vg = upstream.source(), &vdx = to.target();
   const auto loops = rows_along<3>({&vdx, &vy, &vg}, axis);
@@ -65,6 +66,7 @@ void softmax_gradient(const View& y, const View& g, int axis, const View& dx) {
     });
   });
   to.finish();
+  return true;
 }
 
 }  // namespace tete::cpu_kernels

@@ -1,34 +1,19 @@
-#include "core/update.hpp"
-
+// Updates of parameters: each reads its arguments once and writes its result once. Sums run in
+// blocks that follow from sizes alone, added in their order.
 #include <algorithm>
 #include <vector>
 
-#include "core/cpu/kernels.hpp"
+#include "core/cpu/backend.hpp"
 #include "core/cpu/rows.hpp"
 #include "core/cpu/walk.hpp"
-#include "core/ops.hpp"
 
-namespace tete {
-
-using namespace cpu_kernels;
-
+namespace tete::cpu_kernels {
 namespace {
 
 // Operations for one element, roughly.
 constexpr double cost = 4;
 // From this many bytes on, a result does not stay in the caches until it is read.
 constexpr size_t large = 8 << 20;
-
-void check_alike(const char* what, const Tensor& p, const Tensor& other) {
-  if (!(p.shape() == other.shape()) || p.dtype() != other.dtype())
-    bad_input(what, ": expected tensors of one shape and type, got ",
-              describe(p.dtype(), p.shape()), " and ", describe(other.dtype(), other.shape()));
-}
-
-// x with the strides of Tensor::empty_like(p): dense, in p's memory order.
-Tensor in_order_of(const Tensor& p, const Tensor& x) {
-  return with_layout(x.detach(), memory_order(p.shape(), p.strides()));
-}
 
 // ---- Tiles: some rows of the innermost dimension, so that memory is read in long pieces -------
 
@@ -115,103 +100,88 @@ double sum_of_tiles(Loops<N> loops, const Body& body, Order order = Order::forwa
 
 }  // namespace
 
-std::tuple<Tensor, Tensor, Tensor> adam_update(const Tensor& p, const Tensor& g, const Tensor& m,
-                                               const Tensor& v, const AdamStep& step) {
-  for (const Tensor* other : {&g, &m, &v}) check_alike("Adam", p, *other);
-  const Tensor old = in_order_of(p, p);
-  const std::tuple made{Tensor::empty_like(p), Tensor::empty_like(p), Tensor::empty_like(p)};
-  const View y = std::get<0>(made).view(), m_to = std::get<1>(made).view(),
-             v_to = std::get<2>(made).view();
-  const View from[] = {old.view(), g.view(), m.view(), v.view()};
-  visit(p.dtype(), [&]<class T>() {
+bool CpuBackend::adam(const View& p, const View& g, const View& m, const View& v,
+                      const AdamStep& step, const View& p_to, const View& m_to, const View& v_to) {
+  visit(p.dtype, [&]<class T>() {
     const auto number = [](double x) { return static_cast<T>(x); };
     const AdamNumbers<T> numbers{number(step.beta1),     number(1 - step.beta1), number(step.beta2),
                                  number(1 - step.beta2), number(step.keep),      number(step.rate),
                                  number(step.unit),      number(step.epsilon)};
-    const auto loops = collapse(loops_of<5>({&y, &from[0], &from[1], &from[2], &from[3]}), 0);
+    const auto loops = collapse(loops_of<5>({&p_to, &p, &g, &m, &v}), 0);
     for_each_row(loops, cost, [&](auto& at, Index n, Index) {
-      rows<T>().adam({numbers, from[0].as<T>() + at[1], from[1].as<T>() + at[2],
-                      from[2].as<T>() + at[3], from[3].as<T>() + at[4], loops.inner_stride(2),
-                      loops.inner_stride(3), loops.inner_stride(4), y.as<T>() + at[0],
-                      m_to.as<T>() + at[0], v_to.as<T>() + at[0], n});
+      rows<T>().adam({numbers, p.as<T>() + at[1], g.as<T>() + at[2], m.as<T>() + at[3],
+                      v.as<T>() + at[4], loops.inner_stride(2), loops.inner_stride(3),
+                      loops.inner_stride(4), p_to.as<T>() + at[0], m_to.as<T>() + at[0],
+                      v_to.as<T>() + at[0], n});
     });
   });
-  return made;
+  return true;
 }
 
-double sum_of_squares(const Tensor& x) {
-  const View from = x.view();
-  return visit(x.dtype(), [&]<class T>() {
-    const auto loops = collapse(loops_of<1>({&from}), 0);
-    return sum_of_tiles(loops, [&](const Tile<1>& tile) {
-      return rows<T>().squares(from.as<T>() + tile.at[0], tile.row[0], loops.inner_stride(0),
+bool CpuBackend::sum_of_squares(const View& x, const View& sum) {
+  visit(x.dtype, [&]<class T>() {
+    const auto loops = collapse(loops_of<1>({&x}), 0);
+    *sum.as<double>() = sum_of_tiles(loops, [&](const Tile<1>& tile) {
+      return rows<T>().squares(x.as<T>() + tile.at[0], tile.row[0], loops.inner_stride(0),
                                tile.rows, tile.n);
     });
   });
+  return true;
 }
 
 namespace {
 
-// The mean of g² over one dimension, for any strides of g. g² is not stored.
-Tensor mean_square_over(const Tensor& g, int dim) {
-  Labels all, left;
-  for (int i = 0; i < g.rank(); ++i) {
-    all.push_back(static_cast<Label>(i));
-    if (i != dim) left.push_back(static_cast<Label>(i));
-  }
-  Shape shape = g.shape();
-  shape[dim] = 1;
-  return reshape(contract(g, all, g, all, left), shape) / static_cast<double>(g.size(dim));
-}
-
 // The dimensions of x in memory, but for `outer` and `inner`, which come last.
-Short<int> order_of(const Tensor& x, int outer, int inner) {
-  Short<int> order = memory_order(x.shape(), x.strides());
+Short<int> order_of(const View& x, int outer, int inner) {
+  Short<int> order = memory_order(x.shape, x.strides);
   for (int last : {outer, inner}) order.erase(order.find(last)), order.push_back(last);
   return order;
 }
 
-// Sums of g² by tiles: along rows, which have stride 1 in dimension `inner` and are counted by
-// dimension `outer`, and across them. The summed dimension of a result counts tiles.
+// Memory for the sums of some tiles: as x, but for the dimension whose sums they are, which counts
+// tiles.
 struct TileSums {
-  Tensor along, across;
+  TileSums(const View& x, int summed, Index tiles, const Short<int>& order)
+      : view{x.dtype, x.shape, {}, nullptr},
+        memory(static_cast<size_t>(x.size() / std::max<Index>(1, x.shape[summed]) * tiles) *
+               size_of(x.dtype)) {
+    view.shape[summed] = tiles;
+    view.strides = dense_strides(view.shape, order);
+    view.data = memory.as<void>();
+  }
+  View view;
+  Scratch memory;
 };
-TileSums squares_by_tiles(const Tensor& g, int outer, int inner) {
-  const Short<int> order = order_of(g, outer, inner);
-  const Index rows_of_tile = tile_rows(g.size(inner));
-  Shape right = g.shape(), down = g.shape();
-  right[inner] = parts(g.size(inner), tile_columns);
-  down[outer] = parts(g.size(outer), rows_of_tile);
-  const auto made_as = [&](const Shape& shape) {
-    return Tensor::empty_strided(shape, dense_strides(shape, order), g.dtype());
-  };
-  const TileSums made{made_as(right), made_as(down)};
-  const View from = g.view(), along = made.along.view(), across = made.across.view();
-  Loops<3> loops = loops_of<3>({&from, &along, &across});
+
+// Sums of g² by tiles: along rows, which have stride 1 in dimension `inner` and are counted by
+// dimension `outer`, and across them.
+void squares_by_tiles(const View& g, int outer, int inner, const Short<int>& order,
+                      const View& along, const View& across) {
+  const Index rows_of_tile = tile_rows(g.shape[inner]);
+  Loops<3> loops{g.shape, {g.strides, along.strides, across.strides}};
   loops.strides[1][inner] = loops.strides[2][outer] = 0;
   const Tiles<3> tiles(reorder(loops, order));
-  visit(g.dtype(), [&]<class T>() {
+  visit(g.dtype, [&]<class T>() {
     tiles.for_each([&](Index number) {
       const Tile<3> tile = tiles[number];
       T* const columns =
           across.as<T>() + tile.at[2] + tile.i / rows_of_tile * across.strides[outer];
       std::fill_n(columns, tile.n, T(0));
       rows<T>().squares_both_ways(
-          from.as<T>() + tile.at[0], tile.row[0], tile.rows, tile.n,
+          g.as<T>() + tile.at[0], tile.row[0], tile.rows, tile.n,
           along.as<T>() + tile.at[1] + tile.j / tile_columns * along.strides[inner], tile.row[1],
           columns);
     });
   });
-  return made;
 }
 
 // The part of a product of views g, a and b that belongs to a tile.
 template <class T>
-ProductRows<T> product_rows(const Loops<3>& loops, const Tile<3>& tile,
-                            const std::array<View, 3>& of) {
-  return {.g = of[0].as<T>() + tile.at[0],
-          .a = of[1].as<T>() + tile.at[1],
-          .b = of[2].as<T>() + tile.at[2],
+ProductRows<T> product_rows(const Loops<3>& loops, const Tile<3>& tile, const View& g,
+                            const View& a, const View& b) {
+  return {.g = g.as<T>() + tile.at[0],
+          .a = a.as<T>() + tile.at[1],
+          .b = b.as<T>() + tile.at[2],
           .rg = tile.row[0],
           .ra = tile.row[1],
           .rb = tile.row[2],
@@ -224,62 +194,47 @@ ProductRows<T> product_rows(const Loops<3>& loops, const Tile<3>& tile,
 
 }  // namespace
 
-MeanSquares mean_squares(const Tensor& g, int d0, int d1) {
-  if (g.strides()[d0] != 1 && g.strides()[d1] != 1)
-    return {mean_square_over(g, d0), mean_square_over(g, d1)};
-  const bool rows_of_d0 = g.strides()[d1] != 1;
+// Only where g has stride 1 along one of the two dimensions.
+bool CpuBackend::squares_over(const View& g, int d0, int d1, const View& over_d0,
+                              const View& over_d1) {
+  const bool rows_of_d0 = g.strides[d1] != 1;
   const int inner = rows_of_d0 ? d0 : d1, outer = rows_of_d0 ? d1 : d0;
-  const TileSums sums = squares_by_tiles(g, outer, inner);
-  const auto mean = [&](const Tensor& parts, int dim) {
-    return sum(parts, {dim}, /*keep=*/true) / static_cast<double>(g.size(dim));
-  };
-  const Tensor over_inner = mean(sums.along, inner), over_outer = mean(sums.across, outer);
-  return rows_of_d0 ? MeanSquares{over_inner, over_outer} : MeanSquares{over_outer, over_inner};
+  if (g.strides[inner] != 1) return false;
+  const Short<int> order = order_of(g, outer, inner);
+  const TileSums along(g, inner, parts(g.shape[inner], tile_columns), order),
+      across(g, outer, parts(g.shape[outer], tile_rows(g.shape[inner])), order);
+  squares_by_tiles(g, outer, inner, order, along.view, across.view);
+  fold(Fold::sum, along.view, rows_of_d0 ? over_d0 : over_d1);
+  fold(Fold::sum, across.view, rows_of_d0 ? over_d1 : over_d0);
+  return true;
 }
 
-double sum_of_squares_of_product(const Tensor& g, const Tensor& a, const Tensor& b) {
-  for (const Tensor* other : {&a, &b}) check_alike("the sum of a product's squares", g, *other);
-  const std::array<View, 3> of{g.view(), a.view(), b.view()};
-  const auto loops = collapse(loops_of<3>({&of[0], &of[1], &of[2]}), 0);
-  return visit(g.dtype(), [&]<class T>() {
-    return sum_of_tiles(
+bool CpuBackend::sum_of_squares_of_product(const View& g, const View& a, const View& b,
+                                           const View& sum) {
+  const auto loops = collapse(loops_of<3>({&g, &a, &b}), 0);
+  visit(g.dtype, [&]<class T>() {
+    *sum.as<double>() = sum_of_tiles(
         loops,
         [&](const Tile<3>& tile) {
-          return rows<T>().product_squares(product_rows<T>(loops, tile, of));
+          return rows<T>().product_squares(product_rows<T>(loops, tile, g, a, b));
         },
         Order::backwards);
   });
+  return true;
 }
 
-UpdatedParameter minus_product(const Tensor& p, const Tensor& g, const Tensor& a, const Tensor& b,
-                               double rate) {
-  for (const Tensor* other : {&g, &a, &b}) check_alike("p - rate g a b", p, *other);
-  const Tensor from = in_order_of(p, p), along = in_order_of(p, g), made = Tensor::empty_like(p);
-  const bool past_caches = static_cast<size_t>(p.size()) * size_of(p.dtype()) >= large;
-  const View old = from.view(), y = made.view();
-  const std::array<View, 3> of{along.view(), a.view(), b.view()};
-  const auto loops = collapse(loops_of<3>({&of[0], &of[1], &of[2]}), 0);
-  return {made, visit(p.dtype(), [&]<class T>() {
-            return sum_of_tiles(loops, [&](const Tile<3>& tile) {
-              return rows<T>().minus_product(product_rows<T>(loops, tile, of),
-                                             old.as<T>() + tile.at[0], static_cast<T>(rate),
-                                             y.as<T>() + tile.at[0], past_caches);
-            });
-          })};
-}
-
-double sum_of_squares_of_moved(const Tensor& p, const Tensor& a, const Tensor& b) {
-  for (const Tensor* other : {&a, &b}) check_alike("the sum of p's squares", p, *other);
-  const Tensor dense = in_order_of(p, p);
-  const View x = dense.view(), first = a.view(), second = b.view();
-  const auto loops = collapse(loops_of<3>({&x, &first, &second}), 0);
-  return visit(p.dtype(), [&]<class T>() {
-    return sum_of_tiles(loops, [&](const Tile<3>& tile) {
-      const T one = 1;
-      return rows<T>().product_squares({x.as<T>() + tile.at[0], &one, &one, tile.row[0], 0, 0,
-                                        loops.inner_stride(0), 0, 0, tile.rows, tile.n});
+bool CpuBackend::minus_product(const View& p, const View& g, const View& a, const View& b,
+                               const View& rate, const View& p_to, const View& sum) {
+  const bool past_caches = static_cast<size_t>(p.size()) * size_of(p.dtype) >= large;
+  const auto loops = collapse(loops_of<3>({&g, &a, &b}), 0);
+  visit(p.dtype, [&]<class T>() {
+    const T step = static_cast<T>(*rate.as<double>());
+    *sum.as<double>() = sum_of_tiles(loops, [&](const Tile<3>& tile) {
+      return rows<T>().minus_product(product_rows<T>(loops, tile, g, a, b), p.as<T>() + tile.at[0],
+                                     step, p_to.as<T>() + tile.at[0], past_caches);
     });
   });
+  return true;
 }
 
-}  // namespace tete
+}  // namespace tete::cpu_kernels

@@ -5,6 +5,19 @@
 namespace tete {
 
 Value Runner::node(const Node& n) {
+  Value v = unplaced(n);
+  v.tensor = v.tensor.to(device());
+  return v;
+}
+
+Tensors Runner::together(Tensors x) const {
+  const auto elsewhere = [&](const Tensor& one) { return &one.backend() != &x[0].backend(); };
+  if (std::any_of(x.begin(), x.end(), elsewhere))
+    for (Tensor& one : x) one = one.to(device());
+  return x;
+}
+
+Value Runner::unplaced(const Node& n) {
   switch (n.kind) {
     case Node::Kind::value:
       return reference(n);
@@ -28,7 +41,7 @@ Value Runner::reference(const Node& n) {
 }
 
 Value Runner::number(const Node& n) {
-  return {Tensor::scalar(sizes_.quantity(n), dtype_, device()), {}, false};
+  return {Tensor::scalar(sizes_.quantity(n), dtype_), {}, false};
 }
 
 namespace {
@@ -81,18 +94,18 @@ Tensor operate(const Node& n, const Tensor& a, const Tensor& b) {
 Value Runner::operation(const Node& n) {
   if (n.constant) return number(n);
   if (n.args.size() == 1) {
-    Value x = node(n.args[0]);
+    Value x = unplaced(n.args[0]);
     x.tensor = n.op == Operator::minus ? -x.tensor : 1.0 - x.tensor.detach();
     return x;
   }
   const Node &a = n.args[0], &b = n.args[1];
   if (a.constant) {
-    Value x = node(b);
+    Value x = unplaced(b);
     x.tensor = operate(n, number_like(x.tensor, sizes_.quantity(a)), x.tensor);
     return x;
   }
   if (b.constant) {
-    Value x = node(a);
+    Value x = unplaced(a);
     const double number = sizes_.quantity(b);
     if (n.op == Operator::power && number == 2) x.tensor = square(x.tensor);
     else x.tensor = operate(n, x.tensor, number_like(x.tensor, number));
@@ -102,10 +115,11 @@ Value Runner::operation(const Node& n) {
   // operations; elsewhere a statement runs as it is written.
   if (n.op == Operator::add && is_block())
     if (const auto sum = joined(a, b)) return aligned(*sum, n.names, sum->batched);
-  Value x = node(a), y = node(b);
+  const Value x = unplaced(a), y = unplaced(b);
   const bool batched = x.batched || y.batched;
-  x = aligned(x, n.names, batched), y = aligned(y, n.names, batched);
-  return {operate(n, x.tensor, y.tensor), n.names, batched};
+  const Tensors both =
+      together({aligned(x, n.names, batched).tensor, aligned(y, n.names, batched).tensor});
+  return {operate(n, both[0], both[1]), n.names, batched};
 }
 
 Dropout Runner::next_dropout() {

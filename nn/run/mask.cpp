@@ -41,17 +41,17 @@ Value Runner::visible(const Node& n) {
 // visible[batch, m] = m < length.
 Value Runner::padding(int memory) {
   const Index m = size(memory);
-  const std::vector<double> lengths = mask_.lengths.values<double>();
-  Shape shape = batch_;
-  shape.push_back(m);
-  std::vector<double> seen;
-  for (double length : lengths) {
+  for (double length : mask_.lengths.values<double>())
     if (!(length >= 0 && length <= static_cast<double>(whole_size(memory))))
       bad_input("a memory of length ", length, " does not fit into '", dimension(memory).name,
                 "' = ", whole_size(memory));
-    for (Index j = 0; j < m; ++j) seen.push_back(static_cast<double>(j) < length);
-  }
-  return {cast(Tensor::of<double>(shape, std::span<const double>(seen), device()), dtype_),
+  Shape shape = batch_;
+  shape.push_back(m);
+  Axes batch;
+  for (int i = 0; i < batch_.size(); ++i) batch.push_back(i);
+  const Tensor lengths = cast(mask_.lengths.to(device()), dtype_);
+  return {less(expand(arange(m, dtype_, device()), batch, shape),
+               expand(lengths, {batch_.size()}, shape)),
           {memory},
           true};
 }
@@ -77,12 +77,9 @@ const Value& Runner::call_mask(const Names& names) {
 Value Runner::causal(const Names& pair) {
   const Index n = size(pair[0]), m = size(pair[1]);
   const Index last = first(pair[0]) - first(pair[1]);
-  std::vector<double> seen;
-  seen.reserve(static_cast<size_t>(n * m));
-  for (Index i = 0; i < n; ++i)
-    for (Index j = 0; j < m; ++j) seen.push_back(j <= i + last);
-  return {cast(Tensor::of<double>({n, m}, std::span<const double>(seen), device()), dtype_), pair,
-          false};
+  const Tensor queries = arange(n, dtype_, device()) + static_cast<double>(last + 1);
+  return {less(expand(arange(m, dtype_, device()), {0}, {n, m}), expand(queries, {1}, {n, m})),
+          pair, false};
 }
 
 Value Runner::given(const Names& pair) {

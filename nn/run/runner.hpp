@@ -83,6 +83,11 @@ class Runner {
 
   // The value of an expression.
   Value node(const Node& n);
+  // The same, but numbers and positions stay on the processor until they meet another value: what
+  // is computed from them there needs no read from a device.
+  Value unplaced(const Node& n);
+  // x with all tensors on one device: if they are on two, on that of the run.
+  Tensors together(Tensors x) const;
   // A use of a tensor: as it is, or with elements picked and dimensions split or renamed.
   Value reference(const Node& n);
   // A number that follows from sizes.

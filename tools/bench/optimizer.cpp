@@ -47,7 +47,7 @@ struct OptimizerRun {
 };
 
 OptimizerRun measure(const OptimizerRow& row, const std::vector<ParamSpec>& specs, Bench& bench) {
-  const std::unique_ptr<Optimizer> optimizer = row.make(specs, Dtype::f32);
+  const std::unique_ptr<Optimizer> optimizer = row.make(specs, Dtype::f32, cpu());
   Tensors values, gradients;
   double numbers = 0;
   for (const ParamSpec& spec : specs) {

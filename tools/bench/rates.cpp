@@ -18,7 +18,7 @@ constexpr int products = 2;  // of a thread, in a call
 template <class T>
 void multiply_some(const Tensor& A, const Tensor& B, const Tensor& C) {
   constexpr Index n = gemm_size;
-  const auto data = [](const Tensor& x) { return static_cast<T*>(x.storage().data()); };
+  const auto data = [](const Tensor& x) { return reinterpret_cast<T*>(x.host_bytes().data()); };
   for (int i = 0; i < products; ++i)
     cpu_kernels::blas_multiply<T>(n, n, n, {data(A), n, 1}, {data(B), n, 1}, {data(C), n, 1},
                                   false);

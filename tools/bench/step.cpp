@@ -182,7 +182,7 @@ int bench_training(StepBenchOptions& o, CLI::App& app) {
                               return {loss.sum, loss.tokens};
                             }};
   const RandomTokens data(o.vocabulary, o.model.context);
-  const std::unique_ptr<Optimizer> optimizer = row.make(params.specs(), Dtype::f32);
+  const std::unique_ptr<Optimizer> optimizer = row.make(params.specs(), Dtype::f32, cpu());
   // A gradient that is zero is looked for in the first steps only: no step of a long run does.
   Stepper stepper(objective, data, *optimizer, single_process(),
                   {.batch = o.batch,

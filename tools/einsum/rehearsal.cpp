@@ -63,7 +63,7 @@ class Rehearsal::Device final : public Backend {
                const Labels&) override {
     note("scatter", {G, I, T});
   }
-  Index find_outside(const View&, Index) override { return -1; }
+  void check_inside(const View&, Index, Refuse) override {}
   void uniform(uint64_t, uint64_t, const View& y) override { note("random", {y}); }
 
   void name(const void* address, const std::string& name) { names_[address] = name; }

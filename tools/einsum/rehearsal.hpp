@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "core/cpu/contraction_note.hpp"
 #include "core/tensor.hpp"
+#include "tools/einsum/contraction_note.hpp"
 
 namespace tete {
 

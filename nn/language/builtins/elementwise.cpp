@@ -34,13 +34,13 @@ Value run(Runner& runner, const Node& node) {
   std::vector<Value> values;
   bool batched = false;
   for (const Node& arg : node.args) {
-    values.push_back(runner.node(arg));
+    values.push_back(runner.unplaced(arg));
     batched |= values.back().batched;
   }
   const Names names = values.size() == 1 ? values[0].names : node.names;
   Tensors args;
   for (const Value& value : values) args.push_back(runner.aligned(value, names, batched).tensor);
-  return {node.builtin->apply(args), names, batched};
+  return {node.builtin->apply(runner.together(std::move(args))), names, batched};
 }
 
 // `hides` of functions with f(0) = 0.

@@ -20,7 +20,7 @@ void check_position(Reading& reading, const ExprText& e, Node& node) {
 }
 
 Value run(Runner& runner, const Node& node) {
-  const Tensor count = arange(runner.size(node.names[0]), runner.dtype(), runner.device());
+  const Tensor count = arange(runner.size(node.names[0]), runner.dtype());
   const Index first = runner.first(node.names[0]);
   return {first == 0 ? count : count + static_cast<double>(first), node.names, false};
 }

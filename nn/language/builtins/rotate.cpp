@@ -27,7 +27,7 @@ void check(Reading& reading, const ExprText& e, Node& node) {
 struct Turn {
   Tensor cosine, sine;
 };
-Turn turns(const Tensor& positions, Index pairs, Dtype dtype) {
+Turn turns(const Tensor& positions, Index pairs, Dtype dtype, Backend& on) {
   const std::vector<double> at = positions.values();
   std::vector<double> cosine, sine;
   for (double p : at)
@@ -39,8 +39,7 @@ Turn turns(const Tensor& positions, Index pairs, Dtype dtype) {
   Shape shape = positions.shape();
   shape.push_back(pairs);
   const auto made = [&](const std::vector<double>& all) {
-    return cast(Tensor::of<double>(shape, std::span<const double>(all), positions.backend()),
-                dtype);
+    return cast(Tensor::of<double>(shape, std::span<const double>(all), on), dtype);
   };
   return {made(cosine), made(sine)};
 }
@@ -51,7 +50,7 @@ Tensor fitted(const Tensor& turn, const Tensor& like, const Axes& missing) {
 }
 
 Value run(Runner& runner, const Node& node) {
-  const Value x = runner.node(node.args[0]), p = runner.node(node.args[1]);
+  const Value x = runner.node(node.args[0]), p = runner.unplaced(node.args[1]);
   const Index d = runner.size(node.dim());
   if (d % 2 != 0)
     fail_at({node.place},
@@ -78,7 +77,8 @@ Value run(Runner& runner, const Node& node) {
   for (int i = 0; i < places.size(); ++i)
     if (p.names.contains(places[i])) have.push_back(places[i]);
     else missing.push_back(i + (batched ? runner.batch_rank() : 0));
-  const Turn turn = turns(runner.aligned(p, have, p.batched).tensor, d / 2, runner.dtype());
+  const Turn turn =
+      turns(runner.aligned(p, have, p.batched).tensor, d / 2, runner.dtype(), runner.device());
   const Tensor cosine = fitted(turn.cosine, a, missing), sine = fitted(turn.sine, a, missing);
   Shape one = a.shape(), whole = a.shape();
   one.push_back(1), whole.back() = d;

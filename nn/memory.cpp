@@ -1,10 +1,10 @@
-#include "core/memory.hpp"
+#include "nn/memory.hpp"
 
 #include <algorithm>
 #include <fstream>
 #include <sstream>
 
-#include "core/control_group.hpp"
+#include "nn/control_group.hpp"
 #include "core/storage.hpp"
 
 namespace tete {

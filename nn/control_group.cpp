@@ -1,4 +1,4 @@
-#include "core/control_group.hpp"
+#include "nn/control_group.hpp"
 
 #include <algorithm>
 #include <cstdlib>

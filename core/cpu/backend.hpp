@@ -1,0 +1,81 @@
+// The processor as a Backend: each kernel is in the file that is named after it. Besides, what
+// kernels share.
+#pragma once
+#include "core/storage.hpp"
+
+namespace tete::cpu_kernels {
+
+class CpuBackend final : public Backend {
+ public:
+  const char* name() const override { return "cpu"; }
+  void* allocate(size_t bytes) override;
+  void release(void* bytes, size_t count) noexcept override;
+  void read(const void* from, void* to, size_t bytes) override;
+  void write(const void* from, void* to, size_t bytes) override;
+
+  void unary(Unary op, const View& x, const View& y) override;
+  void unary_gradient(Unary op, const View& x, const View& y, const View& g,
+                      const View& dx) override;
+  void binary(Binary op, const View& a, const View& b, const View& y) override;
+  void select(const View& c, const View& a, const View& b, const View& y) override;
+  void fill(double value, const View& y) override;
+  void copy(const View& x, const View& y) override;
+  void fold(Fold how, const View& x, const View& y) override;
+  void contract(const View& A, const Labels& a, const View& B, const Labels& b, const View& Y,
+                const Labels& y) override;
+  bool contracts_bf16(const View& A, const Labels& a, const View& B, const Labels& b, const View& Y,
+                      const Labels& y) const override;
+  void gather(const View& T, const Labels& t, const View& I, const Labels& i, Label label,
+              const View& Y, const Labels& y) override;
+  void scatter(const View& G, const Labels& g, const View& I, const Labels& i, Label label,
+               const View& T, const Labels& t) override;
+  void check_inside(const View& I, Index size, Refuse refuse) override;
+  void uniform(uint64_t key, uint64_t first, const View& y) override;
+  bool softmax(const View& x, const View& mask, int axis, const View& y) override;
+  bool softmax_gradient(const View& y, const View& g, int axis, const View& dx) override;
+  bool norm(const View& x, const View& scale, const View& bias, bool center, double epsilon,
+            const View& y, const View& stats) override;
+  bool add_norm(const View& x, const View& r, const View& scale, const View& bias, bool center,
+                double epsilon, const View& s, const View& y, const View& stats) override;
+  bool norm_gradient(const View& x, const View& scale, const View& g, const View& stats,
+                     bool center, const View& dx, const View& dscale, const View& dbias) override;
+  bool cross_entropy(const View& logits, const View& targets, const View& loss,
+                     const View& lse) override;
+  bool cross_entropy_gradient(const View& logits, const View& targets, const View& lse,
+                              const View& g, const View& dlogits) override;
+  bool unary_of_sum(Unary op, const View& a, const View& b, const View& y) override;
+  bool unary_of_sum_gradient(Unary op, const View& a, const View& b, const View& y, const View& g,
+                             const View& dsum) override;
+  bool dropout(const View& x, double rate, uint64_t key, uint64_t first, const View& y) override;
+  bool accumulate(const View& x, const View& y) override;
+  bool top_k(const View& x, int axis, const View& found) override;
+  bool adam(const View& p, const View& g, const View& m, const View& v, const AdamStep& step,
+            const View& p_to, const View& m_to, const View& v_to) override;
+  bool sum_of_squares(const View& x, const View& sum) override;
+  bool sum_of_squares_of_product(const View& g, const View& a, const View& b,
+                                 const View& sum) override;
+  bool minus_product(const View& p, const View& g, const View& a, const View& b, const View& rate,
+                     const View& p_to, const View& sum) override;
+  bool squares_over(const View& g, int d0, int d1, const View& over_d0,
+                    const View& over_d1) override;
+};
+
+// fold.cpp. y = Σ a·b: the three views have one shape, in which y has stride 0 on the summed
+// dimensions.
+void fold_product(const View& a, const View& b, const View& y);
+
+// Aligned memory for one kernel's own use, released when destroyed.
+class Scratch {
+ public:
+  explicit Scratch(size_t bytes) : memory_(cpu(), bytes) {}
+  Scratch(const Scratch&) = delete;
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(memory_.data());
+  }
+
+ private:
+  Storage memory_;
+};
+
+}  // namespace tete::cpu_kernels
