@@ -1,7 +1,7 @@
-// Threads of our own, and not OpenMP's: at the end of an OpenMP region the caller waits until every
-// thread has come by, also one that got no block and that another process keeps from running. Here
-// it waits for blocks that have been started only, and threads that have nothing to do sleep within
-// a millisecond. So a core that is taken away costs its share of the time, not all of it.
+// OpenMP's threads. Between loops they wait awake, as to wake a thread takes longer than a small
+// loop; but not long, or a core that another process takes is missed by all of them (core/README.md
+// has the figures). For how long, OpenMP reads from the environment when the program begins:
+// tools/main.cpp sets it.
 //
 // Blocks are handed out as threads become free: the thread that runs a block changes from run to
 // run, the block's result does not.
@@ -11,9 +11,6 @@
 
 #include <atomic>
 #include <exception>
-#include <mutex>
-#include <thread>
-#include <vector>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -73,131 +70,29 @@ class FirstError {
   std::exception_ptr error_;
 };
 
-void pause_briefly() {
-#if defined(__x86_64__)
-  _mm_pause();
-#else
-  std::this_thread::yield();
-#endif
-}
-
-// Waits until `word` is not `old`: awake for less than a millisecond, in which the next loop of a
-// training step comes (to wake a thread takes longer than a loop), then asleep. A thread that is
-// awake lets others have the core in between.
-template <class Word>
-Word wait_for_change(const std::atomic<Word>& word, Word old) {
-  constexpr int looks = 16000, looks_in_a_row = 64;
-  for (int i = 1; i <= looks; ++i) {
-    if (const Word now = word.load(std::memory_order_acquire); now != old) return now;
-    if (i % looks_in_a_row == 0) std::this_thread::yield();
-    else pause_briefly();
-  }
-  word.wait(old, std::memory_order_acquire);
-  return word.load(std::memory_order_acquire);
-}
-
-thread_local bool inside_loop = false;
-
-// One loop, shared by the threads that come while it is open.
-struct Loop {
-  Index count;
-  const std::function<void(Index)>& body;
-  Mode mode;    // of the caller's arithmetic
-  int helpers;  // threads besides the caller that may come
-  std::atomic<Index> next{0};
-  FirstError error = {};
-
-  void work() {
-    const Mode own = mode_of_thread();
-    if (own != mode) set_mode(mode);
-    inside_loop = true;
-    for (Index i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;)
-      error.guard([&] { body(i); });
-    inside_loop = false;
-  }
-};
-
-// The threads that help. They live as long as the process.
-class Helpers {
- public:
-  // Never destroyed: a thread may be looking at it while the process ends.
-  static Helpers& global() {
-    static Helpers* helpers = new Helpers;
-    return *helpers;
-  }
-
-  int64_t loops() const { return begun_.load(std::memory_order_relaxed); }
-
-  // False if another thread's loop has the helpers.
-  bool run(Loop& loop) {
-    const std::unique_lock lock(busy_, std::try_to_lock);
-    if (!lock) return false;
-    start(loop.helpers);
-    loop_ = &loop;
-    gate_.store(open, std::memory_order_release);
-    loops_.fetch_add(1, std::memory_order_release);
-    loops_.notify_all();
-    begun_.fetch_add(1, std::memory_order_relaxed);
-    loop.work();
-    // A helper that has not come yet finds the gate shut; one inside has a block to finish.
-    uint32_t inside = gate_.fetch_and(~open, std::memory_order_acq_rel) & ~open;
-    while (inside != 0) inside = wait_for_change(gate_, inside);
-    return true;
-  }
-
- private:
-  static constexpr uint32_t open = 1u << 31;
-
-  void start(int count) {
-    while (std::ssize(threads_) < count) {
-      const int number = static_cast<int>(threads_.size());
-      threads_.emplace_back([this, number, seen = loops_.load()] { help(number, seen); });
-      threads_.back().detach();
-    }
-  }
-
-  [[noreturn]] void help(int number, uint32_t seen) {
-    omp_set_num_threads(1);  // a helper's matrix products stay on it (core/cpu/blas.cpp)
-    for (;;) {
-      seen = wait_for_change(loops_, seen);
-      if (!enter()) continue;
-      if (number < loop_->helpers) loop_->work();
-      leave();
-    }
-  }
-
-  bool enter() {
-    uint32_t gate = gate_.load(std::memory_order_acquire);
-    while (gate & open)
-      if (gate_.compare_exchange_weak(gate, gate + 1, std::memory_order_acq_rel)) return true;
-    return false;
-  }
-  void leave() {
-    const uint32_t before = gate_.fetch_sub(1, std::memory_order_acq_rel);
-    if (!(before & open)) gate_.notify_all();
-  }
-
-  std::mutex busy_;
-  std::vector<std::thread> threads_;
-  Loop* loop_ = nullptr;
-  std::atomic<uint32_t> gate_{0};   // `open`, and how many threads are inside
-  std::atomic<uint32_t> loops_{0};  // begun so far, which wraps
-  std::atomic<int64_t> begun_{0};
-};
+std::atomic<int64_t> loops_begun{0};
 
 }  // namespace
 
 void parallel_for(Index count, double work, const std::function<void(Index)>& body) {
-  const bool alone = count <= 1 || threads() == 1 || work < worth_sharing || inside_loop;
-  if (!alone) {
-    const int helpers = static_cast<int>(std::min<Index>(threads(), count)) - 1;
-    Loop loop{count, body, mode_of_thread(), helpers};
-    if (Helpers::global().run(loop)) return loop.error.rethrow();
+  if (count <= 1 || threads() == 1 || work < worth_sharing || omp_in_parallel()) {
+    for (Index i = 0; i < count; ++i) body(i);
+    return;
   }
-  for (Index i = 0; i < count; ++i) body(i);
+  loops_begun.fetch_add(1, std::memory_order_relaxed);
+  FirstError error;
+  const Mode mode = mode_of_thread();
+  // Always of one size: libgomp ends the threads that a smaller team does not need.
+#pragma omp parallel num_threads(threads())
+  {
+    set_mode(mode);
+#pragma omp for schedule(dynamic) nowait
+    for (Index i = 0; i < count; ++i) error.guard([&] { body(i); });
+  }
+  error.rethrow();
 }
 
-int64_t shared_loops() { return Helpers::global().loops(); }
+int64_t shared_loops() { return loops_begun.load(std::memory_order_relaxed); }
 
 void set_threads(int count) {
   if (count < 1) bad_input("the number of threads must be at least 1, got ", count);

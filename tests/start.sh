@@ -38,6 +38,7 @@ if grep -q avx512bw /proc/cpuinfo; then
   verdict $? 'it has the kernel that fits'
 fi
 
+export GOMP_SPINCOUNT=1000  # else the program starts itself anew, outside the emulator
 emulator=$(command -v qemu-x86_64)
 if [ -n "$emulator" ] && [ "$(uname -m)" = x86_64 ]; then
   for processor in core2duo phenom qemu64; do

@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 #include <new>
 
@@ -133,6 +134,15 @@ static void occupy_closed_streams() {
       _exit(static_cast<int>(Kind::resource));
 }
 
+// OpenMP reads when it is loaded how long a thread without work stays awake (core/threads.cpp);
+// what the user has set holds. Where the program cannot be started again, it goes on as it is.
+static void restart_with_short_waits(char** argv) {
+  if (std::getenv("GOMP_SPINCOUNT") || std::getenv("OMP_WAIT_POLICY")) return;
+  setenv("GOMP_SPINCOUNT", "1000", 1);
+  setenv("KMP_BLOCKTIME", "0", 0);  // milliseconds; of clang's OpenMP
+  execv("/proc/self/exe", argv);
+}
+
 // Writes what is left; a standard output that takes no more is a failure like any other.
 static void flush_output() {
   std::cout.flush();
@@ -144,6 +154,7 @@ static void flush_output() {
 
 int main(int argc, char** argv) {
   tete::occupy_closed_streams();
+  tete::restart_with_short_waits(argv);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is a write that fails
   tete::libraries_have_started();
   tete::flush_denormals(true);
