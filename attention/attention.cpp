@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "attention/roles.hpp"
-
 namespace tete {
 
 namespace {
@@ -104,54 +102,6 @@ ParamId declare(const Scope& scope, ParameterSpec made) {
   return id;
 }
 
-// ---- The result, head by head ----------------------------------------------------------------
-
-// The statement that sums over heads what each head adds: an einsum of plain values.
-struct Summing {
-  int value = -1;  // in program.values
-  int heads = -1;  // the dimension that it sums over
-};
-
-// Whether a value is another and what is added to it.
-bool is_plus_something(const Checked& program, int value, int other) {
-  if (value == other) return true;
-  const CheckedValue& v = value_of(program, value);
-  if (v.kind == CheckedValue::Kind::same) return is_plus_something(program, v.index, other);
-  if (v.kind != CheckedValue::Kind::statement || v.right.kind != Node::Kind::operation ||
-      v.right.op != Operator::add)
-    return false;
-  const Node& first = v.right.args[0];
-  return first.kind == Node::Kind::value && first.plain &&
-         is_plus_something(program, first.index, other);
-}
-
-Summing summing_of(const Checked& program) {
-  const Roles roles = roles_of(program);
-  if (roles.contribution < 0 || roles.contribution_heads < 0) return {};
-  const int heads = value_of(program, roles.contribution).dims[roles.contribution_heads];
-  for (size_t i = 0; i < program.values.size(); ++i) {
-    const Node& right = program.values[i].right;
-    if (!calls(right, "einsum")) continue;
-    bool plain = true, uses = false;
-    for (const Node& arg : right.args) {
-      plain = plain && arg.kind == Node::Kind::value && arg.plain;
-      uses = uses || (arg.index == roles.contribution && arg.kind == Node::Kind::value);
-    }
-    const Names& left = program.values[i].names;
-    const bool sums = std::find(left.begin(), left.end(), heads) == left.end();
-    if (plain && uses && sums && is_plus_something(program, program.result, static_cast<int>(i)))
-      return {static_cast<int>(i), heads};
-  }
-  return {};
-}
-
-// "... d3 d7" for a tensor of these dimensions, with or without a batch.
-std::string letters(const Names& names, bool batched) {
-  std::string all = batched ? " ..." : "";
-  for (int name : names) all += text(" d", name);
-  return all;
-}
-
 }  // namespace
 
 std::shared_ptr<const Checked> load_attention(const Program& program,
@@ -189,45 +139,7 @@ Tensor Attention::operator()(const Forward& forward, const std::string& path, co
     bad_input("'", program_->name, "' attends to X itself; it cannot take another memory");
   Tensors inputs;
   for (const std::string& name : program_->input_names) inputs.push_back(name == "X" ? X : M);
-  if (forward.asks_for(path + heads_path)) return run_by_heads(inputs, forward, path, mask);
   return run(*program_, sizes_, inputs, params_, forward, path, mask);
-}
-
-// What the summing statement is made of is seen on the way, and multiplied again without the sum.
-Tensor Attention::run_by_heads(const Tensors& inputs, const Forward& forward,
-                               const std::string& path, const Mask& mask) const {
-  const Summing summing = summing_of(*program_);
-  if (summing.value < 0) return run(*program_, sizes_, inputs, params_, forward, path, mask);
-  const Node& product = value_of(*program_, summing.value).right;
-  std::map<std::string, Tensor> seen;
-  for (const Node& arg : product.args)
-    if (const CheckedValue& v = value_of(*program_, arg.index); v.kind != CheckedValue::Kind::input)
-      seen[path + "/" + v.name] = {};
-  Forward looking = forward;
-  looking.watched = [&](const std::string& at) { return seen.contains(at) || forward.watches(at); };
-  looking.watch = [&](const std::string& at, const Tensor& x) {
-    if (seen.contains(at)) seen[at] = x;
-    if (forward.watches(at)) forward.watch(at, x);
-  };
-  const Tensor Y = run(*program_, sizes_, inputs, params_, looking, path, mask);
-
-  Tensors operands;
-  std::string pattern;
-  for (const Node& arg : product.args) {
-    const CheckedValue& v = value_of(*program_, arg.index);
-    operands.push_back(v.kind == CheckedValue::Kind::input ? inputs[v.index]
-                                                           : seen.at(path + "/" + v.name));
-    if (!operands.back()) return Y;
-    pattern +=
-        (pattern.empty() ? "" : ",") + letters(v.dims, operands.back().rank() > v.dims.size());
-  }
-  Names left = value_of(*program_, summing.value).names;
-  left.push_back(summing.heads);
-  pattern += " ->" + letters(left, Y.rank() >= left.size());
-  const Tensor each = einsum(Pattern::parse(pattern), operands, {.products = forward.products}),
-               other = forward.offer("", path + heads_path, each);
-  // The same numbers take away zero: no bit changes.
-  return other.same(each) ? Y : Y - sum(each - other, {each.rank() - 1});
 }
 
 Tensor Attention::next(Decoder& decoder, const Forward& forward, const std::string& path,

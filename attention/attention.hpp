@@ -44,8 +44,6 @@ class Attention {
 
   // X[batch…, n, d], M[batch…, m, d'] -> Y[batch…, n, d]. A program that attends to itself only
   // takes M from X; any other M is an error.
-  // What each head adds to it, [batch…, n, d, h], is offered as "…/Y/heads": it is made for those
-  // who ask only.
   Tensor operator()(const Forward& forward, const std::string& path, const Tensor& X,
                     const Tensor& M, const Mask& mask = {}) const;
 
@@ -60,10 +58,6 @@ class Attention {
   SizesByName sizes() const;
 
  private:
-  static constexpr const char* heads_path = "/Y/heads";
-  Tensor run_by_heads(const Tensors& inputs, const Forward& forward, const std::string& path,
-                      const Mask& mask) const;
-
   std::shared_ptr<const Checked> program_;
   SizeTable sizes_;
   std::vector<ParamId> params_;

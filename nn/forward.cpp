@@ -12,7 +12,6 @@ Forward Forward::with(const Tensors& values) const {
           .watched = watched,
           .replace = replace,
           .replaced = replaced,
-          .entered = entered,
           .decoding = decoding,
           .tiling = tiling,
           .products = products,

@@ -27,7 +27,6 @@ struct Tiling {
 };
 
 struct Decoding;  // nn/decode.hpp
-struct Checked;   // nn/language/check.hpp
 
 struct Forward {
   const Tensors& params;
@@ -47,8 +46,6 @@ struct Forward {
   Asks watched = {};
   std::function<Tensor(const std::string& path, const Tensor& value)> replace = {};
   Asks replaced = {};
-  // If set, called with each program that begins to run, and the path of its values.
-  std::function<void(const std::string& path, const Checked& program)> entered = {};
   // If set, the call brings the next positions of a sequence; the past is cached there.
   Decoding* decoding = nullptr;
   Tiling tiling = {};

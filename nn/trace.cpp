@@ -1,9 +1,6 @@
 #include "nn/trace.hpp"
 
-#include <optional>
-#include <set>
-
-#include "nn/tap_names.hpp"
+#include <algorithm>
 
 namespace tete {
 
@@ -34,20 +31,16 @@ bool fits_parts(std::string_view pattern, std::string_view name, char separator)
   return fit[0];
 }
 
+// Names of other programs have dots between their parts.
+bool is_path(const std::string& name) { return name.find('/') != std::string::npos; }
+
 }  // namespace
 
 bool fits(const std::string& pattern, const std::string& path) {
-  const bool parts = (pattern + path).find('/') != std::string::npos;
-  return fits_parts(pattern, path, parts ? '/' : '.');
+  return fits_parts(pattern, path, is_path(pattern + path) ? '/' : '.');
 }
 
 namespace {
-
-// True if a pattern may mean TransformerLens's names, not paths; ** alone means paths.
-bool is_of_others(const std::string& pattern) {
-  return pattern.find('/') == std::string::npos &&
-         (pattern.find('.') != std::string::npos || pattern.starts_with("hook_"));
-}
 
 std::string lower(std::string word) {
   for (char& c : word)
@@ -106,42 +99,25 @@ std::string what_there_is(const std::string& pattern, const std::set<std::string
   return "";
 }
 
-// The patterns of one run, and the values that they ask for.
+// The patterns of one run, and the paths of the values that they are asked for.
 class Taps {
  public:
   void add(const std::string& pattern) { patterns_.push_back({pattern}); }
-  void enter(const std::string& path, const Checked& program) {
-    if (mixes_logits(program)) mixing_.insert(path);
-  }
-  // The names of the value at the path that the pattern fits.
-  std::vector<TapName> asked(int pattern, const std::string& path) {
+  bool asks(int pattern, const std::string& path) {
+    paths_.insert(path);
     Pattern& p = patterns_[pattern];
-    std::vector<TapName> ways;
-    for (const TapName& name : names_of(path)) {
-      const bool other = name.name != path;
-      if ((!other || is_of_others(p.text)) && fits_parts(p.text, name.name, other ? '.' : '/'))
-        ways.push_back(name);
-    }
-    p.met |= !ways.empty();
-    return ways;
+    const bool fits = fits_parts(p.text, path, '/');
+    p.met |= fits;
+    return fits;
   }
   bool asks(int from, int to, const std::string& path) {
     bool any = false;
-    for (int i = from; i < to; ++i) any |= !asked(i, path).empty();
+    for (int i = from; i < to; ++i) any |= asks(i, path);
     return any;
   }
   void check_met() const {
-    for (const Pattern& p : patterns_) {
-      if (p.met) continue;
-      const bool others = is_of_others(p.text);
-      std::set<std::string> names;
-      for (const auto& [path, all] : names_)
-        for (const TapName& name : all)
-          if (others ? name.name != path : name.name == path) names.insert(name.name);
-      const std::string near = meant(p.text, {names.begin(), names.end()});
-      bad_input("nothing in this model is at '", p.text, "'",
-                near.empty() ? what_there_is(p.text, names, others ? '.' : '/') : near);
-    }
+    for (const Pattern& p : patterns_)
+      if (!p.met) fail_nothing_at(p.text, paths_);
   }
 
  private:
@@ -149,22 +125,18 @@ class Taps {
     std::string text;
     bool met = false;
   };
-  const std::vector<TapName>& names_of(const std::string& path) {
-    const auto at = names_.find(path);
-    if (at != names_.end()) return at->second;
-    const Surroundings around{[this](const std::string& other) { return names_.contains(other); },
-                              [this](const std::string& scope) { return mixing_.contains(scope); }};
-    std::vector<TapName> names{{path}};
-    for (TapName& name : tap_names(path, around)) names.push_back(std::move(name));
-    return names_[path] = std::move(names);
-  }
-
   std::vector<Pattern> patterns_;
-  std::map<std::string, std::vector<TapName>> names_;  // by the paths that were offered
-  std::set<std::string> mixing_;                       // paths of texts that mix logits
+  std::set<std::string> paths_;
 };
 
 }  // namespace
+
+void fail_nothing_at(const std::string& pattern, const std::set<std::string>& names) {
+  const bool paths = std::any_of(names.begin(), names.end(), is_path);
+  const std::string near = meant(pattern, {names.begin(), names.end()});
+  bad_input("nothing in this model is at '", pattern, "'",
+            near.empty() ? what_there_is(pattern, names, paths ? '/' : '.') : near);
+}
 
 std::map<std::string, Tensor> trace(const Forward& forward,
                                     const std::vector<std::string>& patterns, const Call& call,
@@ -177,22 +149,13 @@ std::map<std::string, Tensor> trace(const Forward& forward,
              all = looks + static_cast<int>(hooks.size());
 
   Forward looking = forward;
-  looking.entered = [&](const std::string& path, const Checked& program) {
-    taps.enter(path, program);
-    if (forward.entered) forward.entered(path, program);
-  };
   looking.replaced = [&](const std::string& path) {
     return taps.asks(looks, all, path) || forward.replaces(path);
   };
   looking.replace = [&](const std::string& path, const Tensor& value) {
     Tensor x = forward.replaces(path) ? forward.replacement(path, value) : value;
-    for (int i = looks; i < all; ++i)
-      for (const TapName& name : taps.asked(i, path)) {
-        const Hook& hook = hooks[i - looks];
-        const Tensor y = hook.replace(name.name, name.theirs(x));
-        x = y ? name.ours(y) : y;
-        if (!x) return x;
-      }
+    for (int i = looks; i < all && x; ++i)
+      if (taps.asks(i, path)) x = hooks[i - looks].replace(path, x);
     return x;
   };
   looking.watched = [&](const std::string& path) {
@@ -200,8 +163,7 @@ std::map<std::string, Tensor> trace(const Forward& forward,
   };
   looking.watch = [&](const std::string& path, const Tensor& value) {
     if (forward.watches(path)) forward.watch(path, value);
-    for (int i = 0; i < looks; ++i)
-      for (const TapName& name : taps.asked(i, path)) seen[name.name] = kept(name.theirs(value));
+    if (taps.asks(0, looks, path)) seen[path] = kept(value);
   };
   call(looking);
   taps.check_met();

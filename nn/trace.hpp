@@ -8,12 +8,10 @@
 //   Hook without{"decoder/1/self/O", [](const std::string&, const Tensor& O) {…}};
 //   run_with_hooks({.params = values}, {without}, [&](const Forward& forward) {…});
 //
-// In a pattern * stands for any letters within one part of a path, and ** for any parts. Where
-// TransformerLens has a name for a value it is accepted, too, with * and ** between its dots; the
-// value then has the shape that it has there: "blocks.*.attn.hook_pattern" is [b, h, n, m]
-// (nn/tap_names.hpp).
+// In a pattern * stands for any letters within one part of a path, and ** for any parts.
 #pragma once
 #include <map>
+#include <set>
 
 #include "nn/forward.hpp"
 
@@ -34,12 +32,16 @@ struct Hook {
 void run_with_hooks(const Forward& forward, const std::vector<Hook>& hooks, const Call& call);
 
 // The same. Returns copies, without a graph, of the values whose paths fit a pattern, after hooks,
-// by path (or by the other name that fits).
+// by path.
 std::map<std::string, Tensor> trace(const Forward& forward,
                                     const std::vector<std::string>& patterns, const Call& call,
                                     const std::vector<Hook>& hooks = {});
 
 // True if a path, or a name with dots, fits a pattern.
 bool fits(const std::string& pattern, const std::string& path);
+
+// Fails (input): the pattern fits none of these names. The error has the nearest name, or what the
+// pattern's first parts lead to.
+[[noreturn]] void fail_nothing_at(const std::string& pattern, const std::set<std::string>& names);
 
 }  // namespace tete

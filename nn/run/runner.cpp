@@ -32,7 +32,6 @@ Runner::Runner(const Checked& program, const SizeTable& sizes, const Tensors& in
   sizes_.check_all();
   check_mask();
   if (mask.causal) first_ = ending_together();
-  if (forward.entered) forward.entered(path, program);
 }
 
 Runner::Runner(const SizeTable& sizes, const Part& part, const Forward& forward,

@@ -7,8 +7,10 @@
 #include "nn/trace.hpp"
 #include "tools/inspect/curves.hpp"
 #include "tools/inspect/predictions.hpp"
+#include "tools/inspect/result_by_heads.hpp"
 #include "tools/inspect/site.hpp"
 #include "tools/inspect/texts.hpp"
+#include "tools/inspect/transformer_lens.hpp"
 
 namespace tete {
 
@@ -64,18 +66,27 @@ class Inspection {
     run_.sequences = passage.sequences();
   }
 
-  void frame(const Trained& trained, const Passage& passage, bool several) {
-    const Forward forward{.params = trained.params};
-    Tensor logits;
-    std::vector<std::string> patterns = o_.paths;
-    patterns.push_back("**");
-    const Activations seen =
-        trace(forward, patterns, [&](const Forward& f) { logits = passage.logits(f); });
+  // Every value of the model, what each head adds, and the logits.
+  static Activations everything(const Trained& trained, const Passage& passage,
+                                const std::vector<SitePlace>& places, Tensor& logits) {
+    Activations seen = trace({.params = trained.params}, {"**"},
+                             [&](const Forward& forward) { logits = passage.logits(forward); });
     const std::vector<float> numbers = logits.values<float>();
     if (!std::all_of(numbers.begin(), numbers.end(), [](float x) { return std::isfinite(x); }))
       fail(Kind::numbers, trained.path, ": the model's logits are not finite: its training went ",
            "wrong");
-    if (o_.layer.empty()) save(seen, several ? text(prefix_, "step-", trained.step, "/") : prefix_);
+    for (const SitePlace& place : places)
+      if (const Tensor each = result_by_heads(place, seen)) seen[place.path + "/Y/heads"] = each;
+    return seen;
+  }
+
+  void frame(const Trained& trained, const Passage& passage, bool several) {
+    Tensor logits;
+    const std::vector<SitePlace> places = places_of(trained.sites);
+    const Activations seen = everything(trained, passage, places, logits),
+                      asked = o_.paths.empty() ? seen : fitting(o_.paths, seen, places);
+    if (o_.layer.empty())
+      save(asked, several ? text(prefix_, "step-", trained.step, "/") : prefix_);
     else save_layer(trained, seen);
 
     Frame made;
@@ -85,7 +96,7 @@ class Inspection {
     const auto length = [&](int sequence) {
       return std::ssize(passage.sequences()[sequence].tokens);
     };
-    for (const SitePlace& place : places_of(trained)) {
+    for (const SitePlace& place : places) {
       Site site = look_at(place, trained, passage, seen);
       site.text = texts_.add(text_of(place, length(place.rows), length(place.columns)));
       if (o_.ablation) site.ablation = ablation_of(place, passage, made.predictions[0].loss);
@@ -94,20 +105,14 @@ class Inspection {
     run_.frames.push_back(std::move(made));
   }
 
-  void save(const Activations& seen, const std::string& prefix) {
+  void save(const Activations& asked, const std::string& prefix) {
     if (o_.save.empty()) return;
-    const auto is_asked = [&](const std::string& path) {
-      return o_.paths.empty() ||
-             std::any_of(o_.paths.begin(), o_.paths.end(),
-                         [&](const std::string& pattern) { return fits(pattern, path); });
-    };
-    for (const auto& [path, value] : seen)
-      if (is_asked(path)) saved_.push_back({prefix + path, value});
+    for (const auto& [path, value] : asked) saved_.push_back({prefix + path, value});
   }
 
   void save_layer(const Trained& trained, const Activations& seen) {
     std::vector<std::string> paths;
-    for (const SitePlace& place : places_of(trained)) {
+    for (const SitePlace& place : places_of(trained.sites)) {
       paths.push_back(place.path);
       if (place.path != o_.layer) continue;
       write_safetensors(

@@ -2,7 +2,7 @@
 #pragma once
 #include <functional>
 
-#include "attention/roles.hpp"
+#include "tools/inspect/roles.hpp"
 #include "tools/inspect/report.hpp"
 
 namespace tete {

@@ -9,9 +9,8 @@
 
 namespace tete {
 
-std::vector<SitePlace> places_of(const Trained& trained) {
+std::vector<SitePlace> places_of(const ChosenSites& sites) {
   std::vector<SitePlace> places;
-  const ChosenSites& sites = trained.sites;
   const auto add = [&](const char* stack, size_t layer, bool cross, const ChosenAttention& chosen) {
     const std::string block = text(stack, "/", layer, "/"), kind = cross ? "cross" : "self";
     const bool encoder = std::string_view(stack) == "encoder";
@@ -26,6 +25,13 @@ std::vector<SitePlace> places_of(const Trained& trained) {
     if (i < sites.cross.size()) add("decoder", i, true, sites.cross[i]);
   }
   return places;
+}
+
+std::string path_of(const SitePlace& place, int number) {
+  const Checked& program = *place.chosen.program;
+  const CheckedValue& v = program.values[number];
+  if (v.kind != CheckedValue::Kind::input) return place.path + "/" + v.name;
+  return program.name_of(number) == "X" ? place.X : place.M;
 }
 
 namespace {
@@ -86,9 +92,7 @@ class Looker {
   std::pair<std::string, Tensor> seen_value(int number) const {
     const CheckedValue& v = value(number);
     if (v.kind == CheckedValue::Kind::parameter) return parameter(program_.name_of(number));
-    const std::string path = v.kind != CheckedValue::Kind::input ? place_.path + "/" + v.name
-                             : program_.name_of(number) == "X"   ? place_.X
-                                                                 : place_.M;
+    const std::string path = path_of(place_, number);
     const auto at = seen_.find(path);
     if (at == seen_.end()) return {};
     Tensor x = at->second;

@@ -2,8 +2,8 @@
 #pragma once
 #include <map>
 
-#include "attention/roles.hpp"
 #include "tools/inspect/passage.hpp"
+#include "tools/inspect/roles.hpp"
 
 namespace tete {
 
@@ -20,7 +20,10 @@ struct SitePlace {
   int rows, columns;  // sequences
 };
 // In the order in which the model goes through them.
-std::vector<SitePlace> places_of(const Trained& trained);
+std::vector<SitePlace> places_of(const ChosenSites& sites);
+// The path of a value of its text, by its number in program.values; of an input, the path of what
+// the site is given.
+std::string path_of(const SitePlace& place, int number);
 
 // All but its text and the effects of its heads, from everything that is at its path, and at its
 // inputs', in `seen`.

@@ -1,4 +1,4 @@
-#include "attention/roles.hpp"
+#include "tools/inspect/roles.hpp"
 
 #include <algorithm>
 

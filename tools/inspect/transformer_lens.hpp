@@ -1,0 +1,18 @@
+// The names that TransformerLens's hooks have for the values of a model.
+#pragma once
+#include "tools/inspect/site.hpp"
+
+namespace tete {
+
+// The values of a model by TransformerLens's names, with its order of axes: heads stand before the
+// queries ("blocks.0.attn.hook_pattern": [b, h, n, m]) or before the width of a head
+// ("blocks.0.attn.hook_q": [b, n, h, d_k]), and positions have a batch of one. `seen` has all
+// values of one call.
+Activations as_in_transformer_lens(const Activations& seen, const std::vector<SitePlace>& places);
+
+// The values whose path or whose name in TransformerLens fits a pattern, by what fits. Fails
+// (input) on a pattern that fits nothing; the error names the nearest.
+Activations fitting(const std::vector<std::string>& patterns, const Activations& seen,
+                    const std::vector<SitePlace>& places);
+
+}  // namespace tete
