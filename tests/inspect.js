@@ -105,7 +105,7 @@ async function checkTokens() {
   await act(last, 'mouseenter');
   check('a token that is pointed at is marked', last.classList.contains('here'));
   const heads = new Set(all('.weight').map((x) => x.getAttribute('fill')));
-  check('its heads have bars in their colours', heads.size > 0 && [...heads].every((c) => report.scales.heads.includes(c)));
+  check('its heads have bars in their colours', heads.size > 0 && [...heads].every((c) => headColours.includes(c)));
   check('as many heads are told as there are', all('.strongest li').length === map.shape[0]);
   checkTold(map, s, rows.length - 1);
   await press('0');
@@ -326,6 +326,18 @@ function checkProbabilities({shape, values: logits}) {
     check(`after ${i}: the probabilities of the likeliest`, told.length > 0 && told.every((p, k) => near(p, chances[k], 1e-4)));
   });
 }
+// All pictures at once, as --pictures takes them from the page.
+function checkPictures() {
+  writePictures();
+  const files = Object.entries(JSON.parse(one('body > script[type="application/json"]').textContent));
+  check('there are pictures', files.length > 0 || !siteNames.length);
+  for (const [name, picture] of files) {
+    const parsed = new DOMParser().parseFromString(picture, 'image/svg+xml');
+    check(`the picture ${name} is well-formed`, !parsed.querySelector('parsererror') && parsed.documentElement.tagName === 'svg');
+    check(`the picture ${name} has a size and stands alone`, Number(parsed.documentElement.getAttribute('width')) > 0
+      && Number(parsed.documentElement.getAttribute('height')) > 0 && !/var\(|class=|href="http|NaN|undefined/.test(picture.replace(/base64,[^"]*/g, '')));
+  }
+}
 function checkPredictions() {
   for (const row of table(0, 'predictions')?.rows ?? []) {
     const chances = row.filter((x, i) => i > 5 && i % 2 === 0);
@@ -350,6 +362,7 @@ async function main() {
   if (globalThis.savedTensors) checkNumbers(readTensors(globalThis.savedTensors, globalThis.savedAt));
   if (siteNames.length) checkPredictions();
   checkNetwork();
+  if (!globalThis.brief) checkPictures();
 }
 main().catch((error) => check('the test runs: ' + error.stack, false)).finally(() => {
   for (const what of verdicts.failed) console.log('FAILED: ' + what.replaceAll('\n', ' '));

@@ -76,22 +76,49 @@ tiny=(--heads 3 --d-model 24 --context 64 --batch 4 --steps 40 --eval-every 20 -
   --save-every 20 --keep 3 --log-every 4 --seed 3)
 everything='tokens maps talk heads ablation histograms predictions lens text training'
 check 'a language model' "$tete" train odd.txt --attention talking_heads --layers 2 "${tiny[@]}" --out odd
-check 'a page' "$tete" inspect odd --text "$odd" --out odd.html --save odd.safetensors --tables tables --pictures pictures
-grep -q '^Written: odd.html (.* MB), odd.safetensors (.* MB), tables, pictures$' out
+check 'a page' "$tete" inspect odd --text "$odd" --out odd.html --save odd.safetensors --tables tables
+grep -q '^Written: odd.html (.* MB), odd.safetensors (.* MB), tables$' out
 verdict $? 'it tells what it wrote'
 opens odd.html "$everything mixing" odd.safetensors
 
-# Every table's numbers are those that the page holds, and pictures are SVG.
+# Every table's numbers are those that the page holds.
 for table in heads mixing predictions lens values matrices histograms curves texts; do
   check "tables/$table.csv" eval "test \$(wc -l < tables/$table.csv) -gt 1 &&
     head -n 1 tables/$table.csv | grep -q '^\"run\",'"
 done
 check 'the entropy in the table is the one in the page' eval "
   value=\$(sed -n 2p tables/heads.csv | cut -d, -f5) && grep -qF -- \"0,\$value\" odd.html"
-for picture in 40-decoder-0-self-W 40-decoder-1-self-U 40-{tokens,talk}-decoder-{0,1}-self \
-  40-mixing 40-histograms 40-ablation 40-lens curves-loss; do
-  check "pictures/$picture.svg" eval "head -c 5 pictures/$picture.svg | grep -q '<svg ' && tail -n 1 pictures/$picture.svg | grep -q '</svg>'"
-done
+
+# Pictures are SVG, and nothing else is left in their folder. An own copy of the page drew them.
+PATH=/nowhere "$tete" inspect odd --text '<' --pictures pictures > out 2> err
+[ $? = 2 ] && grep -q -e '--pictures takes Chromium or Google Chrome' err && [ ! -e pictures ]
+verdict $? 'without a browser there are no pictures, and a sentence says so'
+# A browser that draws nothing, and one that draws what it is told if it is given the page.
+mkdir idle drawing
+printf '#!/bin/sh\nexit 1\n' > idle/chromium
+cat > drawing/chromium << 'EOF'
+#!/bin/sh
+for last; do :; done
+page=${last#file://} page=${page%#pictures}
+grep -q writePictures "$page" &&
+  printf '%s\n' '<html><script type="application/json">{"a":"<svg/>\n","1/b":"<svg/>\n"}</script></html>'
+EOF
+chmod +x idle/chromium drawing/chromium
+PATH=$work/idle:$PATH refuses 4 'chromium drew no pictures' inspect odd --text '<' --pictures undrawn
+check 'what a browser draws is written' eval "PATH='$work/drawing:$PATH' '$tete' inspect odd --text '<' --pictures drawn"
+check 'and nothing else' eval "[ \"\$(cat drawn/a.svg drawn/1/b.svg)\" = '<svg/>
+<svg/>' ] && [ \"\$(ls -A drawn)\" = '1
+a.svg' ]"
+if [ -n "$chromium" ]; then
+  check 'pictures' "$tete" inspect odd --text "$odd" --pictures 'the pictures'
+  grep -q '^Written: the pictures' out
+  verdict $? 'they are told'
+  check 'they are SVG' eval "[ -z \"\$(ls 'the pictures' | grep -v '\.svg\$')\" ]"
+  for picture in 40-decoder-0-self-W-head-1 40-maps-U 40-{tokens,talk}-decoder-{0,1}-self 40-histogram-decoder-1-self-W \
+    40-mixing 40-ablation 40-lens curves-loss; do
+    check "$picture.svg" eval "head -c 5 'the pictures/$picture.svg' | grep -q '<svg ' && tail -n 1 'the pictures/$picture.svg' | grep -q '</svg>'"
+  done
+fi
 
 check 'JSON' eval "'$tete' inspect odd --text '\"T' --json | grep -q '\"checkpoint\":40,\"heads\":\[{\"site\":\"decoder/0/self\",\"head\":0,'"
 check 'one token' "$tete" inspect odd --text '<' --out one.html --save one.safetensors
@@ -130,13 +157,16 @@ refuses 2 'takes no --paths' inspect odd --text '<' --layer decoder/0/self --sav
 # ---- Two runs, bytes, other texts ----
 
 check 'another variant' "$tete" train odd.txt --attention multi_head --tokenizer char --layers 2 "${tiny[@]}" --out plain
-check 'side by side' "$tete" inspect odd --beside plain --text "$odd" --out both.html --pictures pair --tables pair
+check 'side by side' "$tete" inspect odd --beside plain --text "$odd" --out both.html --tables pair
 opens both.html "$everything mixing"
 check 'of both, the second less the first as tables' grep -q '^"plain − odd",40,"decoder/1/self",2,' pair/heads.csv
 runs_again plain "$odd" decoder/1/self causal multi_head
-for picture in 1/40-talk-decoder-0-self 2/40-talk-decoder-0-self difference/40-decoder-1-self-W difference/40-ablation; do
-  check "of both, pictures/$picture.svg" test -s "pair/$picture.svg"
-done
+if [ -n "$chromium" ]; then
+  check 'pictures of both' "$tete" inspect odd --beside plain --text "$odd" --pictures pair
+  for picture in 1/40-talk-decoder-0-self 2/40-talk-decoder-0-self difference/40-decoder-1-self-W-head-0 difference/40-ablation; do
+    check "of both, $picture.svg" test -s "pair/$picture.svg"
+  done
+fi
 check 'bytes' "$tete" train odd.txt --attention dense_synthesizer --tokenizer byte --layers 1 "${tiny[@]}" --out bytes
 check 'a page of bytes' "$tete" inspect bytes --text "$odd" --out bytes.html --save bytes.safetensors
 opens bytes.html "$everything" bytes.safetensors

@@ -10,9 +10,7 @@
 #include "core/random.hpp"
 #include "core/utf8.hpp"
 #include "tests/error_of.hpp"
-#include "tools/inspect/head_pictures.hpp"
 #include "tools/inspect/levels.hpp"
-#include "tools/inspect/svg.hpp"
 #include "tools/inspect/tables.hpp"
 
 using namespace tete;
@@ -188,70 +186,6 @@ TEST_CASE("numbers of a table are those of the tensors, in every digit") {
   const auto json = nlohmann::json::parse(data_of(page_of(report)));
   const auto& rows = json["runs"][0]["frames"][0]["tables"]["heads"]["rows"];
   CHECK(rows[0][2].get<double>() == static_cast<double>(0.1F));
-}
-
-TEST_CASE("a PNG has its signature, its chunks and their checksums") {
-  const std::string image = png(2, 1, {0, 1}, {{1, 2, 3}, {4, 5, 6}});
-  CHECK(image.starts_with("\x89PNG\r\n\x1a\n"));
-  CHECK(image.find(std::string("PLTE\1\2\3\4\5\6")) != std::string::npos);
-  // Zlib's empty-compression form of the row "0 0 1": stored block, its length and Adler's sum.
-  CHECK(image.find(std::string("\x78\x01\1\3\0\xFC\xFF\0\0\1\0\4\0\2", 14)) != std::string::npos);
-  CHECK(image.ends_with(std::string("IEND\xAE\x42\x60\x82")));
-}
-
-// How often a word stands in a text.
-int times(const std::string& text, const std::string& word) {
-  int found = 0;
-  for (size_t at = 0; (at = text.find(word, at)) != std::string::npos; at += word.size()) ++found;
-  return found;
-}
-
-TEST_CASE("a picture of tokens has a line from each to what it attends to") {
-  Report report = report_of({"<b>", "y", "z"});
-  Site& site = report.runs[0].frames[0].sites[0];
-  site.maps = {map_of(Tensor::of<float>({2, 3, 3}, {1, 0, 0, 1, 0, 0, 0, 0.99F, 0.01F,  //
-                                                    0, 0, 0, 0, 1, 0, 0.5F, 0.5F, 0}),
-                      true)};
-  const std::string picture = tokens_picture(report.runs[0], site);
-  CHECK(times(picture, "<path ") == 3 + 3);                         // a hundredth is not drawn
-  CHECK(times(picture, "stroke=\"" + head_colour(0) + "\"") == 2);  // in full
-  CHECK(times(picture, "stroke=\"" + head_colour(1) + "\"") == 1);
-  CHECK(times(picture, "&lt;b&gt;") == 2 * 2);
-  site.maps[0].column_tokens = false;
-  CHECK(tokens_picture(report.runs[0], site).empty());
-}
-
-TEST_CASE("a picture of talking heads has a wire for each entry of the matrix between two maps") {
-  AttentionMap J = map_of(random_normal({2, 3, 3}, Key(1))),
-               L = map_of(random_normal({3, 3, 3}, Key(2)));
-  J.name = "J", J.heads = "h_k", L.name = "L";
-  Mixing P{"P_l", "decoder/0/self/P_l", "h_k", "h", random_normal({2, 3}, Key(3))};
-  Site site;
-  site.maps = {J, L};
-  CHECK(times(talk_picture(site), "<path ") == 0);
-  site.mixing = {P};
-  CHECK(times(talk_picture(site), "<path ") == 6);
-  CHECK(times(talk_picture(site), ">P_l<") == 1);
-  const std::string forward = talk_picture(site);
-  site.mixing[0].values = permute(P.values, {1, 0});
-  std::swap(site.mixing[0].rows, site.mixing[0].columns);
-  CHECK(talk_picture(site) == forward);  // the same mix, written the other way round
-  site.mixing[0].path = "";
-  CHECK(times(talk_picture(site), "<path ") == 0);  // a product is no step
-}
-
-TEST_CASE("what a token is can be seen") {
-  CHECK(visible(" ") == "␣");
-  CHECK(visible("a\nb\t") == "a⏎b⇥");
-  CHECK(visible("\u202e") == "U+202E");
-  CHECK(visible("\u0301") == "◌\u0301");
-  CHECK(visible("\xff") == "\\xff");
-  CHECK(visible("") == "∎");
-  CHECK(visible("é") == "é");
-}
-
-TEST_CASE("words in a picture are not markup") {
-  CHECK(markup_safe("<b a=\"1\">&") == "&lt;b a=&quot;1&quot;&gt;&amp;");
 }
 
 TEST_SUITE_END();

@@ -105,6 +105,7 @@ std::string with_size(const std::string& path) {
 
 int run_inspect(InspectCommand& o) {
   use_threads(o.threads);
+  const std::string browser = o.pictures.empty() ? "" : find_browser();
   o.look.checkpoints = {o.checkpoint};
   if (!o.beside.empty()) o.look.checkpoints.push_back(o.beside);
   Report report = inspect(o.look);
@@ -112,7 +113,7 @@ int run_inspect(InspectCommand& o) {
   report.program = program_version();
   if (!o.out.empty()) write_page(report, o.out);
   if (!o.tables.empty()) write_tables(report, o.tables);
-  if (!o.pictures.empty()) write_pictures(report, o.pictures);
+  if (!o.pictures.empty()) write_pictures(report, browser, o.pictures);
   for (const std::string& path : {o.out, o.look.save}) speak_beside(path);
   if (o.json) return print_json(report), 0;
   print(report);
@@ -154,7 +155,8 @@ Run inspect_verb(CLI::App& app) {
                  "them")
       ->type_name("PATH");
   app.add_option("--tables", o->tables, "the page's numbers, in CSV")->type_name("DIR");
-  app.add_option("--pictures", o->pictures, "the page's pictures, in SVG")->type_name("DIR");
+  app.add_option("--pictures", o->pictures, "the page's pictures, in SVG; Chromium draws them")
+      ->type_name("DIR");
   app.option_defaults()->group("Run");
   add_threads(app, o->threads);
   app.add_flag("--json", o->json, "the page's tables, one JSON object a checkpoint");

@@ -12,10 +12,10 @@ namespace tete {
 namespace {
 
 // A number of the log, by the split of its line and its key.
-struct Row {
+struct Logged {
   const char *split, *key, *name, *group, *unit;
 };
-constexpr Row rows[] = {
+constexpr Logged rows[] = {
     {"train", "loss", "loss", "loss", "nats a token"},
     {"validation", "loss", "validation loss", "loss", "nats a token"},
     {"validation", "acc", "right tokens", "right", ""},
@@ -32,7 +32,7 @@ std::vector<Curve> read_curves(const std::string& folder) {
   const std::string path = folder + (folder.empty() ? "" : "/") + "metrics.jsonl";
   if (!std::filesystem::exists(path)) return {};
   std::vector<Curve> curves;
-  for (const Row& row : rows) curves.push_back({row.name, row.group, row.unit, {}, {}});
+  for (const Logged& row : rows) curves.push_back({row.name, row.group, row.unit, {}, {}});
   const std::string all = read_file(path);
   for (size_t at = 0, end; (end = all.find('\n', at)) != std::string::npos; at = end + 1) {
     const auto line = json_or_null(std::string_view(all).substr(at, end - at));

@@ -4,7 +4,6 @@
 
 #include "tools/embedded.hpp"
 #include "tools/inspect/levels.hpp"
-#include "tools/inspect/scale.hpp"
 #include "tools/inspect/tables.hpp"
 #include "train/files.hpp"
 
@@ -169,8 +168,7 @@ std::string page_of(const Report& report, size_t map_bytes) {
   for (const RunReport& run : report.runs) runs.push_back(to_json(run, bits));
   const ordered_json json = {{"title", report.title},     {"text", report.text},
                              {"saved", report.saved},     {"program", report.program},
-                             {"refresh", report.refresh}, {"scales", scales_json()},
-                             {"runs", std::move(runs)}};
+                             {"refresh", report.refresh}, {"runs", std::move(runs)}};
   std::string page = page_html();
   fill(page, "{{style}}", page_style());
   fill(page, "{{script}}", page_script());

@@ -2,6 +2,22 @@
 
 // ---- Colours ----
 
+// Scales that lightness alone tells apart, so that colour-blind people and grey prints keep the order:
+// for amounts, from the paper's colour on, and for signs, blue below zero and orange above. Between
+// these colours, at equal distances, one goes in straight lines.
+const scales = {
+  light: {
+    amount: ['#fdfcf9', '#e3edf4', '#bcd7e8', '#8abbd8', '#569bc4', '#3478ac', '#265690', '#1d376e', '#141b46'],
+    sign: ['#0b3c6f', '#2f72ae', '#79add6', '#c3dcec', '#fdfcf9', '#f9d6b0', '#ec9c55', '#c0601b', '#7a3306'],
+  },
+  dark: {
+    amount: ['#15181e', '#221f45', '#432a6f', '#6d2f83', '#9c3a82', '#cb4d72', '#ee7561', '#fbae6f', '#fdeeb5'],
+    sign: ['#b9e2ff', '#62b1ea', '#2f77b2', '#1f4468', '#15181e', '#5c3a1c', '#a8612a', '#e8964b', '#ffdcae'],
+  },
+};
+// Okabe and Ito's, without yellow and black, and two more that keep apart on either paper.
+const headColours = ['#0f7fc4', '#e08a00', '#0a9d76', '#d1569c', '#43a6d8', '#d1530a', '#8b73d6', '#8a8577'];
+
 function parse(colour) {
   const n = parseInt(colour.slice(1), 16);
   return [n >> 16, n >> 8 & 255, n & 255];
@@ -12,7 +28,7 @@ function palette(scale) {
   const theme = state.dark ? 'dark' : 'light';
   const made = palettes[theme + scale];
   return made || (palettes[theme + scale] = Array.from({length: 512}, (_, i) => {
-    const stops = report.scales[theme][scale], at = i / 511 * (stops.length - 1);
+    const stops = scales[theme][scale], at = i / 511 * (stops.length - 1);
     const below = Math.min(Math.floor(at), stops.length - 2);
     const a = parse(stops[below]), b = parse(stops[below + 1]);
     return a.map((x, c) => Math.round(x + (at - below) * (b[c] - x)));
@@ -21,7 +37,7 @@ function palette(scale) {
 const paletteOf = (range) => palette(range.signed ? 'sign' : 'amount');
 const colourOf = (value, range) => Number.isNaN(value) ? 'transparent'
   : `rgb(${paletteOf(range)[Math.round(place(value, range) * 511)].join()})`;
-const headColour = (head) => report.scales.heads[head % report.scales.heads.length];
+const headColour = (head) => headColours[head % headColours.length];
 // Black or white, whichever reads better on a colour.
 function inkOn(colour) {
   const [r, g, b] = colour.match(/\d+/g).map(Number);
@@ -160,15 +176,17 @@ async function savePng(name, svg) {
   canvas.toBlob((blob) => download(name + '.png', blob));
 }
 
-// A picture with its caption and how to save it. `svg` may be replaced later: figure.show(svg).
+// A picture with its caption and how to save it. `svg` may be replaced later: figure.show(svg), with
+// another name to save it under: figure.show(svg, name).
 function figure(name, caption, svg) {
   const holder = element('div', {class: 'holder'}, svg);
   const saving = (kind, save) => element('button', {class: 'save', title: `save as ${kind}`,
-    'aria-label': `save ${name} as ${kind}`, onclick: () => save(fileName(name), holder.querySelector('svg'))}, kind);
+    'aria-label': `save ${name} as ${kind}`, onclick: () => save(fileName(made.dataset.name), holder.querySelector('svg'))}, kind);
   const made = element('figure', {}, holder, element('figcaption', {}, element('span', {}, caption),
     element('span', {class: 'saving'}, saving('SVG', saveSvg), saving('PNG', savePng))));
   // The caption is as wide as the picture, or a line of text.
-  made.show = (next) => {
+  made.show = (next, as = name) => {
+    made.dataset.name = as;
     holder.replaceChildren(next);
     made.lastChild.style.maxWidth = Math.max(340, Math.min(900, next.getAttribute('width'))) + 'px';
   };

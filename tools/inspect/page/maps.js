@@ -34,7 +34,7 @@ function gridSection(root) {
     grid.show(element('svg', {viewBox: `0 0 ${width} ${height}`, width, height, class: 'grid', role: 'grid',
       'aria-label': `${state.map} of every head`},
       Array.from({length: heads}, (_, head) => element('text', {class: 'small', 'text-anchor': 'middle',
-        x: left + head * (cell + gap) + cell / 2, y: 12}, heads > 12 ? head : `head ${head}`)), rows));
+        x: left + head * (cell + gap) + cell / 2, y: 12}, heads > 12 ? head : `head ${head}`)), rows), `maps-${state.map}`);
     grid.querySelector('figcaption span').textContent = caption();
     aside = holder.clientWidth - width - 48;
   }

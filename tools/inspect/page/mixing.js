@@ -37,7 +37,7 @@ function talkSection(root) {
         tiesOf(mix, i, (head) => [x(i) + face, y(from, head) + face / 2], (head) => [x(i + 1), y(to, head) + face / 2])];
     });
     made.show(element('svg', {viewBox: `0 0 ${width} ${height}`, width, height, class: 'talk', role: 'img',
-      'aria-label': `maps of ${path} and how heads are mixed between them`}, ties, columns));
+      'aria-label': `maps of ${path} and how heads are mixed between them`}, ties, columns), `talk-${path}`);
     const mixed = maps.some((m, i) => i > 0 && mixBetween(s, maps[i - 1], m));
     made.querySelector('figcaption span').textContent = `${path}. ` + (mixed
       ? 'A wire is an entry of the matrix that mixes heads: thick is large, orange adds, blue subtracts. '

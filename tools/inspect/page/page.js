@@ -218,6 +218,7 @@ function start() {
   for (const entry of shown) entry.drawn = entry.section.make(entry.body);
   showRuns();
   bar?.update();
+  if (location.hash === '#pictures') return writePictures();
   drawAll();
   document.addEventListener('keydown', onKey);
   let wide = innerWidth;

@@ -78,7 +78,7 @@ function tokensSection(root) {
     }
     made.show(element('svg', {viewBox: `0 0 ${width} ${y}`, width, height: y, role: 'listbox',
       'aria-label': 'tokens', class: 'tokens', onmouseleave: () => set({token: state.pinned})},
-      labels, groups, overlay));
+      labels, groups, overlay), `tokens-${sitePath()}`);
   }
 
   function tokenBox(box) {

@@ -79,9 +79,13 @@ function curvesSection(root) {
         frames !== null && element('line', {class: 'now', x1: toX(frames), x2: toX(frames), y1: toY(y[0]), y2: toY(y[1])}),
         curves.map((c, i) => lineThrough(c.points.map(([a, b]) => [toX(a), toY(on(b))]), {stroke: headColour(i), 'stroke-width': 1.6}))]});
     const name = (c) => twoRuns ? `${runs[c.run].name}: ${c.name}` : c.name;
-    return element('div', {style: {width: `${width}px`}}, figure(`curves-${group}`, group, svg), element('ul', {class: 'legend'}, curves.map((c, i) =>
-      element('li', {}, element('i', {style: {background: headColour(i)}}), name(c), ' ',
-        element('span', {class: 'number'}, number(c.points.at(-1)?.[1]))))));
+    const end = 240 + 18 * curves.length;
+    svg.append(...curves.map((c, i) => element('g', {transform: `translate(48 ${250 + 18 * i})`},
+      element('rect', {x: 0, y: -6, width: 14, height: 3, fill: headColour(i)}),
+      element('text', {x: 20, y: 0}, `${name(c)} ${number(c.points.at(-1)?.[1])}`))));
+    svg.setAttribute('viewBox', `0 0 ${width} ${end}`);
+    svg.setAttribute('height', end);
+    return element('div', {style: {width: `${width}px`}}, figure(`curves-${group}`, group, svg));
   }
   return {build};
 }
