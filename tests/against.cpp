@@ -401,26 +401,26 @@ TEST_CASE("of each mistake the statement is named and what it looks like") {
   struct Case {
     Mistake mistake;
     const char* first;      // where theirs first differ, all values given
-    const char* guess;      // some of what is said then
+    const char* guess;      // some of what is said then; "": nothing
     const char* statement;  // what is named where only Y is given
-    const char* from_Y;
+    const char* from_Y;     // some of what is said then; "": nothing
   };
   const Case cases[] = {
       {Mistake::P_q_transposed, "Q", "P_q's d_X and d_k were swapped", "Q", "P_q's d_X and d_k"},
       {Mistake::P_l_transposed, "L", "P_l's h_k and h were swapped", "L", "P_l's h_k and h"},
-      {Mistake::not_scaled, "J", "1/√d_k were left out", "J", "1/√d_k were left out"},
+      {Mistake::not_scaled, "J", "times 2 = √d_k", "J", "J were multiplied by √d_k"},
       {Mistake::mask_before_P_l, "L", "mask were applied to J", "J", "mask were applied to J"},
       {Mistake::softmax_over_n, "W", "softmax went over n, not over m", "W", "softmax went over n"},
       {Mistake::m_and_n_swapped, "J", "J's n and m were swapped", "J", "J's n and m were swapped"},
-      {Mistake::heads_split_wrongly, "Q", "laid out as [n, d_k, h_k] and read as [n, h_k, d_k]",
-       "Q", "laid out as"},
-      {Mistake::heads_merged_wrongly, "Y", "laid out as", "Y", "laid out as"},
-      {Mistake::no_mask, "W", "softmax took no mask", "W", "softmax took no mask"},
+      {Mistake::heads_split_wrongly, "Q", "Q's d_k and h_k were swapped in memory", "Q",
+       "P_q's d_k and h_k"},
+      {Mistake::heads_merged_wrongly, "Y", "P_o's d_v and h_v were swapped in memory", "Y",
+       "P_o's d_v and h_v"},
+      {Mistake::no_mask, "W", "no mask were applied", "W", "no mask were applied"},
       {Mistake::mask_inverted, "W", "mask were inverted", "W", "mask were inverted"},
-      {Mistake::mask_after_softmax, "W", "multiplied in after softmax", "W",
-       "multiplied in after softmax"},
-      {Mistake::P_w_left_out, "U", "it is what the text calls W", "U", "W stood in the place of U"},
-      {Mistake::sign, "L", "its sign is the opposite", "L", "L were multiplied by -1"},
+      {Mistake::mask_after_softmax, "W", "mask were applied to W", "W", "mask were applied to W"},
+      {Mistake::P_w_left_out, "U", "", "", ""},
+      {Mistake::sign, "L", "its sign is the opposite", "", ""},
   };
   for (const Case& c : cases) {
     const Implementation theirs(c.mistake);
@@ -430,6 +430,7 @@ TEST_CASE("of each mistake the statement is named and what it looks like") {
     REQUIRE(report.first >= 0);
     const TensorReport& first = report.tensors[report.first];
     CHECK(first.name == c.first);
+    CHECK(first.guess.sentence.empty() == (c.guess[0] == 0));
     CHECK(first.guess.sentence.find(c.guess) != std::string::npos);
     CHECK(first.unseen.empty());
 
@@ -439,6 +440,8 @@ TEST_CASE("of each mistake the statement is named and what it looks like") {
     REQUIRE(short_report.first == 0);
     const TensorReport& Y = short_report.tensors[0];
     CHECK(Y.unseen.size() == 8);
+    CHECK(Y.guess.sentence.empty() == (c.from_Y[0] == 0));
+    if (Y.guess.sentence.empty()) continue;
     REQUIRE(Y.guess.statement >= 0);
     CHECK(ours()->values[Y.guess.statement].name == c.statement);
     CHECK(Y.guess.sentence.find(c.from_Y) != std::string::npos);
@@ -457,7 +460,7 @@ TEST_CASE("a mistake in a gradient alone is found there") {
       {Mistake::gradient_halved, "grad:P_v", "times 0.5", 1},
       {Mistake::gradient_stopped, "grad:P_k", "no gradient arrives", 1},
       {Mistake::K_detached, "grad:M", "no gradient comes by way of K", 1},
-      {Mistake::softmax_gradient_without_sum, "grad:L", "missing from softmax's gradient", 9},
+      {Mistake::softmax_gradient_without_sum, "grad:L", "", 9},
   };
   for (const Case& c : cases) {
     const AgainstReport report =
@@ -467,6 +470,7 @@ TEST_CASE("a mistake in a gradient alone is found there") {
     const TensorReport& first = report.tensors[report.first];
     CHECK(first.name == c.first);
     CHECK(first.gradient);
+    CHECK(first.guess.sentence.empty() == (c.guess[0] == 0));
     CHECK(first.guess.sentence.find(c.guess) != std::string::npos);
     int wrong = 0, differ = 0;
     for (const TensorReport& t : report.tensors) {

@@ -72,9 +72,9 @@ planted J '1/√d_k' 's|(K\[m, d_k, h_k\]\))|\1 / sqrt(d_k)|'
 planted L 'the mask were applied to J' \
   's/^  L(.*)J(.*)/  Z[n, m, h_k] = select(visible(n, m), J[n, m, h_k], -1000000000)\n  L\1Z\2/'
 planted W 'softmax went over n, not over m' 's/reduced_dim=m/reduced_dim=n/' none
-planted W 'softmax took no mask' '' none causal
+planted W 'no mask were applied' '' none causal
 planted W 'a causal mask were applied' '' causal none
-planted U 'it is what the text calls W' 's/^  U.*= (.*)/  U[n, m, h_v] = W[n, m, h=(h_v)] + 0 * \1/'
+planted U 'no mistake that is known' 's/^  U.*= (.*)/  U[n, m, h_v] = W[n, m, h=(h_v)] + 0 * \1/'
 planted L 'its sign is the opposite' 's/= (einsum\(J.*\)) /= -\1 /'
 planted Y 'times 0.5.' 's|(P_o\[d_Y, d_v, h_v\]\)) |\1 / 2 |'
 planted J 'no mistake that is known' 's/(einsum\(Q.*\)) /exp(\1) /'

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "nn/against/alter.hpp"
+#include "core/ops.hpp"
 #include "nn/against/masks.hpp"
-#include "nn/against/misreadings.hpp"
 
 namespace tete {
 
@@ -15,166 +14,34 @@ bool contains(const std::vector<int>& list, int item) {
   return std::find(list.begin(), list.end(), item) != list.end();
 }
 
-// A tensor that is wrong, and the values that it is computed from.
-struct Suspect {
-  const Candidate& candidate;
-  const Compared& compared;
-  std::vector<int> statements = {};  // in which the mistake may be
-  std::vector<int> operands = {};    // values that these read
-  Tensors values = {};               // every value, from the candidate's of its operands
+// Those of the dimensions that are the queries' and the memory's: two, where a mask applies.
+Names pair_of(const Checked& program, const Names& dims) {
+  Names pair;
+  for (const Role role : {Role::query, Role::memory})
+    for (int d : dims)
+      if (program.dimensions[d].role == role) pair.push_back(d);
+  return pair;
+}
 
-  const Checked& program() const { return *candidate.program; }
-  int target() const { return compared.value; }
-  const Tensor& text() const { return compared.from_operands.tensor; }
-  bool is_real(int i) const { return candidate.value(i).element == Element::real; }
-  const Shape& shape(int i) const { return i == target() ? text().shape() : values[i].shape(); }
-  // The statement to blame for a change of v: v itself, or the first one that reads it.
-  int statement_of(int v) const {
-    if (v == target() || contains(statements, v)) return v;
-    int first = v;
-    for (int s : statements)
-      if (contains(candidate.value(s).uses, v) && (first == v || s < first)) first = s;
-    return first;
-  }
+// The dimension over which queries and keys are multiplied, like d_k, and the value that is scaled
+// by its root, or else their product.
+struct Scale {
+  int dimension = -1, value = -1;
 };
-
-// Tries each explanation as it is added, until one reproduces the tensor or too many statements
-// have been run.
-class Explanations {
- public:
-  explicit Explanations(const Suspect& suspect) : suspect_(suspect) {}
-
-  void push_back(Explanation explanation) {
-    if (done()) return;
-    ran_ += suspect_.statements.size();
-    if (reproduces(suspect_.candidate, suspect_.compared, explanation.change))
-      found_ = std::move(explanation);
+Scale scale_of(const Checked& program) {
+  Scale scale;
+  for (int i = 0; i < static_cast<int>(program.values.size()); ++i) {
+    const CheckedValue& v = program.values[i];
+    if (pair_of(program, v.dims).size() != 2) continue;
+    for (int used : v.uses)
+      for (int d : program.values[used].dims)
+        if (scale.dimension < 0 && !v.dims.contains(d) && program.dimensions[d].role == Role::none)
+          scale = {d, i};
+    visit(v.right, [&](const Node& node) {
+      if (node.kind == Node::Kind::size && node.index == scale.dimension) scale.value = i;
+    });
   }
-  bool done() const { return ran_ >= most || !found_.sentence.empty(); }
-  Explanation result() {
-    found_.gave_up = found_.sentence.empty() && ran_ >= most;
-    return std::move(found_);
-  }
-
- private:
-  static constexpr size_t most = 10'000;  // a layer with only its result given takes some thousands
-  const Suspect& suspect_;
-  size_t ran_ = 0;
-  Explanation found_;
-};
-
-Suspect suspect_of(const Candidate& candidate, const Compared& compared) {
-  Suspect s{.candidate = candidate, .compared = compared};
-  if (compared.gradient) {
-    s.statements = statements_from(candidate, compared.value);
-    for (int i : s.statements)
-      for (int used : candidate.value(i).uses)
-        if (used != compared.value && !contains(s.operands, used)) s.operands.push_back(used);
-  } else {
-    s.statements = statements_to(candidate, compared.value, &s.operands);
-  }
-  std::vector<int> all;
-  for (int i = 0; i < candidate.count(); ++i) all.push_back(i);
-  s.values = replay_values(candidate, all, From::operands);
-  return s;
-}
-
-// ---- Texts and masks ----------------------------------------------------------------------------
-
-void add_zero(const Suspect& s, Explanations& all) {
-  all.push_back({s.compared.gradient ? "it is zero: no gradient arrives here, as after a detach"
-                                     : "it is zero everywhere",
-                 s.target(),
-                 {.result_as = [](const Tensor& x) { return x * 0.0; }}});
-}
-
-void add_texts(const Suspect& s, Explanations& all) {
-  for (auto i = s.statements.rbegin(); i != s.statements.rend() && !all.done(); ++i)
-    for (Alteration& alteration : alterations(s.program(), *i))
-      all.push_back({alteration.sentence, *i, {.program = alteration.program}});
-}
-
-void add_masks(const Suspect& s, Explanations& all) {
-  for (int i : s.statements) {
-    if (all.done() || !takes_call_mask(s.candidate.value(i).right)) continue;
-    Evaluation run(s.candidate.program, s.candidate.arguments, s.candidate.options);
-    for (OtherMask& other : other_masks(s.program(), run, s.candidate.options.mask))
-      all.push_back({other.sentence, i, {.mask = other.mask}});
-  }
-}
-
-// The mask is applied to j, and a statement mixes it before the softmax.
-void add_early_masks(const Suspect& s, Explanations& all) {
-  const Names pair = masked_pair(s.program());
-  if (pair.size() != 2 || s.candidate.options.mask.hides_nothing() || s.compared.gradient) return;
-  for (const std::vector<int>* list : {&s.statements, &s.operands})
-    for (int j : *list) {
-      const Names& dims = s.candidate.value(j).dims;
-      if (all.done() || !s.is_real(j) || !dims.contains(pair[0]) || !dims.contains(pair[1]) ||
-          enters_masked_softmax(s.program(), j))
-        continue;
-      for (const double fill : {-1e9, -1e4})
-        all.push_back({text("as if the mask were applied to ", s.candidate.name(j),
-                            ", where the text applies it in its softmax"),
-                       s.statement_of(j),
-                       {.value = j,
-                        .seen_as =
-                            [&dims, fill](const Tensor& x, Evaluation& run) {
-                              return filled_where_hidden(x, dims, run, fill);
-                            },
-                        .program = without_masks(s.program())}});
-    }
-}
-
-// ---- Scales -------------------------------------------------------------------------------------
-
-// The dimension over which queries and keys are multiplied, like d_k: the logits' scale follows
-// from its size.
-int scaled_dimension(const Checked& program) {
-  const auto has = [&](const Names& dims, Role role) {
-    return std::any_of(dims.begin(), dims.end(),
-                       [&](int d) { return program.dimensions[d].role == role; });
-  };
-  for (const CheckedValue& v : program.values) {
-    if (!has(v.dims, Role::query) || !has(v.dims, Role::memory)) continue;
-    for (int used : v.uses) {
-      const CheckedValue& operand = program.values[used];
-      if (has(operand.dims, Role::query) == has(operand.dims, Role::memory)) continue;
-      for (int d : operand.dims) {
-        const Dimension& dimension = program.dimensions[d];
-        if (!v.dims.contains(d) && dimension.role == Role::none) return d;
-      }
-    }
-  }
-  return -1;
-}
-
-struct Factor {
-  std::string name;
-  double value;
-};
-std::vector<Factor> known_factors(const Suspect& s) {
-  std::vector<Factor> all = {{"-1", -1}, {"log2(e)", 1 / std::log(2.0)}, {"ln(2)", std::log(2.0)}};
-  const int d = scaled_dimension(s.program());
-  if (d < 0) return all;
-  const std::string name = s.program().dimensions[d].name;
-  const double root = std::sqrt(static_cast<double>(
-      Evaluation(s.candidate.program, s.candidate.arguments, s.candidate.options).size(d)));
-  all.insert(all.begin(), {{"1/√" + name, 1 / root}, {"√" + name, root}});
-  return all;
-}
-
-// True if the value is a step on the way to some softmax.
-bool feeds_softmax(const Candidate& candidate, int value) {
-  std::vector<bool> made(static_cast<size_t>(candidate.count()), false);
-  made[value] = true;
-  for (int i = value + 1; i < candidate.count(); ++i) {
-    const std::vector<int>& uses = candidate.value(i).uses;
-    if (!std::any_of(uses.begin(), uses.end(), [&](int u) { return made[u]; })) continue;
-    if (calls(candidate.value(i).right, "softmax")) return true;
-    made[i] = true;
-  }
-  return false;
+  return scale;
 }
 
 // The factor f that minimises Σ (theirs - f · text)².
@@ -187,139 +54,230 @@ double factor_of(const Compared& c) {
   return xy / yy;
 }
 
-void add_scale(const Suspect& s, Explanations& all) {
-  const double factor = factor_of(s.compared), largest = largest_of(s.text().values());
-  if (!std::isfinite(factor) || factor == 0) return;
-  std::string sentence = text("it is the text's times ", number_text(factor, 4));
-  const double apart = s.compared.from_operands.allowed.farthest / largest;
-  if (std::abs(factor + 1) <= apart) sentence = "its sign is the opposite";
-  else if (feeds_softmax(s.candidate, s.target()))
-    for (const Factor& f : known_factors(s))
-      if (std::abs(factor / f.value - 1) <= apart) {
-        sentence += " = " + f.name;
-        break;
-      }
-  all.push_back(
-      {sentence, s.target(), {.result_as = [factor](const Tensor& x) { return x * factor; }}});
+void reduce_over(Node& node, int dim) {
+  if (calls(node, "softmax")) node.keys[0].dim = dim;
+  for (Node& arg : node.args) reduce_over(arg, dim);
 }
 
-// Operands that are wrong by a factor. A nonlinear function after them tells this from a factor of
-// the result.
-void add_scaled_operands(const Suspect& s, Explanations& all) {
-  for (const std::vector<int>* list : {&s.statements, &s.operands})
-    for (auto v = list->rbegin(); v != list->rend(); ++v)
-      if (!all.done() && *v != s.target() && s.is_real(*v) && feeds_softmax(s.candidate, *v))
-        for (const Factor& f : known_factors(s))
-          all.push_back({text("as if ", s.candidate.name(*v), " were multiplied by ", f.name),
-                         s.statement_of(*v),
-                         {.value = *v, .seen_as = [by = f.value](const Tensor& x, Evaluation&) {
-                            return x * by;
-                          }}});
-}
-
-// ---- Dimensions and names -----------------------------------------------------------------------
-
-NamedAxes axes_of(const Suspect& s, int v) {
-  const bool is_gradient = v == s.target() && s.compared.gradient;
-  const int rank = s.shape(v).size();
-  NamedAxes named{is_gradient ? "the gradient" : s.candidate.name(v), {}, 0};
-  named.batch = rank - s.candidate.value(v).dims.size();
-  for (int axis = 0; axis < rank; ++axis)
-    named.axes.push_back(axis_name(s.program(), v, rank, axis));
-  return named;
-}
-
-void add(const Suspect& s, int v, const Misreading& misreading, Explanations& all) {
-  Change change;
-  if (v == s.target()) change.result_as = misreading.of;
-  else
-    change.value = v,
-    change.seen_as = [of = misreading.of](const Tensor& x, Evaluation&) { return of(x); };
-  all.push_back({misreading.sentence, s.statement_of(v), std::move(change)});
-}
-
-// The tensor itself, then the values that it is computed from, parameters before others.
-std::vector<int> target_and_operands(const Suspect& s) {
-  std::vector<int> all = {s.target()};
-  for (const std::vector<int>* list : {&s.operands, &s.statements})
-    for (int v : *list)
-      if (!contains(all, v)) all.push_back(v);
-  return all;
-}
-
-void add_confused(const Suspect& s, Explanations& all) {
-  for (int v : target_and_operands(s)) {
-    if (all.done()) return;
-    for (const Misreading& misreading : confused_dimensions(axes_of(s, v), s.shape(v)))
-      add(s, v, misreading, all);
-  }
-}
-
-// Another value in the place of the target or of an operand.
-void add_other_names(const Suspect& s, Explanations& all) {
-  for (int v : target_and_operands(s)) {
-    if (all.done() || !s.is_real(v) || (v == s.target() && s.compared.gradient)) continue;
-    for (int w = 0; w < s.candidate.count(); ++w) {
-      if (w == v || w == s.target() || !s.is_real(w) || !(s.shape(w) == s.shape(v))) continue;
-      const auto other = [w](Evaluation& run) { return run.value(w); };
-      if (v == s.target())
-        all.push_back({text("it is what the text calls ", s.candidate.name(w)),
-                       v,
-                       {.value = v, .computed_as = other}});
-      else
-        all.push_back(
-            {text("as if ", s.candidate.name(w), " stood in the place of ", s.candidate.name(v)),
-             s.statement_of(v),
-             {.value = v,
-              .seen_as = [other](const Tensor&, Evaluation& run) { return other(run); }}});
+class Guesser {
+ public:
+  Guesser(const Candidate& candidate, const Compared& compared)
+      : candidate_(candidate),
+        compared_(compared),
+        text_(candidate.program, candidate.arguments, candidate.options) {
+    if (!compared.gradient) {
+      statements_ = statements_to(candidate, target(), &operands_);
+      return;
     }
+    statements_ = statements_from(candidate, target());
+    for (int s : statements_)
+      for (int used : candidate.value(s).uses)
+        if (used != target() && !contains(operands_, used)) operands_.push_back(used);
   }
-}
 
-// ---- Gradients ----------------------------------------------------------------------------------
+  Explanation guess() {
+    for (const auto attempt :
+         {&Guesser::try_factor, &Guesser::try_softmaxes, &Guesser::try_masks, &Guesser::try_swaps,
+          &Guesser::try_detached, &Guesser::try_fills, &Guesser::try_scale})
+      (this->*attempt)();
+    found_.gave_up = found_.sentence.empty() && ran_ >= most;
+    return std::move(found_);
+  }
 
-void add_detached(const Suspect& s, Explanations& all) {
-  if (!s.compared.gradient) return;
-  const int v = s.target();
-  for (int u : s.statements) {
-    if (!contains(s.candidate.value(u).uses, v)) continue;
-    all.push_back({text("no gradient comes by way of ", s.candidate.name(u), ", as if ",
-                        s.candidate.name(v), " were detached there"),
-                   u,
-                   {.value = u, .computed_as = [=](Evaluation& run) {
+ private:
+  static constexpr size_t most = 10'000;  // runs of statements
+
+  const Checked& program() const { return *candidate_.program; }
+  int target() const { return compared_.value; }
+  bool is_done() const { return ran_ >= most || !found_.sentence.empty(); }
+  // The statement to blame for a change of v: v itself, or the first one that reads it.
+  int statement_of(int v) const {
+    if (v == target() || contains(statements_, v)) return v;
+    const auto reader = std::find_if(statements_.begin(), statements_.end(),
+                                     [&](int s) { return contains(candidate_.value(s).uses, v); });
+    return reader == statements_.end() ? v : *reader;
+  }
+
+  void attempt(std::string sentence, int statement, Change change) {
+    if (is_done()) return;
+    ran_ += statements_.size();
+    if (reproduces(candidate_, compared_, change))
+      found_ = {std::move(sentence), statement, std::move(change)};
+  }
+
+  // ---- Factors ----------------------------------------------------------------------------------
+
+  // √d_k and 1/√d_k, by name.
+  std::vector<std::pair<std::string, double>> roots() {
+    const int d = scale_of(program()).dimension;
+    if (d < 0) return {};
+    const std::string name = "√" + program().dimensions[d].name;
+    const double root = std::sqrt(static_cast<double>(text_.size(d)));
+    return {{"1/" + name, 1 / root}, {name, root}};
+  }
+
+  void try_factor() {
+    const double factor = factor_of(compared_);
+    if (!std::isfinite(factor)) return;
+    const Expected& expected = compared_.from_operands;
+    const double apart = expected.allowed.farthest / largest_of(expected.tensor.values());
+    std::string sentence = text("it is the text's times ", number_text(factor, 4));
+    for (const auto& [name, value] : roots())
+      if (std::abs(factor / value - 1) <= apart) sentence += " = " + name;
+    if (std::abs(factor + 1) <= apart) sentence = "its sign is the opposite";
+    if (factor == 0)
+      sentence = compared_.gradient ? "it is zero: no gradient arrives here, as after a detach"
+                                    : "it is zero everywhere";
+    attempt(sentence, target(), {.result_as = [=](const Tensor& x) { return x * factor; }});
+  }
+
+  // Logits that are not scaled, or twice, where a softmax after them hides the factor.
+  void try_scale() {
+    const int v = scale_of(program()).value;
+    if (v == target() || (!contains(statements_, v) && !contains(operands_, v))) return;
+    for (const auto& [name, value] : roots())
+      attempt(text("as if ", candidate_.name(v), " were multiplied by ", name), statement_of(v),
+              {.value = v, .seen_as = [by = value](const Tensor& x) { return x * by; }});
+  }
+
+  // ---- Dimensions -------------------------------------------------------------------------------
+
+  void try_softmaxes() {
+    for (int s : statements_)
+      visit(candidate_.value(s).right, [&](const Node& node) {
+        if (!calls(node, "softmax")) return;
+        for (int name : node.names) {
+          if (name == node.dim()) continue;
+          auto altered = std::make_shared<Checked>(program());
+          reduce_over(altered->values[s].right, name);
+          attempt(text("as if softmax went over ", program().dimensions[name].short_name(),
+                       ", not over ", program().dimensions[node.dim()].short_name()),
+                  s, {.program = altered});
+        }
+      });
+  }
+
+  void try_swaps() {
+    swap_dimensions(target(), compared_.theirs.shape());
+    for (const std::vector<int>* list : {&operands_, &statements_})
+      for (int v : *list)
+        if (v != target() && !is_done()) swap_dimensions(v, text_.value(v).shape());
+  }
+
+  // Two axes of v that are swapped; or the numbers only, in memory, as when heads are split or
+  // merged the wrong way round.
+  void swap_dimensions(int v, const Shape& shape) {
+    const bool is_gradient = v == target() && compared_.gradient;
+    for (int i = 0; i < shape.size(); ++i)
+      for (int j = i + 1; j < shape.size(); ++j) {
+        const auto axis = [&](int k) { return axis_name(program(), v, shape.size(), k); };
+        const std::string sentence =
+            text("as if ", is_gradient ? "the gradient" : candidate_.name(v), "'s ", axis(i),
+                 " and ", axis(j), " were swapped",
+                 shape[i] == shape[j] ? " (transposed)" : " in memory, but not in its shape");
+        Axes order;
+        for (int k = 0; k < shape.size(); ++k) order.push_back(k);
+        std::swap(order[i], order[j]);
+        Shape swapped = shape;
+        std::swap(swapped[i], swapped[j]);
+        attempt_on(v, sentence, [=](const Tensor& x) { return reshape(permute(x, order), shape); });
+        attempt_on(v, sentence,
+                   [=](const Tensor& x) { return permute(reshape(x, swapped), order); });
+      }
+  }
+
+  void attempt_on(int v, const std::string& sentence,
+                  const std::function<Tensor(const Tensor&)>& of) {
+    Change change;
+    if (v == target()) change.result_as = of;
+    else change.value = v, change.seen_as = of;
+    attempt(sentence, statement_of(v), std::move(change));
+  }
+
+  // ---- Masks ------------------------------------------------------------------------------------
+
+  void try_masks() {
+    for (int s : statements_)
+      visit(candidate_.value(s).right, [&](const Node& node) {
+        if (node.takes_call_mask) try_masks_of(s, pair_of(program(), node.names));
+      });
+  }
+
+  void try_masks_of(int s, const Names& pair) {
+    if (candidate_.options.mask.hides_nothing()) {
+      attempt("as if a causal mask were applied, where none is given", s,
+              {.mask = Mask{.causal = true}});
+      return;
+    }
+    attempt("as if no mask were applied", s, {.mask = Mask{}});
+    if (pair.size() == 2)
+      attempt("as if the mask were inverted: here 1 means 'may attend'", s,
+              {.mask = Mask{.visible = 1.0 - text_.visible(pair)}});
+  }
+
+  // Another tensor than the softmax's has a number where the mask hides: one before heads are
+  // mixed, or one after the softmax.
+  void try_fills() {
+    if (candidate_.options.mask.hides_nothing() || compared_.gradient) return;
+    for (const std::vector<int>* list : {&statements_, &operands_})
+      for (int v : *list) {
+        const CheckedValue& value = candidate_.value(v);
+        if (is_done() || value.element != Element::real ||
+            pair_of(program(), value.dims).size() != 2)
+          continue;
+        const Tensor visible = visible_like(text_.value(v), value.dims, text_);
+        for (const double fill : {-1e9, -1e4, 0.0})
+          attempt(text("as if the mask were applied to ", candidate_.name(v), " (as ",
+                       number_text(fill, 1), "), where the text applies it in its softmax"),
+                  statement_of(v),
+                  {.value = v,
+                   .seen_as =
+                       [=](const Tensor& x) {
+                         return select(visible, x, Tensor::repeated(fill, x.shape(), x.dtype()));
+                       },
+                   .mask = Mask{}});
+      }
+  }
+
+  // ---- Gradients --------------------------------------------------------------------------------
+
+  void try_detached() {
+    if (!compared_.gradient) return;
+    const int v = target();
+    for (int u : statements_)
+      if (contains(candidate_.value(u).uses, v))
+        attempt(text("no gradient comes by way of ", candidate_.name(u), ", as if ",
+                     candidate_.name(v), " were detached there"),
+                u, {.value = u, .computed_as = [=](Evaluation& run) {
                       const Tensor x = run.value(v);
                       run.set(v, x.detach());
                       const Tensor y = run.anew(u);
                       run.set(v, x);
                       return y;
-                    }}});
-    if (calls(s.candidate.value(u).right, "softmax") && s.shape(u) == s.shape(v))
-      all.push_back({"the sum over the reduced dimension is missing from softmax's gradient",
-                     u,
-                     {.value = u, .computed_as = [=](Evaluation& run) {
-                        return run.anew(u).detach() * run.value(v);
-                      }}});
+                    }});
   }
-}
 
-// ---- Fit ----------------------------------------------------------------------------------------
+  const Candidate& candidate_;
+  const Compared& compared_;
+  Evaluation text_;              // of the candidate's inputs and parameters
+  std::vector<int> statements_;  // the statements in which the mistake may be
+  std::vector<int> operands_;    // the values that they read
+  Explanation found_;
+  size_t ran_ = 0;
+};
 
-// True if theirs agrees with y, the changed text's tensor, in all entries that are defined there,
-// and does not agree with the text's tensor. An entry of y that is larger than the text's largest
-// may be off by as much more.
-bool agrees(const Compared& c, const std::vector<double>& y, std::vector<bool> undefined) {
+// True if theirs agrees with y, the changed text's tensor, and not with the text's tensor. An entry
+// of y that is larger than the text's largest may be off by as much more.
+bool agrees(const Compared& c, const std::vector<double>& y) {
   const std::vector<double> text = c.from_operands.tensor.values();
   const Distance& allowed = c.from_operands.allowed;
-  undefined.resize(text.size());
-  for (size_t i = 0; i < c.ignored.size(); ++i) undefined[i] = undefined[i] || c.ignored[i];
-  std::vector<double> x = c.theirs.values();
-  if (distance(x, text, undefined).within(allowed)) return false;
-  std::vector<double> shrunk = y;
+  std::vector<double> x = c.theirs.values(), shrunk = y;
+  if (distance(x, text, c.ignored).within(allowed)) return false;
   if (const double largest = largest_of(text); largest > 0)
     for (size_t i = 0; i < x.size(); ++i)
       if (const double grown = std::abs(y[i]) / largest; grown > 1 && std::isfinite(grown))
         x[i] /= grown, shrunk[i] /= grown;
-  return distance(x, shrunk, undefined).within(allowed);
+  return distance(x, shrunk, c.ignored).within(allowed);
 }
 
 }  // namespace
@@ -328,15 +286,7 @@ bool reproduces(const Candidate& candidate, const Compared& compared, const Chan
   try {
     const auto replay = compared.gradient ? replay_gradients : replay_values;
     const Tensor made = replay(candidate, {compared.value}, From::operands, change, {})[0];
-    if (!(made.shape() == compared.theirs.shape())) return false;
-    std::vector<bool> undefined;
-    if (change.mask && !compared.gradient) {
-      RunOptions options = candidate.options;
-      options.mask = *change.mask;
-      Evaluation run(candidate.program, candidate.arguments, options);
-      undefined = blind_entries(*candidate.program, compared.value, made.shape(), run);
-    }
-    return agrees(compared, made.values(), undefined);
+    return made.shape() == compared.theirs.shape() && agrees(compared, made.values());
   } catch (const Error& error) {
     if (error.kind() != Kind::input) throw;
     return false;  // the change makes no sense here
@@ -344,12 +294,7 @@ bool reproduces(const Candidate& candidate, const Compared& compared, const Chan
 }
 
 Explanation explain(const Candidate& candidate, const Compared& compared) {
-  const Suspect suspect = suspect_of(candidate, compared);
-  Explanations all(suspect);
-  for (const auto add : {add_zero, add_texts, add_masks, add_scale, add_confused, add_detached,
-                         add_other_names, add_early_masks, add_scaled_operands})
-    add(suspect, all);
-  return all.result();
+  return Guesser(candidate, compared).guess();
 }
 
 }  // namespace tete

@@ -1,5 +1,6 @@
-// The mistake that explains a tensor: changes of the text are tried, the most usual first, until
-// one gives the candidate's numbers.
+// The mistake that explains a tensor. Changes of the text that are often made are tried, until one
+// gives the candidate's numbers: a factor, two dimensions swapped, another mask, a softmax over
+// another dimension, a detach.
 #pragma once
 #include "nn/against/replay.hpp"
 

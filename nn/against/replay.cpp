@@ -84,7 +84,7 @@ class Replay {
                : x;
   }
   Tensor seen(int i, const Tensor& x) {
-    return change_.value == i && change_.seen_as ? change_.seen_as(x, run_) : x;
+    return change_.value == i && change_.seen_as ? change_.seen_as(x) : x;
   }
   Tensor as_asked(const Tensor& x) const { return change_.result_as ? change_.result_as(x) : x; }
   Tensor computed(int i) {

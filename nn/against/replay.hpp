@@ -9,7 +9,7 @@ namespace tete {
 struct Change {
   int value = -1;
   // The statements that use `value` read this function's result in its place.
-  std::function<Tensor(const Tensor& x, Evaluation& run)> seen_as = {};
+  std::function<Tensor(const Tensor& x)> seen_as = {};
   // `value` is computed by this function instead of the text.
   std::function<Tensor(Evaluation& run)> computed_as = {};
   std::shared_ptr<const Checked> program = {};  // another text, with the same values
