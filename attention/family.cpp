@@ -6,24 +6,6 @@ namespace tete {
 
 namespace {
 
-// A word of the opening comment and the family that it means; the first that is there counts.
-struct FamilyRow {
-  const char *word, *family;
-};
-constexpr FamilyRow rows[] = {
-    {"Synthesizer", "synthesizers"},
-    {"Talking", "talking heads"},
-    {"bilinear multi", "talking heads"},
-    {"Linformer", "long range"},
-    {"BigBird", "long range"},
-    {"window", "long range"},
-    {"compressed", "long range"},
-    {"scores", "scores"},
-    {"Additive", "scores"},
-    {"Multi-", "dot product"},
-    {"Dot-product", "dot product"},
-    {"query", "dot product"},
-};
 constexpr const char* order[] = {"dot product", "talking heads", "synthesizers", "long range",
                                  "scores"};
 
@@ -32,26 +14,15 @@ size_t rank_of(const std::string& family) {
   return static_cast<size_t>(std::find(std::begin(order), std::end(order), family) - order);
 }
 
-std::string stated_family(const std::string& text) {
-  const std::string mark = "# Family: ";
-  const size_t at = text.starts_with(mark) ? 0 : text.find("\n" + mark);
-  if (at == std::string::npos) return "";
-  const size_t from = text.find(':', at) + 2;
-  const size_t end = std::min(text.find('\n', from), text.size());
-  std::string name = text.substr(from, end - from);
-  while (!name.empty() && (name.back() == '.' || name.back() == ' ')) name.pop_back();
-  return name;
-}
-
 }  // namespace
 
 std::string family_of(const Variant& variant) {
-  if (std::string stated = stated_family(variant.program->source->text); !stated.empty())
-    return stated;
-  const std::string title = variant.paper.substr(0, variant.paper.find(". "));
-  for (const FamilyRow& row : rows)
-    if (title.find(row.word) != std::string::npos) return row.family;
-  return "other";
+  const std::string &text = variant.program->source->text, mark = "\n# Family: ";
+  const size_t at = text.find(mark);
+  if (at == std::string::npos) return "other";
+  const size_t from = at + mark.size(), end = text.find('\n', from);
+  const std::string line = text.substr(from, end - from);
+  return line.substr(0, line.find_last_not_of(" \t\r") + 1);
 }
 
 std::vector<const Variant*> variants_by_family() {

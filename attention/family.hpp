@@ -6,9 +6,7 @@
 
 namespace tete {
 
-// What a text says of itself in a comment of its own line, "# Family: local.", or else what its
-// opening comment is about: "dot product", "talking heads", "synthesizers", "long range", "scores";
-// "other" where that tells nothing.
+// The family that the text states below its opening line, as "# Family: long range"; or "other".
 std::string family_of(const Variant& variant);
 
 // The catalogue by family, each by name.

@@ -337,9 +337,9 @@ TEST_CASE("a faulty statement in the middle of a variant is named, with its line
     Verdict before, after;  // of P_q and of P_o
   };
   const Case cases[] = {
-      {wrong, "softmax", "W", 17, Verdict::wrong, Verdict::right},
-      {severed, "contract", "L", 16, Verdict::severed, Verdict::right},
-      {infinite, "log", "W", 17, Verdict::not_finite, Verdict::not_finite},
+      {wrong, "softmax", "W", 18, Verdict::wrong, Verdict::right},
+      {severed, "contract", "L", 17, Verdict::severed, Verdict::right},
+      {infinite, "log", "W", 18, Verdict::not_finite, Verdict::not_finite},
   };
   for (const Case& c : cases) {
     CAPTURE(std::string(c.operation));
