@@ -3,6 +3,7 @@
 # is one sentence. tests/bench.sh BUILD-FOLDER
 set -u
 cd "$(dirname "$0")/.." || exit 1
+root=$PWD
 tete=$(realpath "${1:-build}/tools/tete") || exit 1
 . tests/verdicts.sh
 
@@ -132,77 +133,37 @@ for what in "attention ${small[*]}" "step ${tiny[*]}"; do
 done
 check 'threads, for people' eval "'$tete' bench attention ${small[*]} --scaling | grep -q '^threads  .*products that share nothing'"
 
-# ---- Against PyTorch and JAX: programs that stand for a Python, and Python itself where it has them ----
+# ---- In turns with PyTorch and JAX, where Python has them ----
 
-python() {  # python NAME LINE…: a program of that name, of these lines
-  local name=$1
-  shift
-  printf '%s\n' '#!/bin/bash' "$@" > "$name"
-  chmod +x "$name"
+turns() {  # turns PEER ARGUMENT…: run.py prints a row and keeps its figures
+  check "in turns with $1: $*" python3 "$root/tools/peers/run.py" "$tete" "$1" 2 peer.json "${@:2}"
+  grep -qE '^\| `.*` \| [0-9.]+ m?s \| .* [0-9.]+ m?s \| [0-9.]+ \| [0-9]+% \|$' out && grep -qE '"ratio": [0-9]' peer.json
+  verdict $? "in turns with $1: a row, and its ratio"
 }
-python answers 'echo a warning; echo "{\"ready\": true, \"engine\": \"slow 1.0\"}"' \
-  'while read -r _; do echo "{\"seconds\": 3600, \"peak_rss_mb\": 12.5}"; done'
-python poor 'echo "{\"refusal\": \"it has no PyTorch\"}"'
-python dies 'echo "{\"ready\": true, \"engine\": \"slow 1.0\"}"' \
-  '[[ "$*" == *check* ]] || { echo broken as it is >&2; exit 3; }'
-python silent 'exec sleep 100'
-python speechless 'echo "{\"ready\": true, \"engine\": \"slow 1.0\"}"' '[[ "$*" == *check* ]] || exec sleep 100'
-python deaf 'exec sleep 100 < /dev/null > /dev/null'
-python babbling 'exec yes'
-theirs='against mode engine median_s peak_rss_mb our_median_s ratio'
-for what in "attention ${small[*]}" "step ${tiny[*]}"; do
-  times "$theirs" $what --against torch --python ./answers
-  grep -qE '"ratio": [0-9]{5}' out
-  verdict $? 'a program that takes an hour takes many times as long'
-  check 'one that ends' eval "'$tete' bench $what --against torch-eager --python ./dies --json > told"
-  grep -q '"trouble": "it ended without an answer: broken as it is"' told
-  verdict $? 'what it complained about is told, and ours all the same'
-  refuses 2 'it has no PyTorch' bench $what --against torch --python ./poor
-  refuses 2 "there is no Python at './nowhere' \(--python PATH\)" bench $what --against torch --python ./nowhere
-  for peer in torch-eager jax; do
-    for program in silent babbling deaf; do
-      refuses 2 "'./$program' \(--python\) does not run the program for ${peer%-*}: it (has not answered in 0.5 seconds|has closed its output)" \
-        bench $what --against $peer --python ./$program --patience 0.5
-    done
-    refuses 2 "'/bin/cat' \(--python\) does not run .*: it ended without an answer" bench $what --against $peer --python /bin/cat
-    check "one that falls silent, as $peer" eval "'$tete' bench $what --against $peer --python ./speechless --patience 10 > told"
-    grep -qE "^slow 1.0 (eager|jit): it has not answered in 10 seconds" told
-    verdict $? 'it is told, and ours all the same'
+declines() {  # declines WORDS PEER ARGUMENT…: run.py ends with a sentence that has the words
+  python3 "$root/tools/peers/run.py" "$tete" "$2" 1 peer.json "${@:3}" > out 2> err
+  [ $? != 0 ] && [ ! -s out ] && [ "$(wc -l < err)" = 1 ] && grep -qE -- "$1" err
+  verdict $? "run.py $*"
+}
+small=("${small[@]:0:8}") tiny=("${tiny[@]:0:10}")  # without --repeats
+declines '--style: no peer knows' torch-eager step --style t5
+declines "did you mean 'talking_heads'" torch-eager attention --variant talking_head
+python3 -c 'import torch' 2> /dev/null || declines 'torch-eager: this Python has no PyTorch' torch-eager step "${tiny[@]}"
+for peer in torch-eager jax-jit; do
+  python3 -c "import ${peer%-*}" 2> /dev/null || continue
+  for variant in multi_head talking_heads project_logits project_weights dynamic_projections general_bilinear; do
+    turns $peer attention --variant $variant "${small[@]}" --causal
   done
-  times "$theirs" $what --against jax --python ./answers
-  grep -q '"mode": "jax-jit"' out
-  verdict $? 'jax has one mode'
-  refuses 2 "--against torhc: .*; did you mean 'torch'" bench $what --against torhc
+  turns $peer attention "${small[@]}" --memory-length 5
+  turns $peer attention "${small[@]}" --forward --dtype f64
+  turns $peer step "${tiny[@]}"
+  turns $peer step "${tiny[@]}" --attention talking_heads
+  declines "no program for 'cosine'" $peer attention --variant cosine "${small[@]}"
+  declines "no program for 'cosine'" $peer step --attention cosine "${tiny[@]}"
 done
-check 'ratios, for people' eval "'$tete' bench attention ${small[*]} --against torch --python ./answers | grep -q '^slow 1.0 sdpa  '"
-refuses 2 'know neither --with nor --dim' bench attention --against torch --with t5_bias
-refuses 2 'know no --style' bench step --against torch --style t5
-refuses 2 '--patience 0: expected' bench step --against torch --patience 0
-refuses 2 'know --optimizer adam' bench step --against torch --optimizer adafactor
-left=$(find "${TMPDIR:-/tmp}" -maxdepth 1 -name 'tete-peers-*' -newer answers -user "$(id -un)" 2> /dev/null)
-[ -z "$left" ]
-verdict $? "no file is left behind: $left"
 if python3 -c 'import torch' 2> /dev/null; then
-  for variant in multi_head talking_heads project_logits project_weights dynamic_projections general_bilinear; do
-    times "$theirs" attention --variant $variant "${small[@]}" --against torch-eager --causal
-    times "$theirs" attention --variant $variant "${small[@]}" --against torch-bf16 --memory-length 5
-  done
-  times "$theirs" attention "${small[@]}" --against torch-sdpa --forward --dtype f64
-  times "$theirs" step "${tiny[@]}" --against torch-eager
-  times "$theirs" step "${tiny[@]}" --against torch-bf16 --attention talking_heads
-  refuses 2 "no program for 'cosine'" bench attention --variant cosine --against torch
-  refuses 2 "no program for 'cosine'" bench step --attention cosine --against torch
-fi
-if python3 -c 'import jax' 2> /dev/null; then
-  for variant in multi_head talking_heads project_logits project_weights dynamic_projections general_bilinear; do
-    times "$theirs" attention --variant $variant "${small[@]}" --against jax --causal
-  done
-  times "$theirs" attention "${small[@]}" --against jax --memory-length 5
-  times "$theirs" attention "${small[@]}" --against jax --forward --dtype f64
-  times "$theirs" step "${tiny[@]}" --against jax
-  times "$theirs" step "${tiny[@]}" --against jax --attention talking_heads
-  refuses 2 "no program for 'cosine'" bench attention --variant cosine --against jax
-  refuses 2 "no program for 'cosine'" bench step --attention cosine --against jax
+  turns torch-sdpa attention "${small[@]}" --forward --dtype f64
+  turns torch-bf16 step "${tiny[@]}" --precision bf16
 fi
 
 echo "$passed passed, $failed failed"

@@ -9,13 +9,6 @@ namespace tete {
 // documents.
 std::string corpus();
 
-// tools/peers/: what `tete bench --against` runs in Python.
-std::string peer_turns();
-std::string peer_torch_attention();
-std::string peer_torch_gpt();
-std::string peer_jax_attention();
-std::string peer_jax_gpt();
-
 // tools/inspect/page/: what the page of `tete inspect` is made of.
 std::string page_html();
 std::string page_style();

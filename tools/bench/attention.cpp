@@ -4,9 +4,8 @@
 
 #include "attention/cost.hpp"
 #include "attention/sites.hpp"
-#include "core/threads.hpp"
 #include "tools/bench/nouns.hpp"
-#include "tools/bench/peer.hpp"
+#include "tools/bench/report.hpp"
 #include "tools/model.hpp"
 #include "tools/tensors.hpp"
 #include "train/machine.hpp"
@@ -20,7 +19,6 @@ namespace {
 // Those of a T5-base layer.
 struct AttentionOptions {
   BenchOptions bench;
-  PeerOptions peers;
   std::string variant = "multi_head", dtype = "f32", precision = "f32";
   std::vector<std::string> with, dim;
   std::optional<Index> heads, memory;
@@ -120,31 +118,6 @@ class Layer {
   Tensor X_, M_, G_;
 };
 
-// ---- The same in PyTorch and JAX ----
-
-std::vector<std::string> peer_modes(const AttentionOptions& o) {
-  if (o.peers.against.empty()) return {};
-  if (!o.with.empty() || !o.dim.empty())
-    bad_input("--against: the peers know neither --with nor --dim");
-  if (o.variant == "multi_head")
-    return modes_of(o.peers,
-                    {"torch-eager", "torch-compile", "torch-sdpa", "torch-bf16", "jax-jit"});
-  return modes_of(o.peers, {"torch-eager", "torch-compile", "torch-bf16", "jax-jit"});
-}
-
-std::vector<std::string> peer_arguments(const AttentionOptions& o, const AttentionSizes& sizes) {
-  std::vector<std::string> words{"--variant", o.variant, "--dtype", o.dtype};
-  const auto add = [&](const char* name, Index size) {
-    words.insert(words.end(), {name, std::to_string(size)});
-  };
-  add("--heads", sizes.heads.value_or(1)), add("--d-model", o.d_model);
-  add("--length", o.length), add("--batch", o.batch), add("--threads", threads());
-  if (o.memory) add("--memory-length", *o.memory);
-  if (o.causal) words.push_back("--causal");
-  if (o.forward) words.push_back("--forward");
-  return words;
-}
-
 // ---- What is told ----
 
 struct Multiplies {
@@ -214,8 +187,6 @@ int bench_layer(const AttentionOptions& o) {
   const Cost cost = layer.cost();
   check_memory("this layer", bytes_kept(o, cost));
   const AttentionSizes sizes = sizes_of(o, *program);
-  const std::vector<std::string> modes = peer_modes(o), arguments = peer_arguments(o, sizes);
-  if (!modes.empty()) check_peers(o.peers, modes, "attention", arguments);
   layer.draw();
   const Multiplies multiplies = multiplies_of(o, cost);
   const auto call = [&] { layer.call(); };
@@ -227,17 +198,13 @@ int bench_layer(const AttentionOptions& o) {
   bench.add(work);
   const std::optional<Scaling> scaling =
       o.bench.scaling ? std::optional(bench.scaling(work)) : std::nullopt;
-  const std::vector<Against> against =
-      measure_against(o.peers, modes, "attention", arguments, call, o.bench.repeats);
   if (o.bench.json) {
     ordered_json json = to_json(o, layer, sizes, multiplies, bench);
     if (scaling) json["scaling"] = to_json(*scaling);
-    if (!against.empty()) json["against"] = to_json(against);
     std::cout << json.dump(2) << "\n";
   } else {
     print(o, sizes, multiplies, bench);
     if (scaling) print(*scaling);
-    print(against);
   }
   return 0;
 }
@@ -265,7 +232,6 @@ Run bench_attention(CLI::App& app) {
   app.add_flag("--whole", o->whole, "as a whole, not a tile of queries at a time");
   add_bench_options(app, o->bench);
   add_scaling(app, o->bench);
-  add_peer_options(app, o->peers, "torch-eager, torch-compile, torch-sdpa, torch-bf16, jax-jit");
   app.footer(
       "Products and sums are two for each multiply that tete cost counts, three times\n"
       "with the gradient; of what a mask leaves. Bytes are those of inputs, parameters,\n"
@@ -273,7 +239,6 @@ Run bench_attention(CLI::App& app) {
       "Examples:\n"
       "  tete bench attention --variant talking_heads --heads 24 --d-model 768 \\\n"
       "    --length 512 --batch 4 --json\n"
-      "  tete bench attention --variant multi_head --against torch\n"
       "  tete bench attention --variant mine.tete --causal --with rotary --whole");
   return [o] { return bench_layer(*o); };
 }

@@ -7,7 +7,7 @@
 #include "attention/cost.hpp"
 #include "core/threads.hpp"
 #include "tools/bench/nouns.hpp"
-#include "tools/bench/peer.hpp"
+#include "tools/bench/report.hpp"
 #include "tools/sites.hpp"
 #include "train/machine.hpp"
 
@@ -24,7 +24,6 @@ struct StepBenchOptions : ModelOptions {
     model.layers = 4, model.heads = 4, model.d_model = 128, model.context = 64;
   }
   BenchOptions bench;
-  PeerOptions peers;
   std::string optimizer = "adam";
   Index batch = 12, vocabulary = 65;
   double dropout = 0;
@@ -55,33 +54,6 @@ class RandomTokens : public Data {
   Index vocabulary_, context_;
   std::string fingerprint_ = "random";
 };
-
-// ---- The same in PyTorch and JAX ----
-
-// Its program is one of GPT-2's style.
-std::vector<std::string> peer_modes(const StepBenchOptions& o, const CLI::App& app) {
-  if (o.peers.against.empty()) return {};
-  const std::string known[] = {"--attention", "--layers", "--heads", "--d-model", "--context"};
-  for (const CLI::Option* option : app.get_options())
-    if (option->get_group() == "Model" && option->count() > 0 &&
-        std::find(std::begin(known), std::end(known), "--" + option->get_lnames().front()) ==
-            std::end(known))
-      bad_input("--against: the peers know no --", option->get_lnames().front());
-  if (o.optimizer != "adam" || o.dropout > 0)
-    bad_input("--against: the peers know --optimizer adam, without dropout");
-  return modes_of(o.peers, {"torch-eager", "torch-compile", "torch-bf16", "jax-jit"});
-}
-
-std::vector<std::string> peer_arguments(const StepBenchOptions& o) {
-  std::vector<std::string> words{"--attention", o.attention};
-  for (const auto& [name, size] :
-       {std::pair{"--layers", o.model.layers}, std::pair{"--heads", o.model.heads.value_or(1)},
-        std::pair{"--d-model", o.model.d_model}, std::pair{"--context", o.model.context},
-        std::pair{"--batch", o.batch}, std::pair{"--vocabulary", o.vocabulary},
-        std::pair{"--threads", Index{threads()}}})
-    words.insert(words.end(), {name, std::to_string(size)});
-  return words;
-}
 
 // ---- What is told ----
 
@@ -163,13 +135,10 @@ int bench_training(StepBenchOptions& o, CLI::App& app) {
   check_size("--vocabulary", o.vocabulary, 1 << 24);
   if (!(o.dropout >= 0 && o.dropout < 1))
     bad_input("--dropout ", o.dropout, ": expected at least 0 and less than 1");
-  const std::vector<std::string> modes = peer_modes(o, app);  // before the style sets options
   read_model(o, app);
   const ChosenSites sites = choose_sites(o.model);
   const OptimizerRow& row = find_optimizer(o.optimizer);
   use(o.bench);
-  const std::vector<std::string> arguments = peer_arguments(o);
-  if (!modes.empty()) check_peers(o.peers, modes, "gpt", arguments);
 
   const LanguageModel model = make_model(o.model, sites, o.vocabulary);
   const ParamList& params = model.params();
@@ -203,17 +172,13 @@ int bench_training(StepBenchOptions& o, CLI::App& app) {
   const Steady steady = Steady::of(call);
   const std::optional<Scaling> scaling =
       o.bench.scaling ? std::optional(bench.scaling(work)) : std::nullopt;
-  const std::vector<Against> against =
-      measure_against(o.peers, modes, "gpt", arguments, call, o.bench.repeats);
   if (o.bench.json) {
     ordered_json json = to_json(o, parameters, cost, steady, bench);
     if (scaling) json["scaling"] = to_json(*scaling);
-    if (!against.empty()) json["against"] = to_json(against);
     std::cout << json.dump(2) << "\n";
   } else {
     print(o, parameters, steady, bench);
     if (scaling) print(*scaling);
-    print(against);
   }
   return 0;
 }
@@ -238,13 +203,12 @@ Run bench_step(CLI::App& app) {
   add_recompute_blocks(app, o->recompute_blocks);
   add_bench_options(app, o->bench);
   add_scaling(app, o->bench);
-  add_peer_options(app, o->peers, "torch-eager, torch-compile, torch-bf16, jax-jit");
   app.footer(
       "The model that tete train makes of these options; as it stands, nanoGPT's recipe\n"
       "for a CPU. Bytes are those of parameters, gradients and the optimizer's state, read\n"
       "and written once.\n\n"
       "Examples:\n"
-      "  tete bench step --attention talking_heads --against torch\n"
+      "  tete bench step --attention talking_heads\n"
       "  tete bench step --layers 6 --heads 6 --d-model 384 --context 256 --batch 16");
   return [o, &app] { return bench_training(*o, app); };
 }

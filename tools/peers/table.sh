@@ -12,36 +12,18 @@ for name in $(compgen -e | grep -E '^(OPENBLAS|GOTO)_'); do
 done
 results=$(mktemp -d)
 
-# A row of the table for each peer of one measurement.
-rows=$(cat << 'END'
-import json, sys
-x = json.load(open(sys.argv[1]))
-name = " ".join(sys.argv[2:])
-
-def seconds(s):
-    return f"{s:.3g} s" if s >= 1 else f"{1e3 * s:.3g} ms"
-
-for a in x["against"]:
-    if "trouble" in a:
-        print(f"| `{name}` | | {a['mode']}: {a['trouble']} | | |")
-    else:
-        print(f"| `{name}` | {seconds(a['our_median_s'])} "
-              f"| {a['engine']} {a['mode'].split('-')[1]} {seconds(a['median_s'])} "
-              f"| {a['ratio']:.2f} | {x['percent_of_peak']:.0f}% |")
-END
-)
-measure() {  # measure "PEERS" ARGUMENT…
-  local peers=() file
-  for peer in $1; do peers+=(--against "$peer"); done
+measure() {  # measure "PEERS" ARGUMENT…: a row for each peer
+  local peers=$1 peer
   shift
-  file="$results/$(echo "$*" | tr -c 'a-z0-9\n' _).json"
-  "$tete" bench "$@" "${peers[@]}" --python "$python" --repeats "$repeats" --json > "$file" &&
-    "$python" -c "$rows" "$file" "$@"
+  for peer in $peers; do
+    "$python" tools/peers/run.py "$tete" "$peer" "$repeats" \
+      "$results/$(echo "$* $peer" | tr -c 'a-z0-9\n' _).json" "$@"
+  done
 }
 
 echo '| `tete bench …` | Tête | peer | theirs / ours | of peak |'
 echo '|---|---:|---:|---:|---:|'
-full='torch-eager torch-compile jax'
+full='torch-eager torch-compile jax-jit'
 measure "torch-sdpa $full" attention --heads 12
 measure "torch-sdpa $full" attention --heads 24
 measure "$full" attention --heads 24 --variant talking_heads

@@ -1,11 +1,10 @@
-"""Taking turns with `tete bench`: a program here says when it is ready, and then times itself once for
-each line that it is sent. What it says is one JSON object a line."""
+"""Taking turns with `tete bench` (run.py): a program here says when it is ready, and then times itself once
+for each line that it is sent. What it says is one JSON object a line."""
 import argparse
 import importlib
 import json
 import math
 import os
-import resource
 import sys
 import time
 
@@ -24,7 +23,7 @@ def need(module, name):
     try:
         return importlib.import_module(module)
     except ImportError:
-        refuse(f"it has no {name} (--python names another Python)")
+        refuse(f"this Python has no {name}")
 
 
 def layer_arguments(modes):
@@ -65,4 +64,4 @@ def serve(call, engine, least_seconds=0.05):
         for _ in range(calls):
             call()
         seconds = (time.perf_counter() - start) / calls
-        say(seconds=seconds, peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+        say(seconds=seconds)
