@@ -16,7 +16,6 @@
 namespace tete {
 
 using nlohmann::ordered_json;
-using Items = std::vector<CLI::ConfigItem>;
 
 std::vector<std::string> long_names(const CLI::App& app, bool of_files) {
   std::vector<std::string> names;
@@ -59,53 +58,56 @@ static std::string file_from(const std::filesystem::path& folder, const std::str
 
 // ---- Reading ----
 
-// The line without its comment. Fails on what CLI11 would misread; `place` is "FILE:LINE".
-static std::string without_comment(const std::string& place, const std::string& line) {
+// A line of TOML as JSON: strings in single quotation marks get double ones, and a comment goes.
+// CLI11's own reader ends strings at a '#', and takes "2 3" for a list and a bare name for a flag.
+static std::string json_of_toml(const std::string& line) {
+  std::string json;
   char quote = 0;
-  int depth = 0;  // of brackets
-  size_t end = 0;
-  for (; end < line.size() && (quote || line[end] != '#'); ++end) {
-    const char c = line[end];
-    if (c == '\\') bad_input(place, ": TOML is read without escapes; JSON can have a backslash");
-    if (!quote && (line.compare(end, 3, "\"\"\"") == 0 || line.compare(end, 3, "'''") == 0))
-      bad_input(place, ": a string is written in single quotation marks, not in three");
-    if (!quote && c == '{')
-      bad_input(place,
-                ": a table in braces is not read; write [dim], and its sizes on lines below");
-    if (!quote) depth += (c == '[') - (c == ']');
-    if (quote ? c == quote : c == '"' || c == '\'') quote = quote ? '\0' : c;
+  for (size_t i = 0; i < line.size() && (quote || line[i] != '#'); ++i) {
+    const char c = line[i];
+    const bool is_mark = quote ? c == quote : c == '"' || c == '\'';
+    if (quote == '\'' && (c == '"' || c == '\\')) json += '\\';
+    json += is_mark ? '"' : c;
+    if (quote == '"' && c == '\\' && i + 1 < line.size()) json += line[++i];
+    if (is_mark) quote = quote ? '\0' : c;
   }
-  if (quote) bad_input(place, ": a string must end on its line; JSON can have any");
-  if (depth > 0) bad_input(place, ": a list must end on its line; JSON can have any");
-  return line.substr(0, end);
+  return CLI::detail::trim_copy(json);
 }
 
-// CLI11 cuts lines at '#' even in a string, and knows neither escapes nor values of several lines.
-static std::string without_comments(const std::string& path, const std::string& contents) {
+static ordered_json toml_value(const std::string& place, const std::string& key,
+                               const std::string& json) {
+  try {
+    return parse_json(json);
+  } catch (const Error&) {
+    bad_input(place, ": '", shortened(key), "' is ", shortened(json),
+              ": expected a number, true, false, a string in quotation marks, or a list of them on "
+              "this line");
+  }
+}
+
+// Lines of KEY = VALUE, and sections: [dim] with h_k = 4 is "dim": {"h_k": 4}.
+static ordered_json parsed_toml(const std::string& path, const std::string& contents) {
+  ordered_json all = ordered_json::object();
   std::istringstream in(contents);
-  std::string line, all;
-  for (size_t number = 1; std::getline(in, line); ++number)
-    all += without_comment(text(path, ":", number), line) + "\n";
-  return all;
-}
-
-static Items items_of_toml(const std::string& path, const std::string& contents) {
-  std::istringstream in(without_comments(path, contents));
-  CLI::ConfigTOML reader;
-  reader.comment('\0');
-  Items items;
-  for (CLI::ConfigItem& item : reader.from_config(in)) {
-    if (item.name == "++" || item.name == "--") continue;  // a section opens, closes
-    if (item.parents.size() > 1)
-      bad_input(path, ": there is no section '", shortened(item.fullname()), "'");
-    // [dim] with h_k = 4 is --dim h_k=4.
-    if (item.parents.size() == 1) {
-      for (std::string& size : item.inputs) size = item.name + "=" + size;
-      item.name = item.parents[0];
+  std::string line, section;
+  for (size_t number = 1; std::getline(in, line); ++number) {
+    const std::string place = text(path, ":", number);
+    line = json_of_toml(line);
+    if (line.empty()) continue;
+    const size_t equals = line.find('=');
+    if (line.front() == '[' && line.back() == ']') {
+      section = line.substr(1, line.size() - 2);
+      continue;
     }
-    items.push_back(std::move(item));
+    if (equals == std::string::npos)
+      bad_input(place, ": expected KEY = VALUE, got '", shortened(line), "'");
+    const std::string key = CLI::detail::trim_copy(line.substr(0, equals));
+    ordered_json& object = section.empty() ? all : all[section];
+    if (object.contains(key) || (!object.is_object() && !object.is_null()))
+      bad_input(place, ": '", shortened(key), "' is set twice");
+    object[key] = toml_value(place, key, CLI::detail::trim_copy(line.substr(equals + 1)));
   }
-  return items;
+  return all;
 }
 
 static std::string word_of(const std::string& path, const std::string& key,
@@ -143,56 +145,49 @@ static CLI::Option& option_of(CLI::App& verb, const std::string& place, const st
   return *option;
 }
 
-static Items items_of_json(CLI::App& verb, const std::string& path, const std::string& contents) {
-  const ordered_json parsed = parsed_json(path, contents);
-  Items items;
-  for (const auto& [key, value] : parsed.items()) {
-    CLI::ConfigItem item{{}, key, {}};
-    if (value.is_structured() && !is_list(option_of(verb, path, key))) word_of(path, key, value);
-    if (value.is_object())  // "dim": {"h_k": 4} is --dim h_k=4
-      for (const auto& [name, size] : value.items())
-        item.inputs.push_back(name + "=" + word_of(path, key, size));
-    else if (value.is_array())
-      for (const ordered_json& each : value) item.inputs.push_back(word_of(path, key, each));
-    else if (!value.is_null()) item.inputs = {word_of(path, key, value)};
-    items.push_back(std::move(item));
-  }
-  return items;
+// A value as the command line would have it, a word for each time that the option is given.
+static std::vector<std::string> words_of(const std::string& place, const std::string& key,
+                                         const CLI::Option& option, const ordered_json& value) {
+  std::vector<std::string> words;
+  if (value.is_null()) return words;
+  if (!value.is_structured() || !is_list(option)) return {word_of(place, key, value)};
+  for (const auto& [name, each] : value.items())  // "dim": {"h_k": 4} is --dim h_k=4
+    words.push_back((value.is_object() ? name + "=" : "") + word_of(place, key, each));
+  return words;
 }
 
-static void add_values(CLI::Option& option, const std::string& place, const CLI::ConfigItem& item) {
+static void add_values(CLI::Option& option, const std::string& place, const std::string& key,
+                       const std::vector<std::string>& words) {
   const std::filesystem::path folder = std::filesystem::path(place).parent_path();
-  const std::string key = option.get_lnames().front();
-  for (const std::string& value : item.inputs)
-    if (value.find('\0') != std::string::npos)
-      bad_input(place, ": '", item.name, "' has the character U+0000 in '", shortened(value), "'");
-  if (is_flag(option) && !item.inputs.empty() &&
-      (item.inputs.size() > 1 || (item.inputs[0] != "true" && item.inputs[0] != "false")))
-    bad_input(place, ": '", item.name, "' is true or false");
-  for (const std::string& value : item.inputs)
-    option.add_result(is_flag(option)    ? option.get_flag_value(item.name, value)
-                      : names_files(key) ? file_from(folder, key, value)
-                                         : value);
+  const std::string name = option.get_lnames().front();
+  for (const std::string& word : words) {
+    if (word.find('\0') != std::string::npos)
+      bad_input(place, ": '", key, "' has the character U+0000 in '", shortened(word), "'");
+    if (is_flag(option) && word != "true" && word != "false")
+      bad_input(place, ": '", key, "' is true or false");
+    option.add_result(is_flag(option)     ? option.get_flag_value(key, word)
+                      : names_files(name) ? file_from(folder, name, word)
+                                          : word);
+  }
 }
 
-static void apply(CLI::App& verb, const std::string& place, const Items& items) {
-  std::vector<CLI::Option*> set;
-  for (const CLI::ConfigItem& item : items) {
-    CLI::Option& option = option_of(verb, place, item.name);
-    const bool again = std::find(set.begin(), set.end(), &option) != set.end();
-    if (option.count() > 0 && !again) continue;  // what was said before wins
-    if (again && item.parents.empty()) bad_input(place, ": '", item.name, "' is set twice");
-    if (!again) set.push_back(&option);
-    add_values(option, place, item);
+static void apply(CLI::App& verb, const std::string& place, const ordered_json& options) {
+  std::vector<CLI::Option*> set, met;
+  for (const auto& [key, value] : options.items()) {
+    CLI::Option& option = option_of(verb, place, key);
+    const std::vector<std::string> words = words_of(place, key, option, value);
+    if (std::find(met.begin(), met.end(), &option) != met.end())
+      bad_input(place, ": '", key, "' is set twice");
+    met.push_back(&option);
+    if (option.count() > 0 || words.empty()) continue;  // what was said before wins
+    set.push_back(&option);
+    add_values(option, place, key, words);
   }
-  for (CLI::Option* option : set) {
-    if (option->count() == 0) continue;
-    try {
+  for (CLI::Option* option : set) try {
       option->run_callback();
     } catch (const CLI::ParseError& error) {
       bad_input(place, ": ", sentence_of(error));
     }
-  }
 }
 
 void read_config(CLI::App& verb, const std::string& path) {
@@ -204,11 +199,11 @@ void read_config(CLI::App& verb, const std::string& path) {
   const size_t begin = contents.find_first_not_of(" \t\r\n");
   const bool is_json =
       path.ends_with(".json") || (begin != std::string::npos && contents[begin] == '{');
-  apply(verb, path, is_json ? items_of_json(verb, path, contents) : items_of_toml(path, contents));
+  apply(verb, path, is_json ? parsed_json(path, contents) : parsed_toml(path, contents));
 }
 
 void apply_config(CLI::App& verb, const std::string& place, const std::string& toml) {
-  apply(verb, place, items_of_toml(place, toml));
+  apply(verb, place, parsed_toml(place, toml));
 }
 
 // ---- Writing ----
