@@ -3,7 +3,7 @@
 // One file of nn/language/builtins/ has all of a function: its row and the three functions there.
 //   check  (nn/language/check/reading.hpp)    finds the result's names and refuses wrong uses
 //   run    (nn/run/runner.hpp)                computes the value by operations of core/ops.hpp
-//   hides  (nn/language/check/causality.hpp)  tells if hidden positions stay zero
+//   hides  (nn/flow/finder.hpp)               tells which hidden positions stay zero
 // To add one, put these into the file of its kind, or into a new one (gather.cpp has all three;
 // elementwise.cpp and reduction.cpp need one line a function). A new file is named in
 // nn/language/builtins.cpp and in nn/meson.build. tests/builtins.cpp walks the table and fails
@@ -15,16 +15,17 @@
 #include <vector>
 
 #include "core/random.hpp"
+#include "nn/flow.hpp"
 #include "nn/param.hpp"
 
 namespace tete {
 
 struct ExprText;
 struct Node;
-struct Flow;
+struct CallFlow;
 struct Value;
+class FlowFinder;
 class Reading;
-class LeakFinder;
 class Runner;
 
 // The kind of a value's elements. Only real numbers carry a gradient; whole numbers and truth
@@ -58,6 +59,8 @@ struct Builtin {
   // True if a result depends on how many positions the memory has, beyond sums of them: a block of
   // queries then may not leave out the memory that a causal mask hides from it.
   bool counts_positions = false;
+  // True if it multiplies its arguments and sums the names that the left lacks.
+  bool contracts = false;
   // An elementwise function of tensors of one shape; sizes are computed by it, too. Else null.
   Tensor (*apply)(const Tensors& args) = nullptr;
 
@@ -65,10 +68,10 @@ struct Builtin {
   // arguments is checked and the keys are read before.
   void (*check)(Reading& reading, const ExprText& e, Node& node);
   Value (*run)(Runner& runner, const Node& node);
-  // True if the result is zero wherever the mask hides a memory position from a query; `args` has
-  // the same of the arguments. Reports a combination of positions that no mask protects. Null: the
-  // result never is zero there, and the function combines no positions.
-  bool (*hides)(LeakFinder& leaks, const Node& node, const std::vector<Flow>& args) = nullptr;
+  // The pairs of axes for which the result is zero wherever the mask hides a memory position from a
+  // query. Reports a combination of positions that no mask protects. Null: the result never is zero
+  // there, and the function combines no positions.
+  AxisPairs (*hides)(FlowFinder& flow, const CallFlow& call) = nullptr;
 };
 
 // All rows, by kind.

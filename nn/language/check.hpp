@@ -10,14 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "nn/flow.hpp"
 #include "nn/language/builtins.hpp"
 #include "nn/language/notation.hpp"
 
 namespace tete {
-
-// A dimension's role: the first axis of X is the query sequence, the first axis of M the memory
-// sequence (R5). Calls pass the role on with the axis.
-enum class Role : uint8_t { none, query, memory };
 
 using Names = Short<int>;  // dimensions, by their number in Checked
 
@@ -97,6 +94,11 @@ struct Condition {
   Place place = {}, other_place = {};
 };
 
+// Windows over the axis `of`: `count` counts them, `place` the positions in one.
+struct Windows {
+  int of, count, place;
+};
+
 struct CheckedValue {
   enum class Kind : uint8_t { input, parameter, same, statement };
   std::string name;  // "L", "Y.L"
@@ -148,6 +150,7 @@ struct Checked {
   std::vector<std::string> input_names;
   std::vector<CheckedParameter> parameters;
   std::vector<Condition> conditions;
+  std::vector<Windows> windows;  // those that have an axis of their own
   int result = -1;
   bool self_only = false;      // M is X under other names
   bool takes_mask = false;     // some statement takes the call's mask
@@ -155,6 +158,7 @@ struct Checked {
   // An error sentence if the text shows that the program reads positions that a causal mask hides;
   // else "".
   std::string leak;
+  Flow flow;
   Tile tile;
 
   // The root def's dimension of this name ("Y.h": of the def that Y calls), or -1.

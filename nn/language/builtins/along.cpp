@@ -10,9 +10,9 @@ void check_along(Reading& reading, const ExprText& e, Node& node) {
   if (node.dim() >= 0) reading.need_dim(node, x, text("what '", node.builtin->name, "' is given"));
 }
 
-bool combines_along(LeakFinder& leaks, const Node& node, const std::vector<Flow>& args) {
-  leaks.combined(node, node.dim(), node.args[0], args[0]);
-  return false;
+AxisPairs combines_along(FlowFinder& flow, const CallFlow& call) {
+  flow.combined(call.node, call.node.dim(), call.node.args[0], call.args[0]);
+  return {};
 }
 
 }  // namespace tete

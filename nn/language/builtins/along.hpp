@@ -8,6 +8,6 @@ namespace tete {
 void check_along(Reading& reading, const ExprText& e, Node& node);
 
 // A norm over a sequence combines all its positions.
-bool combines_along(LeakFinder& leaks, const Node& node, const std::vector<Flow>& args);
+AxisPairs combines_along(FlowFinder& flow, const CallFlow& call);
 
 }  // namespace tete

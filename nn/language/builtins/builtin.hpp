@@ -1,6 +1,6 @@
 // The common includes of nn/language/builtins/: the row of a function, and the arguments of its
 // check, run and hides.
 #pragma once
-#include "nn/language/check/causality.hpp"
+#include "nn/flow/finder.hpp"
 #include "nn/language/check/reading.hpp"
 #include "nn/run/runner.hpp"

@@ -81,9 +81,7 @@ Value run(Runner& runner, const Node& node) {
   return {concat(tensors, at + (batched ? runner.batch_rank() : 0)), node.names, batched};
 }
 
-bool hides(LeakFinder&, const Node&, const std::vector<Flow>& args) {
-  return std::all_of(args.begin(), args.end(), [](const Flow& f) { return f.hidden; });
-}
+AxisPairs hides(FlowFinder&, const CallFlow& call) { return hidden_in_all(call.args); }
 
 constexpr KeyRow keys[] = {{"dim", KeyRow::Kind::dim}};
 

@@ -56,7 +56,7 @@ Value run(Runner& runner, const Node& node) {
   return x;
 }
 
-bool hides(LeakFinder&, const Node&, const std::vector<Flow>& args) { return args[0].hidden; }
+AxisPairs hides(FlowFinder&, const CallFlow& call) { return call.args[0].hidden; }
 
 constexpr KeyRow keys[] = {{"shared", KeyRow::Kind::dim, false}};
 

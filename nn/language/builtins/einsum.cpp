@@ -24,27 +24,32 @@ Value run(Runner& runner, const Node& node) {
   return runner.contracted(node, operands);
 }
 
+bool sums_a_place(const FlowFinder& flow, const Node& node) {
+  for (const Node& arg : node.args)
+    for (int name : arg.names)
+      if (!node.names.contains(name) && flow.is_place(name)) return true;
+  return false;
+}
+
 // A sum over a memory axis is no leak if a factor with that axis is zero at hidden positions.
-bool hides(LeakFinder& leaks, const Node& node, const std::vector<Flow>& args) {
-  bool keeps_query = false, keeps_memory = false, hidden = false, whole = true;
-  for (int name : node.names) {
-    keeps_query |= leaks.role(name) == Role::query;
-    keeps_memory |= leaks.role(name) == Role::memory;
-  }
-  for (size_t i = 0; i < args.size(); ++i) {
-    hidden |= args[i].hidden && keeps_query && keeps_memory;
+// Today any hidden factor counts for every pair of the result's axes.
+AxisPairs hides(FlowFinder& flow, const CallFlow& call) {
+  const Node& node = call.node;
+  const auto is_query = [&](int name) { return flow.within(name) == Role::query; };
+  const bool keeps_query = std::any_of(node.names.begin(), node.names.end(), is_query);
+  bool hidden = false;
+  for (size_t i = 0; i < call.args.size(); ++i) {
+    hidden |= !call.args[i].hidden.empty();
     for (int name : node.args[i].names) {
       if (node.names.contains(name)) continue;
-      whole = whole && !leaks.is_place(name);
-      if (leaks.role(name) == Role::none) continue;
       bool masked = false;
-      for (size_t k = 0; k < args.size(); ++k)
-        masked |= args[k].hidden && node.args[k].names.contains(name);
-      if (!(masked && leaks.role(name) == Role::memory && keeps_query))
-        leaks.combined(node, name, node.args[i], args[i]);
+      for (size_t k = 0; k < call.args.size(); ++k)
+        masked |= !call.args[k].hidden.empty() && node.args[k].names.contains(name);
+      if (!(masked && flow.within(name) == Role::memory && keeps_query))
+        flow.combined(node, name, node.args[i], call.args[i]);
     }
   }
-  return hidden && whole;
+  return hidden && !sums_a_place(flow, node) ? flow.pairs_of(node.names) : AxisPairs{};
 }
 
 constexpr Builtin rows[] = {
@@ -52,6 +57,7 @@ constexpr Builtin rows[] = {
      .usage = "einsum(A[…], B[…], …)",
      .meaning = "the sum over every name that is not on the left",
      .most = max_operands,
+     .contracts = true,
      .check = check,
      .run = run,
      .hides = hides},

@@ -44,13 +44,11 @@ Value run(Runner& runner, const Node& node) {
 }
 
 // `hides` of functions with f(0) = 0.
-bool zero_at_zero(LeakFinder&, const Node&, const std::vector<Flow>& args) {
-  return std::all_of(args.begin(), args.end(), [](const Flow& f) { return f.hidden; });
-}
-bool select_hides(LeakFinder&, const Node& node, const std::vector<Flow>& args) {
-  const Node& otherwise = node.args[2];
+AxisPairs zero_at_zero(FlowFinder&, const CallFlow& call) { return hidden_in_all(call.args); }
+AxisPairs select_hides(FlowFinder&, const CallFlow& call) {
+  const Node& otherwise = call.node.args[2];
   const bool else_zero = otherwise.kind == Node::Kind::number && otherwise.number == 0;
-  return (args[1].hidden && args[2].hidden) || (args[0].hidden && else_zero);
+  return else_zero ? call.args[0].hidden : hidden_in_all({call.args[1], call.args[2]});
 }
 
 template <Tensor (*f)(const Tensor&)>

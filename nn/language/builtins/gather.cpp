@@ -1,6 +1,6 @@
 // gather(T[…, r, …], I, dim=r): T at position I of r; names that both have are aligned. Its
 // transpose is scatter(W[…, m], I, reduced_dim=m, dim=r): entries of W with equal I are summed.
-#include "nn/language/builtins/builtin.hpp"
+#include "nn/language/builtins/along.hpp"
 
 namespace tete {
 
@@ -51,9 +51,9 @@ Value run(Runner& runner, const Node& node) {
 }
 
 // The positions may be any, so gather may read all of a sequence.
-bool hides(LeakFinder& leaks, const Node& node, const std::vector<Flow>& args) {
-  leaks.combined(node, node.dim(), node.args[0], args[0]);
-  return args[0].hidden;
+AxisPairs hides(FlowFinder& flow, const CallFlow& call) {
+  combines_along(flow, call);
+  return call.args[0].hidden.empty() ? AxisPairs{} : flow.pairs_of(call.node.names);
 }
 
 // ---- scatter ------------------------------------------------------------------------------------
@@ -99,9 +99,10 @@ Value run_scatter(Runner& runner, const Node& node) {
   return {y, node.names, batched};
 }
 
-bool scatter_hides(LeakFinder& leaks, const Node& node, const std::vector<Flow>& args) {
-  leaks.combined(node, node.dim(), node.args[0], args[0], true);
-  return args[0].hidden && leaks.role(node.dim()) == Role::none;
+AxisPairs scatter_hides(FlowFinder& flow, const CallFlow& call) {
+  const Node& node = call.node;
+  flow.combined(node, node.dim(), node.args[0], call.args[0], true);
+  return flow.within(node.dim()) == Role::none ? call.args[0].hidden : AxisPairs{};
 }
 
 constexpr KeyRow keys[] = {{"dim", KeyRow::Kind::dim}};

@@ -1,5 +1,5 @@
 // Reductions: sum(X[…], reduced_dim=d), …; every name of X stays but d.
-#include "nn/language/builtins/builtin.hpp"
+#include "nn/language/builtins/along.hpp"
 
 namespace tete {
 
@@ -40,23 +40,25 @@ Value run(Runner& runner, const Node& node) {
 
 Tensor smallest(const Tensor& x, const Axes& axes, bool keep) { return -max(-x, axes, keep); }
 
+// The pairs that stay hidden if zeros reduce to zero.
+AxisPairs left(const FlowFinder& flow, const CallFlow& call, bool keeps_places = false) {
+  const int dim = call.node.dim();
+  const bool stays = flow.within(dim) == Role::none && (keeps_places || !flow.is_place(dim));
+  return stays ? call.args[0].hidden : AxisPairs{};
+}
+
 // Hidden zeros do not change a sum, nor a mean of as many.
-bool sum_hides(LeakFinder& leaks, const Node& node, const std::vector<Flow>& args) {
-  leaks.combined(node, node.dim(), node.args[0], args[0], true);
-  return args[0].hidden && leaks.role(node.dim()) == Role::none && !leaks.is_place(node.dim());
+AxisPairs sum_hides(FlowFinder& flow, const CallFlow& call) {
+  flow.combined(call.node, call.node.dim(), call.node.args[0], call.args[0], true);
+  return left(flow, call);
 }
-bool min_hides(LeakFinder& leaks, const Node& node, const std::vector<Flow>& args) {
-  leaks.combined(node, node.dim(), node.args[0], args[0]);
-  return args[0].hidden && leaks.role(node.dim()) == Role::none &&
-         (!leaks.is_place(node.dim()) || node.element == Element::truth);
+AxisPairs min_hides(FlowFinder& flow, const CallFlow& call) {
+  combines_along(flow, call);
+  return left(flow, call, call.node.element == Element::truth);
 }
-bool hides(LeakFinder& leaks, const Node& node, const std::vector<Flow>& args) {
-  leaks.combined(node, node.dim(), node.args[0], args[0]);
-  return args[0].hidden && leaks.role(node.dim()) == Role::none && !leaks.is_place(node.dim());
-}
-bool logsumexp_hides(LeakFinder& leaks, const Node& node, const std::vector<Flow>& args) {
-  hides(leaks, node, args);
-  return false;  // the logarithm of 0 + 0 + … is not 0
+AxisPairs hides(FlowFinder& flow, const CallFlow& call) {
+  combines_along(flow, call);
+  return left(flow, call);
 }
 
 constexpr KeyRow keys[] = {{"reduced_dim", KeyRow::Kind::dim}};
@@ -107,7 +109,7 @@ constexpr Builtin rows[] = {
      .keys = keys,
      .check = check,
      .run = run<logsumexp>,
-     .hides = logsumexp_hides},
+     .hides = combines_along},
 };
 
 }  // namespace

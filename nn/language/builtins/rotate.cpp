@@ -2,7 +2,7 @@
 // section 3.4.2, with neighbours as pairs).
 #include <cmath>
 
-#include "nn/language/builtins/builtin.hpp"
+#include "nn/language/builtins/along.hpp"
 
 namespace tete {
 
@@ -88,9 +88,9 @@ Value run(Runner& runner, const Node& node) {
   return runner.aligned({turned, last, batched}, node.names, batched);
 }
 
-bool hides(LeakFinder& leaks, const Node& node, const std::vector<Flow>& args) {
-  leaks.combined(node, node.dim(), node.args[0], args[0]);
-  return args[0].hidden;
+AxisPairs hides(FlowFinder& flow, const CallFlow& call) {
+  combines_along(flow, call);
+  return call.args[0].hidden;
 }
 
 constexpr KeyRow keys[] = {{"dim", KeyRow::Kind::dim}};

@@ -94,12 +94,11 @@ Value run(Runner& runner, const Node& node) {
   return {extra_logit(node) ? slice(y, axis, 0, size) : y, x.names, x.batched};
 }
 
-bool hides(LeakFinder& leaks, const Node& node, const std::vector<Flow>& args) {
-  const bool over_memory = leaks.role(node.dim()) == Role::memory;
-  if (extra_logit(node)) leaks.flow_of(*extra_logit(node));
-  const bool masked = mask_of(node) && leaks.flow_of(*mask_of(node)).hidden;
-  if (over_memory && (node.takes_call_mask || masked)) return true;
-  return combines_along(leaks, node, args);
+AxisPairs hides(FlowFinder& flow, const CallFlow& call) {
+  const Node& node = call.node;
+  const bool masked = node.takes_call_mask || !call.keys[1].hidden.empty();
+  if (masked && flow.within(node.dim()) == Role::memory) return flow.pairs_of(node.names);
+  return combines_along(flow, call);
 }
 
 constexpr KeyRow keys[] = {{"reduced_dim", KeyRow::Kind::dim},

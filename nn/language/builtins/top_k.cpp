@@ -1,6 +1,6 @@
 // top_k(S[…, s, …], reduced_dim=s, dim=t): the positions of the t largest, the largest first; equal
 // ones keep their order.
-#include "nn/language/builtins/builtin.hpp"
+#include "nn/language/builtins/along.hpp"
 
 namespace tete {
 
@@ -36,11 +36,6 @@ Value run(Runner& runner, const Node& node) {
   return runner.aligned({cast(found, runner.dtype()), names, x.batched}, node.names, x.batched);
 }
 
-bool hides(LeakFinder& leaks, const Node& node, const std::vector<Flow>& args) {
-  leaks.combined(node, node.dim(), node.args[0], args[0]);
-  return false;
-}
-
 constexpr KeyRow keys[] = {{"reduced_dim", KeyRow::Kind::dim}, {"dim", KeyRow::Kind::dim}};
 
 constexpr Builtin rows[] = {
@@ -51,7 +46,7 @@ constexpr Builtin rows[] = {
      .counts_positions = true,
      .check = check,
      .run = run,
-     .hides = hides},
+     .hides = combines_along},
 };
 
 }  // namespace

@@ -30,9 +30,7 @@ void check(Reading& reading, const ExprText& e, Node& node) {
 
 Value run(Runner& runner, const Node& node) { return runner.visible(node); }
 
-bool hides(LeakFinder&, const Node& node, const std::vector<Flow>&) {
-  return node.names.size() == 2;
-}
+AxisPairs hides(FlowFinder& flow, const CallFlow& call) { return flow.pairs_of(call.node.names); }
 
 constexpr Builtin rows[] = {
     {.name = "visible",

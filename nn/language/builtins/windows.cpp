@@ -35,6 +35,8 @@ void check(Reading& reading, const ExprText& e, Node& node) {
   for (int name : reading.expected)
     if (names.contains(name)) node.names.push_back(name);
   node.element = x.element;
+  if (into.dims[0] != node.dim())
+    reading.in.draft.program.windows.push_back({node.dim(), into.dims[0], into.dims[1]});
 }
 
 double number(Runner& runner, const Node& node, Key key, double otherwise) {
@@ -103,17 +105,18 @@ Value run(Runner& runner, const Node& node) {
 // memory axis leak only if they reach to the right and hidden positions are not zero. Windows with
 // an axis of their own are no longer queries (a leak); over the memory they form a shorter memory,
 // in which each place of a window is hidden on its own.
-bool hides(LeakFinder& leaks, const Node& node, const std::vector<Flow>& args) {
-  const Role role = leaks.role(node.dim());
-  if (role == Role::none) return args[0].hidden;
+AxisPairs hides(FlowFinder& flow, const CallFlow& call) {
+  const Node& node = call.node;
+  const ValueFlow& x = call.args[0];
+  const Role role = flow.within(node.dim());
+  if (role == Role::none) return x.hidden;
   if (window_of(node) != node.dim()) {
-    if (role == Role::query) leaks.combined(node, node.dim(), node.args[0], args[0]);
-    else leaks.in_pieces(window_of(node), place_of(node));
-    return args[0].hidden;
+    if (role == Role::query) flow.combined(node, node.dim(), node.args[0], x);
+    return x.hidden.empty() ? AxisPairs{} : flow.pairs_of(node.names);
   }
   if (role == Role::memory && !node.keys[key_right].value.empty())
-    leaks.combined(node, node.dim(), node.args[0], args[0], true);
-  return false;
+    flow.combined(node, node.dim(), node.args[0], x, true);
+  return {};
 }
 
 constexpr KeyRow keys[] = {{"dim", KeyRow::Kind::dim},

@@ -2,54 +2,11 @@
 
 #include <algorithm>
 
-#include "nn/language/check/causality.hpp"
 #include "nn/language/check/tiling.hpp"
 
 namespace tete {
 
 namespace {
-
-// ---- Heads and layout -------------------------------------------------------------------------
-
-// A head is a name that two operands of an einsum share with the result, but no sequence.
-void find_heads_in(const Node& node, std::vector<Dimension>& dimensions) {
-  if (calls(node, "einsum"))
-    for (int name : node.names) {
-      const auto has = [&](const Node& arg) { return arg.names.contains(name); };
-      Dimension& d = dimensions[name];
-      if (d.role == Role::none && std::count_if(node.args.begin(), node.args.end(), has) >= 2)
-        d.head = true;
-    }
-  for (const Node& arg : node.args) find_heads_in(arg, dimensions);
-}
-
-// Groups of dimensions that are heads if one of them is: a dimension under two names, a dimension
-// and its parts, and h_k and h where h_k = h.
-std::vector<Names> alike_in(const Checked& program) {
-  std::vector<Names> alike;
-  for (const Condition& c : program.conditions)
-    if (c.kind == Condition::Kind::equal || c.kind == Condition::Kind::product) {
-      alike.push_back(c.others);
-      alike.back().push_back(c.dim);
-    }
-  for (size_t i = 0; i < program.dimensions.size(); ++i)
-    for (const Node& size : program.dimensions[i].fallback)
-      if (size.kind == Node::Kind::size) alike.push_back({static_cast<int>(i), size.index});
-  return alike;
-}
-
-void spread_heads(Checked& program) {
-  const size_t count = program.dimensions.size();
-  std::vector<bool> heads(count);
-  for (size_t i = 0; i < count; ++i) heads[i] = program.dimensions[i].head;
-  std::vector<std::vector<int>> next(count);
-  for (const Names& alike : alike_in(program))
-    for (int from : alike)
-      for (int to : alike)
-        if (program.dimensions[to].role == Role::none) next[from].push_back(to);
-  spread(heads, next);
-  for (size_t i = 0; i < count; ++i) program.dimensions[i].head = heads[i];
-}
 
 // ---- Uses -------------------------------------------------------------------------------------
 
@@ -73,6 +30,19 @@ void find_uses(Checked& program) {
         value.finished.push_back(used);
       }
   }
+}
+
+// ---- Leaks ------------------------------------------------------------------------------------
+
+std::string leak_of(const Checked& program) {
+  for (const Combination& c : program.flow.combinations)
+    if (c.data)
+      return point_out(text(c.picked ? "this reads one position" : "this combines all positions",
+                            " of '", program.dimensions[c.dim].name,
+                            "' outside a masked weight, so a causal mask does not keep the future "
+                            "hidden"),
+                       {c.place});
+  return "";
 }
 
 }  // namespace
@@ -115,14 +85,13 @@ Short<int> layout_of(const Names& names, const std::vector<Dimension>& dimension
 }
 
 void analyse(Checked& program) {
-  for (const CheckedValue& value : program.values) find_heads_in(value.right, program.dimensions);
-  spread_heads(program);
+  find_uses(program);
+  find_flow(program);
   for (CheckedValue& value : program.values) {
     const bool is_statement = value.kind == CheckedValue::Kind::statement;
     value.layout = layout_of(is_statement ? value.names : value.dims, program.dimensions);
   }
-  find_uses(program);
-  program.leak = LeakFinder(program).leak();
+  program.leak = leak_of(program);
   program.tile = find_tile(program);
 }
 
