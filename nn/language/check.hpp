@@ -13,6 +13,7 @@
 #include "nn/flow.hpp"
 #include "nn/language/builtins.hpp"
 #include "nn/language/notation.hpp"
+#include "nn/tile/find.hpp"
 
 namespace tete {
 
@@ -126,21 +127,6 @@ struct CheckedParameter {
   bool fixed, per_stack;
 };
 
-// The statements that run a block of queries at a time: those over queries and memory, those
-// between them, and those that read them. A block of queries needs only the same queries' rows of
-// the values that the statements are given.
-struct Tile {
-  std::vector<int> inside = {};  // statements, in their order
-  std::vector<int> given = {};   // values computed before, which they read
-  std::vector<int> exits = {};   // those of `inside` that later statements read
-  // True if a block may leave out the memory that a causal mask hides from all its queries.
-  bool may_crop = false;
-  // If the program has no tile: an error sentence with a caret under the statement that prevents
-  // one, or "" if no statement is over queries and memory.
-  std::string refusal = {};
-  std::vector<Place> refused_at = {};
-};
-
 struct Checked {
   std::string name;  // of the def
   std::vector<std::shared_ptr<const Source>> sources;
@@ -167,6 +153,8 @@ struct Checked {
   // The name by which callers know a value. An amendment renames an input's value, but not this.
   const std::string& name_of(int value) const;
   bool is_argument(int value) const;  // an input or a parameter
+  // True if one of these dimensions is an axis of this sequence or counts windows over it.
+  bool is_over(const Names& dims, Role role) const;
 };
 
 // The catalogue: finds the defs that a text calls but does not contain.

@@ -66,6 +66,7 @@ constexpr Builtin rows[] = {
      .meaning = "in training 0 with the call's probability, else x / (1 - probability); the noise "
                 "does not vary along d",
      .keys = keys,
+     .combines_positions = false,  // noise shared by queries is the same in every block
      .check = check_along,
      .run = run,
      .hides = hides},

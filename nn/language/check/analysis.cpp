@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "nn/language/check/tiling.hpp"
-
 namespace tete {
 
 namespace {

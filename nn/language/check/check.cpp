@@ -71,6 +71,19 @@ const std::string& Checked::name_of(int value) const {
   return v.kind == CheckedValue::Kind::parameter ? parameters[at].name : v.name;
 }
 
+std::vector<int> memory_pieces(const Checked& program) {
+  std::vector<int> pieces;
+  for (const Windows& w : program.windows)
+    if (program.flow.dimensions[w.count].windows) pieces.push_back(w.count);
+  return pieces;
+}
+
+bool Checked::is_over(const Names& dims, Role role) const {
+  return std::any_of(dims.begin(), dims.end(), [&](int dim) {
+    return dimensions[dim].role == role || (role == Role::memory && flow.dimensions[dim].windows);
+  });
+}
+
 bool Checked::is_argument(int value) const {
   const CheckedValue::Kind kind = values[value].kind;
   return kind == CheckedValue::Kind::input || kind == CheckedValue::Kind::parameter;

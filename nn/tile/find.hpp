@@ -1,0 +1,25 @@
+// The part of a text that can run a block of queries at a time.
+#pragma once
+#include "nn/flow.hpp"
+
+namespace tete {
+
+// The statements that run a block of queries at a time: those over queries and memory, those
+// between them, and those that read them. A block of queries needs only the same queries' rows of
+// the values that the statements are given.
+struct Tile {
+  std::vector<int> inside = {};  // statements, in their order
+  std::vector<int> given = {};   // values computed before, which they read
+  std::vector<int> exits = {};   // those of `inside` that later statements read
+  // True if a block may leave out the memory that a causal mask hides from all its queries.
+  bool may_crop = false;
+  // If the program has no tile: an error sentence with a caret under the statement that prevents
+  // one, or "" if no statement is over queries and memory.
+  std::string refusal = {};
+  std::vector<Place> refused_at = {};
+};
+
+// Finds the tile from the dimensions of the statements. All else in `program` must be filled in.
+Tile find_tile(const Checked& program);
+
+}  // namespace tete
