@@ -6,77 +6,26 @@
 
 namespace tete {
 
-namespace {
-
-bool is_windows(const Node& node) {
-  return node.kind == Node::Kind::call && calls(node, "windows");
-}
-
-}  // namespace
-
 Decoder::Decoder(std::shared_ptr<const Checked> program, const SizeTable& sizes, Growth growth)
-    : program_(std::move(program)),
-      sizes_(sizes),
-      growth_(growth),
-      pieces_(memory_pieces(*program_)) {
-  classify();
+    : program_(std::move(program)), sizes_(sizes), growth_(growth) {
+  find_frontier();
   if (growth_ == Growth::grows) check_growth();
 }
 
-// ---- Dependences --------------------------------------------------------------------------------
-
-bool Decoder::has_role(const CheckedValue& v, Role role) const {
-  const auto fits = [&](int dim) {
-    const bool piece = std::find(pieces_.begin(), pieces_.end(), dim) != pieces_.end();
-    return program_->dimensions[dim].role == role || (role == Role::memory && piece);
-  };
-  return std::any_of(v.dims.begin(), v.dims.end(), fits) ||
-         std::any_of(v.names.begin(), v.names.end(), fits);
+// Rows that depend on the memory alone do not change while the sequence grows. Parameters need no
+// cache.
+bool Decoder::is_kept(int value) const {
+  return program_->values[value].kind != CheckedValue::Kind::parameter && !from(value).queries;
 }
 
-Decoder::Side Decoder::side_of(int number) const {
-  const CheckedValue& v = program_->values[number];
-  const bool queries = has_role(v, Role::query), memory = has_role(v, Role::memory);
-  switch (v.kind) {
-    case CheckedValue::Kind::parameter:
-      return Side::once;
-    case CheckedValue::Kind::input:
-      return queries ? Side::query : Side::memory;
-    case CheckedValue::Kind::same: {
-      const Side of = sides_[v.index];
-      return of == Side::query && memory && !queries ? Side::memory : of;  // M is X
-    }
-    case CheckedValue::Kind::statement:
-      break;
-  }
-  bool on_queries = false, on_memory = false, on_mixed = false;
-  for (int used : v.uses) {
-    const Side side = sides_[used];
-    on_queries |= side == Side::query, on_memory |= side == Side::memory;
-    on_mixed |= side == Side::mixed;
-  }
-  // A value over both axes has a row for each query, even if it depends on no input.
-  if (on_mixed || (queries && memory) || (on_queries && on_memory)) return Side::mixed;
-  if (on_queries || queries) return Side::query;
-  return on_memory || memory ? Side::memory : Side::once;
-}
-
-// Caches each value of side memory or once that is the result or that a value of another side
-// reads. Parameters need no cache.
-void Decoder::classify() {
+// Caches the result and each value that one of another kind reads, if they are to be kept.
+void Decoder::find_frontier() {
   const auto count = static_cast<int>(program_->values.size());
-  for (int i = 0; i < count; ++i) sides_.push_back(side_of(i));
-  const auto is_kept = [&](int number) {
-    const Side side = sides_[number];
-    const bool parameter = program_->values[number].kind == CheckedValue::Kind::parameter;
-    return !parameter && (side == Side::memory || side == Side::once);
-  };
   std::vector<bool> kept(static_cast<size_t>(count));
-  for (int i = 0; i < count; ++i) {
-    const Side side = sides_[i];
+  for (int i = 0; i < count; ++i)
     for (int used : program_->values[i].uses)
-      if (is_kept(used) && side != Side::once && side != sides_[used]) kept[used] = true;
-  }
+      if (is_kept(used) && (from(i).queries || (from(i).memory && !from(used).memory)))
+        kept[used] = true;
   if (is_kept(program_->result)) kept[program_->result] = true;
   for (int i = 0; i < count; ++i)
     if (kept[i]) frontier_.push_back(i);
@@ -96,28 +45,28 @@ void Decoder::check_growth() const {
               "' cannot read a sequence position by position: no statement of ",
               "it takes a causal mask");
   if (!program_->leak.empty()) throw Error(Kind::input, program_->leak);
-  for (size_t i = 0; i < sides_.size(); ++i) {
-    const CheckedValue& v = program_->values[i];
-    if (v.kind == CheckedValue::Kind::same && sides_[i] == Side::mixed &&
-        !has_role(v, Role::query) && has_role(v, Role::memory))
-      fail_at({v.place}, text("'", v.name, "' is a memory made of what attention gave, so it ",
-                              "cannot be read position by position"));
-    if (v.kind == CheckedValue::Kind::statement && sides_[i] == Side::memory &&
-        !has_role(v, Role::memory))
-      fail_at({v.place}, text("'", v.name, "' is made of the whole memory, so the sequence cannot ",
-                              "be read position by position"));
-    visit(v.right, [&](const Node& node) {
-      if (is_windows(node)) check_windows(node, sides_[i]);
-    });
-  }
+  for (size_t i = 0; i < program_->values.size(); ++i)
+    check_growth(program_->values[i], from(static_cast<int>(i)));
 }
 
-void Decoder::check_windows(const Node& node, Side side) const {
-  const Role role = program_->dimensions[node.dim()].role;
-  if (role == Role::query && side == Side::mixed)
-    fail_at({node.place},
-            "windows over the queries of what depends on the memory, too, cannot be "
-            "read position by position");
+void Decoder::check_growth(const CheckedValue& v, const Sources& of) const {
+  const auto is_over = [&](Role role) {
+    return program_->is_over(v.dims, role) || program_->is_over(v.names, role);
+  };
+  const bool mixed = of.queries && of.memory;
+  if (v.kind == CheckedValue::Kind::same && mixed && !is_over(Role::query) && is_over(Role::memory))
+    fail_at({v.place}, text("'", v.name, "' is a memory made of what attention gave, so it ",
+                            "cannot be read position by position"));
+  if (v.kind == CheckedValue::Kind::statement && of.memory && !of.queries && !is_over(Role::memory))
+    fail_at({v.place}, text("'", v.name, "' is made of the whole memory, so the sequence cannot ",
+                            "be read position by position"));
+  visit(v.right, [&](const Node& node) {
+    if (mixed && node.builtin && node.builtin->reads_earlier_rows &&
+        program_->is_over({node.dim()}, Role::query))
+      fail_at({node.place},
+              "windows over the queries of what depends on the memory, too, cannot be "
+              "read position by position");
+  });
 }
 
 // ---- The next positions -------------------------------------------------------------------------
@@ -135,7 +84,9 @@ SizeTable Decoder::sizes_of_new_memory(Index queries) const {
   SizeTable sizes = sizes_for(queries, queries);
   SizeTable before = sizes_for(queries, memory_length_);
   SizeTable after = sizes_for(queries, memory_length_ + queries);
-  for (int piece : pieces_) sizes.set(piece, after.size(piece) - before.size(piece));
+  for (const Windows& w : program_->windows)
+    if (program_->flow.dimensions[w.count].windows)
+      sizes.set(w.count, after.size(w.count) - before.size(w.count));
   return sizes;
 }
 
@@ -143,11 +94,8 @@ void Decoder::append(int number, const Tensor& rows, bool batched) {
   Tensor& kept = cache_[number];
   const CheckedValue& v = program_->values[number];
   int axis = -1;
-  for (int i = 0; i < v.dims.size(); ++i) {
-    const int dim = v.dims[i];
-    const bool piece = std::find(pieces_.begin(), pieces_.end(), dim) != pieces_.end();
-    if (piece || program_->dimensions[dim].role == Role::memory) axis = i;
-  }
+  for (int i = 0; i < v.dims.size(); ++i)
+    if (program_->is_over({v.dims[i]}, Role::memory)) axis = i;
   const int batch = batched ? rows.rank() - v.dims.size() : 0;
   kept = kept && axis >= 0 ? concat({kept, rows}, batch + axis) : rows;
 }
@@ -173,7 +121,7 @@ Tensor Decoder::next(const Tensors& inputs, std::span<const ParamId> params, con
     Runner fresh(*program_, sizes_of_new_memory(queries), inputs, params, forward, path, seen);
     fresh.continue_at({length_, memory_length_}, {&memory_tails_, Role::memory});
     for (int number : frontier_) {
-      if (sides_[number] == Side::once && cache_.contains(number)) continue;
+      if (!from(number).memory && cache_.contains(number)) continue;
       const Value& rows = fresh.at(number);
       append(number, rows.tensor.detach(), rows.batched);
     }
@@ -183,7 +131,7 @@ Tensor Decoder::next(const Tensors& inputs, std::span<const ParamId> params, con
   }
   Tensors given = inputs;
   for (size_t i = 0; i < inputs.size(); ++i)
-    if (sides_[program_->inputs[i]] == Side::memory && (grows || length_ > 0)) {
+    if (is_of_memory_alone(program_->inputs[i]) && (grows || length_ > 0)) {
       // A placeholder: only its length is used; values come from the cache.
       Shape shape = inputs[i].shape();
       const CheckedValue& v = program_->values[program_->inputs[i]];

@@ -34,14 +34,12 @@ class Decoder {
   std::vector<std::string> kept() const;
 
  private:
-  // A value depends on parameters alone (once), on queries row by row, on the memory, or on both
-  // (mixed).
-  enum class Side : uint8_t { once, query, memory, mixed };
-  Side side_of(int number) const;
-  bool has_role(const CheckedValue& v, Role role) const;
-  void classify();
+  const Sources& from(int value) const { return program_->flow.values[value].from; }
+  bool is_of_memory_alone(int value) const { return from(value).memory && !from(value).queries; }
+  bool is_kept(int value) const;
+  void find_frontier();
   void check_growth() const;
-  void check_windows(const Node& node, Side side) const;
+  void check_growth(const CheckedValue& v, const Sources& of) const;
   SizeTable sizes_for(Index queries, Index memories) const;
   SizeTable sizes_of_new_memory(Index queries) const;
   void append(int number, const Tensor& rows, bool batched);
@@ -49,8 +47,6 @@ class Decoder {
   std::shared_ptr<const Checked> program_;
   SizeTable sizes_;
   Growth growth_;
-  std::vector<Side> sides_;      // by value
-  std::vector<int> pieces_;      // dimensions that count windows over the memory
   std::vector<int> frontier_;    // the values to cache
   std::map<int, Tensor> cache_;  // by value of the frontier
   std::map<const Node*, Tensor> query_tails_, memory_tails_;

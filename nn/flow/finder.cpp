@@ -113,7 +113,8 @@ ValueFlow FlowFinder::flow_of(const CheckedValue& value) {
       std::vector<Names> names;
       for (int dim : value.dims) names.push_back({dim});
       flow.hidden = renamed(flow.hidden, program_.values[value.index].dims, names);
-      if (rows.memory && !rows.queries && !flow.from.memory)  // M is X
+      const bool queries_alone = flow.from.queries && !flow.from.memory;
+      if (queries_alone && rows.memory && !rows.queries)  // M is X
         flow.from.queries = false, flow.from.memory = true;
       break;
     }

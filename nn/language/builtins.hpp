@@ -59,9 +59,15 @@ struct Builtin {
   // True if a result depends on how many positions the memory has, beyond sums of them: a block of
   // queries then may not leave out the memory that a causal mask hides from it.
   bool counts_positions = false;
+  // True if its rows read a few earlier ones, which a decoder caches (Runner::tail).
+  bool reads_earlier_rows = false;
+  // True if it hides positions: it takes the call's mask and mask=.
+  bool masks = false;
   // True if a row of the result reads other rows along the dimensions that its keys name: blocks
   // then are not cut along these.
   bool combines_positions = true;
+  // True if the result has no storage of its own.
+  bool is_view = false;
   // True if it multiplies its arguments and sums the names that the left lacks.
   bool contracts = false;
   // An elementwise function of tensors of one shape; sizes are computed by it, too. Else null.

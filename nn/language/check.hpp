@@ -175,9 +175,6 @@ const Def& main_def(const Program& program);
 Checked check(const Program& program, const std::vector<Program>& amendments = {},
               const Library& library = {});
 
-// Dimensions that count windows over the memory, where into= names an axis of their own for them.
-std::vector<int> memory_pieces(const Checked& program);
-
 // The memory order of a value with these dimensions, as positions in `names`, outermost first.
 // Batch dimensions are outside all of them.
 //   both sequence axes:  the others, then n, m      each head's logits are a matrix

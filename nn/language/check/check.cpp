@@ -71,13 +71,6 @@ const std::string& Checked::name_of(int value) const {
   return v.kind == CheckedValue::Kind::parameter ? parameters[at].name : v.name;
 }
 
-std::vector<int> memory_pieces(const Checked& program) {
-  std::vector<int> pieces;
-  for (const Windows& w : program.windows)
-    if (program.flow.dimensions[w.count].windows) pieces.push_back(w.count);
-  return pieces;
-}
-
 bool Checked::is_over(const Names& dims, Role role) const {
   return std::any_of(dims.begin(), dims.end(), [&](int dim) {
     return dimensions[dim].role == role || (role == Role::memory && flow.dimensions[dim].windows);
