@@ -25,11 +25,11 @@ void join(Dims& dims, const auto& more) {
 // Counts one statement.
 class StatementCounter {
  public:
-  StatementCounter(CostSizes& sizes, const Visible& visible, const std::vector<Origin>& origins,
-                   size_t number_bytes, Cost& cost, StatementCost& statement)
+  StatementCounter(CostSizes& sizes, const Visible& visible, const Flow& flow, size_t number_bytes,
+                   Cost& cost, StatementCost& statement)
       : sizes_(sizes),
         visible_(visible),
-        origins_(origins),
+        flow_(flow),
         number_bytes_(number_bytes),
         cost_(cost),
         statement_(statement) {}
@@ -39,7 +39,7 @@ class StatementCounter {
     for (const Node& arg : node.args) walk(arg);
     for (const Node::Key& key : node.keys)
       for (const Node& value : key.value) walk(value);
-    if (calls(node, "einsum") && node.args.size() > 1) einsum(node);
+    if (node.builtin && node.builtin->contracts && node.args.size() > 1) einsum(node);
     if (node.op == Operator::multiply && node.kind == Node::Kind::operation &&
         !node.args[0].names.empty() && !node.args[1].names.empty())
       add({node.place, statement_.value, counted({node.names.begin(), node.names.end()})});
@@ -111,7 +111,7 @@ class StatementCounter {
 
   // Adds the bytes of the result of `node`, over these names, if a gradient goes through it.
   void keep(const Node& node, const Names& names) {
-    if (node.element != Element::real || !origin_of(node, origins_).learned) return;
+    if (node.element != Element::real || !sources_of(node, flow_).learned) return;
     const bool tile = cost_.tile_queries > 0 && sizes_.any_grows(names, Role::query) &&
                       sizes_.any_grows(names, Role::memory);
     const auto bytes = static_cast<size_t>(
@@ -132,7 +132,7 @@ class StatementCounter {
 
   CostSizes& sizes_;
   const Visible& visible_;
-  const std::vector<Origin>& origins_;
+  const Flow& flow_;
   size_t number_bytes_;
   Cost& cost_;
   StatementCost& statement_;
@@ -175,7 +175,6 @@ Index queries_of_a_block(const Checked& program, CostSizes& sizes) {
 Cost cost_of(const Checked& program, SizeTable& table, const CostOptions& options) {
   Cost cost;
   const Visible visible = visible_pairs(program, table, options.causal);
-  const std::vector<Origin> origins = origins_of(program);
   cost.visible_known = visible.known;
   CostSizes sizes(program, table);
   add_parameters(program, sizes, cost);
@@ -185,8 +184,8 @@ Cost cost_of(const Checked& program, SizeTable& table, const CostOptions& option
     const CheckedValue& value = program.values[i];
     if (value.kind != CheckedValue::Kind::statement) continue;
     StatementCost statement{static_cast<int>(i)};
-    statement.once = !origins[i].data;
-    StatementCounter(sizes, visible, origins, size_of(options.dtype), cost, statement)
+    statement.once = !program.flow.values[i].from.inputs;
+    StatementCounter(sizes, visible, program.flow, size_of(options.dtype), cost, statement)
         .walk(value.right);
     cost.total += statement.count;
     if (statement.once) cost.once = exact_sum(cost.once, statement.count.multiplies);

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "nn/language/check/analysis.hpp"
-
 namespace tete {
 
 namespace {
@@ -54,29 +52,6 @@ std::string CostSizes::product(Dims dims) const {
   std::string all;
   for (int dim : dims) all += (all.empty() ? "" : "*") + dimension(dim).name;
   return all.empty() ? "1" : all;
-}
-
-std::vector<bool> CostSizes::growing_with(Role role) const {
-  const size_t count = program_.dimensions.size();
-  std::vector<bool> grows(count);
-  std::vector<std::vector<int>> makes(count);
-  for (size_t i = 0; i < count; ++i) {
-    const Dimension& d = program_.dimensions[i];
-    grows[i] = d.role == role;
-    if (d.role != Role::none) continue;
-    const auto made_of = [&](int dim) { makes[dim].push_back(static_cast<int>(i)); };
-    if (!d.arguments.empty()) {
-      made_of(d.arguments[0].dim);
-      continue;
-    }
-    for (int part : d.product) made_of(part);
-    for (const Node& where : d.fallback)
-      visit(where, [&](const Node& node) {
-        if (node.kind == Node::Kind::size) made_of(node.index);
-      });
-  }
-  spread(grows, makes);
-  return grows;
 }
 
 }  // namespace tete

@@ -13,11 +13,7 @@ using Dims = std::vector<int>;  // as many as an einsum's operands have together
 
 class CostSizes {
  public:
-  CostSizes(const Checked& program, SizeTable& sizes)
-      : program_(program),
-        sizes_(sizes),
-        with_queries_(growing_with(Role::query)),
-        with_memory_(growing_with(Role::memory)) {}
+  CostSizes(const Checked& program, SizeTable& sizes) : program_(program), sizes_(sizes) {}
 
   Index size(int dim) { return sizes_.size(dim); }
   Index elements(const auto& dims) {
@@ -31,7 +27,8 @@ class CostSizes {
   // True if the dimension's size follows from a sequence's: it is the sequence, a part of it, or
   // computed from it in `where`.
   bool grows_with(int dim, Role role) const {
-    return (role == Role::query ? with_queries_ : with_memory_)[dim];
+    const Role own = dimension(dim).role;
+    return own == Role::none ? program_.flow.dimensions[dim].made_of(role) : own == role;
   }
   int find(const auto& dims, Role role) const {
     for (int dim : dims)
@@ -46,20 +43,10 @@ class CostSizes {
 
  private:
   int outermost(int dim) const;
-  std::vector<bool> growing_with(Role role) const;
 
   const Checked& program_;
   SizeTable& sizes_;
-  std::vector<bool> with_queries_, with_memory_;  // by dimension
 };
-
-// The kinds of tensors that a value depends on.
-struct Origin {
-  bool data = false;     // an input: every sequence of a batch has a value of its own
-  bool learned = false;  // an input or a parameter that is learned: a gradient goes through it
-};
-std::vector<Origin> origins_of(const Checked& program);
-Origin origin_of(const Node& node, const std::vector<Origin>& values);
 
 // The `pairs` that the masks of one softmax leave visible, among `all` pairs of a query and a
 // position that the softmax normalises over.

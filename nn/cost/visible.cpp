@@ -44,10 +44,6 @@ class EmptyCall {
   std::unique_ptr<Runner> runner_;
 };
 
-bool is_masked_softmax(const Node& node) {
-  return calls(node, "softmax") || calls(node, "log_softmax");
-}
-
 const Node* own_mask(const Node& softmax) {
   for (size_t i = 0; i < softmax.keys.size(); ++i)
     if (std::string_view(softmax.builtin->keys[i].name) == "mask" && !softmax.keys[i].value.empty())
@@ -56,7 +52,7 @@ const Node* own_mask(const Node& softmax) {
 }
 
 void find_softmaxes(const Node& node, std::vector<const Node*>& found) {
-  if (is_masked_softmax(node)) found.push_back(&node);
+  if (node.builtin && node.builtin->masks) found.push_back(&node);
   for (const Node& arg : node.args) find_softmaxes(arg, found);
 }
 
@@ -67,12 +63,11 @@ class PairCounter {
 
   Visible count() {
     EmptyCall(program_, table_, causal_, false);  // fails where a call would
-    const std::vector<Origin> origins = origins_of(program_);
     std::vector<const Node*> softmaxes;
     for (const CheckedValue& value : program_.values) find_softmaxes(value.right, softmaxes);
     for (const Node* softmax : softmaxes) {
       const Node* mask = own_mask(*softmax);
-      if (mask && origin_of(*mask, origins).learned) mask = nullptr;
+      if (mask && sources_of(*mask, program_.flow).learned) mask = nullptr;
       count(*softmax, mask);
     }
     return std::move(visible_);
@@ -126,41 +121,6 @@ class PairCounter {
 
 Visible visible_pairs(const Checked& program, SizeTable& sizes, bool causal) {
   return PairCounter(program, sizes, causal).count();
-}
-
-// ---- Origins ------------------------------------------------------------------------------------
-
-Origin origin_of(const Node& node, const std::vector<Origin>& values) {
-  Origin all = node.kind == Node::Kind::value ? values[node.index] : Origin{};
-  const auto add = [&](const Node& part) {
-    const Origin of = origin_of(part, values);
-    all.data |= of.data, all.learned |= of.learned;
-  };
-  for (const Node& arg : node.args) add(arg);
-  for (const Node::Key& key : node.keys)
-    for (const Node& value : key.value) add(value);
-  return all;
-}
-
-std::vector<Origin> origins_of(const Checked& program) {
-  std::vector<Origin> origins;
-  for (const CheckedValue& v : program.values) {
-    switch (v.kind) {
-      case CheckedValue::Kind::input:
-        origins.push_back({true, true});
-        break;
-      case CheckedValue::Kind::parameter:
-        origins.push_back({false, !program.parameters[v.index].fixed});
-        break;
-      case CheckedValue::Kind::same:
-        origins.push_back(origins[v.index]);
-        break;
-      case CheckedValue::Kind::statement:
-        origins.push_back(origin_of(v.right, origins));
-        break;
-    }
-  }
-  return origins;
 }
 
 }  // namespace tete

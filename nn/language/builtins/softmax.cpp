@@ -111,6 +111,7 @@ constexpr Builtin rows[] = {
      .meaning = "e^x / Σ e^x over d, of what is visible; where d is one of two sequence axes it "
                 "takes the call's mask too",
      .keys = keys,
+     .masks = true,
      .check = check,
      .run = run<softmax, softmax>,
      .hides = hides},
@@ -118,6 +119,7 @@ constexpr Builtin rows[] = {
      .usage = "log_softmax(x, reduced_dim=d, mask=V[…], extra_logit=z)",
      .meaning = "x - log Σ e^x over d, of what is visible; what is hidden is 0",
      .keys = keys,
+     .masks = true,
      .check = check,
      .run = run<log_softmax, log_softmax>,
      .hides = hides},
