@@ -2,13 +2,25 @@
 #include <algorithm>
 
 #include "nn/flow/finder.hpp"
-#include "nn/language/check/analysis.hpp"
 
 namespace tete {
 
 namespace {
 
 using Graph = std::vector<std::vector<int>>;  // the dimensions that each leads to
+
+// Marks every dimension that can be reached from a marked one.
+void spread(std::vector<bool>& marked, const Graph& next) {
+  std::vector<int> open;
+  for (size_t i = 0; i < marked.size(); ++i)
+    if (marked[i]) open.push_back(static_cast<int>(i));
+  while (!open.empty()) {
+    const int at = open.back();
+    open.pop_back();
+    for (int to : next[at])
+      if (!marked[to]) marked[to] = true, open.push_back(to);
+  }
+}
 
 // ---- Heads --------------------------------------------------------------------------------------
 

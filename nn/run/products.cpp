@@ -28,7 +28,9 @@ class Numbering {
   std::vector<int> names_;
 };
 
-bool is_product_of_two(const Node& n) { return calls(n, "einsum") && n.args.size() == 2; }
+bool is_product_of_two(const Node& n) {
+  return n.builtin && n.builtin->contracts && n.args.size() == 2;
+}
 
 // The factor A that A·B (narrow) and A·C (wide) share, as its argument number in each, if C has all
 // names of B; otherwise -1.

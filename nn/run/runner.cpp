@@ -62,7 +62,8 @@ void Runner::check_memory() {
     for (int used : v.uses)
       if (batched[used]) batched[i] = true;
     const bool is_view = v.kind != CheckedValue::Kind::statement || v.right.constant ||
-                         v.right.kind == Node::Kind::value || calls(v.right, "windows");
+                         v.right.kind == Node::Kind::value ||
+                         (v.right.builtin && v.right.builtin->is_view);
     if (is_view || in_blocks[i]) continue;
     const Planned made{v.name, shape_of(v.names, batched[i]), dtype_};
     if (const std::string why = memory_refusal({&made, 1}); !why.empty())

@@ -45,18 +45,6 @@ std::string leak_of(const Checked& program) {
 
 }  // namespace
 
-void spread(std::vector<bool>& marked, const std::vector<std::vector<int>>& next) {
-  std::vector<int> open;
-  for (size_t i = 0; i < marked.size(); ++i)
-    if (marked[i]) open.push_back(static_cast<int>(i));
-  while (!open.empty()) {
-    const auto at = static_cast<size_t>(open.back());
-    open.pop_back();
-    for (int to : next[at])
-      if (!marked[to]) marked[to] = true, open.push_back(to);
-  }
-}
-
 Short<int> layout_of(const Names& names, const std::vector<Dimension>& dimensions) {
   const auto dim = [&](int i) -> const Dimension& { return dimensions[names[i]]; };
   int query = -1, memory = -1, sequence = 0, heads = 0;

@@ -5,9 +5,6 @@
 
 namespace tete {
 
-// Marks every index that can be reached from a marked one along `next`.
-void spread(std::vector<bool>& marked, const std::vector<std::vector<int>>& next);
-
 // Fills in Dimension::head, CheckedValue::layout, ::uses and ::finished, Checked::flow, ::leak and
 // ::tile.
 void analyse(Checked& program);
