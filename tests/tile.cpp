@@ -159,6 +159,32 @@ TEST_SUITE("tile") {
     CHECK(without == std::vector<std::string>{"linformer"});
   }
 
+  TEST_CASE("a block leaves out no hidden memory that its values count or sum") {
+    for (const char* statements :
+         {// the mean of a causal row is over all of the memory
+          "B[n, m] = position(n) + A[m]\n  Z[n] = mean(W[n, m], reduced_dim=m)",
+          // what is made of parameters alone is not hidden
+          "B[n, m] = position(n) * A[m]\n  Z[n] = sum(B[n, m], reduced_dim=m)",
+          "B[n, m] = position(n) * A[m]\n  Z[n] = max(B[n, m], reduced_dim=m)",
+          "B[n, m] = position(n) * A[m]\n  Z[n] = einsum(B[n, m], A[m])",
+          "B[n, m] = layer_norm(position(n) * A[m], dim=m)\n"
+          "  Z[n] = einsum(B[n, m], W[n, m])",
+          "B[n, m] = position(n) + A[m]\n  Z[n] = B[n, 10]"}) {
+      CAPTURE(statements);
+      const Tiled layer(std::make_shared<const Checked>(check(Program::parse(
+          text("def F(X[n, d], M[m, d], A[m<=max_m] = normal(1)):\n"
+               "  where max_m = 23\n"
+               "  W[n, m] = softmax(einsum(X[n, d], M[m, d]), reduced_dim=m)\n  ",
+               statements,
+               "\n  Y[n, d] = einsum(W[n, m], B[n, m], M[m, d], Z[n])\n  return Y[n, d]\n")))));
+      REQUIRE(layer.program->leak == "");
+      REQUIRE(!layer.program->tile.inside.empty());
+      const Call call{noise({3, 11, 12}, 1), noise({3, 11, 12}, 2), {.causal = true}};
+      const Outcome expected = outcome(layer, call, whole);
+      CHECK(apart(outcome(layer, call, {.queries = 2, .samples = 1}), expected) < 1e-10);
+    }
+  }
+
   TEST_CASE("amendments run in blocks too") {
     for (const auto& row :
          std::vector<std::pair<std::string, std::string>>{{"multi_head", "alibi"},

@@ -23,7 +23,7 @@ class TileFinder {
     check_given();
     for (int i : tile_.inside) check_rows(value(i));
     if (!tile_.refusal.empty()) return {.refusal = tile_.refusal, .refused_at = tile_.refused_at};
-    tile_.may_crop = program_.leak.empty() && may_crop();
+    tile_.may_crop = !combines_hidden(inside) && may_crop();
     return tile_;
   }
 
@@ -129,6 +129,16 @@ class TileFinder {
       }
     }
     if (whole) refuse(v, node.place);
+  }
+
+  // True if a sum inside has terms that the mask hides and that are not zero, or if a program reads
+  // data there at all: blocks then need all of the memory.
+  bool combines_hidden(const std::vector<bool>& inside) const {
+    const auto combines = [&](const Combination& c) {
+      return c.data || (inside[c.value] && flow(c.dim).within == Role::memory);
+    };
+    const std::vector<Combination>& all = program_.flow.combinations;
+    return std::any_of(all.begin(), all.end(), combines);
   }
 
   // True if the length of the memory matters to nothing else: no other size follows from it, and no

@@ -76,6 +76,7 @@ constexpr Builtin rows[] = {
      .usage = "mean(X[…], reduced_dim=d)",
      .meaning = "the mean over d",
      .keys = keys,
+     .counts_positions = true,
      .check = check,
      .run = run<mean>,
      .hides = sum_hides},
