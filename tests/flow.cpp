@@ -86,6 +86,13 @@ TEST_SUITE("flow") {
         "def F(X[n, d], Z[n, d]):\n  Y[n, d] = softmax(Z[n, d], reduced_dim=d, mask=X[n, d] > 0)\n"
         "  return Y[n, d]\n");
     CHECK(sources(program, "Y") == "queries data inputs learned");
+    const Checked leaks = checked(
+        "def F(X[n, d], M[m, d], P[m, d] = zeros()):\n"
+        "  A[m, d] = softmax(P[m, d], reduced_dim=d, mask=M[m, d] > 0)\n"
+        "  S[d] = sum(A[m, d], reduced_dim=m)\n  Y[n, d] = X[n, d] * S[d]\n"
+        "  return Y[n, d]\n");
+    CHECK(combinations(leaks) == std::vector<std::string>{"S m data"});
+    CHECK(leaks.leak.find("text:3:10: this combines all positions of 'm'") == 0);
     const Checked fixed = checked(
         "def F(X[n, d], P[d, e] = fixed zeros(), R[d, e] = zeros()):\n"
         "  A[d, e] = softmax(P[d, e], reduced_dim=e, mask=R[d, e] > 0)\n"

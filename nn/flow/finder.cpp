@@ -153,9 +153,7 @@ ValueFlow FlowFinder::flow_of(const Node& node) {
   }
   for (const Node::Key& key : node.keys) {
     call.keys.push_back(key.value.empty() ? ValueFlow{} : flow_of(key.value[0]));
-    Sources from = call.keys.back().from;
-    from.data = false;
-    flow.from |= from;
+    flow.from |= call.keys.back().from;
   }
   if (node.kind == Node::Kind::operation) flow.hidden = hidden_by(node.op, call.args);
   if (node.builtin && node.builtin->hides) flow.hidden = node.builtin->hides(*this, call);
