@@ -12,10 +12,12 @@
 #include "nn/run.hpp"
 #include "tests/error_of.hpp"
 #include "tests/layer.hpp"
+#include "tests/strict_device.hpp"
 #include "tests/temporary_folder.hpp"
 #include "tools/inspect/heads.hpp"
 #include "tools/inspect/matrix.hpp"
 #include "tools/inspect/mixing.hpp"
+#include "tools/inspect/page.hpp"
 #include "tools/sites.hpp"
 #include "tools/trained.hpp"
 
@@ -82,6 +84,11 @@ Tensor statistic(const Site& site, const std::string& name) {
 bool close(double a, double b, double tolerance = 1e-5) {
   if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
   return std::abs(a - b) <= tolerance * std::max(1.0, std::abs(b));
+}
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 }  // namespace
@@ -526,6 +533,26 @@ TEST_SUITE("inspect") {
     options.answer = "abcdefghijklmnopq";
     CHECK(error_of([&] { inspect(options); }) ==
           "--answer has 17 tokens, but the model writes at most 16");
+  }
+
+  TEST_CASE("on a device whose memory the host cannot touch the page is the same") {
+    StrictDevice device;
+    for (const char* name : {"talking_heads", "multi_head", "dynamic_projections"})
+      for (const bool encoder : {false, true}) {
+        CAPTURE(name);
+        const TemporaryFolder folder;
+        ModelSettings s = settings_of(name);
+        s.encoder = encoder;
+        write_run(folder / "run", s);
+        InspectOptions options;
+        options.checkpoints = {folder / "run"};
+        options.text = "abca";
+        write_page(inspect(options), folder / "here.html");
+        options.device = &device;
+        write_page(inspect(options), folder / "there.html");
+        CHECK(contents(folder / "there.html") == contents(folder / "here.html"));
+        CHECK(device.reads > 0);
+      }
   }
 
   TEST_CASE("checkpoints of a run in their order, and two runs") {

@@ -1,6 +1,7 @@
 // tete inspect: what the heads of a trained model do with a text, as a page, and the numbers behind
 // it as files.
 #include "tools/inspect/inspect.hpp"
+#include "core/devices.hpp"
 
 #include <cmath>
 #include <filesystem>
@@ -22,6 +23,7 @@ struct InspectCommand {
   std::string checkpoint, beside;
   std::string out, tables, pictures;
   int threads = 0;
+  std::string device = "cpu";
   bool json = false;
 };
 
@@ -105,6 +107,7 @@ std::string with_size(const std::string& path) {
 
 int run_inspect(InspectCommand& o) {
   use_threads(o.threads);
+  o.look.device = &find_device(o.device);
   const std::string browser = o.pictures.empty() ? "" : find_browser();
   o.look.checkpoints = {o.checkpoint};
   if (!o.beside.empty()) o.look.checkpoints.push_back(o.beside);
@@ -159,6 +162,7 @@ Run inspect_verb(CLI::App& app) {
       ->type_name("DIR");
   app.option_defaults()->group("Run");
   add_threads(app, o->threads);
+  add_device(app, o->device);
   app.add_flag("--json", o->json, "the page's tables, one JSON object a checkpoint");
   app.footer(
       "Examples:\n"

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "core/cpu/rows.hpp"
+#include "core/devices.hpp"
 #include "core/threads.hpp"
 #include "tools/config.hpp"
 #include "train/files.hpp"
@@ -78,6 +79,14 @@ void use_threads(int wanted) {
   if (wanted < 0 || wanted > 1024)
     bad_input("--threads ", wanted, ": expected 1 to 1024, or 0 for one on each usable core");
   set_threads(wanted > 0 ? wanted : std::max(1, inspect_machine().usable));
+}
+
+CLI::Option* add_device(CLI::App& app, std::string& device) {
+  std::string names;
+  for (const Device& row : devices()) names += (names.empty() ? "" : ", ") + std::string(row.name);
+  return app.add_option("--device", device, "where to compute: " + names)
+      ->type_name("NAME")
+      ->capture_default_str();
 }
 
 CLI::Option* add_precision(CLI::App& app, std::string& precision) {

@@ -39,6 +39,9 @@ class HelpFormatter : public CLI::Formatter {
 CLI::Option* add_threads(CLI::App& app, int& threads);
 void use_threads(int threads);  // 0: as many as there are usable cores
 
+// --device: where tensors are and operations run, by a name of the registry (core/devices.hpp).
+CLI::Option* add_device(CLI::App& app, std::string& device);
+
 // --precision: f32 or bf16, of matrix products. Where the processor cannot multiply bfloat16 by
 // itself, products_of says so on stderr.
 CLI::Option* add_precision(CLI::App& app, std::string& precision);

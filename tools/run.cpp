@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "attention/attention.hpp"
+#include "core/devices.hpp"
 #include "nn/against.hpp"
 #include "tools/tensors.hpp"
 #include "train/safetensors.hpp"
@@ -19,6 +20,7 @@ struct RunVerbOptions {
   Index batch = 2;
   uint64_t seed = 0;
   int threads = 0;
+  std::string device = "cpu";
 };
 
 static bool is_gradient(const std::string& name) { return name.starts_with("grad:"); }
@@ -29,8 +31,8 @@ static bool is_gradient(const std::string& name) { return name.starts_with("grad
 class Evaluated {
  public:
   Evaluated(std::shared_ptr<const Checked> program, const TensorsByName& given,
-            const RunOptions& options, const std::string& dtype)
-      : program_(std::move(program)), cotangent_name_("grad:" + result_name()) {
+            const RunOptions& options, const std::string& dtype, Backend& on)
+      : program_(std::move(program)), device_(on), cotangent_name_("grad:" + result_name()) {
     dtype_ = dtype == "f64" || (dtype.empty() && has_double(given)) ? Dtype::f64 : Dtype::f32;
     const auto cotangent = given.find(cotangent_name_);
     if (cotangent != given.end()) cotangent_ = converted(cotangent->second);
@@ -68,7 +70,9 @@ class Evaluated {
         return true;
     return false;
   }
-  Tensor converted(const Tensor& x) const { return is_real(x.dtype()) ? cast(x, dtype_) : x; }
+  Tensor converted(const Tensor& x) const {
+    return (is_real(x.dtype()) ? cast(x, dtype_) : x).to(device_);
+  }
 
   bool is_learned(int i) const {
     const CheckedValue& v = value(i);
@@ -141,10 +145,11 @@ class Evaluated {
         result_.tracked() ? grad(sum(result_ * cotangent_), xs_) : Tensors(xs_.size());
     for (size_t i = 0; i < xs_.size(); ++i)
       add("grad:" + program_->name_of(differentiated_[i]), differentiated_[i],
-          found[i] ? found[i] : Tensor::zeros(xs_[i].shape(), dtype_));
+          found[i] ? found[i] : Tensor::zeros(xs_[i].shape(), dtype_, device_));
   }
 
   std::shared_ptr<const Checked> program_;
+  Backend& device_;
   std::string cotangent_name_;
   Dtype dtype_;
   TensorsByName arguments_;
@@ -333,6 +338,7 @@ static int run(const RunVerbOptions& o) {
   if (!o.dtype.empty() && o.dtype != "f32" && o.dtype != "f64")
     bad_input("--dtype ", o.dtype, ": expected f32 or f64");
   use_threads(o.threads);
+  Backend& device = find_device(o.device);
   const auto program = load_program(o.target, o.text.with);
   const RunOptions options{.sizes = o.text.sizes(), .mask = read_mask(o.text.mask)};
   const Metadata metadata = {{"program", program->name}, {"mask", o.text.mask}};
@@ -345,7 +351,7 @@ static int run(const RunVerbOptions& o) {
     tell_random(o, *program, tensors);
     return 0;
   }
-  const Evaluated evaluated(program, read_tensors(o.tensors), options, o.dtype);
+  const Evaluated evaluated(program, read_tensors(o.tensors), options, o.dtype, device);
   write_safetensors(o.out, metadata, evaluated.tensors());
   speak_beside(o.out);
   tell(o, *program, evaluated);
@@ -373,6 +379,7 @@ Run run_verb(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--seed", o->seed, "of random tensors")->type_name("N")->capture_default_str();
   add_threads(app, o->threads);
+  add_device(app, o->device);
   app.add_flag("--json", o->json, "what was written, as JSON");
   app.footer(
       "The result's gradients are of sum(Y * grad:Y): of every input, learned parameter\n"

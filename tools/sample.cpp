@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "core/devices.hpp"
 #include "tools/generate.hpp"
 #include "tools/options.hpp"
 #include "tools/trained.hpp"
@@ -15,6 +16,7 @@ struct SampleOptions {
   int64_t top_k = 0, length = 500;
   uint64_t seed = 0;
   int threads = 0;
+  std::string device = "cpu";
   bool json = false;
 };
 
@@ -52,7 +54,7 @@ static void check_prompt(const Trained& trained, SampleOptions& o) {
 static int sample(SampleOptions& o) {
   check_options(o);
   use_threads(o.threads);
-  const Trained trained = read_trained(o.checkpoint);
+  const Trained trained = read_trained(o.checkpoint, find_device(o.device));
   if (!o.temperature) o.temperature = trained.answers() ? 0 : 0.8;
   check_prompt(trained, o);
   if (o.json) {
@@ -97,6 +99,7 @@ Run sample_verb(CLI::App& app) {
       ->type_name("N")
       ->capture_default_str();
   add_threads(app, o->threads);
+  add_device(app, o->device);
   app.add_flag("--json", o->json, "one JSON object at the end instead of a stream");
   app.footer(
       "Examples:\n"

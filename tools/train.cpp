@@ -5,9 +5,10 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "nn/memory.hpp"
+#include "core/devices.hpp"
 #include "core/threads.hpp"
 #include "core/utf8.hpp"
+#include "nn/memory.hpp"
 #include "tools/config.hpp"
 #include "tools/json_number.hpp"
 #include "tools/lesson.hpp"
@@ -42,11 +43,12 @@ static Schedule schedule_from(const TrainOptions& o) {
   return s;
 }
 
-static std::unique_ptr<Optimizer> optimizer_from(const TrainOptions& o, const ParamList& params) {
+static std::unique_ptr<Optimizer> optimizer_from(const TrainOptions& o, const ParamList& params,
+                                                 Backend& on) {
   const OptimizerRow& row = find_optimizer(o.optimizer);
-  if (!o.weight_decay) return row.make(params.specs(), Dtype::f32, cpu());
+  if (!o.weight_decay) return row.make(params.specs(), Dtype::f32, on);
   if (o.optimizer != "adam") bad_input("--weight-decay is an option of adam, not of ", o.optimizer);
-  return adam(params.specs(), {.weight_decay = *o.weight_decay});
+  return adam(params.specs(), {.weight_decay = *o.weight_decay}, Dtype::f32, on);
 }
 
 static ordered_json configuration(const TrainOptions& o, const Schedule& s, double clip) {
@@ -309,13 +311,14 @@ static int train(TrainOptions& o, CLI::App& app) {
   read_model(o, app);
   const ChosenSites sites = choose_sites(o.model);
   use_threads(o.threads);
+  Backend& device = find_device(o.device);
 
   const Machine machine = inspect_machine();  // with the memory that is free before a text is read
   const LearnedText learned{o.text, unit_of(o.tokenizer), o.held_out};
   const Lesson lesson =
       task ? task_lesson(*task, o.model, sites) : text_lesson(o.model, sites, learned);
   require_memory(lesson.params.planned(Dtype::f32));  // before the optimizer makes its state
-  const std::unique_ptr<Optimizer> optimizer = optimizer_from(o, lesson.params);
+  const std::unique_ptr<Optimizer> optimizer = optimizer_from(o, lesson.params, device);
   LoopOptions options = loop_options(o);
   const ordered_json now = configuration(o, options.schedule, options.step.clip);
   options.config = now.dump();
@@ -324,7 +327,7 @@ static int train(TrainOptions& o, CLI::App& app) {
 
   show_start(o, machine, run_size(o, lesson, *optimizer));
 
-  Tensors values = lesson.params.initial_values(Key(o.seed).fold("init"));
+  Tensors values = lesson.params.initial_values(Key(o.seed).fold("init"), Dtype::f32, device);
   const Objective objective{lesson.params, lesson.loss};
   ProgressLine line;
   JsonLines lines;

@@ -62,13 +62,9 @@ void check_options(const TrainOptions& o) {
 std::vector<std::string> read_nanogpt(TrainOptions& o, CLI::App& app) {
   const NanoGpt& given = o.nanogpt;
   std::vector<std::string> sentences;
-  if (!given.device.empty() && given.device != "cpu")
-    bad_input("--device ", given.device, ": expected cpu: tete trains on the processor");
   if (given.lr_decay_iters && *given.lr_decay_iters != o.steps)
     bad_input("--lr_decay_iters ", *given.lr_decay_iters,
               ": expected the number of --steps, where every schedule ends: ", o.steps);
-  if (!given.device.empty())
-    sentences.push_back("--device is not needed: tete trains on the processor");
   if (!given.compile.empty())
     sentences.push_back("--compile is not needed: nothing is compiled when a run begins");
   if (given.lr_decay_iters)
@@ -154,6 +150,7 @@ static void add_run_options(CLI::App& app, TrainOptions& o) {
       ->type_name("N")
       ->capture_default_str();
   add_threads(app, o.threads);
+  add_device(app, o.device);
   app.add_flag("--json", o.json, "JSON lines on standard output instead of progress");
   add_list(app, "--config", o.config,
            "these options by their long names, in JSON (a run's config.json) or TOML; the command "
@@ -165,7 +162,6 @@ static void add_run_options(CLI::App& app, TrainOptions& o) {
 // No run keeps them.
 static void add_nanogpt_options(CLI::App& app, NanoGpt& o) {
   app.option_defaults()->group("nanoGPT's")->configurable(false);
-  app.add_option("--device", o.device, "cpu; not needed")->type_name("NAME");
   app.add_option("--compile", o.compile, "not needed")->type_name("NAME");
   app.add_option("--eval_iters", o.eval_iters, "batches of a validation, for --eval-samples")
       ->type_name("N")

@@ -11,7 +11,7 @@ namespace tete {
 
 // Options of nanoGPT that say nothing here, or say it in another unit.
 struct NanoGpt {
-  std::string device, compile;
+  std::string compile;
   std::optional<int64_t> eval_iters, lr_decay_iters;
 };
 
@@ -37,6 +37,7 @@ struct TrainOptions : ModelOptions {
   std::vector<std::string> allow_zero_grad;
   uint64_t seed = 0;
   int threads = 0;
+  std::string device = "cpu";
   bool json = false;
   NanoGpt nanogpt = {};
 };

@@ -31,8 +31,9 @@ struct Trained {
   }
 };
 
-// The parameters are on the device `on`. The checkpoint itself, or the newest of a run's folder that is whole; a warning is written for
-// each newer one that is not. Fails (input) where there is none, or none of `tete train`.
+// The checkpoint itself, or the newest of a run's folder that is whole; a warning is written for
+// each newer one that is not. The parameters are on the device `on`. Fails (input) where there is
+// none, or none of `tete train`.
 Trained read_trained(const std::string& where, Backend& on = cpu());
 
 }  // namespace tete

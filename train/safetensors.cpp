@@ -83,15 +83,13 @@ std::string little_endian(uint64_t number) {
 
 // On the processor.
 Tensor row_major_copy(const Tensor& x) {
-  if (x.is_row_major()) return x.to(cpu());
-  const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.backend());
-  copy_onto(x, y);
+  const Tensor y = x.is_row_major() ? x : Tensor::empty(x.shape(), x.dtype(), x.backend());
+  if (!y.same(x)) copy_onto(x, y);
   return y.to(cpu());
 }
 
 std::string_view bytes_of(const Tensor& x) {
-  const std::span<const std::byte> bytes = x.host_bytes();
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  return {reinterpret_cast<const char*>(x.host_bytes().data()), x.host_bytes().size()};
 }
 
 // The length, and the header with every checksum in place.

@@ -28,7 +28,7 @@ class Inspection {
     const std::vector<std::string> paths = checkpoints();
     // The newest comes first: what it answers is what all of them are asked about.
     for (const std::string& path : paths) {
-      const Trained trained = read_trained(path);
+      const Trained trained = read_trained(path, *o_.device);
       if (!answer_ && o_.answer) answer_ = answer_tokens(trained, *o_.answer);
       const Passage passage(trained, o_.text, answer_);
       if (trained.settings.encoder) answer_ = passage.next();

@@ -18,6 +18,7 @@ struct InspectOptions {
   std::string layer = {};
   bool ablation = true;  // one forward pass for each head
   int likeliest = 5;     // next tokens that are told
+  Backend* device = &cpu();
 };
 
 // Fails (input) on text that the model cannot read: a token that it does not know, more tokens than

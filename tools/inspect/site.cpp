@@ -177,7 +177,7 @@ Tensor without(const Tensor& x, int axis, Index element) {
   kept[element] = 0;
   Shape wide(x.rank(), 1);
   wide[axis] = x.size(axis);
-  return x * broadcast(Tensor::of<float>(wide, kept), x.shape());
+  return x * broadcast(Tensor::of<float>(wide, kept, x.backend()), x.shape());
 }
 
 }  // namespace
