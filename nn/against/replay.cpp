@@ -28,6 +28,12 @@ TensorsByName arguments_of(const Candidate& candidate, const Rounding& rounding,
   return all;
 }
 
+std::vector<bool> marked(int count, const std::vector<int>& values) {
+  std::vector<bool> all(static_cast<size_t>(count));
+  for (int i : values) all[i] = true;
+  return all;
+}
+
 class Replay {
  public:
   Replay(const Candidate& candidate, From from, const Change& change, const Rounding& rounding,
@@ -95,13 +101,9 @@ class Replay {
   }
 
   std::vector<bool> needed_for(const std::vector<int>& of) const {
-    std::vector<bool> needed(static_cast<size_t>(count()), false);
-    for (int i : of) needed[i] = true;
-    for (int i = count(); i-- > 0;) {
-      const bool asked = std::find(of.begin(), of.end(), i) != of.end();
-      if (!needed[i] || (given(i) && !asked)) continue;
-      for (int used : value(i).uses) needed[used] = true;
-    }
+    const std::vector<bool> asked = marked(count(), of);
+    std::vector<bool> needed = asked;
+    mark_sources(*candidate_.program, needed, [&](int i) { return given(i) && !asked[i]; });
     return needed;
   }
 
@@ -116,23 +118,22 @@ class Replay {
   }
 
   void mark_reached(const std::vector<int>& of) {
-    reached_.assign(static_cast<size_t>(count()), false);
-    open_ = follows_ = is_asked_ = reached_;
-    for (int i : of) is_asked_[i] = true;
-    for (int i = 0; i < count(); ++i) {
-      const auto at = static_cast<size_t>(i);
-      for (int used : value(i).uses)
-        if (open_[used]) follows_[at] = true;
-      reached_[at] = is_asked_[at] || follows_[at];
-      open_[at] = is_asked_[at] || (follows_[at] && !is_cut(i));
-    }
+    const std::vector<bool> asked = marked(count(), of);
+    ends_ = [this, asked](int i) { return is_cut(i) && !asked[i]; };
+    reached_ = asked;
+    mark_results(*candidate_.program, reached_, ends_);
+  }
+  // True if it is computed from a value asked for, and no gradient was given between them.
+  bool follows(int i) const {
+    const std::vector<int>& uses = value(i).uses;
+    return std::any_of(uses.begin(), uses.end(), [&](int u) { return reached_[u] && !ends_(u); });
   }
 
   // Records a value between those asked for and the gradients that backward starts from.
   void pass(int i) {
     const auto at = static_cast<size_t>(i);
     Tensor x = with_rounded_backward(i, computed(i));
-    if (is_cut(i) && follows_[at]) add(i, x);
+    if (is_cut(i) && follows(i)) add(i, x);
     if (candidate_.is_argument(i)) {
       leaves_[at] = arguments_.at(candidate_.name(i));
     } else if (is_cut(i) && from_ == From::operands) {
@@ -183,7 +184,8 @@ class Replay {
   std::shared_ptr<const Checked> program_;
   TensorsByName arguments_;
   Evaluation run_;
-  std::vector<bool> reached_, open_, follows_, is_asked_;
+  std::vector<bool> reached_;
+  std::function<bool(int)> ends_;
   Tensors leaves_;
   Tensor objective_;
 };
@@ -201,38 +203,28 @@ Tensors replay_gradients(const Candidate& candidate, const std::vector<int>& of,
 }
 
 std::vector<int> statements_to(const Candidate& candidate, int of, std::vector<int>* operands) {
-  std::vector<int> statements, open = {of};
-  std::vector<bool> met(candidate.program->values.size(), false);
-  while (!open.empty()) {
-    const int i = open.back();
-    open.pop_back();
-    if (met[i]) continue;
-    met[i] = true;
-    if (i != of && (candidate.is_argument(i) || candidate.values.contains(i))) {
-      if (operands) operands->push_back(i);
-      continue;
-    }
-    statements.push_back(i);
-    for (int used : candidate.value(i).uses) open.push_back(used);
+  const auto is_given = [&](int i) {
+    return i != of && (candidate.is_argument(i) || candidate.values.contains(i));
+  };
+  std::vector<bool> met = marked(candidate.count(), {of});
+  mark_sources(*candidate.program, met, is_given);
+  std::vector<int> statements;
+  for (int i = 0; i < candidate.count(); ++i) {
+    if (met[i] && !is_given(i)) statements.push_back(i);
+    if (met[i] && is_given(i) && operands) operands->push_back(i);
   }
-  std::sort(statements.begin(), statements.end());
-  if (operands) std::sort(operands->begin(), operands->end());
   return statements;
 }
 
 std::vector<int> statements_from(const Candidate& candidate, int of) {
+  std::vector<bool> met = marked(candidate.count(), {of});
+  mark_results(*candidate.program, met, [&](int i) {
+    return i != of && (i == candidate.program->result ||
+                       (candidate.gradients.contains(i) && candidate.renamed_argument(i) < 0));
+  });
   std::vector<int> statements;
-  std::vector<bool> open(candidate.program->values.size(), false);
-  open[of] = true;
-  for (int i = of + 1; i < static_cast<int>(open.size()); ++i)
-    for (int used : candidate.value(i).uses) {
-      if (!open[used]) continue;
-      statements.push_back(i);
-      const bool cut = i == candidate.program->result ||
-                       (candidate.gradients.contains(i) && candidate.renamed_argument(i) < 0);
-      open[i] = !cut;
-      break;
-    }
+  for (int i = of + 1; i < candidate.count(); ++i)
+    if (met[i]) statements.push_back(i);
   return statements;
 }
 
