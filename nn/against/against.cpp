@@ -134,10 +134,10 @@ class Judge {
     return found.sentence.empty() && share(mistake.statements, unseen(c));
   }
   bool depends(int i, int on) const {
-    std::vector<int> made = {on};
-    for (int k = on + 1; k <= i; ++k)
-      if (share(candidate_.value(k).uses, made)) made.push_back(k);
-    return made.back() == i;
+    std::vector<bool> made(static_cast<size_t>(candidate_.count()));
+    made[on] = true;
+    mark_results(program_, made);
+    return made[i];
   }
 
   const Recorded& recorded_;

@@ -13,7 +13,7 @@
 #include "nn/flow.hpp"
 #include "nn/language/builtins.hpp"
 #include "nn/language/notation.hpp"
-#include "nn/tile/find.hpp"
+#include "nn/tile.hpp"
 
 namespace tete {
 

@@ -1,4 +1,4 @@
-#include "nn/tile/find.hpp"
+#include "nn/tile.hpp"
 
 #include <algorithm>
 
@@ -7,6 +7,36 @@
 namespace tete {
 
 namespace {
+
+// True if a sum inside has terms that the mask hides and that are not zero, or if a program reads
+// data there at all: blocks then need all of the memory.
+bool combines_hidden(const Checked& program, const std::vector<bool>& inside) {
+  const auto combines = [&](const Combination& c) {
+    return c.data || (inside[c.value] && program.flow.dimensions[c.dim].within == Role::memory);
+  };
+  const std::vector<Combination>& all = program.flow.combinations;
+  return std::any_of(all.begin(), all.end(), combines);
+}
+
+// True if the length of the memory matters to something inside: another size follows from it, or a
+// function counts its positions.
+bool counts_memory(const Checked& program, const Tile& tile) {
+  const auto is_made_of_it = [&](int dim) { return program.flow.dimensions[dim].made_of_memory; };
+  const auto any = [&](const Names& dims) {
+    return std::any_of(dims.begin(), dims.end(), is_made_of_it);
+  };
+  bool counts = false;
+  for (int i : tile.given) counts |= any(program.values[i].dims);
+  for (int i : tile.inside) {
+    counts |= any(program.values[i].names);
+    visit(program.values[i].right, [&](const Node& node) {
+      if (node.kind == Node::Kind::size)
+        counts |= program.dimensions[node.index].role == Role::memory || is_made_of_it(node.index);
+      counts |= node.builtin && node.builtin->counts_positions;
+    });
+  }
+  return counts;
+}
 
 class TileFinder {
  public:
@@ -23,7 +53,7 @@ class TileFinder {
     check_given();
     for (int i : tile_.inside) check_rows(value(i));
     if (!tile_.refusal.empty()) return {.refusal = tile_.refusal, .refused_at = tile_.refused_at};
-    tile_.may_crop = !combines_hidden(inside) && may_crop();
+    tile_.may_crop = !combines_hidden(program_, inside) && !counts_memory(program_, tile_);
     return tile_;
   }
 
@@ -129,37 +159,6 @@ class TileFinder {
       }
     }
     if (whole) refuse(v, node.place);
-  }
-
-  // True if a sum inside has terms that the mask hides and that are not zero, or if a program reads
-  // data there at all: blocks then need all of the memory.
-  bool combines_hidden(const std::vector<bool>& inside) const {
-    const auto combines = [&](const Combination& c) {
-      return c.data || (inside[c.value] && flow(c.dim).within == Role::memory);
-    };
-    const std::vector<Combination>& all = program_.flow.combinations;
-    return std::any_of(all.begin(), all.end(), combines);
-  }
-
-  // True if the length of the memory matters to nothing else: no other size follows from it, and no
-  // function inside counts its positions.
-  bool may_crop() const {
-    const auto derived = [this](const Names& dims) {
-      return std::any_of(dims.begin(), dims.end(),
-                         [this](int dim) { return flow(dim).made_of_memory; });
-    };
-    bool may = true;
-    for (int i : tile_.given) may = may && !derived(value(i).dims);
-    for (int i : tile_.inside) {
-      may = may && !derived(value(i).names);
-      visit(value(i).right, [&](const Node& node) {
-        if (node.kind == Node::Kind::size)
-          may = may && !flow(node.index).made_of_memory &&
-                program_.dimensions[node.index].role != Role::memory;
-        if (node.builtin && node.builtin->counts_positions) may = false;
-      });
-    }
-    return may;
   }
 
   const Checked& program_;
