@@ -133,14 +133,9 @@ class Finder {
   void find_sources() {
     makes_weights_.assign(program_.values.size(), false);
     made_of_weights_ = makes_weights_;
-    const auto weights = static_cast<size_t>(roles_.weights);
-    makes_weights_[weights] = made_of_weights_[weights] = true;
-    for (size_t i = weights + 1; i-- > 0;)
-      if (makes_weights_[i])
-        for (int used : program_.values[i].uses) makes_weights_[used] = true;
-    for (size_t i = weights + 1; i < made_of_weights_.size(); ++i)
-      for (int used : program_.values[i].uses)
-        if (made_of_weights_[used]) made_of_weights_[i] = true;
+    makes_weights_[roles_.weights] = made_of_weights_[roles_.weights] = true;
+    mark_sources(program_, makes_weights_);
+    mark_results(program_, made_of_weights_);
   }
   bool is_made_of_weights(int value) const { return made_of_weights_[value]; }
 
