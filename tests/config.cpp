@@ -243,7 +243,7 @@ TEST_CASE("the largest seed is read back exactly") {
   Train said({"--seed", "18446744073709551615"});
   Train again;
   again.read(folder, "config.json", config_json(said.app));
-  CHECK(again.options.seed == 18446744073709551615u);
+  CHECK(again.options.loop.step.seed == 18446744073709551615u);
 }
 
 TEST_CASE("a name that is not UTF-8 cannot be kept") {

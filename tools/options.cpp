@@ -72,12 +72,11 @@ CLI::Option* add_threads(CLI::App& app, int& threads) {
       .add_option("--threads", threads,
                   "threads to compute with; results do not depend on it (default: one for each "
                   "usable core)")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(within<int64_t>(0, 1024));
 }
 
 void use_threads(int wanted) {
-  if (wanted < 0 || wanted > 1024)
-    bad_input("--threads ", wanted, ": expected 1 to 1024, or 0 for one on each usable core");
   set_threads(wanted > 0 ? wanted : std::max(1, inspect_machine().usable));
 }
 

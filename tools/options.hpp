@@ -35,6 +35,28 @@ class HelpFormatter : public CLI::Formatter {
                         CLI::AppFormatMode mode) const override;
 };
 
+// Refuses a number that is not within `low` and `high`; what is no number, others refuse.
+template <class T>
+CLI::Validator within(T low, T high) {
+  const auto refuse = [=](const std::string& value) {
+    T number;
+    const bool is_number = CLI::detail::lexical_cast(value, number);
+    return !is_number || (number >= low && number <= high)
+               ? ""
+               : text("expected ", low, " to ", high, ", got '", shortened(value), "'");
+  };
+  return CLI::Validator(refuse, "");
+}
+// A whole number within `low` and `high`, whose default the help shows.
+template <class T>
+CLI::Option* add_whole(CLI::App& app, const std::string& names, T& value, int64_t low, int64_t high,
+                       const std::string& what) {
+  return app.add_option(names, value, what)
+      ->type_name("N")
+      ->check(within(low, high))
+      ->capture_default_str();
+}
+
 // --threads, and its effect.
 CLI::Option* add_threads(CLI::App& app, int& threads);
 void use_threads(int threads);  // 0: as many as there are usable cores

@@ -56,7 +56,7 @@ static ordered_json configuration(const TrainOptions& o, const Schedule& s, doub
           {"model", to_json(o.model)},
           {"tokenizer", o.tokenizer},
           {"training",
-           {{"batch", o.batch},
+           {{"batch", o.loop.step.batch},
             {"steps", o.steps},
             {"optimizer", o.optimizer},
             {"weight_decay", o.weight_decay ? ordered_json(*o.weight_decay) : ordered_json()},
@@ -66,31 +66,19 @@ static ordered_json configuration(const TrainOptions& o, const Schedule& s, doub
             {"start", s.start},
             {"decay", s.decay},
             {"clip", clip},
-            {"dropout", o.dropout},
+            {"dropout", o.loop.step.dropout},
             {"precision", o.precision},
-            {"shards", o.shards},
+            {"shards", o.loop.step.shards},
             {"held_out", o.held_out},
-            {"seed", o.seed}}}};
+            {"seed", o.loop.step.seed}}}};
 }
 
 static LoopOptions loop_options(const TrainOptions& o) {
-  LoopOptions loop;
+  LoopOptions loop = o.loop;
   loop.schedule = schedule_from(o);
-  loop.step.batch = o.batch;
-  loop.step.shards = o.shards;
   loop.step.clip = o.clip.value_or(find_optimizer(o.optimizer).clip);
-  loop.step.dropout = o.dropout;
   loop.step.products = products_of(o.precision);
-  loop.step.recompute_blocks = o.recompute_blocks;
-  loop.step.seed = o.seed;
-  loop.step.allow_zero_grad = o.allow_zero_grad;
-  loop.folder = o.out;
-  if (o.resume) loop.resume = o.out;
-  loop.log_every = o.log_every;
-  loop.validate_every = o.eval_every;
-  loop.validation_samples = o.eval_samples;
-  loop.save_every = o.save_every;
-  loop.keep = o.keep;
+  if (o.resume) loop.resume = loop.folder;
   loop.program = program_version();
   return loop;
 }
@@ -115,10 +103,15 @@ static std::string run_config(const std::string& folder) {
 // new. One that was stopped before its first checkpoint begins again.
 static std::string begin_or_resume(TrainOptions& o, CLI::App& app) {
   if (!o.resume) return "";
-  const std::string kept = run_config(o.out);
+  const std::string kept = run_config(o.loop.folder);
   read_config(app, kept);
-  o.resume = !saved_steps(o.out).empty();
+  o.resume = !saved_steps(o.loop.folder).empty();
   return kept;
+}
+
+// A setting of a model, where 0 says that it follows from others.
+static std::string told(const std::string& key, const ordered_json& value) {
+  return value.is_null() || (key == "d_ff" && value == 0) ? "unset" : value.dump();
 }
 
 // A run goes on with the model that it began with.
@@ -131,9 +124,9 @@ static void check_same_model(const TrainOptions& o, const ordered_json& then) {
     const ordered_json value = now.value(key, ordered_json());
     if (began == value) continue;
     const bool a_text = key == "attention" || key == "with" || key == "sites";
-    bad_input("'", key == "sites" ? "attention" : key, "' is not what the run in ", o.out,
+    bad_input("'", key == "sites" ? "attention" : key, "' is not what the run in ", o.loop.folder,
               " began with", key == "sites" ? " at every site" : "",
-              a_text ? "" : text(": ", value.dump(), ", but there ", began.dump()));
+              a_text ? "" : text(": ", told(key, value), ", but there ", told(key, began)));
   }
 }
 
@@ -230,12 +223,13 @@ static RunSize run_size(const TrainOptions& o, const Lesson& lesson, const Optim
     size.memory.optimizer += size_of(tensor.value.dtype()) * tensor.value.size();
   // Of each sample of a shard.
   size.memory.activations =
-      static_cast<size_t>((o.batch + o.shards - 1) / o.shards) * lesson.activations;
+      static_cast<size_t>((o.loop.step.batch + o.loop.step.shards - 1) / o.loop.step.shards) *
+      lesson.activations;
   // Of one block instead of all; what else is kept, the inputs of blocks, is little beside it.
-  if (o.recompute_blocks)
+  if (o.loop.step.recompute_blocks)
     size.memory.activations /= static_cast<size_t>(std::max<Index>(1, o.model.layers));
   size.memory.text = lesson.text;
-  size.tokens_per_step = o.batch * o.model.context;
+  size.tokens_per_step = o.loop.step.batch * o.model.context;
   return size;
 }
 
@@ -266,7 +260,7 @@ static void say_result(const TrainOptions& o, const LoopResult& result) {
                     {"checkpoint", result.checkpoint}});
   } else if (result.stopped) {
     std::cout << "Stopped at step " << result.step << " of " << o.steps
-              << ", as asked. To go on: tete train --resume --out " << o.out << std::endl;
+              << ", as asked. To go on: tete train --resume --out " << o.loop.folder << std::endl;
   } else {
     std::ostringstream line;
     line.precision(4);
@@ -298,15 +292,15 @@ static void show_start(const TrainOptions& o, const Machine& machine, const RunS
 
 static int train(TrainOptions& o, CLI::App& app) {
   for (auto path = o.config.rbegin(); path != o.config.rend(); ++path) read_config(app, *path);
-  if (o.out.empty())
-    o.out =
+  if (o.loop.folder.empty())
+    o.loop.folder =
         "runs/" + (o.task == "text" ? std::filesystem::path(o.attention).stem().string() : o.task);
   const std::string kept = begin_or_resume(o, app);
   const Task* task = fill_in(o, app);
   check_options(o);
   std::vector<std::string> notes = read_nanogpt(o, app);
   if (!kept.empty() && !o.resume)
-    notes.push_back(o.out + " holds no checkpoint: the run begins at step 0");
+    notes.push_back(o.loop.folder + " holds no checkpoint: the run begins at step 0");
   o.model.encoder = task && task->encoder;
   read_model(o, app);
   const ChosenSites sites = choose_sites(o.model);
@@ -327,13 +321,14 @@ static int train(TrainOptions& o, CLI::App& app) {
 
   show_start(o, machine, run_size(o, lesson, *optimizer));
 
-  Tensors values = lesson.params.initial_values(Key(o.seed).fold("init"), Dtype::f32, device);
+  Tensors values =
+      lesson.params.initial_values(Key(o.loop.step.seed).fold("init"), Dtype::f32, device);
   const Objective objective{lesson.params, lesson.loss};
   ProgressLine line;
   JsonLines lines;
   Reporter& told = o.json ? static_cast<Reporter&>(lines) : line;
   for (const std::string& sentence : notes) told.warning(sentence);
-  LiveReport report(told, o.out, model_line(o, lesson), program_version());
+  LiveReport report(told, o.loop.folder, model_line(o, lesson), program_version());
   const std::vector<std::string> changed =
       kept.empty() ? std::vector<std::string>()
                    : changed_options(kept, app, o.resume ? &now : nullptr);

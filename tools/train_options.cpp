@@ -1,20 +1,12 @@
 #include "tools/train_options.hpp"
 
 #include <algorithm>
-#include <type_traits>
 
 #include "tools/config.hpp"
 
 namespace tete {
 
 // ---- Options that make no sense ----
-
-template <class T>
-static void in_range(const char* option, T value, std::type_identity_t<T> low,
-                     std::type_identity_t<T> high) {
-  if (!(value >= low && value <= high))
-    bad_input(option, " ", value, ": expected ", low, " to ", high);
-}
 
 static void check_task(const TrainOptions& o) {
   const TrainOptions unset;
@@ -37,24 +29,13 @@ const Task* fill_in(TrainOptions& o, CLI::App& app) {
 }
 
 void check_options(const TrainOptions& o) {
-  constexpr int64_t many = 1'000'000'000'000;
+  const StepOptions& step = o.loop.step;
   if (!(o.held_out > 0 && o.held_out < 1))
     bad_input("--held-out ", o.held_out, ": expected more than 0 and less than 1");
-  in_range("--batch", o.batch, 1, 1 << 20);
-  in_range("--steps", o.steps, 1, many);
-  if (!(o.dropout >= 0 && o.dropout < 1))
-    bad_input("--dropout ", o.dropout, ": expected at least 0 and less than 1");
-  in_range<Index>("--shards", o.shards, 1, o.batch);
-  if (o.learning_rate) in_range("--learning-rate", *o.learning_rate, 0, 100);
-  if (o.last_rate) in_range("--last-rate", *o.last_rate, 0, 100);
-  if (o.weight_decay) in_range("--weight-decay", *o.weight_decay, 0, 100);
-  if (o.clip) in_range("--clip", *o.clip, 0, 1e12);
-  if (o.warmup) in_range("--warmup", *o.warmup, 0, many);
-  in_range("--log-every", o.log_every, 1, many);
-  in_range("--eval-every", o.eval_every, 0, many);
-  in_range("--eval-samples", o.eval_samples, 1, 1 << 20);
-  in_range("--save-every", o.save_every, 0, many);
-  in_range("--keep", o.keep, 1, 1000000);
+  if (!(step.dropout >= 0 && step.dropout < 1))
+    bad_input("--dropout ", step.dropout, ": expected at least 0 and less than 1");
+  if (step.shards > step.batch)
+    bad_input("--shards ", step.shards, ": expected at most the samples of a step, ", step.batch);
 }
 
 // ---- nanoGPT's options ----
@@ -70,62 +51,65 @@ std::vector<std::string> read_nanogpt(TrainOptions& o, CLI::App& app) {
   if (given.lr_decay_iters)
     sentences.push_back("--lr_decay_iters is not needed: every schedule ends with --steps");
   if (!given.eval_iters) return sentences;
-  in_range("--eval_iters", *given.eval_iters, 1, std::max<Index>(1, (1 << 20) / o.batch));
+  const Index most = std::max<Index>(1, (1 << 20) / o.loop.step.batch);
+  if (*given.eval_iters < 1 || *given.eval_iters > most)
+    bad_input("--eval_iters ", *given.eval_iters, ": expected 1 to ", most);
   CLI::Option* samples = app.get_option("--eval-samples");
   samples->clear();  // the task's, or a configuration's
-  samples->add_result(std::to_string(*given.eval_iters * o.batch));
+  samples->add_result(std::to_string(*given.eval_iters * o.loop.step.batch));
   samples->run_callback();
   sentences.push_back(text("--eval_iters ", *given.eval_iters, " is --eval-samples ",
-                           o.eval_samples, ": so many batches of ", o.batch));
+                           o.loop.validation_samples, ": so many batches of ", o.loop.step.batch));
   return sentences;
 }
 
 // ---- Declaration ----
 
+constexpr int64_t many = 1'000'000'000'000;
+
 static void add_training_options(CLI::App& app, TrainOptions& o) {
   app.option_defaults()->group("Training");
-  app.add_option("--steps,--max_iters", o.steps, "steps of the whole run")
-      ->type_name("N")
-      ->capture_default_str();
-  app.add_option("--batch,--batch_size", o.batch, "sequences a step")
-      ->type_name("N")
-      ->capture_default_str();
+  const auto rate = [&](const char* names, std::optional<double>& value, double high,
+                        const char* what) {
+    app.add_option(names, value, what)->type_name("X")->check(within(0.0, high));
+  };
+  StepOptions& step = o.loop.step;
+  add_whole(app, "--steps,--max_iters", o.steps, 1, many, "steps of the whole run");
+  add_whole(app, "--batch,--batch_size", step.batch, 1, 1 << 20, "sequences a step");
   app.add_option("--optimizer", o.optimizer, "adafactor (as in T5) or adam (decoupled decay)")
       ->type_name("NAME")
       ->capture_default_str();
   app.add_option("--schedule", o.schedule,
                  "inverse_sqrt, constant or cosine (default: the optimizer's)")
       ->type_name("NAME");
-  app.add_option("--learning-rate,--learning_rate", o.learning_rate,
-                 "the largest learning rate of the run (default: the schedule's)")
-      ->type_name("X");
-  app.add_option("--last-rate,--min_lr", o.last_rate, "where cosine ends")->type_name("X");
+  rate("--learning-rate,--learning_rate", o.learning_rate, 100,
+       "the largest learning rate of the run (default: the schedule's)");
+  rate("--last-rate,--min_lr", o.last_rate, 100, "where cosine ends");
   app.add_option("--warmup,--warmup_iters", o.warmup,
                  "steps of warm-up (cosine) or of constant rate (inverse_sqrt)")
-      ->type_name("N");
-  app.add_option("--weight-decay,--weight_decay", o.weight_decay, "of adam")->type_name("X");
-  app.add_option("--clip,--grad_clip", o.clip,
-                 "limit of the gradient's norm, 0: none (default: the optimizer's)")
-      ->type_name("X");
-  app.add_option("--dropout", o.dropout, "rate")->type_name("X")->capture_default_str();
-  add_precision(app, o.precision);
-  add_recompute_blocks(app, o.recompute_blocks);
-  app.add_option("--shards", o.shards,
-                 "logical shards of a step's batch: what the bits depend on, instead of processes")
       ->type_name("N")
-      ->capture_default_str();
-  add_list(app, "--allow-zero-grad", o.allow_zero_grad,
+      ->check(within<int64_t>(0, many));
+  rate("--weight-decay,--weight_decay", o.weight_decay, 100, "of adam");
+  rate("--clip,--grad_clip", o.clip, 1e12,
+       "limit of the gradient's norm, 0: none (default: the optimizer's)");
+  app.add_option("--dropout", step.dropout, "rate")->type_name("X")->capture_default_str();
+  add_precision(app, o.precision);
+  add_recompute_blocks(app, step.recompute_blocks);
+  add_whole(app, "--shards", step.shards, 1, 1 << 20,
+            "logical shards of a step's batch: what the bits depend on, instead of processes");
+  add_list(app, "--allow-zero-grad", step.allow_zero_grad,
            "parameters whose gradient may be zero, * for any letters")
       ->type_name("NAME");
-  app.add_option("--seed", o.seed, "of parameters, data order and dropout")
+  app.add_option("--seed", step.seed, "of parameters, data order and dropout")
       ->type_name("N")
       ->capture_default_str();
 }
 
 static void add_run_options(CLI::App& app, TrainOptions& o) {
   app.option_defaults()->group("Run");
+  LoopOptions& loop = o.loop;
   app.add_option(
-         "--out,--out_dir", o.out,
+         "--out,--out_dir", loop.folder,
          "the run's folder: checkpoints, metrics.jsonl (default: runs/ATTENTION, or runs/TASK)")
       ->type_name("DIR");
   app.add_flag(
@@ -133,22 +117,15 @@ static void add_run_options(CLI::App& app, TrainOptions& o) {
       "a page in the folder to watch the run with, report.html; its numbers as CSV and for "
       "TensorBoard; norms of each parameter and samples in the log");
   app.add_flag("--resume", o.resume, "go on with the run in that folder")->configurable(false);
-  app.add_option("--log-every,--log_interval", o.log_every, "steps between lines of metrics.jsonl")
-      ->type_name("N")
-      ->capture_default_str();
-  app.add_option("--eval-every,--eval_interval", o.eval_every,
-                 "steps between validations (0: at the end only)")
-      ->type_name("N")
-      ->capture_default_str();
-  app.add_option("--eval-samples", o.eval_samples, "sequences of a validation")
-      ->type_name("N")
-      ->capture_default_str();
-  app.add_option("--save-every", o.save_every, "steps between checkpoints (0: at the end only)")
-      ->type_name("N")
-      ->capture_default_str();
-  app.add_option("--keep", o.keep, "newest checkpoints kept, besides the best")
-      ->type_name("N")
-      ->capture_default_str();
+  add_whole(app, "--log-every,--log_interval", loop.log_every, 1, many,
+            "steps between lines of metrics.jsonl");
+  add_whole(app, "--eval-every,--eval_interval", loop.validate_every, 0, many,
+            "steps between validations (0: at the end only)");
+  add_whole(app, "--eval-samples", loop.validation_samples, 1, 1 << 20,
+            "sequences of a validation");
+  add_whole(app, "--save-every", loop.save_every, 0, many,
+            "steps between checkpoints (0: at the end only)");
+  add_whole(app, "--keep", loop.keep, 1, 1'000'000, "newest checkpoints kept, besides the best");
   add_threads(app, o.threads);
   add_device(app, o.device);
   app.add_flag("--json", o.json, "JSON lines on standard output instead of progress");

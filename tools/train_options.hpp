@@ -6,6 +6,7 @@
 
 #include "tools/options.hpp"
 #include "tools/sites.hpp"
+#include "train/loop.hpp"
 
 namespace tete {
 
@@ -19,26 +20,16 @@ struct TrainOptions : ModelOptions {
   std::string task = "text", tokenizer = "char";
   std::vector<std::string> text, config;
   double held_out = 0.1;
-  Index batch = 12;
   int64_t steps = 2000;
   std::string optimizer = "adafactor";
   std::optional<std::string> schedule;
   std::optional<double> learning_rate, last_rate, weight_decay, clip;
   std::optional<int64_t> warmup;
-  double dropout = 0;
   std::string precision = "f32";
-  bool recompute_blocks = false;
-  int shards = 1;
-  std::string out;
-  bool resume = false, report = false;
-  int64_t log_every = 10, eval_every = 250, save_every = 500;
-  Index eval_samples = 2560;
-  int keep = 2;
-  std::vector<std::string> allow_zero_grad;
-  uint64_t seed = 0;
+  LoopOptions loop = {};  // its `folder` is --out
+  bool resume = false, report = false, json = false;
   int threads = 0;
   std::string device = "cpu";
-  bool json = false;
   NanoGpt nanogpt = {};
 };
 void add_train_options(CLI::App& app, TrainOptions& options);

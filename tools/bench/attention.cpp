@@ -29,15 +29,6 @@ struct AttentionOptions {
   Dtype type() const { return dtype_of(dtype); }
 };
 
-void check(const AttentionOptions& o) {
-  dtype_of(o.dtype);
-  if (o.heads) check_size("--heads", *o.heads, 1024);
-  check_size("--d-model", o.d_model, 65536);
-  check_size("--length", o.length, 1 << 20);
-  check_size("--memory-length", o.memory_length(), 1 << 20);
-  check_size("--batch", o.batch, 1 << 20);
-}
-
 // ---- The layer ----
 
 AttentionSizes sizes_of(const AttentionOptions& o, const Checked& program) {
@@ -180,8 +171,7 @@ void print(const AttentionOptions& o, const AttentionSizes& sizes, const Multipl
 }
 
 int bench_layer(const AttentionOptions& o) {
-  check(o);
-  use(o.bench);
+  use_threads(o.bench.threads);
   const auto program = load_attention(o.variant, o.with);
   Layer layer(o, program);
   const Cost cost = layer.cost();
@@ -213,17 +203,18 @@ int bench_layer(const AttentionOptions& o) {
 
 Run bench_attention(CLI::App& app) {
   auto o = std::make_shared<AttentionOptions>();
-  const auto size = [&](const char* name, auto& value, const char* what) {
-    return app.add_option(name, value, what)->type_name("N");
+  const auto optional = [&](const char* name, auto& value, Index high, const char* what) {
+    app.add_option(name, value, what)->type_name("N")->check(within<Index>(1, high));
   };
   app.add_option("--variant", o->variant, "a variant (tete list), or a file in the notation")
       ->type_name("NAME|FILE")
       ->capture_default_str();
-  size("--heads", o->heads, "heads, of a variant that has them [12]");
-  size("--d-model", o->d_model, "width of queries and memory")->capture_default_str();
-  size("--length", o->length, "queries")->capture_default_str();
-  size("--memory-length", o->memory, "of a memory of its own (default: the queries are it)");
-  size("--batch", o->batch, "sequences")->capture_default_str();
+  optional("--heads", o->heads, 1024, "heads, of a variant that has them [12]");
+  add_whole(app, "--d-model", o->d_model, 1, 65536, "width of queries and memory");
+  add_whole(app, "--length", o->length, 1, 1 << 20, "queries");
+  optional("--memory-length", o->memory, 1 << 20,
+           "of a memory of its own (default: the queries are it)");
+  add_whole(app, "--batch", o->batch, 1, 1 << 20, "sequences");
   app.add_flag("--causal", o->causal, "no query sees what comes after it");
   add_dtype(app, o->dtype);
   add_precision(app, o->precision);

@@ -175,12 +175,7 @@ void Operations::tokens() {
 
 int bench_operations(const OpsOptions& o) {
   const Dtype dtype = dtype_of(o.dtype);
-  for (const auto& [option, size] :
-       {std::pair{"--rows", o.rows}, std::pair{"--length", o.length}, std::pair{"--heads", o.heads},
-        std::pair{"--d-model", o.d_model}, std::pair{"--tokens", o.tokens},
-        std::pair{"--vocabulary", o.vocabulary}})
-    check_size(option, size, 1 << 20);
-  use(o.bench);
+  use_threads(o.bench.threads);
   Bench bench(o.bench, dtype);
   Operations operations(o, bench);
   operations.blocks();
@@ -220,7 +215,7 @@ int bench_operations(const OpsOptions& o) {
 Run bench_ops(CLI::App& app) {
   auto o = std::make_shared<OpsOptions>();
   const auto size = [&](const char* name, Index& value, const char* what) {
-    app.add_option(name, value, what)->type_name("N")->capture_default_str();
+    add_whole(app, name, value, 1, 1 << 20, what);
   };
   size("--rows", o->rows, "queries of a block");
   size("--length", o->length, "keys that they are held against");

@@ -78,12 +78,11 @@ void print(const std::vector<OptimizerRun>& runs, const Bench& bench, Index para
 }
 
 int bench_update(const OptimizerOptions& o) {
-  check_size("--parameters", o.parameters, Index{1} << 34);
   std::vector<const OptimizerRow*> rows;
   for (const std::string& name : o.optimizers) rows.push_back(&find_optimizer(name));
   if (rows.empty())
     for (const OptimizerRow& row : optimizers()) rows.push_back(&row);
-  use(o.bench);
+  use_threads(o.bench.threads);
   const std::vector<ParamSpec> specs = matrices(o.parameters);
   Index parameters = 0;
   for (const ParamSpec& spec : specs) parameters += element_count(spec.shape);
@@ -115,9 +114,7 @@ Run bench_optimizer(CLI::App& app) {
   auto o = std::make_shared<OptimizerOptions>();
   add_list(app, "--optimizer", o->optimizers, "adafactor or adam (default: each)")
       ->type_name("NAME");
-  app.add_option("--parameters", o->parameters, "numbers, in matrices")
-      ->type_name("N")
-      ->capture_default_str();
+  add_whole(app, "--parameters", o->parameters, 1, int64_t{1} << 34, "numbers, in matrices");
   add_bench_options(app, o->bench);
   app.footer(
       "Bytes are those of parameters and gradients read, of parameters written, and of\n"

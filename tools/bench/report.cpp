@@ -19,10 +19,8 @@ using nlohmann::ordered_json;
 
 void add_bench_options(CLI::App& app, BenchOptions& o) {
   app.option_defaults()->group("Measuring");
-  app.add_option("--repeats", o.repeats,
-                 "turns; the median and the quartiles of their times are told")
-      ->type_name("R")
-      ->capture_default_str();
+  add_whole(app, "--repeats", o.repeats, 1, 100'000,
+            "turns; the median and the quartiles of their times are told");
   add_threads(app, o.threads);
   app.add_flag("--json", o.json, "one JSON object");
 }
@@ -31,12 +29,6 @@ void add_scaling(CLI::App& app, BenchOptions& o) {
   app.add_flag("--scaling", o.scaling,
                "on one thread, too, in turns: what threads gain, beside what they gain in products "
                "that share nothing");
-}
-
-void use(const BenchOptions& o) {
-  if (o.repeats < 1 || o.repeats > 100000)
-    bad_input("--repeats ", o.repeats, ": expected 1 to 100000");
-  use_threads(o.threads);
 }
 
 void add_dtype(CLI::App& app, std::string& dtype) {
@@ -49,10 +41,6 @@ Dtype dtype_of(const std::string& name) {
   if (name != names[0])
     bad_input("--dtype ", name, ": expected f32 or f64", suggestion(name, names));
   return Dtype::f32;
-}
-
-void check_size(const char* option, Index size, Index high) {
-  if (size < 1 || size > high) bad_input(option, " ", size, ": expected 1 to ", high);
 }
 
 void check_memory(const std::string& what, size_t need) {

@@ -17,14 +17,10 @@ struct BenchOptions {
   bool json = false, scaling = false;
 };
 void add_bench_options(CLI::App& app, BenchOptions& o);
-// Checks them, and sets the threads.
-void use(const BenchOptions& o);
 void add_scaling(CLI::App& app, BenchOptions& o);
 // --dtype, and what it says.
 void add_dtype(CLI::App& app, std::string& dtype);
 Dtype dtype_of(const std::string& name);
-// Refuses a size that is not 1 … high, in a sentence that names the option.
-void check_size(const char* option, Index size, Index high);
 // Refuses what needs more bytes than are free; `what` begins the sentence.
 void check_memory(const std::string& what, size_t need);
 

@@ -131,14 +131,12 @@ double bytes_of(const Optimizer& optimizer, Index parameters) {
 }
 
 int bench_training(StepBenchOptions& o, CLI::App& app) {
-  check_size("--batch", o.batch, 1 << 20);
-  check_size("--vocabulary", o.vocabulary, 1 << 24);
   if (!(o.dropout >= 0 && o.dropout < 1))
     bad_input("--dropout ", o.dropout, ": expected at least 0 and less than 1");
   read_model(o, app);
   const ChosenSites sites = choose_sites(o.model);
   const OptimizerRow& row = find_optimizer(o.optimizer);
-  use(o.bench);
+  use_threads(o.bench.threads);
 
   const LanguageModel model = make_model(o.model, sites, o.vocabulary);
   const ParamList& params = model.params();
@@ -189,12 +187,9 @@ Run bench_step(CLI::App& app) {
   auto o = std::make_shared<StepBenchOptions>();
   add_model_options(app, *o);
   app.option_defaults()->group("Training");
-  app.add_option("--batch,--batch_size", o->batch, "sequences a step")
-      ->type_name("N")
-      ->capture_default_str();
-  app.add_option("--vocabulary", o->vocabulary, "kinds of tokens, which are drawn by chance")
-      ->type_name("N")
-      ->capture_default_str();
+  add_whole(app, "--batch,--batch_size", o->batch, 1, 1 << 20, "sequences a step");
+  add_whole(app, "--vocabulary", o->vocabulary, 1, 1 << 24,
+            "kinds of tokens, which are drawn by chance");
   app.add_option("--optimizer", o->optimizer, "adafactor or adam")
       ->type_name("NAME")
       ->capture_default_str();
