@@ -10,7 +10,7 @@ const CheckedValue& value_of(const Checked& program, int value) { return program
 
 std::string dim_name(const Checked& program, int dim) { return program.dimensions[dim].name; }
 
-// What makes a program attention: X[n, d] and M[m, d'] in, Y[n, d''] out.
+// Fails unless a program is attention: X[n, d] and M[m, d'] in, Y[n, d''] out.
 void check_is_attention(const Checked& program) {
   int n = -1;
   for (size_t i = 0; i < program.inputs.size(); ++i) {

@@ -10,7 +10,7 @@ namespace tete {
 
 namespace {
 
-// What the comment that opens a text says first.
+// The first line of the comment that opens a text.
 std::string first_comment(std::string_view text) {
   size_t at = text.find_first_not_of(" \t\r\n");
   if (at == std::string_view::npos || text[at] != '#') return "";

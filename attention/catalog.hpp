@@ -33,8 +33,8 @@ bool is_program_path(const std::string& name_or_path);
 // an unknown name (with the nearest one) and on a file that is missing, unreadable or no program.
 Variant find_variant(const std::string& name_or_path);
 
-// What amends variants (R11): position schemes, biases, dropout; by name. And one of them, by its
-// name or a path; fails like find_variant.
+// Texts that amend variants (R11): position schemes, biases, dropout; by name. And one of them, by
+// its name or a path; fails like find_variant.
 const std::vector<Variant>& amendments();
 Variant find_amendment(const std::string& name_or_path);
 

@@ -1,4 +1,4 @@
-// What a variant costs at the sizes of the papers' tables, beside multi-head attention, and in a
+// The cost of a variant at the sizes of the papers' tables, beside multi-head attention, and in a
 // model.
 #pragma once
 #include "attention/sites.hpp"

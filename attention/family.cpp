@@ -9,7 +9,7 @@ namespace {
 constexpr const char* order[] = {"dot product", "talking heads", "synthesizers", "long range",
                                  "scores"};
 
-// Of families that are not in `order`: they come last.
+// Families that are not in `order` come last.
 size_t rank_of(const std::string& family) {
   return static_cast<size_t>(std::find(std::begin(order), std::end(order), family) - order);
 }

@@ -14,10 +14,10 @@ struct ChosenSites {
   std::vector<ChosenAttention> encoder = {}, decoder = {}, cross = {};
 };
 
-// Whether a causal mask keeps the future hidden, as far as the text shows; running it under such a
+// True if a causal mask keeps the future hidden, as far as the text shows; running it under such a
 // mask refuses the rest.
 bool is_causal(const Checked& program);
-// Whether it can attend to another sequence than X.
+// True if it can attend to another sequence than X.
 bool attends_across(const Checked& program);
 
 // The parameter whose start has the factor 1/sqrt(d_k) of the text's logits, as in (d_X*d_k)^-0.5;

@@ -4,7 +4,7 @@
 
 namespace tete {
 
-// Whether every element has noise of its own, or all positions of a sample share it: then a
+// Every element has noise of its own, or all positions of a sample share it: then a
 // channel is dropped for a whole sequence, as T5 does (spec D4).
 enum class Noise : uint8_t { each, shared_over_sequence };
 

@@ -117,7 +117,7 @@ class AgainstOutput {
       else std::printf("  DIFFERS\n");
     }
   }
-  // Of what agrees with one of two computations, the nearer one is shown.
+  // A tensor that agrees with one of two computations is shown beside the nearer one.
   static double shown_difference(const TensorReport& t) {
     return t.verdict == Verdict::agrees ? std::min(t.difference, t.from_ours) : t.difference;
   }

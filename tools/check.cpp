@@ -70,8 +70,8 @@ static ordered_json to_json(const Fault& fault) {
 
 // ---- The table ----
 
-// What was checked, a row each; of what fails, and of variants that were asked for by name, every
-// input.
+// A row for each variant that was checked; for one that fails, or was asked for by name, a row for
+// every input.
 class CheckTable {
  public:
   CheckTable(const CheckOptions& o, bool detailed) : o_(o), detailed_(detailed) {

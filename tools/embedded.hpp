@@ -5,7 +5,7 @@
 
 namespace tete {
 
-// What `tete train` learns from when it is given nothing: the repository's own sources and
+// The text that `tete train` learns from when it is given none: the repository's own sources and
 // documents.
 std::string corpus();
 

@@ -11,7 +11,7 @@ namespace tete {
 
 namespace {
 
-// What follows: one token drawn from softmax(logits / temperature) over the top_k likeliest (ties:
+// The next token: one drawn from softmax(logits / temperature) over the top_k likeliest (ties:
 // the smaller token). Temperature 0: the likeliest.
 int32_t draw(const std::vector<double>& logits, const Writing& o, double chance) {
   std::vector<int32_t> order(logits.size());
@@ -57,7 +57,7 @@ class WholeCharacters {
   std::string rest() { return std::exchange(waiting_, "").empty() ? "" : "\xEF\xBF\xBD"; }
 
  private:
-  // Whether more bytes could complete it to a character.
+  // True if more bytes could complete it to a character.
   static bool may_go_on(std::string_view bytes) {
     const auto lead = static_cast<unsigned char>(bytes[0]);
     const size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
@@ -77,8 +77,9 @@ std::vector<int32_t> beginning(const Tokenizer& tokenizer) {
   }
 }
 
-// What may follow a text, token by token. As long as the text fits into the context each token is
-// read once; after that, and where an attention needs its whole sequence anew, all of the context.
+// The logits of what follows a text, token by token. As long as the text fits into the context each
+// token is read once; after that, and where an attention needs its whole sequence anew, all of the
+// context.
 template <class Model>
 class Reader {
  public:
@@ -106,7 +107,7 @@ class Reader {
   bool keeps_ = true;
 };
 
-// What follows `tokens` until the model ends it, or its context is full.
+// Writes what follows `tokens` until the model ends it, or its context is full.
 template <class Model>
 void write_answer(const Model& model, const Tensors& params, const Tokenizer& tokenizer,
                   std::vector<int32_t> tokens, const Writing& o, const Show& show) {

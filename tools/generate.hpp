@@ -18,12 +18,12 @@ struct Writing {
 // Called with each piece as soon as it is known.
 using Show = std::function<void(const std::string&)>;
 
-// What goes on from the prompt, without an end.
+// Writes on from the prompt, without an end.
 void continue_prompt(const LanguageModel& model, const Tensors& params, const Tokenizer& tokenizer,
                      const std::string& prompt, const Writing& writing, const Show& show);
 
-// What a model that learned a task, or a decoder, makes of the prompt, up to where it ends it or
-// its context is full.
+// The answer of a model that learned a task, or of a decoder, up to where it ends it or its context
+// is full.
 void answer(const LanguageModel& model, const Tensors& params, const Tokenizer& tokenizer,
             const std::string& prompt, const Writing& writing, const Show& show);
 void answer(const EncoderDecoder& model, const Tensors& params, const Tokenizer& tokenizer,

@@ -41,7 +41,7 @@ struct Strongest {
   double value = -std::numeric_limits<double>::infinity();
 };
 
-// Of each number that tells heads apart, the head that has most of it.
+// For each number that tells heads apart, the head that has most of it.
 void print_strongest(const Frame& frame) {
   std::vector<std::pair<const HeadStatistic*, Strongest>> found;
   for (const Site& site : frame.sites)

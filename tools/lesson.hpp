@@ -13,7 +13,7 @@ struct Lesson {
   std::shared_ptr<const Data> data;
   ParamList params;
   std::function<LossSum(const Forward& forward, const Batch& batch)> loss;
-  // What the model writes now, or what it answers to prompts that it never saw.
+  // The text that the model writes now, or its answers to prompts that it never saw.
   std::function<std::vector<WrittenText>(const Tensors& values)> write;
   size_t activations = 0;  // bytes that one sample keeps for the gradient
   size_t text = 0;         // bytes that the tokens take

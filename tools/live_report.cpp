@@ -25,7 +25,7 @@ constexpr const char* columns[] = {
     "lr_eff_min", "lr_eff_med", "lr_eff_max", "grad_norm",   "grad_norm_clipped",
     "tok_per_s",  "ms_step",    "rss_mb"};
 
-// What can be cut off a file's end only.
+// A file that is only ever appended to.
 class Appended {
  public:
   Appended(const std::string& folder, const char* name, const std::string& first)

@@ -41,7 +41,7 @@ static const char* const exit_codes =
     "input; 3 the numbers went wrong; 4 disk, memory or processor; 5 a peer was\n"
     "lost; 130 a second Ctrl-C.";
 
-// What errors are about: "tete" or "tete VERB".
+// The beginning of errors: "tete" or "tete VERB".
 static std::string speaker = "tete";
 
 // A program, or one of its verbs, as CLI11 sees it.

@@ -12,7 +12,7 @@
 
 namespace tete {
 
-// What a verb does once its options have been read; returns the exit code.
+// Runs a verb once its options have been read; returns the exit code.
 using Run = std::function<int()>;
 
 // One verb a file. Each declares its options on `app`.

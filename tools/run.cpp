@@ -46,7 +46,7 @@ class Evaluated {
   Dtype dtype() const { return dtype_; }
   bool has_gradients() const { return bool(cotangent_); }
   const std::string& cotangent_name() const { return cotangent_name_; }
-  // What the text computes itself, and what are others' gradients.
+  // Names of tensors that the text computes itself, and of gradients.
   const std::vector<std::string>& not_read() const { return not_read_; }
   // "L[batch=2, n=5, m=7, h=3]"
   std::string described(size_t i) const {

@@ -39,7 +39,7 @@ static void generate(const Trained& trained, const SampleOptions& o, const Show&
   std::visit(by, trained.model);
 }
 
-// What answers needs a question that it can read, with the mark that asks.
+// A model that answers needs a question that it can read, with the mark that asks.
 static void check_prompt(const Trained& trained, SampleOptions& o) {
   if (trained.answers()) {
     if (o.prompt.empty()) bad_input("this model answers a prompt: --prompt TEXT is needed");

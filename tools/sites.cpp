@@ -181,7 +181,8 @@ class Loader {
   std::map<const ProgramText*, std::shared_ptr<const Checked>> loaded_;
 };
 
-// What each text has of the settings' sizes. What none has is given to the first: it tells.
+// Gives each text those of the settings' sizes that it has. One that none has goes to the first,
+// which refuses it.
 void set_sizes(const ModelSettings& m, const std::vector<ChosenAttention*>& all) {
   const auto someone_has = [&](const std::string& name) {
     return std::any_of(all.begin(), all.end(), [&](const ChosenAttention* chosen) {

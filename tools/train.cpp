@@ -221,11 +221,11 @@ static RunSize run_size(const TrainOptions& o, const Lesson& lesson, const Optim
   size.memory.parameters = size.memory.gradients = 4 * lesson.params.element_total();
   for (const NamedTensor& tensor : optimizer.state)
     size.memory.optimizer += size_of(tensor.value.dtype()) * tensor.value.size();
-  // Of each sample of a shard.
+  // A shard's samples are in memory at once.
   size.memory.activations =
       static_cast<size_t>((o.loop.step.batch + o.loop.step.shards - 1) / o.loop.step.shards) *
       lesson.activations;
-  // Of one block instead of all; what else is kept, the inputs of blocks, is little beside it.
+  // One block instead of all; what else is kept, the inputs of blocks, is little beside it.
   if (o.loop.step.recompute_blocks)
     size.memory.activations /= static_cast<size_t>(std::max<Index>(1, o.model.layers));
   size.memory.text = lesson.text;

@@ -19,7 +19,7 @@ struct Trained {
   Tensors params;
   const Task* task = nullptr;  // that it learned, if it is one of the table's
 
-  // Whether it answers a prompt, rather than going on from it.
+  // True if it answers a prompt, rather than going on from it.
   bool answers() const { return task || std::holds_alternative<EncoderDecoder>(model); }
   const LanguageModelConfig& config() const {
     return std::visit(

@@ -120,7 +120,8 @@ class Adafactor : public Optimizer {
     return {along(row, g), along(rsqrt(vc), g)};
   }
 
-  // What an update wrote, and the sum of its squares: the next one need not read it for that.
+  // The parameter that an update wrote, and the sum of its squares: the next one need not read it
+  // for that.
   struct KnownSquares {
     uint64_t number = 0;  // of the tensor; none has 0
     Tensor squares = {};

@@ -210,7 +210,7 @@ RunFolder::RunFolder(const std::string& path) : path_(path) {
   if (ftruncate(lock_.descriptor(), 0) != 0 ||
       pwrite(lock_.descriptor(), pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size()))
     fail(Kind::resource, "cannot write in ", path, ": ", errno_text(errno));
-  // What a killed save left behind: a part of a checkpoint, a link not yet in its place.
+  // A killed save may have left this behind: a part of a checkpoint, a link not yet in its place.
   for (const std::string& left : names_in(path))
     if (left.starts_with(text(".", name_begin)) && left.ends_with(".tmp"))
       unlink((path + "/" + left).c_str());

@@ -23,7 +23,7 @@ inline constexpr int checkpoint_format = 1;
 inline constexpr const char* config_name = "config.json";
 inline constexpr const char* older_config_name = "config.toml";  // that older versions wrote
 
-// What a run is at one step, besides its tensors.
+// The state of a run at one step, besides its tensors.
 struct RunState {
   int64_t step = 0;     // steps done
   int64_t tokens = 0;   // trained on so far

@@ -12,8 +12,8 @@
 
 namespace tete {
 
-// What one call of a model is trained on. Of a language model, target[b, n] follows input[b, n]; of
-// an encoder and a decoder, input[b, m] is the source and target[b, n] what becomes of it.
+// The samples of one call of a model. A language model's target[b, n] follows input[b, n]; where
+// there is an encoder, input[b, m] is the source and target[b, n] what becomes of it.
 struct Batch {
   Tensor input, target;    // i64; a target below 0 is padding
   Index first_sample = 0;  // global number of the first sample
@@ -27,7 +27,7 @@ class Data {
   virtual Batch batch(Key key, Index first, Index count) const = 0;
   // The same, of what is held out.
   virtual Batch validation_batch(Key key, Index first, Index count) const = 0;
-  // Of all samples and their split, to tell whether a resumed run sees the same data.
+  // A checksum of all samples and their split, to tell whether a resumed run sees the same data.
   virtual const std::string& fingerprint() const = 0;
 };
 

@@ -11,7 +11,7 @@
 
 namespace tete {
 
-// What a model makes of a prompt.
+// A prompt, and what a model makes of it.
 struct WrittenText {
   std::string prompt, text;
 };
@@ -41,7 +41,7 @@ struct LoopOptions {
   std::string config_file = {};
 };
 
-// What happened in a step, for the log and the screen.
+// The events of a step, for the log and the screen.
 struct Progress {
   int64_t step = 0, steps = 0;  // steps done, of how many
   int64_t tokens = 0;

@@ -1,4 +1,4 @@
-// What all optimizers share: their table, and how values keep their place in memory.
+// The optimizers' table, and how values keep their place in memory.
 #include "train/optimizer.hpp"
 
 #include <algorithm>

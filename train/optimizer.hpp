@@ -33,7 +33,7 @@ class Optimizer {
   // Everything that it remembers between steps, named "PARAMETER/what"; zeros before the first
   // step. A checkpoint saves it, and resuming writes it back.
   NamedTensors state;
-  // Of the last update; may wait for the device.
+  // The rates of the last update; may wait for the device.
   virtual EffectiveRate effective_rate() const = 0;
 };
 

@@ -209,7 +209,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     return say("its header has " + what + (key_.empty() ? "" : " at '" + key_.substr(0, 80) + "'"));
   }
   bool twice(const std::string& name) { return say("its header has '" + name + "' twice"); }
-  // Of a value that is of another kind than what its place holds.
+  // Refuses a value that is of another kind than its place holds.
   bool unexpected(const std::string& what) {
     refuse(what);
     problem += text(", expected ", in_metadata_                    ? "a string"

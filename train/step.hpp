@@ -18,7 +18,7 @@ namespace tete {
 struct LossSum {
   Tensor sum;
   int64_t tokens = 0;
-  // Of answers, how much would be right as the likeliest token; outside training only.
+  // How many tokens of answers are the likeliest ones; outside training only.
   std::optional<Matches> right = {};
 };
 
@@ -26,7 +26,7 @@ struct LossSum {
 // min(1, limit / (norm + 1e-6)); 1 where limit is 0.
 double clip_factor(double norm, double limit);
 
-// What is trained: parameters and the loss of a batch.
+// Parameters that are trained, and the loss of a batch.
 struct Objective {
   const ParamList& params;
   std::function<LossSum(const Forward& forward, const Batch& batch)> loss;
@@ -108,7 +108,7 @@ struct Validation {
 Validation validate(const Objective& objective, const Tensors& values, const Data& data,
                     Index samples, Index batch);
 
-// Whether `name` fits `pattern`, where * stands for any letters.
+// True if `name` fits `pattern`, where * stands for any letters.
 bool name_matches(std::string_view pattern, std::string_view name);
 
 }  // namespace tete

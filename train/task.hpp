@@ -37,7 +37,7 @@ struct Task {
   int64_t steps;        // in which it learns it
   // An exercise that fits into the context, a function of the key alone.
   Exercise (*draw)(Key key, Index context);
-  // Of a line with its answer: which letters are asked for. nullptr: there is no such line.
+  // Which letters of a line with its answer are asked for. nullptr: there is no such line.
   std::vector<bool> (*asked)(const std::string& line);
 };
 const std::vector<Task>& tasks();
@@ -60,7 +60,7 @@ class TaskData : public Data {
   Batch batch(Key key, Index first, Index count) const override;
   Batch validation_batch(Key key, Index first, Index count) const override;
   const std::string& fingerprint() const override { return fingerprint_; }
-  // What row `number` of validation_batch(key, 0, …) asks.
+  // The exercise in row `number` of validation_batch(key, 0, …).
   Exercise validation_exercise(Key key, Index number) const;
 
  private:

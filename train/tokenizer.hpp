@@ -22,7 +22,7 @@ class Tokenizer {
   // The characters of a text. Fails on invalid UTF-8, with the offset of the byte.
   static Tokenizer characters(std::string_view text);
   static Tokenizer bytes();
-  // What describe() wrote.
+  // Reads what describe() wrote.
   static Tokenizer read(std::string_view description);
   // A line for a checkpoint: "bytes", or "characters " and the characters as hexadecimal numbers.
   std::string describe() const;

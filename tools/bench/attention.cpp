@@ -123,7 +123,7 @@ Multiplies multiplies_of(const AttentionOptions& o, const Cost& cost) {
           of_batch(cost.visible_known ? cost.total.visible : cost.total.multiplies)};
 }
 
-// What the gradient needs is kept.
+// The bytes that are kept for the gradient.
 size_t bytes_kept(const AttentionOptions& o, const Cost& cost) {
   const bool tiled = !o.whole && cost.whole_because.empty();
   return (tiled ? cost.tiled_bytes : cost.bytes) * static_cast<size_t>(o.batch);

@@ -1,4 +1,4 @@
-// What can be timed: each declares its options on `app`, one a file.
+// The benchmarks: each declares its options on `app`, one a file.
 #pragma once
 #include "tools/options.hpp"
 

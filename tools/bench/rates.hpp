@@ -1,4 +1,4 @@
-// What the machine can do at most: the rates that every other time is held against.
+// The machine's peaks: the rates that every other time is held against.
 #pragma once
 #include <string>
 

@@ -1,4 +1,4 @@
-// What is timed, and how it is told: time with its spread, rates, and their part of what the
+// Timed work, and how it is told: time with its spread, rates, and their part of what the
 // machine can do, which is measured in the same turns.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
@@ -57,18 +57,18 @@ class Bench {
  public:
   Bench(const BenchOptions& options, Dtype dtype) : options_(options), dtype_(dtype) {}
   const Measured& add(const Work& work);
-  // Of a work that was added.
+  // The gain from threads of a work that was added.
   Scaling scaling(const Work& work);
   const std::vector<Measured>& rows() const { return rows_; }
   int repeats() const { return options_.repeats; }
 
-  // Of all rows: the median of the rates that were measured beside each.
+  // The median, over all rows, of the rates that were measured beside each.
   double peak_rate() const;
   double gemm_rate() const;
   double memory_rate() const;
 
   void print() const;
-  // What holds for all rows: threads, kernels, the machine's rates and its load.
+  // The facts that hold for all rows: threads, kernels, the machine's rates and its load.
   nlohmann::ordered_json machine() const;
 
  private:
@@ -85,7 +85,7 @@ class Bench {
 nlohmann::ordered_json to_json(const Measured& row);
 nlohmann::ordered_json to_json(const Scaling& scaling);
 void print(const Scaling& scaling);
-// Of the first work of a process, the peak of its memory.
+// The peak of memory of the first work of a process.
 double resident_mb(const Measured& row);
 
 // "412 ms", "1.23 s"

@@ -57,7 +57,7 @@ class RandomTokens : public Data {
 
 // ---- What is told ----
 
-// What a step does beside computing, once all memory has been asked for.
+// Events of a step beside computing, once all memory has been asked for.
 struct Steady {
   int64_t loops = 0;       // shared among threads
   size_t allocations = 0;  // of memory for tensors, from the system

@@ -1,4 +1,4 @@
-// What an einsum will do, step by step, before it does it.
+// The steps of an einsum, before it takes them.
 #pragma once
 #include "core/ops.hpp"
 #include "tools/einsum/rehearsal.hpp"

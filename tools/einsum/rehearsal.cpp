@@ -97,7 +97,8 @@ class Rehearsal::Device final : public Backend {
     return calls.emplace_back(std::move(call));
   }
 
-  // What is written gets the next name, unless the call before wrote it too or it has one for good.
+  // Written memory gets the next name, unless the call before wrote it, too, or it has one for
+  // good.
   void name_result(const void* written) {
     const bool again = written == last_written_;
     last_written_ = written;

@@ -4,7 +4,7 @@
 
 namespace tete {
 
-// What metrics.jsonl in the folder tells of each step; none where there is no log. A line that is
+// The curves of metrics.jsonl in the folder; none where there is no log. A line that is
 // not whole, as the last may be while a run goes on, is left out.
 std::vector<Curve> read_curves(const std::string& folder);
 

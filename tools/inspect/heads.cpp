@@ -18,7 +18,7 @@ struct Head {
   }
 };
 
-// What one row has, NaN if it does not count.
+// The number of one row, NaN if it does not count.
 using OfRow = std::function<double(const Head& W, Index i)>;
 
 double mean_over_rows(const Head& W, const OfRow& of_row) {

@@ -1,13 +1,13 @@
-// What single heads do: numbers of one attention's weights.
+// Measures of single heads: numbers of one attention's weights.
 #pragma once
 #include "tools/inspect/report.hpp"
 
 namespace tete {
 
-// Of weights W[h, n, m] whose columns may be anything: "entropy". Where columns are the tokens of
-// the rows' own sequence, also "distance", "previous token", "duplicate token" and "induction".
-// Rows in which nothing is seen (they sum to 0) are not counted; NaN where none is left.
-// `tokens`: of the sequence, or empty where rows and columns are not one.
+// Measures of weights W[h, n, m] whose columns may be anything: "entropy". Where columns are the
+// tokens of the rows' own sequence, also "distance", "previous token", "duplicate token" and
+// "induction". Rows in which nothing is seen (they sum to 0) are not counted; NaN where none is
+// left. `tokens`: of the sequence, or empty where rows and columns are not one.
 std::vector<HeadStatistic> head_statistics(const Tensor& W, const std::vector<int64_t>& tokens);
 
 // Counts of the entries of each head between the bounds. `causal`: columns behind a row's own

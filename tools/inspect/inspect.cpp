@@ -16,7 +16,7 @@ namespace tete {
 
 namespace {
 
-// Of one run: its checkpoints, one after the other.
+// One run: its checkpoints, one after the other.
 class Inspection {
  public:
   Inspection(const InspectOptions& options, const std::string& where, const std::string& prefix,

@@ -11,7 +11,7 @@ bool is_half(const AttentionMap& map, bool causal) {
   return causal && map.row_tokens && map.column_tokens && map.values.size(1) == map.values.size(2);
 }
 
-// What is seen of a map, in its order.
+// The visible entries of a map, in its order.
 std::vector<double> seen(const AttentionMap& map, bool half) {
   std::vector<double> values = map.values.values();
   if (!half) return values;

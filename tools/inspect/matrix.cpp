@@ -134,7 +134,7 @@ class Deflation {
  private:
   Complex& at(Index i, Index j) { return a_[i * n_ + j]; }
 
-  // Whether what is left of the diagonal in row i is no more than rounding.
+  // True if what is left of the diagonal in row i is no more than rounding.
   bool is_small(Index i) { return std::abs(at(i, i - 1)) <= 1e-16 * size_; }
 
   // The eigenvalue of the last two rows and columns that is nearer to the last entry (Wilkinson).

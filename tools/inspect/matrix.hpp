@@ -19,13 +19,13 @@ struct Matrix {
   double operator()(Index i, Index j) const { return values[i * columns + j]; }
 };
 
-// Of a square matrix, by elimination with the largest pivot of each column.
+// The determinant of a square matrix, by elimination with the largest pivot of each column.
 double determinant(Matrix a);
 // The largest first; as many as the smaller side has. One-sided Jacobi: columns are turned in pairs
 // until all are orthogonal (Golub, Van Loan, section 8.6.3).
 std::vector<double> singular_values(const Matrix& a);
-// Of a square matrix, in no order: shifted QR steps on its Hessenberg form, in complex numbers
-// (Golub, Van Loan, section 7.5). Fails (numbers) where they do not settle.
+// The eigenvalues of a square matrix, in no order: shifted QR steps on its Hessenberg form, in
+// complex numbers (Golub, Van Loan, section 7.5). Fails (numbers) where they do not settle.
 std::vector<std::complex<double>> eigenvalues(const Matrix& a);
 
 }  // namespace tete

@@ -20,7 +20,7 @@ class Passage {
   // also where it is not asked for.
   const std::vector<int64_t>& next() const { return next_; }
 
-  // What follows each position, [n, v].
+  // The logits of what follows each position, [n, v].
   Tensor logits(const Forward& forward) const;
   // The same if X[1, n, d_X] were what the last block made.
   Tensor logits_of(const Forward& forward, const Tensor& X) const;

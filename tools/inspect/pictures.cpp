@@ -16,7 +16,7 @@ namespace tete {
 
 namespace {
 
-// What a program writes to its standard output; "" if it does not start.
+// The standard output of a program; "" if it does not start.
 std::string output_of(const std::vector<std::string>& command) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return "";

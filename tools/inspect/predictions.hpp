@@ -1,4 +1,4 @@
-// What a model says follows each token: at the end, and on the way there.
+// The tokens that a model expects after each: at the end, and on the way there.
 #pragma once
 #include "tools/inspect/site.hpp"
 

@@ -37,7 +37,7 @@ struct AttentionMap {
   std::string columns;   // "m"
   Tensor values;         // [heads, rows, columns]; one head where it has none
   bool weights = false;  // what a softmax over the columns gave: 0 … 1, each row sums to 1 or to 0
-  // Whether rows and columns are the tokens of the site's sequences. Linformer's columns, say, are
+  // True if rows and columns are the tokens of the site's sequences. Linformer's columns, say, are
   // not: they are numbered.
   bool row_tokens = true, column_tokens = true;
 };
@@ -55,7 +55,7 @@ struct Mixing {
 };
 
 // How often values of a map lie where, as the Synthesizer paper's figures 2 and 3 count them.
-// What is hidden by a mask is not counted.
+// Entries that a mask hides are not counted.
 struct Histogram {
   std::string map;           // "W"
   double low = 0, high = 1;  // of the first and the last bin; all are equally wide
@@ -98,17 +98,17 @@ struct Site {
   Tensor ablation;  // [heads]: the loss without this head, minus the loss; nats a token
 };
 
-// What the model says follows each token of one sequence.
+// The tokens that the model expects after each one of a sequence.
 struct Predictions {
   int sequence = 0;
   Tensor tokens;         // i64 [n, k]: the k likeliest, the likeliest first
   Tensor probabilities;  // [n, k]: theirs
-  // Of the token that does follow: i64 [n], -1 where it is not known, and its probability [n].
+  // The token that does follow: i64 [n], -1 where it is not known, and its probability [n].
   Tensor next, next_probability;
   double loss = undefined;  // mean of -log next_probability where it is known; nats a token
 };
 
-// What it would say if the residual stream ended at a point on the way (final norm and output layer
+// Its predictions if the residual stream ended at a point on the way (final norm and output layer
 // applied to it).
 struct LogitLens {
   int sequence = 0;
@@ -146,7 +146,7 @@ struct Curve {
   std::vector<double> steps, values;  // of one length
 };
 
-// What the model wrote, or answered, when it had been trained so far.
+// The text that the model wrote, or answered, when it had been trained so far.
 struct WrittenSample {
   int64_t step = 0;
   std::string prompt, text;

@@ -42,8 +42,8 @@ class Finder {
     return -1;
   }
 
-  // What several operands of an einsum share with its result; what the softmax has besides rows and
-  // columns; and what is called so.
+  // True for a dimension that several operands of an einsum share with its result, for one that the
+  // softmax has besides rows and columns, and for one that is called so.
   bool is_head(int i) const {
     const std::string name = dim(i).short_name();
     if (dim(i).head || name == "h" || name.starts_with("h_")) return true;

@@ -1,4 +1,4 @@
-// What the values of an attention text are for, found from what they do and not from their names:
+// The roles of an attention text's values, found from what they do and not from their names:
 // which is the softmax over what is attended to, what enters it, what of two sequences leads there
 // and comes from it, and what mixes heads.
 #pragma once
@@ -20,10 +20,11 @@ struct Roles {
   // Real values over queries and what the softmax reduces, and over heads or nothing else, in the
   // order of the text. Of one value under several names the shortest is taken.
   std::vector<Map> maps;
-  // Of program.parameters: matrices over heads alone that mix them, before the softmax and after.
+  // Indices into program.parameters: matrices over heads alone that mix them, before the softmax
+  // and after.
   std::vector<int> mix_before, mix_after;
-  // What each head adds, last before heads are summed: the value, and its axis of heads (-1: there
-  // is one head).
+  // The value that each head adds, last before heads are summed: the value, and its axis of heads
+  // (-1: there is one head).
   int contribution = -1, contribution_heads = -1;
 };
 

@@ -1,14 +1,14 @@
-// What the log of a run with --report tells besides its curves.
+// The log of a run with --report, besides its curves.
 #pragma once
 #include "tools/inspect/report.hpp"
 
 namespace tete {
 
-// Of each parameter the length of its gradient and of its updates, relative to its own: a group of
+// Each parameter's length of its gradient and of its updates, relative to its own: a group of
 // curves for each part of the model, two of them a parameter. None where the log has none.
 std::vector<Curve> read_norms(const std::string& folder);
 
-// What the model wrote at each validation, one sample each time.
+// The text that the model wrote at each validation, one sample each time.
 std::vector<WrittenSample> read_samples(const std::string& folder);
 
 }  // namespace tete

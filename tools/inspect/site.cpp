@@ -38,7 +38,7 @@ namespace {
 
 Tensor row_major(const Tensor& x) { return Tensor::of<float>(x.shape(), x.values<float>()); }
 
-// What is seen at one site, by the values of its text.
+// Reads the values of one site, by the values of its text.
 class Looker {
  public:
   Looker(const SitePlace& place, const Trained& trained, const Activations& seen)
@@ -143,7 +143,7 @@ class Looker {
     if (!v.watched && !program_.is_argument(number)) return;
     auto [path, x] = seen_value(number);
     if (!x) return;
-    // Of a parameter that is longer than the text, what was used.
+    // A parameter may be longer than the text: its used rows.
     if (const auto used = seen_.find(place_.path + "/" + v.name);
         v.kind == CheckedValue::Kind::parameter && used != seen_.end())
       path = used->first, x = used->second;

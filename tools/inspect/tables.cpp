@@ -237,7 +237,7 @@ std::string csv(const DataTable& table) {
 
 // ---- The second run less the first ----
 
-// Of rows that both have, the numbers that are not keys.
+// The differences of rows that both have, but for keys.
 DataTable difference_of(const DataTable& a, const DataTable& b) {
   std::map<Row, const Row*> before;
   const auto key = [&](const Row& row) { return Row(row.begin(), row.begin() + b.keys); };

@@ -26,7 +26,7 @@ struct DataTable {
   int keys = 3;  // the first cells of a row, which say what it is of
 };
 
-// What a token stands for, as UTF-8: of a byte that is no character "<0xC3>".
+// The text of a token, as UTF-8; "<0xC3>" for a byte that is no character.
 std::string token_text(const RunReport& run, int64_t token);
 
 // The tables of one checkpoint that the page prints: heads, mixing, predictions, lens, values.
