@@ -134,8 +134,9 @@ void try_factor(Attempts& all) {
   const Expected& expected = all.compared.from_operands;
   const double apart = expected.allowed.farthest / largest_of(expected.tensor.values());
   std::string sentence = text("it is the text's times ", number_text(factor, 4));
+  const bool before_softmax = all.target() <= scale_of(all.program()).value;
   for (const auto& [name, value] : roots(all))
-    if (std::abs(factor / value - 1) <= apart) sentence += " = " + name;
+    if (before_softmax && std::abs(factor / value - 1) <= apart) sentence += " = " + name;
   if (std::abs(factor + 1) <= apart) sentence = "its sign is the opposite";
   if (factor == 0)
     sentence = all.compared.gradient ? "it is zero: no gradient arrives here, as after a detach"
