@@ -34,7 +34,8 @@ struct Train {
 // Options that are not of the run: those below, and those that a configuration cannot set.
 bool is_kept(const CLI::Option& option) {
   return option.get_configurable() && !option.check_lname("out") &&
-         !option.check_lname("threads") && !option.check_lname("json");
+         !option.check_lname("threads") && !option.check_lname("device") &&
+         !option.check_lname("json");
 }
 
 // A value that is not the option's default.
@@ -178,7 +179,7 @@ TEST_CASE("mistakes in a configuration are told with its name, the key and the n
   refused("a.toml", "heads = 2\nlayers = 1\nheads = 2\n", "'heads' is set twice");
   refused("a.toml", "heads = [2, 3]\n", "'heads' is [2,3]: expected a string, a number");
   refused("a.toml", "tied = 5\n", "'tied' is true or false");
-  for (const std::string key : {"resume", "config", "help", "device", "eval_iters"})
+  for (const std::string key : {"resume", "config", "help", "compile", "eval_iters"})
     refused("a.toml", key + " = 1\n",
             "'" + key + "' is an option of the command line, but no key of a file");
   refused("a.toml", "resum = 1\n", "there is no key 'resum'");
