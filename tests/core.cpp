@@ -65,6 +65,7 @@ TEST_SUITE("core") {
     };
     CHECK(numbers(x) == std::vector<double>{1, 2, 3, 4, 5, 6});
     CHECK(numbers(turned) == numbers(x));
+    CHECK(numbers(x.window({2, 1, 3}, {3, 1, 1})) == numbers(x));
     CHECK(Tensor::zeros({0, 3}).host_bytes().empty());
     CHECK_THROWS_WITH_AS(slice(x, 1, 0, 2).host_bytes(), doctest::Contains("of a dense tensor"),
                          Error);
