@@ -160,6 +160,22 @@ RunState read_state(const Safetensors& file) {
   return state;
 }
 
+void check_same_run(const std::string& path, const RunState& saved, const RunState& asked,
+                    Index batch) {
+  const auto same = [&](const char* what, const auto& then, const auto& here) {
+    if (then != here)
+      bad_input("cannot go on from ", path, ": its ", what, " was ", then, ", and is ", here,
+                " now");
+  };
+  same("seed", saved.seed, asked.seed);
+  same("number of shards", saved.shards, asked.shards);
+  same("optimizer", saved.optimizer, asked.optimizer);
+  same("data (checksum, tokens)", saved.data, asked.data);
+  if (saved.tokenizer != asked.tokenizer)
+    bad_input("cannot go on from ", path, ": its vocabulary differs from the text's");
+  if (saved.step > 0) same("batch", saved.samples / saved.step, batch);
+}
+
 Tensors read_params(const Safetensors& file, const std::vector<ParamSpec>& specs, Dtype dtype,
                     const std::string& prefix) {
   std::vector<Wanted> wanted;
@@ -233,6 +249,26 @@ void RunFolder::tidy(const RunState& state, int keep) {
   for (int64_t step : saved) {
     if (step > state.step || ++newest <= std::max(1, keep) || step == state.best_step) continue;
     unlink((path_ + "/" + checkpoint_name(step)).c_str());
+  }
+}
+
+void RunFolder::check_empty() const {
+  if (const std::vector<int64_t> steps = saved_steps(path_); !steps.empty())
+    bad_input(path_, " holds a run already, saved at step ", steps.front(),
+              "; resume it, or choose another folder");
+}
+
+void RunFolder::check_newest(const std::string& path, int64_t at) const {
+  for (int64_t step : saved_steps(path_)) {
+    if (step <= at) break;
+    const std::string later = path_ + "/" + checkpoint_name(step);
+    try {
+      Safetensors(later).verify();
+    } catch (const Error&) {
+      continue;
+    }
+    bad_input("cannot go on from ", path, " in the folder ", path_, ": ", later,
+              " is newer; resume the folder, or choose another one to write to");
   }
 }
 

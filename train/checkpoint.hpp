@@ -44,6 +44,9 @@ Metadata to_metadata(const RunState& state);
 // Fails where a field is missing or is not a number, on a format newer than this program's, and on
 // a file that is named as a checkpoint of another step.
 RunState read_state(const Safetensors& file);
+// Fails if the run that was saved in `path` is another than the one that was asked for.
+void check_same_run(const std::string& path, const RunState& saved, const RunState& asked,
+                    Index batch);
 
 // Tensors of the file named prefix + name, in the order of the specs and lying in memory as these
 // say. All missing, unexpected and differing ones are listed in one error.
@@ -63,6 +66,11 @@ class RunFolder {
   explicit RunFolder(const std::string& path);
 
   const std::string& path() const { return path_; }
+  // Fails if a run was saved here.
+  void check_empty() const;
+  // Fails if a whole checkpoint of a step after `at`, that of `path`, is here: to go back would
+  // leave it among those of another run.
+  void check_newest(const std::string& path, int64_t at) const;
   // Writes step-N, then the links, then deletes what is older than the `keep` newest and is not
   // the best. Returns the checkpoint's path.
   std::string save(const RunState& state, const NamedTensors& tensors, int keep = 2);

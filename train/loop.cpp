@@ -31,23 +31,45 @@ double memory_in_mb() {
   return static_cast<double>(use.ru_maxrss) / 1024;
 }
 
+// The arguments of train().
+struct Job {
+  const Objective& objective;
+  Tensors& values;
+  Optimizer& optimizer;
+  const Data& data;
+  const Tokenizer& tokenizer;
+  const LoopOptions& options;
+  Reporter& reporter;
+  Comm& comm;
+};
+
 // metrics.jsonl: one JSON object a line, flushed with each line.
 class MetricsLog {
  public:
   // Keeps the lines of steps up to `step`, so that a resumed run's log is true.
-  MetricsLog(const std::string& folder, int64_t step) : path_(folder + "/metrics.jsonl") {
+  MetricsLog(const Job& job, int64_t step)
+      : job_(job), path_(job.options.folder + "/metrics.jsonl") {
     const std::string kept = step > 0 ? lines_up_to(step) : "";
-    replace_file(folder, "metrics.jsonl", kept.size(), [&](const Write& write) { write(kept); });
+    replace_file(job.options.folder, "metrics.jsonl", kept.size(),
+                 [&](const Write& write) { write(kept); });
     file_ = std::fopen(path_.c_str(), "ae");
     if (!file_) fail(Kind::resource, "cannot write ", path_, ": ", errno_text(errno));
   }
   ~MetricsLog() { std::fclose(file_); }
   MetricsLog(const MetricsLog&) = delete;
 
-  void write(const Json& line) {
-    const std::string shown = line.dump(-1, ' ', false, Json::error_handler_t::replace);
-    if (std::fprintf(file_, "%s\n", shown.c_str()) < 0 || std::fflush(file_) != 0)
-      fail(Kind::resource, "cannot write ", path_, ": ", errno_text(errno));
+  // True if there is a line of training for step number `step` = 1, 2, …
+  bool tells_of(int64_t step) const {
+    const LoopOptions& options = job_.options;
+    return step == 1 || step == options.schedule.steps || step % options.log_every == 0;
+  }
+
+  void note(const Progress& p, const StepResult& result, double ms) {
+    if (tells_of(p.step)) write_training(p, result.tokens, ms);
+    if (!result.norms.empty()) write_norms(p, result.norms);
+    if (!p.validated) return;
+    write_validation(p);
+    if (job_.options.write) write_samples(p);
   }
 
  private:
@@ -67,176 +89,227 @@ class MetricsLog {
     return kept;
   }
 
+  // Every line begins so.
+  static Json line_of(const Progress& p, const char* split) {
+    return {{"step", p.step},
+            {"tokens", p.tokens},
+            {"time_s", p.seconds},
+            {"wall", static_cast<int64_t>(std::time(nullptr))},
+            {"split", split}};
+  }
+
+  void write(const Json& line) {
+    const std::string shown = line.dump(-1, ' ', false, Json::error_handler_t::replace);
+    if (std::fprintf(file_, "%s\n", shown.c_str()) < 0 || std::fflush(file_) != 0)
+      fail(Kind::resource, "cannot write ", path_, ": ", errno_text(errno));
+  }
+
+  void write_training(const Progress& p, int64_t tokens, double ms) {
+    Json line = line_of(p, "train");
+    const EffectiveRate effective = job_.optimizer.effective_rate();
+    line.update({{"loss", p.loss},
+                 {"loss_tokens", tokens},
+                 {"lr", p.rate},
+                 {"lr_eff_min", effective.min},
+                 {"lr_eff_med", effective.median},
+                 {"lr_eff_max", effective.max},
+                 {"grad_norm", p.grad_norm},
+                 {"grad_norm_clipped", p.grad_norm_clipped},
+                 {"tok_per_s", p.tokens_per_second},
+                 {"ms_step", ms},
+                 {"rss_mb", memory_in_mb()},
+                 {"ranks", job_.comm.size()},
+                 {"threads", threads()}});
+    write(line);
+  }
+
+  void write_norms(const Progress& p, const std::vector<ParamNorms>& norms) {
+    Json line = line_of(p, "norms");
+    for (size_t i = 0; i < norms.size(); ++i)
+      line["norms"][job_.objective.params.specs()[i].name] = {norms[i].value, norms[i].gradient,
+                                                              norms[i].update};
+    write(line);
+  }
+
+  void write_validation(const Progress& p) {
+    Json line = line_of(p, "validation");
+    line.update({{"loss", p.validation_loss}, {"ppl", std::exp(p.validation_loss)}});
+    if (!std::isnan(p.accuracy)) line.update({{"acc", p.accuracy}, {"exact_match", p.exact_match}});
+    write(line);
+  }
+
+  void write_samples(const Progress& p) {
+    Json line = line_of(p, "samples");
+    line["samples"] = Json::array();
+    for (const WrittenText& each : job_.options.write(job_.values))
+      line["samples"].push_back({{"prompt", each.prompt}, {"text", each.text}});
+    write(line);
+  }
+
+  const Job& job_;
   std::string path_;
   std::FILE* file_ = nullptr;
+};
+
+// The run's state beside its tensors, and its folder, where checkpoints hold both.
+class Checkpoints {
+ public:
+  explicit Checkpoints(const Job& job) : job_(job), options_(job.options) {
+    state.seed = options_.step.seed;
+    state.shards = options_.step.shards;
+    state.optimizer = job.optimizer.name();
+    state.config = options_.config;
+    state.tokenizer = job.tokenizer.describe();
+    state.data = job.data.fingerprint();
+    state.program = options_.program;
+    state.kernels = kernel_names();
+  }
+
+  void begin() {
+    const std::string &folder = options_.folder, &config = options_.config_file;
+    if (!folder.empty() && job_.comm.rank() == 0) folder_.emplace(folder);
+    if (!options_.resume.empty()) resume();
+    else if (folder_) folder_->check_empty();
+    // Before the log and the first checkpoint: a folder that holds either says what its run is.
+    if (folder_ && !config.empty())
+      replace_file(folder, config_name, config.size(), [&](const Write& write) { write(config); });
+  }
+  bool has_folder() const { return folder_.has_value(); }
+
+  void save() {
+    if (!folder_) return;
+    const std::vector<ParamSpec>& specs = job_.objective.params.specs();
+    path_ =
+        folder_->save(state, checkpoint_tensors(specs, job_.values, job_.optimizer), options_.keep);
+    saved_step_ = state.step;
+    job_.reporter.saved(path_, state.step);
+  }
+  void save_if_new() {
+    if (saved_step_ != state.step) save();
+  }
+  // A failing step changed nothing, so what is saved is the state before it.
+  [[noreturn]] void save_and_explain(const Error& error) {
+    save_if_new();
+    const std::string where =
+        folder_ ? text("; the state before it is saved in ", path_) : std::string();
+    throw Error(error.kind(), error.what() + where);
+  }
+  const std::string& path() const { return path_; }  // the last that was saved, or ""
+
+  RunState state;
+
+ private:
+  void resume() {
+    std::vector<std::string> warnings, changes;
+    const std::string path = find_checkpoint(options_.resume, &warnings);
+    warn(warnings);
+    const Safetensors file(path);
+    const RunState saved = read_state(file);
+    if (options_.changes) changes = options_.changes(path, saved.config);
+    check_same_run(path, saved, state, options_.step.batch);
+    read_tensors(file);
+    if (saved.kernels != state.kernels)
+      warn({"the run was saved with " + saved.kernels + " and goes on with " + state.kernels +
+            ", so its bits may differ"});
+    state.step = saved.step, state.tokens = saved.tokens, state.samples = saved.samples;
+    state.best_step = saved.best_step, state.best_loss = saved.best_loss;
+    if (folder_) folder_->check_newest(path, state.step);
+    // What was saved here is saved; from elsewhere, this folder needs its own first checkpoint.
+    const std::string here = options_.folder + "/" + checkpoint_name(state.step);
+    if (path == here || !folder_) saved_step_ = state.step, path_ = path;
+    if (path == here && folder_) folder_->tidy(state, options_.keep);
+    job_.reporter.resumed(path, state.step);
+    warn(changes);
+  }
+
+  void read_tensors(const Safetensors& file) {
+    Tensors& values = job_.values;
+    const Tensors read = read_params(file, job_.objective.params.specs(),
+                                     values.empty() ? Dtype::f32 : values[0].dtype());
+    for (size_t i = 0; i < read.size(); ++i) values[i] = laid_out_like(read[i], values[i]);
+    read_optimizer(file, job_.optimizer);
+  }
+
+  void warn(const std::vector<std::string>& sentences) {
+    for (const std::string& sentence : sentences) job_.reporter.warning(sentence);
+  }
+
+  const Job& job_;
+  const LoopOptions& options_;
+  std::optional<RunFolder> folder_;
+  int64_t saved_step_ = -1;
+  std::string path_;
 };
 
 // One call of train().
 class Run {
  public:
-  Run(const Objective& objective, Tensors& values, Optimizer& optimizer, const Data& data,
-      const Tokenizer& tokenizer, const LoopOptions& options, Reporter& reporter, Comm& comm)
-      : objective_(objective),
-        values_(values),
-        optimizer_(optimizer),
-        data_(data),
-        options_(options),
-        reporter_(reporter),
-        comm_(comm),
-        stepper_(objective, data, optimizer, comm, options.step) {
-    if (options.schedule.steps < 1)
-      bad_input("a run needs at least 1 step, got ", options.schedule.steps);
-    find_schedule(options.schedule.name);
-    if (options.log_every < 1)
-      bad_input("the log needs an interval of at least 1 step, got ", options.log_every);
-    if (values.size() != objective.params.specs().size())
-      bad_input("the model has ", objective.params.specs().size(), " parameters, but ",
-                values.size(), " values were given");
-    state_.seed = options.step.seed;
-    state_.shards = options.step.shards;
-    state_.optimizer = optimizer.name();
-    state_.config = options.config;
-    state_.tokenizer = tokenizer.describe();
-    state_.data = data.fingerprint();
-    state_.program = options.program;
-    state_.kernels = kernel_names();
-    progress_.steps = options.schedule.steps;
-    open_folder();
-    if (!options.resume.empty()) resume();
+  explicit Run(const Job& job)
+      : job_(job),
+        options_(job.options),
+        stepper_(job.objective, job.data, job.optimizer, job.comm, job.options.step),
+        checkpoints_(job) {
+    if (options_.schedule.steps < 1)
+      bad_input("a run needs at least 1 step, got ", options_.schedule.steps);
+    find_schedule(options_.schedule.name);
+    if (options_.log_every < 1)
+      bad_input("the log needs an interval of at least 1 step, got ", options_.log_every);
+    if (const size_t count = job.objective.params.specs().size(); job.values.size() != count)
+      bad_input("the model has ", count, " parameters, but ", job.values.size(),
+                " values were given");
+    checkpoints_.begin();
+    progress_.steps = options_.schedule.steps;
     progress_.step = state_.step, progress_.tokens = state_.tokens;
-    if (folder_) write_config(), log_.emplace(options.folder, state_.step);
+    if (checkpoints_.has_folder()) log_.emplace(job, state_.step);
     // The first save shows early whether there is room, and makes every later moment resumable.
-    if (options.resume.empty()) save();
+    if (options_.resume.empty()) checkpoints_.save();
   }
 
   LoopResult go() {
-    first_step_ = state_.step, began_ = now();
+    began_ = now();
     bool stopped = false;
-    while (state_.step < options_.schedule.steps && !stopped) {
+    while (!at_end() && !stopped) {
       step();
-      stopped = all_max(comm_, StopSignals::requested()) > 0;
+      stopped = all_max(job_.comm, StopSignals::requested()) > 0;
     }
-    if (saved_step_ != state_.step) save();
-    return {.stopped = stopped && state_.step < options_.schedule.steps,
+    checkpoints_.save_if_new();
+    return {.stopped = stopped && !at_end(),
             .step = state_.step,
             .loss = progress_.loss,
             .validation_loss = progress_.validation_loss,
             .accuracy = progress_.accuracy,
             .exact_match = progress_.exact_match,
             .ms_per_step = median_ms(),
-            .checkpoint = saved_};
+            .checkpoint = checkpoints_.path()};
   }
 
  private:
-  // ---- Beginning -------------------------------------------------------------------------------
-
-  void open_folder() {
-    if (options_.folder.empty() || comm_.rank() != 0) return;
-    folder_.emplace(options_.folder);
-    const std::vector<int64_t> steps = saved_steps(options_.folder);
-    if (options_.resume.empty() && !steps.empty())
-      bad_input(options_.folder, " holds a run already, saved at step ", steps.front(),
-                "; resume it, or choose another folder");
-  }
-
-  // Before the log and the first checkpoint: a folder that holds either says what its run is.
-  void write_config() {
-    const std::string& contents = options_.config_file;
-    if (contents.empty()) return;
-    replace_file(options_.folder, config_name, contents.size(),
-                 [&](const Write& write) { write(contents); });
-  }
-
-  void resume() {
-    std::vector<std::string> warnings;
-    const std::string path = find_checkpoint(options_.resume, &warnings);
-    for (const std::string& sentence : warnings) reporter_.warning(sentence);
-    const Safetensors file(path);
-    const RunState saved = read_state(file);
-    std::vector<std::string> changes;
-    if (options_.changes) changes = options_.changes(path, saved.config);
-    check_same(path, saved);
-    const std::vector<ParamSpec>& specs = objective_.params.specs();
-    Tensors params = read_params(file, specs, values_.empty() ? Dtype::f32 : values_[0].dtype());
-    for (size_t i = 0; i < specs.size(); ++i) values_[i] = laid_out_like(params[i], values_[i]);
-    read_optimizer(file, optimizer_);
-    if (saved.kernels != state_.kernels)
-      reporter_.warning("the run was saved with " + saved.kernels + " and goes on with " +
-                        state_.kernels + ", so its bits may differ");
-    state_.step = saved.step, state_.tokens = saved.tokens, state_.samples = saved.samples;
-    state_.best_step = saved.best_step, state_.best_loss = saved.best_loss;
-    check_newest(path);
-    // What was saved here is saved; from elsewhere, this folder needs its own first checkpoint.
-    const std::string here = options_.folder + "/" + checkpoint_name(state_.step);
-    if (path == here || !folder_) saved_step_ = state_.step, saved_ = path;
-    if (path == here && folder_) folder_->tidy(state_, options_.keep);
-    reporter_.resumed(path, state_.step);
-    for (const std::string& sentence : changes) reporter_.warning(sentence);
-  }
-
-  void check_same(const std::string& path, const RunState& saved) const {
-    const auto same = [&](const char* what, const auto& then, const auto& here) {
-      if (then != here)
-        bad_input("cannot go on from ", path, ": its ", what, " was ", then, ", and is ", here,
-                  " now");
-    };
-    same("seed", saved.seed, state_.seed);
-    same("number of shards", saved.shards, state_.shards);
-    same("optimizer", saved.optimizer, state_.optimizer);
-    same("data (checksum, tokens)", saved.data, state_.data);
-    if (saved.tokenizer != state_.tokenizer)
-      bad_input("cannot go on from ", path, ": its vocabulary differs from the text's");
-    if (saved.step > 0) same("batch", saved.samples / saved.step, options_.step.batch);
-  }
-
-  // Going back in a folder would leave later checkpoints that are not of this run.
-  void check_newest(const std::string& path) const {
-    if (!folder_) return;
-    for (int64_t step : saved_steps(options_.folder)) {
-      if (step <= state_.step) break;
-      const std::string later = options_.folder + "/" + checkpoint_name(step);
-      bool whole = true;
-      try {
-        Safetensors(later).verify();
-      } catch (const Error&) {
-        whole = false;
-      }
-      if (whole)
-        bad_input("cannot go on from ", path, " in the folder ", options_.folder, ": ", later,
-                  " is newer; resume the folder, or choose another one to write to");
-    }
-  }
-
-  // ---- Going on --------------------------------------------------------------------------------
-
-  bool last_step() const { return state_.step == options_.schedule.steps; }
-  bool due(int64_t every) const { return last_step() || (every > 0 && state_.step % every == 0); }
-
-  // Whether the log tells of step number `step` = 1, 2, …
-  bool logged(int64_t step) const {
-    return step == 1 || step == options_.schedule.steps || step % options_.log_every == 0;
-  }
+  bool at_end() const { return state_.step >= options_.schedule.steps; }
+  bool due(int64_t every) const { return at_end() || (every > 0 && state_.step % every == 0); }
 
   void step() {
     const double rate = options_.schedule(state_.step), before = now();
-    StepResult result;
-    try {
-      result = stepper_.run(state_.step, values_, rate,
-                            folder_ && options_.norms && logged(state_.step + 1));
-    } catch (const Error& error) {
-      if (error.kind() == Kind::numbers) save_and_explain(error);
-      throw;
-    }
+    const StepResult result = run_step(rate);
     const double seconds = now() - before;
     step_seconds_.push_back(static_cast<float>(seconds));
-    for (const std::string& sentence : result.warnings) reporter_.warning(sentence);
+    for (const std::string& sentence : result.warnings) job_.reporter.warning(sentence);
     ++state_.step;
     state_.tokens += result.tokens;
     state_.samples += options_.step.batch;
     note(result, rate, seconds);
     if (due(options_.validate_every)) validate();
-    report(result.norms);
-    if (due(options_.save_every)) note_best(), save();
+    report(result);
+    if (due(options_.save_every)) note_best(), checkpoints_.save();
+  }
+
+  StepResult run_step(double rate) {
+    const bool with_norms = log_ && options_.norms && log_->tells_of(state_.step + 1);
+    try {
+      return stepper_.run(state_.step, job_.values, rate, with_norms);
+    } catch (const Error& error) {
+      if (error.kind() == Kind::numbers) checkpoints_.save_and_explain(error);
+      throw;
+    }
   }
 
   void note(const StepResult& result, double rate, double seconds) {
@@ -247,109 +320,34 @@ class Run {
     // A running mean of the last steps' time.
     const double weight = std::max(0.05, 1.0 / static_cast<double>(step_seconds_.size()));
     mean_seconds_ += weight * (seconds - mean_seconds_);
-    tokens_in_step_ = result.tokens;
     p.tokens_per_second = static_cast<double>(result.tokens) / std::max(mean_seconds_, 1e-9);
   }
 
   void validate() {
-    const Validation found = tete::validate(objective_, values_, data_, options_.validation_samples,
-                                            options_.validation_batch);
+    const Validation found = tete::validate(job_.objective, job_.values, job_.data,
+                                            options_.validation_samples, options_.validation_batch);
     progress_.validation_loss = found.loss;
     progress_.accuracy = found.accuracy, progress_.exact_match = found.exact_match;
     progress_.validated = true;
-    if (!std::isfinite(progress_.validation_loss))
-      save_and_explain(
+    if (!std::isfinite(found.loss))
+      checkpoints_.save_and_explain(
           Error(Kind::numbers, text("the numbers went wrong after step ", state_.step,
-                                    ": the validation loss is ", progress_.validation_loss)));
+                                    ": the validation loss is ", found.loss)));
   }
 
-  void report(const std::vector<ParamNorms>& norms) {
+  void report(const StepResult& result) {
     Progress& p = progress_;
     p.seconds = now() - began_;
-    const double per_step = p.seconds / static_cast<double>(state_.step - first_step_);
+    const double per_step = p.seconds / static_cast<double>(step_seconds_.size());
     p.seconds_left = per_step * static_cast<double>(p.steps - p.step);
-    if (log_) log(norms);
-    reporter_.step(p);
+    if (log_) log_->note(p, result, 1e3 * step_seconds_.back());
+    job_.reporter.step(p);
   }
-
-  // What every line of the log begins with.
-  Json log_line(const char* split) const {
-    return {{"step", progress_.step},
-            {"tokens", progress_.tokens},
-            {"time_s", progress_.seconds},
-            {"wall", static_cast<int64_t>(std::time(nullptr))},
-            {"split", split}};
-  }
-
-  void log(const std::vector<ParamNorms>& norms) {
-    const Progress& p = progress_;
-    if (logged(p.step)) {
-      Json train = log_line("train");
-      const EffectiveRate effective = optimizer_.effective_rate();
-      train.update({{"loss", p.loss},
-                    {"loss_tokens", tokens_in_step_},
-                    {"lr", p.rate},
-                    {"lr_eff_min", effective.min},
-                    {"lr_eff_med", effective.median},
-                    {"lr_eff_max", effective.max},
-                    {"grad_norm", p.grad_norm},
-                    {"grad_norm_clipped", p.grad_norm_clipped},
-                    {"tok_per_s", p.tokens_per_second},
-                    {"ms_step", 1e3 * step_seconds_.back()},
-                    {"rss_mb", memory_in_mb()},
-                    {"ranks", comm_.size()},
-                    {"threads", threads()}});
-      log_->write(train);
-    }
-    if (!norms.empty()) log_norms(norms);
-    if (p.validated) {
-      Json validation = log_line("validation");
-      validation.update({{"loss", p.validation_loss}, {"ppl", std::exp(p.validation_loss)}});
-      if (!std::isnan(p.accuracy))
-        validation.update({{"acc", p.accuracy}, {"exact_match", p.exact_match}});
-      log_->write(validation);
-      if (options_.write) log_written();
-    }
-  }
-
-  void log_norms(const std::vector<ParamNorms>& norms) {
-    Json line = log_line("norms");
-    for (size_t i = 0; i < norms.size(); ++i)
-      line["norms"][objective_.params.specs()[i].name] = {norms[i].value, norms[i].gradient,
-                                                          norms[i].update};
-    log_->write(line);
-  }
-
-  void log_written() {
-    Json line = log_line("samples");
-    line["samples"] = Json::array();
-    for (const WrittenText& each : options_.write(values_))
-      line["samples"].push_back({{"prompt", each.prompt}, {"text", each.text}});
-    log_->write(line);
-  }
-
-  // ---- Saving ----------------------------------------------------------------------------------
 
   // Asked at planned saves only: one that a signal causes leaves no trace in later ones.
   void note_best() {
     if (!progress_.validated || progress_.validation_loss >= state_.best_loss) return;
     state_.best_loss = progress_.validation_loss, state_.best_step = state_.step;
-  }
-
-  void save() {
-    if (!folder_) return;
-    saved_ = folder_->save(
-        state_, checkpoint_tensors(objective_.params.specs(), values_, optimizer_), options_.keep);
-    saved_step_ = state_.step;
-    reporter_.saved(saved_, state_.step);
-  }
-
-  // The step changed nothing, so what is saved is the state before it.
-  [[noreturn]] void save_and_explain(const Error& error) {
-    if (folder_ && saved_step_ != state_.step) save();
-    const std::string where =
-        folder_ ? text("; the state before it is saved in ", saved_) : std::string();
-    throw Error(error.kind(), error.what() + where);
   }
 
   // The first fifth of the steps warms up caches and free lists.
@@ -360,20 +358,13 @@ class Run {
     return 1e3 * times[times.size() / 2];
   }
 
-  const Objective& objective_;
-  Tensors& values_;
-  Optimizer& optimizer_;
-  const Data& data_;
+  const Job& job_;
   const LoopOptions& options_;
-  Reporter& reporter_;
-  Comm& comm_;
   Stepper stepper_;
-  std::optional<RunFolder> folder_;
+  Checkpoints checkpoints_;
+  RunState& state_ = checkpoints_.state;
   std::optional<MetricsLog> log_;
-  RunState state_;
   Progress progress_;
-  int64_t saved_step_ = -1, first_step_ = 0, tokens_in_step_ = 0;
-  std::string saved_;
   double began_ = 0, mean_seconds_ = 0;
   std::vector<float> step_seconds_;
 };
@@ -388,7 +379,7 @@ LoopResult train(const Objective& objective, Tensors& values, Optimizer& optimiz
     Reporter& reporter;
     ~Done() { reporter.done(); }
   } done{reporter};
-  return Run(objective, values, optimizer, data, tokenizer, options, reporter, comm).go();
+  return Run({objective, values, optimizer, data, tokenizer, options, reporter, comm}).go();
 }
 
 }  // namespace tete
