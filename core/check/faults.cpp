@@ -28,19 +28,175 @@ std::string file_of(const CodeLine& line) {
   return text(path.substr(path.find_last_of('/') + 1), ":", line.line);
 }
 
+// The operations that the function recorded, and runs of it with one of their results replaced.
+class Recording {
+ public:
+  Recording(const WatchedFunction& f, const Tensors& inputs) : f_(f) {
+    for (const Tensor& in : inputs)
+      leaves_.push_back(in && is_real(in.dtype()) ? in.detach().variable() : in);
+    known_ = leaves_;
+    const RecordWatch watch([&](const Tensor& made) {
+      results_.push_back(made), known_.push_back(made), names_.emplace_back();
+      return made;
+    });
+    size_t named = 0;
+    y_ = f_(leaves_, [&](const std::string& name, const Tensor&) {
+      for (; named < names_.size(); ++named) names_[named] = name;
+    });
+  }
+
+  const Tensors& leaves() const { return leaves_; }
+  const Tensors& results() const { return results_; }  // of all operations, in order
+  const Tensor& y() const { return y_; }
+  const Record& record(size_t place) const { return *results_[place].made_by(); }
+  // The inputs of operation `place`, with storage also where its rule reads none.
+  Tensors inputs(size_t place) const { return with_storage(record(place).inputs, known_); }
+
+  Fault blame(Fault::Kind kind, size_t place) const {
+    return {.kind = kind,
+            .operation = record(place).op,
+            .rule = file_of(record(place).rule),
+            .value = names_[place]};
+  }
+
+  Tensor run(const Tensors& inputs) const { return f_(inputs, {}); }
+
+  // The function's result if operation `place` had given `value`.
+  Tensor with_result(size_t place, const Tensor& value) const {
+    size_t count = 0;
+    const RecordWatch watch(
+        [&](const Tensor& made) { return count++ == place ? tracked(value) : made; });
+    return run(leaves_);
+  }
+
+  bool repeats() const {
+    size_t count = 0;
+    const RecordWatch watch([&](const Tensor& made) {
+      ++count;
+      return made;
+    });
+    const Tensor again = run(leaves_);
+    if (count != results_.size() || !(again.shape() == y_.shape())) return false;
+    const Numbers a = y_.values<double>(), b = again.values<double>();
+    return std::equal(a.begin(), a.end(), b.begin(), [](double x, double y) {
+      return x == y || (std::isnan(x) && std::isnan(y));
+    });
+  }
+
+ private:
+  const WatchedFunction& f_;
+  Tensors leaves_, results_;
+  std::vector<std::string> names_;  // of the values that the results were computed for
+  Tensors known_;                   // leaves and results
+  Tensor y_;
+};
+
+// One recorded operation by itself, a function of those of its inputs that carry a gradient.
+class Operation {
+ public:
+  Operation(const Recording& recording, size_t place)
+      : recording_(recording), place_(place), inputs_(recording.inputs(place)) {
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      const Tensor& in = inputs_[i];
+      const auto is_in = [&](const Tensor& known) { return known.same(in); };
+      if (!in || !in.tracked() || std::any_of(sources_.begin(), sources_.end(), is_in)) continue;
+      sources_.push_back(in);
+      names_.push_back(text("input ", i + 1));
+    }
+  }
+
+  // Checks it at the inputs that it had.
+  std::optional<Fault> check(int order, const GradCheckOptions& all) {
+    if (!std::all_of(sources_.begin(), sources_.end(), is_f64) ||
+        !is_f64(recording_.results()[place_]))
+      return {};
+    Tensors values;
+    for (const Tensor& source : sources_) values.push_back(source.detach());
+    const GradCheckOptions options{.order = order,
+                                   .tolerance = all.tolerance,
+                                   .step = all.step,
+                                   .explain = false,
+                                   .key = all.key,
+                                   .names = names_};
+    const GradReport report =
+        check_gradient([&](const Tensors& given) { return apply(given); }, values, options);
+    if (follows_) return {};
+    return fault_in(report, order);
+  }
+
+ private:
+  // Computes it with `values` in the place of the sources. All operations before it return their
+  // recorded results.
+  Tensor apply(const Tensors& values) {
+    const auto given = [&](const Tensor& recorded) {
+      for (size_t i = 0; i < sources_.size(); ++i)
+        if (sources_[i].same(recorded)) return tracked(values[i]);
+      return Tensor();
+    };
+    Tensor result;
+    size_t count = 0;
+    const RecordWatch watch([&](const Tensor& made) {
+      const size_t at = count++;
+      if (at == place_) result = made, follows_ = follows_ || !same_constants(made);
+      if (at >= place_) return made;
+      const Tensor& recorded = recording_.results()[at];
+      const Tensor taken = given(recorded);
+      return taken ? taken : tracked(recorded.detach());
+    });
+    Tensors inputs;
+    for (const Tensor& leaf : recording_.leaves()) {
+      const Tensor taken = leaf ? given(leaf) : Tensor();
+      inputs.push_back(taken ? taken : leaf);
+    }
+    try {
+      recording_.run(inputs);
+    } catch (const Error&) {
+      if (!result) throw;  // otherwise a later operation failed
+    }
+    return result;
+  }
+
+  // True if the operation's inputs without a gradient have the numbers of the first run.
+  bool same_constants(const Tensor& made) const {
+    const Tensors now = made.made_by()->inputs;
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      if (inputs_[i] && !inputs_[i].tracked() &&
+          now[i].values<double>() != inputs_[i].values<double>())
+        return false;
+    return true;
+  }
+
+  // A wrong rule at this order, or else a kink.
+  std::optional<Fault> fault_in(const GradReport& report, int order) const {
+    std::optional<Fault> found;
+    for (const InputReport& input : report.inputs) {
+      const bool is_wrong = is_fault(input.verdict) && input.order == order;
+      if (!is_wrong && (found || input.verdict != Verdict::kink)) continue;
+      found = recording_.blame(is_wrong ? Fault::Kind::rule : Fault::Kind::kink, place_);
+      found->order = input.order;
+      found->own = input;
+      if (is_wrong) break;
+    }
+    return found;
+  }
+
+  const Recording& recording_;
+  size_t place_;
+  Tensors inputs_, sources_;
+  std::vector<std::string> names_;  // of the sources
+  // True if an input without a gradient moves with one that has one: differences then say nothing
+  // about the rule.
+  bool follows_ = false;
+};
+
 class Search {
  public:
   Search(const WatchedFunction& f, const Tensors& inputs, const GradCheckOptions& options,
          const GradReport& report)
-      : f_(f), options_(options), report_(report) {
-    for (const Tensor& in : inputs)
-      leaves_.push_back(in && is_real(in.dtype()) ? in.detach().variable() : in);
-    known_ = leaves_;
-    y_ = run_and_note();
-  }
+      : recording_(f, inputs), options_(options), report_(report) {}
 
-  std::optional<Fault> fault() {
-    if (!repeats()) return Fault{.kind = Fault::Kind::unsteady};
+  std::optional<Fault> fault() const {
+    if (!recording_.repeats()) return Fault{.kind = Fault::Kind::unsteady};
     bool first_order = false, infinite = false;
     for (const InputReport& input : report_.inputs)
       if (is_fault(input.verdict)) {
@@ -53,119 +209,26 @@ class Search {
   }
 
  private:
-  struct Recorded {
-    Tensor result;
-    std::string value = {};  // the named value that it was computed for
-  };
-
-  // ---- Runs -------------------------------------------------------------------------------------
-
-  Tensor run_and_note() {
-    const RecordWatch watch([&](const Tensor& made) {
-      made_.push_back({made}), known_.push_back(made);
-      return made;
-    });
-    size_t named = 0;
-    return f_(leaves_, [&](const std::string& name, const Tensor&) {
-      for (; named < made_.size(); ++named) made_[named].value = name;
-    });
-  }
-
-  bool repeats() {
-    size_t count = 0;
-    const RecordWatch watch([&](const Tensor& made) {
-      ++count;
-      return made;
-    });
-    const Tensor again = run(leaves_);
-    if (count != made_.size() || !(again.shape() == y_.shape())) return false;
-    const Numbers a = y_.values<double>(), b = again.values<double>();
-    return std::equal(a.begin(), a.end(), b.begin(), [](double x, double y) {
-      return x == y || (std::isnan(x) && std::isnan(y));
-    });
-  }
-
-  Tensor run(const Tensors& inputs) { return f_(inputs, {}); }
-
-  // The function's result if operation `place` had given `value`.
-  Tensor with_result(size_t place, const Tensor& value) {
-    size_t count = 0;
-    const RecordWatch watch(
-        [&](const Tensor& made) { return count++ == place ? tracked(value) : made; });
-    return run(leaves_);
-  }
-
-  // Computes operation `place` with `values` in the place of `sources`, those of its inputs that
-  // carry a gradient. All operations before it return their recorded results.
-  Tensor operation(size_t place, const Tensors& sources, const Tensors& values) {
-    Tensor result;
-    size_t count = 0;
-    const auto given = [&](const Tensor& recorded) {
-      for (size_t i = 0; i < sources.size(); ++i)
-        if (sources[i].same(recorded)) return tracked(values[i]);
-      return Tensor();
-    };
-    const RecordWatch watch([&](const Tensor& made) {
-      const size_t at = count++;
-      if (at == place) result = made, follows_ = follows_ || !same_constants(made, place);
-      if (at >= place) return made;
-      const Tensor taken = given(made_[at].result);
-      return taken ? taken : tracked(made_[at].result.detach());
-    });
-    Tensors inputs;
-    for (const Tensor& leaf : leaves_) {
-      const Tensor taken = leaf ? given(leaf) : Tensor();
-      inputs.push_back(taken ? taken : leaf);
-    }
-    try {
-      run(inputs);
-    } catch (const Error&) {
-      if (!result) throw;  // otherwise a later operation failed
-    }
-    return result;
-  }
-
-  // True if the operation's inputs without a gradient have the numbers of the first run.
-  bool same_constants(const Tensor& made, size_t place) const {
-    const Tensors now = made.made_by()->inputs, then = inputs(place);
-    for (size_t i = 0; i < then.size(); ++i)
-      if (then[i] && !then[i].tracked() && now[i].values<double>() != then[i].values<double>())
-        return false;
-    return true;
-  }
-
-  // ---- Blame ------------------------------------------------------------------------------------
-
-  const Record& record(size_t place) const { return *made_[place].result.made_by(); }
-  // The inputs of operation `place`, with storage also where its rule reads none.
-  Tensors inputs(size_t place) const { return with_storage(record(place).inputs, known_); }
-
-  Fault blame(Fault::Kind kind, size_t place) const {
-    return {.kind = kind,
-            .operation = record(place).op,
-            .rule = file_of(record(place).rule),
-            .value = made_[place].value};
-  }
-
   // Finds the first result that is not finite although its inputs are; or else, backwards, the
   // first such gradient.
   std::optional<Fault> not_finite() const {
     const auto sound = [](const Tensor& x) { return !x || !is_real(x.dtype()) || is_finite(x); };
     if (!is_finite(y_))
       for (size_t i = 0; i < made_.size(); ++i) {
-        const Tensors in = inputs(i);
-        if (!is_finite(made_[i].result) && std::all_of(in.begin(), in.end(), sound))
-          return blame(Fault::Kind::value, i);
+        const Tensors in = recording_.inputs(i);
+        if (!is_finite(made_[i]) && std::all_of(in.begin(), in.end(), sound))
+          return recording_.blame(Fault::Kind::value, i);
       }
     if (!y_.tracked()) return {};
     const Tensors arrived = gradients_of_all();
     for (size_t i = made_.size(); i-- > 0;) {
       if (!arrived[i] || !is_finite(arrived[i])) continue;
-      const Tensors in = inputs(i);
+      const Record& record = recording_.record(i);
+      const Tensors in = recording_.inputs(i);
       const std::vector<bool> wanted(in.size(), true);
-      const Tensors passed =
-          record(i).vjp({in, record(i).kept, made_[i].result.detach(), arrived[i], wanted});
-      if (!std::all_of(passed.begin(), passed.end(), sound)) return blame(Fault::Kind::gradient, i);
+      const Tensors passed = record.vjp({in, record.kept, made_[i].detach(), arrived[i], wanted});
+      if (!std::all_of(passed.begin(), passed.end(), sound))
+        return recording_.blame(Fault::Kind::gradient, i);
     }
     return {};
   }
@@ -176,22 +239,20 @@ class Search {
 
   // The gradient that arrives at each recorded result; empty if none does.
   Tensors gradients_of_all() const {
-    Tensors asked;
-    for (const Recorded& made : made_) asked.push_back(made.result);
-    if (!y_.tracked()) return Tensors(asked.size());
-    return grad(y_, asked, {.cotangent = cotangent()});
+    if (!y_.tracked()) return Tensors(made_.size());
+    return grad(y_, made_, {.cotangent = cotangent()});
   }
 
-  std::optional<Fault> wrong_rule() {
+  std::optional<Fault> wrong_rule() const {
     const Tensors arrived = gradients_of_all();
     const Numbers weights = cotangent().values<double>();
     for (size_t i = made_.size(); i-- > 0;)
-      if (is_f64(made_[i].result) && is_wrong(i, arrived[i], weights)) {
-        if (auto found = wrong_rule_after(made_[i].result)) return found;
-        return blame(Fault::Kind::unrecorded, i);
+      if (is_f64(made_[i]) && is_wrong(i, arrived[i], weights)) {
+        if (auto found = wrong_rule_after(made_[i])) return found;
+        return recording_.blame(Fault::Kind::unrecorded, i);
       }
     size_t checked = 0;  // reports are of the inputs that are real, in their order
-    for (const Tensor& leaf : leaves_) {
+    for (const Tensor& leaf : recording_.leaves()) {
       if (!leaf || !is_real(leaf.dtype())) continue;
       const InputReport& input = report_.inputs[checked++];
       if (!is_fault(input.verdict)) continue;
@@ -203,10 +264,11 @@ class Search {
   }
 
   // True if the gradient that arrived at a result is wrong.
-  bool is_wrong(size_t place, const Tensor& arrived, const Numbers& weights) {
-    const Tensors value{made_[place].result.detach()};
-    const Differences differences([&](const Tensors& in) { return with_result(place, in[0]); },
-                                  value, options_.step);
+  bool is_wrong(size_t place, const Tensor& arrived, const Numbers& weights) const {
+    const Tensors value{made_[place].detach()};
+    const Differences differences(
+        [&](const Tensors& in) { return recording_.with_result(place, in[0]); }, value,
+        options_.step);
     const Key key = options_.key.fold("fault").fold(place);
     const Numbers way = random_normal({value[0].size()}, key, Dtype::f64).values<double>();
     const CurveQuestion question{.analytic = arrived ? dot(arrived.values<double>(), way) : 0,
@@ -224,75 +286,36 @@ class Search {
   }
 
   // Finds an operation that reads x and whose own rule is wrong; or else one at a kink.
-  std::optional<Fault> wrong_rule_after(const Tensor& x) {
+  std::optional<Fault> wrong_rule_after(const Tensor& x) const {
     std::optional<Fault> kink;
     for (size_t i = made_.size(); i-- > 0;) {
-      const Tensors in = inputs(i);
+      const Tensors in = recording_.inputs(i);
       if (std::none_of(in.begin(), in.end(),
                        [&](const Tensor& each) { return each && each.same(x); }))
         continue;
-      std::optional<Fault> found = check_operation(i, 1);
+      std::optional<Fault> found = Operation(recording_, i).check(1, options_);
       if (found && found->kind == Fault::Kind::rule) return found;
       if (found) kink = std::move(found);
     }
     return kink;
   }
 
-  std::optional<Fault> wrong_higher_rule() {
+  std::optional<Fault> wrong_higher_rule() const {
     int order = options_.order;
     for (const InputReport& input : report_.inputs)
       if (is_fault(input.verdict)) order = std::min(order, input.order);
     for (size_t i = made_.size(); i-- > 0;)
-      if (auto found = check_operation(i, order); found && found->kind == Fault::Kind::rule)
+      if (auto found = Operation(recording_, i).check(order, options_);
+          found && found->kind == Fault::Kind::rule)
         return found;
     return {};
   }
 
-  // Checks one operation by itself, at the inputs that it had.
-  std::optional<Fault> check_operation(size_t place, int order) {
-    Tensors sources, values;
-    GradCheckOptions options{.order = order,
-                             .tolerance = options_.tolerance,
-                             .step = options_.step,
-                             .explain = false,
-                             .key = options_.key};
-    const Tensors in = inputs(place);
-    for (size_t i = 0; i < in.size(); ++i) {
-      const auto is_known = [&](const Tensor& known) { return known.same(in[i]); };
-      if (!in[i] || !in[i].tracked() || std::any_of(sources.begin(), sources.end(), is_known))
-        continue;
-      if (!is_f64(in[i])) return {};
-      sources.push_back(in[i]);
-      values.push_back(in[i].detach());
-      options.names.push_back(text("input ", i + 1));
-    }
-    if (!is_f64(made_[place].result)) return {};
-    follows_ = false;
-    const GradReport own = check_gradient(
-        [&](const Tensors& given) { return operation(place, sources, given); }, values, options);
-    std::optional<Fault> found;
-    if (follows_) return found;
-    for (const InputReport& input : own.inputs) {
-      const bool is_wrong = is_fault(input.verdict) && input.order == order;
-      if (!is_wrong && (found || input.verdict != Verdict::kink)) continue;
-      found = blame(is_wrong ? Fault::Kind::rule : Fault::Kind::kink, place);
-      found->order = input.order;
-      found->own = input;
-      if (is_wrong) break;
-    }
-    return found;
-  }
-
-  const WatchedFunction& f_;
+  const Recording recording_;
   const GradCheckOptions& options_;
   const GradReport& report_;
-  Tensors leaves_;
-  std::vector<Recorded> made_;  // every recorded result, in order
-  Tensors known_;               // these and the leaves
-  // True if, in the operation being checked, an input without a gradient moves with one that has
-  // one: differences then say nothing about its rule.
-  bool follows_ = false;
-  Tensor y_;
+  const Tensors& made_ = recording_.results();
+  const Tensor& y_ = recording_.y();
 };
 
 }  // namespace
