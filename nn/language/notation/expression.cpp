@@ -8,14 +8,20 @@ namespace {
 
 constexpr int deepest = 200;  // nesting of an expression
 
+// True if the number is the whole of the token, and can be represented.
+template <class Number>
+bool is_number(const Token& token, Number& number) {
+  const char* const last = token.text.data() + token.text.size();
+  const auto [end, error] = std::from_chars(token.text.data(), last, number);
+  return error == std::errc() && end == last;
+}
+
 AxisText read_axis(Tokens& in) {
   AxisText a;
   if (in.now().kind == TokenKind::number) {
     const Token& token = in.take();
     a.word.place = token.place;
-    const auto [end, error] =
-        std::from_chars(token.text.data(), token.text.data() + token.text.size(), a.pick);
-    if (error != std::errc() || end != token.text.data() + token.text.size())
+    if (!is_number(token, a.pick))
       fail_at({token.place},
               text("'", token.text, "' is not the number of an element, a whole one from 0"));
     return a;
@@ -50,126 +56,123 @@ RefText read_ref(Tokens& in, std::string_view what) {
 
 namespace {
 
+[[noreturn]] void too_deep(const Place& place) {
+  fail_at({place}, text("an expression is nested more than ", deepest,
+                        " deep; name its parts in statements of their own"));
+}
+
+// Counts how deep the calls of a reader are nested, so that no text overflows the stack.
+class Nesting {
+ public:
+  Nesting(int& depth, const Place& place) : depth_(depth) {
+    if (++depth_ > deepest) too_deep(place);
+  }
+  ~Nesting() { --depth_; }
+
+ private:
+  int& depth_;
+};
+
+template <class... Args>
+ExprText operation(Operator op, const Place& place, Args... args) {
+  ExprText e;
+  e.kind = ExprText::Kind::operation;
+  e.op = op, e.place = place;
+  e.depth = std::max({args.depth...}) + 1;
+  if (e.depth > deepest) too_deep(place);
+  (e.args.push_back(std::move(args)), ...);
+  return e;
+}
+
+ExprText read_number(Tokens& in) {
+  const Token& token = in.take();
+  ExprText e;
+  e.place = token.place;
+  e.whole = token.text.find_first_of(".eE") == std::string_view::npos;
+  if (!is_number(token, e.number))
+    fail_at({token.place}, text("'", token.text, "' is not a number that can be represented"));
+  return e;
+}
+
+// Reads a list of dimensions, (o w).
+ExprText read_group(Tokens& in) {
+  ExprText e;
+  e.kind = ExprText::Kind::group;
+  e.place = in.take().place;
+  while (!in.sees(")")) e.group.push_back(in.name("a dimension or ')'"));
+  in.take();
+  return e;
+}
+
 class ExpressionReader {
  public:
   explicit ExpressionReader(Tokens& in) : in_(in) {}
-  ExprText expr() { return either(); }
+
+  // The operators that bind loosest come first.
+  ExprText expr() {
+    const Nesting nesting = nested();
+    return chain(Operator::either, Operator::either, &ExpressionReader::both);
+  }
 
  private:
-  // Counts how deep the calls of the reader are nested, so that no text overflows the stack.
-  struct Nesting {
-    explicit Nesting(ExpressionReader& r) : reader(r) {
-      if (++reader.depth_ > deepest) reader.too_deep(reader.in_.now().place);
-    }
-    ~Nesting() { --reader.depth_; }
-    ExpressionReader& reader;
-  };
-  [[noreturn]] void too_deep(const Place& place) const {
-    fail_at({place}, text("an expression is nested more than ", deepest,
-                          " deep; name its parts in statements of their own"));
+  Nesting nested() { return Nesting(depth_, in_.now().place); }
+
+  // True, with the operator, if one of `first` … `last` comes now.
+  bool sees(Operator first, Operator last, Operator& op) const {
+    for (op = first; op <= last; op = static_cast<Operator>(static_cast<int>(op) + 1))
+      if (in_.sees(symbol(op))) return true;
+    return false;
   }
 
-  ExprText operation(Operator op, const Place& place, std::vector<ExprText> args) const {
-    ExprText e;
-    e.kind = ExprText::Kind::operation;
-    e.op = op, e.place = place;
-    for (const ExprText& arg : args) e.depth = std::max(e.depth, arg.depth + 1);
-    if (e.depth > deepest) too_deep(place);
-    e.args = std::move(args);
-    return e;
-  }
-  ExprText joined(Operator op, const Place& place, ExprText a, ExprText b) const {
-    std::vector<ExprText> args;
-    args.push_back(std::move(a)), args.push_back(std::move(b));
-    return operation(op, place, std::move(args));
-  }
-
-  // Loosest first.
-  ExprText either() {
-    const Nesting nesting(*this);
-    ExprText e = both();
-    while (in_.sees("or")) {
+  // Operands with operators `first` … `last` between them, joined from the left.
+  ExprText chain(Operator first, Operator last, ExprText (ExpressionReader::*operand)()) {
+    ExprText e = (this->*operand)();
+    Operator op{};
+    while (sees(first, last, op)) {
       const Place place = in_.take().place;
-      e = joined(Operator::either, place, std::move(e), both());
+      e = operation(op, place, std::move(e), (this->*operand)());
     }
     return e;
   }
 
-  ExprText both() {
-    ExprText e = negation();
-    while (in_.sees("and")) {
-      const Place place = in_.take().place;
-      e = joined(Operator::both, place, std::move(e), negation());
-    }
-    return e;
-  }
+  ExprText both() { return chain(Operator::both, Operator::both, &ExpressionReader::negation); }
 
   ExprText negation() {
     if (!in_.sees("not")) return comparison();
-    const Nesting nesting(*this);
+    const Nesting nesting = nested();
     const Place place = in_.take().place;
-    std::vector<ExprText> args;
-    args.push_back(negation());
-    return operation(Operator::negation, place, std::move(args));
-  }
-
-  static bool is_comparison(const Token& token, Operator& op) {
-    for (Operator o : {Operator::less, Operator::less_equal, Operator::greater,
-                       Operator::greater_equal, Operator::equal, Operator::unequal})
-      if (token.kind == TokenKind::sign && token.text == symbol(o)) return op = o, true;
-    return false;
+    return operation(Operator::negation, place, negation());
   }
 
   ExprText comparison() {
     ExprText e = sum();
     Operator op{};
-    if (!is_comparison(in_.now(), op)) return e;
+    if (!sees(Operator::less, Operator::unequal, op)) return e;
     const Place place = in_.take().place;
-    e = joined(op, place, std::move(e), sum());
-    if (is_comparison(in_.now(), op))
+    e = operation(op, place, std::move(e), sum());
+    if (sees(Operator::less, Operator::unequal, op))
       fail_at({in_.now().place}, "comparisons do not chain; write 'a < b and b < c'");
     return e;
   }
 
-  ExprText sum() {
-    ExprText e = product();
-    while (in_.sees("+") || in_.sees("-")) {
-      const Operator op = in_.sees("+") ? Operator::add : Operator::subtract;
-      const Place place = in_.take().place;
-      e = joined(op, place, std::move(e), product());
-    }
-    return e;
-  }
-
+  ExprText sum() { return chain(Operator::add, Operator::subtract, &ExpressionReader::product); }
   ExprText product() {
-    ExprText e = minus();
-    while (true) {
-      Operator op{};
-      if (in_.sees("*")) op = Operator::multiply;
-      else if (in_.sees("/")) op = Operator::divide;
-      else if (in_.sees("//")) op = Operator::floor_divide;
-      else if (in_.sees("%")) op = Operator::modulo;
-      else return e;
-      const Place place = in_.take().place;
-      e = joined(op, place, std::move(e), minus());
-    }
+    return chain(Operator::multiply, Operator::modulo, &ExpressionReader::minus);
   }
 
   ExprText minus() {
     if (!in_.sees("-")) return power();
-    const Nesting nesting(*this);
+    const Nesting nesting = nested();
     const Place place = in_.take().place;
-    std::vector<ExprText> args;
-    args.push_back(minus());
-    return operation(Operator::minus, place, std::move(args));
+    return operation(Operator::minus, place, minus());
   }
 
   ExprText power() {
     ExprText e = primary();
     if (!in_.sees("^")) return e;
-    const Nesting nesting(*this);
+    const Nesting nesting = nested();
     const Place place = in_.take().place;
-    return joined(Operator::power, place, std::move(e), minus());
+    return operation(Operator::power, place, std::move(e), minus());
   }
 
   ExprText primary() {
@@ -180,7 +183,7 @@ class ExpressionReader {
       in_.expect(")", "an operator or ')'");
       return e;
     }
-    if (in_.now().kind == TokenKind::number) return number();
+    if (in_.now().kind == TokenKind::number) return read_number(in_);
     if (in_.takes("causal")) return e.kind = ExprText::Kind::causal, e;
     if (!Tokens::is_name(in_.now())) in_.expected("a tensor, a number, a dimension or a function");
     if (in_.after(1).text == "[") {
@@ -193,18 +196,6 @@ class ExpressionReader {
     if (!in_.sees("(")) return e.kind = ExprText::Kind::dim, e;
     e.kind = ExprText::Kind::call;
     arguments(e);
-    return e;
-  }
-
-  ExprText number() {
-    const Token& token = in_.take();
-    ExprText e;
-    e.place = token.place;
-    e.whole = token.text.find_first_of(".eE") == std::string_view::npos;
-    const auto [end, error] =
-        std::from_chars(token.text.data(), token.text.data() + token.text.size(), e.number);
-    if (error != std::errc() || end != token.text.data() + token.text.size())
-      fail_at({token.place}, text("'", token.text, "' is not a number that can be represented"));
     return e;
   }
 
@@ -230,16 +221,10 @@ class ExpressionReader {
     if (call.depth > deepest) too_deep(call.place);
   }
 
-  // A list of dimensions, (o w), or an expression.
   ExprText key_value() {
-    if (!(in_.sees("(") && Tokens::is_name(in_.after(1)) && in_.is_name(in_.after(2))))
-      return expr();
-    ExprText e;
-    e.kind = ExprText::Kind::group;
-    e.place = in_.take().place;
-    while (!in_.sees(")")) e.group.push_back(in_.name("a dimension or ')'"));
-    in_.take();
-    return e;
+    const bool is_group =
+        in_.sees("(") && Tokens::is_name(in_.after(1)) && in_.is_name(in_.after(2));
+    return is_group ? read_group(in_) : expr();
   }
 
   Tokens& in_;
