@@ -15,16 +15,154 @@ struct OperandList {
   }
 };
 
+// The number of names if each letter of a term were one.
+int letters(const Pattern& pattern, const Term& term) {
+  size_t count = 0;
+  for (const Axis& axis : term) count += pattern.name(axis.label).size();
+  return static_cast<int>(count);
+}
+
+std::string listed(const Pattern& pattern, const Labels& group) {
+  std::string names;
+  for (int i = 0; i < group.size(); ++i)
+    names += text(i == 0                 ? ""
+                  : i + 1 < group.size() ? ", "
+                                         : " and ",
+                  "'", pattern.name(group[i]), "'");
+  return names;
+}
+
+// A pattern and the operands that einsum was given with it.
+struct EinsumCall {
+  const Pattern& pattern;
+  const Tensors& operands;
+
+  [[noreturn]] void reject(const std::string& sentence, const std::vector<Span>& carets) const {
+    const OperandList list(operands);
+    refuse("einsum", sentence, pattern.text(), carets, list.shapes, list.dtypes);
+  }
+
+  // Fails unless there are as many operands as in the pattern, all of one real type.
+  void check() const {
+    reject_marks("einsum", pattern);
+    const OperandList list(operands);
+    if (static_cast<int>(operands.size()) != pattern.operand_count())
+      refuse_count(pattern, "einsum", list.shapes, list.dtypes);
+    for (size_t i = 0; i < operands.size(); ++i)
+      if (list.dtypes[i] != list.dtypes[0] || !is_real(list.dtypes[i]))
+        reject(text("expected operands of one real type, f32 or f64; operand 1 is ",
+                    name_of(list.dtypes[0]),
+                    i == 0 ? "" : text(", operand ", i + 1, " ", name_of(list.dtypes[i])), "."),
+               {span_of_operand(pattern, static_cast<int>(i))});
+  }
+
+  // The labels of each dimension of a term, whose '...' stands before axis `ellipsis` and is
+  // `width` dimensions.
+  std::vector<Labels> dimensions_of(const Term& term, int ellipsis, int width) const {
+    std::vector<Labels> dimensions;
+    for (int i = 0; i <= term.size(); ++i) {
+      if (i == ellipsis)
+        for (int k = width - 1; k >= 0; --k) dimensions.push_back({ellipsis_label(k)});
+      if (i == term.size()) break;
+      const bool joins =
+          i > 0 && i != ellipsis && term[i].group >= 0 && term[i].group == term[i - 1].group;
+      if (!joins) dimensions.emplace_back();
+      dimensions.back().push_back(term[i].label);
+    }
+    return dimensions;
+  }
+
+  std::vector<Span> carets(size_t operand, const Labels& group) const {
+    std::vector<Span> all;
+    for (const Axis& axis : pattern.operand(static_cast<int>(operand)))
+      if (group.contains(axis.label)) all.push_back(span_of(pattern, axis));
+    return all;
+  }
+
+  // Dimensions of '...' are labelled after the names, counted from the right.
+  Label ellipsis_label(int from_right) const {
+    const int label = pattern.name_count() + from_right;
+    if (label >= max_names)
+      reject(text("the names and the dimensions of '...' are more than ", max_names, "."),
+             {{pattern.text().find("..."), 3}});
+    return static_cast<Label>(label);
+  }
+};
+
+// The sizes of labels, as the operands tell them.
+class LabelSizes {
+ public:
+  explicit LabelSizes(const EinsumCall& call) : call_(call) { sizes_.fill(-1); }
+
+  Index operator[](Label label) const { return sizes_[label]; }  // -1: open
+  bool is_open(Label label) const { return sizes_[label] < 0; }
+
+  // Fails if another size was told before.
+  void set(Label label, Index size, int operand) {
+    if (sizes_[label] >= 0 && sizes_[label] != size) contradiction(label, size, operand);
+    if (sizes_[label] < 0) sizes_[label] = size, first_[label] = operand;
+  }
+
+  // The product of the sizes that are known; -1 if it does not fit 63 bits.
+  Index product(const Labels& group) const {
+    Index known = 1;
+    for (Label label : group)
+      if (sizes_[label] >= 0 && __builtin_mul_overflow(known, sizes_[label], &known)) return -1;
+    return known;
+  }
+
+  double loop_size() const {
+    double size = 1;
+    for (Index of_label : sizes_)
+      if (of_label >= 0) size *= static_cast<double>(of_label);
+    return size;
+  }
+
+ private:
+  [[noreturn]] void contradiction(Label label, Index size, int operand) const {
+    const Pattern& pattern = call_.pattern;
+    const bool named = label < pattern.name_count();
+    const int first = first_[label];
+    std::vector<Span> carets;
+    for (int i : {first, operand}) {
+      if (!named) carets.push_back({ellipsis_at(i), 3});
+      for (const Axis& axis : pattern.operand(i))
+        if (axis.label == label) carets.push_back(span_of(pattern, axis));
+    }
+    const std::string name = named ? text("'", pattern.name(label), "'") : "a dimension of '...'";
+    const std::string sizes =
+        first == operand ? text("both ", sizes_[label], " and ", size, " in operand ", operand + 1)
+                         : text(sizes_[label], " in operand ", first + 1, " but ", size,
+                                " in operand ", operand + 1);
+    const bool one = size == 1 || sizes_[label] == 1;
+    call_.reject(
+        text(name, " is ", sizes, one ? "; a dimension of size 1 is not repeated silently." : "."),
+        carets);
+  }
+  size_t ellipsis_at(int operand) const {
+    const std::string_view whole = call_.pattern.text();
+    size_t at = 0;
+    for (int i = 0; i < operand; ++i) at = whole.find(',', at) + 1;
+    return whole.find("...", at);
+  }
+
+  const EinsumCall& call_;
+  Sizes sizes_;
+  std::array<int, max_names> first_{};  // the operand that told a size
+};
+
 // A pattern resolved for its operands: plain labels, after splits and diagonals.
 class Resolved {
  public:
-  Resolved(const Pattern& pattern, const Tensors& operands)
-      : pattern_(pattern), operands_(operands) {
-    sizes_.fill(-1);
-    for (size_t i = 0; i < operands.size(); ++i) take_dimensions(i);
+  explicit Resolved(const EinsumCall& call)
+      : call_(call), pattern_(call.pattern), operands_(call.operands), sizes_(call) {
+    call.check();
+    for (size_t i = 0; i < operands_.size(); ++i) take_dimensions(i);
     while (solve_groups()) continue;
-    for (size_t i = 0; i < operands.size(); ++i) check_groups(i);
+    for (size_t i = 0; i < operands_.size(); ++i) check_groups(i);
   }
+
+  const LabelSizes& sizes() const { return sizes_; }
 
   Operand operand(size_t i) const {
     Labels labels;
@@ -46,8 +184,9 @@ class Resolved {
   // One entry for each dimension of the result: a label, or the labels that merge into it.
   std::vector<Labels> result() const {
     if (pattern_.has_result())
-      return dimensions_of(pattern_.result(), pattern_.ellipsis(pattern_.operand_count()), width_);
-    std::vector<Labels> implied = dimensions_of({}, width_ > 0 ? 0 : -1, width_);
+      return call_.dimensions_of(pattern_.result(), pattern_.ellipsis(pattern_.operand_count()),
+                                 width_);
+    std::vector<Labels> implied = call_.dimensions_of({}, width_ > 0 ? 0 : -1, width_);
     std::map<std::string_view, Label> once;
     for (int name = 0; name < pattern_.name_count(); ++name) {
       int count = 0;
@@ -60,103 +199,27 @@ class Resolved {
     return implied;
   }
 
-  Index size(Label label) const { return sizes_[label]; }
-
-  double loop_size() const {
-    double size = 1;
-    for (Index of_label : sizes_)
-      if (of_label >= 0) size *= static_cast<double>(of_label);
-    return size;
-  }
-
-  [[noreturn]] void reject(const std::string& sentence, const std::vector<Span>& carets) const {
-    const OperandList list(operands_);
-    refuse("einsum", sentence, pattern_.text(), carets, list.shapes, list.dtypes);
-  }
-
  private:
-  // Dimensions of '...' are labelled after the names, counted from the right.
-  Label ellipsis_label(int from_right) const {
-    const int label = pattern_.name_count() + from_right;
-    if (label >= max_names)
-      reject(text("the names and the dimensions of '...' are more than ", max_names, "."),
-             {{pattern_.text().find("..."), 3}});
-    return static_cast<Label>(label);
-  }
-
-  std::vector<Labels> dimensions_of(const Term& term, int ellipsis, int width) const {
-    std::vector<Labels> dimensions;
-    for (int i = 0; i <= term.size(); ++i) {
-      if (i == ellipsis)
-        for (int k = width - 1; k >= 0; --k) dimensions.push_back({ellipsis_label(k)});
-      if (i == term.size()) break;
-      const bool joins =
-          i > 0 && i != ellipsis && term[i].group >= 0 && term[i].group == term[i - 1].group;
-      if (!joins) dimensions.emplace_back();
-      dimensions.back().push_back(term[i].label);
-    }
-    return dimensions;
-  }
-
   void take_dimensions(size_t i) {
     const Tensor& x = operands_[i];
     const int at = static_cast<int>(i);
     const Term& term = pattern_.operand(at);
-    const int named = static_cast<int>(dimensions_of(term, -1, 0).size());
+    const int named = static_cast<int>(call_.dimensions_of(term, -1, 0).size());
     const int width = x.rank() - named;
     if (width < 0 || (width > 0 && pattern_.ellipsis(at) < 0))
-      reject(
+      call_.reject(
           text("operand ", i + 1, " has ", counted(named, "dimension"),
                pattern_.ellipsis(at) < 0 ? "" : " beside '...'", ", but the tensor has ", x.rank(),
-               letters(term) == x.rank() ? "; where there is white space, names are words." : "."),
+               letters(pattern_, term) == x.rank()
+                   ? "; where there is white space, names are words."
+                   : "."),
           {span_of_operand(pattern_, at)});
     width_ = std::max(width_, width);
-    dimensions_.push_back(dimensions_of(term, pattern_.ellipsis(at), width));
+    dimensions_.push_back(call_.dimensions_of(term, pattern_.ellipsis(at), width));
     for (int k = 0; k < x.rank(); ++k)
       if (const Labels& dimension = dimensions_.back()[static_cast<size_t>(k)];
           dimension.size() == 1)
-        unify(dimension[0], x.size(k), at);
-  }
-
-  // The number of names if each letter were one.
-  int letters(const Term& term) const {
-    size_t count = 0;
-    for (const Axis& axis : term) count += pattern_.name(axis.label).size();
-    return static_cast<int>(count);
-  }
-
-  void unify(Label label, Index size, int operand) {
-    if (sizes_[label] < 0) {
-      sizes_[label] = size;
-      first_[label] = operand;
-    } else if (sizes_[label] != size) {
-      contradiction(label, size, operand);
-    }
-  }
-
-  [[noreturn]] void contradiction(Label label, Index size, int operand) const {
-    const bool named = label < pattern_.name_count();
-    const int first = first_[label];
-    std::vector<Span> carets;
-    for (int i : {first, operand}) {
-      if (!named) carets.push_back({ellipsis_at(i), 3});
-      for (const Axis& axis : pattern_.operand(i))
-        if (axis.label == label) carets.push_back(span_of(pattern_, axis));
-    }
-    const std::string name = named ? text("'", pattern_.name(label), "'") : "a dimension of '...'";
-    const std::string sizes =
-        first == operand ? text("both ", sizes_[label], " and ", size, " in operand ", operand + 1)
-                         : text(sizes_[label], " in operand ", first + 1, " but ", size,
-                                " in operand ", operand + 1);
-    const bool one = size == 1 || sizes_[label] == 1;
-    reject(
-        text(name, " is ", sizes, one ? "; a dimension of size 1 is not repeated silently." : "."),
-        carets);
-  }
-  size_t ellipsis_at(int operand) const {
-    size_t at = 0;
-    for (int i = 0; i < operand; ++i) at = pattern_.text().find(',', at) + 1;
-    return pattern_.text().find("...", at);
+        sizes_.set(dimension[0], x.size(k), at);
   }
 
   // Solves each "(h d)" that has one size open, which may leave only one open in another. True if
@@ -166,87 +229,50 @@ class Resolved {
     for (size_t i = 0; i < operands_.size(); ++i)
       for (int k = 0; k < operands_[i].rank(); ++k) {
         const Labels& group = dimensions_[i][static_cast<size_t>(k)];
-        const auto is_open = [this](Label label) { return sizes_[label] < 0; };
-        const Index parts = product(group);
+        const auto is_open = [this](Label label) { return sizes_.is_open(label); };
+        const Index parts = sizes_.product(group);
         if (std::count_if(group.begin(), group.end(), is_open) != 1 || parts == 0) continue;
-        unify(*std::find_if(group.begin(), group.end(), is_open), operands_[i].size(k) / parts,
-              static_cast<int>(i));
+        sizes_.set(*std::find_if(group.begin(), group.end(), is_open), operands_[i].size(k) / parts,
+                   static_cast<int>(i));
         solved = true;
       }
     return solved;
   }
-  // The product of the sizes that are known; -1 if it does not fit 63 bits.
-  Index product(const Labels& group) const {
-    Index known = 1;
-    for (Label label : group)
-      if (sizes_[label] >= 0 && __builtin_mul_overflow(known, sizes_[label], &known)) return -1;
-    return known;
-  }
+
   void check_groups(size_t i) const {
     for (int k = 0; k < operands_[i].rank(); ++k) {
       const Labels& group = dimensions_[i][static_cast<size_t>(k)];
       const Index size = operands_[i].size(k);
       for (Label label : group)
-        if (sizes_[label] < 0)
-          reject(text("how a dimension of size ", size, " splits into ", listed(group),
-                      " follows from no operand."),
-                 carets(i, group));
-      if (const Index parts = product(group); parts != size)
-        reject(text("dimension ", k, " of operand ", i + 1, " has size ", size,
-                    ", but its parts multiply to ",
-                    parts < 0 ? "more than 63 bits hold" : text(parts), "."),
-               carets(i, group));
+        if (sizes_.is_open(label))
+          call_.reject(text("how a dimension of size ", size, " splits into ",
+                            listed(pattern_, group), " follows from no operand."),
+                       call_.carets(i, group));
+      if (const Index parts = sizes_.product(group); parts != size)
+        call_.reject(text("dimension ", k, " of operand ", i + 1, " has size ", size,
+                          ", but its parts multiply to ",
+                          parts < 0 ? "more than 63 bits hold" : text(parts), "."),
+                     call_.carets(i, group));
     }
   }
-  std::vector<Span> carets(size_t operand, const Labels& group) const {
-    std::vector<Span> all;
-    for (const Axis& axis : pattern_.operand(static_cast<int>(operand)))
-      if (group.contains(axis.label)) all.push_back(span_of(pattern_, axis));
-    return all;
-  }
-  std::string listed(const Labels& group) const {
-    std::string names;
-    for (int i = 0; i < group.size(); ++i)
-      names += text(i == 0                 ? ""
-                    : i + 1 < group.size() ? ", "
-                                           : " and ",
-                    "'", pattern_.name(group[i]), "'");
-    return names;
-  }
 
+  const EinsumCall& call_;
   const Pattern& pattern_;
   const Tensors& operands_;
-  Sizes sizes_;
-  std::array<int, max_names> first_{};  // the operand that set a size
+  LabelSizes sizes_;
   std::vector<std::vector<Labels>> dimensions_;
   int width_ = 0;  // of '...'
 };
 
-void check_operands(const Pattern& pattern, const Tensors& operands) {
-  reject_marks("einsum", pattern);
-  const OperandList list(operands);
-  if (static_cast<int>(operands.size()) != pattern.operand_count())
-    refuse_count(pattern, "einsum", list.shapes, list.dtypes);
-  for (size_t i = 0; i < operands.size(); ++i)
-    if (operands[i].dtype() != operands[0].dtype() || !is_real(operands[i].dtype()))
-      refuse("einsum",
-             text("expected operands of one real type, f32 or f64; operand 1 is ",
-                  name_of(operands[0].dtype()),
-                  i == 0 ? "" : text(", operand ", i + 1, " ", name_of(operands[i].dtype())), "."),
-             pattern.text(), {{span_of_operand(pattern, static_cast<int>(i))}}, list.shapes,
-             list.dtypes);
-}
-
 }  // namespace
 
 double naive_multiplies(const Pattern& pattern, const Tensors& operands) {
-  check_operands(pattern, operands);
-  return Resolved(pattern, operands).loop_size();
+  return Resolved({pattern, operands}).sizes().loop_size();
 }
 
 Tensor einsum(const Pattern& pattern, const Tensors& operands, const EinsumOptions& options) {
-  check_operands(pattern, operands);
-  const Resolved resolved(pattern, operands);
+  const EinsumCall call{pattern, operands};
+  const Resolved resolved(call);
   std::vector<Operand> labelled;
   for (size_t i = 0; i < operands.size(); ++i) labelled.push_back(resolved.operand(i));
   const std::vector<Labels> dimensions = resolved.result();
@@ -254,17 +280,17 @@ Tensor einsum(const Pattern& pattern, const Tensors& operands, const EinsumOptio
   for (const Labels& dimension : dimensions)
     for (Label label : dimension) {
       if (result.size() == max_rank)
-        resolved.reject(text("the result has more than ", max_rank, " dimensions."),
-                        pattern.has_result()
-                            ? std::vector{span_of_operand(pattern, pattern.operand_count())}
-                            : std::vector<Span>{});
+        call.reject(text("the result has more than ", max_rank, " dimensions."),
+                    pattern.has_result()
+                        ? std::vector{span_of_operand(pattern, pattern.operand_count())}
+                        : std::vector<Span>{});
       result.push_back(label);
     }
   const Tensor y = contract_all(labelled, result, {}, options);
   Shape merged;
   for (const Labels& dimension : dimensions) {
     merged.push_back(1);
-    for (Label label : dimension) merged.back() *= resolved.size(label);
+    for (Label label : dimension) merged.back() *= resolved.sizes()[label];
   }
   return reshape(y, merged);
 }
