@@ -34,6 +34,27 @@ std::vector<bool> marked(int count, const std::vector<int>& values) {
   return all;
 }
 
+// Another name for a value: L[n, m] = J[n, m].
+bool is_alias(const CheckedValue& value) {
+  return value.kind == CheckedValue::Kind::same || value.right.kind == Node::Kind::value;
+}
+
+// A softmax's gradient, W (gW - Σ W gW), is a difference of two numbers that are almost equal if
+// one weight is near 1. Their rounding errors are of their own size, not of the difference's, and
+// rounding of values does not show them. So x gets a term that is 0 and whose gradient is W gW
+// times at most `unit`.
+Tensor with_rounded_backward(Tensor x, const CheckedValue& value, Evaluation& run, double unit,
+                             Key key) {
+  if (unit == 0 || !calls(value.right, "softmax")) return x;
+  const Tensor rounding = shaken(x.detach(), unit, key) - x.detach();
+  for (int used : value.uses) {
+    const Tensor logits = run.value(used);
+    if (logits.tracked() && logits.shape() == x.shape())
+      x = x + rounding * (logits - logits.detach());
+  }
+  return x;
+}
+
 class Replay {
  public:
   Replay(const Candidate& candidate, From from, const Change& change, const Rounding& rounding,
@@ -132,7 +153,8 @@ class Replay {
   // Records a value between those asked for and the gradients that backward starts from.
   void pass(int i) {
     const auto at = static_cast<size_t>(i);
-    Tensor x = with_rounded_backward(i, computed(i));
+    const Key key = rounding_.key.fold("backward").fold(at);
+    Tensor x = with_rounded_backward(computed(i), value(i), run_, rounding_.unit, key);
     if (is_cut(i) && follows(i)) add(i, x);
     if (candidate_.is_argument(i)) {
       leaves_[at] = arguments_.at(candidate_.name(i));
@@ -143,31 +165,10 @@ class Replay {
       if (given(i)) x = x + (candidate_.values.at(i) - x.detach());
       x = rounded(i, x);
       // A node of its own, so that the gradient is of this name's uses only.
-      if (is_alias(i)) x = x * 1.0;
+      if (is_alias(value(i))) x = x * 1.0;
       leaves_[at] = x;
     }
     place(i, seen(i, x));
-  }
-
-  // A softmax's gradient, W (gW - Σ W gW), is a difference of two numbers that are almost equal if
-  // one weight is near 1. Their rounding errors are of their own size, not of the difference's, and
-  // rounding of values does not show them. So x gets a term that is 0 and whose gradient is W gW
-  // times at most `unit`.
-  Tensor with_rounded_backward(int i, Tensor x) {
-    if (rounding_.unit == 0 || !calls(value(i).right, "softmax")) return x;
-    const Key key = rounding_.key.fold("backward").fold(static_cast<uint64_t>(i));
-    const Tensor rounding = shaken(x.detach(), rounding_.unit, key) - x.detach();
-    for (int used : value(i).uses) {
-      const Tensor logits = run_.value(used);
-      if (logits.tracked() && logits.shape() == x.shape())
-        x = x + rounding * (logits - logits.detach());
-    }
-    return x;
-  }
-
-  // Another name for a value: L[n, m] = J[n, m].
-  bool is_alias(int i) const {
-    return value(i).kind == CheckedValue::Kind::same || value(i).right.kind == Node::Kind::value;
   }
 
   void add(int i, const Tensor& x) {
