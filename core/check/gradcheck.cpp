@@ -28,8 +28,8 @@ Numbers random_numbers(Index count, Key key) {
 Tensor random_like(const Tensor& x, Key key) { return random_normal(x.shape(), key, Dtype::f64); }
 
 // Gradients of s = Σ f c for every input that is checked; empty if none arrived.
-Tensors gradients(const Tensor& y, const Tensors& inputs, const Tensor& cotangent,
-                  bool keep_graph) {
+Tensors gradients_of(const Tensor& y, const Tensors& inputs, const Tensor& cotangent,
+                     bool keep_graph) {
   Tensors asked;
   for (const Tensor& in : inputs)
     if (is_checked(in)) asked.push_back(in);
@@ -45,230 +45,232 @@ std::vector<Index> coordinates(size_t entry, const Shape& shape) {
   return at;
 }
 
-// Compares the gradients of one function at one point with differences.
-class Comparison {
- public:
-  Comparison(const Function& f, const Tensors& inputs, const GradCheckOptions& options, int order)
-      : Comparison(f, inputs, options, order, variables(inputs)) {}
-
-  std::vector<InputReport> reports() {
-    std::vector<InputReport> all;
-    size_t place = 0;
-    for (size_t i = 0; i < inputs_.size(); ++i)
-      if (is_checked(inputs_[i])) all.push_back(report_on(i, place++));
-    return all;
-  }
-
- private:
-  Comparison(const Function& f, const Tensors& inputs, const GradCheckOptions& options, int order,
-             const Tensors& leaves)
-      : Comparison(inputs, options, order, leaves, result_of(f, leaves), f) {}
-  Comparison(const Tensors& inputs, const GradCheckOptions& options, int order,
-             const Tensors& leaves, const Tensor& y, const Function& f)
-      : inputs_(inputs),
-        options_(options),
-        key_(options.key.fold(order)),
-        order_(order),
-        tolerance_(options.tolerance * std::pow(10, order - 1)),
-        differences_(f, inputs, options.step) {
-    const Tensor cotangent = random_like(y, key_.fold("cotangent"));
-    cotangent_ = cotangent.values<double>();
-    gradients_ = gradients(y, leaves, cotangent, false);
-    if (order == 1 && y.size() <= options.full) make_rows(y, leaves);
-  }
-
-  static Tensor result_of(const Function& f, const Tensors& leaves) {
-    const Tensor y = f(leaves);
+// The result of a function, with its inputs as leaves of the graph.
+struct Traced {
+  Traced(const Function& f, const Tensors& inputs) : leaves(variables(inputs)), y(f(leaves)) {
     if (!y || y.dtype() != Dtype::f64)
       bad_input("check_gradient: the function returned ",
                 y ? describe(y.dtype(), y.shape()) : "no tensor", ", expected f64");
-    return y;
   }
+  Tensors leaves;
+  Tensor y;
+};
 
-  // A claim: the slope of Σ f · weights as one input moves along `way`.
-  struct Claim {
-    Slope slope = {};
-    Numbers way, weights;
-    double size = 1;  // the error is relative to this
-  };
+// Gradients of one function at one point, and its differences.
+struct Slopes {
+  Slopes(const Function& f, const Tensors& inputs, const GradCheckOptions& options, int order)
+      : Slopes(f, inputs, options, order, Traced(f, inputs)) {}
+
+  const Tensors& inputs;
+  const GradCheckOptions& options;
+  Key key;
+  int order;
+  double tolerance;
+  Differences differences;
+  Numbers cotangent;
+  Tensors gradients;          // one for each input that is checked
+  std::vector<Tensors> rows;  // … for each element of the result; none if there are too many
+
+ private:
+  Slopes(const Function& f, const Tensors& inputs, const GradCheckOptions& options, int order,
+         const Traced& traced)
+      : inputs(inputs),
+        options(options),
+        key(options.key.fold(order)),
+        order(order),
+        tolerance(options.tolerance * std::pow(10, order - 1)),
+        differences(f, inputs, options.step) {
+    const Tensor random = random_like(traced.y, key.fold("cotangent"));
+    cotangent = random.values<double>();
+    gradients = gradients_of(traced.y, traced.leaves, random, false);
+    if (order == 1 && traced.y.size() <= options.full) make_rows(traced);
+  }
 
   // The rows of the Jacobian: for each element of the result, the gradients of all inputs.
   // Those of inputs that are compared by entries are not kept.
-  void make_rows(const Tensor& y, const Tensors& leaves) {
+  void make_rows(const Traced& traced) {
+    const auto& [leaves, y] = traced;
     const size_t count = static_cast<size_t>(y.size());
     for (size_t j = 0; j < count; ++j) {
-      rows_.push_back(gradients(y, leaves, Tensor::of<double>(y.shape(), one_of(count, j)), false));
-      for (Tensor& gradient : rows_.back())
-        if (gradient && gradient.size() > options_.full) gradient = {};
+      rows.push_back(
+          gradients_of(y, leaves, Tensor::of<double>(y.shape(), one_of(count, j)), false));
+      for (Tensor& gradient : rows.back())
+        if (gradient && gradient.size() > options.full) gradient = {};
     }
   }
+};
 
-  InputReport report_on(size_t input, size_t place) {
-    const Tensor& x = inputs_[input];
-    const Tensor& gradient = gradients_[place];
-    InputReport report;
-    report.input =
-        input < options_.names.size() ? options_.names[input] : text("input ", input + 1);
-    report.order = order_;
-    report.shape = x.shape();
-    if (input < options_.dims.size()) report.dims = options_.dims[input];
-    report.result_dims = options_.result_dims;
-    report.severed = !gradient;
+// A claim: the slope of Σ f · weights as one input moves along `way`.
+struct Claim {
+  Slope slope = {};
+  Numbers way, weights;
+  double size = 1;  // the error is relative to this
+};
+
+// All entries if there are few. Otherwise three of four samples are entries whose gradient is not
+// zero, as the zeros of a sparse gradient show little.
+std::vector<Index> sampled(const Numbers& analytic, int entries, Key key) {
+  const size_t wanted = static_cast<size_t>(std::max(0, entries));
+  std::vector<Index> shuffled(analytic.size());
+  for (size_t i = 0; i < shuffled.size(); ++i) {  // Fisher and Yates, from the inside
+    const size_t j = uniform_below(key, i, i + 1);
+    shuffled[i] = shuffled[j];
+    shuffled[j] = static_cast<Index>(i);
+  }
+  if (shuffled.size() <= wanted) return shuffled;
+  std::stable_partition(shuffled.begin(), shuffled.end(),
+                        [&](Index i) { return analytic[static_cast<size_t>(i)] != 0; });
+  const size_t some = wanted - wanted / 4;
+  std::vector<Index> chosen(shuffled.begin(), shuffled.begin() + static_cast<Index>(some));
+  chosen.insert(chosen.end(), shuffled.end() - static_cast<Index>(wanted - some), shuffled.end());
+  return chosen;
+}
+
+// Compares the gradient of one input with differences.
+class Comparison {
+ public:
+  // `place` is the input's among those that are checked.
+  Comparison(const Slopes& slopes, size_t input, size_t place)
+      : slopes_(slopes), input_(input), place_(place), key_(slopes.key.fold("input").fold(input)) {
+    const GradCheckOptions& options = slopes.options;
+    const Tensor &x = slopes.inputs[input], &gradient = slopes.gradients[place];
+    report_.input = input < options.names.size() ? options.names[input] : text("input ", input + 1);
+    report_.order = slopes.order;
+    report_.shape = x.shape();
+    if (input < options.dims.size()) report_.dims = options.dims[input];
+    report_.result_dims = options.result_dims;
+    report_.severed = !gradient;
     if (gradient && !(gradient.shape() == x.shape()))
-      bad_input("check_gradient: the gradient of ", report.input, " has shape ", gradient.shape(),
+      bad_input("check_gradient: the gradient of ", report_.input, " has shape ", gradient.shape(),
                 ", the input ", x.shape());
     const size_t count = static_cast<size_t>(x.size());
-    const Numbers analytic = gradient ? gradient.values<double>() : Numbers(count, 0.0);
-    std::vector<Claim> failed;
-    compare_directions(report, failed, input, analytic);
-    if (!rows_.empty() && x.size() <= options_.full) compare_jacobian(report, failed, input, place);
-    else compare_entries(report, failed, input, analytic);
-    judge(report, failed, input);
-    return report;
+    analytic_ = gradient ? gradient.values<double>() : Numbers(count, 0.0);
   }
 
-  void compare_directions(InputReport& report, std::vector<Claim>& failed, size_t input,
-                          const Numbers& analytic) {
-    const Key key = key_.fold("input").fold(input).fold("way");
-    for (uint64_t trial = 0; trial < 2 && !analytic.empty(); ++trial) {
-      Claim claim{.way = random_numbers(static_cast<Index>(analytic.size()), key.fold(trial)),
-                  .weights = cotangent_};
-      claim.slope.analytic = dot(analytic, claim.way);
-      const Numbers column = differences_.slopes(input, claim.way);
-      compare(report, failed, std::move(claim), column);
-      if (trial == 0) report.along = last_;
+  InputReport report() {
+    compare_directions();
+    const bool full = static_cast<Index>(analytic_.size()) <= slopes_.options.full;
+    if (!slopes_.rows.empty() && full) compare_jacobian();
+    else compare_entries();
+    judge();
+    return std::move(report_);
+  }
+
+ private:
+  void compare_directions() {
+    for (uint64_t trial = 0; trial < 2 && !analytic_.empty(); ++trial) {
+      const Index count = static_cast<Index>(analytic_.size());
+      Claim claim{.way = random_numbers(count, key_.fold("way").fold(trial)),
+                  .weights = slopes_.cotangent};
+      claim.slope.analytic = dot(analytic_, claim.way);
+      const Numbers column = slopes_.differences.slopes(input_, claim.way);
+      const Slope slope = compare(std::move(claim), column);
+      if (trial == 0) report_.along = slope;
     }
   }
 
-  void compare_entries(InputReport& report, std::vector<Claim>& failed, size_t input,
-                       const Numbers& analytic) {
-    const Key key = key_.fold("input").fold(input).fold("entries");
-    for (Index at : sampled(analytic, key)) {
+  void compare_entries() {
+    for (Index at : sampled(analytic_, slopes_.options.entries, key_.fold("entries"))) {
       const size_t entry = static_cast<size_t>(at);
-      Claim claim{.way = one_of(analytic.size(), entry), .weights = cotangent_};
-      claim.slope.analytic = analytic[entry];
-      claim.slope.of_entry = true;
-      claim.slope.entry = coordinates(entry, report.shape);
-      const Numbers column = differences_.slopes(input, claim.way);
-      compare(report, failed, std::move(claim), column);
+      Claim claim{.way = one_of(analytic_.size(), entry), .weights = slopes_.cotangent};
+      claim.slope = slope_of_entry(entry, analytic_[entry]);
+      const Numbers column = slopes_.differences.slopes(input_, claim.way);
+      compare(std::move(claim), column);
     }
   }
 
   // Every entry of the input against every element of the result. A difference gives a column.
-  void compare_jacobian(InputReport& report, std::vector<Claim>& failed, size_t input,
-                        size_t place) {
-    const size_t count = static_cast<size_t>(element_count(report.shape));
+  void compare_jacobian() {
+    const size_t count = analytic_.size();
     std::vector<Numbers> rows;
-    for (const Tensors& row : rows_)
-      rows.push_back(row[place] ? row[place].values<double>() : Numbers(count, 0.0));
+    for (const Tensors& row : slopes_.rows)
+      rows.push_back(row[place_] ? row[place_].values<double>() : Numbers(count, 0.0));
     for (size_t entry = 0; entry < count; ++entry) {
-      const Numbers way = one_of(count, entry), column = differences_.slopes(input, way);
+      const Numbers way = one_of(count, entry), column = slopes_.differences.slopes(input_, way);
       for (size_t j = 0; j < rows.size(); ++j) {
         Claim claim{.way = way, .weights = one_of(rows.size(), j)};
-        claim.slope.analytic = rows[j][entry];
-        claim.slope.of_entry = true;
-        claim.slope.entry = coordinates(entry, report.shape);
-        claim.slope.result = coordinates(j, differences_.shape());
-        compare(report, failed, std::move(claim), column);
+        claim.slope = slope_of_entry(entry, rows[j][entry]);
+        claim.slope.result = coordinates(j, slopes_.differences.shape());
+        compare(std::move(claim), column);
       }
     }
   }
 
-  void compare(InputReport& report, std::vector<Claim>& failed, Claim claim,
-               const Numbers& column) {
+  Slope slope_of_entry(size_t entry, double analytic) const {
+    return {.analytic = analytic, .of_entry = true, .entry = coordinates(entry, report_.shape)};
+  }
+
+  Slope compare(Claim claim, const Numbers& column) {
     Slope& slope = claim.slope;
     slope.numeric = dot(column, claim.weights);
-    claim.size = differences_.scale(claim.weights);
+    claim.size = slopes_.differences.scale(claim.weights);
     slope.error =
         std::fabs(slope.analytic - slope.numeric) / std::max(std::fabs(slope.numeric), claim.size);
     if (std::isnan(slope.error)) slope.error = std::numeric_limits<double>::infinity();
-    ++report.compared;
+    ++report_.compared;
     moves_ = moves_ || slope.numeric != 0;
-    last_ = slope;
-    if (slope.error > tolerance_) failed.push_back(std::move(claim));
-    else keep_worst(report, slope);
+    const Slope compared = slope;
+    if (slope.error > slopes_.tolerance) failed_.push_back(std::move(claim));
+    else keep_worst(compared);
+    return compared;
   }
 
   // An entry says more than a direction.
-  static void keep_worst(InputReport& report, const Slope& slope) {
-    report.error = std::max(report.error, slope.error);
+  void keep_worst(const Slope& slope) {
+    report_.error = std::max(report_.error, slope.error);
     if (std::pair(slope.of_entry, slope.error) >=
-        std::pair(report.worst.of_entry, report.worst.error))
-      report.worst = slope;
+        std::pair(report_.worst.of_entry, report_.worst.error))
+      report_.worst = slope;
   }
 
   // Looks at failed claims, entries first and the largest error first. One at a kink, or right with
   // a smaller step, is set aside; the first other one gives the verdict.
-  void judge(InputReport& report, std::vector<Claim>& failed, size_t input) {
-    std::stable_sort(failed.begin(), failed.end(), [](const Claim& a, const Claim& b) {
+  void judge() {
+    std::stable_sort(failed_.begin(), failed_.end(), [](const Claim& a, const Claim& b) {
       return std::pair(a.slope.of_entry, a.slope.error) >
              std::pair(b.slope.of_entry, b.slope.error);
     });
-    const bool moves = std::exchange(moves_, false);
     // A linear function rightly has no second derivative.
-    if (failed.empty() && order_ > 1) report.severed = false;
-    if (report.severed) report.verdict = moves ? Verdict::severed : Verdict::unreached;
-    for (Claim& claim : failed) {
-      ErrorCurve curve = curve_of(claim, input);
+    if (failed_.empty() && report_.order > 1) report_.severed = false;
+    if (report_.severed) report_.verdict = moves_ ? Verdict::severed : Verdict::unreached;
+    for (Claim& claim : failed_) {
+      ErrorCurve curve = curve_of(claim);
       const Verdict verdict = curve.verdict;
       if (verdict == Verdict::right) {
         claim.slope.numeric = curve.numeric, claim.slope.error = curve.error;
-        keep_worst(report, claim.slope);
+        keep_worst(claim.slope);
         continue;
       }
-      if (verdict == Verdict::kink && ++report.kinks > 1) continue;
-      report.worst = claim.slope;
-      report.curve = std::move(curve);
-      report.verdict = verdict;
+      if (verdict == Verdict::kink && ++report_.kinks > 1) continue;
+      report_.worst = claim.slope;
+      report_.curve = std::move(curve);
+      report_.verdict = verdict;
       if (verdict == Verdict::kink) continue;
-      if (report.severed && verdict != Verdict::not_finite) report.verdict = Verdict::severed;
-      report.error = claim.slope.error;
+      if (report_.severed && verdict != Verdict::not_finite) report_.verdict = Verdict::severed;
+      report_.error = claim.slope.error;
       return;
     }
   }
 
-  ErrorCurve curve_of(const Claim& claim, size_t input) {
+  ErrorCurve curve_of(const Claim& claim) const {
     const auto rise = [&](double from, double to) {
-      return differences_.rise(input, claim.way, claim.weights, from, to);
+      return slopes_.differences.rise(input_, claim.way, claim.weights, from, to);
     };
     return trace(rise, {.analytic = claim.slope.analytic,
                         .size = claim.size,
-                        .step = options_.step,
-                        .tolerance = tolerance_,
-                        .rounding = differences_.rounding(claim.weights),
+                        .step = slopes_.options.step,
+                        .tolerance = slopes_.tolerance,
+                        .rounding = slopes_.differences.rounding(claim.weights),
                         .one_kink = claim.slope.of_entry});
   }
 
-  // All entries if there are few. Otherwise three of four samples are entries whose gradient is not
-  // zero, as the zeros of a sparse gradient show little.
-  std::vector<Index> sampled(const Numbers& analytic, Key key) const {
-    const size_t wanted = static_cast<size_t>(std::max(0, options_.entries));
-    std::vector<Index> shuffled(analytic.size());
-    for (size_t i = 0; i < shuffled.size(); ++i) {  // Fisher and Yates, from the inside
-      const size_t j = uniform_below(key, i, i + 1);
-      shuffled[i] = shuffled[j];
-      shuffled[j] = static_cast<Index>(i);
-    }
-    if (shuffled.size() <= wanted) return shuffled;
-    std::stable_partition(shuffled.begin(), shuffled.end(),
-                          [&](Index i) { return analytic[static_cast<size_t>(i)] != 0; });
-    const size_t some = wanted - wanted / 4;
-    std::vector<Index> chosen(shuffled.begin(), shuffled.begin() + static_cast<Index>(some));
-    chosen.insert(chosen.end(), shuffled.end() - static_cast<Index>(wanted - some), shuffled.end());
-    return chosen;
-  }
-
-  const Tensors& inputs_;
-  const GradCheckOptions& options_;
+  const Slopes& slopes_;
+  size_t input_, place_;
   Key key_;
-  int order_;
-  double tolerance_;
-  Differences differences_;
-  Numbers cotangent_;
-  Tensors gradients_;          // one for each input that is checked
-  std::vector<Tensors> rows_;  // … for each element of the result; none if there are too many
-  Slope last_;
-  bool moves_ = false;  // true: the result moves with the input that is being checked
+  Numbers analytic_;
+  InputReport report_;
+  std::vector<Claim> failed_;
+  bool moves_ = false;  // true: the result moves with the input
 };
 
 // x ↦ Σ_i ∇_i(f · c)(x) · u_i, with a random direction u: a function whose own gradient is a second
@@ -280,7 +282,7 @@ Function gradient_of(const Function& f, Key key) {
     for (const Tensor& in : inputs) tracked |= in && in.tracked();
     const Tensors leaves = tracked ? inputs : variables(inputs);
     const Tensor y = f(leaves);
-    const Tensors found = gradients(y, leaves, random_like(y, key.fold("cotangent")), tracked);
+    const Tensors found = gradients_of(y, leaves, random_like(y, key.fold("cotangent")), tracked);
     Tensor total = Tensor::scalar(0, Dtype::f64);
     for (size_t i = 0; i < found.size(); ++i)
       if (found[i]) total = total + sum(found[i] * random_like(found[i], key.fold(i)));
@@ -312,8 +314,10 @@ GradReport check_gradient(const WatchedFunction& f, const Tensors& inputs,
   Function function = [&f](const Tensors& in) { return f(in, {}); };
   for (int order = 1; order <= options.order; ++order) {
     if (order > 1) function = gradient_of(function, options.key.fold("gradient").fold(order));
-    for (InputReport& each : Comparison(function, inputs, options, order).reports())
-      report.inputs.push_back(std::move(each));
+    const Slopes slopes(function, inputs, options, order);
+    size_t place = 0;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (is_checked(inputs[i])) report.inputs.push_back(Comparison(slopes, i, place++).report());
   }
   if (options.explain && !report.passed()) report.fault = find_fault(f, inputs, options, report);
   if (report.fault && report.fault->kind == Fault::Kind::kink)
