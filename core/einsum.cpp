@@ -72,11 +72,19 @@ struct EinsumCall {
     return dimensions;
   }
 
-  std::vector<Span> carets(size_t operand, const Labels& group) const {
+  // Where labels of one dimension stand in an operand.
+  std::vector<Span> carets(int operand, const Labels& group) const {
+    if (group[0] >= pattern.name_count()) return {{ellipsis_at(operand), 3}};
     std::vector<Span> all;
-    for (const Axis& axis : pattern.operand(static_cast<int>(operand)))
+    for (const Axis& axis : pattern.operand(operand))
       if (group.contains(axis.label)) all.push_back(span_of(pattern, axis));
     return all;
+  }
+
+  size_t ellipsis_at(int operand) const {
+    size_t at = 0;
+    for (int i = 0; i < operand; ++i) at = pattern.text().find(',', at) + 1;
+    return pattern.text().find("...", at);
   }
 
   // Dimensions of '...' are labelled after the names, counted from the right.
@@ -120,16 +128,12 @@ class LabelSizes {
 
  private:
   [[noreturn]] void contradiction(Label label, Index size, int operand) const {
-    const Pattern& pattern = call_.pattern;
-    const bool named = label < pattern.name_count();
     const int first = first_[label];
-    std::vector<Span> carets;
-    for (int i : {first, operand}) {
-      if (!named) carets.push_back({ellipsis_at(i), 3});
-      for (const Axis& axis : pattern.operand(i))
-        if (axis.label == label) carets.push_back(span_of(pattern, axis));
-    }
-    const std::string name = named ? text("'", pattern.name(label), "'") : "a dimension of '...'";
+    std::vector<Span> carets = call_.carets(first, {label});
+    for (const Span& span : call_.carets(operand, {label})) carets.push_back(span);
+    const bool named = label < call_.pattern.name_count();
+    const std::string name =
+        named ? text("'", call_.pattern.name(label), "'") : "a dimension of '...'";
     const std::string sizes =
         first == operand ? text("both ", sizes_[label], " and ", size, " in operand ", operand + 1)
                          : text(sizes_[label], " in operand ", first + 1, " but ", size,
@@ -138,12 +142,6 @@ class LabelSizes {
     call_.reject(
         text(name, " is ", sizes, one ? "; a dimension of size 1 is not repeated silently." : "."),
         carets);
-  }
-  size_t ellipsis_at(int operand) const {
-    const std::string_view whole = call_.pattern.text();
-    size_t at = 0;
-    for (int i = 0; i < operand; ++i) at = whole.find(',', at) + 1;
-    return whole.find("...", at);
   }
 
   const EinsumCall& call_;
@@ -247,12 +245,12 @@ class Resolved {
         if (sizes_.is_open(label))
           call_.reject(text("how a dimension of size ", size, " splits into ",
                             listed(pattern_, group), " follows from no operand."),
-                       call_.carets(i, group));
+                       call_.carets(static_cast<int>(i), group));
       if (const Index parts = sizes_.product(group); parts != size)
         call_.reject(text("dimension ", k, " of operand ", i + 1, " has size ", size,
                           ", but its parts multiply to ",
                           parts < 0 ? "more than 63 bits hold" : text(parts), "."),
-                     call_.carets(i, group));
+                     call_.carets(static_cast<int>(i), group));
     }
   }
 

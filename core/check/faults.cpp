@@ -128,10 +128,10 @@ class Operation {
   // Computes it with `values` in the place of the sources. All operations before it return their
   // recorded results.
   Tensor apply(const Tensors& values) {
-    const auto given = [&](const Tensor& recorded) {
+    const auto given = [&](const Tensor& recorded, const Tensor& otherwise) {
       for (size_t i = 0; i < sources_.size(); ++i)
         if (sources_[i].same(recorded)) return tracked(values[i]);
-      return Tensor();
+      return otherwise;
     };
     Tensor result;
     size_t count = 0;
@@ -140,14 +140,11 @@ class Operation {
       if (at == place_) result = made, follows_ = follows_ || !same_constants(made);
       if (at >= place_) return made;
       const Tensor& recorded = recording_.results()[at];
-      const Tensor taken = given(recorded);
-      return taken ? taken : tracked(recorded.detach());
+      return given(recorded, tracked(recorded.detach()));
     });
     Tensors inputs;
-    for (const Tensor& leaf : recording_.leaves()) {
-      const Tensor taken = leaf ? given(leaf) : Tensor();
-      inputs.push_back(taken ? taken : leaf);
-    }
+    for (const Tensor& leaf : recording_.leaves())
+      inputs.push_back(leaf ? given(leaf, leaf) : leaf);
     try {
       recording_.run(inputs);
     } catch (const Error&) {
