@@ -106,9 +106,35 @@ double rounded(double x, int bits) {
   return std::ldexp(std::nearbyint(std::ldexp(fraction, bits)), exponent - bits);
 }
 
-class Implementation {
+Array projected(Array& X, Array& P, bool transposed = false) {
+  Array Y({B, N, P.shape[1], H});
+  loop({B, N, P.shape[1], H, P.shape[0]}, [&](auto& i) {
+    Y(i[0], i[1], i[2], i[3]) +=
+        X(i[0], i[1], i[4]) * (transposed ? P(i[2], i[4], i[3]) : P(i[4], i[2], i[3]));
+  });
+  return Y;
+}
+// The dimension (d h), read as (h d).
+Array split_wrongly(Array& Q) {
+  Array Y(Q.shape);
+  loop(Q.shape, [&](auto& i) {
+    const int at = i[3] * Q.shape[2] + i[2];
+    Y(i[0], i[1], i[2], i[3]) = Q(i[0], i[1], at / H, at % H);
+  });
+  return Y;
+}
+Array mixed(Array& J, Array& P, bool transposed = false) {
+  Array L({B, N, N, H});
+  loop({B, N, N, H, H}, [&](auto& i) {
+    L(i[0], i[1], i[2], i[3]) +=
+        J(i[0], i[1], i[2], i[4]) * (transposed ? P(i[3], i[4]) : P(i[4], i[3]));
+  });
+  return L;
+}
+
+class ForwardPass {
  public:
-  Implementation(Mistake mistake, int bits = 53) : mistake_(mistake), bits_(bits) {
+  ForwardPass(Mistake mistake, int bits) : mistake_(mistake), bits_(bits) {
     uint64_t seed = 0;
     for (const auto& [name, shape] :
          std::map<std::string, std::vector<int>>{{"X", {B, N, D}},
@@ -127,24 +153,11 @@ class Implementation {
       ++seed;
     }
     forward();
-    backward();
-  }
-
-  // Those of the names; all if there are none.
-  TensorsByName tensors(Dtype dtype, const std::vector<std::string>& names = {}) const {
-    TensorsByName made;
-    for (const auto& [name, a] : all) {
-      Shape shape;
-      for (int size : a.shape) shape.push_back(size);
-      if (names.empty() || std::count(names.begin(), names.end(), name) > 0)
-        made[name] = cast(Tensor::of<double>(shape, a.v), dtype);
-    }
-    return made;
   }
 
   Arrays all;
 
- private:
+ protected:
   bool is(Mistake m) const { return mistake_ == m; }
   bool sees(int n, int m) const { return is(Mistake::mask_inverted) ? m > n : m <= n; }
   Array& keep(const std::string& name, Array a) {
@@ -152,31 +165,7 @@ class Implementation {
     return all[name] = std::move(a);
   }
 
-  Array projected(Array& X, Array& P, bool transposed = false) {
-    Array Y({B, N, P.shape[1], H});
-    loop({B, N, P.shape[1], H, P.shape[0]}, [&](auto& i) {
-      Y(i[0], i[1], i[2], i[3]) +=
-          X(i[0], i[1], i[4]) * (transposed ? P(i[2], i[4], i[3]) : P(i[4], i[2], i[3]));
-    });
-    return Y;
-  }
-  // What (d h) is where it is read as (h d).
-  Array split_wrongly(Array& Q) {
-    Array Y(Q.shape);
-    loop(Q.shape, [&](auto& i) {
-      const int at = i[3] * Q.shape[2] + i[2];
-      Y(i[0], i[1], i[2], i[3]) = Q(i[0], i[1], at / H, at % H);
-    });
-    return Y;
-  }
-  Array mixed(Array& J, Array& P, bool transposed = false) {
-    Array L({B, N, N, H});
-    loop({B, N, N, H, H}, [&](auto& i) {
-      L(i[0], i[1], i[2], i[3]) +=
-          J(i[0], i[1], i[2], i[4]) * (transposed ? P(i[3], i[4]) : P(i[4], i[3]));
-    });
-    return L;
-  }
+ private:
   Array soft(Array& L) {
     Array W(L.shape);
     const bool over_n = is(Mistake::softmax_over_n);
@@ -245,6 +234,29 @@ class Implementation {
     keep("Y", Y);
   }
 
+  Mistake mistake_;
+  int bits_;
+};
+
+class Implementation : public ForwardPass {
+ public:
+  explicit Implementation(Mistake mistake, int bits = 53) : ForwardPass(mistake, bits) {
+    backward();
+  }
+
+  // Those of the names; all if there are none.
+  TensorsByName tensors(Dtype dtype, const std::vector<std::string>& names = {}) const {
+    TensorsByName made;
+    for (const auto& [name, a] : all) {
+      Shape shape;
+      for (int size : a.shape) shape.push_back(size);
+      if (names.empty() || std::count(names.begin(), names.end(), name) > 0)
+        made[name] = cast(Tensor::of<double>(shape, a.v), dtype);
+    }
+    return made;
+  }
+
+ private:
   void backward() {
     Array gO({B, N, DV, H}), gP_o({DY, DV, H}), gU({B, N, N, H}), gV({B, N, DV, H});
     loop({B, N, DY, DV, H}, [&](auto& i) {
@@ -311,9 +323,6 @@ class Implementation {
       gp(i[3], i[4]) += from * all[x](i[0], i[1], i[2], i[3]);
     });
   }
-
-  Mistake mistake_;
-  int bits_;
 };
 
 std::shared_ptr<const Checked> ours() {
