@@ -13,10 +13,10 @@
 
 namespace tete::tests {
 
-class StrictDevice final : public Backend {
+// The same bytes on two ranges of pages: outside, where the addresses are, and inside.
+class StrictMemory {
  public:
-  // Without fused kernels every operation that has a meaning is computed as it.
-  explicit StrictDevice(bool fused = true) : fused_(fused) {
+  StrictMemory() {
     const int file = memfd_create("strict", MFD_CLOEXEC);
     const auto map = [&](int protection) {
       void* const at = mmap(nullptr, arena, protection, MAP_SHARED | MAP_NORESERVE, file, 0);
@@ -28,31 +28,48 @@ class StrictDevice final : public Backend {
     outside_ = map(PROT_NONE), inside_ = map(PROT_READ | PROT_WRITE);
     close(file);
   }
-  // After every tensor that lives here.
-  ~StrictDevice() override {
-    release_free_memory(*this);
-    munmap(outside_, arena), munmap(inside_, arena);
-  }
-  StrictDevice(const StrictDevice&) = delete;
+  ~StrictMemory() { munmap(outside_, arena), munmap(inside_, arena); }
+  StrictMemory(const StrictMemory&) = delete;
 
-  int64_t reads = 0;  // by the host, since the start
-
-  const char* name() const override { return "strict"; }
-  void* allocate(size_t bytes) override {
+  void* allocate(size_t bytes) {
     const std::lock_guard lock(mutex_);
     const size_t rounded = (bytes + 127) / 64 * 64;
     if (used_ + rounded > arena) fail(Kind::resource, "the strict device is full");
     return outside_ + std::exchange(used_, used_ + rounded);
   }
+  char* inside(const void* outside) const {
+    return inside_ + (static_cast<const char*>(outside) - outside_);
+  }
+
+ private:
+  static constexpr size_t arena = size_t{2} << 30;  // bytes; a page is there once it is written
+
+  char *outside_, *inside_;
+  std::mutex mutex_;
+  size_t used_ = 0;
+};
+
+class StrictDevice final : public Backend {
+ public:
+  // Without fused kernels every operation that has a meaning is computed as it.
+  explicit StrictDevice(bool fused = true) : fused_(fused) {}
+  // After every tensor that lives here.
+  ~StrictDevice() override { release_free_memory(*this); }
+  StrictDevice(const StrictDevice&) = delete;
+
+  int64_t reads = 0;  // by the host, since the start
+
+  const char* name() const override { return "strict"; }
+  void* allocate(size_t bytes) override { return memory_.allocate(bytes); }
   void release(void*, size_t) noexcept override {}
   // Tells what was found wrong since the last one, as a device does that runs behind the host.
   void read(const void* from, void* to, size_t bytes) override {
     ++reads;
     for (const auto& tell : std::exchange(refusals_, {})) tell();
-    cpu().read(at(from), to, bytes);
+    cpu().read(memory_.inside(from), to, bytes);
   }
   void write(const void* from, void* to, size_t bytes) override {
-    cpu().write(from, at(to), bytes);
+    cpu().write(from, memory_.inside(to), bytes);
   }
 
   void unary(Unary op, const View& x, const View& y) override { cpu().unary(op, in(x), in(y)); }
@@ -161,20 +178,13 @@ class StrictDevice final : public Backend {
   }
 
  private:
-  static constexpr size_t arena = size_t{2} << 30;  // bytes; a page is there once it is written
-
-  char* at(const void* outside) const {
-    return inside_ + (static_cast<const char*>(outside) - outside_);
-  }
   View in(View view) const {
-    if (view.data) view.data = at(view.data);
+    if (view.data) view.data = memory_.inside(view.data);
     return view;
   }
 
   bool fused_;
-  char *outside_, *inside_;
-  std::mutex mutex_;
-  size_t used_ = 0;
+  StrictMemory memory_;
   std::vector<std::function<void()>> refusals_;
 };
 
