@@ -7,7 +7,7 @@ namespace tete {
 
 namespace {
 
-void check_alike(const char* what, const Tensor& p, const Tensor& other) {
+void check_one_kind(const char* what, const Tensor& p, const Tensor& other) {
   check_one_device(what, p, other);
   if (!(p.shape() == other.shape()) || p.dtype() != other.dtype())
     bad_input(what, ": expected tensors of one shape and type, got ",
@@ -37,7 +37,7 @@ Tensor squares_over(const Tensor& g, int dim) {
 
 std::tuple<Tensor, Tensor, Tensor> adam_update(const Tensor& p, const Tensor& g, const Tensor& m,
                                                const Tensor& v, const AdamStep& step) {
-  for (const Tensor* other : {&g, &m, &v}) check_alike("Adam", p, *other);
+  for (const Tensor* other : {&g, &m, &v}) check_one_kind("Adam", p, *other);
   const Tensor old = in_order_of(p, p);
   std::tuple made{Tensor::empty_like(p), Tensor::empty_like(p), Tensor::empty_like(p)};
   auto& [p_to, m_to, v_to] = made;
@@ -75,7 +75,7 @@ MeanSquares mean_squares(const Tensor& g, int d0, int d1) {
 }
 
 Tensor sum_of_squares_of_product(const Tensor& g, const Tensor& a, const Tensor& b) {
-  for (const Tensor* other : {&a, &b}) check_alike("the sum of a product's squares", g, *other);
+  for (const Tensor* other : {&a, &b}) check_one_kind("the sum of a product's squares", g, *other);
   const Tensor sum = Tensor::empty({}, Dtype::f64, g.backend());
   if (!g.backend().sum_of_squares_of_product(g.view(), a.view(), b.view(), sum.view()))
     return meaning_of_squares(g * a * b);
@@ -84,7 +84,7 @@ Tensor sum_of_squares_of_product(const Tensor& g, const Tensor& a, const Tensor&
 
 UpdatedParameter minus_product(const Tensor& p, const Tensor& g, const Tensor& a, const Tensor& b,
                                const Tensor& rate) {
-  for (const Tensor* other : {&g, &a, &b}) check_alike("p - rate g a b", p, *other);
+  for (const Tensor* other : {&g, &a, &b}) check_one_kind("p - rate g a b", p, *other);
   const Tensor from = in_order_of(p, p), along = in_order_of(p, g), made = Tensor::empty_like(p),
                sum = Tensor::empty({}, Dtype::f64, p.backend());
   if (p.backend().minus_product(from.view(), along.view(), a.view(), b.view(), rate.view(),
