@@ -23,6 +23,17 @@ if ! nm -D "$tete" | grep -q __asan; then  # it needs terabytes of addresses its
     bash -c "ulimit -v $((2000000 + $(nproc --all) * 200000)); exec '$tete' --version"
 fi
 
+# OpenMP's bound on waiting is in the environment from the second start on.
+if [ -n "$(command -v strace)" ] && ! nm -D "$tete" | grep -q __asan; then
+  starts() { strace -e trace=execve "$@" "$tete" --version 2>&1 > /dev/null | grep -c '= 0$'; }
+  [ "$(starts env -u GOMP_SPINCOUNT -u OMP_WAIT_POLICY)" = 3 ]
+  verdict $? 'the program starts itself again, once, with the bound'
+  [ "$(starts env GOMP_SPINCOUNT=5)" = 2 ] && [ "$(starts env -u GOMP_SPINCOUNT OMP_WAIT_POLICY=passive)" = 2 ]
+  verdict $? 'and not where a bound is set'
+fi
+loader=$(readelf -l "$tete" | sed -nE 's/.*interpreter: (.*)\]/\1/p')
+check 'it runs under its loader, called by name' env -u GOMP_SPINCOUNT "$loader" "$tete" --version
+
 seq 400 > text.txt
 brief=(train text.txt --layers 1 --heads 2 --d-model 16 --context 16 --batch 4 --steps 1)
 if grep -q avx512bw /proc/cpuinfo; then

@@ -1,6 +1,7 @@
 // tete: attention variants as their papers print them. One verb a file; this one maps what goes
 // wrong to exit codes.
 #include <fcntl.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -135,9 +136,11 @@ static void occupy_closed_streams() {
 }
 
 // OpenMP reads when it is loaded how long a thread without work stays awake (core/threads.cpp);
-// what the user has set holds. Where the program cannot be started again, it goes on as it is.
+// what the user has set holds. Where the program cannot be started again, it goes on as it is; so
+// also under a loader that was called by name, which is what /proc/self/exe is then.
 static void restart_with_short_waits(char** argv) {
   if (std::getenv("GOMP_SPINCOUNT") || std::getenv("OMP_WAIT_POLICY")) return;
+  if (getauxval(AT_BASE) == 0) return;
   setenv("GOMP_SPINCOUNT", "1000", 1);
   setenv("KMP_BLOCKTIME", "0", 0);  // milliseconds; of clang's OpenMP
   execv("/proc/self/exe", argv);

@@ -4,9 +4,10 @@
 // OpenBLAS's own choice if it is narrower than the processor.
 //
 // There are three ways to change it. cblas.h has none; the environment (OPENBLAS_CORETYPE) is read
-// before main, so that a program would have to start itself anew, which costs a second start,
-// leaves valgrind, and leaves an emulator for the processor below it. The third is the one taken:
-// OpenBLAS's own initialization, which reads that variable, is called again. It takes 20 µs.
+// before main, so that a program would have to start itself anew, which leaves valgrind, and leaves
+// an emulator for the processor below it (tete does so for OpenMP, but not where its bound is set).
+// The third is the one taken: OpenBLAS's own initialization, which reads that variable, is called
+// again. It takes 20 µs.
 #include "core/cpu/blas_kernel.hpp"
 
 #include <cblas.h>
