@@ -214,7 +214,7 @@ class Checkpoints {
     state.step = saved.step, state.tokens = saved.tokens, state.samples = saved.samples;
     state.best_step = saved.best_step, state.best_loss = saved.best_loss;
     if (folder_) folder_->check_newest(path, state.step);
-    // What was saved here is saved; from elsewhere, this folder needs its own first checkpoint.
+    // A checkpoint of this folder is saved already; from elsewhere, this one needs its own first.
     const std::string here = options_.folder + "/" + checkpoint_name(state.step);
     if (path == here || !folder_) saved_step_ = state.step, path_ = path;
     if (path == here && folder_) folder_->tidy(state, options_.keep);

@@ -32,7 +32,7 @@ struct SumOf {
                      T* total) {
     rows<T>().sum_across(x[0], r[0], s[0], count, n, total);
   }
-  // Of products, for two inputs.
+  // The sum is of products, for two inputs.
   static T along(const At<T, 2>& x, const Steps<2>& s, Index n) {
     return rows<T>().dot(x[0], s[0], x[1], s[1], n);
   }
