@@ -72,7 +72,7 @@ struct EinsumCall {
     return dimensions;
   }
 
-  // Where labels of one dimension stand in an operand.
+  // The places of a dimension's labels in an operand.
   std::vector<Span> carets(int operand, const Labels& group) const {
     if (group[0] >= pattern.name_count()) return {{ellipsis_at(operand), 3}};
     std::vector<Span> all;
