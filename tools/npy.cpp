@@ -1,7 +1,7 @@
 #include "tools/npy.hpp"
 
 #include "core/ops.hpp"
-#include "train/files.hpp"
+#include "train/safetensors.hpp"
 
 namespace tete {
 
@@ -99,12 +99,6 @@ Dtype dtype_of_descr(const std::string& path, std::string_view descr) {
   bad_input("'", path, "' holds '", descr, "'; expected '<f4' or '<f8' (float32 or float64)");
 }
 
-Tensor in_c_order(const Tensor& x) {
-  Short<int> order;
-  for (int i = 0; i < x.rank(); ++i) order.push_back(i);
-  return x.is_row_major() ? x : with_layout(x, order);
-}
-
 Strides column_major(const Shape& shape) {
   Strides strides(shape.size(), 1);
   for (int i = 1; i < shape.size(); ++i)
@@ -155,11 +149,10 @@ void write_npy(const std::string& path, const Tensor& x) {
   header += "), }";
   header.append(63 - (magic.size() + 4 + header.size()) % 64, ' ');
   header += '\n';
-  const Tensor dense = in_c_order(x);
+  const Tensor dense = row_major_copy(x);
   const std::string start = text(magic, '\x01', '\0', static_cast<char>(header.size() & 255),
                                  static_cast<char>(header.size() >> 8), header);
-  const std::span<const std::byte> bytes = dense.host_bytes();
-  const std::string_view data{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  const std::string_view data = bytes_of(dense);
   write_file(path, start.size() + data.size(), [&](const Write& write) {
     write(start);
     write(data);

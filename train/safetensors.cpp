@@ -81,17 +81,6 @@ std::string little_endian(uint64_t number) {
 
 // ---- Writing ---------------------------------------------------------------------------------
 
-// On the processor.
-Tensor row_major_copy(const Tensor& x) {
-  const Tensor y = x.is_row_major() ? x : Tensor::empty(x.shape(), x.dtype(), x.backend());
-  if (!y.same(x)) copy_onto(x, y);
-  return y.to(cpu());
-}
-
-std::string_view bytes_of(const Tensor& x) {
-  return {reinterpret_cast<const char*>(x.host_bytes().data()), x.host_bytes().size()};
-}
-
 // The length, and the header with every checksum in place.
 std::string make_header(Metadata metadata, const NamedTensors& tensors) {
   nlohmann::ordered_json entries = nlohmann::ordered_json::object();
@@ -261,6 +250,16 @@ std::string check_entry(const RawEntry& raw, Safetensors::Entry& entry) {
 }
 
 }  // namespace
+
+Tensor row_major_copy(const Tensor& x) {
+  const Tensor y = x.is_row_major() ? x : Tensor::empty(x.shape(), x.dtype(), x.backend());
+  if (!y.same(x)) copy_onto(x, y);
+  return y.to(cpu());
+}
+
+std::string_view bytes_of(const Tensor& x) {
+  return {reinterpret_cast<const char*>(x.host_bytes().data()), x.host_bytes().size()};
+}
 
 // Calls `put` with the size of the file and with what writes it.
 static void with_file(

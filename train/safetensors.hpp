@@ -15,6 +15,7 @@
 #pragma once
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "train/files.hpp"
@@ -72,5 +73,10 @@ class Safetensors {
   Metadata metadata_;
   std::vector<Entry> entries_;
 };
+
+// x on the processor in row-major order, as files hold it; x itself if it is so already.
+Tensor row_major_copy(const Tensor& x);
+// The bytes of such a tensor. They live as long as it does.
+std::string_view bytes_of(const Tensor& x);
 
 }  // namespace tete
