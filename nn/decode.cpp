@@ -10,12 +10,16 @@ Decoder::Decoder(std::shared_ptr<const Checked> program, const SizeTable& sizes,
     : program_(std::move(program)), sizes_(sizes), growth_(growth) {
   find_frontier();
   if (growth_ == Growth::grows) check_growth();
+  else check_complete();
 }
 
-// Rows that depend on the memory alone do not change while the sequence grows. Parameters need no
-// cache.
+// Rows that depend on the memory alone do not change while the sequence grows, and each follows
+// from the same row of the memory. What is over the memory otherwise is computed again from these.
+// Parameters need no cache.
 bool Decoder::is_kept(int value) const {
-  return program_->values[value].kind != CheckedValue::Kind::parameter && !from(value).queries;
+  const ValueFlow& flow = program_->flow.values[value];
+  return program_->values[value].kind != CheckedValue::Kind::parameter && !flow.from.queries &&
+         (flow.by_row || growth_ == Growth::complete);
 }
 
 // Caches the result and each value that one of another kind reads, if they are to be kept.
@@ -24,7 +28,7 @@ void Decoder::find_frontier() {
   std::vector<bool> kept(static_cast<size_t>(count));
   for (int i = 0; i < count; ++i)
     for (int used : program_->values[i].uses)
-      if (is_kept(used) && (from(i).queries || (from(i).memory && !from(used).memory)))
+      if (is_kept(used) && (!is_kept(i) || (from(i).memory && !from(used).memory)))
         kept[used] = true;
   if (is_kept(program_->result)) kept[program_->result] = true;
   for (int i = 0; i < count; ++i)
@@ -33,6 +37,7 @@ void Decoder::find_frontier() {
 
 std::vector<std::string> Decoder::kept() const {
   std::vector<std::string> names;
+  if (program_->flow.rereads && growth_ == Growth::grows) return program_->input_names;
   for (int i : frontier_) names.push_back(program_->values[i].name);
   return names;
 }
@@ -40,33 +45,22 @@ std::vector<std::string> Decoder::kept() const {
 // ---- Refusals -----------------------------------------------------------------------------------
 
 void Decoder::check_growth() const {
+  if (!program_->leak.empty()) throw Error(Kind::input, program_->leak);
   if (!program_->takes_mask)
     bad_input("'", program_->name,
               "' cannot read a sequence position by position: no statement of ",
               "it takes a causal mask");
-  if (!program_->leak.empty()) throw Error(Kind::input, program_->leak);
-  for (size_t i = 0; i < program_->values.size(); ++i)
-    check_growth(program_->values[i], from(static_cast<int>(i)));
 }
 
-void Decoder::check_growth(const CheckedValue& v, const Sources& of) const {
-  const auto is_over = [&](Role role) {
-    return program_->is_over(v.dims, role) || program_->is_over(v.names, role);
-  };
-  const bool mixed = of.queries && of.memory;
-  if (v.kind == CheckedValue::Kind::same && mixed && !is_over(Role::query) && is_over(Role::memory))
-    fail_at({v.place}, text("'", v.name, "' is a memory made of what attention gave, so it ",
-                            "cannot be read position by position"));
-  if (v.kind == CheckedValue::Kind::statement && of.memory && !of.queries && !is_over(Role::memory))
-    fail_at({v.place}, text("'", v.name, "' is made of the whole memory, so the sequence cannot ",
-                            "be read position by position"));
-  visit(v.right, [&](const Node& node) {
-    if (mixed && node.builtin && node.builtin->reads_earlier_rows &&
-        program_->is_over({node.dim()}, Role::query))
-      fail_at({node.place},
-              "windows over the queries of what depends on the memory, too, cannot be "
-              "read position by position");
+// A memory that is complete knows nothing of later queries.
+void Decoder::check_complete() const {
+  const std::vector<Dimension>& all = program_->dimensions;
+  const bool remembers = std::any_of(all.begin(), all.end(), [](const Dimension& d) {
+    return d.role == Role::memory && d.sequence == Role::query;
   });
+  if (program_->flow.rereads || (remembers && !program_->self_only))
+    bad_input("'", program_->name,
+              "' cannot read a sequence position by position: it combines the queries of a call");
 }
 
 // ---- The next positions -------------------------------------------------------------------------
@@ -100,6 +94,30 @@ void Decoder::append(int number, const Tensor& rows, bool batched) {
   kept = kept && axis >= 0 ? concat({kept, rows}, batch + axis) : rows;
 }
 
+// Runs the program on all positions that were read, and returns the last rows.
+Tensor Decoder::read_again(const Tensors& inputs, std::span<const ParamId> params,
+                           const Forward& forward, const std::string& path) {
+  const auto row_axis = [&](int value) {
+    const Names& dims = program_->values[value].dims;
+    int axis = -1;
+    for (int i = 0; i < dims.size(); ++i)
+      if (program_->dimensions[dims[i]].role != Role::none) axis = i - dims.size();
+    return axis;
+  };
+  const Index before = length_;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Tensor rows = inputs[i].detach();
+    const int axis = row_axis(program_->inputs[i]);
+    if (read_.size() <= i) read_.push_back(rows);
+    else if (axis < 0 && axis >= -rows.rank())
+      read_[i] = concat({read_[i], rows}, rows.rank() + axis);
+  }
+  const Tensor y = run(*program_, sizes_, read_, params, forward, path, {.causal = true}).detach();
+  const int axis = y.rank() + row_axis(program_->result);
+  length_ = memory_length_ = y.size(axis);
+  return slice(y, axis, before, length_ - before);
+}
+
 Tensor Decoder::next(const Tensors& inputs, std::span<const ParamId> params, const Forward& forward,
                      const std::string& path, const Mask& mask) {
   Index queries = -1, memories = -1;
@@ -116,6 +134,7 @@ Tensor Decoder::next(const Tensors& inputs, std::span<const ParamId> params, con
   if (queries < 0) bad_input("'", program_->name, "' has no queries to read position by position");
   if (grows && memories >= 0 && memories != queries)
     bad_input("a growing memory has a position for each query: got ", queries, " and ", memories);
+  if (grows && program_->flow.rereads) return read_again(inputs, params, forward, path);
   const Mask seen = grows ? Mask{.causal = true} : mask;
   if (grows) {
     Runner fresh(*program_, sizes_of_new_memory(queries), inputs, params, forward, path, seen);
@@ -152,6 +171,7 @@ size_t Decoder::bytes() const {
   size_t all = 0;
   for (const auto& [number, value] : cache_)
     all += static_cast<size_t>(value.size()) * size_of(value.dtype());
+  for (const Tensor& rows : read_) all += static_cast<size_t>(rows.size()) * size_of(rows.dtype());
   for (const auto* tails : {&query_tails_, &memory_tails_})
     for (const auto& [node, tail] : *tails)
       all += static_cast<size_t>(tail.size()) * size_of(tail.dtype());

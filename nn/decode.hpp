@@ -1,6 +1,7 @@
 // Decoding: a program reads a sequence a few positions at a time and caches the past values that
 // later positions read. The text decides which these are: rows that depend on the memory alone do
-// not change while the sequence grows.
+// not change while the sequence grows. A text whose new rows need earlier queries' results is run
+// on all positions again.
 #pragma once
 #include <map>
 #include <memory>
@@ -18,7 +19,8 @@ enum class Growth : uint8_t {
 class Decoder {
  public:
   // `sizes` are those of run(), without the lengths of a call. Fails (input), naming the statement,
-  // if the memory grows and the program reads hidden positions or combines all positions.
+  // if the memory grows and the program reads hidden positions or how many there are; or if it is
+  // complete and the program combines queries.
   Decoder(std::shared_ptr<const Checked> program, const SizeTable& sizes, Growth growth);
 
   // Returns the result's rows for the next positions, as a run over the whole sequence has them.
@@ -39,16 +41,19 @@ class Decoder {
   bool is_kept(int value) const;
   void find_frontier();
   void check_growth() const;
-  void check_growth(const CheckedValue& v, const Sources& of) const;
+  void check_complete() const;
   SizeTable sizes_for(Index queries, Index memories) const;
   SizeTable sizes_of_new_memory(Index queries) const;
   void append(int number, const Tensor& rows, bool batched);
+  Tensor read_again(const Tensors& inputs, std::span<const ParamId> params, const Forward& forward,
+                    const std::string& path);
 
   std::shared_ptr<const Checked> program_;
   SizeTable sizes_;
   Growth growth_;
   std::vector<int> frontier_;    // the values to cache
   std::map<int, Tensor> cache_;  // by value of the frontier
+  Tensors read_;                 // the inputs so far, where a text must read them again
   std::map<const Node*, Tensor> query_tails_, memory_tails_;
   Index length_ = 0, memory_length_ = 0;
 };

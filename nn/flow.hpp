@@ -1,6 +1,7 @@
-// The flow of data through a text: what each value depends on, where a mask makes it zero, and
-// which sequence each dimension belongs to. check() finds it at its end, in one walk over the
-// statements (nn/flow/finder.hpp). The leak rule, tiles, decoding and costs read it.
+// The flow of data through a text: what each value depends on, which positions it reads, what a
+// mask keeps hidden in it, and which sequence each dimension belongs to. check() finds it at its
+// end, in one walk over the statements (nn/flow/finder.hpp). The rules about leaks and padding,
+// tiles, decoding and costs read it.
 #pragma once
 #include <functional>
 #include <vector>
@@ -11,6 +12,7 @@ namespace tete {
 
 struct Checked;
 struct Node;
+using Names = Short<int>;  // dimensions, by their number in Checked
 
 // A dimension's role: the first axis of X is the query sequence, the first axis of M the memory
 // sequence (R5). Calls pass the role on with the axis.
@@ -26,18 +28,44 @@ struct Sources {
   Sources& operator|=(const Sources& other);
 };
 
-// A query axis and a memory axis of one value.
-struct AxisPair {
-  int query, memory;  // dimensions
-  bool operator==(const AxisPair&) const = default;
+// The position of a row: its index along `axis`; or, if `axis` counts windows, the last position of
+// the window, or that of the window's `place`.
+struct Clock {
+  int axis;
+  int place = -1;
+  bool operator==(const Clock&) const = default;
 };
-using AxisPairs = std::vector<AxisPair>;
+using Clocks = std::vector<Clock>;
+
+// Wherever the memory's position is after the query's, a value holds one number, whatever the data
+// are. `query` may be an axis of either sequence; or `padding`: wherever the memory is padding; or
+// `before`: wherever it is before the first position (ValueFlow::past).
+struct Hidden {
+  static constexpr int padding = -1, before = -2;
+  int query;
+  Clock memory;
+  double number;  // NaN if it follows from sizes
+
+  bool same_pair(const Hidden& other) const {
+    return query == other.query && memory == other.memory;
+  }
+  bool mentions(int dim) const { return query == dim || memory.axis == dim || memory.place == dim; }
+};
+
+// True if one of these is of the same pair.
+bool holds(const std::vector<Hidden>& all, const Hidden& hidden);
 
 struct ValueFlow {
   Sources from = {};
-  // The pairs for which the value is zero wherever the mask hides the memory position from the
-  // query.
-  AxisPairs hidden = {};
+  // An element depends on the data up to the latest of these positions, and on none after it.
+  Clocks reads = {};
+  // It depends on what stands in padding only where one of these positions is padding.
+  Clocks padding = {};
+  std::vector<Hidden> hidden = {};
+  // Axes that count back from the row, so that new places come in front as a sequence grows.
+  Names past = {};
+  // True if a row over the memory follows from the same row of what it is computed from.
+  bool by_row = true;
 };
 
 struct DimensionFlow {
@@ -52,20 +80,30 @@ struct DimensionFlow {
   bool made_of(Role role) const { return role == Role::query ? made_of_queries : made_of_memory; }
 };
 
-// A statement combines all positions of a sequence, or reads one of them for all rows, and what
-// the mask hides is not zero there.
+// A statement reads positions of a sequence that a call may hide from it.
 struct Combination {
+  enum class Reads : uint8_t {
+    future,   // later positions, if the call is causal
+    length,   // how many positions there are: the value of a row changes as the sequence grows
+    padding,  // what stands in padding
+    first,    // position 0, which a call that begins later lacks
+  };
   int value;    // the statement
   Place place;  // of the function or the use
   int dim;      // the sequence's axis
-  bool picked;  // true: it reads one position
-  bool data;    // true: what it reads depends on the elements of a sequence
+  Reads reads;
+  const char* how;  // "combines all positions"
 };
 
 struct Flow {
   std::vector<ValueFlow> values = {};          // by value
   std::vector<DimensionFlow> dimensions = {};  // by dimension
   std::vector<Combination> combinations = {};  // in the order of evaluation
+  // True if values over the memory are read at positions that are computed.
+  bool reads_any_memory = false;
+  // True if new rows depend on earlier rows of values that depend on the queries and the memory: a
+  // decoder runs all positions again.
+  bool rereads = false;
 };
 
 // The sources of an expression.

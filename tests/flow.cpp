@@ -22,12 +22,28 @@ std::string sources(const Checked& program, const std::string& name) {
   return all;
 }
 
-// "n:m n:c": the pairs that are hidden in a value.
+std::string clock(const Checked& program, const Clock& clock) {
+  const std::string name = program.dimensions[clock.axis].name;
+  return clock.place < 0 ? name : name + "/" + program.dimensions[clock.place].name;
+}
+
+// "n:m n:c": the pairs for which a value is 0; "n:m=2" where it is another number.
 std::string hidden(const Checked& program, const std::string& name) {
   std::string all;
-  for (const AxisPair& pair : program.flow.values[program.find_value(name)].hidden)
-    all += (all.empty() ? "" : " ") + program.dimensions[pair.query].name + ":" +
-           program.dimensions[pair.memory].name;
+  for (const Hidden& hidden : program.flow.values[program.find_value(name)].hidden) {
+    if (hidden.query < 0) continue;
+    all += (all.empty() ? "" : " ") + program.dimensions[hidden.query].name + ":" +
+           clock(program, hidden.memory);
+    if (hidden.number != 0) all += text("=", hidden.number);
+  }
+  return all;
+}
+
+// "n m": the positions up to which a value reads the data.
+std::string reads(const Checked& program, const std::string& name) {
+  std::string all;
+  for (const Clock& one : program.flow.values[program.find_value(name)].reads)
+    all += (all.empty() ? "" : " ") + clock(program, one);
   return all;
 }
 
@@ -35,12 +51,13 @@ const DimensionFlow& dimension(const Checked& program, const std::string& name) 
   return program.flow.dimensions[program.find_dimension(name)];
 }
 
-// "Y n data": the statement and the sequence of each combination that no mask protects.
+// "Y n future": the statement and the sequence of each combination that no mask protects.
 std::vector<std::string> combinations(const Checked& program) {
+  const char* const reads[] = {"future", "length", "padding", "first"};
   std::vector<std::string> all;
   for (const Combination& c : program.flow.combinations)
-    all.push_back(program.values[c.value].name + " " + program.dimensions[c.dim].name +
-                  (c.picked ? " picked" : "") + (c.data ? " data" : ""));
+    all.push_back(program.values[c.value].name + " " + program.dimensions[c.dim].name + " " +
+                  reads[static_cast<int>(c.reads)]);
   return all;
 }
 
@@ -91,7 +108,7 @@ TEST_SUITE("flow") {
         "  A[m, d] = softmax(P[m, d], reduced_dim=d, mask=M[m, d] > 0)\n"
         "  S[d] = sum(A[m, d], reduced_dim=m)\n  Y[n, d] = X[n, d] * S[d]\n"
         "  return Y[n, d]\n");
-    CHECK(combinations(leaks) == std::vector<std::string>{"S m data"});
+    CHECK(combinations(leaks) == std::vector<std::string>{"S m future", "S m padding"});
     CHECK(leaks.leak.find("text:3:10: this combines all positions of 'm'") == 0);
     const Checked fixed = checked(
         "def F(X[n, d], P[d, e] = fixed zeros(), R[d, e] = zeros()):\n"
@@ -130,7 +147,7 @@ TEST_SUITE("flow") {
     CHECK(hidden(program, "X") == "");
     CHECK(hidden(program, "L") == "");
     CHECK(hidden(program, "W") == "n:m");
-    CHECK(hidden(program, "E") == "");
+    CHECK(hidden(program, "E") == "n:m=1");
     CHECK(hidden(program, "A") == "");
     CHECK(hidden(program, "T") == "n:m");
     CHECK(hidden(program, "V") == "n:m");
@@ -140,6 +157,31 @@ TEST_SUITE("flow") {
     CHECK(hidden(program, "G") == "n:m");
     CHECK(hidden(program, "U") == "n:m");
     CHECK(hidden(program, "Y") == "");
+  }
+
+  TEST_CASE("the positions that a value reads") {
+    const Checked program = checked(R"(def F(X[n, d], M[m, d]):
+  where w = 2, c = m // 2
+  L[n, m]      = einsum(X[n, d], M[m, d])
+  W[n, m]      = softmax(L[n, m], reduced_dim=m)
+  S[n, m]      = select(visible(n, m), L[n, m], -1e30)
+  D[n, m, d]   = W[n, m] * M[m, d]
+  Z[l, d]      = X[n=(l), d]
+  M_w[c, w, d] = windows(M[m, d], dim=m, into=(c w), stride=2)
+  N[c, d]      = sum(M_w[c, w, d], reduced_dim=w)
+  O[n, d]      = einsum(W[n, m], M[m, d])
+  P[n, d]      = sum(D[n, m, d], reduced_dim=m)
+  Q[n]         = max(S[n, m], reduced_dim=m)
+  R[n, c, l]   = einsum(O[n, d], P[n, d], N[c, d], Z[l, d])
+  Y[n, c, l]   = R[n, c, l] * Q[n]
+  return Y[n, c, l]
+)");
+    std::string all;
+    for (const char* name : {"X", "L", "W", "S", "D", "Z", "M_w", "N", "O", "P", "Q", "R"})
+      all += text(name, "(", reads(program, name), ") ");
+    CHECK(all == "X(n) L(n m) W(n) S(n) D(n) Z(l) M_w(c/w) N(c) O(n) P(n) Q(n) R(n c l) ");
+    CHECK(hidden(program, "S") == text("n:m=", -1e30));
+    CHECK(hidden(program, "D") == "n:m");
   }
 
   TEST_CASE("a called def's pairs are of its own axes, the caller's are of the caller's") {
@@ -165,8 +207,8 @@ TEST_SUITE("flow") {
   return Y[n, d]
 )");
     CHECK(combinations(program) ==
-          std::vector<std::string>{"A m", "B m picked data", "C n data", "Z m data"});
-    CHECK(program.leak.find("text:3:13: this reads one position of 'm'") == 0);
+          std::vector<std::string>{"A m length", "A m padding", "B m first", "C n future"});
+    CHECK(program.leak.find("text:2:13: this combines all positions of 'm'") == 0);
   }
 
   TEST_CASE("windows over the memory count as memory, their places do not") {

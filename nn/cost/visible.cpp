@@ -99,7 +99,8 @@ class PairCounter {
     EmptyCall call(program_, table_, causal_, true);
     Runner& runner = call.runner();
     Value seen = runner.node(mask);
-    if (by_call) seen = runner.both(seen, runner.call_mask(softmax.names), softmax.names);
+    if (by_call)
+      seen = runner.both(seen, runner.mask_along(softmax.names, softmax.dim()), softmax.names);
     Names names{of.query, of.memory};
     for (int name : seen.names)
       if (!names.contains(name)) names.push_back(name);

@@ -76,8 +76,9 @@ void find_sequences(Checked& program) {
         if (flows[part].within == Role::none) flows[part].within = flows[c.dim].within;
   // Windows over the memory form a shorter memory, of which there may be windows again.
   for (const Windows& w : program.windows) {
+    flows[w.count].within = flows[w.of].within;
     if (flows[w.of].within != Role::memory) continue;
-    flows[w.count].within = Role::memory, flows[w.place].place = true;
+    flows[w.place].place = true;
     flows[w.count].windows |= program.dimensions[w.of].role == Role::memory;
   }
 }
@@ -87,7 +88,8 @@ void find_sequences(Checked& program) {
 // The dimensions that a size follows from, unless the caller sets it (R8). The length of a sequence
 // comes with the call, even if the text says that M is X.
 std::vector<int> factors_of(const Dimension& d) {
-  if (d.role == Role::none && !d.arguments.empty()) return {d.arguments[0].dim};
+  if (d.role != Role::none) return {};
+  if (!d.arguments.empty()) return {d.arguments[0].dim};
   std::vector<int> factors(d.product.begin(), d.product.end());
   for (const Node& size : d.fallback)
     visit(size, [&](const Node& node) {

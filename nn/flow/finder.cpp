@@ -10,80 +10,146 @@ Sources& Sources::operator|=(const Sources& other) {
   return *this;
 }
 
+// ---- Clocks -------------------------------------------------------------------------------------
+
 namespace {
 
-bool contains(const AxisPairs& pairs, const AxisPair& pair) {
-  return std::find(pairs.begin(), pairs.end(), pair) != pairs.end();
+void add(Clocks& clocks, const Clock& clock) {
+  if (std::find(clocks.begin(), clocks.end(), clock) == clocks.end()) clocks.push_back(clock);
 }
 
-AxisPairs hidden_by(Operator op, const std::vector<ValueFlow>& args) {
-  switch (op) {
-    case Operator::multiply:
-    case Operator::both:
-      return hidden_in_any(args);
-    case Operator::divide:
-      return args[0].hidden;
-    case Operator::add:
-    case Operator::subtract:
-    case Operator::minus:
-    case Operator::either:
-      return hidden_in_all(args);
-    default:
-      return {};
-  }
+// True if `clock` is never later than `limit`: the same one, or a place of its window.
+bool is_within(const Clock& clock, const Clock& limit) {
+  return clock.axis == limit.axis && (limit.place < 0 || clock.place == limit.place);
 }
 
-// The pairs of a use or another name, whose axis i is called names[i]: each part, if it is split;
-// nothing, if one element is picked.
-AxisPairs renamed(const AxisPairs& pairs, const Names& dims, const std::vector<Names>& names) {
-  const auto new_names = [&](int dim) {
-    const int at = dims.find(dim);
-    return at < 0 ? Names{dim} : names[static_cast<size_t>(at)];
-  };
-  AxisPairs all;
-  for (const AxisPair& pair : pairs)
-    for (int query : new_names(pair.query))
-      for (int memory : new_names(pair.memory)) all.push_back({query, memory});
-  return all;
+// Applies `change` to each clock; those for which it returns no axis are left out.
+template <class Change>
+void change_clocks(Clocks& clocks, const Change& change) {
+  Clocks changed;
+  for (const Clock& clock : clocks)
+    if (const Clock to = change(clock); to.axis >= 0) add(changed, to);
+  clocks = changed;
+}
+template <class Change>
+void change_clocks(ValueFlow& flow, const Change& change) {
+  change_clocks(flow.reads, change);
+  change_clocks(flow.padding, change);
 }
 
 }  // namespace
 
-AxisPairs hidden_in_any(const std::vector<ValueFlow>& flows) {
-  AxisPairs pairs;
-  for (const ValueFlow& flow : flows)
-    for (const AxisPair& pair : flow.hidden)
-      if (!contains(pairs, pair)) pairs.push_back(pair);
-  return pairs;
+bool has_clock(const Clocks& clocks, int axis) {
+  return std::any_of(clocks.begin(), clocks.end(),
+                     [&](const Clock& clock) { return clock.axis == axis; });
 }
 
-AxisPairs hidden_in_all(const std::vector<ValueFlow>& flows) {
-  AxisPairs pairs = flows[0].hidden;
-  for (const ValueFlow& flow : flows)
-    std::erase_if(pairs, [&](const AxisPair& pair) { return !contains(flow.hidden, pair); });
-  return pairs;
+// Where a value is not hidden the memory's position is at most the query's, and is no padding.
+void settle(ValueFlow& flow) {
+  for (size_t pass = 0; pass < flow.hidden.size(); ++pass)
+    for (const Hidden& hidden : flow.hidden)
+      if (hidden.query != Hidden::before)
+        change_clocks(hidden.query == Hidden::padding ? flow.padding : flow.reads,
+                      [&](const Clock& clock) {
+                        if (!is_within(clock, hidden.memory)) return clock;
+                        return Clock{hidden.query == Hidden::padding ? -1 : hidden.query};
+                      });
 }
 
-AxisPairs FlowFinder::pairs_of(const Names& names) const {
-  AxisPairs pairs;
-  for (int query : names)
-    for (int memory : names)
-      if (within(query) == Role::query && within(memory) == Role::memory)
-        pairs.push_back({query, memory});
-  return pairs;
+ValueFlow joined(const std::vector<ValueFlow>& flows) {
+  ValueFlow all;
+  for (const ValueFlow& flow : flows) {
+    all.from |= flow.from;
+    for (const Clock& clock : flow.reads) add(all.reads, clock);
+    for (const Clock& clock : flow.padding) add(all.padding, clock);
+    all.by_row &= flow.by_row;
+  }
+  return all;
 }
 
-void FlowFinder::combined(const Node& node, int dim, const Node& arg, const ValueFlow& flow,
-                          bool is_sum) {
-  if (within(dim) == Role::none || !arg.names.contains(dim)) return;
-  if (within(dim) == Role::memory && !flow.hidden.empty() && is_sum) return;
+void FlowFinder::forget(int dim, ValueFlow& out) {
+  change_clocks(out, [&](const Clock& clock) {
+    return clock.axis == dim ? Clock{-1} : clock.place == dim ? Clock{clock.axis} : clock;
+  });
+  std::erase_if(out.hidden, [&](const Hidden& hidden) { return hidden.mentions(dim); });
+  Names past;
+  for (int axis : out.past)
+    if (axis != dim) past.push_back(axis);
+  out.past = past;
+}
+
+// ---- Reports ------------------------------------------------------------------------------------
+
+void FlowFinder::report(const Place& place, int dim, Reads reads, const char* how) {
   const auto value = static_cast<int>(flow_.values.size());
-  flow_.combinations.push_back({value, node.place, dim, false, flow.from.data});
+  flow_.combinations.push_back({value, place, dim, reads, how});
 }
+void FlowFinder::report(const Node& node, int dim, Reads reads, const char* how) {
+  report(node.place, dim, reads, how);
+}
+
+bool FlowFinder::grows(int dim) const {
+  const DimensionFlow& flow = flow_.dimensions[dim];
+  return flow.within != Role::none || flow.made_of_queries || flow.made_of_memory;
+}
+
+void FlowFinder::needs_all(int dim, ValueFlow& out) {
+  if (within(dim) == Role::memory) out.by_row = false;
+  if (within(dim) == Role::query) flow_.rereads = true;
+}
+
+void FlowFinder::reads_any(int dim, ValueFlow& out) {
+  flow_.reads_any_memory |= within(dim) == Role::memory;
+  needs_all(dim, out);
+}
+
+namespace {
+
+// What is hidden where m is after l, and where l is after n, is hidden where m is after n.
+void add_chains(std::vector<Hidden>& hidden, FlowFinder::Neutral neutral) {
+  for (size_t i = 0; i < hidden.size(); ++i)
+    for (size_t k = 0; k < hidden.size(); ++k) {
+      const Hidden &outer = hidden[i], &inner = hidden[k];
+      if (inner.query < 0 || outer.memory != Clock{inner.query} || outer.query < 0) continue;
+      if (!neutral(outer.number) || outer.number != inner.number) continue;
+      const Hidden chain{outer.query, inner.memory, outer.number};
+      if (chain.query != chain.memory.axis && !holds(hidden, chain)) hidden.push_back(chain);
+    }
+}
+
+}  // namespace
+
+void FlowFinder::reduce(const Node& node, const Names& dims, ValueFlow& out, Neutral neutral) {
+  settle(out);
+  add_chains(out.hidden, neutral);
+  const char* how = "combines all positions";
+  for (int dim : dims) {
+    if (!grows(dim)) continue;
+    const auto is_neutral = [&](auto fits) {
+      return std::any_of(out.hidden.begin(), out.hidden.end(), [&](const Hidden& hidden) {
+        return hidden.memory.axis == dim && neutral(hidden.number) && fits(hidden.query);
+      });
+    };
+    const bool is_past = is_neutral([](int query) { return query == Hidden::before; });
+    if (within(dim) == Role::none) {
+      if (!is_past || !out.past.contains(dim)) report(node, dim, Reads::length, how);
+      continue;
+    }
+    if (has_clock(out.reads, dim)) report(node, dim, Reads::future, how);
+    else if (!is_neutral([&](int query) { return query >= 0 && !dims.contains(query); }))
+      report(node, dim, Reads::length, how);
+    if (!is_neutral([](int query) { return query == Hidden::padding; }))
+      report(node, dim, Reads::padding, how);
+    needs_all(dim, out);
+  }
+  for (int dim : dims) forget(dim, out);
+}
+
+// ---- Values -------------------------------------------------------------------------------------
 
 void FlowFinder::find() {
   find_dimensions(program_);
-  for (const CheckedValue& value : program_.values) flow_.values.push_back(flow_of(value));
+  for (CheckedValue& value : program_.values) flow_.values.push_back(flow_of(value));
 }
 
 // The sequences that the value itself has rows of.
@@ -97,67 +163,210 @@ Sources FlowFinder::rows_of(const CheckedValue& value) const {
   return rows;
 }
 
-ValueFlow FlowFinder::flow_of(const CheckedValue& value) {
-  const Sources rows = rows_of(value);
+ValueFlow FlowFinder::flow_of(CheckedValue& value) {
   ValueFlow flow;
   switch (value.kind) {
     case CheckedValue::Kind::input:
-      flow.from = {rows.queries, !rows.queries, false, true, true};
-      for (int dim : value.dims) flow.from.data |= within(dim) != Role::none;
-      break;
+      return input(value);
     case CheckedValue::Kind::parameter:
       flow.from.learned = !program_.parameters[value.index].fixed;
-      break;
-    case CheckedValue::Kind::same: {
-      flow = flow_.values[value.index];
-      std::vector<Names> names;
-      for (int dim : value.dims) names.push_back({dim});
-      flow.hidden = renamed(flow.hidden, program_.values[value.index].dims, names);
-      const bool queries_alone = flow.from.queries && !flow.from.memory;
-      if (queries_alone && rows.memory && !rows.queries)  // M is X
-        flow.from.queries = false, flow.from.memory = true;
-      break;
-    }
+      return flow;
+    case CheckedValue::Kind::same:
+      return renamed(value);
     case CheckedValue::Kind::statement:
       flow = flow_of(value.right);
-      flow.from |= rows;
-      break;
+      flow.from |= rows_of(value);
+      merge(value, flow);
+      finish(value.dims, flow);
   }
   return flow;
 }
 
-// The flow of a use of a tensor. A picked position of a sequence is read by all rows.
+ValueFlow FlowFinder::input(const CheckedValue& value) const {
+  const Sources rows = rows_of(value);
+  ValueFlow flow{.from = {rows.queries, !rows.queries, false, true, true}};
+  for (int dim : value.dims)
+    if (within(dim) != Role::none) {
+      flow.from.data = true;
+      flow.reads.push_back({dim}), flow.padding.push_back({dim});
+    }
+  return flow;
+}
+
+// Another name of a value, which may call its dimensions otherwise.
+ValueFlow FlowFinder::renamed(const CheckedValue& value) {
+  ValueFlow flow = flow_.values[value.index];
+  rename(value.place, program_.values[value.index].dims, value.dims, flow);
+  return flow;
+}
+
+// What stands under the names of a statement's left, after these are merged there.
+void FlowFinder::merge(const CheckedValue& value, ValueFlow& out) {
+  for (int name : value.names) {
+    if (value.dims.contains(name)) continue;
+    if (has_clock(out.reads, name)) report(value.place, name, Reads::future, "merges positions");
+    if (has_clock(out.padding, name)) report(value.place, name, Reads::padding, "merges positions");
+    if (within(name) != Role::none) out.by_row = false;
+    forget(name, out);
+  }
+}
+
+// A value over two memory axes has no rows that a decoder could add one by one.
+void FlowFinder::finish(const Names& names, ValueFlow& out) const {
+  int memory = 0;
+  for (int name : names) memory += within(name) == Role::memory;
+  out.by_row &= memory <= 1;
+  settle(out);
+}
+
+// ---- Uses ---------------------------------------------------------------------------------------
+
 ValueFlow FlowFinder::use(const Node& node) {
   ValueFlow flow = flow_.values[node.index];
   if (node.plain) return flow;
   const Names& dims = program_.values[node.index].dims;
-  std::vector<Names> names;
-  for (const Node::RefAxis& axis : node.axes) {
-    const int dim = dims[static_cast<int>(names.size())];
-    if (axis.pick >= 0 && within(dim) != Role::none)
-      flow_.combinations.push_back(
-          {static_cast<int>(flow_.values.size()), node.place, dim, true, flow.from.data});
-    names.push_back(axis.parts);
+  Names from, to;
+  for (int i = 0; i < dims.size(); ++i) {
+    const Node::RefAxis& axis = node.axes[static_cast<size_t>(i)];
+    if (axis.pick >= 0) pick(node, dims[i], axis.pick, flow);
+    else if (axis.parts.size() != 1) split(node, dims[i], flow);
+    else from.push_back(dims[i]), to.push_back(axis.parts[0]);
   }
-  flow.hidden = renamed(flow.hidden, dims, names);
+  rename(node.place, from, to, flow);
+  finish(node.names, flow);
   return flow;
 }
 
-ValueFlow FlowFinder::flow_of(const Node& node) {
+// Position 0 is before all others, so that every row may read it.
+void FlowFinder::pick(const Node& node, int dim, Index at, ValueFlow& out) {
+  const char* how = "reads one position";
+  if (within(dim) == Role::none) {
+    if (grows(dim)) report(node, dim, Reads::length, how);
+  } else if (at > 0 || program_.dimensions[dim].role == Role::none) {
+    if (has_clock(out.reads, dim)) report(node, dim, Reads::future, how);
+    if (has_clock(out.padding, dim)) report(node, dim, Reads::padding, how);
+  } else {
+    report(node, dim, Reads::first, how);
+  }
+  if (at > 0) reads_any(dim, out);
+  needs_all(dim, out);
+  forget(dim, out);
+}
+
+void FlowFinder::split(const Node& node, int dim, ValueFlow& out) {
+  const char* how = "cuts the positions into parts";
+  if (has_clock(out.reads, dim)) report(node, dim, Reads::future, how);
+  if (has_clock(out.padding, dim)) report(node, dim, Reads::padding, how);
+  needs_all(dim, out);
+  forget(dim, out);
+}
+
+// Earlier queries are memory for later ones. A decoder has them if they follow from the queries'
+// inputs alone.
+void FlowFinder::change_role(int from, int to, ValueFlow& out) {
+  const Role before = program_.dimensions[from].role, after = program_.dimensions[to].role;
+  if (before == after || before == Role::none) return;
+  if (after != Role::memory || (out.from.queries && out.from.memory)) flow_.rereads = true;
+  else if (out.from.queries) out.from.queries = false, out.from.memory = true;
+}
+
+// All names change at once, as in T[a=(b), b=(a)].
+void FlowFinder::rename(const Place& place, const Names& from, const Names& to, ValueFlow& out) {
+  const char* how = "has other windows than those counted before";
+  for (int i = 0; i < from.size(); ++i) {
+    if (from[i] == to[i]) continue;
+    change_role(from[i], to[i], out);
+    const auto known = windows_.find(from[i]);
+    if (known != windows_.end() ? counts_windows(to[i], known->second) : !windows_.contains(to[i]))
+      continue;
+    report(place, from[i], Reads::future, how);
+    report(place, from[i], Reads::padding, how);
+    forget(from[i], out);
+  }
+  const auto name = [&](int axis) {
+    const int at = from.find(axis);
+    return at < 0 ? axis : to[at];
+  };
+  const auto clock = [&](const Clock& c) { return Clock{name(c.axis), name(c.place)}; };
+  change_clocks(out, clock);
+  for (Hidden& h : out.hidden) h.query = name(h.query), h.memory = clock(h.memory);
+  for (int& axis : out.past) axis = name(axis);
+}
+
+// ---- Windows ----------------------------------------------------------------------------------
+
+namespace {
+
+bool same_number(const Node& a, const Node& b) {
+  if (a.kind != b.kind || a.number != b.number || a.index != b.index || a.op != b.op) return false;
+  return std::equal(a.args.begin(), a.args.end(), b.args.begin(), b.args.end(), same_number);
+}
+
+bool same_key(const Node::Key& a, const Node::Key& b) {
+  return a.dim == b.dim && a.dims == b.dims &&
+         std::equal(a.value.begin(), a.value.end(), b.value.begin(), b.value.end(), same_number);
+}
+
+}  // namespace
+
+bool FlowFinder::counts_windows(int dim, std::span<const Node::Key> keys) {
+  const auto [known, is_first] = windows_.try_emplace(dim, keys);
+  const auto& before = known->second;
+  return is_first || std::equal(before.begin(), before.end(), keys.begin(), keys.end(), same_key);
+}
+
+void FlowFinder::count(int dim, const Clock& at, ValueFlow& out) {
+  if (within(dim) == Role::query) flow_.rereads = true;
+  if (program_.dimensions[dim].role == Role::none) out.by_row = false;  // windows of windows
+  change_clocks(out, [&](const Clock& clock) { return clock.axis == dim ? at : clock; });
+}
+
+void FlowFinder::report_sizes(const Node& number) {
+  visit(number, [&](const Node& node) {
+    if (node.kind == Node::Kind::size && grows(node.index))
+      report(node, node.index, Reads::length, "is the number of positions");
+  });
+}
+
+// ---- Expressions --------------------------------------------------------------------------------
+
+namespace {
+
+// An axis counts back if every argument that has it counts back along it.
+Names shared_past(const CallFlow& call) {
+  const auto counts_back = [&](int axis) {
+    for (size_t i = 0; i < call.args.size(); ++i)
+      if (call.node.args[i].names.contains(axis) && !call.args[i].past.contains(axis)) return false;
+    return true;
+  };
+  Names past;
+  for (const ValueFlow& arg : call.args)
+    for (int axis : arg.past)
+      if (!past.contains(axis) && counts_back(axis)) past.push_back(axis);
+  return past;
+}
+
+}  // namespace
+
+ValueFlow FlowFinder::flow_of(Node& node) {
   if (node.kind == Node::Kind::value) return use(node);
+  if (node.kind == Node::Kind::size && grows(node.index))
+    report(node, node.index, Reads::length, "is the number of positions");
   CallFlow call{node, {}, {}};
-  ValueFlow flow;
-  for (const Node& arg : node.args) {
-    call.args.push_back(flow_of(arg));
-    flow.from |= call.args.back().from;
+  std::vector<ValueFlow> all;
+  for (Node& arg : node.args) all.push_back(call.args.emplace_back(flow_of(arg)));
+  const bool counts = node.builtin && node.builtin->reads_earlier_rows;
+  for (Node::Key& key : node.keys) {
+    const bool is_given = !key.value.empty() && !counts;
+    call.keys.push_back(is_given ? flow_of(key.value[0]) : ValueFlow{});
+    all.push_back(call.keys.back());
   }
-  for (const Node::Key& key : node.keys) {
-    call.keys.push_back(key.value.empty() ? ValueFlow{} : flow_of(key.value[0]));
-    flow.from |= call.keys.back().from;
-  }
-  if (node.kind == Node::Kind::operation) flow.hidden = hidden_by(node.op, call.args);
-  if (node.builtin && node.builtin->hides) flow.hidden = node.builtin->hides(*this, call);
-  return flow;
+  ValueFlow out = joined(all);
+  out.past = shared_past(call);
+  if (node.builtin && node.builtin->flow) node.builtin->flow(*this, call, out);
+  else compute_hidden(call, out);
+  finish(node.names, out);
+  return out;
 }
 
 void find_flow(Checked& program) { FlowFinder(program).find(); }

@@ -1,45 +1,92 @@
 // The walk over a text's statements that finds their flow. The functions of nn/language/builtins/
-// tell in `hides` what they do to it.
+// tell in `flow` what they do to it.
 #pragma once
+#include <map>
+
 #include "nn/language/check.hpp"
 
 namespace tete {
 
 // A call of a function, with the flow of what it is given.
 struct CallFlow {
-  const Node& node;
+  Node& node;
   std::vector<ValueFlow> args;
   std::vector<ValueFlow> keys;  // by key; a key that is not given has no sources
 };
 
 class FlowFinder {
  public:
+  using Reads = Combination::Reads;
+  using Neutral = bool (*)(double hidden);
+
   explicit FlowFinder(Checked& program) : program_(program), flow_(program.flow) {}
   void find();
 
-  // For functions.
+  // For functions. `out` is the flow of what a call is given, joined: an element is taken to depend
+  // on the elements of the same row of each argument, and to be hidden nowhere.
+
   Role within(int dim) const { return flow_.dimensions[dim].within; }
-  bool is_place(int dim) const { return flow_.dimensions[dim].place; }
-  // All pairs of a query axis and a memory axis among `names`.
-  AxisPairs pairs_of(const Names& names) const;
-  // `node` combines all positions of `dim` in `arg`, whose flow is `flow`. A sum over the memory is
-  // protected if hidden positions are zero. Does nothing if `dim` is no sequence.
-  void combined(const Node& node, int dim, const Node& arg, const ValueFlow& flow,
-                bool is_sum = false);
+  // True if the number of positions along `dim` is the length of a sequence or follows from it.
+  bool grows(int dim) const;
+  // The node reduces these dimensions of a value whose flow is `out`. What a mask hides of it must
+  // be neutral: what is hidden then changes no result.
+  void reduce(const Node& node, const Names& dims, ValueFlow& out, Neutral neutral);
+  // The result has no `dim`: its rows are in no order that is known.
+  static void forget(int dim, ValueFlow& out);
+  // Reports that `node` reads positions of `dim` that a call may hide, in a value of this flow.
+  void report(const Node& node, int dim, Reads reads, const char* how);
+  // What the call's mask hides of a tensor with these names: 0, if the mask is a value.
+  void hide_by_mask(const Names& names, int dim, ValueFlow& out) const;
+  // Adds to `out` the numbers that an elementwise function has where all its arguments have one.
+  static void compute_hidden(const CallFlow& call, ValueFlow& out);
+  // The function reads rows of `dim` at positions that are computed.
+  void reads_any(int dim, ValueFlow& out);
+  // The result needs all rows of `dim`: a decoder cannot add one to what it has.
+  void needs_all(int dim, ValueFlow& out);
+
+  // True if `dim` counts windows whose places these keys say, and no others.
+  bool counts_windows(int dim, std::span<const Node::Key> keys);
+  // The positions of `dim` are in windows now.
+  void count(int dim, const Clock& at, ValueFlow& out);
+  // Reports the lengths of sequences that a number follows from.
+  void report_sizes(const Node& number);
 
  private:
-  ValueFlow flow_of(const CheckedValue& value);
-  ValueFlow flow_of(const Node& node);
+  ValueFlow flow_of(CheckedValue& value);
+  ValueFlow input(const CheckedValue& value) const;
+  ValueFlow renamed(const CheckedValue& value);
+  void merge(const CheckedValue& value, ValueFlow& out);
+  ValueFlow flow_of(Node& node);
   ValueFlow use(const Node& node);
+  void pick(const Node& node, int dim, Index at, ValueFlow& out);
+  void split(const Node& node, int dim, ValueFlow& out);
+  void change_role(int from, int to, ValueFlow& out);
+  void rename(const Place& place, const Names& from, const Names& to, ValueFlow& out);
+  void finish(const Names& names, ValueFlow& out) const;
   Sources rows_of(const CheckedValue& value) const;
+  void report(const Place& place, int dim, Reads reads, const char* how);
 
   Checked& program_;
   Flow& flow_;
+  // By the dimension that counts windows: the keys of the first call that say where they are.
+  std::map<int, std::span<const Node::Key>> windows_ = {};
 };
 
-// The pairs hidden in any of these, and those hidden in all.
-AxisPairs hidden_in_any(const std::vector<ValueFlow>& flows);
-AxisPairs hidden_in_all(const std::vector<ValueFlow>& flows);
+// The flow of all of these together: an element of the result depends on one of each.
+ValueFlow joined(const std::vector<ValueFlow>& flows);
+// Replaces positions that a value is hidden at by the queries' that it is not hidden from.
+void settle(ValueFlow& flow);
+bool has_clock(const Clocks& clocks, int axis);
+
+// True for numbers that are hidden without a trace: in sums, in maxima.
+inline bool is_zero(double hidden) { return hidden == 0; }
+inline bool is_lowest(double hidden) { return hidden <= -1e30; }
+
+// The pairs of positions that a comparison such as position(m) <= position(n) is false for.
+std::vector<Hidden> hidden_by_positions(const Node& comparison);
+
+// The sequence axis whose positions these numbers never exceed, as in position(n) // 2; or -1.
+int latest_position(const Node& node);
 
 // Fills in Dimension::head and the program's Flow::dimensions (dimensions.cpp).
 void find_dimensions(Checked& program);

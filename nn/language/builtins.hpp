@@ -3,7 +3,7 @@
 // One file of nn/language/builtins/ has all of a function: its row and the three functions there.
 //   check  (nn/language/check/reading.hpp)    finds the result's names and refuses wrong uses
 //   run    (nn/run/runner.hpp)                computes the value by operations of core/ops.hpp
-//   hides  (nn/flow/finder.hpp)               tells which hidden positions stay zero
+//   flow   (nn/flow/finder.hpp)               tells which positions it reads and what stays hidden
 // To add one, put these into the file of its kind, or into a new one (gather.cpp has all three;
 // elementwise.cpp and reduction.cpp need one line a function). A new file is named in
 // nn/language/builtins.cpp and in nn/meson.build. tests/builtins.cpp walks the table and fails
@@ -70,6 +70,12 @@ struct Builtin {
   bool is_view = false;
   // True if it multiplies its arguments and sums the names that the left lacks.
   bool contracts = false;
+  // True if its first argument chooses one of the others.
+  bool chooses = false;
+  // True if it keeps its first argument between the others.
+  bool clips = false;
+  // True if its values are the positions of a sequence.
+  bool is_position = false;
   // An elementwise function of tensors of one shape; sizes are computed by it, too. Else null.
   Tensor (*apply)(const Tensors& args) = nullptr;
 
@@ -77,10 +83,10 @@ struct Builtin {
   // arguments is checked and the keys are read before.
   void (*check)(Reading& reading, const ExprText& e, Node& node);
   Value (*run)(Runner& runner, const Node& node);
-  // The pairs of axes for which the result is zero wherever the mask hides a memory position from a
-  // query. Reports a combination of positions that no mask protects. Null: the result never is zero
-  // there, and the function combines no positions.
-  AxisPairs (*hides)(FlowFinder& flow, const CallFlow& call) = nullptr;
+  // Changes `out`, the flow of its arguments and keys, into that of the result: which positions it
+  // reads, and which numbers it holds where a mask hides the data. Reports what a mask does not
+  // protect. Null: an element follows from the arguments' elements in the same row.
+  void (*flow)(FlowFinder& finder, const CallFlow& call, ValueFlow& out) = nullptr;
 };
 
 // All rows, by kind.

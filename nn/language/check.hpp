@@ -17,8 +17,6 @@
 
 namespace tete {
 
-using Names = Short<int>;  // dimensions, by their number in Checked
-
 // An expression with its names resolved.
 struct Node {
   // size: that of a dimension; causal: 1 under a causal mask; value: a use of a tensor
@@ -42,6 +40,7 @@ struct Node {
   Operator op = Operator::add;
   const Builtin* builtin = nullptr;
   bool takes_call_mask = false;  // call: the mask of the call is ANDed with mask=
+  bool reads_ahead = false;      // windows(): places to the right of a row would read the future
   std::vector<Node> args = {};
   std::vector<Key> keys = {};  // call: one for each key row of its builtin, given or not
   Names names = {};            // of the result
@@ -72,6 +71,9 @@ struct Dimension {
   std::string short_name() const { return name.substr(name.rfind('.') + 1); }
   Place place;  // where it is first written
   Role role = Role::none;
+  // The input whose sequence it is of: query for X's, memory for M's. M may be X, and earlier
+  // queries may be memory: n=(l).
+  Role sequence = Role::none;
   bool head = false;  // true: a batch axis of some einsum, but no sequence
   // The sources of its size if the caller does not set it, in the order in which they are tried.
   struct Equal {
@@ -85,6 +87,13 @@ struct Dimension {
   int outer = -1;                   // the calling def's dimension of the same name
   std::vector<Equal> results = {};  // dimensions that a call returns for it
 };
+
+// The axes of queries and of memory, among `names`, whose pairs the mask of the call hides (R18).
+// `dim` is one of them; both are -1 if the mask hides none.
+struct AxisPair {
+  int query = -1, memory = -1;
+};
+AxisPair masked_pair(const Names& names, int dim, const std::vector<Dimension>& dimensions);
 
 // A condition that the sizes of a run must satisfy.
 struct Condition {
@@ -141,8 +150,8 @@ struct Checked {
   bool self_only = false;      // M is X under other names
   bool takes_mask = false;     // some statement takes the call's mask
   bool takes_padding = false;  // … or at least its padding: visible(m)
-  // An error sentence if the text shows that the program reads positions that a causal mask hides;
-  // else "".
+  // An error sentence if the text shows that the program reads what a causal mask hides, or how
+  // long the sequence is; else "".
   std::string leak;
   Flow flow;
   Tile tile;
@@ -174,6 +183,9 @@ const Def& main_def(const Program& program);
 // Throws Error (input) with a caret.
 Checked check(const Program& program, const std::vector<Program>& amendments = {},
               const Library& library = {});
+
+// An error sentence about what the program combines, with a caret.
+std::string sentence(const Checked& program, const Combination& combination);
 
 // The memory order of a value with these dimensions, as positions in `names`, outermost first.
 // Batch dimensions are outside all of them.

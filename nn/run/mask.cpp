@@ -1,9 +1,10 @@
-// The mask of a call (R6): a causal part, the padding, and the mask that the caller gives.
+// The mask of a call (R18): a causal part, the padding, and the mask that the caller gives.
 #include "nn/run/runner.hpp"
 
 namespace tete {
 
 void Runner::check_mask() const {
+  if (mask_.causal && !program_.leak.empty()) throw Error(Kind::input, program_.leak);
   const bool pairs = mask_.causal || mask_.visible;
   if ((pairs && !program_.takes_mask) ||
       (mask_.lengths && !program_.takes_mask && !program_.takes_padding))
@@ -13,15 +14,21 @@ void Runner::check_mask() const {
                               : "padded memory",
               ", but no statement of it takes the mask of the call: none is a softmax over one ",
               "of two sequence axes");
-  if (mask_.causal && !program_.leak.empty()) throw Error(Kind::input, program_.leak);
+  if (mask_.lengths)
+    for (const Combination& c : program_.flow.combinations)
+      if (c.reads == Combination::Reads::padding && is_padded(c.dim))
+        throw Error(Kind::input, sentence(program_, c));
   if (mask_.lengths && !(mask_.lengths.shape() == batch_))
     bad_input("the lengths of the memory have shape ", mask_.lengths.shape(), ", but the batch is ",
               batch_);
 }
 
 Tensor Runner::visible_over(const Names& names) {
-  if (mask_.hides_nothing()) return spread(1, shape_of(names, false), dtype_, device());
-  const Value mask = call_mask(names);
+  int memory = names[0];
+  for (int name : names)
+    if (dimension(name).role == Role::memory) memory = name;
+  const Value mask = mask_along(names, memory);
+  if (!mask.tensor) return spread(1, shape_of(names, false), dtype_, device());
   return aligned(mask, names, mask.batched).tensor;
 }
 
@@ -30,46 +37,66 @@ Value Runner::visible(const Node& n) {
     const Tensor mask = visible_over(n.names);
     return {mask, n.names, mask.rank() > 2};
   }
-  const bool is_memory = dimension(n.names[0]).role == Role::memory || program_.self_only;
-  if (mask_.lengths && !is_memory)
+  if (mask_.lengths && !is_padded(n.names[0]))
     fail_at({n.place}, "the call pads the memory; whether queries are padded is not known");
-  if (!mask_.lengths)
-    return {spread(1, shape_of(n.names, false), dtype_, device()), n.names, false};
-  return padding(n.names[0]);
+  const Value there = padding_along(n.names[0]);
+  if (there.tensor) return there;
+  return {spread(1, shape_of(n.names, false), dtype_, device()), n.names, false};
 }
 
+// ---- Parts --------------------------------------------------------------------------------------
+
+// True if X and M are one sequence, so that the memory's padding is that of the queries, too.
+bool Runner::is_one_sequence() const {
+  const Tensor* x = nullptr;
+  const Tensor* m = nullptr;
+  for (size_t i = 0; i < program_.inputs.size(); ++i) {
+    if (program_.input_names[i] == "X") x = &(*inputs_)[i];
+    if (program_.input_names[i] == "M") m = &(*inputs_)[i];
+  }
+  return mask_.causal || !x || !m || x->same(*m);
+}
+
+bool Runner::is_padded(int dim) const {
+  const Dimension& d = dimension(dim);
+  return mask_.lengths && d.role != Role::none && (d.sequence == Role::memory || one_sequence_);
+}
+
+Value Runner::mask_along(const Names& names, int dim) {
+  const AxisPair pair = masked_pair(names, dim, program_.dimensions);
+  return pair.query >= 0 ? call_mask(pair) : padding_along(dim);
+}
+
+Value Runner::padding_along(int dim) { return is_padded(dim) ? padding(dim) : Value{}; }
+
 // visible[batch, m] = m < length.
-Value Runner::padding(int memory) {
-  const Index m = size(memory);
+Value Runner::padding(int dim) {
+  const Index m = size(dim), begin = block_start(dim);
   for (double length : mask_.lengths.values<double>())
-    if (!(length >= 0 && length <= static_cast<double>(whole_size(memory))))
-      bad_input("a memory of length ", length, " does not fit into '", dimension(memory).name,
-                "' = ", whole_size(memory));
+    if (!(length >= 0 && length <= static_cast<double>(whole_size(dim))))
+      bad_input("a memory of length ", length, " does not fit into '", dimension(dim).name,
+                "' = ", whole_size(dim));
   Shape shape = batch_;
   shape.push_back(m);
   Axes batch;
   for (int i = 0; i < batch_.size(); ++i) batch.push_back(i);
+  Tensor rows = arange(m, dtype_, device());
+  if (begin > 0) rows = rows + static_cast<double>(begin);
   const Tensor lengths = cast(mask_.lengths.to(device()), dtype_);
-  return {less(expand(arange(m, dtype_, device()), batch, shape),
-               expand(lengths, {batch_.size()}, shape)),
-          {memory},
-          true};
+  return {less(expand(rows, batch, shape), expand(lengths, {batch_.size()}, shape)), {dim}, true};
 }
 
-const Value& Runner::call_mask(const Names& names) {
-  int query = -1, memory = -1;
-  for (int name : names) {
-    if (dimension(name).role == Role::query) query = name;
-    if (dimension(name).role == Role::memory) memory = name;
-  }
+// The mask of the call over these axes, computed once.
+Value Runner::call_mask(const AxisPair& axes) {
+  const Names pair{axes.query, axes.memory};
   for (const Value& made : masks_)
-    if (made.names == Names{query, memory}) return made;
-  const Names pair{query, memory};
+    if (made.names == pair) return made;
   Value mask;
   const auto add = [&](const Value& v) { mask = mask.tensor ? both(mask, v, pair) : v; };
   if (mask_.causal) add(causal(pair));
   if (mask_.visible) add(given(pair));
-  if (mask_.lengths) add(padding(memory));
+  if (is_padded(axes.memory)) add(padding(axes.memory));
+  if (!mask.tensor) return {};
   masks_.push_back(aligned(mask, pair, mask.batched));
   return masks_.back();
 }

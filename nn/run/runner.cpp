@@ -30,8 +30,12 @@ Runner::Runner(const Checked& program, const SizeTable& sizes, const Tensors& in
   for (size_t i = 0; i < inputs.size(); ++i) sizes_.bind(program.inputs[i], inputs[i].shape());
   sizes_.set_causal(mask.causal);
   sizes_.check_all();
+  one_sequence_ = is_one_sequence();
   check_mask();
   if (mask.causal) first_ = ending_together();
+  for (const Combination& c : program.flow.combinations)
+    if (mask.causal && c.reads == Combination::Reads::first && first(c.dim) > 0)
+      throw Error(Kind::input, sentence(program, c));
 }
 
 Runner::Runner(const SizeTable& sizes, const Part& part, const Forward& forward,
@@ -46,7 +50,8 @@ Runner::Runner(const SizeTable& sizes, const Part& part, const Forward& forward,
       dtype_(part.dtype),
       device_(part.device),
       first_(part.first),
-      block_(part.block) {}
+      block_(part.block),
+      one_sequence_(part.one_sequence) {}
 
 // Checks one value at a time, and only those that are computed whole. How many are held at once
 // depends on the gradients and values that the caller asks for.
@@ -130,6 +135,13 @@ FirstRows Runner::ending_together() {
       if (dimension(dim).role == Role::query) n = size(dim);
       if (dimension(dim).role == Role::memory) m = size(dim);
     }
+  for (size_t i = 0; i < program_.dimensions.size(); ++i) {
+    const Dimension& d = dimension(static_cast<int>(i));
+    if (d.role == Role::memory && m >= 0 && size(static_cast<int>(i)) != m)
+      fail_at({d.place},
+              text("'", d.name, "' has ", size(static_cast<int>(i)), " positions of the ",
+                   "sequence whose memory has ", m, " in this call"));
+  }
   FirstRows first;
   if (n >= 0 && m > n) first.query = m - n;
   if (m >= 0 && n > m) first.memory = n - m;

@@ -57,6 +57,7 @@ class Runner {
     FirstRows first;
     QueryBlock block;
     Backend* device;
+    bool one_sequence;  // X and M are of one sequence
   };
   Runner(const SizeTable& sizes, const Part& part, const Forward& forward, const std::string& path,
          const Mask& mask);
@@ -125,9 +126,13 @@ class Runner {
   // The call's mask (mask.cpp).
   bool hides_something() const { return !mask_.hides_nothing(); }
   bool is_causal() const { return mask_.causal; }
-  // The mask over the query and the memory axis among `names`, computed once for each such pair.
-  const Value& call_mask(const Names& names);
-  // The same mask as a tensor over `names`, after the batch's dimensions if it depends on them.
+  // What the call's mask leaves of a tensor with these names to a function that reduces `dim`
+  // (R18); no tensor where it hides nothing.
+  Value mask_along(const Names& names, int dim);
+  // 1 where `dim` is no padding: [batch…, dim]; no tensor where the call does not pad it.
+  Value padding_along(int dim);
+  // The mask over the query and the memory axis among `names`, as a tensor over `names`, after the
+  // batch's dimensions if it depends on them.
   Tensor visible_over(const Names& names);
   // The functions visible(n, m) and visible(m) of the notation.
   Value visible(const Node& n);
@@ -168,7 +173,10 @@ class Runner {
 
   void check_mask() const;
   FirstRows ending_together();
-  Value padding(int memory);
+  bool is_one_sequence() const;
+  bool is_padded(int dim) const;
+  Value call_mask(const AxisPair& pair);
+  Value padding(int dim);
   Value causal(const Names& pair);
   Value given(const Names& pair);
 
@@ -187,6 +195,7 @@ class Runner {
   const CheckedValue* current_ = nullptr;
   FirstRows first_;
   QueryBlock block_;
+  bool one_sequence_ = false;
   Tails tails_;
   int dropouts_ = 0;  // so far in the current statement
 };

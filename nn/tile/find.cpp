@@ -8,16 +8,6 @@ namespace tete {
 
 namespace {
 
-// True if a sum inside has terms that the mask hides and that are not zero, or if a program reads
-// data there at all: blocks then need all of the memory.
-bool combines_hidden(const Checked& program, const std::vector<bool>& inside) {
-  const auto combines = [&](const Combination& c) {
-    return c.data || (inside[c.value] && program.flow.dimensions[c.dim].within == Role::memory);
-  };
-  const std::vector<Combination>& all = program.flow.combinations;
-  return std::any_of(all.begin(), all.end(), combines);
-}
-
 // True if the length of the memory matters to something inside: another size follows from it, or a
 // function counts its positions.
 bool counts_memory(const Checked& program, const Tile& tile) {
@@ -25,7 +15,7 @@ bool counts_memory(const Checked& program, const Tile& tile) {
   const auto any = [&](const Names& dims) {
     return std::any_of(dims.begin(), dims.end(), is_made_of_it);
   };
-  bool counts = false;
+  bool counts = program.flow.reads_any_memory;
   for (int i : tile.given) counts |= any(program.values[i].dims);
   for (int i : tile.inside) {
     counts |= any(program.values[i].names);
@@ -53,7 +43,7 @@ class TileFinder {
     check_given();
     for (int i : tile_.inside) check_rows(value(i));
     if (!tile_.refusal.empty()) return {.refusal = tile_.refusal, .refused_at = tile_.refused_at};
-    tile_.may_crop = !combines_hidden(program_, inside) && !counts_memory(program_, tile_);
+    tile_.may_crop = program_.leak.empty() && !counts_memory(program_, tile_);
     return tile_;
   }
 
@@ -155,7 +145,8 @@ class TileFinder {
       const CheckedValue& used = value(node.index);
       for (int k = 0; k < used.dims.size(); ++k) {
         const Node::RefAxis& axis = node.axes[k];
-        whole |= is_query(used.dims[k]) && (axis.pick >= 0 || axis.parts.size() != 1);
+        whole |= is_query(used.dims[k]) &&
+                 (axis.pick >= 0 || axis.parts.size() != 1 || axis.parts[0] != used.dims[k]);
       }
     }
     if (whole) refuse(v, node.place);

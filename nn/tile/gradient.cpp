@@ -75,7 +75,9 @@ class GradientSums {
   Tensor cut(const Tensor& sum, size_t i, Index memory) const {
     const TileInput& g = call_.given[i];
     const int first = g.batched ? call_.batch_rank() : 0;
-    return g.memory >= 0 ? slice(sum, first + g.memory, 0, memory) : sum;
+    Tensor part = sum;
+    for (int axis : g.memory) part = slice(part, first + axis, 0, memory);
+    return part;
   }
 
   const TiledCall& call_;

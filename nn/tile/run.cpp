@@ -20,8 +20,10 @@ int role_axis(const Checked& program, const Names& names, Role role) {
 }
 
 TileInput input_of(const Checked& program, int number, const Value& v) {
-  return {number, v.batched, role_axis(program, v.names, Role::query),
-          role_axis(program, v.names, Role::memory)};
+  Axes memory;
+  for (int i = 0; i < v.names.size(); ++i)
+    if (program.dimensions[v.names[i]].role == Role::memory) memory.push_back(i);
+  return {number, v.batched, role_axis(program, v.names, Role::query), memory};
 }
 
 // n, then the rest in memory order.
@@ -104,7 +106,7 @@ TileInputs Runner::tile_inputs() {
 
 TiledCall Runner::tiled_call(const TileInputs& inputs, const std::vector<int>& exits) {
   const QueryBlock all{.queries = length(Role::query), .memories = length(Role::memory)};
-  const Part whole{batch_, dtype_, first_, all, device_};
+  const Part whole{batch_, dtype_, first_, all, device_, one_sequence_};
   TiledCall call(sizes_, whole, forward_, path_, mask_);
   call.grid = tile_grid();
   call.given = inputs.each;
@@ -210,7 +212,7 @@ void Runner::show_tile(const TileInputs& inputs) {
         all = {Tensor::empty(shape_of(part.names, part.batched), dtype_, device()), part.names,
                part.batched};
       TileInput rows = input_of(program_, number, part);
-      rows.memory = -1;
+      rows.memory = {};
       copy_onto(part.tensor.detach(), call.part_of(all.tensor, rows, range, call.memory()));
     }
   };

@@ -9,8 +9,8 @@ namespace tete {
 namespace {
 
 // Elements of the widest value in a block, 3 MB of f32. With fewer than 64 queries matrix products
-// are slow.
-constexpr double block_elements = 786432;
+// are slow, but values over the memory twice must not be larger than 128 MB for that.
+constexpr double block_elements = 786432, most_elements = 33554432;
 constexpr Index least_queries = 64, query_step = 16;
 // Blocks form at least this many units, if there are as many; each unit sums its own gradient.
 constexpr Index wanted_units = 8;
@@ -32,7 +32,8 @@ TileGrid grid_of(Index samples, Index queries, double width, const Tiling& chose
 
 Index block_queries(double width, Index queries) {
   const auto fitting = static_cast<Index>(block_elements / width) / query_step * query_step;
-  return std::clamp(fitting, std::min(least_queries, queries), queries);
+  const auto affordable = std::max<Index>(1, static_cast<Index>(most_elements / width));
+  return std::clamp(fitting, std::min({least_queries, affordable, queries}), queries);
 }
 
 // ---- Cutting ------------------------------------------------------------------------------------
@@ -89,7 +90,7 @@ Tensor TiledCall::part_of(const Tensor& x, const TileInput& axes, const Range& r
   const int first = axes.batched ? batch_rank() : 0;
   Tensor part = first > 0 ? slice(x, 0, range.sample, range.samples) : x;
   if (axes.query >= 0) part = slice(part, first + axes.query, range.query, range.queries);
-  if (axes.memory >= 0) part = slice(part, first + axes.memory, 0, memory);
+  for (int axis : axes.memory) part = slice(part, first + axis, 0, memory);
   return part;
 }
 
@@ -105,7 +106,7 @@ Mask TiledCall::mask_of(const Range& range, Index memory) const {
     mask.lengths = slice(mask.lengths, 0, range.sample, range.samples);
   if (mask.visible) {
     const int n = mask.visible.rank() - 2;
-    mask.visible = part_of(mask.visible.detach(), {-1, n > 0, 0, 1}, range, memory);
+    mask.visible = part_of(mask.visible.detach(), {-1, n > 0, 0, {1}}, range, memory);
   }
   return mask;
 }

@@ -55,12 +55,13 @@ struct TileExit {
   Index width;
 };
 
-// One of the values that a tile's blocks are given. `query` and `memory` are the positions of these
-// axes among its dimensions after the batch's, or -1.
+// One of the values that a tile's blocks are given. `query` is the position of this axis among its
+// dimensions after the batch's, or -1; `memory` has the positions of all memory axes.
 struct TileInput {
   int value;
   bool batched;
-  int query, memory;
+  int query;
+  Axes memory;
   // True if it is a hook's replacement of a value inside; and if that changed the numbers.
   bool replaced = false, changed = false;
 };

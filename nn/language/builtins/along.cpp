@@ -10,9 +10,12 @@ void check_along(Reading& reading, const ExprText& e, Node& node) {
   if (node.dim() >= 0) reading.need_dim(node, x, text("what '", node.builtin->name, "' is given"));
 }
 
-AxisPairs combines_along(FlowFinder& flow, const CallFlow& call) {
-  flow.combined(call.node, call.node.dim(), call.node.args[0], call.args[0]);
-  return {};
+void combines_along(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
+  const int dim = call.node.dim();
+  ValueFlow reduced = out;
+  finder.reduce(call.node, {dim}, reduced, [](double) { return false; });
+  if (finder.grows(dim)) out.reads = reduced.reads, out.padding = reduced.padding;
+  out.by_row = reduced.by_row;
 }
 
 }  // namespace tete

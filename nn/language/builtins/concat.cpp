@@ -81,7 +81,29 @@ Value run(Runner& runner, const Node& node) {
   return {concat(tensors, at + (batched ? runner.batch_rank() : 0)), node.names, batched};
 }
 
-AxisPairs hides(FlowFinder&, const CallFlow& call) { return hidden_in_all(call.args); }
+// Positions that are joined to others are in no order that is known. What is hidden in all operands
+// stays hidden, where it is the same number.
+void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
+  const Node& node = call.node;
+  for (const Node& arg : node.args)
+    for (int name : arg.names) {
+      if (node.names.contains(name) && name != node.dim()) continue;
+      if (has_clock(out.reads, name))
+        finder.report(node, name, Combination::Reads::future, "joins the positions");
+      if (has_clock(out.padding, name))
+        finder.report(node, name, Combination::Reads::padding, "joins the positions");
+      finder.needs_all(name, out);
+      FlowFinder::forget(name, out);
+    }
+  for (const Hidden& hidden : call.args[0].hidden) {
+    const auto has = [&](const ValueFlow& arg) {
+      return std::any_of(arg.hidden.begin(), arg.hidden.end(), [&](const Hidden& other) {
+        return other.same_pair(hidden) && other.number == hidden.number;
+      });
+    };
+    if (std::all_of(call.args.begin(), call.args.end(), has)) out.hidden.push_back(hidden);
+  }
+}
 
 constexpr KeyRow keys[] = {{"dim", KeyRow::Kind::dim}};
 
@@ -95,7 +117,7 @@ constexpr Builtin rows[] = {
      .counts_positions = true,
      .check = check,
      .run = run,
-     .hides = hides},
+     .flow = flow},
 };
 
 }  // namespace

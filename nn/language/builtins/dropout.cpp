@@ -56,7 +56,11 @@ Value run(Runner& runner, const Node& node) {
   return x;
 }
 
-AxisPairs hides(FlowFinder&, const CallFlow& call) { return call.args[0].hidden; }
+// Noise leaves zeros alone.
+void flow(FlowFinder&, const CallFlow& call, ValueFlow& out) {
+  for (const Hidden& hidden : call.args[0].hidden)
+    if (is_zero(hidden.number)) out.hidden.push_back(hidden);
+}
 
 constexpr KeyRow keys[] = {{"shared", KeyRow::Kind::dim, false}};
 
@@ -69,7 +73,7 @@ constexpr Builtin rows[] = {
      .combines_positions = false,  // noise shared by queries is the same in every block
      .check = check_along,
      .run = run,
-     .hides = hides},
+     .flow = flow},
 };
 
 }  // namespace

@@ -24,32 +24,17 @@ Value run(Runner& runner, const Node& node) {
   return runner.contracted(node, operands);
 }
 
-bool sums_a_place(const FlowFinder& flow, const Node& node) {
-  for (const Node& arg : node.args)
-    for (int name : arg.names)
-      if (!node.names.contains(name) && flow.is_place(name)) return true;
-  return false;
-}
-
-// A sum over a memory axis is no leak if a factor with that axis is zero at hidden positions.
-// Today any hidden factor counts for every pair of the result's axes.
-AxisPairs hides(FlowFinder& flow, const CallFlow& call) {
+// The product is 0 where one factor is; then every name that the result lacks is summed.
+void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   const Node& node = call.node;
-  const auto is_query = [&](int name) { return flow.within(name) == Role::query; };
-  const bool keeps_query = std::any_of(node.names.begin(), node.names.end(), is_query);
-  bool hidden = false;
-  for (size_t i = 0; i < call.args.size(); ++i) {
-    hidden |= !call.args[i].hidden.empty();
-    for (int name : node.args[i].names) {
-      if (node.names.contains(name)) continue;
-      bool masked = false;
-      for (size_t k = 0; k < call.args.size(); ++k)
-        masked |= !call.args[k].hidden.empty() && node.args[k].names.contains(name);
-      if (!(masked && flow.within(name) == Role::memory && keeps_query))
-        flow.combined(node, name, node.args[i], call.args[i]);
-    }
+  Names summed;
+  for (size_t i = 0; i < node.args.size(); ++i) {
+    for (const Hidden& hidden : call.args[i].hidden)
+      if (is_zero(hidden.number) && !holds(out.hidden, hidden)) out.hidden.push_back(hidden);
+    for (int name : node.args[i].names)
+      if (!node.names.contains(name) && !summed.contains(name)) summed.push_back(name);
   }
-  return hidden && !sums_a_place(flow, node) ? flow.pairs_of(node.names) : AxisPairs{};
+  finder.reduce(node, summed, out, is_zero);
 }
 
 constexpr Builtin rows[] = {
@@ -60,7 +45,7 @@ constexpr Builtin rows[] = {
      .contracts = true,
      .check = check,
      .run = run,
-     .hides = hides},
+     .flow = flow},
 };
 
 }  // namespace

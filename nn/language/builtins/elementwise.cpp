@@ -43,24 +43,14 @@ Value run(Runner& runner, const Node& node) {
   return {node.builtin->apply(runner.together(std::move(args))), names, batched};
 }
 
-// `hides` of functions with f(0) = 0.
-AxisPairs zero_at_zero(FlowFinder&, const CallFlow& call) { return hidden_in_all(call.args); }
-AxisPairs select_hides(FlowFinder&, const CallFlow& call) {
-  const Node& otherwise = call.node.args[2];
-  const bool else_zero = otherwise.kind == Node::Kind::number && otherwise.number == 0;
-  return else_zero ? call.args[0].hidden : hidden_in_all({call.args[1], call.args[2]});
-}
-
 template <Tensor (*f)(const Tensor&)>
-constexpr Builtin row(const char* name, const char* usage, const char* meaning,
-                      decltype(Builtin::hides) hides = nullptr) {
+constexpr Builtin row(const char* name, const char* usage, const char* meaning) {
   return {.name = name,
           .usage = usage,
           .meaning = meaning,
           .apply = [](const Tensors& x) { return f(x[0]); },
           .check = check,
-          .run = run,
-          .hides = hides};
+          .run = run};
 }
 
 Tensor rounded_down(const Tensors& x) { return floor(x[0].detach()); }
@@ -111,34 +101,34 @@ Tensor bucketed(const Tensors& x) {
 constexpr Builtin rows[] = {
     row<exp>     ("exp",      "exp(x)",      "e^x"),
     row<log>     ("log",      "log(x)",      "the natural logarithm"),
-    row<sqrt>    ("sqrt",     "sqrt(x)",     "the square root",                zero_at_zero),
-    row<sin>     ("sin",      "sin(x)",      "the sine",                       zero_at_zero),
+    row<sqrt>    ("sqrt",     "sqrt(x)",     "the square root"),
+    row<sin>     ("sin",      "sin(x)",      "the sine"),
     row<cos>     ("cos",      "cos(x)",      "the cosine"),
-    row<tanh>    ("tanh",     "tanh(x)",     "the hyperbolic tangent",         zero_at_zero),
-    row<erf>     ("erf",      "erf(x)",      "the error function",             zero_at_zero),
+    row<tanh>    ("tanh",     "tanh(x)",     "the hyperbolic tangent"),
+    row<erf>     ("erf",      "erf(x)",      "the error function"),
     row<sigmoid> ("sigmoid",  "sigmoid(x)",  "1 / (1 + e^-x)"),
     row<softplus>("softplus", "softplus(x)", "log(1 + e^x)"),
-    row<relu>    ("relu",     "relu(x)",     "x where it is positive, else 0", zero_at_zero),
-    row<elu>     ("elu",      "elu(x)",      "x where positive, else e^x - 1", zero_at_zero),
-    row<silu>    ("silu",     "silu(x)",     "x · sigmoid(x)",                 zero_at_zero),
-    row<gelu>    ("gelu",     "gelu(x)",     "x · Φ(x), by tanh",              zero_at_zero),
-    row<gelu_erf>("gelu_erf", "gelu_erf(x)", "x · Φ(x), exactly",              zero_at_zero),
+    row<relu>    ("relu",     "relu(x)",     "x where it is positive, else 0"),
+    row<elu>     ("elu",      "elu(x)",      "x where positive, else e^x - 1"),
+    row<silu>    ("silu",     "silu(x)",     "x · sigmoid(x)"),
+    row<gelu>    ("gelu",     "gelu(x)",     "x · Φ(x), by tanh"),
+    row<gelu_erf>("gelu_erf", "gelu_erf(x)", "x · Φ(x), exactly"),
     {.name = "abs", .usage = "abs(x)", .meaning = "x without its sign", .keeps_element = true,
      .apply = [](const Tensors& x) { return abs(x[0]); },
-     .check = check, .run = run, .hides = zero_at_zero},
+     .check = check, .run = run},
     {.name = "floor", .usage = "floor(x)", .meaning = "the largest whole number not above x",
      .result = Element::whole, .apply = rounded_down,
-     .check = check, .run = run, .hides = zero_at_zero},
-    {.name = "clip", .usage = "clip(x, low, high)", .meaning = "x, at least low and at most high",
-     .least = 3, .most = 3, .keeps_element = true, .apply = clipped,
      .check = check, .run = run},
+    {.name = "clip", .usage = "clip(x, low, high)", .meaning = "x, at least low and at most high",
+     .least = 3, .most = 3, .keeps_element = true, .clips = true,
+     .apply = clipped, .check = check, .run = run},
     {.name = "bucket", .usage = "bucket(r, count, far, one_sided)",
      .meaning = "T5's bucket of a relative position r: half of them exact, then equal ratios to far",
      .least = 4, .most = 4, .result = Element::whole, .apply = bucketed,
      .check = check, .run = run},
     {.name = "select", .usage = "select(c, a, b)", .meaning = "a where c is true, else b",
-     .least = 3, .most = 3, .keeps_element = true, .apply = chosen,
-     .check = check, .run = run, .hides = select_hides},
+     .least = 3, .most = 3, .keeps_element = true, .chooses = true,
+     .apply = chosen, .check = check, .run = run},
 };
 // clang-format on
 

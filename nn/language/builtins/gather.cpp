@@ -50,10 +50,23 @@ Value run(Runner& runner, const Node& node) {
   return {y, node.names, batched};
 }
 
-// The positions may be any, so gather may read all of a sequence.
-AxisPairs hides(FlowFinder& flow, const CallFlow& call) {
-  combines_along(flow, call);
-  return call.args[0].hidden.empty() ? AxisPairs{} : flow.pairs_of(call.node.names);
+// Unless the positions are at most a row's own, a row may be of any.
+void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
+  const Node& node = call.node;
+  const int dim = node.dim();
+  const char* how = "may read any position";
+  const ValueFlow& table = call.args[0];
+  if (const int latest = latest_position(node.args[1]); latest >= 0 && has_clock(out.reads, dim)) {
+    std::erase(out.reads, Clock{dim});
+    out.reads.push_back({latest});
+  }
+  if (has_clock(out.reads, dim)) finder.report(node, dim, Combination::Reads::future, how);
+  else if (finder.grows(dim) && finder.within(dim) == Role::none)
+    finder.report(node, dim, Combination::Reads::length, how);
+  if (has_clock(table.padding, dim)) finder.report(node, dim, Combination::Reads::padding, how);
+  out.hidden = table.hidden;
+  FlowFinder::forget(dim, out);
+  finder.reads_any(dim, out);
 }
 
 // ---- scatter ------------------------------------------------------------------------------------
@@ -99,10 +112,10 @@ Value run_scatter(Runner& runner, const Node& node) {
   return {y, node.names, batched};
 }
 
-AxisPairs scatter_hides(FlowFinder& flow, const CallFlow& call) {
-  const Node& node = call.node;
-  flow.combined(node, node.dim(), node.args[0], call.args[0], true);
-  return flow.within(node.dim()) == Role::none ? call.args[0].hidden : AxisPairs{};
+void scatter_flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
+  for (const Hidden& hidden : call.args[0].hidden)
+    if (is_zero(hidden.number)) out.hidden.push_back(hidden);
+  finder.reduce(call.node, {call.node.dim()}, out, is_zero);
 }
 
 constexpr KeyRow keys[] = {{"dim", KeyRow::Kind::dim}};
@@ -117,7 +130,7 @@ constexpr Builtin rows[] = {
      .keys = keys,
      .check = check,
      .run = run,
-     .hides = hides},
+     .flow = flow},
     {.name = "scatter",
      .usage = "scatter(W[…, m], I[…, m], reduced_dim=m, dim=r)",
      .meaning = "the sum of W's entries at each position I of r",
@@ -127,7 +140,7 @@ constexpr Builtin rows[] = {
      .counts_positions = true,
      .check = check_scatter,
      .run = run_scatter,
-     .hides = scatter_hides},
+     .flow = scatter_flow},
 };
 
 }  // namespace

@@ -38,14 +38,14 @@ constexpr Builtin rows[] = {
      .keys = keys,
      .check = check_along,
      .run = run<layer>,
-     .hides = combines_along},
+     .flow = combines_along},
     {.name = "rms_norm",
      .usage = "rms_norm(x, dim=d)",
      .meaning = "x / √(mean x² + 1e-6) over d",
      .keys = keys,
      .check = check_along,
      .run = run<rms>,
-     .hides = combines_along},
+     .flow = combines_along},
 };
 
 }  // namespace

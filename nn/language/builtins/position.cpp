@@ -29,6 +29,7 @@ constexpr Builtin rows[] = {
     {.name = "position",
      .usage = "position(n)",
      .meaning = "0, 1, … along a sequence; the last of a causal call's two are the same",
+     .is_position = true,
      .check = check_position,
      .run = run},
     {.name = "index",

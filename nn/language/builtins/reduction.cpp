@@ -1,5 +1,9 @@
-// Reductions: sum(X[…], reduced_dim=d), …; every name of X stays but d.
+// Reductions: sum(X[…], reduced_dim=d), …; every name of X stays but d. All but sum and any leave
+// out what is hidden (R18); over nothing they give 0.
+#include <cmath>
+
 #include "nn/language/builtins/along.hpp"
+#include "nn/language/builtins/masked.hpp"
 
 namespace tete {
 
@@ -17,9 +21,15 @@ void read_result(Reading& reading, const ExprText& e, Node& node) {
   node.element = node.builtin->keeps_element ? x.element : node.builtin->result;
 }
 
+constexpr size_t key_mask = 1;
+
 void check(Reading& reading, const ExprText& e, Node& node) {
   read_argument(reading, e, node);
   read_result(reading, e, node);
+}
+void check_masked(Reading& reading, const ExprText& e, Node& node) {
+  check(reading, e, node);
+  check_mask(reading, node.args[0].names, node.args[0].place, key_mask, node);
 }
 // Truth values are counted.
 void check_sum(Reading& reading, const ExprText& e, Node& node) {
@@ -38,30 +48,87 @@ Value run(Runner& runner, const Node& node) {
   return {f(x.tensor, Axes{runner.axis_of(x, node.dim())}, false), node.names, x.batched};
 }
 
-Tensor smallest(const Tensor& x, const Axes& axes, bool keep) { return -max(-x, axes, keep); }
+// A number that a maximum of others does not show, nor a sum of e to their power.
+constexpr double lowest = -1e30;
 
-// The pairs that stay hidden if zeros reduce to zero.
-AxisPairs left(const FlowFinder& flow, const CallFlow& call, bool keeps_places = false) {
-  const int dim = call.node.dim();
-  const bool stays = flow.within(dim) == Role::none && (keeps_places || !flow.is_place(dim));
-  return stays ? call.args[0].hidden : AxisPairs{};
+using Reduction = Tensor (*)(const Tensor&, const Axes&);
+
+Tensor largest(const Tensor& x, const Axes& axes) { return max(x, axes); }
+Tensor smallest(const Tensor& x, const Axes& axes) { return -max(-x, axes); }
+Tensor total(const Tensor& x, const Axes& axes) { return sum(x, axes); }
+Tensor average(const Tensor& x, const Axes& axes) { return mean(x, axes); }
+Tensor log_total(const Tensor& x, const Axes& axes) { return logsumexp(x, axes); }
+
+Tensor number_like(const Tensor& x, double value) {
+  return Tensor::repeated(value, x.shape(), x.dtype(), x.backend());
 }
 
-// Hidden zeros do not change a sum, nor a mean of as many.
-AxisPairs sum_hides(FlowFinder& flow, const CallFlow& call) {
-  flow.combined(call.node, call.node.dim(), call.node.args[0], call.args[0], true);
-  return left(flow, call);
+// f over all positions; with a mask, `part` of the numbers in which what is hidden is `neutral`.
+template <Reduction f, Reduction part, bool counts>
+Value run_masked(Runner& runner, const Node& node, double neutral) {
+  const auto [x, visible] = masked_argument(runner, node, runner.reference(node.args[0]), key_mask);
+  const Axes axes{runner.axis_of(x, node.dim())};
+  if (!visible) return {f(x.tensor, axes), node.names, x.batched};
+  Tensor y = part(select(visible, x.tensor, number_like(x.tensor, neutral)), axes);
+  const Tensor seen = counts ? sum(visible, axes) : max(visible, axes);
+  if (counts) y = y / max(seen, number_like(seen, 1));
+  else y = select(seen, y, number_like(y, 0));
+  return {y, node.names, x.batched};
 }
-AxisPairs min_hides(FlowFinder& flow, const CallFlow& call) {
-  combines_along(flow, call);
-  return left(flow, call, call.node.element == Element::truth);
+
+template <Reduction f>
+Value run_largest(Runner& runner, const Node& node) {
+  return run_masked<f, f, false>(runner, node, lowest);
 }
-AxisPairs hides(FlowFinder& flow, const CallFlow& call) {
-  combines_along(flow, call);
-  return left(flow, call);
+Value run_smallest(Runner& runner, const Node& node) {
+  return run_masked<smallest, smallest, false>(runner, node, -lowest);
+}
+Value run_mean(Runner& runner, const Node& node) {
+  return run_masked<average, total, true>(runner, node, 0);
+}
+
+// ---- Flow ---------------------------------------------------------------------------------------
+
+// Numbers that are hidden in the argument, whatever is reduced, and what `all` makes of as many.
+void reduce_hidden(const CallFlow& call, double (*all)(double), ValueFlow& out) {
+  for (const Hidden& hidden : call.args[0].hidden)
+    if (!hidden.mentions(call.node.dim()))
+      out.hidden.push_back({hidden.query, hidden.memory, all(hidden.number)});
+}
+double itself(double number) { return number; }
+double zero_or_unknown(double number) { return number == 0 ? 0 : std::nan(""); }
+
+void sum_flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
+  out.hidden = call.args[0].hidden;
+  finder.reduce(call.node, {call.node.dim()}, out, is_zero);
+  out.hidden = {};
+  reduce_hidden(call, zero_or_unknown, out);
+}
+template <FlowFinder::Neutral neutral>
+void masked_flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
+  const bool is_masked = !reduce_masked(finder, call, key_mask, neutral, out).empty();
+  out.hidden = {};
+  reduce_hidden(call, is_masked ? zero_or_unknown : itself, out);
+}
+bool none(double) { return false; }
+bool is_highest(double hidden) { return hidden >= -lowest; }
+
+// Whether all of a window is true is false where its last place is hidden.
+void min_flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
+  masked_flow<is_highest>(finder, call, out);
+  if (call.node.element != Element::truth) return;
+  for (const Hidden& hidden : call.args[0].hidden)
+    if (hidden.memory.place == call.node.dim() && is_zero(hidden.number))
+      out.hidden.push_back({hidden.query, {hidden.memory.axis}, 0});
+}
+void logsumexp_flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
+  reduce_masked(finder, call, key_mask, is_lowest, out);
+  out.hidden = {};
 }
 
 constexpr KeyRow keys[] = {{"reduced_dim", KeyRow::Kind::dim}};
+constexpr KeyRow masked_keys[] = {{"reduced_dim", KeyRow::Kind::dim},
+                                  {"mask", KeyRow::Kind::truth, false}};
 
 constexpr Builtin rows[] = {
     {.name = "sum",
@@ -71,31 +138,31 @@ constexpr Builtin rows[] = {
      .keeps_element = true,
      .check = check_sum,
      .run = run<sum>,
-     .hides = sum_hides},
+     .flow = sum_flow},
     {.name = "mean",
-     .usage = "mean(X[…], reduced_dim=d)",
-     .meaning = "the mean over d",
-     .keys = keys,
+     .usage = "mean(X[…], reduced_dim=d, mask=V[…])",
+     .meaning = "the mean over d, of what is visible",
+     .keys = masked_keys,
      .counts_positions = true,
-     .check = check,
-     .run = run<mean>,
-     .hides = sum_hides},
+     .check = check_masked,
+     .run = run_mean,
+     .flow = masked_flow<none>},
     {.name = "max",
-     .usage = "max(X[…], reduced_dim=d)",
-     .meaning = "the largest over d",
-     .keys = keys,
+     .usage = "max(X[…], reduced_dim=d, mask=V[…])",
+     .meaning = "the largest over d, of what is visible",
+     .keys = masked_keys,
      .keeps_element = true,
-     .check = check,
-     .run = run<max>,
-     .hides = hides},
+     .check = check_masked,
+     .run = run_largest<largest>,
+     .flow = masked_flow<is_lowest>},
     {.name = "min",
-     .usage = "min(X[…], reduced_dim=d)",
-     .meaning = "the smallest over d",
-     .keys = keys,
+     .usage = "min(X[…], reduced_dim=d, mask=V[…])",
+     .meaning = "the smallest over d, of what is visible",
+     .keys = masked_keys,
      .keeps_element = true,
-     .check = check,
-     .run = run<smallest>,
-     .hides = min_hides},
+     .check = check_masked,
+     .run = run_smallest,
+     .flow = min_flow},
     {.name = "any",
      .usage = "any(X[…], reduced_dim=d)",
      .meaning = "whether one over d is true",
@@ -103,14 +170,14 @@ constexpr Builtin rows[] = {
      .keeps_element = true,
      .check = check_any,
      .run = run<max>,
-     .hides = hides},
+     .flow = sum_flow},
     {.name = "logsumexp",
-     .usage = "logsumexp(X[…], reduced_dim=d)",
-     .meaning = "log Σ e^x over d",
-     .keys = keys,
-     .check = check,
-     .run = run<logsumexp>,
-     .hides = combines_along},
+     .usage = "logsumexp(X[…], reduced_dim=d, mask=V[…])",
+     .meaning = "log Σ e^x over d, of what is visible",
+     .keys = masked_keys,
+     .check = check_masked,
+     .run = run_largest<log_total>,
+     .flow = logsumexp_flow},
 };
 
 }  // namespace

@@ -88,9 +88,11 @@ Value run(Runner& runner, const Node& node) {
   return runner.aligned({turned, last, batched}, node.names, batched);
 }
 
-AxisPairs hides(FlowFinder& flow, const CallFlow& call) {
-  combines_along(flow, call);
-  return call.args[0].hidden;
+// Zeros turned are zeros.
+void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
+  combines_along(finder, call, out);
+  for (const Hidden& hidden : call.args[0].hidden)
+    if (is_zero(hidden.number)) out.hidden.push_back(hidden);
 }
 
 constexpr KeyRow keys[] = {{"dim", KeyRow::Kind::dim}};
@@ -104,7 +106,7 @@ constexpr Builtin rows[] = {
      .keys = keys,
      .check = check,
      .run = run,
-     .hides = hides},
+     .flow = flow},
 };
 
 }  // namespace

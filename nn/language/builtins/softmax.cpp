@@ -2,63 +2,26 @@
 // visible positions of d; and its logarithm. Hidden positions give 0, and so does a row that sees
 // nothing.
 #include "nn/language/builtins/along.hpp"
+#include "nn/language/builtins/masked.hpp"
 
 namespace tete {
 
 namespace {
 
-// R6: true if the node has both sequence axes and reduces one of them.
-bool takes_call_mask(const Draft& draft, const Node& node) {
-  bool query = false, memory = false;
-  for (int name : node.names) {
-    query |= draft.dim(name).role == Role::query;
-    memory |= draft.dim(name).role == Role::memory;
-  }
-  return query && memory && draft.dim(node.dim()).role != Role::none;
-}
-
-const Node* mask_of(const Node& node) {
-  return node.keys[1].value.empty() ? nullptr : &node.keys[1].value[0];
-}
+enum Key { key_dim, key_mask, key_extra };
 
 // The logit that each row has besides, or null.
 const Node* extra_logit(const Node& node) {
-  return node.keys[2].value.empty() ? nullptr : &node.keys[2].value[0];
+  return node.keys[key_extra].value.empty() ? nullptr : &node.keys[key_extra].value[0];
 }
 
 void check(Reading& reading, const ExprText& e, Node& node) {
   check_along(reading, e, node);
-  if (const Node* mask = mask_of(node))
-    for (int name : mask->names)
-      if (!node.names.contains(name))
-        fail_at({mask->place, e.args[0].place},
-                text("'", reading.in.own_name(name),
-                     "' is a dimension of the mask but not of what it masks"));
+  check_mask(reading, node.names, e.args[0].place, key_mask, node);
   if (const Node* extra = extra_logit(node))
     if (extra->names.contains(node.dim()))
       fail_at({extra->place}, text("extra_logit= is one for each row: it has no '",
                                    reading.in.own_name(node.dim()), "'"));
-  node.takes_call_mask = takes_call_mask(reading.in.draft, node);
-  reading.in.draft.program.takes_mask |= node.takes_call_mask;
-}
-
-struct Argument {
-  Value x;
-  Tensor visible;  // of x's shape; none: all is
-};
-
-// The logits and the mask of a call; its extra logit is not among them.
-Argument argument_of(Runner& runner, const Node& node) {
-  Value x = runner.node(node.args[0]), mask;
-  if (node.takes_call_mask && runner.hides_something()) mask = runner.call_mask(node.names);
-  if (const Node* of_call = mask_of(node)) {
-    const Value own = runner.node(*of_call);
-    mask = mask.tensor ? runner.both(mask, own, x.names) : own;
-  }
-  if (mask.tensor && mask.batched) x = runner.aligned(x, x.names, true);
-  Tensor visible;
-  if (mask.tensor) visible = runner.aligned(mask, x.names, x.batched).tensor;
-  return {x, visible};
 }
 
 using Soft = Tensor (*)(const Tensor&, int);
@@ -86,7 +49,7 @@ Value with_extra(Runner& runner, const Node& extra, const Value& x, int dim, Ten
 
 template <Soft soft, MaskedSoft masked>
 Value run(Runner& runner, const Node& node) {
-  auto [x, visible] = argument_of(runner, node);
+  auto [x, visible] = masked_argument(runner, node, runner.node(node.args[0]), key_mask);
   const Index size = runner.size(node.dim());
   if (const Node* extra = extra_logit(node)) x = with_extra(runner, *extra, x, node.dim(), visible);
   const int axis = runner.axis_of(x, node.dim());
@@ -94,11 +57,14 @@ Value run(Runner& runner, const Node& node) {
   return {extra_logit(node) ? slice(y, axis, 0, size) : y, x.names, x.batched};
 }
 
-AxisPairs hides(FlowFinder& flow, const CallFlow& call) {
-  const Node& node = call.node;
-  const bool masked = node.takes_call_mask || !call.keys[1].hidden.empty();
-  if (masked && flow.within(node.dim()) == Role::memory) return flow.pairs_of(node.names);
-  return combines_along(flow, call);
+// Weights are 0 where the masks hide the logits.
+void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
+  ValueFlow reduced = out;
+  const auto none = [](double) { return false; };
+  out.hidden = reduce_masked(finder, call, key_mask, none, reduced);
+  if (finder.within(call.node.dim()) != Role::none)
+    out.reads = reduced.reads, out.padding = reduced.padding;
+  out.by_row = reduced.by_row, out.past = {};
 }
 
 constexpr KeyRow keys[] = {{"reduced_dim", KeyRow::Kind::dim},
@@ -114,7 +80,7 @@ constexpr Builtin rows[] = {
      .masks = true,
      .check = check,
      .run = run<softmax, softmax>,
-     .hides = hides},
+     .flow = flow},
     {.name = "log_softmax",
      .usage = "log_softmax(x, reduced_dim=d, mask=V[…], extra_logit=z)",
      .meaning = "x - log Σ e^x over d, of what is visible; what is hidden is 0",
@@ -122,7 +88,7 @@ constexpr Builtin rows[] = {
      .masks = true,
      .check = check,
      .run = run<log_softmax, log_softmax>,
-     .hides = hides},
+     .flow = flow},
 };
 
 }  // namespace

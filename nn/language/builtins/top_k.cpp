@@ -1,10 +1,14 @@
 // top_k(S[…, s, …], reduced_dim=s, dim=t): the positions of the t largest, the largest first; equal
 // ones keep their order.
-#include "nn/language/builtins/along.hpp"
+#include <limits>
+
+#include "nn/language/builtins/masked.hpp"
 
 namespace tete {
 
 namespace {
+
+constexpr size_t key_mask = 2;
 
 int kept(const Node& node) { return node.keys[1].dim; }
 
@@ -22,31 +26,46 @@ void check(Reading& reading, const ExprText& e, Node& node) {
   for (int name : reading.expected)
     if (names.contains(name)) node.names.push_back(name);
   node.element = Element::whole;
+  check_mask(reading, x.names, x.place, key_mask, node);
 }
 
 Value run(Runner& runner, const Node& node) {
-  const Value x = runner.reference(node.args[0]);
+  const auto [x, visible] = masked_argument(runner, node, runner.reference(node.args[0]), key_mask);
   const Index size = runner.size(node.dim()), count = runner.size(kept(node));
   if (count > size)
     fail_at({node.place}, text("the ", count, " largest (", runner.dimension(kept(node)).name,
                                ") of ", size, " (", runner.dimension(node.dim()).name, ")"));
-  const Tensor found = top_k(x.tensor.detach(), runner.axis_of(x, node.dim()), count);
+  Tensor of = x.tensor.detach();
+  if (visible)
+    of = select(visible, of,
+                Tensor::repeated(-std::numeric_limits<double>::infinity(), of.shape(), of.dtype(),
+                                 of.backend()));
+  const Tensor found = top_k(of, runner.axis_of(x, node.dim()), count);
   Names names;
   for (int name : x.names) names.push_back(name == node.dim() ? kept(node) : name);
   return runner.aligned({cast(found, runner.dtype()), names, x.batched}, node.names, x.batched);
 }
 
-constexpr KeyRow keys[] = {{"reduced_dim", KeyRow::Kind::dim}, {"dim", KeyRow::Kind::dim}};
+// What is hidden comes after all that is visible, so a row that sees less than t positions is given
+// hidden ones: their places do not depend on the data.
+void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
+  reduce_masked(finder, call, key_mask, is_lowest, out);
+  out.hidden = {};
+}
+
+constexpr KeyRow keys[] = {{"reduced_dim", KeyRow::Kind::dim},
+                           {"dim", KeyRow::Kind::dim},
+                           {"mask", KeyRow::Kind::truth, false}};
 
 constexpr Builtin rows[] = {
     {.name = "top_k",
-     .usage = "top_k(S[…, s], reduced_dim=s, dim=t)",
-     .meaning = "the positions of the t largest over s, the largest first",
+     .usage = "top_k(S[…, s], reduced_dim=s, dim=t, mask=V[…])",
+     .meaning = "the positions of the t largest over s, of what is visible, the largest first",
      .keys = keys,
      .counts_positions = true,
      .check = check,
      .run = run,
-     .hides = combines_along},
+     .flow = flow},
 };
 
 }  // namespace

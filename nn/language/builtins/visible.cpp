@@ -1,4 +1,4 @@
-// visible(n, m): the call's mask as truth values; visible(m): the padding of the memory alone (R6).
+// visible(n, m): the call's mask as truth values; visible(m): the padding of the memory alone (R18).
 #include "nn/language/builtins/builtin.hpp"
 
 namespace tete {
@@ -30,7 +30,9 @@ void check(Reading& reading, const ExprText& e, Node& node) {
 
 Value run(Runner& runner, const Node& node) { return runner.visible(node); }
 
-AxisPairs hides(FlowFinder& flow, const CallFlow& call) { return flow.pairs_of(call.node.names); }
+void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
+  finder.hide_by_mask(call.node.names, call.node.names[0], out);
+}
 
 constexpr Builtin rows[] = {
     {.name = "visible",
@@ -39,7 +41,7 @@ constexpr Builtin rows[] = {
      .most = 2,
      .check = check,
      .run = run,
-     .hides = hides},
+     .flow = flow},
 };
 
 }  // namespace

@@ -53,9 +53,9 @@ Index count(Runner& runner, const Node& node, Key key, Index least) {
   return static_cast<Index>(value);
 }
 
-// Under a causal mask a window of the queries may not reach to the right.
+// Under a causal mask a window of what the mask does not hide may not reach to the right.
 void check_causal(const Runner& runner, const Node& node, Index right) {
-  if (right > 0 && runner.is_causal() && runner.dimension(node.dim()).role == Role::query)
+  if (right > 0 && runner.is_causal() && node.reads_ahead)
     fail_at({node.keys[key_right].place},
             text("the windows reach ", counted(right, "position"),
                  " to the right, so a causal mask does not ", "keep the future hidden"));
@@ -72,12 +72,21 @@ Tensor next_windows(Tensor& tail, const Tensor& start, const Tensor& x, int axis
   return y;
 }
 
+// x with `fill` in the place of padding.
+Value filled(Runner& runner, const Value& x, const Value& there, double fill) {
+  const Tensor all = runner.aligned(x, x.names, true).tensor;
+  const Tensor outside = Tensor::repeated(fill, all.shape(), all.dtype(), all.backend());
+  return {select(runner.aligned(there, x.names, true).tensor, all, outside), x.names, true};
+}
+
 Value run(Runner& runner, const Node& node) {
-  const Value x = runner.reference(node.args[0]);
+  Value x = runner.reference(node.args[0]);
   const Index left = count(runner, node, key_left, 0), right = count(runner, node, key_right, 0),
               stride = count(runner, node, key_stride, 1), width = runner.size(place_of(node));
   const double fill = number(runner, node, key_fill, 0);
   check_causal(runner, node, right);
+  if (const Value there = runner.padding_along(node.dim()); there.tensor)
+    x = filled(runner, x, there, fill);
   const int axis = runner.axis_of(x, node.dim());
   Tensor padded = x.tensor;
   if (left > 0 || right > 0)
@@ -101,22 +110,97 @@ Value run(Runner& runner, const Node& node) {
   return runner.aligned({y, names, x.batched}, node.names, x.batched);
 }
 
-// Windows that keep the query axis are checked in `run`, which knows right=. Windows that keep the
-// memory axis leak only if they reach to the right and hidden positions are not zero. Windows with
-// an axis of their own are no longer queries (a leak); over the memory they form a shorter memory,
-// in which each place of a window is hidden on its own.
-AxisPairs hides(FlowFinder& flow, const CallFlow& call) {
-  const Node& node = call.node;
-  const ValueFlow& x = call.args[0];
-  const Role role = flow.within(node.dim());
-  if (role == Role::none) return x.hidden;
-  if (window_of(node) != node.dim()) {
-    if (role == Role::query) flow.combined(node, node.dim(), node.args[0], x);
-    return x.hidden.empty() ? AxisPairs{} : flow.pairs_of(node.names);
+// True if the key is given and not the number 0.
+bool is_given(const Node& node, Key key) {
+  const std::vector<Node>& value = node.keys[key].value;
+  return !value.empty() && !(value[0].kind == Node::Kind::number && value[0].number == 0);
+}
+
+// True if windows of all earlier positions are read: left=t - 1 for windows of t places.
+bool reads_all_before(const Node& node) {
+  const std::vector<Node>& left = node.keys[key_left].value;
+  if (left.empty() || left[0].op != Operator::subtract || left[0].args.size() != 2) return false;
+  const Node &width = left[0].args[0], &one = left[0].args[1];
+  return width.kind == Node::Kind::size && width.index == place_of(node) &&
+         one.kind == Node::Kind::number && one.number == 1;
+}
+
+// The number outside, NaN if it follows from sizes.
+double fill_of(const Node& node) {
+  const std::vector<Node>& value = node.keys[key_fill].value;
+  if (value.empty()) return 0;
+  if (value[0].kind == Node::Kind::number) return value[0].number;
+  const bool is_negative = value[0].op == Operator::minus && value[0].args.size() == 1 &&
+                           value[0].args[0].kind == Node::Kind::number;
+  return is_negative ? -value[0].args[0].number : std::nan("");
+}
+
+// True if no row sees whether the sequence goes on: what is later than a query is `fill` either
+// way.
+bool ends_hidden(const Node& node, const ValueFlow& x) {
+  return !has_clock(x.reads, node.dim()) &&
+         std::any_of(x.hidden.begin(), x.hidden.end(), [&](const Hidden& hidden) {
+           return hidden.query >= 0 && hidden.memory == Clock{node.dim()} &&
+                  hidden.number == fill_of(node);
+         });
+}
+
+// A place in a window is later than its row only by right=, so that run() refuses it. Padding reads
+// as fill=, and so does what is before the first position.
+void keep_axis(FlowFinder& finder, Node& node, const ValueFlow& x, ValueFlow& out) {
+  const int dim = node.dim(), place = place_of(node);
+  const bool is_mixed = x.from.queries && x.from.memory && finder.within(dim) == Role::query;
+  if (finder.grows(place) || is_mixed) finder.needs_all(dim, out);
+  if (finder.grows(place)) {
+    if (reads_all_before(node)) {
+      out.past.push_back(place);
+      out.hidden.push_back({Hidden::before, {place}, fill_of(node)});
+    } else {
+      finder.report(node, place, Combination::Reads::length, "has windows of all positions");
+    }
   }
-  if (role == Role::memory && !node.keys[key_right].value.empty())
-    flow.combined(node, node.dim(), node.args[0], x, true);
-  return {};
+  for (const Hidden& hidden : x.hidden)
+    if (!hidden.mentions(dim) && hidden.number == fill_of(node)) out.hidden.push_back(hidden);
+  if (is_given(node, key_right) && finder.within(dim) != Role::none && !ends_hidden(node, x)) {
+    const bool is_number = node.keys[key_right].value[0].kind == Node::Kind::number;
+    if (is_number)
+      finder.report(node, dim, Combination::Reads::future, "has windows that reach to the right");
+    node.reads_ahead = true;
+  }
+}
+
+// Windows of their own form a shorter sequence, in which each place is hidden on its own.
+void count_windows(FlowFinder& finder, const Node& node, const ValueFlow& x, ValueFlow& out) {
+  const int dim = node.dim();
+  const Clock at{window_of(node), place_of(node)};
+  const bool is_sequence = finder.within(dim) != Role::none;
+  if (is_sequence && !finder.counts_windows(at.axis, std::span(node.keys).first(key_fill))) {
+    finder.report(node, dim, Combination::Reads::future,
+                  "has other windows than those counted before");
+    finder.report(node, dim, Combination::Reads::padding,
+                  "has other windows than those counted before");
+    return FlowFinder::forget(dim, out);
+  }
+  const bool fits = !is_given(node, key_right);
+  for (const Hidden& hidden : x.hidden) {
+    const bool is_of_dim = hidden.memory == Clock{dim};
+    if (is_of_dim ? fits || hidden.number == fill_of(node)
+                  : !hidden.mentions(dim) && hidden.number == fill_of(node))
+      out.hidden.push_back({hidden.query, is_of_dim ? at : hidden.memory, hidden.number});
+  }
+  if (is_sequence) out.hidden.push_back({Hidden::padding, at, fill_of(node)});
+  finder.count(dim, at, out);
+}
+
+void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
+  Node& node = call.node;
+  const bool keeps = window_of(node) == node.dim();
+  out.past = {};
+  for (Key key : {key_left, key_right, key_stride, key_fill})
+    if (!node.keys[key].value.empty() && !reads_all_before(node))
+      finder.report_sizes(node.keys[key].value[0]);
+  if (keeps) keep_axis(finder, node, call.args[0], out);
+  else count_windows(finder, node, call.args[0], out);
 }
 
 constexpr KeyRow keys[] = {{"dim", KeyRow::Kind::dim},
@@ -136,7 +220,7 @@ constexpr Builtin rows[] = {
      .is_view = true,
      .check = check,
      .run = run,
-     .hides = hides},
+     .flow = flow},
 };
 
 }  // namespace

@@ -34,16 +34,53 @@ void find_uses(Checked& program) {
 
 std::string leak_of(const Checked& program) {
   for (const Combination& c : program.flow.combinations)
-    if (c.data)
-      return point_out(text(c.picked ? "this reads one position" : "this combines all positions",
-                            " of '", program.dimensions[c.dim].name,
-                            "' outside a masked weight, so a causal mask does not keep the future "
-                            "hidden"),
-                       {c.place});
+    if (c.reads == Combination::Reads::future || c.reads == Combination::Reads::length)
+      return sentence(program, c);
   return "";
 }
 
+// The first axis with this role, or `otherwise` where there is none.
+std::string axis_of(const Checked& program, Role role, const char* otherwise) {
+  for (const Dimension& d : program.dimensions)
+    if (d.role == role) return d.name;
+  return otherwise;
+}
+
 }  // namespace
+
+std::string sentence(const Checked& program, const Combination& c) {
+  const std::string m = program.dimensions[c.dim].name, n = axis_of(program, Role::query, "n");
+  const std::string begin = text("this ", c.how, " of '", m, "'");
+  const bool is_memory = program.dimensions[c.dim].role == Role::memory;
+  switch (c.reads) {
+    case Combination::Reads::length:
+      return point_out(text(begin, ", so rows change as the sequence grows; a row sees position(",
+                            n, ") + 1 positions"),
+                       {c.place});
+    case Combination::Reads::padding:
+      return point_out(
+          text(begin, ", and padding is among them; what is combined must be 0 there, ",
+               "as in select(visible(", m, "), …, 0)"),
+          {c.place});
+    case Combination::Reads::first:
+      return point_out(text(begin, ", but this call begins later"), {c.place});
+    default:
+      return point_out(text(begin, " outside a masked weight, so a causal mask does not keep the ",
+                            "future hidden; what is combined must be 0 there, as in select(",
+                            is_memory ? text("visible(", n, ", ", m, ")") : "c", ", …, 0)"),
+                       {c.place});
+  }
+}
+
+AxisPair masked_pair(const Names& names, int dim, const std::vector<Dimension>& dimensions) {
+  const Role role = dimensions[dim].role;
+  if (role == Role::none || !names.contains(dim)) return {};
+  int other = -1;
+  for (int name : names)
+    if (dimensions[name].role != Role::none && dimensions[name].role != role) other = name;
+  if (other < 0) return {};
+  return role == Role::memory ? AxisPair{other, dim} : AxisPair{dim, other};
+}
 
 Short<int> layout_of(const Names& names, const std::vector<Dimension>& dimensions) {
   const auto dim = [&](int i) -> const Dimension& { return dimensions[names[i]]; };

@@ -28,13 +28,18 @@ void assign_roles(Instance& in) {
     if (arg.ref.word.name == "M") m = first, is_renamed = arg.kind == ArgText::Kind::renamed;
   }
   const auto role = [&](int dim) -> Role& { return in.draft.dim(dim).role; };
+  const auto sequence = [&](int dim) -> Role& { return in.draft.dim(dim).sequence; };
   if (!in.caller) {
-    if (n >= 0) role(n) = Role::query;
-    if (m >= 0 && m != n) role(m) = Role::memory;
+    if (n >= 0) role(n) = sequence(n) = Role::query;
+    if (m >= 0 && m != n) {
+      role(m) = Role::memory;
+      sequence(m) = is_renamed ? Role::query : Role::memory;
+    }
   } else if (n >= 0 && m >= 0 && n != m && role(n) != Role::none &&
              (is_renamed || role(n) == role(m))) {
     role(n) = Role::query;
     role(m) = Role::memory;
+    if (sequence(m) == Role::none) sequence(m) = sequence(n);
   }
 }
 

@@ -6,15 +6,24 @@ namespace tete {
 void Draft::take_argument(int inner, int outer, const Place& place) {
   if (inner == outer) return;
   dim(inner).arguments.push_back({outer, place});
-  if (dim(inner).role == Role::none) dim(inner).role = dim(outer).role;
+  if (dim(inner).role == Role::none)
+    dim(inner).role = dim(outer).role, dim(inner).sequence = dim(outer).sequence;
   program.conditions.push_back({Condition::Kind::equal, inner, {outer}, 0, place, {}});
 }
 
 void Draft::take_result(int outer, int inner, const Place& place) {
   if (outer == inner) return;
   dim(outer).results.push_back({inner, place});
-  if (dim(outer).role == Role::none) dim(outer).role = dim(inner).role;
+  if (dim(outer).role == Role::none)
+    dim(outer).role = dim(inner).role, dim(outer).sequence = dim(inner).sequence;
   program.conditions.push_back({Condition::Kind::equal, outer, {inner}, 0, place, {}});
+}
+
+void Draft::take_sequence(int part, int whole, const Place& place) {
+  Dimension& d = dim(part);
+  if (d.role != Role::none || dim(whole).role == Role::none) return;
+  d.role = Role::memory, d.sequence = dim(whole).sequence;
+  d.results.push_back({whole, place});
 }
 
 int Instance::declare(const std::string& name, const Place& place) {

@@ -33,6 +33,8 @@ struct Draft {
   // Gives `inner`, a dimension of an argument, the size and role of `outer`, which the call passes
   // for it.
   void take_argument(int inner, int outer, const Place& place);
+  // `part` is another name of the positions of `whole`: an axis of the same sequence, as memory.
+  void take_sequence(int part, int whole, const Place& place);
   // Gives `outer` the size and role of `inner`, which a call returns for it.
   void take_result(int outer, int inner, const Place& place);
 };

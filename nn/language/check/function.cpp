@@ -50,6 +50,13 @@ void Reading::read_keys(const ExprText& e, Node& node) {
   const Builtin& function = *node.builtin;
   node.keys.resize(function.keys.size());
   std::set<std::string> seen;
+  const auto read = [&](const ExprText& key, size_t i) {
+    Reading inner = *this;  // what is reduced has the reduced dimension besides
+    if (left && node.dim() >= 0 && !expected.contains(node.dim()))
+      inner.expected.push_back(node.dim());
+    inner.read_key(key, function.keys[i], node.keys[i]);
+  };
+  std::vector<std::pair<const ExprText*, size_t>> values;  // read after the dimensions
   for (const ExprText& key : e.keys) {
     const std::string& name = key.key.name;
     if (!seen.insert(name).second) fail_at({key.key.place}, text("'", name, "' is given twice"));
@@ -60,8 +67,11 @@ void Reading::read_keys(const ExprText& e, Node& node) {
       fail_at({key.key.place}, text("'", function.name, "' has no '", name, "='",
                                     suggestion(name, names), "; it is ", function.usage));
     const auto i = static_cast<size_t>(at - names.begin());
-    read_key(key, function.keys[i], node.keys[i]);
+    const KeyRow::Kind kind = function.keys[i].kind;
+    if (kind == KeyRow::Kind::dim || kind == KeyRow::Kind::dims) read(key, i);
+    else values.push_back({&key, i});
   }
+  for (const auto& [key, i] : values) read(*key, i);
   for (const KeyRow& row : function.keys)
     if (row.required && !seen.contains(row.name))
       fail_at({e.word.place},

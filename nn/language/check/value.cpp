@@ -115,6 +115,7 @@ void Instance::resolve_axis(const RefText& ref, int i, Node& node) {
     } else {
       node.plain = false;
       conditions.push_back({Condition::Kind::product, defined, use.parts, 0, axis.word.place, {}});
+      if (use.parts.size() == 1) draft.take_sequence(use.parts[0], defined, axis.word.place);
     }
     for (int k = 0; k < use.parts.size(); ++k) {
       const Word& word = axis.parts.empty() ? axis.word : axis.parts[k];

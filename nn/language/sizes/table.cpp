@@ -173,9 +173,9 @@ void SizeTable::refuse_circle(int dim) const {
 // ---- Conditions -------------------------------------------------------------------------------
 
 void SizeTable::check(const Condition& c) {
-  if (parted_ && c.kind == Condition::Kind::equal &&
-      dimension(c.dim).role != dimension(c.others[0]).role)
-    return;
+  const bool is_name = c.kind == Condition::Kind::equal ||
+                       (c.kind == Condition::Kind::product && c.others.size() == 1);
+  if (parted_ && is_name && dimension(c.dim).role != dimension(c.others[0]).role) return;
   const Index size = *find(c.dim);
   const std::string& name = dimension(c.dim).name;
   switch (c.kind) {

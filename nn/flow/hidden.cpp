@@ -1,0 +1,203 @@
+// The numbers that values hold where a mask hides the data.
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "nn/flow/finder.hpp"
+
+namespace tete {
+
+namespace {
+
+const double unknown = std::nan("");
+
+double operate(Operator op, double a, double b) {
+  switch (op) {
+    case Operator::add:
+      return a + b;
+    case Operator::subtract:
+      return a - b;
+    case Operator::multiply:
+      return a * b;
+    case Operator::divide:
+      return a / b;
+    case Operator::minus:
+      return -a;
+    case Operator::both:
+      return a * b;
+    case Operator::either:
+      return std::max(a, b);
+    case Operator::negation:
+      return 1 - a;
+    case Operator::less:
+      return a < b;
+    case Operator::less_equal:
+      return a <= b;
+    case Operator::greater:
+      return a > b;
+    case Operator::greater_equal:
+      return a >= b;
+    case Operator::equal:
+      return a == b;
+    case Operator::unequal:
+      return a != b;
+    case Operator::power:
+      return std::pow(a, b);
+    default:
+      return unknown;
+  }
+}
+
+// The value of an expression of numbers, NaN if it needs a size.
+double number_of(const Node& node) {
+  if (node.kind == Node::Kind::number) return node.number;
+  if (node.kind != Node::Kind::operation) return unknown;
+  const double a = number_of(node.args[0]);
+  const double b = node.args.size() > 1 ? number_of(node.args[1]) : 0;
+  return std::isnan(a) || std::isnan(b) ? unknown : operate(node.op, a, b);
+}
+
+// The number that argument i holds at `where`, if it holds one.
+std::optional<double> number_at(const CallFlow& call, size_t i, const Hidden& where) {
+  if (call.node.args[i].constant) return number_of(call.node.args[i]);
+  for (const Hidden& hidden : call.args[i].hidden)
+    if (hidden.same_pair(where)) return hidden.number;
+  return {};
+}
+
+double compute(const Node& node, const std::vector<double>& numbers) {
+  for (double number : numbers)
+    if (std::isnan(number)) return unknown;
+  if (node.kind == Node::Kind::operation) return operate(node.op, numbers[0], numbers.back());
+  Tensors args;
+  for (double number : numbers) args.push_back(Tensor::scalar(number, Dtype::f64));
+  return node.builtin->apply(args).values()[0];
+}
+
+// The number that the call's result holds at `where`, if it holds one.
+std::optional<double> result_at(const CallFlow& call, const Hidden& where) {
+  const Node& node = call.node;
+  const bool multiplies = node.op == Operator::multiply || node.op == Operator::both;
+  std::vector<double> numbers;
+  bool all = true;
+  for (size_t i = 0; i < node.args.size(); ++i) {
+    const std::optional<double> number = number_at(call, i, where);
+    const bool is_factor = multiplies || (i == 0 && node.op == Operator::divide);
+    if (number == 0 && node.kind == Node::Kind::operation && is_factor) return 0;
+    all &= number.has_value();
+    if (number) numbers.push_back(*number);
+  }
+  if (node.builtin && node.builtin->chooses) {
+    const double which = number_at(call, 0, where).value_or(unknown);
+    if (!std::isnan(which)) return number_at(call, which != 0 ? 1 : 2, where);
+    const auto a = number_at(call, 1, where), b = number_at(call, 2, where);
+    return a == b ? a : std::nullopt;
+  }
+  if (!all) return {};
+  return compute(node, numbers);
+}
+
+}  // namespace
+
+bool holds(const std::vector<Hidden>& all, const Hidden& hidden) {
+  return std::any_of(all.begin(), all.end(),
+                     [&](const Hidden& known) { return known.same_pair(hidden); });
+}
+
+void FlowFinder::compute_hidden(const CallFlow& call, ValueFlow& out) {
+  const Node& node = call.node;
+  if (node.constant) return;
+  const bool computes = node.kind == Node::Kind::operation || (node.builtin && node.builtin->apply);
+  if (!computes) return;
+  out.hidden = hidden_by_positions(node);
+  for (const ValueFlow& arg : call.args)
+    for (const Hidden& where : arg.hidden) {
+      if (holds(out.hidden, where)) continue;
+      if (const std::optional<double> number = result_at(call, where))
+        out.hidden.push_back({where.query, where.memory, *number});
+    }
+}
+
+void FlowFinder::hide_by_mask(const Names& names, int dim, ValueFlow& out) const {
+  const AxisPair pair = masked_pair(names, dim, program_.dimensions);
+  if (pair.query >= 0) out.hidden.push_back({pair.query, {pair.memory}, 0});
+  const int padded = pair.memory >= 0 ? pair.memory : dim;
+  if (program_.dimensions[padded].role != Role::none)
+    out.hidden.push_back({Hidden::padding, {padded}, 0});
+}
+
+// ---- Positions ----------------------------------------------------------------------------------
+
+namespace {
+
+// position(late) - position(early) + number
+struct Distance {
+  int late = -1, early = -1;
+  double number = 0;
+  bool is_known = true;
+
+  void add(int axis, double sign) {
+    int& free = sign > 0 ? late : early;
+    if (free >= 0) is_known = false;
+    free = axis;
+  }
+};
+
+void add(const Node& node, double sign, Distance& distance) {
+  const bool sums = node.op == Operator::add || node.op == Operator::subtract;
+  if (node.constant) {
+    distance.number += sign * number_of(node);
+  } else if (node.builtin && node.builtin->is_position) {
+    distance.add(node.names[0], sign);
+  } else if (node.kind == Node::Kind::operation && sums) {
+    add(node.args[0], sign, distance);
+    add(node.args[1], node.op == Operator::add ? sign : -sign, distance);
+  } else {
+    distance.is_known = false;
+  }
+}
+
+// a // 2 < b // 2 only if a < b.
+bool divides_alike(const Node& a, const Node& b) {
+  const auto divides = [](const Node& x) {
+    return x.kind == Node::Kind::operation && x.op == Operator::floor_divide &&
+           number_of(x.args[1]) > 0;
+  };
+  return divides(a) && divides(b) && number_of(a.args[1]) == number_of(b.args[1]);
+}
+
+}  // namespace
+
+int latest_position(const Node& node) {
+  if (node.builtin && node.builtin->is_position) return node.names[0];
+  if (node.builtin && node.builtin->clips && number_of(node.args[1]) <= 0)
+    return latest_position(node.args[0]);
+  if (node.kind != Node::Kind::operation || node.args.size() != 2) return -1;
+  const double number = number_of(node.args[1]);
+  const bool lowers =
+      (node.op == Operator::subtract && number >= 0) ||
+      ((node.op == Operator::floor_divide || node.op == Operator::modulo) && number >= 1);
+  return lowers && node.args[1].constant ? latest_position(node.args[0]) : -1;
+}
+
+std::vector<Hidden> hidden_by_positions(const Node& comparison) {
+  if (comparison.kind != Node::Kind::operation || comparison.args.size() != 2) return {};
+  const Operator op = comparison.op;
+  const bool at_most = op == Operator::less || op == Operator::less_equal,
+             at_least = op == Operator::greater || op == Operator::greater_equal;
+  const bool equal = op == Operator::equal;
+  if (!at_most && !at_least && !equal) return {};
+  const bool strict = op == Operator::less || op == Operator::greater;
+  const Node *a = &comparison.args[0], *b = &comparison.args[1];
+  if (strict && divides_alike(*a, *b)) a = &a->args[0], b = &b->args[0];
+  Distance distance;  // of both sides: true only if it is at most 0
+  add(*a, at_least ? -1 : 1, distance);
+  add(*b, at_least ? 1 : -1, distance);
+  if (!distance.is_known || distance.late < 0 || distance.early < 0) return {};
+  const double number = distance.number + (strict ? 1 : 0);
+  if (number >= 0) return {{distance.early, {distance.late}, 0}};
+  if (number < 0 && equal) return {{distance.late, {distance.early}, 0}};
+  return {};
+}
+
+}  // namespace tete

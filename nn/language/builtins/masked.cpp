@@ -1,0 +1,50 @@
+#include "nn/language/builtins/masked.hpp"
+
+namespace tete {
+
+namespace {
+
+const Node* mask_of(const Node& node, size_t key) {
+  return node.keys[key].value.empty() ? nullptr : &node.keys[key].value[0];
+}
+
+}  // namespace
+
+void check_mask(Reading& reading, const Names& names, const Place& x, size_t key, Node& node) {
+  if (const Node* mask = mask_of(node, key))
+    for (int name : mask->names)
+      if (!names.contains(name))
+        fail_at({mask->place, x}, text("'", reading.in.own_name(name),
+                                       "' is a dimension of the mask but not of what it masks"));
+  Checked& program = reading.in.draft.program;
+  node.takes_call_mask = masked_pair(names, node.dim(), program.dimensions).query >= 0;
+  program.takes_mask |= node.takes_call_mask;
+  program.takes_padding |= program.dimensions[node.dim()].role != Role::none;
+}
+
+Masked masked_argument(Runner& runner, const Node& node, const Value& given, size_t key) {
+  Value x = given, mask = runner.mask_along(x.names, node.dim());
+  if (const Node* of_call = mask_of(node, key)) {
+    const Value own = runner.node(*of_call);
+    mask = mask.tensor ? runner.both(mask, own, x.names) : own;
+  }
+  if (!mask.tensor) return {x, {}};
+  if (mask.batched) x = runner.aligned(x, x.names, true);
+  return {x, runner.aligned(mask, x.names, x.batched).tensor};
+}
+
+std::vector<Hidden> reduce_masked(FlowFinder& finder, const CallFlow& call, size_t key,
+                                  FlowFinder::Neutral neutral, ValueFlow& out) {
+  const Node& node = call.node;
+  ValueFlow by_mask;
+  finder.hide_by_mask(node.args[0].names, node.dim(), by_mask);
+  for (const Hidden& hidden : call.keys[key].hidden)
+    if (is_zero(hidden.number)) by_mask.hidden.push_back(hidden);
+  out.hidden = by_mask.hidden;
+  for (const Hidden& hidden : call.args[0].hidden)
+    if (neutral(hidden.number)) out.hidden.push_back({hidden.query, hidden.memory, 0});
+  finder.reduce(node, {node.dim()}, out, is_zero);
+  return by_mask.hidden;
+}
+
+}  // namespace tete

@@ -1,0 +1,288 @@
+// The rules about what a call hides (R17 to R19), judged by runs. The texts of
+// tests/texts/causality say in their first line whether they leak the future, or read padding, or
+// only look as if; they were written by someone who had not seen the rules' code, and judged by
+// another program.
+#include <filesystem>
+
+#include "attention/gradcheck.hpp"
+#include "tests/error_of.hpp"
+#include "tests/layer.hpp"
+#include "train/files.hpp"
+
+using namespace tete;
+using namespace tete::tests;
+
+namespace {
+
+struct Text {
+  std::string name, label;
+  Program program;
+  bool amends;
+};
+
+std::vector<Text> texts(const std::string& label) {
+  std::vector<Text> all;
+  const std::filesystem::path folder = std::filesystem::path(TEXTS) / "causality";
+  for (const auto& file : std::filesystem::recursive_directory_iterator(folder)) {
+    if (file.path().extension() != ".tete") continue;
+    const std::string text = read_file(file.path()), name = file.path().stem().string();
+    if (!text.starts_with("# " + label + ":")) continue;
+    all.push_back({name, label, Program::parse(text, name), name.starts_with("amend_")});
+  }
+  std::sort(all.begin(), all.end(), [](const Text& a, const Text& b) { return a.name < b.name; });
+  return all;
+}
+
+// A text as a layer, or multi-head attention amended by it.
+struct TextLayer {
+  ParamList list;
+  std::shared_ptr<const Checked> program;
+  Attention attention;
+  Tensors values;
+
+  explicit TextLayer(const Text& text)
+      : program(text.amends ? load_attention(*find_variant("multi_head").program, {text.program})
+                            : load_attention(text.program)),
+        attention({list, ""}, program, sizes(*program)),
+        values(list.initial_values(Key(7), Dtype::f64)) {
+    for (size_t i = 0; i < values.size(); ++i) values[i] = noise(values[i].shape(), 100 + i) * 0.5;
+  }
+  static AttentionSizes sizes(const Checked& program) {
+    AttentionSizes sizes{.d_model = 4, .dims = {}};
+    if (program.find_dimension("h") >= 0) sizes.heads = 2;
+    return sizes;
+  }
+  Tensor operator()(const Tensor& X, const Mask& mask, const Tiling& tiling = {}) const {
+    const Forward forward{.params = values, .watch = {}, .tiling = tiling};
+    return attention(forward, "", X, X, mask);
+  }
+  Tensor in_pieces(const Tensor& X, const std::vector<Index>& lengths) const {
+    Decoder decoder = attention.decoder(Growth::grows);
+    Tensors rows;
+    Index at = 0;
+    for (Index count : lengths) {
+      const Tensor x = slice(X, 1, at, count);
+      rows.push_back(attention.next(decoder, {.params = values, .watch = {}}, "", x, x));
+      at += count;
+    }
+    return concat(rows, 1);
+  }
+};
+
+Tensor first_rows(const Tensor& X, Index count) { return slice(X, 1, 0, count); }
+
+// Attention of one head, as wide as its input, with these statements between weights and result.
+Text with_statements(const std::string& statements, const std::string& where = "") {
+  const std::string text = "def F(X[n, d], M[m, d]):\n" + where +
+                           "  L[n, m] = einsum(X[n, d], M[m, d]) * 0.3\n"
+                           "  W[n, m] = softmax(L[n, m], reduced_dim=m)\n"
+                           "  O[n, d] = einsum(W[n, m], M[m, d])\n" +
+                           statements + "  return Y[n, d]\n";
+  return {"F", "", Program::parse(text, "F"), false};
+}
+
+// What is right of a causal text: rows do not depend on what follows, on how much follows, on how
+// many rows are read at once, nor on blocks.
+void check_causal(const TextLayer& layer, Index least = 1) {
+  REQUIRE(layer.program->leak == "");
+  const Tensor X = noise({2, 9, 4}, 1), Y = layer(X, {.causal = true});
+  for (Index n : {least, 2l, 3l, 5l, 8l})
+    CHECK(difference(layer(first_rows(X, n), {.causal = true}), first_rows(Y, n)) < 1e-12);
+  std::vector<Index> ones(static_cast<size_t>(10 - least), 1);
+  ones[0] = least;
+  CHECK(difference(layer.in_pieces(X, ones), Y) < 1e-12);
+  CHECK(difference(layer.in_pieces(X, {4, 1, 3, 1}), Y) < 1e-12);
+  for (Index queries : {1, 2, 4})
+    CHECK(difference(layer(X, {.causal = true}, {.queries = queries, .samples = 1}), Y) < 1e-12);
+}
+
+}  // namespace
+
+TEST_SUITE("causality") {
+  TEST_CASE("texts that leak are refused, with a caret") {
+    int count = 0;
+    for (const Text& text : texts("leaks")) {
+      CAPTURE(text.name);
+      const TextLayer layer(text);
+      CHECK_FALSE(layer.program->leak.empty());
+      const Tensor X = noise({1, 6, 4}, 1);
+      CHECK(error_of([&] { layer(X, {.causal = true}); }).find("^") != std::string::npos);
+      ++count;
+    }
+    CHECK(count == 30);
+  }
+
+  // A run that is cut off has neither the later rows nor the length.
+  TEST_CASE("texts that are causal run, however long, in blocks and position by position") {
+    int count = 0;
+    for (const Text& text : texts("causal")) {
+      CAPTURE(text.name);
+      const TextLayer layer(text);
+      // Two positions are the least that have a second.
+      check_causal(layer, text.name == "best_two" ? 2 : 1);
+      ++count;
+    }
+    CHECK(count == 29);
+  }
+
+  TEST_CASE("texts that read padding are refused with a caret, others do not change with it") {
+    int count = 0;
+    const Mask padded{.lengths = Tensor::of<int64_t>({2}, {3, 7})};
+    const Tensor X = noise({2, 7, 4}, 1), other = noise({2, 7, 4}, 2);
+    for (const Text& text : texts("reads padding")) {
+      CAPTURE(text.name);
+      const TextLayer layer(text);
+      CHECK(error_of([&] { layer(X, padded); }).find("padding is among them") != std::string::npos);
+      ++count;
+    }
+    for (const Text& text : texts("leaves out padding")) {
+      CAPTURE(text.name);
+      const TextLayer layer(text);
+      const Tensor x = slice(X, 0, 0, 1), y = slice(layer(X, padded), 0, 0, 1);
+      CHECK(difference(first_rows(y, 3), layer(first_rows(x, 3), {})) < 1e-12);
+      const Tensor changed = concat({first_rows(x, 3), slice(slice(other, 0, 0, 1), 1, 3, 4)}, 1);
+      const Tensor z = layer(concat({changed, slice(X, 0, 1, 1)}, 0), padded);
+      CHECK(same_bits(first_rows(slice(z, 0, 0, 1), 3), first_rows(y, 3)));
+      ++count;
+    }
+    CHECK(count == 10);
+  }
+
+  TEST_CASE("what is hidden over one pair of axes is not hidden over another") {
+    const std::string l = "  Z[l, d] = M[m=(l), d]\n", result = "  Y[n, d] = O[n, d] + R[n, d]\n";
+    for (const std::string statements :
+         {// weights over l say nothing of m
+          "  S[n, l] = einsum(X[n, d], Z[l, d])\n  T[n, l] = softmax(S[n, l], reduced_dim=l)\n"
+          "  A[n, m, d] = einsum(T[n, l], Z[l, d], M[m, d])\n"
+          "  R[n, d] = sum(A[n, m, d], reduced_dim=m)\n",
+          // a triangle of l is none of n
+          "  T[l, m] = W[n=(l), m]\n  R[n, d] = einsum(X[n, d], Z[l, d], T[l, m])\n",
+          // the mask, two positions later
+          "  Seen[n, m] = visible(n, m)\n"
+          "  T[n, l] = gather(Seen[n, m], clip(position(l) - 2, 0, 1000), dim=m)\n"
+          "  R[n, d] = einsum(T[n, l], Z[l, d])\n"}) {
+      CAPTURE(statements);
+      const std::string all = (statements.find('l') != std::string::npos ? l : "") + statements;
+      CHECK(TextLayer(with_statements(all + result)).program->leak.find("^") != std::string::npos);
+    }
+  }
+
+  TEST_CASE("windows of the mask protect the windows of the same positions") {
+    const auto text = [](const std::string& mask_keys) {
+      return with_statements(
+          "  M_w[c, w, d] = windows(M[m, d], dim=m, into=(c w), stride=2)\n"
+          "  Seen[n, m] = visible(n, m)\n"
+          "  Seen_w[n, c, w] = windows(Seen[n, m], dim=m, into=(c w)" +
+              mask_keys +
+              ")\n"
+              "  T[n, c] = min(Seen_w[n, c, w], reduced_dim=w)\n"
+              "  N[c, d] = sum(M_w[c, w, d], reduced_dim=w)\n"
+              "  R[n, d] = einsum(T[n, c], N[c, d])\n  Y[n, d] = O[n, d] + R[n, d]\n",
+          "  where w = 2, c = m // 2\n");
+    };
+    CHECK(TextLayer(text(", stride=2")).program->leak == "");
+    for (const char* keys : {", stride=1", ", left=3, fill=1, stride=2", ", stride=2, right=1"})
+      CHECK(TextLayer(text(keys)).program->leak != "");
+  }
+
+  TEST_CASE("rows that depend on how long the sequence is are refused under a causal mask") {
+    for (const char* statement :
+         {"  Y[n, d] = O[n, d] / m\n", "  Y[n, d] = O[n, d] * log(n)\n",
+          "  A[n] = sum(L[n, m], reduced_dim=m)\n  Y[n, d] = O[n, d] * A[n]\n",
+          "  S[m] = position(m) * 2\n  A[] = sum(S[m], reduced_dim=m)\n"
+          "  Y[n, d] = O[n, d] * A[]\n"}) {
+      CAPTURE(statement);
+      const TextLayer layer(with_statements(statement));
+      CHECK(layer.program->leak.find("^") != std::string::npos);
+      const Tensor X = noise({1, 5, 4}, 1);
+      CHECK_NOTHROW(layer(X, {}));
+    }
+    CHECK(TextLayer(with_statements("  Y[n, d] = O[n, d] / m\n"))
+              .program->leak.find("a row sees position(n) + 1 positions") != std::string::npos);
+    check_causal(TextLayer(with_statements("  Y[n, d] = O[n, d] / (position(n) + 1)\n")));
+  }
+
+  TEST_CASE("causal texts are accepted, however odd") {
+    for (const char* statements :
+         {// maxima, means, logsumexp and the k-th largest take the mask
+          "  A[n] = max(L[n, m], reduced_dim=m)\n  Y[n, d] = O[n, d] * A[n]\n",
+          "  A[n] = min(L[n, m], reduced_dim=m)\n  Y[n, d] = O[n, d] * A[n]\n",
+          "  A[n] = mean(L[n, m], reduced_dim=m)\n  Y[n, d] = O[n, d] * A[n]\n",
+          "  A[n] = logsumexp(L[n, m], reduced_dim=m)\n  Y[n, d] = O[n, d] * A[n]\n",
+          "  A[n] = max(L[n, m], reduced_dim=m, mask=L[n, m] > 0)\n  Y[n, d] = O[n, d] * A[n]\n",
+          // so they do where the text hides the future itself
+          "  S[n, m] = select(visible(n, m), L[n, m], -1e30)\n"
+          "  A[n] = max(S[n, m], reduced_dim=m)\n  Y[n, d] = O[n, d] * A[n]\n",
+          "  S[n, m] = select(visible(n, m), L[n, m], -1e30)\n"
+          "  I[n, t] = top_k(S[n, m], reduced_dim=m, dim=t)\n"
+          "  B[n, t] = gather(S[n, m], I[n, t], dim=m)\n"
+          "  A[n] = max(B[n, t], reduced_dim=t)\n  Y[n, d] = O[n, d] * A[n]\n",
+          // hidden weights, chosen
+          "  C[n, m] = select(L[n, m] > 0, W[n, m], 0)\n"
+          "  Y[n, d] = einsum(C[n, m], M[m, d]) + O[n, d]\n",
+          // earlier queries
+          "  S[n, m] = select(visible(n, m), L[n, m], 0)\n"
+          "  T[n, w, m] = windows(S[n, m], dim=n, into=(n w), left=w-1)\n"
+          "  A[n, m] = sum(T[n, w, m], reduced_dim=w)\n"
+          "  B[n, m] = softmax(A[n, m], reduced_dim=m)\n"
+          "  Y[n, d] = einsum(B[n, m], M[m, d]) + O[n, d]\n",
+          // the first position
+          "  Y[n, d] = O[n, d] + M[0, d]\n", "  Y[n, d] = O[n, d] + X[0, d]\n",
+          // a product of two triangles of one sequence
+          "  Z[l, d] = M[m=(l), d]\n  S[l, m] = einsum(Z[l, d], M[m, d])\n"
+          "  T[l, m] = softmax(S[l, m], reduced_dim=m, mask=position(m) <= position(l))\n"
+          "  A[n, l] = W[n, m=(l)]\n  Y[n, d] = einsum(A[n, l], T[l, m], M[m, d]) + O[n, d]\n",
+          // what attention gave, as a memory
+          "  P[m, d] = O[n=(m), d]\n  A[n, m] = einsum(X[n, d], P[m, d])\n"
+          "  B[n, m] = softmax(A[n, m], reduced_dim=m)\n"
+          "  Y[n, d] = einsum(B[n, m], P[m, d]) + O[n, d]\n"}) {
+      CAPTURE(statements);
+      const bool widens = std::string(statements).find("[n, w") != std::string::npos;
+      const bool finds = std::string(statements).find("[n, t") != std::string::npos;
+      check_causal(TextLayer(with_statements(statements, widens  ? "  where w = 2\n"
+                                                         : finds ? "  where t = 1\n"
+                                                                 : "")));
+    }
+    check_causal(TextLayer(
+        with_statements("  O_t[n, t, d] = windows(O[n, d], dim=n, into=(n t), left=t - 1)\n"
+                        "  Y[n, d] = sum(O_t[n, t, d], reduced_dim=t)\n",
+                        "  where t = n\n")));
+  }
+
+  TEST_CASE("gradients of texts with two memory axes are right, to second order, and in blocks") {
+    int count = 0;
+    for (const Text& text : texts("causal")) {
+      if (text.name != "contextual_positions" && text.name != "masked_by_others" &&
+          text.name != "simplicial")
+        continue;
+      CAPTURE(text.name);
+      const TextLayer layer(text);
+      for (const auto& [causal, block] : {std::pair{false, 0}, {true, 0}, {true, 2}}) {
+        const AttentionCheck check{
+            .causal = causal, .block = block, .options = {.order = 2, .full = 0, .entries = 4}};
+        const GradReport report =
+            check_gradient(layer.program, TextLayer::sizes(*layer.program), check);
+        CAPTURE(report);
+        CHECK(report.passed());
+      }
+      ++count;
+    }
+    CHECK(count == 3);
+  }
+
+  TEST_CASE("a softmax leaves out padding whatever its queries are") {
+    const Text text{
+        "F", "",
+        Program::parse("def F(X[n, d], M[m, d], Z[k, d] = normal(1)):\n  where k = 3\n"
+                       "  B[k, d] = G(Z[k, d], M[m, d])\n"
+                       "  Y[n, d] = G(X[n, d], B[k, d])\n  return Y[n, d]\n"
+                       "def G(X[n, d], M[m, d]):\n  L[n, m] = einsum(X[n, d], M[m, d])\n"
+                       "  W[n, m] = softmax(L[n, m], reduced_dim=m)\n"
+                       "  Y[n, d] = einsum(W[n, m], M[m, d])\n  return Y[n, d]\n"),
+        false};
+    const TextLayer layer(text);
+    const Tensor X = noise({1, 7, 4}, 1), Y = layer(X, {.lengths = Tensor::of<int64_t>({1}, {3})});
+    CHECK(difference(first_rows(Y, 3), layer(first_rows(X, 3), {})) < 1e-12);
+    CHECK(layer.program->leak != "");
+  }
+}
