@@ -462,6 +462,48 @@ TEST_CASE("a call's open sizes are the caller's of the same name") {
                        doctest::Contains("the size of 'h' is open"), Error);
 }
 
+TEST_CASE("an amending text stays inside the calls of the def that has all that it amends") {
+  const std::string attention =
+      "def Attend(X[n, d], M[m, d]):\n Q[n, d] = 2 * X[n, d]\n K[m, d] = 3 * M[m, d]\n"
+      " L[n, m] = einsum(Q[n, d], K[m, d])\n W[n, m] = softmax(L[n, m], reduced_dim=m)\n"
+      " Y[n, d] = einsum(W[n, m], M[m, d])\n return Y[n, d]\n";
+  const std::string inside =
+      "def Inside(X[n, d], M[m, d]):\n Q[n, d] = 2 * X[n, d]\n Y[n, d] = Weigh(Q[n, d], M[m, d])\n"
+      " return Y[n, d]\n"
+      "def Weigh(Q[n, d], M[m, d]):\n L[n, m] = einsum(Q[n, d], M[m, d])\n"
+      " W[n, m] = softmax(L[n, m], reduced_dim=m)\n O[n, d] = einsum(W[n, m], M[m, d])\n"
+      " return O[n, d]\n";
+  const auto bias = [](const std::string& name) {
+    return text("def ", name, "Bias(", name, "[a, c], b[c] = zeros()):\n Z[a, c] = ", name,
+                "[a, c] + b[c]\n return Z[a, c]\n");
+  };
+  const auto parameters = [](const std::string& block, const std::string& amendment) {
+    std::string names;
+    for (const auto& p : check(Program::parse(block), {Program::parse(amendment)}).parameters)
+      names += (names.empty() ? "" : " ") + p.name;
+    return names;
+  };
+  // The blocks have tensors called Y, X and M of their own.
+  const std::string block =
+      "def Block(X[n, d], M[m, d]):\n A[n, d] = Attend(X[n, d], M[m, d])\n"
+      " B[n, d] = Attend(A[n, d], M[m, d])\n Y[n, d] = X[n, d] + B[n, d]\n return Y[n, d]\n" +
+      attention;
+  CHECK(parameters(block, bias("Q") + bias("K") + bias("Y")) ==
+        "A.QBias.b A.KBias.b A.YBias.b B.QBias.b B.KBias.b B.YBias.b");
+  CHECK(parameters(block, bias("J")) == "A.JBias.b B.JBias.b");
+  CHECK(parameters(block, bias("X") + bias("M")) == "XBias.b MBias.b");
+  const std::string deep =
+      "def Block(X[n, d], M[m, d]):\n A[n, d] = Inside(X[n, d], M[m, d])\n"
+      " Y[n, d] = X[n, d] + A[n, d]\n return Y[n, d]\n" +
+      inside;
+  CHECK(parameters(deep, bias("Q") + bias("Y")) == "A.QBias.b A.YBias.b");
+  CHECK(parameters(deep, bias("L") + bias("Y")) == "A.Y.LBias.b A.YBias.b");
+  CHECK(parameters(deep, bias("Q") + bias("L")) == "A.Y.QBias.b A.Y.LBias.b");
+  CHECK_THROWS_WITH_AS(
+      parameters(deep, bias("L") + bias("K")),
+      doctest::Contains("'KBias' amends 'K', but 'Block' has no tensor of that name"), Error);
+}
+
 TEST_CASE("amendments change what later statements see") {
   const Program base = Program::parse(
       "def Base(X[n, d], M[m, d]):\n L[n, m] = einsum(X[n, d], M[m, d])\n"

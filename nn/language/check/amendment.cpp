@@ -38,19 +38,20 @@ std::string stands_in(const std::string& name) {
   return name == "J" ? "L" : name == "U" ? "W" : "";
 }
 
-// The name under which the tensor `name` of the protocol is found in `in`.
-std::string name_in(const Def& root, const Instance& in, const std::string& name) {
-  const bool is_there = writes(root, name) || writes(in.def, name) || in.values.contains(name);
+// The name under which the tensor `name` of the protocol is found in `in`, a call in the place of
+// `around` or below it.
+std::string name_in(const Def& around, const Instance& in, const std::string& name) {
+  const bool is_there = writes(around, name) || writes(in.def, name) || in.values.contains(name);
   return is_there || stands_in(name).empty() ? name : stands_in(name);
 }
 
 // Passes an amendment its other inputs: the tensors of `in` that have their names.
-void pass_inputs(const Def& root, Instance& in, const Def& amendment, const std::string& name,
+void pass_inputs(const Def& around, Instance& in, const Def& amendment, const std::string& name,
                  const Place& place, Arguments& arguments) {
   for (size_t i = 1; i < arguments.size(); ++i) {
     const ArgText& arg = amendment.args[i];
     if (arg.kind != ArgText::Kind::input && arg.kind != ArgText::Kind::integer) continue;
-    const auto at = in.values.find(name_in(root, in, arg.ref.word.name));
+    const auto at = in.values.find(name_in(around, in, arg.ref.word.name));
     if (at == in.values.end())
       fail_at({arg.ref.whole, place},
               text("'", amendment.word.name, "' needs '", arg.ref.word.name, "', which '",
@@ -62,13 +63,63 @@ void pass_inputs(const Def& root, Instance& in, const Def& amendment, const std:
 
 }  // namespace
 
-// The amendments of the tensor `name`, which `in` defines. A called def's tensor is amended only if
-// the main def defines none of that name.
+Checker::Letters Checker::letters_of(const Def& def) const {
+  Letters found;
+  for (const Amending& a : amendments_) {
+    const std::string& letter = a.letter();
+    if (writes(def, letter) || writes(def, stands_in(letter))) found.insert(letter);
+  }
+  return found;
+}
+
+const Checker::Letters& Checker::letters_below(const Callee& callee, int depth) {
+  const auto [at, fresh] = letters_below_.try_emplace(callee.def, callee, Letters{});
+  if (!fresh || depth > deepest_call) return at->second.second;
+  Letters all = letters_of(*callee.def);
+  for (const StatementText& s : callee.def->statements)
+    if (const Callee inner = find_callee(s.right, callee.program, draft_.library); inner.def)
+      all.merge(Letters(letters_below(inner, depth + 1)));
+  return at->second.second = all;
+}
+
+// All defs of an amending text amend inside one call, and nothing around it: that of the outermost
+// def that has all tensors that they amend; or, if none has, of the innermost that has them
+// together with the defs that it calls.
+bool Checker::is_amended_in(const Instance& in, const Program& amending) {
+  const auto has_all = [&](const Letters& letters) {
+    return std::all_of(amendments_.begin(), amendments_.end(), [&](const Amending& a) {
+      return a.def.program.get() != &amending || letters.contains(a.letter());
+    });
+  };
+  if (has_all(letters_of(in.def))) return true;
+  const auto calls_one = [&](const StatementText& s) {
+    const Callee inner = find_callee(s.right, in.program, draft_.library);
+    return inner.def && has_all(letters_below(inner, in.depth));
+  };
+  return has_all(letters_below({&in.def, in.program}, in.depth)) &&
+         std::none_of(in.def.statements.begin(), in.def.statements.end(), calls_one);
+}
+
+void Checker::find_amended(Instance& in) {
+  if (in.amends) return;
+  if (in.caller) in.amended_in = in.caller->amended_in;
+  for (const Amending& a : amendments_) {
+    const Program* const text = a.def.program.get();
+    if (!in.amended_in.contains(text) && is_amended_in(in, *text)) in.amended_in[text] = &in;
+  }
+}
+
+// The amendments of the tensor `name`, which `in` defines. A def's tensor is amended only if the
+// one around it that is amended defines none of that name.
 std::vector<Amending*> Checker::amendments_of(const Instance& in, const std::string& name) {
   std::vector<Amending*> found;
-  if (in.amends || (in.caller && writes(root_->def, name))) return found;
-  for (Amending& a : amendments_)
-    if (name_in(root_->def, in, a.def.def->args[0].ref.word.name) == name) found.push_back(&a);
+  for (Amending& a : amendments_) {
+    const auto at = in.amended_in.find(a.def.program.get());
+    if (at == in.amended_in.end()) continue;
+    const Instance& around = *at->second;
+    if (&around != &in && writes(around.def, name)) continue;
+    if (name_in(around.def, in, a.letter()) == name) found.push_back(&a);
+  }
   return found;
 }
 
@@ -100,7 +151,7 @@ void Checker::amend(Instance& in, const std::string& name, const Place& place, A
 
   Arguments arguments(def.args.size(), Argument{-1, place});
   arguments[0].value = raw;
-  pass_inputs(root_->def, in, def, name, place, arguments);
+  pass_inputs(in.amended_in.at(by.def.program.get())->def, in, def, name, place, arguments);
   const int given = call(in, by.def, prefix, arguments, place, true);
   const Names dims = draft_.value(raw).dims, given_dims = draft_.value(given).dims;
   if (given_dims.size() != dims.size())
@@ -112,9 +163,10 @@ void Checker::amend(Instance& in, const std::string& name, const Place& place, A
   by.applied = true;
 }
 
-void Checker::check_amendments_applied() const {
+// A text whose tensors are all there has been applied.
+void Checker::check_amendments_applied() {
   for (const Amending& a : amendments_) {
-    if (a.applied) continue;
+    if (a.applied || letters_below({&root_->def, root_->program}, 0).contains(a.letter())) continue;
     const Word& word = a.def.def->args[0].ref.word;
     fail_at({word.place}, text("'", a.def.def->word.name, "' amends '", word.name, "', but '",
                                root_->def.word.name, "' has no tensor of that name",

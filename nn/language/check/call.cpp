@@ -3,16 +3,22 @@
 
 namespace tete {
 
-Callee Instance::callee(const ExprText& e) const {
+Callee find_callee(const ExprText& e, const std::shared_ptr<const Program>& program,
+                   const Library& library) {
   if (e.kind != ExprText::Kind::call || find_builtin(e.word.name)) return {};
   if (const Def* found = program->find(e.word.name)) return {found, program};
-  if (!draft.library.find) return {};
-  const std::shared_ptr<const Program> other = draft.library.find(e.word.name);
-  if (!other) return {};
+  if (!library.find) return {};
+  const std::shared_ptr<const Program> other = library.find(e.word.name);
+  return other ? Callee{other->find(e.word.name), other} : Callee{};
+}
+
+Callee Instance::callee(const ExprText& e) const {
+  const Callee found = find_callee(e, program, draft.library);
+  if (!found.def || found.program == program) return found;
   std::vector<std::shared_ptr<const Source>>& sources = draft.program.sources;
-  if (std::find(sources.begin(), sources.end(), other->source) == sources.end())
-    sources.push_back(other->source);
-  return {other->find(e.word.name), other};
+  if (std::find(sources.begin(), sources.end(), found.program->source) == sources.end())
+    sources.push_back(found.program->source);
+  return found;
 }
 
 namespace {
@@ -74,8 +80,6 @@ class ArgumentReader {
   Arguments arguments_;
 };
 
-constexpr int deepest_call = 100;
-
 }  // namespace
 
 int Checker::call(Instance& in, const Callee& callee, const std::string& prefix,
@@ -85,6 +89,7 @@ int Checker::call(Instance& in, const Callee& callee, const std::string& prefix,
             text("calls of defs nest at most ", deepest_call, " deep, this one is one more"));
   Instance& inner = instances_.emplace_back(Instance{draft_, *callee.def, callee.program, prefix,
                                                      &in, in.depth + 1, amends || in.amends});
+  find_amended(inner);
   return write_out(inner, arguments, place);
 }
 

@@ -24,6 +24,7 @@ Checked Checker::run(const std::shared_ptr<const Program>& program, const Def& d
   draft_.program.name = def.word.name;
   Instance& root = instances_.emplace_back(Instance{draft_, def, program, ""});
   root_ = &root;
+  find_amended(root);
   const Place place = def.result.whole;
   draft_.program.result = write_out(root, Arguments(def.args.size(), Argument{-1, place}), place);
   check_amendments_applied();

@@ -19,7 +19,11 @@ using Arguments = std::vector<Argument>;  // in the def's order
 struct Amending {
   Callee def;
   bool applied = false;
+  // The name of the tensor.
+  const std::string& letter() const { return def.def->args[0].ref.word.name; }
 };
+
+constexpr int deepest_call = 100;
 
 class Checker {
  public:
@@ -41,16 +45,24 @@ class Checker {
 
   // amendment.cpp
   void add_amendments(const Program& program);
+  using Letters = std::set<std::string>;
+  // The amended tensors that a def has, and with those of the defs that it calls.
+  Letters letters_of(const Def& def) const;
+  const Letters& letters_below(const Callee& callee, int depth);
+  // Finds the amending texts that amend inside this call.
+  void find_amended(Instance& in);
+  bool is_amended_in(const Instance& in, const Program& amending);
   std::vector<Amending*> amendments_of(const Instance& in, const std::string& name);
   // Passes the value `name`, which has just been defined, through the defs that amend it.
   void amend(Instance& in, const std::string& name, const Place& place);
   void amend(Instance& in, const std::string& name, const Place& place, Amending& by);
   void amend_renamed(Instance& in, const ArgText& arg);
-  void check_amendments_applied() const;
+  void check_amendments_applied();
 
   Draft draft_;
   const Instance* root_ = nullptr;
   std::vector<Amending> amendments_;
+  std::map<const Def*, std::pair<Callee, Letters>> letters_below_;
   std::deque<Instance> instances_;  // their addresses stay
 };
 

@@ -45,6 +45,10 @@ struct Callee {
   std::shared_ptr<const Program> program = {};
 };
 
+// The def that an expression calls, of `program` or of the library; none if it calls none.
+Callee find_callee(const ExprText& e, const std::shared_ptr<const Program>& program,
+                   const Library& library);
+
 // A def in the place of one call of it: its names, and their meaning there.
 struct Instance {
   Draft& draft;
@@ -54,6 +58,8 @@ struct Instance {
   Instance* caller = nullptr;
   int depth = 0;        // of the calls that lead here
   bool amends = false;  // it is an amendment: no amendment applies inside it
+  // By amending text: the call inside which it amends, this one or one around it.
+  std::map<const Program*, const Instance*> amended_in = {};
 
   std::map<std::string, int> dims = {};
   std::map<std::string, int> values = {};
@@ -88,7 +94,7 @@ struct Instance {
   // is its name in the error.
   int resolve_plain(const RefText& ref, const char* what);
 
-  // The def that an expression calls, of this program or of the library; none if it calls none.
+  // The def that an expression calls (find_callee), whose text the draft then holds.
   Callee callee(const ExprText& e) const;
 
  private:
