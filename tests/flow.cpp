@@ -141,7 +141,7 @@ TEST_SUITE("flow") {
   D[n, m, d] = W[n, m] * M[m, d]
   G[n, m]    = sum(D[n, m, d], reduced_dim=d)
   U[n, m]    = einsum(E[n, m], A[n, m], V[n, m], S[n, m], G[n, m])
-  Y[n, d]    = einsum(U[n, m], M[m, d]) + einsum(R[k, m], B[n, m], M[m, d])
+  Y[n, d]    = einsum(U[n, m], M[m, d]) + einsum(R[k, m], X[n=(k), d], B[n, m], M[m, d])
   return Y[n, d]
 )");
     CHECK(hidden(program, "X") == "");
@@ -217,7 +217,7 @@ TEST_SUITE("flow") {
         "  A[c, w, d] = windows(M[m, d], dim=m, into=(c w))\n"
         "  B[c, d] = sum(A[c, w, d], reduced_dim=w)\n"
         "  E[e, v, d] = windows(B[c, d], dim=c, into=(e v))\n"
-        "  Y[n, c, e, v] = einsum(X[n, d], A[c, w, d], E[e, v, d])\n  return Y[n, c, e, v]\n");
+        "  Y[n, c, e, v] = einsum(X[n, d], B[c, d], E[e, v, d])\n  return Y[n, c, e, v]\n");
     CHECK(dimension(program, "m").within == Role::memory);
     CHECK(dimension(program, "c").within == Role::memory);
     CHECK(dimension(program, "c").windows);
@@ -237,9 +237,10 @@ TEST_SUITE("flow") {
     const Checked program = checked(
         "def F(X[n, d], M[m, d], A[a, b] = zeros()):\n  where a = n // 2, b = a + d, c = m * n\n"
         "  C[c] = index(c)\n  B[n, e] = G(A[a, b], X[n, d])\n"
-        "  Y[n] = einsum(B[n, e], C[c], M[m, d])\n  return Y[n]\n"
+        "  Y[n] = einsum(B[n, e]) * sum(C[c], reduced_dim=c)\n  return Y[n]\n"
         "def G(A[p, q], X[i, j]):\n  where r = q\n  R[r] = index(r)\n"
-        "  Y[i, j] = einsum(A[p, q], X[i, j], R[r])\n  return Y[i, j]\n");
+        "  S[] = einsum(A[p, q])\n  Y[i, j] = S[] * X[i, j] * sum(R[r], reduced_dim=r)\n  return "
+        "Y[i, j]\n");
     const auto made_of = [&](const char* name) {
       const DimensionFlow& flow = dimension(program, name);
       return std::string(flow.made_of(Role::query) ? "n" : "") +
@@ -262,7 +263,8 @@ TEST_SUITE("flow") {
     const Checked program = checked(
         "def F(X[n, d], P[d, k, h] = zeros(), O[d, k, h_v] = zeros()):\n  where h_v = h\n"
         "  Q[n, k, h] = einsum(X[n, d], P[d, k, h])\n  S[n, h] = einsum(Q[n, k, h], Q[n, k, h])\n"
-        "  Y[n, d] = einsum(S[n, h], O[d, k, h_v])\n  return Y[n, d]\n");
+        "  R[d] = einsum(O[d, k, h_v])\n  Y[n, d] = einsum(S[n, h], S[n, h], R[d])\n  return Y[n, "
+        "d]\n");
     const auto is_head = [&](const char* name) {
       return program.dimensions[program.find_dimension(name)].head;
     };

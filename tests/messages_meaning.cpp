@@ -4,6 +4,14 @@
 using namespace tete;
 
 TEST_SUITE("messages") {
+  TEST_CASE("of one operand, and of operands that share what is summed, einsum is a sum") {
+    for (const char* const right :
+         {"einsum(X[n, d])", "einsum(X[n, d], X[n, d])", "einsum(X[n, d], Z[d], Z[d])",
+          "einsum(X[n, 0], X[n, d], Z[d])"})
+      CHECK_NOTHROW(check(
+          Program::parse(text("def F(X[n, d], Z[d]):\n  Y[n] = ", right, "\n  return Y[n]\n"))));
+  }
+
   TEST_CASE("names, functions, elements, sizes, parameters and calls") {
     const Marked rows[] = {
         {"'n' stands twice in X[…]; a second dimension of the same size needs a name of its own",
@@ -54,6 +62,15 @@ TEST_SUITE("messages") {
         {"'ee' is on the left but in no operand of einsum",
          "def F(X[n, d], P[d, e] = ones()):\n  K[n, «ee»] = ‹einsum›(X[n, d], P[d, e])\n  return "
          "K[n, ee]\n"},
+        {"'h' is in one operand of einsum only and not on the left; if it is to be summed, write "
+         "sum(W[n, m, h], reduced_dim=h) in a statement of its own",
+         "def F(W[n, m, h], V[m, d]):\n  ‹O[n, d]› = einsum(W[n, m, «h»], V[m, d])\n  return O[n, "
+         "d]\n"},
+        {"'s' is in one operand of einsum only and not on the left; if it is to be summed, write "
+         "sum(W[n, 0, h=(g s)], reduced_dim=s) in a statement of its own",
+         "def F(W[n, m, h], V[n, g]):\n  where s = 2\n  ‹O[n]› = 2 * einsum(V[n, g], W[n, 0,\n "
+         "h=(g «s»)])\n  "
+         "return O[n]\n"},
         {"'einsum' takes tensors with their dimensions; give this a name in a statement of its own",
          "def F(X[n]):\n  Y[n] = einsum(«relu»(X[n]), X[n])\n  return Y[n]\n"},
         {"'d' is a dimension of sum(…) but not of the left",
@@ -176,8 +193,8 @@ TEST_SUITE("messages") {
          "return Y[n]\n"},
         {"a statement has at most 24 names of dimensions, this has 25",
          "def F(X[a, b, c, d, e, f, g, h, i, j], Y[k, l, m, n, o, p, q, r, s, t], Z[u, v, w, x, "
-         "y]):\n  «A[a]» = einsum(X[a, b, c, d, e, f, g, h, i, j], Y[k, l, m, n, o, p, q, r, s, "
-         "t], Z[u, v, w, x, y])\n  return A[a]\n"},
+         "y]):\n  «A[a]» = einsum(X[a,b,c,d,e,f,g,h,i,j], Y[k,l,m,n,o,p,q,r,s,t], Z[u,v,w,x,y], "
+         "X[a,b,c,d,e,f,g,h,i,j], Y[k,l,m,n,o,p,q,r,s,t], Z[u,v,w,x,y])\n  return A[a]\n"},
         {"only numbers and dimensions can stand here; 'X' is a tensor",
          "def F(X[n], P[n] = normal(«X[n]»)):\n  return X[n]\n"},
         {"only numbers and dimensions can stand here; 'X' is a tensor",

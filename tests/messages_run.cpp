@@ -83,7 +83,7 @@ TEST_SUITE("messages") {
          "  Y[n] = sum(P[n, d], reduced_dim=d) * X[n]\n  return Y[n]\n"},
         {"the size of 'd' depends on itself, by way of 'e'",
          "def F(X[n], P[n, d, e] = ones()):\n  where «d» = e + 1, ‹e› = 2 * d\n"
-         "  Y[n] = einsum(X[n], P[n, d, e])\n  return Y[n]\n"},
+         "  Y[n] = X[n] * einsum(P[n, d, e])\n  return Y[n]\n"},
         {"'P' cannot start with inf",
          "def F(X[n], P[n] = normal(1 «/» 0)):\n  Y[n] = X[n] * P[n]\n  return Y[n]\n"},
         {"-9223372036854775808 // -1 is too large for a size",
@@ -158,7 +158,7 @@ TEST_SUITE("messages") {
          "def F(X[n]):\n  where «e» = n - 5\n  Y[n, e] = X[n] * index(e)\n  return Y[n, e]\n",
          {{"X", zeros({3})}}},
         {"the batch of 'Z' is [3, 3], but that of 'X' is [2, 3]",
-         "def F(‹X[n]›, «Z[m]»):\n  Y[n] = einsum(X[n], Z[m])\n  return Y[n]\n",
+         "def F(‹X[n]›, «Z[m]»):\n  Y[n] = X[n] * sum(Z[m], reduced_dim=m)\n  return Y[n]\n",
          {{"X", zeros({2, 3, 4})}, {"Z", zeros({3, 3, 4})}}},
         {"a tensor of shape [1, 1, 1, 1, 1, 2, 3] has more than 4 batch dimensions",
          "def F(«X[n, d]», P[d, e] = ones()):\n  Y[n, e] = einsum(X[n, d], P[d, e])\n"
@@ -367,12 +367,12 @@ TEST_SUITE("messages") {
          "keep the future hidden",
          "def F(X[n, d], M[m, d]):\n  A[d] = «mean»(M[m, d], reduced_dim=m)\n"
          "  W[n, m] = softmax(einsum(X[n, d], M[m, d]), reduced_dim=m)\n"
-         "  Y[n, d] = einsum(W[n, m], A[d])\n  return Y[n, d]\n"},
+         "  Y[n, d] = einsum(W[n, m], M[m, d]) + A[d]\n  return Y[n, d]\n"},
         {"this reads one position of 'm' outside a masked weight, so a causal mask does not keep "
          "the future hidden",
          "def F(X[n, d], M[m, d]):\n  A[d] = «M[0, d]»\n"
          "  W[n, m] = softmax(einsum(X[n, d], M[m, d]), reduced_dim=m)\n"
-         "  Y[n, d] = einsum(W[n, m], A[d])\n  return Y[n, d]\n"},
+         "  Y[n, d] = einsum(W[n, m], M[m, d]) + A[d]\n  return Y[n, d]\n"},
         {"'Y.M' is a memory made of what attention gave, so it cannot be read position by position",
          "def F(X[n, d], M[m, d] = X[n, d]):\n  Z[n, d] = G(X[n, d])\n  Y[n, d] = G(Z[n, d])\n"
          "  return Y[n, d]\n"

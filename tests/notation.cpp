@@ -129,7 +129,7 @@ TEST_CASE("sizes come from the caller, from tensors, from where") {
   const char* const program =
       "def F(X[n, d], P[d, k, h] = ones(), Q[k, e] = ones()):\n"
       "  where k = d / h, h = g * 2, e = -7 // 2 + 2 ^ 3 % 5\n"
-      "  Y[n, e] = einsum(X[n, d], P[d, k, h], Q[k, e])\n"
+      "  Y[n, e] = einsum(X[n, d], P[d, k, h], P[d, k, h], Q[k, e])\n"
       "  Z[n, e, h=(g s)] = Y[n, e]\n"
       "  R[n, e] = sum(Z[n, e, h], reduced_dim=h)\n"
       "  return R[n, e]\n";
@@ -167,7 +167,7 @@ TEST_CASE("sizes come from the caller, from tensors, from where") {
 
   const char* const circle =
       "def F(X[n], P[n, a, b] = ones()):\n  where a = b + 1, b = 2 * a\n"
-      "  Y[n] = einsum(X[n], P[n, a, b])\n  return Y[n]\n";
+      "  Y[n] = X[n] * einsum(P[n, a, b])\n  return Y[n]\n";
   CHECK(run_complaint(circle, {{"X", real({3}, 1)}, {"P", real({3, 2, 2}, 2)}}) == "");
   const auto circular = std::make_shared<const Checked>(check(Program::parse(circle)));
   SizeTable sizes(circular, {{"n", 3}});
@@ -206,9 +206,10 @@ TEST_CASE("tensors that contradict are shown with both numbers and both lines") 
   CHECK(has(
       run_complaint("def F(X[n, t]):\n  Y[n] = X[n, 2]\n  return Y[n]\n", {{"X", real({3, 2}, 1)}}),
       "text:2:15: element 2 of 't' is picked, but 't' is 2: its elements are numbered from 0"));
-  CHECK(has(run_complaint("def F(X[n], Z[m]):\n  Y[n] = einsum(X[n], Z[m])\n  return Y[n]\n",
-                          {{"X", real({2, 3, 4}, 1)}, {"Z", real({3, 3, 4}, 2)}}),
-            "the batch of 'Z' is [3, 3], but that of 'X' is [2, 3]"));
+  CHECK(has(
+      run_complaint("def F(X[n], Z[m]):\n  Y[n] = X[n] * sum(Z[m], reduced_dim=m)\n  return Y[n]\n",
+                    {{"X", real({2, 3, 4}, 1)}, {"Z", real({3, 3, 4}, 2)}}),
+      "the batch of 'Z' is [3, 3], but that of 'X' is [2, 3]"));
 }
 
 TEST_CASE("texts mean what the same patterns mean") {
@@ -232,7 +233,8 @@ TEST_CASE("texts mean what the same patterns mean") {
       "def F(X[n, d], M[m, d], P[d, k, h] = ones(), b[h] = ones()):\n"
       " Q[n, k, h] = einsum(X[n, d], P[d, k, h])\n K[m, k, h] = einsum(M[m, d], P[d, k, h])\n"
       " W[n, m, h] = softmax(b[h] * einsum(Q[n, k, h], K[m, k, h]) + 1, reduced_dim=m)\n"
-      " Y[n, d] = einsum(W[n, m, h], M[m, d])\n return Y[n, d]",
+      " S[n, m] = sum(W[n, m, h], reduced_dim=h)\n"
+      " Y[n, d] = einsum(S[n, m], M[m, d])\n return Y[n, d]",
       {{"X", X}, {"M", M}, {"P", P}, {"b", b}},
       einsum(
           "n m h, m d -> n d",
@@ -375,7 +377,8 @@ TEST_CASE("a program's gradient is right to second order") {
       " N[n, h] = sqrt(einsum(Q[n, k, h], Q[n, k, h]) + 1)\n"
       " L[n, m, h=(g s)] = einsum(Q[n, k, h=(g s)], K[m, k, g]) / N[n, h=(g s)] + b[m, 1]\n"
       " W[n, m, h] = softmax(L[n, m, h], reduced_dim=m, mask=position(m) <= position(n))\n"
-      " Y[n, d] = einsum(W[n, m, h], M[m, d]) + select(position(n) > 1, X[n, d], layer_norm(X[n, "
+      " S[n, m] = sum(W[n, m, h], reduced_dim=h)\n"
+      " Y[n, d] = einsum(S[n, m], M[m, d]) + select(position(n) > 1, X[n, d], layer_norm(X[n, "
       "d], dim=d))\n"
       " return Y[n, d]\n";
   const auto F = [&](const Tensors& in) {
@@ -451,7 +454,7 @@ TEST_CASE("a call's open sizes are the caller's of the same name") {
   const char* const open =
       "def Main(X[n, d]):\n A[n, d] = Heads(X[n, d])\n return A[n, d]\n"
       "def Heads(X[n, d], P[d, k, h] = ones()):\n where k = d / h\n"
-      " Y[n, d] = einsum(X[n, d], P[d, k, h])\n return Y[n, d]\n";
+      " Y[n, d] = einsum(X[n, d], P[d, k, h], P[d, k, h])\n return Y[n, d]\n";
   const auto program = std::make_shared<const Checked>(check(Program::parse(open)));
   SizeTable four(program, {{"d", 8}, {"h", 4}});
   CHECK(parameter_specs(*program, four)[0].spec.shape == Shape{8, 2, 4});

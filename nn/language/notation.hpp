@@ -61,6 +61,9 @@ struct RefText {
   Place whole;  // from the name to the closing bracket
 };
 
+// The tensor as a text has it, on one line.
+std::string written(const RefText& ref);
+
 enum class Operator : uint8_t {
   either,
   both,

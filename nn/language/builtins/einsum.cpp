@@ -1,9 +1,26 @@
-// einsum(A[…], B[…], …): the sum over every name that is not on the left (R2).
+// einsum(A[…], B[…], …): the sum over every name that is not on the left. R2: of two or more
+// operands, such a name is in two at least, as a typo would be a sum otherwise.
 #include "nn/language/builtins/builtin.hpp"
 
 namespace tete {
 
 namespace {
+
+void refuse_accidental_sum(const Reading& reading, const ExprText& e, const Node& node) {
+  if (node.args.size() < 2 || !reading.left) return;
+  for (size_t i = 0; i < node.args.size(); ++i)
+    for (int name : node.args[i].names) {
+      const auto holders = std::count_if(node.args.begin(), node.args.end(),
+                                         [&](const Node& arg) { return arg.names.contains(name); });
+      if (holders > 1 || reading.expected.contains(name)) continue;
+      const RefText& ref = e.args[i].ref;
+      const std::string own = reading.in.own_name(name);
+      fail_at({reading.in.place_of(ref, name), reading.left->whole},
+              text("'", own, "' is in one operand of einsum only and not on the left; if it is ",
+                   "to be summed, write sum(", written(ref), ", reduced_dim=", own,
+                   ") in a statement of its own"));
+    }
+}
 
 // The result has exactly the names of the left, and each is in an operand.
 void check(Reading& reading, const ExprText& e, Node& node) {
@@ -15,6 +32,7 @@ void check(Reading& reading, const ExprText& e, Node& node) {
       fail_at({reading.in.place_of(*reading.left, name), e.place},
               text("'", reading.in.own_name(name), "' is on the left but in no operand of einsum"));
   }
+  refuse_accidental_sum(reading, e, node);
   node.names = reading.expected;
 }
 

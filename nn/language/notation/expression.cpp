@@ -40,6 +40,18 @@ AxisText read_axis(Tokens& in) {
 
 }  // namespace
 
+std::string written(const RefText& ref) {
+  std::string axes;
+  for (const AxisText& axis : ref.axes) {
+    std::string parts;
+    for (const Word& part : axis.parts) parts += (parts.empty() ? "" : " ") + part.name;
+    axes += axes.empty() ? "" : ", ";
+    axes += axis.pick >= 0 ? text(axis.pick) : axis.word.name;
+    if (!parts.empty()) axes += "=(" + parts + ")";
+  }
+  return text(ref.word.name, "[", axes, "]");
+}
+
 RefText read_ref(Tokens& in, std::string_view what) {
   RefText r;
   r.word = in.name(what);
