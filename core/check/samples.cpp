@@ -33,24 +33,23 @@ Tensor drawn(const Draw& draw, Key key, Dtype dtype) {
   return cast(Tensor::of<float>(draw.shape, values), dtype);
 }
 
-using Apply = std::function<Tensor(const Tensors&)>;
-
-struct Traits {
-  double terms = 1;
-  bool differentiable = true;
-};
+using In = const Tensors&;
+using Apply = std::function<Tensor(In in)>;
 
 class Table {
  public:
-  void add(const std::string& name, const std::vector<Draw>& draws, Apply apply,
-           const Traits& traits = {}) {
+  // `terms`: the most terms that one element is a sum of.
+  void add(const std::string& name, const std::vector<Draw>& draws, double terms, Apply apply) {
     const auto inputs = [name, draws](Dtype dtype) {
       Tensors all;
       for (size_t i = 0; i < draws.size(); ++i)
         all.push_back(drawn(draws[i], Key(1).fold(name).fold(i), dtype));
       return all;
     };
-    samples.push_back({name, inputs, std::move(apply), traits.differentiable, traits.terms});
+    samples.push_back({name, inputs, std::move(apply), true, terms});
+  }
+  void add(const std::string& name, const std::vector<Draw>& draws, Apply apply) {
+    add(name, draws, 1, std::move(apply));
   }
 
   std::vector<Sample> samples;
@@ -89,17 +88,15 @@ const Lying lyings[] = {
 void add_unary(Table& table, const char* name, Unary op, double low, double high) {
   for (const Lying& lying : lyings)
     table.add(text(name, " ", lying.name), {{lying.stored, low, high}},
-              [op, view = lying.view](const Tensors& in) { return unary(op, view(in[0])); });
+              [op, view = lying.view](In in) { return unary(op, view(in[0])); });
 }
 
 void add_binary(Table& table, const char* name, Binary op, double low, double high) {
   for (const Lying& lying : lyings)
     table.add(text(name, " ", lying.name), {{lying.stored, low, high}, {lying.stored, low, high}},
-              [op, view = lying.view](const Tensors& in) {
-                return binary(op, view(in[0]), view(in[1]));
-              });
+              [op, view = lying.view](In in) { return binary(op, view(in[0]), view(in[1])); });
   table.add(text(name, " of one transposed"), {{{3, 5}, low, high}, {{5, 3}, low, high}},
-            [op](const Tensors& in) {
+            [op](In in) {
               return binary(op, permute(in[0], {1, 0}), in[1]);
             });
 }
@@ -107,7 +104,7 @@ void add_binary(Table& table, const char* name, Binary op, double low, double hi
 void add_unary_of_sum(Table& table, const char* name, Unary op, double low, double high) {
   table.add(text("unary_of_sum, ", name),
             {{{2, 3, 5}, low / 2, high / 2}, {{5}, low / 2, high / 2}},
-            [op](const Tensors& in) { return unary_of_sum(op, "b n d, d", in[0], in[1]); });
+            [op](In in) { return unary_of_sum(op, "b n d, d", in[0], in[1]); });
 }
 
 void add_sums(Table& table) {
@@ -121,15 +118,14 @@ void add_sums(Table& table) {
     if (lying.stored.size() != 2) continue;
     const Index width = lying.view(Tensor::zeros(lying.stored)).size(1);
     table.add(text("unary_of_sum, gelu of ", lying.name), {{lying.stored}, {{width}}},
-              [view = lying.view](const Tensors& in) {
+              [view = lying.view](In in) {
                 return unary_of_sum(Unary::gelu, "n d, d", view(in[0]), in[1]);
               });
   }
-  table.add("unary_of_sum, both broadcast", {{{5}}, {{3}}}, [](const Tensors& in) {
-    return unary_of_sum(Unary::silu, "n, d -> d n", in[0], in[1]);
-  });
+  table.add("unary_of_sum, both broadcast", {{{5}}, {{3}}},
+            [](In in) { return unary_of_sum(Unary::silu, "n, d -> d n", in[0], in[1]); });
   table.add("unary_of_sum, of one tensor twice", {{{3, 3}}},
-            [](const Tensors& in) { return unary_of_sum(Unary::tanh, "n d, d n", in[0], in[0]); });
+            [](In in) { return unary_of_sum(Unary::tanh, "n d, d n", in[0], in[0]); });
 }
 
 void add_elementwise(Table& table) {
@@ -137,137 +133,115 @@ void add_elementwise(Table& table) {
 #define BINARY(name, value, gradient_a, gradient_b, low, high)                          \
   add_binary(table, #name, Binary::name, low, high);                                    \
   table.add(#name ", broadcast by name", {{{2, 3, 5}, low, high}, {{5, 2}, low, high}}, \
-            [](const Tensors& in) { return name("b n d, d b", in[0], in[1]); });        \
+            [](In in) { return name("b n d, d b", in[0], in[1]); });                    \
   table.add(#name ", result named", {{{3}, low, high}, {{5}, low, high}},               \
-            [](const Tensors& in) { return name("n, d -> d n", in[0], in[1]); });
+            [](In in) { return name("n, d -> d n", in[0], in[1]); });
 #include "core/elementwise.def"
 #undef UNARY
 #undef BINARY
-  table.add("-x", {{{2, 3}}}, [](const Tensors& in) { return -in[0]; });
+  table.add("-x", {{{2, 3}}}, [](In in) { return -in[0]; });
   table.add("a + b * a - b / a", {{{2, 3}, 0.5, 2}, {{2, 3}}},
-            [](const Tensors& in) { return in[0] + in[1] * in[0] - in[1] / in[0]; });
-  table.add("numbers on the right", {{{2, 3}}},
-            [](const Tensors& in) { return ((in[0] + 2) * 3 - 0.5) / 4; });
+            [](In in) { return in[0] + in[1] * in[0] - in[1] / in[0]; });
+  table.add("numbers on the right", {{{2, 3}}}, [](In in) { return ((in[0] + 2) * 3 - 0.5) / 4; });
   table.add("numbers on the left", {{{2, 3}, 0.5, 2}},
-            [](const Tensors& in) { return 3 / (2 * (0.5 - (2 + in[0]))); });
+            [](In in) { return 3 / (2 * (0.5 - (2 + in[0]))); });
   for (const Lying& lying : lyings)
     table.add(text("select ", lying.name),
               {positions(lying.stored, 2), {lying.stored}, {lying.stored}},
-              [view = lying.view](const Tensors& in) {
+              [view = lying.view](In in) {
                 return select(view(cast(in[0], in[1].dtype())), view(in[1]), view(in[2]));
               });
 }
 
 // ---- Contraction -----------------------------------------------------------------------------
 
+// A pattern, of operands as they are.
+struct Einsum {
+  const char *name, *pattern;
+  std::vector<Shape> operands;
+  double terms = 1;
+};
+
 void add_einsum(Table& table) {
-  table.add(
-      "einsum, projection", {{{2, 5, 3}}, {{3, 2, 7}}},
-      [](const Tensors& in) { return einsum("b n d_X, d_X d_k h -> b n d_k h", in[0], in[1]); },
-      {3});
-  table.add(
-      "einsum, dot products of heads", {{{2, 5, 3, 4}}, {{2, 7, 3, 4}}},
-      [](const Tensors& in) { return einsum("b n d_k h, b m d_k h -> b n m h", in[0], in[1]); },
-      {3});
-  table.add("einsum, heads mixed", {{{3, 5, 2}}, {{2, 7}}},
-            [](const Tensors& in) { return einsum("n m h_k, h_k h -> n m h", in[0], in[1]); }, {2});
-  table.add(
-      "einsum, two dimensions summed", {{{5, 3, 2}}, {{7, 3, 2}}},
-      [](const Tensors& in) { return einsum("n d_v h_v, d_Y d_v h_v -> n d_Y", in[0], in[1]); },
-      {6});
-  table.add("einsum, matrices", {{{5, 3}}, {{3, 7}}},
-            [](const Tensors& in) { return einsum("ij,jk->ik", in[0], in[1]); }, {3});
-  table.add("einsum, larger matrices", {{{67, 37}}, {{37, 131}}},
-            [](const Tensors& in) { return einsum("ij,jk->ik", in[0], in[1]); }, {37});
-  table.add("einsum, a long sum", {{{3, 1031}, -1, 1}, {{1031, 2}, -1, 1}},
-            [](const Tensors& in) { return einsum("ij,jk->ik", in[0], in[1]); }, {1031});
-  table.add("einsum, result transposed", {{{5, 3}}, {{3, 7}}},
-            [](const Tensors& in) { return einsum("ij,jk->ki", in[0], in[1]); }, {3});
-  table.add("einsum, matrix and vector", {{{5, 3}}, {{3}}},
-            [](const Tensors& in) { return einsum("ij,j->i", in[0], in[1]); }, {3});
-  table.add("einsum, batched matrices", {{{3, 5, 2}}, {{2, 7, 3}}},
-            [](const Tensors& in) { return einsum("b i j, j k b -> i b k", in[0], in[1]); }, {2});
-  table.add("einsum, outer", {{{5}}, {{3}}},
-            [](const Tensors& in) { return einsum("i,j->ij", in[0], in[1]); });
-  table.add("einsum, inner", {{{5}}, {{5}}},
-            [](const Tensors& in) { return einsum("i,i->", in[0], in[1]); }, {5});
-  table.add("einsum, number and vector", {{{}}, {{5}}},
-            [](const Tensors& in) { return einsum(",i->i", in[0], in[1]); });
-  table.add("einsum, elementwise", {{{2, 3}}, {{3, 2}}},
-            [](const Tensors& in) { return einsum("i j, j i -> i j", in[0], in[1]); });
-  table.add("einsum, rows scaled", {{{2, 3, 5}}, {{3, 2}}},
-            [](const Tensors& in) { return einsum("i j k, j i -> k i j", in[0], in[1]); });
-  table.add("einsum, transpose", {{{2, 3, 5}}},
-            [](const Tensors& in) { return einsum("i j k -> k i j", in[0]); });
-  table.add("einsum, sum", {{{2, 3, 5}}},
-            [](const Tensors& in) { return einsum("i j k -> k", in[0]); }, {6});
-  table.add("einsum, sums of each operand", {{{2, 3}}, {{5, 7}}},
-            [](const Tensors& in) { return einsum("i j, k l -> k i", in[0], in[1]); }, {21});
-  table.add(
-      "einsum, three operands", {{{3, 2, 5}}, {{3, 5, 4}}, {{4, 7}}},
-      [](const Tensors& in) { return einsum("b i j, b j k, k l -> b i l", in[0], in[1], in[2]); },
-      {20});
-  table.add("einsum, four operands", {{{5, 3}}, {{3, 2, 4}}, {{7, 2, 4}}, {{4, 3}}},
-            [](const Tensors& in) {
-              return einsum("n d, d k h, m k h, h g -> n m g", in[0], in[1], in[2], in[3]);
-            },
-            {24});
-  table.add("einsum, one tensor twice", {{{5, 3}}},
-            [](const Tensors& in) { return einsum("i j, i k -> j k", in[0], in[0]); }, {5});
-  table.add("einsum, nothing to sum", {{{5, 0}}, {{0, 3}}},
-            [](const Tensors& in) { return einsum("i j, j k -> i k", in[0], in[1]); });
-  table.add("einsum, no rows", {{{0, 5}}, {{5, 3}}},
-            [](const Tensors& in) { return einsum("i j, j k -> i k", in[0], in[1]); });
-  table.add("einsum, no batch", {{{0, 2, 5}}, {{0, 5, 3}}},
-            [](const Tensors& in) { return einsum("b i j, b j k -> b i k", in[0], in[1]); });
-  table.add("einsum, sizes of one", {{{1, 5, 1}}, {{1, 1, 3}}},
-            [](const Tensors& in) { return einsum("b i j, b j k -> b i k", in[0], in[1]); });
-  table.add("einsum, transposed operands", {{{3, 5}}, {{7, 3}}},
-            [](const Tensors& in) {
-              return einsum("i j, j k -> i k", permute(in[0], {1, 0}), permute(in[1], {1, 0}));
-            },
-            {3});
-  table.add("einsum, every other row and column", {{{9, 3}}, {{3, 13}}},
-            [](const Tensors& in) {
-              return einsum("i j, j k -> i k", slice(in[0], 0, 1, 4, 2), slice(in[1], 1, 0, 7, 2));
-            },
-            {3});
-  table.add("einsum, every other summed", {{{5, 7}}, {{7, 3}}},
-            [](const Tensors& in) {
-              return einsum("i j, j k -> i k", slice(in[0], 1, 0, 4, 2), slice(in[1], 0, 0, 4, 2));
-            },
-            {4});
-  table.add("einsum, a repeated operand", {{{1, 5, 3}}, {{4, 3, 2}}},
-            [](const Tensors& in) {
-              return einsum("b i j, b j k -> b i k", broadcast(in[0], {4, 5, 3}), in[1]);
-            },
-            {3});
-  table.add("einsum, repeated rows", {{{1, 3}}, {{3, 2}}},
-            [](const Tensors& in) {
-              return einsum("i j, j k -> i k", broadcast(in[0], {5, 3}), in[1]);
-            },
-            {3});
-  table.add("contract, result lying transposed", {{{5, 3}}, {{3, 7}}},
-            [](const Tensors& in) {
-              return contract(in[0], {0, 1}, in[1], {1, 2}, {0, 2}, {2, 0});
-            },
-            {3});
-  table.add("contract, heads outermost", {{{2, 5, 3, 4}}, {{2, 7, 3, 4}}},
-            [](const Tensors& in) {
-              return contract(in[0], {0, 1, 2, 3}, in[1], {0, 4, 2, 3}, {0, 1, 4, 3}, {0, 3, 1, 4});
-            },
-            {3});
-  table.add(
-      "contract_all", {{{5, 3}}, {{3, 2}}, {{2, 7}}},
-      [](const Tensors& in) {
-        return contract_all({{in[0], {0, 1}}, {in[1], {1, 2}}, {in[2], {2, 3}}}, {0, 3}, {3, 0});
-      },
-      {6});
+  static const Einsum einsums[] = {
+      {"projection", "b n d_X, d_X d_k h -> b n d_k h", {{2, 5, 3}, {3, 2, 7}}, 3},
+      {"dot products of heads", "b n d_k h, b m d_k h -> b n m h", {{2, 5, 3, 4}, {2, 7, 3, 4}}, 3},
+      {"heads mixed", "n m h_k, h_k h -> n m h", {{3, 5, 2}, {2, 7}}, 2},
+      {"two dimensions summed", "n d_v h_v, d_Y d_v h_v -> n d_Y", {{5, 3, 2}, {7, 3, 2}}, 6},
+      {"matrices", "ij,jk->ik", {{5, 3}, {3, 7}}, 3},
+      {"larger matrices", "ij,jk->ik", {{67, 37}, {37, 131}}, 37},
+      {"result transposed", "ij,jk->ki", {{5, 3}, {3, 7}}, 3},
+      {"matrix and vector", "ij,j->i", {{5, 3}, {3}}, 3},
+      {"batched matrices", "b i j, j k b -> i b k", {{3, 5, 2}, {2, 7, 3}}, 2},
+      {"outer", "i,j->ij", {{5}, {3}}},
+      {"inner", "i,i->", {{5}, {5}}, 5},
+      {"number and vector", ",i->i", {{}, {5}}},
+      {"elementwise", "i j, j i -> i j", {{2, 3}, {3, 2}}},
+      {"rows scaled", "i j k, j i -> k i j", {{2, 3, 5}, {3, 2}}},
+      {"transpose", "i j k -> k i j", {{2, 3, 5}}},
+      {"sum", "i j k -> k", {{2, 3, 5}}, 6},
+      {"sums of each operand", "i j, k l -> k i", {{2, 3}, {5, 7}}, 21},
+      {"three operands", "b i j, b j k, k l -> b i l", {{3, 2, 5}, {3, 5, 4}, {4, 7}}, 20},
+      {"four operands",
+       "n d, d k h, m k h, h g -> n m g",
+       {{5, 3}, {3, 2, 4}, {7, 2, 4}, {4, 3}},
+       24},
+      {"nothing to sum", "i j, j k -> i k", {{5, 0}, {0, 3}}},
+      {"no rows", "i j, j k -> i k", {{0, 5}, {5, 3}}},
+      {"no batch", "b i j, b j k -> b i k", {{0, 2, 5}, {0, 5, 3}}},
+      {"sizes of one", "b i j, b j k -> b i k", {{1, 5, 1}, {1, 1, 3}}},
+      // The forms beyond a product: diagonals, '...', groups, an implied result.
+      {"trace", "ii", {{5, 5}}, 5},
+      {"diagonal", "i j i -> j i", {{3, 2, 3}}},
+      {"diagonal of three", "iii->i", {{3, 3, 3}}},
+      {"two diagonals times a matrix", "i i j j, j i -> i", {{3, 3, 2, 2}, {2, 3}}, 2},
+      {"diagonal of nothing", "i i j -> j i", {{0, 0, 2}}},
+      {"'...'", "... i j, i j k -> k ...", {{2, 3, 5}, {3, 5, 2}}, 15},
+      {"'...' of different widths", "...i,...j->ij...", {{2, 3, 5}, {3, 7}}},
+      {"'...' summed", "... i, ... -> i", {{2, 3, 5}, {3}}, 6},
+      {"implied result", "cb,ba", {{5, 3}, {3, 2}}, 3},
+      {"split and merged", "n (h d), h d e -> (e n) h", {{4, 6}, {2, 3, 5}}, 3},
+      {"numbers alone", ",,", {{}, {}, {}}},
+  };
+  for (const Einsum& e : einsums) {
+    std::vector<Draw> draws;
+    for (const Shape& shape : e.operands) draws.push_back({shape});
+    table.add(text("einsum, ", e.name), draws, e.terms,
+              [pattern = e.pattern](In in) { return einsum(Pattern::parse(pattern), in); });
+  }
+  table.add("einsum, a long sum", {{{3, 1031}, -1, 1}, {{1031, 2}, -1, 1}}, 1031,
+            [](In in) { return einsum("ij,jk->ik", in[0], in[1]); });
+  table.add("einsum, one tensor twice", {{{5, 3}}}, 5,
+            [](In in) { return einsum("i j, i k -> j k", in[0], in[0]); });
+  table.add("einsum, transposed operands", {{{3, 5}}, {{7, 3}}}, 3, [](In in) {
+    return einsum("i j, j k -> i k", permute(in[0], {1, 0}), permute(in[1], {1, 0}));
+  });
+  table.add("einsum, every other row and column", {{{9, 3}}, {{3, 13}}}, 3, [](In in) {
+    return einsum("i j, j k -> i k", slice(in[0], 0, 1, 4, 2), slice(in[1], 1, 0, 7, 2));
+  });
+  table.add("einsum, every other summed", {{{5, 7}}, {{7, 3}}}, 4, [](In in) {
+    return einsum("i j, j k -> i k", slice(in[0], 1, 0, 4, 2), slice(in[1], 0, 0, 4, 2));
+  });
+  table.add("einsum, a repeated operand", {{{1, 5, 3}}, {{4, 3, 2}}}, 3, [](In in) {
+    return einsum("b i j, b j k -> b i k", broadcast(in[0], {4, 5, 3}), in[1]);
+  });
+  table.add("einsum, repeated rows", {{{1, 3}}, {{3, 2}}}, 3, [](In in) {
+    return einsum("i j, j k -> i k", broadcast(in[0], {5, 3}), in[1]);
+  });
+  table.add("contract, result lying transposed", {{{5, 3}}, {{3, 7}}}, 3, [](In in) {
+    return contract(in[0], {0, 1}, in[1], {1, 2}, {0, 2}, {2, 0});
+  });
+  table.add("contract, heads outermost", {{{2, 5, 3, 4}}, {{2, 7, 3, 4}}}, 3, [](In in) {
+    return contract(in[0], {0, 1, 2, 3}, in[1], {0, 4, 2, 3}, {0, 1, 4, 3}, {0, 3, 1, 4});
+  });
+  table.add("contract_all", {{{5, 3}}, {{3, 2}}, {{2, 7}}}, 6, [](In in) {
+    return contract_all({{in[0], {0, 1}}, {in[1], {1, 2}}, {in[2], {2, 3}}}, {0, 3}, {3, 0});
+  });
 }
 
 // recomputed() passes the checks of any other operation.
 void add_recomputed(Table& table) {
-  const auto again = [](const Tensors& in) {
+  const auto again = [](In in) {
     return recomputed(
         [](const Tensors& x) {
           return mul("i k, k", tanh(einsum("i j, j k -> i k", x[0], x[1])), x[2]);
@@ -278,47 +252,18 @@ void add_recomputed(Table& table) {
   table.add("recomputed of nothing", {{{0, 3}}, {{3, 2}}, {{2}}}, again);
 }
 
-// The forms of einsum beyond a product: diagonals, '...', groups, an implied result.
-void add_general_einsum(Table& table) {
-  table.add("einsum, trace", {{{5, 5}}}, [](const Tensors& in) { return einsum("ii", in[0]); },
-            {5});
-  table.add("einsum, diagonal", {{{3, 2, 3}}},
-            [](const Tensors& in) { return einsum("i j i -> j i", in[0]); });
-  table.add("einsum, diagonal of three", {{{3, 3, 3}}},
-            [](const Tensors& in) { return einsum("iii->i", in[0]); });
-  table.add("einsum, two diagonals times a matrix", {{{3, 3, 2, 2}}, {{2, 3}}},
-            [](const Tensors& in) { return einsum("i i j j, j i -> i", in[0], in[1]); }, {2});
-  table.add("einsum, diagonal of a transposed one", {{{2, 3, 3}}, {{3}}},
-            [](const Tensors& in) {
-              return einsum("i i b, i -> b i", permute(in[0], {2, 1, 0}), in[1]);
-            },
-            {1});
-  table.add("einsum, diagonal of nothing", {{{0, 0, 2}}},
-            [](const Tensors& in) { return einsum("i i j -> j i", in[0]); });
-  table.add("einsum, '...'", {{{2, 3, 5}}, {{3, 5, 2}}},
-            [](const Tensors& in) { return einsum("... i j, i j k -> k ...", in[0], in[1]); },
-            {15});
-  table.add("einsum, '...' of different widths", {{{2, 3, 5}}, {{3, 7}}},
-            [](const Tensors& in) { return einsum("...i,...j->ij...", in[0], in[1]); });
-  table.add("einsum, '...' summed", {{{2, 3, 5}}, {{3}}},
-            [](const Tensors& in) { return einsum("... i, ... -> i", in[0], in[1]); }, {6});
-  table.add("einsum, implied result", {{{5, 3}}, {{3, 2}}},
-            [](const Tensors& in) { return einsum("cb,ba", in[0], in[1]); }, {3});
-  table.add("einsum, split and merged", {{{4, 6}}, {{2, 3, 5}}},
-            [](const Tensors& in) { return einsum("n (h d), h d e -> (e n) h", in[0], in[1]); },
-            {3});
-  table.add("einsum, one tensor three times", {{{3, 3}}},
-            [](const Tensors& in) { return einsum("ij,jk,ki->i", in[0], in[0], in[0]); }, {9});
-  table.add("einsum, numbers alone", {{{}}, {{}}, {{}}},
-            [](const Tensors& in) { return einsum(",,", in[0], in[1], in[2]); });
-  table.add("diagonal", {{{3, 2, 3}}}, [](const Tensors& in) { return diagonal(in[0], {0, 2}); });
-  table.add("diagonal of every other row", {{{5, 3}}}, [](const Tensors& in) {
+void add_diagonals(Table& table) {
+  table.add("einsum, diagonal of a transposed one", {{{2, 3, 3}}, {{3}}}, 1, [](In in) {
+    return einsum("i i b, i -> b i", permute(in[0], {2, 1, 0}), in[1]);
+  });
+  table.add("einsum, one tensor three times", {{{3, 3}}}, 9,
+            [](In in) { return einsum("ij,jk,ki->i", in[0], in[0], in[0]); });
+  table.add("diagonal", {{{3, 2, 3}}}, [](In in) { return diagonal(in[0], {0, 2}); });
+  table.add("diagonal of every other row", {{{5, 3}}}, [](In in) {
     return diagonal(slice(in[0], 0, 0, 3, 2), {0, 1});
   });
-  table.add("on_diagonal", {{{3, 2}}}, [](const Tensors& in) {
-    return on_diagonal(in[0], {0, 2});
-  });
-  table.add("on_diagonal, three times, transposed", {{{2, 3}}}, [](const Tensors& in) {
+  table.add("on_diagonal", {{{3, 2}}}, [](In in) { return on_diagonal(in[0], {0, 2}); });
+  table.add("on_diagonal, three times, transposed", {{{2, 3}}}, [](In in) {
     return on_diagonal(permute(in[0], {1, 0}), {0, 1, 3});
   });
 }
@@ -347,34 +292,31 @@ void add_reductions(Table& table) {
   for (const Reduction& reduction : reductions) {
     const std::string name = reduction.name;
     const auto over = [by_axes = reduction.by_axes](const Axes& axes, bool keep) {
-      return [by_axes, axes, keep](const Tensors& in) { return by_axes(in[0], axes, keep); };
+      return [by_axes, axes, keep](In in) { return by_axes(in[0], axes, keep); };
     };
-    table.add(name + ", last", {{{2, 3, 5}}},
-              [f = reduction.last](const Tensors& in) { return f(in[0]); }, {5});
-    table.add(name + ", first and last", {{{2, 3, 5}}},
-              [f = reduction.outer](const Tensors& in) { return f(in[0]); }, {10});
-    table.add(name + ", middle", {{{2, 3, 5}}}, over({1}, false), {3});
-    table.add(name + ", kept", {{{2, 3, 5}}}, over({2, 0}, true), {10});
+    table.add(name + ", last", {{{2, 3, 5}}}, 5, [f = reduction.last](In in) { return f(in[0]); });
+    table.add(name + ", first and last", {{{2, 3, 5}}}, 10,
+              [f = reduction.outer](In in) { return f(in[0]); });
+    table.add(name + ", middle", {{{2, 3, 5}}}, 3, over({1}, false));
+    table.add(name + ", kept", {{{2, 3, 5}}}, 10, over({2, 0}, true));
     table.add(name + ", of one", {{{3, 1}}}, over({1}, false));
-    table.add(name + ", no rows", {{{0, 5}}}, over({1}, false), {5});
-    table.add(name + ", long rows", {{{3, 1031}}}, over({1}, false), {1031});
-    table.add(name + ", long columns", {{{1031, 3}}}, over({0}, false), {1031});
+    table.add(name + ", no rows", {{{0, 5}}}, 5, over({1}, false));
+    table.add(name + ", long rows", {{{3, 1031}}}, 1031, over({1}, false));
+    table.add(name + ", long columns", {{{1031, 3}}}, 1031, over({0}, false));
     for (const Lying& lying : lyings)
       if (lying.stored.size() == 2 && lying.stored[0] > 0)
-        table.add(text(name, ", last of ", lying.name), {{lying.stored}},
-                  [by_axes = reduction.by_axes, view = lying.view](const Tensors& in) {
+        table.add(text(name, ", last of ", lying.name), {{lying.stored}}, 7,
+                  [by_axes = reduction.by_axes, view = lying.view](In in) {
                     return by_axes(view(in[0]), {1}, false);
-                  },
-                  {7});
+                  });
   }
-  table.add("sum of nothing", {{{3, 0}}}, [](const Tensors& in) { return sum(in[0], {1}); });
-  table.add("logsumexp of nothing", {{{3, 0}}},
-            [](const Tensors& in) { return exp(logsumexp(in[0], {1})); });
+  table.add("sum of nothing", {{{3, 0}}}, [](In in) { return sum(in[0], {1}); });
+  table.add("logsumexp of nothing", {{{3, 0}}}, [](In in) { return exp(logsumexp(in[0], {1})); });
   table.add("logsumexp of large numbers", {{{3, 5}, 700, 720}},
-            [](const Tensors& in) { return logsumexp(in[0], {1}); });
-  table.add("sum of all", {{{2, 3, 5}}}, [](const Tensors& in) { return sum(in[0]); }, {30});
-  table.add("mean of all", {{{2, 3, 5}}}, [](const Tensors& in) { return mean(in[0]); }, {30});
-  table.add("sum of one number", {{{}}}, [](const Tensors& in) { return sum(in[0]); });
+            [](In in) { return logsumexp(in[0], {1}); });
+  table.add("sum of all", {{{2, 3, 5}}}, 30, [](In in) { return sum(in[0]); });
+  table.add("mean of all", {{{2, 3, 5}}}, 30, [](In in) { return mean(in[0]); });
+  table.add("sum of one number", {{{}}}, [](In in) { return sum(in[0]); });
 }
 
 // ---- Softmax, norms, loss --------------------------------------------------------------------
@@ -389,282 +331,217 @@ Tensor mask_with_hidden_row(const Tensor& like) {
 void add_softmax(Table& table) {
   for (const Lying& lying : lyings)
     if (lying.stored.size() > 0)
-      table.add(text("softmax ", lying.name), {{lying.stored}},
-                [view = lying.view](const Tensors& in) {
-                  const Tensor x = view(in[0]);
-                  return softmax(x, x.rank() - 1);
-                },
-                {7});
-  table.add("softmax, middle", {{{2, 5, 3}}},
-            [](const Tensors& in) { return softmax("b [m] h", in[0]); }, {5});
-  table.add("softmax, first", {{{5, 3}}}, [](const Tensors& in) { return softmax(in[0], 0); }, {5});
-  table.add("softmax, wide", {{{3, 257}}}, [](const Tensors& in) { return softmax(in[0], 1); },
-            {257});
-  table.add("softmax of large numbers", {{{3, 5}, 700, 720}},
-            [](const Tensors& in) { return softmax(in[0], 1); }, {5});
-  table.add("softmax, masked by name", {{{2, 3, 5, 2}}},
-            [](const Tensors& in) {
-              return softmax("b n [m] h, n m", in[0], mask_with_hidden_row(in[0]));
-            },
-            {5});
-  table.add("softmax, masked", {{{3, 5}}},
-            [](const Tensors& in) { return softmax(in[0], 1, mask_with_hidden_row(in[0])); }, {5});
-  table.add("softmax, masked differently for each", {{{2, 3, 5}}, positions({2, 3, 5}, 2)},
-            [](const Tensors& in) { return softmax(in[0], 2, in[1]); }, {5});
-  table.add("softmax, all hidden", {{{3, 5}}}, [](const Tensors& in) {
+      table.add(text("softmax ", lying.name), {{lying.stored}}, 7, [view = lying.view](In in) {
+        const Tensor x = view(in[0]);
+        return softmax(x, x.rank() - 1);
+      });
+  table.add("softmax, middle", {{{2, 5, 3}}}, 5, [](In in) { return softmax("b [m] h", in[0]); });
+  table.add("softmax, first", {{{5, 3}}}, 5, [](In in) { return softmax(in[0], 0); });
+  table.add("softmax, wide", {{{3, 257}}}, 257, [](In in) { return softmax(in[0], 1); });
+  table.add("softmax of large numbers", {{{3, 5}, 700, 720}}, 5,
+            [](In in) { return softmax(in[0], 1); });
+  table.add("softmax, masked by name", {{{2, 3, 5, 2}}}, 5,
+            [](In in) { return softmax("b n [m] h, n m", in[0], mask_with_hidden_row(in[0])); });
+  table.add("softmax, masked", {{{3, 5}}}, 5,
+            [](In in) { return softmax(in[0], 1, mask_with_hidden_row(in[0])); });
+  table.add("softmax, masked differently for each", {{{2, 3, 5}}, positions({2, 3, 5}, 2)}, 5,
+            [](In in) { return softmax(in[0], 2, in[1]); });
+  table.add("softmax, all hidden", {{{3, 5}}}, [](In in) {
     return softmax(in[0], 1, Tensor::zeros({3, 5}, in[0].dtype(), in[0].backend()));
   });
-  table.add("softmax of nothing", {{{3, 0}}}, [](const Tensors& in) { return softmax(in[0], 1); });
-  table.add("log_softmax of nothing", {{{3, 0}}},
-            [](const Tensors& in) { return log_softmax(in[0], 1); });
-  table.add("log_softmax", {{{2, 5, 3}}}, [](const Tensors& in) { return log_softmax(in[0], 2); },
-            {3});
-  table.add("log_softmax, transposed", {{{5, 3}}},
-            [](const Tensors& in) {
-              return log_softmax(permute(in[0], {1, 0}), 1);
-            },
-            {5});
-  table.add("log_softmax, first", {{{5, 3}}},
-            [](const Tensors& in) { return log_softmax(in[0], 0); }, {5});
-  table.add("log_softmax, masked", {{{3, 5}}},
-            [](const Tensors& in) { return log_softmax(in[0], 1, mask_with_hidden_row(in[0])); },
-            {5});
+  table.add("softmax of nothing", {{{3, 0}}}, [](In in) { return softmax(in[0], 1); });
+  table.add("log_softmax of nothing", {{{3, 0}}}, [](In in) { return log_softmax(in[0], 1); });
+  table.add("log_softmax", {{{2, 5, 3}}}, 3, [](In in) { return log_softmax(in[0], 2); });
+  table.add("log_softmax, transposed", {{{5, 3}}}, 5, [](In in) {
+    return log_softmax(permute(in[0], {1, 0}), 1);
+  });
+  table.add("log_softmax, first", {{{5, 3}}}, 5, [](In in) { return log_softmax(in[0], 0); });
+  table.add("log_softmax, masked", {{{3, 5}}}, 5,
+            [](In in) { return log_softmax(in[0], 1, mask_with_hidden_row(in[0])); });
 }
 
 void add_norms(Table& table) {
-  const auto layer = [](const Tensors& in) { return layer_norm(in[0], in[1], in[2]); };
-  const auto rms = [](const Tensors& in) { return rms_norm(in[0], in[1]); };
+  const auto layer = [](In in) { return layer_norm(in[0], in[1], in[2]); };
+  const auto rms = [](In in) { return rms_norm(in[0], in[1]); };
   for (const Shape& shape : {Shape{2, 3, 5}, Shape{7}, Shape{0, 3}, Shape{3, 131}, Shape{67, 3}}) {
     const Shape width{shape.back()};
     const double terms = static_cast<double>(width[0]);
-    table.add(text("layer_norm ", shape), {{shape}, {width}, {width}}, layer, {terms});
-    table.add(text("rms_norm ", shape), {{shape}, {width}}, rms, {terms});
+    table.add(text("layer_norm ", shape), {{shape}, {width}, {width}}, terms, layer);
+    table.add(text("rms_norm ", shape), {{shape}, {width}}, terms, rms);
   }
   // Both results count.
   const auto both = [](const std::pair<Tensor, Tensor>& made) { return made.first * made.second; };
   for (const Shape& shape : {Shape{2, 3, 5}, Shape{7}, Shape{0, 3}, Shape{3, 131}}) {
     const Shape width{shape.back()};
     const double terms = static_cast<double>(width[0]);
-    table.add(
-        text("add_layer_norm ", shape), {{shape}, {shape}, {width}, {width}},
-        [both](const Tensors& in) { return both(add_layer_norm(in[0], in[1], in[2], in[3])); },
-        {terms});
-    table.add(text("add_rms_norm ", shape), {{shape}, {shape}, {width}},
-              [both](const Tensors& in) { return both(add_rms_norm(in[0], in[1], in[2])); },
-              {terms});
+    table.add(text("add_layer_norm ", shape), {{shape}, {shape}, {width}, {width}}, terms,
+              [both](In in) { return both(add_layer_norm(in[0], in[1], in[2], in[3])); });
+    table.add(text("add_rms_norm ", shape), {{shape}, {shape}, {width}}, terms,
+              [both](In in) { return both(add_rms_norm(in[0], in[1], in[2])); });
   }
   table.add(
-      "add_layer_norm, one transposed, one repeated", {{{5, 3}}, {{1, 5}}, {{5}}, {{5}}},
-      [both](const Tensors& in) {
+      "add_layer_norm, one transposed, one repeated", {{{5, 3}}, {{1, 5}}, {{5}}, {{5}}}, 5,
+      [both](In in) {
         return both(add_layer_norm(permute(in[0], {1, 0}), broadcast(in[1], {3, 5}), in[2], in[3]));
-      },
-      {5});
+      });
   table.add("layer_norm of one channel", {{{3, 1}}, {{1}}, {{1}}}, layer);
   table.add("rms_norm of one channel", {{{3, 1}, 0.5, 2}, {{1}}}, rms);
-  table.add("layer_norm, transposed", {{{5, 3}}, {{5}}, {{5}}},
-            [](const Tensors& in) {
-              return layer_norm(permute(in[0], {1, 0}), in[1], in[2]);
-            },
-            {5});
-  table.add("rms_norm, every other column", {{{3, 10}}, {{5}}},
-            [](const Tensors& in) { return rms_norm(slice(in[0], 1, 0, 5, 2), in[1]); }, {5});
-  table.add("layer_norm, repeated", {{{1, 5}}, {{5}}, {{5}}},
-            [](const Tensors& in) {
-              return layer_norm(broadcast(in[0], {3, 5}), in[1], in[2]);
-            },
-            {5});
+  table.add("layer_norm, transposed", {{{5, 3}}, {{5}}, {{5}}}, 5, [](In in) {
+    return layer_norm(permute(in[0], {1, 0}), in[1], in[2]);
+  });
+  table.add("rms_norm, every other column", {{{3, 10}}, {{5}}}, 5,
+            [](In in) { return rms_norm(slice(in[0], 1, 0, 5, 2), in[1]); });
+  table.add("layer_norm, repeated", {{{1, 5}}, {{5}}, {{5}}}, 5, [](In in) {
+    return layer_norm(broadcast(in[0], {3, 5}), in[1], in[2]);
+  });
 }
 
 void add_loss(Table& table) {
-  const auto loss = [](const Tensors& in) { return cross_entropy(in[0], in[1]); };
-  table.add("cross_entropy", {{{5, 7}}, positions({5}, 7)}, loss, {7});
-  table.add("cross_entropy, wide", {{{3, 257}}, positions({3}, 257)}, loss, {257});
+  const auto loss = [](In in) { return cross_entropy(in[0], in[1]); };
+  table.add("cross_entropy", {{{5, 7}}, positions({5}, 7)}, 7, loss);
+  table.add("cross_entropy, wide", {{{3, 257}}, positions({3}, 257)}, 257, loss);
   table.add("cross_entropy, one class", {{{3, 1}}, positions({3}, 1)}, loss);
   table.add("cross_entropy, no rows", {{{0, 3}}, positions({0}, 3)}, loss);
-  table.add("cross_entropy of large numbers", {{{3, 5}, 700, 720}, positions({3}, 5)}, loss, {5});
-  table.add("cross_entropy, transposed", {{{7, 5}}, positions({5}, 7)},
-            [](const Tensors& in) {
-              return cross_entropy(permute(in[0], {1, 0}), in[1]);
-            },
-            {7});
-  table.add("dropout", {{{2, 3, 5}}},
-            [](const Tensors& in) { return dropout(in[0], 0.3, Key(7), 5); });
-  table.add("dropout, transposed", {{{5, 3}}}, [](const Tensors& in) {
+  table.add("cross_entropy of large numbers", {{{3, 5}, 700, 720}, positions({3}, 5)}, 5, loss);
+  table.add("cross_entropy, transposed", {{{7, 5}}, positions({5}, 7)}, 7, [](In in) {
+    return cross_entropy(permute(in[0], {1, 0}), in[1]);
+  });
+  table.add("dropout", {{{2, 3, 5}}}, [](In in) { return dropout(in[0], 0.3, Key(7), 5); });
+  table.add("dropout, transposed", {{{5, 3}}}, [](In in) {
     return dropout(permute(in[0], {1, 0}), 0.5, Key(7));
   });
-  table.add("dropout, rate 0", {{{5, 3}}},
-            [](const Tensors& in) { return dropout(in[0], 0, Key(7)) * 2; });
+  table.add("dropout, rate 0", {{{5, 3}}}, [](In in) { return dropout(in[0], 0, Key(7)) * 2; });
 }
 
 // ---- Layout and index ------------------------------------------------------------------------
 
 void add_layout(Table& table) {
-  table.add("rearrange, split and permute", {{{2, 5, 6}}}, [](const Tensors& in) {
+  table.add("rearrange, split and permute", {{{2, 5, 6}}}, [](In in) {
     return rearrange("b n (h d) -> b h n d", in[0], {{"h", 2}});
   });
   table.add("rearrange, merge", {{{2, 3, 5, 2}}},
-            [](const Tensors& in) { return rearrange("b h n d -> b n (h d)", in[0]); });
-  table.add("rearrange, merge of a permuted one", {{{2, 3, 5}}}, [](const Tensors& in) {
+            [](In in) { return rearrange("b h n d -> b n (h d)", in[0]); });
+  table.add("rearrange, merge of a permuted one", {{{2, 3, 5}}}, [](In in) {
     return rearrange("a b c -> (c a) b", permute(in[0], {2, 0, 1}));
   });
-  table.add("rearrange, nothing in it", {{{0, 6}}}, [](const Tensors& in) {
+  table.add("rearrange, nothing in it", {{{0, 6}}}, [](In in) {
     return rearrange("n (h d) -> h n d", in[0], {{"h", 2}});
   });
-  table.add("permute", {{{2, 3, 5}}}, [](const Tensors& in) { return permute(in[0], {2, 0, 1}); });
-  table.add("reshape", {{{2, 3, 5}}}, [](const Tensors& in) { return reshape(in[0], {5, 1, 6}); });
-  table.add("reshape of a permuted one", {{{2, 3, 5}}}, [](const Tensors& in) {
+  table.add("permute", {{{2, 3, 5}}}, [](In in) { return permute(in[0], {2, 0, 1}); });
+  table.add("reshape", {{{2, 3, 5}}}, [](In in) { return reshape(in[0], {5, 1, 6}); });
+  table.add("reshape of a permuted one", {{{2, 3, 5}}}, [](In in) {
     return reshape(permute(in[0], {2, 0, 1}), {5, 6});
   });
-  table.add("reshape, a copy", {{{2, 3, 5}}}, [](const Tensors& in) {
+  table.add("reshape, a copy", {{{2, 3, 5}}}, [](In in) {
     return reshape(permute(in[0], {2, 0, 1}), {2, 15});
   });
-  table.add("reshape of a number", {{{}}}, [](const Tensors& in) {
-    return reshape(in[0], {1, 1});
-  });
+  table.add("reshape of a number", {{{}}}, [](In in) { return reshape(in[0], {1, 1}); });
   table.add("reshape of every other", {{{7, 2}}},
-            [](const Tensors& in) { return reshape(slice(in[0], 0, 0, 4, 2), {8}); });
-  table.add("broadcast", {{{2, 1, 3, 1}}}, [](const Tensors& in) {
-    return broadcast(in[0], {2, 5, 3, 2});
-  });
-  table.add("broadcast to nothing", {{{1, 3}}}, [](const Tensors& in) {
-    return broadcast(in[0], {0, 3});
-  });
-  table.add("expand", {{{2, 3}}}, [](const Tensors& in) {
-    return expand(in[0], {0, 2}, {5, 2, 2, 3});
-  });
-  table.add("expand of a number", {{{}}}, [](const Tensors& in) {
-    return expand(in[0], {0, 1}, {2, 3});
-  });
-  table.add("slice", {{{5, 7}}}, [](const Tensors& in) { return slice(in[0], 1, 2, 3); });
-  table.add("slice, every third", {{{2, 11, 3}}},
-            [](const Tensors& in) { return slice(in[0], 1, 1, 4, 3); });
-  table.add("slice, empty", {{{5, 3}}}, [](const Tensors& in) { return slice(in[0], 0, 5, 0); });
-  table.add("slice of a slice, transposed", {{{7, 5}}}, [](const Tensors& in) {
+            [](In in) { return reshape(slice(in[0], 0, 0, 4, 2), {8}); });
+  table.add("broadcast", {{{2, 1, 3, 1}}}, [](In in) { return broadcast(in[0], {2, 5, 3, 2}); });
+  table.add("broadcast to nothing", {{{1, 3}}}, [](In in) { return broadcast(in[0], {0, 3}); });
+  table.add("expand", {{{2, 3}}}, [](In in) { return expand(in[0], {0, 2}, {5, 2, 2, 3}); });
+  table.add("expand of a number", {{{}}}, [](In in) { return expand(in[0], {0, 1}, {2, 3}); });
+  table.add("slice", {{{5, 7}}}, [](In in) { return slice(in[0], 1, 2, 3); });
+  table.add("slice, every third", {{{2, 11, 3}}}, [](In in) { return slice(in[0], 1, 1, 4, 3); });
+  table.add("slice, empty", {{{5, 3}}}, [](In in) { return slice(in[0], 0, 5, 0); });
+  table.add("slice of a slice, transposed", {{{7, 5}}}, [](In in) {
     return slice(permute(slice(in[0], 0, 1, 3, 2), {1, 0}), 0, 0, 3, 2);
   });
-  table.add("pad", {{{2, 3}}}, [](const Tensors& in) { return pad(in[0], 1, 2, 1); });
-  table.add("pad of nothing", {{{0, 3}}}, [](const Tensors& in) { return pad(in[0], 0, 1, 1); });
-  table.add("place", {{{2, 3}}}, [](const Tensors& in) { return place(in[0], 1, 1, 3, 11); });
-  table.add("concat", {{{2, 3}}, {{2, 1}}, {{2, 5}}}, [](const Tensors& in) {
+  table.add("pad", {{{2, 3}}}, [](In in) { return pad(in[0], 1, 2, 1); });
+  table.add("pad of nothing", {{{0, 3}}}, [](In in) { return pad(in[0], 0, 1, 1); });
+  table.add("place", {{{2, 3}}}, [](In in) { return place(in[0], 1, 1, 3, 11); });
+  table.add("concat", {{{2, 3}}, {{2, 1}}, {{2, 5}}}, [](In in) {
     return concat({in[0], in[1], in[2]}, 1);
   });
-  table.add("concat, one empty, one transposed", {{{0, 3}}, {{3, 2}}}, [](const Tensors& in) {
+  table.add("concat, one empty, one transposed", {{{0, 3}}, {{3, 2}}}, [](In in) {
     return concat({in[0], permute(in[1], {1, 0})}, 0);
   });
-  table.add("concat of one tensor twice", {{{2, 3}}}, [](const Tensors& in) {
+  table.add("concat of one tensor twice", {{{2, 3}}}, [](In in) {
     return concat({in[0], in[0]}, 0);
   });
-  table.add("windows", {{{2, 7, 3}}}, [](const Tensors& in) { return windows(in[0], 1, 3); });
-  table.add("windows in steps", {{{11}}},
-            [](const Tensors& in) { return windows(in[0], 0, 3, 4); });
+  table.add("windows", {{{2, 7, 3}}}, [](In in) { return windows(in[0], 1, 3); });
+  table.add("windows in steps", {{{11}}}, [](In in) { return windows(in[0], 0, 3, 4); });
   table.add("windows, side by side, of every other", {{{13, 2}}},
-            [](const Tensors& in) { return windows(slice(in[0], 0, 0, 7, 2), 0, 2, 2); });
-  table.add("windows, none fits", {{{2, 3}}},
-            [](const Tensors& in) { return windows(in[0], 0, 3); });
-  table.add("windows of nothing", {{{5, 0}}},
-            [](const Tensors& in) { return windows(in[0], 0, 3); });
-  table.add("windows, transposed, contracted", {{{5, 7}}, {{3, 5}}}, [](const Tensors& in) {
+            [](In in) { return windows(slice(in[0], 0, 0, 7, 2), 0, 2, 2); });
+  table.add("windows, none fits", {{{2, 3}}}, [](In in) { return windows(in[0], 0, 3); });
+  table.add("windows of nothing", {{{5, 0}}}, [](In in) { return windows(in[0], 0, 3); });
+  table.add("windows, transposed, contracted", {{{5, 7}}, {{3, 5}}}, [](In in) {
     return einsum("n w d, w d -> n d", windows(permute(in[0], {1, 0}), 0, 3), in[1]);
   });
-  table.add("windows as a matrix", {{{9}}, {{3, 5}}}, [](const Tensors& in) {
-    return einsum("n w, w d -> n d", windows(in[0], 0, 3), in[1]);
-  });
-  table.add("overlap_add", {{{2, 5, 3}}},
-            [](const Tensors& in) { return overlap_add(in[0], 1, 1, 7); });
-  table.add("overlap_add with gaps", {{{3, 2, 2}}}, [](const Tensors& in) {
+  table.add("windows as a matrix", {{{9}}, {{3, 5}}},
+            [](In in) { return einsum("n w, w d -> n d", windows(in[0], 0, 3), in[1]); });
+  table.add("overlap_add", {{{2, 5, 3}}}, [](In in) { return overlap_add(in[0], 1, 1, 7); });
+  table.add("overlap_add with gaps", {{{3, 2, 2}}}, [](In in) {
     return overlap_add(permute(in[0], {2, 0, 1}), 1, 3, 11);
   });
   table.add("overlap_add of nothing", {{{0, 3}}},
-            [](const Tensors& in) { return overlap_add(in[0], 0, 1, 5); });
-  table.add("with_layout", {{{2, 3, 5}}}, [](const Tensors& in) {
-    return with_layout(in[0], {2, 0, 1});
-  });
+            [](In in) { return overlap_add(in[0], 0, 1, 5); });
+  table.add("with_layout", {{{2, 3, 5}}}, [](In in) { return with_layout(in[0], {2, 0, 1}); });
 }
 
 void add_index(Table& table) {
-  const auto embed = [](const Tensors& in) { return gather("[v] d, b n -> b n d", in[0], in[1]); };
-  table.add("gather, embedding", {{{7, 3}}, positions({2, 5}, 7)}, embed, {10});
+  const auto embed = [](In in) { return gather("[v] d, b n -> b n d", in[0], in[1]); };
+  table.add("gather, embedding", {{{7, 3}}, positions({2, 5}, 7)}, 10, embed);
   table.add("gather, nothing", {{{7, 3}}, positions({2, 0}, 7)}, embed);
   table.add("gather, one of each row", {{{5, 7}}, positions({5}, 7)},
-            [](const Tensors& in) { return gather("t [v], t -> t", in[0], in[1]); });
-  table.add("gather, in the middle", {{{2, 7, 3}}, positions({2, 5}, 7)},
-            [](const Tensors& in) { return gather("a [v] c, a n -> c a n", in[0], in[1]); }, {5});
-  table.add("gather, transposed", {{{3, 7}}, positions({5, 2}, 7)},
-            [](const Tensors& in) {
-              return gather("[v] d, n b -> b n d", permute(in[0], {1, 0}), in[1]);
-            },
-            {10});
-  table.add("scatter", {{{2, 5, 3}}, positions({2, 5}, 7)},
-            [](const Tensors& in) { return scatter("b n d, b n -> [v] d", in[0], in[1], 7); },
-            {10});
-  table.add("scatter, one of each row", {{{5}}, positions({5}, 7)},
-            [](const Tensors& in) { return scatter("t, t -> t [v]", in[0], in[1], 7); });
-  table.add("scatter, all to one place", {{{5, 3}}, positions({5}, 1)},
-            [](const Tensors& in) { return scatter("n d, n -> d [v]", in[0], in[1], 2); }, {5});
-  table.add("gather at the largest", {{{5, 7}}, positions({5, 7}, 9)}, [](const Tensors& in) {
-    return gather("[v] d, t d -> t d", in[0], top_k(in[1], 0, 3));
+            [](In in) { return gather("t [v], t -> t", in[0], in[1]); });
+  table.add("gather, in the middle", {{{2, 7, 3}}, positions({2, 5}, 7)}, 5,
+            [](In in) { return gather("a [v] c, a n -> c a n", in[0], in[1]); });
+  table.add("gather, transposed", {{{3, 7}}, positions({5, 2}, 7)}, 10, [](In in) {
+    return gather("[v] d, n b -> b n d", permute(in[0], {1, 0}), in[1]);
   });
+  table.add("scatter", {{{2, 5, 3}}, positions({2, 5}, 7)}, 10,
+            [](In in) { return scatter("b n d, b n -> [v] d", in[0], in[1], 7); });
+  table.add("scatter, one of each row", {{{5}}, positions({5}, 7)},
+            [](In in) { return scatter("t, t -> t [v]", in[0], in[1], 7); });
+  table.add("scatter, all to one place", {{{5, 3}}, positions({5}, 1)}, 5,
+            [](In in) { return scatter("n d, n -> d [v]", in[0], in[1], 2); });
+  table.add("gather at the largest", {{{5, 7}}, positions({5, 7}, 9)},
+            [](In in) { return gather("[v] d, t d -> t d", in[0], top_k(in[1], 0, 3)); });
   table.add("one_hot", {{{2, 5}}, positions({2}, 5)},
-            [](const Tensors& in) { return in[0] * one_hot(in[1], 5, in[0].dtype()); });
+            [](In in) { return in[0] * one_hot(in[1], 5, in[0].dtype()); });
   table.add("arange", {{{5}}},
-            [](const Tensors& in) { return in[0] * arange(5, in[0].dtype(), in[0].backend()); });
+            [](In in) { return in[0] * arange(5, in[0].dtype(), in[0].backend()); });
   table.add("cast of positions", {{{5}}, positions({5}, 9)},
-            [](const Tensors& in) { return in[0] * cast(in[1], in[0].dtype()); });
-  table.add("cast to f32 and back", {{{5}}},
-            [](const Tensors& in) { return cast(cast(in[0], Dtype::f32), in[0].dtype()); },
-            {1, false});
-  table.add("cast to i64 and back", {{{5}}},
-            [](const Tensors& in) { return cast(cast(in[0], Dtype::i64), in[0].dtype()); },
-            {1, false});
+            [](In in) { return in[0] * cast(in[1], in[0].dtype()); });
+  for (const Dtype dtype : {Dtype::f32, Dtype::i64}) {
+    table.add(text("cast to ", name_of(dtype), " and back"), {{{5}}},
+              [dtype](In in) { return cast(cast(in[0], dtype), in[0].dtype()); });
+    table.samples.back().differentiable = false;
+  }
 }
 
 // Empty tensors, for operations whose samples above have none.
 void add_nothing(Table& table) {
-  table.add("-x of nothing", {{{0, 3}}}, [](const Tensors& in) { return -in[0]; });
+  table.add("-x of nothing", {{{0, 3}}}, [](In in) { return -in[0]; });
   table.add("a + b * a of nothing", {{{0, 3}}, {{0, 3}}},
-            [](const Tensors& in) { return in[0] + in[1] * in[0]; });
-  table.add("numbers and nothing", {{{3, 0}}}, [](const Tensors& in) { return 2 - in[0] * 3; });
-  table.add("contract of nothing", {{{5, 0}}, {{0, 3}}}, [](const Tensors& in) {
+            [](In in) { return in[0] + in[1] * in[0]; });
+  table.add("numbers and nothing", {{{3, 0}}}, [](In in) { return 2 - in[0] * 3; });
+  table.add("contract of nothing", {{{5, 0}}, {{0, 3}}}, [](In in) {
     return contract(in[0], {0, 1}, in[1], {1, 2}, {2, 0});
   });
-  table.add("contract_all of nothing", {{{5, 0}}, {{0, 3}}, {{3, 2}}}, [](const Tensors& in) {
+  table.add("contract_all of nothing", {{{5, 0}}, {{0, 3}}, {{3, 2}}}, [](In in) {
     return contract_all({{in[0], {0, 1}}, {in[1], {1, 2}}, {in[2], {2, 3}}}, {0, 3});
   });
-  table.add("diagonal of nothing", {{{0, 2, 0}}}, [](const Tensors& in) {
-    return diagonal(in[0], {0, 2});
-  });
-  table.add("on_diagonal of nothing", {{{0, 2}}}, [](const Tensors& in) {
-    return on_diagonal(in[0], {0, 2});
-  });
-  table.add("dropout of nothing", {{{0, 3}}},
-            [](const Tensors& in) { return dropout(in[0], 0.5, Key(7)); });
-  table.add("permute of nothing", {{{0, 3}}}, [](const Tensors& in) {
-    return permute(in[0], {1, 0});
-  });
-  table.add("reshape of nothing", {{{0, 3}}}, [](const Tensors& in) {
-    return reshape(in[0], {5, 0, 2});
-  });
-  table.add("broadcast of nothing", {{{0, 1}}}, [](const Tensors& in) {
-    return broadcast(in[0], {0, 3});
-  });
-  table.add("expand of nothing", {{{0}}}, [](const Tensors& in) {
-    return expand(in[0], {0}, {3, 0});
-  });
-  table.add("slice of nothing", {{{0, 5}}},
-            [](const Tensors& in) { return slice(in[0], 1, 0, 3, 2); });
-  table.add("place of nothing", {{{2, 0}}},
-            [](const Tensors& in) { return place(in[0], 1, 0, 1, 3); });
-  table.add("with_layout of nothing", {{{0, 3}}}, [](const Tensors& in) {
-    return with_layout(in[0], {1, 0});
-  });
+  table.add("diagonal of nothing", {{{0, 2, 0}}}, [](In in) { return diagonal(in[0], {0, 2}); });
+  table.add("on_diagonal of nothing", {{{0, 2}}}, [](In in) { return on_diagonal(in[0], {0, 2}); });
+  table.add("dropout of nothing", {{{0, 3}}}, [](In in) { return dropout(in[0], 0.5, Key(7)); });
+  table.add("permute of nothing", {{{0, 3}}}, [](In in) { return permute(in[0], {1, 0}); });
+  table.add("reshape of nothing", {{{0, 3}}}, [](In in) { return reshape(in[0], {5, 0, 2}); });
+  table.add("broadcast of nothing", {{{0, 1}}}, [](In in) { return broadcast(in[0], {0, 3}); });
+  table.add("expand of nothing", {{{0}}}, [](In in) { return expand(in[0], {0}, {3, 0}); });
+  table.add("slice of nothing", {{{0, 5}}}, [](In in) { return slice(in[0], 1, 0, 3, 2); });
+  table.add("place of nothing", {{{2, 0}}}, [](In in) { return place(in[0], 1, 0, 1, 3); });
+  table.add("with_layout of nothing", {{{0, 3}}}, [](In in) { return with_layout(in[0], {1, 0}); });
   table.add("scatter of nothing", {{{0, 3}}, positions({0}, 7)},
-            [](const Tensors& in) { return scatter("n d, n -> [v] d", in[0], in[1], 7); });
+            [](In in) { return scatter("n d, n -> [v] d", in[0], in[1], 7); });
   table.add("one_hot of nothing", {{{0, 5}}, positions({0}, 5)},
-            [](const Tensors& in) { return in[0] * one_hot(in[1], 5, in[0].dtype()); });
+            [](In in) { return in[0] * one_hot(in[1], 5, in[0].dtype()); });
   table.add("arange of nothing", {{{0}}},
-            [](const Tensors& in) { return in[0] * arange(0, in[0].dtype(), in[0].backend()); });
+            [](In in) { return in[0] * arange(0, in[0].dtype(), in[0].backend()); });
   table.add("cast of no positions", {{{0}}, positions({0}, 9)},
-            [](const Tensors& in) { return in[0] * cast(in[1], in[0].dtype()); });
+            [](In in) { return in[0] * cast(in[1], in[0].dtype()); });
 }
 
 std::vector<Sample> all_samples() {
@@ -673,7 +550,7 @@ std::vector<Sample> all_samples() {
   add_sums(table);
   add_einsum(table);
   add_recomputed(table);
-  add_general_einsum(table);
+  add_diagonals(table);
   add_reductions(table);
   add_softmax(table);
   add_norms(table);
