@@ -13,28 +13,27 @@ namespace {
 using Verdict = TensorReport::Verdict;
 
 bool share(const std::vector<int>& a, const std::vector<int>& b) {
-  return std::any_of(a.begin(), a.end(),
-                     [&](int i) { return std::find(b.begin(), b.end(), i) != b.end(); });
+  return std::find_first_of(a.begin(), a.end(), b.begin(), b.end()) != a.end();
 }
 
 class Judge {
  public:
-  explicit Judge(const Recorded& recorded)
-      : recorded_(recorded), candidate_(recorded.candidate), program_(*candidate_.program) {}
+  explicit Judge(const Candidate& candidate)
+      : candidate_(candidate), program_(*candidate_.program) {}
 
-  std::vector<TensorReport> rows() {
-    for (const Compared& c : recorded_.compared) judge(c);
-    return std::move(rows_);
+  AgainstReport report() {
+    for (const Compared& c : candidate_.compared) judge(c);
+    report_.unknown = candidate_.unknown;
+    return std::move(report_);
   }
 
  private:
   // A mistake that was found, and the statements that may hold it.
   struct Mistake {
-    std::string tensor;  // the name of the tensor that shows it
-    int value;
-    bool gradient;
+    const Compared& shown;  // the tensor that shows it
+    std::string name;       // of that tensor
     std::vector<int> statements;
-    Explanation explanation;
+    Explanation explanation = {};
   };
 
   void judge(const Compared& c) {
@@ -50,7 +49,7 @@ class Judge {
     if (!row.cause.empty()) row.verdict = Verdict::follows;
     else if (!row.shape.empty() || (!right && !right_from_inputs)) row.verdict = Verdict::differs;
     if (row.verdict == Verdict::differs) blame(c, right, row);
-    rows_.push_back(std::move(row));
+    report_.tensors.push_back(std::move(row));
   }
 
   // Fills in the distance to the text's tensor from their operands. True if it is within tolerance.
@@ -75,24 +74,23 @@ class Judge {
     // In their code, an input under two names may be one tensor, whose gradient sums both uses.
     const int other = candidate_.renamed_argument(c.value);
     if (!c.gradient || other < 0 || other == c.value) return false;
-    const Tensor both = replay_gradients(candidate_, {other}, From::inputs)[0];
+    const Tensor both = replay(candidate_, {other}, true, From::inputs)[0];
     return distance(c.theirs.values(), both.values(), {}).within(allowed);
   }
 
   void blame(const Compared& c, bool right, TensorReport& row) {
-    Mistake mistake{row.name, c.value, c.gradient, unseen(c), {}};
+    if (report_.first < 0) report_.first = static_cast<int>(report_.tensors.size());
+    Mistake mistake{c, row.name, unseen(c)};
     if (!c.gradient) row.unseen = mistake.statements;
     if (c.fits() && !right) mistake.explanation = explain(candidate_, c);
-    const Explanation& found = mistake.explanation;
-    row.guess = {found.sentence, found.statement, found.gave_up};
-    if (found.statement >= 0) mistake.statements = {found.statement};
+    row.guess = mistake.explanation.guess;
+    if (row.guess.statement >= 0) mistake.statements = {row.guess.statement};
     mistakes_.push_back(std::move(mistake));
   }
 
   // The statements that may hold the mistake and whose own result or gradient was not given.
   std::vector<int> unseen(const Compared& c) const {
-    std::vector<int> statements =
-        c.gradient ? statements_from(candidate_, c.value) : statements_to(candidate_, c.value);
+    std::vector<int> statements = c.statements;
     std::erase_if(statements, [&](int s) {
       return c.gradient ? s == program_.result || candidate_.gradients.contains(s)
                         : s == c.value || is_in_file(s);
@@ -114,36 +112,29 @@ class Judge {
   // "".
   std::string cause_of(const Compared& c, bool right) const {
     for (const Mistake& mistake : mistakes_)
-      if (right ? leads_to(mistake, c) : accounts_for(mistake, c)) return mistake.tensor;
+      if (right ? leads_to(mistake, c) : accounts_for(mistake, c)) return mistake.name;
     return "";
   }
   bool leads_to(const Mistake& mistake, const Compared& c) const {
-    return c.gradient || depends(c.value, mistake.value);
+    std::vector<bool> made = candidate_.marked({mistake.shown.value});
+    mark_results(program_, made);
+    return c.gradient || made[c.value];
   }
   // True if one mistake makes both tensors wrong: its explanation gives this one's numbers too, or
   // both are computed by statements of which nothing more is known.
   bool accounts_for(const Mistake& mistake, const Compared& c) const {
     if (!c.fits()) return false;
-    const Explanation& found = mistake.explanation;
-    if (!found.sentence.empty() && reproduces(candidate_, c, found.change)) return true;
-    if (c.gradient && !mistake.gradient) {
-      const std::vector<int> through = statements_from(candidate_, c.value);
-      return c.value == mistake.value || share(through, {mistake.value}) ||
-             share(through, mistake.statements);
-    }
-    return found.sentence.empty() && share(mistake.statements, unseen(c));
-  }
-  bool depends(int i, int on) const {
-    std::vector<bool> made(static_cast<size_t>(candidate_.count()));
-    made[on] = true;
-    mark_results(program_, made);
-    return made[i];
+    const auto& [guess, change] = mistake.explanation;
+    if (!guess.sentence.empty() && reproduces(candidate_, c, change)) return true;
+    if (c.gradient && !mistake.shown.gradient)
+      return c.value == mistake.shown.value || share(c.statements, {mistake.shown.value}) ||
+             share(c.statements, mistake.statements);
+    return guess.sentence.empty() && share(mistake.statements, unseen(c));
   }
 
-  const Recorded& recorded_;
   const Candidate& candidate_;
   const Checked& program_;
-  std::vector<TensorReport> rows_;
+  AgainstReport report_;
   std::vector<Mistake> mistakes_;
 };
 
@@ -151,16 +142,10 @@ class Judge {
 
 AgainstReport check_against(std::shared_ptr<const Checked> program, const TensorsByName& theirs,
                             const AgainstOptions& options) {
-  Recorded recorded = read_candidate(std::move(program), theirs, options);
-  AgainstReport report;
-  report.unknown = recorded.unknown;
-  report.precision = expect(recorded, options.tolerance);
-  report.tensors = Judge(recorded).rows();
-  const auto first =
-      std::find_if(report.tensors.begin(), report.tensors.end(),
-                   [](const TensorReport& row) { return row.verdict == Verdict::differs; });
-  if (first != report.tensors.end())
-    report.first = static_cast<int>(first - report.tensors.begin());
+  Candidate candidate = read_candidate(std::move(program), theirs, options);
+  const char* const precision = expect(candidate, options.tolerance);
+  AgainstReport report = Judge(candidate).report();
+  report.precision = precision;
   return report;
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "nn/against/masks.hpp"
+#include "core/ops.hpp"
 #include "nn/against/precision.hpp"
 
 namespace tete {
@@ -56,6 +56,48 @@ bool fit(const Checked& program, Compared& c, const Tensor& like) {
   return true;
 }
 
+// True if a node reads the value as it is or by elementwise functions alone.
+bool reads_elementwise(const Node& node, int value) {
+  if (node.kind == Node::Kind::value) return node.index == value && node.plain;
+  const bool is_elementwise =
+      node.kind == Node::Kind::operation || (node.builtin && node.builtin->apply);
+  return is_elementwise && std::any_of(node.args.begin(), node.args.end(), [&](const Node& arg) {
+           return reads_elementwise(arg, value);
+         });
+}
+
+// True if a softmax that takes the call's mask reads the value so.
+bool enters_masked_softmax(const Checked& program, int value) {
+  bool found = false;
+  for (const CheckedValue& v : program.values) {
+    if (v.kind == CheckedValue::Kind::same && v.index == value)
+      found |= enters_masked_softmax(program, static_cast<int>(&v - program.values.data()));
+    visit(v.right, [&](const Node& node) {
+      found |= node.takes_call_mask && reads_elementwise(node.args[0], value);
+    });
+  }
+  return found;
+}
+
+// True for the entries of x, row-major, that the mask hides, if x is a large negative number in all
+// of them: logits that were saved with the mask applied. Their softmax ignores these entries.
+// Otherwise empty.
+std::vector<bool> masked_already(const Candidate& candidate, int value, const Tensor& x) {
+  constexpr double very_negative = -9e3;  // -10000 in bfloat16 is -9984
+  if (candidate.options.mask.hides_nothing() || !enters_masked_softmax(*candidate.program, value))
+    return {};
+  const std::vector<double> all = x.values(),
+                            seen = visible_like(x, candidate.value(value).dims, *candidate.text)
+                                       .values();
+  std::vector<bool> hidden(all.size(), false);
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (seen[i] != 0) continue;
+    if (!(all[i] <= very_negative)) return {};
+    hidden[i] = true;
+  }
+  return hidden;
+}
+
 class CandidateReader {
  public:
   CandidateReader(std::shared_ptr<const Checked> program, const TensorsByName& tensors,
@@ -66,23 +108,22 @@ class CandidateReader {
     candidate_.options.mask = options.mask;
   }
 
-  Recorded read() {
+  Candidate read() {
     read_arguments();
-    read_values();
-    read_gradients();
-    if (recorded_.compared.empty())
+    candidate_.text =
+        std::make_shared<Evaluation>(candidate_.program, candidate_.arguments, candidate_.options);
+    for (int i = 0; i < candidate_.count(); ++i) read_value(i);
+    for (int i : given_gradients()) read_gradient(i);
+    if (candidate_.compared.empty())
       bad_input("there is nothing to compare: of what '", program().name,
                 "' computes, none was given; expected any of ", names_of_statements());
-    return std::move(recorded_);
+    for (Compared& c : candidate_.compared) find_statements(c);
+    return std::move(candidate_);
   }
 
  private:
   const Checked& program() const { return *candidate_.program; }
   bool is_given(const std::string& name) const { return tensors_.contains(name); }
-  int shown(const std::string& name) const {
-    const auto stored = stored_bits_.find(name);
-    return bits_shown(tensors_.at(name), stored == stored_bits_.end() ? 0 : stored->second);
-  }
   std::string gradient_name(int i) const { return std::string(gradient_of) + candidate_.name(i); }
 
   void read_arguments() {
@@ -95,7 +136,7 @@ class CandidateReader {
     }
     for (const auto& [name, x] : tensors_) {
       const std::string of = name.starts_with(gradient_of) ? name.substr(gradient_of.size()) : name;
-      if (!numbers_.contains(of)) recorded_.unknown.push_back(name);
+      if (!numbers_.contains(of)) candidate_.unknown.push_back(name);
     }
   }
 
@@ -110,41 +151,36 @@ class CandidateReader {
               ": expected numbers, as all is computed from it");
   }
 
-  void read_values() {
-    Evaluation ours(candidate_.program, candidate_.arguments, candidate_.options);
-    for (int i = 0; i < candidate_.count(); ++i) shapes_.push_back(ours.value(i).shape());
-    for (int i = 0; i < candidate_.count(); ++i) {
-      const std::string& name = candidate_.name(i);
-      if (candidate_.is_argument(i) || !is_given(name) || numbers_.at(name) != i) continue;
-      Compared c{.value = i, .theirs = in_double(tensors_.at(name))};
-      if (fit(program(), c, ours.value(i))) {
-        c.ignored = masked_already(candidate_, i, c.theirs, ours);
-        candidate_.values[i] = c.theirs;
-        if (candidate_.value(i).element == Element::real) c.bits = shown(name);
-      }
-      recorded_.compared.push_back(std::move(c));
-    }
-    recorded_.candidate = candidate_;
+  // The tensor of this name, its precision, and whether it fits the text's.
+  Compared compared(int value, bool gradient, const std::string& name, const Tensor& like) {
+    Compared c{.value = value, .gradient = gradient, .theirs = in_double(tensors_.at(name))};
+    if (!fit(program(), c, like)) return c;
+    (gradient ? candidate_.gradients : candidate_.values)[value] = c.theirs;
+    const auto stored = stored_bits_.find(name);
+    if (candidate_.value(value).element == Element::real)
+      c.bits = bits_shown(tensors_.at(name), stored == stored_bits_.end() ? 0 : stored->second);
+    return c;
   }
 
-  void read_gradients() {
-    for (int i : given_gradients()) {
-      Compared c{.value = i, .gradient = true, .theirs = in_double(tensors_.at(gradient_name(i)))};
-      const bool is_cotangent = i == program().result;
-      const Tensor like = candidate_.is_argument(i) ? candidate_.arguments.at(candidate_.name(i))
-                                                    : Tensor::zeros(shapes_[i]);
-      if (candidate_.value(i).element != Element::real)
-        bad_input("'", gradient_name(i), "': whole numbers and truth values have no gradient");
-      if (fit(program(), c, like)) {
-        candidate_.gradients[i] = c.theirs;
-        c.bits = shown(gradient_name(i));
-      } else if (is_cotangent) {
-        bad_input("the cotangent '", gradient_name(i), "' ", c.shape);
-      }
-      if (is_cotangent) refuse_nan(gradient_name(i), i, c.theirs);
-      else recorded_.compared.push_back(std::move(c));
-    }
-    recorded_.candidate = candidate_;
+  void read_value(int i) {
+    const std::string& name = candidate_.name(i);
+    const Tensor ours = candidate_.text->value(i);  // fails as a run does, whatever was given
+    if (candidate_.is_argument(i) || !is_given(name) || numbers_.at(name) != i) return;
+    Compared c = compared(i, false, name, ours);
+    if (c.theirs.shape() == ours.shape()) c.ignored = masked_already(candidate_, i, c.theirs);
+    candidate_.compared.push_back(std::move(c));
+  }
+
+  void read_gradient(int i) {
+    const std::string name = gradient_name(i);
+    if (candidate_.value(i).element != Element::real)
+      bad_input("'", name, "': whole numbers and truth values have no gradient");
+    const Tensor like = candidate_.is_argument(i) ? candidate_.arguments.at(candidate_.name(i))
+                                                  : candidate_.text->value(i);
+    Compared c = compared(i, true, name, like);
+    if (i != program().result) return candidate_.compared.push_back(std::move(c));
+    if (!candidate_.gradients.contains(i)) bad_input("the cotangent '", name, "' ", c.shape);
+    refuse_nan(name, i, c.theirs);
   }
 
   // The values whose gradients were given, in backward's order: a gradient is complete when
@@ -170,6 +206,25 @@ class CandidateReader {
     return candidate_.count();
   }
 
+  void find_statements(Compared& c) const {
+    const auto ends = [&](int i) {
+      if (i == c.value) return false;
+      return c.gradient ? candidate_.cuts_backward(i)
+                        : candidate_.is_argument(i) || candidate_.values.contains(i);
+    };
+    std::vector<bool> met = candidate_.marked({c.value});
+    (c.gradient ? mark_results : mark_sources)(program(), met, ends);
+    for (int i = 0; i < candidate_.count(); ++i) {
+      if (!met[i] || (c.gradient && i == c.value)) continue;
+      (c.gradient || !ends(i) ? c.statements : c.operands).push_back(i);
+    }
+    if (!c.gradient) return;
+    for (int s : c.statements)
+      for (int used : candidate_.value(s).uses)
+        if (used != c.value && !std::count(c.operands.begin(), c.operands.end(), used))
+          c.operands.push_back(used);
+  }
+
   std::string names_of_statements() const {
     std::string all;
     for (int i = 0; i < candidate_.count(); ++i) {
@@ -184,8 +239,6 @@ class CandidateReader {
   const std::map<std::string, int>& stored_bits_;
   Candidate candidate_;
   std::map<std::string, int> numbers_;  // of values, by the names that callers use
-  std::vector<Shape> shapes_;           // of every value
-  Recorded recorded_;
 };
 
 }  // namespace
@@ -195,9 +248,22 @@ int Candidate::renamed_argument(int number) const {
   return is_argument(number) ? number : -1;
 }
 
-Recorded read_candidate(std::shared_ptr<const Checked> program, const TensorsByName& tensors,
-                        const AgainstOptions& options) {
+std::vector<bool> Candidate::marked(const std::vector<int>& numbers) const {
+  std::vector<bool> all(program->values.size());
+  for (int i : numbers) all[i] = true;
+  return all;
+}
+
+Candidate read_candidate(std::shared_ptr<const Checked> program, const TensorsByName& tensors,
+                         const AgainstOptions& options) {
   return CandidateReader(std::move(program), tensors, options).read();
+}
+
+Tensor visible_like(const Tensor& x, const Names& dims, Evaluation& run) {
+  const Tensor seen = run.visible(dims);
+  Axes batch;
+  for (int i = 0; i < x.rank() - seen.rank(); ++i) batch.push_back(i);
+  return batch.empty() ? seen : expand(seen, batch, x.shape());
 }
 
 Distance distance(const std::vector<double>& x, const std::vector<double>& y,

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "core/ops.hpp"
-#include "nn/against/masks.hpp"
 
 namespace tete {
 
@@ -54,8 +53,11 @@ double factor_of(const Compared& c) {
   return xy / yy;
 }
 
+// A softmax or log_softmax.
+bool is_softmax(const Node& node) { return node.builtin && node.builtin->masks; }
+
 void reduce_over(Node& node, int dim) {
-  if (calls(node, "softmax")) node.keys[0].dim = dim;
+  if (is_softmax(node)) node.keys[0].dim = dim;
   for (Node& arg : node.args) reduce_over(arg, dim);
 }
 
@@ -64,52 +66,40 @@ void reduce_over(Node& node, int dim) {
 class Attempts {
  public:
   Attempts(const Candidate& candidate, const Compared& compared)
-      : candidate(candidate),
-        compared(compared),
-        text(candidate.program, candidate.arguments, candidate.options) {
-    if (!compared.gradient) {
-      statements = statements_to(candidate, target(), &operands);
-      return;
-    }
-    statements = statements_from(candidate, target());
-    for (int s : statements)
-      for (int used : candidate.value(s).uses)
-        if (used != target() && !contains(operands, used)) operands.push_back(used);
-  }
+      : candidate(candidate), compared(compared) {}
 
   const Checked& program() const { return *candidate.program; }
+  Evaluation& text() const { return *candidate.text; }
   int target() const { return compared.value; }
+  const std::vector<int>& statements() const { return compared.statements; }
   // The operands, and then the statements.
   std::vector<int> values() const {
-    std::vector<int> all = operands;
-    all.insert(all.end(), statements.begin(), statements.end());
+    std::vector<int> all = compared.operands;
+    all.insert(all.end(), statements().begin(), statements().end());
     return all;
   }
   // The statement to blame for a change of v: v itself, or the first one that reads it.
   int statement_of(int v) const {
-    if (v == target() || contains(statements, v)) return v;
-    const auto reader = std::find_if(statements.begin(), statements.end(),
+    if (v == target() || contains(statements(), v)) return v;
+    const auto reader = std::find_if(statements().begin(), statements().end(),
                                      [&](int s) { return contains(candidate.value(s).uses, v); });
-    return reader == statements.end() ? v : *reader;
+    return reader == statements().end() ? v : *reader;
   }
 
   void add(std::string sentence, int statement, Change change) {
     if (is_done()) return;
-    ran_ += statements.size();
+    ran_ += statements().size();
     if (reproduces(candidate, compared, change))
-      found_ = {std::move(sentence), statement, std::move(change)};
+      found_ = {{std::move(sentence), statement}, std::move(change)};
   }
-  bool is_done() const { return ran_ >= most || !found_.sentence.empty(); }
+  bool is_done() const { return ran_ >= most || !found_.guess.sentence.empty(); }
   Explanation result() {
-    found_.gave_up = found_.sentence.empty() && ran_ >= most;
+    found_.guess.gave_up = found_.guess.sentence.empty() && ran_ >= most;
     return std::move(found_);
   }
 
   const Candidate& candidate;
   const Compared& compared;
-  Evaluation text;                   // of the candidate's inputs and parameters
-  std::vector<int> statements = {};  // the statements in which the mistake may be
-  std::vector<int> operands = {};    // the values that they read
 
  private:
   static constexpr size_t most = 10'000;  // runs of statements
@@ -124,7 +114,7 @@ std::vector<std::pair<std::string, double>> roots(Attempts& all) {
   const int d = scale_of(all.program()).dimension;
   if (d < 0) return {};
   const std::string name = "√" + all.program().dimensions[d].name;
-  const double root = std::sqrt(static_cast<double>(all.text.size(d)));
+  const double root = std::sqrt(static_cast<double>(all.text().size(d)));
   return {{"1/" + name, 1 / root}, {name, root}};
 }
 
@@ -157,15 +147,16 @@ void try_scale(Attempts& all) {
 // ---- Dimensions ---------------------------------------------------------------------------------
 
 void try_softmaxes(Attempts& all) {
-  for (int s : all.statements)
+  for (int s : all.statements())
     visit(all.candidate.value(s).right, [&](const Node& node) {
-      if (!calls(node, "softmax")) return;
+      if (!is_softmax(node)) return;
       for (int name : node.names) {
         if (name == node.dim()) continue;
         auto altered = std::make_shared<Checked>(all.program());
         reduce_over(altered->values[s].right, name);
-        all.add(text("as if softmax went over ", altered->dimensions[name].short_name(),
-                     ", not over ", altered->dimensions[node.dim()].short_name()),
+        all.add(text("as if ", node.builtin->name, " went over ",
+                     altered->dimensions[name].short_name(), ", not over ",
+                     altered->dimensions[node.dim()].short_name()),
                 s, {.program = altered});
       }
     });
@@ -203,7 +194,8 @@ void try_swaps(Attempts& all) {
   values.insert(values.begin(), all.target());
   for (int v : values) {
     if (all.is_done()) return;
-    const Shape shape = v == all.target() ? all.compared.theirs.shape() : all.text.value(v).shape();
+    const Shape shape =
+        v == all.target() ? all.compared.theirs.shape() : all.text().value(v).shape();
     for (int i = 0; i < shape.size(); ++i)
       for (int j = i + 1; j < shape.size(); ++j) add_swap(all, v, shape, i, j);
   }
@@ -221,11 +213,11 @@ void add_masks(Attempts& all, int s, const Names& pair) {
   all.add("as if no mask were applied", s, {.mask = Mask{}});
   if (pair.size() == 2)
     all.add("as if the mask were inverted: here 1 means 'may attend'", s,
-            {.mask = Mask{.visible = 1.0 - all.text.visible(pair)}});
+            {.mask = Mask{.visible = 1.0 - all.text().visible(pair)}});
 }
 
 void try_masks(Attempts& all) {
-  for (int s : all.statements)
+  for (int s : all.statements())
     visit(all.candidate.value(s).right, [&](const Node& node) {
       if (node.takes_call_mask) add_masks(all, s, pair_of(all.program(), node.names));
     });
@@ -235,13 +227,13 @@ void try_masks(Attempts& all) {
 // or one after the softmax.
 void try_fills(Attempts& all) {
   if (all.candidate.options.mask.hides_nothing() || all.compared.gradient) return;
-  for (const std::vector<int>* list : {&all.statements, &all.operands})
+  for (const std::vector<int>* list : {&all.statements(), &all.compared.operands})
     for (int v : *list) {
       const CheckedValue& value = all.candidate.value(v);
       if (all.is_done() || value.element != Element::real ||
           pair_of(all.program(), value.dims).size() != 2)
         continue;
-      const Tensor visible = visible_like(all.text.value(v), value.dims, all.text);
+      const Tensor visible = visible_like(all.text().value(v), value.dims, all.text());
       for (const double fill : {-1e9, -1e4, 0.0})
         all.add(text("as if the mask were applied to ", all.candidate.name(v), " (as ",
                      number_text(fill, 1), "), where the text applies it in its softmax"),
@@ -260,7 +252,7 @@ void try_fills(Attempts& all) {
 void try_detached(Attempts& all) {
   if (!all.compared.gradient) return;
   const int v = all.target();
-  for (int u : all.statements)
+  for (int u : all.statements())
     if (contains(all.candidate.value(u).uses, v))
       all.add(text("no gradient comes by way of ", all.candidate.name(u), ", as if ",
                    all.candidate.name(v), " were detached there"),
@@ -293,8 +285,8 @@ bool agrees(const Compared& c, const std::vector<double>& y) {
 
 bool reproduces(const Candidate& candidate, const Compared& compared, const Change& change) {
   try {
-    const auto replay = compared.gradient ? replay_gradients : replay_values;
-    const Tensor made = replay(candidate, {compared.value}, From::operands, change, {})[0];
+    const Tensor made =
+        replay(candidate, {compared.value}, compared.gradient, From::operands, change)[0];
     return made.shape() == compared.theirs.shape() && agrees(compared, made.values());
   } catch (const Error& error) {
     if (error.kind() != Kind::input) throw;

@@ -7,10 +7,8 @@
 namespace tete {
 
 struct Explanation {
-  std::string sentence;  // "as if P_l's h_k and h were swapped"; empty: nothing explains it
-  int statement = -1;    // the one with the mistake
-  Change change = {};
-  bool gave_up = false;  // true: there was more to try than is worth waiting for
+  Guess guess;
+  Change change = {};  // with it, the text gives the tensor
 };
 
 Explanation explain(const Candidate& candidate, const Compared& compared);

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 
 #include "nn/against/replay.hpp"
-#include "nn/against/sums.hpp"
 
 namespace tete {
 
@@ -45,14 +45,22 @@ int bits_needed(double x) {
   return 53 - __builtin_ctzll(static_cast<uint64_t>(significand));
 }
 
+// True if one of these nodes multiplies tensors.
+bool is_product(const CheckedValue& value) {
+  bool found = false;
+  visit(value.right, [&](const Node& node) { found |= node.builtin && node.builtin->contracts; });
+  return found;
+}
+
 // The precision that each tensor was computed in.
 class Bits {
  public:
-  explicit Bits(const Recorded& recorded) : recorded_(recorded), candidate_(recorded.candidate) {
-    for (const Compared& c : recorded.compared) {
+  explicit Bits(const Candidate& candidate) : candidate_(candidate) {
+    for (const Compared& c : candidate.compared) {
       (c.gradient ? gradient_bits_ : value_bits_)[c.value] = c.bits;
       coarsest_ = coarser(coarsest_, c.bits);
     }
+    gradient_bits_.try_emplace(candidate.program->result, unknown);
     if (coarsest_ != unknown) return;
     // If no computed tensor shows the precision, the inputs do.
     coarsest_ = 24;
@@ -61,27 +69,26 @@ class Bits {
   }
 
   int coarsest() const { return coarsest_; }
-  // The coarsest precision of the tensor and its operands.
-  int of_operands(const Compared& c) const {
-    if (product_bits_ != unknown && multiplies(c)) return product_bits_;
-    const int bits =
-        coarser(c.bits, c.gradient ? bits_for_gradient(c.value) : bits_for_value(c.value));
-    return bits == unknown ? coarsest_ : bits;
-  }
-  // The coarsest precision of the tensor and all values that lead to it.
-  int of_all_before(const Compared& c) const {
-    if (product_bits_ != unknown) return product_bits_;
-    if (c.gradient) return coarsest_;
-    std::vector<bool> leads(static_cast<size_t>(candidate_.count()), false);
-    leads[c.value] = true;
+  // The coarsest precision of the tensor and its operands, or of it and all values that lead to it;
+  // of all tensors, if one of these was not given.
+  int of(const Compared& c, From from) const {
+    if (product_bits_ != unknown && (from == From::inputs || multiplies(c))) return product_bits_;
+    if (from == From::inputs && c.gradient) return coarsest_;
     int bits = c.bits;
-    for (int i = c.value; i >= 0; --i) {
-      if (!leads[i]) continue;
-      if (is_unseen(i) && i != c.value) return coarsest_;
-      if (value_bits_.contains(i)) bits = coarser(bits, value_bits_.at(i));
-      for (int used : candidate_.value(i).uses) leads[used] = true;
-    }
-    return bits == unknown ? coarsest_ : bits;
+    bool all_given = true;
+    const auto join = [&](const std::map<int, int>& given, int i, bool is_rounded) {
+      if (const auto at = given.find(i); at != given.end()) bits = coarser(bits, at->second);
+      else all_given &= !is_rounded;
+    };
+    std::vector<bool> read = candidate_.marked(c.operands);
+    if (c.gradient)
+      for (int s : c.statements) join(gradient_bits_, s, true);
+    else
+      for (int s : c.statements) read[s] = s != c.value;
+    if (from == From::inputs) mark_sources(*candidate_.program, read);
+    for (int i = 0; i < candidate_.count(); ++i)
+      if (read[i] || (c.gradient && i == c.value)) join(value_bits_, i, may_be_rounded(i));
+    return all_given && bits != unknown ? bits : coarsest_;
   }
 
   // The precision of products of float32 numbers: 8 or 11 bits if several products, each of
@@ -92,8 +99,10 @@ class Bits {
   int of_products() const {
     constexpr double least = 0x1p-14, most = 0x1p-6, bf16 = 0x1p-10;
     int rounded = 0, coarse = 0;
-    for (const Compared& c : recorded_.compared) {
-      if (c.gradient || !is_product(c.value) || !c.fits() || of_operands(c) != 24) continue;
+    for (const Compared& c : candidate_.compared) {
+      if (c.gradient || !is_product(candidate_.value(c.value)) || !c.fits() ||
+          of(c, From::operands) != 24)
+        continue;
       const double error = error_beside_factor(c);
       if (!(error > least && error < most)) continue;
       ++rounded;
@@ -107,12 +116,6 @@ class Bits {
   void set_products(int bits) { product_bits_ = bits; }
 
  private:
-  bool is_product(int value) const {
-    bool found = false;
-    visit(candidate_.value(value).right, [&](const Node& node) { found |= calls(node, "einsum"); });
-    return found;
-  }
-
   // |theirs - f · text| / |text| for the factor f that makes it least.
   static double error_beside_factor(const Compared& c) {
     const std::vector<double> x = c.theirs.values(), y = c.from_operands.tensor.values();
@@ -126,53 +129,56 @@ class Bits {
 
   // True if a product is among the statements that the tensor is compared by.
   bool multiplies(const Compared& c) const {
-    const std::vector<int> through =
-        c.gradient ? statements_from(candidate_, c.value) : statements_to(candidate_, c.value);
-    return std::any_of(through.begin(), through.end(), [this](int s) { return is_product(s); });
+    return std::any_of(c.statements.begin(), c.statements.end(),
+                       [this](int s) { return is_product(candidate_.value(s)); });
   }
-
   // Real numbers that were not given may have been rounded to anything.
-  bool is_unseen(int i) const {
+  bool may_be_rounded(int i) const {
     const CheckedValue& v = candidate_.value(i);
-    return v.kind == CheckedValue::Kind::statement && v.element == Element::real &&
-           !value_bits_.contains(i);
-  }
-  int bits_for_value(int value) const {
-    std::vector<int> operands;
-    for (int s : statements_to(candidate_, value, &operands))
-      if (s != value && is_unseen(s)) return coarsest_;
-    int bits = unknown;
-    for (int i : operands)
-      if (value_bits_.contains(i)) bits = coarser(bits, value_bits_.at(i));
-    return bits;
-  }
-  int bits_for_gradient(int value) const {
-    int bits = unknown;
-    for (int s : statements_from(candidate_, value)) {
-      if (gradient_bits_.contains(s)) bits = coarser(bits, gradient_bits_.at(s));
-      else if (s != candidate_.program->result) return coarsest_;
-      for (int i : candidate_.value(s).uses)
-        if (value_bits_.contains(i)) bits = coarser(bits, value_bits_.at(i));
-        else if (is_unseen(i)) return coarsest_;
-    }
-    return bits;
+    return v.kind == CheckedValue::Kind::statement && v.element == Element::real;
   }
 
-  const Recorded& recorded_;
   const Candidate& candidate_;
   std::map<int, int> value_bits_, gradient_bits_;
   int coarsest_ = unknown;
   int product_bits_ = unknown;
 };
 
+// The number of terms that statement `s` sums for each entry of value `of`: the sizes of all its
+// dimensions that `of` lacks. The gradient of a parameter is a sum over the batch as well.
+double terms(const Candidate& candidate, int s, int of, bool gradient) {
+  const CheckedValue &statement = candidate.value(s), &kept = candidate.value(of);
+  std::set<int> dims(statement.dims.begin(), statement.dims.end());
+  for (int used : statement.uses)
+    dims.insert(candidate.value(used).dims.begin(), candidate.value(used).dims.end());
+  const bool over_batch = gradient && kept.kind == CheckedValue::Kind::parameter;
+  auto count = static_cast<double>(over_batch ? element_count(candidate.text->batch()) : 1);
+  for (int dim : dims)
+    if (!kept.dims.contains(dim)) count *= static_cast<double>(candidate.text->size(dim));
+  return count;
+}
+
+// The number of terms of the longest sum between the given tensors and this one.
+double longest_sum(const Candidate& candidate, const Compared& c, From from) {
+  std::vector<int> statements = c.statements;
+  if (from == From::inputs) {
+    statements.resize(static_cast<size_t>(candidate.count()));
+    std::iota(statements.begin(), statements.end(), 0);
+  }
+  double most = 1;
+  for (int s : statements) {
+    most = std::max(most, terms(candidate, s, s, false));
+    if (c.gradient)
+      for (int used : candidate.value(s).uses)
+        most = std::max(most, terms(candidate, s, used, true));
+  }
+  return most;
+}
+
 class Expectation {
  public:
-  Expectation(Recorded& recorded, double tolerance)
-      : recorded_(recorded),
-        candidate_(recorded.candidate),
-        tolerance_(tolerance),
-        sums_(recorded),
-        bits_(recorded) {}
+  Expectation(Candidate& candidate, double tolerance)
+      : candidate_(candidate), tolerance_(tolerance), bits_(candidate) {}
 
   const char* fill_in() {
     expect_all();
@@ -186,21 +192,15 @@ class Expectation {
 
  private:
   void expect_all() {
-    for (const bool gradients : {false, true})
-      for (const Precision& p : precisions) {
-        std::vector<Compared*> from_operands, from_inputs;
-        for (Compared& c : recorded_.compared) {
-          if (c.gradient != gradients) continue;
-          if (precision_of(bits_.of_operands(c)).bits == p.bits) from_operands.push_back(&c);
-          if (precision_of(bits_.of_all_before(c)).bits == p.bits) from_inputs.push_back(&c);
-        }
-        expect(from_operands, From::operands, p);
-        expect(from_inputs, From::inputs, p);
-      }
+    for (const From from : {From::operands, From::inputs}) {
+      std::map<std::pair<bool, const Precision*>, std::vector<Compared*>> alike;
+      for (Compared& c : candidate_.compared)
+        alike[{c.gradient, &precision_of(bits_.of(c, from))}].push_back(&c);
+      for (const auto& [kind, compared] : alike) expect(compared, from, *kind.second);
+    }
   }
 
   void expect(const std::vector<Compared*>& compared, From from, const Precision& precision) const {
-    if (compared.empty()) return;
     const double unit = std::ldexp(1.0, -precision.bits);
     const Tensors text = replayed(compared, from, {});
     std::vector<Distance> rounding(compared.size());
@@ -217,7 +217,8 @@ class Expectation {
       Compared& c = *compared[i];
       Expected& expected = from == From::operands ? c.from_operands : c.from_inputs;
       expected.tensor = text[i];
-      expected.allowed = allowed(text[i].values(), rounding[i], sums_.longest(c, from), precision);
+      expected.allowed =
+          allowed(text[i].values(), rounding[i], longest_sum(candidate_, c, from), precision);
     }
   }
 
@@ -240,14 +241,11 @@ class Expectation {
                    const Rounding& rounding) const {
     std::vector<int> of;
     for (const Compared* c : compared) of.push_back(c->value);
-    return compared[0]->gradient ? replay_gradients(candidate_, of, from, {}, rounding)
-                                 : replay_values(candidate_, of, from, {}, rounding);
+    return replay(candidate_, of, compared[0]->gradient, from, {}, rounding);
   }
 
-  Recorded& recorded_;
-  const Candidate& candidate_;
+  Candidate& candidate_;
   double tolerance_;
-  const Sums sums_;
   Bits bits_;
 };
 
@@ -275,8 +273,8 @@ int bits_shown(const Tensor& x, int stored) {
   return half ? most : stored == 53 && most > 24 ? 53 : 24;
 }
 
-const char* expect(Recorded& recorded, double tolerance) {
-  return Expectation(recorded, tolerance).fill_in();
+const char* expect(Candidate& candidate, double tolerance) {
+  return Expectation(candidate, tolerance).fill_in();
 }
 
 }  // namespace tete

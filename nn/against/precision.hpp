@@ -17,6 +17,6 @@ int bits_shown(const Tensor& x, int stored = 0);
 // be off by 1e-3. If a value between them was not given, and for tensors computed from the inputs
 // alone, rounding is to the coarsest precision of all tensors. Returns the name of the coarsest
 // precision: "float16", ….
-const char* expect(Recorded& recorded, double tolerance);
+const char* expect(Candidate& candidate, double tolerance);
 
 }  // namespace tete

@@ -28,12 +28,6 @@ TensorsByName arguments_of(const Candidate& candidate, const Rounding& rounding,
   return all;
 }
 
-std::vector<bool> marked(int count, const std::vector<int>& values) {
-  std::vector<bool> all(static_cast<size_t>(count));
-  for (int i : values) all[i] = true;
-  return all;
-}
-
 // Another name for a value: L[n, m] = J[n, m].
 bool is_alias(const CheckedValue& value) {
   return value.kind == CheckedValue::Kind::same || value.right.kind == Node::Kind::value;
@@ -69,28 +63,27 @@ class Replay {
 
   Tensors values(const std::vector<int>& of) {
     Tensors found(of.size());
-    const std::vector<bool> needed = needed_for(of);
-    for (int i = 0; i < count(); ++i) {
+    const std::vector<bool> asked = candidate_.marked(of);
+    std::vector<bool> needed = asked;
+    mark_sources(*candidate_.program, needed, [&](int i) { return given(i) && !asked[i]; });
+    for (int i = 0; i < candidate_.count(); ++i) {
       if (!needed[i]) continue;
-      const auto asked = std::find(of.begin(), of.end(), i);
-      Tensor x = asked != of.end() || !given(i) ? computed(i) : candidate_.values.at(i);
-      if (asked != of.end()) {
-        found[asked - of.begin()] = as_asked(seen(i, x));
-        if (given(i)) x = candidate_.values.at(i);
-      }
-      place(i, seen(i, candidate_.is_argument(i) ? x : rounded(i, x)));
+      if (asked[i])
+        found[std::find(of.begin(), of.end(), i) - of.begin()] = as_asked(seen(i, computed(i)));
+      place(i, rounded(i, placed(i)));
     }
     return found;
   }
 
   Tensors gradients(const std::vector<int>& of) {
-    mark_reached(of);
-    leaves_.resize(static_cast<size_t>(count()));
-    for (int i = 0; i < count(); ++i) {
-      if (reached_[i]) pass(i);
-      else if (given(i)) place(i, seen(i, rounded(i, candidate_.values.at(i))));
-      else if (rounding_.unit > 0 || change_.value == i)
-        place(i, seen(i, candidate_.is_argument(i) ? computed(i) : rounded(i, computed(i))));
+    const std::vector<bool> asked = candidate_.marked(of);
+    std::vector<bool> reached = asked;
+    mark_results(*candidate_.program, reached, [&](int i) { return is_cut(i) && !asked[i]; });
+    leaves_.resize(reached.size());
+    for (int i = 0; i < candidate_.count(); ++i) {
+      if (reached[i]) pass(i);
+      else if (given(i) || rounding_.unit > 0 || change_.value == i)
+        place(i, rounded(i, placed(i)));
     }
     Tensors xs;
     for (int i : of) xs.push_back(leaves_[i]);
@@ -101,53 +94,30 @@ class Replay {
   }
 
  private:
-  int count() const { return static_cast<int>(program_->values.size()); }
   const CheckedValue& value(int i) const { return candidate_.value(i); }
   bool given(int i) const { return from_ == From::operands && candidate_.values.contains(i); }
+  // True if backward starts at value i.
+  bool is_cut(int i) const {
+    return from_ == From::operands ? candidate_.cuts_backward(i) : i == program_->result;
+  }
 
+  // Arguments were rounded before the run.
   Tensor rounded(int i, const Tensor& x) const {
-    return value(i).element == Element::real
+    return value(i).element == Element::real && !candidate_.is_argument(i)
                ? shaken(x, rounding_.unit, rounding_.key.fold(static_cast<uint64_t>(i)))
                : x;
   }
-  Tensor seen(int i, const Tensor& x) {
+  Tensor seen(int i, const Tensor& x) const {
     return change_.value == i && change_.seen_as ? change_.seen_as(x) : x;
   }
   Tensor as_asked(const Tensor& x) const { return change_.result_as ? change_.result_as(x) : x; }
   Tensor computed(int i) {
     return change_.value == i && change_.computed_as ? change_.computed_as(run_) : run_.value(i);
   }
+  // The value that others are computed from.
+  Tensor placed(int i) { return given(i) ? candidate_.values.at(i) : computed(i); }
   void place(int i, const Tensor& x) {
-    if (!candidate_.is_argument(i) || change_.value == i) run_.set(i, x);
-  }
-
-  std::vector<bool> needed_for(const std::vector<int>& of) const {
-    const std::vector<bool> asked = marked(count(), of);
-    std::vector<bool> needed = asked;
-    mark_sources(*candidate_.program, needed, [&](int i) { return given(i) && !asked[i]; });
-    return needed;
-  }
-
-  // ---- Gradients --------------------------------------------------------------------------------
-
-  // True if backward starts at value i because its gradient was given. The gradient of an input
-  // under another name is not used, as it may be the sum over both names.
-  bool is_cut(int i) const {
-    if (i == program_->result) return true;
-    return from_ == From::operands && candidate_.gradients.contains(i) &&
-           candidate_.renamed_argument(i) < 0;
-  }
-
-  void mark_reached(const std::vector<int>& of) {
-    const std::vector<bool> asked = marked(count(), of);
-    ends_ = [this, asked](int i) { return is_cut(i) && !asked[i]; };
-    reached_ = asked;
-    mark_results(*candidate_.program, reached_, ends_);
-  }
-  // True if it is computed from a value asked for, and no gradient was given between them.
-  bool follows(int i) const {
-    const std::vector<int>& uses = value(i).uses;
-    return std::any_of(uses.begin(), uses.end(), [&](int u) { return reached_[u] && !ends_(u); });
+    if (!candidate_.is_argument(i) || change_.value == i) run_.set(i, seen(i, x));
   }
 
   // Records a value between those asked for and the gradients that backward starts from.
@@ -155,7 +125,7 @@ class Replay {
     const auto at = static_cast<size_t>(i);
     const Key key = rounding_.key.fold("backward").fold(at);
     Tensor x = with_rounded_backward(computed(i), value(i), run_, rounding_.unit, key);
-    if (is_cut(i) && follows(i)) add(i, x);
+    if (is_cut(i)) add(i, x);
     if (candidate_.is_argument(i)) {
       leaves_[at] = arguments_.at(candidate_.name(i));
     } else if (is_cut(i) && from_ == From::operands) {
@@ -168,7 +138,7 @@ class Replay {
       if (is_alias(value(i))) x = x * 1.0;
       leaves_[at] = x;
     }
-    place(i, seen(i, x));
+    place(i, x);
   }
 
   void add(int i, const Tensor& x) {
@@ -185,48 +155,16 @@ class Replay {
   std::shared_ptr<const Checked> program_;
   TensorsByName arguments_;
   Evaluation run_;
-  std::vector<bool> reached_;
-  std::function<bool(int)> ends_;
   Tensors leaves_;
   Tensor objective_;
 };
 
 }  // namespace
 
-Tensors replay_values(const Candidate& candidate, const std::vector<int>& of, From from,
-                      const Change& change, const Rounding& rounding) {
-  return Replay(candidate, from, change, rounding, false).values(of);
-}
-
-Tensors replay_gradients(const Candidate& candidate, const std::vector<int>& of, From from,
-                         const Change& change, const Rounding& rounding) {
-  return Replay(candidate, from, change, rounding, true).gradients(of);
-}
-
-std::vector<int> statements_to(const Candidate& candidate, int of, std::vector<int>* operands) {
-  const auto is_given = [&](int i) {
-    return i != of && (candidate.is_argument(i) || candidate.values.contains(i));
-  };
-  std::vector<bool> met = marked(candidate.count(), {of});
-  mark_sources(*candidate.program, met, is_given);
-  std::vector<int> statements;
-  for (int i = 0; i < candidate.count(); ++i) {
-    if (met[i] && !is_given(i)) statements.push_back(i);
-    if (met[i] && is_given(i) && operands) operands->push_back(i);
-  }
-  return statements;
-}
-
-std::vector<int> statements_from(const Candidate& candidate, int of) {
-  std::vector<bool> met = marked(candidate.count(), {of});
-  mark_results(*candidate.program, met, [&](int i) {
-    return i != of && (i == candidate.program->result ||
-                       (candidate.gradients.contains(i) && candidate.renamed_argument(i) < 0));
-  });
-  std::vector<int> statements;
-  for (int i = of + 1; i < candidate.count(); ++i)
-    if (met[i]) statements.push_back(i);
-  return statements;
+Tensors replay(const Candidate& candidate, const std::vector<int>& of, bool gradients, From from,
+               const Change& change, const Rounding& rounding) {
+  Replay replay(candidate, from, change, rounding, gradients);
+  return gradients ? replay.gradients(of) : replay.values(of);
 }
 
 }  // namespace tete

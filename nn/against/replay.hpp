@@ -30,20 +30,10 @@ enum class From {
   inputs,    // all statements are computed from the inputs and parameters alone
 };
 
-// The values `of`, in their order.
-Tensors replay_values(const Candidate& candidate, const std::vector<int>& of, From from,
-                      const Change& change = {}, const Rounding& rounding = {});
-
-// The gradients of `of`, in their order; zeros where none arrives. From operands: each gradient is
-// computed from the candidate's gradients of the statements that use the value.
-Tensors replay_gradients(const Candidate& candidate, const std::vector<int>& of, From from,
-                         const Change& change = {}, const Rounding& rounding = {});
-
-// The statements that compute value `of` from the values that were given, itself last: if it is
-// wrong, the mistake is in one of them. Appends the given values that they read to `operands`.
-std::vector<int> statements_to(const Candidate& candidate, int of,
-                               std::vector<int>* operands = nullptr);
-// The statements that use `of`, directly or by way of values whose gradients were not given.
-std::vector<int> statements_from(const Candidate& candidate, int of);
+// The values `of`, or their gradients, in their order; zeros where no gradient arrives. From
+// operands, a gradient is computed from the candidate's gradients of the statements that use the
+// value.
+Tensors replay(const Candidate& candidate, const std::vector<int>& of, bool gradients, From from,
+               const Change& change = {}, const Rounding& rounding = {});
 
 }  // namespace tete
