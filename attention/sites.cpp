@@ -11,26 +11,6 @@ bool attends_across(const Checked& program) {
   return !program.self_only && std::find(inputs.begin(), inputs.end(), "M") != inputs.end();
 }
 
-std::string holder_of_scale(const Checked& program) {
-  const auto name_of = [&](int dim) { return program.dimensions[dim].short_name(); };
-  std::string width;
-  for (size_t i = 0; i < program.inputs.size(); ++i)
-    if (const CheckedValue& input = program.values[program.inputs[i]];
-        program.input_names[i] == "X" && !input.dims.empty())
-      width = name_of(input.dims.back());
-  for (const CheckedParameter& p : program.parameters) {
-    bool has_width = false, has_d_k = false;
-    for (const Node& arg : p.args)
-      visit(arg, [&](const Node& node) {
-        if (node.kind != Node::Kind::size) return;
-        has_width |= name_of(node.index) == width;
-        has_d_k |= name_of(node.index) == "d_k";
-      });
-    if (has_width && has_d_k) return p.name;
-  }
-  return "";
-}
-
 AttentionFactory attention_of(std::vector<ChosenAttention> choices, bool causal) {
   return [choices = std::move(choices), causal](const Scope& scope, int layer) -> AttentionSite {
     const ChosenAttention& chosen = choices.at(static_cast<size_t>(layer));

@@ -20,10 +20,6 @@ bool is_causal(const Checked& program);
 // True if it can attend to another sequence than X.
 bool attends_across(const Checked& program);
 
-// The parameter whose start has the factor 1/sqrt(d_k) of the text's logits, as in (d_X*d_k)^-0.5;
-// "" if there is none. Where it starts otherwise, the logits are not scaled.
-std::string holder_of_scale(const Checked& program);
-
 // A layer's attention is the choice with its number, under a causal mask or not. Position by
 // position, the memory of causal attention grows, and any other is complete.
 AttentionFactory attention_of(std::vector<ChosenAttention> choices, bool causal);

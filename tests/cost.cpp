@@ -1,6 +1,6 @@
 // Costs: the papers' tables come out of the texts; what is counted and what is not; the memory of
 // activations is what a run makes.
-#include "attention/cost.hpp"
+#include "tools/model_cost.hpp"
 
 #include <doctest/doctest.h>
 

@@ -5,12 +5,12 @@
 #include <cstring>
 #include <map>
 
-#include "attention/cost.hpp"
 #include "attention/sites.hpp"
 #include "core/check/gradcheck.hpp"
 #include "core/threads.hpp"
 #include "nn/transformer.hpp"
 #include "tests/made_and_kept.hpp"
+#include "tools/model_cost.hpp"
 
 using namespace tete;
 

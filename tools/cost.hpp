@@ -1,7 +1,7 @@
 // A text and what it costs, as the verbs that tell costs are asked for it.
 #pragma once
 #include "attention/attention.hpp"
-#include "attention/cost.hpp"
+#include "tools/model_cost.hpp"
 #include "tools/options.hpp"
 
 namespace tete {

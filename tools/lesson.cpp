@@ -1,8 +1,8 @@
 #include "tools/lesson.hpp"
 
-#include "attention/cost.hpp"
 #include "tools/embedded.hpp"
 #include "tools/generate.hpp"
+#include "tools/model_cost.hpp"
 
 namespace tete {
 

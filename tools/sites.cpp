@@ -224,6 +224,28 @@ ChosenSites choose_sites(const ModelSettings& m) {
   return sites;
 }
 
+// The parameter whose start has the factor 1/sqrt(d_k) of the text's logits, as in (d_X*d_k)^-0.5;
+// "" if there is none. Where it starts otherwise, the logits are not scaled.
+static std::string holder_of_scale(const Checked& program) {
+  const auto name_of = [&](int dim) { return program.dimensions[dim].short_name(); };
+  std::string width;
+  for (size_t i = 0; i < program.inputs.size(); ++i)
+    if (const CheckedValue& input = program.values[program.inputs[i]];
+        program.input_names[i] == "X" && !input.dims.empty())
+      width = name_of(input.dims.back());
+  for (const CheckedParameter& p : program.parameters) {
+    bool has_width = false, has_d_k = false;
+    for (const Node& arg : p.args)
+      visit(arg, [&](const Node& node) {
+        if (node.kind != Node::Kind::size) return;
+        has_width |= name_of(node.index) == width;
+        has_d_k |= name_of(node.index) == "d_k";
+      });
+    if (has_width && has_d_k) return p.name;
+  }
+  return "";
+}
+
 std::vector<std::string> start_warnings(const ModelSettings& settings, const ChosenSites& sites) {
   if (settings.init != "gpt2") return {};
   std::map<std::string, std::string> holders;  // by def

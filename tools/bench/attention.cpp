@@ -2,8 +2,8 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "attention/cost.hpp"
 #include "attention/sites.hpp"
+#include "nn/cost.hpp"
 #include "tools/bench/nouns.hpp"
 #include "tools/bench/report.hpp"
 #include "tools/model.hpp"

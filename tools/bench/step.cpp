@@ -4,10 +4,10 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "attention/cost.hpp"
 #include "core/threads.hpp"
 #include "tools/bench/nouns.hpp"
 #include "tools/bench/report.hpp"
+#include "tools/model_cost.hpp"
 #include "tools/sites.hpp"
 #include "train/machine.hpp"
 

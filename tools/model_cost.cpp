@@ -1,4 +1,4 @@
-#include "attention/cost.hpp"
+#include "tools/model_cost.hpp"
 
 #include "attention/catalog.hpp"
 #include "nn/cost/sizes.hpp"
