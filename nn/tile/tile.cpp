@@ -38,15 +38,18 @@ Index block_queries(double width, Index queries) {
 
 // ---- Cutting ------------------------------------------------------------------------------------
 
+static const Tensors no_params;
+
 TiledCall::TiledCall(const SizeTable& sizes, const Runner::Part& whole, const Forward& forward,
                      const std::string& path, const Mask& mask)
     : sizes_(sizes),
       whole_(whole),
-      training_(forward.training),
-      dropout_(forward.dropout),
-      key_(forward.key),
-      first_sample_(forward.first_sample),
-      products_(forward.products),
+      forward_{.params = no_params,
+               .training = forward.training,
+               .dropout = forward.dropout,
+               .key = forward.key,
+               .first_sample = forward.first_sample,
+               .products = forward.products},
       path_(path),
       mask_(mask) {}
 
@@ -114,13 +117,9 @@ Mask TiledCall::mask_of(const Range& range, Index memory) const {
 // ---- One block ----------------------------------------------------------------------------------
 
 Forward TiledCall::forward(const Range& range) const {
-  static const Tensors none;
-  return {.params = none,
-          .training = training_,
-          .dropout = dropout_,
-          .key = key_,
-          .first_sample = first_sample_ + range.sample,
-          .products = products_};
+  Forward forward = forward_;
+  forward.first_sample += range.sample;
+  return forward;
 }
 
 SizeTable TiledCall::sizes(const Range& range, Index memory) const {

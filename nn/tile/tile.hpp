@@ -123,11 +123,7 @@ class TiledCall {
 
   SizeTable sizes_;
   Runner::Part whole_;
-  bool training_;
-  double dropout_;
-  Key key_;
-  Index first_sample_;
-  Products products_;
+  Forward forward_;  // without parameters and hooks
   std::string path_;
   Mask mask_;
 };
