@@ -45,60 +45,52 @@ std::vector<Index> coordinates(size_t entry, const Shape& shape) {
   return at;
 }
 
-// The result of a function, with its inputs as leaves of the graph.
-struct Traced {
-  Traced(const Function& f, const Tensors& inputs) : leaves(variables(inputs)), y(f(leaves)) {
-    if (!y || y.dtype() != Dtype::f64)
-      bad_input("check_gradient: the function returned ",
-                y ? describe(y.dtype(), y.shape()) : "no tensor", ", expected f64");
-  }
-  Tensors leaves;
-  Tensor y;
-};
-
 // Gradients of one function at one point, and its differences.
 struct Slopes {
-  Slopes(const Function& f, const Tensors& inputs, const GradCheckOptions& options, int order)
-      : Slopes(f, inputs, options, order, Traced(f, inputs)) {}
-
   const Tensors& inputs;
   const GradCheckOptions& options;
-  Key key;
   int order;
+  Key key;
   double tolerance;
   Differences differences;
   Numbers cotangent;
-  Tensors gradients;          // one for each input that is checked
-  std::vector<Tensors> rows;  // … for each element of the result; none if there are too many
-
- private:
-  Slopes(const Function& f, const Tensors& inputs, const GradCheckOptions& options, int order,
-         const Traced& traced)
-      : inputs(inputs),
-        options(options),
-        key(options.key.fold(order)),
-        order(order),
-        tolerance(options.tolerance * std::pow(10, order - 1)),
-        differences(f, inputs, options.step) {
-    const Tensor random = random_like(traced.y, key.fold("cotangent"));
-    cotangent = random.values<double>();
-    gradients = gradients_of(traced.y, traced.leaves, random, false);
-    if (order == 1 && traced.y.size() <= options.full) make_rows(traced);
-  }
-
-  // The rows of the Jacobian: for each element of the result, the gradients of all inputs.
-  // Those of inputs that are compared by entries are not kept.
-  void make_rows(const Traced& traced) {
-    const auto& [leaves, y] = traced;
-    const size_t count = static_cast<size_t>(y.size());
-    for (size_t j = 0; j < count; ++j) {
-      rows.push_back(
-          gradients_of(y, leaves, Tensor::of<double>(y.shape(), one_of(count, j)), false));
-      for (Tensor& gradient : rows.back())
-        if (gradient && gradient.size() > options.full) gradient = {};
-    }
-  }
+  Tensors gradients;               // one for each input that is checked
+  std::vector<Tensors> rows = {};  // … for each element of the result; none if there are too many
 };
+
+// The rows of the Jacobian: for each element of the result, the gradients of all inputs. Those of
+// inputs that are compared by entries are not kept.
+std::vector<Tensors> jacobian_of(const Tensor& y, const Tensors& leaves, Index full) {
+  std::vector<Tensors> rows;
+  const size_t count = static_cast<size_t>(y.size());
+  for (size_t j = 0; j < count; ++j) {
+    rows.push_back(gradients_of(y, leaves, Tensor::of<double>(y.shape(), one_of(count, j)), false));
+    for (Tensor& gradient : rows.back())
+      if (gradient && gradient.size() > full) gradient = {};
+  }
+  return rows;
+}
+
+Slopes slopes_of(const Function& f, const Tensors& inputs, const GradCheckOptions& options,
+                 int order) {
+  const Tensors leaves = variables(inputs);
+  const Tensor y = f(leaves);
+  if (!y || y.dtype() != Dtype::f64)
+    bad_input("check_gradient: the function returned ",
+              y ? describe(y.dtype(), y.shape()) : "no tensor", ", expected f64");
+  const Key key = options.key.fold(order);
+  const Tensor cotangent = random_like(y, key.fold("cotangent"));
+  Slopes slopes{.inputs = inputs,
+                .options = options,
+                .order = order,
+                .key = key,
+                .tolerance = options.tolerance * std::pow(10, order - 1),
+                .differences = {f, inputs, options.step},
+                .cotangent = cotangent.values<double>(),
+                .gradients = gradients_of(y, leaves, cotangent, false)};
+  if (order == 1 && y.size() <= options.full) slopes.rows = jacobian_of(y, leaves, options.full);
+  return slopes;
+}
 
 // A claim: the slope of Σ f · weights as one input moves along `way`.
 struct Claim {
@@ -314,7 +306,7 @@ GradReport check_gradient(const WatchedFunction& f, const Tensors& inputs,
   Function function = [&f](const Tensors& in) { return f(in, {}); };
   for (int order = 1; order <= options.order; ++order) {
     if (order > 1) function = gradient_of(function, options.key.fold("gradient").fold(order));
-    const Slopes slopes(function, inputs, options, order);
+    const Slopes slopes = slopes_of(function, inputs, options, order);
     size_t place = 0;
     for (size_t i = 0; i < inputs.size(); ++i)
       if (is_checked(inputs[i])) report.inputs.push_back(Comparison(slopes, i, place++).report());

@@ -37,39 +37,24 @@ std::string formatted(const char* format, Arguments... arguments) {
   return line;
 }
 
-const char* said(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kink:
-      return " is at a kink";
-    case Verdict::noise:
-      return " cannot be told from noise";
-    case Verdict::not_finite:
-      return " is not finite";
-    case Verdict::severed:
-      return " is severed";
-    default:
-      return " is wrong";
-  }
-}
-
-const char* reading(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::wrong:
-      return "the error stays as the step shrinks (a plateau): the gradient is wrong";
-    case Verdict::severed:
-      return "the result moves, but no gradient arrives: the path is severed";
-    case Verdict::kink:
-      return "the slopes before and after differ however small the step, or the steps cross such a "
-             "place: a kink, where no gradient is wrong";
-    case Verdict::noise:
-      return "the differences do not settle: too much noise to tell (is anything rounded to "
-             "float32, or drawn at random?)";
-    case Verdict::not_finite:
-      return "the numbers are not finite";
-    default:
-      return "the error falls with the step until rounding takes over (a V): the gradient is right";
-  }
-}
+// How a verdict and its curve are told; by verdict.
+struct Words {
+  const char *verdict, *curve;
+};
+constexpr Words words[] = {
+    {" is right", ""},
+    {" is unreached", ""},
+    {" is at a kink",
+     "the slopes before and after differ however small the step, or the steps cross such a place: "
+     "a kink, where no gradient is wrong"},
+    {" cannot be told from noise",
+     "the differences do not settle: too much noise to tell (is anything rounded to float32, or "
+     "drawn at random?)"},
+    {" is not finite", "the numbers are not finite"},
+    {" is severed", "the result moves, but no gradient arrives: the path is severed"},
+    {" is wrong", "the error stays as the step shrinks (a plateau): the gradient is wrong"},
+};
+const Words& words_of(Verdict verdict) { return words[static_cast<size_t>(verdict)]; }
 
 // The input that is most clearly wrong. One is enough: a fault makes all inputs before it wrong.
 const InputReport* worst_of(const GradReport& report) {
@@ -92,7 +77,7 @@ void print_row(std::ostream& out, const InputReport& input, size_t width) {
 }
 
 void print_curve(std::ostream& out, const InputReport& input) {
-  out << "\n" << input.input << said(input.verdict);
+  out << "\n" << input.input << words_of(input.verdict).verdict;
   if (input.order > 1) out << " at order " << input.order;
   out << ": at " << input.place();
   if (!input.worst.result.empty()) out << ", of " << input.result_place() << ",";
@@ -104,7 +89,7 @@ void print_curve(std::ostream& out, const InputReport& input) {
     out << formatted("    %7.0e %13.7g %13.7g %13.7g  %8.1e\n", p.step, p.numeric, p.before,
                      p.after, p.error);
   if (input.verdict == Verdict::severed || input.verdict == input.curve.verdict)
-    out << "    " << reading(input.verdict) << "\n";
+    out << "    " << words_of(input.verdict).curve << "\n";
 }
 
 }  // namespace
