@@ -62,15 +62,12 @@ class Evaluation {
   // Takes the tensors and options of run() and fails as it does; options.watch is not called.
   Evaluation(std::shared_ptr<const Checked> program, const TensorsByName& tensors,
              const RunOptions& options = {});
-  Evaluation(Evaluation&&) noexcept;
   ~Evaluation();
 
   // [batch…, dims], or [dims] if the value depends on no input with a batch.
   Tensor value(int number);
   // Replaces the value by x, which must have the value's shape.
   void set(int number, const Tensor& x);
-  // Computes the value again from the current values of its sources. The result is not cached.
-  Tensor anew(int number);
   const Shape& batch() const;
   Index size(int dim) const;
   // 1 where the call's mask lets a query attend to a memory, else 0: [dims] or [batch…, dims].

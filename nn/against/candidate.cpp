@@ -23,18 +23,14 @@ std::string axes_name(const Checked& program, int value, int rank, const Axes& o
   return "[" + all + "]";
 }
 
-// The order of x's axes that gives it this shape, if there is exactly one: no two sizes are equal.
-Axes only_order(const Tensor& x, const Shape& shape) {
+// The order of axes that makes one shape of another, if there is exactly one: no two sizes are
+// equal.
+Axes only_order(const Shape& from, const Shape& to) {
+  if (!std::is_permutation(from.begin(), from.end(), to.begin(), to.end())) return {};
   Axes order;
-  for (Index size : shape) {
-    int found = -1;
-    for (int i = 0; i < x.rank(); ++i) {
-      if (x.size(i) != size) continue;
-      if (found >= 0) return {};
-      found = i;
-    }
-    if (found < 0 || order.contains(found)) return {};
-    order.push_back(found);
+  for (Index size : to) {
+    if (std::count(from.begin(), from.end(), size) > 1) return {};
+    order.push_back(from.find(size));
   }
   return order;
 }
@@ -47,7 +43,7 @@ bool fit(const Checked& program, Compared& c, const Tensor& like) {
   if (x.shape() == like.shape()) return true;
   c.shape = text("has shape ", x.shape(), ", expected ", like.shape(), " = ",
                  axes_name(program, c.value, like.rank(), {}));
-  const Axes order = x.rank() == like.rank() ? only_order(x, like.shape()) : Axes();
+  const Axes order = only_order(x.shape(), like.shape());
   if (order.empty()) return false;
   Axes names(x.rank(), 0);
   for (int i = 0; i < x.rank(); ++i) names[order[i]] = i;
@@ -288,6 +284,16 @@ double largest_of(const std::vector<double>& numbers) {
   for (double x : numbers)
     if (std::isfinite(x)) most = std::max(most, std::abs(x));
   return most;
+}
+
+Factor factor_of(const Compared& c) {
+  const std::vector<double> x = c.theirs.values(), y = c.from_operands.tensor.values();
+  double xx = 0, xy = 0, yy = 0;
+  for (size_t i = 0; i < x.size(); ++i)
+    if (std::isfinite(x[i]) && (c.ignored.empty() || !c.ignored[i]))
+      xx += x[i] * x[i], xy += x[i] * y[i], yy += y[i] * y[i];
+  const double factor = xy / yy, squares = xx / yy - factor * factor;
+  return {factor, squares > 0 ? std::sqrt(squares) : 0};
 }
 
 }  // namespace tete

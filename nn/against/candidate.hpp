@@ -48,6 +48,13 @@ struct Compared {
   bool fits() const { return theirs.shape() == from_operands.tensor.shape(); }
 };
 
+// The factor f that minimises |theirs - f · text|, from their operands, and what is left:
+// |theirs - f · text| / |text|.
+struct Factor {
+  double factor, error;
+};
+Factor factor_of(const Compared& c);
+
 // Values go by their numbers in the program; real numbers are f64.
 struct Candidate {
   std::shared_ptr<const Checked> program;

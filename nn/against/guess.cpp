@@ -43,16 +43,6 @@ Scale scale_of(const Checked& program) {
   return scale;
 }
 
-// The factor f that minimises Σ (theirs - f · text)².
-double factor_of(const Compared& c) {
-  const std::vector<double> x = c.theirs.values(), y = c.from_operands.tensor.values();
-  double xy = 0, yy = 0;
-  for (size_t i = 0; i < x.size(); ++i)
-    if (std::isfinite(x[i]) && (c.ignored.empty() || !c.ignored[i]))
-      xy += x[i] * y[i], yy += y[i] * y[i];
-  return xy / yy;
-}
-
 // A softmax or log_softmax.
 bool is_softmax(const Node& node) { return node.builtin && node.builtin->masks; }
 
@@ -92,6 +82,13 @@ class Attempts {
     if (reproduces(candidate, compared, change))
       found_ = {{std::move(sentence), statement}, std::move(change)};
   }
+  // The tensor itself, or one that it is computed from, is seen as this function's result.
+  void add_seen(int v, std::string sentence, std::function<Tensor(const Tensor&)> as) {
+    Change change;
+    if (v == target()) change.result_as = std::move(as);
+    else change.value = v, change.seen_as = std::move(as);
+    add(std::move(sentence), statement_of(v), std::move(change));
+  }
   bool is_done() const { return ran_ >= most || !found_.guess.sentence.empty(); }
   Explanation result() {
     found_.guess.gave_up = found_.guess.sentence.empty() && ran_ >= most;
@@ -119,7 +116,7 @@ std::vector<std::pair<std::string, double>> roots(Attempts& all) {
 }
 
 void try_factor(Attempts& all) {
-  const double factor = factor_of(all.compared);
+  const double factor = factor_of(all.compared).factor;
   if (!std::isfinite(factor)) return;
   const Expected& expected = all.compared.from_operands;
   const double apart = expected.allowed.farthest / largest_of(expected.tensor.values());
@@ -131,7 +128,7 @@ void try_factor(Attempts& all) {
   if (factor == 0)
     sentence = all.compared.gradient ? "it is zero: no gradient arrives here, as after a detach"
                                      : "it is zero everywhere";
-  all.add(sentence, all.target(), {.result_as = [=](const Tensor& x) { return x * factor; }});
+  all.add_seen(all.target(), sentence, [=](const Tensor& x) { return x * factor; });
 }
 
 // Logits that are not scaled, or twice, where a softmax after them hides the factor.
@@ -139,9 +136,8 @@ void try_scale(Attempts& all) {
   const int v = scale_of(all.program()).value;
   if (v == all.target() || !contains(all.values(), v)) return;
   for (const auto& [name, value] : roots(all))
-    all.add(text("as if ", all.candidate.name(v), " were multiplied by ", name),
-            all.statement_of(v),
-            {.value = v, .seen_as = [by = value](const Tensor& x) { return x * by; }});
+    all.add_seen(v, text("as if ", all.candidate.name(v), " were multiplied by ", name),
+                 [by = value](const Tensor& x) { return x * by; });
 }
 
 // ---- Dimensions ---------------------------------------------------------------------------------
@@ -162,14 +158,6 @@ void try_softmaxes(Attempts& all) {
     });
 }
 
-void add_of(Attempts& all, int v, const std::string& sentence,
-            const std::function<Tensor(const Tensor&)>& of) {
-  Change change;
-  if (v == all.target()) change.result_as = of;
-  else change.value = v, change.seen_as = of;
-  all.add(sentence, all.statement_of(v), std::move(change));
-}
-
 // Axes i and j of v, a tensor of this shape, are swapped; or the numbers only, in memory, as when
 // heads are split or merged the wrong way round.
 void add_swap(Attempts& all, int v, const Shape& shape, int i, int j) {
@@ -184,8 +172,8 @@ void add_swap(Attempts& all, int v, const Shape& shape, int i, int j) {
   std::swap(order[i], order[j]);
   Shape swapped = shape;
   std::swap(swapped[i], swapped[j]);
-  add_of(all, v, sentence, [=](const Tensor& x) { return reshape(permute(x, order), shape); });
-  add_of(all, v, sentence, [=](const Tensor& x) { return permute(reshape(x, swapped), order); });
+  all.add_seen(v, sentence, [=](const Tensor& x) { return reshape(permute(x, order), shape); });
+  all.add_seen(v, sentence, [=](const Tensor& x) { return permute(reshape(x, swapped), order); });
 }
 
 void try_swaps(Attempts& all) {
@@ -203,23 +191,18 @@ void try_swaps(Attempts& all) {
 
 // ---- Masks --------------------------------------------------------------------------------------
 
-// Other masks of a softmax in statement s whose mask is over `pair`.
-void add_masks(Attempts& all, int s, const Names& pair) {
-  if (all.candidate.options.mask.hides_nothing()) {
-    all.add("as if a causal mask were applied, where none is given", s,
-            {.mask = Mask{.causal = true}});
-    return;
-  }
-  all.add("as if no mask were applied", s, {.mask = Mask{}});
-  if (pair.size() == 2)
-    all.add("as if the mask were inverted: here 1 means 'may attend'", s,
-            {.mask = Mask{.visible = 1.0 - all.text().visible(pair)}});
-}
-
 void try_masks(Attempts& all) {
+  const bool masked = !all.candidate.options.mask.hides_nothing();
   for (int s : all.statements())
     visit(all.candidate.value(s).right, [&](const Node& node) {
-      if (node.takes_call_mask) add_masks(all, s, pair_of(all.program(), node.names));
+      if (!node.takes_call_mask) return;
+      if (!masked)
+        return all.add("as if a causal mask were applied, where none is given", s,
+                       {.mask = Mask{.causal = true}});
+      all.add("as if no mask were applied", s, {.mask = Mask{}});
+      if (const Names pair = pair_of(all.program(), node.names); pair.size() == 2)
+        all.add("as if the mask were inverted: here 1 means 'may attend'", s,
+                {.mask = Mask{.visible = 1.0 - all.text().visible(pair)}});
     });
 }
 
@@ -256,13 +239,7 @@ void try_detached(Attempts& all) {
     if (contains(all.candidate.value(u).uses, v))
       all.add(text("no gradient comes by way of ", all.candidate.name(u), ", as if ",
                    all.candidate.name(v), " were detached there"),
-              u, {.value = u, .computed_as = [=](Evaluation& run) {
-                    const Tensor x = run.value(v);
-                    run.set(v, x.detach());
-                    const Tensor y = run.anew(u);
-                    run.set(v, x);
-                    return y;
-                  }});
+              u, {.value = u, .detached = v});
 }
 
 // ---- Fit ----------------------------------------------------------------------------------------

@@ -32,6 +32,9 @@ const Precision& precision_of(int bits) {
   return precisions[3];
 }
 
+// The largest relative error that rounding to it makes.
+double unit_of(const Precision& precision) { return std::ldexp(1.0, -precision.bits); }
+
 double rms_of(const std::vector<double>& numbers) {
   double squares = 0;
   for (double x : numbers)
@@ -103,7 +106,7 @@ class Bits {
       if (c.gradient || !is_product(candidate_.value(c.value)) || !c.fits() ||
           of(c, From::operands) != 24)
         continue;
-      const double error = error_beside_factor(c);
+      const double error = factor_of(c).error;
       if (!(error > least && error < most)) continue;
       ++rounded;
       if (error > bf16) ++coarse;
@@ -116,17 +119,6 @@ class Bits {
   void set_products(int bits) { product_bits_ = bits; }
 
  private:
-  // |theirs - f · text| / |text| for the factor f that makes it least.
-  static double error_beside_factor(const Compared& c) {
-    const std::vector<double> x = c.theirs.values(), y = c.from_operands.tensor.values();
-    double xx = 0, xy = 0, yy = 0;
-    for (size_t i = 0; i < x.size(); ++i)
-      if (c.ignored.empty() || !c.ignored[i])
-        xx += x[i] * x[i], xy += x[i] * y[i], yy += y[i] * y[i];
-    const double squares = xx / yy - (xy / yy) * (xy / yy);
-    return squares > 0 ? std::sqrt(squares) : 0;
-  }
-
   // True if a product is among the statements that the tensor is compared by.
   bool multiplies(const Compared& c) const {
     return std::any_of(c.statements.begin(), c.statements.end(),
@@ -201,11 +193,15 @@ class Expectation {
   }
 
   void expect(const std::vector<Compared*>& compared, From from, const Precision& precision) const {
-    const double unit = std::ldexp(1.0, -precision.bits);
-    const Tensors text = replayed(compared, from, {});
+    std::vector<int> of;
+    for (const Compared* c : compared) of.push_back(c->value);
+    const auto replayed = [&](const Rounding& rounding) {
+      return replay(candidate_, of, compared[0]->gradient, from, {}, rounding);
+    };
+    const Tensors text = replayed({});
     std::vector<Distance> rounding(compared.size());
     for (uint64_t trial : {1, 2}) {
-      const Tensors rounded = replayed(compared, from, {unit, Key(trial)});
+      const Tensors rounded = replayed({unit_of(precision), Key(trial)});
       for (size_t i = 0; i < compared.size(); ++i) {
         const Distance d = distance(rounded[i].values(), text[i].values(), compared[i]->ignored);
         if (!std::isfinite(d.rms)) continue;
@@ -227,7 +223,7 @@ class Expectation {
   // √terms. Half precision is summed in float32 everywhere.
   Distance allowed(const std::vector<double>& text, const Distance& rounding, double terms,
                    const Precision& precision) const {
-    const double unit = std::ldexp(1.0, -precision.bits), largest = largest_of(text);
+    const double unit = unit_of(precision), largest = largest_of(text);
     const double sums = 4 * std::sqrt(terms) * std::ldexp(1.0, -std::max(24, precision.bits));
     if (tolerance_ > 0) return {.farthest = tolerance_ * largest, .rms = tolerance_ * largest};
     // If the text's numbers are rounding themselves, as where all terms of a gradient cancel, its
@@ -235,13 +231,6 @@ class Expectation {
     const double room = rounding.farthest > largest ? 64 : 8;
     return {.farthest = room * rounding.farthest + (4 * unit + sums) * largest + precision.smallest,
             .rms = room / 2 * rounding.rms + (2 * unit + sums) * rms_of(text) + precision.smallest};
-  }
-
-  Tensors replayed(const std::vector<Compared*>& compared, From from,
-                   const Rounding& rounding) const {
-    std::vector<int> of;
-    for (const Compared* c : compared) of.push_back(c->value);
-    return replay(candidate_, of, compared[0]->gradient, from, {}, rounding);
   }
 
   Candidate& candidate_;

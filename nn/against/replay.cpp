@@ -112,7 +112,13 @@ class Replay {
   }
   Tensor as_asked(const Tensor& x) const { return change_.result_as ? change_.result_as(x) : x; }
   Tensor computed(int i) {
-    return change_.value == i && change_.computed_as ? change_.computed_as(run_) : run_.value(i);
+    const int operand = change_.value == i ? change_.detached : -1;
+    if (operand < 0) return run_.value(i);
+    const Tensor x = run_.value(operand);
+    run_.set(operand, x.detach());
+    const Tensor y = run_.value(i);
+    run_.set(operand, x);
+    return y;
   }
   // The value that others are computed from.
   Tensor placed(int i) { return given(i) ? candidate_.values.at(i) : computed(i); }

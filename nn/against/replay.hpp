@@ -10,8 +10,7 @@ struct Change {
   int value = -1;
   // The statements that use `value` read this function's result in its place.
   std::function<Tensor(const Tensor& x)> seen_as = {};
-  // `value` is computed by this function instead of the text.
-  std::function<Tensor(Evaluation& run)> computed_as = {};
+  int detached = -1;  // no gradient goes from `value` to this operand of it
   std::shared_ptr<const Checked> program = {};  // another text, with the same values
   std::optional<Mask> mask = {};
   // This function is applied to the tensor that is asked for.

@@ -110,20 +110,21 @@ struct Evaluation::State {
     forward.watch = {};
   }
 
-  // Computes the sources of value `number` one by one, the deepest first. Runner::at would compute
+  // Computes a value and its sources one by one, the deepest first. Runner::at alone would compute
   // them by recursion, and a chain of thousands would overflow the stack.
-  void make_sources(int number, bool anew = false) {
+  const Value& value(int number) {
     std::vector<int> open{number};
     while (!open.empty()) {
       const int at = open.back();
       const size_t before = open.size();
-      if (!runner.has(at) || (anew && at == number))
+      if (!runner.has(at))
         for (int used : program->values[at].uses)
           if (!runner.has(used)) open.push_back(used);
       if (open.size() > before) continue;
       open.pop_back();
-      if (at != number) runner.at(at);
+      runner.at(at);
     }
+    return runner.at(number);
   }
 
   std::shared_ptr<const Checked> program;
@@ -137,17 +138,9 @@ struct Evaluation::State {
 Evaluation::Evaluation(std::shared_ptr<const Checked> program, const TensorsByName& tensors,
                        const RunOptions& options)
     : state_(std::make_unique<State>(std::move(program), tensors, options)) {}
-Evaluation::Evaluation(Evaluation&&) noexcept = default;
 Evaluation::~Evaluation() = default;
 
-Tensor Evaluation::value(int number) {
-  state_->make_sources(number);
-  return state_->runner.at(number).tensor;
-}
-Tensor Evaluation::anew(int number) {
-  state_->make_sources(number, true);
-  return state_->runner.anew(number);
-}
+Tensor Evaluation::value(int number) { return state_->value(number).tensor; }
 void Evaluation::set(int number, const Tensor& x) { state_->runner.set(number, x); }
 const Shape& Evaluation::batch() const { return state_->runner.batch(); }
 Tensor Evaluation::visible(const Names& dims) { return state_->runner.visible_over(dims); }

@@ -79,8 +79,6 @@ class Runner {
   const Value& at(int number);
   void set(int number, const Tensor& x);
   bool has(int number) const { return static_cast<bool>(values_[number].tensor); }
-  // Computes the value again from the current values of its sources. The result is not cached.
-  Tensor anew(int number) { return evaluate(checked(number)).tensor; }
 
   // The value of an expression.
   Value node(const Node& n);
