@@ -167,15 +167,4 @@ Tensor Decoder::next(const Tensors& inputs, std::span<const ParamId> params, con
   return y;
 }
 
-size_t Decoder::bytes() const {
-  size_t all = 0;
-  for (const auto& [number, value] : cache_)
-    all += static_cast<size_t>(value.size()) * size_of(value.dtype());
-  for (const Tensor& rows : read_) all += static_cast<size_t>(rows.size()) * size_of(rows.dtype());
-  for (const auto* tails : {&query_tails_, &memory_tails_})
-    for (const auto& [node, tail] : *tails)
-      all += static_cast<size_t>(tail.size()) * size_of(tail.dtype());
-  return all;
-}
-
 }  // namespace tete

@@ -31,7 +31,6 @@ class Decoder {
               const std::string& path = "", const Mask& mask = {});
 
   Index length() const { return length_; }  // positions read
-  size_t bytes() const;                     // of the cache
   // The names of the cached values in the text.
   std::vector<std::string> kept() const;
 

@@ -30,11 +30,6 @@ class CostSizes {
     const Role own = dimension(dim).role;
     return own == Role::none ? program_.flow.dimensions[dim].made_of(role) : own == role;
   }
-  int find(const auto& dims, Role role) const {
-    for (int dim : dims)
-      if (dimension(dim).role == role) return dim;
-    return -1;
-  }
   bool any_grows(const auto& dims, Role role) const {
     for (int dim : dims)
       if (grows_with(dim, role)) return true;

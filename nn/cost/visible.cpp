@@ -51,11 +51,6 @@ const Node* own_mask(const Node& softmax) {
   return nullptr;
 }
 
-void find_softmaxes(const Node& node, std::vector<const Node*>& found) {
-  if (node.builtin && node.builtin->masks) found.push_back(&node);
-  for (const Node& arg : node.args) find_softmaxes(arg, found);
-}
-
 class PairCounter {
  public:
   PairCounter(const Checked& program, SizeTable& sizes, bool causal)
@@ -64,7 +59,10 @@ class PairCounter {
   Visible count() {
     EmptyCall(program_, table_, causal_, false);  // fails where a call would
     std::vector<const Node*> softmaxes;
-    for (const CheckedValue& value : program_.values) find_softmaxes(value.right, softmaxes);
+    for (const CheckedValue& value : program_.values)
+      visit(value.right, [&](const Node& node) {
+        if (node.builtin && node.builtin->masks) softmaxes.push_back(&node);
+      });
     for (const Node* softmax : softmaxes) {
       const Node* mask = own_mask(*softmax);
       if (mask && sources_of(*mask, program_.flow).learned) mask = nullptr;

@@ -7,27 +7,6 @@ namespace tete {
 
 namespace {
 
-// Numbers the labels of one contraction: first the batch dimensions, then each name as it occurs.
-class Numbering {
- public:
-  explicit Numbering(int batch) : batch_(batch) {}
-  Labels labels(const Names& names, bool batched) {
-    Labels all;
-    for (int i = 0; batched && i < batch_; ++i) all.push_back(static_cast<Label>(i));
-    for (int name : names) all.push_back(label(name));
-    return all;
-  }
-
- private:
-  Label label(int name) {
-    auto at = std::find(names_.begin(), names_.end(), name);
-    if (at == names_.end()) at = names_.insert(at, name);
-    return static_cast<Label>(batch_ + (at - names_.begin()));
-  }
-  int batch_;
-  std::vector<int> names_;
-};
-
 bool is_product_of_two(const Node& n) {
   return n.builtin && n.builtin->contracts && n.args.size() == 2;
 }
@@ -53,15 +32,26 @@ Common common_factor(const Node& narrow, const Node& wide) {
 }  // namespace
 
 Value Runner::contracted(const Node& node, const std::vector<Value>& values) {
-  Numbering numbering(batch_rank());
+  // Labels count the batch's dimensions first, and then each name as it occurs.
+  std::vector<int> known;
+  const auto labels = [&](const Names& names, bool batched) {
+    Labels all;
+    for (int i = 0; batched && i < batch_rank(); ++i) all.push_back(static_cast<Label>(i));
+    for (int name : names) {
+      auto at = std::find(known.begin(), known.end(), name);
+      if (at == known.end()) at = known.insert(at, name);
+      all.push_back(static_cast<Label>(batch_rank() + (at - known.begin())));
+    }
+    return all;
+  };
   std::vector<Operand> operands;
   bool batched = false;
   for (const Value& v : values) {
     batched |= v.batched;
-    operands.push_back({v.tensor, numbering.labels(v.names, v.batched)});
+    operands.push_back({v.tensor, labels(v.names, v.batched)});
   }
-  const Labels result = numbering.labels(node.names, batched);
-  const Labels layout = numbering.labels(in_memory_order(node.names), batched);
+  const Labels result = labels(node.names, batched);
+  const Labels layout = labels(in_memory_order(node.names), batched);
   return {contract_all(operands, result, layout, {.products = products()}), node.names, batched};
 }
 
