@@ -6,15 +6,11 @@ namespace tete {
 
 namespace {
 
-const CheckedValue& value_of(const Checked& program, int value) { return program.values[value]; }
-
-std::string dim_name(const Checked& program, int dim) { return program.dimensions[dim].name; }
-
 // Fails unless a program is attention: X[n, d] and M[m, d'] in, Y[n, d''] out.
 void check_is_attention(const Checked& program) {
   int n = -1;
   for (size_t i = 0; i < program.inputs.size(); ++i) {
-    const CheckedValue& input = value_of(program, program.inputs[i]);
+    const CheckedValue& input = program.values[program.inputs[i]];
     const std::string& name = program.input_names[i];
     if (name != "X" && name != "M")
       fail_at({input.place}, text("attention has the inputs X and M; '", program.name,
@@ -25,10 +21,10 @@ void check_is_attention(const Checked& program) {
     if (name == "X") n = input.dims[0];
   }
   if (n < 0) bad_input("'", program.name, "' has no input X: it is not attention");
-  const CheckedValue& result = value_of(program, program.result);
+  const CheckedValue& result = program.values[program.result];
   if (result.dims.size() != 2 || result.dims[0] != n)
     fail_at({result.place}, text("attention returns a vector for every query, as in Y[",
-                                 dim_name(program, n), ", d_Y]"));
+                                 program.dimensions[n].name, ", d_Y]"));
 }
 
 void set(SizesByName& sizes, const std::string& name, Index size, const char* what) {
@@ -42,7 +38,7 @@ SizesByName sizes_of(const Checked& program, const AttentionSizes& given) {
   if (given.d_model < 1) bad_input("attention needs a width of at least 1, got ", given.d_model);
   const Index memory = given.memory_width > 0 ? given.memory_width : given.d_model;
   for (size_t i = 0; i < program.inputs.size(); ++i) {
-    const std::string width = dim_name(program, value_of(program, program.inputs[i]).dims[1]);
+    const std::string width = program.dimensions[program.values[program.inputs[i]].dims[1]].name;
     if (program.input_names[i] == "X") set(sizes, width, given.d_model, "the width of X");
     else set(sizes, width, memory, "the width of M");
   }
@@ -59,16 +55,16 @@ SizesByName sizes_of(const Checked& program, const AttentionSizes& given) {
 // The result's width is X's: it is added to X.
 SizeTable bound_sizes(const std::shared_ptr<const Checked>& program, const AttentionSizes& given) {
   SizesByName sizes = sizes_of(*program, given);
-  const int width = value_of(*program, program->result).dims[1];
+  const int width = program->values[program->result].dims[1];
   SizeTable table(program, sizes);
   if (!table.find(width)) {
-    set(sizes, dim_name(*program, width), given.d_model, "the width of the result");
+    set(sizes, program->dimensions[width].name, given.d_model, "the width of the result");
     table = SizeTable(program, sizes);
   }
   table.check_known();
   if (const Index size = table.size(width); size != given.d_model)
-    fail_at({value_of(*program, program->result).place},
-            text("the result's '", dim_name(*program, width), "' is ", size,
+    fail_at({program->values[program->result].place},
+            text("the result's '", program->dimensions[width].name, "' is ", size,
                  ", but the width of X, to which it is added, is ", given.d_model));
   return table;
 }

@@ -21,10 +21,6 @@ Tensors variables(const Tensors& inputs) {
   return all;
 }
 
-Numbers random_numbers(Index count, Key key) {
-  return random_normal({count}, key, Dtype::f64).values<double>();
-}
-
 Tensor random_like(const Tensor& x, Key key) { return random_normal(x.shape(), key, Dtype::f64); }
 
 // Gradients of s = Σ f c for every input that is checked; empty if none arrived.
@@ -152,8 +148,8 @@ class Comparison {
   void compare_directions() {
     for (uint64_t trial = 0; trial < 2 && !analytic_.empty(); ++trial) {
       const Index count = static_cast<Index>(analytic_.size());
-      Claim claim{.way = random_numbers(count, key_.fold("way").fold(trial)),
-                  .weights = slopes_.cotangent};
+      const Tensor way = random_normal({count}, key_.fold("way").fold(trial), Dtype::f64);
+      Claim claim{.way = way.values<double>(), .weights = slopes_.cotangent};
       claim.slope.analytic = dot(analytic_, claim.way);
       const Numbers column = slopes_.differences.slopes(input_, claim.way);
       const Slope slope = compare(std::move(claim), column);

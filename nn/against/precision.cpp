@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <set>
 
 #include "nn/against/replay.hpp"
@@ -152,13 +151,10 @@ double terms(const Candidate& candidate, int s, int of, bool gradient) {
 
 // The number of terms of the longest sum between the given tensors and this one.
 double longest_sum(const Candidate& candidate, const Compared& c, From from) {
-  std::vector<int> statements = c.statements;
-  if (from == From::inputs) {
-    statements.resize(static_cast<size_t>(candidate.count()));
-    std::iota(statements.begin(), statements.end(), 0);
-  }
+  const std::vector<bool> between = candidate.marked(c.statements);
   double most = 1;
-  for (int s : statements) {
+  for (int s = 0; s < candidate.count(); ++s) {
+    if (from == From::operands && !between[s]) continue;
     most = std::max(most, terms(candidate, s, s, false));
     if (c.gradient)
       for (int used : candidate.value(s).uses)
@@ -241,8 +237,7 @@ class Expectation {
 }  // namespace
 
 int bits_shown(const Tensor& x, int stored) {
-  const bool stored_in_half = stored != 0 && stored < 24;
-  if (stored == 0) stored = x.dtype() == Dtype::f64 ? 53 : 24;
+  if (stored != 0 && stored < 24) return stored;
   constexpr size_t enough = 16;
   Index count = 0, of_bits[54] = {};
   int most = 0;
@@ -256,10 +251,9 @@ int bits_shown(const Tensor& x, int stored) {
     whole &= number == std::floor(number);
     if (magnitudes.size() < enough) magnitudes.insert(std::abs(number));
   }
-  if (magnitudes.size() < enough || whole) return stored_in_half ? stored : unknown;
-  if (stored_in_half) return stored;
+  if (magnitudes.size() < enough || whole) return unknown;
   const bool half = (most == 8 || most == 11) && of_bits[most] * 8 >= count;
-  return half ? most : stored == 53 && most > 24 ? 53 : 24;
+  return half ? most : most > 24 ? 53 : 24;
 }
 
 const char* expect(Candidate& candidate, double tolerance) {

@@ -162,12 +162,11 @@ std::vector<Value> Runner::run_tile(const TileInputs& inputs, const std::vector<
 
 void Runner::run_tile() {
   TileInputs inputs = tile_inputs();
-  const auto is_there = [&](int number) { return static_cast<bool>(values_[number].tensor); };
   for (int number : program_.tile.inside)
     if (is_replaced(number)) replace_in_tile(number, inputs);
   std::vector<int> exits;
   for (int number : program_.tile.exits)
-    if (!is_there(number)) exits.push_back(number);
+    if (!has(number)) exits.push_back(number);
   if (!exits.empty()) {
     const std::vector<Value> made = run_tile(inputs, exits);
     for (size_t i = 0; i < exits.size(); ++i) values_[exits[i]] = made[i];
@@ -199,7 +198,7 @@ void Runner::replace_in_tile(int number, TileInputs& inputs) {
 void Runner::show_tile(const TileInputs& inputs) {
   std::vector<int> asked;
   for (int number : program_.tile.inside)
-    if (!values_[number].tensor && is_watched(number)) asked.push_back(number);
+    if (!has(number) && is_watched(number)) asked.push_back(number);
   if (asked.empty()) return;
   const TiledCall call = tiled_call(inputs, {});
   Tensors in;
