@@ -25,7 +25,7 @@ static std::string with_short_words(const std::string& sentence) {
   return all;
 }
 
-Error::Error(Kind kind, const std::string& sentence)
+Error::Error(ErrorKind kind, const std::string& sentence)
     : std::runtime_error(printable(with_short_words(sentence))), kind_(kind) {}
 
 template <class Real>

@@ -11,7 +11,7 @@
 namespace tete {
 
 // The kind of a failure is the exit code of the program that reports it.
-enum class Kind : int {
+enum class ErrorKind : int {
   check = 1,     // a check that was asked for found a difference
   input = 2,     // bad usage or bad input: the caller can fix it
   numbers = 3,   // NaN, infinity or divergence
@@ -22,11 +22,11 @@ enum class Kind : int {
 class Error : public std::runtime_error {
  public:
   // `sentence` may quote any bytes; what() is printable UTF-8 (core/utf8.hpp).
-  Error(Kind kind, const std::string& sentence);
-  Kind kind() const { return kind_; }
+  Error(ErrorKind kind, const std::string& sentence);
+  ErrorKind kind() const { return kind_; }
 
  private:
-  Kind kind_;
+  ErrorKind kind_;
 };
 
 // A real number as people write it, and as it reads back: "1000000", "0.001", "1e-5", "nan". Whole
@@ -51,12 +51,12 @@ std::string text(const Parts&... parts) {
 
 // Throws an Error whose sentence is all parts, one after the other.
 template <class... Parts>
-[[noreturn]] void fail(Kind kind, const Parts&... parts) {
+[[noreturn]] void fail(ErrorKind kind, const Parts&... parts) {
   throw Error(kind, text(parts...));
 }
 template <class... Parts>
 [[noreturn]] void bad_input(const Parts&... parts) {
-  throw Error(Kind::input, text(parts...));
+  throw Error(ErrorKind::input, text(parts...));
 }
 
 // "1 dimension", "2 dimensions"

@@ -18,7 +18,7 @@ void refuse(const char* op, std::string_view sentence, std::string_view pattern,
   });
   for (size_t i = 0; i < shapes.size(); ++i)
     said += text("\n    operand ", i + 1, ": ", describe(dtypes[i], shapes[i]));
-  throw Error(Kind::input, said);
+  throw Error(ErrorKind::input, said);
 }
 
 Span span_of(const Pattern& pattern, const Axis& axis) {

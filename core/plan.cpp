@@ -180,7 +180,7 @@ Plan plan(const std::vector<Labels>& operands, const Labels& result, const Sizes
         best = std::move(other);
     }
     if (best.steps.empty())
-      fail(Kind::resource, "einsum: every order of these ", operands.size(),
+      fail(ErrorKind::resource, "einsum: every order of these ", operands.size(),
            " operands that was tried has an intermediate result of more than the ", most_elements,
            " elements that the memory limit allows");
   }

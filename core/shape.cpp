@@ -17,7 +17,7 @@ std::optional<Index> element_count_that_fits(const Shape& shape) {
 
 Index element_count(const Shape& shape) {
   const std::optional<Index> count = element_count_that_fits(shape);
-  if (!count) fail(Kind::resource, "a tensor of shape ", shape, " has too many elements");
+  if (!count) fail(ErrorKind::resource, "a tensor of shape ", shape, " has too many elements");
   return *count;
 }
 

@@ -18,7 +18,7 @@ Decoder::Decoder(std::shared_ptr<const Checked> program, const SizeTable& sizes,
 // Parameters need no cache.
 bool Decoder::is_kept(int value) const {
   const ValueFlow& flow = program_->flow.values[value];
-  return program_->values[value].kind != CheckedValue::Kind::parameter && !flow.from.queries &&
+  return program_->values[value].kind != ValueKind::parameter && !flow.from.queries &&
          (flow.by_row || growth_ == Growth::complete);
 }
 
@@ -45,7 +45,7 @@ std::vector<std::string> Decoder::kept() const {
 // ---- Refusals -----------------------------------------------------------------------------------
 
 void Decoder::check_growth() const {
-  if (!program_->leak.empty()) throw Error(Kind::input, program_->leak);
+  if (!program_->leak.empty()) throw Error(ErrorKind::input, program_->leak);
   if (!program_->takes_mask)
     bad_input("'", program_->name,
               "' cannot read a sequence position by position: no statement of ",

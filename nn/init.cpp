@@ -34,23 +34,23 @@ Tensor drawn(const ParamSpec& spec, Key key, Dtype dtype) {
   const auto [kind, a, b] = spec.init;
   const Shape& shape = spec.shape;
   switch (kind) {
-    case Initializer::Kind::normal:
+    case InitializerKind::normal:
       return random_normal(shape, key, dtype) * a;
-    case Initializer::Kind::truncated_normal:
+    case InitializerKind::truncated_normal:
       return random_truncated_normal(shape, key, dtype) * a;
-    case Initializer::Kind::uniform:
+    case InitializerKind::uniform:
       return uniform_between(a, b, shape, key, dtype);
-    case Initializer::Kind::glorot: {
+    case InitializerKind::glorot: {
       const double limit = glorot_limit(shape);
       return uniform_between(-limit, limit, shape, key, dtype);
     }
-    case Initializer::Kind::constant:
+    case InitializerKind::constant:
       return Tensor::full(shape, a, dtype);
-    case Initializer::Kind::zeros:
+    case InitializerKind::zeros:
       return Tensor::zeros(shape, dtype);
-    case Initializer::Kind::ones:
+    case InitializerKind::ones:
       return Tensor::ones(shape, dtype);
-    case Initializer::Kind::identity:
+    case InitializerKind::identity:
       return identity(spec, dtype);
   }
   return {};

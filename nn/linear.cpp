@@ -6,10 +6,10 @@ namespace tete {
 
 Linear::Linear(const Scope& scope, const Dim& in, const Dim& out, const LinearOptions& options) {
   Initializer init = options.init;
-  if (init.kind == Initializer::Kind::truncated_normal && init.a == 0)
+  if (init.kind == InitializerKind::truncated_normal && init.a == 0)
     init.a = 1 / std::sqrt(static_cast<double>(in.size));
   W_ = scope.declare({"W", {in.name, out.name}, {in.size, out.size}, init});
-  if (options.bias) b_ = scope.declare({"b", {out.name}, {out.size}, {Initializer::Kind::zeros}});
+  if (options.bias) b_ = scope.declare({"b", {out.name}, {out.size}, {InitializerKind::zeros}});
 }
 
 Tensor Linear::product(const Forward& forward, const Tensor& X) const {

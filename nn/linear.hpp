@@ -11,8 +11,8 @@ struct Dim {
 };
 
 struct LinearOptions {
-  Initializer init = {Initializer::Kind::truncated_normal, 0};  // of W; 0: d_in^-½
-  bool bias = false;                                            // starts at zero
+  Initializer init = {InitializerKind::truncated_normal, 0};  // of W; 0: d_in^-½
+  bool bias = false;                                          // starts at zero
 };
 
 class Linear {

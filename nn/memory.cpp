@@ -4,8 +4,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "nn/control_group.hpp"
 #include "core/storage.hpp"
+#include "nn/control_group.hpp"
 
 namespace tete {
 
@@ -93,7 +93,7 @@ std::string memory_refusal(std::span<const Planned> tensors) {
 }
 
 void require_memory(std::span<const Planned> tensors) {
-  if (const std::string why = memory_refusal(tensors); !why.empty()) fail(Kind::resource, why);
+  if (const std::string why = memory_refusal(tensors); !why.empty()) fail(ErrorKind::resource, why);
 }
 
 }  // namespace tete

@@ -6,9 +6,9 @@ Norm::Norm(const Scope& scope, const std::string& kind, const Dim& width) : path
   const std::string kinds[] = {"layer", "rms"};
   if (kind != "layer" && kind != "rms")
     bad_input("unknown norm '", kind, "'", suggestion(kind, kinds), " (there are layer, rms)");
-  scale_ = scope.declare({"scale", {width.name}, {width.size}, {Initializer::Kind::ones}});
+  scale_ = scope.declare({"scale", {width.name}, {width.size}, {InitializerKind::ones}});
   if (kind == "layer")
-    bias_ = scope.declare({"bias", {width.name}, {width.size}, {Initializer::Kind::zeros}});
+    bias_ = scope.declare({"bias", {width.name}, {width.size}, {InitializerKind::zeros}});
 }
 
 Tensor Norm::operator()(const Forward& forward, const Tensor& X) const {

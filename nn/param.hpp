@@ -8,23 +8,25 @@
 #include <string>
 #include <vector>
 
-#include "nn/memory.hpp"
 #include "core/ops.hpp"
+#include "nn/memory.hpp"
 
 namespace tete {
 
+enum class InitializerKind : uint8_t {
+  normal,
+  truncated_normal,
+  uniform,
+  glorot,
+  constant,
+  zeros,
+  ones,
+  identity
+};
+
 // The distribution of a parameter's first value. Deviations are nominal (spec §0 and D5).
 struct Initializer {
-  enum class Kind : uint8_t {
-    normal,
-    truncated_normal,
-    uniform,
-    glorot,
-    constant,
-    zeros,
-    ones,
-    identity
-  } kind = Kind::zeros;
+  InitializerKind kind = InitializerKind::zeros;
   double a = 0, b = 0;  // normal, truncated_normal: deviation; uniform: bounds; constant: value
 };
 

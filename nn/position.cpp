@@ -27,7 +27,7 @@ Positions::Positions(const Scope& scope, const std::string& kind, Index context,
   const std::string kinds[] = {"none", "learned", "sinusoidal"};
   if (kind == "learned") {
     table_ = scope.declare(
-        {"table", {"n", width.name}, {context, width.size}, {Initializer::Kind::normal, 1.0}});
+        {"table", {"n", width.name}, {context, width.size}, {InitializerKind::normal, 1.0}});
   } else if (kind == "sinusoidal") {
     sinusoids_ = sinusoidal_positions(context, width.size, Dtype::f64);
   } else if (kind != "none") {

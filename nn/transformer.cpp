@@ -177,8 +177,8 @@ Initializer gpt2_init(const ParamSpec& spec) {
   const bool mixes_heads =
       std::all_of(spec.dims.begin(), spec.dims.end(),
                   [](const std::string& dim) { return dim == "h" || dim.starts_with("h_"); });
-  if (mixes_heads && spec.shape.size() == 2) return {Initializer::Kind::identity};
-  return {Initializer::Kind::normal, 0.02};
+  if (mixes_heads && spec.shape.size() == 2) return {InitializerKind::identity};
+  return {InitializerKind::normal, 0.02};
 }
 
 InitRule init_rule(const std::string& style) {

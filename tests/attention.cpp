@@ -33,7 +33,7 @@ std::string complaint(const Use& use) {
     use();
     return "";
   } catch (const Error& error) {
-    CHECK(error.kind() == Kind::input);
+    CHECK(error.kind() == ErrorKind::input);
     return error.what();
   }
 }
@@ -277,7 +277,7 @@ TEST_CASE("parameters start as the paper says") {
     Attention({list, ""}, load_attention(name), {.d_model = 768, .heads = 12, .dims = {}});
     return list.specs()[list.find(parameter)].init;
   };
-  using Start = Initializer::Kind;
+  using Start = InitializerKind;
   const auto is = [](const Initializer& init, Start kind, double deviation) {
     CHECK(init.kind == kind);
     CHECK(init.a == doctest::Approx(deviation));

@@ -126,7 +126,7 @@ TEST_SUITE("bounds") {
       run(outer, {{"X", wide}, {"Z", wide}});
       FAIL("it was made");
     } catch (const Error& error) {
-      CHECK(error.kind() == Kind::resource);
+      CHECK(error.kind() == ErrorKind::resource);
       CHECK(has(error.what(),
                 "text:2:3: 'Y' of shape [33554432, 33554432] needs 8 PiB of memory, but "));
     }

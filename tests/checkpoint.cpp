@@ -53,7 +53,7 @@ std::string refusal(const std::string& path, Safetensors::Trust trust = Safetens
     Safetensors(path, trust).verify();
     return "";
   } catch (const Error& error) {
-    CHECK_MESSAGE(error.kind() == Kind::input, error.what());
+    CHECK_MESSAGE(error.kind() == ErrorKind::input, error.what());
     CHECK(std::string(error.what()).find(path) != std::string::npos);
     return error.what();
   }
@@ -85,7 +85,7 @@ struct Tiny {
   double poison_from = 1e9;
 
   explicit Tiny(Index vocabulary) {
-    using K = Initializer::Kind;
+    using K = InitializerKind;
     E = params.declare({"E", {"v", "d"}, {vocabulary, width}, {K::normal, 0.1}});
     P = params.declare({.name = "P",
                         .dims = {"d", "k"},
@@ -199,8 +199,8 @@ TEST_SUITE("checkpoint") {
       }
       CHECK(file.metadata("text") == metadata.at("text"));
       CHECK(file.metadata("empty") == "");
-      CHECK(has(error_of(Kind::input, [&] { file.read("none"); }), "no tensor 'none'"));
-      CHECK(has(error_of(Kind::input, [&] { file.metadata("none"); }), "'none'"));
+      CHECK(has(error_of(ErrorKind::input, [&] { file.read("none"); }), "no tensor 'none'"));
+      CHECK(has(error_of(ErrorKind::input, [&] { file.metadata("none"); }), "'none'"));
       CHECK(file.read_all().size() == tensors.size());
     }
     uint64_t header = 0;
@@ -209,7 +209,7 @@ TEST_SUITE("checkpoint") {
     write_safetensors(folder / "none", {}, {});
     CHECK(refusal(folder / "none") == "");
     tensors.push_back(tensors[0]);
-    CHECK(has(error_of(Kind::input, [&] { write_safetensors(folder / "twice", {}, tensors); }),
+    CHECK(has(error_of(ErrorKind::input, [&] { write_safetensors(folder / "twice", {}, tensors); }),
               "named"));
     CHECK_FALSE(fs::exists(folder / "twice"));
   }
@@ -438,7 +438,8 @@ TEST_SUITE("checkpoint") {
     for (const char* name : {"same", "dtype", "less"}) params.declare({name, {"d"}, {2}, {}});
     params.declare(
         {.name = "shape", .dims = {"a", "b"}, .shape = {3, 2}, .init = {}, .layout = {1, 0}});
-    const std::string sentence = error_of(Kind::input, [&] { read_params(file, params.specs()); });
+    const std::string sentence =
+        error_of(ErrorKind::input, [&] { read_params(file, params.specs()); });
     CHECK(has(sentence, "in 4 tensors"));
     CHECK(has(sentence, "param/less is missing"));
     CHECK(has(sentence, "param/shape is f32[2, 3], expected f32[3, 2]"));
@@ -469,7 +470,7 @@ TEST_SUITE("checkpoint") {
       Metadata metadata = to_metadata(state);
       metadata[key] = value;
       write_safetensors(folder / "b", metadata, {});
-      return error_of(Kind::input, [&] { read_state(Safetensors(folder / "b")); });
+      return error_of(ErrorKind::input, [&] { read_state(Safetensors(folder / "b")); });
     };
     CHECK(has(with("format", "tete checkpoint 2"), "format 2, and this program reads up to 1"));
     CHECK(has(with("format", "pt"), "its format is 'pt'"));
@@ -477,7 +478,8 @@ TEST_SUITE("checkpoint") {
     CHECK(has(with("step", "9223372036854775808"), "its 'step' is '9223372036854775808'"));
     CHECK(has(with("seed", "18446744073709551616"), "its 'seed' is '18446744073709551616'"));
     write_safetensors(folder / "b", {}, {});
-    CHECK(has(error_of(Kind::input, [&] { read_state(Safetensors(folder / "b")); }), "'format'"));
+    CHECK(has(error_of(ErrorKind::input, [&] { read_state(Safetensors(folder / "b")); }),
+              "'format'"));
   }
 
   TEST_CASE("a disk that fills leaves the old file and no other") {
@@ -491,18 +493,18 @@ TEST_SUITE("checkpoint") {
     ignore_write_signals();
     REQUIRE(setrlimit(RLIMIT_FSIZE, &limited) == 0);
     std::string sentence;
-    Kind kind = Kind::check;
+    ErrorKind kind = ErrorKind::check;
     try {
       write_safetensors(folder / "x", {}, large);
     } catch (const Error& error) {
       sentence = error.what(), kind = error.kind();
     }
     REQUIRE(setrlimit(RLIMIT_FSIZE, &old) == 0);
-    CHECK(kind == Kind::resource);
+    CHECK(kind == ErrorKind::resource);
     CHECK(has(sentence, "cannot write " + folder / "x" + ": " + errno_text(EFBIG)));
     CHECK(read_file(folder / "x") == before);
     CHECK(files_in(folder) == 1);
-    const std::string no_room = error_of(Kind::resource, [&] {
+    const std::string no_room = error_of(ErrorKind::resource, [&] {
       replace_file(folder.path, "x", size_t{1} << 60, [](const Write&) {});
     });
     CHECK(has(no_room, "the disk has"));
@@ -512,10 +514,11 @@ TEST_SUITE("checkpoint") {
   TEST_CASE("a folder that cannot be written is told at the start") {
     const TemporaryFolder folder;
     write_bytes(folder / "file", "x");
-    CHECK(has(error_of(Kind::resource, [&] { RunFolder(folder / "file"); }), folder / "file"));
-    CHECK(has(error_of(Kind::resource, [&] { RunFolder(folder / "file/run"); }), folder / "file"));
-    CHECK(has(error_of(Kind::resource, [&] { RunFolder("/proc/run"); }), "/proc/run"));
-    CHECK(has(error_of(Kind::resource, [&] { write_safetensors(folder / "none/x", {}, {}); }),
+    CHECK(has(error_of(ErrorKind::resource, [&] { RunFolder(folder / "file"); }), folder / "file"));
+    CHECK(has(error_of(ErrorKind::resource, [&] { RunFolder(folder / "file/run"); }),
+              folder / "file"));
+    CHECK(has(error_of(ErrorKind::resource, [&] { RunFolder("/proc/run"); }), "/proc/run"));
+    CHECK(has(error_of(ErrorKind::resource, [&] { write_safetensors(folder / "none/x", {}, {}); }),
               "cannot open the folder " + folder / "none"));
   }
 
@@ -523,7 +526,8 @@ TEST_SUITE("checkpoint") {
     const TemporaryFolder folder;
     {
       const RunFolder first(folder / "a/run");
-      const std::string sentence = error_of(Kind::resource, [&] { RunFolder(folder / "a/run"); });
+      const std::string sentence =
+          error_of(ErrorKind::resource, [&] { RunFolder(folder / "a/run"); });
       CHECK(has(sentence, text("is in use by process ", getpid())));
     }
     CHECK_NOTHROW(RunFolder(folder / "a/run"));
@@ -555,9 +559,10 @@ TEST_SUITE("checkpoint") {
     CHECK(has(warnings[0], "step-00000040"));
     fs::resize_file(folder / checkpoint_name(30), 0);
     fs::resize_file(folder / checkpoint_name(10), 0);
-    CHECK(has(error_of(Kind::input, [&] { find_checkpoint(folder.path); }), "no whole checkpoint"));
+    CHECK(has(error_of(ErrorKind::input, [&] { find_checkpoint(folder.path); }),
+              "no whole checkpoint"));
     const TemporaryFolder empty;
-    CHECK(has(error_of(Kind::input, [&] { find_checkpoint(empty.path); }),
+    CHECK(has(error_of(ErrorKind::input, [&] { find_checkpoint(empty.path); }),
               "there is no checkpoint in"));
   }
 
@@ -582,7 +587,7 @@ TEST_SUITE("checkpoint") {
     for (const char* target : {"precious", "nothing"}) {
       fs::remove(folder / "lock");
       fs::create_symlink(target, folder / "lock");
-      CHECK(has(error_of(Kind::input, [&] { RunFolder(folder.path); }), "lock is a link"));
+      CHECK(has(error_of(ErrorKind::input, [&] { RunFolder(folder.path); }), "lock is a link"));
     }
     CHECK(read_file(folder / "precious") == "mine");
     CHECK_FALSE(fs::exists(folder / "nothing"));
@@ -687,14 +692,14 @@ TEST_SUITE("checkpoint") {
     run.options.folder = folder / "run";
     StopAt at(9);
     run.go("adam", at);
-    CHECK(has(error_of(Kind::input, [&] { run.go("adam", at); }),
+    CHECK(has(error_of(ErrorKind::input, [&] { run.go("adam", at); }),
               "holds a run already, saved at step 9"));
 
     const auto refused = [&](const std::string& optimizer, const auto& change) {
       TinyRun other;
       other.options.folder = other.options.resume = folder / "run";
       change(other);
-      return error_of(Kind::input, [&] { other.go(optimizer, at); });
+      return error_of(ErrorKind::input, [&] { other.go(optimizer, at); });
     };
     CHECK(
         has(refused("adafactor", [](TinyRun&) {}), "its optimizer was adam, and is adafactor now"));
@@ -732,7 +737,8 @@ TEST_SUITE("checkpoint") {
     run.options.folder = folder / "run";
     run.model.poison_from = 4 * 7;
     StopAt reporter(-1);
-    const std::string sentence = error_of(Kind::numbers, [&] { run.go("adafactor", reporter); });
+    const std::string sentence =
+        error_of(ErrorKind::numbers, [&] { run.go("adafactor", reporter); });
     CHECK(has(sentence, "in step 8: "));
     CHECK(has(sentence, "'H', f32[2, 8, 130]"));
     CHECK(has(sentence, "saved in " + folder / "run/step-00000007.safetensors"));

@@ -246,7 +246,7 @@ TEST_SUITE("core") {
 
   TEST_CASE("what is invisible in an error's sentence is named") {
     const auto said = [](const std::string& sentence) {
-      return std::string(Error(Kind::input, sentence).what());
+      return std::string(Error(ErrorKind::input, sentence).what());
     };
     CHECK(said("'\xEF\xBB\xBFname'") == "'U+FEFFname'");
     CHECK(said("'a\xE2\x80\xAE' '\xE2\x80\x8B' '\xC2\xA0'") == "'aU+202E' 'U+200B' 'U+00A0'");
@@ -257,7 +257,7 @@ TEST_SUITE("core") {
   }
 
   TEST_CASE("whatever an error quotes, its sentence is printable") {
-    const Error error(Kind::input, "a\x1b[2Jb\tc\n\x07\xff\xc3\xa9\xc2\x9b\xed\xa0\x80\x7f.");
+    const Error error(ErrorKind::input, "a\x1b[2Jb\tc\n\x07\xff\xc3\xa9\xc2\x9b\xed\xa0\x80\x7f.");
     CHECK(std::string(error.what()) ==
           "a\\x1b[2Jb\tc\n\\x07\\xff\xc3\xa9\\xc2\\x9b\\xed\\xa0\\x80\\x7f.");
   }

@@ -54,7 +54,7 @@ std::string complaint(const Use& use) {
     use();
     return "";
   } catch (const Error& error) {
-    CHECK(error.kind() == Kind::input);
+    CHECK(error.kind() == ErrorKind::input);
     return error.what();
   }
 }

@@ -196,7 +196,7 @@ TEST_SUITE("decode") {
             .decoder(Growth::grows);
         return "";
       } catch (const Error& error) {
-        CHECK(error.kind() == Kind::input);
+        CHECK(error.kind() == ErrorKind::input);
         return error.what();
       }
     };

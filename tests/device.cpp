@@ -168,7 +168,7 @@ TEST_SUITE("device") {
              [&] {
                gather("t [v], t -> t", there, Tensor::of<int64_t>({2}, {0, 1}));
              }}) {
-      const std::string said = error_of(Kind::input, mix);
+      const std::string said = error_of(ErrorKind::input, mix);
       CAPTURE(said);
       CHECK(said.find("expected tensors on one device, got ") != std::string::npos);
       CHECK(said.find("on 'cpu'") != std::string::npos);
@@ -249,7 +249,7 @@ TEST_SUITE("device") {
     StrictDevice device;
     const Tensor table = noise({3, 2}, 1).to(device), at = Tensor::of<int64_t>({2}, {2, 3}, device);
     const Tensor y = gather("[v] d, n -> n d", table, at);
-    CHECK(error_of(Kind::input, [&] { y.values(); }) ==
+    CHECK(error_of(ErrorKind::input, [&] { y.values(); }) ==
           "gather: position 3 (element 1 of the index) is outside a dimension of size 3");
     CHECK(table.values().size() == 6);
   }

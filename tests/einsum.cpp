@@ -438,7 +438,7 @@ std::string error_of(const std::string& expression, const std::vector<Shape>& sh
   try {
     einsum(Pattern::parse(expression), random_operands(shapes));
   } catch (const Error& error) {
-    CHECK(error.kind() == Kind::input);
+    CHECK(error.kind() == ErrorKind::input);
     return error.what();
   }
   return "no error";

@@ -10,7 +10,7 @@ namespace tete {
 
 // The sentence that `body` fails with, which is of this kind; "no error" if it does not fail.
 template <class Body>
-std::string error_of(Kind kind, const Body& body) {
+std::string error_of(ErrorKind kind, const Body& body) {
   try {
     body();
   } catch (const Error& error) {
@@ -21,7 +21,7 @@ std::string error_of(Kind kind, const Body& body) {
 }
 template <class Body>
 std::string error_of(const Body& body) {
-  return error_of(Kind::input, body);
+  return error_of(ErrorKind::input, body);
 }
 
 }  // namespace tete

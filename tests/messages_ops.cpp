@@ -353,10 +353,10 @@ TEST_SUITE("messages") {
         {"the number of threads must be at least 1, got 0", [] { set_threads(0); }},
     };
     check_rows(rows);
-    CHECK(error_of(Kind::resource, [] {
+    CHECK(error_of(ErrorKind::resource, [] {
             f32({Index{1} << 40, Index{1} << 40});
           }) == "a tensor of shape [1099511627776, 1099511627776] has too many elements");
-    CHECK(error_of(Kind::resource, [] { f32({Index{1} << 55}); }) ==
+    CHECK(error_of(ErrorKind::resource, [] { f32({Index{1} << 55}); }) ==
           "there is no memory for 144115188075855872 more bytes");
   }
 }

@@ -43,11 +43,11 @@ Tensor causal(Index n) {
 AttentionFactory multi_head(Index d_X, Index h) {
   return [=](const Scope& scope, int) -> AttentionSite {
     const Index d_k = d_X / h;
-    const Initializer init{Initializer::Kind::normal, 1 / std::sqrt(static_cast<double>(d_X))};
+    const Initializer init{InitializerKind::normal, 1 / std::sqrt(static_cast<double>(d_X))};
     std::vector<ParamId> ids;
     for (const char* name : {"P_q", "P_k", "P_v", "P_o"})
       ids.push_back(scope.declare({name, {"d_X", "d_k", "h"}, {d_X, d_k, h}, init}));
-    const ParamId P_l = scope.declare({"P_l", {"h_k", "h"}, {h, h}, {Initializer::Kind::glorot}});
+    const ParamId P_l = scope.declare({"P_l", {"h_k", "h"}, {h, h}, {InitializerKind::glorot}});
     return [=](const Forward& forward, const Tensor& X, const Tensor& M, const Tensor&) {
       const Tensor Q = einsum("b n d_X, d_X d_k h -> b n d_k h", X, forward[ids[0]]);
       const Tensor K = einsum("b m d_M, d_M d_k h -> b m d_k h", M, forward[ids[1]]);
@@ -106,7 +106,7 @@ TEST_SUITE("nn") {
   }
 
   TEST_CASE("adding a parameter moves no other one's start") {
-    const Initializer init{Initializer::Kind::normal, 1.0};
+    const Initializer init{InitializerKind::normal, 1.0};
     ParamList alone, behind;
     alone.declare({"W", {"d"}, {7}, init});
     behind.declare({"V", {"d"}, {7}, init});
@@ -118,8 +118,8 @@ TEST_SUITE("nn") {
   }
 
   TEST_CASE("float32 starts as float64 rounded") {
-    for (auto kind : {Initializer::Kind::normal, Initializer::Kind::truncated_normal,
-                      Initializer::Kind::uniform, Initializer::Kind::glorot}) {
+    for (auto kind : {InitializerKind::normal, InitializerKind::truncated_normal,
+                      InitializerKind::uniform, InitializerKind::glorot}) {
       const ParamSpec spec{"x", {"a", "b"}, {5, 7}, {kind, 0.5, 2}};
       const Tensor wide = initial_value(spec, Key(1), Dtype::f64);
       CHECK(largest_difference(initial_value(spec, Key(1), Dtype::f32), wide) <=
@@ -131,15 +131,15 @@ TEST_SUITE("nn") {
     const Shape large{300, 200};
     const std::vector<std::string> two{"a", "b"};
     const double n = 300 * 200, error = 4 / std::sqrt(n);  // four deviations of a mean
-    const Tensor normal = drawn({Initializer::Kind::normal, 0.5}, large, two);
+    const Tensor normal = drawn({InitializerKind::normal, 0.5}, large, two);
     CHECK(std::abs(mean_of(normal)) <= error * 0.5);
     CHECK(deviation_of(normal) == doctest::Approx(0.5).epsilon(error));
-    const Tensor cut = drawn({Initializer::Kind::truncated_normal, 0.5}, large, two);
+    const Tensor cut = drawn({InitializerKind::truncated_normal, 0.5}, large, two);
     CHECK(std::abs(mean_of(cut)) <= error * 0.5);
     CHECK(deviation_of(cut) == doctest::Approx(0.5 * 0.87962566).epsilon(error));
     CHECK(max(max(abs(cut), {0, 1}), Tensor::scalar(0, Dtype::f64)).item() <= 1.0);
     CHECK(max(abs(cut), {0, 1}).item() > 0.99);
-    const Tensor uniform = drawn({Initializer::Kind::uniform, -1, 3}, large, two);
+    const Tensor uniform = drawn({InitializerKind::uniform, -1, 3}, large, two);
     CHECK(mean_of(uniform) == doctest::Approx(1).epsilon(4 * error));
     CHECK(deviation_of(uniform) == doctest::Approx(4 / std::sqrt(12.0)).epsilon(error));
     CHECK(max(uniform, {0, 1}).item() < 3);
@@ -158,7 +158,7 @@ TEST_SUITE("nn") {
       CAPTURE(row.shape);
       std::vector<std::string> dims(static_cast<size_t>(row.shape.size()), "a");
       const Tensor x =
-          reshape(drawn({Initializer::Kind::glorot}, row.shape, dims), {element_count(row.shape)});
+          reshape(drawn({InitializerKind::glorot}, row.shape, dims), {element_count(row.shape)});
       CHECK(max(abs(x), Axes{0}).item() <= row.limit);
       CHECK(max(abs(x), Axes{0}).item() == doctest::Approx(row.limit).epsilon(0.02));
       CHECK(deviation_of(x) == doctest::Approx(row.limit / std::sqrt(3.0)).epsilon(0.06));
@@ -166,11 +166,11 @@ TEST_SUITE("nn") {
   }
 
   TEST_CASE("constants, and an identity that need not be square") {
-    CHECK(same_bits(drawn({Initializer::Kind::constant, 2.5}, {2}, {"a"}),
+    CHECK(same_bits(drawn({InitializerKind::constant, 2.5}, {2}, {"a"}),
                     Tensor::of<double>({2}, {2.5, 2.5})));
-    CHECK(same_bits(drawn({Initializer::Kind::ones}, {2}, {"a"}), Tensor::of<double>({2}, {1, 1})));
+    CHECK(same_bits(drawn({InitializerKind::ones}, {2}, {"a"}), Tensor::of<double>({2}, {1, 1})));
     CHECK(same_bits(drawn({}, {2}, {"a"}), Tensor::of<double>({2}, {0, 0})));
-    const Initializer identity{Initializer::Kind::identity};
+    const Initializer identity{InitializerKind::identity};
     CHECK(same_bits(drawn(identity, {2, 3}, {"h_k", "h"}),
                     Tensor::of<double>({2, 3}, {1, 0, 0, 0, 1, 0})));
     CHECK(same_bits(drawn(identity, {3, 2}, {"h", "h_v"}),
@@ -179,7 +179,7 @@ TEST_SUITE("nn") {
   }
 
   TEST_CASE("a parameter lies in memory as declared, with the values it would have anyway") {
-    ParamSpec spec{"P_q", {"d_X", "d_k", "h"}, {4, 3, 2}, {Initializer::Kind::normal, 1.0}};
+    ParamSpec spec{"P_q", {"d_X", "d_k", "h"}, {4, 3, 2}, {InitializerKind::normal, 1.0}};
     const Tensor plain = initial_value(spec, Key(1), Dtype::f32);
     spec.layout = {2, 0, 1};
     const Tensor heads_first = initial_value(spec, Key(1), Dtype::f32);
@@ -621,7 +621,7 @@ TEST_SUITE("nn") {
     CHECK(deviation_of(model.params().initial_values(Key(1), Dtype::f64)[0]) ==
           doctest::Approx(1).epsilon(0.03));
     const LanguageModel ones(config, multi_head(8, 2), [](const ParamSpec& spec) {
-      return spec.name == "embedding/table" ? Initializer{Initializer::Kind::ones} : spec.init;
+      return spec.name == "embedding/table" ? Initializer{InitializerKind::ones} : spec.init;
     });
     const Tensors values = ones.params().initial_values(Key(1));
     CHECK(mean_of(values[0]) == 1);
@@ -636,7 +636,7 @@ TEST_SUITE("nn") {
       try {
         small_model(config);
       } catch (const Error& error) {
-        CHECK(error.kind() == Kind::input);
+        CHECK(error.kind() == ErrorKind::input);
         return std::string(error.what());
       }
       return std::string();

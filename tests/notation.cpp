@@ -19,7 +19,7 @@ std::string complaint_about(std::string_view text) {
     check(Program::parse(text));
     return "";
   } catch (const Error& error) {
-    CHECK(error.kind() == Kind::input);
+    CHECK(error.kind() == ErrorKind::input);
     return error.what();
   }
 }
@@ -42,7 +42,7 @@ std::string run_complaint(std::string_view text, const TensorsByName& tensors,
     run(text, tensors, options);
     return "";
   } catch (const Error& error) {
-    CHECK(error.kind() == Kind::input);
+    CHECK(error.kind() == ErrorKind::input);
     return error.what();
   }
 }
@@ -149,7 +149,7 @@ TEST_CASE("sizes come from the caller, from tensors, from where") {
       use(sizes);
       return "";
     } catch (const Error& error) {
-      CHECK(error.kind() == Kind::input);
+      CHECK(error.kind() == ErrorKind::input);
       return error.what();
     }
   };

@@ -147,7 +147,7 @@ TEST_SUITE("npy") {
         read_npy(path);
         FAIL_CHECK("it was read");
       } catch (const Error& error) {
-        CHECK(error.kind() == Kind::input);
+        CHECK(error.kind() == ErrorKind::input);
         CHECK(error.what() == text("'", path, "' ", c.reason));
       }
     }

@@ -20,11 +20,11 @@ class StrictMemory {
     const int file = memfd_create("strict", MFD_CLOEXEC);
     const auto map = [&](int protection) {
       void* const at = mmap(nullptr, arena, protection, MAP_SHARED | MAP_NORESERVE, file, 0);
-      if (at == MAP_FAILED) fail(Kind::resource, "cannot map the strict device's memory");
+      if (at == MAP_FAILED) fail(ErrorKind::resource, "cannot map the strict device's memory");
       return static_cast<char*>(at);
     };
     if (file < 0 || ftruncate(file, arena) != 0)
-      fail(Kind::resource, "cannot make the strict device's memory");
+      fail(ErrorKind::resource, "cannot make the strict device's memory");
     outside_ = map(PROT_NONE), inside_ = map(PROT_READ | PROT_WRITE);
     close(file);
   }
@@ -34,7 +34,7 @@ class StrictMemory {
   void* allocate(size_t bytes) {
     const std::lock_guard lock(mutex_);
     const size_t rounded = (bytes + 127) / 64 * 64;
-    if (used_ + rounded > arena) fail(Kind::resource, "the strict device is full");
+    if (used_ + rounded > arena) fail(ErrorKind::resource, "the strict device is full");
     return outside_ + std::exchange(used_, used_ + rounded);
   }
   char* inside(const void* outside) const {

@@ -121,7 +121,7 @@ struct Tiny {
   std::function<Tensor(const Forward&, const Tensor&)> spoil;
 
   explicit Tiny(Index vocabulary) : objective{params, {}} {
-    using K = Initializer::Kind;
+    using K = InitializerKind;
     E = params.declare({"embed/E", {"v", "d"}, {vocabulary, tiny_width}, {K::normal, 0.5}});
     P = params.declare({.name = "layer/0/P",
                         .dims = {"d", "h", "k"},
@@ -395,7 +395,7 @@ TEST_SUITE("train") {
       for (const NamedTensor& tensor : optimizer->state)
         CHECK(tensor.name.find("fixed") == std::string::npos);
     }
-    CHECK(has(error_of(Kind::input, [] { find_optimizer("adafacter"); }),
+    CHECK(has(error_of(ErrorKind::input, [] { find_optimizer("adafacter"); }),
               "did you mean 'adafactor'?"));
   }
 
@@ -429,7 +429,8 @@ TEST_SUITE("train") {
         }
       }
     }
-    CHECK(has(error_of(Kind::input, [] { find_schedule("cosin"); }), "did you mean 'cosine'?"));
+    CHECK(
+        has(error_of(ErrorKind::input, [] { find_schedule("cosin"); }), "did you mean 'cosine'?"));
   }
 
   TEST_CASE("the clipping factor is PyTorch's") {
@@ -517,17 +518,17 @@ TEST_SUITE("train") {
     for (const std::string& tail : tails) {
       CAPTURE(hexadecimal(checksum(tail)));
       CHECK(find_invalid_utf8("ab\xC3\xA9" + tail) == 4);
-      CHECK(has(error_of(Kind::input, [&] { Tokenizer::characters("ab\xC3\xA9" + tail); }),
+      CHECK(has(error_of(ErrorKind::input, [&] { Tokenizer::characters("ab\xC3\xA9" + tail); }),
                 "byte 4"));
     }
     CHECK(find_invalid_utf8("\xEF\xBF\xBF\xF4\x8F\xBF\xBF\xED\x9F\xBF\xEE\x80\x80") ==
           std::string::npos);
     const Tokenizer abc = Tokenizer::characters("abc");
-    const std::string missing = error_of(Kind::input, [&] { abc.encode("ab\xC3\xA9"); });
+    const std::string missing = error_of(ErrorKind::input, [&] { abc.encode("ab\xC3\xA9"); });
     CHECK(has(missing, "'\xC3\xA9' (U+00E9) at byte 2 is not in the vocabulary"));
-    CHECK(has(error_of(Kind::input, [&] { abc.encode("a\n"); }), "U+000A at byte 1"));
+    CHECK(has(error_of(ErrorKind::input, [&] { abc.encode("a\n"); }), "U+000A at byte 1"));
     const std::vector<int32_t> beyond = {0, 3};
-    CHECK(has(error_of(Kind::input, [&] { abc.decode(beyond); }), "token 3"));
+    CHECK(has(error_of(ErrorKind::input, [&] { abc.decode(beyond); }), "token 3"));
     for (const char* damaged : {"", "byte", "characters 61 61", "characters 62 61", "characters x",
                                 "characters 110000", "characters d800", "characters  61"})
       CHECK_THROWS_AS(Tokenizer::read(damaged), Error);
@@ -537,7 +538,7 @@ TEST_SUITE("train") {
     const TemporaryFolder folder;
     const auto problem = [&](const std::string& path,
                              Tokenizer::Unit unit = Tokenizer::Unit::characters) {
-      return error_of(Kind::input, [&] { read_texts({path}, unit); });
+      return error_of(ErrorKind::input, [&] { read_texts({path}, unit); });
     };
     const std::string at = folder.path + "/";
     CHECK(problem(at + "none.txt") == "there is no file " + at + "none.txt");
@@ -553,13 +554,13 @@ TEST_SUITE("train") {
     CHECK(read_texts({one, two}, Tokenizer::Unit::characters) == "h\xC3\xA9llo world");
     CHECK(read_texts({folder.path + "/latin"}, Tokenizer::Unit::bytes) == "caf\xE9 noir");
     const std::string too_short =
-        error_of(Kind::input, [] { TextData(std::vector<int32_t>(300), 64); });
+        error_of(ErrorKind::input, [] { TextData(std::vector<int32_t>(300), 64); });
     CHECK(too_short ==
           "the text is too short: a context of 64 tokens needs 65 in each part, but its 300 tokens "
           "give 270 to train on and 30 for validation; use a longer text or a shorter context");
-    CHECK(error_of(Kind::input, [] { TextData(std::vector<int32_t>(300), 0); }) ==
+    CHECK(error_of(ErrorKind::input, [] { TextData(std::vector<int32_t>(300), 0); }) ==
           "the context must be at least 1 token, got 0");
-    CHECK(error_of(Kind::input, [] { TextData(std::vector<int32_t>(300), 8, 1.5); }) ==
+    CHECK(error_of(ErrorKind::input, [] { TextData(std::vector<int32_t>(300), 8, 1.5); }) ==
           "the part held out for validation must lie between 0 and 1, got 1.5");
   }
 
@@ -567,7 +568,7 @@ TEST_SUITE("train") {
     TinyRun run;
     const auto said = [&](const StepOptions& options) {
       const auto optimizer = adam(run.model.params.specs());
-      return error_of(Kind::input, [&] {
+      return error_of(ErrorKind::input, [&] {
         Stepper(run.model.objective, run.data, *optimizer, single_process(), options);
       });
     };
@@ -578,7 +579,7 @@ TEST_SUITE("train") {
           "the dropout rate must be at least 0 and below 1, got 1");
     CHECK(said({.batch = 4, .clip = -1}) ==
           "the gradient norm's limit must be 0 (none) or more, got -1");
-    CHECK(error_of(Kind::input, [&] {
+    CHECK(error_of(ErrorKind::input, [&] {
             validate(run.model.objective, run.values, run.data, 0, 7);
           }) == "validation needs at least 1 sample in batches of at least 1, got 0 and 7");
   }
@@ -735,10 +736,10 @@ TEST_SUITE("train") {
         CHECK_NOTHROW(steps());
         CHECK(warnings.empty());
       } else if (c.missing) {
-        CHECK(has(error_of(Kind::input, steps), "no gradient reaches 'extra/z'"));
+        CHECK(has(error_of(ErrorKind::input, steps), "no gradient reaches 'extra/z'"));
         CHECK(same_bits(run.values, before));
       } else {
-        CHECK(has(error_of(Kind::input, steps),
+        CHECK(has(error_of(ErrorKind::input, steps),
                   "'extra/z' was exactly zero in each of the first 11"));
         REQUIRE(warnings.size() == 1);
         CHECK(has(warnings[0], "'extra/z' is exactly zero in the first step"));
@@ -759,7 +760,7 @@ TEST_SUITE("train") {
       for (int s = 0; s < 3; ++s) stepper.run(s, run.values, 1e-2);
       const Tensors before = run.values;
       const std::string sentence =
-          error_of(Kind::numbers, [&] { stepper.run(3, run.values, 1e-2); });
+          error_of(ErrorKind::numbers, [&] { stepper.run(3, run.values, 1e-2); });
       CHECK(same_bits(run.values, before));
       return sentence;
     };

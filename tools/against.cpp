@@ -223,7 +223,7 @@ int check_against(const AgainstFile& o) {
   const AgainstOutput shown(*program, report, o);
   if (o.json) std::cout << shown.json().dump(2) << "\n";
   else shown.print();
-  return report.agrees() ? 0 : static_cast<int>(Kind::check);
+  return report.agrees() ? 0 : static_cast<int>(ErrorKind::check);
 }
 
 }  // namespace tete

@@ -107,7 +107,7 @@ class CheckTable {
                   number_text(o_.of_gradients().tolerance).c_str());
       std::printf(o_.order > 1 ? ", ten times that at each further order)\n" : ")\n");
     }
-    return failed_ == 0 ? 0 : static_cast<int>(Kind::check);
+    return failed_ == 0 ? 0 : static_cast<int>(ErrorKind::check);
   }
 
  private:

@@ -19,7 +19,7 @@ int32_t draw(const std::vector<double>& logits, const Writing& o, double chance)
   std::stable_sort(order.begin(), order.end(),
                    [&](int32_t a, int32_t b) { return logits[a] > logits[b]; });
   if (!std::isfinite(logits[order[0]]))
-    fail(Kind::numbers, "the model's logits are not finite: its training went wrong");
+    fail(ErrorKind::numbers, "the model's logits are not finite: its training went wrong");
   if (o.temperature == 0) return order[0];
   if (o.top_k > 0 && o.top_k < static_cast<int64_t>(order.size())) order.resize(o.top_k);
   std::vector<double> weights;
@@ -91,7 +91,7 @@ class Reader {
     if (keeps_) try {
         return model_.next_logits(forward, last(tokens, count - past_.length), past_).values();
       } catch (const Error& error) {
-        if (error.kind() != Kind::input || past_.length > 0) throw;
+        if (error.kind() != ErrorKind::input || past_.length > 0) throw;
         keeps_ = false;
       }
     return model_.last_logits(forward, last(tokens, std::min(context, count))).values();

@@ -35,7 +35,7 @@ class Appended {
   }
   void add(const std::string& bytes) {
     file_ << bytes << std::flush;
-    if (!file_) fail(Kind::resource, "cannot write ", path_);
+    if (!file_) fail(ErrorKind::resource, "cannot write ", path_);
   }
 
  private:

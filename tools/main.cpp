@@ -132,7 +132,7 @@ static int run(std::vector<std::string> words) {
 static void occupy_closed_streams() {
   for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(stream, F_GETFD) < 0 && open("/dev/null", O_PATH) != stream)
-      _exit(static_cast<int>(Kind::resource));
+      _exit(static_cast<int>(ErrorKind::resource));
 }
 
 // OpenMP reads when it is loaded how long a thread without work stays awake (core/threads.cpp);
@@ -150,7 +150,7 @@ static void restart_with_short_waits(char** argv) {
 static void flush_output() {
   std::cout.flush();
   if (!std::cout || std::fflush(stdout) != 0)
-    fail(Kind::resource, "standard output could not be written");
+    fail(ErrorKind::resource, "standard output could not be written");
 }
 
 }  // namespace tete
@@ -172,7 +172,7 @@ int main(int argc, char** argv) {
     return static_cast<int>(error.kind());
   } catch (const std::bad_alloc&) {
     std::cerr << tete::speaker << ": there is not enough memory" << std::endl;
-    return static_cast<int>(tete::Kind::resource);
+    return static_cast<int>(tete::ErrorKind::resource);
   } catch (const std::exception& error) {
     std::cerr << tete::speaker << ": a defect of the program: " << error.what() << std::endl;
     return 70;

@@ -77,7 +77,7 @@ class Evaluated {
   bool is_learned(int i) const {
     const CheckedValue& v = value(i);
     return v.element == Element::real &&
-           !(v.kind == CheckedValue::Kind::parameter && program_->parameters[v.index].fixed);
+           !(v.kind == ValueKind::parameter && program_->parameters[v.index].fixed);
   }
 
   void take(const TensorsByName& given) {
@@ -103,7 +103,7 @@ class Evaluated {
     for (int i = 0; i < count(); ++i) {
       const CheckedValue& v = value(i);
       const auto x = arguments_.find(program_->name_of(i));
-      if (v.kind != CheckedValue::Kind::parameter || x == arguments_.end()) continue;
+      if (v.kind != ValueKind::parameter || x == arguments_.end()) continue;
       if (!v.layout.empty() && x->second.rank() == v.layout.size())
         x->second = with_layout(x->second, v.layout);
     }

@@ -73,7 +73,7 @@ static int sample(SampleOptions& o) {
   if (!trained.answers()) std::cout << o.prompt << std::flush;
   generate(trained, o, [](const std::string& piece) {
     std::cout << piece << std::flush;
-    if (!std::cout) fail(Kind::resource, "standard output could not be written");
+    if (!std::cout) fail(ErrorKind::resource, "standard output could not be written");
   });
   std::cout << std::endl;
   return 0;

@@ -237,7 +237,7 @@ static std::string holder_of_scale(const Checked& program) {
     bool has_width = false, has_d_k = false;
     for (const Node& arg : p.args)
       visit(arg, [&](const Node& node) {
-        if (node.kind != Node::Kind::size) return;
+        if (node.kind != NodeKind::size) return;
         has_width |= name_of(node.index) == width;
         has_d_k |= name_of(node.index) == "d_k";
       });

@@ -280,7 +280,7 @@ static void say_result(const TrainOptions& o, const LoopResult& result) {
 // Fails (resource) if the run does not fit into memory; else tells what will run, and on what.
 static void show_start(const TrainOptions& o, const Machine& machine, const RunSize& size) {
   if (size.memory.total() > machine.memory && machine.memory > 0)
-    fail(Kind::resource, "this run needs about ", size_text(size.memory.total()),
+    fail(ErrorKind::resource, "this run needs about ", size_text(size.memory.total()),
          " of memory, but ", size_text(machine.memory), " are free");
   if (!o.json) {
     std::cerr << start_block(machine, size);

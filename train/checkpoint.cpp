@@ -213,19 +213,20 @@ RunFolder::RunFolder(const std::string& path) : path_(path) {
   const std::string name = path + "/lock";
   lock_ = File(open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
   if (!lock_ && errno == ELOOP) bad_input(name, " is a link: expected a file of the run's own");
-  if (!lock_) fail(Kind::resource, "cannot write in ", path, ": ", errno_text(errno));
+  if (!lock_) fail(ErrorKind::resource, "cannot write in ", path, ": ", errno_text(errno));
   if (flock(lock_.descriptor(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) fail(Kind::resource, "cannot lock ", name, ": ", errno_text(errno));
+    if (errno != EWOULDBLOCK)
+      fail(ErrorKind::resource, "cannot lock ", name, ": ", errno_text(errno));
     char holder[32] = {};
     const ssize_t got = pread(lock_.descriptor(), holder, sizeof holder - 1, 0);
     const std::string pid(holder, got > 0 ? std::find(holder, holder + got, '\n') : holder);
-    fail(Kind::resource, path, " is in use by process ", pid.empty() ? "(unknown)" : pid,
+    fail(ErrorKind::resource, path, " is in use by process ", pid.empty() ? "(unknown)" : pid,
          "; wait for it, or choose another folder");
   }
   const std::string pid = text(getpid(), "\n");
   if (ftruncate(lock_.descriptor(), 0) != 0 ||
       pwrite(lock_.descriptor(), pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size()))
-    fail(Kind::resource, "cannot write in ", path, ": ", errno_text(errno));
+    fail(ErrorKind::resource, "cannot write in ", path, ": ", errno_text(errno));
   // A killed save may have left this behind: a part of a checkpoint, a link not yet in its place.
   for (const std::string& left : names_in(path))
     if (left.starts_with(text(".", name_begin)) && left.ends_with(".tmp"))
@@ -298,7 +299,7 @@ std::string find_checkpoint(const std::string& path, std::vector<std::string>* w
       Safetensors(file).verify();
       return file;
     } catch (const Error& error) {
-      if (error.kind() != Kind::input) throw;
+      if (error.kind() != ErrorKind::input) throw;
       last = error.what();
       if (warnings) warnings->push_back(last + "; taking the one before it");
     }

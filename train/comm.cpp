@@ -67,7 +67,7 @@ struct Tree {
     if (count > 0) std::memcpy(out.data() + at, from, count);
   }
   static void read_bytes(void* to, size_t count, std::span<const std::byte>& in) {
-    if (in.size() < count) fail(Kind::peer, "a rank sent a shorter gradient than expected");
+    if (in.size() < count) fail(ErrorKind::peer, "a rank sent a shorter gradient than expected");
     if (count > 0) std::memcpy(to, in.data(), count);
     in = in.subspan(count);
   }

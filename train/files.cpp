@@ -29,7 +29,7 @@ auto retry(Call call) {
 }
 
 [[noreturn]] void cannot(const char* what, const std::string& path, int code) {
-  fail(Kind::resource, "cannot ", what, " ", path, ": ", errno_text(code));
+  fail(ErrorKind::resource, "cannot ", what, " ", path, ": ", errno_text(code));
 }
 
 constexpr size_t largest_call = 1 << 30;  // bytes; Linux takes no more than 2 GiB at once
@@ -50,8 +50,8 @@ void check_free_space(int folder, const std::string& path, size_t bytes) {
   if (retry([&] { return fstatvfs(folder, &room); }) != 0 || room.f_blocks == 0) return;
   const size_t free = room.f_bavail * room.f_frsize;
   if (free < bytes)
-    fail(Kind::resource, "cannot write ", path, ": it takes ", bytes, " bytes, and the disk has ",
-         free, " free");
+    fail(ErrorKind::resource, "cannot write ", path, ": it takes ", bytes,
+         " bytes, and the disk has ", free, " free");
 }
 
 File open_folder(const std::string& path) {
@@ -107,7 +107,7 @@ void make_folder(const std::string& path) {
   }
   struct stat about = {};
   if (stat(path.c_str(), &about) == 0 && !S_ISDIR(about.st_mode))
-    fail(Kind::resource, "cannot make the folder ", path, ": there is a file of that name");
+    fail(ErrorKind::resource, "cannot make the folder ", path, ": there is a file of that name");
 }
 
 std::pair<std::string, std::string> split_path(const std::string& path) {

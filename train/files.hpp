@@ -26,7 +26,7 @@ class File {
 
 // "a/b/c" -> "a/b", "c"; the folder of "c" is "".
 std::pair<std::string, std::string> split_path(const std::string& path);
-// Makes the folder and its parents, if they are missing. Errors: Kind::resource.
+// Makes the folder and its parents, if they are missing. Errors: ErrorKind::resource.
 void make_folder(const std::string& path);
 // A regular file, open for reading. One that is missing, a folder, a pipe or a device is bad input.
 File open_regular_file(const std::string& path);

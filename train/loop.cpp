@@ -53,7 +53,7 @@ class MetricsLog {
     replace_file(job.options.folder, "metrics.jsonl", kept.size(),
                  [&](const Write& write) { write(kept); });
     file_ = std::fopen(path_.c_str(), "ae");
-    if (!file_) fail(Kind::resource, "cannot write ", path_, ": ", errno_text(errno));
+    if (!file_) fail(ErrorKind::resource, "cannot write ", path_, ": ", errno_text(errno));
   }
   ~MetricsLog() { std::fclose(file_); }
   MetricsLog(const MetricsLog&) = delete;
@@ -101,7 +101,7 @@ class MetricsLog {
   void write(const Json& line) {
     const std::string shown = line.dump(-1, ' ', false, Json::error_handler_t::replace);
     if (std::fprintf(file_, "%s\n", shown.c_str()) < 0 || std::fflush(file_) != 0)
-      fail(Kind::resource, "cannot write ", path_, ": ", errno_text(errno));
+      fail(ErrorKind::resource, "cannot write ", path_, ": ", errno_text(errno));
   }
 
   void write_training(const Progress& p, int64_t tokens, double ms) {
@@ -307,7 +307,7 @@ class Run {
     try {
       return stepper_.run(state_.step, job_.values, rate, with_norms);
     } catch (const Error& error) {
-      if (error.kind() == Kind::numbers) checkpoints_.save_and_explain(error);
+      if (error.kind() == ErrorKind::numbers) checkpoints_.save_and_explain(error);
       throw;
     }
   }
@@ -331,8 +331,8 @@ class Run {
     progress_.validated = true;
     if (!std::isfinite(found.loss))
       checkpoints_.save_and_explain(
-          Error(Kind::numbers, text("the numbers went wrong after step ", state_.step,
-                                    ": the validation loss is ", found.loss)));
+          Error(ErrorKind::numbers, text("the numbers went wrong after step ", state_.step,
+                                         ": the validation loss is ", found.loss)));
   }
 
   void report(const StepResult& result) {

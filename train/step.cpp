@@ -208,7 +208,7 @@ void Stepper::explain_not_finite(int64_t step, const Tensors& values, double los
   if (!first.empty())
     what += (what.empty() ? "" : "; ") + ("the first value that is not finite is " + first);
   if (what.empty()) what = text("the loss is ", loss, ", the gradient too large to have a norm");
-  fail(Kind::numbers, "the numbers went wrong in step ", step + 1, ": ", what);
+  fail(ErrorKind::numbers, "the numbers went wrong in step ", step + 1, ": ", what);
 }
 
 Validation validate(const Objective& objective, const Tensors& values, const Data& data,

@@ -52,7 +52,7 @@ class Recording {
   // The inputs of operation `place`, with storage also where its rule reads none.
   Tensors inputs(size_t place) const { return with_storage(record(place).inputs, known_); }
 
-  Fault blame(Fault::Kind kind, size_t place) const {
+  Fault blame(FaultKind kind, size_t place) const {
     return {.kind = kind,
             .operation = record(place).op,
             .rule = file_of(record(place).rule),
@@ -169,7 +169,7 @@ class Operation {
     for (const InputReport& input : report.inputs) {
       const bool is_wrong = is_fault(input.verdict) && input.order == order;
       if (!is_wrong && (found || input.verdict != Verdict::kink)) continue;
-      found = recording_.blame(is_wrong ? Fault::Kind::rule : Fault::Kind::kink, place_);
+      found = recording_.blame(is_wrong ? FaultKind::rule : FaultKind::kink, place_);
       found->order = input.order;
       found->own = input;
       if (is_wrong) break;
@@ -193,7 +193,7 @@ class Search {
       : recording_(f, inputs), options_(options), report_(report) {}
 
   std::optional<Fault> fault() const {
-    if (!recording_.repeats()) return Fault{.kind = Fault::Kind::unsteady};
+    if (!recording_.repeats()) return Fault{.kind = FaultKind::unsteady};
     bool first_order = false, infinite = false;
     for (const InputReport& input : report_.inputs)
       if (is_fault(input.verdict)) {
@@ -214,7 +214,7 @@ class Search {
       for (size_t i = 0; i < made_.size(); ++i) {
         const Tensors in = recording_.inputs(i);
         if (!is_finite(made_[i]) && std::all_of(in.begin(), in.end(), sound))
-          return recording_.blame(Fault::Kind::value, i);
+          return recording_.blame(FaultKind::value, i);
       }
     if (!y_.tracked()) return {};
     const Tensors arrived = gradients_of_all();
@@ -225,7 +225,7 @@ class Search {
       const std::vector<bool> wanted(in.size(), true);
       const Tensors passed = record.vjp({in, record.kept, made_[i].detach(), arrived[i], wanted});
       if (!std::all_of(passed.begin(), passed.end(), sound))
-        return recording_.blame(Fault::Kind::gradient, i);
+        return recording_.blame(FaultKind::gradient, i);
     }
     return {};
   }
@@ -246,7 +246,7 @@ class Search {
     for (size_t i = made_.size(); i-- > 0;)
       if (is_f64(made_[i]) && is_wrong(i, arrived[i], weights)) {
         if (auto found = wrong_rule_after(made_[i])) return found;
-        return recording_.blame(Fault::Kind::unrecorded, i);
+        return recording_.blame(FaultKind::unrecorded, i);
       }
     size_t checked = 0;  // reports are of the inputs that are real, in their order
     for (const Tensor& leaf : recording_.leaves()) {
@@ -255,7 +255,7 @@ class Search {
       if (!is_fault(input.verdict)) continue;
       if (auto found = wrong_rule_after(leaf)) return found;
       if (input.verdict != Verdict::noise)
-        return Fault{.kind = Fault::Kind::unrecorded, .value = input.input};
+        return Fault{.kind = FaultKind::unrecorded, .value = input.input};
     }
     return {};
   }
@@ -291,7 +291,7 @@ class Search {
                        [&](const Tensor& each) { return each && each.same(x); }))
         continue;
       std::optional<Fault> found = Operation(recording_, i).check(1, options_);
-      if (found && found->kind == Fault::Kind::rule) return found;
+      if (found && found->kind == FaultKind::rule) return found;
       if (found) kink = std::move(found);
     }
     return kink;
@@ -303,7 +303,7 @@ class Search {
       if (is_fault(input.verdict)) order = std::min(order, input.order);
     for (size_t i = made_.size(); i-- > 0;)
       if (auto found = Operation(recording_, i).check(order, options_);
-          found && found->kind == Fault::Kind::rule)
+          found && found->kind == FaultKind::rule)
         return found;
     return {};
   }
@@ -326,7 +326,7 @@ std::optional<Fault> find_fault(const WatchedFunction& f, const Tensors& inputs,
 static std::string six_digits(double number) { return number_text(number, 6); }
 
 std::string Fault::sentence() const {
-  if (kind == Kind::unsteady)
+  if (kind == FaultKind::unsteady)
     return "the function does not repeat itself: two calls with the same inputs differ";
   const std::string what = operation.empty()
                                ? text("'", value, "'")
@@ -334,16 +334,16 @@ std::string Fault::sentence() const {
                                       value.empty() ? "" : text(", computed for '", value, "'"),
                                       line.empty() ? "" : text(" in ", line));
   switch (kind) {
-    case Kind::value:
+    case FaultKind::value:
       return text(what, ": its result is not finite, although all that it was given is");
-    case Kind::gradient:
+    case FaultKind::gradient:
       return text(what, ": the gradient that it passes on is not finite, although all that it was ",
                   "given is");
-    case Kind::unrecorded:
+    case FaultKind::unrecorded:
       return text(operation.empty() ? "" : "the result of ", what,
                   " reaches the end on a path that is not recorded (detach, or numbers taken out ",
                   "of a tensor), which no gradient comes back on");
-    case Kind::kink:
+    case FaultKind::kink:
       return text(what, " is at a kink, and no operation's rule is wrong");
     default:
       break;

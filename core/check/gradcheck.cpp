@@ -308,7 +308,7 @@ GradReport check_gradient(const WatchedFunction& f, const Tensors& inputs,
       if (is_checked(inputs[i])) report.inputs.push_back(Comparison(slopes, i, place++).report());
   }
   if (options.explain && !report.passed()) report.fault = find_fault(f, inputs, options, report);
-  if (report.fault && report.fault->kind == Fault::Kind::kink)
+  if (report.fault && report.fault->kind == FaultKind::kink)
     for (InputReport& each : report.inputs)
       if (each.verdict == Verdict::wrong)
         each.verdict = Verdict::kink, each.error = 0, ++each.kinks;

@@ -66,16 +66,18 @@ struct InputReport {
   std::string result_place() const;
 };
 
+enum class FaultKind {
+  rule,        // an operation's own gradient rule is wrong, at the inputs that it had
+  unrecorded,  // a value reaches the result on a path that the graph does not hold
+  kink,        // no rule is wrong, but an operation is at a kink
+  value,       // an operation's result is not finite, although its inputs are
+  gradient,    // an operation's gradient is not finite, although its inputs are
+  unsteady,    // the function does not repeat itself
+};
+
 // The cause of a failure, as far as it can be found.
 struct Fault {
-  enum class Kind {
-    rule,        // an operation's own gradient rule is wrong, at the inputs that it had
-    unrecorded,  // a value reaches the result on a path that the graph does not hold
-    kink,        // no rule is wrong, but an operation is at a kink
-    value,       // an operation's result is not finite, although its inputs are
-    gradient,    // an operation's gradient is not finite, although its inputs are
-    unsteady,    // the function does not repeat itself
-  } kind = Kind::rule;
+  FaultKind kind = FaultKind::rule;
   int order = 1;
   std::string operation = {};           // "softmax"; unrecorded: the one that made the value, or ""
   std::string rule = {};                // where it is written: "softmax.cpp:56"

@@ -10,7 +10,7 @@ namespace cpu_kernels {
 void* CpuBackend::allocate(size_t bytes) {
   const size_t rounded = (std::max<size_t>(bytes, 1) + 63) / 64 * 64;
   void* memory = rounded < bytes ? nullptr : std::aligned_alloc(64, rounded);
-  if (!memory) fail(Kind::resource, "there is no memory for ", bytes, " more bytes");
+  if (!memory) fail(ErrorKind::resource, "there is no memory for ", bytes, " more bytes");
   return memory;
 }
 void CpuBackend::release(void* bytes, size_t) noexcept { std::free(bytes); }

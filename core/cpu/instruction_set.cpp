@@ -70,7 +70,7 @@ struct Chosen {
     const InstructionSet* const set =
         std::find_if(std::begin(sets), std::end(sets), [](const auto& s) { return s.present(); });
     if (set == std::end(sets))
-      fail(Kind::resource,
+      fail(ErrorKind::resource,
            "this processor lacks instructions of x86-64-v2 (SSE4.2, POPCNT), which processors have "
            "since 2009");
     take(*set);

@@ -104,7 +104,7 @@ class Judge {
       for (const auto& [number, x] : candidate_.values)
         if (candidate_.name(number) == candidate_.name(s)) return true;
       if (candidate_.is_argument(s)) return true;
-      if (candidate_.value(s).kind != CheckedValue::Kind::same) return false;
+      if (candidate_.value(s).kind != ValueKind::same) return false;
     }
   }
 

@@ -54,9 +54,9 @@ bool fit(const Checked& program, Compared& c, const Tensor& like) {
 
 // True if a node reads the value as it is or by elementwise functions alone.
 bool reads_elementwise(const Node& node, int value) {
-  if (node.kind == Node::Kind::value) return node.index == value && node.plain;
+  if (node.kind == NodeKind::value) return node.index == value && node.plain;
   const bool is_elementwise =
-      node.kind == Node::Kind::operation || (node.builtin && node.builtin->apply);
+      node.kind == NodeKind::operation || (node.builtin && node.builtin->apply);
   return is_elementwise && std::any_of(node.args.begin(), node.args.end(), [&](const Node& arg) {
            return reads_elementwise(arg, value);
          });
@@ -66,7 +66,7 @@ bool reads_elementwise(const Node& node, int value) {
 bool enters_masked_softmax(const Checked& program, int value) {
   bool found = false;
   for (const CheckedValue& v : program.values) {
-    if (v.kind == CheckedValue::Kind::same && v.index == value)
+    if (v.kind == ValueKind::same && v.index == value)
       found |= enters_masked_softmax(program, static_cast<int>(&v - program.values.data()));
     visit(v.right, [&](const Node& node) {
       found |= node.takes_call_mask && reads_elementwise(node.args[0], value);
@@ -225,7 +225,7 @@ class CandidateReader {
     std::string all;
     for (int i = 0; i < candidate_.count(); ++i) {
       const CheckedValue& v = candidate_.value(i);
-      if (v.kind == CheckedValue::Kind::statement && v.watched)
+      if (v.kind == ValueKind::statement && v.watched)
         all += (all.empty() ? "" : ", ") + candidate_.name(i);
     }
     return all;
@@ -240,7 +240,7 @@ class CandidateReader {
 }  // namespace
 
 int Candidate::renamed_argument(int number) const {
-  while (value(number).kind == CheckedValue::Kind::same) number = value(number).index;
+  while (value(number).kind == ValueKind::same) number = value(number).index;
   return is_argument(number) ? number : -1;
 }
 

@@ -37,7 +37,7 @@ Scale scale_of(const Checked& program) {
         if (scale.dimension < 0 && !v.dims.contains(d) && program.dimensions[d].role == Role::none)
           scale = {d, i};
     visit(v.right, [&](const Node& node) {
-      if (node.kind == Node::Kind::size && node.index == scale.dimension) scale.value = i;
+      if (node.kind == NodeKind::size && node.index == scale.dimension) scale.value = i;
     });
   }
   return scale;
@@ -266,7 +266,7 @@ bool reproduces(const Candidate& candidate, const Compared& compared, const Chan
         replay(candidate, {compared.value}, compared.gradient, From::operands, change)[0];
     return made.shape() == compared.theirs.shape() && agrees(compared, made.values());
   } catch (const Error& error) {
-    if (error.kind() != Kind::input) throw;
+    if (error.kind() != ErrorKind::input) throw;
     return false;  // the change makes no sense here
   }
 }

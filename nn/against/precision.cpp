@@ -126,7 +126,7 @@ class Bits {
   // Real numbers that were not given may have been rounded to anything.
   bool may_be_rounded(int i) const {
     const CheckedValue& v = candidate_.value(i);
-    return v.kind == CheckedValue::Kind::statement && v.element == Element::real;
+    return v.kind == ValueKind::statement && v.element == Element::real;
   }
 
   const Candidate& candidate_;
@@ -142,7 +142,7 @@ double terms(const Candidate& candidate, int s, int of, bool gradient) {
   std::set<int> dims(statement.dims.begin(), statement.dims.end());
   for (int used : statement.uses)
     dims.insert(candidate.value(used).dims.begin(), candidate.value(used).dims.end());
-  const bool over_batch = gradient && kept.kind == CheckedValue::Kind::parameter;
+  const bool over_batch = gradient && kept.kind == ValueKind::parameter;
   auto count = static_cast<double>(over_batch ? element_count(candidate.text->batch()) : 1);
   for (int dim : dims)
     if (!kept.dims.contains(dim)) count *= static_cast<double>(candidate.text->size(dim));

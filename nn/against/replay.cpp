@@ -30,7 +30,7 @@ TensorsByName arguments_of(const Candidate& candidate, const Rounding& rounding,
 
 // Another name for a value: L[n, m] = J[n, m].
 bool is_alias(const CheckedValue& value) {
-  return value.kind == CheckedValue::Kind::same || value.right.kind == Node::Kind::value;
+  return value.kind == ValueKind::same || value.right.kind == NodeKind::value;
 }
 
 // A softmax's gradient, W (gW - Σ W gW), is a difference of two numbers that are almost equal if

@@ -35,12 +35,12 @@ class StatementCounter {
         statement_(statement) {}
 
   void walk(const Node& node) {
-    if (node.constant || node.kind == Node::Kind::value) return;
+    if (node.constant || node.kind == NodeKind::value) return;
     for (const Node& arg : node.args) walk(arg);
     for (const Node::Key& key : node.keys)
       for (const Node& value : key.value) walk(value);
     if (node.builtin && node.builtin->contracts && node.args.size() > 1) einsum(node);
-    if (node.op == Operator::multiply && node.kind == Node::Kind::operation &&
+    if (node.op == Operator::multiply && node.kind == NodeKind::operation &&
         !node.args[0].names.empty() && !node.args[1].names.empty())
       add({node.place, statement_.value, counted({node.names.begin(), node.names.end()})});
     keep(node, node.names);
@@ -182,7 +182,7 @@ Cost cost_of(const Checked& program, SizeTable& table, const CostOptions& option
   cost.tile_queries = queries_of_a_block(program, sizes);
   for (size_t i = 0; i < program.values.size(); ++i) {
     const CheckedValue& value = program.values[i];
-    if (value.kind != CheckedValue::Kind::statement) continue;
+    if (value.kind != ValueKind::statement) continue;
     StatementCost statement{static_cast<int>(i)};
     statement.once = !program.flow.values[i].from.inputs;
     StatementCounter(sizes, visible, program.flow, size_of(options.dtype), cost, statement)

@@ -41,13 +41,13 @@ void mark_heads(const Node& node, std::vector<Dimension>& dimensions) {
 std::vector<Names> alike_in(const Checked& program) {
   std::vector<Names> alike;
   for (const Condition& c : program.conditions)
-    if (c.kind == Condition::Kind::equal || c.kind == Condition::Kind::product) {
+    if (c.kind == ConditionKind::equal || c.kind == ConditionKind::product) {
       alike.push_back(c.others);
       alike.back().push_back(c.dim);
     }
   for (size_t i = 0; i < program.dimensions.size(); ++i)
     for (const Node& size : program.dimensions[i].fallback)
-      if (size.kind == Node::Kind::size) alike.push_back({static_cast<int>(i), size.index});
+      if (size.kind == NodeKind::size) alike.push_back({static_cast<int>(i), size.index});
   return alike;
 }
 
@@ -71,7 +71,7 @@ void find_sequences(Checked& program) {
   std::vector<DimensionFlow>& flows = program.flow.dimensions;
   for (const Dimension& d : program.dimensions) flows.push_back({.within = d.role});
   for (const Condition& c : program.conditions)
-    if (c.kind == Condition::Kind::product)
+    if (c.kind == ConditionKind::product)
       for (int part : c.others)
         if (flows[part].within == Role::none) flows[part].within = flows[c.dim].within;
   // Windows over the memory form a shorter memory, of which there may be windows again.
@@ -93,7 +93,7 @@ std::vector<int> factors_of(const Dimension& d) {
   std::vector<int> factors(d.product.begin(), d.product.end());
   for (const Node& size : d.fallback)
     visit(size, [&](const Node& node) {
-      if (node.kind == Node::Kind::size) factors.push_back(node.index);
+      if (node.kind == NodeKind::size) factors.push_back(node.index);
     });
   return factors;
 }

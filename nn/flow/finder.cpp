@@ -166,14 +166,14 @@ Sources FlowFinder::rows_of(const CheckedValue& value) const {
 ValueFlow FlowFinder::flow_of(CheckedValue& value) {
   ValueFlow flow;
   switch (value.kind) {
-    case CheckedValue::Kind::input:
+    case ValueKind::input:
       return input(value);
-    case CheckedValue::Kind::parameter:
+    case ValueKind::parameter:
       flow.from.learned = !program_.parameters[value.index].fixed;
       return flow;
-    case CheckedValue::Kind::same:
+    case ValueKind::same:
       return renamed(value);
-    case CheckedValue::Kind::statement:
+    case ValueKind::statement:
       flow = flow_of(value.right);
       flow.from |= rows_of(value);
       merge(value, flow);
@@ -323,7 +323,7 @@ void FlowFinder::count(int dim, const Clock& at, ValueFlow& out) {
 
 void FlowFinder::report_sizes(const Node& number) {
   visit(number, [&](const Node& node) {
-    if (node.kind == Node::Kind::size && grows(node.index))
+    if (node.kind == NodeKind::size && grows(node.index))
       report(node, node.index, Reads::length, "is the number of positions");
   });
 }
@@ -349,8 +349,8 @@ Names shared_past(const CallFlow& call) {
 }  // namespace
 
 ValueFlow FlowFinder::flow_of(Node& node) {
-  if (node.kind == Node::Kind::value) return use(node);
-  if (node.kind == Node::Kind::size && grows(node.index))
+  if (node.kind == NodeKind::value) return use(node);
+  if (node.kind == NodeKind::size && grows(node.index))
     report(node, node.index, Reads::length, "is the number of positions");
   CallFlow call{node, {}, {}};
   std::vector<ValueFlow> all;
@@ -376,7 +376,7 @@ void find_flow(Checked& program) { FlowFinder(program).find(); }
 Sources sources_of(const Node& node, const Flow& flow) {
   Sources from;
   visit(node, [&](const Node& part) {
-    if (part.kind == Node::Kind::value) from |= flow.values[part.index].from;
+    if (part.kind == NodeKind::value) from |= flow.values[part.index].from;
   });
   return from;
 }

@@ -50,8 +50,8 @@ double operate(Operator op, double a, double b) {
 
 // The value of an expression of numbers, NaN if it needs a size.
 double number_of(const Node& node) {
-  if (node.kind == Node::Kind::number) return node.number;
-  if (node.kind != Node::Kind::operation) return unknown;
+  if (node.kind == NodeKind::number) return node.number;
+  if (node.kind != NodeKind::operation) return unknown;
   const double a = number_of(node.args[0]);
   const double b = node.args.size() > 1 ? number_of(node.args[1]) : 0;
   return std::isnan(a) || std::isnan(b) ? unknown : operate(node.op, a, b);
@@ -68,7 +68,7 @@ std::optional<double> number_at(const CallFlow& call, size_t i, const Hidden& wh
 double compute(const Node& node, const std::vector<double>& numbers) {
   for (double number : numbers)
     if (std::isnan(number)) return unknown;
-  if (node.kind == Node::Kind::operation) return operate(node.op, numbers[0], numbers.back());
+  if (node.kind == NodeKind::operation) return operate(node.op, numbers[0], numbers.back());
   Tensors args;
   for (double number : numbers) args.push_back(Tensor::scalar(number, Dtype::f64));
   return node.builtin->apply(args).values()[0];
@@ -83,7 +83,7 @@ std::optional<double> result_at(const CallFlow& call, const Hidden& where) {
   for (size_t i = 0; i < node.args.size(); ++i) {
     const std::optional<double> number = number_at(call, i, where);
     const bool is_factor = multiplies || (i == 0 && node.op == Operator::divide);
-    if (number == 0 && node.kind == Node::Kind::operation && is_factor) return 0;
+    if (number == 0 && node.kind == NodeKind::operation && is_factor) return 0;
     all &= number.has_value();
     if (number) numbers.push_back(*number);
   }
@@ -107,7 +107,7 @@ bool holds(const std::vector<Hidden>& all, const Hidden& hidden) {
 void FlowFinder::compute_hidden(const CallFlow& call, ValueFlow& out) {
   const Node& node = call.node;
   if (node.constant) return;
-  const bool computes = node.kind == Node::Kind::operation || (node.builtin && node.builtin->apply);
+  const bool computes = node.kind == NodeKind::operation || (node.builtin && node.builtin->apply);
   if (!computes) return;
   out.hidden = hidden_by_positions(node);
   for (const ValueFlow& arg : call.args)
@@ -149,7 +149,7 @@ void add(const Node& node, double sign, Distance& distance) {
     distance.number += sign * number_of(node);
   } else if (node.builtin && node.builtin->is_position) {
     distance.add(node.names[0], sign);
-  } else if (node.kind == Node::Kind::operation && sums) {
+  } else if (node.kind == NodeKind::operation && sums) {
     add(node.args[0], sign, distance);
     add(node.args[1], node.op == Operator::add ? sign : -sign, distance);
   } else {
@@ -160,7 +160,7 @@ void add(const Node& node, double sign, Distance& distance) {
 // a // 2 < b // 2 only if a < b.
 bool divides_alike(const Node& a, const Node& b) {
   const auto divides = [](const Node& x) {
-    return x.kind == Node::Kind::operation && x.op == Operator::floor_divide &&
+    return x.kind == NodeKind::operation && x.op == Operator::floor_divide &&
            number_of(x.args[1]) > 0;
   };
   return divides(a) && divides(b) && number_of(a.args[1]) == number_of(b.args[1]);
@@ -172,7 +172,7 @@ int latest_position(const Node& node) {
   if (node.builtin && node.builtin->is_position) return node.names[0];
   if (node.builtin && node.builtin->clips && number_of(node.args[1]) <= 0)
     return latest_position(node.args[0]);
-  if (node.kind != Node::Kind::operation || node.args.size() != 2) return -1;
+  if (node.kind != NodeKind::operation || node.args.size() != 2) return -1;
   const double number = number_of(node.args[1]);
   const bool lowers =
       (node.op == Operator::subtract && number >= 0) ||
@@ -181,7 +181,7 @@ int latest_position(const Node& node) {
 }
 
 std::vector<Hidden> hidden_by_positions(const Node& comparison) {
-  if (comparison.kind != Node::Kind::operation || comparison.args.size() != 2) return {};
+  if (comparison.kind != NodeKind::operation || comparison.args.size() != 2) return {};
   const Operator op = comparison.op;
   const bool at_most = op == Operator::less || op == Operator::less_equal,
              at_least = op == Operator::greater || op == Operator::greater_equal;

@@ -53,14 +53,14 @@ const Builtin* find_builtin(std::string_view name) {
 namespace {
 
 constexpr InitializerRow starts[] = {
-    {"normal", "normal(deviation)", Initializer::Kind::normal, 1},
-    {"truncated_normal", "truncated_normal(deviation)", Initializer::Kind::truncated_normal, 1},
-    {"uniform", "uniform(low, high)", Initializer::Kind::uniform, 2},
-    {"glorot", "glorot()", Initializer::Kind::glorot, 0},
-    {"constant", "constant(value)", Initializer::Kind::constant, 1},
-    {"zeros", "zeros()", Initializer::Kind::zeros, 0},
-    {"ones", "ones()", Initializer::Kind::ones, 0},
-    {"identity", "identity()", Initializer::Kind::identity, 0},
+    {"normal", "normal(deviation)", InitializerKind::normal, 1},
+    {"truncated_normal", "truncated_normal(deviation)", InitializerKind::truncated_normal, 1},
+    {"uniform", "uniform(low, high)", InitializerKind::uniform, 2},
+    {"glorot", "glorot()", InitializerKind::glorot, 0},
+    {"constant", "constant(value)", InitializerKind::constant, 1},
+    {"zeros", "zeros()", InitializerKind::zeros, 0},
+    {"ones", "ones()", InitializerKind::ones, 0},
+    {"identity", "identity()", InitializerKind::identity, 0},
 };
 
 }  // namespace

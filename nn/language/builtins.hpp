@@ -33,17 +33,18 @@ class Runner;
 enum class Element : uint8_t { real, whole, truth };
 const char* describe(Element element);
 
+enum class KeyKind : uint8_t {
+  dim,     // a dimension, by its name
+  dims,    // a list of them, (o w)
+  number,  // known from sizes alone
+  real,    // real numbers, with names of the left
+  truth,   // truth values, with names of the left
+};
+
 // A key of a function: reduced_dim=m, into=(o w), stride=2, mask=V[n, m].
 struct KeyRow {
-  enum class Kind : uint8_t {
-    dim,     // a dimension, by its name
-    dims,    // a list of them, (o w)
-    number,  // known from sizes alone
-    real,    // real numbers, with names of the left
-    truth,   // truth values, with names of the left
-  };
   const char* name;
-  Kind kind;
+  KeyKind kind;
   bool required = true;
 };
 
@@ -97,7 +98,7 @@ const Builtin* find_builtin(std::string_view name);
 struct InitializerRow {
   const char* name;
   const char* usage;
-  Initializer::Kind kind;
+  InitializerKind kind;
   int args;
 };
 std::span<const InitializerRow> initializers();

@@ -17,10 +17,11 @@
 
 namespace tete {
 
+// size: that of a dimension; causal: 1 under a causal mask; value: a use of a tensor
+enum class NodeKind : uint8_t { number, size, causal, value, operation, call };
+
 // An expression with its names resolved.
 struct Node {
-  // size: that of a dimension; causal: 1 under a causal mask; value: a use of a tensor
-  enum class Kind : uint8_t { number, size, causal, value, operation, call };
   struct RefAxis {
     Index pick = -1;   // the picked element, or -1 if all are used
     Names parts = {};  // the parts that the dimension is split into (or itself)
@@ -31,7 +32,7 @@ struct Node {
     Names dims = {};               // into=(o w)
     std::vector<Node> value = {};  // mask=V[n, m], stride=2: empty if the key is not given
   };
-  Kind kind = Kind::number;
+  NodeKind kind = NodeKind::number;
   Place place;
   double number = 0;
   int index = -1;                  // size: the dimension; value: the value
@@ -95,9 +96,11 @@ struct AxisPair {
 };
 AxisPair masked_pair(const Names& names, int dim, const std::vector<Dimension>& dimensions);
 
+enum class ConditionKind : uint8_t { equal, product, room, element };
+
 // A condition that the sizes of a run must satisfy.
 struct Condition {
-  enum class Kind : uint8_t { equal, product, room, element } kind;
+  ConditionKind kind;
   int dim;
   Names others = {};  // equal: one; product: the parts; room: the largest length
   Index pick = 0;     // element
@@ -109,10 +112,11 @@ struct Windows {
   int of, count, place;
 };
 
+enum class ValueKind : uint8_t { input, parameter, same, statement };
+
 struct CheckedValue {
-  enum class Kind : uint8_t { input, parameter, same, statement };
   std::string name;  // "L", "Y.L"
-  Kind kind = Kind::statement;
+  ValueKind kind = ValueKind::statement;
   Place place = {};                     // its name and dimensions, where it is defined
   std::vector<Place> axis_places = {};  // input, parameter
   Names dims = {};

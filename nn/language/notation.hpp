@@ -85,9 +85,10 @@ enum class Operator : uint8_t {
 };
 const char* symbol(Operator op);
 
+enum class ExprKind : uint8_t { number, dim, causal, ref, call, operation, group };
+
 struct ExprText {
-  enum class Kind : uint8_t { number, dim, causal, ref, call, operation, group };
-  Kind kind = Kind::number;
+  ExprKind kind = ExprKind::number;
   Place place;  // of the operator, the name or the number
   double number = 0;
   bool whole = false;  // the number is written without '.' and exponent
@@ -101,9 +102,10 @@ struct ExprText {
   int depth = 1;
 };
 
+enum class ArgKind : uint8_t { input, integer, renamed, parameter };
+
 struct ArgText {
-  enum class Kind : uint8_t { input, integer, renamed, parameter };
-  Kind kind = Kind::input;
+  ArgKind kind = ArgKind::input;
   RefText ref;
   Word below = {};       // integer: its values are 0 … below-1
   RefText same_as = {};  // renamed

@@ -19,11 +19,11 @@ Tensors Runner::together(Tensors x) const {
 
 Value Runner::unplaced(const Node& n) {
   switch (n.kind) {
-    case Node::Kind::value:
+    case NodeKind::value:
       return reference(n);
-    case Node::Kind::operation:
+    case NodeKind::operation:
       return operation(n);
-    case Node::Kind::call:
+    case NodeKind::call:
       return n.builtin->run(*this, n);
     default:
       return number(n);

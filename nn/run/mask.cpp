@@ -4,7 +4,7 @@
 namespace tete {
 
 void Runner::check_mask() const {
-  if (mask_.causal && !program_.leak.empty()) throw Error(Kind::input, program_.leak);
+  if (mask_.causal && !program_.leak.empty()) throw Error(ErrorKind::input, program_.leak);
   const bool pairs = mask_.causal || mask_.visible;
   if ((pairs && !program_.takes_mask) ||
       (mask_.lengths && !program_.takes_mask && !program_.takes_padding))
@@ -17,7 +17,7 @@ void Runner::check_mask() const {
   if (mask_.lengths)
     for (const Combination& c : program_.flow.combinations)
       if (c.reads == Combination::Reads::padding && is_padded(c.dim))
-        throw Error(Kind::input, sentence(program_, c));
+        throw Error(ErrorKind::input, sentence(program_, c));
   if (mask_.lengths && !(mask_.lengths.shape() == batch_))
     bad_input("the lengths of the memory have shape ", mask_.lengths.shape(), ", but the batch is ",
               batch_);

@@ -35,7 +35,7 @@ Runner::Runner(const Checked& program, const SizeTable& sizes, const Tensors& in
   if (mask.causal) first_ = ending_together();
   for (const Combination& c : program.flow.combinations)
     if (mask.causal && c.reads == Combination::Reads::first && first(c.dim) > 0)
-      throw Error(Kind::input, sentence(program, c));
+      throw Error(ErrorKind::input, sentence(program, c));
 }
 
 Runner::Runner(const SizeTable& sizes, const Part& part, const Forward& forward,
@@ -62,17 +62,16 @@ void Runner::check_memory() {
     for (int i : program_.tile.inside) in_blocks[i] = true;
   for (size_t i = 0; i < program_.values.size(); ++i) {
     const CheckedValue& v = program_.values[i];
-    if (v.kind == CheckedValue::Kind::input)
-      batched[i] = (*inputs_)[v.index].rank() > v.dims.size();
+    if (v.kind == ValueKind::input) batched[i] = (*inputs_)[v.index].rank() > v.dims.size();
     for (int used : v.uses)
       if (batched[used]) batched[i] = true;
-    const bool is_view = v.kind != CheckedValue::Kind::statement || v.right.constant ||
-                         v.right.kind == Node::Kind::value ||
+    const bool is_view = v.kind != ValueKind::statement || v.right.constant ||
+                         v.right.kind == NodeKind::value ||
                          (v.right.builtin && v.right.builtin->is_view);
     if (is_view || in_blocks[i]) continue;
     const Planned made{v.name, shape_of(v.names, batched[i]), dtype_};
     if (const std::string why = memory_refusal({&made, 1}); !why.empty())
-      throw Error(Kind::resource, point_out(why, {v.place}));
+      throw Error(ErrorKind::resource, point_out(why, {v.place}));
   }
 }
 
@@ -102,7 +101,7 @@ const Value& Runner::at(int number) {
 }
 
 bool Runner::is_offered(const CheckedValue& v) const {
-  return v.watched && v.kind != CheckedValue::Kind::input;  // the caller has offered its inputs
+  return v.watched && v.kind != ValueKind::input;  // the caller has offered its inputs
 }
 
 bool Runner::is_watched(int number) const {
@@ -215,15 +214,15 @@ void Runner::check_type(const std::string& name, const Tensor& x, bool fits) con
 
 Value Runner::evaluate(const CheckedValue& v) {
   switch (v.kind) {
-    case CheckedValue::Kind::input:
+    case ValueKind::input:
       return input(v);
-    case CheckedValue::Kind::parameter:
+    case ValueKind::parameter:
       return parameter(v);
-    case CheckedValue::Kind::same: {
+    case ValueKind::same: {
       const Value& other = at(v.index);
       return {other.tensor, v.dims, other.batched};
     }
-    case CheckedValue::Kind::statement:
+    case ValueKind::statement:
       break;
   }
   return statement(v);
@@ -289,7 +288,7 @@ Value Runner::statement(const CheckedValue& v) {
                        v.names, false}
                : node(v.right);
   } catch (const Error& error) {
-    if (error.kind() != Kind::input || is_pointed(error.what())) throw;
+    if (error.kind() != ErrorKind::input || is_pointed(error.what())) throw;
     fail_at({v.place}, error.what());
   }
   current_ = outer, dropouts_ = outer_dropouts;

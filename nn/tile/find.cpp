@@ -20,7 +20,7 @@ bool counts_memory(const Checked& program, const Tile& tile) {
   for (int i : tile.inside) {
     counts |= any(program.values[i].names);
     visit(program.values[i].right, [&](const Node& node) {
-      if (node.kind == Node::Kind::size)
+      if (node.kind == NodeKind::size)
         counts |= program.dimensions[node.index].role == Role::memory || is_made_of_it(node.index);
       counts |= node.builtin && node.builtin->counts_positions;
     });
@@ -65,9 +65,9 @@ class TileFinder {
   std::vector<bool> wide_values() const {
     std::vector<bool> wide;
     for (const CheckedValue& v : program_.values) {
-      const bool is_statement = v.kind == CheckedValue::Kind::statement;
+      const bool is_statement = v.kind == ValueKind::statement;
       wide.push_back(is_statement && has_query(v.names) && has_memory(v.names));
-      if (v.kind == CheckedValue::Kind::same) wide.back() = wide[v.index];
+      if (v.kind == ValueKind::same) wide.back() = wide[v.index];
     }
     return wide;
   }
@@ -123,7 +123,7 @@ class TileFinder {
     const auto queries =
         std::count_if(v.dims.begin(), v.dims.end(), [this](int dim) { return is_query(dim); });
     if (queries != 1) return refuse(v, v.place);
-    const bool is_statement = v.kind == CheckedValue::Kind::statement;
+    const bool is_statement = v.kind == ValueKind::statement;
     for (int dim : v.dims)
       if (is_query(dim) && is_statement && !v.names.contains(dim)) refuse(v, v.place);
     for (const Names* dims : {&v.names, &v.dims})
@@ -137,11 +137,11 @@ class TileFinder {
     const bool combines = node.builtin && node.builtin->combines_positions;
     for (const Node::Key& key : node.keys)
       whole |= combines && ((key.dim >= 0 && is_query(key.dim)) || has_query(key.dims));
-    if (node.kind == Node::Kind::size)
+    if (node.kind == NodeKind::size)
       whole |= is_query(node.index) || flow(node.index).made_of_queries;
     for (const Node& arg : node.args)
       for (int name : arg.names) whole |= is_query(name) && !node.names.contains(name);
-    if (node.kind == Node::Kind::value && !node.plain) {
+    if (node.kind == NodeKind::value && !node.plain) {
       const CheckedValue& used = value(node.index);
       for (int k = 0; k < used.dims.size(); ++k) {
         const Node::RefAxis& axis = node.axes[k];

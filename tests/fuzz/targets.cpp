@@ -27,7 +27,7 @@ void may_refuse(const Body& body) {
     body();
   } catch (const Error& error) {
     const std::string_view sentence = error.what();
-    if (error.kind() != Kind::input) wrong(text("not the input's fault: ", sentence));
+    if (error.kind() != ErrorKind::input) wrong(text("not the input's fault: ", sentence));
     if (sentence.empty()) wrong("a refusal without a word");
     if (sentence.find_first_of("\x1b\a\b\r") != std::string::npos)
       wrong("a refusal that moves the cursor");

@@ -46,7 +46,7 @@ Dtype dtype_of(const std::string& name) {
 void check_memory(const std::string& what, size_t need) {
   const size_t free = inspect_machine().memory;
   if (free > 0 && need > free)
-    fail(Kind::resource, what, " needs about ", size_text(need), " of memory, but ",
+    fail(ErrorKind::resource, what, " needs about ", size_text(need), " of memory, but ",
          size_text(free), " are free");
 }
 

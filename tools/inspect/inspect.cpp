@@ -73,8 +73,8 @@ class Inspection {
                              [&](const Forward& forward) { logits = passage.logits(forward); });
     const std::vector<float> numbers = logits.values<float>();
     if (!std::all_of(numbers.begin(), numbers.end(), [](float x) { return std::isfinite(x); }))
-      fail(Kind::numbers, trained.path, ": the model's logits are not finite: its training went ",
-           "wrong");
+      fail(ErrorKind::numbers, trained.path,
+           ": the model's logits are not finite: its training went ", "wrong");
     for (const SitePlace& place : places)
       if (const Tensor each = result_by_heads(place, seen)) seen[place.path + "/Y/heads"] = each;
     return seen;

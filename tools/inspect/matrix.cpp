@@ -125,7 +125,7 @@ class Deflation {
         --last, steps = 0;
         continue;
       }
-      if (++steps > 300) fail(Kind::numbers, "the eigenvalues of a matrix do not settle");
+      if (++steps > 300) fail(ErrorKind::numbers, "the eigenvalues of a matrix do not settle");
       step(first, last, steps % 11 == 10 ? at(last, last) + at(last, last - 1) : shift(last));
     }
     return found;

@@ -85,7 +85,7 @@ nlohmann::json drawn(const Report& report, const std::string& browser, const std
                                          nullptr, false);
         all.is_object())
       return all;
-  fail(Kind::resource, browser, " drew no pictures; the page, --out FILE, saves each");
+  fail(ErrorKind::resource, browser, " drew no pictures; the page, --out FILE, saves each");
 }
 
 }  // namespace

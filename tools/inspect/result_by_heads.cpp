@@ -8,14 +8,14 @@ namespace tete {
 
 namespace {
 
-bool is_plain_value(const Node& node) { return node.kind == Node::Kind::value && node.plain; }
+bool is_plain_value(const Node& node) { return node.kind == NodeKind::value && node.plain; }
 
 // True if a value is another one, or a sum that begins with it.
 bool is_plus_something(const Checked& program, int value, int other) {
   if (value == other) return true;
   const CheckedValue& v = program.values[value];
-  if (v.kind == CheckedValue::Kind::same) return is_plus_something(program, v.index, other);
-  if (v.kind != CheckedValue::Kind::statement || v.right.kind != Node::Kind::operation ||
+  if (v.kind == ValueKind::same) return is_plus_something(program, v.index, other);
+  if (v.kind != ValueKind::statement || v.right.kind != NodeKind::operation ||
       v.right.op != Operator::add)
     return false;
   const Node& first = v.right.args[0];

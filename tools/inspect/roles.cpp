@@ -64,7 +64,7 @@ class Finder {
         roles_.normalised = &node == &value(i).right;
         roles_.own_mask = !node.keys[1].value.empty();
         const Node& logits = node.args[0];
-        roles_.logits = logits.kind == Node::Kind::value && logits.plain ? logits.index : -1;
+        roles_.logits = logits.kind == NodeKind::value && logits.plain ? logits.index : -1;
       });
     if (roles_.weights >= 0) roles_.weights = shown_as(roles_.weights);
     if (roles_.logits >= 0) roles_.logits = shown_as(roles_.logits);
@@ -78,10 +78,10 @@ class Finder {
       const CheckedValue& v = value(i);
       const Node& right = v.right;
       const bool is_dropped =
-          calls(right, "dropout") && right.args[0].kind == Node::Kind::value && right.args[0].plain;
-      origins_.push_back(v.kind == CheckedValue::Kind::same ? origin(v.index)
-                         : is_dropped                       ? origin(right.args[0].index)
-                                                            : i);
+          calls(right, "dropout") && right.args[0].kind == NodeKind::value && right.args[0].plain;
+      origins_.push_back(v.kind == ValueKind::same ? origin(v.index)
+                         : is_dropped              ? origin(right.args[0].index)
+                                                   : i);
       int& best = shown_[origins_.back()];
       if (v.watched && !program_.is_argument(i) &&
           (best < 0 || v.name.size() < value(best).name.size()))

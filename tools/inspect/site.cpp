@@ -30,7 +30,7 @@ std::vector<SitePlace> places_of(const ChosenSites& sites) {
 std::string path_of(const SitePlace& place, int number) {
   const Checked& program = *place.chosen.program;
   const CheckedValue& v = program.values[number];
-  if (v.kind != CheckedValue::Kind::input) return place.path + "/" + v.name;
+  if (v.kind != ValueKind::input) return place.path + "/" + v.name;
   return program.name_of(number) == "X" ? place.X : place.M;
 }
 
@@ -91,7 +91,7 @@ class Looker {
   // By its path; its tensor is [dims], without the batch.
   std::pair<std::string, Tensor> seen_value(int number) const {
     const CheckedValue& v = value(number);
-    if (v.kind == CheckedValue::Kind::parameter) return parameter(program_.name_of(number));
+    if (v.kind == ValueKind::parameter) return parameter(program_.name_of(number));
     const std::string path = path_of(place_, number);
     const auto at = seen_.find(path);
     if (at == seen_.end()) return {};
@@ -145,7 +145,7 @@ class Looker {
     if (!x) return;
     // A parameter may be longer than the text: its used rows.
     if (const auto used = seen_.find(place_.path + "/" + v.name);
-        v.kind == CheckedValue::Kind::parameter && used != seen_.end())
+        v.kind == ValueKind::parameter && used != seen_.end())
       path = used->first, x = used->second;
     SiteValue made{program_.name_of(number), path, {}, x.shape()};
     for (int dim : v.dims) made.dims.push_back(program_.dimensions[dim].short_name());

@@ -105,7 +105,7 @@ void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   }
 }
 
-constexpr KeyRow keys[] = {{"dim", KeyRow::Kind::dim}};
+constexpr KeyRow keys[] = {{"dim", KeyKind::dim}};
 
 constexpr Builtin rows[] = {
     {.name = "concat",

@@ -62,7 +62,7 @@ void flow(FlowFinder&, const CallFlow& call, ValueFlow& out) {
     if (is_zero(hidden.number)) out.hidden.push_back(hidden);
 }
 
-constexpr KeyRow keys[] = {{"shared", KeyRow::Kind::dim, false}};
+constexpr KeyRow keys[] = {{"shared", KeyKind::dim, false}};
 
 constexpr Builtin rows[] = {
     {.name = "dropout",

@@ -31,7 +31,7 @@ Tensor with_room(Runner& runner, const Node& node, int dim, const Use& use) {
   try {
     return use();
   } catch (const Error& error) {
-    if (error.kind() != Kind::input) throw;
+    if (error.kind() != ErrorKind::input) throw;
     fail_at({node.place}, text(error.what(), ", which is '", runner.dimension(dim).name, "'"));
   }
 }
@@ -118,8 +118,8 @@ void scatter_flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   finder.reduce(call.node, {call.node.dim()}, out, is_zero);
 }
 
-constexpr KeyRow keys[] = {{"dim", KeyRow::Kind::dim}};
-constexpr KeyRow scatter_keys[] = {{"reduced_dim", KeyRow::Kind::dim}, {"dim", KeyRow::Kind::dim}};
+constexpr KeyRow keys[] = {{"dim", KeyKind::dim}};
+constexpr KeyRow scatter_keys[] = {{"reduced_dim", KeyKind::dim}, {"dim", KeyKind::dim}};
 
 constexpr Builtin rows[] = {
     {.name = "gather",

@@ -29,7 +29,7 @@ Value run(Runner& runner, const Node& node) {
   return {permute(norm(permute(x.tensor, order)), back), x.names, x.batched};
 }
 
-constexpr KeyRow keys[] = {{"dim", KeyRow::Kind::dim}};
+constexpr KeyRow keys[] = {{"dim", KeyKind::dim}};
 
 constexpr Builtin rows[] = {
     {.name = "layer_norm",

@@ -126,9 +126,8 @@ void logsumexp_flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   out.hidden = {};
 }
 
-constexpr KeyRow keys[] = {{"reduced_dim", KeyRow::Kind::dim}};
-constexpr KeyRow masked_keys[] = {{"reduced_dim", KeyRow::Kind::dim},
-                                  {"mask", KeyRow::Kind::truth, false}};
+constexpr KeyRow keys[] = {{"reduced_dim", KeyKind::dim}};
+constexpr KeyRow masked_keys[] = {{"reduced_dim", KeyKind::dim}, {"mask", KeyKind::truth, false}};
 
 constexpr Builtin rows[] = {
     {.name = "sum",

@@ -95,7 +95,7 @@ void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
     if (is_zero(hidden.number)) out.hidden.push_back(hidden);
 }
 
-constexpr KeyRow keys[] = {{"dim", KeyRow::Kind::dim}};
+constexpr KeyRow keys[] = {{"dim", KeyKind::dim}};
 
 constexpr Builtin rows[] = {
     {.name = "rotate",

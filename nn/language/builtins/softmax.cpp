@@ -67,9 +67,9 @@ void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   out.by_row = reduced.by_row, out.past = {};
 }
 
-constexpr KeyRow keys[] = {{"reduced_dim", KeyRow::Kind::dim},
-                           {"mask", KeyRow::Kind::truth, false},
-                           {"extra_logit", KeyRow::Kind::real, false}};
+constexpr KeyRow keys[] = {{"reduced_dim", KeyKind::dim},
+                           {"mask", KeyKind::truth, false},
+                           {"extra_logit", KeyKind::real, false}};
 
 constexpr Builtin rows[] = {
     {.name = "softmax",

@@ -53,9 +53,8 @@ void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   out.hidden = {};
 }
 
-constexpr KeyRow keys[] = {{"reduced_dim", KeyRow::Kind::dim},
-                           {"dim", KeyRow::Kind::dim},
-                           {"mask", KeyRow::Kind::truth, false}};
+constexpr KeyRow keys[] = {
+    {"reduced_dim", KeyKind::dim}, {"dim", KeyKind::dim}, {"mask", KeyKind::truth, false}};
 
 constexpr Builtin rows[] = {
     {.name = "top_k",

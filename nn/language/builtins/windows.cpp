@@ -113,7 +113,7 @@ Value run(Runner& runner, const Node& node) {
 // True if the key is given and not the number 0.
 bool is_given(const Node& node, Key key) {
   const std::vector<Node>& value = node.keys[key].value;
-  return !value.empty() && !(value[0].kind == Node::Kind::number && value[0].number == 0);
+  return !value.empty() && !(value[0].kind == NodeKind::number && value[0].number == 0);
 }
 
 // True if windows of all earlier positions are read: left=t - 1 for windows of t places.
@@ -121,17 +121,17 @@ bool reads_all_before(const Node& node) {
   const std::vector<Node>& left = node.keys[key_left].value;
   if (left.empty() || left[0].op != Operator::subtract || left[0].args.size() != 2) return false;
   const Node &width = left[0].args[0], &one = left[0].args[1];
-  return width.kind == Node::Kind::size && width.index == place_of(node) &&
-         one.kind == Node::Kind::number && one.number == 1;
+  return width.kind == NodeKind::size && width.index == place_of(node) &&
+         one.kind == NodeKind::number && one.number == 1;
 }
 
 // The number outside, NaN if it follows from sizes.
 double fill_of(const Node& node) {
   const std::vector<Node>& value = node.keys[key_fill].value;
   if (value.empty()) return 0;
-  if (value[0].kind == Node::Kind::number) return value[0].number;
+  if (value[0].kind == NodeKind::number) return value[0].number;
   const bool is_negative = value[0].op == Operator::minus && value[0].args.size() == 1 &&
-                           value[0].args[0].kind == Node::Kind::number;
+                           value[0].args[0].kind == NodeKind::number;
   return is_negative ? -value[0].args[0].number : std::nan("");
 }
 
@@ -162,7 +162,7 @@ void keep_axis(FlowFinder& finder, Node& node, const ValueFlow& x, ValueFlow& ou
   for (const Hidden& hidden : x.hidden)
     if (!hidden.mentions(dim) && hidden.number == fill_of(node)) out.hidden.push_back(hidden);
   if (is_given(node, key_right) && finder.within(dim) != Role::none && !ends_hidden(node, x)) {
-    const bool is_number = node.keys[key_right].value[0].kind == Node::Kind::number;
+    const bool is_number = node.keys[key_right].value[0].kind == NodeKind::number;
     if (is_number)
       finder.report(node, dim, Combination::Reads::future, "has windows that reach to the right");
     node.reads_ahead = true;
@@ -203,12 +203,12 @@ void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   else count_windows(finder, node, call.args[0], out);
 }
 
-constexpr KeyRow keys[] = {{"dim", KeyRow::Kind::dim},
-                           {"into", KeyRow::Kind::dims},
-                           {"left", KeyRow::Kind::number, false},
-                           {"right", KeyRow::Kind::number, false},
-                           {"stride", KeyRow::Kind::number, false},
-                           {"fill", KeyRow::Kind::number, false}};
+constexpr KeyRow keys[] = {{"dim", KeyKind::dim},
+                           {"into", KeyKind::dims},
+                           {"left", KeyKind::number, false},
+                           {"right", KeyKind::number, false},
+                           {"stride", KeyKind::number, false},
+                           {"fill", KeyKind::number, false}};
 
 constexpr Builtin rows[] = {
     {.name = "windows",

@@ -9,7 +9,7 @@ void Checker::add_amendments(const Program& program) {
   const std::set<std::string> called = called_defs(*shared);
   for (const Def& def : shared->defs) {
     if (called.contains(def.word.name)) continue;
-    if (def.args.empty() || def.args[0].kind != ArgText::Kind::input)
+    if (def.args.empty() || def.args[0].kind != ArgKind::input)
       fail_at({def.word.place}, text("'", def.word.name, "' amends nothing: its first argument ",
                                      "must be the tensor that it amends, as in L[n, m, h]"));
     for (const Amending& other : amendments_)
@@ -50,7 +50,7 @@ void pass_inputs(const Def& around, Instance& in, const Def& amendment, const st
                  const Place& place, Arguments& arguments) {
   for (size_t i = 1; i < arguments.size(); ++i) {
     const ArgText& arg = amendment.args[i];
-    if (arg.kind != ArgText::Kind::input && arg.kind != ArgText::Kind::integer) continue;
+    if (arg.kind != ArgKind::input && arg.kind != ArgKind::integer) continue;
     const auto at = in.values.find(name_in(around, in, arg.ref.word.name));
     if (at == in.values.end())
       fail_at({arg.ref.whole, place},

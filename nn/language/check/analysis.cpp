@@ -9,7 +9,7 @@ namespace {
 // ---- Uses -------------------------------------------------------------------------------------
 
 void collect_uses(const Node& node, std::vector<int>& uses) {
-  if (node.kind == Node::Kind::value) uses.push_back(node.index);
+  if (node.kind == NodeKind::value) uses.push_back(node.index);
   for (const Node& arg : node.args) collect_uses(arg, uses);
   for (const Node::Key& key : node.keys)
     for (const Node& value : key.value) collect_uses(value, uses);
@@ -20,8 +20,8 @@ void find_uses(Checked& program) {
   seen[program.result] = true;
   for (size_t i = program.values.size(); i-- > 0;) {
     CheckedValue& value = program.values[i];
-    if (value.kind == CheckedValue::Kind::same) value.uses.push_back(value.index);
-    if (value.kind == CheckedValue::Kind::statement) collect_uses(value.right, value.uses);
+    if (value.kind == ValueKind::same) value.uses.push_back(value.index);
+    if (value.kind == ValueKind::statement) collect_uses(value.right, value.uses);
     for (int used : value.uses)
       if (!seen[used]) {
         seen[used] = true;
@@ -111,7 +111,7 @@ void analyse(Checked& program) {
   find_uses(program);
   find_flow(program);
   for (CheckedValue& value : program.values) {
-    const bool is_statement = value.kind == CheckedValue::Kind::statement;
+    const bool is_statement = value.kind == ValueKind::statement;
     value.layout = layout_of(is_statement ? value.names : value.dims, program.dimensions);
   }
   program.leak = leak_of(program);

@@ -5,7 +5,7 @@ namespace tete {
 
 Callee find_callee(const ExprText& e, const std::shared_ptr<const Program>& program,
                    const Library& library) {
-  if (e.kind != ExprText::Kind::call || find_builtin(e.word.name)) return {};
+  if (e.kind != ExprKind::call || find_builtin(e.word.name)) return {};
   if (const Def* found = program->find(e.word.name)) return {found, program};
   if (!library.find) return {};
   const std::shared_ptr<const Program> other = library.find(e.word.name);
@@ -42,11 +42,11 @@ class ArgumentReader {
  private:
   void pass(size_t at, const ExprText& value) {
     const ArgText& arg = def_.args[at];
-    if (arg.kind == ArgText::Kind::renamed)
+    if (arg.kind == ArgKind::renamed)
       fail_at({value.place, arg.ref.whole},
               text("'", arg.ref.word.name, "' is '", arg.same_as.word.name, "' in '",
                    def_.word.name, "'; it cannot be passed"));
-    if (value.kind != ExprText::Kind::ref)
+    if (value.kind != ExprKind::ref)
       fail_at({value.place}, text("the arguments of '", def_.word.name, "' are tensors with ",
                                   "their dimensions; give this a name first"));
     if (arguments_[at].value >= 0)
@@ -67,8 +67,7 @@ class ArgumentReader {
   void refuse_missing() const {
     for (size_t i = 0; i < arguments_.size(); ++i) {
       const ArgText& arg = def_.args[i];
-      if (arguments_[i].value < 0 &&
-          (arg.kind == ArgText::Kind::input || arg.kind == ArgText::Kind::integer))
+      if (arguments_[i].value < 0 && (arg.kind == ArgKind::input || arg.kind == ArgKind::integer))
         fail_at({e_.word.place, arg.ref.whole},
                 text("'", def_.word.name, "' needs its input '", arg.ref.word.name, "'"));
     }

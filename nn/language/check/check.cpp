@@ -9,7 +9,7 @@ std::set<std::string> called_defs(const Program& program) {
   std::set<std::string> called;
   for (const Def& def : program.defs)
     for (const StatementText& s : def.statements)
-      if (s.right.kind == ExprText::Kind::call && s.right.word.name != def.word.name)
+      if (s.right.kind == ExprKind::call && s.right.word.name != def.word.name)
         called.insert(s.right.word.name);
   return called;
 }
@@ -68,8 +68,8 @@ int Checked::find_value(const std::string& name) const {
 const std::string& Checked::name_of(int value) const {
   const CheckedValue& v = values[value];
   const auto at = static_cast<size_t>(v.index);
-  if (v.kind == CheckedValue::Kind::input) return input_names[at];
-  return v.kind == CheckedValue::Kind::parameter ? parameters[at].name : v.name;
+  if (v.kind == ValueKind::input) return input_names[at];
+  return v.kind == ValueKind::parameter ? parameters[at].name : v.name;
 }
 
 bool Checked::is_over(const Names& dims, Role role) const {
@@ -79,8 +79,8 @@ bool Checked::is_over(const Names& dims, Role role) const {
 }
 
 bool Checked::is_argument(int value) const {
-  const CheckedValue::Kind kind = values[value].kind;
-  return kind == CheckedValue::Kind::input || kind == CheckedValue::Kind::parameter;
+  const ValueKind kind = values[value].kind;
+  return kind == ValueKind::input || kind == ValueKind::parameter;
 }
 
 }  // namespace tete

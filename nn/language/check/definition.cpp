@@ -21,11 +21,11 @@ void assign_roles(Instance& in) {
   int n = -1, m = -1;
   bool is_renamed = false;
   for (const ArgText& arg : in.def.args) {
-    if (arg.kind == ArgText::Kind::parameter || arg.ref.axes.empty()) continue;
+    if (arg.kind == ArgKind::parameter || arg.ref.axes.empty()) continue;
     const auto at = in.dims.find(arg.ref.axes[0].word.name);
     const int first = at == in.dims.end() ? -1 : at->second;
     if (arg.ref.word.name == "X") n = first;
-    if (arg.ref.word.name == "M") m = first, is_renamed = arg.kind == ArgText::Kind::renamed;
+    if (arg.ref.word.name == "M") m = first, is_renamed = arg.kind == ArgKind::renamed;
   }
   const auto role = [&](int dim) -> Role& { return in.draft.dim(dim).role; };
   const auto sequence = [&](int dim) -> Role& { return in.draft.dim(dim).sequence; };
@@ -51,7 +51,7 @@ int take_passed(Draft& draft, const ArgText& arg, const Argument& passed, const 
     fail_at({passed.place, arg.ref.whole},
             text("'", arg.ref.word.name, "' has ", counted(v.dims.size(), "dimension"), ", but ",
                  given.size(), " are passed"));
-  if (arg.kind == ArgText::Kind::integer && element != Element::whole)
+  if (arg.kind == ArgKind::integer && element != Element::whole)
     fail_at({passed.place, arg.ref.whole}, text("'", arg.ref.word.name, "' holds whole numbers, ",
                                                 "but ", describe(element), " are passed"));
   for (int i = 0; i < given.size(); ++i) draft.take_argument(v.dims[i], given[i], passed.place);
@@ -74,7 +74,7 @@ int rename_input(Instance& in, const ArgText& arg) {
 
 int add_input(Draft& draft, const ArgText& arg, CheckedValue v) {
   Checked& program = draft.program;
-  v.kind = CheckedValue::Kind::input;
+  v.kind = ValueKind::input;
   v.index = static_cast<int>(program.inputs.size());
   program.input_names.push_back(arg.ref.word.name);
   const int value = draft.add(std::move(v));
@@ -87,8 +87,8 @@ int add_parameter(Instance& in, const ArgText& arg, CheckedValue v) {
   for (int i = 0; i < v.dims.size(); ++i)
     if (v.bounds[i] >= 0)
       program.conditions.push_back(
-          {Condition::Kind::room, v.dims[i], {v.bounds[i]}, 0, v.axis_places[i], {}});
-  v.kind = CheckedValue::Kind::parameter;
+          {ConditionKind::room, v.dims[i], {v.bounds[i]}, 0, v.axis_places[i], {}});
+  v.kind = ValueKind::parameter;
   v.index = static_cast<int>(program.parameters.size());
   const std::string name = v.name;
   in.parameters.push_back({&arg, v.index});
@@ -127,7 +127,7 @@ void read_where(Instance& in) {
     if (!fresh) fail_at({w.word.place, before->second}, text("'", w.word.name, "' is given twice"));
     const int dim = in.dims.at(w.word.name);
     const Node value = Reading::quantity(in, w.value, "a size");
-    if (w.value.kind == ExprText::Kind::dim && w.value.word.name == w.word.name)
+    if (w.value.kind == ExprKind::dim && w.value.word.name == w.word.name)
       fail_at({w.value.place}, text("'", w.word.name, "' is given by itself"));
     in.draft.dim(dim).fallback = {value};
     in.draft.dim(dim).fallback_place = w.word.place;
@@ -143,7 +143,7 @@ void check_all_used(const Instance& in) {
               text("the size '", w.word.name, "' is never used", suggestion(w.word.name, others)));
     }
   for (const ArgText& arg : in.def.args)
-    if (arg.kind == ArgText::Kind::parameter && !in.used.contains(arg.ref.word.name))
+    if (arg.kind == ArgKind::parameter && !in.used.contains(arg.ref.word.name))
       fail_at({arg.ref.word.place},
               text("the parameter '", arg.ref.word.name, "' is never used: it would never learn"));
   for (const StatementText& s : in.def.statements)
@@ -173,7 +173,7 @@ Names merged_names(Instance& in, const RefText& left) {
     if (!in.has_as_argument(axis.word.name) && draft.dim(dim).product.empty())
       draft.dim(dim).product = parts;
     draft.program.conditions.push_back(
-        {Condition::Kind::product, dim, parts, 0, axis.word.place, {}});
+        {ConditionKind::product, dim, parts, 0, axis.word.place, {}});
   }
   return names;
 }
@@ -212,12 +212,12 @@ int Checker::write_out(Instance& in, const Arguments& arguments, const Place& pl
 void Checker::define_arguments(Instance& in, const Arguments& arguments) {
   const std::vector<ArgText>& args = in.def.args;
   for (size_t i = 0; i < args.size(); ++i)
-    if (args[i].kind != ArgText::Kind::renamed) define_argument(in, args[i], arguments[i]);
+    if (args[i].kind != ArgKind::renamed) define_argument(in, args[i], arguments[i]);
   assign_roles(in);
   for (const ArgText& arg : args)
-    if (arg.kind != ArgText::Kind::renamed) amend(in, arg.ref.word.name, arg.ref.whole);
+    if (arg.kind != ArgKind::renamed) amend(in, arg.ref.word.name, arg.ref.whole);
   for (const ArgText& arg : args) {
-    if (arg.kind != ArgText::Kind::renamed) continue;
+    if (arg.kind != ArgKind::renamed) continue;
     in.check_new_name(arg.ref.word);
     in.define(arg.ref.word, rename_input(in, arg));
     amend_renamed(in, arg);
@@ -229,10 +229,10 @@ void Checker::define_argument(Instance& in, const ArgText& arg, const Argument& 
   CheckedValue v;
   v.name = in.prefix + arg.ref.word.name;
   v.place = arg.ref.whole;
-  const bool is_parameter = arg.kind == ArgText::Kind::parameter;
+  const bool is_parameter = arg.kind == ArgKind::parameter;
   v.dims = in.defined_dims(arg.ref, is_parameter ? &v.bounds : nullptr);
   for (const AxisText& axis : arg.ref.axes) v.axis_places.push_back(axis.word.place);
-  if (arg.kind == ArgText::Kind::integer) {
+  if (arg.kind == ArgKind::integer) {
     v.element = Element::whole;
     v.below = in.dimension(arg.below);
   }

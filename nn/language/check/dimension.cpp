@@ -8,7 +8,7 @@ void Draft::take_argument(int inner, int outer, const Place& place) {
   dim(inner).arguments.push_back({outer, place});
   if (dim(inner).role == Role::none)
     dim(inner).role = dim(outer).role, dim(inner).sequence = dim(outer).sequence;
-  program.conditions.push_back({Condition::Kind::equal, inner, {outer}, 0, place, {}});
+  program.conditions.push_back({ConditionKind::equal, inner, {outer}, 0, place, {}});
 }
 
 void Draft::take_result(int outer, int inner, const Place& place) {
@@ -16,7 +16,7 @@ void Draft::take_result(int outer, int inner, const Place& place) {
   dim(outer).results.push_back({inner, place});
   if (dim(outer).role == Role::none)
     dim(outer).role = dim(inner).role, dim(outer).sequence = dim(inner).sequence;
-  program.conditions.push_back({Condition::Kind::equal, outer, {inner}, 0, place, {}});
+  program.conditions.push_back({ConditionKind::equal, outer, {inner}, 0, place, {}});
 }
 
 void Draft::take_sequence(int part, int whole, const Place& place) {

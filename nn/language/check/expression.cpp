@@ -13,30 +13,30 @@ Node Reading::quantity(Instance& in, const ExprText& e, const char* what) {
 Node Reading::expression(const ExprText& e) {
   Node node;
   node.place = e.place;
-  if (e.kind != ExprText::Kind::ref) in.draft.count_part(e.place);
+  if (e.kind != ExprKind::ref) in.draft.count_part(e.place);
   switch (e.kind) {
-    case ExprText::Kind::number:
+    case ExprKind::number:
       node.number = e.number;
       node.element = e.whole ? Element::whole : Element::real;
       return node;
-    case ExprText::Kind::dim:
-      node.kind = Node::Kind::size;
+    case ExprKind::dim:
+      node.kind = NodeKind::size;
       node.index = dimension(e.word);
       node.element = Element::whole;
       return node;
-    case ExprText::Kind::causal:
-      node.kind = Node::Kind::causal;
+    case ExprKind::causal:
+      node.kind = NodeKind::causal;
       node.element = Element::whole;
       return node;
-    case ExprText::Kind::ref:
+    case ExprKind::ref:
       node = in.resolve(e.ref);
       check_expected(e.ref, node);
       return node;
-    case ExprText::Kind::operation:
+    case ExprKind::operation:
       return operation(e);
-    case ExprText::Kind::call:
+    case ExprKind::call:
       return call(e);
-    case ExprText::Kind::group:
+    case ExprKind::group:
       fail_at({e.place}, "a list of dimensions has no value; it belongs to a key like into=(o w)");
   }
   return node;
@@ -103,7 +103,7 @@ Element element_of(const Node& node) {
     case Operator::power:
       if (!node.args[1].constant)
         fail_at({node.args[1].place}, "an exponent is a number, not a tensor");
-      return node.args[0].constant && node.args[1].kind == Node::Kind::number &&
+      return node.args[0].constant && node.args[1].kind == NodeKind::number &&
                      node.args[0].element == Element::whole
                  ? node.args[1].element
                  : Element::real;
@@ -118,7 +118,7 @@ Element element_of(const Node& node) {
 
 Node Reading::operation(const ExprText& e) {
   Node node;
-  node.kind = Node::Kind::operation;
+  node.kind = NodeKind::operation;
   node.place = e.place;
   node.op = e.op;
   for (const ExprText& arg : e.args) node.args.push_back(expression(arg));

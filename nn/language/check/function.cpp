@@ -19,7 +19,7 @@ void check_arguments(const ExprText& e, const Builtin& row) {
 
 Node Reading::call(const ExprText& e) {
   Node node;
-  node.kind = Node::Kind::call;
+  node.kind = NodeKind::call;
   node.place = e.word.place;
   node.builtin = find_builtin(e.word.name);
   if (!node.builtin) unknown_function(e);
@@ -67,8 +67,8 @@ void Reading::read_keys(const ExprText& e, Node& node) {
       fail_at({key.key.place}, text("'", function.name, "' has no '", name, "='",
                                     suggestion(name, names), "; it is ", function.usage));
     const auto i = static_cast<size_t>(at - names.begin());
-    const KeyRow::Kind kind = function.keys[i].kind;
-    if (kind == KeyRow::Kind::dim || kind == KeyRow::Kind::dims) read(key, i);
+    const KeyKind kind = function.keys[i].kind;
+    if (kind == KeyKind::dim || kind == KeyKind::dims) read(key, i);
     else values.push_back({&key, i});
   }
   for (const auto& [key, i] : values) read(*key, i);
@@ -81,14 +81,14 @@ void Reading::read_keys(const ExprText& e, Node& node) {
 void Reading::read_key(const ExprText& value, const KeyRow& row, Node::Key& key) {
   key.place = value.place;
   switch (row.kind) {
-    case KeyRow::Kind::dim:
-      if (value.kind != ExprText::Kind::dim)
+    case KeyKind::dim:
+      if (value.kind != ExprKind::dim)
         fail_at({value.place},
                 text(row.name, "= is one dimension, by its name, as in ", row.name, "=d"));
       key.dim = in.dimension(value.word);
       break;
-    case KeyRow::Kind::dims:
-      if (value.kind != ExprText::Kind::group)
+    case KeyKind::dims:
+      if (value.kind != ExprKind::group)
         fail_at({value.place},
                 text(row.name, "= is a list of dimensions, as in ", row.name, "=(o w)"));
       if (value.group.size() > size_t{most_dims})
@@ -96,13 +96,13 @@ void Reading::read_key(const ExprText& value, const KeyRow& row, Node::Key& key)
                                     value.group.size()));
       for (const Word& word : value.group) key.dims.push_back(in.dimension(word));
       break;
-    case KeyRow::Kind::number:
+    case KeyKind::number:
       key.value.push_back(quantity(in, value, text(row.name, "=").c_str()));
       break;
-    case KeyRow::Kind::real:
+    case KeyKind::real:
       key.value.push_back(expression(value));
       break;
-    case KeyRow::Kind::truth:
+    case KeyKind::truth:
       key.value.push_back(expression(value));
       need(key.value[0], Element::truth, text(row.name, "="));
       if (key.value[0].constant)
@@ -115,14 +115,14 @@ void Reading::read_key(const ExprText& value, const KeyRow& row, Node::Key& key)
 // ---- For the checks of functions --------------------------------------------------------------
 
 Node Reading::tensor(const ExprText& e, const Builtin& who) {
-  if (e.kind != ExprText::Kind::ref)
+  if (e.kind != ExprKind::ref)
     fail_at({e.place}, text("'", who.name, "' takes tensors with their dimensions; give this a ",
                             "name in a statement of its own"));
   return in.resolve(e.ref);
 }
 
 int Reading::dimension_argument(const ExprText& e, const Builtin& who) {
-  if (e.kind != ExprText::Kind::dim)
+  if (e.kind != ExprKind::dim)
     fail_at({e.place}, text("expected ", who.usage, ": a dimension, by its name"));
   return dimension(e.word);
 }

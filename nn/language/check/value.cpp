@@ -34,7 +34,7 @@ void Draft::count_part(const Place& place) {
 
 int Draft::renamed(int value, const std::string& name, const Place& place, const Names& dims) {
   CheckedValue v;
-  v.kind = CheckedValue::Kind::same;
+  v.kind = ValueKind::same;
   v.name = name, v.place = place, v.dims = dims, v.index = value;
   v.element = this->value(value).element;
   return add(std::move(v));
@@ -79,7 +79,7 @@ int Instance::find_value(const Word& word) {
 
 Node Instance::resolve(const RefText& ref) {
   Node node;
-  node.kind = Node::Kind::value;
+  node.kind = NodeKind::value;
   node.place = ref.whole;
   node.constant = false;
   node.index = find_value(ref.word);
@@ -103,7 +103,7 @@ void Instance::resolve_axis(const RefText& ref, int i, Node& node) {
   if (axis.pick >= 0) {
     use.pick = axis.pick;
     node.plain = false;
-    conditions.push_back({Condition::Kind::element, defined, {}, axis.pick, axis.word.place, {}});
+    conditions.push_back({ConditionKind::element, defined, {}, axis.pick, axis.word.place, {}});
   } else {
     if (!axis.bound.name.empty())
       fail_at({axis.bound.place},
@@ -114,7 +114,7 @@ void Instance::resolve_axis(const RefText& ref, int i, Node& node) {
       use.parts.push_back(defined);
     } else {
       node.plain = false;
-      conditions.push_back({Condition::Kind::product, defined, use.parts, 0, axis.word.place, {}});
+      conditions.push_back({ConditionKind::product, defined, use.parts, 0, axis.word.place, {}});
       if (use.parts.size() == 1) draft.take_sequence(use.parts[0], defined, axis.word.place);
     }
     for (int k = 0; k < use.parts.size(); ++k) {

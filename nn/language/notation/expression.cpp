@@ -88,7 +88,7 @@ class Nesting {
 template <class... Args>
 ExprText operation(Operator op, const Place& place, Args... args) {
   ExprText e;
-  e.kind = ExprText::Kind::operation;
+  e.kind = ExprKind::operation;
   e.op = op, e.place = place;
   e.depth = std::max({args.depth...}) + 1;
   if (e.depth > deepest) too_deep(place);
@@ -109,7 +109,7 @@ ExprText read_number(Tokens& in) {
 // Reads a list of dimensions, (o w).
 ExprText read_group(Tokens& in) {
   ExprText e;
-  e.kind = ExprText::Kind::group;
+  e.kind = ExprKind::group;
   e.place = in.take().place;
   while (!in.sees(")")) e.group.push_back(in.name("a dimension or ')'"));
   in.take();
@@ -196,17 +196,17 @@ class ExpressionReader {
       return e;
     }
     if (in_.now().kind == TokenKind::number) return read_number(in_);
-    if (in_.takes("causal")) return e.kind = ExprText::Kind::causal, e;
+    if (in_.takes("causal")) return e.kind = ExprKind::causal, e;
     if (!Tokens::is_name(in_.now())) in_.expected("a tensor, a number, a dimension or a function");
     if (in_.after(1).text == "[") {
-      e.kind = ExprText::Kind::ref;
+      e.kind = ExprKind::ref;
       e.ref = read_ref(in_, "a tensor");
       e.place = e.ref.whole;
       return e;
     }
     e.word = in_.name("a name");
-    if (!in_.sees("(")) return e.kind = ExprText::Kind::dim, e;
-    e.kind = ExprText::Kind::call;
+    if (!in_.sees("(")) return e.kind = ExprKind::dim, e;
+    e.kind = ExprKind::call;
     arguments(e);
     return e;
   }

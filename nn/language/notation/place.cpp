@@ -79,7 +79,7 @@ std::string point_out(const std::string& sentence, const std::vector<Place>& pla
 }
 
 void fail_at(const std::vector<Place>& places, const std::string& sentence) {
-  throw Error(Kind::input, point_out(sentence, places));
+  throw Error(ErrorKind::input, point_out(sentence, places));
 }
 
 }  // namespace tete

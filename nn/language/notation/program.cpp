@@ -68,14 +68,14 @@ class Reader {
     ArgText a;
     a.ref = read_ref(in_, "an argument: a tensor with its dimensions");
     if (in_.takes("<")) {
-      a.kind = ArgText::Kind::integer;
+      a.kind = ArgKind::integer;
       a.below = in_.name("the dimension whose positions this input holds");
     } else if (in_.takes("=")) {
       if (Tokens::is_name(in_.now()) && in_.after(1).text == "[") {
-        a.kind = ArgText::Kind::renamed;
+        a.kind = ArgKind::renamed;
         a.same_as = read_ref(in_, "an input");
       } else {
-        a.kind = ArgText::Kind::parameter;
+        a.kind = ArgKind::parameter;
         initializer(a);
       }
     }
@@ -87,7 +87,7 @@ class Reader {
     if (!Tokens::is_name(in_.now()) || in_.after(1).text != "(")
       in_.expected("how the parameter starts, as in normal(0.1), or an input");
     a.init = read_expression(in_);
-    if (a.init.kind != ExprText::Kind::call)
+    if (a.init.kind != ExprKind::call)
       fail_at({a.init.place},
               "expected one initialiser, as in normal(0.1), but this is an expression");
     if (in_.sees("per")) {

@@ -68,17 +68,17 @@ Index computed(const Node& node, Index a, Index b) {
 
 std::optional<Index> SizeTable::whole(const Node& node) {
   switch (node.kind) {
-    case Node::Kind::number:
+    case NodeKind::number:
       if (node.element != Element::whole)
         fail_at({node.place}, "a size is a whole number, written in digits alone");
       if (std::abs(node.number) > largest_size)
         fail_at({node.place}, text("a size is at most ", largest_size));
       return static_cast<Index>(node.number);
-    case Node::Kind::size:
+    case NodeKind::size:
       return find(node.index);
-    case Node::Kind::causal:
+    case NodeKind::causal:
       return causal(node) ? 1 : 0;
-    case Node::Kind::operation:
+    case NodeKind::operation:
       break;
     default:
       fail_at({node.place}, not_a_size);
@@ -105,13 +105,13 @@ bool SizeTable::causal(const Node& node) const {
 
 double SizeTable::quantity(const Node& node) {
   switch (node.kind) {
-    case Node::Kind::number:
+    case NodeKind::number:
       return node.number;
-    case Node::Kind::size:
+    case NodeKind::size:
       return static_cast<double>(size(node.index));
-    case Node::Kind::causal:
+    case NodeKind::causal:
       return causal(node) ? 1 : 0;
-    case Node::Kind::call: {
+    case NodeKind::call: {
       Tensors args;
       for (const Node& arg : node.args) args.push_back(Tensor::scalar(quantity(arg), Dtype::f64));
       return node.builtin->apply(args).item();

@@ -173,13 +173,13 @@ void SizeTable::refuse_circle(int dim) const {
 // ---- Conditions -------------------------------------------------------------------------------
 
 void SizeTable::check(const Condition& c) {
-  const bool is_name = c.kind == Condition::Kind::equal ||
-                       (c.kind == Condition::Kind::product && c.others.size() == 1);
+  const bool is_name =
+      c.kind == ConditionKind::equal || (c.kind == ConditionKind::product && c.others.size() == 1);
   if (parted_ && is_name && dimension(c.dim).role != dimension(c.others[0]).role) return;
   const Index size = *find(c.dim);
   const std::string& name = dimension(c.dim).name;
   switch (c.kind) {
-    case Condition::Kind::equal: {
+    case ConditionKind::equal: {
       const Index other = *find(c.others[0]);
       if (size != other)
         fail_at(
@@ -187,7 +187,7 @@ void SizeTable::check(const Condition& c) {
             text("'", name, "' is ", size, ", but '", dimension(c.others[0]).name, "' is ", other));
       return;
     }
-    case Condition::Kind::product: {
+    case ConditionKind::product: {
       Index product = 1;
       bool fits = true;
       std::string names, sizes;
@@ -203,7 +203,7 @@ void SizeTable::check(const Condition& c) {
                                                   sizes, c.others.size() > 1 ? result : ""));
       return;
     }
-    case Condition::Kind::room: {
+    case ConditionKind::room: {
       const Index room = *find(c.others[0]);
       if (size > room)
         fail_at(places_of(c.others[0], {c.place}),
@@ -211,7 +211,7 @@ void SizeTable::check(const Condition& c) {
                      dimension(c.others[0]).name, "' = ", room, " only"));
       return;
     }
-    case Condition::Kind::element:
+    case ConditionKind::element:
       if (c.pick >= size)
         fail_at({c.place}, text("element ", c.pick, " of '", name, "' is picked, but '", name,
                                 "' is ", size, ": its elements are numbered from 0"));
