@@ -28,6 +28,12 @@ enum class InitializerKind : uint8_t {
 struct Initializer {
   InitializerKind kind = InitializerKind::zeros;
   double a = 0, b = 0;  // normal, truncated_normal: deviation; uniform: bounds; constant: value
+
+  // True if it only says how far the values spread about 0, which a style like GPT-2's may replace.
+  bool is_spread() const {
+    return kind == InitializerKind::normal || kind == InitializerKind::truncated_normal ||
+           kind == InitializerKind::glorot;
+  }
 };
 
 struct ParamSpec {

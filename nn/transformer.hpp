@@ -108,8 +108,9 @@ LanguageModelConfig gpt2_style(LanguageModelConfig config);
 
 // The rule "t5" (all as declared, spec D5) or "gpt2" (gpt2_init). Fails on another name.
 InitRule init_rule(const std::string& style);
-// N(0.02) for everything of more than one dimension; matrices that mix heads (all their dimensions
-// are called h or h_…) start as the identity; vectors as declared.
+// N(0.02) in the place of normal, truncated_normal and glorot of more than one dimension; matrices
+// that mix heads (all their dimensions are called h or h_…) then start as the identity. All else
+// starts as declared.
 Initializer gpt2_init(const ParamSpec& spec);
 
 // Logits[b, n, v] of the token after each position: products with the embedding, or with a matrix

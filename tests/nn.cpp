@@ -614,6 +614,24 @@ TEST_SUITE("nn") {
     CHECK(same_bits(value("decoder/1/ff/in/b"), Tensor::zeros({20}, Dtype::f64)));
   }
 
+  TEST_CASE("gpt2 replaces how far values spread, and no other start") {
+    using Kind = Initializer::Kind;
+    const auto start = [](Kind kind, const char* first, const char* second) {
+      return gpt2_init({"P", {first, second}, {4, 4}, {kind, 0.5, 0.75}});
+    };
+    for (const Kind kind : {Kind::normal, Kind::truncated_normal, Kind::glorot}) {
+      CHECK(start(kind, "d", "e").kind == Kind::normal);
+      CHECK(start(kind, "d", "e").a == 0.02);
+      CHECK(start(kind, "h_k", "h").kind == Kind::identity);
+    }
+    for (const Kind kind : {Kind::uniform, Kind::constant, Kind::zeros, Kind::ones, Kind::identity})
+      for (const char* const last : {"h", "e"}) {
+        CHECK(start(kind, "h_k", last).kind == kind);
+        CHECK(start(kind, "h_k", last).a == 0.5);
+        CHECK(start(kind, "h_k", last).b == 0.75);
+      }
+  }
+
   TEST_CASE("t5 starts the embedding at N(1), and a rule of the caller's stands before any style") {
     LanguageModelConfig config = small_config();
     config.vocabulary = 2000;

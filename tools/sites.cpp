@@ -234,6 +234,7 @@ static std::string holder_of_scale(const Checked& program) {
         program.input_names[i] == "X" && !input.dims.empty())
       width = name_of(input.dims.back());
   for (const CheckedParameter& p : program.parameters) {
+    if (!Initializer{p.start->kind}.is_spread()) continue;
     bool has_width = false, has_d_k = false;
     for (const Node& arg : p.args)
       visit(arg, [&](const Node& node) {

@@ -127,7 +127,7 @@ void FlowFinder::reduce(const Node& node, const Names& dims, ValueFlow& out, Neu
     if (!grows(dim)) continue;
     const auto is_neutral = [&](auto fits) {
       return std::any_of(out.hidden.begin(), out.hidden.end(), [&](const Hidden& hidden) {
-        return hidden.memory.axis == dim && neutral(hidden.number) && fits(hidden.query);
+        return hidden.memory == Clock{dim} && neutral(hidden.number) && fits(hidden.query);
       });
     };
     const bool is_past = is_neutral([](int query) { return query == Hidden::before; });
@@ -240,9 +240,9 @@ ValueFlow FlowFinder::use(const Node& node) {
 // Position 0 is before all others, so that every row may read it.
 void FlowFinder::pick(const Node& node, int dim, Index at, ValueFlow& out) {
   const char* how = "reads one position";
-  if (within(dim) == Role::none) {
+  if (!is_sequence(dim) && !has_clock(out.reads, dim)) {
     if (grows(dim)) report(node, dim, Reads::length, how);
-  } else if (at > 0 || program_.dimensions[dim].role == Role::none) {
+  } else if (at > 0 || !is_sequence(dim)) {
     if (has_clock(out.reads, dim)) report(node, dim, Reads::future, how);
     if (has_clock(out.padding, dim)) report(node, dim, Reads::padding, how);
   } else {
@@ -317,7 +317,7 @@ bool FlowFinder::counts_windows(int dim, std::span<const Node::Key> keys) {
 
 void FlowFinder::count(int dim, const Clock& at, ValueFlow& out) {
   if (within(dim) == Role::query) flow_.rereads = true;
-  if (program_.dimensions[dim].role == Role::none) out.by_row = false;  // windows of windows
+  if (!is_sequence(dim)) out.by_row = false;  // windows of windows
   change_clocks(out, [&](const Clock& clock) { return clock.axis == dim ? at : clock; });
 }
 

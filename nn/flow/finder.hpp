@@ -26,6 +26,8 @@ class FlowFinder {
   // on the elements of the same row of each argument, and to be hidden nowhere.
 
   Role within(int dim) const { return flow_.dimensions[dim].within; }
+  // True if `dim` counts the positions of a sequence, not windows of them.
+  bool is_sequence(int dim) const { return program_.dimensions[dim].role != Role::none; }
   // True if the number of positions along `dim` is the length of a sequence or follows from it.
   bool grows(int dim) const;
   // The node reduces these dimensions of a value whose flow is `out`. What a mask hides of it must

@@ -56,12 +56,13 @@ void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   const int dim = node.dim();
   const char* how = "may read any position";
   const ValueFlow& table = call.args[0];
-  if (const int latest = latest_position(node.args[1]); latest >= 0 && has_clock(out.reads, dim)) {
+  const int latest = finder.is_sequence(dim) ? latest_position(node.args[1]) : -1;
+  if (latest >= 0 && has_clock(out.reads, dim)) {
     std::erase(out.reads, Clock{dim});
     out.reads.push_back({latest});
   }
   if (has_clock(out.reads, dim)) finder.report(node, dim, Combination::Reads::future, how);
-  else if (finder.grows(dim) && finder.within(dim) == Role::none)
+  else if (finder.grows(dim) && !finder.is_sequence(dim))
     finder.report(node, dim, Combination::Reads::length, how);
   if (has_clock(table.padding, dim)) finder.report(node, dim, Combination::Reads::padding, how);
   out.hidden = table.hidden;

@@ -1,4 +1,5 @@
-// visible(n, m): the call's mask as truth values; visible(m): the padding of the memory alone (R18).
+// visible(n, m): the call's mask as truth values; visible(m): the padding of the memory alone
+// (R18).
 #include "nn/language/builtins/builtin.hpp"
 
 namespace tete {

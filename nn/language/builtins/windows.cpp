@@ -72,6 +72,17 @@ Tensor next_windows(Tensor& tail, const Tensor& start, const Tensor& x, int axis
   return y;
 }
 
+// x between `left` and `right` numbers `fill`.
+Tensor padded_with(double fill, const Tensor& x, int axis, Index left, Index right) {
+  const Tensor padded = pad(x, axis, left, right);
+  if (fill == 0) return padded;
+  const Tensor inside = Tensor::repeated(fill, {x.size(axis)}, x.dtype(), x.backend());
+  Axes others;
+  for (int i = 0; i < x.rank(); ++i)
+    if (i != axis) others.push_back(i);
+  return padded + expand(fill - pad(inside, 0, left, right), others, padded.shape());
+}
+
 // x with `fill` in the place of padding.
 Value filled(Runner& runner, const Value& x, const Value& there, double fill) {
   const Tensor all = runner.aligned(x, x.names, true).tensor;
@@ -89,9 +100,7 @@ Value run(Runner& runner, const Node& node) {
     x = filled(runner, x, there, fill);
   const int axis = runner.axis_of(x, node.dim());
   Tensor padded = x.tensor;
-  if (left > 0 || right > 0)
-    padded =
-        fill == 0 ? pad(padded, axis, left, right) : pad(padded - fill, axis, left, right) + fill;
+  if (left > 0 || right > 0) padded = padded_with(fill, padded, axis, left, right);
   if (width < 1) fail_at({node.keys[key_into].place}, "a window has at least one place, not 0");
   Tensor* tail = runner.tail(node, node.dim());
   if (tail && stride > width)
