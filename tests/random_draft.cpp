@@ -149,7 +149,7 @@ int Draft::weights(const std::string& axis) {
            std::none_of(v.axes.begin(), v.axes.end(), is_other);
   });
   if (known >= 0 && chance(0.7)) return known;
-  if (axis == "u") return weights_of_windows();
+  if (axis == "u" || axis == "c") return weights_of_windows(axis);
   return axis == "m" || axis == "l" ? new_weights(axis) : known;
 }
 
@@ -177,17 +177,17 @@ int Draft::new_weights(const std::string& axis) {
 }
 
 // Windows of the mask as of the values, or nearly.
-int Draft::weights_of_windows() {
-  if (windows.empty()) return -1;
+int Draft::weights_of_windows(const std::string& axis) {
+  if (!has_memory || (axis == "u" && windows.empty())) return -1;
   const int seen = add({"n", "m"}, condition("n", "m"), true, Element::truth);
-  const std::string place = windows.find("(u w)") != std::string::npos ? "w" : "v";
-  const std::string keys = chance(0.85) ? windows : "into=(u " + place + "), left=1, right=1";
-  const int cut =
-      add({"n", "u", place},
-          "windows(" + use(seen) + ", dim=m, " + keys + one_of<std::string>({"", ", fill=1"}) + ")",
-          true, Element::truth);
-  const std::string how = chance(0.8) ? "min(" : "any(";
-  return add({"n", "u"}, how + use(cut) + ", reduced_dim=" + place + ")", true, Element::truth);
+  std::string keys = axis == "u" ? windows : "into=(c v), stride=2";
+  const std::string place = keys.substr(keys.find(' ') + 1, 1);
+  if (chance(0.1)) keys += ", right=1";
+  if (chance(0.5)) keys += ", fill=1";
+  const int cut = add({"n", axis, place}, "windows(" + use(seen) + ", dim=m, " + keys + ")", true,
+                      Element::truth);
+  const std::string how = chance(0.85) ? "min(" : "any(";
+  return add({"n", axis}, how + use(cut) + ", reduced_dim=" + place + ")", true, Element::truth);
 }
 
 }  // namespace tete::tests

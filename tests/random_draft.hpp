@@ -89,7 +89,7 @@ struct Draft {
 
  private:
   int new_weights(const std::string& axis);
-  int weights_of_windows();
+  int weights_of_windows(const std::string& axis);
 };
 
 // Adds statements of one kind, or none where no value fits.

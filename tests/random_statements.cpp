@@ -68,7 +68,8 @@ void reduction(Draft& draft) {
   });
   if (x < 0) return;
   const bool is_truth = draft[x].element == Element::truth;
-  const std::string axis = draft.one_of(draft[x].axes);
+  const std::string s = memory_of(draft[x].axes);
+  const std::string axis = !s.empty() && draft.chance(0.5) ? s : draft.one_of(draft[x].axes);
   std::string name = draft.one_of<std::string>({"sum", "mean", "max", "min", "logsumexp"});
   if (is_truth) name = draft.one_of<std::string>({"sum", "any", "min", "max"});
   const bool masks = name != "sum" && name != "any";
@@ -237,7 +238,9 @@ void lookup(Draft& draft) {
 
 void scattering(Draft& draft) {
   const std::string s = draft.one_of(draft.sequences());
-  const int x = draft.find_over(s);
+  const int x = draft.find([&](const Draft::Value& v) {
+    return v.element == Element::real && has(v.axes, s) && (v.hidden || draft.chance(0.2));
+  });
   const std::string to = draft.one_of<std::string>({"k", "t", s == "l" ? "m" : "l"});
   if (x < 0 || has(draft[x].axes, to) || (to == "m" && !draft.has_memory)) return;
   const std::string form = is_long(to) ? "position(S)" : "position(S) % 2";
@@ -288,8 +291,8 @@ void blocks(Draft& draft) {
 }
 
 void join(Draft& draft) {
-  const std::string a = draft.chance(0.8) ? "k" : "m", b = a == "k" ? "k" : "t",
-                    e = a == "k" ? "e" : "f";
+  const std::string a = draft.one_of<std::string>({"d", "k", "h", "m"}), b = a == "m" ? "t" : a;
+  const std::string e = a == "m" ? "f" : "e";
   const int x = draft.find_over(a);
   if (x < 0 || has(draft[x].axes, e)) return;
   Axes like = draft[x].axes, axes = like;
@@ -298,7 +301,9 @@ void join(Draft& draft) {
   const int y = draft.find([&](const Draft::Value& v) {
     return v.element == Element::real && v.axes.size() == like.size() && is_within(v.axes, like);
   });
-  if (y < 0) return;
+  if (y < 0 || (e == "e" && !draft.text.joined.empty() && draft.text.joined != a + " + " + a))
+    return;
+  if (e == "e") draft.text.joined = a + " + " + a;
   const bool hidden = draft[x].hidden && draft[y].hidden;
   draft.add(axes, "concat(" + draft.use(x) + ", " + draft.use(y) + ", dim=" + e + ")", hidden);
 }

@@ -11,9 +11,8 @@ namespace {
 
 // d is the width of X and of M.
 const std::vector<std::pair<std::string, std::string>> sizes = {
-    {"h", "2"},     {"k", "4"},     {"a", "2"},    {"b", "2"},      {"t", "2"},
-    {"w", "3"},     {"v", "2"},     {"u", "m"},    {"c", "m // 2"}, {"j", "m"},
-    {"e", "k + k"}, {"f", "m + t"}, {"room", "16"}};
+    {"h", "2"}, {"k", "4"},      {"a", "2"}, {"b", "2"}, {"t", "2"},     {"w", "3"},    {"v", "2"},
+    {"u", "m"}, {"c", "m // 2"}, {"j", "m"}, {"e", ""},  {"f", "m + t"}, {"room", "16"}};
 
 void begin(Draft& draft) {
   draft.has_memory = draft.chance(0.93);
@@ -32,8 +31,11 @@ void begin(Draft& draft) {
                                  draft.parameter({"d", "h"}) + ")");
 }
 
-// A term of Y[n, d] that depends on the value.
+// A term of Y[n, d] that depends on the value. Where places count back from a row, none of them has
+// a row of a parameter.
 void add_term(Draft& draft, int x) {
+  if (has(draft[x].axes, "j"))
+    return void(draft.add(without(draft[x].axes, "j"), "sum(" + draft.use(x) + ", reduced_dim=j)"));
   if (draft[x].axes == Axes{"n", "d"}) return draft.text.terms.push_back(draft.use(x));
   std::vector<std::string> operands = {draft.use(x)};
   Axes all = draft[x].axes, rows = {};
@@ -87,7 +89,7 @@ std::string RandomText::text() const {
   for (const Line& p : learned) all += ",\n    " + p.left + " = " + p.right;
   for (const auto& [size, value] : sizes)
     if (words_of(seen).contains(size))
-      clause += (clause.empty() ? "" : ", ") + size + " = " + value;
+      clause += (clause.empty() ? "" : ", ") + size + " = " + (size == "e" ? joined : value);
   all += "):\n" + (clause.empty() ? "" : "  where " + clause + "\n");
   for (const Line& s : lines) all += "  " + s.left + " = " + s.right + "\n";
   return all + "  Y[n, d] = " + sum + "\n  return Y[n, d]\n" + (calls ? inner : "");

@@ -15,6 +15,7 @@ struct RandomText {
   std::string memory;  // "M[m, d] = X[n, d]", or "" without a memory
   std::vector<Line> parameters, statements;
   std::vector<std::string> terms;  // Y is their sum
+  std::string joined;              // the size e of what is joined: "k + k"
   std::string inner;               // the def that it calls, or ""
 
   // The text, without the statements and parameters that Y does not depend on.

@@ -146,7 +146,7 @@ class Judge {
     try {
       return run();
     } catch (const Error& error) {
-      if (error.kind() != Kind::input) throw;
+      if (error.kind() != ErrorKind::input) throw;
       ++counts_.refusals[stage + ": " + words(error.what())];
       return {};
     }
@@ -179,7 +179,7 @@ std::string judged(const std::string& text, Counts& counts) {
   try {
     judge.emplace(text, counts);
   } catch (const Error& error) {
-    return error.kind() == Kind::input ? "" : error.what();
+    return error.kind() == ErrorKind::input ? "" : error.what();
   }
   ++counts.checked;
   if (!judge->program().takes_mask) return ++counts.maskless, "";
