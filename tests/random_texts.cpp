@@ -119,43 +119,47 @@ class Judge {
   std::string verdict() {
     const Sequences s = Sequences::noise_for(program(), 1),
                     other = Sequences::noise_for(program(), 11);
-    const Tensor Y = tried("whole", [&] { return layer_(s); });
+    const Tensor Y = tried("whole", true, [&] { return layer_(s); });
     if (!Y) return "";
     const Rows rows(Y, layer_(s, {}, 1 + 1e-11));
     ++counts_.judged, counts_.skipped_rows += rows.skipped();
     for (Index count : {1, 2, 3, 5}) {
-      compare(rows, count, "rows that see the first ", "future", [&] {
-        return layer_(s.part(0, count).followed_by(other.part(count, length - count)));
-      });
-      compare(rows, count, "a run cut after ", "cut", [&] { return layer_(s.part(0, count)); });
+      const Sequences first = s.part(0, count);
+      compare(rows, count, text("future after ", count), false,
+              [&] { return layer_(first.followed_by(other.part(count, length - count))); });
+      compare(rows, count, text("cut after ", count), true, [&] { return layer_(first); });
     }
     for (Index queries : {1, 2})
-      compare(rows, length, "blocks of ", "blocks",
+      compare(rows, length, text("blocks of ", queries), false,
               [&] { return layer_(s, {.queries = queries, .samples = 1}); });
-    compare(rows, length, "one by one of ", "steps", [&] {
+    const bool is_refused = cuts_refused_ > 0;
+    compare(rows, length, "one by one", is_refused, [&] {
       return layer_.in_pieces(s, {1, 1, 1, 1, 1, 1});
     });
-    compare(rows, length, "pieces of ", "pieces", [&] { return layer_.in_pieces(s, {3, 1, 2}); });
+    compare(rows, length, "in pieces", is_refused, [&] { return layer_.in_pieces(s, {3, 1, 2}); });
     return moved_;
   }
 
  private:
-  // The result, or an empty tensor if the run refuses.
+  // The result; or an empty tensor if the run refuses, as one that is short may: two positions have
+  // no three largest.
   template <class Run>
-  Tensor tried(const std::string& stage, const Run& run) {
+  Tensor tried(const std::string& how, bool may_refuse, const Run& run) {
     try {
       return run();
     } catch (const Error& error) {
-      if (error.kind() != ErrorKind::input) throw;
-      ++counts_.refusals[stage + ": " + words(error.what())];
+      if (error.kind() != decltype(error.kind())::input) throw;
+      if (!may_refuse) moved_ += how + ": " + error.what() + "; ";
+      else ++counts_.refusals[words(error.what())], ++cuts_refused_;
       return {};
     }
   }
   template <class Run>
-  void compare(const Rows& rows, Index count, const char* what, const char* stage, const Run& run) {
-    const Tensor Y = tried(stage, run);
+  void compare(const Rows& rows, Index count, const std::string& how, bool may_refuse,
+               const Run& run) {
+    const Tensor Y = tried(how, may_refuse, run);
     const Index row = Y ? rows.first_moved(Y, count) : -1;
-    if (row >= 0) moved_ += text(what, count, ": row ", row, " moved; ");
+    if (row >= 0) moved_ += text(how, ": row ", row, " moved; ");
   }
   // The sentence without places and numbers.
   static std::string words(const std::string& error) {
@@ -169,6 +173,7 @@ class Judge {
 
   TextLayer layer_;
   Counts& counts_;
+  int cuts_refused_ = 0;
   std::string moved_ = {};
 };
 
@@ -179,7 +184,7 @@ std::string judged(const std::string& text, Counts& counts) {
   try {
     judge.emplace(text, counts);
   } catch (const Error& error) {
-    return error.kind() == ErrorKind::input ? "" : error.what();
+    return error.kind() == decltype(error.kind())::input ? "" : error.what();
   }
   ++counts.checked;
   if (!judge->program().takes_mask) return ++counts.maskless, "";
