@@ -17,11 +17,10 @@ class VariantCheck {
         attention_(Scope{params_}, program_, sizes) {
     require_memory(params_.planned(Dtype::f64));
     options_.names.clear(), options_.dims.clear();
-    const bool alone = program_->self_only || check.causal;
-    add_sequence("X", alone ? check.memories : check.queries, sizes.d_model);
-    if (!alone)
-      add_sequence("M", check.memories,
-                   sizes.memory_width > 0 ? sizes.memory_width : sizes.d_model);
+    const Index memory_width = sizes.memory_width > 0 ? sizes.memory_width : sizes.d_model;
+    const bool alone = program_->self_only || (check.causal && memory_width == sizes.d_model);
+    add_sequence("X", alone || check.causal ? check.memories : check.queries, sizes.d_model);
+    if (!alone) add_sequence("M", check.memories, memory_width);
     sequences_ = inputs_.size();
     for (const ParamSpec& spec : params_.specs()) {
       const Tensor start = drawn(spec.name, spec.shape) * 0.7;
@@ -109,6 +108,96 @@ class VariantCheck {
 };
 
 }  // namespace
+
+namespace {
+
+class SizeSearch {
+ public:
+  SizeSearch(std::shared_ptr<const Checked> program, const SizesByName& given)
+      : program_(std::move(program)), given_(given) {
+    for (size_t i = 0; i < program_->inputs.size(); ++i) {
+      const Names& dims = program_->values[program_->inputs[i]].dims;
+      (program_->input_names[i] == "X" ? width_ : memory_width_) = name_of(dims[1]);
+    }
+    for (size_t i = program_->dimensions.size(); i-- > 0;) {
+      const Dimension& d = program_->dimensions[i];
+      if (d.name != d.short_name()) continue;
+      if (d.role == Role::query) n_ = d.name;
+      if (d.role == Role::memory) m_ = d.name;
+    }
+  }
+
+  // The first sizes that fit, or the first of all.
+  AttentionSizes find(AttentionCheck& check) const {
+    const AttentionCheck before = check;
+    for (const auto& [queries, memories] : std::initializer_list<std::pair<Index, Index>>{
+             {check.queries, check.memories}, {4, 6}, {4, 8}, {6, 9}, {8, 12}, {8, 16}})
+      for (Index heads : {3, 2, 4, 6, 8, 1})
+        for (Index factor : {2, 4, 8, 1, 3, 16}) {
+          set_lengths(queries, memories, check);
+          const AttentionSizes sizes = with(heads, factor, check);
+          if (fits(sizes, check)) return sizes;
+        }
+    set_lengths(before.queries, before.memories, check);
+    return with(3, 2, check);
+  }
+
+ private:
+  const std::string& name_of(int dim) const { return program_->dimensions[dim].name; }
+  Index given(const std::string& name, Index otherwise) const {
+    const auto at = given_.find(name);
+    return at == given_.end() ? otherwise : at->second;
+  }
+
+  void set_lengths(Index queries, Index memories, AttentionCheck& check) const {
+    check.queries = given(n_, queries);
+    check.memories = given(m_, program_->self_only ? given(n_, memories) : memories);
+  }
+
+  AttentionSizes with(Index heads, Index factor, const AttentionCheck& check) const {
+    AttentionSizes sizes{.dims = given_};
+    for (const std::string* own : {&n_, &m_, &width_, &memory_width_}) sizes.dims.erase(*own);
+    const bool has_heads = program_->find_dimension("h") >= 0;
+    if (has_heads) sizes.dims.try_emplace("h", heads);
+    sizes.d_model = given(width_, factor * (has_heads ? sizes.dims.at("h") : heads));
+    if (memory_width_ != width_) sizes.memory_width = given(memory_width_, 0);
+    // Tables with a row for each position (m<=max_m) have few: rows that no position reads only
+    // take time.
+    for (const CheckedParameter& p : program_->parameters)
+      for (int bound : program_->values[p.value].bounds)
+        if (bound >= 0)
+          sizes.dims.try_emplace(name_of(bound),
+                                 std::max({Index{8}, check.queries, check.memories}));
+    return sizes;
+  }
+
+  bool fits(const AttentionSizes& sizes, const AttentionCheck& check) const {
+    try {
+      ParamList params;
+      SizesByName all = Attention(Scope{params}, program_, sizes).sizes();
+      const bool alone = program_->self_only;
+      if (!n_.empty()) all[n_] = alone ? check.memories : check.queries;
+      if (!m_.empty()) all[m_] = check.memories;
+      SizeTable table(program_, all);
+      table.set_causal(false);
+      table.check_all();
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  }
+
+  std::shared_ptr<const Checked> program_;
+  const SizesByName& given_;
+  std::string n_, m_, width_, memory_width_;  // the names of X's and M's dimensions
+};
+
+}  // namespace
+
+AttentionSizes sizes_to_check(const std::shared_ptr<const Checked>& program,
+                              const SizesByName& given, AttentionCheck& check) {
+  return SizeSearch(program, given).find(check);
+}
 
 GradReport check_gradient(const std::shared_ptr<const Checked>& program,
                           const AttentionSizes& sizes, const AttentionCheck& check) {

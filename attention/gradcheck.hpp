@@ -12,9 +12,15 @@ struct AttentionCheck {
   GradCheckOptions options = {};  // names and dimensions are the text's
 };
 
+// Sizes at which a variant is checked: small, so that everything is compared, and such as its
+// `where` takes, as in d_M / 4. Those that are given by name stay, with the lengths of the
+// sequences, which go into `check`. The smallest of all if none are found that fit.
+AttentionSizes sizes_to_check(const std::shared_ptr<const Checked>& program,
+                              const SizesByName& given, AttentionCheck& check);
+
 // Checks the gradients of X[batch, n, d] and M[batch, m, d'] (of X alone if the variant attends to
-// itself, or under a causal mask) and of every parameter that is learned, at random values. A fault
-// is told by the statement, with its line in the text.
+// itself, or under a causal mask if both are as wide) and of every parameter that is learned, at
+// random values. A fault is told by the statement, with its line in the text.
 GradReport check_gradient(const std::shared_ptr<const Checked>& program,
                           const AttentionSizes& sizes, const AttentionCheck& check = {});
 

@@ -524,7 +524,51 @@ check 'tete check of an operation, in JSON' eval "'$tete' check softmax --json |
 refuses 2 "'talking_haeds'.*did you mean 'talking_heads'" check talking_haeds
 refuses 2 'broken.tete:3:' check broken.tete
 refuses 2 '--order 4: expected 1, 2 or 3' check ops --order 4
-refuses 2 "'h' is 4|h = 4|6 / 4" check talking_heads --dim h=4
+refuses 2 "'h' is 4|h = 4|6 / 4" check talking_heads --dim h=4 --dim d_X=6
+check 'tete check seeks the width that heads of --dim need' eval "
+  '$tete' check talking_heads --dim h=4 | grep -q '^P_q\[d_X=8, d_k=2, h_k=4\] .* right'"
+check 'lengths and widths of --dim are those that are checked' eval "
+  '$tete' check multi_head --dim n=2 --dim m=4 --dim d_X=4 --dim d_M=6 --dim h=2 > sized &&
+  grep -q '^X\[batch=2, n=2, d_X=4\]' sized && grep -q '^X\[batch=2, n=4, d_X=4\]' sized &&
+  [ \$(grep -c '^M\[batch=2, m=4, d_M=6\]' sized) = 2 ]"
+sed 's|d_k = d_X / h, d_v = d_M / h|g = h / 2, d_k = d_X / 4 * g, d_v = d_M / h|' \
+  "$variants/multi_head.tete" > halves.tete
+check 'sizes are sought that a text divides' eval "
+  '$tete' check halves.tete | grep -q '^P_q\[d_X=4, d_k=1, h=2\] .* right'"
+check 'tete check says why there is no causal half' eval "
+  '$tete' check linformer | grep -q '^linformer, causal  *not checked: no statement takes a causal mask\$'"
+sed -e 's|^  L\[n, m, h\].*|&\n  C[d_M] = mean(M[m, d_M], reduced_dim=m)|' -e 's|^  return|  Z[n, d_Y] = Y[n, d_Y] + C[d_M=(d_Y)]\n  return|' \
+  -e 's|return Y|return Z|' "$variants/multi_head.tete" > sees_all.tete
+check 'in JSON, too, with the sentence of the leak' eval "
+  '$tete' check sees_all.tete --json | grep -q '\"reason\": \".*sees_all.tete:[0-9:]* this combines all positions of .m. outside a masked weight, so a causal mask does not keep the future hidden\"'"
+cat > retention.tete << 'END'
+def Retention(
+    X[n, d_X], M[m, d_M],
+    P_q[d_X, d_k, h] = normal(d_X^-0.5),
+    P_k[d_M, d_k, h] = normal(d_M^-0.5),
+    P_v[d_M, d_v, h] = normal(d_M^-0.5),
+    P_g[d_X, d_v, h] = normal(d_X^-0.5),
+    P_o[d_Y, d_v, h] = normal((d_v*h)^-0.5)):
+  where d_k = d_X / h, d_v = d_M / h, d_Y = d_X
+  Q[n, d_k, h] = einsum(X[n, d_X], P_q[d_X, d_k, h])
+  K[m, d_k, h] = einsum(M[m, d_M], P_k[d_M, d_k, h])
+  V[m, d_v, h] = einsum(M[m, d_M], P_v[d_M, d_v, h])
+  A[n, d_k, h] = rotate(Q[n, d_k, h], position(n), dim=d_k)
+  B[m, d_k, h] = rotate(K[m, d_k, h], position(m), dim=d_k)
+  g[h]         = log(1 - exp(-(5 + index(h)) * log(2)))
+  D[n, m, h]   = exp(g[h] * abs(position(n) - position(m)))
+  L[n, m, h]   = einsum(A[n, d_k, h], B[m, d_k, h]) * D[n, m, h]
+  W[n, m, h]   = select(visible(n, m), L[n, m, h], 0)
+  O[n, d_v, h] = einsum(W[n, m, h], V[m, d_v, h])
+  N[n, d_v, h] = layer_norm(O[n, d_v, h], dim=d_v)
+  G[n, d_v, h] = silu(einsum(X[n, d_X], P_g[d_X, d_v, h])) * N[n, d_v, h]
+  Y[n, d_Y]    = einsum(G[n, d_v, h], P_o[d_Y, d_v, h])
+  return Y[n, d_Y]
+END
+for seed in 0 1 2; do
+  check "a norm of two numbers that are nearly equal is no noise (seed $seed)" \
+    "$tete" check retention.tete --order 2 --seed "$seed"
+done
 check 'tete check of a file tells every input and parameter by its dimensions' eval "
   '$tete' check '$variant' --order 3 | grep -qE '^P_q\[d_X=6, d_k=2, h_k=3\] .* right +P_q\[d_X=[0-5], d_k=[01], h_k=[0-2]\]'"
 check 'tete check of a file in JSON' eval "

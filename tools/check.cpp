@@ -96,11 +96,19 @@ class CheckTable {
     else print(name, report);
     std::fflush(stdout);
   }
+  // Says that something is not checked, and why.
+  void omit(const std::string& name, const std::string& reason) {
+    if (o_.json) omitted_.push_back({{"name", name}, {"reason", reason}});
+    else std::printf("%-44s not checked: %s\n", name.c_str(), reason.c_str());
+  }
   // The exit code.
   int finish() {
     if (o_.json) {
-      const ordered_json all = {
-          {"order", o_.order}, {"passed", passed_}, {"failed", failed_}, {"rows", rows_}};
+      const ordered_json all = {{"order", o_.order},
+                                {"passed", passed_},
+                                {"failed", failed_},
+                                {"rows", rows_},
+                                {"omitted", omitted_}};
       std::cout << all.dump(2) << "\n";
     } else {
       std::printf("%d passed, %d failed (relative error at most %s", passed_, failed_,
@@ -150,7 +158,7 @@ class CheckTable {
   const CheckOptions& o_;
   bool detailed_;
   int passed_ = 0, failed_ = 0;
-  ordered_json rows_ = ordered_json::array();
+  ordered_json rows_ = ordered_json::array(), omitted_ = ordered_json::array();
 };
 
 // ---- Operations ----
@@ -170,32 +178,25 @@ static void check_operations(CheckTable& table, const std::string& only, const C
 
 // ---- Variants ----
 
-static constexpr Index width = 6, head_count = 3;  // small, so that everything is compared
-
-// Tables with a row for each position (m<=max_m) have few here: rows that no position reads only
-// take time. The longest lengths that the user sets stay.
-static void make_tables_short(const Checked& program, SizesByName& dims) {
-  for (const CheckedParameter& p : program.parameters)
-    for (int bound : program.values[p.value].bounds)
-      if (bound >= 0) dims.try_emplace(program.dimensions[bound].name, 8);
+// The reason why a causal mask makes no sense, on one line; "" if it does.
+static std::string not_causal(const Checked& program) {
+  if (!program.takes_mask) return "no statement takes a causal mask";
+  return program.leak.substr(0, program.leak.find('\n'));
 }
 
 static void check_variant(CheckTable& table, const std::string& name, const CheckOptions& o) {
   ModelSettings settings;
   settings.attention = read_text(name);
   for (const std::string& path : o.with) settings.with.push_back({read_amendment(path)});
-  settings.d_model = width;
   for (const std::string& setting : o.dim) set_dim(settings.dims, setting);
   const auto program = make_attention(settings);
-  if (program->find_dimension("h") >= 0 && !settings.dims.contains("h"))
-    settings.dims["h"] = head_count;
-  AttentionSizes sizes = attention_sizes(settings, *program);
-  make_tables_short(*program, sizes.dims);
   AttentionCheck check{.block = o.block, .options = o.of_gradients()};
+  const AttentionSizes sizes = sizes_to_check(program, settings.dims, check);
   table.run(name, [&] { return check_gradient(program, sizes, check); });
   check.causal = true;
-  if (program->takes_mask && program->leak.empty())
-    table.run(name + ", causal", [&] { return check_gradient(program, sizes, check); });
+  const std::string reason = not_causal(*program);
+  if (!reason.empty()) table.omit(name + ", causal", reason);
+  else table.run(name + ", causal", [&] { return check_gradient(program, sizes, check); });
 }
 
 // ---- The verb ----
@@ -263,7 +264,7 @@ Run check_verb(CLI::App& app) {
   app.add_option(
          "--block", o->block,
          "check variants as training computes them, in blocks of so many queries; there are "
-         "3 queries, 5 under a causal mask (0: as a whole)")
+         "3 queries, 5 under a causal mask, or what --dim n= and m= say (0: as a whole)")
       ->type_name("N")
       ->capture_default_str();
   add_amendments(app, o->with, o->dim);
@@ -293,7 +294,8 @@ Run check_verb(CLI::App& app) {
       "order 1, 1e-5 at order 2, 1e-4 at order 3; otherwise the exit code is 1. What\n"
       "differs is shown at six step sizes, and the operation whose own rule is wrong is\n"
       "looked for. Where a function has a kink (relu at 0, the maximum of equals) no\n"
-      "gradient is wrong: kinks are told and not counted.\n\n"
+      "gradient is wrong: kinks are told and not counted. Sizes are small and fit the\n"
+      "text; --dim sets them, n and m, too. Under a causal mask there are m queries.\n\n"
       "Examples:\n"
       "  tete check all --order 2\n"
       "  tete check mine.tete --dim h_k=2 --with bias.tete\n"
