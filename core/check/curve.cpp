@@ -20,38 +20,63 @@ class Judge {
 
   Verdict verdict() {
     if (!std::isfinite(question_.analytic) || points_.size() < 3) return Verdict::not_finite;
-    settle();
-    if (is_right()) return crosses_a_kink() ? Verdict::kink : Verdict::right;
+    const Estimates plain = estimates(), finer = extrapolated();
+    settle(plain), settle(finer);
+    if (is_right(plain) || is_right(finer))
+      return crosses_a_kink() ? Verdict::kink : Verdict::right;
     if (is_at_a_kink()) return Verdict::kink;
     return curve_.error > 5 * spread_ + question_.tolerance ? Verdict::wrong : Verdict::noise;
   }
 
  private:
+  struct Estimate {
+    double numeric, error;
+  };
+  using Estimates = std::vector<Estimate>;  // the largest step first
+
   double size(double slope) const { return std::max(std::fabs(slope), question_.size); }
   static double jump(const CurvePoint& p) { return std::fabs(p.after - p.before); }
 
+  Estimates estimates() const {
+    Estimates all;
+    for (const CurvePoint& p : points_) all.push_back({p.numeric, p.error});
+    return all;
+  }
+
+  // Without the error O(h²) that the slopes of two neighbouring steps share (Richardson). Where the
+  // function is smooth but turns within a step, as a norm of two numbers that are nearly equal, the
+  // plain slopes come near enough at the smallest step only.
+  Estimates extrapolated() const {
+    Estimates all;
+    for (size_t i = 0; i + 1 < points_.size(); ++i) {
+      const CurvePoint &wide = points_[i], &narrow = points_[i + 1];
+      const double ratio = std::pow(wide.step / narrow.step, 2);
+      const double numeric = (ratio * narrow.numeric - wide.numeric) / (ratio - 1);
+      all.push_back({numeric, std::fabs(question_.analytic - numeric) / size(numeric)});
+    }
+    return all;
+  }
+
   // Takes the slope from the three neighbouring steps that agree best. Two may agree by chance.
-  void settle() {
-    spread_ = infinity;
-    for (size_t i = 0; i + 2 < points_.size(); ++i) {
-      const auto first = points_.begin() + static_cast<std::ptrdiff_t>(i);
+  void settle(const Estimates& all) {
+    for (size_t i = 0; i + 2 < all.size(); ++i) {
+      const auto first = all.begin() + static_cast<std::ptrdiff_t>(i);
       const auto [low, high] = std::minmax_element(
           first, first + 3,
-          [](const CurvePoint& a, const CurvePoint& b) { return a.numeric < b.numeric; });
+          [](const Estimate& a, const Estimate& b) { return a.numeric < b.numeric; });
       const double apart = (high->numeric - low->numeric) / size(low->numeric);
       if (!(apart < spread_)) continue;
       spread_ = apart;
-      const CurvePoint& nearest = *std::min_element(
-          first, first + 3,
-          [](const CurvePoint& a, const CurvePoint& b) { return a.error < b.error; });
+      const Estimate& nearest = *std::min_element(
+          first, first + 3, [](const Estimate& a, const Estimate& b) { return a.error < b.error; });
       curve_.numeric = nearest.numeric, curve_.error = nearest.error;
     }
   }
 
   // One step may hit by chance, two in a row do not.
-  bool is_right() {
-    for (size_t i = 0; i + 1 < points_.size(); ++i)
-      if (points_[i].error <= question_.tolerance && points_[i + 1].error <= question_.tolerance) {
+  bool is_right(const Estimates& all) {
+    for (size_t i = 0; i + 1 < all.size(); ++i)
+      if (all[i].error <= question_.tolerance && all[i + 1].error <= question_.tolerance) {
         right_from_ = i;
         return true;
       }
@@ -97,7 +122,7 @@ class Judge {
   ErrorCurve& curve_;
   const CurveQuestion& question_;
   std::vector<CurvePoint> points_;  // the finite ones
-  double spread_ = 0;
+  double spread_ = infinity;
   size_t right_from_ = 0;
 };
 
@@ -109,21 +134,42 @@ const char* name_of(Verdict verdict) {
   return names[static_cast<int>(verdict)];
 }
 
+namespace {
+
+CurvePoint point_at(double step, const std::function<double(double, double)>& rise,
+                    const CurveQuestion& question) {
+  CurvePoint p;
+  p.step = step;
+  p.after = rise(0, p.step) / p.step;
+  p.before = rise(-p.step, 0) / p.step;
+  p.numeric = (p.after + p.before) / 2;
+  p.error =
+      std::fabs(question.analytic - p.numeric) / std::max(std::fabs(p.numeric), question.size);
+  if (std::isnan(p.error)) p.error = infinity;
+  return p;
+}
+
+// True if the slopes still come nearer to each other as O(h²) at the smallest steps, which rounding
+// would end.
+bool still_settles(const std::vector<CurvePoint>& points) {
+  const auto last = points.end();
+  const double before = std::fabs(last[-3].numeric - last[-2].numeric);
+  return before > 30 * std::fabs(last[-2].numeric - last[-1].numeric);
+}
+
+}  // namespace
+
 ErrorCurve trace(const std::function<double(double, double)>& rise, const CurveQuestion& question) {
   ErrorCurve curve;
-  for (double factor : {1e2, 1e1, 1e0, 1e-1, 1e-2, 1e-3}) {
-    CurvePoint p;
-    p.step = question.step * factor;
-    p.after = rise(0, p.step) / p.step;
-    p.before = rise(-p.step, 0) / p.step;
-    p.numeric = (p.after + p.before) / 2;
-    p.error =
-        std::fabs(question.analytic - p.numeric) / std::max(std::fabs(p.numeric), question.size);
-    if (std::isnan(p.error)) p.error = infinity;
-    curve.points.push_back(p);
-  }
   curve.numeric = std::numeric_limits<double>::quiet_NaN(), curve.error = infinity;
+  for (double factor : {1e2, 1e1, 1e0, 1e-1, 1e-2, 1e-3})
+    curve.points.push_back(point_at(question.step * factor, rise, question));
   curve.verdict = Judge(curve, question).verdict();
+  for (double factor : {1e-4, 1e-5}) {
+    if (curve.verdict != Verdict::noise || !still_settles(curve.points)) break;
+    curve.points.push_back(point_at(question.step * factor, rise, question));
+    curve.verdict = Judge(curve, question).verdict();
+  }
   return curve;
 }
 

@@ -33,9 +33,11 @@ struct ErrorCurve {
 };
 
 struct CurveQuestion {
-  double analytic = 0;    // the slope that is claimed
-  double size = 1;        // errors are relative to the larger of this and the slope
-  double step = 1e-4;     // the curve goes from a hundred times this to a thousandth of it
+  double analytic = 0;  // the slope that is claimed
+  double size = 1;      // errors are relative to the larger of this and the slope
+  // The curve goes from a hundred times this to a thousandth of it, and as far as a hundredth of
+  // that while its slopes still settle.
+  double step = 1e-4;
   double tolerance = 0;   // the largest relative error that passes
   double rounding = 0;    // the size of an error in a difference, before it is divided by the step
   bool one_kink = false;  // at a kink, a slope outside of the one-sided ones is wrong
