@@ -73,8 +73,9 @@ struct Cost {
   // are stored for one block of `tile_queries` only (nn/tile/tile.hpp).
   size_t bytes = 0, tiled_bytes = 0;
   Index tile_queries = 0;  // 0: there is no tile
-  // The places that prevent a tile; values over both sequences are then stored whole.
+  // The places that prevent a tile, and why; values over both sequences are then stored whole.
   std::vector<Place> whole_because = {};
+  std::string whole_reason = {};
 };
 
 struct CostOptions {

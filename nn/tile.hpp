@@ -15,7 +15,7 @@ struct Tile {
   bool may_crop = false;
   // If the program has no tile: an error sentence with a caret under the statement that prevents
   // one, or "" if no statement is over queries and memory.
-  std::string refusal = {};
+  std::string refusal = {}, reason = {};  // reason: the sentence alone
   std::vector<Place> refused_at = {};
 };
 

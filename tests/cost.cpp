@@ -286,6 +286,8 @@ TEST_CASE("what normalises over the queries of both is held whole, and the place
   const Cost over_n = cost_at(queries, {}), over_m = cost_at(memories, {});
   REQUIRE(over_n.whole_because.size() == 1);
   CHECK(line_of(over_n.whole_because[0]) == "text:3");
+  CHECK(over_n.whole_reason ==
+        "'C' is over queries and memory and needs all queries at once: softmax runs along 'n'");
   CHECK(over_n.tiled_bytes == over_n.bytes);
   CHECK(over_m.whole_because.empty());
   CHECK(over_n.tile_queries == 0);

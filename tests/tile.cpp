@@ -298,8 +298,25 @@ TEST_SUITE("tile") {
                   "  W[n, m] = softmax(L[n, m], reduced_dim=n)\n"
                   "  Y[n, d] = einsum(W[n, m], M[m, d])\n"
                   "  return Y[n, d]\n")
-              .find("'W' is over queries and memory and needs all queries at once") !=
-          std::string::npos);
+              .find("'W' is over queries and memory and needs all queries at once: softmax runs "
+                    "along 'n'") != std::string::npos);
+    const auto reason = [](const std::string& statements) {
+      return check(Program::parse("def F(X[n, d], M[m, d]):\n"
+                                  "  L[n, m] = einsum(X[n, d], M[m, d])\n" +
+                                  statements + "  return Y[n, d]\n"))
+          .tile.reason;
+    };
+    const std::string whole = "'W' is over queries and memory and needs all queries at once: ";
+    const std::string end = "  Y[n, d] = einsum(W[n, m], M[m, d])\n";
+    CHECK(reason("  W[n, m] = L[n, m] / n\n" + end) == whole + "the length 'n' stands in it");
+    CHECK(reason("  W[n, m] = L[n, m] * sum(L[n, m], reduced_dim=n)\n" + end) ==
+          whole + "sum runs along 'n'");
+    CHECK(reason("  W[n, m] = L[n, m] + L[0, m]\n" + end) ==
+          whole + "it picks, splits or renames the queries of 'L'");
+    CHECK(reason("  S[m] = einsum(L[n, m], X[n, 0])\n  Y[n, d] = X[n, d] * sum(S[m], "
+                 "reduced_dim=m)\n") ==
+          "'S' needs all queries at once: it leaves no dimension of theirs");
+    CHECK(reason("  W[n, m] = L[n, m] + X[n, 0]\n" + end) == "");
     CHECK(refusal("def F(X[n, d], M[m, d]):\n"
                   "  L[n, m] = einsum(X[n, d], M[m, d])\n"
                   "  return L[n, m]\n")

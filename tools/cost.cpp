@@ -169,8 +169,8 @@ static void print_totals(const CostedText& text, const std::optional<Cost>& mult
     std::printf("; %s in tiles of %d queries", size_text(cost.tiled_bytes).c_str(),
                 static_cast<int>(cost.tile_queries));
   if (!cost.whole_because.empty())
-    std::printf("\n             not in tiles: %s needs all queries at once",
-                line_of(cost.whole_because[0]).c_str());
+    std::printf("\n             not in tiles: %s: %s", line_of(cost.whole_because[0]).c_str(),
+                cost.whole_reason.c_str());
   std::puts("");
 }
 

@@ -179,6 +179,7 @@ Cost cost_of(const Checked& program, SizeTable& table, const CostOptions& option
   CostSizes sizes(program, table);
   add_parameters(program, sizes, cost);
   cost.whole_because = program.tile.refused_at;
+  cost.whole_reason = program.tile.reason;
   cost.tile_queries = queries_of_a_block(program, sizes);
   for (size_t i = 0; i < program.values.size(); ++i) {
     const CheckedValue& value = program.values[i];

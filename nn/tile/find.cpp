@@ -42,7 +42,7 @@ class TileFinder {
     find_borders(inside);
     check_given();
     for (int i : tile_.inside) check_rows(value(i));
-    if (!tile_.refusal.empty()) return {.refusal = tile_.refusal, .refused_at = tile_.refused_at};
+    if (!tile_.refusal.empty()) return refused();
     tile_.may_crop = program_.leak.empty() && !counts_memory(program_, tile_);
     return tile_;
   }
@@ -53,13 +53,53 @@ class TileFinder {
   bool has_query(const Names& dims) const { return program_.is_over(dims, Role::query); }
   bool has_memory(const Names& dims) const { return program_.is_over(dims, Role::memory); }
   const DimensionFlow& flow(int dim) const { return program_.flow.dimensions[dim]; }
-  void refuse(const std::string& why, const std::vector<Place>& places) {
-    if (tile_.refusal.empty()) tile_.refusal = point_out(why, places), tile_.refused_at = places;
+  Tile refused() const {
+    return {.refusal = tile_.refusal, .reason = tile_.reason, .refused_at = tile_.refused_at};
   }
-  void refuse(const CheckedValue& v, const Place& place) {
-    refuse(text("'", v.name, "' is over queries and memory and needs all queries at once, so it ",
-                "does not run a block of queries at a time"),
+  void refuse(const std::string& why, const std::vector<Place>& places) {
+    if (!tile_.refusal.empty()) return;
+    tile_.refusal = point_out(why, places), tile_.reason = why, tile_.refused_at = places;
+  }
+  void refuse(const CheckedValue& v, const Place& place, const std::string& cause) {
+    const bool wide = has_query(v.dims) && has_memory(v.dims);
+    refuse(text("'", v.name, "' ", wide ? "is over queries and memory and " : "",
+                "needs all queries at once: ", cause),
            {place});
+  }
+  void refuse(const CheckedValue& v, const Place& place) { refuse(v, place, cause_in(v)); }
+
+  std::string name_of(int dim) const { return text("'", program_.dimensions[dim].name, "'"); }
+
+  // The reason why the rows of a block are not enough for a value with these dimensions.
+  std::string cause_in(const CheckedValue& v) const {
+    for (const Names* dims : {&v.dims, &v.names})
+      for (int dim : *dims)
+        if (flow(dim).made_of_queries)
+          return text("the size of ", name_of(dim), " follows from the number of queries");
+    const auto queries =
+        std::count_if(v.dims.begin(), v.dims.end(), [this](int dim) { return is_query(dim); });
+    return queries == 0  ? "it leaves no dimension of theirs"
+           : queries > 1 ? text(counted(queries, "dimension"), " of it are the queries'")
+                         : "it merges the queries' dimension on the left";
+  }
+  // The same for an expression.
+  std::string cause_in(const Node& node) const {
+    const std::string function = node.builtin ? node.builtin->name : "it";
+    for (const Node::Key& key : node.keys) {
+      if (key.dim >= 0 && is_query(key.dim))
+        return text(function, " runs along ", name_of(key.dim));
+      for (int dim : key.dims)
+        if (is_query(dim)) return text(function, " runs along ", name_of(dim));
+    }
+    if (node.kind == Node::Kind::size)
+      return text("the length ", name_of(node.index), " stands in it");
+    if (node.kind == Node::Kind::value)
+      return text("it picks, splits or renames the queries of '", value(node.index).name, "'");
+    for (const Node& arg : node.args)
+      for (int name : arg.names)
+        if (is_query(name) && !node.names.contains(name))
+          return text(function, " sums over ", name_of(name));
+    return text(function, " reads other rows");
   }
 
   std::vector<bool> wide_values() const {
@@ -101,7 +141,9 @@ class TileFinder {
       if (exits[i]) tile_.exits.push_back(static_cast<int>(i));
     }
     for (int exit : tile_.exits)
-      if (has_memory(value(exit).dims))
+      if (has_memory(value(exit).dims) && !has_query(value(exit).dims))
+        refuse(value(exit), value(exit).place);
+      else if (has_memory(value(exit).dims))
         refuse(text("'", value(exit).name, "' is over queries and memory, and is read after"),
                {value(exit).place});
   }
@@ -145,11 +187,12 @@ class TileFinder {
       const CheckedValue& used = value(node.index);
       for (int k = 0; k < used.dims.size(); ++k) {
         const Node::RefAxis& axis = node.axes[k];
-        whole |= is_query(used.dims[k]) &&
-                 (axis.pick >= 0 || axis.parts.size() != 1 || axis.parts[0] != used.dims[k]);
+        const bool keeps = axis.parts.size() == 1 && axis.parts[0] == used.dims[k];
+        const bool becomes = axis.parts.size() == 1 && is_query(axis.parts[0]);
+        whole |= !keeps && (is_query(used.dims[k]) || becomes);
       }
     }
-    if (whole) refuse(v, node.place);
+    if (whole) refuse(v, node.place, cause_in(node));
   }
 
   const Checked& program_;
