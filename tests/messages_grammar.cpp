@@ -62,6 +62,8 @@ TEST_SUITE("messages") {
          "def F(X[n, h=(«)»]):\n"},
         {"expected '(' and the dimensions that 'h' is made of, but here 'g' stands",
          "def F(X[n, h=«g»]):\n"},
+        {"an element is picked by its number alone: write Q[n, h=(g k), 0, m]",
+         "def F(X[n]):\n  Y[n] = 2 * Q[n, h=(g k),\n «s=0», m]\n"},
         {"'1.5' is not the number of an element, a whole one from 0", "def F(X[n, «1.5»]):\n"},
         {"expected how the parameter starts, as in normal(0.1), or an input, but here '3' stands",
          "def F(X[n], P[n] = «3»):\n"},

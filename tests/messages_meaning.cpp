@@ -62,6 +62,9 @@ TEST_SUITE("messages") {
         {"'ee' is on the left but in no operand of einsum",
          "def F(X[n, d], P[d, e] = ones()):\n  K[n, «ee»] = ‹einsum›(X[n, d], P[d, e])\n  return "
          "K[n, ee]\n"},
+        {"'n' is on the left but in no operand of einsum; give it a name in a statement of its own",
+         "def F(X[n, d], b[d] = ones()):\n  Y[«n»] = einsum(X[n, d], X[n, d]) + "
+         "‹einsum›(b[d], b[d])\n  return Y[n]\n"},
         {"'h' is in one operand of einsum only and not on the left; if it is to be summed, write "
          "sum(W[n, m, h], reduced_dim=h) in a statement of its own",
          "def F(W[n, m, h], V[m, d]):\n  ‹O[n, d]› = einsum(W[n, m, «h»], V[m, d])\n  return O[n, "
@@ -85,10 +88,25 @@ TEST_SUITE("messages") {
         {"'d' is a dimension of the mask but not of what it masks",
          "def F(X[n], Z[d]):\n  Y[n, d] = softmax(‹X[n]›, reduced_dim=n, mask=Z[d] «>» 0) * Z[d]\n "
          " return Y[n, d]\n"},
-        {"unknown function 'sofmax'; did you mean 'softmax'?",
+        {"unknown function 'sofmax'; did you mean 'softmax' or 'max'?",
          "def F(X[n]):\n  Y[n] = «sofmax»(X[n], reduced_dim=n)\n  return Y[n]\n"},
         {"unknown function 'widows'; did you mean 'windows'?",
          "def F(X[n]):\n  Y[n] = «widows»(X[n], dim=n)\n  return Y[n]\n"},
+        {"unknown function 'leaky_relu'; did you mean 'relu' or 'elu'?",
+         "def F(X[n]):\n  Y[n] = «leaky_relu»(X[n])\n  return Y[n]\n"},
+        {"unknown function 'argmax'; did you mean 'max'?",
+         "def F(X[n]):\n  Y[n] = «argmax»(X[n])\n  return Y[n]\n"},
+        {"unknown function 'norm'; did you mean 'layer_norm' or 'rms_norm'?",
+         "def F(X[n]):\n  Y[n] = «norm»(X[n], dim=n)\n  return Y[n]\n"},
+        {"unknown function 'convolution'",
+         "def F(X[n]):\n  Y[n] = «convolution»(X[n])\n  return Y[n]\n"},
+        {"expected max(X[…], reduced_dim=d) with 1 argument, got 2; elementwise there is relu(x), "
+         "clip(x, low, high) or select(a > b, a, b)",
+         "def F(X[n]):\n  Y[n] = «max»(X[n], 0)\n  return Y[n]\n"},
+        {"expected min(X[…], reduced_dim=d) with 1 argument, got 2; elementwise there is clip(x, "
+         "low, "
+         "high) or select(a < b, a, b)",
+         "def F(X[n]):\n  Y[n] = «min»(X[n], 1)\n  return Y[n]\n"},
         {"'normal' is how a parameter starts; it stands in the arguments of a def",
          "def F(X[n]):\n  Y[n] = «normal»(X[n])\n  return Y[n]\n"},
         {"expected exp(x) with 1 argument, got 2",

@@ -77,6 +77,8 @@ struct Builtin {
   bool clips = false;
   // True if its values are the positions of a sequence.
   bool is_position = false;
+  // The elementwise functions that are sought under its name, or null.
+  const char* elementwise = nullptr;
   // An elementwise function of tensors of one shape; sizes are computed by it, too. Else null.
   Tensor (*apply)(const Tensors& args) = nullptr;
 

@@ -30,7 +30,8 @@ void check(Reading& reading, const ExprText& e, Node& node) {
                                    [&](const Node& arg) { return arg.names.contains(name); });
     if (!found)
       fail_at({reading.in.place_of(*reading.left, name), e.place},
-              text("'", reading.in.own_name(name), "' is on the left but in no operand of einsum"));
+              text("'", reading.in.own_name(name), "' is on the left but in no operand of einsum",
+                   &e == reading.right ? "" : "; give it a name in a statement of its own"));
   }
   refuse_accidental_sum(reading, e, node);
   node.names = reading.expected;

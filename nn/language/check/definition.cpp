@@ -252,7 +252,7 @@ void Checker::statement(Instance& in, const StatementText& s) {
   if (const Callee callee = in.callee(s.right); callee.def) {
     call_statement(in, s, callee, v);
   } else {
-    v.right = Reading(in, s.left, v.names).expression(s.right);
+    v.right = Reading(in, s, v.names).expression(s.right);
     v.element = v.right.element;
     check_name_count(v);
     in.define(s.left.word, draft_.add(std::move(v)));

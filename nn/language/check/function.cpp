@@ -12,7 +12,26 @@ void check_arguments(const ExprText& e, const Builtin& row) {
   const std::string need =
       row.least == row.most ? text(row.least) : text(row.least, " to ", row.most);
   fail_at({e.word.place}, text("expected ", row.usage, " with ", need, " argument",
-                               row.most == 1 ? "" : "s", ", got ", count));
+                               row.most == 1 ? "" : "s", ", got ", count,
+                               count > row.most && row.elementwise ? "; elementwise there is " : "",
+                               count > row.most && row.elementwise ? row.elementwise : ""));
+}
+
+// The name with the fewest letters changed, and those that are a part of `word` or the reverse.
+std::string near_names(const std::string& word, const std::vector<std::string>& names) {
+  constexpr size_t most = 3, least_letters = 3;
+  std::vector<std::string> near{nearest(word, names)};
+  if (near[0].empty()) near.clear();
+  for (const std::string& name : names) {
+    const bool is_part = (name.size() >= least_letters && word.find(name) != std::string::npos) ||
+                         (word.size() >= least_letters && name.find(word) != std::string::npos);
+    if (is_part && near.size() < most && std::find(near.begin(), near.end(), name) == near.end())
+      near.push_back(name);
+  }
+  std::string list;
+  for (size_t i = 0; i < near.size(); ++i)
+    list += text(i == 0 ? "; did you mean '" : i + 1 < near.size() ? "', '" : "' or '", near[i]);
+  return list.empty() ? "" : list + "'?";
 }
 
 }  // namespace
@@ -43,7 +62,7 @@ void Reading::unknown_function(const ExprText& e) const {
       fail_at({e.word.place}, text("'", e.word.name, "' is how a parameter starts; it stands in ",
                                    "the arguments of a def"));
   fail_at({e.word.place},
-          text("unknown function '", e.word.name, "'", suggestion(e.word.name, names)));
+          text("unknown function '", e.word.name, "'", near_names(e.word.name, names)));
 }
 
 void Reading::read_keys(const ExprText& e, Node& node) {

@@ -13,13 +13,14 @@ class Reading {
  public:
   // Reads the right side of a statement. `expected` are the names of its left, with merged ones as
   // their parts.
-  Reading(Instance& in, const RefText& left, const Names& expected)
-      : in(in), left(&left), expected(expected) {}
+  Reading(Instance& in, const StatementText& s, const Names& expected)
+      : in(in), left(&s.left), right(&s.right), expected(expected) {}
   // Reads an expression of numbers and sizes.
   explicit Reading(Instance& in) : in(in) {}
 
   Instance& in;
   const RefText* left = nullptr;
+  const ExprText* right = nullptr;  // the whole of it
   Names expected = {};
 
   Node expression(const ExprText& e);

@@ -30,12 +30,25 @@ AxisText read_axis(Tokens& in) {
   if (in.takes("<=")) {
     a.bound = in.name("the dimension that is the largest length");
   } else if (in.takes("=")) {
+    if (is_number(in.now(), a.pick)) {  // a mistake, told when the whole tensor is read
+      const Place& last = in.take().place;
+      a.word.place.length = last.at + last.length - a.word.place.at;
+      return a;
+    }
     in.expect("(", text("'(' and the dimensions that '", a.word.name, "' is made of"));
     while (!in.sees(")")) a.parts.push_back(in.name("a dimension or ')'"));
     if (a.parts.empty()) in.expected("the dimensions that the axis is made of");
     in.take();
   }
   return a;
+}
+
+// s=0 picks no element.
+void refuse_named_picks(const RefText& ref) {
+  for (const AxisText& axis : ref.axes)
+    if (axis.pick >= 0 && !axis.word.name.empty())
+      fail_at({axis.word.place},
+              text("an element is picked by its number alone: write ", written(ref)));
 }
 
 }  // namespace
@@ -63,6 +76,7 @@ RefText read_ref(Tokens& in, std::string_view what) {
   const Token close = in.expect("]", "',' or ']' after a dimension");
   r.whole = r.word.place;
   r.whole.length = close.place.at + close.place.length - r.whole.at;
+  refuse_named_picks(r);
   return r;
 }
 
