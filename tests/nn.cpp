@@ -615,7 +615,7 @@ TEST_SUITE("nn") {
   }
 
   TEST_CASE("gpt2 replaces how far values spread, and no other start") {
-    using Kind = Initializer::Kind;
+    using Kind = InitializerKind;
     const auto start = [](Kind kind, const char* first, const char* second) {
       return gpt2_init({"P", {first, second}, {4, 4}, {kind, 0.5, 0.75}});
     };

@@ -91,9 +91,9 @@ class TileFinder {
       for (int dim : key.dims)
         if (is_query(dim)) return text(function, " runs along ", name_of(dim));
     }
-    if (node.kind == Node::Kind::size)
+    if (node.kind == NodeKind::size)
       return text("the length ", name_of(node.index), " stands in it");
-    if (node.kind == Node::Kind::value)
+    if (node.kind == NodeKind::value)
       return text("it picks, splits or renames the queries of '", value(node.index).name, "'");
     for (const Node& arg : node.args)
       for (int name : arg.names)

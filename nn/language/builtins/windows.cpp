@@ -159,7 +159,8 @@ bool ends_hidden(const Node& node, const ValueFlow& x) {
 void keep_axis(FlowFinder& finder, Node& node, const ValueFlow& x, ValueFlow& out) {
   const int dim = node.dim(), place = place_of(node);
   const bool is_mixed = x.from.queries && x.from.memory && finder.within(dim) == Role::query;
-  if (finder.grows(place) || is_mixed) finder.needs_all(dim, out);
+  const bool of_windows = finder.within(dim) != Role::none && !finder.is_sequence(dim);
+  if (finder.grows(place) || is_mixed || of_windows) finder.needs_all(dim, out);
   if (finder.grows(place)) {
     if (reads_all_before(node)) {
       out.past.push_back(place);
@@ -170,7 +171,9 @@ void keep_axis(FlowFinder& finder, Node& node, const ValueFlow& x, ValueFlow& ou
   }
   for (const Hidden& hidden : x.hidden)
     if (!hidden.mentions(dim) && hidden.number == fill_of(node)) out.hidden.push_back(hidden);
-  if (is_given(node, key_right) && finder.within(dim) != Role::none && !ends_hidden(node, x)) {
+  const bool reads_ahead = is_given(node, key_right) && finder.within(dim) != Role::none;
+  if (reads_ahead && ends_hidden(node, x)) finder.needs_all(dim, out);
+  else if (reads_ahead) {
     const bool is_number = node.keys[key_right].value[0].kind == NodeKind::number;
     if (is_number)
       finder.report(node, dim, Combination::Reads::future, "has windows that reach to the right");
@@ -198,6 +201,7 @@ void count_windows(FlowFinder& finder, const Node& node, const ValueFlow& x, Val
       out.hidden.push_back({hidden.query, is_of_dim ? at : hidden.memory, hidden.number});
   }
   if (is_sequence) out.hidden.push_back({Hidden::padding, at, fill_of(node)});
+  if (is_sequence && !fits) finder.needs_all(dim, out);  // later rows complete a window
   finder.count(dim, at, out);
 }
 
