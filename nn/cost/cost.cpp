@@ -170,6 +170,23 @@ Index queries_of_a_block(const Checked& program, CostSizes& sizes) {
   return widest == 0 ? 0 : block_queries(widest / static_cast<double>(queries), queries);
 }
 
+// Finds a value over the memory twice, which no block of queries has a part of.
+void find_whole(const Checked& program, Cost& cost) {
+  if (cost.tile_queries == 0) return;
+  std::vector<bool> inside(program.values.size());
+  for (int number : program.tile.inside) inside[number] = true;
+  for (size_t i = 0; i < program.values.size(); ++i) {
+    const CheckedValue& v = program.values[i];
+    const auto memories = std::count_if(v.dims.begin(), v.dims.end(), [&](int dim) {
+      return program.dimensions[dim].role == Role::memory;
+    });
+    if (inside[i] || v.kind != ValueKind::statement || memories < 2) continue;
+    cost.whole_because = {v.place};
+    cost.whole_reason = text("'", v.name, "' is over the memory twice, and is stored whole");
+    return;
+  }
+}
+
 }  // namespace
 
 Cost cost_of(const Checked& program, SizeTable& table, const CostOptions& options) {
@@ -181,6 +198,7 @@ Cost cost_of(const Checked& program, SizeTable& table, const CostOptions& option
   cost.whole_because = program.tile.refused_at;
   cost.whole_reason = program.tile.reason;
   cost.tile_queries = queries_of_a_block(program, sizes);
+  find_whole(program, cost);
   for (size_t i = 0; i < program.values.size(); ++i) {
     const CheckedValue& value = program.values[i];
     if (value.kind != ValueKind::statement) continue;
