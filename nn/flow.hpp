@@ -88,11 +88,24 @@ struct Combination {
     padding,  // what stands in padding
     first,    // position 0, which a call that begins later lacks
   };
+  // How it comes to that; nn/language/check/analysis.cpp has the words, and what to write instead.
+  enum class How : uint8_t {
+    combines,
+    picks,
+    gathers,
+    looks_ahead,
+    surrounds,
+    shifts,
+    splits,
+    merges,
+    joins,
+    counts
+  };
   int value;    // the statement
   Place place;  // of the function or the use
   int dim;      // the sequence's axis
   Reads reads;
-  const char* how;  // "combines all positions"
+  How how;
 };
 
 struct Flow {

@@ -209,7 +209,7 @@ TEST_CASE(
   };
   CHECK(has(from("def Mean(X[n, d], M[m, d]):\n  A[d] = mean(M[m, d], reduced_dim=m)\n"
                  "  Y[n, d] = X[n, d] + A[d]\n  return Y[n, d]\n"),
-            "'Mean' is given a causal mask, but no statement of it takes the mask"));
+            "user.tete:2:10: this combines all positions of 'm' outside a masked weight"));
   CHECK(
       has(from("def Both(X[n, d], M[m, d]):\n  A[d] = mean(M[m, d], reduced_dim=m)\n"
                "  L[n, m] = einsum(X[n, d], M[m, d])\n  W[n, m] = softmax(L[n, m], reduced_dim=m)\n"

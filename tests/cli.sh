@@ -540,7 +540,7 @@ check 'tete check says why there is no causal half' eval "
 sed -e 's|^  L\[n, m, h\].*|&\n  C[d_M] = mean(M[m, d_M], reduced_dim=m)|' -e 's|^  return|  Z[n, d_Y] = Y[n, d_Y] + C[d_M=(d_Y)]\n  return|' \
   -e 's|return Y|return Z|' "$variants/multi_head.tete" > sees_all.tete
 check 'in JSON, too, with the sentence of the leak' eval "
-  '$tete' check sees_all.tete --json | grep -q '\"reason\": \".*sees_all.tete:[0-9:]* this combines all positions of .m. outside a masked weight, so a causal mask does not keep the future hidden\"'"
+  '$tete' check sees_all.tete --json | grep -q '\"reason\": \".*sees_all.tete:[0-9:]* this combines all positions of .m. outside a masked weight, so a causal mask does not keep the future hidden;'"
 cat > retention.tete << 'END'
 def Retention(
     X[n, d_X], M[m, d_M],

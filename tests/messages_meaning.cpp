@@ -100,10 +100,12 @@ TEST_SUITE("messages") {
          "def F(X[n]):\n  Y[n] = «norm»(X[n], dim=n)\n  return Y[n]\n"},
         {"unknown function 'convolution'",
          "def F(X[n]):\n  Y[n] = «convolution»(X[n])\n  return Y[n]\n"},
-        {"expected max(X[…], reduced_dim=d) with 1 argument, got 2; elementwise there is relu(x), "
+        {"expected max(X[…], reduced_dim=d, mask=V[…]) with 1 argument, got 2; elementwise there "
+         "is relu(x), "
          "clip(x, low, high) or select(a > b, a, b)",
          "def F(X[n]):\n  Y[n] = «max»(X[n], 0)\n  return Y[n]\n"},
-        {"expected min(X[…], reduced_dim=d) with 1 argument, got 2; elementwise there is clip(x, "
+        {"expected min(X[…], reduced_dim=d, mask=V[…]) with 1 argument, got 2; elementwise there "
+         "is clip(x, "
          "low, "
          "high) or select(a < b, a, b)",
          "def F(X[n]):\n  Y[n] = «min»(X[n], 1)\n  return Y[n]\n"},

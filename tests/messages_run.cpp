@@ -271,7 +271,7 @@ TEST_SUITE("messages") {
          "def F(X[n, d], M[m, d]):\n"
          "  W[n, m] = softmax(einsum(X[n, d], M[m, d]), reduced_dim=m)\n"
          "  A[n, d] = einsum(W[n, m], M[m, d])\n"
-         "  B[n, w, d] = windows(A[n, d], dim=n, into=(n w), left=1, right=«1»)\n"
+         "  B[n, w, d] = windows(A[n, d], dim=n, into=(n w), left=1, right=«w - 2»)\n"
          "  Y[n, d] = sum(B[n, w, d], reduced_dim=w)\n  return Y[n, d]\n",
          {{"X", X}, {"M", zeros({2, 3})}},
          {.sizes = {{"w", 3}}, .mask = {.causal = true}}},
@@ -364,33 +364,22 @@ TEST_SUITE("messages") {
     };
     const Row rows[] = {
         {"this combines all positions of 'm' outside a masked weight, so a causal mask does not "
-         "keep the future hidden",
+         "keep the future hidden; what is combined must be 0 there, as in select(visible(n, m), …, "
+         "0)",
          "def F(X[n, d], M[m, d]):\n  A[d] = «mean»(M[m, d], reduced_dim=m)\n"
          "  W[n, m] = softmax(einsum(X[n, d], M[m, d]), reduced_dim=m)\n"
          "  Y[n, d] = einsum(W[n, m], M[m, d]) + A[d]\n  return Y[n, d]\n"},
         {"this reads one position of 'm' outside a masked weight, so a causal mask does not keep "
-         "the future hidden",
-         "def F(X[n, d], M[m, d]):\n  A[d] = «M[0, d]»\n"
+         "the future hidden; only position 0 comes before every row",
+         "def F(X[n, d], M[m, d]):\n  A[d] = «M[1, d]»\n"
          "  W[n, m] = softmax(einsum(X[n, d], M[m, d]), reduced_dim=m)\n"
          "  Y[n, d] = einsum(W[n, m], M[m, d]) + A[d]\n  return Y[n, d]\n"},
-        {"'Y.M' is a memory made of what attention gave, so it cannot be read position by position",
-         "def F(X[n, d], M[m, d] = X[n, d]):\n  Z[n, d] = G(X[n, d])\n  Y[n, d] = G(Z[n, d])\n"
-         "  return Y[n, d]\n"
-         "def G(X[n, d], «M[m, d]» = X[n, d]):\n"
-         "  W[n, m] = softmax(einsum(X[n, d], M[m, d]), reduced_dim=m)\n"
-         "  Y[n, d] = einsum(W[n, m], M[m, d])\n  return Y[n, d]\n"},
-        {"'A' is made of the whole memory, so the sequence cannot be read position by position",
-         "def F(X[n, d], M[m, d]):\n  where w = 1\n  «A[o, w, d]» = 2 * M[m=(o w), d]\n"
+        {"this cuts the positions into parts of 'm' outside a masked weight, so a causal mask does "
+         "not keep the future hidden; windows(…) with an axis of their own are pieces",
+         "def F(X[n, d], M[m, d]):\n  where w = 1\n  A[o, w, d] = 2 * «M[m=(o w), d]»\n"
          "  B[m=(o w), d] = A[o, w, d]\n"
          "  W[n, m] = softmax(einsum(X[n, d], B[m, d]), reduced_dim=m)\n"
          "  Y[n, d] = einsum(W[n, m], M[m, d])\n  return Y[n, d]\n"},
-        {"windows over the queries of what depends on the memory, too, cannot be read position by "
-         "position",
-         "def F(X[n, d], M[m, d]):\n  where w = 2\n"
-         "  W[n, m] = softmax(einsum(X[n, d], M[m, d]), reduced_dim=m)\n"
-         "  A[n, d] = einsum(W[n, m], M[m, d])\n"
-         "  B[n, w, d] = «windows»(A[n, d], dim=n, into=(n w), left=w-1)\n"
-         "  Y[n, d] = sum(B[n, w, d], reduced_dim=w)\n  return Y[n, d]\n"},
         {"windows with gaps between them cannot be read position by position",
          "def F(X[n, d], M[m, d]):\n  where w = 1\n"
          "  X_w[n, w, d] = «windows»(X[n, d], dim=n, into=(n w), stride=2)\n"

@@ -80,11 +80,11 @@ void FlowFinder::forget(int dim, ValueFlow& out) {
 
 // ---- Reports ------------------------------------------------------------------------------------
 
-void FlowFinder::report(const Place& place, int dim, Reads reads, const char* how) {
+void FlowFinder::report(const Place& place, int dim, Reads reads, Combination::How how) {
   const auto value = static_cast<int>(flow_.values.size());
   flow_.combinations.push_back({value, place, dim, reads, how});
 }
-void FlowFinder::report(const Node& node, int dim, Reads reads, const char* how) {
+void FlowFinder::report(const Node& node, int dim, Reads reads, Combination::How how) {
   report(node.place, dim, reads, how);
 }
 
@@ -122,7 +122,7 @@ void add_chains(std::vector<Hidden>& hidden, FlowFinder::Neutral neutral) {
 void FlowFinder::reduce(const Node& node, const Names& dims, ValueFlow& out, Neutral neutral) {
   settle(out);
   add_chains(out.hidden, neutral);
-  const char* how = "combines all positions";
+  const auto how = Combination::How::combines;
   for (int dim : dims) {
     if (!grows(dim)) continue;
     const auto is_neutral = [&](auto fits) {
@@ -204,8 +204,10 @@ ValueFlow FlowFinder::renamed(const CheckedValue& value) {
 void FlowFinder::merge(const CheckedValue& value, ValueFlow& out) {
   for (int name : value.names) {
     if (value.dims.contains(name)) continue;
-    if (has_clock(out.reads, name)) report(value.place, name, Reads::future, "merges positions");
-    if (has_clock(out.padding, name)) report(value.place, name, Reads::padding, "merges positions");
+    if (has_clock(out.reads, name))
+      report(value.place, name, Reads::future, Combination::How::merges);
+    if (has_clock(out.padding, name))
+      report(value.place, name, Reads::padding, Combination::How::merges);
     if (within(name) != Role::none) out.by_row = false;
     forget(name, out);
   }
@@ -239,7 +241,7 @@ ValueFlow FlowFinder::use(const Node& node) {
 
 // Position 0 is before all others, so that every row may read it.
 void FlowFinder::pick(const Node& node, int dim, Index at, ValueFlow& out) {
-  const char* how = "reads one position";
+  const auto how = Combination::How::picks;
   if (!is_sequence(dim) && !has_clock(out.reads, dim)) {
     if (grows(dim)) report(node, dim, Reads::length, how);
   } else if (at > 0 || !is_sequence(dim)) {
@@ -254,7 +256,7 @@ void FlowFinder::pick(const Node& node, int dim, Index at, ValueFlow& out) {
 }
 
 void FlowFinder::split(const Node& node, int dim, ValueFlow& out) {
-  const char* how = "cuts the positions into parts";
+  const auto how = Combination::How::splits;
   if (has_clock(out.reads, dim)) report(node, dim, Reads::future, how);
   if (has_clock(out.padding, dim)) report(node, dim, Reads::padding, how);
   needs_all(dim, out);
@@ -272,7 +274,7 @@ void FlowFinder::change_role(int from, int to, ValueFlow& out) {
 
 // All names change at once, as in T[a=(b), b=(a)].
 void FlowFinder::rename(const Place& place, const Names& from, const Names& to, ValueFlow& out) {
-  const char* how = "has other windows than those counted before";
+  const auto how = Combination::How::shifts;
   for (int i = 0; i < from.size(); ++i) {
     if (from[i] == to[i]) continue;
     change_role(from[i], to[i], out);
@@ -324,7 +326,7 @@ void FlowFinder::count(int dim, const Clock& at, ValueFlow& out) {
 void FlowFinder::report_sizes(const Node& number) {
   visit(number, [&](const Node& node) {
     if (node.kind == NodeKind::size && grows(node.index))
-      report(node, node.index, Reads::length, "is the number of positions");
+      report(node, node.index, Reads::length, Combination::How::counts);
   });
 }
 
@@ -351,7 +353,7 @@ Names shared_past(const CallFlow& call) {
 ValueFlow FlowFinder::flow_of(Node& node) {
   if (node.kind == NodeKind::value) return use(node);
   if (node.kind == NodeKind::size && grows(node.index))
-    report(node, node.index, Reads::length, "is the number of positions");
+    report(node, node.index, Reads::length, Combination::How::counts);
   CallFlow call{node, {}, {}};
   std::vector<ValueFlow> all;
   for (Node& arg : node.args) all.push_back(call.args.emplace_back(flow_of(arg)));

@@ -36,7 +36,7 @@ class FlowFinder {
   // The result has no `dim`: its rows are in no order that is known.
   static void forget(int dim, ValueFlow& out);
   // Reports that `node` reads positions of `dim` that a call may hide, in a value of this flow.
-  void report(const Node& node, int dim, Reads reads, const char* how);
+  void report(const Node& node, int dim, Reads reads, Combination::How how);
   // What the call's mask hides of a tensor with these names: 0, if the mask is a value.
   void hide_by_mask(const Names& names, int dim, ValueFlow& out) const;
   // Adds to `out` the numbers that an elementwise function has where all its arguments have one.
@@ -66,7 +66,7 @@ class FlowFinder {
   void rename(const Place& place, const Names& from, const Names& to, ValueFlow& out);
   void finish(const Names& names, ValueFlow& out) const;
   Sources rows_of(const CheckedValue& value) const;
-  void report(const Place& place, int dim, Reads reads, const char* how);
+  void report(const Place& place, int dim, Reads reads, Combination::How how);
 
   Checked& program_;
   Flow& flow_;

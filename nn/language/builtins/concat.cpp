@@ -89,9 +89,9 @@ void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
     for (int name : arg.names) {
       if (node.names.contains(name) && name != node.dim()) continue;
       if (has_clock(out.reads, name))
-        finder.report(node, name, Combination::Reads::future, "joins the positions");
+        finder.report(node, name, Combination::Reads::future, Combination::How::joins);
       if (has_clock(out.padding, name))
-        finder.report(node, name, Combination::Reads::padding, "joins the positions");
+        finder.report(node, name, Combination::Reads::padding, Combination::How::joins);
       finder.needs_all(name, out);
       FlowFinder::forget(name, out);
     }

@@ -54,7 +54,7 @@ Value run(Runner& runner, const Node& node) {
 void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   const Node& node = call.node;
   const int dim = node.dim();
-  const char* how = "may read any position";
+  const auto how = Combination::How::gathers;
   const ValueFlow& table = call.args[0];
   const int latest = finder.is_sequence(dim) ? latest_position(node.args[1]) : -1;
   if (latest >= 0 && has_clock(out.reads, dim)) {

@@ -96,7 +96,9 @@ Value run(Runner& runner, const Node& node) {
               stride = count(runner, node, key_stride, 1), width = runner.size(place_of(node));
   const double fill = number(runner, node, key_fill, 0);
   check_causal(runner, node, right);
-  if (const Value there = runner.padding_along(node.dim()); there.tensor)
+  // Windows that keep their axis and look back only read no padding, but where they are padding.
+  const bool meets_padding = right > 0 || window_of(node) != node.dim();
+  if (const Value there = runner.padding_along(node.dim()); there.tensor && meets_padding)
     x = filled(runner, x, there, fill);
   const int axis = runner.axis_of(x, node.dim());
   Tensor padded = x.tensor;
@@ -166,17 +168,20 @@ void keep_axis(FlowFinder& finder, Node& node, const ValueFlow& x, ValueFlow& ou
       out.past.push_back(place);
       out.hidden.push_back({Hidden::before, {place}, fill_of(node)});
     } else {
-      finder.report(node, place, Combination::Reads::length, "has windows of all positions");
+      finder.report(node, place, Combination::Reads::length, Combination::How::surrounds);
     }
   }
-  for (const Hidden& hidden : x.hidden)
-    if (!hidden.mentions(dim) && hidden.number == fill_of(node)) out.hidden.push_back(hidden);
+  for (const Hidden& hidden : x.hidden) {  // what is later is hidden, too
+    const bool is_later = hidden.memory == Clock{dim} && !is_given(node, key_left);
+    if ((is_later || !hidden.mentions(dim)) && hidden.number == fill_of(node))
+      out.hidden.push_back(hidden);
+  }
   const bool reads_ahead = is_given(node, key_right) && finder.within(dim) != Role::none;
   if (reads_ahead && ends_hidden(node, x)) finder.needs_all(dim, out);
   else if (reads_ahead) {
     const bool is_number = node.keys[key_right].value[0].kind == NodeKind::number;
     if (is_number)
-      finder.report(node, dim, Combination::Reads::future, "has windows that reach to the right");
+      finder.report(node, dim, Combination::Reads::future, Combination::How::looks_ahead);
     node.reads_ahead = true;
   }
 }
@@ -187,10 +192,8 @@ void count_windows(FlowFinder& finder, const Node& node, const ValueFlow& x, Val
   const Clock at{window_of(node), place_of(node)};
   const bool is_sequence = finder.within(dim) != Role::none;
   if (is_sequence && !finder.counts_windows(at.axis, std::span(node.keys).first(key_fill))) {
-    finder.report(node, dim, Combination::Reads::future,
-                  "has other windows than those counted before");
-    finder.report(node, dim, Combination::Reads::padding,
-                  "has other windows than those counted before");
+    finder.report(node, dim, Combination::Reads::future, Combination::How::shifts);
+    finder.report(node, dim, Combination::Reads::padding, Combination::How::shifts);
     return FlowFinder::forget(dim, out);
   }
   const bool fits = !is_given(node, key_right);

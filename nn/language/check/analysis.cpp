@@ -39,6 +39,23 @@ std::string leak_of(const Checked& program) {
   return "";
 }
 
+struct Words {
+  const char *how, *instead;
+};
+// By Combination::How.
+constexpr Words words[] = {
+    {"combines all positions", "; what is combined must be 0 there, as in "},
+    {"reads one position", "; only position 0 comes before every row"},
+    {"may read any position", "; windows(…, left=k) reads what comes before"},
+    {"has windows that reach to the right", "; windows(…, left=k) reads what comes before"},
+    {"has windows of all positions", "; all that come before are left=t - 1 of t places"},
+    {"has other windows than those counted before", "; windows that are shifted need another axis"},
+    {"cuts the positions into parts", "; windows(…) with an axis of their own are pieces"},
+    {"merges positions", ""},
+    {"joins the positions", ""},
+    {"is the number of positions", ""},
+};
+
 // The first axis with this role, or `otherwise` where there is none.
 std::string axis_of(const Checked& program, Role role, const char* otherwise) {
   for (const Dimension& d : program.dimensions)
@@ -50,7 +67,7 @@ std::string axis_of(const Checked& program, Role role, const char* otherwise) {
 
 std::string sentence(const Checked& program, const Combination& c) {
   const std::string m = program.dimensions[c.dim].name, n = axis_of(program, Role::query, "n");
-  const std::string begin = text("this ", c.how, " of '", m, "'");
+  const std::string begin = text("this ", words[static_cast<size_t>(c.how)].how, " of '", m, "'");
   const bool is_memory = program.dimensions[c.dim].role == Role::memory;
   switch (c.reads) {
     case Combination::Reads::length:
@@ -65,11 +82,15 @@ std::string sentence(const Checked& program, const Combination& c) {
     case Combination::Reads::first:
       return point_out(text(begin, ", but this call begins later"), {c.place});
     default:
-      return point_out(text(begin, " outside a masked weight, so a causal mask does not keep the ",
-                            "future hidden; what is combined must be 0 there, as in select(",
-                            is_memory ? text("visible(", n, ", ", m, ")") : "c", ", …, 0)"),
-                       {c.place});
+      break;
   }
+  std::string cure = words[static_cast<size_t>(c.how)].instead;
+  if (c.how == Combination::How::combines)
+    cure += text("select(", is_memory ? text("visible(", n, ", ", m, ")") : "c", ", …, 0)");
+  return point_out(
+      text(begin, " outside a masked weight, so a causal mask does not keep the future ", "hidden",
+           cure),
+      {c.place});
 }
 
 AxisPair masked_pair(const Names& names, int dim, const std::vector<Dimension>& dimensions) {
