@@ -74,9 +74,9 @@ class Backend {
   // y has x's rank, with size 1 on the dimensions that are folded. An empty sum is 0, an empty
   // max -infinity. A NaN wins a max.
   virtual void fold(Fold how, const View& x, const View& y) = 0;
-  // y = Σ A·B over the labels that y lacks. Labels name the dimensions of each view; each label
-  // of y is in a or b; a label of a or b that is in no other view is summed. All are of one real
-  // type; or A and B are bf16 and Y is f32, where the contraction multiplies matrices.
+  // y = Σ A·B over the labels that y lacks. Labels name the dimensions of each view, each once; one
+  // of y is in a or b; one of a or b that is in no other view is summed. All are of one real type;
+  // or A and B are bf16 and Y is f32, where the contraction multiplies matrices.
   virtual void contract(const View& A, const Labels& a, const View& B, const Labels& b,
                         const View& Y, const Labels& y) = 0;
   // True if contract() takes bf16 operands here: the contraction is computed as matrix products,

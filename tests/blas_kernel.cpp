@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "core/cpu/rows.hpp"
 #include "core/ops.hpp"
 #include "train/machine.hpp"
 
@@ -78,16 +77,5 @@ TEST_SUITE("blas kernel") {
     if (set) setenv("OPENBLAS_CORETYPE", named.c_str(), 1);
     else unsetenv("OPENBLAS_CORETYPE");
     REQUIRE(use_blas_kernel(own));
-  }
-
-  TEST_CASE("products and sums that wait for nothing are what they are said to be") {
-    const Rows<float>& row = rows<float>();
-    std::vector<float> y(static_cast<size_t>(row.multiply_add_numbers), 3);
-    row.multiply_add(2, y.data());
-    CHECK(y == std::vector<float>(y.size(), 1.5f));
-    const Rows<double>& wide = rows<double>();
-    std::vector<double> z(static_cast<size_t>(wide.multiply_add_numbers), 3);
-    wide.multiply_add(2, z.data());
-    CHECK(z == std::vector<double>(z.size(), 1.5));
   }
 }

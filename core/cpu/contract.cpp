@@ -1,8 +1,8 @@
 // Contraction: Y = Σ A·B over the dimensions that Y lacks.
 //
 // Dimensions fall into four groups: batch (A, B, Y), M (A, Y), N (B, Y) and K (A, B). Without M,
-// N or K it is a sum of products (fold.cpp); where a small matrix meets long rows it has kernels
-// of its own (small_matrix.cpp); else it is matrix products on BLAS (matrices.cpp).
+// N or K it is a sum of products (fold.cpp); where small matrices meet long rows it has kernels of
+// its own (small_matrix.cpp); else it is products of matrices (matrices.cpp).
 #include "core/cpu/contract.hpp"
 
 #include <algorithm>
@@ -15,45 +15,6 @@ namespace tete::cpu_kernels {
 namespace {
 
 // ---- Dimensions ------------------------------------------------------------------------------
-
-// An operand whose labels are all different: one that appears twice reads the diagonal.
-struct Labelled {
-  View view;
-  Labels labels;
-};
-Labelled distinct(const View& v, const Labels& labels) {
-  Labelled made{v, {}};
-  made.view.shape = {}, made.view.strides = {};
-  for (int d = 0; d < labels.size(); ++d) {
-    const int at = made.labels.find(labels[d]);
-    if (at >= 0) {
-      made.view.strides[at] += v.strides[d];
-      continue;
-    }
-    made.labels.push_back(labels[d]);
-    made.view.shape.push_back(v.shape[d]);
-    made.view.strides.push_back(v.strides[d]);
-  }
-  return made;
-}
-
-// Every dimension of the contraction longer than 1.
-std::vector<Dim> dimensions(const std::array<Labelled, 3>& operands) {
-  std::vector<Dim> dims;
-  std::vector<Label> names;
-  for (int v = 0; v < 3; ++v)
-    for (int d = 0; d < operands[v].labels.size(); ++d) {
-      const Label label = operands[v].labels[d];
-      const auto found = std::find(names.begin(), names.end(), label);
-      const size_t at = static_cast<size_t>(found - names.begin());
-      if (found == names.end()) names.push_back(label), dims.emplace_back();
-      dims[at].size = operands[v].view.shape[d];
-      dims[at].stride[v] = operands[v].view.strides[d];
-      dims[at].present[v] = true;
-    }
-  std::erase_if(dims, [](const Dim& d) { return d.size == 1; });
-  return dims;
-}
 
 // The view of one operand over `dims`, as kernels of equal shapes want it: stride 0 where the
 // operand lacks a dimension.
@@ -110,14 +71,6 @@ void drop_constant(std::vector<Dim>& dims) {
 
 // ---- The choice ------------------------------------------------------------------------------
 
-// Y with its M and N exchanged is the product of B and A.
-Groups exchanged(Groups groups) {
-  std::swap(groups.m, groups.n);
-  for (Dims* dims : {&groups.batch, &groups.m, &groups.n, &groups.k})
-    for (Dim& d : *dims) std::swap(d.stride[in_a], d.stride[in_b]);
-  return groups;
-}
-
 constexpr Index short_sum = 4;  // up to here BLAS is slower than a sum of products
 
 template <class T>
@@ -131,14 +84,11 @@ void execute(const Choice& choice, const std::vector<Dim>& dims, T* A, T* B, T* 
       return cpu().binary(Binary::mul, a, b, y);
     case Method::sum_of_products:
       return fold_product(a, b, y);
-    case Method::mix:
-      return mix<T>(choice.groups, A, B, Y);
-    case Method::mix_exchanged:
-      return mix<T>(choice.groups, B, A, Y);
     case Method::lanes:
       return lane_product<T>(choice.groups, A, B, Y);
     case Method::pair:
       return pair<T>(choice.groups, A, B, Y);
+    case Method::mix:
     case Method::matrices:
       return multiply_matrices(choice.matrices, A, B, Y);
   }
@@ -164,7 +114,21 @@ void contract_rounded(std::vector<Dim>& dims, const View& A, const View& B, cons
 
 std::vector<Dim> dimensions(const View& A, const Labels& a, const View& B, const Labels& b,
                             const View& Y, const Labels& y) {
-  std::vector<Dim> dims = dimensions({distinct(A, a), distinct(B, b), distinct(Y, y)});
+  std::vector<Dim> dims;
+  std::vector<Label> names;
+  const View* const views[] = {&A, &B, &Y};
+  const Labels* const labels[] = {&a, &b, &y};
+  for (int v : {in_a, in_b, in_y})
+    for (int d = 0; d < views[v]->rank(); ++d) {
+      const Label label = (*labels[v])[d];
+      const auto at = std::find(names.begin(), names.end(), label) - names.begin();
+      if (at == std::ssize(names)) names.push_back(label), dims.emplace_back();
+      Dim& dim = dims[static_cast<size_t>(at)];
+      dim.size = views[v]->shape[d];
+      dim.stride[v] = views[v]->strides[d];
+      dim.present[v] = true;
+    }
+  std::erase_if(dims, [](const Dim& d) { return d.size == 1; });
   drop_constant(dims);
   return dims;
 }
@@ -187,15 +151,16 @@ Choice choose(const std::vector<Dim>& dims) {
   const Groups groups = grouped(dims);
   if (groups.k.empty()) return {Method::product, groups};
   if (groups.m.empty() || groups.n.empty()) return {Method::sum_of_products, groups};
-  const Groups ab = merged(groups), ba = merged(exchanged(groups));
-  if (is_mix(ab)) return {Method::mix, ab};
-  if (is_mix(ba)) return {Method::mix_exchanged, ba};
-  if (is_lane_product(ab)) return {Method::lanes, ab};
-  if (is_pair(ab)) return {Method::pair, ab};
-  if (size_of(groups.k) <= short_sum) return {Method::sum_of_products, groups};
+  const Groups joined = merged(groups);
+  const bool mixes = is_mix(joined);
+  if (!mixes) {
+    if (is_lane_product(joined)) return {Method::lanes, joined};
+    if (is_pair(joined)) return {Method::pair, joined};
+    if (size_of(groups.k) <= short_sum) return {Method::sum_of_products, groups};
+  }
   const MatrixPlan plan = plan_matrices(groups);
   if (plan.seconds == MatrixPlan{}.seconds) return {Method::sum_of_products, groups};
-  return {Method::matrices, groups, plan};
+  return {mixes ? Method::mix : Method::matrices, groups, plan};
 }
 
 bool CpuBackend::contracts_bf16(const View& A, const Labels& a, const View& B, const Labels& b,

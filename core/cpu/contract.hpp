@@ -19,10 +19,9 @@ enum class Method : uint8_t {
   zeros,
   product,
   sum_of_products,
-  mix,
-  mix_exchanged,
   lanes,
   pair,
+  mix,  // by matrices, but in full precision always
   matrices
 };
 

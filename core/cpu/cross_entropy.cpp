@@ -1,26 +1,32 @@
 // Cross-entropy of rows of logits, and its gradient.
-#include "core/cpu/backend.hpp"
-#include "core/cpu/line.hpp"
+#include "core/cpu/relaid.hpp"
 #include "core/cpu/rows.hpp"
 #include "core/cpu/walk.hpp"
 
 namespace tete::cpu_kernels {
+namespace {
+
+// The first dimension of these views: that of tokens.
+template <class... Views>
+auto tokens_of(const View& logits, const Views&... others) {
+  return Loops<1 + sizeof...(others)>{
+      {logits.shape[0], 1}, {Strides{logits.strides[0], 0}, Strides{others.strides[0], 0}...}};
+}
+
+}  // namespace
 
 bool CpuBackend::cross_entropy(const View& logits, const View& targets, const View& loss,
                                const View& lse) {
-  const Index n = logits.shape[1], stride = logits.strides[1];
-  const Index count = logits.shape[0],
-              group = std::max<Index>(1, block_size / std::max<Index>(1, n));
-  visit(logits.dtype, [&]<class T>() {
-    parallel_for((count + group - 1) / group, 10.0 * static_cast<double>(count * n), [&](Index u) {
-      Line<T> line;
-      for (Index t = u * group; t < std::min(count, (u + 1) * group); ++t) {
-        const T* const row = logits.as<T>() + t * logits.strides[0];
-        const T total = rows<T>().logsumexp(line.source(row, stride, n), n);
-        const Index target = targets.as<int64_t>()[t * targets.strides[0]];
-        lse.as<T>()[t * lse.strides[0]] = total;
-        loss.as<T>()[t * loss.strides[0]] = total - row[target * stride];
-      }
+  Relaid from = rowwise(logits, 1);
+  const View& x = from.source();
+  const Index n = x.shape[1];
+  visit(x.dtype, [&]<class T>() {
+    const auto loops = tokens_of(x, targets, loss, lse);
+    for_each_row_along(loops, n, 10, [&](const RowCursor<4>& at) {
+      const T* const row = x.as<T>() + at[0];
+      const T total = rows<T>().logsumexp(row, n);
+      lse.as<T>()[at[3]] = total;
+      loss.as<T>()[at[2]] = total - row[targets.as<int64_t>()[at[1]]];
     });
   });
   return true;
@@ -28,22 +34,17 @@ bool CpuBackend::cross_entropy(const View& logits, const View& targets, const Vi
 
 bool CpuBackend::cross_entropy_gradient(const View& logits, const View& targets, const View& lse,
                                         const View& g, const View& dlogits) {
-  const Index count = logits.shape[0], n = logits.shape[1];
-  const Index group = std::max<Index>(1, block_size / std::max<Index>(1, n));
-  visit(logits.dtype, [&]<class T>() {
-    parallel_for((count + group - 1) / group, 10.0 * static_cast<double>(count * n), [&](Index u) {
-      Line<T> from, to;
-      for (Index t = u * group; t < std::min(count, (u + 1) * group); ++t) {
-        T* const row = dlogits.as<T>() + t * dlogits.strides[0];
-        T* const out = to.target(row, dlogits.strides[1], n);
-        rows<T>().cross_entropy_gradient(
-            from.source(logits.as<T>() + t * logits.strides[0], logits.strides[1], n),
-            lse.as<T>()[t * lse.strides[0]], g.as<T>()[t * g.strides[0]],
-            targets.as<int64_t>()[t * targets.strides[0]], out, n);
-        to.finish(row, dlogits.strides[1], n);
-      }
+  Relaid from = rowwise(logits, 1), to = rowwise(dlogits, 1);
+  const View &x = from.source(), &dx = to.target();
+  const Index n = x.shape[1];
+  visit(x.dtype, [&]<class T>() {
+    const auto loops = tokens_of(x, targets, lse, g, dx);
+    for_each_row_along(loops, n, 10, [&](const RowCursor<5>& at) {
+      rows<T>().cross_entropy_gradient(x.as<T>() + at[0], lse.as<T>()[at[2]], g.as<T>()[at[3]],
+                                       targets.as<int64_t>()[at[1]], dx.as<T>() + at[4], n);
     });
   });
+  to.finish();
   return true;
 }
 

@@ -54,13 +54,6 @@ struct MaxOf {
   }
 };
 
-// Joins the results of blocks in a balanced tree; the first becomes that of all.
-template <class Join>
-void join_blocks(Index blocks, const Join& join) {
-  for (Index step = 1; step < blocks; step *= 2)
-    for (Index b = 0; b + step < blocks; b += 2 * step) join(b, b + step);
-}
-
 template <class T, int N>
 struct FoldLoops {
   // The views have one shape; y has stride 0 on folded dimensions.

@@ -13,20 +13,13 @@ namespace {
 struct InstructionSet {
   const char* name;
   bool (*present)();
-  void (*fill)(Rows<float>&, Rows<double>&, PairRows&);
+  void (*fill)(Table&);
 };
 
-#define TETE_FILL(set)                                  \
-  [](Rows<float>& f, Rows<double>& d, PairRows& p) {    \
-    set::fill_elementwise(f), set::fill_elementwise(d); \
-    set::fill_sums(f), set::fill_sums(d);               \
-    set::fill_small(f), set::fill_small(d);             \
-    set::fill_softmax(f), set::fill_softmax(d);         \
-    set::fill_norm(f), set::fill_norm(d);               \
-    set::fill_peak(f), set::fill_peak(d);               \
-    set::fill_update(f), set::fill_update(d);           \
-    set::fill_product(f), set::fill_product(d);         \
-    set::fill_product(p);                               \
+#define TETE_FILL(set)                                                                     \
+  [](Table& t) {                                                                           \
+    set::fill_elementwise(t), set::fill_sums(t), set::fill_small(t), set::fill_softmax(t); \
+    set::fill_norm(t), set::fill_update(t), set::fill_product(t);                          \
   }
 
 // Best first.
@@ -47,9 +40,9 @@ bool has_v4() {
 bool has_v4_bf16() { return has_v4() && __builtin_cpu_supports("avx512bf16"); }
 constexpr InstructionSet sets[] = {
     {"v4_bf16", has_v4_bf16,
-     [](Rows<float>& f, Rows<double>& d, PairRows& p) {
-       TETE_FILL(v4)(f, d, p);
-       v4_bf16::fill_product(p);
+     [](Table& t) {
+       TETE_FILL(v4)
+       (t), v4_bf16::fill_product(t);
      }},
     {"v4", has_v4, TETE_FILL(v4)},
     {"v3", has_v3, TETE_FILL(v3)},
@@ -61,11 +54,9 @@ constexpr InstructionSet sets[] = {{"generic", [] { return true; }, TETE_FILL(ge
 
 struct Chosen {
   const char* name;
-  Rows<float> floats;
-  Rows<double> doubles;
-  PairRows pairs;
+  Table table;
 
-  void take(const InstructionSet& set) { name = set.name, set.fill(floats, doubles, pairs); }
+  void take(const InstructionSet& set) { name = set.name, set.fill(table); }
   Chosen() {
     const InstructionSet* const set =
         std::find_if(std::begin(sets), std::end(sets), [](const auto& s) { return s.present(); });
@@ -86,14 +77,14 @@ Chosen& chosen() {
 
 template <>
 const Rows<float>& rows<float>() {
-  return chosen().floats;
+  return chosen().table.floats;
 }
 template <>
 const Rows<double>& rows<double>() {
-  return chosen().doubles;
+  return chosen().table.doubles;
 }
 
-const PairRows& pair_rows() { return chosen().pairs; }
+const PairRows& pair_rows() { return chosen().table.pairs; }
 
 bool has_bf16() { return !std::strcmp(instruction_set(), "v4_bf16"); }
 

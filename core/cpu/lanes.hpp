@@ -60,6 +60,12 @@ TETE_INLINE Register<T> all_lanes(T v) {
   return v - Register<T>{};
 }
 
+// A row's register from place i on; its stride is 1, or 0 for one number in all places.
+template <class T>
+TETE_INLINE Register<T> factor(const T* x, Index stride, Index i) {
+  return stride == 0 ? all_lanes(*x) : load(x + i);
+}
+
 template <class T>
 inline constexpr int lanes = 256 / static_cast<int>(sizeof(T));
 

@@ -8,10 +8,9 @@
 
 #include <algorithm>
 #include <climits>
-#include <memory>
 
-#include "core/cpu/backend.hpp"
 #include "core/cpu/blas.hpp"
+#include "core/cpu/relaid.hpp"
 
 namespace tete::cpu_kernels {
 namespace {
@@ -77,20 +76,21 @@ Dims joined(const Dims& a, const Dims& b, const Dims& c) {
   return all;
 }
 
-// The estimated time of a plan's products. BLAS slows down if a side is short.
+// The estimated multiplications and additions in a second: products slow down if a side is short.
+double rate_of(double m, double n, double k) {
+  const auto fullness = [](double size, double half) { return size / (size + half); };
+  return 1e11 * fullness(m, 12) * fullness(n, 12) * fullness(k, 32);
+}
+
+// The estimated time of a plan's products.
 double product_seconds(const MatrixPlan& plan) {
-  const auto fullness = [](Index size, double half) {
-    return static_cast<double>(size) / (static_cast<double>(size) + half);
-  };
   const double calls = static_cast<double>(size_of(plan.outputs) * size_of(plan.sums));
   const double m = static_cast<double>(plan.m.size), n = static_cast<double>(plan.n.size),
                k = static_cast<double>(plan.k.size);
-  const double rate =
-      1e11 * fullness(plan.m.size, 12) * fullness(plan.n.size, 12) * fullness(plan.k.size, 32);
   // The result is read again for every further part of a sum.
   const double again = static_cast<double>(size_of(plan.sums) - 1) * m * n *
                        static_cast<double>(size_of(plan.outputs)) * 1e-10;
-  return calls * (2 * m * n * k / rate + 2e-7) + again;
+  return calls * (2 * m * n * k / rate_of(m, n, k) + 2e-7) + again;
 }
 
 // Finds the best matrix dimensions for operands with the strides of `laid`.
@@ -117,29 +117,22 @@ MatrixPlan plan_matrices(const Groups& groups, std::array<bool, 3> may_pack) {
                m = static_cast<double>(size_of(groups.m)),
                n = static_cast<double>(size_of(groups.n)),
                k = static_cast<double>(size_of(groups.k));
+  const std::array<double, 3> numbers{batch * m * k, batch * k * n, batch * m * n};
   constexpr double copied = 1e-9, call = 2e-6;  // seconds
   MatrixPlan best;
   for (int which = 0; which < 8; ++which) {
     const std::array<bool, 3> packed{(which & 1) != 0, (which & 2) != 0, (which & 4) != 0};
-    if ((packed[in_a] && !may_pack[in_a]) || (packed[in_b] && !may_pack[in_b]) ||
-        (packed[in_y] && !may_pack[in_y]))
-      continue;
-    Groups laid = groups;
+    bool allowed = true;
     double copying = 0;
-    if (packed[in_y]) {
-      lay_out(in_y, {{&laid.batch, in_a}, {&laid.m, in_a}, {&laid.n, in_b}});
-      copying += call + batch * m * n * copied;
-    }
-    if (packed[in_a]) {
-      lay_out(in_a, {{&laid.batch, in_y}, {&laid.m, in_y}, {&laid.k, in_b}});
-      copying += call + batch * m * k * copied;
-    }
-    if (packed[in_b]) {
-      lay_out(in_b, {{&laid.batch, in_y}, {&laid.k, in_a}, {&laid.n, in_y}});
-      copying += call + batch * k * n * copied;
-    }
-    if (copying < best.seconds) consider(laid, packed, copying, best);
-    if (best.seconds < 2 * batch * m * n * k / 1e11 + call) break;  // no copy can gain anything
+    for (Operand v : {in_y, in_a, in_b})
+      if (packed[v]) allowed = allowed && may_pack[v], copying += call + numbers[v] * copied;
+    if (!allowed || copying >= best.seconds) continue;
+    Groups laid = groups;
+    if (packed[in_y]) lay_out(in_y, {{&laid.batch, in_a}, {&laid.m, in_a}, {&laid.n, in_b}});
+    if (packed[in_a]) lay_out(in_a, {{&laid.batch, in_y}, {&laid.m, in_y}, {&laid.k, in_b}});
+    if (packed[in_b]) lay_out(in_b, {{&laid.batch, in_y}, {&laid.k, in_a}, {&laid.n, in_y}});
+    consider(laid, packed, copying, best);
+    if (best.seconds < 2 * batch * m * n * k / rate_of(m, n, k) + call) break;  // no copy can gain
   }
   return best;
 }
@@ -218,54 +211,32 @@ void run(const MatrixPlan& plan, const Pointers<X, Z>& at) {
       });
 }
 
-// Copies an operand into or out of the layout that the plan packs it in.
-View packed_view(const MatrixPlan& plan, Operand v, Dtype dtype, void* data, bool before) {
-  View view{dtype, {}, {}, data};
+// An operand or the result, laid out as planned.
+template <class T>
+Relaid as_planned(const MatrixPlan& plan, Operand v, T* data) {
+  View view{dtype_of<T>(), {}, {}, data};
+  Strides planned;
   const Dims* own[3][3] = {{&plan.laid.batch, &plan.laid.m, &plan.laid.k},
                            {&plan.laid.batch, &plan.laid.k, &plan.laid.n},
                            {&plan.laid.batch, &plan.laid.m, &plan.laid.n}};
   for (const Dims* dims : own[v])
     for (const Dim& d : *dims) {
       view.shape.push_back(d.size);
-      view.strides.push_back(before ? d.before[v] : d.stride[v]);
+      view.strides.push_back(d.before[v]);
+      planned.push_back(d.stride[v]);
     }
-  return view;
+  return {view, planned};
 }
-
-// An operand or the result in the plan's layout: in place, or packed in memory of its own.
-template <class T>
-class Packed {
- public:
-  Packed(const MatrixPlan& plan, Operand v, T* data) : data_(data) {
-    if (!plan.packed[v]) return;
-    own_ = packed_view(plan, v, dtype_of<T>(), data, true);
-    scratch_ = std::make_unique<Scratch>(static_cast<size_t>(own_.size()) * sizeof(T));
-    data_ = scratch_->as<T>();
-    dense_ = packed_view(plan, v, dtype_of<T>(), data_, false);
-  }
-  T* data() const { return data_; }
-  void pack() const {
-    if (scratch_) cpu().copy(own_, dense_);
-  }
-  void unpack() const {
-    if (scratch_) cpu().copy(dense_, own_);
-  }
-
- private:
-  T* data_;
-  std::unique_ptr<Scratch> scratch_;
-  View own_, dense_;
-};
 
 }  // namespace
 
 template <class X, class Z>
 void multiply_matrices(const MatrixPlan& plan, X* A, X* B, Z* Y) {
-  const Packed<X> a(plan, in_a, A), b(plan, in_b, B);
-  const Packed<Z> y(plan, in_y, Y);
-  a.pack(), b.pack();
-  run(plan, Pointers<X, Z>{a.data(), b.data(), y.data()});
-  y.unpack();
+  Relaid a = as_planned(plan, in_a, A), b = as_planned(plan, in_b, B),
+         y = as_planned(plan, in_y, Y);
+  run(plan, Pointers<X, Z>{a.source().template as<X>(), b.source().template as<X>(),
+                           y.target().template as<Z>()});
+  y.finish();
 }
 
 template void multiply_matrices(const MatrixPlan&, float*, float*, float*);

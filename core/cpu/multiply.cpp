@@ -15,8 +15,11 @@ namespace {
 
 constexpr Index block_steps = 384;    // of a sum
 constexpr Index block_columns = 384;  // of C
-// Up to so many rows of A, B is read in place: copying it would take longer.
+// Up to so many rows of A, B is read in place: copying it would take longer. In short sums it would
+// not, unless B is read once: long lines of B evict each other from the caches.
 constexpr Index few_rows = 64;
+// Where a small A mixes long rows of B, BLAS is slower than tiles of any registers.
+constexpr Index small_side = 32, long_row = 128;
 
 // The calling thread's own memory, for the most elements asked for so far. It is kept from product
 // to product.
@@ -64,7 +67,8 @@ void multiply_block(Index m, Index n, Index k, const Matrix<const T>& A, const M
   const Rows<T>& kernels = rows<T>();
   const Index wide = kernels.product_columns, whole = n / wide * wide;
   // Beyond the last whole panel there may be no memory to read.
-  const Index as_it_lies = B.column == 1 && m <= few_rows ? whole : 0;
+  const bool in_place = B.column == 1 && m <= (k > small_side ? few_rows : kernels.product_rows);
+  const Index as_it_lies = in_place ? whole : 0;
   lay_out<T>({B.data + as_it_lies * B.column, B.row, B.column}, k, n - as_it_lies, wide, space);
   for (Index i = 0; i < m; i += kernels.product_rows)
     for (Index j = 0; j < n; j += wide) {
@@ -172,7 +176,8 @@ void in_blocks(Index n, Index k, const Matrix<const X>& A, const Matrix<const X>
 template <class T>
 void multiply_rows(Index m, Index n, Index k, const Matrix<const T>& A, const Matrix<const T>& B,
                    const Matrix<T>& C, bool add) {
-  if (!rows<T>().product) return blas_multiply(m, n, k, A, B, C, add);
+  const bool mixes = std::max(m, k) <= small_side && n >= long_row;
+  if (!mixes && !rows<T>().product_is_fast) return blas_multiply(m, n, k, A, B, C, add);
   const Index wide = rows<T>().product_columns;
   thread_local Space<T> laid_out;
   T* const space =

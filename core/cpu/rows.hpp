@@ -32,9 +32,6 @@ inline constexpr int binary_count = 0
 #undef BINARY
     ;
 
-// The largest small matrix of `mix` and `outer`.
-inline constexpr Index mix_limit = 32;
-
 // y[i·ym + j·yn + x] = Σ_k a[i·am + k·ak + x] b[k·bk + j·bn + x] for i < M, j < N, k < K, x <
 // places: a matrix product at each place of a row.
 template <class T>
@@ -73,15 +70,15 @@ struct Rows {
   using GradientRow = void(const T* x, Index sx, const T* y, Index sy, const T* g, Index sg, T* dx,
                            Index sdx, Index n);
   using BinaryRow = void(const T* a, Index sa, const T* b, Index sb, T* y, Index sy, Index n);
-  using OfSumRow = void(const T* a, const T* b, T* y, Index n);
-  using OfSumGradientRow = void(const T* a, const T* b, const T* y, const T* g, T* dsum, Index n);
+  using OfSumGradientRow = void(const T* a, Index sa, const T* b, Index sb, const T* y, Index sy,
+                                const T* g, Index sg, T* dsum, Index sd, Index n);
 
   // rows_elementwise.cpp
   UnaryRow* unary[unary_count];
   GradientRow* unary_gradient[unary_count];
   BinaryRow* binary[binary_count];
-  // y = op(a + b); dsum = g · op'(a + b), where y = op(a + b). Every row has stride 1.
-  OfSumRow* unary_of_sum[unary_count];
+  // y = op(a + b); dsum = g · op'(a + b), where y = op(a + b).
+  BinaryRow* unary_of_sum[unary_count];
   OfSumGradientRow* unary_of_sum_gradient[unary_count];
   void (*select)(const T* c, Index sc, const T* a, Index sa, const T* b, Index sb, T* y, Index sy,
                  Index n);
@@ -103,11 +100,7 @@ struct Rows {
   // y[j·ry + i] = x[i·rx + j] for i < rows, j < columns.
   void (*transpose)(const T* x, Index rx, T* y, Index ry, Index rows, Index columns);
 
-  // rows_small.cpp.
-  // y[c·ry + j] = Σ_r p[r·pr + c·pc] x[r·rx + j] for r < R, c < C, j < n; R, C <= mix_limit.
-  void (*mix)(const T* p, Index pr, Index pc, Index R, Index C, const T* x, Index rx, T* y,
-              Index ry, Index n);
-  // total[r·C + c] += Σ_j x[r·rx + j] g[c·rg + j].
+  // rows_small.cpp. total[r·C + c] += Σ_j x[r·rx + j] g[c·rg + j] for r < R, c < C, j < n.
   void (*outer)(const T* x, Index rx, Index R, const T* g, Index rg, Index C, Index n,
                 double* total);
   void (*lane_product)(const LaneProduct<T>& product);
@@ -122,10 +115,11 @@ struct Rows {
 
   // rows_product.cpp. c[i·rc + j] = Σ_p a[i·ra + p·pa] b[p·pb + j] for i < R <= product_rows,
   // j < n <= product_columns, p < k; if `add`, it is added to c. All product_columns of b are read,
-  // or half of them if n is at most that. Null if BLAS is faster.
+  // or half of them if n is at most that.
   void (*product)(Index R, Index k, const T* a, Index ra, Index pa, const T* b, Index pb, T* c,
                   Index rc, Index n, bool add);
   Index product_rows, product_columns;
+  bool product_is_fast;  // faster than BLAS, for large matrices
   // y[p·product_columns + j] = x[p·rx + j] for p < k and all columns.
   void (*panel)(const T* x, Index rx, Index k, T* y);
 
@@ -148,11 +142,6 @@ struct Rows {
   // dscale += g·(x - μ)/σ and, where not null, dbias += g.
   void (*norm_gradient)(const T* x, const T* scale, const T* g, const T* stats, bool center, T* dx,
                         T* dscale, T* dbias, Index n);
-
-  // rows_peak.cpp. y[i] = y[i] / 2 + 1/2 for i < multiply_add_numbers, `rounds` times: a product
-  // and a sum each.
-  void (*multiply_add)(Index rounds, T* y);
-  Index multiply_add_numbers;
 };
 
 // Row kernels of bfloat16 numbers, whose products are summed in f32. A word has two numbers that
@@ -168,6 +157,13 @@ struct PairRows {
   // one may become 0, as on processors that multiply bfloat16.
   void (*round)(const float* x, Bf16* y, Index n);
   void (*widen)(const Bf16* x, float* y, Index n);
+};
+
+// All rows of one instruction set.
+struct Table {
+  Rows<float> floats;
+  Rows<double> doubles;
+  PairRows pairs;
 };
 
 // The rows for this machine; chosen at first use, which fails (resource) if none are for it.
@@ -186,34 +182,23 @@ bool has_bf16();
 bool use_instruction_set(const char* name);
 const char* instruction_set();
 
-// Each instruction set's own copies.
-#define TETE_ROWS_OF(set)               \
-  namespace set {                       \
-  void fill_elementwise(Rows<float>&);  \
-  void fill_elementwise(Rows<double>&); \
-  void fill_sums(Rows<float>&);         \
-  void fill_sums(Rows<double>&);        \
-  void fill_small(Rows<float>&);        \
-  void fill_small(Rows<double>&);       \
-  void fill_softmax(Rows<float>&);      \
-  void fill_softmax(Rows<double>&);     \
-  void fill_norm(Rows<float>&);         \
-  void fill_norm(Rows<double>&);        \
-  void fill_peak(Rows<float>&);         \
-  void fill_peak(Rows<double>&);        \
-  void fill_update(Rows<float>&);       \
-  void fill_update(Rows<double>&);      \
-  void fill_product(Rows<float>&);      \
-  void fill_product(Rows<double>&);     \
-  void fill_product(PairRows&);         \
+// Each instruction set's own copies: every rows_*.cpp fills its part of the table. v4_bf16 has
+// products only.
+#define TETE_ROWS_OF(set)        \
+  namespace set {                \
+  void fill_elementwise(Table&); \
+  void fill_sums(Table&);        \
+  void fill_small(Table&);       \
+  void fill_softmax(Table&);     \
+  void fill_norm(Table&);        \
+  void fill_update(Table&);      \
+  void fill_product(Table&);     \
   }
 #if defined(__x86_64__)
 TETE_ROWS_OF(v2)
 TETE_ROWS_OF(v3)
 TETE_ROWS_OF(v4)
-namespace v4_bf16 {
-void fill_product(PairRows&);
-}
+TETE_ROWS_OF(v4_bf16)
 #else
 TETE_ROWS_OF(generic)
 #endif

@@ -75,16 +75,28 @@ void binary_row(const T* a, Index sa, const T* b, Index sb, T* __restrict y, Ind
   binary_loop<T, Op>(a, sa, b, sb, y, sy, n);
 }
 
+template <class Op>
+struct OfSum {
+  template <class V>
+  TETE_MEMBER static V at(V a, V b) {
+    return Op::at(a + b);
+  }
+};
+// Not inlined: beside the loop over strides this one would not become vector code.
 template <class T, class Op>
-void of_sum_row(const T* a, const T* b, T* __restrict y, Index n) {
-  using V = Number<T>;
-  for (Index i = 0; i < n; ++i) y[i] = Op::at(V(a[i]) + V(b[i])).v;
-}
-template <class T, class Op>
-void of_sum_gradient_row(const T* a, const T* b, const T* y, const T* g, T* __restrict dsum,
-                         Index n) {
+__attribute__((noinline)) void of_sum_gradient_dense(const T* a, const T* b, const T* y, const T* g,
+                                                     T* __restrict dsum, Index n) {
   using V = Number<T>;
   for (Index i = 0; i < n; ++i) dsum[i] = Op::at(V(a[i]) + V(b[i]), V(y[i]), V(g[i])).v;
+}
+template <class T, class Op>
+void of_sum_gradient_row(const T* a, Index sa, const T* b, Index sb, const T* y, Index sy,
+                         const T* g, Index sg, T* __restrict dsum, Index sd, Index n) {
+  using V = Number<T>;
+  if (sa == 1 && sb == 1 && sy == 1 && sg == 1 && sd == 1)
+    return of_sum_gradient_dense<T, Op>(a, b, y, g, dsum, n);
+  for (Index i = 0; i < n; ++i)
+    dsum[i * sd] = Op::at(V(a[i * sa]) + V(b[i * sb]), V(y[i * sy]), V(g[i * sg])).v;
 }
 
 template <class T, class SC, class SA, class SB, class SY>
@@ -148,7 +160,7 @@ void fill(Rows<T>& rows) {
 #define UNARY(name, ...)                                                    \
   rows.unary[unary] = unary_row<T, Value_##name>;                           \
   rows.unary_gradient[unary] = gradient_row<T, Slope_##name>;               \
-  rows.unary_of_sum[unary] = of_sum_row<T, Value_##name>;                   \
+  rows.unary_of_sum[unary] = binary_row<T, OfSum<Value_##name>>;            \
   rows.unary_of_sum_gradient[unary] = of_sum_gradient_row<T, Slope_##name>; \
   ++unary;
 #define BINARY(name, ...) rows.binary[binary++] = binary_row<T, Value2_##name>;
@@ -162,7 +174,6 @@ void fill(Rows<T>& rows) {
 
 }  // namespace
 
-void fill_elementwise(Rows<float>& rows) { fill(rows); }
-void fill_elementwise(Rows<double>& rows) { fill(rows); }
+void fill_elementwise(Table& table) { fill(table.floats), fill(table.doubles); }
 
 }  // namespace tete::cpu_kernels::TETE_ISA

@@ -54,15 +54,14 @@ void norm_gradient_row(const T* x, const T* scale, const T* g, const T* stats, b
     for (Index i = 0; i < n; ++i) dbias[i] += g[i];
 }
 
+template <class T>
+void fill(Rows<T>& rows) {
+  rows.norm = norm_row<T>;
+  rows.norm_gradient = norm_gradient_row<T>;
+}
+
 }  // namespace
 
-void fill_norm(Rows<float>& rows) {
-  rows.norm = norm_row<float>;
-  rows.norm_gradient = norm_gradient_row<float>;
-}
-void fill_norm(Rows<double>& rows) {
-  rows.norm = norm_row<double>;
-  rows.norm_gradient = norm_gradient_row<double>;
-}
+void fill_norm(Table& table) { fill(table.floats), fill(table.doubles); }
 
 }  // namespace tete::cpu_kernels::TETE_ISA

@@ -152,10 +152,10 @@ void panel(const T* x, Index rx, Index k, T* y) {
     for (int j = 0; j < tile_registers; ++j, y += width<T>) store<T>(y, load(x + j * width<T>));
 }
 
-// With fewer and shorter registers these are no faster than BLAS.
 template <class T>
 void fill(Rows<T>& rows) {
-  rows.product = register_bytes > 32 ? product<Single<T>> : nullptr;
+  rows.product = product<Single<T>>;
+  rows.product_is_fast = register_bytes > 32;  // and there are more of them
   rows.panel = panel<T>;
   rows.product_rows = tile_rows;
   rows.product_columns = tile_registers * width<T>;
@@ -163,10 +163,10 @@ void fill(Rows<T>& rows) {
 
 }  // namespace
 
-void fill_product(Rows<float>& rows) { fill(rows); }
-void fill_product(Rows<double>& rows) { fill(rows); }
-void fill_product(PairRows& rows) {
-  rows = {product<Pairs>, tile_rows, tile_registers * width<float>, zip_rows, round_row, widen_row};
+void fill_product(Table& table) {
+  fill(table.floats), fill(table.doubles);
+  table.pairs = {product<Pairs>, tile_rows, tile_registers * width<float>,
+                 zip_rows,       round_row, widen_row};
 }
 
 }  // namespace tete::cpu_kernels::TETE_ISA

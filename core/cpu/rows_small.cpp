@@ -1,79 +1,8 @@
-// Rows of small products: a small matrix that mixes rows, the products of all pairs of rows, and a
-// matrix product at each place of a row.
+// Rows of small products: of all pairs of rows, and a matrix product at each place of a row.
 #include "core/cpu/lanes.hpp"
 
 namespace tete::cpu_kernels::TETE_ISA {
 namespace {
-
-// ---- Mixed rows ------------------------------------------------------------------------------
-
-// Columns of x are copied to a block that stays in the cache: rows whose addresses differ by a
-// power of two would evict each other.
-constexpr Index mix_bytes = 3072;
-template <class T>
-inline constexpr Index mix_columns = mix_bytes / static_cast<Index>(sizeof(T));
-// Registers of columns that are held at once, for each of 4, 6 or 8 outputs.
-inline constexpr int mix_registers = 3;
-
-template <class T>
-void gather_columns(const T* x, Index rx, Index R, Index n, T* block) {
-  constexpr Index step = mix_registers * width<T>;
-  for (Index r = 0; r < R; ++r)
-    for (Index j = 0; j < (n + step - 1) / step * step; j += width<T>)
-      store<T>(block + r * mix_columns<T> + j, load_part(x + r * rx + j, n - j));
-}
-
-// y[c][j] for `outputs` of the c and mix_registers registers of the j.
-template <class T, int outputs>
-TETE_INLINE void mix_tile(const T* p, Index R, const T* block,
-                          Register<T> (&sum)[outputs][mix_registers]) {
-  for (int c = 0; c < outputs; ++c)
-    for (int k = 0; k < mix_registers; ++k) sum[c][k] = Register<T>{};
-  for (Index r = 0; r < R; ++r) {
-    Register<T> x[mix_registers];
-#pragma GCC unroll 4
-    for (int k = 0; k < mix_registers; ++k) x[k] = load(block + r * mix_columns<T> + k * width<T>);
-#pragma GCC unroll 8
-    for (int c = 0; c < outputs; ++c) {
-      const Register<T> weight = all_lanes(p[r * mix_limit + c]);
-#pragma GCC unroll 4
-      for (int k = 0; k < mix_registers; ++k) sum[c][k] += weight * x[k];
-    }
-  }
-}
-
-template <class T, int outputs>
-void mix_block(const T* weights, Index R, Index C, const T* block, T* y, Index ry, Index n) {
-  constexpr Index step = mix_registers * width<T>;
-  for (Index c = 0; c < C; c += outputs)
-    for (Index j = 0; j < n; j += step) {
-      Register<T> sum[outputs][mix_registers];
-      mix_tile<T, outputs>(weights + c, R, block + j, sum);
-      const Index count = C - c < outputs ? C - c : outputs;
-      for (Index o = 0; o < count; ++o) {
-        T* to = y + (c + o) * ry + j;
-        for (int k = 0; k < mix_registers; ++k)
-          store_part<T>(to + k * width<T>, sum[o][k], n - j - k * width<T>);
-      }
-    }
-}
-
-template <class T>
-void mix(const T* p, Index pr, Index pc, Index R, Index C, const T* x, Index rx, T* y, Index ry,
-         Index n) {
-  T weights[mix_limit * mix_limit];
-  for (Index r = 0; r < R; ++r)
-    for (Index c = 0; c < mix_limit; ++c)
-      weights[r * mix_limit + c] = c < C ? p[r * pr + c * pc] : T(0);
-  alignas(64) T block[mix_limit * mix_columns<T>];
-  for (Index j = 0; j < n; j += mix_columns<T>) {
-    const Index count = n - j < mix_columns<T> ? n - j : mix_columns<T>;
-    gather_columns(x + j, rx, R, count, block);
-    if (C <= 4 || register_count < 32) mix_block<T, 4>(weights, R, C, block, y + j, ry, count);
-    else if (C % 8 != 0 && C % 6 == 0) mix_block<T, 6>(weights, R, C, block, y + j, ry, count);
-    else mix_block<T, 8>(weights, R, C, block, y + j, ry, count);
-  }
-}
 
 // total[r][c] for RT·CT pairs of rows at once, in registers over j.
 template <class T, int RT, int CT>
@@ -211,14 +140,12 @@ void lane_product(const LaneProduct<T>& whole) {
 
 template <class T>
 void fill(Rows<T>& rows) {
-  rows.mix = mix<T>;
   rows.outer = outer<T>;
   rows.lane_product = lane_product<T>;
 }
 
 }  // namespace
 
-void fill_small(Rows<float>& rows) { fill(rows); }
-void fill_small(Rows<double>& rows) { fill(rows); }
+void fill_small(Table& table) { fill(table.floats), fill(table.doubles); }
 
 }  // namespace tete::cpu_kernels::TETE_ISA

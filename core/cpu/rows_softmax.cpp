@@ -98,7 +98,6 @@ void fill(Rows<T>& rows) {
 
 }  // namespace
 
-void fill_softmax(Rows<float>& rows) { fill(rows); }
-void fill_softmax(Rows<double>& rows) { fill(rows); }
+void fill_softmax(Table& table) { fill(table.floats), fill(table.doubles); }
 
 }  // namespace tete::cpu_kernels::TETE_ISA

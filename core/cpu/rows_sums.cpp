@@ -46,9 +46,10 @@ T max_row(const T* x, Index sx, Index n) {
   return most;
 }
 
-// total_j = combine(total_j, term(r, j)): columns in registers, rows one after the other.
-template <class T, class Term>
-TETE_INLINE void across(Index rows, Index n, T* total, const Term& term) {
+// total_j += Σ_r of the terms: columns in registers, rows one after the other. `whole(r, j)` gives
+// the register of terms j, j+1, … of row r.
+template <class T, class Whole, class Term>
+TETE_INLINE void across(Index rows, Index n, T* total, const Whole& whole, const Term& term) {
   constexpr int registers = 4, block = registers * width<T>;
   Index j = 0;
   for (; j + block <= n; j += block) {
@@ -56,54 +57,41 @@ TETE_INLINE void across(Index rows, Index n, T* total, const Term& term) {
     for (int c = 0; c < registers; ++c) sum[c] = load(total + j + c * width<T>);
     for (Index r = 0; r < rows; ++r) {
 #pragma GCC unroll 4
-      for (int c = 0; c < registers; ++c) sum[c] += term.whole(r, j + c * width<T>);
+      for (int c = 0; c < registers; ++c) sum[c] += whole(r, j + c * width<T>);
     }
     for (int c = 0; c < registers; ++c) store<T>(total + j + c * width<T>, sum[c]);
   }
   for (Index r = 0; r < rows; ++r)
-    for (Index i = j; i < n; ++i) total[i] += term.one(r, i);
+    for (Index i = j; i < n; ++i) total[i] += term(r, i);
 }
 
 template <class T>
-struct Plain {
-  const T* x;
-  Index rx;
-  TETE_MEMBER Register<T> whole(Index r, Index j) const { return load(x + r * rx + j); }
-  TETE_MEMBER T one(Index r, Index j) const { return x[r * rx + j]; }
-};
-template <class T>
-struct Product {
-  const T *a, *b;
-  Index ra, rb;
-  TETE_MEMBER Register<T> whole(Index r, Index j) const {
-    return load(a + r * ra + j) * load(b + r * rb + j);
-  }
-  TETE_MEMBER T one(Index r, Index j) const { return a[r * ra + j] * b[r * rb + j]; }
-};
-// a does not depend on the column.
-template <class T>
-struct Scaled {
-  const T *a, *b;
-  Index ra, rb;
-  TETE_MEMBER Register<T> whole(Index r, Index j) const { return a[r * ra] * load(b + r * rb + j); }
-  TETE_MEMBER T one(Index r, Index j) const { return a[r * ra] * b[r * rb + j]; }
-};
-
-template <class T>
 void sum_across(const T* x, Index rx, Index sx, Index rows, Index n, T* __restrict total) {
-  if (sx == 1) return across(rows, n, total, Plain<T>{x, rx});
+  const auto term = [=](Index r, Index j) { return x[r * rx + j * sx]; };
+  if (sx == 1)
+    return across(
+        rows, n, total, [=](Index r, Index j) { return load(x + r * rx + j); }, term);
   for (Index r = 0; r < rows; ++r)
-    for (Index j = 0; j < n; ++j) total[j] += x[r * rx + j * sx];
+    for (Index j = 0; j < n; ++j) total[j] += term(r, j);
 }
 
 template <class T>
 void dot_across(const T* a, Index ra, Index sa, const T* b, Index rb, Index sb, Index rows, Index n,
                 T* __restrict total) {
-  if (sa == 1 && sb == 1) return across(rows, n, total, Product<T>{a, b, ra, rb});
-  if (sa == 0 && sb == 1) return across(rows, n, total, Scaled<T>{a, b, ra, rb});
-  if (sa == 1 && sb == 0) return across(rows, n, total, Scaled<T>{b, a, rb, ra});
+  const auto term = [=](Index r, Index j) { return a[r * ra + j * sa] * b[r * rb + j * sb]; };
+  const auto in_registers = [=](auto sa, auto sb) {
+    across(
+        rows, n, total,
+        [=](Index r, Index j) { return factor(a + r * ra, sa, j) * factor(b + r * rb, sb, j); },
+        term);
+  };
+  const Fixed<0> same;
+  const Fixed<1> one;
+  if (sa == 1 && sb == 1) return in_registers(one, one);
+  if (sa == 0 && sb == 1) return in_registers(same, one);
+  if (sa == 1 && sb == 0) return in_registers(one, same);
   for (Index r = 0; r < rows; ++r)
-    for (Index j = 0; j < n; ++j) total[j] += a[r * ra + j * sa] * b[r * rb + j * sb];
+    for (Index j = 0; j < n; ++j) total[j] += term(r, j);
 }
 
 template <class T>
@@ -180,7 +168,6 @@ void fill(Rows<T>& rows) {
 
 }  // namespace
 
-void fill_sums(Rows<float>& rows) { fill(rows); }
-void fill_sums(Rows<double>& rows) { fill(rows); }
+void fill_sums(Table& table) { fill(table.floats), fill(table.doubles); }
 
 }  // namespace tete::cpu_kernels::TETE_ISA

@@ -103,11 +103,6 @@ TETE_INLINE double squares_of_places(Index rows, Index n, const One& one) {
   return total;
 }
 
-// A factor: one for the whole row (sa = 0), or one for each place.
-template <class T>
-TETE_INLINE Register<T> factor(const T* a, Index sa, Index i) {
-  return sa == 0 ? all_lanes(*a) : load(a + i);
-}
 // use(sa, sb) with strides that the compiler knows.
 template <class Use>
 TETE_INLINE double with_factors(Index sa, Index sb, const Use& use) {
@@ -253,7 +248,6 @@ void fill(Rows<T>& rows) {
 
 }  // namespace
 
-void fill_update(Rows<float>& rows) { fill(rows); }
-void fill_update(Rows<double>& rows) { fill(rows); }
+void fill_update(Table& table) { fill(table.floats), fill(table.doubles); }
 
 }  // namespace tete::cpu_kernels::TETE_ISA

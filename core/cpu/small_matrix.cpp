@@ -1,10 +1,11 @@
 // Contractions in which small matrices meet long rows, where BLAS is weak.
 //
-//   mixing:   L[b, h', x] = Σ_h J[b, h, x] P[h, h']      heads are mixed
+//   mixing:   L[b, h', x] = Σ_h J[b, h, x] P[h, h']           heads are mixed
 //   pairing:  P[h, h']    = Σ_{b, x} J[b, h, x] G[b, h', x]   its gradient
-//   lanes:    L[n, h', x] = Σ_h J[n, h, x] R[h, h', x]   each key mixes the heads in its own way
+//   lanes:    L[n, h', x] = Σ_h J[n, h, x] R[h, h', x]        each key mixes heads in its own way
 //
-// x is long and has stride 1; in mixing and pairing, h and h' are at most 32.
+// x is long and has stride 1; in mixing and pairing, h and h' are at most 32. Mixing is a product
+// of matrices (matrices.cpp).
 #include <vector>
 
 #include "core/cpu/backend.hpp"
@@ -16,6 +17,7 @@ namespace {
 
 constexpr Index long_row = 128;    // from here on a row is long
 constexpr Index row_piece = 2048;  // elements of a row that one block takes
+constexpr Index small_side = 32;   // the most rows, or columns, of a small matrix
 
 // The longest dimension that has stride 1 in both operands, or -1.
 int side_by_side(const Dims& dims, Operand one, Operand other) {
@@ -33,12 +35,13 @@ int lanes_of(const Dims& batch) {
   return -1;
 }
 
-bool is_small(const Dims& dims) { return dims.size() == 1 && dims[0].size <= mix_limit; }
+bool is_small(const Dims& dims) { return dims.size() == 1 && dims[0].size <= small_side; }
 
 }  // namespace
 
 bool is_mix(const Groups& groups) {
-  return side_by_side(groups.m, in_a, in_y) >= 0 && is_small(groups.k) && is_small(groups.n);
+  return is_small(groups.k) && ((is_small(groups.n) && side_by_side(groups.m, in_a, in_y) >= 0) ||
+                                (is_small(groups.m) && side_by_side(groups.n, in_b, in_y) >= 0));
 }
 bool is_pair(const Groups& groups) {
   return side_by_side(groups.k, in_a, in_b) >= 0 && is_small(groups.m) && is_small(groups.n);
@@ -47,24 +50,6 @@ bool is_pair(const Groups& groups) {
 bool is_lane_product(const Groups& groups) {
   return lanes_of(groups.batch) >= 0 && groups.m.size() == 1 && groups.n.size() == 1 &&
          groups.k.size() == 1;
-}
-
-template <class T>
-void mix(const Groups& groups, const T* A, const T* B, T* Y) {
-  const int at = side_by_side(groups.m, in_a, in_y);
-  const Index length = groups.m[at].size, pieces = (length + row_piece - 1) / row_piece;
-  const Dim h = groups.k[0], to = groups.n[0];
-  Dims outer = groups.m;
-  outer.erase(at);
-  const Loops<3> loops = loops_over(groups.batch, outer);
-  const double work = static_cast<double>(loops.rows() * length * h.size * to.size);
-  parallel_for(loops.rows() * pieces, work, [&](Index unit) {
-    const RowCursor<3> row(loops, unit / pieces);
-    const Index start = unit % pieces * row_piece;
-    rows<T>().mix(B + row[in_b], h.stride[in_b], to.stride[in_b], h.size, to.size,
-                  A + row[in_a] + start, h.stride[in_a], Y + row[in_y] + start, to.stride[in_y],
-                  std::min(row_piece, length - start));
-  });
 }
 
 template <class T>
@@ -107,17 +92,15 @@ void pair(const Groups& groups, const T* A, const T* B, T* Y) {
   RowCursor<3> output(outputs, 0);
   for (Index o = 0; o < outputs.rows(); ++o, output.next()) {
     double* const total = partial.data() + o * blocks * size;
-    for (Index step = 1; step < blocks; step *= 2)
-      for (Index b = 0; b + step < blocks; b += 2 * step)
-        for (Index i = 0; i < size; ++i) total[b * size + i] += total[(b + step) * size + i];
+    join_blocks(blocks, [&](Index a, Index b) {
+      for (Index i = 0; i < size; ++i) total[a * size + i] += total[b * size + i];
+    });
     for (Index i = 0; i < size; ++i)
       Y[output[in_y] + i / n.size * m.stride[in_y] + i % n.size * n.stride[in_y]] =
           static_cast<T>(total[i]);
   }
 }
 
-template void mix(const Groups&, const float*, const float*, float*);
-template void mix(const Groups&, const double*, const double*, double*);
 template void lane_product(const Groups&, const float*, const float*, float*);
 template void lane_product(const Groups&, const double*, const double*, double*);
 template void pair(const Groups&, const float*, const float*, float*);

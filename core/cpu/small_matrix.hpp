@@ -4,10 +4,8 @@
 
 namespace tete::cpu_kernels {
 
-// B is the small matrix.
+// A or B is the small matrix: a product that moves more numbers than it multiplies.
 bool is_mix(const Groups& groups);
-template <class T>
-void mix(const Groups& groups, const T* A, const T* B, T* Y);
 // A, B and Y are matrices at each place of a row.
 bool is_lane_product(const Groups& groups);
 template <class T>

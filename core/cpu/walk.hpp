@@ -25,11 +25,6 @@ struct Loops {
   }
   Index size() const { return rows() * inner(); }
   Index inner_stride(int view) const { return strides[view].back(); }
-  bool inner_strides_are_one() const {
-    for (const Strides& s : strides)
-      if (s.back() != 1) return false;
-    return true;
-  }
 };
 
 // Merges dimension d into d - 1 wherever all views step over both in one stride.
@@ -147,28 +142,25 @@ Loops<N> rows_along(const std::array<const View*, N>& views, int axis) {
   return loops;
 }
 
-// body(cursor) for every row, in blocks of about block_size elements. body may keep a buffer:
-// make() is called once for each block.
-template <int N, class Make, class Body>
-void for_each_block(const Loops<N>& loops, Index row_length, double cost, const Make& make,
-                    const Body& body) {
+// Joins the results of blocks in a balanced tree; the first becomes that of all.
+template <class Join>
+void join_blocks(Index blocks, const Join& join) {
+  for (Index step = 1; step < blocks; step *= 2)
+    for (Index b = 0; b + step < blocks; b += 2 * step) join(b, b + step);
+}
+
+// body(cursor) for every row, in blocks of about block_size elements.
+template <int N, class Body>
+void for_each_row_along(const Loops<N>& loops, Index row_length, double cost, const Body& body) {
   const Index rows = loops.rows();
   if (rows == 0) return;
   const Index group = std::max<Index>(1, block_size / std::max<Index>(1, row_length));
   parallel_for((rows + group - 1) / group, cost * static_cast<double>(rows * row_length),
                [&](Index unit) {
-                 auto buffer = make();
                  const Index first = unit * group, last = std::min(rows, first + group);
                  RowCursor<N> cursor(loops, first);
-                 for (Index row = first; row < last; ++row, cursor.next()) body(cursor, buffer);
+                 for (Index row = first; row < last; ++row, cursor.next()) body(cursor);
                });
-}
-
-// The same for bodies that need no buffer.
-template <int N, class Body>
-void for_each_row_along(const Loops<N>& loops, Index row_length, double cost, const Body& body) {
-  for_each_block(
-      loops, row_length, cost, [] { return 0; }, [&](const RowCursor<N>& at, int) { body(at); });
 }
 
 }  // namespace tete::cpu_kernels

@@ -24,16 +24,18 @@ void multiply_some(const Tensor& A, const Tensor& B, const Tensor& C) {
                                   false);
 }
 
+// A tile of a product, whose every step reads the same numbers: they stay in the nearest cache.
 template <class T>
 Probe peak_of(int threads) {
-  constexpr Index rounds = 1 << 18;
+  constexpr Index steps = 1 << 18;
   const auto& rows = cpu_kernels::rows<T>();
-  const auto numbers = static_cast<size_t>(rows.multiply_add_numbers);
-  const double work = 2.0 * static_cast<double>(rounds * rows.multiply_add_numbers) * threads;
-  const auto call = [&rows, numbers, threads, work] {
+  const Index m = rows.product_rows, n = rows.product_columns;
+  const double work = 2.0 * static_cast<double>(steps * m * n) * threads;
+  const auto call = [&rows, m, n, threads, work] {
     parallel_for(threads, work, [&](Index) {
-      std::vector<T> y(numbers, T(0));
-      rows.multiply_add(rounds, y.data());
+      const std::vector<T> a(static_cast<size_t>(m), T(0)), b(static_cast<size_t>(n), T(0));
+      std::vector<T> c(static_cast<size_t>(m * n));
+      rows.product(m, steps, a.data(), 1, 0, b.data(), 0, c.data(), n, n, false);
     });
   };
   return {turn_of(call), work};

@@ -17,11 +17,10 @@ const char* form_of(const Choice& choice, const Groups& groups) {
       return m && n && !batch ? "ger" : "elementwise";
     case Method::sum_of_products:
       return m && n ? "loop" : m || n ? "gemv" : "dot";
-    case Method::mix:
-    case Method::mix_exchanged:
     case Method::lanes:
     case Method::pair:
       return "loop";
+    case Method::mix:
     case Method::matrices:
       return size_of(choice.matrices.outputs) * size_of(choice.matrices.sums) > 1 ? "batched gemm"
                                                                                   : "gemm";
@@ -44,16 +43,11 @@ std::string shape_of(const Choice& choice, const Groups& groups) {
       return groups.batch.empty() && m * n > 1 ? text(m, "×", n) : text(batch * m * n, " products");
     case Method::sum_of_products:
       return text(batch * m * n, " sums of ", k);
-    case Method::mix:
-    case Method::mix_exchanged: {
-      const Groups& g = choice.groups;
-      return text("a ", size_of(g.k), "×", size_of(g.n), " matrix on ",
-                  size_of(g.batch) * size_of(g.m), " columns");
-    }
     case Method::lanes:
       return text("at each of ", batch, " places ", m, "×", k, "×", n);
     case Method::pair:
       return text(times(batch, "times"), "a ", m, "×", n, " matrix from rows of ", k);
+    case Method::mix:
     case Method::matrices:
       return text(times(size_of(p.outputs) * size_of(p.sums), "products"), p.m.size, "×", p.k.size,
                   "×", p.n.size);
