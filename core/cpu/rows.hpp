@@ -44,18 +44,10 @@ struct LaneProduct {
   Index ym, yn, M, N, K, places;
 };
 
-// A row of Adam's update (core/update.hpp); other: 1 - β. p and the results have stride 1.
+// The numbers of a step of Adam (core/update.hpp); other: 1 - β.
 template <class T>
 struct AdamNumbers {
   T beta1, other1, beta2, other2, keep, rate, unit, epsilon;
-};
-template <class T>
-struct AdamRow {
-  AdamNumbers<T> numbers;
-  const T *p, *g, *m, *v;
-  Index sg, sm, sv;
-  T *y, *m_to, *v_to;
-  Index n;
 };
 // The products g[r·rg + i·sg] a[r·ra + i·sa] b[r·rb + i·sb], r < rows, i < n.
 template <class T>
@@ -123,13 +115,13 @@ struct Rows {
   // y[p·product_columns + j] = x[p·rx + j] for p < k and all columns.
   void (*panel)(const T* x, Index rx, Index k, T* y);
 
-  // rows_update.cpp
-  void (*adam)(const AdamRow<T>& row);
+  // rows_update.cpp. p and the results of Adam have stride 1.
+  void (*adam)(const AdamNumbers<T>& numbers, const T* p, const T* g, Index sg, const T* m,
+               Index sm, const T* v, Index sv, T* y, T* m_to, T* v_to, Index n);
   double (*product_squares)(const ProductRows<T>& product);  // their sum
   // y = p - rate · the product; p and y have g's strides, and sg = 1. Returns Σ y², with the bits
-  // that product_squares gives for y, 1 and 1. past_caches: y is not read soon.
-  double (*minus_product)(const ProductRows<T>& product, const T* p, T rate, T* y,
-                          bool past_caches);
+  // that product_squares gives for y, 1 and 1.
+  double (*minus_product)(const ProductRows<T>& product, const T* p, T rate, T* y);
   // Σ x[r·rx + i·sx]², r < rows, i < n.
   double (*squares)(const T* x, Index rx, Index sx, Index rows, Index n);
   // along[r·sa] = Σ_j g[r·rg + j]² and across[j] += Σ_r g[r·rg + j]², r < rows, j < n.

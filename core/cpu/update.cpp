@@ -12,8 +12,6 @@ namespace {
 
 // Operations for one element, roughly.
 constexpr double cost = 4;
-// From this many bytes on, a result does not stay in the caches until it is read.
-constexpr size_t large = 8 << 20;
 
 // ---- Tiles: some rows of the innermost dimension, so that memory is read in long pieces -------
 
@@ -109,10 +107,10 @@ bool CpuBackend::adam(const View& p, const View& g, const View& m, const View& v
                                  number(step.unit),      number(step.epsilon)};
     const auto loops = collapse(loops_of<5>({&p_to, &p, &g, &m, &v}), 0);
     for_each_row(loops, cost, [&](auto& at, Index n, Index) {
-      rows<T>().adam({numbers, p.as<T>() + at[1], g.as<T>() + at[2], m.as<T>() + at[3],
-                      v.as<T>() + at[4], loops.inner_stride(2), loops.inner_stride(3),
-                      loops.inner_stride(4), p_to.as<T>() + at[0], m_to.as<T>() + at[0],
-                      v_to.as<T>() + at[0], n});
+      rows<T>().adam(numbers, p.as<T>() + at[1], g.as<T>() + at[2], loops.inner_stride(2),
+                     m.as<T>() + at[3], loops.inner_stride(3), v.as<T>() + at[4],
+                     loops.inner_stride(4), p_to.as<T>() + at[0], m_to.as<T>() + at[0],
+                     v_to.as<T>() + at[0], n);
     });
   });
   return true;
@@ -225,13 +223,12 @@ bool CpuBackend::sum_of_squares_of_product(const View& g, const View& a, const V
 
 bool CpuBackend::minus_product(const View& p, const View& g, const View& a, const View& b,
                                const View& rate, const View& p_to, const View& sum) {
-  const bool past_caches = static_cast<size_t>(p.size()) * size_of(p.dtype) >= large;
   const auto loops = collapse(loops_of<3>({&g, &a, &b}), 0);
   visit(p.dtype, [&]<class T>() {
     const T step = static_cast<T>(*rate.as<double>());
     *sum.as<double>() = sum_of_tiles(loops, [&](const Tile<3>& tile) {
       return rows<T>().minus_product(product_rows<T>(loops, tile, g, a, b), p.as<T>() + tile.at[0],
-                                     step, p_to.as<T>() + tile.at[0], past_caches);
+                                     step, p_to.as<T>() + tile.at[0]);
     });
   });
   return true;
