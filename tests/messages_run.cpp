@@ -271,7 +271,7 @@ TEST_SUITE("messages") {
          "def F(X[n, d], M[m, d]):\n"
          "  W[n, m] = softmax(einsum(X[n, d], M[m, d]), reduced_dim=m)\n"
          "  A[n, d] = einsum(W[n, m], M[m, d])\n"
-         "  B[n, w, d] = windows(A[n, d], dim=n, into=(n w), left=1, right=«w - 2»)\n"
+         "  B[n, w, d] = windows(A[n, d], dim=n, into=(n w), left=1, right=w «-» 2)\n"
          "  Y[n, d] = sum(B[n, w, d], reduced_dim=w)\n  return Y[n, d]\n",
          {{"X", X}, {"M", zeros({2, 3})}},
          {.sizes = {{"w", 3}}, .mask = {.causal = true}}},
