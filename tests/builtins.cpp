@@ -11,93 +11,116 @@ using namespace tete;
 
 namespace {
 
-// The statements of a def of X[n, d] and M[m, d]; the last defines the result.
+// A def of X[n, d] and M[m, d]; the last statement is the result.
 struct Use {
-  const char* function;
-  const char* statements;
-  const char* result;
+  std::string statements;
   const char* where = "";
 };
 
-const Use uses[] = {
-    {"einsum", "Y[n, m] = einsum(X[n, d], M[m, d])", "Y[n, m]"},
-    {"exp", "Y[n, d] = exp(X[n, d])", "Y[n, d]"},
-    {"log", "Y[n, d] = log(X[n, d]^2 + 0.5)", "Y[n, d]"},
-    {"sqrt", "Y[n, d] = sqrt(X[n, d]^2 + 0.5)", "Y[n, d]"},
-    {"sin", "Y[n, d] = sin(X[n, d])", "Y[n, d]"},
-    {"cos", "Y[n, d] = cos(X[n, d])", "Y[n, d]"},
-    {"tanh", "Y[n, d] = tanh(X[n, d])", "Y[n, d]"},
-    {"erf", "Y[n, d] = erf(X[n, d])", "Y[n, d]"},
-    {"sigmoid", "Y[n, d] = sigmoid(X[n, d])", "Y[n, d]"},
-    {"softplus", "Y[n, d] = softplus(X[n, d])", "Y[n, d]"},
-    {"relu", "Y[n, d] = relu(X[n, d])^2", "Y[n, d]"},
-    {"elu", "Y[n, d] = elu(X[n, d])", "Y[n, d]"},
-    {"silu", "Y[n, d] = silu(X[n, d])", "Y[n, d]"},
-    {"gelu", "Y[n, d] = gelu(X[n, d])", "Y[n, d]"},
-    {"gelu_erf", "Y[n, d] = gelu_erf(X[n, d])", "Y[n, d]"},
-    {"abs", "Y[n, d] = abs(X[n, d])", "Y[n, d]"},
-    {"floor", "Y[n, d] = X[n, d] * floor(X[n, d])", "Y[n, d]"},
-    {"clip", "Y[n, d] = clip(X[n, d]^2, 0.5, 2)", "Y[n, d]"},
-    {"select", "Y[n, d] = select(X[n, d] > 0, X[n, d]^2, 3)", "Y[n, d]"},
-    {"softmax", "Y[n, d] = softmax(X[n, d], reduced_dim=d, mask=X[n, d] < 1)", "Y[n, d]"},
-    {"log_softmax", "Y[n, d] = log_softmax(X[n, d], reduced_dim=n)", "Y[n, d]"},
-    {"layer_norm", "Y[n, d] = layer_norm(X[n, d], dim=n)", "Y[n, d]"},
-    {"rms_norm", "Y[n, d] = rms_norm(X[n, d], dim=d)", "Y[n, d]"},
-    {"dropout", "Y[n, d] = dropout(X[n, d], shared=n)", "Y[n, d]"},
-    {"sum", "Y[d] = sum(X[n, d], reduced_dim=n)", "Y[d]"},
-    {"mean", "Y[n] = mean(X[n, d], reduced_dim=d)", "Y[n]"},
-    {"max", "Y[n] = max(X[n, d], reduced_dim=d)", "Y[n]"},
-    {"min", "Y[n] = min(X[n, d], reduced_dim=d)", "Y[n]"},
-    {"any", "A[n, d] = X[n, d] > 1\n  Y[n, d] = X[n, d] * any(A[n, d], reduced_dim=d)", "Y[n, d]"},
-    {"logsumexp", "Y[n] = logsumexp(X[n, d], reduced_dim=d)", "Y[n]"},
-    {"position", "Y[n, d] = X[n, d] * position(n)", "Y[n, d]"},
-    {"index", "Y[n, d] = X[n, d] * index(d)", "Y[n, d]"},
-    {"visible", "Y[n, m, d] = select(visible(n, m), X[n, d] * M[m, d], 0)", "Y[n, m, d]"},
-    {"gather", "Y[m, d] = gather(X[n, d], position(m) % n, dim=n)", "Y[m, d]"},
-    {"scatter", "I[n] = position(n) // 2\n  Y[r, d] = scatter(X[n, d], I[n], reduced_dim=n, dim=r)",
-     "Y[r, d]", "where r = 2"},
-    {"top_k",
-     "I[t, d] = top_k(X[n, d], reduced_dim=n, dim=t)\n  Y[t, d] = gather(X[n, d], I[t, d], dim=n)",
-     "Y[t, d]", "where t = 2"},
-    {"bucket", "Y[n, d] = X[n, d] * bucket(index(d) - position(n), 8, 20, 0)", "Y[n, d]"},
-    {"windows",
-     "A[c, w, d] = windows(M[m, d], dim=m, into=(c w), left=1, stride=2, fill=3)\n"
-     "  Y[c, d] = einsum(A[c, w, d], A[c, w, d])",
-     "Y[c, d]", "where w = 3, c = (m + 1 - w) // 2 + 1"},
-    {"rotate", "Y[n, d] = rotate(X[n, d], position(n), dim=d)", "Y[n, d]"},
-    {"softmax", "Y[n, d] = softmax(X[n, d], reduced_dim=d, mask=X[n, d] < 1, extra_logit=0.5)",
-     "Y[n, d]"},
-    {"softmax",
-     "Z[n] = sum(X[n, d], reduced_dim=d)\n"
-     "  Y[n, d] = softmax(X[n, d], reduced_dim=d, extra_logit=Z[n])",
-     "Y[n, d]"},
-    {"concat", "Y[q, d] = concat(X[n, d], M[m, d], dim=q)", "Y[q, d]", "where q = n + m"},
+// The rest of a def around an example of the table, where the example is not a whole one.
+struct Rest {
+  const char* function;
+  const char* where = "";
+  const char* after = nullptr;  // of what is a truth value or a position, real numbers
 };
+const Rest rests[] = {
+    {"any", "", "Y[n, d] = X[n, d] * A[n]"},
+    {"scatter", "where r = 2"},
+    {"top_k", "where t = 2", "Y[n, t, d] = gather(M[m, d], I[n, t], dim=m)"},
+    {"windows", "where w = 3, c = (m - w) // 2 + 1", "Y[c, d] = einsum(A[c, w, d], A[c, w, d])"},
+    {"concat", "where q = n + m"},
+};
+
+// Tensors that examples read besides X and M.
+const char* const givens[] = {"L[n, m] = einsum(X[n, d], M[m, d])",
+                              "C[n, m] = einsum(X[n, d], M[m, d]) > 1", "I[m] = position(m) % r"};
+
+Use use_of_example(const Builtin& function) {
+  const std::string example = function.example;
+  Use use;
+  for (const std::string given : givens)
+    if (const size_t at = example.find(given.substr(0, given.find(" = ")));
+        at != std::string::npos && at > 0)
+      use.statements += given + "\n  ";
+  use.statements += example;
+  for (const Rest& rest : rests)
+    if (rest.function == std::string_view(function.name)) {
+      use.where = rest.where;
+      if (rest.after) use.statements += text("\n  ", rest.after);
+    }
+  return use;
+}
+
+// The example of each function, and what else functions do.
+std::vector<Use> uses() {
+  std::vector<Use> all;
+  for (const Builtin& function : builtins()) all.push_back(use_of_example(function));
+  const Use others[] = {
+      {"Y[n, d] = relu(X[n, d])^2"},
+      {"Y[n, d] = clip(X[n, d]^2, 0.5, 2)"},
+      {"Y[n, d] = X[n, d] * floor(X[n, d])"},
+      {"Y[n, d] = softmax(X[n, d], reduced_dim=d, mask=X[n, d] < 1)"},
+      {"Y[n, d] = softmax(X[n, d], reduced_dim=d, mask=X[n, d] < 1, extra_logit=0.5)"},
+      {"Z[n] = sum(X[n, d], reduced_dim=d)\n"
+       "  Y[n, d] = softmax(X[n, d], reduced_dim=d, extra_logit=Z[n])"},
+      {"Y[n, d] = log_softmax(X[n, d], reduced_dim=n)"},
+      {"Y[n, d] = layer_norm(X[n, d], dim=n)"},
+      {"I[n] = position(n) // 2\n  Y[r, d] = scatter(X[n, d], I[n], reduced_dim=n, dim=r)",
+       "where r = 2"},
+      {"I[t, d] = top_k(X[n, d], reduced_dim=n, dim=t)\n  Y[t, d] = gather(X[n, d], I[t, d], "
+       "dim=n)",
+       "where t = 2"},
+      {"A[c, w, d] = windows(M[m, d], dim=m, into=(c w), left=1, stride=2, fill=3)\n"
+       "  Y[c, d] = einsum(A[c, w, d], A[c, w, d])",
+       "where w = 3, c = (m + 1 - w) // 2 + 1"},
+  };
+  all.insert(all.end(), std::begin(others), std::end(others));
+  return all;
+}
+
+// The left of the last statement.
+std::string result_of(const Use& use) {
+  const size_t line = use.statements.rfind('\n');
+  const std::string last = use.statements.substr(line == std::string::npos ? 0 : line + 3);
+  return last.substr(0, last.find(" = "));
+}
 
 Tensor run_use(const Use& use, const Tensor& X, const Tensor& M) {
   const std::string program = text("def F(X[n, d], M[m, d]):\n  ", use.where, "\n  ",
-                                   use.statements, "\n  return ", use.result, "\n");
+                                   use.statements, "\n  return ", result_of(use), "\n");
   return run(program, {{"X", X}, {"M", M}});
 }
 
 }  // namespace
 
-TEST_CASE("every function of the notation has a text that uses it") {
+// That the example is a right one is shown by the cases below, which run it.
+TEST_CASE("every function of the notation says how it is called, and has an example") {
   for (const Builtin& function : builtins()) {
     CAPTURE(function.name);
-    CHECK(std::string_view(function.usage).starts_with(text(function.name, "(")));
-    CHECK(std::any_of(std::begin(uses), std::end(uses), [&](const Use& use) {
-      return std::string_view(use.function) == function.name &&
-             std::string_view(use.statements).find(text(function.name, "(")) !=
-                 std::string_view::npos;
-    }));
+    const std::string call = text(function.name, "(");
+    CHECK(std::string_view(function.usage).starts_with(call));
+    CHECK(std::string_view(function.meaning) != "");
+    CHECK(std::string_view(function.example).find(call) != std::string_view::npos);
+  }
+}
+
+TEST_CASE("every initialiser has an example that starts a parameter with it") {
+  for (const InitializerRow& row : initializers()) {
+    CAPTURE(row.name);
+    CHECK(std::string_view(row.usage).starts_with(text(row.name, "(")));
+    CHECK(std::string_view(row.meaning) != "");
+    const Checked program =
+        check(Program::parse(text("def F(X[n, d], ", row.example, "):\n  where k = d\n",
+                                  "  Y[n, k] = einsum(X[n, d], P[d, k])\n  return Y[n, k]\n")));
+    REQUIRE(program.parameters.size() == 1);
+    CHECK(program.parameters[0].start == &row);
   }
 }
 
 TEST_CASE("the gradient of every function of the notation is right to second order") {
   const Tensor X = random_normal({3, 4}, Key(1), Dtype::f64);
   const Tensor M = random_normal({5, 4}, Key(2), Dtype::f64);
-  for (const Use& use : uses) {
+  for (const Use& use : uses()) {
     CAPTURE(use.statements);
     const bool reads_both = std::string_view(use.statements).find("M[") != std::string_view::npos;
     const auto F = [&](const Tensors& in) { return run_use(use, in[0], reads_both ? in[1] : M); };
@@ -117,7 +140,7 @@ TEST_CASE("every function of the notation gives a batch what it gives each sampl
     shape.erase(0);
     return reshape(slice(x, 0, i, 1), shape);
   };
-  for (const Use& use : uses) {
+  for (const Use& use : uses()) {
     CAPTURE(use.statements);
     const Tensor Y = run_use(use, X, M);
     for (Index i = 0; i < 2; ++i) {

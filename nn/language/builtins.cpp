@@ -53,14 +53,20 @@ const Builtin* find_builtin(std::string_view name) {
 namespace {
 
 constexpr InitializerRow starts[] = {
-    {"normal", "normal(deviation)", InitializerKind::normal, 1},
-    {"truncated_normal", "truncated_normal(deviation)", InitializerKind::truncated_normal, 1},
-    {"uniform", "uniform(low, high)", InitializerKind::uniform, 2},
-    {"glorot", "glorot()", InitializerKind::glorot, 0},
-    {"constant", "constant(value)", InitializerKind::constant, 1},
-    {"zeros", "zeros()", InitializerKind::zeros, 0},
-    {"ones", "ones()", InitializerKind::ones, 0},
-    {"identity", "identity()", InitializerKind::identity, 0},
+    {"normal", "normal(deviation)", "normally distributed about 0", "P[d, k] = normal(d^-0.5)",
+     InitializerKind::normal, 1},
+    {"truncated_normal", "truncated_normal(deviation)", "the same, cut at two deviations",
+     "P[d, k] = truncated_normal(d^-0.5)", InitializerKind::truncated_normal, 1},
+    {"uniform", "uniform(low, high)", "uniformly distributed", "P[d, k] = uniform(-0.5, 0.5)",
+     InitializerKind::uniform, 2},
+    {"glorot", "glorot()", "uniform up to ±√(6 / (fan in + fan out))", "P[d, k] = glorot()",
+     InitializerKind::glorot, 0},
+    {"constant", "constant(value)", "that value everywhere", "P[d, k] = constant(0.5)",
+     InitializerKind::constant, 1},
+    {"zeros", "zeros()", "0 everywhere", "P[d, k] = zeros()", InitializerKind::zeros, 0},
+    {"ones", "ones()", "1 everywhere", "P[d, k] = ones()", InitializerKind::ones, 0},
+    {"identity", "identity()", "a matrix: 1 on the diagonal, else 0", "P[d, k] = identity()",
+     InitializerKind::identity, 0},
 };
 
 }  // namespace

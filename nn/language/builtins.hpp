@@ -6,8 +6,8 @@
 //   flow   (nn/flow/finder.hpp)               tells which positions it reads and what stays hidden
 // To add one, put these into the file of its kind, or into a new one (gather.cpp has all three;
 // elementwise.cpp and reduction.cpp need one line a function). A new file is named in
-// nn/language/builtins.cpp and in nn/meson.build. tests/builtins.cpp walks the table and fails
-// until it has a text that uses the function.
+// nn/language/builtins.cpp and in nn/meson.build. tests/builtins.cpp walks the table and runs
+// the examples.
 #pragma once
 #include <span>
 #include <string>
@@ -52,6 +52,7 @@ struct Builtin {
   const char* name;
   const char* usage;
   const char* meaning;
+  const char* example;                // a statement; `tete functions` prints it
   int least = 1, most = 1;            // arguments without a name
   std::span<const KeyRow> keys = {};  // the first names the special dimension, if there is one
   // The elements of the result: `result`, or if keeps_element those of the arguments.
@@ -96,10 +97,12 @@ struct Builtin {
 std::span<const Builtin> builtins();
 const Builtin* find_builtin(std::string_view name);
 
-// An initialiser of parameters: normal(deviation), …
+// An initialiser of parameters: normal(deviation), … Its example is an argument of a def.
 struct InitializerRow {
   const char* name;
   const char* usage;
+  const char* meaning;
+  const char* example;
   InitializerKind kind;
   int args;
 };

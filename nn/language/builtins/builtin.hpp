@@ -1,5 +1,5 @@
 // The common includes of nn/language/builtins/: the row of a function, and the arguments of its
-// check, run and hides.
+// check, run and flow.
 #pragma once
 #include "nn/flow/finder.hpp"
 #include "nn/language/check/reading.hpp"

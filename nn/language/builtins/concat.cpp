@@ -111,6 +111,7 @@ constexpr Builtin rows[] = {
     {.name = "concat",
      .usage = "concat(A[…], B[…], dim=e)",
      .meaning = "A, then B, along the one dimension that each has of its own",
+     .example = "Y[q, d] = concat(X[n, d], M[m, d], dim=q)",
      .least = 2,
      .most = max_operands,
      .keys = keys,

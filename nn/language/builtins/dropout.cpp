@@ -69,6 +69,7 @@ constexpr Builtin rows[] = {
      .usage = "dropout(x, shared=d)",
      .meaning = "in training 0 with the call's probability, else x / (1 - probability); the noise "
                 "does not vary along d",
+     .example = "Y[n, d] = dropout(X[n, d], shared=n)",
      .keys = keys,
      .combines_positions = false,  // noise shared by queries is the same in every block
      .check = check_along,

@@ -59,7 +59,8 @@ void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
 constexpr Builtin rows[] = {
     {.name = "einsum",
      .usage = "einsum(A[…], B[…], …)",
-     .meaning = "the sum over every name that is not on the left",
+     .meaning = "the sum over names that the left lacks",
+     .example = "L[n, m] = einsum(X[n, d], M[m, d])",
      .most = max_operands,
      .contracts = true,
      .check = check,

@@ -101,6 +101,7 @@ constexpr Builtin rows[] = {
     {.name = "rotate",
      .usage = "rotate(x, p, dim=d)",
      .meaning = "pairs (2t, 2t+1) of d turned by the angle p · 10000^(-2t/d)",
+     .example = "Y[n, d] = rotate(X[n, d], position(n), dim=d)",
      .least = 2,
      .most = 2,
      .keys = keys,

@@ -76,6 +76,7 @@ constexpr Builtin rows[] = {
      .usage = "softmax(x, reduced_dim=d, mask=V[…], extra_logit=z)",
      .meaning = "e^x / Σ e^x over d, of what is visible; where d is one of two sequence axes it "
                 "takes the call's mask too",
+     .example = "W[n, m] = softmax(L[n, m], reduced_dim=m)",
      .keys = keys,
      .masks = true,
      .check = check,
@@ -84,6 +85,7 @@ constexpr Builtin rows[] = {
     {.name = "log_softmax",
      .usage = "log_softmax(x, reduced_dim=d, mask=V[…], extra_logit=z)",
      .meaning = "x - log Σ e^x over d, of what is visible; what is hidden is 0",
+     .example = "W[n, m] = log_softmax(L[n, m], reduced_dim=m)",
      .keys = keys,
      .masks = true,
      .check = check,
