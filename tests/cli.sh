@@ -51,7 +51,7 @@ for verb in 'train text.txt' 'sample x' 'run multi_head' 'check'; do
   done
 done
 refuses 2 'CHECKPOINT is required' sample
-for verb in train sample check run list inspect einsum bench; do
+for verb in train sample check run functions list inspect einsum bench; do
   check "tete $verb --help fits in 80 columns" eval "'$tete' $verb --help | awk 'length > 90 { exit 1 }'"
   check "tete $verb -h" "$tete" "$verb" -h
   check "tete help $verb" "$tete" help "$verb"
@@ -518,6 +518,14 @@ check 'tete list tells families' eval "'$tete' list | grep -qx '== talking heads
 check 'tete list tells what is causal and what attends across' eval "
   '$tete' list | grep -A 2 -x talking_heads | grep -qx '    causal; cross-attention'"
 check 'tete list --json' eval "'$tete' list --json | grep -q talking_heads"
+"$tete" functions > functions
+for name in $(sed 's/#.*//' "$variants"/*.tete | grep -oE '\b[a-z][a-z_0-9]*\(' | sort -u); do
+  check "tete functions tells of $name), with an example" eval "
+    grep -A 2 '^$name' functions | grep -q '^.*\[.*\] = .*\b$name.*'"
+done
+check 'tete functions --json has the same functions and initialisers' eval "
+  '$tete' functions --json | sed -n 's/^ *\"name\": \"\(.*\)\",/\1/p' > function-names &&
+  [ \$(wc -l < function-names) -gt 40 ] && grep -oE '^[a-z_0-9]+\(' functions | tr -d '(' | cmp - function-names"
 check 'tete check of one variant' "$tete" check talking_heads
 check 'tete check of a file' "$tete" check "$variant"
 check 'tete check of an operation, in JSON' eval "'$tete' check softmax --json | grep -q '\"failed\": 0'"

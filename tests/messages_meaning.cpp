@@ -98,7 +98,7 @@ TEST_SUITE("messages") {
          "def F(X[n]):\n  Y[n] = «argmax»(X[n])\n  return Y[n]\n"},
         {"unknown function 'norm'; did you mean 'layer_norm' or 'rms_norm'?",
          "def F(X[n]):\n  Y[n] = «norm»(X[n], dim=n)\n  return Y[n]\n"},
-        {"unknown function 'convolution'",
+        {"unknown function 'convolution'; 'tete functions' lists them",
          "def F(X[n]):\n  Y[n] = «convolution»(X[n])\n  return Y[n]\n"},
         {"expected max(X[…], reduced_dim=d, mask=V[…]) with 1 argument, got 2; elementwise there "
          "is relu(x), "

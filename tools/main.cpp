@@ -31,6 +31,7 @@ static const Verb verbs[] = {
     {"run", "Evaluate a variant on given tensors, every intermediate and gradient", run_verb},
     {"cost", "Count a variant's multiplies, parameters and memory", cost_verb},
     {"show", "Print a variant's text with its costs beside each line", show_verb},
+    {"functions", "List the functions and initialisers of the notation", functions_verb},
     {"list", "List the attention variants, with their papers and parameters", list_verb},
     {"inspect", "Show what the heads of a trained model do with a text, as a page", inspect_verb},
     {"bench", "Time attention, operations, training steps and optimizers", bench_verb},
@@ -109,8 +110,8 @@ static int run(std::vector<std::string> words) {
   }
   if (words.empty())
     bad_input(
-        "what is to be done? tete train, sample, check, run, cost, show, list, inspect, bench or "
-        "einsum; tete --help tells more");
+        "what is to be done? tete train, sample, check, run, cost, show, functions, list, inspect, "
+        "bench or einsum; tete --help tells more");
   if (words[0].starts_with("-")) return run_without_verb(words);
   const Verb& verb = find_verb(words[0]);
   speaker += " " + words[0];

@@ -21,6 +21,7 @@ Run sample_verb(CLI::App& app);
 Run check_verb(CLI::App& app);
 Run cost_verb(CLI::App& app);
 Run show_verb(CLI::App& app);
+Run functions_verb(CLI::App& app);
 Run list_verb(CLI::App& app);
 Run run_verb(CLI::App& app);
 Run inspect_verb(CLI::App& app);

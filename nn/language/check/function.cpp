@@ -61,8 +61,9 @@ void Reading::unknown_function(const ExprText& e) const {
     if (row.name == e.word.name)
       fail_at({e.word.place}, text("'", e.word.name, "' is how a parameter starts; it stands in ",
                                    "the arguments of a def"));
-  fail_at({e.word.place},
-          text("unknown function '", e.word.name, "'", near_names(e.word.name, names)));
+  const std::string near = near_names(e.word.name, names);
+  fail_at({e.word.place}, text("unknown function '", e.word.name, "'",
+                               near.empty() ? "; 'tete functions' lists them" : near));
 }
 
 void Reading::read_keys(const ExprText& e, Node& node) {
