@@ -28,6 +28,14 @@ check 'the text of talking heads is the one in the catalogue' \
 block 'tete multi_token.tete' > "$work/multi_token.tete"
 check 'the new variant has fewer than 25 lines' test "$(wc -l < "$work/multi_token.tete")" -lt 25
 
+# nn/README.md has the grammar of the parser, and the functions as the program tells them.
+block 'text grammar' nn/README.md > "$work/grammar"
+check 'the grammar is that of the parser' \
+  sh -c "sed -n 's,^//   ,,p' nn/language/notation.hpp | diff - '$work/grammar'"
+block 'text tete functions' nn/README.md > "$work/functions"
+check 'the functions are those of tete functions' \
+  sh -c "'$folder/tools/tete' functions | diff - '$work/functions'"
+
 # Names of files in `…`, relative to the root; * and NAME stand for any name.
 while read -r page name; do
   check "$page names $name" eval "ls -d ${name//NAME/*}"
