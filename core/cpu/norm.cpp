@@ -89,7 +89,7 @@ bool CpuBackend::norm_gradient(const View& x, const View& scale, const View& g, 
     });
     for (const auto& [total, sum] : {std::pair(scales, &dscale), {biases, &dbias}}) {
       if (!sum->data) continue;
-      join_blocks(used, [&](Index a, Index b) {
+      join_blocks(used, [&, total = total](Index a, Index b) {
         rows<T>().sum_across(total + b * n, 0, 1, 1, n, total + a * n);
       });
       copy({sum->dtype, {n}, {1}, total}, *sum);
