@@ -95,27 +95,25 @@ void Decoder::append(int number, const Tensor& rows, bool batched) {
 }
 
 // Runs the program on all positions that were read, and returns the last rows.
-Tensor Decoder::read_again(const Tensors& inputs, std::span<const ParamId> params,
+Tensor Decoder::read_again(const Tensors& inputs, Index queries, std::span<const ParamId> params,
                            const Forward& forward, const std::string& path) {
   const auto row_axis = [&](int value) {
     const Names& dims = program_->values[value].dims;
-    int axis = -1;
     for (int i = 0; i < dims.size(); ++i)
-      if (program_->dimensions[dims[i]].role != Role::none) axis = i - dims.size();
-    return axis;
+      if (program_->dimensions[dims[i]].role != Role::none) return i - dims.size();
+    return 0;  // it has no rows
   };
   const Index before = length_;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Tensor rows = inputs[i].detach();
     const int axis = row_axis(program_->inputs[i]);
     if (read_.size() <= i) read_.push_back(rows);
-    else if (axis < 0 && axis >= -rows.rank())
-      read_[i] = concat({read_[i], rows}, rows.rank() + axis);
+    else if (axis < 0) read_[i] = concat({read_[i], rows}, rows.rank() + axis);
   }
   const Tensor y = run(*program_, sizes_, read_, params, forward, path, {.causal = true}).detach();
-  const int axis = y.rank() + row_axis(program_->result);
-  length_ = memory_length_ = y.size(axis);
-  return slice(y, axis, before, length_ - before);
+  const int axis = row_axis(program_->result);
+  length_ = memory_length_ = before + queries;
+  return axis < 0 ? slice(y, y.rank() + axis, before, queries) : y;
 }
 
 Tensor Decoder::next(const Tensors& inputs, std::span<const ParamId> params, const Forward& forward,
@@ -134,7 +132,7 @@ Tensor Decoder::next(const Tensors& inputs, std::span<const ParamId> params, con
   if (queries < 0) bad_input("'", program_->name, "' has no queries to read position by position");
   if (grows && memories >= 0 && memories != queries)
     bad_input("a growing memory has a position for each query: got ", queries, " and ", memories);
-  if (grows && program_->flow.rereads) return read_again(inputs, params, forward, path);
+  if (grows && program_->flow.rereads) return read_again(inputs, queries, params, forward, path);
   const Mask seen = grows ? Mask{.causal = true} : mask;
   if (grows) {
     Runner fresh(*program_, sizes_of_new_memory(queries), inputs, params, forward, path, seen);

@@ -44,8 +44,8 @@ class Decoder {
   SizeTable sizes_for(Index queries, Index memories) const;
   SizeTable sizes_of_new_memory(Index queries) const;
   void append(int number, const Tensor& rows, bool batched);
-  Tensor read_again(const Tensors& inputs, std::span<const ParamId> params, const Forward& forward,
-                    const std::string& path);
+  Tensor read_again(const Tensors& inputs, Index queries, std::span<const ParamId> params,
+                    const Forward& forward, const std::string& path);
 
   std::shared_ptr<const Checked> program_;
   SizeTable sizes_;

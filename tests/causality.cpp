@@ -6,6 +6,7 @@
 
 #include "attention/gradcheck.hpp"
 #include "tests/error_of.hpp"
+#include "tests/in_pieces.hpp"
 #include "tests/layer.hpp"
 #include "train/files.hpp"
 
@@ -57,15 +58,7 @@ struct TextLayer {
     return attention(forward, "", X, X, mask);
   }
   Tensor in_pieces(const Tensor& X, const std::vector<Index>& lengths) const {
-    Decoder decoder = attention.decoder(Growth::grows);
-    Tensors rows;
-    Index at = 0;
-    for (Index count : lengths) {
-      const Tensor x = slice(X, 1, at, count);
-      rows.push_back(attention.next(decoder, {.params = values, .watch = {}}, "", x, x));
-      at += count;
-    }
-    return concat(rows, 1);
+    return tests::in_pieces(attention, {.params = values, .watch = {}}, X, X, lengths);
   }
 };
 

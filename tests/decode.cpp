@@ -10,6 +10,7 @@
 #include "attention/attention.hpp"
 #include "nn/cost.hpp"
 #include "nn/transformer.hpp"
+#include "tests/in_pieces.hpp"
 #include "tools/einsum/rehearsal.hpp"
 
 using namespace tete;
@@ -56,16 +57,7 @@ bool can_decode(const Checked& program) { return program.takes_mask && program.l
 
 // The rows of `layer` over X, read in pieces of these lengths.
 Tensor in_pieces(const Layer& layer, const Tensor& X, const std::vector<Index>& lengths) {
-  Decoder decoder = layer.attention.decoder(Growth::grows);
-  Tensors rows;
-  Index at = 0;
-  for (Index count : lengths) {
-    const Tensor x = slice(X, 1, at, count);
-    rows.push_back(layer.attention.next(decoder, layer.forward(), "", x, x));
-    at += count;
-  }
-  CHECK(decoder.length() == at);
-  return concat(rows, 1);
+  return tests::in_pieces(layer.attention, layer.forward(), X, X, lengths);
 }
 
 // What the text's statements cost for one query over a memory of m, of which one position is new.

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "tests/in_pieces.hpp"
 #include "tests/layer.hpp"
 #include "tests/random_text.hpp"
 
@@ -52,16 +53,7 @@ struct TextLayer {
                      {.causal = true});
   }
   Tensor in_pieces(const Sequences& s, const std::vector<Index>& counts) const {
-    Decoder decoder = attention.decoder(Growth::grows);
-    Tensors rows;
-    Index at = 0;
-    for (Index count : counts) {
-      const Sequences piece = s.part(at, count);
-      const Forward forward{.params = values, .watch = {}};
-      rows.push_back(attention.next(decoder, forward, "", piece.X, piece.memory()));
-      at += count;
-    }
-    return concat(rows, 1);
+    return tests::in_pieces(attention, {.params = values, .watch = {}}, s.X, s.memory(), counts);
   }
 };
 

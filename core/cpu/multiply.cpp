@@ -18,7 +18,7 @@ constexpr Index block_columns = 384;  // of C
 // Up to so many rows of A, B is read in place: copying it would take longer. In short sums it would
 // not, unless B is read once: long lines of B evict each other from the caches.
 constexpr Index few_rows = 64;
-// Where a small A mixes long rows of B, BLAS is slower than tiles of any registers.
+// BLAS is slower than tiles of any registers if a small A mixes long rows of B.
 constexpr Index small_side = 32, long_row = 128;
 
 // The calling thread's own memory, for the most elements asked for so far. It is kept from product

@@ -44,7 +44,7 @@ bool has_clock(const Clocks& clocks, int axis) {
                      [&](const Clock& clock) { return clock.axis == axis; });
 }
 
-// Where a value is not hidden the memory's position is at most the query's, and is no padding.
+// A value that is not hidden has the memory's position at most at the query's, and not in padding.
 void settle(ValueFlow& flow) {
   for (size_t pass = 0; pass < flow.hidden.size(); ++pass)
     for (const Hidden& hidden : flow.hidden)
@@ -88,6 +88,18 @@ void FlowFinder::report(const Node& node, int dim, Reads reads, Combination::How
   report(node.place, dim, reads, how);
 }
 
+void FlowFinder::report_clocks(const Place& place, int dim, Combination::How how,
+                               const ValueFlow& out) {
+  if (has_clock(out.reads, dim)) report(place, dim, Reads::future, how);
+  if (has_clock(out.padding, dim)) report(place, dim, Reads::padding, how);
+}
+
+void FlowFinder::drop(const Node& node, int dim, Combination::How how, ValueFlow& out) {
+  report_clocks(node.place, dim, how, out);
+  needs_all(dim, out);
+  forget(dim, out);
+}
+
 bool FlowFinder::grows(int dim) const {
   const DimensionFlow& flow = flow_.dimensions[dim];
   return flow.within != Role::none || flow.made_of_queries || flow.made_of_memory;
@@ -105,7 +117,7 @@ void FlowFinder::reads_any(int dim, ValueFlow& out) {
 
 namespace {
 
-// What is hidden where m is after l, and where l is after n, is hidden where m is after n.
+// Numbers hidden where m is after l, and where l is after n, are hidden where m is after n.
 void add_chains(std::vector<Hidden>& hidden, FlowFinder::Neutral neutral) {
   for (size_t i = 0; i < hidden.size(); ++i)
     for (size_t k = 0; k < hidden.size(); ++k) {
@@ -200,14 +212,11 @@ ValueFlow FlowFinder::renamed(const CheckedValue& value) {
   return flow;
 }
 
-// What stands under the names of a statement's left, after these are merged there.
+// Merges names on the left of a statement: their positions are in no order that is known.
 void FlowFinder::merge(const CheckedValue& value, ValueFlow& out) {
   for (int name : value.names) {
     if (value.dims.contains(name)) continue;
-    if (has_clock(out.reads, name))
-      report(value.place, name, Reads::future, Combination::How::merges);
-    if (has_clock(out.padding, name))
-      report(value.place, name, Reads::padding, Combination::How::merges);
+    report_clocks(value.place, name, Combination::How::merges, out);
     if (within(name) != Role::none) out.by_row = false;
     forget(name, out);
   }
@@ -231,7 +240,7 @@ ValueFlow FlowFinder::use(const Node& node) {
   for (int i = 0; i < dims.size(); ++i) {
     const Node::RefAxis& axis = node.axes[static_cast<size_t>(i)];
     if (axis.pick >= 0) pick(node, dims[i], axis.pick, flow);
-    else if (axis.parts.size() != 1) split(node, dims[i], flow);
+    else if (axis.parts.size() != 1) drop(node, dims[i], Combination::How::splits, flow);
     else from.push_back(dims[i]), to.push_back(axis.parts[0]);
   }
   rename(node.place, from, to, flow);
@@ -245,21 +254,12 @@ void FlowFinder::pick(const Node& node, int dim, Index at, ValueFlow& out) {
   if (!is_sequence(dim) && !has_clock(out.reads, dim)) {
     if (grows(dim)) report(node, dim, Reads::length, how);
   } else if (at > 0 || !is_sequence(dim)) {
-    if (has_clock(out.reads, dim)) report(node, dim, Reads::future, how);
-    if (has_clock(out.padding, dim)) report(node, dim, Reads::padding, how);
+    report_clocks(node.place, dim, how, out);
   } else {
     report(node, dim, Reads::first, how);
   }
   if (at > 0) reads_any(dim, out);
-  needs_all(dim, out);
-  forget(dim, out);
-}
-
-void FlowFinder::split(const Node& node, int dim, ValueFlow& out) {
-  const auto how = Combination::How::splits;
-  if (has_clock(out.reads, dim)) report(node, dim, Reads::future, how);
-  if (has_clock(out.padding, dim)) report(node, dim, Reads::padding, how);
-  needs_all(dim, out);
+  else needs_all(dim, out);
   forget(dim, out);
 }
 

@@ -37,12 +37,14 @@ class FlowFinder {
   static void forget(int dim, ValueFlow& out);
   // Reports that `node` reads positions of `dim` that a call may hide, in a value of this flow.
   void report(const Node& node, int dim, Reads reads, Combination::How how);
-  // What the call's mask hides of a tensor with these names: 0, if the mask is a value.
+  // The call's mask hides its part of a tensor with these names: 0, if the mask is a value.
   void hide_by_mask(const Names& names, int dim, ValueFlow& out) const;
   // Adds to `out` the numbers that an elementwise function has where all its arguments have one.
   static void compute_hidden(const CallFlow& call, ValueFlow& out);
   // The function reads rows of `dim` at positions that are computed.
   void reads_any(int dim, ValueFlow& out);
+  // The result has no `dim`, whose positions it reads in an order that is not known.
+  void drop(const Node& node, int dim, Combination::How how, ValueFlow& out);
   // The result needs all rows of `dim`: a decoder cannot add one to what it has.
   void needs_all(int dim, ValueFlow& out);
 
@@ -61,12 +63,14 @@ class FlowFinder {
   ValueFlow flow_of(Node& node);
   ValueFlow use(const Node& node);
   void pick(const Node& node, int dim, Index at, ValueFlow& out);
-  void split(const Node& node, int dim, ValueFlow& out);
   void change_role(int from, int to, ValueFlow& out);
   void rename(const Place& place, const Names& from, const Names& to, ValueFlow& out);
   void finish(const Names& names, ValueFlow& out) const;
   Sources rows_of(const CheckedValue& value) const;
   void report(const Place& place, int dim, Reads reads, Combination::How how);
+
+  // Reports an axis up to whose positions, or padding, the value reads.
+  void report_clocks(const Place& place, int dim, Combination::How how, const ValueFlow& out);
 
   Checked& program_;
   Flow& flow_;

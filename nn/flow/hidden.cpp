@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "nn/flow/finder.hpp"
+#include "nn/language/sizes/operate.hpp"
 
 namespace tete {
 
@@ -11,41 +12,10 @@ namespace {
 
 const double unknown = std::nan("");
 
-double operate(Operator op, double a, double b) {
-  switch (op) {
-    case Operator::add:
-      return a + b;
-    case Operator::subtract:
-      return a - b;
-    case Operator::multiply:
-      return a * b;
-    case Operator::divide:
-      return a / b;
-    case Operator::minus:
-      return -a;
-    case Operator::both:
-      return a * b;
-    case Operator::either:
-      return std::max(a, b);
-    case Operator::negation:
-      return 1 - a;
-    case Operator::less:
-      return a < b;
-    case Operator::less_equal:
-      return a <= b;
-    case Operator::greater:
-      return a > b;
-    case Operator::greater_equal:
-      return a >= b;
-    case Operator::equal:
-      return a == b;
-    case Operator::unequal:
-      return a != b;
-    case Operator::power:
-      return std::pow(a, b);
-    default:
-      return unknown;
-  }
+// NaN if a number is not known. Whole quotients of hidden numbers are not followed.
+double operate_known(Operator op, double a, double b) {
+  const bool is_whole = op == Operator::floor_divide || op == Operator::modulo;
+  return is_whole || std::isnan(a) || std::isnan(b) ? unknown : operate(op, a, b);
 }
 
 // The value of an expression of numbers, NaN if it needs a size.
@@ -54,7 +24,7 @@ double number_of(const Node& node) {
   if (node.kind != NodeKind::operation) return unknown;
   const double a = number_of(node.args[0]);
   const double b = node.args.size() > 1 ? number_of(node.args[1]) : 0;
-  return std::isnan(a) || std::isnan(b) ? unknown : operate(node.op, a, b);
+  return operate_known(node.op, a, b);
 }
 
 // The number that argument i holds at `where`, if it holds one.
@@ -66,9 +36,9 @@ std::optional<double> number_at(const CallFlow& call, size_t i, const Hidden& wh
 }
 
 double compute(const Node& node, const std::vector<double>& numbers) {
+  if (node.kind == NodeKind::operation) return operate_known(node.op, numbers[0], numbers.back());
   for (double number : numbers)
     if (std::isnan(number)) return unknown;
-  if (node.kind == NodeKind::operation) return operate(node.op, numbers[0], numbers.back());
   Tensors args;
   for (double number : numbers) args.push_back(Tensor::scalar(number, Dtype::f64));
   return node.builtin->apply(args).values()[0];

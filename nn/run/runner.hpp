@@ -124,7 +124,7 @@ class Runner {
   // The call's mask (mask.cpp).
   bool hides_something() const { return !mask_.hides_nothing(); }
   bool is_causal() const { return mask_.causal; }
-  // What the call's mask leaves of a tensor with these names to a function that reduces `dim`
+  // The mask of the call on a tensor with these names, for a function that reduces `dim`
   // (R18); no tensor where it hides nothing.
   Value mask_along(const Names& names, int dim);
   // 1 where `dim` is no padding: [batch…, dim]; no tensor where the call does not pad it.

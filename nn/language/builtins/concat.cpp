@@ -88,12 +88,7 @@ void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   for (const Node& arg : node.args)
     for (int name : arg.names) {
       if (node.names.contains(name) && name != node.dim()) continue;
-      if (has_clock(out.reads, name))
-        finder.report(node, name, Combination::Reads::future, Combination::How::joins);
-      if (has_clock(out.padding, name))
-        finder.report(node, name, Combination::Reads::padding, Combination::How::joins);
-      finder.needs_all(name, out);
-      FlowFinder::forget(name, out);
+      finder.drop(node, name, Combination::How::joins, out);
     }
   for (const Hidden& hidden : call.args[0].hidden) {
     const auto has = [&](const ValueFlow& arg) {

@@ -8,7 +8,7 @@ namespace tete {
 // are those of `x`, what is reduced.
 void check_mask(Reading& reading, const Names& names, const Place& x, size_t key, Node& node);
 
-// What is reduced, and where it is seen: of x's shape, or none where all is.
+// A tensor that is reduced, and its visible elements: of x's shape, or none if all are.
 struct Masked {
   Value x;
   Tensor visible;

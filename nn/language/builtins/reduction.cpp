@@ -113,7 +113,7 @@ void masked_flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
 bool none(double) { return false; }
 bool is_highest(double hidden) { return hidden >= -lowest; }
 
-// Whether all of a window is true is false where its last place is hidden.
+// The minimum of truth values is false if the last place of a window is hidden.
 void min_flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   masked_flow<is_highest>(finder, call, out);
   if (call.node.element != Element::truth) return;

@@ -46,8 +46,8 @@ Value run(Runner& runner, const Node& node) {
   return runner.aligned({cast(found, runner.dtype()), names, x.batched}, node.names, x.batched);
 }
 
-// What is hidden comes after all that is visible, so a row that sees less than t positions is given
-// hidden ones: their places do not depend on the data.
+// Hidden positions come after all visible ones, so a row that sees less than t is given hidden
+// ones: their places do not depend on the data.
 void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   reduce_masked(finder, call, key_mask, is_lowest, out);
   out.hidden = {};

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "nn/language/sizes.hpp"
+#include "nn/language/sizes/operate.hpp"
 
 namespace tete {
 
@@ -103,25 +104,8 @@ bool SizeTable::causal(const Node& node) const {
 
 // ---- Real numbers -----------------------------------------------------------------------------
 
-double SizeTable::quantity(const Node& node) {
-  switch (node.kind) {
-    case NodeKind::number:
-      return node.number;
-    case NodeKind::size:
-      return static_cast<double>(size(node.index));
-    case NodeKind::causal:
-      return causal(node) ? 1 : 0;
-    case NodeKind::call: {
-      Tensors args;
-      for (const Node& arg : node.args) args.push_back(Tensor::scalar(quantity(arg), Dtype::f64));
-      return node.builtin->apply(args).item();
-    }
-    default:
-      break;
-  }
-  const double a = quantity(node.args[0]);
-  const double b = node.args.size() > 1 ? quantity(node.args[1]) : 0;
-  switch (node.op) {
+double operate(Operator op, double a, double b) {
+  switch (op) {
     case Operator::either:
       return a != 0 || b != 0;
     case Operator::both:
@@ -158,6 +142,27 @@ double SizeTable::quantity(const Node& node) {
       return std::pow(a, b);
   }
   return 0;
+}
+
+double SizeTable::quantity(const Node& node) {
+  switch (node.kind) {
+    case NodeKind::number:
+      return node.number;
+    case NodeKind::size:
+      return static_cast<double>(size(node.index));
+    case NodeKind::causal:
+      return causal(node) ? 1 : 0;
+    case NodeKind::call: {
+      Tensors args;
+      for (const Node& arg : node.args) args.push_back(Tensor::scalar(quantity(arg), Dtype::f64));
+      return node.builtin->apply(args).item();
+    }
+    default:
+      break;
+  }
+  const double a = quantity(node.args[0]);
+  const double b = node.args.size() > 1 ? quantity(node.args[1]) : 0;
+  return operate(node.op, a, b);
 }
 
 }  // namespace tete
