@@ -83,6 +83,10 @@ ValueFlow joined(const std::vector<ValueFlow>& flows);
 // Replaces positions that a value is hidden at by the queries' that it is not hidden from.
 void settle(ValueFlow& flow);
 bool has_clock(const Clocks& clocks, int axis);
+// Applies `change` to each clock; those for which it returns no axis are left out.
+using ClockChange = std::function<Clock(const Clock&)>;
+void change_clocks(Clocks& clocks, const ClockChange& change);
+void change_clocks(ValueFlow& flow, const ClockChange& change);
 
 // True for numbers that are hidden without a trace: in sums, in maxima.
 inline bool is_zero(double hidden) { return hidden == 0; }

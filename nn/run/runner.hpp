@@ -122,7 +122,6 @@ class Runner {
   Dropout next_dropout();
 
   // The call's mask (mask.cpp).
-  bool hides_something() const { return !mask_.hides_nothing(); }
   bool is_causal() const { return mask_.causal; }
   // The mask of the call on a tensor with these names, for a function that reduces `dim`
   // (R18); no tensor where it hides nothing.

@@ -28,6 +28,52 @@ bool counts_memory(const Checked& program, const Tile& tile) {
   return counts;
 }
 
+// ---- Reasons why the rows of a block are not enough ---------------------------------------------
+
+bool is_query(const Checked& program, int dim) {
+  return program.dimensions[dim].role == Role::query;
+}
+
+int queries_among(const Checked& program, const Names& dims) {
+  int queries = 0;
+  for (int dim : dims) queries += is_query(program, dim);
+  return queries;
+}
+
+// For a value.
+std::string cause_in(const Checked& program, const CheckedValue& v) {
+  for (const Names* dims : {&v.dims, &v.names})
+    for (int dim : *dims)
+      if (program.flow.dimensions[dim].made_of_queries)
+        return text("the size of '", program.dimensions[dim].name,
+                    "' follows from the number of queries");
+  const int queries = queries_among(program, v.dims);
+  return queries == 0  ? "it leaves no dimension of theirs"
+         : queries > 1 ? text(counted(queries, "dimension"), " of it are the queries'")
+                       : "it merges the queries' dimension on the left";
+}
+
+// For an expression.
+std::string cause_in(const Checked& program, const Node& node) {
+  const auto name_of = [&](int dim) { return text("'", program.dimensions[dim].name, "'"); };
+  const std::string function = node.builtin ? node.builtin->name : "it";
+  for (const Node::Key& key : node.keys) {
+    if (key.dim >= 0 && is_query(program, key.dim))
+      return text(function, " runs along ", name_of(key.dim));
+    for (int dim : key.dims)
+      if (is_query(program, dim)) return text(function, " runs along ", name_of(dim));
+  }
+  if (node.kind == NodeKind::size) return text("the length ", name_of(node.index), " stands in it");
+  if (node.kind == NodeKind::value)
+    return text("it picks, splits or renames the queries of '", program.values[node.index].name,
+                "'");
+  for (const Node& arg : node.args)
+    for (int name : arg.names)
+      if (is_query(program, name) && !node.names.contains(name))
+        return text(function, " sums over ", name_of(name));
+  return text(function, " reads other rows");
+}
+
 class TileFinder {
  public:
   explicit TileFinder(const Checked& program) : program_(program) {}
@@ -49,7 +95,7 @@ class TileFinder {
 
  private:
   const CheckedValue& value(int i) const { return program_.values[i]; }
-  bool is_query(int dim) const { return program_.dimensions[dim].role == Role::query; }
+  bool is_query(int dim) const { return tete::is_query(program_, dim); }
   bool has_query(const Names& dims) const { return program_.is_over(dims, Role::query); }
   bool has_memory(const Names& dims) const { return program_.is_over(dims, Role::memory); }
   const DimensionFlow& flow(int dim) const { return program_.flow.dimensions[dim]; }
@@ -66,40 +112,8 @@ class TileFinder {
                 "needs all queries at once: ", cause),
            {place});
   }
-  void refuse(const CheckedValue& v, const Place& place) { refuse(v, place, cause_in(v)); }
-
-  std::string name_of(int dim) const { return text("'", program_.dimensions[dim].name, "'"); }
-
-  // The reason why the rows of a block are not enough for a value with these dimensions.
-  std::string cause_in(const CheckedValue& v) const {
-    for (const Names* dims : {&v.dims, &v.names})
-      for (int dim : *dims)
-        if (flow(dim).made_of_queries)
-          return text("the size of ", name_of(dim), " follows from the number of queries");
-    const auto queries =
-        std::count_if(v.dims.begin(), v.dims.end(), [this](int dim) { return is_query(dim); });
-    return queries == 0  ? "it leaves no dimension of theirs"
-           : queries > 1 ? text(counted(queries, "dimension"), " of it are the queries'")
-                         : "it merges the queries' dimension on the left";
-  }
-  // The same for an expression.
-  std::string cause_in(const Node& node) const {
-    const std::string function = node.builtin ? node.builtin->name : "it";
-    for (const Node::Key& key : node.keys) {
-      if (key.dim >= 0 && is_query(key.dim))
-        return text(function, " runs along ", name_of(key.dim));
-      for (int dim : key.dims)
-        if (is_query(dim)) return text(function, " runs along ", name_of(dim));
-    }
-    if (node.kind == NodeKind::size)
-      return text("the length ", name_of(node.index), " stands in it");
-    if (node.kind == NodeKind::value)
-      return text("it picks, splits or renames the queries of '", value(node.index).name, "'");
-    for (const Node& arg : node.args)
-      for (int name : arg.names)
-        if (is_query(name) && !node.names.contains(name))
-          return text(function, " sums over ", name_of(name));
-    return text(function, " reads other rows");
+  void refuse(const CheckedValue& v, const Place& place) {
+    refuse(v, place, cause_in(program_, v));
   }
 
   std::vector<bool> wide_values() const {
@@ -152,19 +166,14 @@ class TileFinder {
 
   void check_given() {
     for (int i : tile_.given) {
-      int queries = 0;
-      for (int dim : value(i).dims) {
-        queries += is_query(dim);
+      for (int dim : value(i).dims)
         if (flow(dim).made_of_queries) refuse(value(i), value(i).place);
-      }
-      if (queries > 1) refuse(value(i), value(i).place);
+      if (queries_among(program_, value(i).dims) > 1) refuse(value(i), value(i).place);
     }
   }
 
   void check_rows(const CheckedValue& v) {
-    const auto queries =
-        std::count_if(v.dims.begin(), v.dims.end(), [this](int dim) { return is_query(dim); });
-    if (queries != 1) return refuse(v, v.place);
+    if (queries_among(program_, v.dims) != 1) return refuse(v, v.place);
     const bool is_statement = v.kind == ValueKind::statement;
     for (int dim : v.dims)
       if (is_query(dim) && is_statement && !v.names.contains(dim)) refuse(v, v.place);
@@ -192,7 +201,7 @@ class TileFinder {
         whole |= !keeps && (is_query(used.dims[k]) || becomes);
       }
     }
-    if (whole) refuse(v, node.place, cause_in(node));
+    if (whole) refuse(v, node.place, cause_in(program_, node));
   }
 
   const Checked& program_;

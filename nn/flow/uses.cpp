@@ -1,0 +1,123 @@
+// Uses of a value under other names, in parts, or by one position.
+#include <algorithm>
+
+#include "nn/flow/finder.hpp"
+
+namespace tete {
+
+ValueFlow FlowFinder::use(const Node& node) {
+  ValueFlow flow = flow_.values[node.index];
+  if (node.plain) return flow;
+  const Names& dims = program_.values[node.index].dims;
+  Names from, to;
+  for (int i = 0; i < dims.size(); ++i) {
+    const Node::RefAxis& axis = node.axes[static_cast<size_t>(i)];
+    if (axis.pick >= 0) pick(node, dims[i], axis.pick, flow);
+    else if (axis.parts.size() != 1) drop(node, dims[i], Combination::How::splits, flow);
+    else from.push_back(dims[i]), to.push_back(axis.parts[0]);
+  }
+  rename(node.place, from, to, flow);
+  finish(node.names, flow);
+  return flow;
+}
+
+// Position 0 is before all others, so that every row may read it.
+void FlowFinder::pick(const Node& node, int dim, Index at, ValueFlow& out) {
+  const auto how = Combination::How::picks;
+  if (!is_sequence(dim) && !has_clock(out.reads, dim)) {
+    if (grows(dim)) report(node, dim, Reads::length, how);
+  } else if (at > 0 || !is_sequence(dim)) {
+    report_clocks(node.place, dim, how, out);
+  } else {
+    report(node, dim, Reads::first, how);
+  }
+  if (at > 0) reads_any(dim, out);
+  else needs_all(dim, out);
+  forget(dim, out);
+}
+
+// Earlier queries are memory for later ones. A decoder has them if they follow from the queries'
+// inputs alone.
+void FlowFinder::change_role(int from, int to, ValueFlow& out) {
+  const Role before = program_.dimensions[from].role, after = program_.dimensions[to].role;
+  if (before == after || before == Role::none) return;
+  if (after != Role::memory || (out.from.queries && out.from.memory)) flow_.rereads = true;
+  else if (out.from.queries) out.from.queries = false, out.from.memory = true;
+}
+
+// All names change at once, as in T[a=(b), b=(a)].
+void FlowFinder::rename(const Place& place, const Names& from, const Names& to, ValueFlow& out) {
+  const auto how = Combination::How::shifts;
+  for (int i = 0; i < from.size(); ++i) {
+    if (from[i] == to[i]) continue;
+    change_role(from[i], to[i], out);
+    const auto known = windows_.find(from[i]);
+    if (known != windows_.end() ? counts_windows(to[i], known->second) : !windows_.contains(to[i]))
+      continue;
+    report(place, from[i], Reads::future, how);
+    report(place, from[i], Reads::padding, how);
+    forget(from[i], out);
+  }
+  const auto name = [&](int axis) {
+    const int at = from.find(axis);
+    return at < 0 ? axis : to[at];
+  };
+  const auto clock = [&](const Clock& c) { return Clock{name(c.axis), name(c.place)}; };
+  change_clocks(out, clock);
+  for (Hidden& h : out.hidden) h.query = name(h.query), h.memory = clock(h.memory);
+  for (int& axis : out.past) axis = name(axis);
+}
+
+// Another name of a value, which may call its dimensions otherwise.
+ValueFlow FlowFinder::renamed(const CheckedValue& value) {
+  ValueFlow flow = flow_.values[value.index];
+  rename(value.place, program_.values[value.index].dims, value.dims, flow);
+  return flow;
+}
+
+// Merges names on the left of a statement: their positions are in no order that is known.
+void FlowFinder::merge(const CheckedValue& value, ValueFlow& out) {
+  for (int name : value.names) {
+    if (value.dims.contains(name)) continue;
+    report_clocks(value.place, name, Combination::How::merges, out);
+    if (within(name) != Role::none) out.by_row = false;
+    forget(name, out);
+  }
+}
+
+// ---- Windows ----------------------------------------------------------------------------------
+
+namespace {
+
+bool same_number(const Node& a, const Node& b) {
+  if (a.kind != b.kind || a.number != b.number || a.index != b.index || a.op != b.op) return false;
+  return std::equal(a.args.begin(), a.args.end(), b.args.begin(), b.args.end(), same_number);
+}
+
+bool same_key(const Node::Key& a, const Node::Key& b) {
+  return a.dim == b.dim && a.dims == b.dims &&
+         std::equal(a.value.begin(), a.value.end(), b.value.begin(), b.value.end(), same_number);
+}
+
+}  // namespace
+
+bool FlowFinder::counts_windows(int dim, std::span<const Node::Key> keys) {
+  const auto [known, is_first] = windows_.try_emplace(dim, keys);
+  const auto& before = known->second;
+  return is_first || std::equal(before.begin(), before.end(), keys.begin(), keys.end(), same_key);
+}
+
+void FlowFinder::count(int dim, const Clock& at, ValueFlow& out) {
+  if (within(dim) == Role::query) flow_.rereads = true;
+  if (!is_sequence(dim)) out.by_row = false;  // windows of windows
+  change_clocks(out, [&](const Clock& clock) { return clock.axis == dim ? at : clock; });
+}
+
+void FlowFinder::report_sizes(const Node& number) {
+  visit(number, [&](const Node& node) {
+    if (node.kind == NodeKind::size && grows(node.index))
+      report(node, node.index, Reads::length, Combination::How::counts);
+  });
+}
+
+}  // namespace tete
