@@ -270,6 +270,35 @@ TEST_SUITE("causality") {
     CHECK(count == 3);
   }
 
+  // Rows of a causal run do not depend on what follows, so a short run knows the first of a long
+  // one.
+  TEST_CASE("a text with two memory axes learns at context 64 and runs at 2048, in blocks") {
+    // Products over two keys and a query grow with the third power of the length.
+    const std::map<std::string, Index> lengths{
+        {"contextual_positions", 2048}, {"masked_by_others", 2048}, {"simplicial", 256}};
+    int count = 0;
+    for (const Text& text : texts("causal")) {
+      const auto length = lengths.find(text.name);
+      if (length == lengths.end()) continue;
+      CAPTURE(text.name);
+      TextLayer layer(text);
+      Tensors& values = layer.values;
+      const Tensor X = noise({1, length->second, 4}, 1), first = first_rows(X, 64);
+      const Tensor target = noise(first.shape(), 2);
+      const auto loss = [&] { return sum(square(layer(first, {.causal = true}) - target)); };
+      const double before = loss().item();
+      for (Tensor& value : values) value = value.variable();
+      const Tensors gradient = grad(loss(), values);
+      for (size_t i = 0; i < values.size(); ++i)
+        values[i] = (values[i] - 1e-4 * gradient[i]).detach();
+      CHECK(loss().item() < before);
+      const Tensor Y = layer(X, {.causal = true});
+      CHECK(difference(first_rows(Y, 64), layer(first, {.causal = true})) < 1e-12);
+      ++count;
+    }
+    CHECK(count == 3);
+  }
+
   TEST_CASE("a softmax leaves out padding whatever its queries are") {
     const Text text{
         "F", "",
