@@ -39,13 +39,13 @@ brief=(train text.txt --layers 1 --heads 2 --d-model 16 --context 16 --batch 4 -
 if grep -q avx512bw /proc/cpuinfo; then
   for named in Haswell Zen; do
     check "a run with OPENBLAS_CORETYPE=$named" env OPENBLAS_CORETYPE=$named "$tete" "${brief[@]}" --out runs/$named
-    grep -q "^warning: the BLAS multiplies with its kernel for $named, but that for SkylakeX .* unset OPENBLAS_CORETYPE" err
+    grep -q "^warning: the BLAS multiplies with its kernel for $named, but that for \(SkylakeX\|Cooperlake\|SapphireRapids\) .* unset OPENBLAS_CORETYPE" err
     verdict $? 'it is told that the kernel does not fit'
     grep -aq "OpenBLAS [0-9.]* $named, rows" runs/$named/*.safetensors
     verdict $? 'and recorded, as it was named'
   done
   check 'a run without' env OPENBLAS_CORETYPE= "$tete" "${brief[@]}" --out runs/own
-  ! grep -q '^warning: the BLAS' err && grep -q '^products .* kernel SkylakeX,' err
+  ! grep -q '^warning: the BLAS' err && grep -q '^products .* kernel \(SkylakeX\|Cooperlake\|SapphireRapids\),' err
   verdict $? 'it has the kernel that fits'
 fi
 
