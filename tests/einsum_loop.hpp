@@ -102,7 +102,8 @@ inline EinsumLoop::Term EinsumLoop::unfold(const Term& term, int width) {
 // Every size, from the dimensions of one name and then, over and over, from the merged ones that
 // have one name open.
 inline void EinsumLoop::solve(const std::vector<Term>& terms, const std::vector<Shape>& shapes) {
-  for (size_t pass = 0; pass <= terms.size(); ++pass)
+  for (bool is_new = true; is_new;) {
+    const size_t before = size_of_.size();
     for (size_t i = 0; i < terms.size(); ++i)
       for (size_t k = 0; k < terms[i].size(); ++k) {
         Index known = 1;
@@ -114,6 +115,8 @@ inline void EinsumLoop::solve(const std::vector<Term>& terms, const std::vector<
         }
         if (open_count == 1 && known > 0) size_of_[*open] = shapes[i][static_cast<int>(k)] / known;
       }
+    is_new = size_of_.size() > before;
+  }
 }
 
 inline EinsumLoop::Names EinsumLoop::numbered(const Term& term) {
