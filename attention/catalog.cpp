@@ -92,6 +92,13 @@ Program read_program(const std::string& path) {
   return Program::parse(text, path);
 }
 
+static std::shared_ptr<const Program> text_called(const std::string& name,
+                                                  const std::vector<Variant>& texts) {
+  for (const Variant& text : texts)
+    if (text.name == name) return text.program;
+  return nullptr;
+}
+
 const Library& catalogue() {
   static const Library library = [] {
     Library made;
@@ -102,6 +109,8 @@ const Library& catalogue() {
         if (variant.program->find(name)) return variant.program;
       return nullptr;
     };
+    made.text = [](const std::string& name) { return text_called(name, variants()); };
+    made.amendment = [](const std::string& name) { return text_called(name, amendments()); };
     return made;
   }();
   return library;

@@ -8,6 +8,10 @@ namespace tete {
 
 Decoder::Decoder(std::shared_ptr<const Checked> program, const SizeTable& sizes, Growth growth)
     : program_(std::move(program)), sizes_(sizes), growth_(growth) {
+  if (!program_->calls.empty())
+    fail_at({program_->calls[0].place},
+            "a text whose calls run as programs of their own is not "
+            "read position by position yet");
   find_frontier();
   if (growth_ == Growth::grows) check_growth();
   else check_complete();

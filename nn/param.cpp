@@ -2,6 +2,12 @@
 
 namespace tete {
 
+bool mixes_heads(const std::vector<std::string>& dims) {
+  return dims.size() == 2 && std::all_of(dims.begin(), dims.end(), [](const std::string& dim) {
+           return dim == "h" || dim.starts_with("h_");
+         });
+}
+
 ParamId ParamList::declare(ParamSpec spec) {
   if (find(spec.name) >= 0) bad_input("parameter '", spec.name, "' is declared twice");
   if (static_cast<int>(spec.dims.size()) != spec.shape.size())

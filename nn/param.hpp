@@ -49,6 +49,9 @@ struct ParamId {
   int index = -1;
 };
 
+// True for a matrix that mixes heads: all its dimensions are called h or h_….
+bool mixes_heads(const std::vector<std::string>& dims);
+
 class ParamList {
  public:
   // Fails on a name that is already declared.

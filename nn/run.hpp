@@ -17,8 +17,14 @@ struct Mask {
   Tensor lengths = {};
   // 0 or 1, [n, m] or [batch…, n, m]: 1 = may attend.
   Tensor visible = {};
+  // For a part of a model (R17). X and M are of two sequences: `causal` is about X's alone, as are
+  // its lengths, and `lengths` about M's.
+  bool apart = false;
+  Tensor query_lengths = {};
+  // True if the model as a whole is what takes the mask: this part need not.
+  bool of_model = false;
 
-  bool hides_nothing() const { return !causal && !lengths && !visible; }
+  bool hides_nothing() const { return !causal && !lengths && !visible && !query_lengths; }
 };
 
 // Runs `program` and returns its result, [batch…, dims of the result].

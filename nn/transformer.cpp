@@ -174,10 +174,7 @@ Tensor Stack::end(const Forward& forward, const Sequences& X) const {
 
 Initializer gpt2_init(const ParamSpec& spec) {
   if (spec.shape.size() < 2 || !spec.init.is_spread()) return spec.init;
-  const bool mixes_heads =
-      std::all_of(spec.dims.begin(), spec.dims.end(),
-                  [](const std::string& dim) { return dim == "h" || dim.starts_with("h_"); });
-  if (mixes_heads && spec.shape.size() == 2) return {InitializerKind::identity};
+  if (mixes_heads(spec.dims)) return {InitializerKind::identity};
   return {InitializerKind::normal, 0.02};
 }
 

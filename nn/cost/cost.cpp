@@ -190,6 +190,9 @@ void find_whole(const Checked& program, Cost& cost) {
 }  // namespace
 
 Cost cost_of(const Checked& program, SizeTable& table, const CostOptions& options) {
+  if (!program.calls.empty())
+    fail_at({program.calls[0].place},
+            "the cost of a call that runs as a program of its own is not counted yet");
   Cost cost;
   const Visible visible = visible_pairs(program, table, options.causal);
   cost.visible_known = visible.known;

@@ -111,6 +111,11 @@ ValueFlow FlowFinder::flow_of(CheckedValue& value) {
       return flow;
     case ValueKind::same:
       return renamed(value);
+    case ValueKind::call:
+      flow = called(value);
+      flow.from |= rows_of(value);
+      finish(value.dims, flow);
+      return flow;
     case ValueKind::statement:
       flow = flow_of(value.right);
       flow.from |= rows_of(value);

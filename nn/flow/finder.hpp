@@ -59,6 +59,10 @@ class FlowFinder {
   ValueFlow flow_of(CheckedValue& value);
   ValueFlow input(const CheckedValue& value) const;
   ValueFlow renamed(const CheckedValue& value);
+  // calls.cpp
+  ValueFlow called(const CheckedValue& value);
+  void report_passed(const CheckedCall& call, const CheckedCall::Size& size, const ValueFlow& out);
+  void read_memory(const CheckedCall& call, ValueFlow& out);
   void merge(const CheckedValue& value, ValueFlow& out);
   ValueFlow flow_of(Node& node);
   ValueFlow use(const Node& node);

@@ -85,6 +85,7 @@ struct Dimension {
   std::vector<Node> fallback = {};    // `where`, none or one
   Place fallback_place = {};
   Names product = {};               // merged on the left of a statement
+  int call = -1, inner = -1;        // a call (Checked::calls) that returns it, and its name there
   int outer = -1;                   // the calling def's dimension of the same name
   std::vector<Equal> results = {};  // dimensions that a call returns for it
 };
@@ -96,15 +97,16 @@ struct AxisPair {
 };
 AxisPair masked_pair(const Names& names, int dim, const std::vector<Dimension>& dimensions);
 
-enum class ConditionKind : uint8_t { equal, product, room, element };
+enum class ConditionKind : uint8_t { equal, product, room, element, returned };
 
 // A condition that the sizes of a run must satisfy.
 struct Condition {
   ConditionKind kind;
   int dim;
   Names others = {};  // equal: one; product: the parts; room: the largest length
-  Index pick = 0;     // element
-  Place place = {}, other_place = {};
+  Index pick = 0;     // element: its number; returned: the call's
+  Place place = {};
+  int inner = -1;  // returned: the dimension in the call's program
 };
 
 // Windows over the axis `of`: `count` counts them, `place` the positions in one.
@@ -112,7 +114,7 @@ struct Windows {
   int of, count, place;
 };
 
-enum class ValueKind : uint8_t { input, parameter, same, statement };
+enum class ValueKind : uint8_t { input, parameter, same, statement, call };
 
 struct CheckedValue {
   std::string name;  // "L", "Y.L"
@@ -122,7 +124,7 @@ struct CheckedValue {
   Names dims = {};
   Names bounds = {};  // parameter: the largest length of each dimension, or -1
   Element element = Element::real;
-  int index = -1;                  // input, parameter: its number; same: the other value
+  int index = -1;                  // input, parameter, call: its number; same: the other value
   Names names = {};                // statement: dims before they are merged
   Node right = {};                 // statement
   int below = -1;                  // integer input: values are 0 … size of this dimension - 1
@@ -140,6 +142,32 @@ struct CheckedParameter {
   bool fixed, per_stack;
 };
 
+struct Checked;
+
+// A call that runs as a program of its own: a slot's filler that attends to a memory, an amended
+// call, or one that is repeated (R22 to R24).
+struct CheckedCall {
+  std::shared_ptr<const Checked> program;
+  Place place = {};
+  struct Passed {
+    int value;
+    int row = -1;  // the position of `repeated` among the value's dimensions: each repetition gets
+                   // a row
+  };
+  std::vector<Passed> passed = {};  // by the program's inputs
+  // A size of the program that is one of the caller: that of an argument, or else an open one of
+  // the same name.
+  struct Size {
+    int inner, outer;
+    bool is_argument;
+  };
+  std::vector<Size> sizes = {};
+  int queries = -1, memory = -1;  // the caller's axes that are passed as those of X and M, or -1
+  int repeated = -1;              // the dimension that counts repetitions
+  bool tied = false;              // all repetitions have one set of parameters
+  bool keeps = false;             // the result has the state after each repetition
+};
+
 struct Checked {
   std::string name;  // of the def
   std::vector<std::shared_ptr<const Source>> sources;
@@ -150,6 +178,9 @@ struct Checked {
   std::vector<CheckedParameter> parameters;
   std::vector<Condition> conditions;
   std::vector<Windows> windows;  // those that have an axis of their own
+  std::vector<CheckedCall> calls;
+  std::vector<int> open;  // of a call apart: the sizes that follow from the caller's, if they must
+  bool causal = false;    // the text marks X's sequence as causal
   int result = -1;
   bool self_only = false;      // M is X under other names
   bool takes_mask = false;     // some statement takes the call's mask
@@ -166,15 +197,19 @@ struct Checked {
   // The name by which callers know a value. An amendment renames an input's value, but not this.
   const std::string& name_of(int value) const;
   bool is_argument(int value) const;  // an input or a parameter
+  // True if X's sequence is marked as causal and M is another one.
+  bool is_apart() const;
   // True if one of these dimensions is an axis of this sequence or counts windows over it.
   bool is_over(const Names& dims, Role role) const;
 };
 
 // The catalogue: finds the defs that a text calls but does not contain.
 struct Library {
-  // The program that holds a def of this name, or null.
-  std::function<std::shared_ptr<const Program>(const std::string& name)> find = {};
-  std::vector<std::string> names = {};  // for suggestions
+  using Find = std::function<std::shared_ptr<const Program>(const std::string& name)>;
+  Find find = {};                       // the program that holds a def of this name, or null
+  std::vector<std::string> names = {};  // of defs, for suggestions
+  // The text of this name, and the amending text, or null.
+  Find text = {}, amendment = {};
 };
 
 // The def that a text is about: the first that no other of its defs calls.
@@ -187,6 +222,10 @@ const Def& main_def(const Program& program);
 // Throws Error (input) with a caret.
 Checked check(const Program& program, const std::vector<Program>& amendments = {},
               const Library& library = {});
+
+// An error sentence if the program reads what a causal mask hides, or how long the sequence is;
+// else "". `apart`: M is of another sequence than X, all of which may be seen.
+std::string leak_of(const Checked& program, bool apart);
 
 // An error sentence about what the program combines, with a caret.
 std::string sentence(const Checked& program, const Combination& combination);

@@ -1,12 +1,15 @@
 // The notation: the text of a program, read into a tree. Nothing is checked here but the grammar.
 //
-//   program   := def+
-//   def       := 'def' Name '(' arg, … ')' ':' ['where' dim '=' expr, …] statement* 'return' ref
-//   arg       := Name '[' axis, … ']' [ '=' ['fixed'] init '(' … ')' ['per' 'stack']   a parameter
+//   program   := use* def+
+//   use       := 'use' Slot '=' filler                    what fills the slot unless the caller
+//   does filler    := Name ['with' Name, …] ['start' init '(' … ')'] | 'none' def       := 'def'
+//   Name '(' arg, … ')' ':' ['where' dim '=' expr, …] statement* 'return' ref arg       := Name '['
+//   axis, … ']' [ '=' ['fixed'] init '(' … ')' ['per' 'stack']   a parameter
 //                                     | '=' ref            that input under other names
 //                                     | '<' dim ]          an integer input, 0 … dim-1
-//   statement := Name '[' axis, … ']' '=' expr
-//   axis      := dim | dim '<=' dim | dim '=' '(' dim … ')' | integer
+//   statement := Name '[' axis, … ']' '=' (expr | call)
+//   call      := Name '(' expr, … ')' ['with' Name, …] ['repeated' dim ['tied']]
+//   axis      := ['causal'] dim | dim '<=' dim | dim '=' '(' dim … ')' | integer
 //   expr      := or | and | not | < <= > >= == != | + - | * / // % | unary - | ^ | primary
 //   primary   := number | dim | 'causal' | ref | function '(' expr, …, key=… ')' | '(' expr ')'
 //
@@ -53,6 +56,7 @@ struct AxisText {
   Word bound = {};               // n<=max_n
   std::vector<Word> parts = {};  // h=(g s)
   Index pick = -1;               // an element's number
+  bool causal = false;           // rows see only what comes before them
 };
 
 struct RefText {
@@ -121,6 +125,13 @@ struct WhereText {
 struct StatementText {
   RefText left;
   ExprText right;
+  // Of a call: the texts that amend it, the number of its repetitions, and whether these share
+  // their parameters.
+  std::vector<Word> with = {};
+  Word repeated = {};
+  bool tied = false;
+
+  bool is_apart() const { return !with.empty() || !repeated.name.empty(); }
 };
 
 struct Def {
@@ -131,8 +142,17 @@ struct Def {
   RefText result;
 };
 
+// A slot, and what fills it.
+struct UseText {
+  Word slot;
+  Word filler;  // a def of the file, a text of the catalogue, another slot, or "none"
+  std::vector<Word> with = {};
+  ExprText start = {};  // a call, if it is given
+};
+
 struct Program {
   std::shared_ptr<const Source> source;
+  std::vector<UseText> uses;
   std::vector<Def> defs;  // at least one; main_def (check.hpp) finds the one that the text is about
 
   // Reads a text of at most 1 MB. Errors call it `name`, usually the file's path.

@@ -37,6 +37,11 @@ class SizeTable {
   // Fails unless every size is known and all conditions hold.
   void check_all();
 
+  // The sizes of a call's own program, as far as they follow from these.
+  SizeTable inside(const CheckedCall& call);
+  // The number of parameter sets of a call: one, or one for each repetition.
+  Index sets_of(const CheckedCall& call);
+
   // The value of a constant expression. "/" is real division here.
   double quantity(const Node& node);
 
@@ -48,7 +53,8 @@ class SizeTable {
     Origin origin = Origin::open;
     bool pending = false;  // it is being derived
     Index size = 0;
-    int value = -1;  // the argument that brought it
+    int value = -1;                   // the argument that brought it
+    std::optional<Index> outer = {};  // the caller's size of the same name
   };
   Entry& entry(int dim) { return entries_[dim]; }
   const Dimension& dimension(int dim) const { return program_->dimensions[dim]; }
@@ -77,6 +83,8 @@ struct ParameterSpec {
   ParamSpec spec;          // spec.name is the program's: "P_q", "Y.P_q"
   bool per_stack = false;  // one tensor for all layers of a stack
 };
+// The program's own, then those of its calls, "Z/0/A/P_q", in the order of Runner's parameters.
 std::vector<ParameterSpec> parameter_specs(const Checked& program, SizeTable& sizes);
+size_t parameter_count(const Checked& program, SizeTable& sizes);
 
 }  // namespace tete

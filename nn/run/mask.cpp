@@ -3,9 +3,22 @@
 
 namespace tete {
 
+// R19: a text that marks X's sequence as causal brings that part of the mask itself.
+void Runner::mark_mask() {
+  if (!program_.causal) return;
+  if (mask_.causal)
+    bad_input("'", program_.name, "' marks X as causal itself; its call takes no causal mask");
+  mask_.causal = mask_.of_model = true;
+  mask_.apart = program_.is_apart();
+}
+
 void Runner::check_mask() const {
-  if (mask_.causal && !program_.leak.empty()) throw Error(ErrorKind::input, program_.leak);
+  if (mask_.causal)
+    if (const std::string leak = mask_.apart ? leak_of(program_, true) : program_.leak;
+        !leak.empty())
+      throw Error(ErrorKind::input, leak);
   const bool pairs = mask_.causal || mask_.visible;
+  if (mask_.of_model) return check_lengths();
   if ((pairs && !program_.takes_mask) ||
       (mask_.lengths && !program_.takes_mask && !program_.takes_padding))
     bad_input("'", program_.name, "' is given a ",
@@ -14,13 +27,17 @@ void Runner::check_mask() const {
                               : "padded memory",
               ", but no statement of it takes the mask of the call: none is a softmax over one ",
               "of two sequence axes");
-  if (mask_.lengths)
-    for (const Combination& c : program_.flow.combinations)
-      if (c.reads == Combination::Reads::padding && is_padded(c.dim))
-        throw Error(ErrorKind::input, sentence(program_, c));
-  if (mask_.lengths && !(mask_.lengths.shape() == batch_))
-    bad_input("the lengths of the memory have shape ", mask_.lengths.shape(), ", but the batch is ",
-              batch_);
+  check_lengths();
+}
+
+void Runner::check_lengths() const {
+  for (const Combination& c : program_.flow.combinations)
+    if (c.reads == Combination::Reads::padding && is_padded(c.dim))
+      throw Error(ErrorKind::input, sentence(program_, c));
+  for (const Tensor& lengths : {mask_.lengths, mask_.query_lengths})
+    if (lengths && !(lengths.shape() == batch_))
+      bad_input("the lengths of the memory have shape ", lengths.shape(), ", but the batch is ",
+                batch_);
 }
 
 Tensor Runner::visible_over(const Names& names) {
@@ -54,12 +71,20 @@ bool Runner::is_one_sequence() const {
     if (program_.input_names[i] == "X") x = &(*inputs_)[i];
     if (program_.input_names[i] == "M") m = &(*inputs_)[i];
   }
-  return mask_.causal || !x || !m || x->same(*m);
+  return !mask_.apart && (mask_.causal || !x || !m || x->same(*m));
 }
 
-bool Runner::is_padded(int dim) const {
+// The lengths of the sequence that `dim` is an axis of; empty if the call does not pad it.
+Tensor Runner::lengths_of(int dim) const {
   const Dimension& d = dimension(dim);
-  return mask_.lengths && d.role != Role::none && (d.sequence == Role::memory || one_sequence_);
+  if (d.role == Role::none) return {};
+  return d.sequence == Role::memory || one_sequence_ ? mask_.lengths : mask_.query_lengths;
+}
+
+bool Runner::is_padded(int dim) const { return static_cast<bool>(lengths_of(dim)); }
+
+bool Runner::hides_future(int query, int memory) const {
+  return mask_.causal && (!mask_.apart || dimension(query).sequence == dimension(memory).sequence);
 }
 
 Value Runner::mask_along(const Names& names, int dim) {
@@ -72,7 +97,8 @@ Value Runner::padding_along(int dim) { return is_padded(dim) ? padding(dim) : Va
 // visible[batch, m] = m < length.
 Value Runner::padding(int dim) {
   const Index m = size(dim), begin = block_start(dim);
-  for (double length : mask_.lengths.values<double>())
+  const Tensor of_samples = lengths_of(dim);
+  for (double length : of_samples.values<double>())
     if (!(length >= 0 && length <= static_cast<double>(whole_size(dim))))
       bad_input("a memory of length ", length, " does not fit into '", dimension(dim).name,
                 "' = ", whole_size(dim));
@@ -82,7 +108,7 @@ Value Runner::padding(int dim) {
   for (int i = 0; i < batch_.size(); ++i) batch.push_back(i);
   Tensor rows = arange(m, dtype_, device());
   if (begin > 0) rows = rows + static_cast<double>(begin);
-  const Tensor lengths = cast(mask_.lengths.to(device()), dtype_);
+  const Tensor lengths = cast(of_samples.to(device()), dtype_);
   return {less(expand(rows, batch, shape), expand(lengths, {batch_.size()}, shape)), {dim}, true};
 }
 
@@ -93,7 +119,7 @@ Value Runner::call_mask(const AxisPair& axes) {
     if (made.names == pair) return made;
   Value mask;
   const auto add = [&](const Value& v) { mask = mask.tensor ? both(mask, v, pair) : v; };
-  if (mask_.causal) add(causal(pair));
+  if (hides_future(axes.query, axes.memory)) add(causal(pair));
   if (mask_.visible) add(given(pair));
   if (is_padded(axes.memory)) add(padding(axes.memory));
   if (!mask.tensor) return {};

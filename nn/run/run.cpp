@@ -56,13 +56,25 @@ Bound by_name(const std::shared_ptr<const Checked>& program, const TensorsByName
       bound.params.push_back(x);
     }
   }
+  if (missing.empty() && !program->calls.empty()) {
+    const std::vector<ParameterSpec> all = parameter_specs(*program, bound.sizes);
+    for (size_t i = program->parameters.size(); i < all.size(); ++i) {
+      names.push_back(all[i].spec.name);
+      const auto found = tensors.find(names.back());
+      if (found == tensors.end()) missing.push_back(names.size() - 1);
+      bound.ids.push_back({static_cast<int>(bound.params.size())});
+      bound.params.push_back(found == tensors.end() ? Tensor() : found->second);
+    }
+  }
   std::vector<std::string> others;
   for (const auto& [name, tensor] : tensors)
     if (std::find(names.begin(), names.end(), name) == names.end()) others.push_back(name);
   if (!missing.empty()) {
     std::string list;
     for (size_t i : missing)
-      list += (list.empty() ? "" : ", ") + with_sizes(*program, names[i], values[i], bound.sizes);
+      list +=
+          (list.empty() ? "" : ", ") +
+          (i < values.size() ? with_sizes(*program, names[i], values[i], bound.sizes) : names[i]);
     bad_input("'", program->name, "' needs ", list,
               missing.size() == 1 ? ", which is" : ", which are", " not given",
               suggestion(names[missing[0]], others));

@@ -26,15 +26,16 @@ Runner::Runner(const Checked& program, const SizeTable& sizes, const Tensors& in
       path_(path),
       mask_(mask),
       values_(program.values.size()) {
+  mark_mask();
   read_batch_and_type();
   for (size_t i = 0; i < inputs.size(); ++i) sizes_.bind(program.inputs[i], inputs[i].shape());
-  sizes_.set_causal(mask.causal);
+  sizes_.set_causal(mask_.causal && !mask_.apart);
   sizes_.check_all();
   one_sequence_ = is_one_sequence();
   check_mask();
-  if (mask.causal) first_ = ending_together();
+  if (mask_.causal && !mask_.apart) first_ = ending_together();
   for (const Combination& c : program.flow.combinations)
-    if (mask.causal && c.reads == Combination::Reads::first && first(c.dim) > 0)
+    if (mask_.causal && c.reads == Combination::Reads::first && first(c.dim) > 0)
       throw Error(ErrorKind::input, sentence(program, c));
 }
 
@@ -222,6 +223,8 @@ Value Runner::evaluate(const CheckedValue& v) {
       const Value& other = at(v.index);
       return {other.tensor, v.dims, other.batched};
     }
+    case ValueKind::call:
+      return call(v);
     case ValueKind::statement:
       break;
   }

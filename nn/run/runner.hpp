@@ -144,6 +144,10 @@ class Runner {
   Value input(const CheckedValue& v);
   Tensor whole_numbers(const CheckedValue& v, const Tensor& x);
   Value parameter(const CheckedValue& v);
+  // A call that is a program of its own (call.cpp).
+  Value call(const CheckedValue& v);
+  Tensors inputs_of(const CheckedCall& call, Index repetition);
+  std::span<const ParamId> params_inside(int call, Index repetition);
   Value statement(const CheckedValue& v);
   Value operation(const Node& n);
   // A·B + A·C as A·(B + C), one product less, if C has all names of B; otherwise empty.
@@ -168,7 +172,9 @@ class Runner {
   Index length(Role role);
   double elements_of(const CheckedValue& v);
 
+  void mark_mask();
   void check_mask() const;
+  void check_lengths() const;
   FirstRows ending_together();
   bool is_one_sequence() const;
   bool is_padded(int dim) const;
@@ -176,6 +182,9 @@ class Runner {
   Value padding(int dim);
   Value causal(const Names& pair);
   Value given(const Names& pair);
+  bool hides_future(int query, int memory) const;
+  Tensor lengths_of(int dim) const;
+  Mask mask_inside(const CheckedCall& call) const;
 
   const Checked& program_;
   SizeTable sizes_;
@@ -183,7 +192,7 @@ class Runner {
   std::span<const ParamId> params_;
   const Forward& forward_;
   const std::string& path_;
-  const Mask& mask_;
+  Mask mask_;
   std::vector<Value> values_;
   std::vector<Value> masks_;
   Shape batch_;

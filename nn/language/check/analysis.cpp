@@ -22,6 +22,9 @@ void find_uses(Checked& program) {
     CheckedValue& value = program.values[i];
     if (value.kind == ValueKind::same) value.uses.push_back(value.index);
     if (value.kind == ValueKind::statement) collect_uses(value.right, value.uses);
+    if (value.kind == ValueKind::call)
+      for (const CheckedCall::Passed& passed : program.calls[value.index].passed)
+        value.uses.push_back(passed.value);
     for (int used : value.uses)
       if (!seen[used]) {
         seen[used] = true;
@@ -31,13 +34,6 @@ void find_uses(Checked& program) {
 }
 
 // ---- Leaks ------------------------------------------------------------------------------------
-
-std::string leak_of(const Checked& program) {
-  for (const Combination& c : program.flow.combinations)
-    if (c.reads == Combination::Reads::future || c.reads == Combination::Reads::length)
-      return sentence(program, c);
-  return "";
-}
 
 struct Words {
   const char *how, *instead;
@@ -64,6 +60,26 @@ std::string axis_of(const Checked& program, Role role, const char* otherwise) {
 }
 
 }  // namespace
+
+std::string leak_of(const Checked& program, bool apart) {
+  const auto is_free = [&](int dim) {
+    return apart && program.dimensions[dim].sequence == Role::memory;
+  };
+  for (const Combination& c : program.flow.combinations)
+    if ((c.reads == Combination::Reads::future || c.reads == Combination::Reads::length) &&
+        !is_free(c.dim))
+      return sentence(program, c);
+  for (const CheckedCall& call : program.calls) {
+    const auto sequence = [&](int dim) {
+      return dim < 0 ? Role::none : program.dimensions[dim].sequence;
+    };
+    if (sequence(call.queries) == Role::none || is_free(call.queries)) continue;
+    const bool same = sequence(call.queries) == sequence(call.memory) || !apart;
+    const std::string inner = leak_of(*call.program, call.memory >= 0 && !same);
+    if (!inner.empty()) return inner + "\n" + point_out("it is called here", {call.place});
+  }
+  return "";
+}
 
 std::string sentence(const Checked& program, const Combination& c) {
   const std::string m = program.dimensions[c.dim].name, n = axis_of(program, Role::query, "n");
@@ -135,7 +151,7 @@ void analyse(Checked& program) {
     const bool is_statement = value.kind == ValueKind::statement;
     value.layout = layout_of(is_statement ? value.names : value.dims, program.dimensions);
   }
-  program.leak = leak_of(program);
+  program.leak = leak_of(program, program.is_apart());
   program.tile = find_tile(program);
 }
 

@@ -12,15 +12,6 @@ Callee find_callee(const ExprText& e, const std::shared_ptr<const Program>& prog
   return other ? Callee{other->find(e.word.name), other} : Callee{};
 }
 
-Callee Instance::callee(const ExprText& e) const {
-  const Callee found = find_callee(e, program, draft.library);
-  if (!found.def || found.program == program) return found;
-  std::vector<std::shared_ptr<const Source>>& sources = draft.program.sources;
-  if (std::find(sources.begin(), sources.end(), found.program->source) == sources.end())
-    sources.push_back(found.program->source);
-  return found;
-}
-
 namespace {
 
 class ArgumentReader {
@@ -42,16 +33,17 @@ class ArgumentReader {
  private:
   void pass(size_t at, const ExprText& value) {
     const ArgText& arg = def_.args[at];
-    if (arg.kind == ArgKind::renamed)
-      fail_at({value.place, arg.ref.whole},
-              text("'", arg.ref.word.name, "' is '", arg.same_as.word.name, "' in '",
-                   def_.word.name, "'; it cannot be passed"));
     if (value.kind != ExprKind::ref)
       fail_at({value.place}, text("the arguments of '", def_.word.name, "' are tensors with ",
                                   "their dimensions; give this a name first"));
     if (arguments_[at].value >= 0)
       fail_at({value.place}, text("'", arg.ref.word.name, "' is passed twice"));
-    arguments_[at] = {in_.resolve_plain(value.ref, "an argument"), value.place};
+    const int passed = in_.resolve_plain(value.ref, "an argument");
+    if (arg.kind != ArgKind::renamed) arguments_[at] = {passed, value.place};
+    else if (arguments_[place_of(arg.same_as.word)].value != passed)  // R20
+      fail_at({value.place, arg.ref.whole},
+              text("'", arg.ref.word.name, "' is '", arg.same_as.word.name, "' in '",
+                   def_.word.name, "'; another tensor cannot be passed"));
   }
 
   size_t place_of(const Word& key) const {
@@ -81,25 +73,34 @@ class ArgumentReader {
 
 }  // namespace
 
+Arguments read_arguments(Instance& in, const ExprText& call, const Def& def) {
+  return ArgumentReader(in, call, def).read();
+}
+
 int Checker::call(Instance& in, const Callee& callee, const std::string& prefix,
-                  const Arguments& arguments, const Place& place, bool amends) {
+                  const Arguments& arguments, const Place& place, bool amends,
+                  const ExprText* start) {
   if (in.depth == deepest_call)
     fail_at({place},
             text("calls of defs nest at most ", deepest_call, " deep, this one is one more"));
   Instance& inner = instances_.emplace_back(Instance{draft_, *callee.def, callee.program, prefix,
-                                                     &in, in.depth + 1, amends || in.amends});
+                                                     &in, &in, in.depth + 1, amends || in.amends});
+  inner.slots =
+      callee.program == in.program ? in.slots : &slots_.emplace_back(callee.program, *in.slots);
+  inner.start = start ? start : in.start;
+  std::vector<std::shared_ptr<const Source>>& sources = draft_.program.sources;
+  if (std::find(sources.begin(), sources.end(), callee.program->source) == sources.end())
+    sources.push_back(callee.program->source);
   find_amended(inner);
   return write_out(inner, arguments, place);
 }
 
-void Checker::call_statement(Instance& in, const StatementText& s, const Callee& callee,
+void Checker::call_statement(Instance& in, const StatementText& s, const Slots::Filler& target,
                              const CheckedValue& left) {
-  const Arguments arguments = ArgumentReader(in, s.right, *callee.def).read();
-  const int result = call(in, callee, left.name + ".", arguments, s.right.place, false);
-  for (const AxisText& axis : s.left.axes)
-    if (!axis.parts.empty())
-      fail_at({axis.word.place},
-              "the result of a def takes plain names; merge them in a statement of its own");
+  const Callee& callee = target.callee;
+  const Arguments arguments = read_arguments(in, s.right, *callee.def);
+  const int result =
+      call(in, callee, left.name + ".", arguments, s.right.place, false, target.start);
   const Names dims = draft_.value(result).dims;
   if (dims.size() != left.dims.size())
     fail_at({s.left.whole, callee.def->result.whole},

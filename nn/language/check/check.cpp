@@ -4,9 +4,10 @@
 
 namespace tete {
 
-// A call of a def is a whole right-hand side.
+// A call of a def is a whole right-hand side; a slot calls what fills it.
 std::set<std::string> called_defs(const Program& program) {
   std::set<std::string> called;
+  for (const UseText& use : program.uses) called.insert(use.filler.name);
   for (const Def& def : program.defs)
     for (const StatementText& s : def.statements)
       if (s.right.kind == ExprKind::call && s.right.word.name != def.word.name)
@@ -19,14 +20,22 @@ Checker::Checker(const std::vector<Program>& amendments, const Library& library,
   for (const Program& program : amendments) add_amendments(program);
 }
 
-Checked Checker::run(const std::shared_ptr<const Program>& program, const Def& def) {
-  draft_.program.sources.push_back(program->source);
+Checked Checker::run(const Callee& callee, const Instance* around, const Arguments& arguments,
+                     const ExprText* start) {
+  const Def& def = *callee.def;
+  draft_.program.sources.push_back(callee.program->source);
   draft_.program.name = def.word.name;
-  Instance& root = instances_.emplace_back(Instance{draft_, def, program, ""});
+  Instance& root = instances_.emplace_back(
+      Instance{draft_, def, callee.program, "", nullptr, around, around ? around->depth + 1 : 0});
+  root.slots = &slots_.emplace_back(callee.program, around ? *around->slots : Slots());
+  root.start = start;
   root_ = &root;
   find_amended(root);
   const Place place = def.result.whole;
-  draft_.program.result = write_out(root, Arguments(def.args.size(), Argument{-1, place}), place);
+  Arguments passed(def.args.size(), Argument{-1, place});
+  for (size_t i = 0; i < arguments.size(); ++i) passed[i].is_input = arguments[i].value >= 0;
+  draft_.program.result = write_out(root, passed, place);
+  if (around) draft_.program.open = root.undecided();
   check_amendments_applied();
   analyse(draft_.program);
   return std::move(draft_.program);
@@ -44,12 +53,12 @@ Checked check(const Program& program, const std::vector<Program>& amendments,
   const auto shared = std::make_shared<const Program>(program);
   const Def& main = main_def(*shared);
   Extent extent;
-  Checked checked = Checker(amendments, library, extent).run(shared, main);
+  Checked checked = Checker(amendments, library, extent).run({&main, shared});
   // Defs that no other def calls must be right, too.
   const std::set<std::string> called = called_defs(*shared);
   for (const Def& def : shared->defs)
     if (&def != &main && !called.contains(def.word.name))
-      Checker({}, library, extent).run(shared, def);
+      Checker({}, library, extent).run({&def, shared});
   return checked;
 }
 
@@ -70,6 +79,10 @@ const std::string& Checked::name_of(int value) const {
   const auto at = static_cast<size_t>(v.index);
   if (v.kind == ValueKind::input) return input_names[at];
   return v.kind == ValueKind::parameter ? parameters[at].name : v.name;
+}
+
+bool Checked::is_apart() const {
+  return causal && std::find(input_names.begin(), input_names.end(), "M") != input_names.end();
 }
 
 bool Checked::is_over(const Names& dims, Role role) const {

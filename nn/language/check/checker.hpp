@@ -4,6 +4,7 @@
 #include <deque>
 
 #include "nn/language/check/reading.hpp"
+#include "nn/language/check/slots.hpp"
 
 namespace tete {
 
@@ -11,8 +12,11 @@ namespace tete {
 struct Argument {
   int value = -1;
   Place place = {};
+  bool is_input = false;  // a program apart is given it in each run
 };
 using Arguments = std::vector<Argument>;  // in the def's order
+// The arguments of a call of `def`, by place and by name.
+Arguments read_arguments(Instance& in, const ExprText& call, const Def& def);
 
 // A def that no other of an amending text calls: it changes the tensor named like its first
 // argument (R11).
@@ -28,7 +32,9 @@ constexpr int deepest_call = 100;
 class Checker {
  public:
   Checker(const std::vector<Program>& amendments, const Library& library, Extent& extent);
-  Checked run(const std::shared_ptr<const Program>& program, const Def& def);
+  // `around`, if set, makes the call, which passes `arguments`; what is passed is an input.
+  Checked run(const Callee& callee, const Instance* around = nullptr,
+              const Arguments& arguments = {}, const ExprText* start = nullptr);
 
  private:
   // definition.cpp. Writes a def out in the place of a call; returns the number of its result.
@@ -39,9 +45,19 @@ class Checker {
 
   // call.cpp
   int call(Instance& in, const Callee& callee, const std::string& prefix,
-           const Arguments& arguments, const Place& place, bool amends);
-  void call_statement(Instance& in, const StatementText& s, const Callee& callee,
+           const Arguments& arguments, const Place& place, bool amends,
+           const ExprText* start = nullptr);
+  void call_statement(Instance& in, const StatementText& s, const Slots::Filler& target,
                       const CheckedValue& left);
+
+  // apart.cpp. A call that is a program of its own.
+  Slots::Filler target_of(Instance& in, const ExprText& e) const;
+  void call_apart(Instance& in, const StatementText& s, const Slots::Filler& target,
+                  CheckedValue left);
+  std::vector<Program> amending(Instance& in, const StatementText& s,
+                                const Slots::Filler& target) const;
+  void pass_apart(Instance& in, const Def& def, const Arguments& arguments, CheckedCall& call);
+  void return_apart(const Place& place, const Def& def, const CheckedCall& call, const Names& left);
 
   // amendment.cpp
   void add_amendments(const Program& program);
@@ -63,7 +79,8 @@ class Checker {
   const Instance* root_ = nullptr;
   std::vector<Amending> amendments_;
   std::map<const Def*, std::pair<Callee, Letters>> letters_below_;
-  std::deque<Instance> instances_;  // their addresses stay
+  std::deque<Instance> instances_;  // their addresses stay, as those of slots
+  std::deque<Slots> slots_;
 };
 
 // The names of the defs of the program that another of its defs calls.

@@ -72,6 +72,21 @@ int rename_input(Instance& in, const ArgText& arg) {
   return in.draft.renamed(other, in.prefix + arg.ref.word.name, arg.ref.whole, dims);
 }
 
+// R19: a model's text says that X's sequence is causal.
+void mark_causal(Instance& in, const ArgText& arg) {
+  for (const AxisText& axis : arg.ref.axes) {
+    if (!axis.causal) continue;
+    const bool is_first = &axis == &arg.ref.axes[0] && arg.ref.word.name == "X";
+    if (!is_first || arg.kind == ArgKind::parameter)
+      fail_at({axis.word.place}, "'causal' stands before the first dimension of the input X");
+    if (in.around)
+      fail_at({axis.word.place},
+              "whether a sequence is causal says the text that reads it, not a "
+              "def that is called");
+    in.draft.program.causal = true;
+  }
+}
+
 int add_input(Draft& draft, const ArgText& arg, CheckedValue v) {
   Checked& program = draft.program;
   v.kind = ValueKind::input;
@@ -87,7 +102,7 @@ int add_parameter(Instance& in, const ArgText& arg, CheckedValue v) {
   for (int i = 0; i < v.dims.size(); ++i)
     if (v.bounds[i] >= 0)
       program.conditions.push_back(
-          {ConditionKind::room, v.dims[i], {v.bounds[i]}, 0, v.axis_places[i], {}});
+          {ConditionKind::room, v.dims[i], {v.bounds[i]}, 0, v.axis_places[i]});
   v.kind = ValueKind::parameter;
   v.index = static_cast<int>(program.parameters.size());
   const std::string name = v.name;
@@ -98,9 +113,7 @@ int add_parameter(Instance& in, const ArgText& arg, CheckedValue v) {
 }
 
 // Reads how a parameter starts: normal(d_X^-0.5), …
-void read_start(Instance& in, const ArgText& arg, int number) {
-  const ExprText& e = arg.init;
-  CheckedParameter& parameter = in.draft.program.parameters[number];
+void read_start(Instance& in, const ExprText& e, CheckedParameter& parameter) {
   std::vector<std::string> names;
   for (const InitializerRow& row : initializers()) {
     names.push_back(row.name);
@@ -114,8 +127,21 @@ void read_start(Instance& in, const ArgText& arg, int number) {
   if (std::ssize(e.args) != row->args)
     fail_at({e.word.place},
             text("expected ", row->usage, ", got ", counted(std::ssize(e.args), "argument")));
+  parameter.args.clear();
   for (const ExprText& a : e.args)
     parameter.args.push_back(Reading::quantity(in, a, "an initialiser's argument"));
+}
+
+// R26: `use … start` replaces how matrices spread; those that mix heads start as the identity.
+void restart(Instance& in, CheckedParameter& parameter) {
+  const Names& dims = in.draft.value(parameter.value).dims;
+  if (!in.start || dims.size() < 2 || !Initializer{parameter.start->kind}.is_spread()) return;
+  std::vector<std::string> names;
+  for (int dim : dims) names.push_back(in.draft.dim(dim).short_name());
+  if (!mixes_heads(names)) return read_start(in, *in.start, parameter);
+  for (const InitializerRow& row : initializers())
+    if (row.kind == InitializerKind::identity) parameter.start = &row;
+  parameter.args.clear();
 }
 
 // ---- Sizes ------------------------------------------------------------------------------------
@@ -172,10 +198,27 @@ Names merged_names(Instance& in, const RefText& left) {
     Draft& draft = in.draft;
     if (!in.has_as_argument(axis.word.name) && draft.dim(dim).product.empty())
       draft.dim(dim).product = parts;
-    draft.program.conditions.push_back(
-        {ConditionKind::product, dim, parts, 0, axis.word.place, {}});
+    draft.program.conditions.push_back({ConditionKind::product, dim, parts, 0, axis.word.place});
   }
   return names;
+}
+
+void refuse_merged(const RefText& left) {
+  for (const AxisText& axis : left.axes)
+    if (!axis.parts.empty())
+      fail_at({axis.word.place},
+              "the result of a def takes plain names; merge them in a statement of its own");
+}
+
+// True if the def attends to a memory: it has a tensor M over a sequence.
+bool has_memory(const Def& def) {
+  return std::any_of(def.args.begin(), def.args.end(), [](const ArgText& arg) {
+    return arg.kind != ArgKind::parameter && arg.ref.word.name == "M" && !arg.ref.axes.empty();
+  });
+}
+
+bool runs_apart(const StatementText& s, const Slots::Filler& target) {
+  return s.is_apart() || !target.with.empty() || (target.is_slot && has_memory(*target.callee.def));
 }
 
 void count_names(const Node& node, std::set<int>& names) {
@@ -194,13 +237,17 @@ void check_name_count(const CheckedValue& v) {
 
 int Checker::write_out(Instance& in, const Arguments& arguments, const Place& place) {
   check_def_name(in.def);
-  for (const Instance* outer = in.caller; outer; outer = outer->caller)
+  for (const Instance* outer = in.around; outer; outer = outer->around)
     if (&outer->def == &in.def) fail_at({place}, text("'", in.def.word.name, "' calls itself"));
   in.declare_dimensions();
   define_arguments(in, arguments);
   read_where(in);
   in.open_dimensions();
-  for (const auto& [arg, parameter] : in.parameters) read_start(in, *arg, parameter);
+  for (const auto& [arg, number] : in.parameters) {
+    CheckedParameter& parameter = draft_.program.parameters[number];
+    read_start(in, arg->init, parameter);
+    restart(in, parameter);
+  }
   for (const StatementText& s : in.def.statements) statement(in, s);
   const int result = in.resolve_plain(in.def.result, "the result");
   check_all_used(in);
@@ -232,12 +279,14 @@ void Checker::define_argument(Instance& in, const ArgText& arg, const Argument& 
   const bool is_parameter = arg.kind == ArgKind::parameter;
   v.dims = in.defined_dims(arg.ref, is_parameter ? &v.bounds : nullptr);
   for (const AxisText& axis : arg.ref.axes) v.axis_places.push_back(axis.word.place);
+  mark_causal(in, arg);
   if (arg.kind == ArgKind::integer) {
     v.element = Element::whole;
     v.below = in.dimension(arg.below);
   }
+  const bool is_own = is_parameter && !passed.is_input;
   const int value = passed.value >= 0 ? take_passed(draft_, arg, passed, v)
-                    : is_parameter    ? add_parameter(in, arg, std::move(v))
+                    : is_own          ? add_parameter(in, arg, std::move(v))
                                       : add_input(draft_, arg, std::move(v));
   in.define(arg.ref.word, value);
 }
@@ -249,8 +298,12 @@ void Checker::statement(Instance& in, const StatementText& s) {
   v.place = s.left.whole;
   v.dims = in.defined_dims(s.left);
   v.names = merged_names(in, s.left);
-  if (const Callee callee = in.callee(s.right); callee.def) {
-    call_statement(in, s, callee, v);
+  if (const Slots::Filler target = target_of(in, s.right); target.callee.def) {
+    refuse_merged(s.left);
+    if (runs_apart(s, target)) call_apart(in, s, target, v);
+    else call_statement(in, s, target, v);
+  } else if (s.is_apart()) {
+    fail_at({s.right.place}, "'with' and 'repeated' stand after the call of a def or a slot");
   } else {
     v.right = Reading(in, s, v.names).expression(s.right);
     v.element = v.right.element;

@@ -8,7 +8,7 @@ void Draft::take_argument(int inner, int outer, const Place& place) {
   dim(inner).arguments.push_back({outer, place});
   if (dim(inner).role == Role::none)
     dim(inner).role = dim(outer).role, dim(inner).sequence = dim(outer).sequence;
-  program.conditions.push_back({ConditionKind::equal, inner, {outer}, 0, place, {}});
+  program.conditions.push_back({ConditionKind::equal, inner, {outer}, 0, place});
 }
 
 void Draft::take_result(int outer, int inner, const Place& place) {
@@ -16,7 +16,7 @@ void Draft::take_result(int outer, int inner, const Place& place) {
   dim(outer).results.push_back({inner, place});
   if (dim(outer).role == Role::none)
     dim(outer).role = dim(inner).role, dim(outer).sequence = dim(inner).sequence;
-  program.conditions.push_back({ConditionKind::equal, outer, {inner}, 0, place, {}});
+  program.conditions.push_back({ConditionKind::equal, outer, {inner}, 0, place});
 }
 
 void Draft::take_sequence(int part, int whole, const Place& place) {
@@ -69,17 +69,24 @@ int Instance::outer_dimension(const std::string& name, const Place& place) {
   return dim;
 }
 
-void Instance::open_dimensions() {
-  if (!caller) return;
+std::vector<int> Instance::undecided() const {
   std::set<std::string> merged;
   for (const StatementText& s : def.statements)
     for (const AxisText& axis : s.left.axes)
       if (!axis.parts.empty() && !has_as_argument(axis.word.name)) merged.insert(axis.word.name);
+  std::vector<int> found;
   for (const auto& [name, dim] : dims) {
     const Dimension& d = draft.dim(dim);
-    const bool decided = !d.arguments.empty() || !d.fallback.empty() || merged.contains(name);
-    if (decided) continue;
-    const Place place = d.place;
+    if (d.arguments.empty() && d.fallback.empty() && !merged.contains(name)) found.push_back(dim);
+  }
+  return found;
+}
+
+void Instance::open_dimensions() {
+  if (!caller) return;
+  for (int dim : undecided()) {
+    const std::string name = own_name(dim);
+    const Place place = draft.dim(dim).place;
     draft.dim(dim).outer = caller->outer_dimension(name, place);
   }
 }

@@ -15,6 +15,8 @@ struct Extent {
   size_t values = 0, dimensions = 0, parts = 0;
 };
 
+class Slots;
+
 // The part of a program that is checked so far.
 struct Draft {
   const Library& library;
@@ -54,10 +56,13 @@ struct Instance {
   Draft& draft;
   const Def& def;
   std::shared_ptr<const Program> program;
-  std::string prefix;  // of its names in the draft: "" or "Y."
-  Instance* caller = nullptr;
-  int depth = 0;        // of the calls that lead here
-  bool amends = false;  // it is an amendment: no amendment applies inside it
+  std::string prefix;                // of its names in the draft: "" or "Y."
+  Instance* caller = nullptr;        // in this draft
+  const Instance* around = nullptr;  // the def whose call leads here, in this draft or another
+  int depth = 0;                     // of the calls that lead here
+  bool amends = false;               // it is an amendment: no amendment applies inside it
+  const Slots* slots = nullptr;      // of its text
+  const ExprText* start = nullptr;   // how the parameters of its slot start, if `use` says so
   // By amending text: the call inside which it amends, this one or one around it.
   std::map<const Program*, const Instance*> amended_in = {};
 
@@ -77,6 +82,10 @@ struct Instance {
   // A dimension that neither the call nor a default decides becomes the calling def's dimension of
   // the same name.
   void open_dimensions();
+  // The dimensions for which neither an argument, a default nor a merge decides.
+  std::vector<int> undecided() const;
+  // The dimension of this name, or of the callers, which then must say how large it is.
+  int outer_dimension(const std::string& name, const Place& place);
   // The dimensions of a tensor where it is defined. `bounds`, for a parameter, receives the largest
   // length of each, or -1.
   Names defined_dims(const RefText& ref, Names* bounds = nullptr);
@@ -94,11 +103,10 @@ struct Instance {
   // is its name in the error.
   int resolve_plain(const RefText& ref, const char* what);
 
-  // The def that an expression calls (find_callee), whose text the draft then holds.
-  Callee callee(const ExprText& e) const;
+  // The def that an expression calls (find_callee).
+  Callee callee(const ExprText& e) const { return find_callee(e, program, draft.library); }
 
  private:
-  int outer_dimension(const std::string& name, const Place& place);
   int find_value(const Word& word);
   void resolve_axis(const RefText& ref, int i, Node& node);
   void check_axis_name(const RefText& ref, int i, int value) const;

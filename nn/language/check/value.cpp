@@ -103,7 +103,7 @@ void Instance::resolve_axis(const RefText& ref, int i, Node& node) {
   if (axis.pick >= 0) {
     use.pick = axis.pick;
     node.plain = false;
-    conditions.push_back({ConditionKind::element, defined, {}, axis.pick, axis.word.place, {}});
+    conditions.push_back({ConditionKind::element, defined, {}, axis.pick, axis.word.place});
   } else {
     if (!axis.bound.name.empty())
       fail_at({axis.bound.place},
@@ -114,7 +114,7 @@ void Instance::resolve_axis(const RefText& ref, int i, Node& node) {
       use.parts.push_back(defined);
     } else {
       node.plain = false;
-      conditions.push_back({ConditionKind::product, defined, use.parts, 0, axis.word.place, {}});
+      conditions.push_back({ConditionKind::product, defined, use.parts, 0, axis.word.place});
       if (use.parts.size() == 1) draft.take_sequence(use.parts[0], defined, axis.word.place);
     }
     for (int k = 0; k < use.parts.size(); ++k) {

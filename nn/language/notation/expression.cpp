@@ -26,6 +26,7 @@ AxisText read_axis(Tokens& in) {
               text("'", token.text, "' is not the number of an element, a whole one from 0"));
     return a;
   }
+  a.causal = in.takes("causal");
   a.word = in.name("a dimension");
   if (in.takes("<=")) {
     a.bound = in.name("the dimension that is the largest length");

@@ -17,7 +17,17 @@ class Reader {
  public:
   explicit Reader(const Source& source) : in_(source) {}
 
-  std::vector<Def> program() {
+  std::vector<UseText> uses() {
+    std::vector<UseText> uses;
+    in_.skip_lines();
+    while (in_.takes("use")) {
+      uses.push_back(use());
+      refuse_twice(uses);
+    }
+    return uses;
+  }
+
+  std::vector<Def> defs() {
     std::vector<Def> defs;
     in_.skip_lines();
     while (in_.now().kind != TokenKind::text_end) {
@@ -32,6 +42,36 @@ class Reader {
   }
 
  private:
+  UseText use() {
+    UseText u;
+    u.slot = in_.name("the name of a slot, as in 'use Attention = multi_head'");
+    in_.expect("=", text("'=' after '", u.slot.name, "'"));
+    u.filler = in_.name(text("what fills '", u.slot.name, "': a text or a def, by its name"));
+    if (in_.takes("with")) u.with = names("the name of a text that amends");
+    if (in_.takes("start")) {
+      u.start = read_expression(in_);
+      if (u.start.kind != ExprKind::call)
+        fail_at({u.start.place}, "expected how parameters start, as in normal(0.02)");
+    }
+    end_of_line("'with', 'start' or the end of the line");
+    return u;
+  }
+
+  static void refuse_twice(const std::vector<UseText>& uses) {
+    const Word& last = uses.back().slot;
+    for (size_t i = 0; i + 1 < uses.size(); ++i)
+      if (uses[i].slot.name == last.name)
+        fail_at({last.place, uses[i].slot.place},
+                tete::text("the slot '", last.name, "' is filled twice"));
+  }
+
+  std::vector<Word> names(std::string_view what) {
+    std::vector<Word> names;
+    do names.push_back(in_.name(what));
+    while (in_.takes(","));
+    return names;
+  }
+
   Def def() {
     Def d;
     in_.expect("def", "'def'");
@@ -114,8 +154,16 @@ class Reader {
     s.left = read_ref(in_, "a statement, as in Y[n, d] = …, or 'return'");
     in_.expect("=", text("'=' after '", s.left.word.name, "[…]'"));
     s.right = read_expression(in_);
+    if (s.right.kind == ExprKind::call) way_of_calling(s);
     end_of_line("an operator or the end of the line");
     return s;
+  }
+
+  void way_of_calling(StatementText& s) {
+    if (in_.takes("with")) s.with = names("the name of a text that amends, or of a slot for one");
+    if (!in_.takes("repeated")) return;
+    s.repeated = in_.name("the dimension that counts the repetitions, as in 'repeated l'");
+    s.tied = in_.takes("tied");
   }
 
   Tokens in_;
@@ -125,7 +173,9 @@ class Reader {
 
 Program Program::parse(std::string_view text, std::string name) {
   auto source = std::make_shared<const Source>(Source{std::move(name), std::string(text)});
-  Program program{source, Reader(*source).program()};
+  Reader reader(*source);
+  std::vector<UseText> uses = reader.uses();
+  Program program{source, std::move(uses), reader.defs()};
   for (size_t i = 0; i < program.defs.size(); ++i)
     for (size_t k = 0; k < i; ++k)
       if (program.defs[i].word.name == program.defs[k].word.name)

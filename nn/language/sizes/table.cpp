@@ -144,9 +144,27 @@ std::optional<Index> SizeTable::derive(int dim) {
     return product;
   }
   if (d.outer >= 0) return find(d.outer);
+  if (entry(dim).outer) return entry(dim).outer;
   if (!d.results.empty()) return find(d.results[0].dim);
+  if (d.call >= 0)
+    if (const auto size = inside(program_->calls[d.call]).find(d.inner)) return size;
   open_ = dim;
   return {};
+}
+
+SizeTable SizeTable::inside(const CheckedCall& call) {
+  SizeTable inner(call.program, {});
+  inner.causal_ = causal_;
+  for (const CheckedCall::Size& size : call.sizes) {
+    const std::optional<Index> known = find(size.outer);
+    if (size.is_argument && known) inner.set(size.inner, *known);
+    if (!size.is_argument) inner.entry(size.inner).outer = known;
+  }
+  return inner;
+}
+
+Index SizeTable::sets_of(const CheckedCall& call) {
+  return call.repeated < 0 || call.tied ? 1 : size(call.repeated);
 }
 
 void SizeTable::fail_open(int dim) {
@@ -211,6 +229,11 @@ void SizeTable::check(const Condition& c) {
                      dimension(c.others[0]).name, "' = ", room, " only"));
       return;
     }
+    case ConditionKind::returned:
+      if (const auto inner = inside(program_->calls[c.pick]).find(c.inner); inner && *inner != size)
+        fail_at(places_of(c.dim, {c.place}),
+                text("'", name, "' is ", size, ", but what the call returns has ", *inner));
+      return;
     case ConditionKind::element:
       if (c.pick >= size)
         fail_at({c.place}, text("element ", c.pick, " of '", name, "' is picked, but '", name,
@@ -241,38 +264,6 @@ void SizeTable::check_all() {
     for (int other : c.others) size(other);
     check(c);
   }
-}
-
-// ---- Parameters -------------------------------------------------------------------------------
-
-std::vector<ParameterSpec> parameter_specs(const Checked& program, SizeTable& sizes) {
-  std::vector<ParameterSpec> specs;
-  for (const CheckedParameter& p : program.parameters) {
-    const CheckedValue& v = program.values[p.value];
-    ParameterSpec made;
-    made.per_stack = p.per_stack;
-    ParamSpec& spec = made.spec;
-    spec.name = p.name;
-    spec.fixed = p.fixed;
-    spec.layout = v.layout;
-    for (int i = 0; i < v.dims.size(); ++i) {
-      spec.dims.push_back(program.dimensions[v.dims[i]].short_name());
-      const int dim = v.bounds[i] >= 0 ? v.bounds[i] : v.dims[i];
-      const Index size = sizes.size(dim);
-      if (size < 0)
-        fail_at({v.axis_places[i]}, text("the size of '", program.dimensions[dim].name,
-                                         "' comes to ", size, ", expected at least 0"));
-      spec.shape.push_back(size);
-    }
-    spec.init.kind = p.start->kind;
-    if (!p.args.empty()) spec.init.a = sizes.quantity(p.args[0]);
-    if (p.args.size() > 1) spec.init.b = sizes.quantity(p.args[1]);
-    for (size_t i = 0; i < p.args.size(); ++i)
-      if (const double number = i == 0 ? spec.init.a : spec.init.b; !std::isfinite(number))
-        fail_at({p.args[i].place}, text("'", p.name, "' cannot start with ", number));
-    specs.push_back(std::move(made));
-  }
-  return specs;
 }
 
 }  // namespace tete

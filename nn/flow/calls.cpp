@@ -1,0 +1,55 @@
+// Calls that are programs of their own: their flow is known there.
+#include <algorithm>
+
+#include "nn/flow/finder.hpp"
+
+namespace tete {
+
+// A row of what a call returns reads its queries' sequence up to the same row, if the call's own
+// program does not leak, and all of another sequence but its padding.
+ValueFlow FlowFinder::called(const CheckedValue& value) {
+  const CheckedCall& call = program_.calls[value.index];
+  std::vector<ValueFlow> flows;
+  for (const CheckedCall::Passed& passed : call.passed) flows.push_back(flow_.values[passed.value]);
+  ValueFlow out = joined(flows);
+  out.from.learned |= !call.program->parameters.empty() || !call.program->calls.empty();
+  for (const CheckedCall::Size& size : call.sizes) report_passed(call, size, out);
+  read_memory(call, out);
+  const Names& result = call.program->values[call.program->result].dims;
+  Names from, to;
+  for (int k = 0; k < result.size(); ++k)
+    for (const CheckedCall::Size& size : call.sizes)
+      if (size.is_argument && size.inner == result[k] && !from.contains(size.outer))
+        from.push_back(size.outer), to.push_back(value.dims[k + static_cast<int>(call.keeps)]);
+  rename(value.place, from, to, out);
+  for (const CheckedCall::Passed& passed : call.passed)
+    for (int dim : program_.values[passed.value].dims)
+      if (!value.dims.contains(dim)) forget(dim, out);
+  return out;
+}
+
+// The call's program follows the sequences that X and M bring. What it does with another is not
+// known here.
+void FlowFinder::report_passed(const CheckedCall& call, const CheckedCall::Size& size,
+                               const ValueFlow& out) {
+  const auto how = Combination::How::combines;
+  if (!grows(size.outer)) return;
+  if (!size.is_argument) report(call.place, size.outer, Reads::length, Combination::How::counts);
+  else if (call.program->dimensions[size.inner].role == Role::none)
+    report_clocks(call.place, size.outer, how, out);
+}
+
+// A memory of the queries' sequence is read up to the query. Other queries read all of it.
+void FlowFinder::read_memory(const CheckedCall& call, ValueFlow& out) {
+  if (call.memory < 0 || call.memory == call.queries) return;
+  const auto sequence = [&](int dim) { return program_.dimensions[dim].sequence; };
+  const bool is_same = call.queries >= 0 && sequence(call.queries) == sequence(call.memory);
+  if (!is_same && has_clock(out.reads, call.memory))
+    report(call.place, call.memory, Reads::future, Combination::How::combines);
+  if (is_same)
+    change_clocks(out, [&](const Clock& clock) {
+      return clock.axis == call.memory ? Clock{call.queries} : clock;
+    });
+}
+
+}  // namespace tete

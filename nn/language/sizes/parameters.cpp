@@ -1,0 +1,75 @@
+// The parameters of a program and of its calls: shapes, starts and names.
+#include <cmath>
+
+#include "nn/language/sizes.hpp"
+
+namespace tete {
+
+namespace {
+
+void set_start(const CheckedParameter& p, SizeTable& sizes, Initializer& init) {
+  init.kind = p.start->kind;
+  if (!p.args.empty()) init.a = sizes.quantity(p.args[0]);
+  if (p.args.size() > 1) init.b = sizes.quantity(p.args[1]);
+  for (size_t i = 0; i < p.args.size(); ++i)
+    if (const double number = i == 0 ? init.a : init.b; !std::isfinite(number))
+      fail_at({p.args[i].place}, text("'", p.name, "' cannot start with ", number));
+}
+
+ParameterSpec spec_of(const Checked& program, const CheckedParameter& p, SizeTable& sizes) {
+  const CheckedValue& v = program.values[p.value];
+  ParamSpec spec{.name = p.name, .dims = {}, .shape = {}, .init = {}, .fixed = p.fixed};
+  spec.layout = v.layout;
+  for (int i = 0; i < v.dims.size(); ++i) {
+    spec.dims.push_back(program.dimensions[v.dims[i]].short_name());
+    const int dim = v.bounds[i] >= 0 ? v.bounds[i] : v.dims[i];
+    const Index size = sizes.size(dim);
+    if (size < 0)
+      fail_at({v.axis_places[i]}, text("the size of '", program.dimensions[dim].name, "' comes to ",
+                                       size, ", expected at least 0"));
+    spec.shape.push_back(size);
+  }
+  set_start(p, sizes, spec.init);
+  return {std::move(spec), p.per_stack};
+}
+
+// The statement that makes the call, by its name.
+const std::string& name_of(const Checked& program, size_t call) {
+  const auto at = std::find_if(program.values.begin(), program.values.end(), [&](const auto& v) {
+    return v.kind == ValueKind::call && v.index == static_cast<int>(call);
+  });
+  return at->name;
+}
+
+}  // namespace
+
+std::vector<ParameterSpec> parameter_specs(const Checked& program, SizeTable& sizes) {
+  std::vector<ParameterSpec> specs;
+  for (const CheckedParameter& p : program.parameters) specs.push_back(spec_of(program, p, sizes));
+  for (size_t i = 0; i < program.calls.size(); ++i) {
+    const CheckedCall& call = program.calls[i];
+    SizeTable inside = sizes.inside(call);
+    const std::vector<ParameterSpec> own = parameter_specs(*call.program, inside);
+    const std::string& name = name_of(program, i);
+    for (Index set = 0; set < sizes.sets_of(call); ++set) {
+      const bool is_numbered = call.repeated >= 0 && !call.tied;
+      const std::string path = is_numbered ? text(name, "/", set, "/") : name + "/";
+      for (ParameterSpec made : own) {
+        made.spec.name = path + made.spec.name;
+        specs.push_back(std::move(made));
+      }
+    }
+  }
+  return specs;
+}
+
+size_t parameter_count(const Checked& program, SizeTable& sizes) {
+  size_t count = program.parameters.size();
+  for (const CheckedCall& call : program.calls) {
+    SizeTable inside = sizes.inside(call);
+    count += static_cast<size_t>(sizes.sets_of(call)) * parameter_count(*call.program, inside);
+  }
+  return count;
+}
+
+}  // namespace tete

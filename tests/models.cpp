@@ -1,0 +1,185 @@
+// Models as texts (R17 to R24): slots, calls that run as programs of their own, repetitions.
+#include "attention/catalog.hpp"
+#include "core/graph.hpp"
+#include "nn/run.hpp"
+#include "tests/error_of.hpp"
+#include "tests/layer.hpp"
+
+using namespace tete;
+using namespace tete::tests;
+
+namespace {
+
+const std::string slots = "use Attention = multi_head\nuse Norm = Layer\n";
+const std::string blocks =
+    "def Layer(X[n, d_X], gamma[d_X] = ones()):\n"
+    "  Y[n, d_X] = layer_norm(X[n, d_X], dim=d_X) * gamma[d_X]\n"
+    "  return Y[n, d_X]\n"
+    "def Block(X[n, d_X], W[d_X, e] = normal(0.3)):\n"
+    "  where e = 7\n"
+    "  N[n, d_X] = Norm(X[n, d_X])\n"
+    "  A[n, d_X] = Attention(N[n, d_X], N[n, d_X])\n"
+    "  H[n, e] = relu(einsum(N[n, d_X], W[d_X, e]))\n"
+    "  F[n, d_X] = einsum(H[n, e], W[d_X, e])\n"
+    "  Y[n, d_X] = X[n, d_X] + A[n, d_X] + F[n, d_X]\n"
+    "  return Y[n, d_X]\n";
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+// A model of tokens, whose blocks are the statements given.
+std::string model(const std::string& statements, const std::string& result = "Z") {
+  return slots + blocks +
+         "def Model(X[causal n] < v, E[v, d_X] = normal(1)):\n"
+         "  where l = 2, d_X = 6, h = 2, v = 5\n"
+         "  T[n, d_X] = gather(E[v, d_X], X[n], dim=v)\n" +
+         statements + "  return " + result + "[n, d_X]\n";
+}
+
+struct Model {
+  std::shared_ptr<const Checked> program;
+  TensorsByName tensors;
+
+  explicit Model(const std::string& text)
+      : program(std::make_shared<const Checked>(check(Program::parse(text), {}, catalogue()))) {
+    SizeTable sizes(program, {});
+    for (const ParameterSpec& made : parameter_specs(*program, sizes))
+      tensors[made.spec.name] = noise(made.spec.shape, tensors.size() + 1);
+  }
+  Tensor operator()(const Tensor& X, const RunOptions& options = {}) {
+    tensors["X"] = X;
+    return run(program, tensors, options);
+  }
+};
+
+Tensor tokens(std::vector<int64_t> all) {
+  return Tensor::of<int64_t>({1, std::ssize(all)}, std::span<const int64_t>(all));
+}
+
+}  // namespace
+
+TEST_SUITE("models") {
+  TEST_CASE("what is repeated is what stands there as often") {
+    Model repeated(model("  Z[n, d_X] = Block(T[n, d_X]) repeated l\n"));
+    const std::string twice = "  U[n, d_X] = Block(T[n, d_X])\n  Z[n, d_X] = Block(U[n, d_X])\n";
+    Model flat(replaced(model(twice), "l = 2, ", ""));
+    CHECK(repeated.program->leak == "");
+    CHECK(repeated.tensors.contains("Z/1/A/P_q"));
+    CHECK(repeated.tensors.size() == flat.tensors.size());
+    for (auto& [name, tensor] : flat.tensors) {
+      const std::string path = replaced(replaced(name, "U.", "Z/0/"), "Z.", "Z/1/");
+      CAPTURE(path);
+      tensor = repeated.tensors.at(path);
+    }
+    const Tensor X = tokens({1, 4, 0, 2, 2, 3});
+    CHECK(difference(repeated(X), flat(X)) < 1e-12);
+    // Written out, attention takes the mask of the call.
+    Model out(replaced(replaced(replaced(model(twice), "l = 2, ", ""), "Attention(", "MultiHead("),
+                       "causal n", "n"));
+    for (auto& [name, tensor] : out.tensors) tensor = flat.tensors.at(replaced(name, ".A.", ".A/"));
+    CHECK(difference(out(X, {.mask = {.causal = true}}), flat(X)) < 1e-12);
+  }
+
+  TEST_CASE("gradients go through repetitions, with and without recomputing them, bit by bit") {
+    Model model(::model("  Z[n, d_X] = Block(T[n, d_X]) repeated l\n"));
+    SizeTable sizes(model.program, {});
+    Tensors values;
+    std::vector<ParamId> ids;
+    for (const ParameterSpec& made : parameter_specs(*model.program, sizes)) {
+      ids.push_back({static_cast<int>(values.size())});
+      values.push_back(model.tensors.at(made.spec.name).variable());
+    }
+    const auto gradients = [&](bool recompute) {
+      Forward forward{.params = values, .recompute_blocks = recompute};
+      return grad(sum(square(run(*model.program, sizes, {tokens({1, 4, 0, 2})}, ids, forward))),
+                  values);
+    };
+    const Tensors kept = gradients(false), again = gradients(true);
+    for (size_t i = 0; i < kept.size(); ++i) {
+      CHECK(difference(kept[i], again[i]) == 0);
+      CHECK(difference(kept[i], kept[i] * 0) > 0);
+    }
+  }
+
+  TEST_CASE("tied repetitions share their parameters, and each gets its row of what has l") {
+    const std::string step =
+        "def Step(X[n, d_X], t[d_X]):\n"
+        "  U[n, d_X] = X[n, d_X] + t[d_X]\n"
+        "  Y[n, d_X] = Block(U[n, d_X])\n"
+        "  return Y[n, d_X]\n";
+    const std::string with_step =
+        replaced(replaced(::model("  Z[n, d_X] = Step(T[n, d_X], S[l, d_X]) repeated l tied\n"),
+                          "def Model(", step + "def Model("),
+                 "E[v, d_X] = normal(1)", "E[v, d_X] = normal(1), S[l, d_X] = normal(1)");
+    Model tied(with_step);
+    CHECK(tied.tensors.contains("Z/Y.A/P_q"));
+    Model untied(replaced(with_step, " tied", ""));
+    for (auto& [name, tensor] : untied.tensors)
+      tensor = tied.tensors.at(replaced(replaced(name, "Z/0/", "Z/"), "Z/1/", "Z/"));
+    const Tensor X = tokens({1, 4, 0, 2, 2, 3});
+    CHECK(difference(tied(X), untied(X)) == 0);
+    Tensor& S = tied.tensors.at("S");
+    const Tensor before = tied(X);
+    S = noise(S.shape(), 77);
+    CHECK(difference(tied(X), before) > 1e-3);
+  }
+
+  TEST_CASE("the states of all repetitions can be kept") {
+    Model last(::model("  Z[n, d_X] = Block(T[n, d_X]) repeated l\n"));
+    Model all(
+        ::model("  Z[l, n, d_X] = Block(T[n, d_X]) repeated l\n"
+                "  U[n, d_X] = Z[1, n, d_X] + 0 * Z[0, n, d_X]\n",
+                "U"));
+    all.tensors = last.tensors;
+    const Tensor X = tokens({1, 4, 0, 2, 2, 3});
+    CHECK(difference(last(X), all(X)) == 0);
+  }
+
+  TEST_CASE("a decoder sees its past, and all of the source but its padding") {
+    const std::string text =
+        "use Attention = multi_head\nuse Cross = Attention\nuse Norm = Layer\n" + blocks +
+        "def Decode(X[n, d_X], M[m, d_X]):\n"
+        "  A[n, d_X] = Block(X[n, d_X])\n"
+        "  C[n, d_X] = Cross(A[n, d_X], M[m, d_X])\n"
+        "  Y[n, d_X] = A[n, d_X] + C[n, d_X]\n"
+        "  return Y[n, d_X]\n"
+        "def Model(X[causal n] < v, M[m] < v, E[v, d_X] = normal(1)):\n"
+        "  where l = 2, d_X = 6, h = 2, v = 5\n"
+        "  S[m, d_X] = gather(E[v, d_X], M[m], dim=v)\n"
+        "  T[n, d_X] = gather(E[v, d_X], X[n], dim=v)\n"
+        "  encoder[m, d_X] = Block(S[m, d_X]) repeated l\n"
+        "  Z[n, d_X] = Decode(T[n, d_X], encoder[m, d_X]) repeated l\n"
+        "  return Z[n, d_X]\n";
+    Model model(text);
+    CHECK(model.program->leak == "");
+    const auto decode = [&](const Tensor& X, const Tensor& M, Index length) {
+      model.tensors["M"] = M;
+      return model(X, {.mask = {.lengths = Tensor::of<int64_t>({1}, {length})}});
+    };
+    const Tensor M = tokens({3, 1, 4, 0}), X = tokens({1, 4, 0, 2, 2, 3});
+    const Tensor Y = decode(X, M, 3);
+    CHECK(difference(slice(decode(tokens({1, 4, 0, 1, 1, 1}), M, 3), 1, 0, 3), slice(Y, 1, 0, 3)) <
+          1e-12);
+    CHECK(difference(decode(tokens({1, 4, 0}), M, 3), slice(Y, 1, 0, 3)) < 1e-12);
+    CHECK(difference(decode(X, tokens({3, 1, 4, 2}), 3), Y) < 1e-12);
+    CHECK(difference(decode(X, tokens({3, 1, 4}), 3), Y) < 1e-12);
+    CHECK(difference(slice(decode(X, tokens({3, 1, 2, 0}), 3), 1, 0, 1), slice(Y, 1, 0, 1)) > 1e-3);
+  }
+
+  TEST_CASE("a model that leaks is refused where it leaks, and says by what") {
+    const auto leak = [](const std::string& text) { return Model(text).program->leak; };
+    const std::string whole = model("  Z[n, d_X] = Block(T[n, d_X]) repeated l\n");
+    const std::string linformer = leak(replaced(whole, "= multi_head", "= linformer"));
+    CHECK(linformer.find("it is called here") != std::string::npos);
+    const std::string mean =
+        leak(replaced(whole, "  Y[n, d_X] = X[n, d_X]",
+                      "  G[d_X] = mean(X[n, d_X], reduced_dim=n)\n  Y[n, d_X] = G[d_X]"));
+    CHECK(mean.find("mean(X[n, d_X]") != std::string::npos);
+    CHECK(error_of([&] {
+            Model{whole}(tokens({1, 2}), {.mask = {.causal = true}});
+          }) == "'Model' marks X as causal itself; its call takes no causal mask");
+  }
+}
