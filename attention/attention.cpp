@@ -112,7 +112,7 @@ std::shared_ptr<const Checked> load_program(const std::string& name_or_path,
   std::vector<Program> amending;
   for (const std::string& name : with) amending.push_back(*find_amendment(name).program);
   return std::make_shared<const Checked>(
-      check(*find_variant(name_or_path).program, amending, catalogue()));
+      check(*find_text(name_or_path).program, amending, catalogue()));
 }
 
 std::shared_ptr<const Checked> load_attention(const std::string& name_or_path,

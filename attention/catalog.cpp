@@ -59,6 +59,16 @@ const std::vector<Variant>& amendments() {
   return all;
 }
 
+const std::vector<Variant>& blocks() {
+  static const std::vector<Variant> all = read_embedded(embedded_blocks());
+  return all;
+}
+
+const std::vector<Variant>& models() {
+  static const std::vector<Variant> all = read_embedded(embedded_models());
+  return all;
+}
+
 bool is_program_path(const std::string& name_or_path) {
   return name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".tete");
 }
@@ -69,6 +79,13 @@ Variant find_variant(const std::string& name_or_path) {
 
 Variant find_amendment(const std::string& name_or_path) {
   return find(amendments(), "amendment", name_or_path);
+}
+
+Variant find_text(const std::string& name_or_path) {
+  std::vector<Variant> all = variants();
+  for (const std::vector<Variant>* more : {&blocks(), &models()})
+    all.insert(all.end(), more->begin(), more->end());
+  return find(all, "text", name_or_path);
 }
 
 Program read_program(const std::string& path) {
@@ -92,10 +109,12 @@ Program read_program(const std::string& path) {
   return Program::parse(text, path);
 }
 
-static std::shared_ptr<const Program> text_called(const std::string& name,
-                                                  const std::vector<Variant>& texts) {
-  for (const Variant& text : texts)
-    if (text.name == name) return text.program;
+// The text of this name on one of these shelves, or null.
+static std::shared_ptr<const Program> text_called(
+    const std::string& name, std::initializer_list<const std::vector<Variant>*> shelves) {
+  for (const std::vector<Variant>* shelf : shelves)
+    for (const Variant& text : *shelf)
+      if (text.name == name) return text.program;
   return nullptr;
 }
 
@@ -109,8 +128,10 @@ const Library& catalogue() {
         if (variant.program->find(name)) return variant.program;
       return nullptr;
     };
-    made.text = [](const std::string& name) { return text_called(name, variants()); };
-    made.amendment = [](const std::string& name) { return text_called(name, amendments()); };
+    made.text = [](const std::string& name) {
+      return text_called(name, {&variants(), &blocks(), &models()});
+    };
+    made.amendment = [](const std::string& name) { return text_called(name, {&amendments()}); };
     return made;
   }();
   return library;

@@ -1,6 +1,5 @@
-// The catalogue: the texts of attention/variants and attention/amendments, which are part of the
-// program. A user's own file
-// works wherever a variant's name does.
+// The catalogue: the texts of attention/variants, attention/amendments, nn/blocks and nn/models,
+// which are part of the program. A user's own file works wherever a name does.
 #pragma once
 #include <string>
 #include <vector>
@@ -16,6 +15,8 @@ struct EmbeddedText {
 // Written by attention/embed.sh.
 std::span<const EmbeddedText> embedded_variants();
 std::span<const EmbeddedText> embedded_amendments();
+std::span<const EmbeddedText> embedded_blocks();
+std::span<const EmbeddedText> embedded_models();
 
 struct Variant {
   std::string name;   // "talking_heads"
@@ -37,6 +38,12 @@ Variant find_variant(const std::string& name_or_path);
 // its name or a path; fails like find_variant.
 const std::vector<Variant>& amendments();
 Variant find_amendment(const std::string& name_or_path);
+
+// Texts that fill a model's slots, and whole models; by name. And any text of the catalogue but an
+// amendment, by its name or a path; fails like find_variant.
+const std::vector<Variant>& blocks();
+const std::vector<Variant>& models();
+Variant find_text(const std::string& name_or_path);
 
 // A file of at most 1 MB as a program. Fails with one sentence.
 Program read_program(const std::string& path);

@@ -5,7 +5,7 @@ set -eu
 output=$1 name=$2
 shift 2
 {
-  echo '// Made by attention/embed.sh from attention; not to be edited.'
+  echo '// Made by attention/embed.sh not to be edited.'
   echo '#include "attention/catalog.hpp"'
   echo
   echo 'namespace tete {'

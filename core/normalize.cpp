@@ -15,17 +15,17 @@ Tensor along_last(const Tensor& v, const Tensor& x) {
   return expand(v, leading, x.shape());
 }
 
-Tensor layer_norm_meaning(const Tensors& in) {
+Tensor layer_norm_meaning(const Tensors& in, double epsilon) {
   const Tensor &x = in[0], &scale = in[1], &bias = in[2];
   const Axes last{x.rank() - 1};
   const Tensor centred = x - broadcast(mean(x, last, true), x.shape());
-  const Tensor r = rsqrt(mean(square(centred), last, true) + norm_epsilon);
+  const Tensor r = rsqrt(mean(square(centred), last, true) + epsilon);
   return along_last(scale, x) * centred * broadcast(r, x.shape()) + along_last(bias, x);
 }
 
-Tensor rms_norm_meaning(const Tensors& in) {
+Tensor rms_norm_meaning(const Tensors& in, double epsilon) {
   const Tensor &x = in[0], &scale = in[1];
-  const Tensor r = rsqrt(mean(square(x), {x.rank() - 1}, true) + norm_epsilon);
+  const Tensor r = rsqrt(mean(square(x), {x.rank() - 1}, true) + epsilon);
   return along_last(scale, x) * x * broadcast(r, x.shape());
 }
 
@@ -41,10 +41,10 @@ View bias_of(const Tensors& vectors, bool center) {
   return center ? vectors.back().view() : View{};
 }
 
-FusedValue norm_value(const Tensors& in, bool center) {
+FusedValue norm_value(const Tensors& in, bool center, double epsilon) {
   const FusedValue made = empty_norm(in[0]);
   const bool done = in[0].backend().norm(in[0].view(), in[1].view(), bias_of(in, center), center,
-                                         norm_epsilon, made.y.view(), made.kept[0].view());
+                                         epsilon, made.y.view(), made.kept[0].view());
   return done ? made : FusedValue{};
 }
 
@@ -67,12 +67,13 @@ void check(const char* op, const Tensor& x, const Tensor& v) {
 }
 
 // vectors: scale and, for layer norm, bias.
-Fused norm_op(const Tensor& x, const Tensors& vectors) {
+Fused norm_op(const Tensor& x, const Tensors& vectors, double epsilon) {
   const bool center = vectors.size() == 2;
+  const auto meaning = center ? layer_norm_meaning : rms_norm_meaning;
   const Fused op{center ? "layer_norm" : "rms_norm",
-                 [center](const Tensors& in) { return norm_value(in, center); },
-                 [center](const Backward& at) { return norm_gradient(at, center); },
-                 center ? layer_norm_meaning : rms_norm_meaning, saves_inputs};
+                 [=](const Tensors& in) { return norm_value(in, center, epsilon); },
+                 [=](const Backward& at) { return norm_gradient(at, center); },
+                 [=](const Tensors& in) { return meaning(in, epsilon); }, saves_inputs};
   for (const Tensor& v : vectors) check(op.name, x, v);
   return op;
 }
@@ -82,12 +83,12 @@ Tensor norm_by(const Fused& op, const Tensor& x, Tensors vectors) {
   return fused(op, std::move(vectors));
 }
 
-Tensor norm(const Tensor& x, const Tensors& vectors) {
-  return norm_by(norm_op(x, vectors), x, vectors);
+Tensor norm(const Tensor& x, const Tensors& vectors, double epsilon) {
+  return norm_by(norm_op(x, vectors, epsilon), x, vectors);
 }
 
 std::pair<Tensor, Tensor> add_norm(const Tensor& x, const Tensor& r, const Tensors& vectors) {
-  Fused op = norm_op(x, vectors);
+  Fused op = norm_op(x, vectors, norm_epsilon);
   Tensor sum;
   FusedValue made;
   const Tensor s = binary_by(Binary::add, x, r, [&](const Tensor& written) {
@@ -106,10 +107,12 @@ std::pair<Tensor, Tensor> add_norm(const Tensor& x, const Tensor& r, const Tenso
 
 }  // namespace
 
-Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& bias) {
-  return norm(x, {scale, bias});
+Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& bias, double epsilon) {
+  return norm(x, {scale, bias}, epsilon);
 }
-Tensor rms_norm(const Tensor& x, const Tensor& scale) { return norm(x, {scale}); }
+Tensor rms_norm(const Tensor& x, const Tensor& scale, double epsilon) {
+  return norm(x, {scale}, epsilon);
+}
 std::pair<Tensor, Tensor> add_layer_norm(const Tensor& x, const Tensor& r, const Tensor& scale,
                                          const Tensor& bias) {
   return add_norm(x, r, {scale, bias});

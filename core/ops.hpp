@@ -111,9 +111,10 @@ Tensor log_softmax(const Tensor& x, int axis, const Tensor& mask);  // hidden: 0
 // ---- Normalisation over the last dimension (core/normalize.cpp) ------------------------------
 inline constexpr double norm_epsilon = 1e-6;
 // scale · (x - μ)/√(σ² + ε) + bias, biased variance. scale[d], bias[d].
-Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& bias);
+Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& bias,
+                  double epsilon = norm_epsilon);
 // scale · x/√(mean x² + ε).
-Tensor rms_norm(const Tensor& x, const Tensor& scale);
+Tensor rms_norm(const Tensor& x, const Tensor& scale, double epsilon = norm_epsilon);
 // x + r and its norm, in one pass; values and gradients are those of the two operations.
 std::pair<Tensor, Tensor> add_layer_norm(const Tensor& x, const Tensor& r, const Tensor& scale,
                                          const Tensor& bias);

@@ -10,8 +10,8 @@ using namespace tete::tests;
 
 namespace {
 
-const std::string slots = "use Attention = multi_head\nuse Norm = Layer\n";
-const std::string blocks =
+const std::string slot_texts = "use Attention = multi_head\nuse Norm = Layer\n";
+const std::string block_texts =
     "def Layer(X[n, d_X], gamma[d_X] = ones()):\n"
     "  Y[n, d_X] = layer_norm(X[n, d_X], dim=d_X) * gamma[d_X]\n"
     "  return Y[n, d_X]\n"
@@ -32,7 +32,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 
 // A model of tokens, whose blocks are the statements given.
 std::string model(const std::string& statements, const std::string& result = "Z") {
-  return slots + blocks +
+  return slot_texts + block_texts +
          "def Model(X[causal n] < v, E[v, d_X] = normal(1)):\n"
          "  where l = 2, d_X = 6, h = 2, v = 5\n"
          "  T[n, d_X] = gather(E[v, d_X], X[n], dim=v)\n" +
@@ -140,7 +140,7 @@ TEST_SUITE("models") {
 
   TEST_CASE("a decoder sees its past, and all of the source but its padding") {
     const std::string text =
-        "use Attention = multi_head\nuse Cross = Attention\nuse Norm = Layer\n" + blocks +
+        "use Attention = multi_head\nuse Cross = Attention\nuse Norm = Layer\n" + block_texts +
         "def Decode(X[n, d_X], M[m, d_X]):\n"
         "  A[n, d_X] = Block(X[n, d_X])\n"
         "  C[n, d_X] = Cross(A[n, d_X], M[m, d_X])\n"

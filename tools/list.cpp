@@ -1,4 +1,5 @@
-// tete list: the attention variants by family, with their papers, parameters, and where they fit.
+// tete list: the attention variants by family, with their papers, parameters, and where they fit;
+// or the texts of models and of the blocks that fill their slots.
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -123,15 +124,53 @@ static int list(bool json) {
   return 0;
 }
 
+// The slots of a text and what fills them, as it says.
+static std::vector<std::string> slots_of(const Program& program) {
+  std::vector<std::string> lines;
+  for (const UseText& use : program.uses) {
+    std::string line = text(use.slot.name, " = ", use.filler.name);
+    for (size_t i = 0; i < use.with.size(); ++i)
+      line += (i == 0 ? " with " : ", ") + use.with[i].name;
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+static int list_texts(const std::vector<Variant>& texts, bool json) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (const Variant& text : texts) {
+    const std::vector<std::string> slots = slots_of(*text.program);
+    if (json)
+      all.push_back({{"name", text.name},
+                     {"paper", text.paper},
+                     {"slots", slots},
+                     {"text", text.program->source->text}});
+    else std::cout << text.name << "\n    " << text.paper << "\n";
+    for (const std::string& slot : slots)
+      if (!json) std::cout << "    " << slot << "\n";
+  }
+  if (json) std::cout << all.dump(2) << "\n";
+  return 0;
+}
+
 Run list_verb(CLI::App& app) {
   auto json = std::make_shared<bool>(false);
+  auto of_models = std::make_shared<bool>(false), of_blocks = std::make_shared<bool>(false);
   app.add_flag("--json", *json, "as JSON, with the texts");
+  app.add_flag("--models", *of_models, "the models, with their slots");
+  app.add_flag("--blocks", *of_blocks, "the texts that fill models' slots, but attention")
+      ->excludes("--models");
   app.footer(
       "Example:\n"
       "  tete list --json | python3 -m json.tool\n"
-      "Each is a file of attention/variants; tete train and check take a file of yours\n"
-      "wherever they take a name.");
-  return [json] { return list(*json); };
+      "  tete list --models\n"
+      "Each is a file of attention/variants, nn/models or nn/blocks; tete train and check\n"
+      "take a file of yours wherever they take a name.");
+  return [=] {
+    return *of_models   ? list_texts(models(), *json)
+           : *of_blocks ? list_texts(blocks(), *json)
+                        : list(*json);
+  };
 }
 
 }  // namespace tete

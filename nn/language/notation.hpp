@@ -1,10 +1,10 @@
 // The notation: the text of a program, read into a tree. Nothing is checked here but the grammar.
 //
 //   program   := use* def+
-//   use       := 'use' Slot '=' filler                    what fills the slot unless the caller
-//   does filler    := Name ['with' Name, …] ['start' init '(' … ')'] | 'none' def       := 'def'
-//   Name '(' arg, … ')' ':' ['where' dim '=' expr, …] statement* 'return' ref arg       := Name '['
-//   axis, … ']' [ '=' ['fixed'] init '(' … ')' ['per' 'stack']   a parameter
+//   use       := 'use' Slot '=' filler       what fills the slot, unless the caller says so
+//   filler    := Name ['with' Name, …] ['start' init '(' … ')'] | 'none'
+//   def       := 'def' Name '(' arg, … ')' ':' ['where' dim '=' expr, …] statement* 'return' ref
+//   arg       := Name '[' axis, … ']' [ '=' ['fixed'] init '(' … ')' ['per' 'stack']   a parameter
 //                                     | '=' ref            that input under other names
 //                                     | '<' dim ]          an integer input, 0 … dim-1
 //   statement := Name '[' axis, … ']' '=' (expr | call)

@@ -1,22 +1,22 @@
-// layer_norm(x, dim=d) and rms_norm(x, dim=d): the norms of core/normalize.cpp over any dimension,
-// without parameters.
+// layer_norm(x, dim=d, eps=1e-6) and rms_norm(x, dim=d, eps=1e-6): the norms of core/normalize.cpp
+// over any dimension, without parameters.
 #include "nn/language/builtins/along.hpp"
 
 namespace tete {
 
 namespace {
 
-Tensor layer(const Tensor& x) {
+Tensor layer(const Tensor& x, double epsilon) {
   const Shape width{x.shape().back()};
   return layer_norm(x, Tensor::ones(width, x.dtype(), x.backend()),
-                    Tensor::zeros(width, x.dtype(), x.backend()));
+                    Tensor::zeros(width, x.dtype(), x.backend()), epsilon);
 }
-Tensor rms(const Tensor& x) {
-  return rms_norm(x, Tensor::ones({x.shape().back()}, x.dtype(), x.backend()));
+Tensor rms(const Tensor& x, double epsilon) {
+  return rms_norm(x, Tensor::ones({x.shape().back()}, x.dtype(), x.backend()), epsilon);
 }
 
 // The norms of core are over the last dimension, so `dim` moves to the end and back.
-template <Tensor (*norm)(const Tensor&)>
+template <Tensor (*norm)(const Tensor&, double)>
 Value run(Runner& runner, const Node& node) {
   const Value x = runner.node(node.args[0]);
   const int axis = runner.axis_of(x, node.dim()), rank = x.tensor.rank();
@@ -26,23 +26,27 @@ Value run(Runner& runner, const Node& node) {
   order.push_back(axis);
   Axes back(rank, 0);
   for (int i = 0; i < rank; ++i) back[order[i]] = i;
-  return {permute(norm(permute(x.tensor, order)), back), x.names, x.batched};
+  const Node::Key& eps = node.keys[1];
+  const double epsilon = eps.value.empty() ? norm_epsilon : runner.quantity(eps.value[0]);
+  if (!(epsilon >= 0)) fail_at({eps.place}, text("eps= is ", epsilon, ", expected 0 or more"));
+  return {permute(norm(permute(x.tensor, order), epsilon), back), x.names, x.batched};
 }
 
-constexpr KeyRow keys[] = {{"dim", KeyKind::dim}};
+constexpr KeyRow keys[] = {{"dim", KeyKind::dim},
+                           {.name = "eps", .kind = KeyKind::number, .required = false}};
 
 constexpr Builtin rows[] = {
     {.name = "layer_norm",
-     .usage = "layer_norm(x, dim=d)",
-     .meaning = "(x - mean) / √(variance + 1e-6) over d",
+     .usage = "layer_norm(x, dim=d, eps=1e-6)",
+     .meaning = "(x - mean) / √(variance + eps) over d",
      .example = "Y[n, d] = layer_norm(X[n, d], dim=d)",
      .keys = keys,
      .check = check_along,
      .run = run<layer>,
      .flow = combines_along},
     {.name = "rms_norm",
-     .usage = "rms_norm(x, dim=d)",
-     .meaning = "x / √(mean x² + 1e-6) over d",
+     .usage = "rms_norm(x, dim=d, eps=1e-6)",
+     .meaning = "x / √(mean x² + eps) over d",
      .example = "Y[n, d] = rms_norm(X[n, d], dim=d)",
      .keys = keys,
      .check = check_along,
