@@ -18,6 +18,8 @@ class Formula {
  public:
   void add(const std::string& product);
   Formula& operator+=(const Formula& other);
+  // Multiplies each product by the size of this name.
+  void multiply(const std::string& size);
   // "n*m*d_k*h + n*m*h*h_k", "2*n*m*h", or "0" for an empty sum.
   std::string text() const;
   bool empty() const { return terms_.empty(); }
@@ -32,6 +34,7 @@ struct Count {
   Index naive = 0;    // multiplies of one loop over all names of each einsum
   Index visible = 0;  // those of `multiplies` between a query and memory that masks leave visible
   Count& operator+=(const Count& other);
+  void repeat(const std::string& size, Index times);
 };
 
 // One einsum or one product of two tensors.
@@ -51,9 +54,11 @@ struct StatementCost {
 };
 
 struct ParameterCost {
-  int parameter;  // of Checked::parameters
+  std::string name;  // "P_q"; "Z/A/P_q" of a call, once for all its repetitions
+  int value;         // -1: of a call
   Formula formula = {};
   Index size = 0;
+  bool fixed = false, per_stack = false;
 };
 
 // The cost of a program. Its places point into the program's texts.
@@ -80,6 +85,7 @@ struct Cost {
 
 struct CostOptions {
   bool causal = false;  // the call's mask; the text's own masks are counted in any case
+  bool apart = false, of_model = false;  // as in Mask (nn/run.hpp)
   Dtype dtype = Dtype::f32;
 };
 

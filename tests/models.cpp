@@ -1,6 +1,7 @@
 // Models as texts (R17 to R24): slots, calls that run as programs of their own, repetitions.
 #include "attention/catalog.hpp"
 #include "core/graph.hpp"
+#include "nn/cost.hpp"
 #include "nn/run.hpp"
 #include "tests/error_of.hpp"
 #include "tests/layer.hpp"
@@ -55,6 +56,8 @@ struct Model {
   }
 };
 
+const std::string twice = "  U[n, d_X] = Block(T[n, d_X])\n  Z[n, d_X] = Block(U[n, d_X])\n";
+
 Tensor tokens(std::vector<int64_t> all) {
   return Tensor::of<int64_t>({1, std::ssize(all)}, std::span<const int64_t>(all));
 }
@@ -64,7 +67,6 @@ Tensor tokens(std::vector<int64_t> all) {
 TEST_SUITE("models") {
   TEST_CASE("what is repeated is what stands there as often") {
     Model repeated(model("  Z[n, d_X] = Block(T[n, d_X]) repeated l\n"));
-    const std::string twice = "  U[n, d_X] = Block(T[n, d_X])\n  Z[n, d_X] = Block(U[n, d_X])\n";
     Model flat(replaced(model(twice), "l = 2, ", ""));
     CHECK(repeated.program->leak == "");
     CHECK(repeated.tensors.contains("Z/1/A/P_q"));
@@ -181,5 +183,21 @@ TEST_SUITE("models") {
     CHECK(error_of([&] {
             Model{whole}(tokens({1, 2}), {.mask = {.causal = true}});
           }) == "'Model' marks X as causal itself; its call takes no causal mask");
+  }
+
+  TEST_CASE("a repetition costs what it costs written out, in names, too") {
+    const Model repeated(model("  Z[n, d_X] = Block(T[n, d_X]) repeated l\n"));
+    const Model flat(replaced(model(twice), "l = 2, ", ""));
+    SizeTable sizes(repeated.program, {{"n", 9}}), flat_sizes(flat.program, {{"n", 9}});
+    const Cost cost = cost_of(*repeated.program, sizes), other = cost_of(*flat.program, flat_sizes);
+    CHECK(cost.total.multiplies == other.total.multiplies);
+    CHECK(cost.total.visible == other.total.visible);
+    CHECK(cost.total.visible < cost.total.multiplies);
+    CHECK(cost.bytes == other.bytes);
+    Index numbers = 0;
+    for (const auto& [name, tensor] : repeated.tensors) numbers += tensor.size();
+    CHECK(cost.parameters == numbers);
+    CHECK(other.parameters == numbers);
+    CHECK(cost.total.formula.text().find("l*n*n*Z.A.d_k*h") != std::string::npos);
   }
 }

@@ -90,12 +90,11 @@ static ordered_json to_json(CostedText& text, const std::optional<Cost>& multi_h
   }
   json["parameter_sizes"] = ordered_json::array();
   for (const ParameterCost& made : cost.parameter_sizes) {
-    const CheckedParameter& p = program.parameters[made.parameter];
-    json["parameter_sizes"].push_back({{"name", p.name},
+    json["parameter_sizes"].push_back({{"name", made.name},
                                        {"formula", made.formula.text()},
                                        {"size", made.size},
-                                       {"fixed", p.fixed},
-                                       {"per_stack", p.per_stack}});
+                                       {"fixed", made.fixed},
+                                       {"per_stack", made.per_stack}});
   }
   if (multi_head)
     json["multi_head"] = {{"parameters", multi_head->parameters},
@@ -135,10 +134,10 @@ static void print_parameters(const CostedText& text) {
   Table table;
   table.add({"parameter", "numbers", ""});
   for (const ParameterCost& made : text.cost.parameter_sizes) {
-    const CheckedParameter& p = text.program->parameters[made.parameter];
-    const CheckedValue& value = text.program->values[p.value];
-    const char* const remark = p.fixed ? " (fixed)" : p.per_stack ? " (once a stack)" : "";
-    table.add({dims_of(*text.program, value), made.formula.text() + remark, grouped(made.size)});
+    const char* const remark = made.fixed ? " (fixed)" : made.per_stack ? " (once a stack)" : "";
+    const Checked& program = *text.program;
+    table.add({made.value < 0 ? made.name : dims_of(program, program.values[made.value]),
+               made.formula.text() + remark, grouped(made.size)});
   }
   table.add({"total", "", grouped(text.cost.parameters)});
   table.print();

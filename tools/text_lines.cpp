@@ -34,8 +34,7 @@ std::vector<CostedLine> costed_lines(const Checked& program, const Source& sourc
     line.formula += formula, line.number += number, line.costs = true;
   };
   for (const ParameterCost& p : cost.parameter_sizes) {
-    const int value = program.parameters[p.parameter].value;
-    add(program.values[value].place, p.formula, p.size);
+    if (p.value >= 0) add(program.values[p.value].place, p.formula, p.size);
   }
   for (const ProductCost& p : cost.products) add(p.place, p.count.formula, p.count.multiplies);
   for (size_t i = 0; i < program.values.size(); ++i)

@@ -15,6 +15,11 @@ Count& Count::operator+=(const Count& other) {
   return *this;
 }
 
+void Count::repeat(const std::string& size, Index times) {
+  formula.multiply(size);
+  for (Index* number : {&multiplies, &naive, &visible}) *number = exact_product(*number, times);
+}
+
 namespace {
 
 void join(Dims& dims, const auto& more) {
@@ -145,7 +150,8 @@ void add_parameters(const Checked& program, CostSizes& sizes, Cost& cost) {
     Dims dims;
     for (int k = 0; k < v.dims.size(); ++k)
       dims.push_back(v.bounds[k] >= 0 ? v.bounds[k] : v.dims[k]);
-    ParameterCost made{static_cast<int>(i)};
+    ParameterCost made{
+        .name = p.name, .value = p.value, .fixed = p.fixed, .per_stack = p.per_stack};
     made.formula.add(sizes.product(dims));
     made.size = sizes.elements(dims);
     Index& total = p.fixed ? cost.fixed_parameters : cost.parameters;
@@ -187,16 +193,77 @@ void find_whole(const Checked& program, Cost& cost) {
   }
 }
 
-}  // namespace
+using DimensionNames = std::map<int, std::string>;
 
-Cost cost_of(const Checked& program, SizeTable& table, const CostOptions& options) {
-  if (!program.calls.empty())
-    fail_at({program.calls[0].place},
-            "the cost of a call that runs as a program of its own is not counted yet");
+// What the dimensions of a call's program are called by its caller: those of arguments, open ones,
+// and the others behind the statement's name.
+DimensionNames names_inside(const CheckedCall& call, const std::string& statement,
+                            const CostSizes& sizes) {
+  DimensionNames names;
+  for (size_t i = 0; i < call.program->dimensions.size(); ++i)
+    names[static_cast<int>(i)] = statement + "." + call.program->dimensions[i].name;
+  for (const CheckedCall::Size& size : call.sizes) names[size.inner] = sizes.name(size.outer);
+  return names;
+}
+
+// `path` stands before the names of dimensions in calls: "Z.A.".
+Cost counted(const Checked& program, SizeTable& table, const CostOptions& options,
+             const DimensionNames& names, const std::string& path);
+
+size_t repeated(size_t bytes, Index times) {
+  return static_cast<size_t>(exact_product(static_cast<Index>(bytes), times));
+}
+
+// Adds the parameters of a call: once if its repetitions share them.
+void add_parameters(const CheckedCall& call, const Cost& inner, const std::string& statement,
+                    CostSizes& sizes, Cost& cost) {
+  const bool is_numbered = call.repeated >= 0 && !call.tied;
+  for (ParameterCost made : inner.parameter_sizes) {
+    made.name = statement + (is_numbered ? "/*/" : "/") + made.name;
+    made.value = -1;
+    if (is_numbered && !made.per_stack) {
+      made.formula.multiply(sizes.name(call.repeated));
+      made.size = exact_product(made.size, sizes.size(call.repeated));
+    }
+    Index& total = made.fixed ? cost.fixed_parameters : cost.parameters;
+    total = exact_sum(total, made.size);
+    if (!made.fixed) cost.parameter_formula += made.formula;
+    cost.parameter_sizes.push_back(std::move(made));
+  }
+}
+
+// Adds a call that is a program of its own: its cost, as often as it is repeated.
+void add_call(const Checked& program, int number, SizeTable& table, const CostOptions& options,
+              CostSizes& sizes, const std::string& path, Cost& cost) {
+  const CheckedValue& value = program.values[number];
+  const std::string name = path + value.name;
+  const CheckedCall& call = program.calls[value.index];
+  SizeTable inside = table.inside(call);
+  const CallSequences mask = sequences_of(program, call, options.causal, options.apart);
+  const Cost inner = counted(*call.program, inside, {mask.causal, mask.apart, true, options.dtype},
+                             names_inside(call, name, sizes), name + ".");
+  StatementCost statement{number, inner.total};
+  const Index times = call.repeated < 0 ? 1 : sizes.size(call.repeated);
+  if (call.repeated >= 0) statement.count.repeat(sizes.name(call.repeated), times);
+  statement.bytes = repeated(inner.bytes, times);
+  cost.bytes += statement.bytes;
+  cost.tiled_bytes += repeated(inner.tiled_bytes, times);
+  cost.once = exact_sum(cost.once, exact_product(inner.once, times));
+  cost.total += statement.count;
+  cost.visible_known &= inner.visible_known;
+  cost.tile_queries = std::max(cost.tile_queries, inner.tile_queries);
+  if (cost.whole_because.empty())
+    cost.whole_because = inner.whole_because, cost.whole_reason = inner.whole_reason;
+  add_parameters(call, inner, value.name, sizes, cost);
+  cost.statements.push_back(std::move(statement));
+}
+
+Cost counted(const Checked& program, SizeTable& table, const CostOptions& options,
+             const DimensionNames& names, const std::string& path) {
   Cost cost;
-  const Visible visible = visible_pairs(program, table, options.causal);
+  const Visible visible = visible_pairs(program, table, options);
   cost.visible_known = visible.known;
-  CostSizes sizes(program, table);
+  CostSizes sizes(program, table, names);
   add_parameters(program, sizes, cost);
   cost.whole_because = program.tile.refused_at;
   cost.whole_reason = program.tile.reason;
@@ -204,6 +271,8 @@ Cost cost_of(const Checked& program, SizeTable& table, const CostOptions& option
   find_whole(program, cost);
   for (size_t i = 0; i < program.values.size(); ++i) {
     const CheckedValue& value = program.values[i];
+    if (value.kind == ValueKind::call)
+      add_call(program, static_cast<int>(i), table, options, sizes, path, cost);
     if (value.kind != ValueKind::statement) continue;
     StatementCost statement{static_cast<int>(i)};
     statement.once = !program.flow.values[i].from.inputs;
@@ -214,6 +283,14 @@ Cost cost_of(const Checked& program, SizeTable& table, const CostOptions& option
     cost.statements.push_back(std::move(statement));
   }
   return cost;
+}
+
+}  // namespace
+
+Cost cost_of(const Checked& program, SizeTable& sizes, const CostOptions& options) {
+  CostOptions own = options;
+  if (program.causal) own.causal = true, own.apart = program.is_apart();
+  return counted(program, sizes, own, {}, "");
 }
 
 }  // namespace tete

@@ -18,6 +18,10 @@ Formula& Formula::operator+=(const Formula& other) {
   return *this;
 }
 
+void Formula::multiply(const std::string& size) {
+  for (auto& [product, times] : terms_) product = product == "1" ? size : size + "*" + product;
+}
+
 std::string Formula::text() const {
   std::string all;
   for (const auto& [product, times] : terms_)

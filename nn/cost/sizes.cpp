@@ -47,10 +47,10 @@ std::string CostSizes::product(Dims dims) const {
   };
   for (int& dim : dims) dim = outermost(dim);
   std::sort(dims.begin(), dims.end(), [&](int a, int b) {
-    return std::pair(rank(a), dimension(a).name) < std::pair(rank(b), dimension(b).name);
+    return std::pair(rank(a), name(a)) < std::pair(rank(b), name(b));
   });
   std::string all;
-  for (int dim : dims) all += (all.empty() ? "" : "*") + dimension(dim).name;
+  for (int dim : dims) all += (all.empty() ? "" : "*") + name(dim);
   return all.empty() ? "1" : all;
 }
 

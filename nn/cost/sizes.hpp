@@ -13,7 +13,9 @@ using Dims = std::vector<int>;  // as many as an einsum's operands have together
 
 class CostSizes {
  public:
-  CostSizes(const Checked& program, SizeTable& sizes) : program_(program), sizes_(sizes) {}
+  // `names`: those of dimensions that a caller calls otherwise.
+  CostSizes(const Checked& program, SizeTable& sizes, const std::map<int, std::string>& names = {})
+      : program_(program), sizes_(sizes), names_(names) {}
 
   Index size(int dim) { return sizes_.size(dim); }
   Index elements(const auto& dims) {
@@ -24,6 +26,10 @@ class CostSizes {
   const Dimension& dimension(int dim) const { return program_.dimensions[dim]; }
   // "n*m*d_k*h", or "1" for none. A called def's dimension has the name of the one passed for it.
   std::string product(Dims dims) const;
+  std::string name(int dim) const {
+    const auto other = names_.find(dim = outermost(dim));
+    return other == names_.end() ? dimension(dim).name : other->second;
+  }
   // True if the dimension's size follows from a sequence's: it is the sequence, a part of it, or
   // computed from it in `where`.
   bool grows_with(int dim, Role role) const {
@@ -41,6 +47,7 @@ class CostSizes {
 
   const Checked& program_;
   SizeTable& sizes_;
+  std::map<int, std::string> names_;
 };
 
 // The `pairs` that the masks of one softmax leave visible, among `all` pairs of a query and a
@@ -56,6 +63,6 @@ struct Visible {
   std::vector<VisiblePairs> of_softmax = {};
   bool known = true;  // false: a text's own mask has too many pairs to be counted
 };
-Visible visible_pairs(const Checked& program, SizeTable& sizes, bool causal);
+Visible visible_pairs(const Checked& program, SizeTable& sizes, const CostOptions& options);
 
 }  // namespace tete

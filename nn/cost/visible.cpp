@@ -17,9 +17,11 @@ Index causal_pairs(Index n, Index m) {
 // A call of the program in which inputs and learned parameters are 0; it fails as any call would.
 class EmptyCall {
  public:
-  EmptyCall(const Checked& program, SizeTable& sizes, bool causal, bool draws)
-      : mask_{.causal = causal}, forward_{.params = params_} {
-    sizes.set_causal(causal);
+  EmptyCall(const Checked& program, SizeTable& sizes, const CostOptions& options, bool draws)
+      : forward_{.params = params_} {
+    mask_.causal = options.causal && !program.causal;
+    mask_.apart = options.apart, mask_.of_model = options.of_model;
+    sizes.set_causal(options.causal && !options.apart);
     sizes.check_all();
     for (int input : program.inputs) {
       Shape shape;
@@ -53,11 +55,11 @@ const Node* own_mask(const Node& softmax) {
 
 class PairCounter {
  public:
-  PairCounter(const Checked& program, SizeTable& sizes, bool causal)
-      : program_(program), sizes_(program, sizes), table_(sizes), causal_(causal) {}
+  PairCounter(const Checked& program, SizeTable& sizes, const CostOptions& options)
+      : program_(program), sizes_(program, sizes), table_(sizes), options_(options) {}
 
   Visible count() {
-    EmptyCall(program_, table_, causal_, false);  // fails where a call would
+    EmptyCall(program_, table_, options_, false);  // fails where a call would
     std::vector<const Node*> softmaxes;
     for (const CheckedValue& value : program_.values)
       visit(value.right, [&](const Node& node) {
@@ -73,12 +75,14 @@ class PairCounter {
 
  private:
   void count(const Node& softmax, const Node* mask) {
-    const bool by_call = causal_ && softmax.takes_call_mask;
-    if (!mask && !by_call) return;
     VisiblePairs made{-1, softmax.dim(), 0, 0};
     for (int name : softmax.names)
       if (name != softmax.dim() && sizes_.grows_with(name, Role::query)) made.query = name;
     if (made.query < 0) return;
+    const bool is_one = !options_.apart || sizes_.dimension(made.query).sequence ==
+                                               sizes_.dimension(made.memory).sequence;
+    const bool by_call = options_.causal && is_one && softmax.takes_call_mask;
+    if (!mask && !by_call) return;
     const Index n = sizes_.size(made.query), m = sizes_.size(made.memory);
     made.all = exact_product(n, m);
     if (!mask) {
@@ -94,7 +98,7 @@ class PairCounter {
   }
 
   Index evaluated(const Node& softmax, const Node& mask, bool by_call, const VisiblePairs& of) {
-    EmptyCall call(program_, table_, causal_, true);
+    EmptyCall call(program_, table_, options_, true);
     Runner& runner = call.runner();
     Value seen = runner.node(mask);
     if (by_call)
@@ -112,14 +116,14 @@ class PairCounter {
   const Checked& program_;
   CostSizes sizes_;
   SizeTable& table_;
-  bool causal_;
+  const CostOptions& options_;
   Visible visible_;
 };
 
 }  // namespace
 
-Visible visible_pairs(const Checked& program, SizeTable& sizes, bool causal) {
-  return PairCounter(program, sizes, causal).count();
+Visible visible_pairs(const Checked& program, SizeTable& sizes, const CostOptions& options) {
+  return PairCounter(program, sizes, options).count();
 }
 
 }  // namespace tete

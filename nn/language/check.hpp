@@ -223,6 +223,14 @@ const Def& main_def(const Program& program);
 Checked check(const Program& program, const std::vector<Program>& amendments = {},
               const Library& library = {});
 
+// A call inside a run whose sequence of X is causal, or not: `causal` and `apart` of the call's own
+// mask (Mask, nn/run.hpp). `apart`: X and M of the run are two sequences.
+struct CallSequences {
+  bool causal, apart;
+};
+CallSequences sequences_of(const Checked& program, const CheckedCall& call, bool causal,
+                           bool apart);
+
 // An error sentence if the program reads what a causal mask hides, or how long the sequence is;
 // else "". `apart`: M is of another sequence than X, all of which may be seen.
 std::string leak_of(const Checked& program, bool apart);

@@ -59,16 +59,11 @@ Tensor stacked(const Tensors& states, const Tensor& like, int axis) {
 
 // The mask of a call: what its X and M are in this one (R17, R19).
 Mask Runner::mask_inside(const CheckedCall& call) const {
-  const auto sequence = [&](int dim) {
-    const Role of = dim < 0 ? Role::none : dimension(dim).sequence;
-    return of == Role::memory && one_sequence_ ? Role::query : of;
-  };
-  const Role queries = sequence(call.queries), memory = sequence(call.memory);
+  const CallSequences inside = sequences_of(program_, call, mask_.causal, !one_sequence_);
   const int padded = call.memory >= 0 ? call.memory : call.queries;
   Mask mask;
   mask.of_model = true;
-  mask.apart = call.memory >= 0 && queries != memory;
-  mask.causal = mask_.causal && queries == Role::query;
+  mask.causal = inside.causal, mask.apart = inside.apart;
   if (padded >= 0) mask.lengths = lengths_of(padded);
   if (mask.apart && call.queries >= 0) mask.query_lengths = lengths_of(call.queries);
   return mask;

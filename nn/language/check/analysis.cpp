@@ -61,6 +61,16 @@ std::string axis_of(const Checked& program, Role role, const char* otherwise) {
 
 }  // namespace
 
+CallSequences sequences_of(const Checked& program, const CheckedCall& call, bool causal,
+                           bool apart) {
+  const auto sequence = [&](int dim) {
+    const Role of = dim < 0 ? Role::none : program.dimensions[dim].sequence;
+    return of == Role::memory && !apart ? Role::query : of;
+  };
+  const Role queries = sequence(call.queries);
+  return {causal && queries == Role::query, call.memory >= 0 && queries != sequence(call.memory)};
+}
+
 std::string leak_of(const Checked& program, bool apart) {
   const auto is_free = [&](int dim) {
     return apart && program.dimensions[dim].sequence == Role::memory;
@@ -70,13 +80,9 @@ std::string leak_of(const Checked& program, bool apart) {
         !is_free(c.dim))
       return sentence(program, c);
   for (const CheckedCall& call : program.calls) {
-    const auto sequence = [&](int dim) {
-      return dim < 0 ? Role::none : program.dimensions[dim].sequence;
-    };
-    if (sequence(call.queries) == Role::none || is_free(call.queries)) continue;
-    const bool same = sequence(call.queries) == sequence(call.memory) || !apart;
-    const std::string inner = leak_of(*call.program, call.memory >= 0 && !same);
-    if (!inner.empty()) return inner + "\n" + point_out("it is called here", {call.place});
+    const CallSequences inside = sequences_of(program, call, true, apart);
+    const std::string leak = inside.causal ? leak_of(*call.program, inside.apart) : "";
+    if (!leak.empty()) return leak + "\n" + point_out("it is called here", {call.place});
   }
   return "";
 }
