@@ -16,7 +16,8 @@ using SizesByName = std::map<std::string, Index>;
 
 class SizeTable {
  public:
-  // Fails on a name that the program does not have.
+  // A name that the program itself does not have is that of every def in it, and in the programs of
+  // its calls, that has the name and no argument for it (R27). Fails on a name that none has.
   SizeTable(std::shared_ptr<const Checked> program, const SizesByName& given);
 
   // Takes the sizes of the input or parameter `value` from its tensor's shape; leading dimensions
@@ -48,6 +49,7 @@ class SizeTable {
   const Checked& program() const { return *program_; }
 
  private:
+  bool set_in_defs(const std::string& name, Index size);
   enum class Origin : uint8_t { open, caller, argument, derived };
   struct Entry {
     Origin origin = Origin::open;
@@ -71,6 +73,7 @@ class SizeTable {
 
   std::shared_ptr<const Checked> program_;
   std::vector<Entry> entries_;
+  SizesByName inner_ = {};  // that the caller set, for the programs of calls
   std::optional<bool> causal_;
   bool parted_ = false;     // set_lengths
   int open_ = -1;           // the dimension that the last evaluation found open

@@ -27,15 +27,40 @@ std::string listed(const std::vector<std::string>& names) {
 SizeTable::SizeTable(std::shared_ptr<const Checked> program, const SizesByName& given)
     : program_(std::move(program)), entries_(program_->dimensions.size()) {
   for (const auto& [name, size] : given) {
+    if (size < 0) bad_input("the size '", name, "' must be at least 0, got ", size);
     const int dim = program_->find_dimension(name);
-    if (dim < 0) {
+    if (dim >= 0) set(dim, size);
+    else if (!set_in_defs(name, size)) {
       const std::vector<std::string> names = root_names(*program_);
       bad_input("'", program_->name, "' has no size '", name, "'", suggestion(name, names),
                 "; its sizes are ", listed(names));
     }
-    if (size < 0) bad_input("the size '", name, "' must be at least 0, got ", size);
-    entry(dim) = {Origin::caller, false, size, -1};
   }
+}
+
+namespace {
+
+// True if a def of the program, or of its calls', decides itself how large `name` is.
+bool has_size(const Checked& program, const std::string& name) {
+  const auto is_own = [&](const Dimension& d) {
+    return d.short_name() == name && d.arguments.empty() && d.outer < 0;
+  };
+  return std::any_of(program.dimensions.begin(), program.dimensions.end(), is_own) ||
+         std::any_of(program.calls.begin(), program.calls.end(),
+                     [&](const CheckedCall& call) { return has_size(*call.program, name); });
+}
+
+}  // namespace
+
+bool SizeTable::set_in_defs(const std::string& name, Index size) {
+  if (!has_size(*program_, name)) return false;
+  for (size_t i = 0; i < program_->dimensions.size(); ++i) {
+    const Dimension& d = program_->dimensions[i];
+    if (d.short_name() == name && d.arguments.empty() && d.outer < 0)
+      set(static_cast<int>(i), size);
+  }
+  inner_[name] = size;
+  return true;
 }
 
 // ---- Tensors bring sizes ----------------------------------------------------------------------
@@ -155,6 +180,7 @@ std::optional<Index> SizeTable::derive(int dim) {
 SizeTable SizeTable::inside(const CheckedCall& call) {
   SizeTable inner(call.program, {});
   inner.causal_ = causal_;
+  for (const auto& [name, size] : inner_) inner.set_in_defs(name, size);
   for (const CheckedCall::Size& size : call.sizes) {
     const std::optional<Index> known = find(size.outer);
     if (size.is_argument && known) inner.set(size.inner, *known);
