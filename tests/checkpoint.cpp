@@ -627,8 +627,10 @@ TEST_SUITE("checkpoint") {
     }
     // What a kill at any moment of a save can leave, whether one of these did or not.
     write_bytes(folder / ".step-00000099.safetensors.tmp", "half");
-    fs::create_symlink("step-00000099.safetensors", folder / ".latest.tmp");
-    fs::create_symlink("step-00000099.safetensors", folder / ".best.tmp");
+    for (const char* link : {".latest.tmp", ".best.tmp"}) {
+      fs::remove(folder / link);
+      fs::create_symlink("step-00000099.safetensors", folder / link);
+    }
     RunFolder again(folder.path);
     for (const auto& file : fs::directory_iterator(folder.path))
       CHECK(file.path().extension() != ".tmp");
