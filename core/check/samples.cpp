@@ -55,8 +55,8 @@ class Table {
   std::vector<Sample> samples;
 };
 
-// A memory layout for tests: the shape that is stored, and the view of it that an operation gets.
-struct Lying {
+// A memory layout: the shape that is stored, and the view of it that an operation gets.
+struct Layout {
   const char* name;
   Shape stored;
   Tensor (*view)(const Tensor& stored);
@@ -64,7 +64,7 @@ struct Lying {
 
 Tensor as_it_is(const Tensor& x) { return x; }
 
-const Lying lyings[] = {
+const Layout layouts[] = {
     {"[]", {}, as_it_is},
     {"[0, 3]", {0, 3}, as_it_is},
     {"[7]", {7}, as_it_is},
@@ -86,15 +86,16 @@ const Lying lyings[] = {
 // ---- Elementwise -----------------------------------------------------------------------------
 
 void add_unary(Table& table, const char* name, Unary op, double low, double high) {
-  for (const Lying& lying : lyings)
-    table.add(text(name, " ", lying.name), {{lying.stored, low, high}},
-              [op, view = lying.view](In in) { return unary(op, view(in[0])); });
+  for (const Layout& layout : layouts)
+    table.add(text(name, " ", layout.name), {{layout.stored, low, high}},
+              [op, view = layout.view](In in) { return unary(op, view(in[0])); });
 }
 
 void add_binary(Table& table, const char* name, Binary op, double low, double high) {
-  for (const Lying& lying : lyings)
-    table.add(text(name, " ", lying.name), {{lying.stored, low, high}, {lying.stored, low, high}},
-              [op, view = lying.view](In in) { return binary(op, view(in[0]), view(in[1])); });
+  for (const Layout& layout : layouts)
+    table.add(text(name, " ", layout.name),
+              {{layout.stored, low, high}, {layout.stored, low, high}},
+              [op, view = layout.view](In in) { return binary(op, view(in[0]), view(in[1])); });
   table.add(text(name, " of one transposed"), {{{3, 5}, low, high}, {{5, 3}, low, high}},
             [op](In in) {
               return binary(op, permute(in[0], {1, 0}), in[1]);
@@ -114,11 +115,11 @@ void add_sums(Table& table) {
 #include "core/elementwise.def"
 #undef UNARY
 #undef BINARY
-  for (const Lying& lying : lyings) {
-    if (lying.stored.size() != 2) continue;
-    const Index width = lying.view(Tensor::zeros(lying.stored)).size(1);
-    table.add(text("unary_of_sum, gelu of ", lying.name), {{lying.stored}, {{width}}},
-              [view = lying.view](In in) {
+  for (const Layout& layout : layouts) {
+    if (layout.stored.size() != 2) continue;
+    const Index width = layout.view(Tensor::zeros(layout.stored)).size(1);
+    table.add(text("unary_of_sum, gelu of ", layout.name), {{layout.stored}, {{width}}},
+              [view = layout.view](In in) {
                 return unary_of_sum(Unary::gelu, "n d, d", view(in[0]), in[1]);
               });
   }
@@ -145,10 +146,10 @@ void add_elementwise(Table& table) {
   table.add("numbers on the right", {{{2, 3}}}, [](In in) { return ((in[0] + 2) * 3 - 0.5) / 4; });
   table.add("numbers on the left", {{{2, 3}, 0.5, 2}},
             [](In in) { return 3 / (2 * (0.5 - (2 + in[0]))); });
-  for (const Lying& lying : lyings)
-    table.add(text("select ", lying.name),
-              {positions(lying.stored, 2), {lying.stored}, {lying.stored}},
-              [view = lying.view](In in) {
+  for (const Layout& layout : layouts)
+    table.add(text("select ", layout.name),
+              {positions(layout.stored, 2), {layout.stored}, {layout.stored}},
+              [view = layout.view](In in) {
                 return select(view(cast(in[0], in[1].dtype())), view(in[1]), view(in[2]));
               });
 }
@@ -162,8 +163,8 @@ struct Einsum {
   double terms = 1;
 };
 
-void add_einsum(Table& table) {
-  static const Einsum einsums[] = {
+std::vector<Einsum> einsums() {
+  return {
       {"projection", "b n d_X, d_X d_k h -> b n d_k h", {{2, 5, 3}, {3, 2, 7}}, 3},
       {"dot products of heads", "b n d_k h, b m d_k h -> b n m h", {{2, 5, 3, 4}, {2, 7, 3, 4}}, 3},
       {"heads mixed", "n m h_k, h_k h -> n m h", {{3, 5, 2}, {2, 7}}, 2},
@@ -203,7 +204,10 @@ void add_einsum(Table& table) {
       {"split and merged", "n (h d), h d e -> (e n) h", {{4, 6}, {2, 3, 5}}, 3},
       {"numbers alone", ",,", {{}, {}, {}}},
   };
-  for (const Einsum& e : einsums) {
+}
+
+void add_einsum(Table& table) {
+  for (const Einsum& e : einsums()) {
     std::vector<Draw> draws;
     for (const Shape& shape : e.operands) draws.push_back({shape});
     table.add(text("einsum, ", e.name), draws, e.terms,
@@ -213,6 +217,10 @@ void add_einsum(Table& table) {
             [](In in) { return einsum("ij,jk->ik", in[0], in[1]); });
   table.add("einsum, one tensor twice", {{{5, 3}}}, 5,
             [](In in) { return einsum("i j, i k -> j k", in[0], in[0]); });
+}
+
+// Operands and results with other strides than row-major ones.
+void add_strided_einsum(Table& table) {
   table.add("einsum, transposed operands", {{{3, 5}}, {{7, 3}}}, 3, [](In in) {
     return einsum("i j, j k -> i k", permute(in[0], {1, 0}), permute(in[1], {1, 0}));
   });
@@ -228,6 +236,9 @@ void add_einsum(Table& table) {
   table.add("einsum, repeated rows", {{{1, 3}}, {{3, 2}}}, 3, [](In in) {
     return einsum("i j, j k -> i k", broadcast(in[0], {5, 3}), in[1]);
   });
+}
+
+void add_contract(Table& table) {
   table.add("contract, result lying transposed", {{{5, 3}}, {{3, 7}}}, 3, [](In in) {
     return contract(in[0], {0, 1}, in[1], {1, 2}, {0, 2}, {2, 0});
   });
@@ -303,10 +314,10 @@ void add_reductions(Table& table) {
     table.add(name + ", no rows", {{{0, 5}}}, 5, over({1}, false));
     table.add(name + ", long rows", {{{3, 1031}}}, 1031, over({1}, false));
     table.add(name + ", long columns", {{{1031, 3}}}, 1031, over({0}, false));
-    for (const Lying& lying : lyings)
-      if (lying.stored.size() == 2 && lying.stored[0] > 0)
-        table.add(text(name, ", last of ", lying.name), {{lying.stored}}, 7,
-                  [by_axes = reduction.by_axes, view = lying.view](In in) {
+    for (const Layout& layout : layouts)
+      if (layout.stored.size() == 2 && layout.stored[0] > 0)
+        table.add(text(name, ", last of ", layout.name), {{layout.stored}}, 7,
+                  [by_axes = reduction.by_axes, view = layout.view](In in) {
                     return by_axes(view(in[0]), {1}, false);
                   });
   }
@@ -321,17 +332,16 @@ void add_reductions(Table& table) {
 
 // ---- Softmax, norms, loss --------------------------------------------------------------------
 
-// mask[3, 5]: a causal one whose second row hides everything.
-// On the device of `like`.
+// mask[3, 5] on the device of `like`, whose second row hides everything.
 Tensor mask_with_hidden_row(const Tensor& like) {
   return Tensor::of<int64_t>({3, 5}, {1, 0, 0, 0, 0, /**/ 0, 0, 0, 0, 0, /**/ 1, 1, 0, 1, 1},
                              like.backend());
 }
 
 void add_softmax(Table& table) {
-  for (const Lying& lying : lyings)
-    if (lying.stored.size() > 0)
-      table.add(text("softmax ", lying.name), {{lying.stored}}, 7, [view = lying.view](In in) {
+  for (const Layout& layout : layouts)
+    if (layout.stored.size() > 0)
+      table.add(text("softmax ", layout.name), {{layout.stored}}, 7, [view = layout.view](In in) {
         const Tensor x = view(in[0]);
         return softmax(x, x.rank() - 1);
       });
@@ -415,7 +425,7 @@ void add_loss(Table& table) {
 
 // ---- Layout and index ------------------------------------------------------------------------
 
-void add_layout(Table& table) {
+void add_rearrange(Table& table) {
   table.add("rearrange, split and permute", {{{2, 5, 6}}}, [](In in) {
     return rearrange("b n (h d) -> b h n d", in[0], {{"h", 2}});
   });
@@ -427,6 +437,9 @@ void add_layout(Table& table) {
   table.add("rearrange, nothing in it", {{{0, 6}}}, [](In in) {
     return rearrange("n (h d) -> h n d", in[0], {{"h", 2}});
   });
+}
+
+void add_views(Table& table) {
   table.add("permute", {{{2, 3, 5}}}, [](In in) { return permute(in[0], {2, 0, 1}); });
   table.add("reshape", {{{2, 3, 5}}}, [](In in) { return reshape(in[0], {5, 1, 6}); });
   table.add("reshape of a permuted one", {{{2, 3, 5}}}, [](In in) {
@@ -448,6 +461,9 @@ void add_layout(Table& table) {
   table.add("slice of a slice, transposed", {{{7, 5}}}, [](In in) {
     return slice(permute(slice(in[0], 0, 1, 3, 2), {1, 0}), 0, 0, 3, 2);
   });
+}
+
+void add_copies(Table& table) {
   table.add("pad", {{{2, 3}}}, [](In in) { return pad(in[0], 1, 2, 1); });
   table.add("pad of nothing", {{{0, 3}}}, [](In in) { return pad(in[0], 0, 1, 1); });
   table.add("place", {{{2, 3}}}, [](In in) { return place(in[0], 1, 1, 3, 11); });
@@ -460,6 +476,10 @@ void add_layout(Table& table) {
   table.add("concat of one tensor twice", {{{2, 3}}}, [](In in) {
     return concat({in[0], in[0]}, 0);
   });
+  table.add("with_layout", {{{2, 3, 5}}}, [](In in) { return with_layout(in[0], {2, 0, 1}); });
+}
+
+void add_windows(Table& table) {
   table.add("windows", {{{2, 7, 3}}}, [](In in) { return windows(in[0], 1, 3); });
   table.add("windows in steps", {{{11}}}, [](In in) { return windows(in[0], 0, 3, 4); });
   table.add("windows, side by side, of every other", {{{13, 2}}},
@@ -477,7 +497,6 @@ void add_layout(Table& table) {
   });
   table.add("overlap_add of nothing", {{{0, 3}}},
             [](In in) { return overlap_add(in[0], 0, 1, 5); });
-  table.add("with_layout", {{{2, 3, 5}}}, [](In in) { return with_layout(in[0], {2, 0, 1}); });
 }
 
 void add_index(Table& table) {
@@ -549,13 +568,18 @@ std::vector<Sample> all_samples() {
   add_elementwise(table);
   add_sums(table);
   add_einsum(table);
+  add_strided_einsum(table);
+  add_contract(table);
   add_recomputed(table);
   add_diagonals(table);
   add_reductions(table);
   add_softmax(table);
   add_norms(table);
   add_loss(table);
-  add_layout(table);
+  add_rearrange(table);
+  add_views(table);
+  add_copies(table);
+  add_windows(table);
   add_index(table);
   add_nothing(table);
   return std::move(table.samples);

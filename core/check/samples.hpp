@@ -1,4 +1,4 @@
-// The table of samples that checks and benches walk: every operation of core/ops.hpp, on shapes
+// The table of samples that tests and `tete check` walk: every operation of core/ops.hpp, on shapes
 // with sizes 0, 1 and primes, and on every kind of view: strided, broadcast, permuted.
 //
 // An operation that is not in this table has not been checked.
