@@ -17,6 +17,10 @@
 
 namespace tete {
 
+// A matrix with no side above this is small, and from here on a row is long. Where small matrices
+// mix long rows, contractions keep rows whole, and the processor has kernels of its own.
+inline constexpr Index small_side = 32, long_row = 128;
+
 // Elementwise operations: the rows of elementwise.def.
 enum class Unary : uint8_t {
 #define UNARY(name, value, gradient, low, high) name,
@@ -37,7 +41,7 @@ enum class Binary : uint8_t {
 
 enum class Fold : uint8_t { sum, max };
 
-// The numbers of a step of Adam (core/update.hpp).
+// The factors of one step of Adam (adam_update in core/update.hpp has the formula).
 struct AdamStep {
   double beta1, beta2, keep, rate, unit, epsilon;
 };

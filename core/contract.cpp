@@ -65,8 +65,8 @@ bool mixes_rows(const Tensor& A, const Labels& a, const Tensor& B, const Labels&
   for (int i = 0; i < b.size(); ++i)
     if (!a.contains(b[i])) own *= B.size(i);
   const Labels in_a = memory_labels(A, a);
-  return !in_a.empty() && y.contains(in_a.back()) && !b.contains(in_a.back()) && own <= 32 &&
-         A.size(a.find(in_a.back())) >= 128;
+  return !in_a.empty() && y.contains(in_a.back()) && !b.contains(in_a.back()) &&
+         own <= small_side && A.size(a.find(in_a.back())) >= long_row;
 }
 
 // The labels that both operands have, then A's own, then B's own, each group in memory order: the

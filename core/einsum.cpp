@@ -22,16 +22,6 @@ int letters(const Pattern& pattern, const Term& term) {
   return static_cast<int>(count);
 }
 
-std::string listed(const Pattern& pattern, const Labels& group) {
-  std::string names;
-  for (int i = 0; i < group.size(); ++i)
-    names += text(i == 0                 ? ""
-                  : i + 1 < group.size() ? ", "
-                                         : " and ",
-                  "'", pattern.name(group[i]), "'");
-  return names;
-}
-
 // A pattern and the operands that einsum was given with it.
 struct EinsumCall {
   const Pattern& pattern;
@@ -56,22 +46,6 @@ struct EinsumCall {
                {span_of_operand(pattern, static_cast<int>(i))});
   }
 
-  // The labels of each dimension of a term, whose '...' stands before axis `ellipsis` and is
-  // `width` dimensions.
-  std::vector<Labels> dimensions_of(const Term& term, int ellipsis, int width) const {
-    std::vector<Labels> dimensions;
-    for (int i = 0; i <= term.size(); ++i) {
-      if (i == ellipsis)
-        for (int k = width - 1; k >= 0; --k) dimensions.push_back({ellipsis_label(k)});
-      if (i == term.size()) break;
-      const bool joins =
-          i > 0 && i != ellipsis && term[i].group >= 0 && term[i].group == term[i - 1].group;
-      if (!joins) dimensions.emplace_back();
-      dimensions.back().push_back(term[i].label);
-    }
-    return dimensions;
-  }
-
   // The places of a dimension's labels in an operand.
   std::vector<Span> carets(int operand, const Labels& group) const {
     if (group[0] >= pattern.name_count()) return {{ellipsis_at(operand), 3}};
@@ -87,13 +61,14 @@ struct EinsumCall {
     return pattern.text().find("...", at);
   }
 
-  // Dimensions of '...' are labelled after the names, counted from the right.
-  Label ellipsis_label(int from_right) const {
-    const int label = pattern.name_count() + from_right;
-    if (label >= max_names)
+  // The `width` dimensions of '...' are labelled after the names, counted from the right.
+  Labels ellipsis_labels(int width) const {
+    if (pattern.name_count() + width > max_names)
       reject(text("the names and the dimensions of '...' are more than ", max_names, "."),
              {{pattern.text().find("..."), 3}});
-    return static_cast<Label>(label);
+    Labels labels;
+    while (width > 0) labels.push_back(static_cast<Label>(pattern.name_count() + --width));
+    return labels;
   }
 };
 
@@ -182,9 +157,9 @@ class Resolved {
   // One entry for each dimension of the result: a label, or the labels that merge into it.
   std::vector<Labels> result() const {
     if (pattern_.has_result())
-      return call_.dimensions_of(pattern_.result(), pattern_.ellipsis(pattern_.operand_count()),
-                                 width_);
-    std::vector<Labels> implied = call_.dimensions_of({}, width_ > 0 ? 0 : -1, width_);
+      return dimensions_of(pattern_.result(), pattern_.ellipsis(pattern_.operand_count()),
+                           call_.ellipsis_labels(width_));
+    std::vector<Labels> implied = dimensions_of({}, 0, call_.ellipsis_labels(width_));
     std::map<std::string_view, Label> once;
     for (int name = 0; name < pattern_.name_count(); ++name) {
       int count = 0;
@@ -202,7 +177,7 @@ class Resolved {
     const Tensor& x = operands_[i];
     const int at = static_cast<int>(i);
     const Term& term = pattern_.operand(at);
-    const int named = static_cast<int>(call_.dimensions_of(term, -1, 0).size());
+    const int named = static_cast<int>(dimensions_of(term).size());
     const int width = x.rank() - named;
     if (width < 0 || (width > 0 && pattern_.ellipsis(at) < 0))
       call_.reject(
@@ -213,7 +188,7 @@ class Resolved {
                    : "."),
           {span_of_operand(pattern_, at)});
     width_ = std::max(width_, width);
-    dimensions_.push_back(call_.dimensions_of(term, pattern_.ellipsis(at), width));
+    dimensions_.push_back(dimensions_of(term, pattern_.ellipsis(at), call_.ellipsis_labels(width)));
     for (int k = 0; k < x.rank(); ++k)
       if (const Labels& dimension = dimensions_.back()[static_cast<size_t>(k)];
           dimension.size() == 1)
@@ -238,13 +213,14 @@ class Resolved {
   }
 
   void check_groups(size_t i) const {
+    const auto quoted = [&](Label label) { return text("'", pattern_.name(label), "'"); };
     for (int k = 0; k < operands_[i].rank(); ++k) {
       const Labels& group = dimensions_[i][static_cast<size_t>(k)];
       const Index size = operands_[i].size(k);
       for (Label label : group)
         if (sizes_.is_open(label))
           call_.reject(text("how a dimension of size ", size, " splits into ",
-                            listed(pattern_, group), " follows from no operand."),
+                            list_of(group, quoted, " and "), " follows from no operand."),
                        call_.carets(static_cast<int>(i), group));
       if (const Index parts = sizes_.product(group); parts != size)
         call_.reject(text("dimension ", k, " of operand ", i + 1, " has size ", size,
@@ -259,7 +235,7 @@ class Resolved {
   const Tensors& operands_;
   LabelSizes sizes_;
   std::vector<std::vector<Labels>> dimensions_;
-  int width_ = 0;  // of '...'
+  int width_ = 0;  // the number of dimensions of '...'
 };
 
 }  // namespace

@@ -29,10 +29,6 @@ void check_alike(const char* op, const Tensor& a, const Tensor& b) {
             "; a broadcast names its dimensions, as in add(\"b n d, d\", x, bias)");
 }
 
-Tensor number_like(const Tensor& x, double value) {
-  return Tensor::repeated(value, x.shape(), x.dtype(), x.backend());
-}
-
 // True if a gradient's text names this number.
 constexpr bool names(std::string_view gradient, char number) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; };
@@ -127,19 +123,6 @@ Tensors binary_gradients(Binary op, const Backward& at) {
   return {};
 }
 
-// x's dimensions, named by `labels`, in the order of `result`; those it lacks are broadcast.
-Tensor aligned(const Tensor& x, const Labels& labels, const Labels& result, const Sizes& sizes) {
-  if (labels == result) return x;
-  Axes order, missing;
-  Shape shape;
-  for (int i = 0; i < result.size(); ++i) {
-    if (const int at = labels.find(result[i]); at >= 0) order.push_back(at);
-    else missing.push_back(i);
-    shape.push_back(sizes[result[i]]);
-  }
-  return expand(permute(x, order), missing, shape);
-}
-
 // Both operands of a pattern in the shape of its result.
 std::pair<Tensor, Tensor> aligned(const char* op, const Pattern& pattern, const Tensor& a,
                                   const Tensor& b) {
@@ -232,7 +215,7 @@ Tensor select(const Tensor& c, const Tensor& a, const Tensor& b) {
   return record(
       "select", y, {c, a, b},
       [](const Backward& at) -> Tensors {
-        const Tensor zero = number_like(at.g, 0);
+        const Tensor zero = Tensor::repeated_like(at.g, 0);
         return {Tensor(), at.wants(1) ? select(at.in[0], at.g, zero) : Tensor(),
                 at.wants(2) ? select(at.in[0], zero, at.g) : Tensor()};
       },
@@ -244,13 +227,13 @@ Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
 Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
 Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
 Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
-Tensor operator+(const Tensor& a, double b) { return add(a, number_like(a, b)); }
-Tensor operator-(const Tensor& a, double b) { return sub(a, number_like(a, b)); }
-Tensor operator*(const Tensor& a, double b) { return mul(a, number_like(a, b)); }
-Tensor operator/(const Tensor& a, double b) { return div(a, number_like(a, b)); }
-Tensor operator+(double a, const Tensor& b) { return add(number_like(b, a), b); }
-Tensor operator-(double a, const Tensor& b) { return sub(number_like(b, a), b); }
-Tensor operator*(double a, const Tensor& b) { return mul(number_like(b, a), b); }
-Tensor operator/(double a, const Tensor& b) { return div(number_like(b, a), b); }
+Tensor operator+(const Tensor& a, double b) { return add(a, Tensor::repeated_like(a, b)); }
+Tensor operator-(const Tensor& a, double b) { return sub(a, Tensor::repeated_like(a, b)); }
+Tensor operator*(const Tensor& a, double b) { return mul(a, Tensor::repeated_like(a, b)); }
+Tensor operator/(const Tensor& a, double b) { return div(a, Tensor::repeated_like(a, b)); }
+Tensor operator+(double a, const Tensor& b) { return add(Tensor::repeated_like(b, a), b); }
+Tensor operator-(double a, const Tensor& b) { return sub(Tensor::repeated_like(b, a), b); }
+Tensor operator*(double a, const Tensor& b) { return mul(Tensor::repeated_like(b, a), b); }
+Tensor operator/(double a, const Tensor& b) { return div(Tensor::repeated_like(b, a), b); }
 
 }  // namespace tete

@@ -91,14 +91,9 @@ std::string suggestion(std::string_view word, std::span<const std::string> candi
 }
 
 std::string choice(std::string_view word, std::span<const std::string> candidates) {
-  std::string list = suggestion(word, candidates);
-  if (!list.empty()) return list;
-  for (const std::string& candidate : candidates)
-    list += (!list.empty()            ? ", "
-             : candidates.size() == 1 ? "; there is "
-                                      : "; there are ") +
-            candidate;
-  return list;
+  const std::string near = suggestion(word, candidates);
+  if (!near.empty() || candidates.empty()) return near;
+  return (candidates.size() == 1 ? "; there is " : "; there are ") + list_of(candidates);
 }
 
 }  // namespace tete

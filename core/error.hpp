@@ -1,6 +1,8 @@
 // An error is one sentence: it says what was expected, what came, and where.
 #pragma once
 #include <cstdint>
+#include <functional>
+#include <iterator>
 #include <span>
 #include <sstream>
 #include <stdexcept>
@@ -57,6 +59,18 @@ template <class... Parts>
 template <class... Parts>
 [[noreturn]] void bad_input(const Parts&... parts) {
   throw Error(ErrorKind::input, text(parts...));
+}
+
+// "a, b, c"; if `last` is " and ", "a, b and c". `written` returns what is printed of each.
+template <class All, class Written = std::identity>
+std::string list_of(const All& all, const Written& written = {}, std::string_view last = ", ") {
+  std::string list;
+  auto left = std::size(all);
+  for (const auto& each : all) {
+    if (!list.empty()) list += left > 1 ? ", " : last;
+    list += text(written(each)), --left;
+  }
+  return list;
 }
 
 // "1 dimension", "2 dimensions"

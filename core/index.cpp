@@ -10,17 +10,8 @@ namespace {
 struct Indexing {
   Labels t, i, y;
   Label along;
-  Index size;  // of `along`
+  Index size;  // the size of `along`
 };
-
-// The one marked label of an operand, or of the result if `operand` is 2.
-Label only_marked(const char* op, const Pattern& pattern, int operand) {
-  const Labels marked = Pattern::marked(operand == 2 ? pattern.result() : pattern.operand(operand));
-  if (marked.size() != 1)
-    refuse(op, text("expected one dimension in [ ], got ", marked.size(), "."), pattern.text(),
-           {{span_of_operand(pattern, operand)}});
-  return marked[0];
-}
 
 void check_positions(const char* op, const Tensor& index, Index size) {
   if (index.dtype() != Dtype::i64)
@@ -111,8 +102,7 @@ Tensor scatter(const PatternOf<2>& pattern, const Tensor& values, const Tensor& 
 }
 
 Tensor top_k(const Tensor& x, int axis, Index count) {
-  if (axis < 0 || axis >= x.rank())
-    bad_input("top_k: ", axis, " is not a dimension of ", describe(x.dtype(), x.shape()));
+  check_axis("top_k", x, axis);
   if (count < 0 || count > x.size(axis))
     bad_input("top_k: expected a count from 0 to ", x.size(axis), ", the size of dimension ", axis,
               " of ", describe(x.dtype(), x.shape()), ", got ", count);

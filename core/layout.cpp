@@ -6,11 +6,6 @@ namespace tete {
 
 namespace {
 
-void check_axis(const char* op, const Tensor& x, int axis) {
-  if (axis < 0 || axis >= x.rank())
-    bad_input(op, ": ", axis, " is not a dimension of ", describe(x.dtype(), x.shape()));
-}
-
 Axes inverse(const Axes& order) {
   Axes back(order.size(), 0);
   for (int i = 0; i < order.size(); ++i) back[order[i]] = i;
@@ -124,6 +119,18 @@ Tensor expand(const Tensor& x, const Axes& at, const Shape& shape) {
   return record(
       "expand", x.window(shape, strides), {x},
       [at](const Backward& back) -> Tensors { return {sum(back.g, at)}; }, saves_nothing);
+}
+
+Tensor aligned(const Tensor& x, const Labels& labels, const Labels& result, const Sizes& sizes) {
+  if (labels == result) return x;
+  Axes order, missing;
+  Shape shape;
+  for (int i = 0; i < result.size(); ++i) {
+    if (const int at = labels.find(result[i]); at >= 0) order.push_back(at);
+    else missing.push_back(i);
+    shape.push_back(sizes[result[i]]);
+  }
+  return expand(permute(x, order), missing, shape);
 }
 
 Tensor slice(const Tensor& x, int axis, Index start, Index count, Index step) {
@@ -285,17 +292,6 @@ void solve_group(const Pattern& pattern, const Labels& group, Index whole, Sizes
            text("a dimension of size ", whole, " does not split into these: the sizes given ",
                 "multiply to ", fits ? text(known) : "more than 63 bits hold", "."),
            pattern.text(), carets);
-}
-
-// The dimensions of a term: each is one label or the labels of one group.
-std::vector<Labels> dimensions_of(const Term& term) {
-  std::vector<Labels> dimensions;
-  for (int i = 0; i < term.size(); ++i) {
-    const bool joins = i > 0 && term[i].group >= 0 && term[i].group == term[i - 1].group;
-    if (!joins) dimensions.emplace_back();
-    dimensions.back().push_back(term[i].label);
-  }
-  return dimensions;
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ enum class Products : uint8_t { full, bf16 };
 // must be equal: a dimension of size 1 is not repeated silently.
 struct EinsumOptions {
   size_t memory_limit = SIZE_MAX;      // bytes of the largest intermediate result; else an error
-  Products products = Products::full;  // of its matrix products and of its gradients'
+  Products products = Products::full;  // in its matrix products and its gradients'
 };
 Tensor einsum(const Pattern& pattern, const Tensors& operands, const EinsumOptions& options = {});
 // The multiplications of one loop over every name at once, which is what planning saves.
@@ -95,7 +95,7 @@ Tensor sum(const Tensor& x, const Axes& axes, bool keep = false);  // keep: size
 Tensor mean(const Tensor& x, const Axes& axes, bool keep = false);
 Tensor max(const Tensor& x, const Axes& axes, bool keep = false);
 Tensor logsumexp(const Tensor& x, const Axes& axes, bool keep = false);
-Tensor sum(const Tensor& x);  // of every element
+Tensor sum(const Tensor& x);  // the sum of every element
 Tensor mean(const Tensor& x);
 
 // ---- Softmax (core/softmax.cpp) --------------------------------------------------------------
@@ -129,6 +129,8 @@ Tensor permute(const Tensor& x, const Axes& order);     // y's dimension i is x'
 Tensor reshape(const Tensor& x, const Shape& shape);    // same elements, row-major order
 Tensor broadcast(const Tensor& x, const Shape& shape);  // size 1 to any size; same rank
 Tensor expand(const Tensor& x, const Axes& at, const Shape& shape);  // new dimensions at `at`
+// x's dimensions, named by `labels`, in the order of `result`; those that it lacks are broadcast.
+Tensor aligned(const Tensor& x, const Labels& labels, const Labels& result, const Sizes& sizes);
 Tensor slice(const Tensor& x, int axis, Index start, Index count, Index step = 1);
 // The elements whose coordinates on the given dimensions are equal; they become one dimension, the
 // first of them. Its transpose puts x on the diagonal of zeros.

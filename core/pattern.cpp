@@ -70,6 +70,27 @@ static void reject_groups(const char* op, const Pattern& pattern) {
          [](int, const Axis& axis) { return axis.group >= 0; });
 }
 
+Label only_marked(const char* op, const Pattern& pattern, int i) {
+  const Labels marked = Pattern::marked(term(pattern, i));
+  if (marked.size() != 1)
+    refuse(op, text("expected one dimension in [ ], got ", marked.size(), "."), pattern.text(),
+           {{span_of_operand(pattern, i)}});
+  return marked[0];
+}
+
+std::vector<Labels> dimensions_of(const Term& term, int ellipsis, const Labels& of_ellipsis) {
+  std::vector<Labels> dimensions;
+  for (int i = 0; i <= term.size(); ++i) {
+    if (i == ellipsis)
+      for (Label label : of_ellipsis) dimensions.push_back({label});
+    if (i == term.size()) break;
+    const bool joins = i > 0 && term[i].group >= 0 && term[i].group == term[i - 1].group;
+    if (!joins) dimensions.emplace_back();
+    dimensions.back().push_back(term[i].label);
+  }
+  return dimensions;
+}
+
 void reject_marks(const char* op, const Pattern& pattern) {
   reject(op, "[ ] mean nothing here.", pattern, [](int, const Axis& axis) { return axis.marked; });
 }

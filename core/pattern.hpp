@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/shape.hpp"
 
@@ -131,6 +132,14 @@ Sizes bind_sizes(const char* op, const Pattern& pattern, std::span<const Shape> 
 void reject_marks(const char* op, const Pattern& pattern);
 // Fails if the pattern has '...' or a name twice in one operand.
 void reject_general(const char* op, const Pattern& pattern);
+
+// The one marked label of operand i (of the result: i = operand_count()); fails if there are
+// others.
+Label only_marked(const char* op, const Pattern& pattern, int i);
+// Each dimension of a term: one label, or the labels of a ( ). The labels of '...', if there are
+// any, stand before axis `ellipsis`.
+std::vector<Labels> dimensions_of(const Term& term, int ellipsis = -1,
+                                  const Labels& of_ellipsis = {});
 
 // A part of a pattern's text.
 struct Span {

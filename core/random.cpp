@@ -74,10 +74,8 @@ static Tensor dropped(const Tensor& x, double rate, Key key, uint64_t first) {
   const Tensor y = Tensor::empty_like(x);
   if (x.backend().dropout(x.view(), rate, key.bits(), first, y.view())) return y;
   const Tensor noise = random_uniform(x.shape(), key, x.dtype(), first, x.backend());
-  const auto number = [&](double value) {
-    return Tensor::repeated(value, x.shape(), x.dtype(), x.backend());
-  };
-  return select(less(noise, number(rate)), number(0), x * (1 / (1 - rate)));
+  const Tensor is_dropped = less(noise, Tensor::repeated_like(x, rate));
+  return select(is_dropped, Tensor::repeated_like(x, 0), x * (1 / (1 - rate)));
 }
 
 // Linear in x, so its gradient is the same operation on g.

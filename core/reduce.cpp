@@ -17,8 +17,7 @@ Shape reduced_shape(const Shape& shape, const Axes& axes, bool keep) {
 Axes checked(const char* op, const Tensor& x, const Axes& axes) {
   Axes seen;
   for (int axis : axes) {
-    if (axis < 0 || axis >= x.rank())
-      bad_input(op, ": ", axis, " is not a dimension of ", describe(x.dtype(), x.shape()));
+    check_axis(op, x, axis);
     if (seen.contains(axis)) bad_input(op, ": dimension ", axis, " is given twice");
     seen.push_back(axis);
   }
@@ -111,9 +110,8 @@ Tensor logsumexp(const Tensor& x, const Axes& unordered, bool keep) {
   // Subtracting -inf from -inf would be NaN; nothing is lost by subtracting 0 instead.
   const auto finite = [](const Tensor& t) {
     const double infinity = std::numeric_limits<double>::infinity();
-    const Tensor nothing =
-        equal(t.detach(), Tensor::repeated(-infinity, t.shape(), t.dtype(), t.backend()));
-    return select(nothing, Tensor::repeated(0, t.shape(), t.dtype(), t.backend()), t);
+    const Tensor nothing = equal(t.detach(), Tensor::repeated_like(t, -infinity));
+    return select(nothing, Tensor::repeated_like(t, 0), t);
   };
   const Tensor untracked = x.detach();
   const Tensor top = finite(folded(Fold::max, untracked, axes));

@@ -54,9 +54,7 @@ Short<int> memory_order(const Shape& shape, const Strides& strides) {
 std::string describe(Dtype dtype, const Shape& shape) { return text(name_of(dtype), shape); }
 
 std::ostream& operator<<(std::ostream& out, const Shape& shape) {
-  out << '[';
-  for (int i = 0; i < shape.size(); ++i) out << (i ? ", " : "") << shape[i];
-  return out << ']';
+  return out << '[' << list_of(shape) << ']';
 }
 
 }  // namespace tete

@@ -8,25 +8,16 @@ namespace tete {
 
 namespace {
 
-Shape with_size_one(Shape shape, int axis) {
-  shape[axis] = 1;
-  return shape;
-}
-
-Tensor constant(const Tensor& like, const Shape& shape, double value) {
-  return Tensor::repeated(value, shape, like.dtype(), like.backend());
-}
+constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // x where visible, else a number so low that its exponential is zero. The largest visible x of a
 // row is subtracted; a row without one subtracts nothing and divides zeros by one.
 Tensor softmax_meaning(const Tensor& x, const Tensor& mask, int axis) {
-  const double infinity = std::numeric_limits<double>::infinity();
-  const Shape row = with_size_one(x.shape(), axis);
-  const Tensor visible = mask ? mask : constant(x, x.shape(), 1);
-  const Tensor hidden_low = select(visible, x, constant(x, x.shape(), -infinity));
+  const Tensor visible = mask ? mask : Tensor::repeated_like(x, 1);
+  const Tensor hidden_low = select(visible, x, Tensor::repeated_like(x, -infinity));
   const Tensor highest = max(hidden_low.detach(), {axis}, true);
-  const Tensor nothing = equal(highest, constant(x, row, -infinity));
-  const Tensor top = select(nothing, constant(x, row, 0), highest);
+  const Tensor nothing = equal(highest, Tensor::repeated_like(highest, -infinity));
+  const Tensor top = select(nothing, Tensor::repeated_like(highest, 0), highest);
   const Tensor e = exp(hidden_low - broadcast(top, x.shape()));
   const Tensor total = sum(e, {axis}, true) + nothing;
   return e / broadcast(total, x.shape());
@@ -35,8 +26,7 @@ Tensor softmax_meaning(const Tensor& x, const Tensor& mask, int axis) {
 Tensor softmax_over(const Tensor& x, const Tensor& mask, int axis) {
   if (!is_real(x.dtype()))
     bad_input("softmax: expected real numbers, got ", describe(x.dtype(), x.shape()));
-  if (axis < 0 || axis >= x.rank())
-    bad_input("softmax: ", axis, " is not a dimension of ", describe(x.dtype(), x.shape()));
+  check_axis("softmax", x, axis);
   const Fused op{"softmax",
                  [axis](const Tensors& in) {
                    const Tensor y = Tensor::empty_like(in[0]);
@@ -63,12 +53,8 @@ Tensor fitted(const Tensor& mask, const Tensor& x) {
   return broadcast(cast(mask.detach(), x.dtype()), x.shape());
 }
 
-int marked_axis(const char* op, const Pattern& pattern) {
-  const Labels marked = Pattern::marked(pattern.operand(0));
-  if (marked.size() != 1)
-    refuse(op, text("expected one dimension in [ ], got ", marked.size(), "."), pattern.text(),
-           {{span_of_operand(pattern, 0)}});
-  return Pattern::labels(pattern.operand(0)).find(marked[0]);
+int marked_axis(const Pattern& pattern) {
+  return Pattern::labels(pattern.operand(0)).find(only_marked("softmax", pattern, 0));
 }
 
 }  // namespace
@@ -81,24 +67,19 @@ Tensor softmax(const Tensor& x, int axis, const Tensor& mask) {
 
 Tensor softmax(const PatternOf<1>& pattern, const Tensor& x) {
   bind_sizes("softmax", pattern, {{x.shape()}}, {{x.dtype()}});
-  return softmax(x, marked_axis("softmax", pattern));
+  return softmax(x, marked_axis(pattern));
 }
 
 Tensor softmax(const PatternOf<2>& pattern, const Tensor& x, const Tensor& mask) {
-  bind_sizes("softmax", pattern, {{x.shape(), mask.shape()}}, {{x.dtype(), mask.dtype()}});
+  const Sizes sizes =
+      bind_sizes("softmax", pattern, {{x.shape(), mask.shape()}}, {{x.dtype(), mask.dtype()}});
   const Labels all = Pattern::labels(pattern.operand(0));
   const Labels masked = Pattern::labels(pattern.operand(1));
-  Axes order, missing;
-  for (int i = 0; i < all.size(); ++i) {
-    if (const int at = masked.find(all[i]); at >= 0) order.push_back(at);
-    else missing.push_back(i);
-  }
   for (const Axis& axis : pattern.operand(1))
     if (!all.contains(axis.label))
       refuse("softmax", text("'", pattern.name(axis.label), "' of the mask is not in the logits."),
              pattern.text(), {{span_of(pattern, axis)}});
-  const Tensor aligned = expand(permute(mask.detach(), order), missing, x.shape());
-  return softmax(x, marked_axis("softmax", pattern), aligned);
+  return softmax(x, marked_axis(pattern), aligned(mask.detach(), masked, all, sizes));
 }
 
 // log softmax = x - logsumexp x.
@@ -108,10 +89,9 @@ Tensor log_softmax(const Tensor& x, int axis) {
 
 Tensor log_softmax(const Tensor& x, int axis, const Tensor& mask) {
   const Tensor visible = fitted(mask, x);
-  const double infinity = std::numeric_limits<double>::infinity();
-  const Tensor low = select(visible, x, constant(x, x.shape(), -infinity));
+  const Tensor low = select(visible, x, Tensor::repeated_like(x, -infinity));
   const Tensor total = broadcast(logsumexp(low, {axis}, true), x.shape());
-  return select(visible, x - total, constant(x, x.shape(), 0));
+  return select(visible, x - total, Tensor::repeated_like(x, 0));
 }
 
 }  // namespace tete

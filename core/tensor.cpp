@@ -129,6 +129,11 @@ void check_one_device(const char* op, std::span<const Tensor> tensors) {
   }
 }
 
+void check_axis(const char* op, const Tensor& x, int axis) {
+  if (axis < 0 || axis >= x.rank())
+    bad_input(op, ": ", axis, " is not a dimension of ", describe(x.dtype(), x.shape()));
+}
+
 double Tensor::item() const {
   if (size() != 1)
     bad_input("item: expected a tensor with one element, got ", describe(dtype(), shape()));

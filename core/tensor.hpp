@@ -45,6 +45,9 @@ class Tensor {
   }
   // One stored element for every coordinate: all strides are 0.
   static Tensor repeated(double value, const Shape& shape, Dtype dtype, Backend& on = cpu());
+  static Tensor repeated_like(const Tensor& x, double value) {
+    return repeated(value, x.shape(), x.dtype(), x.backend());
+  }
   // A copy of `values`, in row-major order. Fails unless their number is that of the shape.
   template <class T>
   static Tensor of(const Shape& shape, std::span<const T> values, Backend& on = cpu());
@@ -161,5 +164,7 @@ void check_one_device(const char* op, std::span<const Tensor> tensors);
 inline void check_one_device(const char* op, const Tensor& a, const Tensor& b) {
   if (&a.backend() != &b.backend()) check_one_device(op, Tensors{a, b});
 }
+// Fails (input) unless x has this dimension.
+void check_axis(const char* op, const Tensor& x, int axis);
 
 }  // namespace tete

@@ -6,11 +6,6 @@ namespace tete {
 
 namespace {
 
-void check_windows(const char* op, const Tensor& x, int axis, bool fits) {
-  if (axis < 0 || !fits)
-    bad_input(op, ": ", axis, " is not a dimension of ", describe(x.dtype(), x.shape()));
-}
-
 // Element t of every window of a sequence, for windows that start at 0, step, …
 Tensor taps(const Tensor& sequence, int axis, Index t, Index step, Index count) {
   Shape shape = sequence.shape();
@@ -23,7 +18,7 @@ Tensor taps(const Tensor& sequence, int axis, Index t, Index step, Index count) 
 }  // namespace
 
 Tensor windows(const Tensor& x, int axis, Index width, Index step) {
-  check_windows("windows", x, axis, axis < x.rank());
+  check_axis("windows", x, axis);
   if (width < 1 || step < 1)
     bad_input("windows: expected a width and a step of at least 1, got ", width, " and ", step);
   Shape shape = x.shape();
@@ -43,7 +38,8 @@ Tensor windows(const Tensor& x, int axis, Index width, Index step) {
 // Adds tap by tap: within one tap no two windows share an element, so each element's sum is in the
 // order of the taps, for any number of threads.
 Tensor overlap_add(const Tensor& x, int axis, Index step, Index size) {
-  check_windows("overlap_add", x, axis, axis + 1 < x.rank());
+  check_axis("overlap_add", x, axis);
+  check_axis("overlap_add", x, axis + 1);
   const Index count = x.size(axis), width = x.size(axis + 1);
   if (step < 1 || size < 0 || (count > 0 && (count - 1) * step + width > size))
     bad_input("overlap_add: ", count, " windows of ", width, " in steps of ", step,

@@ -84,17 +84,15 @@ std::string what_there_is(const std::string& pattern, const std::set<std::string
   for (std::string folder = pattern; !names.empty();) {
     const size_t end = folder.find_last_of(separator);
     folder.resize(end == std::string::npos ? 0 : end + 1);
-    const std::set<std::string> parts = parts_behind(folder, names, separator);
+    std::set<std::string> parts = parts_behind(folder, names, separator);
     if (parts.empty() && !folder.empty()) {
       folder.pop_back();
       continue;
     }
-    std::string all;
-    size_t count = 0;
-    for (const std::string& part : parts)
-      if (++count <= most) all += (count > 1 ? ", " : "") + part;
-    if (count > most) all += ", …";
-    return text("; ", folder.empty() ? "" : text("under '", folder, "' "), "there are ", all);
+    const bool is_cut = parts.size() > most;
+    if (is_cut) parts.erase(std::next(parts.begin(), most), parts.end());
+    return text("; ", folder.empty() ? "" : text("under '", folder, "' "), "there are ",
+                list_of(parts), is_cut ? ", …" : "");
   }
   return "";
 }

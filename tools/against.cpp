@@ -38,14 +38,6 @@ std::string rounded_text(double x, int digits) {
 std::string short_number(double x) { return rounded_text(x, 2); }
 std::string long_number(double x) { return rounded_text(x, 7); }
 
-// "J", "J and L", "J, K and L"
-std::string listed(const std::vector<std::string>& names) {
-  std::string all;
-  for (size_t i = 0; i < names.size(); ++i)
-    all += (i == 0 ? "" : i + 1 < names.size() ? ", " : " and ") + names[i];
-  return all;
-}
-
 std::map<std::string, int> bits_of_halves(const std::string& path) {
   std::map<std::string, int> bits;
   const Safetensors file(path, Safetensors::Trust::anyone);
@@ -153,7 +145,7 @@ class AgainstOutput {
           t.unseen.size() == 1
               ? "  %s, which leads to it, is not in the file: with it the place is known.\n"
               : "  %s, which lead to it, are not in the file: with them the place is known.\n",
-          listed(names_of(t.unseen)).c_str());
+          list_of(names_of(t.unseen), {}, " and ").c_str());
   }
 
   void explain_guess(const TensorReport& t) const {

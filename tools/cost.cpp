@@ -42,10 +42,8 @@ std::string grouped(Index number) {
 // ---- As JSON ----
 
 static std::string dims_of(const Checked& program, const CheckedValue& value) {
-  std::string all;
-  for (int i = 0; i < value.dims.size(); ++i)
-    all += (i > 0 ? ", " : "") + program.dimensions[value.dims[i]].name;
-  return value.name + "[" + all + "]";
+  const auto name_of = [&](int dim) { return program.dimensions[dim].name; };
+  return value.name + "[" + list_of(value.dims, name_of) + "]";
 }
 
 static ordered_json to_json(const Count& count) {

@@ -58,9 +58,7 @@ static std::vector<ParameterLine> parameters_of(const Checked& program) {
 
 // "P_q[d_X, d_k, h]"
 static std::string as_written(const ParameterLine& line) {
-  std::string all;
-  for (const std::string& dim : line.dims) all += (all.empty() ? "" : ", ") + dim;
-  return line.name + "[" + all + "]";
+  return line.name + "[" + list_of(line.dims) + "]";
 }
 
 // Those of the catalogue's amendments that the text takes: it has the tensors that they change.

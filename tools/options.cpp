@@ -81,8 +81,7 @@ void use_threads(int wanted) {
 }
 
 CLI::Option* add_device(CLI::App& app, std::string& device) {
-  std::string names;
-  for (const Device& row : devices()) names += (names.empty() ? "" : ", ") + std::string(row.name);
+  const std::string names = list_of(devices(), [](const Device& row) { return row.name; });
   return app.add_option("--device", device, "where to compute: " + names)
       ->type_name("NAME")
       ->capture_default_str();
@@ -205,13 +204,10 @@ void refuse_unknown(const CLI::App& app) {
     if (mark != rest.end()) rest.erase(mark);
     if (rest.empty()) return;
     std::vector<std::string> words;
-    std::string all;
-    for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+    for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
       words.push_back(sub->get_name());
-      all += (all.empty() ? "" : ", ") + words.back();
-    }
     if (!words.empty() && app.get_subcommands().empty())
-      bad_input("'", rest[0], "' is not one of ", all, suggestion(rest[0], words));
+      bad_input("'", rest[0], "' is not one of ", list_of(words), suggestion(rest[0], words));
     bad_input("'", rest[0], "' is one argument too many");
   }
   const std::string name = at->substr(0, at->find('='));

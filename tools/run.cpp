@@ -286,12 +286,6 @@ static nlohmann::ordered_json to_json(const std::string& name, const Tensor& x) 
           {"not_finite", entries.not_finite}};
 }
 
-static std::string listed(const std::vector<std::string>& names) {
-  std::string all;
-  for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
-  return all;
-}
-
 static void tell(const RunVerbOptions& o, const Checked& program, const Evaluated& evaluated) {
   const NamedTensors& tensors = evaluated.tensors();
   if (o.json) {
@@ -310,7 +304,8 @@ static void tell(const RunVerbOptions& o, const Checked& program, const Evaluate
   for (size_t i = 0; i < tensors.size(); ++i) print(evaluated.described(i), tensors[i].value);
   std::printf("%zu tensors written to %s\n", tensors.size(), o.out.c_str());
   if (!evaluated.not_read().empty())
-    std::printf("Not read, as the text computes them: %s.\n", listed(evaluated.not_read()).c_str());
+    std::printf("Not read, as the text computes them: %s.\n",
+                list_of(evaluated.not_read()).c_str());
   if (!evaluated.has_gradients())
     std::printf("No gradients: there is no cotangent '%s' among the tensors.\n",
                 evaluated.cotangent_name().c_str());

@@ -225,11 +225,9 @@ std::string check_entry(const RawEntry& raw, Safetensors::Entry& entry) {
   const std::string of = " of tensor '" + raw.name + "'";
   if (raw.fields.size() != 3) return "dtype, shape or data_offsets" + of + " is missing";
   const FileType* type = find_type(raw.dtype);
-  if (!type) {
-    std::string known;
-    for (const FileType& t : file_types) known += text(known.empty() ? "" : ", ", t.name);
-    return "the dtype" + of + " is '" + raw.dtype + "'; what can be read is " + known;
-  }
+  if (!type)
+    return "the dtype" + of + " is '" + raw.dtype + "'; what can be read is " +
+           list_of(file_types, [](const FileType& t) { return t.name; });
   uint64_t bytes = type->bytes;
   bool overflow = false;
   for (uint64_t size : raw.shape) {

@@ -156,7 +156,7 @@ ShardSum Stepper::shard(int64_t step, int shard, const Tensors& values) const {
 void Stepper::check_severed(const Tensors& grads, const std::vector<double>& squares,
                             std::vector<std::string>& warnings) {
   if (steps_run_ > max_zero_steps) return;
-  std::string missing, zero;
+  std::vector<std::string> missing, zero;
   for (int i = 0; i < objective_.params.size(); ++i) {
     const ParamSpec& spec = objective_.params.specs()[i];
     const auto& allowed = options_.allow_zero_grad;
@@ -165,20 +165,20 @@ void Stepper::check_severed(const Tensors& grads, const std::vector<double>& squ
         }))
       continue;
     const std::string name = "'" + spec.name + "'";
-    if (!grads[i]) missing += (missing.empty() ? "" : ", ") + name;
+    if (!grads[i]) missing.push_back(name);
     zero_so_far_[i] = zero_so_far_[i] && grads[i] && squares[i] == 0;
-    if (zero_so_far_[i]) zero += (zero.empty() ? "" : ", ") + name;
+    if (zero_so_far_[i]) zero.push_back(name);
   }
   if (!missing.empty())
-    bad_input("no gradient reaches ", missing,
+    bad_input("no gradient reaches ", list_of(missing),
               ": the loss does not depend on it. Mark it as fixed, or allow it by name "
               "(--allow-zero-grad)");
   if (!zero.empty() && steps_run_ == max_zero_steps)
-    bad_input("the gradient of ", zero, " was exactly zero in each of the first ",
+    bad_input("the gradient of ", list_of(zero), " was exactly zero in each of the first ",
               max_zero_steps + 1,
               " steps. Mark it as fixed, or allow it by name (--allow-zero-grad)");
   if (!zero.empty() && steps_run_ == 0)
-    warnings.push_back("the gradient of " + zero + " is exactly zero in the first step");
+    warnings.push_back("the gradient of " + list_of(zero) + " is exactly zero in the first step");
   ++steps_run_;
 }
 
@@ -219,7 +219,7 @@ Validation validate(const Objective& objective, const Tensors& values, const Dat
   Tensors params;
   for (const Tensor& value : values) params.push_back(value.detach());
   const Forward forward{.params = params};
-  const Key key = Key(0).fold("validation");  // of no seed: runs can be compared
+  const Key key = Key(0).fold("validation");  // whatever the seed: runs can be compared
   double sum = 0;
   int64_t tokens = 0;
   std::optional<Matches> right;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "core/cpu/blas_kernel.hpp"
 #include "core/error.hpp"
 
 namespace tete::cpu_kernels {
@@ -32,11 +33,7 @@ bool has_v3() {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
          __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
 }
-bool has_v4() {
-  return has_v3() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512vl");
-}
+bool has_v4() { return has_v3() && vectors_of_processor() == Vectors::avx512; }
 bool has_v4_bf16() { return has_v4() && __builtin_cpu_supports("avx512bf16"); }
 constexpr InstructionSet sets[] = {
     {"v4_bf16", has_v4_bf16,

@@ -13,13 +13,11 @@
 namespace tete::cpu_kernels {
 namespace {
 
-constexpr Index block_steps = 384;    // of a sum
-constexpr Index block_columns = 384;  // of C
+constexpr Index block_steps = 384;    // terms of a sum in a block
+constexpr Index block_columns = 384;  // columns of C in a block
 // Up to so many rows of A, B is read in place: copying it would take longer. In short sums it would
 // not, unless B is read once: long lines of B evict each other from the caches.
 constexpr Index few_rows = 64;
-// BLAS is slower than tiles of any registers if a small A mixes long rows of B.
-constexpr Index small_side = 32, long_row = 128;
 
 // The calling thread's own memory, for the most elements asked for so far. It is kept from product
 // to product.
@@ -81,7 +79,7 @@ void multiply_block(Index m, Index n, Index k, const Matrix<const T>& A, const M
 
 // ---- bfloat16 --------------------------------------------------------------------------------
 
-constexpr Index paired_rows = 96;  // of A, laid out at a time
+constexpr Index paired_rows = 96;  // rows of A that are laid out at a time
 
 // The number of words for k numbers of a sum, two to a word. If k is odd, the last one is paired
 // with 0.
@@ -176,6 +174,7 @@ void in_blocks(Index n, Index k, const Matrix<const X>& A, const Matrix<const X>
 template <class T>
 void multiply_rows(Index m, Index n, Index k, const Matrix<const T>& A, const Matrix<const T>& B,
                    const Matrix<T>& C, bool add) {
+  // BLAS is slower than tiles of any registers if a small A mixes long rows of B.
   const bool mixes = std::max(m, k) <= small_side && n >= long_row;
   if (!mixes && !rows<T>().product_is_fast) return blas_multiply(m, n, k, A, B, C, add);
   const Index wide = rows<T>().product_columns;

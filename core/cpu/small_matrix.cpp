@@ -15,11 +15,9 @@
 namespace tete::cpu_kernels {
 namespace {
 
-constexpr Index long_row = 128;    // from here on a row is long
 constexpr Index row_piece = 2048;  // elements of a row that one block takes
-constexpr Index small_side = 32;   // the most rows, or columns, of a small matrix
 
-// The longest dimension that has stride 1 in both operands, or -1.
+// The last dimension of a long row's size that has stride 1 in both operands, or -1.
 int side_by_side(const Dims& dims, Operand one, Operand other) {
   int found = -1;
   for (int d = 0; d < dims.size(); ++d)
@@ -28,7 +26,7 @@ int side_by_side(const Dims& dims, Operand one, Operand other) {
   return found;
 }
 
-// The dimension of a batch that has stride 1 in all of A, B and Y, or -1.
+// The first dimension of a batch that is as long and has stride 1 in all of A, B and Y, or -1.
 int lanes_of(const Dims& batch) {
   for (int d = 0; d < batch.size(); ++d)
     if (batch[d].stride == std::array<Index, 3>{1, 1, 1} && batch[d].size >= long_row) return d;

@@ -222,19 +222,18 @@ class CandidateReader {
   }
 
   std::string names_of_statements() const {
-    std::string all;
+    std::vector<std::string> names;
     for (int i = 0; i < candidate_.count(); ++i) {
       const CheckedValue& v = candidate_.value(i);
-      if (v.kind == ValueKind::statement && v.watched)
-        all += (all.empty() ? "" : ", ") + candidate_.name(i);
+      if (v.kind == ValueKind::statement && v.watched) names.push_back(candidate_.name(i));
     }
-    return all;
+    return list_of(names);
   }
 
   const TensorsByName& tensors_;
   const std::map<std::string, int>& stored_bits_;
   Candidate candidate_;
-  std::map<std::string, int> numbers_;  // of values, by the names that callers use
+  std::map<std::string, int> numbers_;  // values' numbers, by the names that callers use
 };
 
 }  // namespace

@@ -224,7 +224,7 @@ void try_fills(Attempts& all) {
                 {.value = v,
                  .seen_as =
                      [=](const Tensor& x) {
-                       return select(visible, x, Tensor::repeated(fill, x.shape(), x.dtype()));
+                       return select(visible, x, Tensor::repeated_like(x, fill));
                      },
                  .mask = Mask{}});
     }

@@ -46,10 +46,6 @@ Value Runner::number(const Node& n) {
 
 namespace {
 
-Tensor number_like(const Tensor& x, double value) {
-  return Tensor::repeated(value, x.shape(), x.dtype(), x.backend());
-}
-
 // Comparisons carry no gradient; truth is 0 or 1.
 Tensor operate(const Node& n, const Tensor& a, const Tensor& b) {
   const auto below = [](const Tensor& p, const Tensor& q) { return less(p.detach(), q.detach()); };
@@ -101,14 +97,14 @@ Value Runner::operation(const Node& n) {
   const Node &a = n.args[0], &b = n.args[1];
   if (a.constant) {
     Value x = unplaced(b);
-    x.tensor = operate(n, number_like(x.tensor, sizes_.quantity(a)), x.tensor);
+    x.tensor = operate(n, Tensor::repeated_like(x.tensor, sizes_.quantity(a)), x.tensor);
     return x;
   }
   if (b.constant) {
     Value x = unplaced(a);
     const double number = sizes_.quantity(b);
     if (n.op == Operator::power && number == 2) x.tensor = square(x.tensor);
-    else x.tensor = operate(n, x.tensor, number_like(x.tensor, number));
+    else x.tensor = operate(n, x.tensor, Tensor::repeated_like(x.tensor, number));
     return x;
   }
   // dynamic_projections adds such products. Only a block joins them, as no RecordWatch sees its

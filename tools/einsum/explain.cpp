@@ -22,10 +22,9 @@ std::string written(const Pattern& pattern, const KernelCall::Place& place) {
 }
 
 std::string written(const Pattern& pattern, const KernelCall& call) {
-  std::string all;
-  for (size_t i = 0; i + 1 < call.operands.size(); ++i)
-    all += (i ? ", " : "") + written(pattern, call.operands[i]);
-  return all + " -> " + written(pattern, call.operands.back());
+  const auto one = [&](const auto& place) { return written(pattern, place); };
+  return list_of(std::span(call.operands).first(call.operands.size() - 1), one) + " -> " +
+         one(call.operands.back());
 }
 
 std::string letter(size_t i) { return std::string(1, static_cast<char>('A' + i)); }
