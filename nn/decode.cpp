@@ -20,26 +20,26 @@ Decoder::Decoder(std::shared_ptr<const Checked> program, const SizeTable& sizes,
 // Rows that depend on the memory alone do not change while the sequence grows, and each follows
 // from the same row of the memory. What is over the memory otherwise is computed again from these.
 // Parameters need no cache.
-bool Decoder::is_kept(int value) const {
+bool Decoder::is_cacheable(int value) const {
   const ValueFlow& flow = program_->flow.values[value];
   return program_->values[value].kind != ValueKind::parameter && !flow.from.queries &&
          (flow.by_row || growth_ == Growth::complete);
 }
 
-// Caches the result and each value that one of another kind reads, if they are to be kept.
+// Caches the result and each value that one of another kind reads, if they can be cached.
 void Decoder::find_frontier() {
   const auto count = static_cast<int>(program_->values.size());
-  std::vector<bool> kept(static_cast<size_t>(count));
+  std::vector<bool> cached(static_cast<size_t>(count));
   for (int i = 0; i < count; ++i)
     for (int used : program_->values[i].uses)
-      if (is_kept(used) && (!is_kept(i) || (from(i).memory && !from(used).memory)))
-        kept[used] = true;
-  if (is_kept(program_->result)) kept[program_->result] = true;
+      if (is_cacheable(used) && (!is_cacheable(i) || (from(i).memory && !from(used).memory)))
+        cached[used] = true;
+  if (is_cacheable(program_->result)) cached[program_->result] = true;
   for (int i = 0; i < count; ++i)
-    if (kept[i]) frontier_.push_back(i);
+    if (cached[i]) frontier_.push_back(i);
 }
 
-std::vector<std::string> Decoder::kept() const {
+std::vector<std::string> Decoder::cached() const {
   std::vector<std::string> names;
   if (program_->flow.rereads && growth_ == Growth::grows) return program_->input_names;
   for (int i : frontier_) names.push_back(program_->values[i].name);
@@ -89,13 +89,13 @@ SizeTable Decoder::sizes_of_new_memory(Index queries) const {
 }
 
 void Decoder::append(int number, const Tensor& rows, bool batched) {
-  Tensor& kept = cache_[number];
+  Tensor& cached = cache_[number];
   const CheckedValue& v = program_->values[number];
   int axis = -1;
   for (int i = 0; i < v.dims.size(); ++i)
     if (program_->is_over({v.dims[i]}, Role::memory)) axis = i;
   const int batch = batched ? rows.rank() - v.dims.size() : 0;
-  kept = kept && axis >= 0 ? concat({kept, rows}, batch + axis) : rows;
+  cached = cached && axis >= 0 ? concat({cached, rows}, batch + axis) : rows;
 }
 
 // Runs the program on all positions that were read, and returns the last rows.
@@ -120,45 +120,64 @@ Tensor Decoder::read_again(const Tensors& inputs, Index queries, std::span<const
   return axis < 0 ? slice(y, y.rank() + axis, before, queries) : y;
 }
 
-Tensor Decoder::next(const Tensors& inputs, std::span<const ParamId> params, const Forward& forward,
-                     const std::string& path, const Mask& mask) {
-  Index queries = -1, memories = -1;
+// The lengths of new rows: those of the queries and of the memory; -1 if no input has one.
+Decoder::Lengths Decoder::lengths_of(const Tensors& inputs) const {
+  Lengths found;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const CheckedValue& v = program_->values[program_->inputs[i]];
-    for (int k = 0; k < v.dims.size(); ++k) {
-      const Role role = program_->dimensions[v.dims[k]].role;
-      const Index size = inputs[i].size(inputs[i].rank() - v.dims.size() + k);
-      if (role == Role::query) queries = size;
-      if (role == Role::memory) memories = size;
+    const Names& dims = program_->values[program_->inputs[i]].dims;
+    for (int k = 0; k < dims.size(); ++k) {
+      const Role role = program_->dimensions[dims[k]].role;
+      const Index size = inputs[i].size(inputs[i].rank() - dims.size() + k);
+      if (role == Role::query) found.queries = size;
+      if (role == Role::memory) found.memories = size;
     }
   }
+  if (found.queries < 0)
+    bad_input("'", program_->name, "' has no queries to read position by position");
+  if (growth_ == Growth::grows && found.memories >= 0 && found.memories != found.queries)
+    bad_input("a growing memory has a position for each query: got ", found.queries, " and ",
+              found.memories);
+  return found;
+}
+
+// Caches the rows of the new memory, which `fresh` runs alone.
+void Decoder::cache_rows(Runner& fresh, Index queries) {
+  fresh.continue_at({length_, memory_length_}, {&memory_tails_, Role::memory});
+  for (int number : frontier_) {
+    if (!from(number).memory && cache_.contains(number)) continue;
+    const Value& rows = fresh.at(number);
+    append(number, rows.tensor.detach(), rows.batched);
+  }
+  memory_length_ += queries;
+}
+
+// The inputs, but placeholders for those of the memory whose values come from the cache: only their
+// length is used.
+Tensors Decoder::with_placeholders(const Tensors& inputs) const {
+  Tensors given = inputs;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const int value = program_->inputs[i];
+    if (!is_of_memory_alone(value) || (growth_ == Growth::complete && length_ == 0)) continue;
+    Shape shape = inputs[i].shape();
+    shape[shape.size() - program_->values[value].dims.size()] = memory_length_;
+    given[i] = spread(0, shape, inputs[i].dtype(), inputs[i].backend());
+  }
+  return given;
+}
+
+Tensor Decoder::next(const Tensors& inputs, std::span<const ParamId> params, const Forward& forward,
+                     const std::string& path, const Mask& mask) {
+  const auto [queries, memories] = lengths_of(inputs);
   const bool grows = growth_ == Growth::grows;
-  if (queries < 0) bad_input("'", program_->name, "' has no queries to read position by position");
-  if (grows && memories >= 0 && memories != queries)
-    bad_input("a growing memory has a position for each query: got ", queries, " and ", memories);
   if (grows && program_->flow.rereads) return read_again(inputs, queries, params, forward, path);
   const Mask seen = grows ? Mask{.causal = true} : mask;
   if (grows) {
     Runner fresh(*program_, sizes_of_new_memory(queries), inputs, params, forward, path, seen);
-    fresh.continue_at({length_, memory_length_}, {&memory_tails_, Role::memory});
-    for (int number : frontier_) {
-      if (!from(number).memory && cache_.contains(number)) continue;
-      const Value& rows = fresh.at(number);
-      append(number, rows.tensor.detach(), rows.batched);
-    }
-    memory_length_ += queries;
+    cache_rows(fresh, queries);
   } else if (memory_length_ == 0) {
     memory_length_ = std::max<Index>(memories, 0);
   }
-  Tensors given = inputs;
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (is_of_memory_alone(program_->inputs[i]) && (grows || length_ > 0)) {
-      // A placeholder: only its length is used; values come from the cache.
-      Shape shape = inputs[i].shape();
-      const CheckedValue& v = program_->values[program_->inputs[i]];
-      shape[shape.size() - v.dims.size()] = memory_length_;
-      given[i] = spread(0, shape, inputs[i].dtype(), inputs[i].backend());
-    }
+  const Tensors given = with_placeholders(inputs);
   Runner whole(*program_, sizes_for(queries, memory_length_), given, params, forward, path, seen);
   whole.continue_at({.query = length_}, {&query_tails_, Role::query});
   for (const auto& [number, value] : cache_) whole.set(number, value);

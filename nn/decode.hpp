@@ -32,18 +32,24 @@ class Decoder {
 
   Index length() const { return length_; }  // positions read
   // The names of the cached values in the text.
-  std::vector<std::string> kept() const;
+  std::vector<std::string> cached() const;
 
  private:
   const Sources& from(int value) const { return program_->flow.values[value].from; }
   bool is_of_memory_alone(int value) const { return from(value).memory && !from(value).queries; }
-  bool is_kept(int value) const;
+  bool is_cacheable(int value) const;
   void find_frontier();
   void check_growth() const;
   void check_complete() const;
   SizeTable sizes_for(Index queries, Index memories) const;
   SizeTable sizes_of_new_memory(Index queries) const;
+  struct Lengths {
+    Index queries = -1, memories = -1;
+  };
+  Lengths lengths_of(const Tensors& inputs) const;
   void append(int number, const Tensor& rows, bool batched);
+  void cache_rows(Runner& fresh, Index queries);
+  Tensors with_placeholders(const Tensors& inputs) const;
   Tensor read_again(const Tensors& inputs, Index queries, std::span<const ParamId> params,
                     const Forward& forward, const std::string& path);
 

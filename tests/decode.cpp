@@ -136,7 +136,7 @@ TEST_SUITE("decode") {
 
   TEST_CASE("what is kept follows from the text") {
     const auto kept = [](const char* name) {
-      return Layer(name).attention.decoder(Growth::grows).kept();
+      return Layer(name).attention.decoder(Growth::grows).cached();
     };
     using All = std::vector<std::string>;
     CHECK(kept("multi_head") == All{"K", "V"});
