@@ -48,7 +48,6 @@ FeedForward::FeedForward(const Scope& scope, const Dim& width, Index d_ff,
                          const FeedForwardOptions& options)
     : path_(scope.path),
       activation_(activation(options.activation)),
-      noise_(options.noise),
       in_(scope.in("in"), width, {"d_ff", d_ff}, {.bias = options.bias}),
       out_(scope.in("out"), {"d_ff", d_ff}, width, {.bias = options.bias}) {
   if (activation_.gated)
@@ -62,7 +61,7 @@ Tensor FeedForward::operator()(const Forward& forward, const Tensor& X) const {
                       : activation_.apply(forward.offer(path_, "pre", in_(forward, X)));
   for (const Linear& gate : gate_) hidden = hidden * forward.offer(path_, "gate", gate(forward, X));
   hidden = forward.offer(path_, "hidden", hidden);
-  return out_(forward, dropped(forward, path_ + "/hidden", hidden, noise_));
+  return out_(forward, dropped(forward, path_ + "/hidden", hidden));
 }
 
 }  // namespace tete

@@ -21,7 +21,6 @@ const Activation& activation(const std::string& name);
 struct FeedForwardOptions {
   std::string activation = "relu";
   bool bias = false;
-  Noise noise = Noise::each;
 };
 
 class FeedForward {
@@ -35,7 +34,6 @@ class FeedForward {
  private:
   std::string path_;
   const Activation& activation_;
-  Noise noise_;
   Linear in_;
   std::vector<Linear> gate_;  // one or none
   Linear out_;

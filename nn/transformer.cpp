@@ -32,9 +32,9 @@ Tensor only_there(const Sequences& sequences, const Tensor& X) {
 
 // The input of a stack: the tokens' vectors, offered at `path`, plus positions.
 Tensor embedded(const Forward& forward, const std::string& path, const Embedding& embedding,
-                const Positions& positions, const Tensor& tokens, Noise noise) {
+                const Positions& positions, const Tensor& tokens) {
   const Tensor E = forward.offer("", path, embedding(forward, tokens));
-  return dropped(forward, path, positions(forward, E), noise);
+  return dropped(forward, path, positions(forward, E));
 }
 
 // The same parameters with the initialisers of `rule`. The order stays, so ParamIds stay valid.
@@ -80,8 +80,7 @@ Block::Block(const Scope& scope, const Dim& width, AttentionSite self, const Blo
       }()),
       ff_norm_(scope.in("ff_norm"), options.norm, width),
       feed_forward_(scope.in("ff"), width, options.d_ff > 0 ? options.d_ff : 4 * width.size,
-                    options.feed_forward),
-      noise_(options.feed_forward.noise) {}
+                    options.feed_forward) {}
 
 Tensor Block::operator()(const Forward& forward, const Sequences& X,
                          const Sequences& memory) const {
@@ -89,7 +88,7 @@ Tensor Block::operator()(const Forward& forward, const Sequences& X,
     return forward.offer(path_, name, x);
   };
   const auto drop = [&](const char* name, const Tensor& x) {
-    return offer(name, dropped(forward, path_ + "/" + name, x, noise_));
+    return offer(name, dropped(forward, path_ + "/" + name, x));
   };
   const auto there = [&](const char* name, const Tensor& x) {
     return offer(name, only_there(X, x));
@@ -134,8 +133,7 @@ Stack::Stack(const Scope& scope, const Dim& width, int layers, const AttentionFa
         }
         return blocks;
       }()),
-      norm_(scope.in("norm"), options.norm, width),
-      noise_(options.feed_forward.noise) {}
+      norm_(scope.in("norm"), options.norm, width) {}
 
 Tensor Stack::block(int layer, const Forward& forward, const Sequences& X,
                     const Sequences& memory) const {
@@ -167,7 +165,7 @@ Tensor Stack::operator()(const Forward& forward, const Sequences& X,
 
 Tensor Stack::end(const Forward& forward, const Sequences& X) const {
   const Tensor Y = forward.offer(path_, "norm", only_there(X, norm_(forward, X.X)));
-  return dropped(forward, path_ + "/norm", Y, noise_);
+  return dropped(forward, path_ + "/norm", Y);
 }
 
 // ---- How parameters start --------------------------------------------------------------------
@@ -210,17 +208,6 @@ static Tensor last_row(const Forward& forward, const OutputLayer& output, const 
 
 // ---- LanguageModel ---------------------------------------------------------------------------
 
-LanguageModelConfig gpt2_style(LanguageModelConfig config) {
-  config.block.norm = "layer";
-  config.block.feed_forward.activation = "gelu_erf";
-  config.block.feed_forward.bias = true;
-  config.positions = "learned";
-  config.tied = true;
-  config.scale_logits = false;
-  config.init = "gpt2";
-  return config;
-}
-
 LanguageModel::LanguageModel(const LanguageModelConfig& config, const AttentionFactory& attention,
                              InitRule rule)
     : config_(checked(config)),
@@ -232,8 +219,7 @@ LanguageModel::LanguageModel(const LanguageModelConfig& config, const AttentionF
 }
 
 Tensor LanguageModel::hidden(const Forward& forward, const Tensor& tokens) const {
-  return decoder_(forward, embedded(forward, "embedding", embedding_, positions_, tokens,
-                                    config_.block.feed_forward.noise));
+  return decoder_(forward, embedded(forward, "embedding", embedding_, positions_, tokens));
 }
 
 Tensor LanguageModel::logits(const Forward& forward, const Tensor& tokens) const {
@@ -282,16 +268,14 @@ EncoderDecoder::EncoderDecoder(const LanguageModelConfig& config, const StackAtt
 
 Sequences EncoderDecoder::encode(const Forward& forward, const Tensor& tokens,
                                  const Tensor& lengths) const {
-  const Sequences source(embedded(forward, "encoder/embedding", embedding_, encoder_positions_,
-                                  tokens, config_.block.feed_forward.noise),
-                         lengths);
+  const Sequences source(
+      embedded(forward, "encoder/embedding", embedding_, encoder_positions_, tokens), lengths);
   return {encoder_(forward, source), lengths};
 }
 
 Tensor EncoderDecoder::hidden(const Forward& forward, const Sequences& memory,
                               const Tensor& tokens) const {
-  const Tensor X = embedded(forward, "decoder/embedding", embedding_, decoder_positions_, tokens,
-                            config_.block.feed_forward.noise);
+  const Tensor X = embedded(forward, "decoder/embedding", embedding_, decoder_positions_, tokens);
   return decoder_(forward, X, memory);
 }
 

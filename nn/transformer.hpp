@@ -64,7 +64,6 @@ class Block {
   std::vector<Norm> cross_norm_;  // one if there is a memory, else none
   Norm ff_norm_;
   FeedForward feed_forward_;
-  Noise noise_;
 };
 
 // Blocks, then a norm, as the vectors of a pre-norm residual stream may have any length.
@@ -87,7 +86,6 @@ class Stack {
   // Shared, because a gradient that recomputes a block may outlive the stack.
   std::vector<std::shared_ptr<const Block>> blocks_;
   Norm norm_;
-  Noise noise_;
 };
 
 struct LanguageModelConfig {
@@ -101,10 +99,6 @@ struct LanguageModelConfig {
   bool scale_logits = true;  // tied: logits = d^-½ norm(x) Eᵀ, for an embedding of size 1
   std::string init = "t5";   // or gpt2
 };
-
-// The same config in the style of GPT-2 and its small descendants: exact GELU, biases in
-// feed-forward, learned positions, logits not scaled, all parameters started by gpt2_init.
-LanguageModelConfig gpt2_style(LanguageModelConfig config);
 
 // The rule "t5" (all as declared, spec D5) or "gpt2" (gpt2_init). Fails on another name.
 InitRule init_rule(const std::string& style);

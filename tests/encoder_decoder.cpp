@@ -8,7 +8,7 @@
 #include "attention/sites.hpp"
 #include "core/check/gradcheck.hpp"
 #include "core/threads.hpp"
-#include "nn/transformer.hpp"
+#include "tests/gpt2_style.hpp"
 #include "tests/made_and_kept.hpp"
 #include "tools/model_cost.hpp"
 

@@ -6,7 +6,7 @@
 
 #include "core/check/gradcheck.hpp"
 #include "core/threads.hpp"
-#include "nn/transformer.hpp"
+#include "tests/gpt2_style.hpp"
 
 using namespace tete;
 
@@ -299,51 +299,36 @@ TEST_SUITE("nn") {
     const Tensors none;
     const Tensor X = Tensor::ones({40, 30, 20});
     const Forward training{.params = none, .training = true, .dropout = 0.2, .key = Key(1)};
-    for (Noise noise : {Noise::each, Noise::shared_over_sequence}) {
-      const auto values = dropped(training, "here", X, noise).values<double>();
-      double zeros = 0;
-      for (double value : values) {
-        if (value == 0) ++zeros;
-        else CHECK(value == doctest::Approx(1.25));
-      }
-      const double count = noise == Noise::each ? 24000 : 800;
-      CHECK(std::abs(zeros / 24000 - 0.2) <= 4 * std::sqrt(0.2 * 0.8 / count));
-      CHECK_FALSE(
-          same_bits(dropped(training, "here", X, noise), dropped(training, "there", X, noise)));
-      CHECK(same_bits(dropped(training, "here", X, noise), dropped(training, "here", X, noise)));
+    const auto values = dropped(training, "here", X).values<double>();
+    double zeros = 0;
+    for (double value : values) {
+      if (value == 0) ++zeros;
+      else CHECK(value == doctest::Approx(1.25));
     }
+    CHECK(std::abs(zeros / 24000 - 0.2) <= 4 * std::sqrt(0.2 * 0.8 / 24000));
+    CHECK_FALSE(same_bits(dropped(training, "here", X), dropped(training, "there", X)));
+    CHECK(same_bits(dropped(training, "here", X), dropped(training, "here", X)));
     const Forward evaluating{.params = none, .dropout = 0.2, .key = Key(1)};
     CHECK(dropped(evaluating, "here", X).same(X));
   }
 
-  TEST_CASE("noise shared over the sequence drops a channel at every position or at none") {
-    const Tensors none;
-    const Forward training{.params = none, .training = true, .dropout = 0.5, .key = Key(1)};
-    const Tensor Y = dropped(training, "x", Tensor::ones({3, 5, 7}), Noise::shared_over_sequence);
-    CHECK(same_bits(Y, expand(slice(rearrange("b n d -> b (n d)", Y), 1, 0, 7), {1}, {3, 5, 7})));
-  }
-
   TEST_CASE("a batch that is cut in two draws the same noise") {
-    LanguageModelConfig config = small_config();
-    for (Noise noise : {Noise::each, Noise::shared_over_sequence}) {
-      config.block.feed_forward.noise = noise;
-      const LanguageModel model = small_model(config);
-      const Tensors values = model.params().initial_values(Key(1), Dtype::f64);
-      const auto logits = [&](const Tensor& batch, Index first) {
-        return model.logits({.params = values,
-                             .training = true,
-                             .dropout = 0.3,
-                             .key = Key(2),
-                             .first_sample = first},
-                            batch);
-      };
-      const Tensor batch = tokens(5, 4);
-      const Tensor whole = logits(batch, 100);
-      const Tensor cut =
-          concat({logits(slice(batch, 0, 0, 2), 100), logits(slice(batch, 0, 2, 3), 102)}, 0);
-      CHECK(largest_difference(whole, cut) <= tolerance(Dtype::f64));
-      CHECK(largest_difference(whole, logits(batch, 101)) > 1e-3);
-    }
+    const LanguageModel model = small_model(small_config());
+    const Tensors values = model.params().initial_values(Key(1), Dtype::f64);
+    const auto logits = [&](const Tensor& batch, Index first) {
+      return model.logits({.params = values,
+                           .training = true,
+                           .dropout = 0.3,
+                           .key = Key(2),
+                           .first_sample = first},
+                          batch);
+    };
+    const Tensor batch = tokens(5, 4);
+    const Tensor whole = logits(batch, 100);
+    const Tensor cut =
+        concat({logits(slice(batch, 0, 0, 2), 100), logits(slice(batch, 0, 2, 3), 102)}, 0);
+    CHECK(largest_difference(whole, cut) <= tolerance(Dtype::f64));
+    CHECK(largest_difference(whole, logits(batch, 101)) > 1e-3);
   }
 
   // ---- The language model --------------------------------------------------------------------
