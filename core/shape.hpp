@@ -59,6 +59,13 @@ class Short {
     return at == end() ? -1 : static_cast<int>(at - begin());
   }
   constexpr bool contains(const T& item) const { return find(item) >= 0; }
+  // The other items, in their order.
+  constexpr Short without(const T& item) const {
+    Short others;
+    for (const T& each : *this)
+      if (!(each == item)) others.push_back(each);
+    return others;
+  }
   friend constexpr bool operator==(const Short& a, const Short& b) {
     return std::equal(a.begin(), a.end(), b.begin(), b.end());
   }

@@ -21,7 +21,6 @@ enum class Role : uint8_t { none, query, memory };
 // The tensors that a value depends on, by way of other values or directly.
 struct Sources {
   bool queries = false, memory = false;  // a value over this sequence, such as itself
-  bool data = false;                     // elements of an input that has a sequence
   bool inputs = false;                   // an input: each sample of a batch has a value of its own
   bool learned = false;  // an input or a parameter that is learned: a gradient goes through it
 
@@ -73,7 +72,6 @@ struct DimensionFlow {
   // in n=(a b); the memory, if it counts windows over it.
   Role within = Role::none;
   bool windows = false;  // it counts windows over an axis with the memory's role
-  bool place = false;    // it counts the positions within a window over the memory
   // True if its size follows from the length of a sequence, but it is not that sequence.
   bool made_of_queries = false, made_of_memory = false;
 
@@ -102,7 +100,7 @@ struct Combination {
     counts
   };
   int value;    // the statement
-  Place place;  // of the function or the use
+  Place place;  // where the function or the use stands
   int dim;      // the sequence's axis
   Reads reads;
   How how;

@@ -13,9 +13,9 @@ struct Tile {
   std::vector<int> exits = {};   // those of `inside` that later statements read
   // True if a block may leave out the memory that a causal mask hides from all its queries.
   bool may_crop = false;
-  // If the program has no tile: an error sentence with a caret under the statement that prevents
-  // one, or "" if no statement is over queries and memory.
-  std::string refusal = {}, reason = {};  // reason: the sentence alone
+  // If the program has no tile: a sentence about the statement that prevents one, and its place; ""
+  // if no statement is over queries and memory.
+  std::string reason = {};
   std::vector<Place> refused_at = {};
 };
 

@@ -10,14 +10,14 @@ namespace {
 
 Checked checked(const std::string& text) { return check(Program::parse(text), {}, catalogue()); }
 
-// "queries data inputs learned", or "" for a value that depends on nothing of these.
+// "queries inputs learned", or "" for a value that depends on nothing of these.
 std::string sources(const Checked& program, const std::string& name) {
   const Sources from = program.flow.values[program.find_value(name)].from;
   std::string all;
   const auto add = [&](bool is, const char* what) {
     if (is) all += (all.empty() ? "" : " ") + std::string(what);
   };
-  add(from.queries, "queries"), add(from.memory, "memory"), add(from.data, "data");
+  add(from.queries, "queries"), add(from.memory, "memory");
   add(from.inputs, "inputs"), add(from.learned, "learned");
   return all;
 }
@@ -84,15 +84,15 @@ const char* attention = R"(def F(X[n, d], M[m, d], P[d, k] = zeros(), B[k] = fix
 TEST_SUITE("flow") {
   TEST_CASE("what a value depends on") {
     const Checked program = checked(attention);
-    CHECK(sources(program, "X") == "queries data inputs learned");
-    CHECK(sources(program, "M") == "memory data inputs learned");
+    CHECK(sources(program, "X") == "queries inputs learned");
+    CHECK(sources(program, "M") == "memory inputs learned");
     CHECK(sources(program, "P") == "learned");
     CHECK(sources(program, "B") == "");
     CHECK(sources(program, "C") == "");
-    CHECK(sources(program, "Q") == "queries data inputs learned");
-    CHECK(sources(program, "K") == "memory data inputs learned");
+    CHECK(sources(program, "Q") == "queries inputs learned");
+    CHECK(sources(program, "K") == "memory inputs learned");
     CHECK(sources(program, "S") == "queries memory");
-    CHECK(sources(program, "Y") == "queries memory data inputs learned");
+    CHECK(sources(program, "Y") == "queries memory inputs learned");
     const Node& logits = program.values[program.find_value("L")].right;
     CHECK(sources_of(logits, program.flow).learned);
     CHECK_FALSE(sources_of(logits.args[1], program.flow).learned);
@@ -102,7 +102,7 @@ TEST_SUITE("flow") {
     const Checked program = checked(
         "def F(X[n, d], Z[n, d]):\n  Y[n, d] = softmax(Z[n, d], reduced_dim=d, mask=X[n, d] > 0)\n"
         "  return Y[n, d]\n");
-    CHECK(sources(program, "Y") == "queries data inputs learned");
+    CHECK(sources(program, "Y") == "queries inputs learned");
     const Checked leaks = checked(
         "def F(X[n, d], M[m, d], P[m, d] = zeros()):\n"
         "  A[m, d] = softmax(P[m, d], reduced_dim=d, mask=M[m, d] > 0)\n"
@@ -122,9 +122,9 @@ TEST_SUITE("flow") {
         "def F(X[n, d], M[m, d] = X[n, d]):\n  L[n, m] = einsum(X[n, d], M[m, d])\n"
         "  W[n, m] = softmax(L[n, m], reduced_dim=m)\n  Y[n, d] = einsum(W[n, m], M[m, d])\n"
         "  return Y[n, d]\n");
-    CHECK(sources(program, "X") == "queries data inputs learned");
-    CHECK(sources(program, "M") == "memory data inputs learned");
-    CHECK(sources(program, "L") == "queries memory data inputs learned");
+    CHECK(sources(program, "X") == "queries inputs learned");
+    CHECK(sources(program, "M") == "memory inputs learned");
+    CHECK(sources(program, "L") == "queries memory inputs learned");
   }
 
   TEST_CASE("the pairs that are hidden in a value") {
@@ -222,11 +222,8 @@ TEST_SUITE("flow") {
     CHECK(dimension(program, "c").within == Role::memory);
     CHECK(dimension(program, "c").windows);
     CHECK(dimension(program, "w").within == Role::none);
-    CHECK(dimension(program, "w").place);
     CHECK(dimension(program, "e").within == Role::memory);
     CHECK_FALSE(dimension(program, "e").windows);
-    CHECK(dimension(program, "v").place);
-    CHECK_FALSE(dimension(program, "d").place);
     const Names c{program.find_dimension("c")}, e{program.find_dimension("e")};
     CHECK(program.is_over(c, Role::memory));
     CHECK_FALSE(program.is_over(c, Role::query));

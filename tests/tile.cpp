@@ -291,7 +291,7 @@ TEST_SUITE("tile") {
 
   TEST_CASE("what needs all queries at once is not cut, and says why") {
     const auto refusal = [](const std::string& text) {
-      return check(Program::parse(text), {}, catalogue()).tile.refusal;
+      return check(Program::parse(text), {}, catalogue()).tile.reason;
     };
     CHECK(refusal("def F(X[n, d], M[m, d]):\n"
                   "  L[n, m] = einsum(X[n, d], M[m, d])\n"

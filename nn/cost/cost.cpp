@@ -44,7 +44,8 @@ class StatementCounter {
     for (const Node& arg : node.args) walk(arg);
     for (const Node::Key& key : node.keys)
       for (const Node& value : key.value) walk(value);
-    if (node.builtin && node.builtin->contracts && node.args.size() > 1) einsum(node);
+    if (node.builtin && node.builtin->contracts && node.args.size() > 1)
+      add({node.place, statement_.value, planned(node)});
     if (node.op == Operator::multiply && node.kind == NodeKind::operation &&
         !node.args[0].names.empty() && !node.args[1].names.empty())
       add({node.place, statement_.value, counted({node.names.begin(), node.names.end()})});
@@ -68,17 +69,8 @@ class StatementCounter {
     return count;
   }
 
-  void einsum(const Node& node) {
-    if (node.args.size() == 2) {
-      Dims all;
-      for (const Node& arg : node.args) join(all, arg.names);
-      return add({node.place, statement_.value, counted(all)});
-    }
-    add({node.place, statement_.value, planned(node)});
-  }
-
-  // The pairs of the cheapest order. A name that one operand alone has is counted with the pair
-  // that this operand is in, as for two operands.
+  // The pairs of operands in the cheapest order. A name that one operand alone has is counted with
+  // the pair that this operand is in.
   Count planned(const Node& node) {
     Dims all;
     for (const Node& arg : node.args) join(all, arg.names);
@@ -176,7 +168,8 @@ Index queries_of_a_block(const Checked& program, CostSizes& sizes) {
   return widest == 0 ? 0 : block_queries(widest / static_cast<double>(queries), queries);
 }
 
-// Finds a value over the memory twice, which no block of queries has a part of.
+// Notes the first value outside of the tile that is over the memory twice: no block computes a part
+// of it, so it is stored whole.
 void find_whole(const Checked& program, Cost& cost) {
   if (cost.tile_queries == 0) return;
   std::vector<bool> inside(program.values.size());

@@ -1,5 +1,6 @@
-// Sizes for costs: products without overflow, one name for a dimension and for those that calls
-// make of it, and the dimensions that grow with a sequence.
+// What counting reads: sizes, which multiply without overflow; one name for a dimension and for
+// those that calls make of it; the dimensions that grow with a sequence; the pairs that masks leave
+// visible (visible.cpp).
 #pragma once
 #include "nn/cost.hpp"
 

@@ -7,7 +7,7 @@ namespace tete {
 
 Sources& Sources::operator|=(const Sources& other) {
   queries |= other.queries, memory |= other.memory;
-  data |= other.data, inputs |= other.inputs, learned |= other.learned;
+  inputs |= other.inputs, learned |= other.learned;
   return *this;
 }
 
@@ -69,10 +69,7 @@ void FlowFinder::forget(int dim, ValueFlow& out) {
     return clock.axis == dim ? Clock{-1} : clock.place == dim ? Clock{clock.axis} : clock;
   });
   std::erase_if(out.hidden, [&](const Hidden& hidden) { return hidden.mentions(dim); });
-  Names past;
-  for (int axis : out.past)
-    if (axis != dim) past.push_back(axis);
-  out.past = past;
+  out.past = out.past.without(dim);
 }
 
 }  // namespace tete

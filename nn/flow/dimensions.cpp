@@ -78,7 +78,6 @@ void find_sequences(Checked& program) {
   for (const Windows& w : program.windows) {
     flows[w.count].within = flows[w.of].within;
     if (flows[w.of].within != Role::memory) continue;
-    flows[w.place].place = true;
     flows[w.count].windows |= program.dimensions[w.of].role == Role::memory;
   }
 }

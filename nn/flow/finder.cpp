@@ -10,9 +10,6 @@ void FlowFinder::report(const Place& place, int dim, Reads reads, Combination::H
   const auto value = static_cast<int>(flow_.values.size());
   flow_.combinations.push_back({value, place, dim, reads, how});
 }
-void FlowFinder::report(const Node& node, int dim, Reads reads, Combination::How how) {
-  report(node.place, dim, reads, how);
-}
 
 void FlowFinder::report_clocks(const Place& place, int dim, Combination::How how,
                                const ValueFlow& out) {
@@ -70,14 +67,14 @@ void FlowFinder::reduce(const Node& node, const Names& dims, ValueFlow& out, Neu
     };
     const bool is_past = is_neutral([](int query) { return query == Hidden::before; });
     if (within(dim) == Role::none) {
-      if (!is_past || !out.past.contains(dim)) report(node, dim, Reads::length, how);
+      if (!is_past || !out.past.contains(dim)) report(node.place, dim, Reads::length, how);
       continue;
     }
-    if (has_clock(out.reads, dim)) report(node, dim, Reads::future, how);
+    if (has_clock(out.reads, dim)) report(node.place, dim, Reads::future, how);
     else if (!is_neutral([&](int query) { return query >= 0 && !dims.contains(query); }))
-      report(node, dim, Reads::length, how);
+      report(node.place, dim, Reads::length, how);
     if (!is_neutral([](int query) { return query == Hidden::padding; }))
-      report(node, dim, Reads::padding, how);
+      report(node.place, dim, Reads::padding, how);
     needs_all(dim, out);
   }
   for (int dim : dims) forget(dim, out);
@@ -127,12 +124,9 @@ ValueFlow FlowFinder::flow_of(CheckedValue& value) {
 
 ValueFlow FlowFinder::input(const CheckedValue& value) const {
   const Sources rows = rows_of(value);
-  ValueFlow flow{.from = {rows.queries, !rows.queries, false, true, true}};
+  ValueFlow flow{.from = {rows.queries, !rows.queries, true, true}};
   for (int dim : value.dims)
-    if (within(dim) != Role::none) {
-      flow.from.data = true;
-      flow.reads.push_back({dim}), flow.padding.push_back({dim});
-    }
+    if (within(dim) != Role::none) flow.reads.push_back({dim}), flow.padding.push_back({dim});
   return flow;
 }
 
@@ -167,7 +161,7 @@ Names shared_past(const CallFlow& call) {
 ValueFlow FlowFinder::flow_of(Node& node) {
   if (node.kind == NodeKind::value) return use(node);
   if (node.kind == NodeKind::size && grows(node.index))
-    report(node, node.index, Reads::length, Combination::How::counts);
+    report(node.place, node.index, Reads::length, Combination::How::counts);
   CallFlow call{node, {}, {}};
   std::vector<ValueFlow> all;
   for (Node& arg : node.args) all.push_back(call.args.emplace_back(flow_of(arg)));

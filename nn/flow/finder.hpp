@@ -35,8 +35,8 @@ class FlowFinder {
   void reduce(const Node& node, const Names& dims, ValueFlow& out, Neutral neutral);
   // The result has no `dim`: its rows are in no order that is known.
   static void forget(int dim, ValueFlow& out);
-  // Reports that `node` reads positions of `dim` that a call may hide, in a value of this flow.
-  void report(const Node& node, int dim, Reads reads, Combination::How how);
+  // Reports that what stands at `place` reads positions of `dim` that a call may hide.
+  void report(const Place& place, int dim, Reads reads, Combination::How how);
   // The call's mask hides its part of a tensor with these names: 0, if the mask is a value.
   void hide_by_mask(const Names& names, int dim, ValueFlow& out) const;
   // Adds to `out` the numbers that an elementwise function has where all its arguments have one.
@@ -71,8 +71,6 @@ class FlowFinder {
   void rename(const Place& place, const Names& from, const Names& to, ValueFlow& out);
   void finish(const Names& names, ValueFlow& out) const;
   Sources rows_of(const CheckedValue& value) const;
-  void report(const Place& place, int dim, Reads reads, Combination::How how);
-
   // Reports an axis up to whose positions, or padding, the value reads.
   void report_clocks(const Place& place, int dim, Combination::How how, const ValueFlow& out);
 
@@ -82,7 +80,8 @@ class FlowFinder {
   std::map<int, std::span<const Node::Key>> windows_ = {};
 };
 
-// The flow of all of these together: an element of the result depends on one of each.
+// The flow of all of these together: an element of the result depends on one of each. It is hidden
+// nowhere and counts back along no axis, until a function says so.
 ValueFlow joined(const std::vector<ValueFlow>& flows);
 // Replaces positions that a value is hidden at by the queries' that it is not hidden from.
 void settle(ValueFlow& flow);
@@ -95,6 +94,9 @@ void change_clocks(ValueFlow& flow, const ClockChange& change);
 // True for numbers that are hidden without a trace: in sums, in maxima.
 inline bool is_zero(double hidden) { return hidden == 0; }
 inline bool is_lowest(double hidden) { return hidden <= -1e30; }
+
+// The value of an expression of numbers; NaN if it needs a size, or is not followed.
+double number_of(const Node& node);
 
 // The pairs of positions that a comparison such as position(m) <= position(n) is false for.
 std::vector<Hidden> hidden_by_positions(const Node& comparison);

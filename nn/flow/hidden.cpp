@@ -18,15 +18,6 @@ double operate_known(Operator op, double a, double b) {
   return is_whole || std::isnan(a) || std::isnan(b) ? unknown : operate(op, a, b);
 }
 
-// The value of an expression of numbers, NaN if it needs a size.
-double number_of(const Node& node) {
-  if (node.kind == NodeKind::number) return node.number;
-  if (node.kind != NodeKind::operation) return unknown;
-  const double a = number_of(node.args[0]);
-  const double b = node.args.size() > 1 ? number_of(node.args[1]) : 0;
-  return operate_known(node.op, a, b);
-}
-
 // The number that argument i holds at `where`, if it holds one.
 std::optional<double> number_at(const CallFlow& call, size_t i, const Hidden& where) {
   if (call.node.args[i].constant) return number_of(call.node.args[i]);
@@ -68,6 +59,14 @@ std::optional<double> result_at(const CallFlow& call, const Hidden& where) {
 }
 
 }  // namespace
+
+double number_of(const Node& node) {
+  if (node.kind == NodeKind::number) return node.number;
+  if (node.kind != NodeKind::operation) return unknown;
+  const double a = number_of(node.args[0]);
+  const double b = node.args.size() > 1 ? number_of(node.args[1]) : 0;
+  return operate_known(node.op, a, b);
+}
 
 bool holds(const std::vector<Hidden>& all, const Hidden& hidden) {
   return std::any_of(all.begin(), all.end(),
@@ -160,7 +159,7 @@ std::vector<Hidden> hidden_by_positions(const Node& comparison) {
   const bool strict = op == Operator::less || op == Operator::greater;
   const Node *a = &comparison.args[0], *b = &comparison.args[1];
   if (strict && divides_alike(*a, *b)) a = &a->args[0], b = &b->args[0];
-  Distance distance;  // of both sides: true only if it is at most 0
+  Distance distance;  // between the sides: the comparison is true only if it is at most 0
   add(*a, at_least ? -1 : 1, distance);
   add(*b, at_least ? 1 : -1, distance);
   if (!distance.is_known || distance.late < 0 || distance.early < 0) return {};

@@ -25,11 +25,11 @@ ValueFlow FlowFinder::use(const Node& node) {
 void FlowFinder::pick(const Node& node, int dim, Index at, ValueFlow& out) {
   const auto how = Combination::How::picks;
   if (!is_sequence(dim) && !has_clock(out.reads, dim)) {
-    if (grows(dim)) report(node, dim, Reads::length, how);
+    if (grows(dim)) report(node.place, dim, Reads::length, how);
   } else if (at > 0 || !is_sequence(dim)) {
     report_clocks(node.place, dim, how, out);
   } else {
-    report(node, dim, Reads::first, how);
+    report(node.place, dim, Reads::first, how);
   }
   if (at > 0) reads_any(dim, out);
   else needs_all(dim, out);
@@ -116,7 +116,7 @@ void FlowFinder::count(int dim, const Clock& at, ValueFlow& out) {
 void FlowFinder::report_sizes(const Node& number) {
   visit(number, [&](const Node& node) {
     if (node.kind == NodeKind::size && grows(node.index))
-      report(node, node.index, Reads::length, Combination::How::counts);
+      report(node.place, node.index, Reads::length, Combination::How::counts);
   });
 }
 

@@ -40,8 +40,7 @@ int queries_among(const Checked& program, const Names& dims) {
   return queries;
 }
 
-// For a value.
-std::string cause_in(const Checked& program, const CheckedValue& v) {
+std::string cause_in_value(const Checked& program, const CheckedValue& v) {
   for (const Names* dims : {&v.dims, &v.names})
     for (int dim : *dims)
       if (program.flow.dimensions[dim].made_of_queries)
@@ -53,8 +52,7 @@ std::string cause_in(const Checked& program, const CheckedValue& v) {
                        : "it merges the queries' dimension on the left";
 }
 
-// For an expression.
-std::string cause_in(const Checked& program, const Node& node) {
+std::string cause_in_expression(const Checked& program, const Node& node) {
   const auto name_of = [&](int dim) { return text("'", program.dimensions[dim].name, "'"); };
   const std::string function = node.builtin ? node.builtin->name : "it";
   for (const Node::Key& key : node.keys) {
@@ -88,7 +86,7 @@ class TileFinder {
     find_borders(inside);
     check_given();
     for (int i : tile_.inside) check_rows(value(i));
-    if (!tile_.refusal.empty()) return refused();
+    if (!tile_.reason.empty()) return {.reason = tile_.reason, .refused_at = tile_.refused_at};
     tile_.may_crop = program_.leak.empty() && !counts_memory(program_, tile_);
     return tile_;
   }
@@ -99,12 +97,8 @@ class TileFinder {
   bool has_query(const Names& dims) const { return program_.is_over(dims, Role::query); }
   bool has_memory(const Names& dims) const { return program_.is_over(dims, Role::memory); }
   const DimensionFlow& flow(int dim) const { return program_.flow.dimensions[dim]; }
-  Tile refused() const {
-    return {.refusal = tile_.refusal, .reason = tile_.reason, .refused_at = tile_.refused_at};
-  }
   void refuse(const std::string& why, const std::vector<Place>& places) {
-    if (!tile_.refusal.empty()) return;
-    tile_.refusal = point_out(why, places), tile_.reason = why, tile_.refused_at = places;
+    if (tile_.reason.empty()) tile_.reason = why, tile_.refused_at = places;
   }
   void refuse(const CheckedValue& v, const Place& place, const std::string& cause) {
     const bool wide = has_query(v.dims) && has_memory(v.dims);
@@ -113,7 +107,7 @@ class TileFinder {
            {place});
   }
   void refuse(const CheckedValue& v, const Place& place) {
-    refuse(v, place, cause_in(program_, v));
+    refuse(v, place, cause_in_value(program_, v));
   }
 
   std::vector<bool> wide_values() const {
@@ -201,7 +195,7 @@ class TileFinder {
         whole |= !keeps && (is_query(used.dims[k]) || becomes);
       }
     }
-    if (whole) refuse(v, node.place, cause_in(program_, node));
+    if (whole) refuse(v, node.place, cause_in_expression(program_, node));
   }
 
   const Checked& program_;

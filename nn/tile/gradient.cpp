@@ -42,7 +42,9 @@ class GradientSums {
     const Index memory = call_.seen(range);
     if (is_alone(i)) return add_onto(gradient, rows(i, range, memory));
     if (has_queries(i)) return unit.rows[i].push_back({range, memory, gradient});
-    add_onto(gradient, cut(unit.rows[i][0].gradient, i, memory));
+    Range here = range;
+    here.sample = 0;  // the unit's sum begins with its own samples
+    add_onto(gradient, call_.part_of(unit.rows[i][0].gradient, call_.given[i], here, memory));
   }
   void end(Index number, Unit unit) {
     const std::lock_guard lock(mutex_);
@@ -71,13 +73,6 @@ class GradientSums {
   }
   Tensor rows(size_t i, const Range& range, Index memory) const {
     return call_.part_of(sums_[i], call_.given[i], range, memory);
-  }
-  Tensor cut(const Tensor& sum, size_t i, Index memory) const {
-    const TileInput& g = call_.given[i];
-    const int first = g.batched ? call_.batch_rank() : 0;
-    Tensor part = sum;
-    for (int axis : g.memory) part = slice(part, first + axis, 0, memory);
-    return part;
   }
 
   const TiledCall& call_;
@@ -109,7 +104,7 @@ void add_gradient(const TiledCall& call, const Backward& at, const BlockRun& run
 Tensors tile_gradient(const TiledCall& call, const Backward& at) {
   GradientSums sums(call, at);
   std::vector<BlockRun> kept;
-  const size_t size = 1 + call.given.size();  // of a block that was kept
+  const size_t size = 1 + call.given.size();  // the tensors of one block that was kept
   for (auto next = at.kept.begin(); next != at.kept.end(); next += size)
     kept.push_back({*next, Tensors(next + 1, next + size)});
   parallel_for(call.grid.units(), 4 * call.bytes, [&](Index number) {

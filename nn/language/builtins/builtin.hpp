@@ -1,6 +1,23 @@
-// The common includes of nn/language/builtins/: the row of a function, and the arguments of its
-// check, run and flow.
+// The common includes of nn/language/builtins/: the row of a function, the arguments of its check,
+// run and flow, and what the checks and flows of several functions share.
 #pragma once
 #include "nn/flow/finder.hpp"
 #include "nn/language/check/reading.hpp"
 #include "nn/run/runner.hpp"
+
+namespace tete {
+
+// The value of a key, or null if it is not given.
+inline const Node* value_of(const Node& node, size_t key) {
+  return node.keys[key].value.empty() ? nullptr : &node.keys[key].value[0];
+}
+
+// Fails if `dim`, which a key of the call makes, is a dimension of its first argument already.
+void refuse_known(const Reading& reading, const ExprText& e, const Node& node, size_t key, int dim);
+// Gives the result these names, in the order of the left; fails if one is not there.
+void set_names(const Reading& reading, const ExprText& e, const Names& names, Node& node);
+
+// The result is 0 where the first argument is hidden as 0.
+void keep_hidden_zeros(const CallFlow& call, ValueFlow& out);
+
+}  // namespace tete

@@ -57,10 +57,7 @@ Value run(Runner& runner, const Node& node) {
 }
 
 // Noise leaves zeros alone.
-void flow(FlowFinder&, const CallFlow& call, ValueFlow& out) {
-  for (const Hidden& hidden : call.args[0].hidden)
-    if (is_zero(hidden.number)) out.hidden.push_back(hidden);
-}
+void flow(FlowFinder&, const CallFlow& call, ValueFlow& out) { keep_hidden_zeros(call, out); }
 
 constexpr KeyRow keys[] = {{"shared", KeyKind::dim, false}};
 

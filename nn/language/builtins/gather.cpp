@@ -20,8 +20,7 @@ void check(Reading& reading, const ExprText& e, Node& node) {
   for (int name : reading.expected)
     if ((table.names.contains(name) && name != node.dim()) || at.names.contains(name))
       node.names.push_back(name);
-  for (int name : table.names)
-    if (name != node.dim()) reading.refuse_unexpected(e, {name});
+  reading.refuse_unexpected(e, table.names.without(node.dim()));
   node.element = table.element;
 }
 
@@ -61,10 +60,11 @@ void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
     std::erase(out.reads, Clock{dim});
     out.reads.push_back({latest});
   }
-  if (has_clock(out.reads, dim)) finder.report(node, dim, Combination::Reads::future, how);
+  if (has_clock(out.reads, dim)) finder.report(node.place, dim, Combination::Reads::future, how);
   else if (finder.grows(dim) && !finder.is_sequence(dim))
-    finder.report(node, dim, Combination::Reads::length, how);
-  if (has_clock(table.padding, dim)) finder.report(node, dim, Combination::Reads::padding, how);
+    finder.report(node.place, dim, Combination::Reads::length, how);
+  if (has_clock(table.padding, dim))
+    finder.report(node.place, dim, Combination::Reads::padding, how);
   out.hidden = table.hidden;
   FlowFinder::forget(dim, out);
   finder.reads_any(dim, out);
@@ -84,17 +84,10 @@ void check_scatter(Reading& reading, const ExprText& e, Node& node) {
     if (!values.names.contains(name))
       fail_at({at.place, values.place}, text("the positions have '", reading.in.own_name(name),
                                              "', which what is scattered lacks"));
-  if (values.names.contains(into(node)))
-    fail_at({node.keys[1].place, values.place},
-            text("'", reading.in.own_name(into(node)), "' is a dimension of '",
-                 e.args[0].ref.word.name, "' already"));
-  Names names;
-  for (int name : values.names)
-    if (name != node.dim()) names.push_back(name);
+  refuse_known(reading, e, node, 1, into(node));
+  Names names = values.names.without(node.dim());
   names.push_back(into(node));
-  reading.refuse_unexpected(e, names);
-  for (int name : reading.expected)
-    if (names.contains(name)) node.names.push_back(name);
+  set_names(reading, e, names, node);
   node.element = values.element;
 }
 
@@ -114,8 +107,7 @@ Value run_scatter(Runner& runner, const Node& node) {
 }
 
 void scatter_flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
-  for (const Hidden& hidden : call.args[0].hidden)
-    if (is_zero(hidden.number)) out.hidden.push_back(hidden);
+  keep_hidden_zeros(call, out);
   finder.reduce(call.node, {call.node.dim()}, out, is_zero);
 }
 

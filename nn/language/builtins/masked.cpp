@@ -2,16 +2,8 @@
 
 namespace tete {
 
-namespace {
-
-const Node* mask_of(const Node& node, size_t key) {
-  return node.keys[key].value.empty() ? nullptr : &node.keys[key].value[0];
-}
-
-}  // namespace
-
 void check_mask(Reading& reading, const Names& names, const Place& x, size_t key, Node& node) {
-  if (const Node* mask = mask_of(node, key))
+  if (const Node* mask = value_of(node, key))
     for (int name : mask->names)
       if (!names.contains(name))
         fail_at({mask->place, x}, text("'", reading.in.own_name(name),
@@ -24,7 +16,7 @@ void check_mask(Reading& reading, const Names& names, const Place& x, size_t key
 
 Masked masked_argument(Runner& runner, const Node& node, const Value& given, size_t key) {
   Value x = given, mask = runner.mask_along(x.names, node.dim());
-  if (const Node* of_call = mask_of(node, key)) {
+  if (const Node* of_call = value_of(node, key)) {
     const Value own = runner.node(*of_call);
     mask = mask.tensor ? runner.both(mask, own, x.names) : own;
   }

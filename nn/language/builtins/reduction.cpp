@@ -15,8 +15,7 @@ void read_argument(Reading& reading, const ExprText& e, Node& node) {
 }
 void read_result(Reading& reading, const ExprText& e, Node& node) {
   const Node& x = node.args[0];
-  for (int name : x.names)
-    if (name != node.dim()) node.names.push_back(name);
+  node.names = x.names.without(node.dim());
   reading.refuse_unexpected(e, node.names);
   node.element = node.builtin->keeps_element ? x.element : node.builtin->result;
 }
@@ -59,20 +58,16 @@ Tensor total(const Tensor& x, const Axes& axes) { return sum(x, axes); }
 Tensor average(const Tensor& x, const Axes& axes) { return mean(x, axes); }
 Tensor log_total(const Tensor& x, const Axes& axes) { return logsumexp(x, axes); }
 
-Tensor number_like(const Tensor& x, double value) {
-  return Tensor::repeated(value, x.shape(), x.dtype(), x.backend());
-}
-
 // f over all positions; with a mask, `part` of the numbers in which what is hidden is `neutral`.
 template <Reduction f, Reduction part, bool counts>
 Value run_masked(Runner& runner, const Node& node, double neutral) {
   const auto [x, visible] = masked_argument(runner, node, runner.reference(node.args[0]), key_mask);
   const Axes axes{runner.axis_of(x, node.dim())};
   if (!visible) return {f(x.tensor, axes), node.names, x.batched};
-  Tensor y = part(select(visible, x.tensor, number_like(x.tensor, neutral)), axes);
+  Tensor y = part(select(visible, x.tensor, Tensor::repeated_like(x.tensor, neutral)), axes);
   const Tensor seen = counts ? sum(visible, axes) : max(visible, axes);
-  if (counts) y = y / max(seen, number_like(seen, 1));
-  else y = select(seen, y, number_like(y, 0));
+  if (counts) y = y / max(seen, Tensor::repeated_like(seen, 1));
+  else y = select(seen, y, Tensor::repeated_like(y, 0));
   return {y, node.names, x.batched};
 }
 

@@ -56,9 +56,8 @@ Value run(Runner& runner, const Node& node) {
     fail_at({node.place},
             text("rotate turns pairs, but '", runner.dimension(node.dim()).name, "' is ", d));
   const bool batched = x.batched || p.batched;
-  Names last, places;
-  for (int name : x.names)
-    if (name != node.dim()) last.push_back(name), places.push_back(name);
+  const Names places = x.names.without(node.dim());
+  Names last = places;
   last.push_back(node.dim());
   Tensor y = runner.aligned(x, last, batched).tensor;
   Shape pairs = y.shape();
@@ -91,8 +90,7 @@ Value run(Runner& runner, const Node& node) {
 // Zeros turned are zeros.
 void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   combines_along(finder, call, out);
-  for (const Hidden& hidden : call.args[0].hidden)
-    if (is_zero(hidden.number)) out.hidden.push_back(hidden);
+  keep_hidden_zeros(call, out);
 }
 
 constexpr KeyRow keys[] = {{"dim", KeyKind::dim}};

@@ -10,15 +10,10 @@ namespace {
 
 enum Key { key_dim, key_mask, key_extra };
 
-// The logit that each row has besides, or null.
-const Node* extra_logit(const Node& node) {
-  return node.keys[key_extra].value.empty() ? nullptr : &node.keys[key_extra].value[0];
-}
-
 void check(Reading& reading, const ExprText& e, Node& node) {
   check_along(reading, e, node);
   check_mask(reading, node.names, e.args[0].place, key_mask, node);
-  if (const Node* extra = extra_logit(node))
+  if (const Node* extra = value_of(node, key_extra))
     if (extra->names.contains(node.dim()))
       fail_at({extra->place}, text("extra_logit= is one for each row: it has no '",
                                    reading.in.own_name(node.dim()), "'"));
@@ -29,9 +24,6 @@ using MaskedSoft = Tensor (*)(const Tensor&, int, const Tensor&);
 
 // x with one more position at the end of the reduced dimension, which is visible to every row.
 Value with_extra(Runner& runner, const Node& extra, const Value& x, int dim, Tensor& visible) {
-  Names rest;
-  for (int name : x.names)
-    if (name != dim) rest.push_back(name);
   const Value z = runner.node(extra);
   const bool batched = x.batched || z.batched;
   const Value wide = runner.aligned(x, x.names, batched);
@@ -43,7 +35,7 @@ Value with_extra(Runner& runner, const Node& extra, const Value& x, int dim, Ten
       visible = runner.aligned({visible, x.names, x.batched}, x.names, batched).tensor;
     visible = concat({visible, spread(1, one, visible.dtype(), visible.backend())}, axis);
   }
-  const Tensor added = reshape(runner.aligned(z, rest, batched).tensor, one);
+  const Tensor added = reshape(runner.aligned(z, x.names.without(dim), batched).tensor, one);
   return {concat({wide.tensor, added}, axis), x.names, batched};
 }
 
@@ -51,10 +43,11 @@ template <Soft soft, MaskedSoft masked>
 Value run(Runner& runner, const Node& node) {
   auto [x, visible] = masked_argument(runner, node, runner.node(node.args[0]), key_mask);
   const Index size = runner.size(node.dim());
-  if (const Node* extra = extra_logit(node)) x = with_extra(runner, *extra, x, node.dim(), visible);
+  const Node* const extra = value_of(node, key_extra);
+  if (extra) x = with_extra(runner, *extra, x, node.dim(), visible);
   const int axis = runner.axis_of(x, node.dim());
   const Tensor y = visible ? masked(x.tensor, axis, visible) : soft(x.tensor, axis);
-  return {extra_logit(node) ? slice(y, axis, 0, size) : y, x.names, x.batched};
+  return {extra ? slice(y, axis, 0, size) : y, x.names, x.batched};
 }
 
 // Weights are 0 where the masks hide the logits.

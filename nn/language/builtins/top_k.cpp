@@ -16,15 +16,10 @@ void check(Reading& reading, const ExprText& e, Node& node) {
   node.args.push_back(reading.tensor(e.args[0], *node.builtin));
   const Node& x = node.args[0];
   reading.need_dim(node, x, "what the largest are of");
-  if (x.names.contains(kept(node)))
-    fail_at({node.keys[1].place, x.place},
-            text("'", reading.in.own_name(kept(node)), "' is a dimension of '",
-                 e.args[0].ref.word.name, "' already"));
+  refuse_known(reading, e, node, 1, kept(node));
   Names names;
   for (int name : x.names) names.push_back(name == node.dim() ? kept(node) : name);
-  reading.refuse_unexpected(e, names);
-  for (int name : reading.expected)
-    if (names.contains(name)) node.names.push_back(name);
+  set_names(reading, e, names, node);
   node.element = Element::whole;
   check_mask(reading, x.names, x.place, key_mask, node);
 }
@@ -36,10 +31,8 @@ Value run(Runner& runner, const Node& node) {
     fail_at({node.place}, text("the ", count, " largest (", runner.dimension(kept(node)).name,
                                ") of ", size, " (", runner.dimension(node.dim()).name, ")"));
   Tensor of = x.tensor.detach();
-  if (visible)
-    of = select(visible, of,
-                Tensor::repeated(-std::numeric_limits<double>::infinity(), of.shape(), of.dtype(),
-                                 of.backend()));
+  const double infinity = std::numeric_limits<double>::infinity();
+  if (visible) of = select(visible, of, Tensor::repeated_like(of, -infinity));
   const Tensor found = top_k(of, runner.axis_of(x, node.dim()), count);
   Names names;
   for (int name : x.names) names.push_back(name == node.dim() ? kept(node) : name);

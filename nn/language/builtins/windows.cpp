@@ -24,24 +24,19 @@ void check(Reading& reading, const ExprText& e, Node& node) {
             text("into= is two dimensions, the windows and the places in one, as in (o w); got ",
                  into.dims.size() == 2 ? "one twice" : text(into.dims.size())));
   for (int i = 0; i < 2; ++i)
-    if (x.names.contains(into.dims[i]) && (i == 1 || into.dims[0] != node.dim()))
-      fail_at({into.place, x.place},
-              text("'", reading.in.own_name(into.dims[i]), "' is a dimension of '",
-                   e.args[0].ref.word.name, "' already"));
+    if (i == 1 || into.dims[0] != node.dim())
+      refuse_known(reading, e, node, key_into, into.dims[i]);
   Names names = into.dims;
-  for (int name : x.names)
-    if (name != node.dim()) names.push_back(name);
-  reading.refuse_unexpected(e, names);
-  for (int name : reading.expected)
-    if (names.contains(name)) node.names.push_back(name);
+  for (int name : x.names.without(node.dim())) names.push_back(name);
+  set_names(reading, e, names, node);
   node.element = x.element;
   if (into.dims[0] != node.dim())
     reading.in.draft.program.windows.push_back({node.dim(), into.dims[0], into.dims[1]});
 }
 
 double number(Runner& runner, const Node& node, Key key, double otherwise) {
-  const std::vector<Node>& value = node.keys[key].value;
-  return value.empty() ? otherwise : runner.quantity(value[0]);
+  const Node* const value = value_of(node, key);
+  return value ? runner.quantity(*value) : otherwise;
 }
 
 Index count(Runner& runner, const Node& node, Key key, Index least) {
@@ -86,7 +81,7 @@ Tensor padded_with(double fill, const Tensor& x, int axis, Index left, Index rig
 // x with `fill` in the place of padding.
 Value filled(Runner& runner, const Value& x, const Value& there, double fill) {
   const Tensor all = runner.aligned(x, x.names, true).tensor;
-  const Tensor outside = Tensor::repeated(fill, all.shape(), all.dtype(), all.backend());
+  const Tensor outside = Tensor::repeated_like(all, fill);
   return {select(runner.aligned(there, x.names, true).tensor, all, outside), x.names, true};
 }
 
@@ -123,27 +118,23 @@ Value run(Runner& runner, const Node& node) {
 
 // True if the key is given and not the number 0.
 bool is_given(const Node& node, Key key) {
-  const std::vector<Node>& value = node.keys[key].value;
-  return !value.empty() && !(value[0].kind == NodeKind::number && value[0].number == 0);
+  const Node* const value = value_of(node, key);
+  return value && !(value->kind == NodeKind::number && value->number == 0);
 }
 
 // True if windows of all earlier positions are read: left=t - 1 for windows of t places.
 bool reads_all_before(const Node& node) {
-  const std::vector<Node>& left = node.keys[key_left].value;
-  if (left.empty() || left[0].op != Operator::subtract || left[0].args.size() != 2) return false;
-  const Node &width = left[0].args[0], &one = left[0].args[1];
+  const Node* const left = value_of(node, key_left);
+  if (!left || left->op != Operator::subtract || left->args.size() != 2) return false;
+  const Node &width = left->args[0], &one = left->args[1];
   return width.kind == NodeKind::size && width.index == place_of(node) &&
          one.kind == NodeKind::number && one.number == 1;
 }
 
 // The number outside, NaN if it follows from sizes.
 double fill_of(const Node& node) {
-  const std::vector<Node>& value = node.keys[key_fill].value;
-  if (value.empty()) return 0;
-  if (value[0].kind == NodeKind::number) return value[0].number;
-  const bool is_negative = value[0].op == Operator::minus && value[0].args.size() == 1 &&
-                           value[0].args[0].kind == NodeKind::number;
-  return is_negative ? -value[0].args[0].number : std::nan("");
+  const Node* const fill = value_of(node, key_fill);
+  return fill ? number_of(*fill) : 0;
 }
 
 // True if no row sees whether the sequence goes on: what is later than a query is `fill` either
@@ -168,7 +159,7 @@ void keep_axis(FlowFinder& finder, Node& node, const ValueFlow& x, ValueFlow& ou
       out.past.push_back(place);
       out.hidden.push_back({Hidden::before, {place}, fill_of(node)});
     } else {
-      finder.report(node, place, Combination::Reads::length, Combination::How::surrounds);
+      finder.report(node.place, place, Combination::Reads::length, Combination::How::surrounds);
     }
   }
   for (const Hidden& hidden : x.hidden) {  // what is later is hidden, too
@@ -179,9 +170,8 @@ void keep_axis(FlowFinder& finder, Node& node, const ValueFlow& x, ValueFlow& ou
   const bool reads_ahead = is_given(node, key_right) && finder.within(dim) != Role::none;
   if (reads_ahead && ends_hidden(node, x)) finder.needs_all(dim, out);
   else if (reads_ahead) {
-    const bool is_number = node.keys[key_right].value[0].kind == NodeKind::number;
-    if (is_number)
-      finder.report(node, dim, Combination::Reads::future, Combination::How::looks_ahead);
+    if (value_of(node, key_right)->kind == NodeKind::number)
+      finder.report(node.place, dim, Combination::Reads::future, Combination::How::looks_ahead);
     node.reads_ahead = true;
   }
 }
@@ -192,8 +182,8 @@ void count_windows(FlowFinder& finder, const Node& node, const ValueFlow& x, Val
   const Clock at{window_of(node), place_of(node)};
   const bool is_sequence = finder.within(dim) != Role::none;
   if (is_sequence && !finder.counts_windows(at.axis, std::span(node.keys).first(key_fill))) {
-    finder.report(node, dim, Combination::Reads::future, Combination::How::shifts);
-    finder.report(node, dim, Combination::Reads::padding, Combination::How::shifts);
+    finder.report(node.place, dim, Combination::Reads::future, Combination::How::shifts);
+    finder.report(node.place, dim, Combination::Reads::padding, Combination::How::shifts);
     return FlowFinder::forget(dim, out);
   }
   const bool fits = !is_given(node, key_right);
@@ -213,8 +203,8 @@ void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   const bool keeps = window_of(node) == node.dim();
   out.past = {};
   for (Key key : {key_left, key_right, key_stride, key_fill})
-    if (!node.keys[key].value.empty() && !reads_all_before(node))
-      finder.report_sizes(node.keys[key].value[0]);
+    if (const Node* size = value_of(node, key); size && !reads_all_before(node))
+      finder.report_sizes(*size);
   if (keeps) keep_axis(finder, node, call.args[0], out);
   else count_windows(finder, node, call.args[0], out);
 }
