@@ -101,7 +101,7 @@ void set_threads(int count) {
 
 int threads() { return wanted_threads(); }
 
-// A thread takes over the caller's mode with each loop.
+// Changes the mode of the calling thread alone; the threads of a loop take over that of its caller.
 void flush_denormals(bool on) {
   set_mode(on ? mode_of_thread() | flush_bits : mode_of_thread() & ~flush_bits);
 }

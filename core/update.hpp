@@ -30,7 +30,7 @@ MeanSquares mean_squares(const Tensor& g, int d0, int d1);
 Tensor sum_of_squares_of_product(const Tensor& g, const Tensor& a, const Tensor& b);
 
 // p' = p - rate · g a b and Σ p'². The sum has the bits of sum_of_squares_of_product(p', 1, 1) for
-// ones that lie as a and b.
+// ones with the strides of a and b.
 struct UpdatedParameter {
   Tensor p, squares;
 };

@@ -53,8 +53,8 @@ static void prepare(CLI::App& app) {
   app.allow_extras();
 }
 
-// CLI11 takes the next word as the value of "--name=". An empty value is meant there, which only a
-// prompt can be.
+// Puts an empty word after "--prompt=", of which CLI11 would take the next word as the value. No
+// other option takes an empty value, so "--name=" is an error.
 static std::vector<std::string> with_empty_values(std::vector<std::string> words) {
   for (size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
     if (!words[i].starts_with("--") || words[i].find('=') != words[i].size() - 1) continue;

@@ -39,8 +39,9 @@ static void generate(const Trained& trained, const SampleOptions& o, const Show&
   std::visit(by, trained.model);
 }
 
-// A model that answers needs a question that it can read, with the mark that asks.
-static void check_prompt(const Trained& trained, SampleOptions& o) {
+// Appends the mark of the task to the prompt of a model that answers, and fails if the model cannot
+// read the prompt.
+static void complete_prompt(const Trained& trained, SampleOptions& o) {
   if (trained.answers()) {
     if (o.prompt.empty()) bad_input("this model answers a prompt: --prompt TEXT is needed");
     if (trained.task && !o.prompt.ends_with(trained.task->mark)) o.prompt += trained.task->mark;
@@ -56,7 +57,7 @@ static int sample(SampleOptions& o) {
   use_threads(o.threads);
   const Trained trained = read_trained(o.checkpoint, find_device(o.device));
   if (!o.temperature) o.temperature = trained.answers() ? 0 : 0.8;
-  check_prompt(trained, o);
+  complete_prompt(trained, o);
   if (o.json) {
     std::string all;
     generate(trained, o, [&](const std::string& piece) { all += piece; });

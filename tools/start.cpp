@@ -12,8 +12,8 @@
 namespace tete {
 namespace {
 
-// OpenBLAS maps 128 MiB for each core when it begins, and tries forever where it gets none. It
-// takes some 20 ms of processor time to begin, otherwise.
+// OpenBLAS maps 128 MiB for each core when it begins, and tries forever where it gets none. Where
+// it gets them, it begins within some 20 ms of processor time, far below this bound.
 constexpr int seconds_to_begin = 2;
 
 void watch_for(int seconds) {

@@ -29,8 +29,8 @@ FactoredDims factored_dims(const Shape& shape) {
 
 namespace {
 
-// A factor of the update for every p. It lies in p's order, so that how sums are cut follows from p
-// alone.
+// A factor of the update for every p. It has p's memory order, so that how sums are cut follows
+// from p alone.
 Tensor along(const Tensor& factor, const Tensor& p) {
   const Strides strides = dense_strides(factor.shape(), memory_order(p.shape(), p.strides()));
   const Tensor laid =
@@ -39,7 +39,7 @@ Tensor along(const Tensor& factor, const Tensor& p) {
   return broadcast(laid, p.shape());
 }
 
-// Ones that lie in memory as a factor does.
+// Ones with the strides of a factor.
 Tensor ones_like(const Tensor& factor) {
   Shape stored = factor.shape();
   for (int i = 0; i < factor.rank(); ++i)
@@ -110,7 +110,7 @@ class Adafactor : public Optimizer {
     Tensor& v = state[at].value;
     if (dims.d0 < 0) {
       averaged(v, square(g));
-      return {laid_out_like(rsqrt(v), g), Tensor::repeated(1, g.shape(), g.dtype(), g.backend())};
+      return {laid_out_like(rsqrt(v), g), Tensor::repeated_like(g, 1)};
     }
     Tensor &vr = v, &vc = state[at + 1].value;
     const auto [over_d0, over_d1] = mean_squares(g, dims.d0, dims.d1);
@@ -123,13 +123,13 @@ class Adafactor : public Optimizer {
   // The parameter that an update wrote, and the sum of its squares: the next one need not read it
   // for that.
   struct KnownSquares {
-    uint64_t number = 0;  // of the tensor; none has 0
+    uint64_t number = 0;  // the tensor's; none has 0
     Tensor squares = {};
   };
 
   std::vector<size_t> first_;  // by parameter: where its state begins
   std::vector<KnownSquares> known_;
-  Tensors lengths_;  // of the last update, by parameter
+  Tensors lengths_;  // by parameter, after the last update
 };
 
 }  // namespace

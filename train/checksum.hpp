@@ -24,7 +24,7 @@ class Checksum {
 
 uint64_t checksum(const void* bytes, size_t count, uint64_t seed = 0);
 inline uint64_t checksum(std::string_view text) { return checksum(text.data(), text.size()); }
-// 16 hexadecimal digits.
+// The number as 16 hexadecimal digits.
 std::string hexadecimal(uint64_t number);
 
 }  // namespace tete

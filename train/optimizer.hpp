@@ -26,7 +26,7 @@ class Optimizer {
   virtual const char* name() const = 0;
   // One step, `step` = 0, 1, …, with learning rate `rate`. Parameters that are fixed, and those
   // whose gradient is an empty Tensor, stay as they are. Updated values are fresh, untracked
-  // tensors that lie in memory as before.
+  // tensors with the memory order of the old ones.
   virtual void update(const std::vector<ParamSpec>& specs, Tensors& values, const Tensors& grads,
                       double rate, int64_t step) = 0;
 
@@ -73,7 +73,8 @@ FactoredDims factored_dims(const Shape& shape);
 
 // Min, median and max of the rates of all updated tensors.
 EffectiveRate summarize_rates(std::vector<double> rates);
-// `value`, detached, on the device of `like` and lying in memory as it does, or without its gaps.
+// `value`, detached, on the device of `like`, with its strides; or dense in its memory order, where
+// it has gaps.
 Tensor laid_out_like(const Tensor& value, const Tensor& like);
 
 }  // namespace tete

@@ -9,10 +9,11 @@
 
 namespace tete {
 
+// The elements of a tensor in row-major order: directions, weights, results.
 using Numbers = std::vector<double>;
 using Function = std::function<Tensor(const Tensors& inputs)>;
 
-// The numbers of a tensor's shape in row-major order: directions, weights, results.
+// The differences of one function at one point.
 class Differences {
  public:
   // f gives a tensor of f64. The inputs must outlive this.

@@ -100,7 +100,7 @@ struct Claim {
 std::vector<Index> sampled(const Numbers& analytic, int entries, Key key) {
   const size_t wanted = static_cast<size_t>(std::max(0, entries));
   std::vector<Index> shuffled(analytic.size());
-  for (size_t i = 0; i < shuffled.size(); ++i) {  // Fisher and Yates, from the inside
+  for (size_t i = 0; i < shuffled.size(); ++i) {  // the inside-out shuffle
     const size_t j = uniform_below(key, i, i + 1);
     shuffled[i] = shuffled[j];
     shuffled[j] = static_cast<Index>(i);

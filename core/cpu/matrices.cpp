@@ -1,7 +1,7 @@
-// A contraction as matrix products on BLAS. A plan chooses the dimensions of the matrices and of
-// the loops around them, and operands to copy first to better strides; the plan with the shortest
-// estimated time is taken. Strides that a leading dimension or a transpose can express need no
-// copy.
+// A contraction as products of matrices (multiply.cpp). A plan chooses the dimensions of the
+// matrices and of the loops around them, and operands to copy first to better strides; the plan
+// with the shortest estimated time is taken. Strides that a leading dimension or a transpose can
+// express need no copy.
 //
 // The result is cut into tiles by sizes alone and every tile is one call on one thread.
 #include "core/cpu/matrices.hpp"
@@ -62,7 +62,7 @@ void lay_out(Operand operand, std::initializer_list<Shared> outermost_first) {
   }
 }
 
-// BLAS wants one stride 1 and lines that do not overlap.
+// A product wants one stride 1 and lines that do not overlap.
 bool is_matrix(const Dim& row, const Dim& column, Operand v) {
   const Index r = row.stride[v], c = column.stride[v];
   return std::max(r, c) <= INT_MAX && ((r == 1 && c >= row.size) || (c == 1 && r >= column.size));
@@ -142,10 +142,10 @@ namespace {
 // ---- Tiles -----------------------------------------------------------------------------------
 
 // The tiles of m × n results. They are halved until there are enough to share among threads, but
-// are never so small that BLAS slows down.
+// are never so small that products slow down.
 struct Grid {
-  Index rows, columns;  // of a tile
-  Index down, right;    // tiles
+  Index rows, columns;  // the size of a tile
+  Index down, right;    // the number of tiles
 
   Grid(Index m, Index n, Index k, Index matrices) {
     constexpr Index enough = 16;
@@ -163,7 +163,7 @@ struct Grid {
     rows = round_up(rows, m), columns = round_up(columns, n);
     down = (m + rows - 1) / rows, right = (n + columns - 1) / columns;
   }
-  // A multiple of 16, at which BLAS is fastest.
+  // A multiple of 16, at which products are fastest.
   static Index round_up(Index tile, Index whole) { return std::min(whole, (tile + 15) / 16 * 16); }
 };
 

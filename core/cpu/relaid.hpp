@@ -1,4 +1,4 @@
-// A view as it lies, or a copy of it with other strides.
+// A view in place, or a copy of it with other strides.
 #pragma once
 #include <memory>
 

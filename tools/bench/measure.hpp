@@ -1,5 +1,6 @@
 // Measuring: how long a call takes, by a steady clock, in turns with what it is compared with. On a
-// machine that others use as well, only what was measured in turns can be divided.
+// machine that others use as well, a ratio of two times means something only if they were measured
+// in turns.
 #pragma once
 #include <cstddef>
 #include <functional>

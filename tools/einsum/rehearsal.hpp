@@ -24,13 +24,13 @@ namespace tete {
 struct KernelCall {
   std::string form;       // elementwise, reduce, copy, fill, or what a contraction becomes
   std::string shape;      // "48 products of 512×64×512"
-  double multiplies = 0;  // of contractions and products
+  double multiplies = 0;  // those of contractions and products
   double bytes = 0;       // read and written, copies included
   std::vector<ContractionNote::Copy> copies = {};
   struct Place {
     std::string name;  // as given to tensor(), or T1, T2 … in the order they were written first
     Shape shape;
-    Labels labels = {};  // of a contraction
+    Labels labels = {};  // if it is a contraction
   };
   std::vector<Place> operands = {};  // the result is the last
 };
@@ -42,12 +42,12 @@ class Rehearsal {
   Rehearsal(const Rehearsal&) = delete;
 
   Tensor tensor(const Shape& shape, Dtype dtype = Dtype::f32, const std::string& name = "");
-  // One that lies as x does: shape, strides, type.
+  // One with x's shape, strides and type.
   Tensor like(const Tensor& x, const std::string& name = "");
 
   const std::vector<KernelCall>& calls() const;
   void forget_calls();
-  size_t peak_bytes() const;  // of all that was held at once since the start or reset_peak()
+  size_t peak_bytes() const;  // the most that was held at once since the start or reset_peak()
   void reset_peak();
 
  private:

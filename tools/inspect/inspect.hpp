@@ -10,11 +10,11 @@ struct InspectOptions {
   bool all_steps = false;  // every checkpoint of the folders, not only the newest
   std::string text;
   std::optional<std::string> answer = {};  // with an encoder; not set: what the model answers
-  // Which activations, by globs of their paths; empty: maps and what the page needs.
+  // Globs of the paths of the activations to show; empty: maps and what the page needs.
   std::vector<std::string> paths = {};
   std::string save = {};  // a safetensors file of these activations; "": none
-  // "decoder/3/self": what is saved is this attention's inputs, parameters and values, under the
-  // names of its text, as `tete run` takes them; "": not so.
+  // The attention ("decoder/3/self") whose inputs, parameters and values are saved instead, under
+  // the names of its text, as `tete run` takes them; "": none.
   std::string layer = {};
   bool ablation = true;  // one forward pass for each head
   int likeliest = 5;     // next tokens that are told

@@ -36,7 +36,8 @@ class Passage {
   std::vector<int64_t> next_;
 };
 
-// The tokens of a given answer, and an end where there is room for it.
+// The tokens of a given answer, then end_token unless they fill the context. Fails (input) on a
+// model without an encoder, and on an answer that is longer than the context.
 std::vector<int64_t> answer_tokens(const Trained& trained, const std::string& answer);
 
 }  // namespace tete

@@ -46,7 +46,7 @@ struct AttentionMap {
 // Where it is not square there is no determinant and no eigenvalue.
 struct Mixing {
   std::string name;           // "P_l", "P_w", "P_l×P_w"
-  std::string path;           // of the parameter: "decoder/3/self/P_l"; "" for a product
+  std::string path;           // the parameter's: "decoder/3/self/P_l"; "" for a product
   std::string rows, columns;  // names of its dimensions: "h_k", "h"
   Tensor values;              // [rows, columns] as learned; the page divides by the largest |entry|
   double determinant = undefined;
@@ -58,7 +58,7 @@ struct Mixing {
 // Entries that a mask hides are not counted.
 struct Histogram {
   std::string map;           // "W"
-  double low = 0, high = 1;  // of the first and the last bin; all are equally wide
+  double low = 0, high = 1;  // the ends of the first and the last bin; all are equally wide
   Tensor counts;             // [heads, bins]
 };
 
@@ -75,7 +75,7 @@ struct SiteValue {
   std::string name;  // as in the text: "Q", or "P_q" for a parameter
   std::string path;  // "decoder/3/self/Q"
   std::vector<std::string> dims;
-  Shape shape;  // of these
+  Shape shape;  // their sizes
   double mean = undefined, deviation = undefined, smallest = undefined, largest = undefined;
 };
 
@@ -91,7 +91,7 @@ struct Site {
   int row_sequence = 0, column_sequence = 0;
 
   std::vector<AttentionMap> maps;    // in the order of the text
-  std::vector<HeadStatistic> heads;  // of the weights
+  std::vector<HeadStatistic> heads;  // statistics of the weights
   std::vector<Mixing> mixing;
   std::vector<Histogram> histograms;
   std::vector<SiteValue> values;  // in the order of the text
@@ -102,7 +102,7 @@ struct Site {
 struct Predictions {
   int sequence = 0;
   Tensor tokens;         // i64 [n, k]: the k likeliest, the likeliest first
-  Tensor probabilities;  // [n, k]: theirs
+  Tensor probabilities;  // [n, k]: those of `tokens`
   // The token that does follow: i64 [n], -1 where it is not known, and its probability [n].
   Tensor next, next_probability;
   double loss = undefined;  // mean of -log next_probability where it is known; nats a token
@@ -143,7 +143,7 @@ struct Curve {
   std::string name;   // "loss", "validation loss", "rate", "grad norm/decoder/0/self/P_q"
   std::string group;  // curves of one group share axes: "loss"
   std::string unit;   // "nats a token"; ""
-  std::vector<double> steps, values;  // of one length
+  std::vector<double> steps, values;  // equally many
 };
 
 // The text that the model wrote, or answered, when it had been trained so far.
