@@ -124,10 +124,9 @@ Tensor one_hot(const Tensor& index, Index size, Dtype dtype) {
   check_positions("one_hot", index, size);
   Shape shape = index.shape();
   shape.push_back(size);
-  Axes leading;
-  for (int i = 0; i < index.rank(); ++i) leading.push_back(i);
   const Tensor here = expand(cast(index, Dtype::f64), {index.rank()}, shape),
-               places = expand(arange(size, Dtype::f64, index.backend()), leading, shape);
+               places =
+                   expand(arange(size, Dtype::f64, index.backend()), all_axes(index.rank()), shape);
   return cast(equal(here, places), dtype);
 }
 

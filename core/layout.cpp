@@ -6,12 +6,6 @@ namespace tete {
 
 namespace {
 
-Axes inverse(const Axes& order) {
-  Axes back(order.size(), 0);
-  for (int i = 0; i < order.size(); ++i) back[order[i]] = i;
-  return back;
-}
-
 Tensor copied(const Tensor& x, const Strides& strides) {
   Tensor y = Tensor::empty_strided(x.shape(), strides, x.dtype(), x.backend());
   x.backend().copy(x.view(), y.view());
@@ -45,6 +39,18 @@ bool strides_for(const Tensor& x, const Shape& shape, Strides& strides) {
 }
 
 }  // namespace
+
+Axes all_axes(int rank) {
+  Axes axes;
+  for (int i = 0; i < rank; ++i) axes.push_back(i);
+  return axes;
+}
+
+Axes inverse(const Axes& order) {
+  Axes back(order.size(), 0);
+  for (int i = 0; i < order.size(); ++i) back[order[i]] = i;
+  return back;
+}
 
 Tensor permute(const Tensor& x, const Axes& order) {
   Shape shape;

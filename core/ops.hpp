@@ -125,6 +125,8 @@ std::pair<Tensor, Tensor> add_rms_norm(const Tensor& x, const Tensor& r, const T
 // a split's parts must be given.
 Tensor rearrange(const PatternOf<1>& pattern, const Tensor& x,
                  std::initializer_list<std::pair<std::string_view, Index>> sizes = {});
+Axes all_axes(int rank);  // 0, 1, … rank-1
+Axes inverse(const Axes& order);
 Tensor permute(const Tensor& x, const Axes& order);     // y's dimension i is x's order[i]
 Tensor reshape(const Tensor& x, const Shape& shape);    // same elements, row-major order
 Tensor broadcast(const Tensor& x, const Shape& shape);  // size 1 to any size; same rank

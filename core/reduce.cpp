@@ -69,12 +69,6 @@ Axes sorted(Axes axes) {
   return axes;
 }
 
-Axes all_axes(const Tensor& x) {
-  Axes axes;
-  for (int i = 0; i < x.rank(); ++i) axes.push_back(i);
-  return axes;
-}
-
 }  // namespace
 
 Tensor sum(const Tensor& x, const Axes& unordered, bool keep) {
@@ -136,7 +130,7 @@ Tensor max(const PatternOf<1>& pattern, const Tensor& x) {
 Tensor logsumexp(const PatternOf<1>& pattern, const Tensor& x) {
   return logsumexp(x, marked_axes("logsumexp", pattern, x));
 }
-Tensor sum(const Tensor& x) { return sum(x, all_axes(x)); }
-Tensor mean(const Tensor& x) { return mean(x, all_axes(x)); }
+Tensor sum(const Tensor& x) { return sum(x, all_axes(x.rank())); }
+Tensor mean(const Tensor& x) { return mean(x, all_axes(x.rank())); }
 
 }  // namespace tete

@@ -45,9 +45,7 @@ bool fit(const Checked& program, Compared& c, const Tensor& like) {
                  axes_name(program, c.value, like.rank(), {}));
   const Axes order = only_order(x.shape(), like.shape());
   if (order.empty()) return false;
-  Axes names(x.rank(), 0);
-  for (int i = 0; i < x.rank(); ++i) names[order[i]] = i;
-  c.shape += text("; it looks like ", axes_name(program, c.value, like.rank(), names));
+  c.shape += text("; it looks like ", axes_name(program, c.value, like.rank(), inverse(order)));
   c.theirs = permute(x, order);
   return true;
 }
@@ -256,9 +254,7 @@ Candidate read_candidate(std::shared_ptr<const Checked> program, const TensorsBy
 
 Tensor visible_like(const Tensor& x, const Names& dims, Evaluation& run) {
   const Tensor seen = run.visible(dims);
-  Axes batch;
-  for (int i = 0; i < x.rank() - seen.rank(); ++i) batch.push_back(i);
-  return batch.empty() ? seen : expand(seen, batch, x.shape());
+  return expand(seen, all_axes(x.rank() - seen.rank()), x.shape());
 }
 
 Distance distance(const std::vector<double>& x, const std::vector<double>& y,

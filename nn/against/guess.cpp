@@ -167,8 +167,7 @@ void add_swap(Attempts& all, int v, const Shape& shape, int i, int j) {
       text("as if ", is_gradient ? "the gradient" : all.candidate.name(v), "'s ", axis(i), " and ",
            axis(j), " were swapped",
            shape[i] == shape[j] ? " (transposed)" : " in memory, but not in its shape");
-  Axes order;
-  for (int k = 0; k < shape.size(); ++k) order.push_back(k);
+  Axes order = all_axes(shape.size());
   std::swap(order[i], order[j]);
   Shape swapped = shape;
   std::swap(swapped[i], swapped[j]);

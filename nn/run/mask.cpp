@@ -104,8 +104,7 @@ Value Runner::padding(int dim) {
                 "' = ", whole_size(dim));
   Shape shape = batch_;
   shape.push_back(m);
-  Axes batch;
-  for (int i = 0; i < batch_.size(); ++i) batch.push_back(i);
+  const Axes batch = all_axes(batch_.size());
   Tensor rows = arange(m, dtype_, device());
   if (begin > 0) rows = rows + static_cast<double>(begin);
   const Tensor lengths = cast(of_samples.to(device()), dtype_);

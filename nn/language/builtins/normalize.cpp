@@ -19,17 +19,13 @@ Tensor rms(const Tensor& x, double epsilon) {
 template <Tensor (*norm)(const Tensor&, double)>
 Value run(Runner& runner, const Node& node) {
   const Value x = runner.node(node.args[0]);
-  const int axis = runner.axis_of(x, node.dim()), rank = x.tensor.rank();
-  Axes order;
-  for (int i = 0; i < rank; ++i)
-    if (i != axis) order.push_back(i);
-  order.push_back(axis);
-  Axes back(rank, 0);
-  for (int i = 0; i < rank; ++i) back[order[i]] = i;
   const Node::Key& eps = node.keys[1];
   const double epsilon = eps.value.empty() ? norm_epsilon : runner.quantity(eps.value[0]);
   if (!(epsilon >= 0)) fail_at({eps.place}, text("eps= is ", epsilon, ", expected 0 or more"));
-  return {permute(norm(permute(x.tensor, order), epsilon), back), x.names, x.batched};
+  Names last = x.names.without(node.dim());
+  last.push_back(node.dim());
+  const Tensor y = norm(runner.aligned(x, last, x.batched).tensor, epsilon);
+  return runner.aligned({y, last, x.batched}, x.names, x.batched);
 }
 
 constexpr KeyRow keys[] = {{"dim", KeyKind::dim},

@@ -44,11 +44,6 @@ Turn turns(const Tensor& positions, Index pairs, Dtype dtype, Backend& on) {
   return {made(cosine), made(sine)};
 }
 
-// [pairs] as the last dimension of x without d.
-Tensor fitted(const Tensor& turn, const Tensor& like, const Axes& missing) {
-  return expand(turn, missing, like.shape());
-}
-
 Value run(Runner& runner, const Node& node) {
   const Value x = runner.node(node.args[0]), p = runner.unplaced(node.args[1]);
   const Index d = runner.size(node.dim());
@@ -78,7 +73,8 @@ Value run(Runner& runner, const Node& node) {
     else missing.push_back(i + (batched ? runner.batch_rank() : 0));
   const Turn turn =
       turns(runner.aligned(p, have, p.batched).tensor, d / 2, runner.dtype(), runner.device());
-  const Tensor cosine = fitted(turn.cosine, a, missing), sine = fitted(turn.sine, a, missing);
+  const Tensor cosine = expand(turn.cosine, missing, a.shape()),
+               sine = expand(turn.sine, missing, a.shape());
   Shape one = a.shape(), whole = a.shape();
   one.push_back(1), whole.back() = d;
   const Tensor turned = reshape(

@@ -72,9 +72,7 @@ Tensor padded_with(double fill, const Tensor& x, int axis, Index left, Index rig
   const Tensor padded = pad(x, axis, left, right);
   if (fill == 0) return padded;
   const Tensor inside = Tensor::repeated(fill, {x.size(axis)}, x.dtype(), x.backend());
-  Axes others;
-  for (int i = 0; i < x.rank(); ++i)
-    if (i != axis) others.push_back(i);
+  const Axes others = all_axes(x.rank()).without(axis);
   return padded + expand(fill - pad(inside, 0, left, right), others, padded.shape());
 }
 
