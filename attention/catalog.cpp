@@ -36,11 +36,8 @@ Variant find(const std::vector<Variant>& among, const char* what, const std::str
     const std::string stem = std::filesystem::path(name_or_path).stem().string();
     return variant_of(stem, read_program(name_or_path));
   }
-  std::vector<std::string> names;
-  for (const Variant& variant : among) {
-    if (variant.name == name_or_path) return variant;
-    names.push_back(variant.name);
-  }
+  if (const Variant* variant = find_named(name_or_path, among)) return *variant;
+  std::vector<std::string> names = names_of_rows(among);
   if (std::error_code ignored; std::filesystem::exists(name_or_path + ".tete", ignored))
     names.push_back(name_or_path + ".tete");
   bad_input("there is no ", what, " '", name_or_path, "'", suggestion(name_or_path, names),

@@ -13,12 +13,8 @@ std::span<const Device> devices() {
 }
 
 Backend& find_device(std::string_view name) {
-  std::vector<std::string> names;
-  for (const Device& device : devices()) {
-    if (device.name == name) return device.get();
-    names.push_back(device.name);
-  }
-  bad_input("unknown device '", name, "'", choice(name, names));
+  if (const Device* device = find_named(name, devices())) return device->get();
+  bad_input("unknown device '", name, "'", choice(name, names_of_rows(devices())));
 }
 
 }  // namespace tete

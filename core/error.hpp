@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 namespace tete {
 
@@ -84,5 +85,19 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
 std::string suggestion(std::string_view word, std::span<const std::string> candidates);
 // The same, or "; there are a, b" if none is near.
 std::string choice(std::string_view word, std::span<const std::string> candidates);
+
+// The row of a table that has this name, or null.
+template <class Rows>
+auto find_named(std::string_view name, const Rows& rows) -> decltype(&*std::begin(rows)) {
+  for (const auto& row : rows)
+    if (row.name == name) return &row;
+  return nullptr;
+}
+template <class Rows>
+std::vector<std::string> names_of_rows(const Rows& rows) {
+  std::vector<std::string> names;
+  for (const auto& row : rows) names.emplace_back(row.name);
+  return names;
+}
 
 }  // namespace tete

@@ -36,12 +36,8 @@ constexpr Activation activations[] = {
 }  // namespace
 
 const Activation& activation(const std::string& name) {
-  std::vector<std::string> names;
-  for (const Activation& row : activations) {
-    if (name == row.name) return row;
-    names.push_back(row.name);
-  }
-  bad_input("unknown activation '", name, "'", choice(name, names));
+  if (const Activation* row = find_named(name, activations)) return *row;
+  bad_input("unknown activation '", name, "'", choice(name, names_of_rows(activations)));
 }
 
 FeedForward::FeedForward(const Scope& scope, const Dim& width, Index d_ff,

@@ -93,12 +93,8 @@ static int run_without_verb(const std::vector<std::string>& words) {
 }
 
 static const Verb& find_verb(const std::string& name) {
-  std::vector<std::string> names;
-  for (const Verb& verb : verbs) {
-    if (verb.name == name) return verb;
-    names.push_back(verb.name);
-  }
-  bad_input("there is no verb '", name, "'", suggestion(name, names));
+  if (const Verb* verb = find_named(name, verbs)) return *verb;
+  bad_input("there is no verb '", name, "'", suggestion(name, names_of_rows(verbs)));
 }
 
 // The verb that the words ask for; the rest of the command line is its own.

@@ -130,13 +130,9 @@ CLI::Option* take_words(CLI::Option* option) {
 const Task* chosen_task(const std::string& name) {
   if (name == "text") return nullptr;
   if (const Task* task = find_task(name)) return task;
-  std::vector<std::string> names{"text"};
-  std::string all = "text";
-  for (const Task& task : tasks()) {
-    names.push_back(task.name);
-    all += (&task == &tasks().back() ? " or " : ", ") + names.back();
-  }
-  bad_input("--task ", name, ": expected ", all, suggestion(name, names));
+  std::vector<std::string> names = names_of_rows(tasks());
+  names.insert(names.begin(), "text");
+  bad_input("--task ", name, ": expected ", list_of(names, {}, " or "), suggestion(name, names));
 }
 
 std::string task_help() {

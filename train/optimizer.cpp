@@ -18,13 +18,10 @@ const std::vector<OptimizerRow>& optimizers() {
 }
 
 const OptimizerRow& find_optimizer(std::string_view name) {
-  std::vector<std::string> names;
-  for (const OptimizerRow& row : optimizers()) {
-    if (row.name == name) return row;
-    names.push_back(row.name);
-  }
-  bad_input("unknown optimizer '", name, "'", suggestion(name, names),
-            " (there are adafactor and adam)");
+  if (const OptimizerRow* row = find_named(name, optimizers())) return *row;
+  const std::vector<std::string> names = names_of_rows(optimizers());
+  bad_input("unknown optimizer '", name, "'", suggestion(name, names), " (there are ",
+            list_of(names, {}, " and "), ")");
 }
 
 EffectiveRate summarize_rates(std::vector<double> rates) {

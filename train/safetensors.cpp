@@ -63,12 +63,6 @@ constexpr FileType file_types[] = {
     {"I32", 4, Dtype::i64, integers<int32_t>},
 };
 
-const FileType* find_type(const std::string& name) {
-  for (const FileType& type : file_types)
-    if (type.name == name) return &type;
-  return nullptr;
-}
-
 const char* file_name_of(Dtype dtype) {
   for (const FileType& type : file_types)
     if (type.dtype == dtype) return type.name;
@@ -224,7 +218,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
 std::string check_entry(const RawEntry& raw, Safetensors::Entry& entry) {
   const std::string of = " of tensor '" + raw.name + "'";
   if (raw.fields.size() != 3) return "dtype, shape or data_offsets" + of + " is missing";
-  const FileType* type = find_type(raw.dtype);
+  const FileType* type = find_named(raw.dtype, file_types);
   if (!type)
     return "the dtype" + of + " is '" + raw.dtype + "'; what can be read is " +
            list_of(file_types, [](const FileType& t) { return t.name; });
@@ -357,14 +351,12 @@ const std::string& Safetensors::metadata(const std::string& key) const {
 }
 
 const Safetensors::Entry* Safetensors::find(const std::string& name) const {
-  for (const Entry& entry : entries_)
-    if (entry.name == name) return &entry;
-  return nullptr;
+  return find_named(name, entries_);
 }
 
 Tensor Safetensors::read(const Entry& entry) const {
   Tensor value = Tensor::empty(entry.shape, entry.dtype);
-  const FileType& type = *find_type(entry.stored);
+  const FileType& type = *find_named(entry.stored, file_types);
   std::string foreign(type.convert ? entry.end - entry.begin : 0, '\0');
   void* const to = type.convert ? static_cast<void*>(foreign.data()) : value.host_bytes().data();
   read_at(file_, path_, data_start_ + entry.begin, to, entry.end - entry.begin);

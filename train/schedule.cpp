@@ -51,13 +51,10 @@ const std::vector<ScheduleRow>& schedules() {
 }
 
 const ScheduleRow& find_schedule(std::string_view name) {
-  std::vector<std::string> names;
-  for (const ScheduleRow& row : schedules()) {
-    if (row.name == name) return row;
-    names.push_back(row.name);
-  }
-  bad_input("unknown schedule '", name, "'", suggestion(name, names),
-            " (there are inverse_sqrt, constant and cosine)");
+  if (const ScheduleRow* row = find_named(name, schedules())) return *row;
+  const std::vector<std::string> names = names_of_rows(schedules());
+  bad_input("unknown schedule '", name, "'", suggestion(name, names), " (there are ",
+            list_of(names, {}, " and "), ")");
 }
 
 Schedule schedule_of(std::string_view name, int64_t steps) {

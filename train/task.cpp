@@ -161,11 +161,7 @@ const std::vector<Task>& tasks() {
   return table;
 }
 
-const Task* find_task(std::string_view name) {
-  for (const Task& task : tasks())
-    if (task.name == name) return &task;
-  return nullptr;
-}
+const Task* find_task(std::string_view name) { return find_named(name, tasks()); }
 
 // ---- Exercises as numbers -----------------------------------------------------------------------
 

@@ -44,11 +44,7 @@ std::span<const Builtin> builtins() {
   return table;
 }
 
-const Builtin* find_builtin(std::string_view name) {
-  for (const Builtin& row : builtins())
-    if (row.name == name) return &row;
-  return nullptr;
-}
+const Builtin* find_builtin(std::string_view name) { return find_named(name, builtins()); }
 
 namespace {
 
