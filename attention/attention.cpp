@@ -107,17 +107,21 @@ std::shared_ptr<const Checked> load_attention(const Program& program,
   return checked;
 }
 
-std::shared_ptr<const Checked> load_program(const std::string& name_or_path,
-                                            const std::vector<std::string>& with) {
+static std::shared_ptr<const Checked> load(const Variant& text,
+                                           const std::vector<std::string>& with) {
   std::vector<Program> amending;
   for (const std::string& name : with) amending.push_back(*find_amendment(name).program);
-  return std::make_shared<const Checked>(
-      check(*find_text(name_or_path).program, amending, catalogue()));
+  return std::make_shared<const Checked>(check(*text.program, amending, catalogue()));
+}
+
+std::shared_ptr<const Checked> load_program(const std::string& name_or_path,
+                                            const std::vector<std::string>& with) {
+  return load(find_text(name_or_path), with);
 }
 
 std::shared_ptr<const Checked> load_attention(const std::string& name_or_path,
                                               const std::vector<std::string>& with) {
-  auto checked = load_program(name_or_path, with);
+  auto checked = load(find_variant(name_or_path), with);
   check_is_attention(*checked);
   return checked;
 }

@@ -78,6 +78,10 @@ Variant find_amendment(const std::string& name_or_path) {
   return find(amendments(), "amendment", name_or_path);
 }
 
+Variant find_model(const std::string& name_or_path) {
+  return find(models(), "model", name_or_path);
+}
+
 Variant find_text(const std::string& name_or_path) {
   std::vector<Variant> all = variants();
   for (const std::vector<Variant>* more : {&blocks(), &models()})

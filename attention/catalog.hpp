@@ -44,6 +44,7 @@ Variant find_amendment(const std::string& name_or_path);
 const std::vector<Variant>& blocks();
 const std::vector<Variant>& models();
 Variant find_text(const std::string& name_or_path);
+Variant find_model(const std::string& name_or_path);
 
 // A file of at most 1 MB as a program. Fails with one sentence.
 Program read_program(const std::string& path);

@@ -32,6 +32,13 @@ Tensor Model::logits(const Forward& forward, const Tensor& X) const {
   return run(*program_, sizes_, {X}, ids_, forward);
 }
 
+Tensor Model::last_logits(const Forward& forward, const Tensor& X) const {
+  const Tensor Y = logits(forward, X);
+  const Index n = Y.size(1);
+  if (n == 0) bad_input("nothing follows an empty sequence");
+  return reshape(slice(Y, 1, n - 1, 1), {Y.size(0), Y.size(2)});
+}
+
 Loss Model::loss(const Forward& forward, const Tensor& X, const Tensor& targets) const {
   return token_loss(logits(forward, X), targets);
 }

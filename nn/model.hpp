@@ -21,6 +21,8 @@ class Model {
 
   // X[b, n] (i64) -> [b, n, v]: the logits of the token after each position.
   Tensor logits(const Forward& forward, const Tensor& X) const;
+  // [b, v]: those of the last position.
+  Tensor last_logits(const Forward& forward, const Tensor& X) const;
   // targets[b, n] (i64); below 0: padding, not counted.
   Loss loss(const Forward& forward, const Tensor& X, const Tensor& targets) const;
 

@@ -83,18 +83,19 @@ std::vector<int32_t> beginning(const Tokenizer& tokenizer) {
 template <class Model>
 class Reader {
  public:
-  explicit Reader(const Model& model) : model_(model) {}
+  Reader(const Model& model, Index context) : model_(model), context_(context) {}
 
   std::vector<double> after(const Forward& forward, const std::vector<int32_t>& tokens) {
-    const Index context = model_.config().context, count = static_cast<Index>(tokens.size());
-    if (count > context) keeps_ = false;
-    if (keeps_) try {
-        return model_.next_logits(forward, last(tokens, count - past_.length), past_).values();
-      } catch (const Error& error) {
-        if (error.kind() != ErrorKind::input || past_.length > 0) throw;
-        keeps_ = false;
-      }
-    return model_.last_logits(forward, last(tokens, std::min(context, count))).values();
+    const Index count = static_cast<Index>(tokens.size());
+    if (count > context_) keeps_ = false;
+    if constexpr (requires(Decoding past) { model_.next_logits(forward, Tensor(), past); })
+      if (keeps_) try {
+          return model_.next_logits(forward, last(tokens, count - past_.length), past_).values();
+        } catch (const Error& error) {
+          if (error.kind() != ErrorKind::input || past_.length > 0) throw;
+          keeps_ = false;
+        }
+    return model_.last_logits(forward, last(tokens, std::min(context_, count))).values();
   }
 
  private:
@@ -103,19 +104,21 @@ class Reader {
                                std::vector<int64_t>(tokens.end() - count, tokens.end()));
   }
   const Model& model_;
+  Index context_;
   Decoding past_;
   bool keeps_ = true;
 };
 
 // Writes what follows `tokens` until the model ends it, or its context is full.
 template <class Model>
-void write_answer(const Model& model, const Tensors& params, const Tokenizer& tokenizer,
-                  std::vector<int32_t> tokens, const Writing& o, const Show& show) {
+void write_answer(const Model& model, Index context, const Tensors& params,
+                  const Tokenizer& tokenizer, std::vector<int32_t> tokens, const Writing& o,
+                  const Show& show) {
   const Forward forward{.params = params};
   const Key key = Key(o.seed).fold("sample");
-  Reader reader(model);
+  Reader reader(model, context);
   for (int64_t i = 0; i < o.length; ++i) {
-    if (static_cast<Index>(tokens.size()) > model.config().context) return;
+    if (static_cast<Index>(tokens.size()) > context) return;
     tokens.push_back(draw(reader.after(forward, tokens), o, uniform(key, i)));
     if (tokens.back() == end_token) return;
     show(tokenizer.piece(tokens.back()));
@@ -127,7 +130,6 @@ struct Answering {
   const EncoderDecoder& model;
   Sequences source;
 
-  const LanguageModelConfig& config() const { return model.config(); }
   Tensor last_logits(const Forward& forward, const Tensor& tokens) const {
     return model.last_logits(forward, source, tokens);
   }
@@ -136,16 +138,14 @@ struct Answering {
   }
 };
 
-}  // namespace
-
-void continue_prompt(const LanguageModel& model, const Tensors& params, const Tokenizer& tokenizer,
-                     const std::string& prompt, const Writing& o, const Show& show) {
+template <class Model>
+void go_on(const Model& model, Index context, const Tensors& params, const Tokenizer& tokenizer,
+           const std::string& prompt, const Writing& o, const Show& show) {
   std::vector<int32_t> tokens = tokenizer.encode(prompt);
   if (tokens.empty()) tokens = beginning(tokenizer);
-  const Index context = model.config().context;
   const Key key = Key(o.seed).fold("sample");
   const Forward forward{.params = params};
-  Reader reader(model);
+  Reader reader(model, context);
   WholeCharacters whole;
   for (int64_t i = 0; i < o.length; ++i) {
     const std::vector<double> logits = reader.after(forward, tokens);
@@ -157,9 +157,28 @@ void continue_prompt(const LanguageModel& model, const Tensors& params, const To
   show(whole.rest());
 }
 
+}  // namespace
+
+void continue_prompt(const LanguageModel& model, const Tensors& params, const Tokenizer& tokenizer,
+                     const std::string& prompt, const Writing& o, const Show& show) {
+  go_on(model, model.config().context, params, tokenizer, prompt, o, show);
+}
+
+void continue_prompt(const Model& model, Index context, const Tensors& params,
+                     const Tokenizer& tokenizer, const std::string& prompt, const Writing& o,
+                     const Show& show) {
+  go_on(model, context, params, tokenizer, prompt, o, show);
+}
+
 void answer(const LanguageModel& model, const Tensors& params, const Tokenizer& tokenizer,
             const std::string& prompt, const Writing& writing, const Show& show) {
-  write_answer(model, params, tokenizer, tokenizer.encode(prompt), writing, show);
+  write_answer(model, model.config().context, params, tokenizer, tokenizer.encode(prompt), writing,
+               show);
+}
+
+void answer(const Model& model, Index context, const Tensors& params, const Tokenizer& tokenizer,
+            const std::string& prompt, const Writing& writing, const Show& show) {
+  write_answer(model, context, params, tokenizer, tokenizer.encode(prompt), writing, show);
 }
 
 void answer(const EncoderDecoder& model, const Tensors& params, const Tokenizer& tokenizer,
@@ -171,7 +190,7 @@ void answer(const EncoderDecoder& model, const Tensors& params, const Tokenizer&
       Tensor::of<int64_t>({1, length}, std::vector<int64_t>(encoded.begin(), encoded.end()));
   const Answering answering{model,
                             model.encode(forward, source, Tensor::of<int64_t>({1}, {length}))};
-  write_answer(answering, params, tokenizer, {end_token}, writing, show);
+  write_answer(answering, model.config().context, params, tokenizer, {end_token}, writing, show);
 }
 
 }  // namespace tete

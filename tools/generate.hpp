@@ -4,6 +4,7 @@
 #include <string>
 
 #include "nn/decode.hpp"
+#include "nn/model.hpp"
 #include "nn/transformer.hpp"
 #include "train/tokenizer.hpp"
 
@@ -21,10 +22,15 @@ using Show = std::function<void(const std::string&)>;
 // Writes on from the prompt, without an end.
 void continue_prompt(const LanguageModel& model, const Tensors& params, const Tokenizer& tokenizer,
                      const std::string& prompt, const Writing& writing, const Show& show);
+void continue_prompt(const Model& model, Index context, const Tensors& params,
+                     const Tokenizer& tokenizer, const std::string& prompt, const Writing& writing,
+                     const Show& show);
 
 // The answer of a model that learned a task, or of a decoder, up to where it ends it or its context
 // is full.
 void answer(const LanguageModel& model, const Tensors& params, const Tokenizer& tokenizer,
+            const std::string& prompt, const Writing& writing, const Show& show);
+void answer(const Model& model, Index context, const Tensors& params, const Tokenizer& tokenizer,
             const std::string& prompt, const Writing& writing, const Show& show);
 void answer(const EncoderDecoder& model, const Tensors& params, const Tokenizer& tokenizer,
             const std::string& prompt, const Writing& writing, const Show& show);

@@ -1,5 +1,6 @@
 #include "tools/lesson.hpp"
 
+#include "nn/cost.hpp"
 #include "tools/embedded.hpp"
 #include "tools/generate.hpp"
 #include "tools/model_cost.hpp"
@@ -11,29 +12,50 @@ static size_t loss_bytes(const ModelSettings& m, const Tokenizer& tokenizer) {
   return size_of(Dtype::f32) * static_cast<size_t>(m.context * tokenizer.size());
 }
 
+// Bytes that the values of one sequence take, of a model's text.
+static size_t activation_bytes(const Model& model, Index context) {
+  SizeTable sizes = model.sizes();
+  const Checked& program = model.program();
+  sizes.set(program.values[program.inputs[0]].dims[0], context);
+  return cost_of(program, sizes).tiled_bytes;
+}
+
 Lesson text_lesson(const ModelSettings& m, const ChosenSites& sites, const LearnedText& o) {
   std::string learned = o.paths.empty() ? corpus() : read_texts(o.paths, o.unit);
   const Tokenizer tokenizer =
       o.unit == Tokenizer::Unit::bytes ? Tokenizer::bytes() : Tokenizer::characters(learned);
   const auto data = std::make_shared<const TextData>(tokenizer.encode_all(std::move(learned)),
                                                      m.context, o.held_out);
-  auto model = std::make_shared<const LanguageModel>(make_model(m, sites, tokenizer.size()));
-  const size_t bytes = model_cost(model->config(), sites).bytes;
-  return {tokenizer,
-          data,
-          model->params(),
-          [model](const Forward& forward, const Batch& batch) -> LossSum {
-            const Loss loss = model->loss(forward, batch.input, batch.target);
-            return {loss.sum, loss.tokens};
-          },
-          [model, tokenizer](const Tensors& values) -> std::vector<WrittenText> {
-            std::string written;
-            continue_prompt(*model, values, tokenizer, "", {.length = 240},
-                            [&](const std::string& piece) { written += piece; });
-            return {{"", written}};
-          },
-          bytes + loss_bytes(m, tokenizer),
-          data->bytes()};
+  Lesson lesson{tokenizer, data, {}, {}, {}, 0, data->bytes()};
+  const auto learn = [&](const auto& model, size_t bytes, const auto& write) {
+    lesson.params = model->params();
+    lesson.activations = bytes + loss_bytes(m, tokenizer);
+    lesson.loss = [model](const Forward& forward, const Batch& batch) -> LossSum {
+      const Loss loss = model->loss(forward, batch.input, batch.target);
+      return {loss.sum, loss.tokens};
+    };
+    lesson.write = [model, write](const Tensors& values) -> std::vector<WrittenText> {
+      std::string written;
+      write(*model, values, [&](const std::string& piece) { written += piece; });
+      return {{"", written}};
+    };
+  };
+  const Writing brief{.length = 240};
+  if (is_text(m)) {
+    auto model = std::make_shared<const Model>(make_text_model(m, tokenizer.size()));
+    learn(model, activation_bytes(*model, m.context),
+          [tokenizer, brief, context = m.context](const Model& model, const Tensors& values,
+                                                  const Show& show) {
+            continue_prompt(model, context, values, tokenizer, "", brief, show);
+          });
+  } else {
+    auto model = std::make_shared<const LanguageModel>(make_model(m, sites, tokenizer.size()));
+    learn(model, model_cost(model->config(), sites).bytes,
+          [tokenizer, brief](const LanguageModel& model, const Tensors& values, const Show& show) {
+            continue_prompt(model, values, tokenizer, "", brief, show);
+          });
+  }
+  return lesson;
 }
 
 // The loss of answers, and how many are right.
@@ -65,9 +87,9 @@ Lesson task_lesson(const Task& task, const ModelSettings& m, const ChosenSites& 
   const Tokenizer tokenizer = TaskData::tokenizer(task);
   const auto data = std::make_shared<const TaskData>(task, m.context);
   Lesson lesson{tokenizer, data, {}, {}, {}};
-  const auto learn = [&](const auto& model, const auto& logits) {
+  const auto learn = [&](const auto& model, size_t bytes, const auto& logits) {
     lesson.params = model->params();
-    lesson.activations = model_cost(model->config(), sites).bytes + loss_bytes(m, tokenizer);
+    lesson.activations = bytes + loss_bytes(m, tokenizer);
     lesson.loss = [model, logits](const Forward& forward, const Batch& batch) {
       return answer_loss(forward, logits(*model, forward, batch), batch.target);
     };
@@ -87,13 +109,22 @@ Lesson task_lesson(const Task& task, const ModelSettings& m, const ChosenSites& 
     };
   };
   if (task.encoder) {
-    learn(std::make_shared<const EncoderDecoder>(make_encoder_decoder(m, sites, tokenizer.size())),
+    auto model =
+        std::make_shared<const EncoderDecoder>(make_encoder_decoder(m, sites, tokenizer.size()));
+    learn(model, model_cost(model->config(), sites).bytes,
           [](const EncoderDecoder& model, const Forward& forward, const Batch& batch) {
             const Sequences memory = model.encode(forward, batch.input, batch.lengths);
             return model.logits(forward, memory, shifted_right(batch.target));
           });
+  } else if (is_text(m)) {
+    auto model = std::make_shared<const Model>(make_text_model(m, tokenizer.size()));
+    learn(model, activation_bytes(*model, m.context),
+          [](const Model& model, const Forward& forward, const Batch& batch) {
+            return model.logits(forward, batch.input);
+          });
   } else {
-    learn(std::make_shared<const LanguageModel>(make_model(m, sites, tokenizer.size())),
+    auto model = std::make_shared<const LanguageModel>(make_model(m, sites, tokenizer.size()));
+    learn(model, model_cost(model->config(), sites).bytes,
           [](const LanguageModel& model, const Forward& forward, const Batch& batch) {
             return model.logits(forward, batch.input);
           });

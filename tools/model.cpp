@@ -135,6 +135,10 @@ static Amendment amendment_from_json(const ordered_json& json) {
 ordered_json to_json(const ModelSettings& s) {
   ordered_json json;
   if (s.encoder) json["encoder"] = true;
+  if (is_text(s)) {
+    json["text"] = to_json(s.text);
+    for (const ProgramText& filler : s.fillers) json["fillers"].push_back(to_json(filler));
+  }
   json["attention"] = to_json(s.attention);
   for (const auto& [site, program] : s.sites) json["sites"][site] = to_json(program);
   json["with"] = ordered_json::array();
@@ -162,6 +166,10 @@ ModelSettings settings_from_json(const ordered_json& json) {
   if (!json.is_object()) unexpected("model", json, "an object");
   ModelSettings s;
   if (json.contains("encoder")) read_field(json, "encoder", s.encoder);
+  if (json.contains("text")) s.text = program_from_json("text", json["text"]);
+  if (json.contains("fillers"))
+    for (const ordered_json& filler : json["fillers"])
+      s.fillers.push_back(program_from_json("fillers", filler));
   s.attention = program_from_json("attention", field(json, "attention"));
   if (json.contains("sites"))
     for (const auto& [site, program] : object_field(json, "sites").items())
@@ -236,6 +244,62 @@ LanguageModelConfig model_config(const ModelSettings& s, Index vocabulary) {
   config.scale_logits = s.scale_logits;
   config.init = s.init;
   return config;
+}
+
+namespace {
+
+// The texts that a model was made from, before those of the catalogue.
+Library library_of(const std::vector<ProgramText>& fillers) {
+  const auto among = [fillers](const Library::Find& otherwise) {
+    return [fillers, otherwise](const std::string& name) {
+      for (const ProgramText& filler : fillers)
+        if (filler.name == name)
+          return std::make_shared<const Program>(Program::parse(filler.text, filler.place));
+      return otherwise(name);
+    };
+  };
+  Library library = catalogue();
+  library.text = among(library.text);
+  library.amendment = among(library.amendment);
+  return library;
+}
+
+std::shared_ptr<const Checked> checked_text(const ModelSettings& s) {
+  return std::make_shared<const Checked>(
+      check(Program::parse(s.text.text, s.text.place), {}, library_of(s.fillers)));
+}
+
+void add_sources(const Checked& program, std::vector<ProgramText>& texts) {
+  for (const auto& source : program.sources) {
+    const std::string name = source->name.substr(0, source->name.rfind(".tete"));
+    const bool known = std::any_of(texts.begin(), texts.end(),
+                                   [&](const ProgramText& text) { return text.name == name; });
+    if (!known) texts.push_back({name, source->name, source->text});
+  }
+  for (const CheckedCall& call : program.calls) add_sources(*call.program, texts);
+}
+
+}  // namespace
+
+void read_model_text(ModelSettings& s, const std::string& name_or_path) {
+  const Variant model = find_model(name_or_path);
+  s.text = {model.name, model.program->source->name, model.program->source->text};
+  std::vector<ProgramText> all;
+  add_sources(*checked_text(s), all);
+  s.fillers.assign(all.begin() + 1, all.end());  // the first is the model's own
+}
+
+Model make_text_model(const ModelSettings& s, Index vocabulary) {
+  check_settings(s);
+  const std::shared_ptr<const Checked> program = checked_text(s);
+  SizesByName sizes = s.dims;
+  const auto set = [&](const char* name, Index size) {
+    if (program->find_dimension(name) >= 0) sizes.try_emplace(name, size);
+  };
+  set("v", vocabulary), set("l", s.layers), set("d_X", s.d_model), set("max_n", s.context);
+  set("h", s.heads.value_or(default_heads));
+  if (s.d_ff > 0) sizes.try_emplace("f", s.d_ff);
+  return Model(program, sizes);
 }
 
 LanguageModel make_model(const ModelSettings& s, const ChosenSites& sites, Index vocabulary) {

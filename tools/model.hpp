@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "attention/sites.hpp"
+#include "nn/model.hpp"
 
 namespace CLI {
 class App;
@@ -30,6 +31,10 @@ struct Amendment {
 };
 
 struct ModelSettings {
+  // A whole model's text, which leaves of the settings below only sizes; and the texts of the
+  // catalogue that fill its slots. Empty: attention in the skeleton of nn/transformer.hpp.
+  ProgramText text = {};
+  std::vector<ProgramText> fillers = {};
   bool encoder = false;  // an encoder reads a source, and the decoder attends to it
   ProgramText attention = {};
   // In its place: by "encoder", "decoder" or "cross", and by one layer of it: "decoder/3".
@@ -76,6 +81,12 @@ std::shared_ptr<const Checked> make_attention(const ModelSettings& settings);
 AttentionSizes attention_sizes(const ModelSettings& settings, const Checked& program);
 
 // Fails as check_settings does.
+// The settings' text, checked, with their sizes as l, h, d_X, f and max_n where it has these.
+Model make_text_model(const ModelSettings& settings, Index vocabulary);
+// True if the settings are of a whole model's text.
+inline bool is_text(const ModelSettings& settings) { return !settings.text.text.empty(); }
+// Sets settings.text and the texts that fill its slots.
+void read_model_text(ModelSettings& settings, const std::string& name_or_path);
 LanguageModelConfig model_config(const ModelSettings& settings, Index vocabulary);
 LanguageModel make_model(const ModelSettings& settings, const ChosenSites& sites, Index vocabulary);
 EncoderDecoder make_encoder_decoder(const ModelSettings& settings, const ChosenSites& sites,

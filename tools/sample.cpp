@@ -28,15 +28,26 @@ static void check_options(const SampleOptions& o) {
     bad_input("--length ", o.length, ": expected 0 to 1000000000");
 }
 
+static void write(const Model& model, const Trained& trained, const SampleOptions& o,
+                  const Writing& writing, const Show& show) {
+  if (trained.answers())
+    answer(model, trained.context(), trained.params, trained.tokenizer, o.prompt, writing, show);
+  else
+    continue_prompt(model, trained.context(), trained.params, trained.tokenizer, o.prompt, writing,
+                    show);
+}
+
 static void generate(const Trained& trained, const SampleOptions& o, const Show& show) {
   const Writing writing{*o.temperature, o.top_k, o.length, o.seed};
+  if (const auto* model = std::get_if<Model>(&trained.model))
+    return write(*model, trained, o, writing, show);
   if (!trained.answers())
     return continue_prompt(std::get<LanguageModel>(trained.model), trained.params,
                            trained.tokenizer, o.prompt, writing, show);
-  const auto by = [&](const auto& model) {
-    answer(model, trained.params, trained.tokenizer, o.prompt, writing, show);
-  };
-  std::visit(by, trained.model);
+  if (const auto* model = std::get_if<EncoderDecoder>(&trained.model))
+    return answer(*model, trained.params, trained.tokenizer, o.prompt, writing, show);
+  answer(std::get<LanguageModel>(trained.model), trained.params, trained.tokenizer, o.prompt,
+         writing, show);
 }
 
 // Appends the mark of the task to the prompt of a model that answers, and fails if the model cannot
@@ -47,7 +58,7 @@ static void complete_prompt(const Trained& trained, SampleOptions& o) {
     if (trained.task && !o.prompt.ends_with(trained.task->mark)) o.prompt += trained.task->mark;
   }
   const size_t count = trained.tokenizer.encode(o.prompt).size();
-  const Index context = trained.config().context;
+  const Index context = trained.context();
   if (trained.answers() && static_cast<Index>(count) > context)
     bad_input("--prompt has ", count, " tokens, but the model reads at most ", context);
 }

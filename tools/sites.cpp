@@ -75,6 +75,9 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
   app.add_option("--attention", o.attention, "a variant (tete list), or a file in the notation")
       ->type_name("NAME|FILE")
       ->capture_default_str();
+  app.add_option("--model", o.whole,
+                 "a whole model (tete list --models), or a file, in place of --attention")
+      ->type_name("NAME|FILE");
   add_site_options(app, o.sites);
   add_list(app, "--with", o.with,
            "amend it: position schemes and the like; for some sites only: self=NAME, encoder=, "
@@ -85,11 +88,21 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
   add_shape_options(app, o.model, o.style);
 }
 
+std::string said_beside_model(const CLI::App& app) {
+  for (const char* name : {"--attention", "--attention-encoder", "--attention-decoder",
+                           "--attention-cross", "--attention-layer", "--with", "--style",
+                           "--activation", "--bias", "--norm", "--positions", "--tied", "--init"})
+    if (const CLI::Option* option = app.get_option_no_throw(name); option && option->count() > 0)
+      return name;
+  return "";
+}
+
 void read_model(ModelOptions& o, CLI::App& app) {
   apply_style(o.model, o.style, app);
   for (const std::string& setting : o.dim) set_dim(o.model.dims, setting);
   check_settings(o.model);
   o.model.attention = read_text(o.attention);
+  if (!o.whole.empty()) return read_model_text(o.model, o.whole);
   read_sites(o.model, o.sites);
   for (const std::string& setting : o.with) o.model.with.push_back(read_site_amendment(setting));
 }

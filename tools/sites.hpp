@@ -22,11 +22,15 @@ Amendment read_site_amendment(const std::string& setting);
 // A model as options ask for it: --attention and its like, --with, --dim, and its shape.
 struct ModelOptions {
   std::string attention = "talking_heads", style = "t5";
+  std::string whole = {};  // --model
   SiteOptions sites = {};
   std::vector<std::string> with = {}, dim = {};
   ModelSettings model = {};
 };
 void add_model_options(CLI::App& app, ModelOptions& options);
+// The first option so far that a model's text says itself, or "". A configuration has all of them,
+// so this is asked before one is read.
+std::string said_beside_model(const CLI::App& app);
 // Reads what they name, all but whether there is an encoder, into options.model.
 void read_model(ModelOptions& options, CLI::App& app);
 

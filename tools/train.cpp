@@ -242,7 +242,8 @@ static std::string percent(double part) {
 
 // "talking_heads, 4 layers, 128 wide, 824,064 parameters"
 static std::string model_line(const TrainOptions& o, const Lesson& lesson) {
-  return text(o.task == "text" ? "" : o.task + ": ", o.model.attention.name, ", ",
+  return text(o.task == "text" ? "" : o.task + ": ",
+              is_text(o.model) ? o.model.text.name : o.model.attention.name, ", ",
               counted(o.model.layers, "layer"), ", ", o.model.d_model, " wide, ",
               lesson.params.element_total(), " parameters");
 }
@@ -291,10 +292,14 @@ static void show_start(const TrainOptions& o, const Machine& machine, const RunS
 }
 
 static int train(TrainOptions& o, CLI::App& app) {
+  const std::string beside = said_beside_model(app);
   for (auto path = o.config.rbegin(); path != o.config.rend(); ++path) read_config(app, *path);
   if (o.loop.folder.empty())
     o.loop.folder =
-        "runs/" + (o.task == "text" ? std::filesystem::path(o.attention).stem().string() : o.task);
+        "runs/" +
+        (o.task != "text"
+             ? o.task
+             : std::filesystem::path(o.whole.empty() ? o.attention : o.whole).stem().string());
   const std::string kept = begin_or_resume(o, app);
   const Task* task = fill_in(o, app);
   check_options(o);
@@ -302,8 +307,14 @@ static int train(TrainOptions& o, CLI::App& app) {
   if (!kept.empty() && !o.resume)
     notes.push_back(o.loop.folder + " holds no checkpoint: the run begins at step 0");
   o.model.encoder = task && task->encoder;
+  if (!o.whole.empty() && !beside.empty())
+    bad_input(beside, " is not an option beside --model, whose text says it: copy the text and ",
+              "change it there");
   read_model(o, app);
-  const ChosenSites sites = choose_sites(o.model);
+  if (task && task->encoder && is_text(o.model))
+    bad_input("--task ", o.task, " has a source, which --model ", o.model.text.name,
+              " does not read yet");
+  const ChosenSites sites = is_text(o.model) ? ChosenSites() : choose_sites(o.model);
   use_threads(o.threads);
   Backend& device = find_device(o.device);
 
@@ -339,7 +350,8 @@ static int train(TrainOptions& o, CLI::App& app) {
   };
   if (!o.resume) {
     for (const std::string& sentence : changed) told.warning(sentence);
-    for (const std::string& sentence : start_warnings(o.model, sites)) told.warning(sentence);
+    if (!is_text(o.model))
+      for (const std::string& sentence : start_warnings(o.model, sites)) told.warning(sentence);
   }
   const StopSignals signals;
   say_result(o, tete::train(objective, values, *optimizer, *lesson.data, lesson.tokenizer, options,

@@ -18,7 +18,7 @@ static Trained describe_trained(const RunState& state) {
     bad_input("its configuration's 'task' is ", task->dump().substr(0, 40), ", expected a name");
   Tokenizer tokenizer = Tokenizer::read(state.tokenizer);
   ModelSettings settings = settings_from_json(config["model"]);
-  ChosenSites sites = choose_sites(settings);
+  ChosenSites sites = is_text(settings) ? ChosenSites() : choose_sites(settings);
   const Index vocabulary = tokenizer.size();
   const auto with = [&](auto model) -> Trained {
     return {.path = {},
@@ -30,6 +30,7 @@ static Trained describe_trained(const RunState& state) {
             .params = {},
             .task = task == config.end() ? nullptr : find_task(task->get<std::string>())};
   };
+  if (is_text(settings)) return with(make_text_model(settings, vocabulary));
   return settings.encoder ? with(make_encoder_decoder(settings, sites, vocabulary))
                           : with(make_model(settings, sites, vocabulary));
 }

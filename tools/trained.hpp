@@ -15,16 +15,13 @@ struct Trained {
   Tokenizer tokenizer;
   ModelSettings settings;
   ChosenSites sites;
-  std::variant<LanguageModel, EncoderDecoder> model;
+  std::variant<LanguageModel, EncoderDecoder, Model> model;
   Tensors params;
   const Task* task = nullptr;  // that it learned, if it is one of the table's
 
+  Index context() const { return settings.context; }
   // True if it answers a prompt, rather than going on from it.
   bool answers() const { return task || std::holds_alternative<EncoderDecoder>(model); }
-  const LanguageModelConfig& config() const {
-    return std::visit(
-        [](const auto& m) -> const auto& { return m.config(); }, model);
-  }
   const ParamList& declared() const {
     return std::visit(
         [](const auto& m) -> const auto& { return m.params(); }, model);

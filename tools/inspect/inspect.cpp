@@ -29,6 +29,9 @@ class Inspection {
     // The newest comes first: what it answers is what all of them are asked about.
     for (const std::string& path : paths) {
       const Trained trained = read_trained(path, *o_.device);
+      if (std::holds_alternative<Model>(trained.model))
+        bad_input(path, " is of a whole model's text, '", trained.settings.text.name,
+                  "', which tete inspect does not show yet; tete run shows its values");
       if (!answer_ && o_.answer) answer_ = answer_tokens(trained, *o_.answer);
       const Passage passage(trained, o_.text, answer_);
       if (trained.settings.encoder) answer_ = passage.next();

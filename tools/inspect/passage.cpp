@@ -26,7 +26,7 @@ Passage::Passage(const Trained& trained, const std::string& text,
                  const std::optional<std::vector<int64_t>>& given)
     : trained_(trained) {
   std::vector<int64_t> tokens = encoded(trained, "--text", text);
-  const Index context = trained.config().context, count = std::ssize(tokens);
+  const Index context = trained.context(), count = std::ssize(tokens);
   if (count == 0) bad_input("--text is empty: there is nothing to look at");
   if (count > context)
     bad_input("--text has ", counted(count, "token"), ", but the model reads at most ", context);
@@ -70,7 +70,7 @@ std::vector<int64_t> answer_tokens(const Trained& trained, const std::string& an
   if (!trained.settings.encoder)
     bad_input("--answer is for models with an encoder; this one reads --text alone");
   std::vector<int64_t> tokens = encoded(trained, "--answer", answer);
-  const Index context = trained.config().context;
+  const Index context = trained.context();
   if (std::ssize(tokens) > context)
     bad_input("--answer has ", counted(std::ssize(tokens), "token"),
               ", but the model writes at most ", context);
@@ -88,8 +88,9 @@ Tensor Passage::logits(const Forward& forward) const {
 }
 
 Tensor Passage::logits_of(const Forward& forward, const Tensor& X) const {
-  return std::visit([&](const auto& model) { return without_batch(model.logits_of(forward, X)); },
-                    trained_.model);
+  if (const auto* model = std::get_if<LanguageModel>(&trained_.model))
+    return without_batch(model->logits_of(forward, X));
+  return without_batch(std::get<EncoderDecoder>(trained_.model).logits_of(forward, X));
 }
 
 double Passage::loss(const Tensor& logits) const {

@@ -44,7 +44,7 @@ Predictions predictions_of(const Passage& passage, const Tensor& logits, int lik
 LogitLens lens_of(const Trained& trained, const Passage& passage, const Activations& seen) {
   LogitLens lens;
   lens.sequence = passage.predicted();
-  for (int layer = 0; layer < trained.config().layers; ++layer)
+  for (int layer = 0; layer < trained.settings.layers; ++layer)
     for (const char* point : {"resid_pre", "resid_mid", "resid_cross", "resid"})
       if (layer == 0 || point != std::string_view("resid_pre"))
         if (const std::string path = text("decoder/", layer, "/", point); seen.contains(path))
