@@ -1,6 +1,5 @@
 #include "tools/lesson.hpp"
 
-#include "nn/cost.hpp"
 #include "tools/embedded.hpp"
 #include "tools/generate.hpp"
 #include "tools/model_cost.hpp"
@@ -10,14 +9,6 @@ namespace tete {
 // The loss keeps the chances of every token.
 static size_t loss_bytes(const ModelSettings& m, const Tokenizer& tokenizer) {
   return size_of(Dtype::f32) * static_cast<size_t>(m.context * tokenizer.size());
-}
-
-// Bytes that the values of one sequence take, of a model's text.
-static size_t activation_bytes(const Model& model, Index context) {
-  SizeTable sizes = model.sizes();
-  const Checked& program = model.program();
-  sizes.set(program.values[program.inputs[0]].dims[0], context);
-  return cost_of(program, sizes).tiled_bytes;
 }
 
 Lesson text_lesson(const ModelSettings& m, const ChosenSites& sites, const LearnedText& o) {
@@ -43,7 +34,7 @@ Lesson text_lesson(const ModelSettings& m, const ChosenSites& sites, const Learn
   const Writing brief{.length = 240};
   if (is_text(m)) {
     auto model = std::make_shared<const Model>(make_text_model(m, tokenizer.size()));
-    learn(model, activation_bytes(*model, m.context),
+    learn(model, model_cost(*model, m.context).tiled_bytes,
           [tokenizer, brief, context = m.context](const Model& model, const Tensors& values,
                                                   const Show& show) {
             continue_prompt(model, context, values, tokenizer, "", brief, show);
@@ -118,7 +109,7 @@ Lesson task_lesson(const Task& task, const ModelSettings& m, const ChosenSites& 
           });
   } else if (is_text(m)) {
     auto model = std::make_shared<const Model>(make_text_model(m, tokenizer.size()));
-    learn(model, activation_bytes(*model, m.context),
+    learn(model, model_cost(*model, m.context).tiled_bytes,
           [](const Model& model, const Forward& forward, const Batch& batch) {
             return model.logits(forward, batch.input);
           });

@@ -3,6 +3,7 @@
 #pragma once
 #include "attention/sites.hpp"
 #include "nn/cost.hpp"
+#include "nn/model.hpp"
 
 namespace tete {
 
@@ -31,5 +32,7 @@ struct ModelCost {
   size_t bytes = 0, tiled_bytes = 0;
 };
 ModelCost model_cost(const LanguageModelConfig& config, const ChosenSites& sites);
+// The same for a model's text, without parts.
+ModelCost model_cost(const Model& model, Index context);
 
 }  // namespace tete

@@ -97,6 +97,12 @@ std::string said_beside_model(const CLI::App& app) {
   return "";
 }
 
+void refuse_beside_model(const ModelOptions& o, const std::string& said) {
+  if (!o.whole.empty() && !said.empty())
+    bad_input(said, " is not an option beside --model, whose text says it: copy the text and ",
+              "change it there");
+}
+
 void read_model(ModelOptions& o, CLI::App& app) {
   apply_style(o.model, o.style, app);
   for (const std::string& setting : o.dim) set_dim(o.model.dims, setting);

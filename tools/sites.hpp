@@ -31,6 +31,8 @@ void add_model_options(CLI::App& app, ModelOptions& options);
 // The first option so far that a model's text says itself, or "". A configuration has all of them,
 // so this is asked before one is read.
 std::string said_beside_model(const CLI::App& app);
+// Fails if there is a model's text and such an option.
+void refuse_beside_model(const ModelOptions& options, const std::string& said);
 // Reads what they name, all but whether there is an encoder, into options.model.
 void read_model(ModelOptions& options, CLI::App& app);
 

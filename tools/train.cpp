@@ -307,9 +307,7 @@ static int train(TrainOptions& o, CLI::App& app) {
   if (!kept.empty() && !o.resume)
     notes.push_back(o.loop.folder + " holds no checkpoint: the run begins at step 0");
   o.model.encoder = task && task->encoder;
-  if (!o.whole.empty() && !beside.empty())
-    bad_input(beside, " is not an option beside --model, whose text says it: copy the text and ",
-              "change it there");
+  refuse_beside_model(o, beside);
   read_model(o, app);
   if (task && task->encoder && is_text(o.model))
     bad_input("--task ", o.task, " has a source, which --model ", o.model.text.name,

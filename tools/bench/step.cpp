@@ -102,11 +102,15 @@ ordered_json to_json(const StepBenchOptions& o, Index parameters, const ModelCos
   return json;
 }
 
+const std::string& name_of(const StepBenchOptions& o) {
+  return o.whole.empty() ? o.attention : o.whole;
+}
+
 void print(const StepBenchOptions& o, Index parameters, const Steady& steady, const Bench& bench) {
   const Measured& row = bench.rows()[0];
   const std::string heads = o.model.heads ? text(*o.model.heads, " heads, ") : "";
   std::printf("%s, %lld layers, %s%lld wide, context %lld, batch %lld, %s, %s, %s parameters\n\n",
-              o.attention.c_str(), static_cast<long long>(o.model.layers), heads.c_str(),
+              name_of(o).c_str(), static_cast<long long>(o.model.layers), heads.c_str(),
               static_cast<long long>(o.model.d_model), static_cast<long long>(o.model.context),
               static_cast<long long>(o.batch), o.optimizer.c_str(), o.precision.c_str(),
               count_text(static_cast<double>(parameters)).c_str());
@@ -130,17 +134,41 @@ double bytes_of(const Optimizer& optimizer, Index parameters) {
   return numbers * sizeof(float);
 }
 
+struct Measurable {
+  ParamList params;
+  std::function<Loss(const Forward& forward, const Tensor& input, const Tensor& target)> loss;
+  ModelCost cost;
+};
+
+Measurable measurable(const auto& model, ModelCost cost) {
+  return {model.params(),
+          [model](const Forward& forward, const Tensor& input, const Tensor& target) {
+            return model.loss(forward, input, target);
+          },
+          std::move(cost)};
+}
+
+Measurable made(const StepBenchOptions& o) {
+  if (is_text(o.model)) {
+    const Model model = make_text_model(o.model, o.vocabulary);
+    return measurable(model, model_cost(model, o.model.context));
+  }
+  const ChosenSites sites = choose_sites(o.model);
+  const LanguageModel model = make_model(o.model, sites, o.vocabulary);
+  return measurable(model, model_cost(model.config(), sites));
+}
+
 int bench_training(StepBenchOptions& o, CLI::App& app) {
   if (!(o.dropout >= 0 && o.dropout < 1))
     bad_input("--dropout ", o.dropout, ": expected at least 0 and less than 1");
+  refuse_beside_model(o, said_beside_model(app));
   read_model(o, app);
-  const ChosenSites sites = choose_sites(o.model);
   const OptimizerRow& row = find_optimizer(o.optimizer);
   use_threads(o.bench.threads);
 
-  const LanguageModel model = make_model(o.model, sites, o.vocabulary);
-  const ParamList& params = model.params();
-  const ModelCost cost = model_cost(model.config(), sites);
+  const Measurable model = made(o);
+  const ParamList& params = model.params;
+  const ModelCost& cost = model.cost;
   const Index parameters = params.element_total();
   check_memory("this step", static_cast<size_t>(o.batch) * cost.tiled_bytes +
                                 4 * sizeof(float) * static_cast<size_t>(parameters));
@@ -162,7 +190,7 @@ int bench_training(StepBenchOptions& o, CLI::App& app) {
   int64_t step = 0;
   const auto call = [&] { stepper.run(step++, values, 1e-3); };
   Bench bench(o.bench, Dtype::f32);
-  const Work work{.name = o.attention,
+  const Work work{.name = name_of(o),
                   .call = call,
                   .flops = 6 * static_cast<double>(o.batch) * static_cast<double>(cost.visible),
                   .bytes = bytes_of(*optimizer, parameters)};
