@@ -58,17 +58,18 @@ LanguageModelConfig small_config() {
   return config;
 }
 
-struct Model {
+struct Translator {
   EncoderDecoder model;
   Tensors values;
 
-  Model(const LanguageModelConfig& config, const StackAttention& attention)
+  Translator(const LanguageModelConfig& config, const StackAttention& attention)
       : model(config, attention), values(model.params().initial_values(Key(1), Dtype::f64)) {}
-  explicit Model(const LanguageModelConfig& config = small_config(),
-                 const std::string& self = "multi_head", const std::string& cross = "multi_head")
-      : Model(config,
-              {attending(load_attention(self)), attending(load_attention("multi_head"), true),
-               attending(load_attention(cross))}) {}
+  explicit Translator(const LanguageModelConfig& config = small_config(),
+                      const std::string& self = "multi_head",
+                      const std::string& cross = "multi_head")
+      : Translator(config,
+                   {attending(load_attention(self)), attending(load_attention("multi_head"), true),
+                    attending(load_attention(cross))}) {}
   Tensor loss(const Tensor& source, const Tensor& lengths, const Tensor& targets) const {
     return model.loss({.params = values}, source, lengths, targets).sum;
   }
@@ -94,7 +95,7 @@ TEST_SUITE("encoder and decoder") {
   TEST_CASE("parameters are named by stack, layer and site") {
     LanguageModelConfig config = small_config();
     config.layers = 2;
-    const Model model(config);
+    const Translator model(config);
     for (const char* name :
          {"embedding/table", "encoder/positions/table", "decoder/positions/table",
           "encoder/0/self/P_q", "encoder/1/ff/in/W", "encoder/norm/scale", "decoder/0/self/P_k",
@@ -164,7 +165,7 @@ TEST_SUITE("encoder and decoder") {
     const auto biased = load_attention("multi_head", {"t5_bias"});
     LanguageModelConfig config = small_config();
     config.layers = 3;
-    const Model model(config, {attending(biased), attending(biased, true), attending(biased)});
+    const Translator model(config, {attending(biased), attending(biased, true), attending(biased)});
     int tables = 0;
     for (const ParamSpec& spec : model.model.params().specs())
       tables += spec.name.find("T5Bias") != std::string::npos;
@@ -181,7 +182,7 @@ TEST_SUITE("encoder and decoder") {
     for (const Variant& variant : variants()) {
       CAPTURE(variant.name);
       const bool across = attends_across(*load_attention(*variant.program));
-      const Model model(small_config(), variant.name, across ? variant.name : "multi_head");
+      const Translator model(small_config(), variant.name, across ? variant.name : "multi_head");
       Tensors params;
       for (const Tensor& value : model.values) params.push_back(value.variable());
       const auto loss = [&](const Tensor& tokens) {
@@ -207,7 +208,7 @@ TEST_SUITE("encoder and decoder") {
     for (const Variant& variant : variants()) {
       CAPTURE(variant.name);
       const bool across = attends_across(*load_attention(*variant.program));
-      const Model model(small_config(), variant.name, across ? variant.name : "multi_head");
+      const Translator model(small_config(), variant.name, across ? variant.name : "multi_head");
       const Tensor longer = ids({2, 8}, {1, 2, 3, 5, 5, 5, 5, 5, 6, 5, 4, 3, 2, 1, 1, 1});
       const Tensor more = ids({2, 6}, {3, 2, 1, -1, -1, -1, 2, 3, 4, 5, -1, -1});
       CHECK(largest_difference(model.loss(source(), lengths(), targets()),
@@ -226,8 +227,8 @@ TEST_SUITE("encoder and decoder") {
                        "  Y[n, d] = einsum(W[n, m], M[m, d])\n"
                        "  return Y[n, d]\n"));
     const auto plain = load_attention("multi_head");
-    const Model model(small_config(),
-                      {attending(neighbours), attending(plain, true), attending(plain)});
+    const Translator model(small_config(),
+                           {attending(neighbours), attending(plain, true), attending(plain)});
     std::vector<int64_t> other = source_ids;
     other[3] = 6;
     CHECK(same_bits(model.loss(source(), lengths(), targets()),
@@ -239,7 +240,7 @@ TEST_SUITE("encoder and decoder") {
   }
 
   TEST_CASE("targets that are padding are not counted, whatever their number") {
-    const Model model;
+    const Translator model;
     const auto loss = [&](int64_t padding) {
       return model.model.loss({.params = model.values}, source(), lengths(),
                               ids({2, 4}, {3, 2, padding, padding, 2, 3, 4, padding}));
@@ -264,8 +265,8 @@ TEST_SUITE("encoder and decoder") {
       const auto program = load_attention(*variant.program);
       if (!is_causal(*program)) continue;
       const auto plain = load_attention("multi_head");
-      const Model model(small_config(),
-                        {attending(plain), attending(program, true), attending(plain)});
+      const Translator model(small_config(),
+                             {attending(plain), attending(program, true), attending(plain)});
       const Tensor a = model.logits(source(), lengths(), ids({2, 4}, {0, 1, 2, 3, 0, 4, 5, 6}));
       const Tensor b = model.logits(source(), lengths(), ids({2, 4}, {0, 1, 6, 3, 0, 4, 1, 6}));
       CHECK(same_bits(slice(a, 1, 0, 2), slice(b, 1, 0, 2)));
@@ -274,7 +275,7 @@ TEST_SUITE("encoder and decoder") {
   }
 
   TEST_CASE("the decoder sees the source, and the encoder is not causal") {
-    const Model model;
+    const Translator model;
     std::vector<int64_t> other = source_ids;
     other[9] = 5;  // the last of the second sample
     const Tensor input = ids({2, 1}, {0, 0});
@@ -304,8 +305,8 @@ TEST_SUITE("encoder and decoder") {
       const auto program = load_attention(*variant.program);
       const auto plain = load_attention("multi_head");
       const bool across = attends_across(*program);
-      const Model model(small_config(), {attending(plain), attending(plain, true),
-                                         attending(across ? program : plain)});
+      const Translator model(small_config(), {attending(plain), attending(plain, true),
+                                              attending(across ? program : plain)});
       const Forward forward{.params = model.values};
       const Sequences memory = model.model.encode(forward, source(), lengths());
       const Tensor input = ids({2, 4}, {0, 1, 2, 3, 0, 4, 5, 6});
@@ -348,7 +349,7 @@ TEST_SUITE("encoder and decoder") {
   }
 
   TEST_CASE("sources of no length, and batches of none, are as good as any") {
-    const Model model;
+    const Translator model;
     const Tensor logits = model.logits(source(), ids({2}, {0, 0}), ids({2, 2}, {0, 1, 0, 1}));
     for (double x : logits.values()) CHECK(std::isfinite(x));
     CHECK(same_bits(slice(logits, 0, 0, 1), slice(logits, 0, 1, 1)));
@@ -364,8 +365,8 @@ TEST_SUITE("encoder and decoder") {
     untied.positions = "sinusoidal";
     for (const LanguageModelConfig& config : {t5, untied, gpt2_style(t5)}) {
       const auto biased = load_attention("talking_heads", {"t5_bias"});
-      const Model model(config, {attending(biased), attending(biased, true),
-                                 attending(load_attention("dynamic_projections"))});
+      const Translator model(config, {attending(biased), attending(biased, true),
+                                      attending(load_attention("dynamic_projections"))});
       const auto loss = [&](const Tensors& params) {
         return model.model
             .loss({.params = params, .training = true, .dropout = 0.2, .key = Key(4)}, source(),
@@ -385,7 +386,7 @@ TEST_SUITE("encoder and decoder") {
   }
 
   TEST_CASE("a batch that is cut in two draws the same noise") {
-    const Model model;
+    const Translator model;
     const auto loss = [&](Index first, Index count) {
       return model.model
           .loss({.params = model.values,
@@ -411,7 +412,7 @@ TEST_SUITE("encoder and decoder") {
   }
 
   TEST_CASE("nonsense is one sentence") {
-    const Model model;
+    const Translator model;
     const auto with = [&](const Tensor& lengths) {
       return complaint([&] { model.loss(source(), lengths, targets()); });
     };
