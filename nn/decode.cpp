@@ -82,9 +82,8 @@ SizeTable Decoder::sizes_of_new_memory(Index queries) const {
   SizeTable sizes = sizes_for(queries, queries);
   SizeTable before = sizes_for(queries, memory_length_);
   SizeTable after = sizes_for(queries, memory_length_ + queries);
-  for (const Windows& w : program_->windows)
-    if (program_->flow.dimensions[w.count].windows)
-      sizes.set(w.count, after.size(w.count) - before.size(w.count));
+  for (int dim = 0; dim < std::ssize(program_->dimensions); ++dim)
+    if (program_->flow.dimensions[dim].windows) sizes.set(dim, after.size(dim) - before.size(dim));
   return sizes;
 }
 

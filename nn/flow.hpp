@@ -10,6 +10,7 @@
 
 namespace tete {
 
+struct Builtin;
 struct Checked;
 struct Node;
 using Names = Short<int>;  // dimensions, by their number in Checked
@@ -69,11 +70,14 @@ struct ValueFlow {
 
 struct DimensionFlow {
   // The sequence whose positions it counts: its own role; the one that it is a part of, as a and b
-  // in n=(a b); the memory, if it counts windows over it.
+  // in n=(a b), or counts windows over. It goes along through calls, results and renaming (R17).
   Role within = Role::none;
-  bool windows = false;  // it counts windows over an axis with the memory's role
+  bool pieces = false;   // it counts windows
+  bool windows = false;  // … over an axis with the memory's role
   // True if its size follows from the length of a sequence, but it is not that sequence.
   bool made_of_queries = false, made_of_memory = false;
+  // True if its size counts positions of the input X or M, and so their padding.
+  bool counts_x = false, counts_m = false;
 
   bool made_of(Role role) const { return role == Role::query ? made_of_queries : made_of_memory; }
 };
@@ -97,13 +101,18 @@ struct Combination {
     splits,
     merges,
     joins,
-    counts
+    counts,
+    mixes,
+    renames
   };
   int value;    // the statement
   Place place;  // where the function or the use stands
   int dim;      // the sequence's axis
   Reads reads;
   How how;
+  const Builtin* function = nullptr;  // at the place, if there is one
+  int beside =
+      -1;  // another sequence's axis of what it combines; renames: the axis that it becomes
 };
 
 struct Flow {

@@ -67,19 +67,52 @@ void find_heads(Checked& program) {
 
 // ---- Sequences ----------------------------------------------------------------------------------
 
-void find_sequences(Checked& program) {
-  std::vector<DimensionFlow>& flows = program.flow.dimensions;
-  for (const Dimension& d : program.dimensions) flows.push_back({.within = d.role});
-  for (const Condition& c : program.conditions)
-    if (c.kind == ConditionKind::product)
-      for (int part : c.others)
-        if (flows[part].within == Role::none) flows[part].within = flows[c.dim].within;
-  // Windows over the memory form a shorter memory, of which there may be windows again.
-  for (const Windows& w : program.windows) {
-    flows[w.count].within = flows[w.of].within;
-    if (flows[w.of].within != Role::memory) continue;
-    flows[w.count].windows |= program.dimensions[w.of].role == Role::memory;
+// The dimensions that `begins` is true for, and all that these lead to.
+template <class Begins>
+std::vector<bool> reached(const Checked& program, const Graph& next, const Begins& begins) {
+  std::vector<bool> marked;
+  for (const Dimension& d : program.dimensions) marked.push_back(begins(d));
+  spread(marked, next);
+  return marked;
+}
+
+enum class Steps { names, all };
+
+// The dimensions under which the positions of each one go on: another name of it, in a call or by
+// renaming; and, of all steps, its parts and the windows over it. A sequence stays of its own.
+Graph steps_of(const Checked& program, Steps which) {
+  Graph next(program.dimensions.size());
+  const auto add = [&](int from, int to) {
+    if (program.dimensions[to].role == Role::none) next[from].push_back(to);
+  };
+  for (const Condition& c : program.conditions) {
+    if (c.kind == ConditionKind::equal) add(c.others[0], c.dim);
+    if (c.kind == ConditionKind::product && (c.others.size() == 1 || which == Steps::all))
+      for (int part : c.others) add(c.dim, part);
   }
+  if (which == Steps::all)
+    for (const Windows& w : program.windows) add(w.of, w.count);
+  return next;
+}
+
+void find_sequences(Checked& program) {
+  const Graph all = steps_of(program, Steps::all), names = steps_of(program, Steps::names);
+  const auto within = [&](Role role) {
+    return reached(program, all, [&](const Dimension& d) { return d.role == role; });
+  };
+  const std::vector<bool> queries = within(Role::query), memory = within(Role::memory);
+  std::vector<bool> pieces(all.size()), windows(all.size());
+  for (const Windows& w : program.windows) {
+    pieces[w.count] = true;
+    if (program.dimensions[w.of].role == Role::memory) windows[w.count] = true;
+  }
+  spread(pieces, names), spread(windows, names);
+  for (size_t i = 0; i < all.size(); ++i)
+    program.flow.dimensions.push_back({.within = queries[i]  ? Role::query
+                                                 : memory[i] ? Role::memory
+                                                             : Role::none,
+                                       .pieces = pieces[i],
+                                       .windows = windows[i]});
 }
 
 // ---- Sizes --------------------------------------------------------------------------------------
@@ -94,34 +127,71 @@ std::vector<int> factors_of(const Dimension& d) {
     visit(size, [&](const Node& node) {
       if (node.kind == NodeKind::size) factors.push_back(node.index);
     });
+  if (!factors.empty() || !d.fallback.empty()) return factors;
+  if (d.outer >= 0) factors.push_back(d.outer);
+  if (!d.results.empty()) factors.push_back(d.results[0].dim);
   return factors;
 }
 
-std::vector<bool> made_of(const Checked& program, Role role) {
-  const size_t count = program.dimensions.size();
-  std::vector<bool> found(count);
-  Graph makes(count);
-  for (size_t i = 0; i < count; ++i) {
-    found[i] = program.dimensions[i].role == role;
+// The dimensions whose sizes follow from each one's.
+Graph makes_of(const Checked& program) {
+  Graph makes(program.dimensions.size());
+  for (size_t i = 0; i < makes.size(); ++i)
     for (int factor : factors_of(program.dimensions[i]))
       makes[factor].push_back(static_cast<int>(i));
+  return makes;
+}
+
+void find_lengths(Checked& program) {
+  const Graph makes = makes_of(program);
+  Graph counts = steps_of(program, Steps::all);
+  for (size_t i = 0; i < makes.size(); ++i)
+    counts[i].insert(counts[i].end(), makes[i].begin(), makes[i].end());
+  const auto made_of = [&](Role role) {
+    return reached(program, makes, [&](const Dimension& d) { return d.role == role; });
+  };
+  const auto counted = [&](Role input) {
+    return reached(program, counts, [&](const Dimension& d) { return d.sequence == input; });
+  };
+  const std::vector<bool> queries = made_of(Role::query), memory = made_of(Role::memory),
+                          x = counted(Role::query), m = counted(Role::memory);
+  for (size_t i = 0; i < makes.size(); ++i) {
+    DimensionFlow& flow = program.flow.dimensions[i];
+    const Role role = program.dimensions[i].role;
+    flow.made_of_queries = queries[i] && role != Role::query;
+    flow.made_of_memory = memory[i] && role != Role::memory;
+    flow.counts_x = x[i], flow.counts_m = m[i];
   }
-  spread(found, makes);
-  for (size_t i = 0; i < count; ++i) found[i] = found[i] && program.dimensions[i].role != role;
-  return found;
+}
+
+// The dimension that is `d` under another name of the same sequence, or of the same size; or -1.
+int other_name(const Checked& program, int dim) {
+  const Dimension& d = program.dimensions[dim];
+  if (!d.arguments.empty()) return d.arguments[0].dim;
+  if (!d.fallback.empty()) return d.fallback[0].kind == NodeKind::size ? d.fallback[0].index : -1;
+  // A name is renamed before its other name is there, a call returns a dimension declared after.
+  if (d.role != Role::none && !d.results.empty())
+    return d.results[0].dim < dim ? d.results[0].dim : -1;
+  return d.product.empty() ? d.outer : -1;
 }
 
 }  // namespace
 
+// Names that lead in a circle have no size.
+int source_of(const Checked& program, int dim) {
+  for (size_t step = 0; step < program.dimensions.size(); ++step) {
+    const int other = other_name(program, dim);
+    const Role role = program.dimensions[dim].role;
+    if (other < 0 || (role != Role::none && program.dimensions[other].role != role)) break;
+    dim = other;
+  }
+  return dim;
+}
+
 void find_dimensions(Checked& program) {
   find_heads(program);
   find_sequences(program);
-  const std::vector<bool> queries = made_of(program, Role::query),
-                          memory = made_of(program, Role::memory);
-  for (size_t i = 0; i < queries.size(); ++i) {
-    DimensionFlow& flow = program.flow.dimensions[i];
-    flow.made_of_queries = queries[i], flow.made_of_memory = memory[i];
-  }
+  find_lengths(program);
 }
 
 }  // namespace tete

@@ -11,6 +11,21 @@ void FlowFinder::report(const Place& place, int dim, Reads reads, Combination::H
   flow_.combinations.push_back({value, place, dim, reads, how});
 }
 
+void FlowFinder::report(const Node& node, int dim, Reads reads, Combination::How how) {
+  report(node.place, dim, reads, how);
+  Combination& made = flow_.combinations.back();
+  made.function = node.builtin;
+  for (const Node& arg : node.args)
+    for (int name : arg.names)
+      if (name != dim && is_sequence(name) && !program_.is_over({made.beside}, Role::query))
+        made.beside = name;
+}
+
+void FlowFinder::report_length(const Node& node, int dim, Combination::How how) {
+  report(node, dim, Reads::length, how);
+  report(node, dim, Reads::padding, how);
+}
+
 void FlowFinder::report_clocks(const Place& place, int dim, Combination::How how,
                                const ValueFlow& out) {
   if (has_clock(out.reads, dim)) report(place, dim, Reads::future, how);
@@ -54,20 +69,21 @@ void add_chains(std::vector<Hidden>& hidden, FlowFinder::Neutral neutral) {
 
 }  // namespace
 
-void FlowFinder::reduce(const Node& node, const Names& dims, ValueFlow& out, Neutral neutral) {
+void FlowFinder::reduce(const Node& node, const Names& dims, ValueFlow& out, Neutral neutral,
+                        Combination::How how) {
   settle(out);
   add_chains(out.hidden, neutral);
-  const auto how = Combination::How::combines;
   for (int dim : dims) {
-    if (!grows(dim)) continue;
+    const bool is_of_sequence = within(dim) != Role::none || has_clock(out.reads, dim);
+    if (!is_of_sequence && !grows(dim)) continue;
     const auto is_neutral = [&](auto fits) {
       return std::any_of(out.hidden.begin(), out.hidden.end(), [&](const Hidden& hidden) {
         return hidden.memory == Clock{dim} && neutral(hidden.number) && fits(hidden.query);
       });
     };
     const bool is_past = is_neutral([](int query) { return query == Hidden::before; });
-    if (within(dim) == Role::none) {
-      if (!is_past || !out.past.contains(dim)) report(node.place, dim, Reads::length, how);
+    if (!is_of_sequence) {
+      if (!is_past || !out.past.contains(dim)) report_length(node, dim, how);
       continue;
     }
     if (has_clock(out.reads, dim)) report(node.place, dim, Reads::future, how);
@@ -93,7 +109,7 @@ Sources FlowFinder::rows_of(const CheckedValue& value) const {
   for (const Names* names : {&value.dims, &value.names})
     for (int dim : *names) {
       rows.queries |= program_.dimensions[dim].role == Role::query;
-      rows.memory |= program_.dimensions[dim].role == Role::memory || flow_.dimensions[dim].windows;
+      rows.memory |= program_.is_over({dim}, Role::memory);
     }
   return rows;
 }
@@ -105,6 +121,8 @@ ValueFlow FlowFinder::flow_of(CheckedValue& value) {
       return input(value);
     case ValueKind::parameter:
       flow.from.learned = !program_.parameters[value.index].fixed;
+      for (int dim : value.dims)  // new rows of it alone are not the first ones
+        if (!is_sequence(dim)) needs_all(dim, flow);
       return flow;
     case ValueKind::same:
       return renamed(value);
@@ -161,7 +179,7 @@ Names shared_past(const CallFlow& call) {
 ValueFlow FlowFinder::flow_of(Node& node) {
   if (node.kind == NodeKind::value) return use(node);
   if (node.kind == NodeKind::size && grows(node.index))
-    report(node.place, node.index, Reads::length, Combination::How::counts);
+    report_length(node, node.index, Combination::How::counts);
   CallFlow call{node, {}, {}};
   std::vector<ValueFlow> all;
   for (Node& arg : node.args) all.push_back(call.args.emplace_back(flow_of(arg)));

@@ -14,6 +14,9 @@ struct CallFlow {
   std::vector<ValueFlow> keys;  // by key; a key that is not given has no sources
 };
 
+// The keys of windows() that say which positions are in one.
+enum class WindowKey : uint8_t { dim, into, left, right, stride, count };
+
 class FlowFinder {
  public:
   using Reads = Combination::Reads;
@@ -26,17 +29,24 @@ class FlowFinder {
   // on the elements of the same row of each argument, and to be hidden nowhere.
 
   Role within(int dim) const { return flow_.dimensions[dim].within; }
+  // True if both have one size, as names of one dimension, or by one default.
+  bool same_size(int a, int b);
+  // True if both are names of one dimension.
+  bool same_dimension(int a, int b) const;
   // True if `dim` counts the positions of a sequence, not windows of them.
   bool is_sequence(int dim) const { return program_.dimensions[dim].role != Role::none; }
   // True if the number of positions along `dim` is the length of a sequence or follows from it.
   bool grows(int dim) const;
   // The node reduces these dimensions of a value whose flow is `out`. What a mask hides of it must
   // be neutral: what is hidden then changes no result.
-  void reduce(const Node& node, const Names& dims, ValueFlow& out, Neutral neutral);
+  void reduce(const Node& node, const Names& dims, ValueFlow& out, Neutral neutral,
+              Combination::How how = Combination::How::combines);
   // The result has no `dim`: its rows are in no order that is known.
   static void forget(int dim, ValueFlow& out);
-  // Reports that what stands at `place` reads positions of `dim` that a call may hide.
-  void report(const Place& place, int dim, Reads reads, Combination::How how);
+  // Reports that `node` reads positions of `dim` that a call may hide, in a value of this flow.
+  void report(const Node& node, int dim, Reads reads, Combination::How how);
+  // The same, where it depends on how many positions there are, padding included.
+  void report_length(const Node& node, int dim, Combination::How how);
   // The call's mask hides its part of a tensor with these names: 0, if the mask is a value.
   void hide_by_mask(const Names& names, int dim, ValueFlow& out) const;
   // Adds to `out` the numbers that an elementwise function has where all its arguments have one.
@@ -68,6 +78,10 @@ class FlowFinder {
   ValueFlow use(const Node& node);
   void pick(const Node& node, int dim, Index at, ValueFlow& out);
   void change_role(int from, int to, ValueFlow& out);
+  bool keeps_positions(int from, int to);
+  void change_input(const Place& place, int from, int to, const ValueFlow& out);
+  bool same_number(const Node& a, const Node& b);
+  bool same_key(const Node::Key& a, const Node::Key& b);
   void rename(const Place& place, const Names& from, const Names& to, ValueFlow& out);
   void finish(const Names& names, ValueFlow& out) const;
   Sources rows_of(const CheckedValue& value) const;
@@ -104,6 +118,9 @@ std::vector<Hidden> hidden_by_positions(const Node& comparison);
 // The sequence axis whose positions these numbers never exceed, as in position(n) // 2; or -1.
 int latest_position(const Node& node);
 
+// The dimension of which `dim` is another name: in calls, by renaming, or by a default as in
+// 'where t = n'. A sequence's source has its role.
+int source_of(const Checked& program, int dim);
 // Fills in Dimension::head and the program's Flow::dimensions (dimensions.cpp).
 void find_dimensions(Checked& program);
 

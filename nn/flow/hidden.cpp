@@ -35,6 +35,18 @@ double compute(const Node& node, const std::vector<double>& numbers) {
   return node.builtin->apply(args).values()[0];
 }
 
+// True if 0 times the other argument, or divided by it, is 0 at `where`: it is not if that is
+// hidden there and infinite or 0, or of a number that is not known.
+bool leaves_zero(const CallFlow& call, size_t zero, const Hidden& where) {
+  const size_t other = 1 - zero;
+  if (call.node.args[other].constant) return true;
+  const auto may_be_zero = [](const Hidden& h) { return h.number == 0 || std::isnan(h.number); };
+  const std::vector<Hidden>& hidden = call.args[other].hidden;
+  if (call.node.op == Operator::divide)
+    return std::none_of(hidden.begin(), hidden.end(), may_be_zero);
+  return std::isfinite(number_at(call, other, where).value_or(0));
+}
+
 // The number that the call's result holds at `where`, if it holds one.
 std::optional<double> result_at(const CallFlow& call, const Hidden& where) {
   const Node& node = call.node;
@@ -44,7 +56,8 @@ std::optional<double> result_at(const CallFlow& call, const Hidden& where) {
   for (size_t i = 0; i < node.args.size(); ++i) {
     const std::optional<double> number = number_at(call, i, where);
     const bool is_factor = multiplies || (i == 0 && node.op == Operator::divide);
-    if (number == 0 && node.kind == NodeKind::operation && is_factor) return 0;
+    if (number == 0 && node.kind == NodeKind::operation && is_factor)
+      return leaves_zero(call, i, where) ? 0 : unknown;
     all &= number.has_value();
     if (number) numbers.push_back(*number);
   }

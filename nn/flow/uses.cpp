@@ -25,7 +25,7 @@ ValueFlow FlowFinder::use(const Node& node) {
 void FlowFinder::pick(const Node& node, int dim, Index at, ValueFlow& out) {
   const auto how = Combination::How::picks;
   if (!is_sequence(dim) && !has_clock(out.reads, dim)) {
-    if (grows(dim)) report(node.place, dim, Reads::length, how);
+    if (grows(dim)) report_length(node, dim, how);
   } else if (at > 0 || !is_sequence(dim)) {
     report_clocks(node.place, dim, how, out);
   } else {
@@ -39,10 +39,29 @@ void FlowFinder::pick(const Node& node, int dim, Index at, ValueFlow& out) {
 // Earlier queries are memory for later ones. A decoder has them if they follow from the queries'
 // inputs alone.
 void FlowFinder::change_role(int from, int to, ValueFlow& out) {
-  const Role before = program_.dimensions[from].role, after = program_.dimensions[to].role;
+  const Role before = within(from), after = program_.dimensions[to].role;
   if (before == after || before == Role::none) return;
   if (after != Role::memory || (out.from.queries && out.from.memory)) flow_.rereads = true;
   else if (out.from.queries) out.from.queries = false, out.from.memory = true;
+}
+
+// Where X is not M, their padding is not one: positions of M as those of X may be padding.
+void FlowFinder::change_input(const Place& place, int from, int to, const ValueFlow& out) {
+  const DimensionFlow &before = flow_.dimensions[from], &after = flow_.dimensions[to];
+  if (!has_clock(out.padding, from) || !before.counts_m || after.counts_m) return;
+  report(place, from, Reads::padding, Combination::How::renames);
+  flow_.combinations.back().beside = to;
+}
+
+// Pieces are at other positions than those of the same number, unless each ends at its own.
+bool FlowFinder::keeps_positions(int from, int to) {
+  const auto known = windows_.find(from);
+  if (known == windows_.end()) return !windows_.contains(to);
+  if (!is_sequence(to)) return counts_windows(to, known->second);
+  const auto is_given = [&](WindowKey key) {
+    return !known->second[static_cast<size_t>(key)].value.empty();
+  };
+  return !is_given(WindowKey::right) && !is_given(WindowKey::stride);
 }
 
 // All names change at once, as in T[a=(b), b=(a)].
@@ -51,9 +70,8 @@ void FlowFinder::rename(const Place& place, const Names& from, const Names& to, 
   for (int i = 0; i < from.size(); ++i) {
     if (from[i] == to[i]) continue;
     change_role(from[i], to[i], out);
-    const auto known = windows_.find(from[i]);
-    if (known != windows_.end() ? counts_windows(to[i], known->second) : !windows_.contains(to[i]))
-      continue;
+    change_input(place, from[i], to[i], out);
+    if (keeps_positions(from[i], to[i])) continue;
     report(place, from[i], Reads::future, how);
     report(place, from[i], Reads::padding, how);
     forget(from[i], out);
@@ -87,24 +105,43 @@ void FlowFinder::merge(const CheckedValue& value, ValueFlow& out) {
 
 // ---- Windows ----------------------------------------------------------------------------------
 
-namespace {
-
-bool same_number(const Node& a, const Node& b) {
-  if (a.kind != b.kind || a.number != b.number || a.index != b.index || a.op != b.op) return false;
-  return std::equal(a.args.begin(), a.args.end(), b.args.begin(), b.args.end(), same_number);
+// Sizes that the text gives alike are one as long as the caller sets neither.
+bool FlowFinder::same_size(int a, int b) {
+  const int x = source_of(program_, a), y = source_of(program_, b);
+  if (x == y) return true;
+  const auto number = [&](int dim) -> const Node* {
+    const std::vector<Node>& size = program_.dimensions[dim].fallback;
+    return size.empty() || size[0].kind != NodeKind::number ? nullptr : &size[0];
+  };
+  if (!number(x) || !number(y) || number(x)->number != number(y)->number) return false;
+  program_.conditions.push_back({ConditionKind::equal, x, {y}, 0, number(x)->place, {}});
+  return true;
 }
 
-bool same_key(const Node::Key& a, const Node::Key& b) {
-  return a.dim == b.dim && a.dims == b.dims &&
-         std::equal(a.value.begin(), a.value.end(), b.value.begin(), b.value.end(), same_number);
+bool FlowFinder::same_dimension(int a, int b) const {
+  return source_of(program_, a) == source_of(program_, b);
 }
 
-}  // namespace
+bool FlowFinder::same_number(const Node& a, const Node& b) {
+  if (a.kind != b.kind || a.number != b.number || a.op != b.op) return false;
+  if (a.kind == NodeKind::size) return same_size(a.index, b.index);
+  return std::equal(a.args.begin(), a.args.end(), b.args.begin(), b.args.end(),
+                    [&](const Node& x, const Node& y) { return same_number(x, y); });
+}
+
+// into= is the axis that is compared, and the places in a window.
+bool FlowFinder::same_key(const Node::Key& a, const Node::Key& b) {
+  if (a.dim >= 0 && !same_dimension(a.dim, b.dim)) return false;
+  if (!a.dims.empty() && !same_size(a.dims[1], b.dims[1])) return false;
+  return std::equal(a.value.begin(), a.value.end(), b.value.begin(), b.value.end(),
+                    [&](const Node& x, const Node& y) { return same_number(x, y); });
+}
 
 bool FlowFinder::counts_windows(int dim, std::span<const Node::Key> keys) {
   const auto [known, is_first] = windows_.try_emplace(dim, keys);
   const auto& before = known->second;
-  return is_first || std::equal(before.begin(), before.end(), keys.begin(), keys.end(), same_key);
+  return is_first || std::equal(before.begin(), before.end(), keys.begin(), keys.end(),
+                                [&](const auto& a, const auto& b) { return same_key(a, b); });
 }
 
 void FlowFinder::count(int dim, const Clock& at, ValueFlow& out) {
@@ -116,7 +153,7 @@ void FlowFinder::count(int dim, const Clock& at, ValueFlow& out) {
 void FlowFinder::report_sizes(const Node& number) {
   visit(number, [&](const Node& node) {
     if (node.kind == NodeKind::size && grows(node.index))
-      report(node.place, node.index, Reads::length, Combination::How::counts);
+      report_length(node, node.index, Combination::How::counts);
   });
 }
 

@@ -13,8 +13,9 @@ void check_along(Reading& reading, const ExprText& e, Node& node) {
 void combines_along(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   const int dim = call.node.dim();
   ValueFlow reduced = out;
-  finder.reduce(call.node, {dim}, reduced, [](double) { return false; });
-  if (finder.grows(dim)) out.reads = reduced.reads, out.padding = reduced.padding;
+  const auto none = [](double) { return false; };
+  finder.reduce(call.node, {dim}, reduced, none, Combination::How::mixes);
+  out.reads = reduced.reads, out.padding = reduced.padding;
   out.by_row = reduced.by_row;
 }
 

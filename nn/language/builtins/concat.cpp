@@ -85,12 +85,16 @@ Value run(Runner& runner, const Node& node) {
 // stays hidden, where it is the same number.
 void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   const Node& node = call.node;
+  std::vector<int> joined = {node.dim()};
   for (const Node& arg : node.args)
     for (int name : arg.names) {
       if (node.names.contains(name) && name != node.dim()) continue;
       finder.drop(node, name, Combination::How::joins, out);
+      joined.push_back(name);
     }
   for (const Hidden& hidden : call.args[0].hidden) {
+    const auto is_of = [&](int dim) { return hidden.mentions(dim); };
+    if (std::any_of(joined.begin(), joined.end(), is_of)) continue;
     const auto has = [&](const ValueFlow& arg) {
       return std::any_of(arg.hidden.begin(), arg.hidden.end(), [&](const Hidden& other) {
         return other.same_pair(hidden) && other.number == hidden.number;

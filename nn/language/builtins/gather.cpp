@@ -60,11 +60,9 @@ void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
     std::erase(out.reads, Clock{dim});
     out.reads.push_back({latest});
   }
-  if (has_clock(out.reads, dim)) finder.report(node.place, dim, Combination::Reads::future, how);
-  else if (finder.grows(dim) && !finder.is_sequence(dim))
-    finder.report(node.place, dim, Combination::Reads::length, how);
-  if (has_clock(table.padding, dim))
-    finder.report(node.place, dim, Combination::Reads::padding, how);
+  if (has_clock(out.reads, dim)) finder.report(node, dim, Combination::Reads::future, how);
+  else if (finder.grows(dim) && !finder.is_sequence(dim)) finder.report_length(node, dim, how);
+  if (has_clock(table.padding, dim)) finder.report(node, dim, Combination::Reads::padding, how);
   out.hidden = table.hidden;
   FlowFinder::forget(dim, out);
   finder.reads_any(dim, out);

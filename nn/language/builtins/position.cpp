@@ -25,6 +25,12 @@ Value run(Runner& runner, const Node& node) {
   return {first == 0 ? count : count + static_cast<double>(first), node.names, false};
 }
 
+// New pieces alone are not counted from the first.
+void index_flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
+  const int dim = call.node.names[0];
+  if (!finder.is_sequence(dim)) finder.needs_all(dim, out);
+}
+
 constexpr Builtin rows[] = {
     {.name = "position",
      .usage = "position(n)",
@@ -38,7 +44,8 @@ constexpr Builtin rows[] = {
      .meaning = "0, 1, … along a dimension",
      .example = "Y[n, d] = X[n, d] * exp(-index(d))",
      .check = check,
-     .run = run},
+     .run = run,
+     .flow = index_flow},
 };
 
 }  // namespace

@@ -83,10 +83,11 @@ Value run(Runner& runner, const Node& node) {
   return runner.aligned({turned, last, batched}, node.names, batched);
 }
 
-// Zeros turned are zeros.
+// Pairs of zeros turned are zeros.
 void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   combines_along(finder, call, out);
-  keep_hidden_zeros(call, out);
+  for (const Hidden& hidden : call.args[0].hidden)
+    if (is_zero(hidden.number) && !hidden.mentions(call.node.dim())) out.hidden.push_back(hidden);
 }
 
 constexpr KeyRow keys[] = {{"dim", KeyKind::dim}};

@@ -55,8 +55,7 @@ void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   ValueFlow reduced = out;
   const auto none = [](double) { return false; };
   out.hidden = reduce_masked(finder, call, key_mask, none, reduced);
-  if (finder.within(call.node.dim()) != Role::none)
-    out.reads = reduced.reads, out.padding = reduced.padding;
+  out.reads = reduced.reads, out.padding = reduced.padding;
   out.by_row = reduced.by_row, out.past = {};
 }
 

@@ -10,6 +10,9 @@ namespace tete {
 namespace {
 
 enum Key { key_dim, key_into, key_left, key_right, key_stride, key_fill };
+static_assert(key_right == static_cast<Key>(WindowKey::right) &&
+              key_stride == static_cast<Key>(WindowKey::stride) &&
+              key_fill == static_cast<Key>(WindowKey::count));
 
 int window_of(const Node& node) { return node.keys[key_into].dims[0]; }
 int place_of(const Node& node) { return node.keys[key_into].dims[1]; }
@@ -56,6 +59,15 @@ void check_causal(const Runner& runner, const Node& node, Index right) {
                  " to the right, so a causal mask does not ", "keep the future hidden"));
 }
 
+// A call that has only the last queries lacks those that windows before them have.
+void check_begin(Runner& runner, const Node& node, Index left, const Tensor* tail) {
+  const Dimension& d = runner.dimension(node.dim());
+  const bool looks_back = left > 0 || window_of(node) != node.dim();
+  if (looks_back && !tail && runner.is_causal() && d.role == Role::query &&
+      runner.first(node.dim()) > 0)
+    fail_at({node.place}, text("this has windows of '", d.name, "', but this call begins later"));
+}
+
 // The windows that the new rows x complete. `tail` caches the rows that later windows need; the
 // first call uses `start`, the padded rows.
 Tensor next_windows(Tensor& tail, const Tensor& start, const Tensor& x, int axis, Index width,
@@ -98,6 +110,7 @@ Value run(Runner& runner, const Node& node) {
   if (left > 0 || right > 0) padded = padded_with(fill, padded, axis, left, right);
   if (width < 1) fail_at({node.keys[key_into].place}, "a window has at least one place, not 0");
   Tensor* tail = runner.tail(node, node.dim());
+  check_begin(runner, node, left, tail);
   if (tail && stride > width)
     fail_at({node.place}, "windows with gaps between them cannot be read position by position");
   const Tensor y = tail ? next_windows(*tail, padded, x.tensor, axis, width, stride)
@@ -120,11 +133,11 @@ bool is_given(const Node& node, Key key) {
   return value && !(value->kind == NodeKind::number && value->number == 0);
 }
 
-// True if windows of all earlier positions are read: left=t - 1 for windows of t places.
-bool reads_all_before(const Node& node) {
-  const Node* const left = value_of(node, key_left);
-  if (!left || left->op != Operator::subtract || left->args.size() != 2) return false;
-  const Node &width = left->args[0], &one = left->args[1];
+// True if windows end at their row: left=t - 1 for windows of t places.
+bool ends_at_row(const Node& node) {
+  const std::vector<Node>& left = node.keys[key_left].value;
+  if (left.empty() || left[0].op != Operator::subtract || left[0].args.size() != 2) return false;
+  const Node &width = left[0].args[0], &one = left[0].args[1];
   return width.kind == NodeKind::size && width.index == place_of(node) &&
          one.kind == NodeKind::number && one.number == 1;
 }
@@ -153,11 +166,11 @@ void keep_axis(FlowFinder& finder, Node& node, const ValueFlow& x, ValueFlow& ou
   const bool of_windows = finder.within(dim) != Role::none && !finder.is_sequence(dim);
   if (finder.grows(place) || is_mixed || of_windows) finder.needs_all(dim, out);
   if (finder.grows(place)) {
-    if (reads_all_before(node)) {
+    if (ends_at_row(node) && finder.same_dimension(dim, place)) {  // all that come before
       out.past.push_back(place);
       out.hidden.push_back({Hidden::before, {place}, fill_of(node)});
     } else {
-      finder.report(node.place, place, Combination::Reads::length, Combination::How::surrounds);
+      finder.report_length(node, place, Combination::How::surrounds);
     }
   }
   for (const Hidden& hidden : x.hidden) {  // what is later is hidden, too
@@ -179,9 +192,10 @@ void count_windows(FlowFinder& finder, const Node& node, const ValueFlow& x, Val
   const int dim = node.dim();
   const Clock at{window_of(node), place_of(node)};
   const bool is_sequence = finder.within(dim) != Role::none;
-  if (is_sequence && !finder.counts_windows(at.axis, std::span(node.keys).first(key_fill))) {
-    finder.report(node.place, dim, Combination::Reads::future, Combination::How::shifts);
-    finder.report(node.place, dim, Combination::Reads::padding, Combination::How::shifts);
+  if (is_sequence && (finder.is_sequence(at.axis) ||
+                      !finder.counts_windows(at.axis, std::span(node.keys).first(key_fill)))) {
+    finder.report(node, dim, Combination::Reads::future, Combination::How::shifts);
+    finder.report(node, dim, Combination::Reads::padding, Combination::How::shifts);
     return FlowFinder::forget(dim, out);
   }
   const bool fits = !is_given(node, key_right);
@@ -198,11 +212,15 @@ void count_windows(FlowFinder& finder, const Node& node, const ValueFlow& x, Val
 
 void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   Node& node = call.node;
-  const bool keeps = window_of(node) == node.dim();
+  const int dim = node.dim();
+  const bool keeps = window_of(node) == dim;
   out.past = {};
+  change_clocks(out, [&](const Clock& clock) {  // places in windows of places
+    return clock.place == dim ? Clock{clock.axis} : clock;
+  });
   for (Key key : {key_left, key_right, key_stride, key_fill})
-    if (const Node* size = value_of(node, key); size && !reads_all_before(node))
-      finder.report_sizes(*size);
+    if (!node.keys[key].value.empty() && !(keeps && key == key_left && ends_at_row(node)))
+      finder.report_sizes(node.keys[key].value[0]);
   if (keeps) keep_axis(finder, node, call.args[0], out);
   else count_windows(finder, node, call.args[0], out);
 }

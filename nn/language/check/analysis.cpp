@@ -40,23 +40,72 @@ struct Words {
 };
 // By Combination::How.
 constexpr Words words[] = {
-    {"combines all positions", "; what is combined must be 0 there, as in "},
+    {"combines all positions", ""},
     {"reads one position", "; only position 0 comes before every row"},
     {"may read any position", "; windows(…, left=k) reads what comes before"},
     {"has windows that reach to the right", "; windows(…, left=k) reads what comes before"},
-    {"has windows of all positions", "; all that come before are left=t - 1 of t places"},
+    {"has windows of all positions",
+     "; all that come before are left=t - 1 of t places, as many as positions"},
     {"has other windows than those counted before", "; windows that are shifted need another axis"},
     {"cuts the positions into parts", "; windows(…) with an axis of their own are pieces"},
     {"merges positions", ""},
     {"joins the positions", ""},
     {"is the number of positions", ""},
+    {"mixes all positions", "; it can leave none out"},
+    {"gives another sequence the positions", ""},
 };
 
-// The first axis with this role, or `otherwise` where there is none.
-std::string axis_of(const Checked& program, Role role, const char* otherwise) {
-  for (const Dimension& d : program.dimensions)
-    if (d.role == role) return d.name;
-  return otherwise;
+// The axis of queries in the def that has `d`, as that def calls it, or "".
+std::string queries_beside(const Checked& program, const Dimension& d) {
+  const auto def_of = [](const Dimension& x) {
+    return x.name.substr(0, x.name.size() - x.short_name().size());
+  };
+  for (const Dimension& other : program.dimensions)
+    if (other.role == Role::query && def_of(other) == def_of(d)) return other.short_name();
+  return "";
+}
+
+// An expression that is true where the combination may read, or "" if none is that short.
+std::string seen_by(const Checked& program, const Combination& c) {
+  const Dimension& d = program.dimensions[c.dim];
+  const std::string m = d.short_name(), n = queries_beside(program, d);
+  if (d.role == Role::none) return "";
+  if (c.reads == Combination::Reads::padding) return text("visible(", m, ")");
+  if (c.beside >= 0 && program.dimensions[c.beside].role == d.role)
+    return text("position(", m, ") <= position(", program.dimensions[c.beside].short_name(), ")");
+  return n.empty() ? "c" : text("visible(", n, ", ", m, ")");
+}
+
+bool takes_mask(const Combination& c) {
+  return c.function &&
+         std::any_of(c.function->keys.begin(), c.function->keys.end(),
+                     [](const KeyRow& key) { return std::string_view(key.name) == "mask"; });
+}
+
+// How to hide what the combination reads.
+std::string cure_of(const Checked& program, const Combination& c) {
+  using How = Combination::How;
+  const Dimension& d = program.dimensions[c.dim];
+  const bool is_padding = c.reads == Combination::Reads::padding;
+  const std::string seen = seen_by(program, c), instead = words[static_cast<size_t>(c.how)].instead;
+  if (c.how == How::mixes) return instead;
+  if (c.how == How::counts)
+    return d.role == Role::none ? "" : text("; the sum of ", seen, " is the number without it");
+  const bool hides = c.how == How::combines || c.how == How::merges || c.how == How::joins;
+  if (!hides && (!is_padding || c.how == How::shifts)) return instead;
+  if (!is_padding && d.role == Role::query)
+    return text("; another name, as in Z[l, …] = A[", d.short_name(), "=(l), …], makes it memory");
+  if (seen.empty())
+    return text(takes_mask(c) ? "; mask= must leave it out" : "; what is combined must be 0 there",
+                ", as a minimum over the same windows of visible(…) says");
+  if (takes_mask(c) && (is_padding || c.beside >= 0))
+    return text("; mask=", seen, " leaves it out");
+  return text("; what is combined must be 0 there, as in select(", seen, ", …, 0)");
+}
+
+// True if it is known by which key it can leave positions out, or that it cannot.
+bool leaves_out(const Combination& c) {
+  return takes_mask(c) || c.how == Combination::How::mixes || c.how == Combination::How::surrounds;
 }
 
 }  // namespace
@@ -88,31 +137,22 @@ std::string leak_of(const Checked& program, bool apart) {
 }
 
 std::string sentence(const Checked& program, const Combination& c) {
-  const std::string m = program.dimensions[c.dim].name, n = axis_of(program, Role::query, "n");
-  const std::string begin = text("this ", words[static_cast<size_t>(c.how)].how, " of '", m, "'");
-  const bool is_memory = program.dimensions[c.dim].role == Role::memory;
-  switch (c.reads) {
-    case Combination::Reads::length:
-      return point_out(text(begin, ", so rows change as the sequence grows; a row sees position(",
-                            n, ") + 1 positions"),
-                       {c.place});
-    case Combination::Reads::padding:
-      return point_out(
-          text(begin, ", and padding is among them; what is combined must be 0 there, ",
-               "as in select(visible(", m, "), …, 0)"),
-          {c.place});
-    case Combination::Reads::first:
-      return point_out(text(begin, ", but this call begins later"), {c.place});
-    default:
-      break;
-  }
-  std::string cure = words[static_cast<size_t>(c.how)].instead;
-  if (c.how == Combination::How::combines)
-    cure += text("select(", is_memory ? text("visible(", n, ", ", m, ")") : "c", ", …, 0)");
-  return point_out(
-      text(begin, " outside a masked weight, so a causal mask does not keep the future ", "hidden",
-           cure),
-      {c.place});
+  const Dimension& d = program.dimensions[c.dim];
+  const std::string begin =
+      text("this ", words[static_cast<size_t>(c.how)].how, " of '", d.short_name(), "'");
+  const std::string n = queries_beside(program, d);
+  std::string rest;
+  if (c.reads == Combination::Reads::length)
+    rest = text(", so rows change as the sequence grows; a row sees ",
+                n.empty() ? "its position" : text("position(", n, ")"), " + 1 positions",
+                leaves_out(c) ? cure_of(program, c) : "");
+  else if (c.reads == Combination::Reads::padding)
+    rest = text(", and padding is among them", cure_of(program, c));
+  else if (c.reads == Combination::Reads::first) rest = ", but this call begins later";
+  else
+    rest = text(" outside a masked weight, so a causal mask does not keep the future hidden",
+                cure_of(program, c));
+  return point_out(begin + rest, {c.place});
 }
 
 AxisPair masked_pair(const Names& names, int dim, const std::vector<Dimension>& dimensions) {
