@@ -465,6 +465,15 @@ TEST_CASE("a call's open sizes are the caller's of the same name") {
                        doctest::Contains("the size of 'h' is open"), Error);
 }
 
+TEST_CASE("what is joined fills its dimension before anything runs") {
+  const auto program = std::make_shared<const Checked>(check(Program::parse(
+      "def F(X[n, d], Z[k, d]):\n where e = 9\n J[e, d] = concat(X[n, d], Z[k, d], dim=e)\n"
+      " return J[e, d]\n")));
+  CHECK_NOTHROW(SizeTable(program, {{"n", 4}, {"k", 5}, {"d", 2}}).check_all());
+  CHECK_THROWS_WITH_AS(SizeTable(program, {{"n", 4}, {"k", 6}, {"d", 2}}).check_all(),
+                       doctest::Contains("'e' is 9, but what is joined comes to 10"), Error);
+}
+
 TEST_CASE("an amending text stays inside the calls of the def that has all that it amends") {
   const std::string attention =
       "def Attend(X[n, d], M[m, d]):\n Q[n, d] = 2 * X[n, d]\n K[m, d] = 3 * M[m, d]\n"

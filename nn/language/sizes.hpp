@@ -1,9 +1,10 @@
 // Sizes by name: those that the caller sets, that tensors have, and that `where` gives by default.
 //
 // In this order (R8): the caller; arguments; `where`, evaluated on demand in any order and never
-// solved backwards; a merge on the left; the calling def's size of the same name; the result of a
-// called def. Division must be exact, // and % round down. A size that is open, contradictory,
-// circular, inexact or too large is an Error (input) that shows the lines that disagree.
+// solved backwards; a merge on the left; the sequence that it is another name of; the calling def's
+// size of the same name; the result of a called def. Division must be exact, // and % round down.
+// The number of windows is at least 0. A size that is open, contradictory, circular, inexact or too
+// large is an Error (input) that shows the lines that disagree.
 #pragma once
 #include <map>
 #include <optional>
@@ -64,6 +65,7 @@ class SizeTable {
   std::optional<Index> whole(const Node& node);
   bool causal(const Node& node) const;
   void check(const Condition& condition);
+  void check_total(const Condition& condition);
   std::string origin_of(int dim);
   std::vector<Place> places_of(int dim, std::vector<Place> before);
   [[noreturn]] void fail_open(int dim);

@@ -35,7 +35,7 @@ void check(Reading& reading, const ExprText& e, Node& node) {
   read_operands(reading, e, node);
   const Names& expected = reading.expected;
   const Place left = reading.left ? reading.left->whole : e.place;
-  Names shared;
+  Names shared, parts;
   for (size_t i = 0; i < node.args.size(); ++i) {
     Names own, rest;
     for (int name : node.args[i].names)
@@ -45,6 +45,7 @@ void check(Reading& reading, const ExprText& e, Node& node) {
               text("an operand of concat has one dimension that the left lacks, this has ",
                    own.size()));
     if (i == 0) shared = rest;
+    parts.push_back(own[0]);
     if (const int name = difference(shared, rest); name >= 0)
       fail_at({e.args[i].place, e.args[0].place},
               text("what is joined shares all dimensions but one; '", reading.in.own_name(name),
@@ -56,6 +57,8 @@ void check(Reading& reading, const ExprText& e, Node& node) {
   for (int name : expected)
     if (name == node.dim() || shared.contains(name)) node.names.push_back(name);
   node.element = node.args[0].element;
+  reading.in.draft.program.conditions.push_back(
+      {ConditionKind::total, node.dim(), parts, 0, e.place, {}});
 }
 
 Value run(Runner& runner, const Node& node) {

@@ -155,7 +155,11 @@ std::optional<Index> SizeTable::find(int dim) {
 std::optional<Index> SizeTable::derive(int dim) {
   const Dimension& d = dimension(dim);
   if (!d.arguments.empty()) return find(d.arguments[0].dim);
-  if (!d.fallback.empty()) return whole(d.fallback[0]);
+  if (!d.fallback.empty()) {
+    const std::optional<Index> size = whole(d.fallback[0]);
+    const bool is_short = size && *size < 0 && program_->flow.dimensions[dim].pieces;
+    return is_short ? 0 : size;  // the sequence has no piece yet
+  }
   if (!d.product.empty()) {
     Index product = 1;
     for (int part : d.product) {
@@ -168,12 +172,13 @@ std::optional<Index> SizeTable::derive(int dim) {
     }
     return product;
   }
-  if (d.outer >= 0) return find(d.outer);
-  if (entry(dim).outer) return entry(dim).outer;
-  if (!d.results.empty()) return find(d.results[0].dim);
-  if (d.call >= 0)
-    if (const auto size = inside(program_->calls[d.call]).find(d.inner)) return size;
-  open_ = dim;
+  // A sequence under another name is as long, whatever the calling def means by that name.
+  const int own = d.results.empty() ? -1 : d.results[0].dim;
+  const bool is_sequence = d.role != Role::none;
+  for (int source : {is_sequence ? own : d.outer, is_sequence ? d.outer : own})
+    if (source >= 0)
+      if (const std::optional<Index> size = find(source)) return size;
+  if (own < 0 && d.outer < 0) open_ = dim;
   return {};
 }
 
@@ -216,6 +221,15 @@ void SizeTable::refuse_circle(int dim) const {
 
 // ---- Conditions -------------------------------------------------------------------------------
 
+// What is joined in new rows alone is computed only if these are all.
+void SizeTable::check_total(const Condition& c) {
+  Index total = 0;
+  for (int part : c.others) total += *find(part);
+  if (!parted_ && total != size(c.dim))
+    fail_at({c.place}, text("'", dimension(c.dim).name, "' is ", size(c.dim),
+                            ", but what is joined comes to ", total));
+}
+
 void SizeTable::check(const Condition& c) {
   const bool is_name =
       c.kind == ConditionKind::equal || (c.kind == ConditionKind::product && c.others.size() == 1);
@@ -255,10 +269,8 @@ void SizeTable::check(const Condition& c) {
                      dimension(c.others[0]).name, "' = ", room, " only"));
       return;
     }
-    case ConditionKind::returned:
-      if (const auto inner = inside(program_->calls[c.pick]).find(c.inner); inner && *inner != size)
-        fail_at(places_of(c.dim, {c.place}),
-                text("'", name, "' is ", size, ", but what the call returns has ", *inner));
+    case ConditionKind::total:
+      check_total(c);
       return;
     case ConditionKind::element:
       if (c.pick >= size)
