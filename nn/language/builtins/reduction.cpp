@@ -41,14 +41,21 @@ void check_any(Reading& reading, const ExprText& e, Node& node) {
   read_result(reading, e, node);
 }
 
+Value of_nothing(Runner& runner, const Node& node, const Value& x) {
+  const Shape shape = runner.shape_of(node.names, x.batched);
+  return {spread(0, shape, x.tensor.dtype(), x.tensor.backend()), node.names, x.batched};
+}
+
 template <Tensor (*f)(const Tensor&, const Axes&, bool)>
 Value run(Runner& runner, const Node& node) {
   const Value x = runner.reference(node.args[0]);
-  return {f(x.tensor, Axes{runner.axis_of(x, node.dim())}, false), node.names, x.batched};
+  const Axes axes{runner.axis_of(x, node.dim())};
+  if (x.tensor.size(axes[0]) == 0) return of_nothing(runner, node, x);
+  return {f(x.tensor, axes, false), node.names, x.batched};
 }
 
 // A number that a maximum of others does not show, nor a sum of e to their power.
-constexpr double lowest = -1e30;
+constexpr double lowest = -3e38;
 
 using Reduction = Tensor (*)(const Tensor&, const Axes&);
 
@@ -63,6 +70,7 @@ template <Reduction f, Reduction part, bool counts>
 Value run_masked(Runner& runner, const Node& node, double neutral) {
   const auto [x, visible] = masked_argument(runner, node, runner.reference(node.args[0]), key_mask);
   const Axes axes{runner.axis_of(x, node.dim())};
+  if (x.tensor.size(axes[0]) == 0) return of_nothing(runner, node, x);
   if (!visible) return {f(x.tensor, axes), node.names, x.batched};
   Tensor y = part(select(visible, x.tensor, Tensor::repeated_like(x.tensor, neutral)), axes);
   const Tensor seen = counts ? sum(visible, axes) : max(visible, axes);
@@ -106,12 +114,12 @@ void masked_flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   reduce_hidden(call, is_masked ? zero_or_unknown : itself, out);
 }
 bool none(double) { return false; }
-bool is_highest(double hidden) { return hidden >= -lowest; }
+bool is_highest(double hidden) { return hidden >= 1e30; }
 
 // The minimum of truth values is false if the last place of a window is hidden.
 void min_flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   masked_flow<is_highest>(finder, call, out);
-  if (call.node.element != Element::truth) return;
+  if (call.node.element != Element::truth || !call.node.keys[key_mask].value.empty()) return;
   for (const Hidden& hidden : call.args[0].hidden)
     if (hidden.memory.place == call.node.dim() && is_zero(hidden.number))
       out.hidden.push_back({hidden.query, {hidden.memory.axis}, 0});
