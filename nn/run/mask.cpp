@@ -3,20 +3,25 @@
 
 namespace tete {
 
-// R19: a text that marks X's sequence as causal brings that part of the mask itself.
-void Runner::mark_mask() {
-  if (!program_.causal) return;
-  if (mask_.causal)
-    bad_input("'", program_.name, "' marks X as causal itself; its call takes no causal mask");
-  mask_.causal = mask_.of_model = true;
-  mask_.apart = program_.is_apart();
+// True if padding is among the positions that a dimension counts, by itself or by its size.
+bool Runner::counts_padding(int dim) const {
+  const DimensionFlow& flow = program_.flow.dimensions[dim];
+  return mask_.lengths && (flow.counts_m || (flow.counts_x && one_sequence_));
 }
 
-void Runner::check_mask() const {
-  if (mask_.causal)
-    if (const std::string leak = mask_.apart ? leak_of(program_, true) : program_.leak;
-        !leak.empty())
-      throw Error(ErrorKind::input, leak);
+// Position 0 is padding where a sample is empty.
+bool Runner::reads_padding(const Combination& c) {
+  if (!counts_padding(c.dim)) return false;
+  if (c.reads == Combination::Reads::first) {
+    const std::vector<double> lengths = mask_.lengths.values<double>();
+    return std::find(lengths.begin(), lengths.end(), 0) != lengths.end();
+  }
+  const bool stays = c.how == Combination::How::renames && counts_padding(c.beside);
+  return c.reads == Combination::Reads::padding && !stays;
+}
+
+void Runner::check_mask() {
+  if (mask_.causal && !program_.leak.empty()) throw Error(ErrorKind::input, program_.leak);
   const bool pairs = mask_.causal || mask_.visible;
   if (mask_.of_model) return check_lengths();
   if ((pairs && !program_.takes_mask) ||
@@ -27,17 +32,15 @@ void Runner::check_mask() const {
                               : "padded memory",
               ", but no statement of it takes the mask of the call: none is a softmax over one ",
               "of two sequence axes");
-  check_lengths();
-}
-
-void Runner::check_lengths() const {
-  for (const Combination& c : program_.flow.combinations)
-    if (c.reads == Combination::Reads::padding && is_padded(c.dim))
-      throw Error(ErrorKind::input, sentence(program_, c));
-  for (const Tensor& lengths : {mask_.lengths, mask_.query_lengths})
-    if (lengths && !(lengths.shape() == batch_))
-      bad_input("the lengths of the memory have shape ", lengths.shape(), ", but the batch is ",
-                batch_);
+  if (mask_.lengths)
+    for (Combination c : program_.flow.combinations)
+      if (reads_padding(c)) {
+        c.reads = Combination::Reads::padding;
+        throw Error(ErrorKind::input, sentence(program_, c));
+      }
+  if (mask_.lengths && !(mask_.lengths.shape() == batch_))
+    bad_input("the lengths of the memory have shape ", mask_.lengths.shape(), ", but the batch is ",
+              batch_);
 }
 
 Tensor Runner::visible_over(const Names& names) {
@@ -74,17 +77,8 @@ bool Runner::is_one_sequence() const {
   return !mask_.apart && (mask_.causal || !x || !m || x->same(*m));
 }
 
-// The lengths of the sequence that `dim` is an axis of; empty if the call does not pad it.
-Tensor Runner::lengths_of(int dim) const {
-  const Dimension& d = dimension(dim);
-  if (d.role == Role::none) return {};
-  return d.sequence == Role::memory || one_sequence_ ? mask_.lengths : mask_.query_lengths;
-}
-
-bool Runner::is_padded(int dim) const { return static_cast<bool>(lengths_of(dim)); }
-
-bool Runner::hides_future(int query, int memory) const {
-  return mask_.causal && (!mask_.apart || dimension(query).sequence == dimension(memory).sequence);
+bool Runner::is_padded(int dim) const {
+  return dimension(dim).role != Role::none && counts_padding(dim);
 }
 
 Value Runner::mask_along(const Names& names, int dim) {

@@ -159,9 +159,11 @@ Index Runner::block_start(int dim) const {
   return dimension(dim).role == Role::query ? block_.query : 0;
 }
 
-Index Runner::first(int dim) const {
+// All rows of queries end together, as do those of a memory that a called def takes as X.
+Index Runner::first(int dim) {
   const Role role = dimension(dim).role;
-  return role == Role::query ? first_.query : role == Role::memory ? first_.memory : 0;
+  if (role == Role::query) return first_.query + length(role) - size(dim);
+  return role == Role::memory ? first_.memory : 0;
 }
 
 Tensor* Runner::tail(const Node& node, int dim) const {

@@ -70,7 +70,7 @@ class Runner {
   Index whole_size(int dim);
   Index block_start(int dim) const;
   // The position of the first row along `dim`.
-  Index first(int dim) const;
+  Index first(int dim);
   // The cache of the earlier rows that `node`, windows along `dim`, needs in decoding; null where
   // the run has all rows.
   Tensor* tail(const Node& node, int dim) const;
@@ -172,12 +172,12 @@ class Runner {
   Index length(Role role);
   double elements_of(const CheckedValue& v);
 
-  void mark_mask();
-  void check_mask() const;
-  void check_lengths() const;
+  void check_mask();
   FirstRows ending_together();
   bool is_one_sequence() const;
   bool is_padded(int dim) const;
+  bool counts_padding(int dim) const;
+  bool reads_padding(const Combination& c);
   Value call_mask(const AxisPair& pair);
   Value padding(int dim);
   Value causal(const Names& pair);

@@ -77,8 +77,11 @@ double Runner::elements_of(const CheckedValue& v) {
 bool Runner::tiles() {
   const Tiling& chosen = forward_.tiling;
   if (!chosen.allowed || program_.tile.inside.empty() || program_.tile.given.empty()) return false;
-  for (int number : program_.tile.inside)
+  for (int number : program_.tile.inside) {
     if (elements_of(checked(number)) == 0) return false;
+    for (int dim : checked(number).dims)  // a memory that a called def takes as X
+      if (dimension(dim).role == Role::query && size(dim) != length(Role::query)) return false;
+  }
   if (mask_.visible) {  // on a wrong shape, the run without a tile throws the error
     Shape pairs = mask_.visible.rank() > 2 ? batch_ : Shape{};
     pairs.push_back(length(Role::query)), pairs.push_back(length(Role::memory));
