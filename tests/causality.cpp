@@ -102,12 +102,12 @@ TEST_SUITE("causality") {
       CHECK(error_of([&] { layer(X, {.causal = true}); }).find("^") != std::string::npos);
       ++count;
     }
-    CHECK(count == 30);
+    CHECK(count == 43);
   }
 
   TEST_CASE("what the rule does not follow is refused, not guessed") {
     const std::vector<Text> all = texts("causal, but refused");
-    CHECK(all.size() == 1);
+    CHECK(all.size() == 3);
     for (const Text& text : all)
       CHECK(TextLayer(text).program->leak.find("^") != std::string::npos);
   }
@@ -122,7 +122,35 @@ TEST_SUITE("causality") {
       check_causal(layer, text.name == "best_two" ? 2 : 1);
       ++count;
     }
-    CHECK(count == 28);
+    CHECK(count == 36);
+  }
+
+  // The last queries of a sequence whose memory is whole.
+  TEST_CASE("a causal call of the last queries alone has the whole call's rows, or is refused") {
+    int same = 0;
+    const Tensor X = noise({2, 9, 4}, 1), last = slice(X, 1, 7, 2);
+    for (const Text& text : texts("causal")) {
+      CAPTURE(text.name);
+      const TextLayer layer(text);
+      if (layer.program->self_only) continue;
+      const Forward forward{.params = layer.values, .watch = {}};
+      const auto run = [&] { return layer.attention(forward, "", last, X, {.causal = true}); };
+      if (const std::string error = error_of(run); error != "no error") {
+        CHECK(error.find("^") != std::string::npos);
+      } else {
+        const Tensor Y = slice(layer(X, {.causal = true}), 1, 7, 2);
+        CHECK(difference(run(), Y) < 1e-12);
+        ++same;
+      }
+    }
+    CHECK(same >= 25);
+    const TextLayer before(
+        with_statements("  O_w[n, w, d] = windows(O[n, d], dim=n, into=(n w), left=w - 1)\n"
+                        "  Y[n, d] = sum(O_w[n, w, d], reduced_dim=w)\n",
+                        "  where w = 2\n"));
+    CHECK(error_of([&] {
+            before.attention({.params = before.values, .watch = {}}, "", last, X, {.causal = true});
+          }).find("this has windows of 'n', but this call begins later") != std::string::npos);
   }
 
   TEST_CASE("texts that read padding are refused with a caret, others do not change with it") {
@@ -145,7 +173,124 @@ TEST_SUITE("causality") {
       CHECK(same_bits(first_rows(slice(z, 0, 0, 1), 3), first_rows(y, 3)));
       ++count;
     }
-    CHECK(count == 10);
+    CHECK(count == 14);
+  }
+
+  TEST_CASE("padding of M that is read as X's is refused, unless they are one") {
+    const TextLayer layer(
+        with_statements("  A[n, d] = M[m=(n), d]\n  B[d] = mean(A[n, d], reduced_dim=n)\n"
+                        "  Y[n, d] = O[n, d] + B[d]\n"));
+    const Tensor X = noise({1, 6, 4}, 1), M = noise({1, 6, 4}, 2);
+    const Mask padded{.lengths = Tensor::of<int64_t>({1}, {4})};
+    const Forward forward{.params = layer.values, .watch = {}};
+    CHECK(error_of([&] {
+            layer.attention(forward, "", X, M, padded);
+          }).find("padding is among them") != std::string::npos);
+    CHECK(difference(first_rows(layer(X, padded), 4), layer(first_rows(X, 4), {})) < 1e-12);
+  }
+
+  TEST_CASE("the first position of a sample that has none is padding") {
+    const TextLayer layer(with_statements("  Y[n, d] = O[n, d] + M[0, d]\n"));
+    const Tensor X = noise({2, 6, 4}, 1);
+    CHECK_NOTHROW(layer(X, {.lengths = Tensor::of<int64_t>({2}, {1, 6})}));
+    CHECK(error_of([&] {
+            layer(X, {.lengths = Tensor::of<int64_t>({2}, {0, 6})});
+          }).find("padding is among them") != std::string::npos);
+  }
+
+  TEST_CASE("over a memory of nothing sums, maxima and means are 0") {
+    for (const char* name : {"max(M", "min(M", "mean(M", "logsumexp(M", "sum(M", "any(B"}) {
+      CAPTURE(name);
+      const bool is_any = name[0] == 'a';
+      const TextLayer layer(
+          with_statements(text(is_any ? "  B[m, d] = M[m, d] < 9\n" : "", "  A[d] = ", name,
+                               "[m, d], reduced_dim=m)\n", "  Y[n, d] = O[n, d] + A[d]\n")));
+      const Tensor X = noise({2, 3, 4}, 1);
+      const Tensor Y =
+          layer.attention({.params = layer.values, .watch = {}}, "", X, slice(X, 1, 0, 0), {});
+      CHECK(difference(Y, X * 0) == 0);
+    }
+  }
+
+  TEST_CASE("zeros that are hidden do not stay zeros where they are divided by such") {
+    const std::string zeros = "  A[n, m] = select(visible(n, m), L[n, m], 0)\n",
+                      sum = "  Y[n, d] = O[n, d] + einsum(B[n, m], M[m, d])\n";
+    for (const char* statement :
+         {"  B[n, m] = A[n, m] / A[n, m]\n", "  B[n, m] = A[n, m] * (1 / A[n, m])\n"})
+      CHECK(TextLayer(with_statements(zeros + statement + sum)).program->leak != "");
+    for (const char* statement :
+         {"  B[n, m] = A[n, m] / (1 + A[n, m]^2)\n", "  B[n, m] = A[n, m] / (m + 1)\n"})
+      CHECK(
+          TextLayer(with_statements(zeros + statement + sum)).program->leak.find("this combines") ==
+          std::string::npos);
+  }
+
+  TEST_CASE("a memory that a def takes as X has as many rows as it, in blocks of queries too") {
+    const Text text{
+        "F", "",
+        Program::parse("def F(X[n, d], M[m, d]):\n  O[n, d] = G(X[n, d], M[m, d])\n"
+                       "  B[q, d] = G(M[m, d], M[m, d])\n  C[d] = mean(B[q, d], reduced_dim=q)\n"
+                       "  Y[n, d] = O[n, d] + C[d]\n  return Y[n, d]\n"
+                       "def G(X[n, d], M[m, d]):\n  L[n, m] = einsum(X[n, d], M[m, d])\n"
+                       "  W[n, m] = softmax(L[n, m], reduced_dim=m)\n"
+                       "  Y[n, d] = einsum(W[n, m], M[m, d])\n  return Y[n, d]\n"),
+        false};
+    const TextLayer layer(text);
+    const Tensor X = noise({2, 3, 4}, 1), M = noise({2, 6, 4}, 2);
+    const auto run = [&](const Tiling& tiling) {
+      return layer.attention({.params = layer.values, .watch = {}, .tiling = tiling}, "", X, M, {});
+    };
+    CHECK(difference(run({.queries = 2, .samples = 1}), run({.allowed = false})) < 1e-12);
+  }
+
+  TEST_CASE("a refusal says what to write instead, in the names of the def that it points at") {
+    struct Row {
+      const char *sentence, *statements, *where;
+    };
+    const char* const pieces =
+        "  K[c, w, d] = windows(M[m, d], dim=m, into=(c w), stride=2)\n"
+        "  A[c, d] = sum(K[c, w, d], reduced_dim=w)\n  S[n, c] = einsum(X[n, d], A[c, d])\n"
+        "  V[n, c] = softmax(S[n, c], reduced_dim=c)\n"
+        "  Y[n, d] = O[n, d] + einsum(V[n, c], A[c, d])\n";
+    const Row rows[] = {
+        {"mask= must leave it out, as a minimum over the same windows of visible(…) says", pieces,
+         "  where w = 2, c = m // 2\n"},
+        {"another name, as in Z[l, …] = A[n=(l), …], makes it memory",
+         "  S[n, m] = softmax(L[n, m], reduced_dim=n)\n"
+         "  Y[n, d] = O[n, d] + einsum(S[n, m], M[m, d])\n",
+         ""},
+        {"mask=position(l) <= position(m) leaves it out",
+         "  Z[l, d] = M[m=(l), d]\n  S[l, m] = einsum(Z[l, d], M[m, d])\n"
+         "  A[m] = max(S[l, m], reduced_dim=l)\n"
+         "  Y[n, d] = O[n, d] + einsum(W[n, m], A[m], M[m, d])\n",
+         ""},
+        {"this mixes all positions of 'm' outside a masked weight, so a causal mask does not keep "
+         "the future hidden; it can leave none out",
+         "  S[n, m] = layer_norm(L[n, m], dim=m)\n  V[n, m] = softmax(S[n, m], reduced_dim=m)\n"
+         "  Y[n, d] = O[n, d] + einsum(V[n, m], M[m, d])\n",
+         ""},
+        {"what is combined must be 0 there, as in select(visible(n, m), …, 0)",
+         "  A[q=(m d)] = M[m, d] * 2\n  B[m, d] = A[q=(m d)]\n"
+         "  Y[n, d] = O[n, d] + einsum(W[n, m], B[m, d])\n",
+         ""}};
+    for (const Row& row : rows) {
+      CAPTURE(row.statements);
+      const std::string leak = TextLayer(with_statements(row.statements, row.where)).program->leak;
+      CHECK(leak.find(row.sentence) != std::string::npos);
+    }
+    const Program amendment = Program::parse(
+        "def N(L[a, b, h]):\n  S[a, b, h] = tanh(L[a, b, h])\n"
+        "  T[a, h] = sum(S[a, b, h], reduced_dim=b)\n"
+        "  R[a, b, h] = L[a, b, h] - T[a, h]\n  return R[a, b, h]\n");
+    CHECK(TextLayer({"amend_N", "", amendment, true})
+              .program->leak.find("select(visible(a, b), …, 0)") != std::string::npos);
+    const TextLayer queries(
+        with_statements("  S[n, m] = softmax(L[n, m], reduced_dim=n)\n"
+                        "  Y[n, d] = O[n, d] + einsum(S[n, m], M[m, d])\n"));
+    const Mask padded{.lengths = Tensor::of<int64_t>({1}, {3})};
+    CHECK(error_of([&] {
+            queries(noise({1, 5, 4}, 1), padded);
+          }).find("mask=visible(n) leaves it out") != std::string::npos);
   }
 
   TEST_CASE("what is hidden over one pair of axes is not hidden over another") {

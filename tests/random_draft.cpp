@@ -19,7 +19,7 @@ bool is_within(const Axes& a, const Axes& b) {
   return std::all_of(a.begin(), a.end(), [&](const std::string& axis) { return has(b, axis); });
 }
 bool is_long(const std::string& axis) {
-  return std::string("nmlucjf").find(axis) != std::string::npos;
+  return std::string("nmlucjfiprg").find(axis) != std::string::npos;
 }
 std::string memory_of(const Axes& axes) {
   for (const std::string& axis : axes)
@@ -149,6 +149,14 @@ int Draft::weights(const std::string& axis) {
            std::none_of(v.axes.begin(), v.axes.end(), is_other);
   });
   if (known >= 0 && chance(0.7)) return known;
+  if (axis == "p" && chance(0.7)) {  // pieces under another name
+    const int pieces = weights("c");
+    if (pieces < 0) return pieces;
+    Axes axes = (*this)[pieces].axes;
+    std::replace(axes.begin(), axes.end(), std::string("c"), std::string("p"));
+    const Element element = (*this)[pieces].element;
+    return add(axes, use(pieces, "c", "c=(p)"), true, element);
+  }
   if (axis == "u" || axis == "c") return weights_of_windows(axis);
   return axis == "m" || axis == "l" ? new_weights(axis) : known;
 }

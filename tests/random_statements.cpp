@@ -257,18 +257,20 @@ void cut(Draft& draft) {
   const int x = draft.find([](const Draft::Value& v) { return v.axes.size() < most_axes; });
   if (x < 0) return;
   const std::string s = draft.one_of(draft[x].axes),
-                    w = draft.one_of<std::string>({"w", "v", "w", "j"});
+                    drawn = draft.one_of<std::string>({"w", "v", "w", "j"}),
+                    w = drawn == "j" && s == "n" && draft.chance(0.8) ? "i" : drawn;
+  const bool is_back = w == "j" || w == "i";
   const std::string last = w == "w" ? "2" : "1";
   std::string keys = "into=(" + s + " " + w + "), ";
   const bool counts = s == "m" && draft.chance(0.6), reaches = draft.chance(0.2);
   if (counts) keys = "into=(u " + w + "), ";
-  keys += w == "j"  ? "left=j - 1"
+  keys += is_back   ? "left=" + w + " - 1"
           : reaches ? "left=" + tete::text(w == "w") + ", right=1"
                     : "left=" + last;
-  if (counts && draft.windows.empty() && w != "j") draft.windows = keys;
+  if (counts && draft.windows.empty() && !is_back) draft.windows = keys;
   if (counts) keys = draft.chance(0.9) && !draft.windows.empty() ? draft.windows : keys;
   const std::string place = keys.substr(keys.find(' ') + 1, 1);
-  if (has(draft[x].axes, place) || has(draft[x].axes, "u") || (!is_long(s) && w == "j")) return;
+  if (has(draft[x].axes, place) || has(draft[x].axes, "u") || (!is_long(s) && is_back)) return;
   Axes axes = draft[x].axes;
   if (counts) std::replace(axes.begin(), axes.end(), s, std::string("u"));
   axes.push_back(place);
@@ -291,8 +293,9 @@ void blocks(Draft& draft) {
 }
 
 void join(Draft& draft) {
-  const std::string a = draft.one_of<std::string>({"d", "k", "h", "m"}), b = a == "m" ? "t" : a;
-  const std::string e = a == "m" ? "f" : "e";
+  const std::string a = draft.one_of<std::string>({"d", "k", "h", "m"}),
+                    b = a == "m" && draft.chance(0.5) ? "t" : a;
+  const std::string e = a != "m" ? "e" : b == "t" ? "f" : "g";
   const int x = draft.find_over(a);
   if (x < 0 || has(draft[x].axes, e)) return;
   Axes like = draft[x].axes, axes = like;
@@ -314,6 +317,14 @@ void renaming(Draft& draft) {
       return has({"n", "m", "l"}, axis);
     });
   });
+  if (const int c = draft.find([](const Draft::Value& v) { return has(v.axes, "c"); });
+      c >= 0 && draft.chance(0.3)) {
+    Axes axes = draft[c].axes;
+    std::replace(axes.begin(), axes.end(), std::string("c"), std::string("p"));
+    const bool hidden = draft[c].hidden;
+    const Element element = draft[c].element;
+    return void(draft.add(axes, draft.use(c, "c", "c=(p)"), hidden, element));
+  }
   std::vector<std::string> from, to;
   for (const char* axis : {"n", "m", "l"}) {
     if (has(draft[x].axes, axis)) from.push_back(axis);
@@ -374,8 +385,8 @@ void call(Draft& draft) {
     return is_sequence(v) && v.axes[1] == draft[x].axes[1];
   });
   if (x < 0) return;
-  if (draft.text.inner.empty())
-    draft.text.inner =
+  if (!draft.text.defs.contains("Inner"))
+    draft.text.defs["Inner"] =
         "def Inner(X[n, d], M[m, d], P[d, o] = normal(1)):\n"
         "  where o = d\n"
         "  S[n, m] = einsum(X[n, d], M[m, d])\n" +
@@ -386,12 +397,56 @@ void call(Draft& draft) {
   draft.add(axes, "Inner(" + draft.use(x) + ", " + draft.use(m) + ")");
 }
 
+// Pieces of a memory that another def cuts; p is a name of theirs, or they are counted as c.
+void pooling(Draft& draft) {
+  const int x = draft.find([](const Draft::Value& v) {
+    return v.element == Element::real && v.axes.size() == 2 && has({"m", "l"}, v.axes[0]);
+  });
+  if (x < 0) return;
+  if (!draft.text.defs.contains("Pool"))
+    draft.text.defs["Pool"] =
+        "def Pool(S[q, d]):\n"
+        "  where w = 2, c = q // 2\n"
+        "  A[c, w, d] = windows(S[q, d], dim=q, into=(c w), stride=" +
+        draft.one_of<std::string>({"w", "2", "2, right=1", "2, left=1"}) +
+        ")\n"
+        "  B[c, d] = " +
+        draft.one_of<std::string>({"mean", "max", "sum"}) +
+        "(A[c, w, d], reduced_dim=w)\n"
+        "  return B[c, d]\n";
+  const Axes axes = {draft.one_of<std::string>({"c", "c", "p"}), draft[x].axes[1]};
+  draft.add(axes, "Pool(" + draft.use(x) + ")");
+}
+
+// What another def makes of a sequence: sums of what comes before, or a size of its own.
+void recurrence(Draft& draft) {
+  const int x = draft.find([](const Draft::Value& v) {
+    return v.element == Element::real && v.axes.size() == 2 && has({"n", "m", "l"}, v.axes[0]);
+  });
+  if (x < 0) return;
+  if (!draft.text.defs.contains("Before"))
+    draft.text.defs["Before"] =
+        "def Before(S[q, d]):\n"
+        "  Z[l, d] = S[q=(l), d]\n"
+        "  C[q, l] = select(" +
+        draft.one_of<std::string>({"position(l) <= position(q)", "position(l) < position(q)",
+                                   "position(l) <= position(q) + 1"}) +
+        ", 1, 0)\n"
+        "  A[q, d] = einsum(C[q, l], Z[l, d])\n"
+        "  return A[q, d]\n";
+  draft.text.defs["Long"] =
+      "def Long(S[q, d]):\n  where k = q + 1\n  A[k] = index(k) * 0.1\n  return A[k]\n";
+  if (draft.chance(0.2)) return void(draft.add({"r"}, "Long(" + draft.use(x) + ")"));
+  const Axes axes = draft[x].axes;
+  draft.add(axes, "Before(" + draft.use(x) + ")");
+}
+
 const std::vector<Maker> makers = {
     contraction, contraction, projection, weighted_sum, weighted_sum, weighted_sum, weighted_sum,
     reduction,   reduction,   function,   function,     combination,  combination,  choice,
     choice,      numbers,     truth,      table,        soft,         soft,         along,
     largest,     lookup,      scattering, cut,          cut,          blocks,       join,
-    renaming,    renaming,    picking,    parts,        call};
+    renaming,    renaming,    picking,    parts,        call,         pooling,      recurrence};
 
 }  // namespace
 

@@ -11,8 +11,9 @@ namespace {
 
 // d is the width of X and of M.
 const std::vector<std::pair<std::string, std::string>> sizes = {
-    {"h", "2"}, {"k", "4"},      {"a", "2"}, {"b", "2"}, {"t", "2"},     {"w", "3"},    {"v", "2"},
-    {"u", "m"}, {"c", "m // 2"}, {"j", "m"}, {"e", ""},  {"f", "m + t"}, {"room", "16"}};
+    {"h", "2"},     {"k", "4"}, {"a", "2"},      {"b", "2"},    {"t", "2"}, {"w", "3"},
+    {"v", "2"},     {"u", "m"}, {"c", "m // 2"}, {"j", "m"},    {"e", ""},  {"f", "m + t"},
+    {"room", "16"}, {"i", "n"}, {"p", "m // 2"}, {"g", "2 * m"}};
 
 void begin(Draft& draft) {
   draft.has_memory = draft.chance(0.93);
@@ -34,8 +35,10 @@ void begin(Draft& draft) {
 // A term of Y[n, d] that depends on the value. Where places count back from a row, none of them has
 // a row of a parameter.
 void add_term(Draft& draft, int x) {
-  if (has(draft[x].axes, "j"))
-    return void(draft.add(without(draft[x].axes, "j"), "sum(" + draft.use(x) + ", reduced_dim=j)"));
+  for (const std::string back : {"j", "i"})
+    if (has(draft[x].axes, back))
+      return void(draft.add(without(draft[x].axes, back),
+                            "sum(" + draft.use(x) + ", reduced_dim=" + back + ")"));
   if (draft[x].axes == Axes{"n", "d"}) return draft.text.terms.push_back(draft.use(x));
   std::vector<std::string> operands = {draft.use(x)};
   Axes all = draft[x].axes, rows = {};
@@ -84,7 +87,6 @@ std::string RandomText::text() const {
   seen = sum;
   const std::vector<Line> lines = mentioned(statements, seen),
                           learned = mentioned(parameters, seen);
-  const bool calls = words_of(seen).contains("Inner");
   all = "def Random(X[n, d]" + (memory.empty() ? "" : ", " + memory);
   for (const Line& p : learned) all += ",\n    " + p.left + " = " + p.right;
   for (const auto& [size, value] : sizes)
@@ -92,7 +94,10 @@ std::string RandomText::text() const {
       clause += (clause.empty() ? "" : ", ") + size + " = " + (size == "e" ? joined : value);
   all += "):\n" + (clause.empty() ? "" : "  where " + clause + "\n");
   for (const Line& s : lines) all += "  " + s.left + " = " + s.right + "\n";
-  return all + "  Y[n, d] = " + sum + "\n  return Y[n, d]\n" + (calls ? inner : "");
+  all += "  Y[n, d] = " + sum + "\n  return Y[n, d]\n";
+  for (const auto& [name, def] : defs)
+    if (words_of(seen).contains(name)) all += def;
+  return all;
 }
 
 RandomText random_text(uint64_t seed) {

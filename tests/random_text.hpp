@@ -2,6 +2,7 @@
 // are drawn from all functions of the notation, and many have a mask that is nearly right.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -14,9 +15,9 @@ struct RandomText {
   };
   std::string memory;  // "M[m, d] = X[n, d]", or "" without a memory
   std::vector<Line> parameters, statements;
-  std::vector<std::string> terms;  // Y is their sum
-  std::string joined;              // the size e of what is joined: "k + k"
-  std::string inner;               // the def that it calls, or ""
+  std::vector<std::string> terms;                // Y is their sum
+  std::string joined;                            // the size e of what is joined: "k + k"
+  std::map<std::string, std::string> defs = {};  // that it calls, by name
 
   // The text, without the statements and parameters that Y does not depend on.
   std::string text() const;

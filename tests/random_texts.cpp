@@ -49,8 +49,8 @@ struct TextLayer {
   Tensor operator()(const Sequences& s, const Tiling& tiling = {}, double scale = 1) const {
     Tensors scaled;
     for (const Tensor& value : values) scaled.push_back(value * scale);
-    return attention({.params = scaled, .watch = {}, .tiling = tiling}, "", s.X, s.memory(),
-                     {.causal = true});
+    const Tensor X = s.X * scale, M = s.M ? s.M * scale : X;
+    return attention({.params = scaled, .watch = {}, .tiling = tiling}, "", X, M, {.causal = true});
   }
   Tensor in_pieces(const Sequences& s, const std::vector<Index>& counts) const {
     return tests::in_pieces(attention, {.params = values, .watch = {}}, s.X, s.memory(), counts);
