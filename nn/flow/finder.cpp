@@ -86,11 +86,11 @@ void FlowFinder::reduce(const Node& node, const Names& dims, ValueFlow& out, Neu
       if (!is_past || !out.past.contains(dim)) report_length(node, dim, how);
       continue;
     }
-    if (has_clock(out.reads, dim)) report(node.place, dim, Reads::future, how);
+    if (has_clock(out.reads, dim)) report(node, dim, Reads::future, how);
     else if (!is_neutral([&](int query) { return query >= 0 && !dims.contains(query); }))
-      report(node.place, dim, Reads::length, how);
+      report(node, dim, Reads::length, how);
     if (!is_neutral([](int query) { return query == Hidden::padding; }))
-      report(node.place, dim, Reads::padding, how);
+      report(node, dim, Reads::padding, how);
     needs_all(dim, out);
   }
   for (int dim : dims) forget(dim, out);

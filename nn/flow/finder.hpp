@@ -85,6 +85,7 @@ class FlowFinder {
   void rename(const Place& place, const Names& from, const Names& to, ValueFlow& out);
   void finish(const Names& names, ValueFlow& out) const;
   Sources rows_of(const CheckedValue& value) const;
+  void report(const Place& place, int dim, Reads reads, Combination::How how);
   // Reports an axis up to whose positions, or padding, the value reads.
   void report_clocks(const Place& place, int dim, Combination::How how, const ValueFlow& out);
 

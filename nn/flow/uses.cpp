@@ -29,7 +29,7 @@ void FlowFinder::pick(const Node& node, int dim, Index at, ValueFlow& out) {
   } else if (at > 0 || !is_sequence(dim)) {
     report_clocks(node.place, dim, how, out);
   } else {
-    report(node.place, dim, Reads::first, how);
+    report(node, dim, Reads::first, how);
   }
   if (at > 0) reads_any(dim, out);
   else needs_all(dim, out);

@@ -97,15 +97,16 @@ struct AxisPair {
 };
 AxisPair masked_pair(const Names& names, int dim, const std::vector<Dimension>& dimensions);
 
-enum class ConditionKind : uint8_t { equal, product, room, total, element };
+enum class ConditionKind : uint8_t { equal, product, room, total, element, returned };
 
 // A condition that the sizes of a run must satisfy.
 struct Condition {
   ConditionKind kind;
   int dim;
   Names others = {};  // equal: one; product, total: the parts; room: the largest length
-  Index pick = 0;     // element
-  Place place = {}, other_place = {};
+  Index pick = 0;     // element: its number; returned: the call's
+  Place place = {};
+  int inner = -1;  // returned: the dimension in the call's program
 };
 
 // Windows over the axis `of`: `count` counts them, `place` the positions in one.

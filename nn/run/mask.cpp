@@ -3,17 +3,34 @@
 
 namespace tete {
 
-// True if padding is among the positions that a dimension counts, by itself or by its size.
-bool Runner::counts_padding(int dim) const {
+// R19: a text that marks X's sequence as causal brings that part of the mask itself.
+void Runner::mark_mask() {
+  if (!program_.causal) return;
+  if (mask_.causal)
+    bad_input("'", program_.name, "' marks X as causal itself; its call takes no causal mask");
+  mask_.causal = mask_.of_model = true;
+  mask_.apart = program_.is_apart();
+}
+
+// The lengths of the sequence whose positions a dimension counts, by itself or by its size; empty
+// if the call does not pad it.
+Tensor Runner::lengths_of(int dim) const {
   const DimensionFlow& flow = program_.flow.dimensions[dim];
-  return mask_.lengths && (flow.counts_m || (flow.counts_x && one_sequence_));
+  if (flow.counts_m) return mask_.lengths;
+  return !flow.counts_x ? Tensor() : one_sequence_ ? mask_.lengths : mask_.query_lengths;
+}
+
+bool Runner::counts_padding(int dim) const { return static_cast<bool>(lengths_of(dim)); }
+
+bool Runner::hides_future(int query, int memory) const {
+  return mask_.causal && (!mask_.apart || dimension(query).sequence == dimension(memory).sequence);
 }
 
 // Position 0 is padding where a sample is empty.
 bool Runner::reads_padding(const Combination& c) {
   if (!counts_padding(c.dim)) return false;
   if (c.reads == Combination::Reads::first) {
-    const std::vector<double> lengths = mask_.lengths.values<double>();
+    const std::vector<double> lengths = lengths_of(c.dim).values<double>();
     return std::find(lengths.begin(), lengths.end(), 0) != lengths.end();
   }
   const bool stays = c.how == Combination::How::renames && counts_padding(c.beside);
@@ -21,7 +38,10 @@ bool Runner::reads_padding(const Combination& c) {
 }
 
 void Runner::check_mask() {
-  if (mask_.causal && !program_.leak.empty()) throw Error(ErrorKind::input, program_.leak);
+  if (mask_.causal)
+    if (const std::string leak = mask_.apart ? leak_of(program_, true) : program_.leak;
+        !leak.empty())
+      throw Error(ErrorKind::input, leak);
   const bool pairs = mask_.causal || mask_.visible;
   if (mask_.of_model) return check_lengths();
   if ((pairs && !program_.takes_mask) ||
@@ -32,15 +52,19 @@ void Runner::check_mask() {
                               : "padded memory",
               ", but no statement of it takes the mask of the call: none is a softmax over one ",
               "of two sequence axes");
-  if (mask_.lengths)
-    for (Combination c : program_.flow.combinations)
-      if (reads_padding(c)) {
-        c.reads = Combination::Reads::padding;
-        throw Error(ErrorKind::input, sentence(program_, c));
-      }
-  if (mask_.lengths && !(mask_.lengths.shape() == batch_))
-    bad_input("the lengths of the memory have shape ", mask_.lengths.shape(), ", but the batch is ",
-              batch_);
+  check_lengths();
+}
+
+void Runner::check_lengths() {
+  for (Combination c : program_.flow.combinations)
+    if (reads_padding(c)) {
+      c.reads = Combination::Reads::padding;
+      throw Error(ErrorKind::input, sentence(program_, c));
+    }
+  for (const Tensor& lengths : {mask_.lengths, mask_.query_lengths})
+    if (lengths && !(lengths.shape() == batch_))
+      bad_input("the lengths of the memory have shape ", lengths.shape(), ", but the batch is ",
+                batch_);
 }
 
 Tensor Runner::visible_over(const Names& names) {

@@ -172,7 +172,9 @@ class Runner {
   Index length(Role role);
   double elements_of(const CheckedValue& v);
 
+  void mark_mask();
   void check_mask();
+  void check_lengths();
   FirstRows ending_together();
   bool is_one_sequence() const;
   bool is_padded(int dim) const;

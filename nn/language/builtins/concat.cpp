@@ -58,7 +58,7 @@ void check(Reading& reading, const ExprText& e, Node& node) {
     if (name == node.dim() || shared.contains(name)) node.names.push_back(name);
   node.element = node.args[0].element;
   reading.in.draft.program.conditions.push_back(
-      {ConditionKind::total, node.dim(), parts, 0, e.place, {}});
+      {ConditionKind::total, node.dim(), parts, 0, e.place});
 }
 
 Value run(Runner& runner, const Node& node) {

@@ -182,7 +182,7 @@ void keep_axis(FlowFinder& finder, Node& node, const ValueFlow& x, ValueFlow& ou
   if (reads_ahead && ends_hidden(node, x)) finder.needs_all(dim, out);
   else if (reads_ahead) {
     if (value_of(node, key_right)->kind == NodeKind::number)
-      finder.report(node.place, dim, Combination::Reads::future, Combination::How::looks_ahead);
+      finder.report(node, dim, Combination::Reads::future, Combination::How::looks_ahead);
     node.reads_ahead = true;
   }
 }

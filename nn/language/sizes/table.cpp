@@ -178,6 +178,9 @@ std::optional<Index> SizeTable::derive(int dim) {
   for (int source : {is_sequence ? own : d.outer, is_sequence ? d.outer : own})
     if (source >= 0)
       if (const std::optional<Index> size = find(source)) return size;
+  if (entry(dim).outer) return entry(dim).outer;
+  if (d.call >= 0)
+    if (const auto size = inside(program_->calls[d.call]).find(d.inner)) return size;
   if (own < 0 && d.outer < 0) open_ = dim;
   return {};
 }
@@ -271,6 +274,11 @@ void SizeTable::check(const Condition& c) {
     }
     case ConditionKind::total:
       check_total(c);
+      return;
+    case ConditionKind::returned:
+      if (const auto inner = inside(program_->calls[c.pick]).find(c.inner); inner && *inner != size)
+        fail_at(places_of(c.dim, {c.place}),
+                text("'", name, "' is ", size, ", but what the call returns has ", *inner));
       return;
     case ConditionKind::element:
       if (c.pick >= size)
