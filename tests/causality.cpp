@@ -173,7 +173,7 @@ TEST_SUITE("causality") {
       CHECK(same_bits(first_rows(slice(z, 0, 0, 1), 3), first_rows(y, 3)));
       ++count;
     }
-    CHECK(count == 14);
+    CHECK(count == 15);
   }
 
   TEST_CASE("padding of M that is read as X's is refused, unless they are one") {

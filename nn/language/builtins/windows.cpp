@@ -201,6 +201,7 @@ void count_windows(FlowFinder& finder, const Node& node, const ValueFlow& x, Val
   const bool fits = !is_given(node, key_right);
   for (const Hidden& hidden : x.hidden) {
     const bool is_of_dim = hidden.memory == Clock{dim};
+    if (is_of_dim && hidden.query == Hidden::padding) continue;  // it reads as fill=
     if (is_of_dim ? fits || hidden.number == fill_of(node)
                   : !hidden.mentions(dim) && hidden.number == fill_of(node))
       out.hidden.push_back({hidden.query, is_of_dim ? at : hidden.memory, hidden.number});
