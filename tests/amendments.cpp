@@ -119,6 +119,27 @@ Step turned(const char* tensor) {
           }};
 }
 
+// Pairs (t, t + r/2) of the first r of the heads' entries, turned likewise.
+Step turned_halves(const char* tensor, int parts = 1) {
+  return {tensor, [=](Arrays& now, const Sample& s) {
+            const Array A = now[tensor];
+            const int r = A.shape[1] / parts, half = r / 2, first = first_of(tensor, s);
+            loop(A.shape, [&](auto& i) {
+              if (i[1] >= r) return;
+              const int t = i[1] % half;
+              const double angle = (first + i[0]) * std::pow(10000.0, -2.0 * t / r);
+              const double x = A(i[0], t, i[2]), y = A(i[0], t + half, i[2]);
+              now[tensor](i[0], i[1], i[2]) = i[1] < half
+                                                  ? x * std::cos(angle) - y * std::sin(angle)
+                                                  : x * std::sin(angle) + y * std::cos(angle);
+            });
+          }};
+}
+
+Step scaled_dots{"J", [](Arrays& now, const Sample&) {
+                   now["J"] = times(now["J"], 1 / std::sqrt(double(now["Q"].shape[1])));
+                 }};
+
 // A[i, d] plus rows of a table, or plus sines and cosines.
 Step with_row(const char* tensor, const char* table) {
   return {tensor, [=](Arrays& now, const Sample& s) {
@@ -159,6 +180,9 @@ const Row rows[] = {
     {{"alibi"}, {alibi}},
     {{"shaw"}, {shaw_keys, shaw_values}, {{"ShawKeys.k", 2}, {"ShawValues.k", 2}}},
     {{"rotary"}, {turned("Q"), turned("K")}},
+    {{"rotary_halves"}, {turned_halves("Q"), turned_halves("K")}},
+    {{"rotary_quarter"}, {turned_halves("Q", 4), turned_halves("K", 4)}, {{"d_k", 16}}},
+    {{"scaled"}, {scaled_dots}},
     {{"learned"},
      {with_row("X", "LearnedQueries.E"), with_row("M", "LearnedMemory.E")},
      {{"LearnedQueries.max_n", 9}, {"LearnedMemory.max_m", 8}}},
@@ -201,7 +225,7 @@ TEST_CASE("every amendment equals its paper's formulas in loops, and its gradien
       CAPTURE(base);
       const bool talks = std::string(base) == "talking_heads";
       AttentionSizes sizes{.d_model = 8, .memory_width = 6, .heads = 3, .dims = row.dims};
-      sizes.dims["d_k"] = 4, sizes.dims["d_v"] = 5;
+      sizes.dims.try_emplace("d_k", 4), sizes.dims["d_v"] = 5;
       if (talks) sizes.dims["h_k"] = row.same_heads ? 3 : 2, sizes.dims["h_v"] = 4;
       const bool scaled = std::string(base) == "multi_head_scaled";
       hold_against_loops(load_attention(base, row.names), sizes,

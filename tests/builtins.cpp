@@ -65,6 +65,7 @@ std::vector<Use> uses() {
        "  Y[n, d] = softmax(X[n, d], reduced_dim=d, extra_logit=Z[n])"},
       {"Y[n, d] = log_softmax(X[n, d], reduced_dim=n)"},
       {"Y[n, d] = layer_norm(X[n, d], dim=n)"},
+      {"Y[n, d] = rotate(X[n, d], position(n), dim=d, base=100, half=1)"},
       {"I[n] = position(n) // 2\n  Y[r, d] = scatter(X[n, d], I[n], reduced_dim=n, dim=r)",
        "where r = 2"},
       {"I[t, d] = top_k(X[n, d], reduced_dim=n, dim=t)\n  Y[t, d] = gather(X[n, d], I[t, d], "
@@ -101,6 +102,27 @@ TEST_CASE("every function of the notation says how it is called, and has an exam
     CHECK(std::string_view(function.usage).starts_with(call));
     CHECK(std::string_view(function.meaning) != "");
     CHECK(std::string_view(function.example).find(call) != std::string_view::npos);
+  }
+}
+
+TEST_CASE("rotate turns pairs of neighbours, or of both halves, by frequencies of its base") {
+  const Tensor X = Tensor::of<double>({1, 4}, {1, 2, 3, 4});
+  const auto turned = [&](const std::string& keys) {
+    return run_use({"Y[n, d] = rotate(X[n, d], position(n) + 3, dim=d" + keys + ")"}, X, X)
+        .values();
+  };
+  const auto pair = [](double x, double y, double angle) {
+    return std::pair{x * std::cos(angle) - y * std::sin(angle),
+                     x * std::sin(angle) + y * std::cos(angle)};
+  };
+  const auto [a, b] = pair(1, 2, 3);
+  const auto [c, d] = pair(3, 4, 0.3);
+  const auto [e, f] = pair(1, 3, 3);
+  const auto [g, h] = pair(2, 4, 0.03);
+  const std::vector<double> neighbours{a, b, c, d}, halves{e, g, f, h};
+  for (size_t i = 0; i < 4; ++i) {
+    CHECK(turned(", base=100")[i] == doctest::Approx(neighbours[i]));
+    CHECK(turned(", half=1")[i] == doctest::Approx(halves[i]));
   }
 }
 

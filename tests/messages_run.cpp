@@ -187,6 +187,10 @@ TEST_SUITE("messages") {
         {"rotate turns pairs, but 'd' is 3",
          "def F(X[n, d]):\n  Y[n, d] = «rotate»(X[n, d], position(n), dim=d)\n  return Y[n, d]\n",
          {{"X", zeros({2, 3})}}},
+        {"base= is 0, expected more than 0",
+         "def F(X[n, d]):\n  Y[n, d] = rotate(X[n, d], position(n), dim=d, base=«0»)\n"
+         "  return Y[n, d]\n",
+         {{"X", zeros({2, 4})}}},
         {"the 5 largest (t) of 3 (s)",
          "def F(X[n, s], T[n, t]):\n  Y[n, t] = «top_k»(X[n, s], reduced_dim=s, dim=t) + T[n, t]\n"
          "  return Y[n, t]\n",

@@ -1,5 +1,6 @@
-// rotate(x, p, dim=d): pair (2t, 2t+1) of d turned by the angle p · 10000^(-2t/d) (Su et al. 2021,
-// section 3.4.2, with neighbours as pairs).
+// rotate(x, p, dim=d, base=10000, half=0): pair (2t, 2t+1) of d turned by the angle p ·
+// base^(-2t/d) (Su et al. 2021, section 3.4.2, with neighbours as pairs); with half=1, pair (t, t +
+// d/2).
 #include <cmath>
 
 #include "nn/language/builtins/along.hpp"
@@ -27,13 +28,12 @@ void check(Reading& reading, const ExprText& e, Node& node) {
 struct Turn {
   Tensor cosine, sine;
 };
-Turn turns(const Tensor& positions, Index pairs, Dtype dtype, Backend& on) {
+Turn turns(const Tensor& positions, Index pairs, double base, Dtype dtype, Backend& on) {
   const std::vector<double> at = positions.values();
   std::vector<double> cosine, sine;
   for (double p : at)
     for (Index t = 0; t < pairs; ++t) {
-      const double angle =
-          p * std::pow(10000.0, -static_cast<double>(t) / static_cast<double>(pairs));
+      const double angle = p * std::pow(base, -static_cast<double>(t) / static_cast<double>(pairs));
       cosine.push_back(std::cos(angle)), sine.push_back(std::sin(angle));
     }
   Shape shape = positions.shape();
@@ -44,21 +44,29 @@ Turn turns(const Tensor& positions, Index pairs, Dtype dtype, Backend& on) {
   return {made(cosine), made(sine)};
 }
 
+// The number of a key, or its default.
+double key_number(Runner& runner, const Node::Key& key, double otherwise) {
+  return key.value.empty() ? otherwise : runner.quantity(key.value[0]);
+}
+
 Value run(Runner& runner, const Node& node) {
   const Value x = runner.node(node.args[0]), p = runner.unplaced(node.args[1]);
   const Index d = runner.size(node.dim());
   if (d % 2 != 0)
     fail_at({node.place},
             text("rotate turns pairs, but '", runner.dimension(node.dim()).name, "' is ", d));
+  const double base = key_number(runner, node.keys[1], 10000);
+  if (!(base > 0)) fail_at({node.keys[1].place}, text("base= is ", base, ", expected more than 0"));
+  const bool halves = key_number(runner, node.keys[2], 0) != 0;
   const bool batched = x.batched || p.batched;
   const Names places = x.names.without(node.dim());
   Names last = places;
   last.push_back(node.dim());
   Tensor y = runner.aligned(x, last, batched).tensor;
   Shape pairs = y.shape();
-  pairs.back() = d / 2, pairs.push_back(2);
+  pairs.back() = halves ? 2 : d / 2, pairs.push_back(halves ? d / 2 : 2);
   y = reshape(y, pairs);
-  const int axis = y.rank() - 1;
+  const int axis = y.rank() - (halves ? 2 : 1);  // of the two in a pair
   const auto half = [&](Index i) {
     Shape shape = y.shape();
     shape.erase(axis);
@@ -71,12 +79,12 @@ Value run(Runner& runner, const Node& node) {
   for (int i = 0; i < places.size(); ++i)
     if (p.names.contains(places[i])) have.push_back(places[i]);
     else missing.push_back(i + (batched ? runner.batch_rank() : 0));
-  const Turn turn =
-      turns(runner.aligned(p, have, p.batched).tensor, d / 2, runner.dtype(), runner.device());
+  const Turn turn = turns(runner.aligned(p, have, p.batched).tensor, d / 2, base, runner.dtype(),
+                          runner.device());
   const Tensor cosine = expand(turn.cosine, missing, a.shape()),
                sine = expand(turn.sine, missing, a.shape());
   Shape one = a.shape(), whole = a.shape();
-  one.push_back(1), whole.back() = d;
+  one.insert(axis, 1), whole.back() = d;
   const Tensor turned = reshape(
       concat({reshape(a * cosine - b * sine, one), reshape(a * sine + b * cosine, one)}, axis),
       whole);
@@ -90,12 +98,14 @@ void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
     if (is_zero(hidden.number) && !hidden.mentions(call.node.dim())) out.hidden.push_back(hidden);
 }
 
-constexpr KeyRow keys[] = {{"dim", KeyKind::dim}};
+constexpr KeyRow keys[] = {{"dim", KeyKind::dim},
+                           {.name = "base", .kind = KeyKind::number, .required = false},
+                           {.name = "half", .kind = KeyKind::number, .required = false}};
 
 constexpr Builtin rows[] = {
     {.name = "rotate",
-     .usage = "rotate(x, p, dim=d)",
-     .meaning = "pairs (2t, 2t+1) of d turned by the angle p · 10000^(-2t/d)",
+     .usage = "rotate(x, p, dim=d, base=10000, half=0)",
+     .meaning = "pairs (2t, 2t+1) of d, or (t, t + d/2) if half, turned by p · base^(-2t/d)",
      .example = "Y[n, d] = rotate(X[n, d], position(n), dim=d)",
      .least = 2,
      .most = 2,
