@@ -169,6 +169,45 @@ TEST_SUITE("models") {
     CHECK(difference(decode(X, tokens({3, 1, 4, 2}), 3), Y) < 1e-12);
     CHECK(difference(decode(X, tokens({3, 1, 4}), 3), Y) < 1e-12);
     CHECK(difference(slice(decode(X, tokens({3, 1, 2, 0}), 3), 1, 0, 1), slice(Y, 1, 0, 1)) > 1e-3);
+    // A source that is longer than what is read is seen whole, too.
+    const Tensor one = tokens({1});
+    CHECK(difference(decode(one, tokens({3, 1, 4, 0}), 4), decode(one, M, 3)) > 1e-3);
+    CHECK(difference(decode(one, M, 3), slice(Y, 1, 0, 1)) < 1e-12);
+  }
+
+  TEST_CASE("a parameter per stack is one tensor for all repetitions") {
+    const auto biased = [](const std::string& statements) {
+      return replaced(
+          replaced(::model(statements), "N[n, d_X])\n  H", "N[n, d_X]) with t5_bias\n  H"),
+          "l = 2, ", statements.find("repeated") == std::string::npos ? "" : "l = 2, ");
+    };
+    Model repeated(biased("  Z[n, d_X] = Block(T[n, d_X]) repeated l\n"));
+    CHECK(repeated.tensors.contains("Z/A/T5Bias.B"));
+    CHECK(!repeated.tensors.contains("Z/0/A/T5Bias.B"));
+    Model flat(biased("  U[n, d_X] = Block(T[n, d_X])\n  Z[n, d_X] = Block(U[n, d_X])\n"));
+    for (auto& [name, tensor] : flat.tensors) {
+      const bool is_table = name.ends_with("T5Bias.B");
+      tensor = is_table ? repeated.tensors.at("Z/A/T5Bias.B")
+                        : repeated.tensors.at(replaced(replaced(name, "U.", "Z/0/"), "Z.", "Z/1/"));
+    }
+    const Tensor X = tokens({1, 4, 0, 2, 2, 3});
+    CHECK(difference(repeated(X), flat(X)) < 1e-12);
+    Tensor& B = repeated.tensors.at("Z/A/T5Bias.B");
+    B = noise(B.shape(), 99);
+    CHECK(difference(repeated(X), flat(X)) > 1e-3);
+  }
+
+  TEST_CASE("a text's sizes go before those of what fills its slots") {
+    const std::string text = model("  Z[n, d_X] = Block(T[n, d_X]) repeated l\n");
+    Model smaller(replaced(text, "l = 2, ", "l = 2, d_k = 5, d_v = 4, "));
+    CHECK(Model(text).tensors.at("Z/0/A/P_q").shape() == Shape{6, 3, 2});
+    CHECK(smaller.tensors.at("Z/0/A/P_q").shape() == Shape{6, 5, 2});
+    CHECK(smaller.tensors.at("Z/1/A/P_o").shape() == Shape{6, 4, 2});
+    // What stands in the place of the slot is not told so.
+    CHECK(error_of([&] {
+            Model(replaced(replaced(text, "l = 2, ", "l = 2, d_k = 5, "), "Attention(",
+                           "MultiHead("));
+          }).find("the size 'd_k' is never used") != std::string::npos);
   }
 
   TEST_CASE("a model that leaks is refused where it leaks, and says by what") {

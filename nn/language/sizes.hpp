@@ -88,7 +88,8 @@ struct ParameterSpec {
   ParamSpec spec;          // spec.name is the program's: "P_q", "Y.P_q"
   bool per_stack = false;  // one tensor for all layers of a stack
 };
-// The program's own, then those of its calls, "Z/0/A/P_q", in the order of Runner's parameters.
+// The program's own, then those of its calls, "Z/0/A/P_q", in the order of Runner's parameters. One
+// that is per stack comes once for each repetition, under one name: "Z/A/T5Bias.B" (R12).
 std::vector<ParameterSpec> parameter_specs(const Checked& program, SizeTable& sizes);
 size_t parameter_count(const Checked& program, SizeTable& sizes);
 

@@ -58,11 +58,16 @@ Bound by_name(const std::shared_ptr<const Checked>& program, const TensorsByName
   }
   if (missing.empty() && !program->calls.empty()) {
     const std::vector<ParameterSpec> all = parameter_specs(*program, bound.sizes);
+    std::map<std::string, ParamId> known;
     for (size_t i = program->parameters.size(); i < all.size(); ++i) {
-      names.push_back(all[i].spec.name);
-      const auto found = tensors.find(names.back());
+      const std::string& name = all[i].spec.name;
+      const auto [id, is_new] =
+          known.try_emplace(name, ParamId{static_cast<int>(bound.params.size())});
+      bound.ids.push_back(id->second);
+      if (!is_new) continue;  // per stack
+      names.push_back(name);
+      const auto found = tensors.find(name);
       if (found == tensors.end()) missing.push_back(names.size() - 1);
-      bound.ids.push_back({static_cast<int>(bound.params.size())});
       bound.params.push_back(found == tensors.end() ? Tensor() : found->second);
     }
   }

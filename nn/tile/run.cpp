@@ -125,7 +125,8 @@ TiledCall Runner::tiled_call(const TileInputs& inputs, const std::vector<int>& e
   for (int number : program_.tile.inside)
     call.bytes += elements_of(checked(number)) * static_cast<double>(size_of(dtype_));
   // A replacement may let queries read memory that the mask hides.
-  call.crops = program_.tile.may_crop && mask_.causal && !over_memory && !inputs.any_replaced();
+  call.crops = program_.tile.may_crop && mask_.causal && !mask_.apart && !over_memory &&
+               !inputs.any_replaced();
   return call;
 }
 

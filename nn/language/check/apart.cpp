@@ -31,8 +31,7 @@ void Checker::call_apart(Instance& in, const StatementText& s, const Slots::Fill
   if (!s.repeated.name.empty()) call.repeated = in.dimension(s.repeated);
   call.tied = s.tied;
   Checker inner(amending(in, s, target), draft_.library, draft_.extent);
-  call.program = std::make_shared<const Checked>(
-      inner.run(target.callee, &in, arguments, target.start ? target.start : in.start));
+  call.program = std::make_shared<const Checked>(inner.run(target, &in, arguments));
   draft_.program.takes_mask |= call.program->takes_mask;
   draft_.program.takes_padding |= call.program->takes_padding;
   pass_apart(in, def, arguments, call);

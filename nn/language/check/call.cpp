@@ -79,7 +79,7 @@ Arguments read_arguments(Instance& in, const ExprText& call, const Def& def) {
 
 int Checker::call(Instance& in, const Callee& callee, const std::string& prefix,
                   const Arguments& arguments, const Place& place, bool amends,
-                  const ExprText* start) {
+                  const Slots::Filler& target) {
   if (in.depth == deepest_call)
     fail_at({place},
             text("calls of defs nest at most ", deepest_call, " deep, this one is one more"));
@@ -87,7 +87,8 @@ int Checker::call(Instance& in, const Callee& callee, const std::string& prefix,
                                                      &in, &in, in.depth + 1, amends || in.amends});
   inner.slots =
       callee.program == in.program ? in.slots : &slots_.emplace_back(callee.program, *in.slots);
-  inner.start = start ? start : in.start;
+  inner.fills = target.is_slot;
+  inner.start = target.start ? target.start : in.start;
   std::vector<std::shared_ptr<const Source>>& sources = draft_.program.sources;
   if (std::find(sources.begin(), sources.end(), callee.program->source) == sources.end())
     sources.push_back(callee.program->source);
@@ -99,8 +100,7 @@ void Checker::call_statement(Instance& in, const StatementText& s, const Slots::
                              const CheckedValue& left) {
   const Callee& callee = target.callee;
   const Arguments arguments = read_arguments(in, s.right, *callee.def);
-  const int result =
-      call(in, callee, left.name + ".", arguments, s.right.place, false, target.start);
+  const int result = call(in, callee, left.name + ".", arguments, s.right.place, false, target);
   const Names dims = draft_.value(result).dims;
   if (dims.size() != left.dims.size())
     fail_at({s.left.whole, callee.def->result.whole},

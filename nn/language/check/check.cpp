@@ -20,15 +20,17 @@ Checker::Checker(const std::vector<Program>& amendments, const Library& library,
   for (const Program& program : amendments) add_amendments(program);
 }
 
-Checked Checker::run(const Callee& callee, const Instance* around, const Arguments& arguments,
-                     const ExprText* start) {
+Checked Checker::run(const Slots::Filler& target, const Instance* around,
+                     const Arguments& arguments) {
+  const Callee& callee = target.callee;
   const Def& def = *callee.def;
   draft_.program.sources.push_back(callee.program->source);
   draft_.program.name = def.word.name;
   Instance& root = instances_.emplace_back(
       Instance{draft_, def, callee.program, "", nullptr, around, around ? around->depth + 1 : 0});
   root.slots = &slots_.emplace_back(callee.program, around ? *around->slots : Slots());
-  root.start = start;
+  root.fills = target.is_slot;
+  root.start = target.start || !around ? target.start : around->start;
   root_ = &root;
   find_amended(root);
   const Place place = def.result.whole;
@@ -53,12 +55,12 @@ Checked check(const Program& program, const std::vector<Program>& amendments,
   const auto shared = std::make_shared<const Program>(program);
   const Def& main = main_def(*shared);
   Extent extent;
-  Checked checked = Checker(amendments, library, extent).run({&main, shared});
+  Checked checked = Checker(amendments, library, extent).run({{&main, shared}});
   // Defs that no other def calls must be right, too.
   const std::set<std::string> called = called_defs(*shared);
   for (const Def& def : shared->defs)
     if (&def != &main && !called.contains(def.word.name))
-      Checker({}, library, extent).run({&def, shared});
+      Checker({}, library, extent).run({{&def, shared}});
   return checked;
 }
 

@@ -33,8 +33,8 @@ class Checker {
  public:
   Checker(const std::vector<Program>& amendments, const Library& library, Extent& extent);
   // `around`, if set, makes the call, which passes `arguments`; what is passed is an input.
-  Checked run(const Callee& callee, const Instance* around = nullptr,
-              const Arguments& arguments = {}, const ExprText* start = nullptr);
+  Checked run(const Slots::Filler& target, const Instance* around = nullptr,
+              const Arguments& arguments = {});
 
  private:
   // definition.cpp. Writes a def out in the place of a call; returns the number of its result.
@@ -46,7 +46,7 @@ class Checker {
   // call.cpp
   int call(Instance& in, const Callee& callee, const std::string& prefix,
            const Arguments& arguments, const Place& place, bool amends,
-           const ExprText* start = nullptr);
+           const Slots::Filler& target = {});
   void call_statement(Instance& in, const StatementText& s, const Slots::Filler& target,
                       const CheckedValue& left);
 

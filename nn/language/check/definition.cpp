@@ -146,6 +146,16 @@ void restart(Instance& in, CheckedParameter& parameter) {
 
 // ---- Sizes ------------------------------------------------------------------------------------
 
+// True if a text around the slot that `in` fills gives this size: a filler's own is a default
+// (R22).
+bool is_given_around(const Instance& in, const std::string& size) {
+  if (!in.fills) return false;
+  for (const Instance* outer = in.around; outer; outer = outer->around)
+    for (const WhereText& w : outer->def.where)
+      if (w.word.name == size) return true;
+  return false;
+}
+
 void read_where(Instance& in) {
   std::map<std::string, Place> seen;
   for (const WhereText& w : in.def.where) {
@@ -155,6 +165,7 @@ void read_where(Instance& in) {
     const Node value = Reading::quantity(in, w.value, "a size");
     if (w.value.kind == ExprKind::dim && w.value.word.name == w.word.name)
       fail_at({w.value.place}, text("'", w.word.name, "' is given by itself"));
+    if (is_given_around(in, w.word.name)) continue;
     in.draft.dim(dim).fallback = {value};
     in.draft.dim(dim).fallback_place = w.word.place;
   }

@@ -61,6 +61,7 @@ struct Instance {
   const Instance* around = nullptr;  // the def whose call leads here, in this draft or another
   int depth = 0;                     // of the calls that lead here
   bool amends = false;               // it is an amendment: no amendment applies inside it
+  bool fills = false;                // it fills a slot
   const Slots* slots = nullptr;      // of its text
   const ExprText* start = nullptr;   // how the parameters of its slot start, if `use` says so
   // By amending text: the call inside which it amends, this one or one around it.

@@ -53,9 +53,9 @@ std::vector<ParameterSpec> parameter_specs(const Checked& program, SizeTable& si
     const std::string& name = name_of(program, i);
     for (Index set = 0; set < sizes.sets_of(call); ++set) {
       const bool is_numbered = call.repeated >= 0 && !call.tied;
-      const std::string path = is_numbered ? text(name, "/", set, "/") : name + "/";
       for (ParameterSpec made : own) {
-        made.spec.name = path + made.spec.name;
+        const bool has_number = is_numbered && !made.per_stack;  // R12
+        made.spec.name = (has_number ? text(name, "/", set, "/") : name + "/") + made.spec.name;
         specs.push_back(std::move(made));
       }
     }
