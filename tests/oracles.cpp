@@ -1,0 +1,88 @@
+// Outside oracles: models of HuggingFace's transformers, recorded by tests/oracles/transformers.py,
+// against the texts of nn/models.
+#include <sstream>
+
+#include "core/graph.hpp"
+#include "nn/run.hpp"
+#include "tests/error_of.hpp"
+#include "tests/layer.hpp"
+#include "train/safetensors.hpp"
+
+using namespace tete;
+using namespace tete::tests;
+
+namespace {
+
+// One recorded call: the text, its tensors by name, and what came out.
+struct Recorded {
+  Safetensors file;
+  std::shared_ptr<const Checked> program;
+  TensorsByName tensors, gradients;
+  RunOptions options;
+
+  explicit Recorded(const std::string& name)
+      : file(std::string(DATA) + "/models/" + name + ".safetensors", Safetensors::Trust::anyone),
+        program(std::make_shared<const Checked>(
+            check(*find_text(file.metadata("text")).program, {}, catalogue()))) {
+    for (const auto& [path, tensor] : file.read_all()) {
+      const size_t slash = path.find('/');
+      const std::string kind = slash == std::string::npos ? "" : path.substr(0, slash);
+      if (kind == "parameter") tensors[path.substr(slash + 1)] = tensor;
+      else if (kind == "gradient") gradients[path.substr(slash + 1)] = tensor;
+      else if (path == "lengths") options.mask.lengths = tensor;
+      else if (path != "logits" && path != "cotangent") tensors[path] = tensor;
+    }
+    std::istringstream sizes(file.metadata("sizes"));
+    for (std::string one; sizes >> one;) {
+      const size_t equals = one.find('=');
+      options.sizes[one.substr(0, equals)] = std::stoll(one.substr(equals + 1));
+    }
+  }
+  Tensor logits() const { return run(program, tensors, options); }
+  double tolerance() const { return file.read("logits").dtype() == Dtype::f64 ? 1e-10 : 1e-5; }
+};
+
+// The largest difference, relative to the largest element or 1: a gradient may be 0.
+double relative(const Tensor& ours, const Tensor& theirs) {
+  double largest = 1;
+  for (double x : theirs.values()) largest = std::max(largest, std::abs(x));
+  return difference(ours, theirs) / largest;
+}
+
+const char* const families[] = {"gpt2", "bert", "albert", "llama",
+                                "neox", "t5",   "t5_1_1", "transformer"};
+
+}  // namespace
+
+TEST_SUITE("oracles") {
+  TEST_CASE("the texts of models give the logits of HuggingFace's") {
+    for (const std::string name : families) {
+      CAPTURE(name);
+      const Recorded recorded(name);
+      const double error = relative(recorded.logits(), recorded.file.read("logits"));
+      CHECK(error < recorded.tolerance());
+    }
+  }
+
+  TEST_CASE("and the gradients") {
+    for (const std::string name : {"gpt2", "bert", "t5"}) {
+      CAPTURE(name);
+      Recorded recorded(name);
+      std::vector<std::string> names;
+      Tensors parameters;
+      for (auto& [path, tensor] : recorded.tensors) {
+        if (!recorded.gradients.contains(path)) continue;
+        names.push_back(path);
+        parameters.push_back(tensor = tensor.variable());
+      }
+      CHECK(names.size() == recorded.gradients.size());
+      const Tensor loss = sum(recorded.logits() * recorded.file.read("cotangent"));
+      const Tensors ours = grad(loss, parameters);
+      for (size_t i = 0; i < names.size(); ++i) {
+        CAPTURE(names[i]);
+        const double error = relative(ours[i], recorded.gradients.at(names[i]));
+        CHECK(error < recorded.tolerance());
+      }
+    }
+  }
+}
