@@ -64,6 +64,34 @@ TEST_SUITE("oracles") {
     }
   }
 
+  TEST_CASE("with the sizes in the texts, they have as many parameters as what was published") {
+    struct Row {
+      const char* name;
+      Index vocabulary, parameters;
+    };
+    for (const Row& row : {
+             Row{"gpt2", 50257, 124439808},       // GPT-2 small
+             Row{"bert", 30522, 109514298},       // BERT-base, uncased
+             Row{"albert", 30000, 11221680},      // ALBERT-base
+             Row{"llama", 32000, 6738415616},     // 7B
+             Row{"neox", 50432, 6857302016},      // Pythia 6.9B
+             Row{"t5", 32128, 222903552},         // base
+             Row{"t5_1_1", 32128, 247577856},     // base
+             Row{"transformer", 58101, 73886208}  // opus-mt-en-de
+         }) {
+      CAPTURE(row.name);
+      const auto program =
+          std::make_shared<const Checked>(check(*find_text(row.name).program, {}, catalogue()));
+      SizeTable sizes(program, {{"v", row.vocabulary}});
+      std::map<std::string, Index> counts;  // one per stack counts once
+      for (const ParameterSpec& made : parameter_specs(*program, sizes))
+        counts[made.spec.name] = element_count(made.spec.shape);
+      Index all = 0;
+      for (const auto& [name, count] : counts) all += count;
+      CHECK(all == row.parameters);
+    }
+  }
+
   TEST_CASE("and the gradients") {
     for (const std::string name : {"gpt2", "bert", "t5"}) {
       CAPTURE(name);
