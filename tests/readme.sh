@@ -28,6 +28,9 @@ check 'the text of talking heads is the one in the catalogue' \
 block 'tete multi_token.tete' > "$work/multi_token.tete"
 check 'the new variant has fewer than 25 lines' test "$(wc -l < "$work/multi_token.tete")" -lt 25
 
+block 'tete mixture.tete' > "$work/mixture.tete"
+check 'the model has at most 25 lines' test "$(wc -l < "$work/mixture.tete")" -le 25
+
 # nn/README.md has the grammar of the parser, and the functions as the program tells them.
 block 'text grammar' nn/README.md > "$work/grammar"
 check 'the grammar is that of the parser' \

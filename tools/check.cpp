@@ -292,7 +292,7 @@ Run check_verb(CLI::App& app) {
       "Each gradient is compared with central differences in float64, along random\n"
       "directions and entry by entry (from 0): relative errors are at most 1e-6 at\n"
       "order 1, 1e-5 at order 2, 1e-4 at order 3; otherwise the exit code is 1. What\n"
-      "differs is shown at six step sizes, and the operation whose own rule is wrong is\n"
+      "differs is shown at each step size, and the operation whose own rule is wrong is\n"
       "looked for. Where a function has a kink (relu at 0, the maximum of equals) no\n"
       "gradient is wrong: kinks are told and not counted. Sizes are small and fit the\n"
       "text; --dim sets them, n and m, too. Under a causal mask there are m queries.\n\n"
