@@ -14,11 +14,13 @@ void FlowFinder::report(const Place& place, int dim, Reads reads, Combination::H
 void FlowFinder::report(const Node& node, int dim, Reads reads, Combination::How how) {
   report(node.place, dim, reads, how);
   Combination& made = flow_.combinations.back();
+  const auto is_query = [&](int axis) {
+    return axis >= 0 && program_.dimensions[axis].role == Role::query;
+  };
   made.function = node.builtin;
   for (const Node& arg : node.args)
     for (int name : arg.names)
-      if (name != dim && is_sequence(name) && !program_.is_over({made.beside}, Role::query))
-        made.beside = name;
+      if (name != dim && is_sequence(name) && !is_query(made.beside)) made.beside = name;
 }
 
 void FlowFinder::report_length(const Node& node, int dim, Combination::How how) {
