@@ -224,6 +224,23 @@ TEST_SUITE("models") {
           }) == "'Model' marks X as causal itself; its call takes no causal mask");
   }
 
+  TEST_CASE("repetitions of repetitions are refused before they fill the memory") {
+    std::string text =
+        "def Last(X[n, d], p[d] = ones()):\n"
+        "  Y[n, d] = X[n, d] * p[d]\n  return Y[n, d]\n";
+    std::string inner = "Last";
+    for (int i = 0; i < 40; ++i) {
+      const std::string name = "D" + std::to_string(i);
+      text += "def " + name + "(X[n, d]):\n  where l = 2\n  Y[n, d] = " + inner +
+              "(X[n, d]) repeated l\n  return Y[n, d]\n";
+      inner = name;
+    }
+    const auto program = std::make_shared<const Checked>(check(Program::parse(text)));
+    SizeTable sizes(program, {{"d", 3}});
+    CHECK(error_of([&] { parameter_specs(*program, sizes); }).find("more than 100000 parameters") !=
+          std::string::npos);
+  }
+
   TEST_CASE("a repetition costs what it costs written out, in names, too") {
     const Model repeated(model("  Z[n, d_X] = Block(T[n, d_X]) repeated l\n"));
     const Model flat(replaced(model(twice), "l = 2, ", ""));

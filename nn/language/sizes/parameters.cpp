@@ -7,6 +7,9 @@ namespace tete {
 
 namespace {
 
+// Repetitions of repetitions soon make more than any machine holds.
+constexpr size_t most_parameters = 100'000;
+
 void set_start(const CheckedParameter& p, SizeTable& sizes, Initializer& init) {
   init.kind = p.start->kind;
   if (!p.args.empty()) init.a = sizes.quantity(p.args[0]);
@@ -44,6 +47,7 @@ const std::string& name_of(const Checked& program, size_t call) {
 }  // namespace
 
 std::vector<ParameterSpec> parameter_specs(const Checked& program, SizeTable& sizes) {
+  parameter_count(program, sizes);  // fails on too many
   std::vector<ParameterSpec> specs;
   for (const CheckedParameter& p : program.parameters) specs.push_back(spec_of(program, p, sizes));
   for (size_t i = 0; i < program.calls.size(); ++i) {
@@ -67,7 +71,12 @@ size_t parameter_count(const Checked& program, SizeTable& sizes) {
   size_t count = program.parameters.size();
   for (const CheckedCall& call : program.calls) {
     SizeTable inside = sizes.inside(call);
-    count += static_cast<size_t>(sizes.sets_of(call)) * parameter_count(*call.program, inside);
+    const size_t own = parameter_count(*call.program, inside);
+    const auto sets = static_cast<size_t>(sizes.sets_of(call));
+    if (own > 0 && sets > (most_parameters - count) / own)
+      fail_at({call.place}, text("with its repetitions this call comes to more than ",
+                                 most_parameters, " parameters"));
+    count += sets * own;
   }
   return count;
 }
