@@ -12,6 +12,10 @@ void check_is_attention(const Checked& program) {
   for (size_t i = 0; i < program.inputs.size(); ++i) {
     const CheckedValue& input = program.values[program.inputs[i]];
     const std::string& name = program.input_names[i];
+    if (program.causal || input.below >= 0)
+      fail_at({input.place}, text("'", program.name,
+                                  "' is a whole model, not attention: 'tete train "
+                                  "--model', 'run' and 'cost' take it"));
     if (name != "X" && name != "M")
       fail_at({input.place}, text("attention has the inputs X and M; '", program.name,
                                   "' has the input '", name, "'"));

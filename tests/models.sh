@@ -41,6 +41,8 @@ check 'answers it' "$tete" sample sums --prompt 12+7
 refuses 2 "no model 'gpt3'; did you mean 'gpt2'" train text.txt --model gpt3
 refuses 2 '--norm is not an option beside --model' train text.txt --model gpt2 --norm rms
 refuses 2 'has a source, which --model gpt2 does not read yet' train --task reverse --model gpt2
+refuses 2 "'GPT2' is a whole model, not attention" train text.txt --attention "$gpt2"
+refuses 2 "'GPT2' is a whole model, not attention" check "$gpt2"
 refuses 2 'does not show yet' inspect whole --text Line --out page.html
 refuses 2 "'X' marks X as causal itself|'GPT2' marks X as causal itself" run gpt2 --tensors in.safetensors \
   --dim l=2 --dim h=2 --mask causal --out y.safetensors
