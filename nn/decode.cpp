@@ -187,4 +187,17 @@ Tensor Decoder::next(const Tensors& inputs, std::span<const ParamId> params, con
   return y;
 }
 
+bool reads_row_by_row(const Checked& program) {
+  bool by_rows = !program.flow.rereads;
+  for (const CheckedValue& v : program.values) {
+    by_rows &= !program.is_over(v.dims, Role::memory) && !program.is_over(v.names, Role::memory);
+    visit(v.right, [&](const Node& node) {
+      by_rows &= !(node.builtin && node.builtin->reads_earlier_rows);
+    });
+  }
+  for (const CheckedCall& call : program.calls)
+    by_rows &= call.memory >= 0 || reads_row_by_row(*call.program);
+  return by_rows;
+}
+
 }  // namespace tete

@@ -63,6 +63,10 @@ class Decoder {
   Index length_ = 0, memory_length_ = 0;
 };
 
+// True if new rows of a model's text follow from the same rows of its inputs, but for its calls
+// that attend to a memory, which have decoders of their own.
+bool reads_row_by_row(const Checked& program);
+
 // The state of a model that reads a sequence position by position: each attention's decoder, by its
 // path.
 struct Decoding {

@@ -1,5 +1,7 @@
 #include "nn/model.hpp"
 
+#include "nn/run/runner.hpp"
+
 namespace tete {
 
 namespace {
@@ -32,11 +34,30 @@ Tensor Model::logits(const Forward& forward, const Tensor& X) const {
   return run(*program_, sizes_, {X}, ids_, forward);
 }
 
-Tensor Model::last_logits(const Forward& forward, const Tensor& X) const {
-  const Tensor Y = logits(forward, X);
+// The last position of Y[b, n, v].
+static Tensor last_row(const Tensor& Y) {
   const Index n = Y.size(1);
   if (n == 0) bad_input("nothing follows an empty sequence");
   return reshape(slice(Y, 1, n - 1, 1), {Y.size(0), Y.size(2)});
+}
+
+Tensor Model::last_logits(const Forward& forward, const Tensor& X) const {
+  return last_row(logits(forward, X));
+}
+
+Tensor Model::next_logits(const Forward& forward, const Tensor& X, Decoding& decoding) const {
+  if (!reads_row_by_row(*program_))
+    bad_input("'", program_->name, "' cannot be read position by position: rows need others");
+  Forward next = forward;
+  next.decoding = &decoding;
+  const std::string path;
+  const Tensors inputs{X};
+  const Mask mask;
+  Runner runner(*program_, sizes_, inputs, ids_, next, path, mask);
+  runner.continue_at({.query = decoding.length}, {});
+  const Tensor Y = last_row(runner.run());
+  decoding.length += X.size(1);
+  return Y;
 }
 
 Loss Model::loss(const Forward& forward, const Tensor& X, const Tensor& targets) const {

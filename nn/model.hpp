@@ -3,8 +3,8 @@
 //   Model model(load_program("gpt2"), {{"v", 65}, {"l", 4}, {"d_X", 128}});
 //   Tensor logits = model.logits({.params = model.params().initial_values(Key(1))}, tokens);
 #pragma once
+#include "nn/decode.hpp"
 #include "nn/loss.hpp"
-#include "nn/run.hpp"
 
 namespace tete {
 
@@ -23,6 +23,9 @@ class Model {
   Tensor logits(const Forward& forward, const Tensor& X) const;
   // [b, v]: those of the last position.
   Tensor last_logits(const Forward& forward, const Tensor& X) const;
+  // The same for X[b, n] that follows what `decoding` has read. Each token is read once. Fails
+  // (input) on a text whose rows need others besides their attention.
+  Tensor next_logits(const Forward& forward, const Tensor& X, Decoding& decoding) const;
   // targets[b, n] (i64); below 0: padding, not counted.
   Loss loss(const Forward& forward, const Tensor& X, const Tensor& targets) const;
 

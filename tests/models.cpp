@@ -2,6 +2,7 @@
 #include "attention/catalog.hpp"
 #include "core/graph.hpp"
 #include "nn/cost.hpp"
+#include "nn/model.hpp"
 #include "nn/run.hpp"
 #include "tests/error_of.hpp"
 #include "tests/layer.hpp"
@@ -40,11 +41,11 @@ std::string model(const std::string& statements, const std::string& result = "Z"
          statements + "  return " + result + "[n, d_X]\n";
 }
 
-struct Model {
+struct NamedRun {
   std::shared_ptr<const Checked> program;
   TensorsByName tensors;
 
-  explicit Model(const std::string& text)
+  explicit NamedRun(const std::string& text)
       : program(std::make_shared<const Checked>(check(Program::parse(text), {}, catalogue()))) {
     SizeTable sizes(program, {});
     for (const ParameterSpec& made : parameter_specs(*program, sizes))
@@ -66,8 +67,8 @@ Tensor tokens(std::vector<int64_t> all) {
 
 TEST_SUITE("models") {
   TEST_CASE("what is repeated is what stands there as often") {
-    Model repeated(model("  Z[n, d_X] = Block(T[n, d_X]) repeated l\n"));
-    Model flat(replaced(model(twice), "l = 2, ", ""));
+    NamedRun repeated(model("  Z[n, d_X] = Block(T[n, d_X]) repeated l\n"));
+    NamedRun flat(replaced(model(twice), "l = 2, ", ""));
     CHECK(repeated.program->leak == "");
     CHECK(repeated.tensors.contains("Z/1/A/P_q"));
     CHECK(repeated.tensors.size() == flat.tensors.size());
@@ -79,14 +80,15 @@ TEST_SUITE("models") {
     const Tensor X = tokens({1, 4, 0, 2, 2, 3});
     CHECK(difference(repeated(X), flat(X)) < 1e-12);
     // Written out, attention takes the mask of the call.
-    Model out(replaced(replaced(replaced(model(twice), "l = 2, ", ""), "Attention(", "MultiHead("),
-                       "causal n", "n"));
+    NamedRun out(
+        replaced(replaced(replaced(model(twice), "l = 2, ", ""), "Attention(", "MultiHead("),
+                 "causal n", "n"));
     for (auto& [name, tensor] : out.tensors) tensor = flat.tensors.at(replaced(name, ".A.", ".A/"));
     CHECK(difference(out(X, {.mask = {.causal = true}}), flat(X)) < 1e-12);
   }
 
   TEST_CASE("gradients go through repetitions, with and without recomputing them, bit by bit") {
-    Model model(::model("  Z[n, d_X] = Block(T[n, d_X]) repeated l\n"));
+    NamedRun model(::model("  Z[n, d_X] = Block(T[n, d_X]) repeated l\n"));
     SizeTable sizes(model.program, {});
     Tensors values;
     std::vector<ParamId> ids;
@@ -116,9 +118,9 @@ TEST_SUITE("models") {
         replaced(replaced(::model("  Z[n, d_X] = Step(T[n, d_X], S[l, d_X]) repeated l tied\n"),
                           "def Model(", step + "def Model("),
                  "E[v, d_X] = normal(1)", "E[v, d_X] = normal(1), S[l, d_X] = normal(1)");
-    Model tied(with_step);
+    NamedRun tied(with_step);
     CHECK(tied.tensors.contains("Z/Y.A/P_q"));
-    Model untied(replaced(with_step, " tied", ""));
+    NamedRun untied(replaced(with_step, " tied", ""));
     for (auto& [name, tensor] : untied.tensors)
       tensor = tied.tensors.at(replaced(replaced(name, "Z/0/", "Z/"), "Z/1/", "Z/"));
     const Tensor X = tokens({1, 4, 0, 2, 2, 3});
@@ -130,8 +132,8 @@ TEST_SUITE("models") {
   }
 
   TEST_CASE("the states of all repetitions can be kept") {
-    Model last(::model("  Z[n, d_X] = Block(T[n, d_X]) repeated l\n"));
-    Model all(
+    NamedRun last(::model("  Z[n, d_X] = Block(T[n, d_X]) repeated l\n"));
+    NamedRun all(
         ::model("  Z[l, n, d_X] = Block(T[n, d_X]) repeated l\n"
                 "  U[n, d_X] = Z[1, n, d_X] + 0 * Z[0, n, d_X]\n",
                 "U"));
@@ -155,7 +157,7 @@ TEST_SUITE("models") {
         "  encoder[m, d_X] = Block(S[m, d_X]) repeated l\n"
         "  Z[n, d_X] = Decode(T[n, d_X], encoder[m, d_X]) repeated l\n"
         "  return Z[n, d_X]\n";
-    Model model(text);
+    NamedRun model(text);
     CHECK(model.program->leak == "");
     const auto decode = [&](const Tensor& X, const Tensor& M, Index length) {
       model.tensors["M"] = M;
@@ -181,10 +183,10 @@ TEST_SUITE("models") {
           replaced(::model(statements), "N[n, d_X])\n  H", "N[n, d_X]) with t5_bias\n  H"),
           "l = 2, ", statements.find("repeated") == std::string::npos ? "" : "l = 2, ");
     };
-    Model repeated(biased("  Z[n, d_X] = Block(T[n, d_X]) repeated l\n"));
+    NamedRun repeated(biased("  Z[n, d_X] = Block(T[n, d_X]) repeated l\n"));
     CHECK(repeated.tensors.contains("Z/A/T5Bias.B"));
     CHECK(!repeated.tensors.contains("Z/0/A/T5Bias.B"));
-    Model flat(biased("  U[n, d_X] = Block(T[n, d_X])\n  Z[n, d_X] = Block(U[n, d_X])\n"));
+    NamedRun flat(biased("  U[n, d_X] = Block(T[n, d_X])\n  Z[n, d_X] = Block(U[n, d_X])\n"));
     for (auto& [name, tensor] : flat.tensors) {
       const bool is_table = name.ends_with("T5Bias.B");
       tensor = is_table ? repeated.tensors.at("Z/A/T5Bias.B")
@@ -199,19 +201,19 @@ TEST_SUITE("models") {
 
   TEST_CASE("a text's sizes go before those of what fills its slots") {
     const std::string text = model("  Z[n, d_X] = Block(T[n, d_X]) repeated l\n");
-    Model smaller(replaced(text, "l = 2, ", "l = 2, d_k = 5, d_v = 4, "));
-    CHECK(Model(text).tensors.at("Z/0/A/P_q").shape() == Shape{6, 3, 2});
+    NamedRun smaller(replaced(text, "l = 2, ", "l = 2, d_k = 5, d_v = 4, "));
+    CHECK(NamedRun(text).tensors.at("Z/0/A/P_q").shape() == Shape{6, 3, 2});
     CHECK(smaller.tensors.at("Z/0/A/P_q").shape() == Shape{6, 5, 2});
     CHECK(smaller.tensors.at("Z/1/A/P_o").shape() == Shape{6, 4, 2});
     // What stands in the place of the slot is not told so.
     CHECK(error_of([&] {
-            Model(replaced(replaced(text, "l = 2, ", "l = 2, d_k = 5, "), "Attention(",
-                           "MultiHead("));
+            NamedRun(replaced(replaced(text, "l = 2, ", "l = 2, d_k = 5, "), "Attention(",
+                              "MultiHead("));
           }).find("the size 'd_k' is never used") != std::string::npos);
   }
 
   TEST_CASE("a model that leaks is refused where it leaks, and says by what") {
-    const auto leak = [](const std::string& text) { return Model(text).program->leak; };
+    const auto leak = [](const std::string& text) { return NamedRun(text).program->leak; };
     const std::string whole = model("  Z[n, d_X] = Block(T[n, d_X]) repeated l\n");
     const std::string linformer = leak(replaced(whole, "= multi_head", "= linformer"));
     CHECK(linformer.find("it is called here") != std::string::npos);
@@ -220,8 +222,27 @@ TEST_SUITE("models") {
                       "  G[d_X] = mean(X[n, d_X], reduced_dim=n)\n  Y[n, d_X] = G[d_X]"));
     CHECK(mean.find("mean(X[n, d_X]") != std::string::npos);
     CHECK(error_of([&] {
-            Model{whole}(tokens({1, 2}), {.mask = {.causal = true}});
+            NamedRun{whole}(tokens({1, 2}), {.mask = {.causal = true}});
           }) == "'Model' marks X as causal itself; its call takes no causal mask");
+  }
+
+  TEST_CASE("a model reads each token once, as a run of all of them") {
+    for (const char* name : {"gpt2", "llama", "neox"}) {
+      CAPTURE(name);
+      const auto program =
+          std::make_shared<const Checked>(check(*find_text(name).program, {}, catalogue()));
+      const Model model(program, {{"v", 7}, {"l", 2}, {"h", 2}, {"d_X", 16}});
+      const Tensors values = model.params().initial_values(Key(3), Dtype::f64);
+      const Tensor X = tokens({1, 4, 0, 2, 2, 3, 6});
+      Decoding decoding;
+      for (Index at = 0, count; at < 7; at += count) {
+        count = at == 0 ? 3 : at == 4 ? 2 : 1;
+        const Tensor next = model.next_logits({.params = values}, slice(X, 1, at, count), decoding);
+        const Tensor all = model.last_logits({.params = values}, slice(X, 1, 0, at + count));
+        CHECK(difference(next, all) < 1e-12);
+      }
+      CHECK(decoding.decoders.size() == 2);
+    }
   }
 
   TEST_CASE("repetitions of repetitions are refused before they fill the memory") {
@@ -242,8 +263,8 @@ TEST_SUITE("models") {
   }
 
   TEST_CASE("a repetition costs what it costs written out, in names, too") {
-    const Model repeated(model("  Z[n, d_X] = Block(T[n, d_X]) repeated l\n"));
-    const Model flat(replaced(model(twice), "l = 2, ", ""));
+    const NamedRun repeated(model("  Z[n, d_X] = Block(T[n, d_X]) repeated l\n"));
+    const NamedRun flat(replaced(model(twice), "l = 2, ", ""));
     SizeTable sizes(repeated.program, {{"n", 9}}), flat_sizes(flat.program, {{"n", 9}});
     const Cost cost = cost_of(*repeated.program, sizes), other = cost_of(*flat.program, flat_sizes);
     CHECK(cost.total.multiplies == other.total.multiplies);

@@ -28,6 +28,11 @@ class SizeTable {
   // For a call that has only some rows of its sequences: sets the length of all query axes and that
   // of all memory axes. They may differ even if the text says that M is X.
   void set_lengths(Index queries, Index memories);
+  // Leaves the lengths of all sequences to the tensors of a call.
+  void open_lengths() {
+    for (size_t i = 0; i < entries_.size(); ++i)
+      if (program_->dimensions[i].role != Role::none) entries_[i] = {};
+  }
   void set(int dim, Index size) { entry(dim) = {Origin::caller, false, size, -1}; }
 
   // The size of a dimension; fails if it is open.

@@ -1,6 +1,7 @@
 // Calls that run as programs of their own: their masks, parameters and repetitions (R22 to R24).
 #include "core/alias.hpp"
 #include "core/fused.hpp"
+#include "nn/decode.hpp"
 #include "nn/run/runner.hpp"
 
 namespace tete {
@@ -94,6 +95,23 @@ Tensors Runner::inputs_of(const CheckedCall& call, Index repetition) {
   return inputs;
 }
 
+// In decoding: the call's rows for the next positions. What attends to a memory has a decoder.
+Tensor Runner::next_rows(const CheckedCall& call, const Tensors& inputs,
+                         std::span<const ParamId> params, const std::string& path) {
+  const Mask mask = mask_inside(call);
+  SizeTable sizes = sizes_.inside(call);
+  if (call.memory < 0) {
+    Runner inner(*call.program, sizes, inputs, params, forward_, path, mask);
+    inner.continue_at(first_, {});
+    return inner.run();
+  }
+  sizes.open_lengths();
+  const Growth growth = mask.causal && !mask.apart ? Growth::grows : Growth::complete;
+  Decoder& decoder =
+      forward_.decoding->at(path, [&] { return Decoder(call.program, sizes, growth); });
+  return decoder.next(inputs, params, forward_, path, mask);
+}
+
 Value Runner::call(const CheckedValue& v) {
   const CheckedCall& c = program_.calls[v.index];
   const bool is_repeated = c.repeated >= 0;
@@ -105,14 +123,16 @@ Value Runner::call(const CheckedValue& v) {
     if (i > 0) in[0] = state;
     static const Tensors none;
     const auto ids = params_inside(v.index, i);
-    const Repetition repetition{c.program,
-                                sizes_.inside(c),
-                                {ids.begin(), ids.end()},
-                                forward_.with(none),
-                                is_repeated ? text(path_of(v), "/", i) : path_of(v),
-                                mask_inside(c)};
-    in.insert(in.end(), forward_.params.begin(), forward_.params.end());
-    state = is_repeated ? run_repetition(repetition, std::move(in), forward_) : repetition(in);
+    const std::string path = is_repeated ? text(path_of(v), "/", i) : path_of(v);
+    if (forward_.decoding) {
+      state = next_rows(c, in, ids, path);
+    } else {
+      const Repetition repetition{
+          c.program, sizes_.inside(c), {ids.begin(), ids.end()}, forward_.with(none),
+          path,      mask_inside(c)};
+      in.insert(in.end(), forward_.params.begin(), forward_.params.end());
+      state = is_repeated ? run_repetition(repetition, std::move(in), forward_) : repetition(in);
+    }
     if (c.keeps) kept.push_back(state);
   }
   const bool batched = state.rank() > v.dims.size() - static_cast<int>(c.keeps);

@@ -147,6 +147,8 @@ class Runner {
   // A call that is a program of its own (call.cpp).
   Value call(const CheckedValue& v);
   Tensors inputs_of(const CheckedCall& call, Index repetition);
+  Tensor next_rows(const CheckedCall& call, const Tensors& inputs, std::span<const ParamId> params,
+                   const std::string& path);
   std::span<const ParamId> params_inside(int call, Index repetition);
   Value statement(const CheckedValue& v);
   Value operation(const Node& n);
