@@ -205,7 +205,7 @@ TEST_SUITE("models") {
     CHECK(NamedRun(text).tensors.at("Z/0/A/P_q").shape() == Shape{6, 3, 2});
     CHECK(smaller.tensors.at("Z/0/A/P_q").shape() == Shape{6, 5, 2});
     CHECK(smaller.tensors.at("Z/1/A/P_o").shape() == Shape{6, 4, 2});
-    // What stands in the place of the slot is not told so.
+    // A def that is written in the place of the slot is not told so.
     CHECK(error_of([&] {
             NamedRun(replaced(replaced(text, "l = 2, ", "l = 2, d_k = 5, "), "Attention(",
                               "MultiHead("));

@@ -135,6 +135,13 @@ class StatementCounter {
   StatementCost& statement_;
 };
 
+void add(ParameterCost made, Cost& cost) {
+  Index& total = made.fixed ? cost.fixed_parameters : cost.parameters;
+  total = exact_sum(total, made.size);
+  if (!made.fixed) cost.parameter_formula += made.formula;
+  cost.parameter_sizes.push_back(std::move(made));
+}
+
 void add_parameters(const Checked& program, CostSizes& sizes, Cost& cost) {
   for (size_t i = 0; i < program.parameters.size(); ++i) {
     const CheckedParameter& p = program.parameters[i];
@@ -146,10 +153,7 @@ void add_parameters(const Checked& program, CostSizes& sizes, Cost& cost) {
         .name = p.name, .value = p.value, .fixed = p.fixed, .per_stack = p.per_stack};
     made.formula.add(sizes.product(dims));
     made.size = sizes.elements(dims);
-    Index& total = p.fixed ? cost.fixed_parameters : cost.parameters;
-    total = exact_sum(total, made.size);
-    if (!p.fixed) cost.parameter_formula += made.formula;
-    cost.parameter_sizes.push_back(std::move(made));
+    add(std::move(made), cost);
   }
 }
 
@@ -188,8 +192,8 @@ void find_whole(const Checked& program, Cost& cost) {
 
 using DimensionNames = std::map<int, std::string>;
 
-// What the dimensions of a call's program are called by its caller: those of arguments, open ones,
-// and the others behind the statement's name.
+// The caller's names for the dimensions of a call's program: its own for those of arguments and for
+// open ones; the others stand behind the statement's name.
 DimensionNames names_inside(const CheckedCall& call, const std::string& statement,
                             const CostSizes& sizes) {
   DimensionNames names;
@@ -218,10 +222,7 @@ void add_parameters(const CheckedCall& call, const Cost& inner, const std::strin
       made.formula.multiply(sizes.name(call.repeated));
       made.size = exact_product(made.size, sizes.size(call.repeated));
     }
-    Index& total = made.fixed ? cost.fixed_parameters : cost.parameters;
-    total = exact_sum(total, made.size);
-    if (!made.fixed) cost.parameter_formula += made.formula;
-    cost.parameter_sizes.push_back(std::move(made));
+    add(std::move(made), cost);
   }
 }
 

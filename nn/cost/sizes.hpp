@@ -1,4 +1,4 @@
-// What counting reads: sizes, which multiply without overflow; one name for a dimension and for
+// Helpers of counting: sizes, which fail where products overflow; one name for a dimension and for
 // those that calls make of it; the dimensions that grow with a sequence; the pairs that masks leave
 // visible (visible.cpp).
 #pragma once

@@ -45,7 +45,7 @@ void FlowFinder::change_role(int from, int to, ValueFlow& out) {
   else if (out.from.queries) out.from.queries = false, out.from.memory = true;
 }
 
-// Where X is not M, their padding is not one: positions of M as those of X may be padding.
+// X and M may be padded differently: a position of M that is read as one of X may be padding.
 void FlowFinder::change_input(const Place& place, int from, int to, const ValueFlow& out) {
   const DimensionFlow &before = flow_.dimensions[from], &after = flow_.dimensions[to];
   if (!has_clock(out.padding, from) || !before.counts_m || after.counts_m) return;

@@ -125,8 +125,8 @@ struct WhereText {
 struct StatementText {
   RefText left;
   ExprText right;
-  // Of a call: the texts that amend it, the number of its repetitions, and whether these share
-  // their parameters.
+  // A call has texts that amend it, a number of repetitions, and says whether these share their
+  // parameters.
   std::vector<Word> with = {};
   Word repeated = {};
   bool tied = false;

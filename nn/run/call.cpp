@@ -70,16 +70,15 @@ Mask Runner::mask_inside(const CheckedCall& call) const {
   return mask;
 }
 
-// The parameters of one repetition of a call.
-std::span<const ParamId> Runner::params_inside(int call, Index repetition) {
+// The parameters of a call: one set, or one after the other for its repetitions.
+std::span<const ParamId> Runner::params_inside(int call) {
   size_t first = program_.parameters.size(), count = 0;
   for (int i = 0; i <= call; ++i) {
     const CheckedCall& c = program_.calls[i];
     SizeTable inside = sizes_.inside(c);
-    count = parameter_count(*c.program, inside);
-    if (i < call) first += static_cast<size_t>(sizes_.sets_of(c)) * count;
+    first += count;
+    count = static_cast<size_t>(sizes_.sets_of(c)) * parameter_count(*c.program, inside);
   }
-  if (sizes_.sets_of(program_.calls[call]) > 1) first += static_cast<size_t>(repetition) * count;
   if (first + count > params_.size())
     bad_input("'", program_.name, "' needs ", first + count, " parameters, got ", params_.size());
   return params_.subspan(first, count);
@@ -97,9 +96,8 @@ Tensors Runner::inputs_of(const CheckedCall& call, Index repetition) {
 
 // In decoding: the call's rows for the next positions. What attends to a memory has a decoder.
 Tensor Runner::next_rows(const CheckedCall& call, const Tensors& inputs,
-                         std::span<const ParamId> params, const std::string& path) {
-  const Mask mask = mask_inside(call);
-  SizeTable sizes = sizes_.inside(call);
+                         std::span<const ParamId> params, const std::string& path, SizeTable sizes,
+                         const Mask& mask) {
   if (call.memory < 0) {
     Runner inner(*call.program, sizes, inputs, params, forward_, path, mask);
     inner.continue_at(first_, {});
@@ -116,20 +114,24 @@ Value Runner::call(const CheckedValue& v) {
   const CheckedCall& c = program_.calls[v.index];
   const bool is_repeated = c.repeated >= 0;
   const Index times = is_repeated ? size(c.repeated) : 1;
+  const SizeTable inside = sizes_.inside(c);
+  const Mask mask = mask_inside(c);
+  const std::span<const ParamId> all = params_inside(v.index);
+  const size_t sets = static_cast<size_t>(sizes_.sets_of(c)),
+               count = sets > 0 ? all.size() / sets : 0;
   Tensor state = times == 0 ? at(c.passed[0].value).tensor : Tensor();
   Tensors kept;
   for (Index i = 0; i < times; ++i) {
     Tensors in = inputs_of(c, i);
     if (i > 0) in[0] = state;
     static const Tensors none;
-    const auto ids = params_inside(v.index, i);
+    const auto ids = all.subspan(sets > 1 ? static_cast<size_t>(i) * count : 0, count);
     const std::string path = is_repeated ? text(path_of(v), "/", i) : path_of(v);
     if (forward_.decoding) {
-      state = next_rows(c, in, ids, path);
+      state = next_rows(c, in, ids, path, inside, mask);
     } else {
-      const Repetition repetition{
-          c.program, sizes_.inside(c), {ids.begin(), ids.end()}, forward_.with(none),
-          path,      mask_inside(c)};
+      const Repetition repetition{c.program,           inside, {ids.begin(), ids.end()},
+                                  forward_.with(none), path,   mask};
       in.insert(in.end(), forward_.params.begin(), forward_.params.end());
       state = is_repeated ? run_repetition(repetition, std::move(in), forward_) : repetition(in);
     }

@@ -148,8 +148,8 @@ class Runner {
   Value call(const CheckedValue& v);
   Tensors inputs_of(const CheckedCall& call, Index repetition);
   Tensor next_rows(const CheckedCall& call, const Tensors& inputs, std::span<const ParamId> params,
-                   const std::string& path);
-  std::span<const ParamId> params_inside(int call, Index repetition);
+                   const std::string& path, SizeTable sizes, const Mask& mask);
+  std::span<const ParamId> params_inside(int call);
   Value statement(const CheckedValue& v);
   Value operation(const Node& n);
   // A·B + A·C as A·(B + C), one product less, if C has all names of B; otherwise empty.

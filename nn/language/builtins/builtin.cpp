@@ -2,6 +2,11 @@
 
 namespace tete {
 
+double number_of_key(Runner& runner, const Node& node, size_t key, double otherwise) {
+  const Node* const value = value_of(node, key);
+  return value ? runner.quantity(*value) : otherwise;
+}
+
 void refuse_known(const Reading& reading, const ExprText& e, const Node& node, size_t key,
                   int dim) {
   const Node& x = node.args[0];

@@ -12,6 +12,9 @@ inline const Node* value_of(const Node& node, size_t key) {
   return node.keys[key].value.empty() ? nullptr : &node.keys[key].value[0];
 }
 
+// The number that a key gives, or its default.
+double number_of_key(Runner& runner, const Node& node, size_t key, double otherwise);
+
 // Fails if `dim`, which a key of the call makes, is a dimension of its first argument already.
 void refuse_known(const Reading& reading, const ExprText& e, const Node& node, size_t key, int dim);
 // Gives the result these names, in the order of the left; fails if one is not there.

@@ -19,9 +19,9 @@ Tensor rms(const Tensor& x, double epsilon) {
 template <Tensor (*norm)(const Tensor&, double)>
 Value run(Runner& runner, const Node& node) {
   const Value x = runner.node(node.args[0]);
-  const Node::Key& eps = node.keys[1];
-  const double epsilon = eps.value.empty() ? norm_epsilon : runner.quantity(eps.value[0]);
-  if (!(epsilon >= 0)) fail_at({eps.place}, text("eps= is ", epsilon, ", expected 0 or more"));
+  const double epsilon = number_of_key(runner, node, 1, norm_epsilon);
+  if (!(epsilon >= 0))
+    fail_at({node.keys[1].place}, text("eps= is ", epsilon, ", expected 0 or more"));
   Names last = x.names.without(node.dim());
   last.push_back(node.dim());
   const Tensor y = norm(runner.aligned(x, last, x.batched).tensor, epsilon);

@@ -44,20 +44,15 @@ Turn turns(const Tensor& positions, Index pairs, double base, Dtype dtype, Backe
   return {made(cosine), made(sine)};
 }
 
-// The number of a key, or its default.
-double key_number(Runner& runner, const Node::Key& key, double otherwise) {
-  return key.value.empty() ? otherwise : runner.quantity(key.value[0]);
-}
-
 Value run(Runner& runner, const Node& node) {
   const Value x = runner.node(node.args[0]), p = runner.unplaced(node.args[1]);
   const Index d = runner.size(node.dim());
   if (d % 2 != 0)
     fail_at({node.place},
             text("rotate turns pairs, but '", runner.dimension(node.dim()).name, "' is ", d));
-  const double base = key_number(runner, node.keys[1], 10000);
+  const double base = number_of_key(runner, node, 1, 10000);
   if (!(base > 0)) fail_at({node.keys[1].place}, text("base= is ", base, ", expected more than 0"));
-  const bool halves = key_number(runner, node.keys[2], 0) != 0;
+  const bool halves = number_of_key(runner, node, 2, 0) != 0;
   const bool batched = x.batched || p.batched;
   const Names places = x.names.without(node.dim());
   Names last = places;

@@ -37,13 +37,8 @@ void check(Reading& reading, const ExprText& e, Node& node) {
     reading.in.draft.program.windows.push_back({node.dim(), into.dims[0], into.dims[1]});
 }
 
-double number(Runner& runner, const Node& node, Key key, double otherwise) {
-  const Node* const value = value_of(node, key);
-  return value ? runner.quantity(*value) : otherwise;
-}
-
 Index count(Runner& runner, const Node& node, Key key, Index least) {
-  const double value = number(runner, node, key, static_cast<double>(least));
+  const double value = number_of_key(runner, node, key, static_cast<double>(least));
   if (value != std::floor(value) || value < static_cast<double>(least) || value > 1e9)
     fail_at({node.keys[key].place},
             text(node.builtin->keys[key].name, "= is a whole number of at least ", least, ", not ",
@@ -99,7 +94,7 @@ Value run(Runner& runner, const Node& node) {
   Value x = runner.reference(node.args[0]);
   const Index left = count(runner, node, key_left, 0), right = count(runner, node, key_right, 0),
               stride = count(runner, node, key_stride, 1), width = runner.size(place_of(node));
-  const double fill = number(runner, node, key_fill, 0);
+  const double fill = number_of_key(runner, node, key_fill, 0);
   check_causal(runner, node, right);
   // Windows that keep their axis and look back only read no padding, but where they are padding.
   const bool meets_padding = right > 0 || window_of(node) != node.dim();

@@ -21,9 +21,7 @@ std::vector<Program> Checker::amending(Instance& in, const StatementText& s,
 
 void Checker::call_apart(Instance& in, const StatementText& s, const Slots::Filler& target,
                          CheckedValue left) {
-  if (in.depth == deepest_call)
-    fail_at({s.right.place},
-            text("calls of defs nest at most ", deepest_call, " deep, this one is one more"));
+  check_depth(in, s.right.place);
   const Def& def = *target.callee.def;
   const Arguments arguments = read_arguments(in, s.right, def);
   CheckedCall call;
@@ -64,14 +62,7 @@ void Checker::pass_apart(Instance& in, const Def& def, const Arguments& argument
     for (int k = 0; k < given.dims.size(); ++k)
       if (given.dims[k] == call.repeated) passed.row = k;
       else dims.push_back(given.dims[k]);
-    if (dims.size() != wanted.size())
-      fail_at({arguments[a].place, arg.ref.whole},
-              text("'", arg.ref.word.name, "' has ", counted(wanted.size(), "dimension"), ", but ",
-                   dims.size(), " are passed"));
-    if (arg.kind == ArgKind::integer && given.element != Element::whole)
-      fail_at({arguments[a].place, arg.ref.whole},
-              text("'", arg.ref.word.name, "' holds whole numbers, but ", describe(given.element),
-                   " are passed"));
+    check_passed(arg, wanted.size(), dims.size(), given.element, arguments[a].place);
     for (int k = 0; k < dims.size(); ++k) call.sizes.push_back({wanted[k], dims[k], true});
     if (arg.ref.word.name == "X" && !dims.empty()) call.queries = dims[0];
     if (arg.ref.word.name == "M" && !dims.empty()) call.memory = dims[0];

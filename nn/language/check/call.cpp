@@ -77,12 +77,26 @@ Arguments read_arguments(Instance& in, const ExprText& call, const Def& def) {
   return ArgumentReader(in, call, def).read();
 }
 
-int Checker::call(Instance& in, const Callee& callee, const std::string& prefix,
-                  const Arguments& arguments, const Place& place, bool amends,
-                  const Slots::Filler& target) {
+void check_passed(const ArgText& arg, int wanted, int given, Element element, const Place& place) {
+  if (given != wanted)
+    fail_at({place, arg.ref.whole},
+            text("'", arg.ref.word.name, "' has ", counted(wanted, "dimension"), ", but ", given,
+                 " are passed"));
+  if (arg.kind == ArgKind::integer && element != Element::whole)
+    fail_at({place, arg.ref.whole}, text("'", arg.ref.word.name, "' holds whole numbers, but ",
+                                         describe(element), " are passed"));
+}
+
+void Checker::check_depth(const Instance& in, const Place& place) {
   if (in.depth == deepest_call)
     fail_at({place},
             text("calls of defs nest at most ", deepest_call, " deep, this one is one more"));
+}
+
+int Checker::call(Instance& in, const Callee& callee, const std::string& prefix,
+                  const Arguments& arguments, const Place& place, bool amends,
+                  const Slots::Filler& target) {
+  check_depth(in, place);
   Instance& inner = instances_.emplace_back(Instance{draft_, *callee.def, callee.program, prefix,
                                                      &in, &in, in.depth + 1, amends || in.amends});
   inner.slots =

@@ -17,6 +17,8 @@ struct Argument {
 using Arguments = std::vector<Argument>;  // in the def's order
 // The arguments of a call of `def`, by place and by name.
 Arguments read_arguments(Instance& in, const ExprText& call, const Def& def);
+// Fails unless a value of so many dimensions can be passed for `arg`, which has `wanted`.
+void check_passed(const ArgText& arg, int wanted, int given, Element element, const Place& place);
 
 // A def that no other of an amending text calls: it changes the tensor named like its first
 // argument (R11).
@@ -44,6 +46,7 @@ class Checker {
   void statement(Instance& in, const StatementText& s);
 
   // call.cpp
+  static void check_depth(const Instance& in, const Place& place);
   int call(Instance& in, const Callee& callee, const std::string& prefix,
            const Arguments& arguments, const Place& place, bool amends,
            const Slots::Filler& target = {});

@@ -47,13 +47,7 @@ void assign_roles(Instance& in) {
 int take_passed(Draft& draft, const ArgText& arg, const Argument& passed, const CheckedValue& v) {
   const Names given = draft.value(passed.value).dims;
   const Element element = draft.value(passed.value).element;
-  if (given.size() != v.dims.size())
-    fail_at({passed.place, arg.ref.whole},
-            text("'", arg.ref.word.name, "' has ", counted(v.dims.size(), "dimension"), ", but ",
-                 given.size(), " are passed"));
-  if (arg.kind == ArgKind::integer && element != Element::whole)
-    fail_at({passed.place, arg.ref.whole}, text("'", arg.ref.word.name, "' holds whole numbers, ",
-                                                "but ", describe(element), " are passed"));
+  check_passed(arg, v.dims.size(), given.size(), element, passed.place);
   for (int i = 0; i < given.size(); ++i) draft.take_argument(v.dims[i], given[i], passed.place);
   return draft.renamed(passed.value, v.name, v.place, v.dims);
 }

@@ -11,7 +11,7 @@ struct Filling {
   std::shared_ptr<const Program> text = {};  // that holds `use`
 };
 
-// What fills the slots that a text's calls name.
+// The slots that a text's calls name, and their fillings.
 class Slots {
  public:
   Slots() = default;
@@ -19,7 +19,7 @@ class Slots {
   Slots(const std::shared_ptr<const Program>& text, const Slots& caller);
 
   bool contains(const std::string& slot) const { return fillings_.contains(slot); }
-  // What a call of the slot calls.
+  // The def that a call of the slot calls, and how.
   struct Filler {
     Callee callee = {};
     std::vector<Word> with = {};  // its amending texts, in their order

@@ -224,7 +224,7 @@ void SizeTable::refuse_circle(int dim) const {
 
 // ---- Conditions -------------------------------------------------------------------------------
 
-// What is joined in new rows alone is computed only if these are all.
+// A run of new rows alone computes no joined value, so its total is not checked.
 void SizeTable::check_total(const Condition& c) {
   Index total = 0;
   for (int part : c.others) total += *find(part);
