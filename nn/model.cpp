@@ -60,6 +60,16 @@ Tensor Model::next_logits(const Forward& forward, const Tensor& X, Decoding& dec
   return Y;
 }
 
+Tensor Model::logits_behind(const Forward& forward, const Tensor& X, int value,
+                            const Tensor& x) const {
+  const std::string path;
+  const Tensors inputs{X};
+  const Mask mask;
+  Runner runner(*program_, sizes_, inputs, ids_, forward, path, mask);
+  runner.set(value, x);
+  return runner.at(program_->result).tensor;
+}
+
 Loss Model::loss(const Forward& forward, const Tensor& X, const Tensor& targets) const {
   return token_loss(logits(forward, X), targets);
 }

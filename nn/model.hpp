@@ -15,6 +15,7 @@ class Model {
   Model(std::shared_ptr<const Checked> program, const SizesByName& sizes);
 
   const Checked& program() const { return *program_; }
+  const std::shared_ptr<const Checked>& shared_program() const { return program_; }
   const ParamList& params() const { return params_; }
   // The sizes that are known without a call.
   const SizeTable& sizes() const { return sizes_; }
@@ -26,6 +27,9 @@ class Model {
   // The same for X[b, n] that follows what `decoding` has read. Each token is read once. Fails
   // (input) on a text whose rows need others besides their attention.
   Tensor next_logits(const Forward& forward, const Tensor& X, Decoding& decoding) const;
+  // X as above: the logits if the value with this number, as an inner state of the residual stream,
+  // were x[b, dims].
+  Tensor logits_behind(const Forward& forward, const Tensor& X, int value, const Tensor& x) const;
   // targets[b, n] (i64); below 0: padding, not counted.
   Loss loss(const Forward& forward, const Tensor& X, const Tensor& targets) const;
 

@@ -213,10 +213,11 @@ TEST_SUITE("transformer lens") {
 
   TEST_CASE("patterns choose paths and names; what fits nothing is told with the nearest") {
     const Small small("talking_heads");
-    const Activations seen = small.seen();
+    const Activations seen = small.seen(),
+                      theirs = as_in_transformer_lens(seen, places_of(small.sites));
     const auto names = [&](const std::vector<std::string>& patterns) {
       std::string all;
-      for (const auto& named : fitting(patterns, seen, places_of(small.sites)))
+      for (const auto& named : fitting(patterns, seen, theirs))
         all += (all.empty() ? "" : " ") + named.first;
       return all;
     };
@@ -226,7 +227,7 @@ TEST_SUITE("transformer lens") {
     CHECK(names({"**.hook_result"}) ==
           "blocks.0.attn.hook_result blocks.1.attn.hook_result decoder.0.attn.hook_result "
           "decoder.1.attn.hook_result");
-    CHECK(fitting({"**"}, seen, places_of(small.sites)).size() == seen.size());
+    CHECK(fitting({"**"}, seen, theirs).size() == seen.size());
     CHECK(error_of([&] { names({"decoder/*/self/w"}); }) ==
           "nothing in this model is at 'decoder/*/self/w'; did you mean 'decoder/0/self/W'?");
     CHECK(error_of([&] { names({"blocks.0.attn.hook_patern"}); }) ==
@@ -248,7 +249,7 @@ TEST_SUITE("transformer lens") {
         Y = layer.attention(forward, "at", X, X);
       });
       seen["X"] = X;
-      const SitePlace place{"at", "decoder", 0, false, false, {layer.program, {}}, "X", "X", 0, 0};
+      const SitePlace place{"at", "decoder", 0, false, false, layer.program, {}, "X", "X", 0, 0};
       const Tensor each = result_by_heads(place, seen);
       if (!each) continue;
       ++told;
@@ -256,5 +257,82 @@ TEST_SUITE("transformer lens") {
       CHECK(difference(sum(each, {3}), Y) < 2e-5);
     }
     CHECK(told > 40);
+  }
+
+  Tensors small_values(const Model& model) { return model.params().initial_values(Key(1)); }
+
+  TEST_CASE("a text's values have TransformerLens's names by its slots") {
+    const Model model(load_program("gpt2"),
+                      {{"v", 11}, {"l", 2}, {"h", 3}, {"d_X", 12}, {"f", 20}, {"max_n", 8}});
+    const Tensors values = small_values(model);
+    Activations seen =
+        trace({values}, {"**"}, [&](const Forward& f) { model.logits(f, tokens(2, 5)); });
+    for (const SitePlace& place : places_of(model))
+      if (const Tensor each = result_by_heads(place, seen)) seen[place.path + "/Y/heads"] = each;
+    const Activations theirs = as_in_transformer_lens(seen, model);
+    const auto is = [&](const std::string& name, const std::string& path) {
+      CAPTURE(name);
+      REQUIRE(theirs.contains(name));
+      REQUIRE(seen.contains(path));
+      CHECK(theirs.at(name).same(seen.at(path)));
+    };
+    is("blocks.0.hook_resid_pre", "T");
+    is("blocks.1.hook_resid_pre", "Z/0/Y");
+    is("blocks.1.ln1.hook_normalized", "Z/1/N");
+    is("blocks.1.hook_attn_out", "Z/1/A");
+    is("blocks.1.hook_resid_mid", "Z/1/B");
+    is("blocks.1.ln2.hook_normalized", "Z/1/C");
+    is("blocks.1.mlp.hook_post", "Z/1/F.H");
+    is("blocks.1.hook_mlp_out", "Z/1/F");
+    is("blocks.1.hook_resid_post", "Z/1/Y");
+    is("ln_final.hook_normalized", "N");
+    CHECK(theirs.at("blocks.0.attn.hook_pattern").shape() == Shape{2, 3, 5, 5});
+    CHECK(theirs.at("blocks.0.attn.hook_result").shape() == Shape{2, 5, 3, 12});
+    CHECK(theirs.at("blocks.0.attn.hook_z").shape() == Shape{2, 5, 3, 4});
+    const Tensor bias = values[model.params().find("Z/1/A/OutputBias.b")];
+    CHECK(difference(sum(theirs.at("blocks.1.attn.hook_result"), {2}) +
+                         broadcast(reshape(bias, {1, 1, 12}), {2, 5, 12}),
+                     theirs.at("blocks.1.hook_attn_out")) < 2e-5);
+  }
+
+  TEST_CASE("slots are found whatever a text calls its values") {
+    const Model model(
+        std::make_shared<const Checked>(
+            check(Program::parse("use Attention = talking_heads\nuse FeedForward = ff_swiglu\n"
+                                 "use Norm = norm_rms\n"
+                                 "def Layer(X[i, w]):\n"
+                                 "  G[i, w] = Norm(X[i, w])\n"
+                                 "  H[i, w] = Attention(G[i, w], G[i, w])\n"
+                                 "  J[i, w] = FeedForward(G[i, w])\n"
+                                 "  K[i, w] = X[i, w] + H[i, w] + J[i, w]\n"
+                                 "  return K[i, w]\n"
+                                 "def Mine(X[causal i] < t, L[t, w] = normal(1)):\n"
+                                 "  where c = 2\n"
+                                 "  A[i, w] = gather(L[t, w], X[i], dim=t)\n"
+                                 "  B[i, w] = Layer(A[i, w]) repeated c\n"
+                                 "  C[i, w] = Norm(B[i, w])\n"
+                                 "  D[i, t] = einsum(C[i, w], L[t, w])\n"
+                                 "  return D[i, t]\n"),
+                  {}, catalogue())),
+        {{"t", 11}, {"c", 2}, {"w", 12}, {"h", 3}, {"f", 20}});
+    const Activations seen = trace({small_values(model)}, {"**"},
+                                   [&](const Forward&f) { model.logits(f, tokens(2, 5)); }),
+                      theirs = as_in_transformer_lens(seen, model);
+    const auto is = [&](const std::string& name, const std::string& path) {
+      CAPTURE(name);
+      REQUIRE(theirs.contains(name));
+      CHECK(theirs.at(name).same(seen.at(path)));
+    };
+    is("hook_embed", "A");
+    is("blocks.0.hook_resid_pre", "A");
+    is("blocks.1.ln1.hook_normalized", "B/1/G");
+    is("blocks.1.hook_attn_out", "B/1/H");
+    is("blocks.1.hook_mlp_out", "B/1/J");
+    is("blocks.1.mlp.hook_pre", "B/1/J.U");
+    is("blocks.1.mlp.hook_post", "B/1/J.H");
+    is("blocks.1.hook_resid_post", "B/1/K");
+    is("ln_final.hook_normalized", "C");
+    CHECK(places_of(model).size() == 2);
+    CHECK(stream_of(model).points == std::vector<std::string>{"A", "B/0/K", "B/1/K"});
   }
 }

@@ -29,9 +29,6 @@ class Inspection {
     // The newest comes first: what it answers is what all of them are asked about.
     for (const std::string& path : paths) {
       const Trained trained = read_trained(path, *o_.device);
-      if (std::holds_alternative<Model>(trained.model))
-        bad_input(path, " is of a whole model's text, '", trained.settings.text.name,
-                  "', which tete inspect does not show yet; tete run shows its values");
       if (!answer_ && o_.answer) answer_ = answer_tokens(trained, *o_.answer);
       const Passage passage(trained, o_.text, answer_);
       if (trained.settings.encoder) answer_ = passage.next();
@@ -61,12 +58,24 @@ class Inspection {
 
   void describe(const Trained& trained, const Passage& passage) {
     const ModelSettings& s = trained.settings;
-    run_.description = text(
-        s.encoder ? "an encoder and a decoder, " : "", counted(s.layers, "layer"), ", d_model ",
-        s.d_model, ", ", s.attention.name, ", ", trained.declared().element_total(), " parameters");
+    run_.description =
+        text(s.encoder ? "an encoder and a decoder, " : "", counted(s.layers, "layer"),
+             ", d_model ", s.d_model, ", ", is_text(s) ? s.text.name : s.attention.name, ", ",
+             trained.declared().element_total(), " parameters");
     for (int64_t token = 0; token < trained.tokenizer.size(); ++token)
       run_.vocabulary.push_back(trained.tokenizer.piece(static_cast<int32_t>(token)));
     run_.sequences = passage.sequences();
+  }
+
+  static std::vector<SitePlace> places_in(const Trained& trained) {
+    const auto* model = std::get_if<Model>(&trained.model);
+    return model ? places_of(*model) : places_of(trained.sites);
+  }
+
+  static Activations theirs_of(const Trained& trained, const std::vector<SitePlace>& places,
+                               const Activations& seen) {
+    const auto* model = std::get_if<Model>(&trained.model);
+    return model ? as_in_transformer_lens(seen, *model) : as_in_transformer_lens(seen, places);
   }
 
   // Every value of the model, what each head adds, and the logits.
@@ -85,9 +94,11 @@ class Inspection {
 
   void frame(const Trained& trained, const Passage& passage, bool several) {
     Tensor logits;
-    const std::vector<SitePlace> places = places_of(trained.sites);
+    const std::vector<SitePlace> places = places_in(trained);
     const Activations seen = everything(trained, passage, places, logits),
-                      asked = o_.paths.empty() ? seen : fitting(o_.paths, seen, places);
+                      asked = o_.paths.empty()
+                                  ? seen
+                                  : fitting(o_.paths, seen, theirs_of(trained, places, seen));
     if (o_.layer.empty())
       save(asked, several ? text(prefix_, "step-", trained.step, "/") : prefix_);
     else save_layer(trained, seen);
@@ -115,12 +126,11 @@ class Inspection {
 
   void save_layer(const Trained& trained, const Activations& seen) {
     std::vector<std::string> paths;
-    for (const SitePlace& place : places_of(trained.sites)) {
+    for (const SitePlace& place : places_in(trained)) {
       paths.push_back(place.path);
       if (place.path != o_.layer) continue;
       write_safetensors(
-          o_.save,
-          {{"program", place.chosen.program->name}, {"mask", place.causal ? "causal" : "none"}},
+          o_.save, {{"program", place.program->name}, {"mask", place.causal ? "causal" : "none"}},
           tensors_of(place, trained, seen));
       return;
     }

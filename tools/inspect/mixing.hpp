@@ -2,8 +2,8 @@
 #pragma once
 #include <functional>
 
-#include "tools/inspect/roles.hpp"
 #include "tools/inspect/report.hpp"
+#include "tools/inspect/roles.hpp"
 
 namespace tete {
 

@@ -22,7 +22,7 @@ class Passage {
 
   // The logits of what follows each position, [n, v].
   Tensor logits(const Forward& forward) const;
-  // The same if X[1, n, d_X] were what the last block made.
+  // The same if X[1, n, d_X] were what the last block made, the last state of a text's stream.
   Tensor logits_of(const Forward& forward, const Tensor& X) const;
   // -log p of what does follow: the mean over positions where it is known, in nats; NaN if nowhere.
   double loss(const Tensor& logits) const;

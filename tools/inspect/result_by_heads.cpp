@@ -49,7 +49,7 @@ std::string letters(const Names& names, bool batched) {
 }  // namespace
 
 Tensor result_by_heads(const SitePlace& place, const Activations& seen) {
-  const Checked& program = *place.chosen.program;
+  const Checked& program = *place.program;
   const Roles roles = roles_of(program);
   if (roles.contribution < 0 || roles.contribution_heads < 0) return {};
   const int heads = program.values[roles.contribution].dims[roles.contribution_heads];

@@ -9,31 +9,6 @@
 
 namespace tete {
 
-std::vector<SitePlace> places_of(const ChosenSites& sites) {
-  std::vector<SitePlace> places;
-  const auto add = [&](const char* stack, size_t layer, bool cross, const ChosenAttention& chosen) {
-    const std::string block = text(stack, "/", layer, "/"), kind = cross ? "cross" : "self";
-    const bool encoder = std::string_view(stack) == "encoder";
-    const int own = encoder || sites.encoder.empty() ? 0 : 1;
-    const std::string X = block + kind + "_norm";
-    places.push_back({block + kind, stack, static_cast<Index>(layer), cross, !encoder && !cross,
-                      chosen, X, cross ? "encoder/norm" : X, own, cross ? 0 : own});
-  };
-  for (size_t i = 0; i < sites.encoder.size(); ++i) add("encoder", i, false, sites.encoder[i]);
-  for (size_t i = 0; i < sites.decoder.size(); ++i) {
-    add("decoder", i, false, sites.decoder[i]);
-    if (i < sites.cross.size()) add("decoder", i, true, sites.cross[i]);
-  }
-  return places;
-}
-
-std::string path_of(const SitePlace& place, int number) {
-  const Checked& program = *place.chosen.program;
-  const CheckedValue& v = program.values[number];
-  if (v.kind != ValueKind::input) return place.path + "/" + v.name;
-  return program.name_of(number) == "X" ? place.X : place.M;
-}
-
 namespace {
 
 Tensor row_major(const Tensor& x) { return Tensor::of<float>(x.shape(), x.values<float>()); }
@@ -45,7 +20,7 @@ class Looker {
       : place_(place),
         trained_(trained),
         seen_(seen),
-        program_(*place.chosen.program),
+        program_(*place.program),
         roles_(roles_of(program_)) {}
 
   NamedTensors tensors() const {
@@ -80,9 +55,8 @@ class Looker {
 
   // A parameter that all layers of a stack share has its path without the layer.
   std::pair<std::string, Tensor> parameter(const std::string& name) const {
-    const std::string shared =
-        place_.stack + place_.path.substr(place_.path.rfind('/')) + "/" + name;
-    for (const std::string& path : {place_.path + "/" + name, shared})
+    for (const std::string& path :
+         {place_.path + "/" + name, without_numbers(place_.path) + "/" + name})
       if (const int at = trained_.declared().find(path); at >= 0)
         return {path, row_major(trained_.params[at])};
     return {};
@@ -192,7 +166,7 @@ NamedTensors tensors_of(const SitePlace& place, const Trained& trained, const Ac
 }
 
 Tensor ablation_of(const SitePlace& place, const Passage& passage, double loss) {
-  const Checked& program = *place.chosen.program;
+  const Checked& program = *place.program;
   const Roles roles = roles_of(program);
   if (roles.contribution < 0 || std::isnan(loss)) return {};
   const CheckedValue& v = program.values[roles.contribution];

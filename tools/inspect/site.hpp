@@ -1,29 +1,10 @@
-// The sites of a model, and what is seen at one of them.
+// What is seen at one place in a model.
 #pragma once
-#include <map>
-
 #include "tools/inspect/passage.hpp"
+#include "tools/inspect/places.hpp"
 #include "tools/inspect/roles.hpp"
 
 namespace tete {
-
-// Values by their paths.
-using Activations = std::map<std::string, Tensor>;
-
-// One attention of a model, and the paths of what it is given.
-struct SitePlace {
-  std::string path, stack;  // "decoder/3/self", "decoder"
-  Index layer;
-  bool cross, causal;
-  ChosenAttention chosen;
-  std::string X, M;
-  int rows, columns;  // sequences
-};
-// In the order in which the model goes through them.
-std::vector<SitePlace> places_of(const ChosenSites& sites);
-// The path of a value of its text, by its number in program.values; of an input, the path of what
-// the site is given.
-std::string path_of(const SitePlace& place, int number);
 
 // All but its text and the effects of its heads, from everything that is at its path, and at its
 // inputs', in `seen`.

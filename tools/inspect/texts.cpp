@@ -10,9 +10,8 @@ namespace tete {
 namespace {
 
 SizeTable sizes_at(const SitePlace& place, Index rows, Index columns) {
-  ParamList params;
-  const auto& program = place.chosen.program;
-  SizesByName sizes = Attention(Scope{params}, program, place.chosen.sizes).sizes();
+  const auto& program = place.program;
+  SizesByName sizes = place.sizes;
   for (size_t i = 0; i < program->inputs.size(); ++i) {
     const int dim = program->values[program->inputs[i]].dims[0];
     sizes[program->dimensions[dim].name] = program->input_names[i] == "X" ? rows : columns;
@@ -35,7 +34,7 @@ std::string words_of(const std::string& comment) {
 }  // namespace
 
 VariantText text_of(const SitePlace& place, Index rows, Index columns) {
-  const Checked& program = *place.chosen.program;
+  const Checked& program = *place.program;
   SizeTable sizes = sizes_at(place, rows, columns);
   const Cost cost = cost_of(program, sizes, {.causal = place.causal});
   VariantText text;

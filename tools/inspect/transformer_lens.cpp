@@ -141,16 +141,131 @@ Activations as_in_transformer_lens(const Activations& seen, const std::vector<Si
       const std::string block = text(stack, ".", place.layer, "."),
                         attention = block + (place.cross ? "cross_attn." : "attn.");
       add(block_rows, text(place.stack, "/", place.layer, "/"), block);
-      if (mixes_logits(*place.chosen.program)) add(mixing_rows, place.path + "/", attention);
+      if (mixes_logits(*place.program)) add(mixing_rows, place.path + "/", attention);
       add(attention_rows, place.path + "/", attention);
     }
   }
   return theirs;
 }
 
+// ---- A text's names -----------------------------------------------------------------------------
+
+namespace {
+
+class SlotNames {
+ public:
+  SlotNames(const Activations& seen, const Model& model)
+      : seen_(seen), model_(model), has_source_(model.program().is_apart()) {}
+
+  Activations find() {
+    add_ends();
+    for (const SitePlace& block : blocks_of(model_)) add_block(block);
+    return std::move(theirs_);
+  }
+
+ private:
+  void add(const std::string& path, const std::string& name, Order order = Order::as_here) {
+    if (const auto at = seen_.find(path); at != seen_.end())
+      theirs_.try_emplace(name, in_order(at->second, order));
+  }
+
+  // "encoder" or "decoder"; "" where there is one stack.
+  std::string side(int sequence) const {
+    return !has_source_ ? "" : sequence == 0 ? "encoder" : "decoder";
+  }
+
+  // The embedding and the last norm of each sequence.
+  void add_ends() {
+    const Checked& program = model_.program();
+    for (const CheckedValue& v : program.values) {
+      const Role role = v.dims.empty() ? Role::none : program.dimensions[v.dims[0]].sequence;
+      if (role == Role::none) continue;
+      const std::string own = side(role == Role::query ? 1 : 0);
+      if (v.slot == "Norm")
+        add(v.name, own.empty() ? "ln_final.hook_normalized" : own + "_final_ln.hook_normalized");
+      if (calls(v.right, "gather") && v.right.args[0].kind == NodeKind::value &&
+          program.values[v.right.args[0].index].kind == ValueKind::parameter)
+        add(v.name, own.empty() ? "hook_embed" : own + ".hook_embed");
+    }
+  }
+
+  void add_block(const SitePlace& block) {
+    const Checked& program = *block.program;
+    const std::string own = side(block.rows);
+    const std::string prefix = text(own.empty() ? "blocks" : own, ".", block.layer, ".");
+    add(block.X, prefix + "hook_resid_pre");
+    int norms = 0;
+    bool crossed = false;
+    for (size_t i = 0; i < program.values.size(); ++i) {
+      const auto number = static_cast<int>(i);
+      const CheckedValue& v = program.values[i];
+      if (v.kind == ValueKind::input) continue;
+      const std::string path = path_of(block, number);
+      if (v.slot == "Norm") add(path, text(prefix, "ln", ++norms, ".hook_normalized"));
+      if (v.slot == "Attention") add_attention(program, v, path, prefix, "attn");
+      if (v.slot == "Cross") add_attention(program, v, path, prefix, "cross_attn"), crossed = true;
+      if (v.slot == "FeedForward") add_mlp(block, v, path, prefix);
+      if (number == program.result) add(path, prefix + "hook_resid_post");
+      else if (v.kind == ValueKind::statement && is_on_stream(program, number))
+        add(path, prefix + (crossed ? "hook_resid_mid_cross" : "hook_resid_mid"));
+    }
+  }
+
+  void add_attention(const Checked& block, const CheckedValue& v, const std::string& path,
+                     const std::string& prefix, const std::string& name) {
+    add(path, prefix + "hook_" + (name == "attn" ? "attn_out" : "cross_attn_out"));
+    if (v.kind != ValueKind::call) return;
+    const std::string scope = prefix + name + ".";
+    const auto add_rows = [&](const auto& rows) {
+      for (const Renamed& row : rows)
+        if (*row.only_with == 0 || seen_.contains(path + "/" + row.only_with))
+          add(path + "/" + row.here, scope + row.there, row.order);
+    };
+    if (mixes_logits(*block.calls[v.index].program)) add_rows(mixing_rows);
+    add_rows(attention_rows);
+  }
+
+  // The hidden layer has a dimension that the result lacks. Its last value before dropout is
+  // theirs after the activation; the first products that come before it are theirs before it and,
+  // of a gated layer, the other factor.
+  void add_mlp(const SitePlace& block, const CheckedValue& v, const std::string& path,
+               const std::string& prefix) {
+    add(path, prefix + "hook_mlp_out");
+    const Checked& program = *block.program;
+    if (v.kind != ValueKind::same) return;
+    const Names& result = program.values[v.index].dims;  // by the filler's own names
+    std::vector<std::string> products, hidden;
+    for (size_t i = 0; i < program.values.size(); ++i) {
+      const CheckedValue& inner = program.values[i];
+      const bool is_inside = inner.kind == ValueKind::statement &&
+                             inner.name.starts_with(v.name + ".") && inner.dims.size() > 1;
+      if (!is_inside || calls(inner.right, "dropout") || !has_other(inner.dims, result)) continue;
+      const bool is_product = calls(inner.right, "einsum");
+      (is_product ? products : hidden).push_back(path_of(block, static_cast<int>(i)));
+    }
+    if (!hidden.empty()) add(hidden.back(), prefix + "mlp.hook_post");
+    if (!products.empty()) add(products[0], prefix + "mlp.hook_pre");
+    if (products.size() > 1) add(products[1], prefix + "mlp.hook_pre_linear");
+  }
+
+  static bool has_other(const Names& dims, const Names& known) {
+    return std::any_of(dims.begin(), dims.end(), [&](int dim) { return !known.contains(dim); });
+  }
+
+  const Activations& seen_;
+  const Model& model_;
+  const bool has_source_;
+  Activations theirs_;
+};
+
+}  // namespace
+
+Activations as_in_transformer_lens(const Activations& seen, const Model& model) {
+  return SlotNames(seen, model).find();
+}
+
 Activations fitting(const std::vector<std::string>& patterns, const Activations& seen,
-                    const std::vector<SitePlace>& places) {
-  const Activations theirs = as_in_transformer_lens(seen, places);
+                    const Activations& theirs) {
   Activations found;
   for (const std::string& pattern : patterns) {
     bool any = false;

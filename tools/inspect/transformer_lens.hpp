@@ -10,9 +10,15 @@ namespace tete {
 // values of one call.
 Activations as_in_transformer_lens(const Activations& seen, const std::vector<SitePlace>& places);
 
+// The same for a text, by its slots: what fills Attention is attn, Cross cross_attn, FeedForward
+// mlp; each Norm of a block is the next ln; the sums that begin with the block's input are the
+// residual stream.
+Activations as_in_transformer_lens(const Activations& seen, const Model& model);
+
 // The values whose path or whose name in TransformerLens fits a pattern, by what fits. Fails
-// (input) on a pattern that fits nothing; the error names the nearest.
+// (input) on a pattern that fits nothing; the error names the nearest. `theirs`: by
+// TransformerLens's names.
 Activations fitting(const std::vector<std::string>& patterns, const Activations& seen,
-                    const std::vector<SitePlace>& places);
+                    const Activations& theirs);
 
 }  // namespace tete

@@ -43,6 +43,7 @@ void Checker::call_apart(Instance& in, const StatementText& s, const Slots::Fill
   }
   return_apart(s.left.whole, def, call, dims);
   left.kind = ValueKind::call;
+  if (target.is_slot) left.slot = s.right.word.name;
   left.index = static_cast<int>(draft_.program.calls.size());
   draft_.program.calls.push_back(std::move(call));
   in.define(s.left.word, draft_.add(std::move(left)));
@@ -63,7 +64,15 @@ void Checker::pass_apart(Instance& in, const Def& def, const Arguments& argument
       if (given.dims[k] == call.repeated) passed.row = k;
       else dims.push_back(given.dims[k]);
     check_passed(arg, wanted.size(), dims.size(), given.element, arguments[a].place);
-    for (int k = 0; k < dims.size(); ++k) call.sizes.push_back({wanted[k], dims[k], true});
+    for (int k = 0; k < dims.size(); ++k) {
+      if (draft_.dim(dims[k]).role != Role::none &&
+          program.dimensions[wanted[k]].role == Role::none)
+        fail_at({arguments[a].place, arg.ref.whole},
+                text("'", draft_.dim(dims[k]).name, "' is a sequence, and '", def.word.name,
+                     "', which is repeated, amended or fills a slot, takes sequences as X and M; '",
+                     arg.ref.word.name, "' has an axis of neither"));
+      call.sizes.push_back({wanted[k], dims[k], true});
+    }
     if (arg.ref.word.name == "X" && !dims.empty()) call.queries = dims[0];
     if (arg.ref.word.name == "M" && !dims.empty()) call.memory = dims[0];
     call.passed.push_back(passed);

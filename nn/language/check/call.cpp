@@ -122,7 +122,9 @@ void Checker::call_statement(Instance& in, const StatementText& s, const Slots::
                  ", but the left has ", left.dims.size()));
   for (int i = 0; i < dims.size(); ++i)
     draft_.take_result(left.dims[i], dims[i], s.left.axes[i].word.place);
-  in.define(s.left.word, draft_.renamed(result, left.name, left.place, left.dims));
+  const int named = draft_.renamed(result, left.name, left.place, left.dims);
+  if (target.is_slot) draft_.program.values[named].slot = s.right.word.name;
+  in.define(s.left.word, named);
 }
 
 }  // namespace tete

@@ -1,0 +1,218 @@
+#include "tools/inspect/places.hpp"
+
+#include <algorithm>
+
+#include "tools/inspect/roles.hpp"
+
+namespace tete {
+
+std::vector<SitePlace> places_of(const ChosenSites& sites) {
+  std::vector<SitePlace> places;
+  const auto add = [&](const char* stack, size_t layer, bool cross, const ChosenAttention& chosen) {
+    const std::string block = text(stack, "/", layer, "/"), kind = cross ? "cross" : "self";
+    const bool encoder = std::string_view(stack) == "encoder";
+    const int own = encoder || sites.encoder.empty() ? 0 : 1;
+    const std::string X = block + kind + "_norm";
+    ParamList params;
+    places.push_back({block + kind, stack, static_cast<Index>(layer), cross, !encoder && !cross,
+                      chosen.program, Attention({params}, chosen.program, chosen.sizes).sizes(), X,
+                      cross ? "encoder/norm" : X, own, cross ? 0 : own});
+  };
+  for (size_t i = 0; i < sites.encoder.size(); ++i) add("encoder", i, false, sites.encoder[i]);
+  for (size_t i = 0; i < sites.decoder.size(); ++i) {
+    add("decoder", i, false, sites.decoder[i]);
+    if (i < sites.cross.size()) add("decoder", i, true, sites.cross[i]);
+  }
+  return places;
+}
+
+std::string path_of(const SitePlace& place, int number) {
+  const Checked& program = *place.program;
+  const CheckedValue& v = program.values[number];
+  if (v.kind != ValueKind::input) return place.path + "/" + v.name;
+  return program.name_of(number) == "X" ? place.X : place.M;
+}
+
+std::string without_numbers(const std::string& path) {
+  std::string kept;
+  for (size_t at = 0; at < path.size();) {
+    const size_t end = std::min(path.find('/', at), path.size());
+    const std::string part = path.substr(at, end - at);
+    if (part.find_first_not_of("0123456789") != std::string::npos)
+      kept += (kept.empty() ? "" : "/") + part;
+    at = end + 1;
+  }
+  return kept;
+}
+
+namespace {
+
+// A program inside a model's: a call's, in one of its repetitions, or the model's own.
+struct Level {
+  std::shared_ptr<const Checked> program;
+  SizeTable sizes;
+  std::string path = {}, stack = {};
+  Index layer = 0;
+  CallSequences mask = {};
+  int queries = -1, memory = -1;         // the model's sequences that its X and M are
+  std::vector<std::string> inputs = {};  // their paths
+  bool attends = false;                  // it is given X and M
+  bool is_repeated = false;
+};
+
+class Walk {
+ public:
+  enum class Wanted : uint8_t { sites, blocks };
+  Walk(const Model& model, Wanted wanted) : model_(model), wanted_(wanted) {}
+
+  std::vector<SitePlace> places() {
+    const Checked& program = model_.program();
+    const std::vector<std::string>& names = program.input_names;
+    const bool has_source = program.is_apart();
+    const auto M = std::find(names.begin(), names.end(), "M");
+    Level root{model_.shared_program(), model_.sizes()};
+    root.mask = {program.causal, has_source};
+    root.queries = has_source ? 1 : 0;
+    root.memory = M == names.end() ? -1 : 0;
+    root.inputs = names;
+    look(root);
+    return std::move(places_);
+  }
+
+ private:
+  void look(Level& level) {
+    if (wanted_ == Wanted::blocks ? level.is_repeated : is_site(level)) add(level);
+    for (size_t i = 0; i < level.program->values.size(); ++i)
+      if (level.program->values[i].kind == ValueKind::call) enter(level, static_cast<int>(i));
+  }
+
+  void enter(Level& outer, int number) {
+    const CheckedValue& v = outer.program->values[number];
+    const CheckedCall& call = outer.program->calls[v.index];
+    const bool is_repeated = call.repeated >= 0;
+    const Index times = is_repeated ? outer.sizes.size(call.repeated) : 1;
+    Level inner{call.program, outer.sizes.inside(call)};
+    inner.mask = sequences_of(*outer.program, call, outer.mask.causal, outer.mask.apart);
+    inner.queries = sequence(outer, call.queries), inner.memory = sequence(outer, call.memory);
+    inner.is_repeated = is_repeated;
+    inner.attends = call.queries >= 0 && call.memory >= 0;
+    for (const CheckedCall::Passed& passed : call.passed)
+      inner.inputs.push_back(passed.row < 0 ? path_in(outer, passed.value) : "");
+    const std::string path = path_in(outer, number);
+    for (Index i = 0; i < times; ++i) {
+      inner.path = is_repeated ? text(path, "/", i) : path;
+      inner.stack = is_repeated ? path : outer.stack;
+      inner.layer = is_repeated ? i : outer.layer;
+      look(inner);
+      if (is_repeated) inner.inputs[0] = path_in(inner, call.program->result);
+    }
+  }
+
+  static std::string path_in(const Level& level, int number) {
+    const Checked& program = *level.program;
+    const CheckedValue& v = program.values[number];
+    if (v.kind == ValueKind::input) return level.inputs[v.index];
+    return level.path.empty() ? v.name : level.path + "/" + v.name;
+  }
+
+  // The model's sequence that an axis is of; -1 if it is of none.
+  static int sequence(const Level& level, int dim) {
+    const Role role = dim < 0 ? Role::none : level.program->dimensions[dim].sequence;
+    return role == Role::query ? level.queries : role == Role::memory ? level.memory : -1;
+  }
+
+  static bool is_site(const Level& level) {
+    if (level.queries < 0) return false;
+    const Roles roles = roles_of(*level.program);
+    if (roles.weights < 0) return false;
+    const auto is_over_memory = [&](const Roles::Map& map) {
+      const Names& dims = level.program->values[map.value].dims;
+      return map.value == roles.weights &&
+             level.program->dimensions[dims[map.columns]].role != Role::none;
+    };
+    return level.attends || std::any_of(roles.maps.begin(), roles.maps.end(), is_over_memory);
+  }
+
+  void add(Level& level) {
+    const auto input = [&](const char* name) {
+      const std::vector<std::string>& names = level.program->input_names;
+      const auto at = std::find(names.begin(), names.end(), name);
+      return at == names.end() ? "" : level.inputs[static_cast<size_t>(at - names.begin())];
+    };
+    const int columns = level.memory < 0 ? level.queries : level.memory;
+    const std::string X = input("X"), M = input("M");
+    places_.push_back({level.path, level.stack, level.layer, columns != level.queries,
+                       level.mask.causal && !level.mask.apart, level.program, known_sizes(level), X,
+                       M.empty() ? X : M, level.queries, columns});
+  }
+
+  static SizesByName known_sizes(Level& level) {
+    SizesByName known;
+    for (size_t i = 0; i < level.program->dimensions.size(); ++i) {
+      const Dimension& d = level.program->dimensions[i];
+      if (d.role != Role::none || !d.product.empty()) continue;
+      if (const auto size = level.sizes.find(static_cast<int>(i))) known[d.name] = *size;
+    }
+    return known;
+  }
+
+  const Model& model_;
+  Wanted wanted_;
+  std::vector<SitePlace> places_;
+};
+
+// The call whose last state is all that the result has of the model's X.
+int stream_value(const Checked& program) {
+  for (int i = program.result; i >= 0; --i) {
+    const CheckedValue& v = program.values[i];
+    if (v.kind != ValueKind::call) continue;
+    const CheckedCall& call = program.calls[v.index];
+    const bool is_query =
+        call.queries >= 0 && program.dimensions[call.queries].sequence == Role::query;
+    if (call.repeated >= 0 && is_query && !call.keeps) return i;
+  }
+  return -1;
+}
+
+}  // namespace
+
+std::vector<SitePlace> places_of(const Model& model) {
+  return Walk(model, Walk::Wanted::sites).places();
+}
+
+std::vector<SitePlace> blocks_of(const Model& model) {
+  return Walk(model, Walk::Wanted::blocks).places();
+}
+
+bool is_on_stream(const Checked& block, int number) {
+  const CheckedValue& v = block.values[number];
+  if (number == block.inputs[0]) return true;
+  if (v.kind == ValueKind::same) return is_on_stream(block, v.index);
+  if (v.kind != ValueKind::statement || v.right.kind != NodeKind::operation ||
+      v.right.op != Operator::add)
+    return false;
+  const Node& first = v.right.args[0];
+  return first.kind == NodeKind::value && first.plain && is_on_stream(block, first.index);
+}
+
+Stream stream_of(const Model& model) {
+  const Checked& program = model.program();
+  Stream stream{stream_value(program)};
+  if (stream.value < 0) return stream;
+  const CheckedValue& v = program.values[stream.value];
+  const CheckedCall& call = program.calls[v.index];
+  const Checked& block = *call.program;
+  stream.points.push_back(program.values[call.passed[0].value].name);
+  SizeTable sizes = model.sizes();
+  for (Index layer = 0; layer < sizes.size(call.repeated); ++layer)
+    for (size_t i = 0; i < block.values.size(); ++i) {
+      const auto number = static_cast<int>(i);
+      const bool is_sum =
+          block.values[i].kind == ValueKind::statement && is_on_stream(block, number);
+      if (number == block.result || is_sum)
+        stream.points.push_back(text(v.name, "/", layer, "/", block.values[i].name));
+    }
+  return stream;
+}
+
+}  // namespace tete

@@ -1,0 +1,49 @@
+// The places in a model where a text attends: their paths, what they are given, and which
+// sequences are their rows and columns.
+#pragma once
+#include <map>
+
+#include "attention/sites.hpp"
+#include "nn/model.hpp"
+
+namespace tete {
+
+// Values by their paths.
+using Activations = std::map<std::string, Tensor>;
+
+// One attention of a model.
+struct SitePlace {
+  std::string path;   // "decoder/3/self"
+  std::string stack;  // the path of the repeated call around it, without the number: "decoder"
+  Index layer;        // that number
+  bool cross, causal;
+  std::shared_ptr<const Checked> program;
+  SizesByName sizes;  // all that are known without a call
+  std::string X, M;   // the paths of its inputs; "" where nothing is offered
+  int rows, columns;  // which of the model's sequences: 0 and 1; the source comes first
+};
+
+// In the order in which the model goes through them.
+std::vector<SitePlace> places_of(const ChosenSites& sites);
+// Those of a text: every call that takes X and M, and every other program in it that has a softmax
+// over a sequence.
+std::vector<SitePlace> places_of(const Model& model);
+// The bodies of a text's repeated calls, each repetition one, as places.
+std::vector<SitePlace> blocks_of(const Model& model);
+
+// The path of a value of its text, by its number in program.values; of an input, the path of what
+// the site is given.
+std::string path_of(const SitePlace& place, int number);
+// A path without the numbers of its repetitions, under which a parameter `per stack` is found.
+std::string without_numbers(const std::string& path);
+
+// The residual stream of a text: a call that is repeated, whose last state leads to the result.
+struct Stream {
+  int value = -1;                     // in the model's program.values; -1: there is none
+  std::vector<std::string> points{};  // paths of its states: what goes in, then each sum and result
+};
+Stream stream_of(const Model& model);
+// True if a value of a block is its first input, or a sum that begins with it.
+bool is_on_stream(const Checked& block, int number);
+
+}  // namespace tete
