@@ -18,6 +18,7 @@
 #include "tools/inspect/matrix.hpp"
 #include "tools/inspect/mixing.hpp"
 #include "tools/inspect/page.hpp"
+#include "tools/inspect/places.hpp"
 #include "tools/sites.hpp"
 #include "tools/trained.hpp"
 
@@ -45,10 +46,10 @@ const std::string letters = "\n abcdefghijklmnopqrstuvwxyz";
 std::string write_run(const std::string& folder, const ModelSettings& s,
                       const Tokenizer& tokenizer = Tokenizer::characters(letters),
                       int64_t step = 0) {
-  const ChosenSites sites = choose_sites(s);
   const Index v = tokenizer.size();
-  const ParamList params =
-      s.encoder ? make_encoder_decoder(s, sites, v).params() : make_model(s, sites, v).params();
+  const ParamList params = is_text(s)  ? make_text_model(s, v).params()
+                           : s.encoder ? make_encoder_decoder(s, choose_sites(s), v).params()
+                                       : make_model(s, choose_sites(s), v).params();
   Tensors values = params.initial_values(Key(static_cast<uint64_t>(step) + 1));
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = values[i] + noise(values[i].shape(), 7 + i, Dtype::f32) * 0.1;
@@ -495,6 +496,67 @@ TEST_SUITE("inspect") {
     }
     CHECK(decoders > 40);
     CHECK(crossing > 15);
+  }
+
+  TEST_CASE("a whole model's text: what is told follows from what its calls compute") {
+    for (const std::string name : {"gpt2", "llama", "neox"}) {
+      CAPTURE(name);
+      ModelSettings s;
+      read_model_text(s, name);
+      s.layers = 2, s.heads = 3, s.d_model = 12, s.d_ff = 20, s.context = 16;
+      const TemporaryFolder folder;
+      const std::string checkpoint = write_run(folder / "run", s);
+      InspectOptions options;
+      options.checkpoints = {folder / "run"};
+      options.text = "abcabc abc";
+      const Report report = inspect(options);
+      const Frame& frame = report.runs[0].frames[0];
+      REQUIRE(frame.sites.size() == 2);
+      const Trained trained = read_trained(checkpoint);
+      const auto& model = std::get<Model>(trained.model);
+      const Site& site = frame.sites[1];
+      CHECK(site.path == "Z/1/A");
+      CHECK(site.stack == "Z");
+      CHECK(site.causal);
+      CHECK(site.heads.size() == 5);
+
+      // The values of one call are what its own program makes of its inputs.
+      options.layer = site.path, options.save = folder / "layer.safetensors";
+      inspect(options);
+      const Safetensors saved(options.save);
+      TensorsByName inputs;
+      const auto program = places_of(model)[1].program;
+      for (const std::string& input : program->input_names) inputs[input] = saved.read(input);
+      for (const CheckedParameter& p : program->parameters) inputs[p.name] = saved.read(p.name);
+      RunOptions run_options;
+      run_options.mask.causal = true;
+      run_options.watch = [&](const std::string& value, const Tensor& x) {
+        if (value == "W") CHECK(difference(x, saved.read("W")) < 1e-6);
+      };
+      CHECK(difference(run(program, inputs, run_options), saved.read("Y")) < 1e-5);
+
+      // The lens at the end is the model itself.
+      const LogitLens& lens = frame.lens[0];
+      const Index last = std::ssize(lens.points) - 1, n = 10;
+      CHECK(lens.points[0] == "T");
+      CHECK(lens.points[last] == "Z/1/Y");
+      CHECK(difference(slice(lens.probabilities, 0, last, 1),
+                       reshape(slice(frame.predictions[0].probabilities, 1, 0, 1), {1, n})) < 1e-6);
+
+      // Without a head: its part of P_o is zero.
+      Tensors values = trained.params;
+      const auto at = static_cast<size_t>(trained.declared().find(site.path + "/P_o"));
+      const std::vector<int64_t>& read = report.runs[0].sequences[0].tokens;
+      std::vector<int64_t> next(read.begin() + 1, read.end());
+      next.push_back(-1);
+      const Tensor keep = one_hot(Tensor::of<int64_t>({1}, {2}), 3, Dtype::f32);
+      values[at] = values[at] * (1.0 - broadcast(reshape(keep, {1, 1, 3}), values[at].shape()));
+      const double loss =
+          model.loss({values}, Tensor::of<int64_t>({1, n}, read), Tensor::of<int64_t>({1, n}, next))
+              .sum.item() /
+          9;
+      CHECK(close(site.ablation.values()[2], loss - frame.predictions[0].loss));
+    }
   }
 
   TEST_CASE("an encoder's source and what the decoder answers, its own or a given one") {
