@@ -130,8 +130,15 @@ class SizeSearch {
   // The first sizes that fit, or the first of all.
   AttentionSizes find(AttentionCheck& check) const {
     const AttentionCheck before = check;
-    for (const auto& [queries, memories] : std::initializer_list<std::pair<Index, Index>>{
-             {check.queries, check.memories}, {4, 6}, {4, 8}, {6, 9}, {8, 12}, {8, 16}})
+    for (const auto& [queries, memories] :
+         std::initializer_list<std::pair<Index, Index>>{{check.queries, check.memories},
+                                                        {4, 6},
+                                                        {4, 8},
+                                                        {6, 9},
+                                                        {8, 12},
+                                                        {8, 16},
+                                                        {5, 5},
+                                                        {8, 8}})
       for (Index heads : {3, 2, 4, 6, 8, 1})
         for (Index factor : {2, 4, 8, 1, 3, 16}) {
           set_lengths(queries, memories, check);

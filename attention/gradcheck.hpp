@@ -13,8 +13,9 @@ struct AttentionCheck {
 };
 
 // Sizes at which a variant is checked: small, so that everything is compared, and such as its
-// `where` takes, as in d_M / 4. Those that are given by name stay, with the lengths of the
-// sequences, which go into `check`. The smallest of all if none are found that fit.
+// `where` takes, as in d_M / 4; as many queries as memories where no others fit. Those that are
+// given by name stay, with the lengths of the sequences, which go into `check`. The smallest of all
+// if none are found that fit.
 AttentionSizes sizes_to_check(const std::shared_ptr<const Checked>& program,
                               const SizesByName& given, AttentionCheck& check);
 

@@ -543,6 +543,10 @@ sed 's|d_k = d_X / h, d_v = d_M / h|g = h / 2, d_k = d_X / 4 * g, d_v = d_M / h|
   "$variants/multi_head.tete" > halves.tete
 check 'sizes are sought that a text divides' eval "
   '$tete' check halves.tete | grep -q '^P_q\[d_X=4, d_k=1, h=2\] .* right'"
+sed 's|^  L\[n, m, h\] *=.*|  Q_m[m, d_k, h] = Q[n=(m), d_k, h]\n  L[n, m, h] = einsum(Q[n, d_k, h], Q_m[m, d_k, h]) + einsum(Q[n, d_k, h], K[m, d_k, h])|' \
+  "$variants/multi_head.tete" > squares.tete
+check 'a text that has as many queries as memories is checked so' eval "
+  '$tete' check squares.tete > squares && grep -q '^X\[batch=2, n=5' squares && grep -q '^M\[batch=2, m=5' squares"
 check 'tete check says why there is no causal half' eval "
   '$tete' check linformer | grep -q '^linformer, causal  *not checked: no statement takes a causal mask\$'"
 sed -e 's|^  L\[n, m, h\].*|&\n  C[d_M] = mean(M[m, d_M], reduced_dim=m)|' -e 's|^  return|  Z[n, d_Y] = Y[n, d_Y] + C[d_M=(d_Y)]\n  return|' \

@@ -31,6 +31,12 @@ check 'stopped and resumed, it is the same' cmp whole/step-00000012.safetensors 
 check 'recomputing its blocks changes no bit' eval "train --steps 12 --recompute-blocks --out again &&
   '$tete' sample again --length 40 --temperature 0 > b && '$tete' sample whole --length 40 --temperature 0 | cmp - b"
 check 'it writes' eval "'$tete' sample whole --length 20 --prompt Line | grep -q '^Line'"
+check 'its page and its activations, by path and by slot' eval "'$tete' inspect whole --text 'Line 7' --out page.html \
+  --save acts.safetensors --paths 'Z/1/A/W' --paths blocks.0.attn.hook_pattern && grep -q 'Z/1/A' page.html &&
+  grep -q blocks.0.attn.hook_pattern acts.safetensors"
+check 'one of its attentions, to run by itself' eval "'$tete' inspect whole --text 'Line 7' --layer Z/0/A \
+  --save layer.safetensors && '$tete' run multi_head_scaled --with biases --tensors layer.safetensors --mask causal \
+  --out again.safetensors"
 cp "$gpt2" mine.tete
 check 'a file of mine' "$tete" train text.txt --model mine.tete "${small[@]}" --steps 2 --out mine
 rm mine.tete
@@ -43,7 +49,6 @@ refuses 2 '--norm is not an option beside --model' train text.txt --model gpt2 -
 refuses 2 'has a source, which --model gpt2 does not read yet' train --task reverse --model gpt2
 refuses 2 "'GPT2' is a whole model, not attention" train text.txt --attention "$gpt2"
 refuses 2 "'GPT2' is a whole model, not attention" check "$gpt2"
-refuses 2 'does not show yet' inspect whole --text Line --out page.html
 refuses 2 "'X' marks X as causal itself|'GPT2' marks X as causal itself" run gpt2 --tensors in.safetensors \
   --dim l=2 --dim h=2 --mask causal --out y.safetensors
 sed 's/= multi_head_scaled/= linformer/' "$gpt2" > leaks.tete
