@@ -105,8 +105,10 @@ ParamId declare(const Scope& scope, ParameterSpec made) {
 }  // namespace
 
 std::shared_ptr<const Checked> load_attention(const Program& program,
-                                              const std::vector<Program>& amendments) {
-  auto checked = std::make_shared<const Checked>(check(program, amendments, catalogue()));
+                                              const std::vector<Program>& amendments,
+                                              const Library& library,
+                                              const std::vector<Program>& uses) {
+  auto checked = std::make_shared<const Checked>(check(program, amendments, library, uses));
   check_is_attention(*checked);
   return checked;
 }

@@ -17,9 +17,11 @@ namespace tete {
 // result is Y[n, d''], for the same n.
 std::shared_ptr<const Checked> load_attention(const std::string& name_or_path,
                                               const std::vector<std::string>& with = {});
-// The same for texts that are already read.
+// The same for texts that are already read; `uses` fill its slots with texts of the library.
 std::shared_ptr<const Checked> load_attention(const Program& program,
-                                              const std::vector<Program>& amendments = {});
+                                              const std::vector<Program>& amendments = {},
+                                              const Library& library = catalogue(),
+                                              const std::vector<Program>& uses = {});
 // The same for any text, attention or not.
 std::shared_ptr<const Checked> load_program(const std::string& name_or_path,
                                             const std::vector<std::string>& with = {});

@@ -16,10 +16,11 @@ namespace tete {
 // then other names in the order of their letters.
 class Formula {
  public:
-  void add(const std::string& product);
+  void add(const std::string& product, Index times = 1);
   Formula& operator+=(const Formula& other);
   // Multiplies each product by the size of this name.
   void multiply(const std::string& size);
+  void multiply(Index times);
   // "n*m*d_k*h + n*m*h*h_k", "2*n*m*h", or "0" for an empty sum.
   std::string text() const;
   bool empty() const { return terms_.empty(); }
@@ -34,7 +35,7 @@ struct Count {
   Index naive = 0;    // multiplies of one loop over all names of each einsum
   Index visible = 0;  // those of `multiplies` between a query and memory that masks leave visible
   Count& operator+=(const Count& other);
-  void repeat(const std::string& size, Index times);
+  void multiply(Index times);
 };
 
 // One einsum or one product of two tensors.

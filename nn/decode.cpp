@@ -195,8 +195,10 @@ bool reads_row_by_row(const Checked& program) {
       by_rows &= !(node.builtin && node.builtin->reads_earlier_rows);
     });
   }
-  for (const CheckedCall& call : program.calls)
-    by_rows &= call.memory >= 0 || reads_row_by_row(*call.program);
+  for (const CheckedCall& all : program.calls)
+    visit(all, [&](const CheckedCall& call) {
+      by_rows &= call.memory >= 0 || reads_row_by_row(*call.program);
+    });
   return by_rows;
 }
 

@@ -1,5 +1,6 @@
 // Walks over a program's statements and counts their costs.
 #include <algorithm>
+#include <set>
 
 #include "core/plan.hpp"
 #include "nn/cost/sizes.hpp"
@@ -15,8 +16,7 @@ Count& Count::operator+=(const Count& other) {
   return *this;
 }
 
-void Count::repeat(const std::string& size, Index times) {
-  formula.multiply(size);
+void Count::multiply(Index times) {
   for (Index* number : {&multiplies, &naive, &visible}) *number = exact_product(*number, times);
 }
 
@@ -211,16 +211,46 @@ size_t repeated(size_t bytes, Index times) {
   return static_cast<size_t>(exact_product(static_cast<Index>(bytes), times));
 }
 
-// Adds the parameters of a call: once if its repetitions share them.
+// Repetitions of a call that are filled alike: how many they are, as a product's factor, too, and
+// as a path has them.
+struct Alike {
+  Index times = 1;
+  std::string size;  // empty: the number itself
+  std::string numbers;
+
+  void repeat(Formula& formula) const {
+    if (size.empty()) formula.multiply(times);
+    else formula.multiply(size);
+  }
+};
+
+// `call` is `all` or one of its others.
+Alike alike_in(const CheckedCall& all, const CheckedCall& call, SizeTable& table,
+               const CostSizes& sizes) {
+  const auto number = [](const NumberText& n) { return n.value; };
+  if (&call != &all) {
+    const Index count = std::ssize(call.numbers);
+    return {count, "", "/" + list_of(call.numbers, number)};
+  }
+  if (all.repeated < 0) return {};
+  Alike alike{table.times_of(all), sizes.name(all.repeated), all.tied ? "" : "/*"};
+  Index others = 0;
+  for (const CheckedCall& other : all.others) others += std::ssize(other.numbers);
+  if (others > 0) alike.times -= others, alike.size = text("(", alike.size, " - ", others, ")");
+  return alike;
+}
+
+// Adds the parameters of a call: once if its repetitions share them. `shared` has those so far that
+// are per stack.
 void add_parameters(const CheckedCall& call, const Cost& inner, const std::string& statement,
-                    CostSizes& sizes, Cost& cost) {
-  const bool is_numbered = call.repeated >= 0 && !call.tied;
+                    const Alike& alike, std::set<std::string>& shared, Cost& cost) {
   for (ParameterCost made : inner.parameter_sizes) {
-    made.name = statement + (is_numbered ? "/*/" : "/") + made.name;
+    if (made.per_stack && !shared.insert(made.name).second) continue;
+    made.name = statement + alike.numbers + "/" + made.name;
     made.value = -1;
-    if (is_numbered && !made.per_stack) {
-      made.formula.multiply(sizes.name(call.repeated));
-      made.size = exact_product(made.size, sizes.size(call.repeated));
+    if (!call.tied && !made.per_stack) {
+      alike.repeat(made.formula);
+      made.size = exact_product(made.size, alike.times);
     }
     add(std::move(made), cost);
   }
@@ -231,24 +261,30 @@ void add_call(const Checked& program, int number, SizeTable& table, const CostOp
               CostSizes& sizes, const std::string& path, Cost& cost) {
   const CheckedValue& value = program.values[number];
   const std::string name = path + value.name;
-  const CheckedCall& call = program.calls[value.index];
-  SizeTable inside = table.inside(call);
-  const CallSequences mask = sequences_of(program, call, options.causal, options.apart);
-  const Cost inner = counted(*call.program, inside, {mask.causal, mask.apart, true, options.dtype},
-                             names_inside(call, name, sizes), name + ".");
-  StatementCost statement{number, inner.total};
-  const Index times = call.repeated < 0 ? 1 : sizes.size(call.repeated);
-  if (call.repeated >= 0) statement.count.repeat(sizes.name(call.repeated), times);
-  statement.bytes = repeated(inner.bytes, times);
+  const CheckedCall& all = program.calls[value.index];
+  StatementCost statement{number};
+  std::set<std::string> shared;
+  visit(all, [&](const CheckedCall& call) {
+    SizeTable inside = table.inside(call);
+    const CallSequences mask = sequences_of(program, call, options.causal, options.apart);
+    const Cost inner =
+        counted(*call.program, inside, {mask.causal, mask.apart, true, options.dtype},
+                names_inside(call, name, sizes), name + ".");
+    const Alike alike = alike_in(all, call, table, sizes);
+    Count count = inner.total;
+    count.multiply(alike.times), alike.repeat(count.formula);
+    statement.count += count;
+    statement.bytes += repeated(inner.bytes, alike.times);
+    cost.tiled_bytes += repeated(inner.tiled_bytes, alike.times);
+    cost.once = exact_sum(cost.once, exact_product(inner.once, alike.times));
+    cost.visible_known &= inner.visible_known;
+    cost.tile_queries = std::max(cost.tile_queries, inner.tile_queries);
+    if (cost.whole_because.empty())
+      cost.whole_because = inner.whole_because, cost.whole_reason = inner.whole_reason;
+    add_parameters(call, inner, value.name, alike, shared, cost);
+  });
   cost.bytes += statement.bytes;
-  cost.tiled_bytes += repeated(inner.tiled_bytes, times);
-  cost.once = exact_sum(cost.once, exact_product(inner.once, times));
   cost.total += statement.count;
-  cost.visible_known &= inner.visible_known;
-  cost.tile_queries = std::max(cost.tile_queries, inner.tile_queries);
-  if (cost.whole_because.empty())
-    cost.whole_because = inner.whole_because, cost.whole_reason = inner.whole_reason;
-  add_parameters(call, inner, value.name, sizes, cost);
   cost.statements.push_back(std::move(statement));
 }
 

@@ -5,10 +5,16 @@
 
 namespace tete {
 
+ValueFlow FlowFinder::called(const CheckedValue& value) {
+  std::vector<ValueFlow> flows;
+  visit(program_.calls[value.index],
+        [&](const CheckedCall& call) { flows.push_back(called(value, call)); });
+  return flows.size() == 1 ? flows[0] : joined(flows);
+}
+
 // A row of what a call returns reads its queries' sequence up to the same row, if the call's own
 // program does not leak, and all of another sequence but its padding.
-ValueFlow FlowFinder::called(const CheckedValue& value) {
-  const CheckedCall& call = program_.calls[value.index];
+ValueFlow FlowFinder::called(const CheckedValue& value, const CheckedCall& call) {
   std::vector<ValueFlow> flows;
   for (const CheckedCall::Passed& passed : call.passed) flows.push_back(flow_.values[passed.value]);
   ValueFlow out = joined(flows);

@@ -71,6 +71,7 @@ class FlowFinder {
   ValueFlow renamed(const CheckedValue& value);
   // calls.cpp
   ValueFlow called(const CheckedValue& value);
+  ValueFlow called(const CheckedValue& value, const CheckedCall& call);
   void report_passed(const CheckedCall& call, const CheckedCall::Size& size, const ValueFlow& out);
   void read_memory(const CheckedCall& call, ValueFlow& out);
   void merge(const CheckedValue& value, ValueFlow& out);

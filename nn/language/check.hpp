@@ -107,6 +107,7 @@ struct Condition {
   Index pick = 0;     // element: its number; returned: the call's
   Place place = {};
   int inner = -1;  // returned: the dimension in the call's program
+  int other = -1;  // returned: which of CheckedCall::others it is, or -1
 };
 
 // Windows over the axis `of`: `count` counts them, `place` the positions in one.
@@ -167,11 +168,24 @@ struct CheckedCall {
   int repeated = -1;              // the dimension that counts repetitions
   bool tied = false;              // all repetitions have one set of parameters
   bool keeps = false;             // the result has the state after each repetition
+  // Repetitions in which slots are filled otherwise, and their numbers.
+  std::vector<NumberText> numbers = {};
+  std::vector<CheckedCall> others = {};
+
+  const CheckedCall& at(Index repetition) const;
 };
+
+// Calls `see` with the call, and with those of its repetitions that differ.
+template <class See>
+void visit(const CheckedCall& call, const See& see) {
+  see(call);
+  for (const CheckedCall& other : call.others) see(other);
+}
 
 struct Checked {
   std::string name;  // of the def
   std::vector<std::shared_ptr<const Source>> sources;
+  std::vector<std::shared_ptr<const Source>> uses;  // the caller's, which errors point at
   std::vector<Dimension> dimensions;
   std::vector<CheckedValue> values;  // in the order of evaluation
   std::vector<int> inputs;           // values
@@ -220,9 +234,11 @@ const Def& main_def(const Program& program);
 // amends the tensor that is named like its first argument: later statements read its result. Its
 // further inputs are the program's tensors of those names; its parameters are the program's, named
 // "Def.parameter". The tensor before the amendment is named "Def.L".
+// `uses` (Program::parse_uses) fill the text's slots before its own do (R22); their fillers are
+// texts of the library, or defs of the program.
 // Throws Error (input) with a caret.
 Checked check(const Program& program, const std::vector<Program>& amendments = {},
-              const Library& library = {});
+              const Library& library = {}, const std::vector<Program>& uses = {});
 
 // A call inside a run whose sequence of X is causal, or not: `causal` and `apart` of the call's own
 // mask (Mask, nn/run.hpp). `apart`: X and M of the run are two sequences.

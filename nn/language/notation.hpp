@@ -1,7 +1,8 @@
 // The notation: the text of a program, read into a tree. Nothing is checked here but the grammar.
 //
 //   program   := use* def+
-//   use       := 'use' Slot '=' filler       what fills the slot, unless the caller says so
+//   use       := 'use' slot ('=' filler | 'with' Name, …)   what fills a slot, or amends it there
+//   slot      := [Name '.' …] Name ['[' number, … ']']       decoder.Attention[3]
 //   filler    := Name ['with' Name, …] ['start' init '(' … ')'] | 'none'
 //   def       := 'def' Name '(' arg, … ')' ':' ['where' dim '=' expr, …] statement* 'return' ref
 //   arg       := Name '[' axis, … ']' [ '=' ['fixed'] init '(' … ')' ['per' 'stack']   a parameter
@@ -142,21 +143,37 @@ struct Def {
   RefText result;
 };
 
-// A slot, and what fills it.
+// The number of a repetition.
+struct NumberText {
+  Index value;
+  Place place;
+};
+
+// A slot, the place where it is filled, and what fills it there.
 struct UseText {
+  std::vector<Word> path = {};  // statements whose calls lead to that of the slot
   Word slot;
-  Word filler;  // a def of the file, a text of the catalogue, another slot, or "none"
+  std::vector<NumberText> numbers = {};  // of the repetitions that it is about; none: all
+  // A def of the file, a text of the catalogue, another slot, or "none"; empty: `with` comes to
+  // whatever fills the slot.
+  Word filler;
   std::vector<Word> with = {};
   ExprText start = {};  // a call, if it is given
 };
 
+// The place as a text has it: "decoder.Attention[3]".
+std::string written(const UseText& use);
+
 struct Program {
   std::shared_ptr<const Source> source;
   std::vector<UseText> uses;
-  std::vector<Def> defs;  // at least one; main_def (check.hpp) finds the one that the text is about
+  std::vector<Def> defs;  // main_def (check.hpp) finds the one that the text is about
 
   // Reads a text of at most 1 MB. Errors call it `name`, usually the file's path.
   static Program parse(std::string_view text, std::string name = "text");
+  // Reads what a caller says about slots, a line each, without the word `use`: a program that has
+  // no def.
+  static Program parse_uses(std::string_view text, std::string name);
   const Def* find(std::string_view name) const;
 };
 

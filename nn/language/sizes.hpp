@@ -46,8 +46,11 @@ class SizeTable {
 
   // The sizes of a call's own program, as far as they follow from these.
   SizeTable inside(const CheckedCall& call);
+  // The number of a call's repetitions; 1 if it is not repeated. Fails where one that has a filling
+  // of its own is none of them.
+  Index times_of(const CheckedCall& call);
   // The number of parameter sets of a call: one, or one for each repetition.
-  Index sets_of(const CheckedCall& call);
+  Index sets_of(const CheckedCall& call) { return call.tied ? 1 : times_of(call); }
 
   // The value of a constant expression. "/" is real division here.
   double quantity(const Node& node);
@@ -71,6 +74,7 @@ class SizeTable {
   bool causal(const Node& node) const;
   void check(const Condition& condition);
   void check_total(const Condition& condition);
+  std::optional<Index> returned(const Condition& condition);
   std::string origin_of(int dim);
   std::vector<Place> places_of(int dim, std::vector<Place> before);
   [[noreturn]] void fail_open(int dim);
@@ -97,5 +101,7 @@ struct ParameterSpec {
 // that is per stack comes once for each repetition, under one name: "Z/A/T5Bias.B" (R12).
 std::vector<ParameterSpec> parameter_specs(const Checked& program, SizeTable& sizes);
 size_t parameter_count(const Checked& program, SizeTable& sizes);
+// Those of all repetitions of a call, by the sizes of its caller.
+size_t parameter_count(const CheckedCall& call, SizeTable& sizes);
 
 }  // namespace tete

@@ -74,10 +74,8 @@ Mask Runner::mask_inside(const CheckedCall& call) const {
 std::span<const ParamId> Runner::params_inside(int call) {
   size_t first = program_.parameters.size(), count = 0;
   for (int i = 0; i <= call; ++i) {
-    const CheckedCall& c = program_.calls[i];
-    SizeTable inside = sizes_.inside(c);
     first += count;
-    count = static_cast<size_t>(sizes_.sets_of(c)) * parameter_count(*c.program, inside);
+    count = parameter_count(program_.calls[i], sizes_);
   }
   if (first + count > params_.size())
     bad_input("'", program_.name, "' needs ", first + count, " parameters, got ", params_.size());
@@ -113,25 +111,30 @@ Tensor Runner::next_rows(const CheckedCall& call, const Tensors& inputs,
 Value Runner::call(const CheckedValue& v) {
   const CheckedCall& c = program_.calls[v.index];
   const bool is_repeated = c.repeated >= 0;
-  const Index times = is_repeated ? size(c.repeated) : 1;
-  const SizeTable inside = sizes_.inside(c);
-  const Mask mask = mask_inside(c);
-  const std::span<const ParamId> all = params_inside(v.index);
-  const size_t sets = static_cast<size_t>(sizes_.sets_of(c)),
-               count = sets > 0 ? all.size() / sets : 0;
+  const Index times = sizes_.times_of(c);
+  std::map<const CheckedCall*, Inside> insides;
+  visit(c, [&](const CheckedCall& each) {
+    SizeTable inside = sizes_.inside(each);
+    const size_t parameters = parameter_count(*each.program, inside);
+    insides.emplace(&each, Inside{std::move(inside), mask_inside(each), parameters});
+  });
+  std::span<const ParamId> left = params_inside(v.index);
   Tensor state = times == 0 ? at(c.passed[0].value).tensor : Tensor();
   Tensors kept;
   for (Index i = 0; i < times; ++i) {
-    Tensors in = inputs_of(c, i);
+    const CheckedCall& now = c.at(i);
+    const Inside& inside = insides.at(&now);
+    Tensors in = inputs_of(now, i);
     if (i > 0) in[0] = state;
     static const Tensors none;
-    const auto ids = all.subspan(sets > 1 ? static_cast<size_t>(i) * count : 0, count);
+    const auto ids = left.first(inside.parameters);
+    if (!c.tied) left = left.subspan(inside.parameters);
     const std::string path = is_repeated ? text(path_of(v), "/", i) : path_of(v);
     if (forward_.decoding) {
-      state = next_rows(c, in, ids, path, inside, mask);
+      state = next_rows(now, in, ids, path, inside.sizes, inside.mask);
     } else {
-      const Repetition repetition{c.program,           inside, {ids.begin(), ids.end()},
-                                  forward_.with(none), path,   mask};
+      const Repetition repetition{now.program,         inside.sizes, {ids.begin(), ids.end()},
+                                  forward_.with(none), path,         inside.mask};
       in.insert(in.end(), forward_.params.begin(), forward_.params.end());
       state = is_repeated ? run_repetition(repetition, std::move(in), forward_) : repetition(in);
     }

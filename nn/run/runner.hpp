@@ -150,6 +150,12 @@ class Runner {
   Tensor next_rows(const CheckedCall& call, const Tensors& inputs, std::span<const ParamId> params,
                    const std::string& path, SizeTable sizes, const Mask& mask);
   std::span<const ParamId> params_inside(int call);
+  // What all repetitions that are filled alike have in common.
+  struct Inside {
+    SizeTable sizes;
+    Mask mask;
+    size_t parameters;
+  };
   Value statement(const CheckedValue& v);
   Value operation(const Node& n);
   // A·B + A·C as A·(B + C), one product less, if C has all names of B; otherwise empty.

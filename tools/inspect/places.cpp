@@ -90,22 +90,30 @@ class Walk {
     const CheckedValue& v = outer.program->values[number];
     const CheckedCall& call = outer.program->calls[v.index];
     const bool is_repeated = call.repeated >= 0;
-    const Index times = is_repeated ? outer.sizes.size(call.repeated) : 1;
-    Level inner{call.program, outer.sizes.inside(call)};
-    inner.mask = sequences_of(*outer.program, call, outer.mask.causal, outer.mask.apart);
-    inner.queries = sequence(outer, call.queries), inner.memory = sequence(outer, call.memory);
-    inner.is_repeated = is_repeated;
-    inner.attends = call.queries >= 0 && call.memory >= 0;
-    for (const CheckedCall::Passed& passed : call.passed)
-      inner.inputs.push_back(passed.row < 0 ? path_in(outer, passed.value) : "");
+    const Index times = outer.sizes.times_of(call);
     const std::string path = path_in(outer, number);
+    std::string state;
     for (Index i = 0; i < times; ++i) {
+      Level inner = level_inside(outer, call.at(i));
+      if (i > 0) inner.inputs[0] = state;
       inner.path = is_repeated ? text(path, "/", i) : path;
       inner.stack = is_repeated ? path : outer.stack;
       inner.layer = is_repeated ? i : outer.layer;
       look(inner);
-      if (is_repeated) inner.inputs[0] = path_in(inner, call.program->result);
+      state = path_in(inner, inner.program->result);
     }
+  }
+
+  static Level level_inside(const Level& outer, const CheckedCall& call) {
+    SizeTable sizes = outer.sizes;
+    Level inner{call.program, sizes.inside(call)};
+    inner.mask = sequences_of(*outer.program, call, outer.mask.causal, outer.mask.apart);
+    inner.queries = sequence(outer, call.queries), inner.memory = sequence(outer, call.memory);
+    inner.is_repeated = call.repeated >= 0;
+    inner.attends = call.queries >= 0 && call.memory >= 0;
+    for (const CheckedCall::Passed& passed : call.passed)
+      inner.inputs.push_back(passed.row < 0 ? path_in(outer, passed.value) : "");
+    return inner;
   }
 
   static std::string path_in(const Level& level, int number) {
@@ -201,10 +209,10 @@ Stream stream_of(const Model& model) {
   if (stream.value < 0) return stream;
   const CheckedValue& v = program.values[stream.value];
   const CheckedCall& call = program.calls[v.index];
-  const Checked& block = *call.program;
   stream.points.push_back(program.values[call.passed[0].value].name);
   SizeTable sizes = model.sizes();
-  for (Index layer = 0; layer < sizes.size(call.repeated); ++layer)
+  for (Index layer = 0; layer < sizes.size(call.repeated); ++layer) {
+    const Checked& block = *call.at(layer).program;
     for (size_t i = 0; i < block.values.size(); ++i) {
       const auto number = static_cast<int>(i);
       const bool is_sum =
@@ -212,6 +220,7 @@ Stream stream_of(const Model& model) {
       if (number == block.result || is_sum)
         stream.points.push_back(text(v.name, "/", layer, "/", block.values[i].name));
     }
+  }
   return stream;
 }
 

@@ -128,12 +128,15 @@ std::string leak_of(const Checked& program, bool apart) {
     if ((c.reads == Combination::Reads::future || c.reads == Combination::Reads::length) &&
         !is_free(c.dim))
       return sentence(program, c);
-  for (const CheckedCall& call : program.calls) {
-    const CallSequences inside = sequences_of(program, call, true, apart);
-    const std::string leak = inside.causal ? leak_of(*call.program, inside.apart) : "";
-    if (!leak.empty()) return leak + "\n" + point_out("it is called here", {call.place});
-  }
-  return "";
+  std::string leak;
+  for (const CheckedCall& all : program.calls)
+    visit(all, [&](const CheckedCall& call) {
+      const CallSequences inside = sequences_of(program, call, true, apart);
+      if (!leak.empty() || !inside.causal) return;
+      leak = leak_of(*call.program, inside.apart);
+      if (!leak.empty()) leak += "\n" + point_out("it is called here", {call.place});
+    });
+  return leak;
 }
 
 std::string sentence(const Checked& program, const Combination& c) {

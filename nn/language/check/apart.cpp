@@ -3,72 +3,109 @@
 
 namespace tete {
 
-Slots::Filler Checker::target_of(Instance& in, const ExprText& e) const {
+Site Checker::site_of(const Instance& in, const std::string& statement) {
+  Site site{{}, in.turn};
+  for (const Instance* at = &in; at; at = at->around)
+    if (!at->called_by.empty()) site.path.insert(site.path.begin(), at->called_by);
+  if (!statement.empty()) site.path.push_back(statement);
+  return site;
+}
+
+Slots::Filler Checker::target_of(const Instance& in, const ExprText& e, const Site& site) const {
   if (e.kind == ExprKind::call && in.slots->contains(e.word.name))
-    return in.slots->filler(e.word, draft_.library);
+    return in.slots->filler(e.word, site, draft_.library);
   return {in.callee(e)};
 }
 
-// The texts that amend the call: those of its slot, then those of the statement.
-std::vector<Program> Checker::amending(Instance& in, const StatementText& s,
-                                       const Slots::Filler& target) const {
+// The texts that amend the call: those of its slot, then those of the statement, then those that
+// come to them.
+std::vector<Program> Checker::amending(const Apart& a) const {
   std::vector<Program> texts;
-  for (const std::vector<Word>* names : {&target.with, &s.with})
+  for (const std::vector<Word>* names : {&a.target.with, &a.s.with, &a.target.after})
     for (const Word& name : *names)
-      if (const auto found = in.slots->amendment(name, draft_.library)) texts.push_back(*found);
+      if (const auto found = a.in.slots->amendment(name, a.site, draft_.library))
+        texts.push_back(*found);
   return texts;
 }
 
-void Checker::call_apart(Instance& in, const StatementText& s, const Slots::Filler& target,
-                         CheckedValue left) {
+void Checker::check_apart(Apart& a) {
+  a.target = target_of(a.in, a.s.right, a.site);
+  a.arguments = read_arguments(a.in, a.s.right, *a.target.callee.def);
+  a.call.place = a.s.right.place;
+  if (!a.s.repeated.name.empty()) a.call.repeated = a.in.dimension(a.s.repeated);
+  a.call.tied = a.s.tied;
+  Checker inner(amending(a), draft_.library, draft_.extent);
+  a.call.program = std::make_shared<const Checked>(inner.run(a.target, a.in, a.site, a.arguments));
+}
+
+void Checker::call_apart(Instance& in, const StatementText& s, CheckedValue left) {
   check_depth(in, s.right.place);
-  const Def& def = *target.callee.def;
-  const Arguments arguments = read_arguments(in, s.right, def);
-  CheckedCall call;
-  call.place = s.right.place;
-  if (!s.repeated.name.empty()) call.repeated = in.dimension(s.repeated);
-  call.tied = s.tied;
-  Checker inner(amending(in, s, target), draft_.library, draft_.extent);
-  call.program = std::make_shared<const Checked>(inner.run(target, &in, arguments));
-  draft_.program.takes_mask |= call.program->takes_mask;
-  draft_.program.takes_padding |= call.program->takes_padding;
-  pass_apart(in, def, arguments, call);
+  const bool is_repeated = !s.repeated.name.empty();
+  Apart first{in, s, site_of(in, s.left.word.name)};
+  Turn rest{.number = -1, .depth = first.site.path.size() - 1};
+  if (is_repeated) first.site.turn = &rest;
+  check_apart(first);
+  pass_apart(first);
+  CheckedCall& call = first.call;
   Names dims = left.dims;
-  if (call.repeated >= 0 && dims.contains(call.repeated)) {
+  if (is_repeated && dims.contains(call.repeated)) {
     if (dims[0] != call.repeated)
       fail_at({left.place}, text("'", s.repeated.name, "' counts the repetitions; it is the first ",
                                  "dimension of what keeps them"));
     call.keeps = true;
     dims.erase(0);
   }
-  return_apart(s.left.whole, def, call, dims);
+  return_apart(first, dims, -1);
+  if (is_repeated) add_others(first, dims, call);
   left.kind = ValueKind::call;
-  if (target.is_slot) left.slot = s.right.word.name;
+  if (first.target.is_slot) left.slot = s.right.word.name;
   left.index = static_cast<int>(draft_.program.calls.size());
   draft_.program.calls.push_back(std::move(call));
   in.define(s.left.word, draft_.add(std::move(left)));
 }
 
-void Checker::pass_apart(Instance& in, const Def& def, const Arguments& arguments,
-                         CheckedCall& call) {
+void Checker::add_others(const Apart& others, const Names& left, CheckedCall& call) {
+  for (const std::vector<NumberText>& numbers : others.in.slots->numbered()) {
+    Apart a{others.in, others.s, others.site};
+    Turn turn{.number = numbers[0].value, .depth = others.site.turn->depth};
+    a.site.turn = &turn;
+    check_apart(a);
+    if (!turn.decides) continue;
+    if (call.tied)
+      fail_at({numbers[0].place, others.s.repeated.place},
+              text("repetitions that are tied are one, so none of them has a filling of its own"));
+    pass_apart(a);
+    a.call.keeps = call.keeps;
+    a.call.numbers = numbers;
+    return_apart(a, left, static_cast<int>(call.others.size()));
+    call.others.push_back(std::move(a.call));
+  }
+}
+
+void Checker::pass_apart(Apart& a) {
+  Instance& in = a.in;
+  CheckedCall& call = a.call;
   const Checked& program = *call.program;
+  draft_.program.takes_mask |= program.takes_mask;
+  draft_.program.takes_padding |= program.takes_padding;
   for (size_t i = 0; i < program.inputs.size(); ++i) {
-    size_t a = 0;
-    while (def.args[a].ref.word.name != program.input_names[i]) ++a;
-    const ArgText& arg = def.args[a];
+    size_t at = 0;
+    while (a.target.callee.def->args[at].ref.word.name != program.input_names[i]) ++at;
+    const ArgText& arg = a.target.callee.def->args[at];
+    const Argument& argument = a.arguments[at];
     const Names& wanted = program.values[program.inputs[i]].dims;
-    const CheckedValue& given = draft_.value(arguments[a].value);
-    CheckedCall::Passed passed{arguments[a].value};
+    const CheckedValue& given = draft_.value(argument.value);
+    CheckedCall::Passed passed{argument.value};
     Names dims;
     for (int k = 0; k < given.dims.size(); ++k)
       if (given.dims[k] == call.repeated) passed.row = k;
       else dims.push_back(given.dims[k]);
-    check_passed(arg, wanted.size(), dims.size(), given.element, arguments[a].place);
+    check_passed(arg, wanted.size(), dims.size(), given.element, argument.place);
     for (int k = 0; k < dims.size(); ++k) {
       if (draft_.dim(dims[k]).role != Role::none &&
           program.dimensions[wanted[k]].role == Role::none)
-        fail_at({arguments[a].place, arg.ref.whole},
-                text("'", draft_.dim(dims[k]).name, "' is a sequence, and '", def.word.name,
+        fail_at({argument.place, arg.ref.whole},
+                text("'", draft_.dim(dims[k]).name, "' is a sequence, and '", program.name,
                      "', which is repeated, amended or fills a slot, takes sequences as X and M; '",
                      arg.ref.word.name, "' has an axis of neither"));
       call.sizes.push_back({wanted[k], dims[k], true});
@@ -87,8 +124,10 @@ void Checker::pass_apart(Instance& in, const Def& def, const Arguments& argument
   }
 }
 
-void Checker::return_apart(const Place& place, const Def& def, const CheckedCall& call,
-                           const Names& left) {
+void Checker::return_apart(const Apart& a, const Names& left, int other) {
+  const CheckedCall& call = a.call;
+  const Def& def = *a.target.callee.def;
+  const Place& place = a.s.left.whole;
   const Checked& program = *call.program;
   const Names& result = program.values[program.result].dims;
   if (result.size() != left.size())
@@ -110,9 +149,9 @@ void Checker::return_apart(const Place& place, const Def& def, const CheckedCall
     if (same != call.sizes.end()) draft_.take_result(left[k], same->outer, place);
     if (call.repeated >= 0) draft_.take_result(left[k], call.sizes[k].outer, place);
     const auto number = static_cast<int>(draft_.program.calls.size());
-    draft_.dim(left[k]).call = number, draft_.dim(left[k]).inner = result[k];
+    if (other < 0) draft_.dim(left[k]).call = number, draft_.dim(left[k]).inner = result[k];
     draft_.program.conditions.push_back(
-        {ConditionKind::returned, left[k], {}, number, place, result[k]});
+        {ConditionKind::returned, left[k], {}, number, place, result[k], other});
   }
 }
 

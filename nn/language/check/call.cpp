@@ -95,12 +95,14 @@ void Checker::check_depth(const Instance& in, const Place& place) {
 
 int Checker::call(Instance& in, const Callee& callee, const std::string& prefix,
                   const Arguments& arguments, const Place& place, bool amends,
-                  const Slots::Filler& target) {
+                  const Slots::Filler& target, const std::string& statement) {
   check_depth(in, place);
   Instance& inner = instances_.emplace_back(Instance{draft_, *callee.def, callee.program, prefix,
                                                      &in, &in, in.depth + 1, amends || in.amends});
-  inner.slots =
-      callee.program == in.program ? in.slots : &slots_.emplace_back(callee.program, *in.slots);
+  inner.called_by = statement, inner.turn = in.turn;
+  inner.slots = callee.program == in.program
+                    ? in.slots
+                    : &slots_.emplace_back(callee.program, site_of(in, statement), *in.slots);
   inner.fills = target.is_slot;
   inner.start = target.start ? target.start : in.start;
   std::vector<std::shared_ptr<const Source>>& sources = draft_.program.sources;
@@ -114,7 +116,8 @@ void Checker::call_statement(Instance& in, const StatementText& s, const Slots::
                              const CheckedValue& left) {
   const Callee& callee = target.callee;
   const Arguments arguments = read_arguments(in, s.right, *callee.def);
-  const int result = call(in, callee, left.name + ".", arguments, s.right.place, false, target);
+  const int result =
+      call(in, callee, left.name + ".", arguments, s.right.place, false, target, s.left.word.name);
   const Names dims = draft_.value(result).dims;
   if (dims.size() != left.dims.size())
     fail_at({s.left.whole, callee.def->result.whole},

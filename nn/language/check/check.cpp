@@ -20,24 +20,35 @@ Checker::Checker(const std::vector<Program>& amendments, const Library& library,
   for (const Program& program : amendments) add_amendments(program);
 }
 
-Checked Checker::run(const Slots::Filler& target, const Instance* around,
+Checked Checker::run(const Callee& callee, const Slots& slots) {
+  Instance& root = instances_.emplace_back(Instance{draft_, *callee.def, callee.program, ""});
+  root.slots = &slots_.emplace_back(slots);
+  return run(root, {});
+}
+
+Checked Checker::run(const Slots::Filler& target, const Instance& around, const Site& site,
                      const Arguments& arguments) {
   const Callee& callee = target.callee;
-  const Def& def = *callee.def;
-  draft_.program.sources.push_back(callee.program->source);
-  draft_.program.name = def.word.name;
   Instance& root = instances_.emplace_back(
-      Instance{draft_, def, callee.program, "", nullptr, around, around ? around->depth + 1 : 0});
-  root.slots = &slots_.emplace_back(callee.program, around ? *around->slots : Slots());
+      Instance{draft_, *callee.def, callee.program, "", nullptr, &around, around.depth + 1});
+  root.slots = &slots_.emplace_back(callee.program, site, *around.slots);
   root.fills = target.is_slot;
-  root.start = target.start || !around ? target.start : around->start;
+  root.start = target.start ? target.start : around.start;
+  root.called_by = site.path.back(), root.turn = site.turn;
+  return run(root, arguments);
+}
+
+Checked Checker::run(Instance& root, const Arguments& arguments) {
+  const Def& def = root.def;
+  draft_.program.sources.push_back(root.program->source);
+  draft_.program.name = def.word.name;
   root_ = &root;
   find_amended(root);
   const Place place = def.result.whole;
   Arguments passed(def.args.size(), Argument{-1, place});
   for (size_t i = 0; i < arguments.size(); ++i) passed[i].is_input = arguments[i].value >= 0;
   draft_.program.result = write_out(root, passed, place);
-  if (around) draft_.program.open = root.undecided();
+  if (root.around) draft_.program.open = root.undecided();
   check_amendments_applied();
   analyse(draft_.program);
   return std::move(draft_.program);
@@ -51,17 +62,32 @@ const Def& main_def(const Program& program) {
 }
 
 Checked check(const Program& program, const std::vector<Program>& amendments,
-              const Library& library) {
+              const Library& library, const std::vector<Program>& uses) {
   const auto shared = std::make_shared<const Program>(program);
+  std::vector<std::shared_ptr<const Program>> said;
+  for (const Program& use : uses) said.push_back(std::make_shared<const Program>(use));
+  const Slots slots(shared, said);
   const Def& main = main_def(*shared);
   Extent extent;
-  Checked checked = Checker(amendments, library, extent).run({{&main, shared}});
+  Checked checked = Checker(amendments, library, extent).run({&main, shared}, slots);
+  for (const auto& use : said) {
+    slots.refuse_unused(*use, main.word.name);
+    checked.uses.push_back(use->source);
+  }
   // Defs that no other def calls must be right, too.
   const std::set<std::string> called = called_defs(*shared);
   for (const Def& def : shared->defs)
     if (&def != &main && !called.contains(def.word.name))
-      Checker({}, library, extent).run({{&def, shared}});
+      Checker({}, library, extent).run({&def, shared}, slots);
+  if (said.empty()) slots.refuse_unused(*shared, main.word.name);
   return checked;
+}
+
+const CheckedCall& CheckedCall::at(Index repetition) const {
+  for (const CheckedCall& other : others)
+    for (const NumberText& number : other.numbers)
+      if (number.value == repetition) return other;
+  return *this;
 }
 
 int Checked::find_dimension(const std::string& name) const {

@@ -35,10 +35,16 @@ class Checker {
  public:
   Checker(const std::vector<Program>& amendments, const Library& library, Extent& extent);
   // `around`, if set, makes the call, which passes `arguments`; what is passed is an input.
-  Checked run(const Slots::Filler& target, const Instance* around = nullptr,
-              const Arguments& arguments = {});
+  Checked run(const Callee& callee, const Slots& slots);
+  // The program of a call that `around` makes at `site`; what it passes is an input.
+  Checked run(const Slots::Filler& target, const Instance& around, const Site& site,
+              const Arguments& arguments);
 
  private:
+  Checked run(Instance& root, const Arguments& arguments);
+  // The place of a call by the statement of this name.
+  static Site site_of(const Instance& in, const std::string& statement);
+
   // definition.cpp. Writes a def out in the place of a call; returns the number of its result.
   int write_out(Instance& in, const Arguments& arguments, const Place& place);
   void define_arguments(Instance& in, const Arguments& arguments);
@@ -49,18 +55,29 @@ class Checker {
   static void check_depth(const Instance& in, const Place& place);
   int call(Instance& in, const Callee& callee, const std::string& prefix,
            const Arguments& arguments, const Place& place, bool amends,
-           const Slots::Filler& target = {});
+           const Slots::Filler& target = {}, const std::string& statement = "");
   void call_statement(Instance& in, const StatementText& s, const Slots::Filler& target,
                       const CheckedValue& left);
 
   // apart.cpp. A call that is a program of its own.
-  Slots::Filler target_of(Instance& in, const ExprText& e) const;
-  void call_apart(Instance& in, const StatementText& s, const Slots::Filler& target,
-                  CheckedValue left);
-  std::vector<Program> amending(Instance& in, const StatementText& s,
-                                const Slots::Filler& target) const;
-  void pass_apart(Instance& in, const Def& def, const Arguments& arguments, CheckedCall& call);
-  void return_apart(const Place& place, const Def& def, const CheckedCall& call, const Names& left);
+  Slots::Filler target_of(const Instance& in, const ExprText& e, const Site& site) const;
+  // A call while it is checked, and its place: of a repeated one, some of its repetitions.
+  struct Apart {
+    Instance& in;
+    const StatementText& s;
+    Site site;
+    Slots::Filler target = {};
+    Arguments arguments = {};
+    CheckedCall call = {};
+  };
+  void call_apart(Instance& in, const StatementText& s, CheckedValue left);
+  void check_apart(Apart& a);
+  // Adds the repetitions that differ from the others, as slots are filled in them.
+  void add_others(const Apart& others, const Names& left, CheckedCall& call);
+  std::vector<Program> amending(const Apart& a) const;
+  void pass_apart(Apart& a);
+  // `other`: its number among CheckedCall::others, or -1.
+  void return_apart(const Apart& a, const Names& left, int other);
 
   // amendment.cpp
   void add_amendments(const Program& program);

@@ -222,8 +222,13 @@ bool has_memory(const Def& def) {
   });
 }
 
-bool runs_apart(const StatementText& s, const Slots::Filler& target) {
-  return s.is_apart() || !target.with.empty() || (target.is_slot && has_memory(*target.callee.def));
+bool is_def_or_slot(const Instance& in, const ExprText& e) {
+  return in.slots->contains(e.word.name) || in.callee(e).def;
+}
+
+bool runs_apart(const Slots::Filler& target) {
+  return !target.with.empty() || !target.after.empty() ||
+         (target.is_slot && has_memory(*target.callee.def));
 }
 
 void count_names(const Node& node, std::set<int>& names) {
@@ -303,12 +308,15 @@ void Checker::statement(Instance& in, const StatementText& s) {
   v.place = s.left.whole;
   v.dims = in.defined_dims(s.left);
   v.names = merged_names(in, s.left);
-  if (const Slots::Filler target = target_of(in, s.right); target.callee.def) {
-    refuse_merged(s.left);
-    if (runs_apart(s, target)) call_apart(in, s, target, v);
-    else call_statement(in, s, target, v);
-  } else if (s.is_apart()) {
+  const bool is_call = s.right.kind == ExprKind::call && is_def_or_slot(in, s.right);
+  if (s.is_apart() && !is_call)
     fail_at({s.right.place}, "'with' and 'repeated' stand after the call of a def or a slot");
+  if (is_call) {
+    refuse_merged(s.left);
+    const Slots::Filler target =
+        s.is_apart() ? Slots::Filler{} : target_of(in, s.right, site_of(in, s.left.word.name));
+    if (s.is_apart() || runs_apart(target)) call_apart(in, s, v);
+    else call_statement(in, s, target, v);
   } else {
     v.right = Reading(in, s, v.names).expression(s.right);
     v.element = v.right.element;

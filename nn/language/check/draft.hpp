@@ -16,6 +16,7 @@ struct Extent {
 };
 
 class Slots;
+struct Turn;
 
 // The part of a program that is checked so far.
 struct Draft {
@@ -62,6 +63,8 @@ struct Instance {
   int depth = 0;                     // of the calls that lead here
   bool amends = false;               // it is an amendment: no amendment applies inside it
   bool fills = false;                // it fills a slot
+  std::string called_by = {};        // the statement that calls it, if one does
+  Turn* turn = nullptr;              // of the innermost repetition around it
   const Slots* slots = nullptr;      // of its text
   const ExprText* start = nullptr;   // how the parameters of its slot start, if `use` says so
   // By amending text: the call inside which it amends, this one or one around it.

@@ -6,35 +6,70 @@
 
 namespace tete {
 
-struct Filling {
-  const UseText* use = nullptr;
-  std::shared_ptr<const Program> text = {};  // that holds `use`
+// One repetition of a call, or all those that no use is about.
+struct Turn {
+  Index number = -1;     // -1: all others
+  size_t depth = 0;      // of calls around the one that is repeated
+  bool decides = false;  // a use with this number says something in it
 };
 
-// The slots that a text's calls name, and their fillings.
+// The place of a call: the statements whose calls lead to it, and its own; and the innermost
+// repetition around it, or null.
+struct Site {
+  std::vector<std::string> path;
+  Turn* turn = nullptr;
+};
+
+struct Filling {
+  const UseText* use = nullptr;
+  std::shared_ptr<const Program> text = {};  // its defs may fill the slot
+  const Program* said_in = nullptr;
+  size_t depth = 0;  // of calls around the text: its places begin there
+};
+
+// The slots that calls name, and who fills them: the caller, then each text on the way to the call,
+// the outermost first.
 class Slots {
  public:
-  Slots() = default;
-  // Those of `text`: as the caller fills them, or else as the text's own `use` says.
-  Slots(const std::shared_ptr<const Program>& text, const Slots& caller);
+  // Those of a whole text, as the caller or else its own `use` fills them.
+  Slots(const std::shared_ptr<const Program>& text,
+        const std::vector<std::shared_ptr<const Program>>& caller);
+  // Those of a text that `site` calls.
+  Slots(const std::shared_ptr<const Program>& text, const Site& site, const Slots& caller);
 
-  bool contains(const std::string& slot) const { return fillings_.contains(slot); }
+  bool contains(const std::string& slot) const;
   // The def that a call of the slot calls, and how.
   struct Filler {
     Callee callee = {};
-    std::vector<Word> with = {};  // its amending texts, in their order
+    std::vector<Word> with = {};   // its amending texts, in their order
+    std::vector<Word> after = {};  // those that amend it after the call's own
     const ExprText* start = nullptr;
     bool is_slot = false;
   };
-  Filler filler(const Word& slot, const Library& library) const;
+  Filler filler(const Word& slot, const Site& site, const Library& library) const;
   // The text that a name after `with` means, of a slot or of the library; null if the slot is
   // filled with none.
-  std::shared_ptr<const Program> amendment(const Word& name, const Library& library) const;
+  std::shared_ptr<const Program> amendment(const Word& name, const Site& site,
+                                           const Library& library) const;
+  // The numbers that uses are about, those together that the same uses are about.
+  std::vector<std::vector<NumberText>> numbered() const;
+  // Fails on a use of `text` that is about no call.
+  void refuse_unused(const Program& text, const std::string& of) const;
 
  private:
-  const Filling& filling(const Word& slot) const;
+  const Filling& filling(const Word& slot, const Site& site) const;
+  const Filling& best(const Word& slot, const Site& site) const;
+  std::vector<Word> amending(const Word& slot, const Site& site) const;
+  bool fits(const Filling& filling, const Site& site) const;
+  [[noreturn]] void not_filled(const Word& slot, const Site& site) const;
 
-  std::map<std::string, Filling> fillings_;
+  std::vector<Filling> fillings_;
+  // What calls named, which all texts of a check write down together.
+  struct Calls {
+    std::map<std::string, std::set<std::string>> places = {};  // by slot
+    std::set<const UseText*> met = {};
+  };
+  std::shared_ptr<Calls> calls_;
 };
 
 }  // namespace tete

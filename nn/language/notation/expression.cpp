@@ -1,20 +1,10 @@
 #include "nn/language/notation/expression.hpp"
 
-#include <charconv>
-
 namespace tete {
 
 namespace {
 
 constexpr int deepest = 200;  // nesting of an expression
-
-// True if the number is the whole of the token, and can be represented.
-template <class Number>
-bool is_number(const Token& token, Number& number) {
-  const char* const last = token.text.data() + token.text.size();
-  const auto [end, error] = std::from_chars(token.text.data(), last, number);
-  return error == std::errc() && end == last;
-}
 
 AxisText read_axis(Tokens& in) {
   AxisText a;

@@ -11,7 +11,7 @@ const char* symbol(Operator op) {
 
 namespace {
 
-constexpr size_t most_defs = 1000, most_args = 1000;
+constexpr size_t most_defs = 1000, most_args = 1000, most_uses = 1000;
 
 class Reader {
  public:
@@ -20,10 +20,14 @@ class Reader {
   std::vector<UseText> uses() {
     std::vector<UseText> uses;
     in_.skip_lines();
-    while (in_.takes("use")) {
-      uses.push_back(use());
-      refuse_twice(uses);
-    }
+    while (in_.takes("use")) add_use(uses);
+    return uses;
+  }
+
+  // The same to the end of the text, without the word.
+  std::vector<UseText> bare_uses() {
+    std::vector<UseText> uses;
+    for (in_.skip_lines(); in_.now().kind != TokenKind::text_end;) add_use(uses);
     return uses;
   }
 
@@ -42,13 +46,28 @@ class Reader {
   }
 
  private:
+  void add_use(std::vector<UseText>& uses) {
+    if (uses.size() == most_uses)
+      fail_at({in_.now().place},
+              text("a text fills at most ", most_uses, " slots, here is one more"));
+    uses.push_back(use());
+    refuse_twice(uses);
+  }
+
   UseText use() {
     UseText u;
     u.slot = in_.name("the name of a slot, as in 'use Attention = multi_head'");
-    in_.expect("=", text("'=' after '", u.slot.name, "'"));
-    u.filler = in_.name(text("what fills '", u.slot.name, "': a text or a def, by its name"));
+    while (in_.takes(".")) {
+      u.path.push_back(std::move(u.slot));
+      u.slot = in_.name(text("a statement or a slot after '", u.path.back().name, ".'"));
+    }
+    if (in_.takes("[")) u.numbers = repetitions();
+    const bool fills = in_.takes("=");
+    if (fills)
+      u.filler = in_.name(text("what fills '", u.slot.name, "': a text or a def, by its name"));
+    else if (!in_.sees("with")) in_.expected(text("'=' or 'with' after '", written(u), "'"));
     if (in_.takes("with")) u.with = names("the name of a text that amends");
-    if (in_.takes("start")) {
+    if (fills && in_.takes("start")) {
       u.start = read_expression(in_);
       if (u.start.kind != ExprKind::call)
         fail_at({u.start.place}, "expected how parameters start, as in normal(0.02)");
@@ -57,12 +76,41 @@ class Reader {
     return u;
   }
 
+  std::vector<NumberText> repetitions() {
+    std::vector<NumberText> numbers;
+    do {
+      const Token& token = in_.take();
+      NumberText number{0, token.place};
+      if (token.kind != TokenKind::number || !is_number(token, number.value))
+        fail_at({token.place}, "expected the number of a repetition, a whole one from 0");
+      for (const NumberText& before : numbers)
+        if (before.value == number.value)
+          fail_at({number.place, before.place}, text(number.value, " stands twice"));
+      numbers.push_back(number);
+    } while (in_.takes(","));
+    in_.expect("]", "',' or ']' after the number of a repetition");
+    return numbers;
+  }
+
+  // Both are about one place.
+  static bool meet(const UseText& a, const UseText& b) {
+    const auto same = [](const Word& x, const Word& y) { return x.name == y.name; };
+    const bool share_number =
+        std::any_of(a.numbers.begin(), a.numbers.end(), [&](const NumberText& x) {
+          return std::any_of(b.numbers.begin(), b.numbers.end(),
+                             [&](const NumberText& y) { return x.value == y.value; });
+        });
+    return a.slot.name == b.slot.name &&
+           (share_number || (a.numbers.empty() && b.numbers.empty())) &&
+           std::equal(a.path.begin(), a.path.end(), b.path.begin(), b.path.end(), same);
+  }
+
   static void refuse_twice(const std::vector<UseText>& uses) {
-    const Word& last = uses.back().slot;
-    for (size_t i = 0; i + 1 < uses.size(); ++i)
-      if (uses[i].slot.name == last.name)
-        fail_at({last.place, uses[i].slot.place},
-                tete::text("the slot '", last.name, "' is filled twice"));
+    const UseText& last = uses.back();
+    for (size_t i = 0; i + 1 < uses.size() && !last.filler.name.empty(); ++i)
+      if (!uses[i].filler.name.empty() && meet(uses[i], last))
+        fail_at({last.slot.place, uses[i].slot.place},
+                tete::text("the slot '", written(last), "' is filled twice"));
   }
 
   std::vector<Word> names(std::string_view what) {
@@ -170,6 +218,19 @@ class Reader {
 };
 
 }  // namespace
+
+std::string written(const UseText& use) {
+  std::string all, numbers;
+  for (const Word& word : use.path) all += word.name + ".";
+  for (const NumberText& number : use.numbers)
+    numbers += text(numbers.empty() ? "" : ", ", number.value);
+  return text(all, use.slot.name, numbers.empty() ? "" : "[" + numbers + "]");
+}
+
+Program Program::parse_uses(std::string_view text, std::string name) {
+  auto source = std::make_shared<const Source>(Source{std::move(name), std::string(text)});
+  return {source, Reader(*source).bare_uses(), {}};
+}
 
 Program Program::parse(std::string_view text, std::string name) {
   auto source = std::make_shared<const Source>(Source{std::move(name), std::string(text)});

@@ -102,7 +102,7 @@ class Tokenizer {
     for (std::string_view two : {"<=", ">=", "==", "!=", "//"})
       if (rest.starts_with(two)) return push(TokenKind::sign, at_ + 2);
     const char c = text_[at_];
-    if (std::string_view("()[],:=<>+-*/%^").find(c) == std::string_view::npos) {
+    if (std::string_view("()[],:=<>+-*/%^.").find(c) == std::string_view::npos) {
       fail_at({place(at_, at_ + 1)}, text(named_character(text_, at_), " has no meaning here"));
     }
     if (c == '(' || c == '[') open_.push_back(place(at_, at_ + 1));

@@ -1,5 +1,6 @@
 // The parameters of a program and of its calls: shapes, starts and names.
 #include <cmath>
+#include <map>
 
 #include "nn/language/sizes.hpp"
 
@@ -46,38 +47,63 @@ const std::string& name_of(const Checked& program, size_t call) {
 
 }  // namespace
 
+[[noreturn]] static void too_many(const CheckedCall& call) {
+  fail_at({call.place}, text("with its repetitions this call comes to more than ", most_parameters,
+                             " parameters"));
+}
+
+// Adds those of one call, its repetitions one after the other.
+static void add_specs(const CheckedCall& call, const std::string& name, SizeTable& sizes,
+                      std::vector<ParameterSpec>& specs) {
+  std::map<const CheckedCall*, std::vector<ParameterSpec>> own;
+  visit(call, [&](const CheckedCall& each) {
+    SizeTable inside = sizes.inside(each);
+    own[&each] = parameter_specs(*each.program, inside);
+  });
+  const bool is_numbered = call.repeated >= 0 && !call.tied;
+  std::map<std::string, Shape> shared;
+  for (Index set = 0; set < sizes.sets_of(call); ++set)
+    for (ParameterSpec made : own.at(&call.at(set))) {
+      const bool has_number = is_numbered && !made.per_stack;  // R12
+      made.spec.name = (has_number ? text(name, "/", set, "/") : name + "/") + made.spec.name;
+      const auto known = shared.try_emplace(made.spec.name, made.spec.shape).first;
+      if (!(known->second == made.spec.shape))
+        fail_at({call.place},
+                text("'", made.spec.name, "' is one for all repetitions; it has the ", "shape ",
+                     known->second, " in one and ", made.spec.shape, " in another"));
+      specs.push_back(std::move(made));
+    }
+}
+
 std::vector<ParameterSpec> parameter_specs(const Checked& program, SizeTable& sizes) {
   parameter_count(program, sizes);  // fails on too many
   std::vector<ParameterSpec> specs;
   for (const CheckedParameter& p : program.parameters) specs.push_back(spec_of(program, p, sizes));
-  for (size_t i = 0; i < program.calls.size(); ++i) {
-    const CheckedCall& call = program.calls[i];
-    SizeTable inside = sizes.inside(call);
-    const std::vector<ParameterSpec> own = parameter_specs(*call.program, inside);
-    const std::string& name = name_of(program, i);
-    for (Index set = 0; set < sizes.sets_of(call); ++set) {
-      const bool is_numbered = call.repeated >= 0 && !call.tied;
-      for (ParameterSpec made : own) {
-        const bool has_number = is_numbered && !made.per_stack;  // R12
-        made.spec.name = (has_number ? text(name, "/", set, "/") : name + "/") + made.spec.name;
-        specs.push_back(std::move(made));
-      }
-    }
-  }
+  for (size_t i = 0; i < program.calls.size(); ++i)
+    add_specs(program.calls[i], name_of(program, i), sizes, specs);
   return specs;
 }
 
 size_t parameter_count(const Checked& program, SizeTable& sizes) {
   size_t count = program.parameters.size();
   for (const CheckedCall& call : program.calls) {
-    SizeTable inside = sizes.inside(call);
-    const size_t own = parameter_count(*call.program, inside);
-    const auto sets = static_cast<size_t>(sizes.sets_of(call));
-    if (own > 0 && sets > (most_parameters - count) / own)
-      fail_at({call.place}, text("with its repetitions this call comes to more than ",
-                                 most_parameters, " parameters"));
-    count += sets * own;
+    count += parameter_count(call, sizes);
+    if (count > most_parameters) too_many(call);
   }
+  return count;
+}
+
+size_t parameter_count(const CheckedCall& call, SizeTable& sizes) {
+  size_t count = 0;
+  auto rest = static_cast<size_t>(sizes.sets_of(call));
+  for (const CheckedCall& other : call.others) rest -= other.numbers.size();
+  visit(call, [&](const CheckedCall& each) {
+    SizeTable inside = sizes.inside(each);
+    const size_t own = parameter_count(*each.program, inside);
+    const size_t sets = &each == &call ? rest : each.numbers.size();
+    if (own > 0 && sets > (most_parameters - count) / own) too_many(call);
+    count += sets * own;
+  });
   return count;
 }
 

@@ -46,8 +46,11 @@ bool has_size(const Checked& program, const std::string& name) {
     return d.short_name() == name && d.arguments.empty() && d.outer < 0;
   };
   return std::any_of(program.dimensions.begin(), program.dimensions.end(), is_own) ||
-         std::any_of(program.calls.begin(), program.calls.end(),
-                     [&](const CheckedCall& call) { return has_size(*call.program, name); });
+         std::any_of(program.calls.begin(), program.calls.end(), [&](const CheckedCall& all) {
+           bool has = false;
+           visit(all, [&](const CheckedCall& call) { has |= has_size(*call.program, name); });
+           return has;
+         });
 }
 
 }  // namespace
@@ -197,8 +200,16 @@ SizeTable SizeTable::inside(const CheckedCall& call) {
   return inner;
 }
 
-Index SizeTable::sets_of(const CheckedCall& call) {
-  return call.repeated < 0 || call.tied ? 1 : size(call.repeated);
+Index SizeTable::times_of(const CheckedCall& call) {
+  if (call.repeated < 0) return 1;
+  const Index times = size(call.repeated);
+  for (const CheckedCall& other : call.others)
+    for (const NumberText& number : other.numbers)
+      if (number.value >= times)
+        fail_at({number.place, call.place},
+                text("there is no repetition ", number.value, ": '", dimension(call.repeated).name,
+                     "' is ", times, times > 0 ? text(", so they are 0 to ", times - 1) : ""));
+  return times;
 }
 
 void SizeTable::fail_open(int dim) {
@@ -231,6 +242,11 @@ void SizeTable::check_total(const Condition& c) {
   if (!parted_ && total != size(c.dim))
     fail_at({c.place}, text("'", dimension(c.dim).name, "' is ", size(c.dim),
                             ", but what is joined comes to ", total));
+}
+
+std::optional<Index> SizeTable::returned(const Condition& c) {
+  const CheckedCall& call = program_->calls[c.pick];
+  return inside(c.other < 0 ? call : call.others[c.other]).find(c.inner);
 }
 
 void SizeTable::check(const Condition& c) {
@@ -276,7 +292,7 @@ void SizeTable::check(const Condition& c) {
       check_total(c);
       return;
     case ConditionKind::returned:
-      if (const auto inner = inside(program_->calls[c.pick]).find(c.inner); inner && *inner != size)
+      if (const auto inner = returned(c); inner && *inner != size)
         fail_at(places_of(c.dim, {c.place}),
                 text("'", name, "' is ", size, ", but what the call returns has ", *inner));
       return;
