@@ -44,8 +44,48 @@ check 'its checkpoint needs no file but itself' "$tete" sample mine --length 5
 check 'a task without a source' "$tete" train --task addition --model gpt2 "${small[@]}" --steps 2 --out sums
 check 'answers it' "$tete" sample sums --prompt 12+7
 
+# Slots, by --use and its short forms.
+cat > gated.text << END
+def Gated(X[n, d_X], P[d_X, f] = glorot(), G[d_X, f] = glorot(), Q[f, d_X] = glorot()):
+  H[n, f]   = einsum(X[n, d_X], P[d_X, f])
+  S[n, f]   = sigmoid(einsum(X[n, d_X], G[d_X, f]))
+  T[n, f]   = H[n, f] * S[n, f]
+  Y[n, d_X] = einsum(T[n, f], Q[f, d_X])
+  return Y[n, d_X]
+END
+cp gated.text gated.tete
+slots=(--use 'FeedForward[1]=gated.tete' --attention multi_query --attention-layer 0=talking_heads
+  --norm rms --with t5_bias)
+check 'six steps with slots filled otherwise' train "${slots[@]}" --steps 6 --out slots
+check 'three of them' train "${slots[@]}" --steps 3 --out slots_parts
+check 'and three more' "$tete" train text.txt --steps 6 --resume --out slots_parts
+check 'are the same' cmp slots/step-00000006.safetensors slots_parts/step-00000006.safetensors
+refuses 2 "'uses' is not what the run in slots_parts began with" train text.txt --steps 7 --resume \
+  --out slots_parts --use Norm=norm_layer
+rm gated.tete
+check 'a checkpoint carries the file that fills a slot' "$tete" sample slots --length 5
+mv gated.text gated.tete
+check 'each layer has the parameters of its fillings' eval "'$tete' cost gpt2 --dim v=7 --dim n=4 \
+  --dim l=2 --use 'FeedForward[1]=gated.tete' --use 'Attention[0]=talking_heads' --json > cost.json &&
+  grep -q 'Z/1/F.G' cost.json && grep -q 'Z/0/A/P_l' cost.json && ! grep -q 'Z/1/A/P_l' cost.json"
+check 'a model with other slots runs' "$tete" run gpt2 --random --dim l=2 --dim d_X=8 --dim h=2 \
+  --dim v=5 --dim max_n=6 --dim n=4 --use Norm=norm_rms --with rotary --out in2.safetensors
+check 'a step of it is measured' "$tete" bench step --model gpt2 --layers 1 --d-model 16 --heads 2 \
+  --context 8 --batch 2 --activation geglu
+refuses 2 "'GPT2' has no slot 'Cross'; its slots are Attention, Block, FeedForward, Norm, Positions" \
+  train text.txt --model gpt2 --attention-cross multi_head
+refuses 2 "'GPT2' has no slot 'Atention'; did you mean 'Attention'" cost gpt2 --dim v=7 --dim n=4 \
+  --use Atention=multi_head
+refuses 2 "there is no repetition 5: 'l' is 2, so they are 0 to 1" train text.txt --model gpt2 \
+  "${small[@]}" --attention-layer 5=multi_query
+refuses 2 "there is no text and no def 'norm_max' to fill 'Norm'|'max' to fill 'Norm'" train text.txt \
+  --model gpt2 --norm max
+refuses 2 "fills a slot of a model's text, which --model names" train text.txt --use Norm=norm_rms
+refuses 2 "there is no file 'none.tete'" train text.txt --model gpt2 --use Norm=none.tete
+refuses 2 "no amendment 'rotari'; did you mean 'rotary'" train text.txt --model gpt2 --with rotari
+
 refuses 2 "no model 'gpt3'; did you mean 'gpt2'" train text.txt --model gpt3
-refuses 2 '--norm is not an option beside --model' train text.txt --model gpt2 --norm rms
+refuses 2 '--positions is not an option beside --model' train text.txt --model gpt2 --positions none
 refuses 2 'has a source, which --model gpt2 does not read yet' train --task reverse --model gpt2
 refuses 2 "'GPT2' is a whole model, not attention" train text.txt --attention "$gpt2"
 refuses 2 "'GPT2' is a whole model, not attention" check "$gpt2"

@@ -8,6 +8,7 @@
 #include "attention/attention.hpp"
 #include "nn/against.hpp"
 #include "tools/json_number.hpp"
+#include "tools/uses.hpp"
 #include "train/safetensors.hpp"
 
 namespace tete {
@@ -206,7 +207,7 @@ int check_against(const AgainstFile& o) {
   if (!(o.tolerance >= 0 && o.tolerance < 1))
     bad_input("--tolerance ", o.tolerance,
               ": expected a share of the largest entry, as in 0.001, or 0: what rounding explains");
-  const auto program = load_program(o.target, o.text.with);
+  const auto program = load_text(o.target, o.text.with, o.text.use);
   const AgainstReport report = check_against(program, read_tensors(o.path),
                                              {.sizes = o.text.sizes(),
                                               .mask = read_mask(o.text.mask),

@@ -11,6 +11,7 @@
 #include "tools/json_number.hpp"
 #include "tools/model.hpp"
 #include "tools/options.hpp"
+#include "tools/uses.hpp"
 
 namespace tete {
 
@@ -18,7 +19,7 @@ struct CheckOptions {
   std::vector<std::string> targets = {"all"};
   int order = 1;
   Index block = 0;
-  std::vector<std::string> dim, with;
+  std::vector<std::string> dim, with, use;
   uint64_t seed = 0;
   int threads = 0;
   bool json = false;
@@ -187,6 +188,10 @@ static std::string not_causal(const Checked& program) {
 static void check_variant(CheckTable& table, const std::string& name, const CheckOptions& o) {
   ModelSettings settings;
   settings.attention = read_text(name);
+  const Program text = Program::parse(settings.attention.text, settings.attention.place);
+  SlotUses uses;
+  for (const std::string& setting : o.use) add_use(uses, setting, text);
+  settings.uses = uses.said, settings.fillers = uses.files;
   for (const std::string& path : o.with) settings.with.push_back({read_amendment(path)});
   for (const std::string& setting : o.dim) set_dim(settings.dims, setting);
   const auto program = make_attention(settings);
@@ -248,7 +253,7 @@ static int check_theirs(const CheckOptions& o) {
   use_threads(o.threads);
   return check_against({.target = o.targets[0],
                         .path = o.against,
-                        .text = {.with = o.with, .dim = o.dim, .mask = o.mask},
+                        .text = {.with = o.with, .dim = o.dim, .use = o.use, .mask = o.mask},
                         .tolerance = o.tolerance,
                         .json = o.json});
 }
@@ -268,6 +273,7 @@ Run check_verb(CLI::App& app) {
       ->type_name("N")
       ->capture_default_str();
   add_amendments(app, o->with, o->dim);
+  add_uses(app, o->use);
   app.add_option("--seed", o->seed, "of the directions that are looked along")
       ->type_name("N")
       ->capture_default_str();

@@ -10,6 +10,7 @@
 #include "core/utf8.hpp"
 #include "tools/options.hpp"
 #include "tools/sites.hpp"
+#include "tools/uses.hpp"
 #include "train/files.hpp"
 #include "train/json.hpp"
 
@@ -34,7 +35,7 @@ static bool is_list(const CLI::Option& option) {
 // ---- Files that are named in a configuration ----
 
 static bool names_files(const std::string& key) {
-  return key == "text" || key == "with" || key.starts_with("attention");
+  return key == "text" || key == "with" || key == "use" || key.starts_with("attention");
 }
 
 // The offset of the file's name in "FILE" or, after a site, "SITE=FILE".
@@ -47,6 +48,9 @@ static size_t file_part(const std::string& key, const std::string& value) {
 // whatever files there are.
 static std::string file_from(const std::filesystem::path& folder, const std::string& key,
                              const std::string& value) {
+  if (key == "use")
+    return with_files(
+        value, [&](const std::string& path) { return file_from(folder, "attention", path); });
   const size_t at = file_part(key, value);
   const std::string file = value.substr(at);
   if (key != "text" && !is_program_path(file)) return value;

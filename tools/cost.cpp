@@ -9,6 +9,7 @@
 #include "tools/lesson.hpp"
 #include "tools/table.hpp"
 #include "tools/tensors.hpp"
+#include "tools/uses.hpp"
 #include "train/machine.hpp"
 
 namespace tete {
@@ -21,10 +22,11 @@ void add_cost_request(CLI::App& app, CostRequest& o) {
   app.add_option("NAME|FILE", o.target, "a variant (tete list), or a file in the notation")
       ->required();
   add_amendments(app, o.with, o.dim);
+  add_uses(app, o.use);
 }
 
 CostedText costed(const CostRequest& o) {
-  const auto program = load_program(o.target, o.with);
+  const auto program = load_text(o.target, o.with, o.use);
   SizesByName given;
   for (const std::string& setting : o.dim) set_dim(given, setting);
   SizeTable sizes = paper_sizes(program, given);
@@ -258,6 +260,9 @@ static void print(const ModelSettings& m, const ModelCost& cost,
 
 static int cost_in_model(CostVerbOptions& o, CLI::App& app) {
   ModelSettings& settings = o.settings;
+  if (!o.request.use.empty())
+    bad_input("--use ", o.request.use[0], " fills a slot of a text that is a model itself, which ",
+              "tete cost takes without --model");
   const Task* task = chosen_task(o.task);
   if (task) apply_config(app, text("--task ", task->name), task->model);
   apply_style(settings, o.style, app);

@@ -8,7 +8,7 @@ namespace tete {
 
 struct CostRequest {
   std::string target;
-  std::vector<std::string> with, dim;
+  std::vector<std::string> with, dim, use;
   std::string mask = "none";  // or causal
 };
 void add_cost_request(CLI::App& app, CostRequest& o);

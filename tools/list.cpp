@@ -126,7 +126,8 @@ static int list(bool json) {
 static std::vector<std::string> slots_of(const Program& program) {
   std::vector<std::string> lines;
   for (const UseText& use : program.uses) {
-    std::string line = text(use.slot.name, " = ", use.filler.name);
+    std::string line = written(use);
+    if (!use.filler.name.empty()) line += " = " + use.filler.name;
     for (size_t i = 0; i < use.with.size(); ++i)
       line += (i == 0 ? " with " : ", ") + use.with[i].name;
     lines.push_back(line);

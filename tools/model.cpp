@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/config.hpp"
+#include "tools/uses.hpp"
 
 namespace tete {
 
@@ -97,6 +98,12 @@ static const ordered_json& object_field(const ordered_json& object, const std::s
   return value;
 }
 
+static const ordered_json& list_field(const ordered_json& object, const std::string& key) {
+  const ordered_json& value = field(object, key);
+  if (!value.is_array()) unexpected(key, value, "a list");
+  return value;
+}
+
 // The library would take 1.5 or true as the whole number 1.
 static Index whole_number(const std::string& key, const ordered_json& value) {
   const bool fits = !value.is_number_unsigned() || value.get<uint64_t>() <= INT64_MAX;
@@ -137,6 +144,7 @@ ordered_json to_json(const ModelSettings& s) {
   if (s.encoder) json["encoder"] = true;
   if (is_text(s)) {
     json["text"] = to_json(s.text);
+    if (!s.uses.empty()) json["uses"] = s.uses;
     for (const ProgramText& filler : s.fillers) json["fillers"].push_back(to_json(filler));
   }
   json["attention"] = to_json(s.attention);
@@ -167,16 +175,20 @@ ModelSettings settings_from_json(const ordered_json& json) {
   ModelSettings s;
   if (json.contains("encoder")) read_field(json, "encoder", s.encoder);
   if (json.contains("text")) s.text = program_from_json("text", json["text"]);
+  if (json.contains("uses"))
+    for (const ordered_json& use : list_field(json, "uses")) {
+      if (!use.is_string()) unexpected("uses", use, "a string");
+      s.uses.push_back(use.get<std::string>());
+    }
   if (json.contains("fillers"))
-    for (const ordered_json& filler : json["fillers"])
+    for (const ordered_json& filler : list_field(json, "fillers"))
       s.fillers.push_back(program_from_json("fillers", filler));
   s.attention = program_from_json("attention", field(json, "attention"));
   if (json.contains("sites"))
     for (const auto& [site, program] : object_field(json, "sites").items())
       s.sites[site] = program_from_json(site, program);
-  const ordered_json& with = field(json, "with");
-  if (!with.is_array()) unexpected("with", with, "a list");
-  for (const ordered_json& each : with) s.with.push_back(amendment_from_json(each));
+  for (const ordered_json& each : list_field(json, "with"))
+    s.with.push_back(amendment_from_json(each));
   for (const auto& [name, size] : object_field(json, "dim").items())
     s.dims[name] = whole_number(name, size);
   if (const ordered_json& heads = field(json, "heads"); !heads.is_null())
@@ -218,7 +230,8 @@ std::shared_ptr<const Checked> make_attention(const ModelSettings& s) {
   std::vector<Program> amendments;
   for (const Amendment& amendment : s.with)
     amendments.push_back(Program::parse(amendment.program.text, amendment.program.place));
-  return load_attention(Program::parse(s.attention.text, s.attention.place), amendments);
+  return load_attention(Program::parse(s.attention.text, s.attention.place), amendments,
+                        library_of(s.fillers), programs_of({s.uses}));
 }
 
 AttentionSizes attention_sizes(const ModelSettings& s, const Checked& program) {
@@ -248,45 +261,38 @@ LanguageModelConfig model_config(const ModelSettings& s, Index vocabulary) {
 
 namespace {
 
-// The texts that a model was made from, before those of the catalogue.
-Library library_of(const std::vector<ProgramText>& fillers) {
-  const auto among = [fillers](const Library::Find& otherwise) {
-    return [fillers, otherwise](const std::string& name) {
-      for (const ProgramText& filler : fillers)
-        if (filler.name == name)
-          return std::make_shared<const Program>(Program::parse(filler.text, filler.place));
-      return otherwise(name);
-    };
-  };
-  Library library = catalogue();
-  library.text = among(library.text);
-  library.amendment = among(library.amendment);
-  return library;
-}
-
 std::shared_ptr<const Checked> checked_text(const ModelSettings& s) {
-  return std::make_shared<const Checked>(
-      check(Program::parse(s.text.text, s.text.place), {}, library_of(s.fillers)));
+  return std::make_shared<const Checked>(check(Program::parse(s.text.text, s.text.place), {},
+                                               library_of(s.fillers), programs_of({s.uses})));
 }
 
+// Adds the texts that a checked one was made from, but for those that are there.
 void add_sources(const Checked& program, std::vector<ProgramText>& texts) {
   for (const auto& source : program.sources) {
+    const bool known = std::any_of(texts.begin(), texts.end(), [&](const ProgramText& text) {
+      return text.place == source->name;
+    });
     const std::string name = source->name.substr(0, source->name.rfind(".tete"));
-    const bool known = std::any_of(texts.begin(), texts.end(),
-                                   [&](const ProgramText& text) { return text.name == name; });
     if (!known) texts.push_back({name, source->name, source->text});
   }
-  for (const CheckedCall& call : program.calls) add_sources(*call.program, texts);
+  for (const CheckedCall& all : program.calls)
+    visit(all, [&](const CheckedCall& call) { add_sources(*call.program, texts); });
 }
 
 }  // namespace
 
-void read_model_text(ModelSettings& s, const std::string& name_or_path) {
+void read_model_text(ModelSettings& s, const std::string& name_or_path,
+                     const std::vector<std::string>& use, const std::vector<std::string>& with) {
   const Variant model = find_model(name_or_path);
   s.text = {model.name, model.program->source->name, model.program->source->text};
-  std::vector<ProgramText> all;
+  SlotUses uses;
+  for (const std::string& setting : use) add_use(uses, setting, *model.program);
+  for (const std::string& setting : with) add_amending_use(uses, setting, *model.program);
+  s.uses = uses.said, s.fillers = uses.files;
+  std::vector<ProgramText> all{s.text};
+  all.insert(all.end(), s.fillers.begin(), s.fillers.end());
   add_sources(*checked_text(s), all);
-  s.fillers.assign(all.begin() + 1, all.end());  // the first is the model's own
+  s.fillers.assign(all.begin() + 1, all.end());
 }
 
 Model make_text_model(const ModelSettings& s, Index vocabulary) {

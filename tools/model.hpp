@@ -31,9 +31,11 @@ struct Amendment {
 };
 
 struct ModelSettings {
-  // A whole model's text, which leaves of the settings below only sizes; and the texts of the
-  // catalogue that fill its slots. Empty: attention in the skeleton of nn/transformer.hpp.
+  // A whole model's text, which leaves of the settings below only sizes; what the caller says about
+  // its slots; and the texts that fill them. Empty: attention in the skeleton of
+  // nn/transformer.hpp.
   ProgramText text = {};
+  std::vector<std::string> uses = {};
   std::vector<ProgramText> fillers = {};
   bool encoder = false;  // an encoder reads a source, and the decoder attends to it
   ProgramText attention = {};
@@ -85,8 +87,10 @@ AttentionSizes attention_sizes(const ModelSettings& settings, const Checked& pro
 Model make_text_model(const ModelSettings& settings, Index vocabulary);
 // True if the settings are of a whole model's text.
 inline bool is_text(const ModelSettings& settings) { return !settings.text.text.empty(); }
-// Sets settings.text and the texts that fill its slots.
-void read_model_text(ModelSettings& settings, const std::string& name_or_path);
+// Sets settings.text, what `use` and `with` (--use, --with) say about its slots, and the texts that
+// fill them.
+void read_model_text(ModelSettings& settings, const std::string& name_or_path,
+                     const std::vector<std::string>& use, const std::vector<std::string>& with);
 LanguageModelConfig model_config(const ModelSettings& settings, Index vocabulary);
 LanguageModel make_model(const ModelSettings& settings, const ChosenSites& sites, Index vocabulary);
 EncoderDecoder make_encoder_decoder(const ModelSettings& settings, const ChosenSites& sites,

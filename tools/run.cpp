@@ -9,6 +9,7 @@
 #include "core/devices.hpp"
 #include "nn/against.hpp"
 #include "tools/tensors.hpp"
+#include "tools/uses.hpp"
 #include "train/safetensors.hpp"
 
 namespace tete {
@@ -334,7 +335,7 @@ static int run(const RunVerbOptions& o) {
     bad_input("--dtype ", o.dtype, ": expected f32 or f64");
   use_threads(o.threads);
   Backend& device = find_device(o.device);
-  const auto program = load_program(o.target, o.text.with);
+  const auto program = load_text(o.target, o.text.with, o.text.use);
   const RunOptions options{.sizes = o.text.sizes(), .mask = read_mask(o.text.mask)};
   const Metadata metadata = {{"program", program->name}, {"mask", o.text.mask}};
   if (o.random) {

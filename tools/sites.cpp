@@ -1,6 +1,7 @@
 #include "tools/sites.hpp"
 
 #include "tools/options.hpp"
+#include "tools/uses.hpp"
 
 namespace tete {
 
@@ -78,6 +79,7 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
   app.add_option("--model", o.whole,
                  "a whole model (tete list --models), or a file, in place of --attention")
       ->type_name("NAME|FILE");
+  add_uses(app, o.use);
   add_site_options(app, o.sites);
   add_list(app, "--with", o.with,
            "amend it: position schemes and the like; for some sites only: self=NAME, encoder=, "
@@ -88,19 +90,79 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
   add_shape_options(app, o.model, o.style);
 }
 
-std::string said_beside_model(const CLI::App& app) {
-  for (const char* name : {"--attention", "--attention-encoder", "--attention-decoder",
-                           "--attention-cross", "--attention-layer", "--with", "--style",
-                           "--activation", "--bias", "--norm", "--positions", "--tied", "--init"})
-    if (const CLI::Option* option = app.get_option_no_throw(name); option && option->count() > 0)
-      return name;
-  return "";
+namespace {
+
+// An option that fills a slot; `prefix` stands before names that are short for a text's.
+struct ShortForm {
+  const char* option;
+  const char* slot;
+  const char* prefix;
+};
+constexpr ShortForm short_forms[] = {{"--attention", "Attention", ""},
+                                     {"--attention-encoder", "encoder.Attention", ""},
+                                     {"--attention-decoder", "decoder.Attention", ""},
+                                     {"--attention-cross", "Cross", ""},
+                                     {"--norm", "Norm", "norm_"},
+                                     {"--activation", "FeedForward", "ff_"}};
+constexpr const char* of_layers = "--attention-layer";
+constexpr const char* not_slots[] = {"--style", "--bias", "--positions", "--tied", "--init"};
+
+bool is_among(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-void refuse_beside_model(const ModelOptions& o, const std::string& said) {
-  if (!o.whole.empty() && !said.empty())
-    bad_input(said, " is not an option beside --model, whose text says it: copy the text and ",
-              "change it there");
+// "3=NAME" is Attention[3]=NAME, "cross/3=NAME" Cross[3]=NAME.
+std::string layer_use(const std::string& setting) {
+  const size_t slash = setting.find('/'), is = setting.find('=');
+  const bool has_stack = slash < is;
+  const std::string stack = has_stack ? setting.substr(0, slash) : "";
+  if (is == std::string::npos)
+    bad_input(of_layers, " ", setting,
+              ": expected a text's name after the layer, as in 3=multi_head");
+  const size_t first = has_stack ? slash + 1 : 0;
+  return text(stack == "cross" ? "Cross"
+              : has_stack      ? stack + ".Attention"
+                               : "Attention",
+              "[", setting.substr(first, is - first), "]", setting.substr(is));
+}
+
+}  // namespace
+
+std::vector<std::string> said_beside_model(const CLI::App& app) {
+  std::vector<std::string> said;
+  const auto ask = [&](const char* name) {
+    const CLI::Option* option = app.get_option_no_throw(name);
+    if (option && option->count() > 0) said.push_back(name);
+  };
+  for (const char* name : not_slots) ask(name);
+  for (const ShortForm& form : short_forms) ask(form.option);
+  return said;
+}
+
+void use_for_model(ModelOptions& o, CLI::App& app, const std::vector<std::string>& said) {
+  if (o.whole.empty() && !o.use.empty())
+    bad_input("--use ", o.use[0], " fills a slot of a model's text, which --model names");
+  if (o.whole.empty()) return;
+  for (const char* name : not_slots)
+    if (is_among(said, name))
+      bad_input(name, " is not an option beside --model, whose text says it: copy the text and ",
+                "change it there");
+  CLI::Option& use = *app.get_option("--use");
+  for (const ShortForm& form : short_forms) {
+    CLI::Option* option = app.get_option_no_throw(form.option);
+    if (!option || option->count() == 0) continue;
+    const std::string value = option->results().back();
+    // A configuration tells defaults, too.
+    if (!is_among(said, form.option) && value == option->get_default_str()) continue;
+    const bool is_short = catalogue().text(form.prefix + value) != nullptr;
+    use.add_result(text(form.slot, "=", is_short ? form.prefix : "", value));
+    option->clear();
+  }
+  for (const std::string& setting : o.sites.layers) use.add_result(layer_use(setting));
+  if (!o.sites.layers.empty()) app.get_option(of_layers)->clear();
+  o.sites = {}, o.attention = app.get_option("--attention")->get_default_str();
+  o.model.norm = ModelSettings().norm, o.model.activation = ModelSettings().activation;
+  if (use.count() > 0) use.run_callback();
 }
 
 void read_model(ModelOptions& o, CLI::App& app) {
@@ -108,7 +170,7 @@ void read_model(ModelOptions& o, CLI::App& app) {
   for (const std::string& setting : o.dim) set_dim(o.model.dims, setting);
   check_settings(o.model);
   o.model.attention = read_text(o.attention);
-  if (!o.whole.empty()) return read_model_text(o.model, o.whole);
+  if (!o.whole.empty()) return read_model_text(o.model, o.whole, o.use, o.with);
   read_sites(o.model, o.sites);
   for (const std::string& setting : o.with) o.model.with.push_back(read_site_amendment(setting));
 }

@@ -24,15 +24,16 @@ struct ModelOptions {
   std::string attention = "talking_heads", style = "t5";
   std::string whole = {};  // --model
   SiteOptions sites = {};
-  std::vector<std::string> with = {}, dim = {};
+  std::vector<std::string> with = {}, dim = {}, use = {};
   ModelSettings model = {};
 };
 void add_model_options(CLI::App& app, ModelOptions& options);
-// The first option so far that a model's text says itself, or "". A configuration has all of them,
+// The options so far that shape the model in the place of --model. A configuration has all of them,
 // so this is asked before one is read.
-std::string said_beside_model(const CLI::App& app);
-// Fails if there is a model's text and such an option.
-void refuse_beside_model(const ModelOptions& options, const std::string& said);
+std::vector<std::string> said_beside_model(const CLI::App& app);
+// Where there is a model's text: those of them that fill its slots become --use. Fails on the
+// others, and on --use without a model's text.
+void use_for_model(ModelOptions& options, CLI::App& app, const std::vector<std::string>& said);
 // Reads what they name, all but whether there is an encoder, into options.model.
 void read_model(ModelOptions& options, CLI::App& app);
 

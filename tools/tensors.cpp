@@ -2,6 +2,7 @@
 
 #include "tools/model.hpp"
 #include "tools/npy.hpp"
+#include "tools/uses.hpp"
 #include "train/safetensors.hpp"
 
 namespace tete {
@@ -74,6 +75,7 @@ CLI::Option* add_mask(CLI::App& app, std::string& mask) {
 
 void add_text_options(CLI::App& app, TextOptions& o) {
   add_amendments(app, o.with, o.dim);
+  add_uses(app, o.use);
   add_mask(app, o.mask);
 }
 

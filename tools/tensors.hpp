@@ -16,7 +16,7 @@ Mask read_mask(const std::string& name_or_path);
 
 // The text that a verb evaluates: --with, --dim and --mask.
 struct TextOptions {
-  std::vector<std::string> with, dim;
+  std::vector<std::string> with, dim, use;
   std::string mask = "none";
 
   SizesByName sizes() const;

@@ -123,7 +123,8 @@ static void check_same_model(const TrainOptions& o, const ordered_json& then) {
     const ordered_json began = then.value(key, ordered_json());
     const ordered_json value = now.value(key, ordered_json());
     if (began == value) continue;
-    const bool a_text = key == "attention" || key == "with" || key == "sites";
+    const bool a_text =
+        key == "attention" || key == "with" || key == "sites" || key == "text" || key == "fillers";
     bad_input("'", key == "sites" ? "attention" : key, "' is not what the run in ", o.loop.folder,
               " began with", key == "sites" ? " at every site" : "",
               a_text ? "" : text(": ", told(key, value), ", but there ", told(key, began)));
@@ -292,7 +293,7 @@ static void show_start(const TrainOptions& o, const Machine& machine, const RunS
 }
 
 static int train(TrainOptions& o, CLI::App& app) {
-  const std::string beside = said_beside_model(app);
+  const std::vector<std::string> beside = said_beside_model(app);
   for (auto path = o.config.rbegin(); path != o.config.rend(); ++path) read_config(app, *path);
   if (o.loop.folder.empty())
     o.loop.folder =
@@ -301,13 +302,13 @@ static int train(TrainOptions& o, CLI::App& app) {
              ? o.task
              : std::filesystem::path(o.whole.empty() ? o.attention : o.whole).stem().string());
   const std::string kept = begin_or_resume(o, app);
+  use_for_model(o, app, beside);
   const Task* task = fill_in(o, app);
   check_options(o);
   std::vector<std::string> notes = read_nanogpt(o, app);
   if (!kept.empty() && !o.resume)
     notes.push_back(o.loop.folder + " holds no checkpoint: the run begins at step 0");
   o.model.encoder = task && task->encoder;
-  refuse_beside_model(o, beside);
   read_model(o, app);
   if (task && task->encoder && is_text(o.model))
     bad_input("--task ", o.task, " has a source, which --model ", o.model.text.name,

@@ -161,7 +161,7 @@ Measurable made(const StepBenchOptions& o) {
 int bench_training(StepBenchOptions& o, CLI::App& app) {
   if (!(o.dropout >= 0 && o.dropout < 1))
     bad_input("--dropout ", o.dropout, ": expected at least 0 and less than 1");
-  refuse_beside_model(o, said_beside_model(app));
+  use_for_model(o, app, said_beside_model(app));
   read_model(o, app);
   const OptimizerRow& row = find_optimizer(o.optimizer);
   use_threads(o.bench.threads);

@@ -1,0 +1,126 @@
+#include "tools/uses.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tools/options.hpp"
+#include "tools/sites.hpp"
+
+namespace tete {
+
+// ---- Files --------------------------------------------------------------------------------------
+
+std::string with_files(const std::string& setting, const FileName& name) {
+  static constexpr std::string_view ends[] = {"=", ",", " with "};
+  const size_t starts = std::min(setting.find(" start "), setting.size());  // 1/8 is no file there
+  std::string all;
+  for (size_t at = 0; at < starts;) {
+    size_t end = starts, next = starts;
+    for (const std::string_view sign : ends)
+      if (const size_t found = setting.find(sign, at); found < end)
+        end = found, next = std::min(found + sign.size(), starts);
+    const std::string part = setting.substr(at, end - at);
+    const size_t first = part.find_first_not_of(' '), last = part.find_last_not_of(' ');
+    const std::string word = first == part.npos ? "" : part.substr(first, last + 1 - first);
+    all +=
+        is_program_path(word) ? part.substr(0, first) + name(word) + part.substr(last + 1) : part;
+    all += setting.substr(end, next - end);
+    at = next;
+  }
+  return all + setting.substr(starts);
+}
+
+namespace {
+
+// A name of the notation from that of a file: "mine-2.tete" is mine_2.
+std::string name_from(const std::string& path) {
+  std::string name = std::filesystem::path(path).stem().string();
+  for (char& c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c)) || static_cast<unsigned char>(c) > 127)
+      c = '_';
+  const bool has_letter = !name.empty() && !std::isdigit(static_cast<unsigned char>(name[0]));
+  return has_letter ? name : "_" + name;
+}
+
+bool is_taken(const std::string& name, const SlotUses& uses, const Program& text) {
+  const auto is_of_file = [&](const ProgramText& file) { return file.name == name; };
+  const auto is_slot = [&](const UseText& use) { return use.slot.name == name; };
+  return name == "none" || catalogue().text(name) || catalogue().amendment(name) ||
+         text.find(name) || std::any_of(text.uses.begin(), text.uses.end(), is_slot) ||
+         std::any_of(uses.files.begin(), uses.files.end(), is_of_file);
+}
+
+std::string name_of_file(SlotUses& uses, const std::string& path, const Program& text) {
+  for (const ProgramText& file : uses.files)
+    if (file.place == path) return file.name;
+  std::string name = name_from(path);
+  while (is_taken(name, uses, text)) name += "_";
+  uses.files.push_back({name, path, read_program(path).source->text});
+  return name;
+}
+
+}  // namespace
+
+// ---- What is said -------------------------------------------------------------------------------
+
+void add_use(SlotUses& uses, const std::string& setting, const Program& text) {
+  std::string said =
+      with_files(setting, [&](const std::string& path) { return name_of_file(uses, path, text); });
+  Program::parse_uses(said, "--use");  // its own mistakes first
+  uses.said.push_back(std::move(said));
+}
+
+void add_amending_use(SlotUses& uses, const std::string& setting, const Program& text) {
+  const std::string name = without_site(setting);
+  const std::string site = setting.substr(0, setting.size() - name.size());
+  const std::string slot = site == "cross=" ? "Cross"
+                           : site == "encoder=" || site == "decoder="
+                               ? site.substr(0, site.size() - 1) + ".Attention"
+                               : "Attention";
+  if (!is_program_path(name)) find_amendment(name);  // fails with the nearest name
+  add_use(uses, slot + " with " + name, text);
+}
+
+std::vector<Program> programs_of(const SlotUses& uses) {
+  std::vector<Program> programs;
+  for (const std::string& said : uses.said) programs.push_back(Program::parse_uses(said, "--use"));
+  return programs;
+}
+
+Library library_of(const std::vector<ProgramText>& texts) {
+  const auto among = [texts](const Library::Find& otherwise) {
+    return [texts, otherwise](const std::string& name) {
+      for (const ProgramText& text : texts)
+        if (text.name == name)
+          return std::make_shared<const Program>(Program::parse(text.text, text.place));
+      return otherwise(name);
+    };
+  };
+  Library library = catalogue();
+  library.text = among(library.text);
+  library.amendment = among(library.amendment);
+  return library;
+}
+
+std::shared_ptr<const Checked> load_text(const std::string& name_or_path,
+                                         const std::vector<std::string>& with,
+                                         const std::vector<std::string>& use) {
+  const Variant text = find_text(name_or_path);
+  SlotUses uses;
+  for (const std::string& setting : use) add_use(uses, setting, *text.program);
+  std::vector<Program> amendments;
+  for (const std::string& setting : with)
+    if (!text.program->uses.empty()) add_amending_use(uses, setting, *text.program);
+    else amendments.push_back(*find_amendment(setting).program);
+  return std::make_shared<const Checked>(
+      check(*text.program, amendments, library_of(uses.files), programs_of(uses)));
+}
+
+CLI::Option* add_uses(CLI::App& app, std::vector<std::string>& use) {
+  return add_list(app, "--use", use,
+                  "fill a slot of a model's text: FeedForward=NAME, of some layers and stacks only "
+                  "FeedForward[3, 7]=NAME, decoder.Attention=NAME with NAME")
+      ->type_name("SLOT=NAME|FILE");
+}
+
+}  // namespace tete

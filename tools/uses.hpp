@@ -1,0 +1,41 @@
+// What the command line says about the slots of a text (R22): --use, and files that fill slots.
+#pragma once
+#include <functional>
+
+#include "tools/model.hpp"
+
+namespace CLI {
+class Option;
+}
+
+namespace tete {
+
+// Slots filled by a caller, in the notation's words, and the texts of the files that it names.
+struct SlotUses {
+  std::vector<std::string> said = {};
+  std::vector<ProgramText> files = {};
+};
+
+// `setting` with each file that it names replaced: "Attention=mine.tete with biases".
+using FileName = std::function<std::string(const std::string& path)>;
+std::string with_files(const std::string& setting, const FileName& name);
+
+// Adds "decoder.Attention[3]=NAME|FILE", said about `text`. A file gets a name that no other text
+// has.
+void add_use(SlotUses& uses, const std::string& setting, const Program& text);
+// The same for --with: NAME|FILE amends attention, cross=NAME|FILE another slot.
+void add_amending_use(SlotUses& uses, const std::string& setting, const Program& text);
+
+// As check() takes them.
+std::vector<Program> programs_of(const SlotUses& uses);
+Library library_of(const std::vector<ProgramText>& texts);
+
+// A text of the catalogue or a file, amended by --with and filled by --use. A text that has slots
+// is amended in its attention.
+std::shared_ptr<const Checked> load_text(const std::string& name_or_path,
+                                         const std::vector<std::string>& with,
+                                         const std::vector<std::string>& use);
+
+CLI::Option* add_uses(CLI::App& app, std::vector<std::string>& use);
+
+}  // namespace tete
