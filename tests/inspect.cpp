@@ -502,7 +502,7 @@ TEST_SUITE("inspect") {
     for (const std::string name : {"gpt2", "llama", "neox"}) {
       CAPTURE(name);
       ModelSettings s;
-      read_model_text(s, name);
+      read_model_text(s, name, {}, {});
       s.layers = 2, s.heads = 3, s.d_model = 12, s.d_ff = 20, s.context = 16;
       const TemporaryFolder folder;
       const std::string checkpoint = write_run(folder / "run", s);
