@@ -3,26 +3,13 @@
 #include <algorithm>
 
 #include "train/checksum.hpp"
+#include "train/dice.hpp"
 
 namespace tete {
 
 namespace {
 
 constexpr const char* alphabet = "abcdefghijklmnopqrstuvwxyz";
-
-// Whole numbers from a key, one after the other.
-class Dice {
- public:
-  explicit Dice(Key key) : key_(key) {}
-  Index below(Index bound) {
-    return static_cast<Index>(uniform_below(key_, next_++, static_cast<uint64_t>(bound)));
-  }
-  Index between(Index low, Index high) { return low + below(high - low + 1); }
-
- private:
-  Key key_;
-  uint64_t next_ = 0;
-};
 
 std::string letters(Dice& dice, Index count) {
   std::string drawn(static_cast<size_t>(count), ' ');
