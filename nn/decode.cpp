@@ -6,15 +6,65 @@
 
 namespace tete {
 
-Decoder::Decoder(std::shared_ptr<const Checked> program, const SizeTable& sizes, Growth growth)
-    : program_(std::move(program)), sizes_(sizes), growth_(growth) {
-  if (!program_->calls.empty())
-    fail_at({program_->calls[0].place},
+// ---- Refusals -----------------------------------------------------------------------------------
+
+namespace {
+
+bool has_memory(const Checked& program) {
+  const std::vector<std::string>& names = program.input_names;
+  return std::find(names.begin(), names.end(), "M") != names.end();
+}
+
+void check_growth(const Checked& program) {
+  if (!program.calls.empty())
+    fail_at({program.calls[0].place},
             "a text whose calls run as programs of their own is not "
             "read position by position yet");
+  if (!program.leak.empty()) throw Error(ErrorKind::input, program.leak);
+  if (!program.takes_mask)
+    bad_input("'", program.name, "' cannot read a sequence position by position: no statement of ",
+              "it takes a causal mask");
+}
+
+// A memory that is complete knows nothing of later queries.
+void check_complete(const Checked& program) {
+  const std::vector<Dimension>& all = program.dimensions;
+  const bool remembers = std::any_of(all.begin(), all.end(), [](const Dimension& d) {
+    return d.role == Role::memory && d.sequence == Role::query;
+  });
+  if (program.flow.rereads || remembers)
+    bad_input("'", program.name,
+              "' cannot read a sequence position by position: it combines the queries of a call");
+}
+
+// Also what it calls for new rows. Other calls run once, as a whole.
+void check_rows(const Checked& program, Growth growth) {
+  if (growth == Growth::grows) return check_growth(program);
+  check_complete(program);
+  for (size_t i = 0; i < program.values.size(); ++i) {
+    const CheckedValue& v = program.values[i];
+    if (v.kind != ValueKind::call || !program.flow.values[i].from.queries) continue;
+    visit(program.calls[v.index], [&](const CheckedCall& call) {
+      const CallSequences inside = sequences_of(program, call, true, has_memory(program));
+      check_rows(*call.program, growth_of(call, inside.causal, inside.apart));
+    });
+  }
+}
+
+}  // namespace
+
+Growth growth_of(const CheckedCall& call, bool causal, bool apart) {
+  const bool remembers = call.memory >= 0 || call.program->self_only;
+  return remembers && causal && !apart ? Growth::grows : Growth::complete;
+}
+
+// ---- What is cached -----------------------------------------------------------------------------
+
+Decoder::Decoder(std::shared_ptr<const Checked> program, const SizeTable& sizes, Growth growth)
+    : program_(std::move(program)), sizes_(sizes), growth_(growth) {
+  check_rows(*program_, growth_);
   find_frontier();
-  if (growth_ == Growth::grows) check_growth();
-  else check_complete();
+  find_order();
 }
 
 // Rows that depend on the memory alone do not change while the sequence grows, and each follows
@@ -39,32 +89,20 @@ void Decoder::find_frontier() {
     if (cached[i]) frontier_.push_back(i);
 }
 
+void Decoder::find_order() {
+  if (growth_ == Growth::grows) return;
+  std::vector<bool> needed(program_->values.size());
+  needed[program_->result] = true;
+  mark_sources(*program_, needed);
+  for (size_t i = 0; i < needed.size(); ++i)
+    if (needed[i]) order_.push_back(static_cast<int>(i));
+}
+
 std::vector<std::string> Decoder::cached() const {
   std::vector<std::string> names;
   if (program_->flow.rereads && growth_ == Growth::grows) return program_->input_names;
   for (int i : frontier_) names.push_back(program_->values[i].name);
   return names;
-}
-
-// ---- Refusals -----------------------------------------------------------------------------------
-
-void Decoder::check_growth() const {
-  if (!program_->leak.empty()) throw Error(ErrorKind::input, program_->leak);
-  if (!program_->takes_mask)
-    bad_input("'", program_->name,
-              "' cannot read a sequence position by position: no statement of ",
-              "it takes a causal mask");
-}
-
-// A memory that is complete knows nothing of later queries.
-void Decoder::check_complete() const {
-  const std::vector<Dimension>& all = program_->dimensions;
-  const bool remembers = std::any_of(all.begin(), all.end(), [](const Dimension& d) {
-    return d.role == Role::memory && d.sequence == Role::query;
-  });
-  if (program_->flow.rereads || (remembers && !program_->self_only))
-    bad_input("'", program_->name,
-              "' cannot read a sequence position by position: it combines the queries of a call");
 }
 
 // ---- The next positions -------------------------------------------------------------------------
@@ -180,26 +218,14 @@ Tensor Decoder::next(const Tensors& inputs, std::span<const ParamId> params, con
   Runner whole(*program_, sizes_for(queries, memory_length_), given, params, forward, path, seen);
   whole.continue_at({.query = length_}, {&query_tails_, Role::query});
   for (const auto& [number, value] : cache_) whole.set(number, value);
+  // In the text's order: at() alone would go as deep as a chain of values is long.
+  for (int number : order_)
+    if (length_ == 0 || !is_cacheable(number)) whole.at(number);
   if (!grows && cache_.empty())
     for (int number : frontier_) cache_[number] = whole.at(number).tensor.detach();
   const Tensor y = whole.at(program_->result).tensor.detach();
   length_ += queries;
   return y;
-}
-
-bool reads_row_by_row(const Checked& program) {
-  bool by_rows = !program.flow.rereads;
-  for (const CheckedValue& v : program.values) {
-    by_rows &= !program.is_over(v.dims, Role::memory) && !program.is_over(v.names, Role::memory);
-    visit(v.right, [&](const Node& node) {
-      by_rows &= !(node.builtin && node.builtin->reads_earlier_rows);
-    });
-  }
-  for (const CheckedCall& all : program.calls)
-    visit(all, [&](const CheckedCall& call) {
-      by_rows &= call.memory >= 0 || reads_row_by_row(*call.program);
-    });
-  return by_rows;
 }
 
 }  // namespace tete

@@ -13,14 +13,17 @@ namespace tete {
 // How the memory of a program grows from call to call.
 enum class Growth : uint8_t {
   grows,     // self-attention under a causal mask: new positions are queries and memory
-  complete,  // cross-attention: the first call brings the whole memory
+  complete,  // cross-attention, and what has no memory: the first call brings all of it
 };
+
+// How the memory of a call inside a causal program grows; `causal` and `apart` of its own mask.
+Growth growth_of(const CheckedCall& call, bool causal, bool apart);
 
 class Decoder {
  public:
   // `sizes` are those of run(), without the lengths of a call. Fails (input), naming the statement,
   // if the memory grows and the program reads hidden positions or how many there are; or if it is
-  // complete and the program combines queries.
+  // complete and the program combines queries. What it calls must not fail, either.
   Decoder(std::shared_ptr<const Checked> program, const SizeTable& sizes, Growth growth);
 
   // Returns the result's rows for the next positions, as a run over the whole sequence has them.
@@ -39,8 +42,7 @@ class Decoder {
   bool is_of_memory_alone(int value) const { return from(value).memory && !from(value).queries; }
   bool is_cacheable(int value) const;
   void find_frontier();
-  void check_growth() const;
-  void check_complete() const;
+  void find_order();
   SizeTable sizes_for(Index queries, Index memories) const;
   SizeTable sizes_of_new_memory(Index queries) const;
   struct Lengths {
@@ -57,18 +59,15 @@ class Decoder {
   SizeTable sizes_;
   Growth growth_;
   std::vector<int> frontier_;    // the values to cache
+  std::vector<int> order_;       // of a complete memory: all values that the result needs
   std::map<int, Tensor> cache_;  // by value of the frontier
   Tensors read_;                 // the inputs so far, where a text must read them again
   std::map<const Node*, Tensor> query_tails_, memory_tails_;
   Index length_ = 0, memory_length_ = 0;
 };
 
-// True if new rows of a model's text follow from the same rows of its inputs, but for its calls
-// that attend to a memory, which have decoders of their own.
-bool reads_row_by_row(const Checked& program);
-
-// The state of a model that reads a sequence position by position: each attention's decoder, by its
-// path.
+// The state of a model that reads a sequence position by position: its own decoder, at "", and
+// those of its calls, by their paths.
 struct Decoding {
   std::map<std::string, Decoder> decoders = {};
   Index length = 0;  // positions read

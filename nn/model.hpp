@@ -1,40 +1,64 @@
-// A model's text as a function of tokens (R19): X[causal n] < v in, Y[n, v] out.
+// A model's text as a function of tokens (R19, R30): X in, a logit of each token for each row out.
 //
-//   Model model(load_program("gpt2"), {{"v", 65}, {"l", 4}, {"d_X", 128}});
-//   Tensor logits = model.logits({.params = model.params().initial_values(Key(1))}, tokens);
+//   X[causal n] < v                a language model: row i is about what follows X[i]
+//   X[causal n] < v, M[m] < v      a decoder that reads X, with an encoder that reads M, the source
+//   X[n] < v                       an encoder: row i is about X[i]
+//
+// Each may read S[n] < s, the segments of X, too.
+//
+//   Model model(load_program("t5"), {{"v", 65}, {"l", 4}, {"d_X", 128}});
+//   const Tensors values = model.params().initial_values(Key(1));
+//   Tensor Y = model.logits({.params = values}, {.X = answers, .M = questions, .lengths =
+//   lengths});
 #pragma once
 #include "nn/decode.hpp"
 #include "nn/loss.hpp"
 
 namespace tete {
 
+enum class ModelKind : uint8_t { language_model, encoder_decoder, encoder };
+
+// What a model reads. Tokens are i64.
+struct ModelInputs {
+  Tensor X = {};        // [b, n]
+  Tensor M = {};        // [b, m]; of an encoder with a decoder
+  Tensor lengths = {};  // [b]: what is there of each sample of M, or of an encoder's X; empty: all
+  Tensor S = {};        // [b, n]; empty: 0
+};
+
 class Model {
  public:
-  // Fails unless the text's input is X, tokens of a causal sequence, and its result has a logit for
-  // each of them, and unless every size is known but the length.
+  // Fails unless the text's inputs are those of a model and its result has a logit of each token
+  // for each row of X, and unless every size is known but the lengths.
   Model(std::shared_ptr<const Checked> program, const SizesByName& sizes);
 
   const Checked& program() const { return *program_; }
   const std::shared_ptr<const Checked>& shared_program() const { return program_; }
+  ModelKind kind() const { return kind_; }
   const ParamList& params() const { return params_; }
   // The sizes that are known without a call.
   const SizeTable& sizes() const { return sizes_; }
 
-  // X[b, n] (i64) -> [b, n, v]: the logits of the token after each position.
-  Tensor logits(const Forward& forward, const Tensor& X) const;
-  // [b, v]: those of the last position.
-  Tensor last_logits(const Forward& forward, const Tensor& X) const;
-  // The same for X[b, n] that follows what `decoding` has read. Each token is read once. Fails
-  // (input) on a text whose rows need others besides their attention.
-  Tensor next_logits(const Forward& forward, const Tensor& X, Decoding& decoding) const;
-  // X as above: the logits if the value with this number, as an inner state of the residual stream,
-  // were x[b, dims].
-  Tensor logits_behind(const Forward& forward, const Tensor& X, int value, const Tensor& x) const;
+  // [b, n, v]. Fails (input) on inputs that are not the model's.
+  Tensor logits(const Forward& forward, const ModelInputs& inputs) const;
+  // [b, v]: those of the last row.
+  Tensor last_logits(const Forward& forward, const ModelInputs& inputs) const;
+  // The same for X that follows what `decoding` has read. Each token is read once; the source is
+  // read at the first call, and must be the same in later ones. Fails (input) on an encoder, and on
+  // a text whose rows need others besides their attention.
+  Tensor next_logits(const Forward& forward, const ModelInputs& inputs, Decoding& decoding) const;
+  // The logits if the value with this number, as an inner state of the residual stream, were
+  // x[b, dims].
+  Tensor logits_behind(const Forward& forward, const ModelInputs& inputs, int value,
+                       const Tensor& x) const;
   // targets[b, n] (i64); below 0: padding, not counted.
-  Loss loss(const Forward& forward, const Tensor& X, const Tensor& targets) const;
+  Loss loss(const Forward& forward, const ModelInputs& inputs, const Tensor& targets) const;
 
  private:
+  Tensors in_order(const ModelInputs& inputs) const;
+
   std::shared_ptr<const Checked> program_;
+  ModelKind kind_;
   SizeTable sizes_;
   ParamList params_;
   std::vector<ParamId> ids_;  // by parameter of the text and its calls

@@ -340,7 +340,7 @@ printf 'task = "reverse"\nheads = 2\nd-model = 32\nlayers = 1\ncontext = 6\n' > 
 printf 'layers = 2\nd-model = 16\nbatch = 8\nsteps = 6\neval-samples = 8\nsave-every = 2\nkeep = 3\n' > few.toml
 reverse=(--config reverse.toml)
 few=(--config reverse.toml --config few.toml)
-refuses 2 "--task revers: expected text, copy, reverse, .* or brackets; did you mean 'reverse'" train --task revers
+refuses 2 "--task revers: expected text, mlm, copy, reverse, .* or brackets; did you mean 'reverse'" train --task revers
 refuses 2 '--task reverse makes its own data: it takes no TEXT' train text.txt "${reverse[@]}"
 refuses 2 'it takes no --tokenizer' train "${reverse[@]}" --tokenizer byte
 refuses 2 'at least 2 tokens' train "${reverse[@]}" --context 1
@@ -637,7 +637,7 @@ same_parameters "${small[@]}"
 same_parameters "${small[@]}" --attention-encoder linformer --dim r=2 --attention-cross talking_heads \
   --attention-layer decoder/1=dynamic_Ml --attention-layer encoder/1=random_plus --with decoder=t5_bias --style gpt2
 check 'tete cost of an encoder and a decoder' eval "'$tete' cost multi_head --model ${small[*]} | grep -q '^cross-attention '"
-refuses 2 "--task revers: expected text, copy, reverse, .* or brackets; did you mean 'reverse'" cost multi_head --model --task revers
+refuses 2 "--task revers: expected text, mlm, copy, reverse, .* or brackets; did you mean 'reverse'" cost multi_head --model --task revers
 refuses 2 '--task shapes a whole model' cost multi_head --task reverse
 refuses 2 '--attention-cross multi_head: the model has no encoder' \
   cost multi_head --model --attention-cross multi_head

@@ -8,6 +8,7 @@
 #include "attention/sites.hpp"
 #include "core/check/gradcheck.hpp"
 #include "core/threads.hpp"
+#include "nn/model.hpp"
 #include "tests/gpt2_style.hpp"
 #include "tests/made_and_kept.hpp"
 #include "tools/model_cost.hpp"
@@ -319,6 +320,72 @@ TEST_SUITE("encoder and decoder") {
       CHECK(largest_difference(model.model.last_logits(forward, memory, input),
                                sum(slice(whole, 1, 3, 1), {1})) < 1e-12);
     }
+  }
+
+  TEST_CASE("a text with its parameters gives the same logits and counts the same answers right") {
+    const Program text = Program::parse(
+        "use EncoderBlock = pre_norm\nuse DecoderBlock = pre_norm_cross\n"
+        "use Attention = multi_head\nuse Cross = Attention\nuse FeedForward = ff_relu\n"
+        "use Norm = Layer\n"
+        "def Layer(X[n, d_X], scale[d_X] = ones(), bias[d_X] = zeros()):\n"
+        "  Y[n, d_X] = layer_norm(X[n, d_X], dim=d_X) * scale[d_X] + bias[d_X]\n"
+        "  return Y[n, d_X]\n"
+        "def Both(X[causal n] < v, M[m] < v, E[v, d_X] = normal(1), P[m<=max_m, d_X] = normal(1),\n"
+        "         Q[n<=max_n, d_X] = normal(1)):\n"
+        "  where max_n = max_m, l = 2\n"
+        "  S[m, d_X] = gather(E[v, d_X], M[m], dim=v) + P[m, d_X]\n"
+        "  encoder[m, d_X] = EncoderBlock(S[m, d_X]) repeated l\n"
+        "  A[m, d_X] = Norm(encoder[m, d_X])\n"
+        "  T[n, d_X] = gather(E[v, d_X], X[n], dim=v) + Q[n, d_X]\n"
+        "  decoder[n, d_X] = DecoderBlock(T[n, d_X], A[m, d_X]) repeated l\n"
+        "  N[n, d_X] = Norm(decoder[n, d_X])\n"
+        "  Y[n, v] = einsum(N[n, d_X], E[v, d_X]) * d_X^-0.5\n"
+        "  return Y[n, v]\n");
+    LanguageModelConfig config = small_config();
+    config.layers = 2;
+    Translator skeleton(config);
+    const Model model(
+        std::make_shared<const Checked>(check(text, {}, catalogue())),
+        {{"v", 7}, {"l", 2}, {"d_X", 8}, {"h", 2}, {"f", 12}, {"max_m", config.context}});
+    const std::pair<const char*, const char*> names[] = {{"encoder/positions/table", "P"},
+                                                         {"decoder/positions/table", "Q"},
+                                                         {"embedding/table", "E"},
+                                                         {"encoder/norm/", "A."},
+                                                         {"decoder/norm/", "N."},
+                                                         {"/self_norm/", "/N."},
+                                                         {"/cross_norm/", "/C."},
+                                                         {"/self/", "/A/"},
+                                                         {"/cross/", "/D/"},
+                                                         {"/ff/in/W", "/F.P_1"},
+                                                         {"/ff/out/W", "/F.P_2"}};
+    Tensors values(static_cast<size_t>(model.params().size()));
+    const auto& specs = skeleton.model.params().specs();
+    for (size_t i = 0; i < specs.size(); ++i) {
+      std::string name = specs[i].name;
+      const std::string own = name.starts_with("encoder") ? "/C." : "/G.";
+      for (const auto& [from, to] : names)
+        if (const size_t at = name.find(from); at != std::string::npos)
+          name.replace(at, std::string(from).size(), to);
+      if (const size_t at = name.find("/ff_norm/"); at != std::string::npos)
+        name.replace(at, 9, own);
+      CAPTURE(name);
+      const int found = model.params().find(name);
+      REQUIRE(found >= 0);
+      // A norm that starts at 1 and 0 would hide whose it is.
+      values[static_cast<size_t>(found)] = skeleton.values[i] =
+          random_normal(skeleton.values[i].shape(), Key(i), Dtype::f64) * 0.5;
+    }
+    const Tensor X = shifted_right(targets());
+    const Tensor Y =
+        model.logits({.params = values}, {.X = X, .M = source(), .lengths = lengths()});
+    CHECK(largest_difference(Y, skeleton.logits(source(), lengths(), X)) < 1e-12);
+    const Matches right = exact_matches(Y, targets()),
+                  same = exact_matches(skeleton.logits(source(), lengths(), X), targets());
+    CHECK(right.tokens == same.tokens);
+    CHECK(right.samples == same.samples);
+    CHECK(model.loss({.params = values}, {.X = X, .M = source(), .lengths = lengths()}, targets())
+              .sum.item() ==
+          doctest::Approx(skeleton.loss(source(), lengths(), targets()).item()).epsilon(1e-12));
   }
 
   TEST_CASE("its multiplies are its parts', and its activations those that a forward pass makes") {

@@ -551,10 +551,11 @@ TEST_SUITE("inspect") {
       next.push_back(-1);
       const Tensor keep = one_hot(Tensor::of<int64_t>({1}, {2}), 3, Dtype::f32);
       values[at] = values[at] * (1.0 - broadcast(reshape(keep, {1, 1, 3}), values[at].shape()));
-      const double loss =
-          model.loss({values}, Tensor::of<int64_t>({1, n}, read), Tensor::of<int64_t>({1, n}, next))
-              .sum.item() /
-          9;
+      const double loss = model
+                              .loss({values}, {.X = Tensor::of<int64_t>({1, n}, read)},
+                                    Tensor::of<int64_t>({1, n}, next))
+                              .sum.item() /
+                          9;
       CHECK(close(site.ablation.values()[2], loss - frame.predictions[0].loss));
     }
   }

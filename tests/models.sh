@@ -84,9 +84,91 @@ refuses 2 "fills a slot of a model's text, which --model names" train text.txt -
 refuses 2 "there is no file 'none.tete'" train text.txt --model gpt2 --use Norm=none.tete
 refuses 2 "no amendment 'rotari'; did you mean 'rotary'" train text.txt --model gpt2 --with rotari
 
+# ---- Encoders with decoders ----
+
+few=(--task reverse --heads 2 --d-model 16 --batch 8 --eval-samples 8 --save-every 3 --seed 3 --dropout 0.1)
+for model in t5 t5_1_1 transformer; do
+  both=("${few[@]}" --model $model)
+  check "$model: six steps" eval "'$tete' train ${both[*]} --steps 6 --out both > said &&
+    grep -qE 'Done: 6 steps.* of the tokens right and .* of the whole answers' said"
+  check "$model: three, and three more in one thread" eval "'$tete' train ${both[*]} --steps 3 --out half &&
+    '$tete' train --resume --steps 6 --threads 1 --out half"
+  check "$model: stopped and resumed, it is the same" cmp both/step-00000006.safetensors half/step-00000006.safetensors
+  check "$model: recomputing its blocks changes no bit" eval "
+    '$tete' train ${both[*]} --steps 6 --recompute-blocks --out once_more &&
+    cmp both/step-00000006.safetensors once_more/step-00000006.safetensors"
+  check "$model: it answers" eval "'$tete' sample both --prompt abc > a && '$tete' sample half --prompt abc | cmp - a"
+  check "$model: random tensors for it" "$tete" run $model --random --dim l=1 --dim d_X=8 --dim h=2 --dim v=5 --dim n=4 \
+    --dim m=3 --out in_$model.safetensors
+  check "$model: it runs on them" "$tete" run $model --tensors in_$model.safetensors --dim l=1 --dim h=2 --out y.safetensors
+  check "$model: its cost" eval "'$tete' cost $model --dim v=7 --dim n=4 --dim m=5 --json | grep -q '\"parameters\": [0-9]'"
+  check "$model: a step's time" "$tete" bench step --model $model --layers 1 --heads 2 --d-model 16 --context 8 --batch 2 --repeats 1
+  rm -rf both half once_more
+done
+sed -e 's/^use Positions = t5_bias/use Positions = none/' -e 's/^use Cross = Attention/use Cross = talking_heads/' \
+  "${gpt2%gpt2.tete}t5.tete" > mine.tete
+check 'a file of mine, with another cross-attention' "$tete" train "${few[@]}" --model mine.tete --steps 2 --report --out mine_both
+check 'its report shows answers' grep -q '"split":"samples".* → ' mine_both/metrics.jsonl
+rm mine.tete
+check 'its checkpoint needs no file, either' "$tete" sample mine_both --prompt abc
+refuses 2 '--prompt has 13 tokens, but the model reads at most 12' sample mine_both --prompt abcdefghijklm
+check 'transformer learns to reverse' "$tete" train --task reverse --model transformer --context 6 --steps 300 --eval-every 0 \
+  --eval-samples 200 --out reversed
+right=$(grep -o '"exact_match":[0-9.]*' reversed/metrics.jsonl | tail -n 1 | cut -d : -f 2)
+check "it is right in $right of the answers, expected at least 0.9" awk "BEGIN { exit !($right >= 0.9) }"
+prints dcba sample reversed --prompt abcd
+
+# ---- Encoders ----
+
+masked=(--task mlm --layers 2 --heads 2 --d-model 16 --context 16 --batch 4 --eval-samples 8 --save-every 3 --seed 7)
+for model in bert albert; do
+  check "$model: six steps" eval "'$tete' train text.txt ${masked[*]} --model $model --steps 6 --out whole_$model > said &&
+    grep -qE 'Done: 6 steps.* of the masked tokens right and .* of the whole samples' said"
+  check "$model: three, and three more in one thread" eval "
+    '$tete' train text.txt ${masked[*]} --model $model --steps 3 --out half &&
+    '$tete' train text.txt --resume --steps 6 --threads 1 --out half"
+  check "$model: stopped and resumed, it is the same" \
+    cmp whole_$model/step-00000006.safetensors half/step-00000006.safetensors
+  check "$model: it fills in blanks, and nothing else" eval "
+    for chance in 0 1; do '$tete' sample whole_$model --prompt 'the h__ds t' --temperature \$chance > a &&
+      grep -q '^the h' a && grep -q 'ds t\$' a && [ \"\$(wc -m < a)\" = 12 ]; done"
+  check "$model: its cost" eval "'$tete' cost $model --dim v=7 --dim n=4 --json | grep -q '\"parameters\": [0-9]'"
+  check "$model: a step's time" "$tete" bench step --model $model --layers 1 --heads 2 --d-model 16 --context 8 --batch 2 --repeats 1
+  rm -r half
+done
+check 'shards and batches move no mask' eval "
+  '$tete' train text.txt ${masked[*]} --model bert --steps 1 --log-every 1 --out one &&
+  '$tete' train text.txt ${masked[*]} --model bert --steps 1 --log-every 1 --shards 4 --out four &&
+  for run in one four; do grep -oE '\"split\":\"train\",\"loss\":[0-9]\.[0-9]{4}' \$run/metrics.jsonl > \$run.loss; done
+  [ -s one.loss ] && cmp one.loss four.loss"
+check 'bytes, on the sources, with a report' eval "'$tete' train ${masked[*]} --model bert --tokenizer byte --steps 2 --report --out bytes &&
+  grep -q '\"split\":\"samples\".*_' bytes/metrics.jsonl && '$tete' sample bytes --prompt '_tete_'"
+# After what stands around it, a masked letter of this text is certain.
+check 'bert learns to fill in' "$tete" train text.txt --task mlm --model bert --layers 1 --heads 4 --d-model 64 --context 24 \
+  --batch 32 --learning-rate 0.003 --warmup 50 --steps 600 --eval-every 0 --eval-samples 200 --out filled
+right=$(grep -o '"acc":[0-9.]*' filled/metrics.jsonl | tail -n 1 | cut -d : -f 2)
+check "it is right in $right of the masked letters, expected at least 0.7" awk "BEGIN { exit !($right >= 0.7) }"
+prints 'the heads talk, the quer' sample filled --prompt 'the h__ds ta_k, the _uer'
+refuses 2 'the prompt has no blank: write _ for each token that is to be filled in' sample filled --prompt 'the heads'
+refuses 2 'this model answers a prompt: --prompt TEXT is needed' sample filled
+refuses 2 'the prompt has 25 tokens, but the model reads at most 24' sample filled --prompt 'the h__ds ta_k, the _ueri'
+refuses 2 "'Z' .*is not in the vocabulary" sample filled --prompt 'Z_'
+
+# ---- Mistakes ----
+
 refuses 2 "no model 'gpt3'; did you mean 'gpt2'" train text.txt --model gpt3
 refuses 2 '--positions is not an option beside --model' train text.txt --model gpt2 --positions none
-refuses 2 'has a source, which --model gpt2 does not read yet' train --task reverse --model gpt2
+both='an encoder with a decoder \(M\[m\], X\[causal n\]\)'
+one='a language model \(X\[causal n\]\)' encoder='an encoder \(X\[n\]\)'
+refuses 2 "--task reverse trains $both, as --model t5 is, but 'GPT2' is $one" train --task reverse --model gpt2
+refuses 2 "--task reverse trains $both, as --model t5 is, but 'BERT' is $encoder" train --task reverse --model bert
+refuses 2 "--task text trains $one, as --model gpt2 is, but 'T5' is $both" train text.txt --model t5
+refuses 2 "--task text trains $one, as --model gpt2 is, but 'BERT' is $encoder" train text.txt --model bert
+refuses 2 "--task addition trains $one, as --model gpt2 is, but 'ALBERT' is $encoder" train --task addition --model albert
+refuses 2 "--task mlm trains $encoder, as --model bert is, but 'GPT2' is $one" train text.txt --task mlm --model gpt2
+refuses 2 "--task mlm trains $encoder, as --model bert is, but 'T5' is $both" train text.txt --task mlm --model t5
+refuses 2 'as --model bert is, but the model without --model is a language model' train text.txt --task mlm
+refuses 2 '--task mlm is for an encoder, which is a text of its own: tete cost bert' cost multi_head --model --task mlm
 refuses 2 "'GPT2' is a whole model, not attention" train text.txt --attention "$gpt2"
 refuses 2 "'GPT2' is a whole model, not attention" check "$gpt2"
 refuses 2 "'X' marks X as causal itself|'GPT2' marks X as causal itself" run gpt2 --tensors in.safetensors \
@@ -94,7 +176,7 @@ refuses 2 "'X' marks X as causal itself|'GPT2' marks X as causal itself" run gpt
 sed 's/= multi_head_scaled/= linformer/' "$gpt2" > leaks.tete
 refuses 2 'so a causal mask does not keep the future hidden|it is called here' train text.txt --model leaks.tete "${small[@]}"
 sed 's/X\[causal n\]/X[n]/' "$gpt2" > unmarked.tete
-refuses 2 'its input is one causal sequence of tokens' train text.txt --model unmarked.tete
+refuses 2 "--task text trains $one, as --model gpt2 is, but 'GPT2' is $encoder" train text.txt --model unmarked.tete
 sed 's/repeated l/repeated k/' "$gpt2" > other.tete
 refuses 2 "'k' is not a dimension" train text.txt --model other.tete
 sed 's/^use Norm = norm_layer/use Norm = norm_lyer/' "$gpt2" > typo.tete

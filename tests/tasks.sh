@@ -45,7 +45,7 @@ done
 # ---- Mistakes ----
 
 mv runs kept
-tasks='text, copy, reverse, sort, addition, induction or brackets'
+tasks='text, mlm, copy, reverse, sort, addition, induction or brackets'
 refuses 2 "--task inducton: expected $tasks; did you mean 'induction'" train --task inducton
 refuses 2 "--task xyzzy: expected $tasks" train --task xyzzy
 refuses 2 'the task copy needs a context of at least 3 tokens, got 2' train --task copy --context 2

@@ -266,7 +266,7 @@ TEST_SUITE("transformer lens") {
                       {{"v", 11}, {"l", 2}, {"h", 3}, {"d_X", 12}, {"f", 20}, {"max_n", 8}});
     const Tensors values = small_values(model);
     Activations seen =
-        trace({values}, {"**"}, [&](const Forward& f) { model.logits(f, tokens(2, 5)); });
+        trace({values}, {"**"}, [&](const Forward& f) { model.logits(f, {.X = tokens(2, 5)}); });
     for (const SitePlace& place : places_of(model))
       if (const Tensor each = result_by_heads(place, seen)) seen[place.path + "/Y/heads"] = each;
     const Activations theirs = as_in_transformer_lens(seen, model);
@@ -316,7 +316,7 @@ TEST_SUITE("transformer lens") {
                   {}, catalogue())),
         {{"t", 11}, {"c", 2}, {"w", 12}, {"h", 3}, {"f", 20}});
     const Activations seen = trace({small_values(model)}, {"**"},
-                                   [&](const Forward&f) { model.logits(f, tokens(2, 5)); }),
+                                   [&](const Forward&f) { model.logits(f, {.X = tokens(2, 5)}); }),
                       theirs = as_in_transformer_lens(seen, model);
     const auto is = [&](const std::string& name, const std::string& path) {
       CAPTURE(name);

@@ -264,6 +264,8 @@ static int cost_in_model(CostVerbOptions& o, CLI::App& app) {
     bad_input("--use ", o.request.use[0], " fills a slot of a text that is a model itself, which ",
               "tete cost takes without --model");
   const Task* task = chosen_task(o.task);
+  if (o.task == masked_task)
+    bad_input("--task mlm is for an encoder, which is a text of its own: tete cost bert");
   if (task) apply_config(app, text("--task ", task->name), task->model);
   apply_style(settings, o.style, app);
   settings.attention = read_text(o.request.target);

@@ -77,120 +77,139 @@ std::vector<int32_t> beginning(const Tokenizer& tokenizer) {
   }
 }
 
+Tensor as_tensor(const std::vector<int32_t>& tokens, Index count) {
+  return Tensor::of<int64_t>({1, count}, std::vector<int64_t>(tokens.end() - count, tokens.end()));
+}
+
 // The logits of what follows a text, token by token. As long as the text fits into the context each
 // token is read once; after that, and where an attention needs its whole sequence anew, all of the
 // context.
-template <class Model>
 class Reader {
  public:
-  Reader(const Model& model, Index context) : model_(model), context_(context) {}
+  // `source` is what an encoder reads.
+  explicit Reader(const Writer& writer, const ModelInputs& source = {})
+      : writer_(writer), inputs_(source) {}
 
   std::vector<double> after(const Forward& forward, const std::vector<int32_t>& tokens) {
     const Index count = static_cast<Index>(tokens.size());
-    if (count > context_) keeps_ = false;
-    if constexpr (requires(Decoding past) { model_.next_logits(forward, Tensor(), past); })
-      if (keeps_) try {
-          return model_.next_logits(forward, last(tokens, count - past_.length), past_).values();
-        } catch (const Error& error) {
-          if (error.kind() != ErrorKind::input || past_.length > 0) throw;
-          keeps_ = false;
-        }
-    return model_.last_logits(forward, last(tokens, std::min(context_, count))).values();
+    if (count > writer_.context) keeps_ = false;
+    if (keeps_) try {
+        inputs_.X = as_tensor(tokens, count - past_.length);
+        return next_logits(writer_.model, forward, inputs_, past_).values();
+      } catch (const Error& error) {
+        if (error.kind() != ErrorKind::input || past_.length > 0) throw;
+        keeps_ = false;
+      }
+    inputs_.X = as_tensor(tokens, std::min(writer_.context, count));
+    return last_logits(writer_.model, forward, inputs_).values();
   }
 
  private:
-  static Tensor last(const std::vector<int32_t>& tokens, Index count) {
-    return Tensor::of<int64_t>({1, count},
-                               std::vector<int64_t>(tokens.end() - count, tokens.end()));
-  }
-  const Model& model_;
-  Index context_;
+  const Writer& writer_;
+  ModelInputs inputs_;
   Decoding past_;
   bool keeps_ = true;
 };
 
-// Writes what follows `tokens` until the model ends it, or its context is full.
-template <class Model>
-void write_answer(const Model& model, Index context, const Tensors& params,
-                  const Tokenizer& tokenizer, std::vector<int32_t> tokens, const Writing& o,
-                  const Show& show) {
-  const Forward forward{.params = params};
-  const Key key = Key(o.seed).fold("sample");
-  Reader reader(model, context);
-  for (int64_t i = 0; i < o.length; ++i) {
-    if (static_cast<Index>(tokens.size()) > context) return;
-    tokens.push_back(draw(reader.after(forward, tokens), o, uniform(key, i)));
-    if (tokens.back() == end_token) return;
-    show(tokenizer.piece(tokens.back()));
-  }
-}
-
-// A decoder that answers one source.
-struct Answering {
-  const EncoderDecoder& model;
-  Sequences source;
-
-  Tensor last_logits(const Forward& forward, const Tensor& tokens) const {
-    return model.last_logits(forward, source, tokens);
-  }
-  Tensor next_logits(const Forward& forward, const Tensor& tokens, Decoding& decoding) const {
-    return model.next_logits(forward, source, tokens, decoding);
-  }
+// The blanks of a prompt that are still open, and all tokens: 0 in their place.
+struct Form {
+  std::vector<int32_t> tokens;
+  std::vector<size_t> open;
 };
 
-template <class Model>
-void go_on(const Model& model, Index context, const Tensors& params, const Tokenizer& tokenizer,
-           const std::string& prompt, const Writing& o, const Show& show) {
-  std::vector<int32_t> tokens = tokenizer.encode(prompt);
-  if (tokens.empty()) tokens = beginning(tokenizer);
-  const Key key = Key(o.seed).fold("sample");
-  const Forward forward{.params = params};
-  Reader reader(model, context);
-  WholeCharacters whole;
-  for (int64_t i = 0; i < o.length; ++i) {
-    const std::vector<double> logits = reader.after(forward, tokens);
-    tokens.push_back(draw(logits, o, uniform(key, i)));
-    if (static_cast<Index>(tokens.size()) > 2 * context)
-      tokens.erase(tokens.begin(), tokens.end() - context);
-    show(whole.add(tokenizer.piece(tokens.back())));
+Form read_form(const Tokenizer& tokenizer, const std::string& prompt) {
+  Form form;
+  for (size_t at = 0, end; at <= prompt.size(); at = end + 1) {
+    end = std::min(prompt.find(blank, at), prompt.size());
+    const std::vector<int32_t> between = tokenizer.encode(prompt.substr(at, end - at));
+    form.tokens.insert(form.tokens.end(), between.begin(), between.end());
+    if (end == prompt.size()) break;
+    form.open.push_back(form.tokens.size());
+    form.tokens.push_back(0);
   }
-  show(whole.rest());
+  return form;
 }
 
 }  // namespace
 
-void continue_prompt(const LanguageModel& model, const Tensors& params, const Tokenizer& tokenizer,
-                     const std::string& prompt, const Writing& o, const Show& show) {
-  go_on(model, model.config().context, params, tokenizer, prompt, o, show);
-}
-
-void continue_prompt(const Model& model, Index context, const Tensors& params,
-                     const Tokenizer& tokenizer, const std::string& prompt, const Writing& o,
+void continue_prompt(const Writer& writer, const std::string& prompt, const Writing& o,
                      const Show& show) {
-  go_on(model, context, params, tokenizer, prompt, o, show);
+  std::vector<int32_t> tokens = writer.tokenizer.encode(prompt);
+  if (tokens.empty()) tokens = beginning(writer.tokenizer);
+  const Key key = Key(o.seed).fold("sample");
+  const Forward forward{.params = writer.params};
+  Reader reader(writer);
+  WholeCharacters whole;
+  for (int64_t i = 0; i < o.length; ++i) {
+    const std::vector<double> logits = reader.after(forward, tokens);
+    tokens.push_back(draw(logits, o, uniform(key, i)));
+    if (static_cast<Index>(tokens.size()) > 2 * writer.context)
+      tokens.erase(tokens.begin(), tokens.end() - writer.context);
+    show(whole.add(writer.tokenizer.piece(tokens.back())));
+  }
+  show(whole.rest());
 }
 
-void answer(const LanguageModel& model, const Tensors& params, const Tokenizer& tokenizer,
-            const std::string& prompt, const Writing& writing, const Show& show) {
-  write_answer(model, model.config().context, params, tokenizer, tokenizer.encode(prompt), writing,
-               show);
+void answer(const Writer& writer, const std::string& prompt, const Writing& o, const Show& show) {
+  std::vector<int32_t> tokens = writer.tokenizer.encode(prompt);
+  ModelInputs source;
+  if (kind_of(writer.model) == ModelKind::encoder_decoder) {
+    const auto length = static_cast<int64_t>(tokens.size());
+    source.M = as_tensor(tokens, length), source.lengths = Tensor::of<int64_t>({1}, {length});
+    tokens = {end_token};
+  }
+  const Forward forward{.params = writer.params};
+  const Key key = Key(o.seed).fold("sample");
+  Reader reader(writer, source);
+  for (int64_t i = 0; i < o.length; ++i) {
+    if (static_cast<Index>(tokens.size()) > writer.context) return;
+    tokens.push_back(draw(reader.after(forward, tokens), o, uniform(key, i)));
+    if (tokens.back() == end_token) return;
+    show(writer.tokenizer.piece(tokens.back()));
+  }
 }
 
-void answer(const Model& model, Index context, const Tensors& params, const Tokenizer& tokenizer,
-            const std::string& prompt, const Writing& writing, const Show& show) {
-  write_answer(model, context, params, tokenizer, tokenizer.encode(prompt), writing, show);
+// The logits at each open blank, without that of the mask, which is the last token.
+static std::vector<std::vector<double>> logits_of_blanks(const Writer& writer, const Form& form) {
+  std::vector<int64_t> read(form.tokens.begin(), form.tokens.end());
+  for (size_t at : form.open) read[at] = writer.tokenizer.size();
+  const Tensor X = Tensor::of<int64_t>({1, std::ssize(read)}, read);
+  const Tensor Y = logits(writer.model, {.params = writer.params}, {.X = X});
+  std::vector<std::vector<double>> all;
+  for (size_t at : form.open)
+    all.push_back(slice(slice(Y, 1, static_cast<Index>(at), 1), 2, 0, writer.tokenizer.size())
+                      .values<double>());
+  return all;
 }
 
-void answer(const EncoderDecoder& model, const Tensors& params, const Tokenizer& tokenizer,
-            const std::string& prompt, const Writing& writing, const Show& show) {
-  const std::vector<int32_t> encoded = tokenizer.encode(prompt);
-  const auto length = static_cast<Index>(encoded.size());
-  const Forward forward{.params = params};
-  const Tensor source =
-      Tensor::of<int64_t>({1, length}, std::vector<int64_t>(encoded.begin(), encoded.end()));
-  const Answering answering{model,
-                            model.encode(forward, source, Tensor::of<int64_t>({1}, {length}))};
-  write_answer(answering, model.config().context, params, tokenizer, {end_token}, writing, show);
+// The chance of the likeliest token.
+static double certainty(const std::vector<double>& logits) {
+  const double most = *std::max_element(logits.begin(), logits.end());
+  double all = 0;
+  for (double logit : logits) all += std::exp(logit - most);
+  return 1 / all;
+}
+
+std::string fill_blanks(const Writer& writer, const std::string& prompt, const Writing& o) {
+  Form form = read_form(writer.tokenizer, prompt);
+  if (form.open.empty())
+    bad_input("the prompt has no blank: write ", blank, " for each token that is to be filled in");
+  if (std::ssize(form.tokens) > writer.context)
+    bad_input("the prompt has ", form.tokens.size(), " tokens, but the model reads at most ",
+              writer.context);
+  const Key key = Key(o.seed).fold("sample");
+  for (uint64_t i = 0; !form.open.empty(); ++i) {
+    const auto all = logits_of_blanks(writer, form);
+    const auto surest =
+        std::max_element(all.begin(), all.end(),
+                         [](const auto& a, const auto& b) { return certainty(a) < certainty(b); }) -
+        all.begin();
+    form.tokens[form.open[surest]] = draw(all[surest], o, uniform(key, i));
+    form.open.erase(form.open.begin() + surest);
+  }
+  WholeCharacters whole;
+  const std::string filled = whole.add(writer.tokenizer.decode(form.tokens));
+  return filled + whole.rest();
 }
 
 }  // namespace tete

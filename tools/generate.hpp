@@ -1,11 +1,9 @@
-// Generating: what a trained model writes, token by token.
+// Generating: what a trained model writes, token by token, and how it fills in blanks.
 #pragma once
 #include <functional>
 #include <string>
 
-#include "nn/decode.hpp"
-#include "nn/model.hpp"
-#include "nn/transformer.hpp"
+#include "tools/any_model.hpp"
 #include "train/tokenizer.hpp"
 
 namespace tete {
@@ -19,20 +17,27 @@ struct Writing {
 // Called with each piece as soon as it is known.
 using Show = std::function<void(const std::string&)>;
 
+// A model that writes: no more of what it has read than its context is still seen.
+struct Writer {
+  const AnyModel& model;
+  Index context;
+  const Tensors& params;
+  const Tokenizer& tokenizer;
+};
+
 // Writes on from the prompt, without an end.
-void continue_prompt(const LanguageModel& model, const Tensors& params, const Tokenizer& tokenizer,
-                     const std::string& prompt, const Writing& writing, const Show& show);
-void continue_prompt(const Model& model, Index context, const Tensors& params,
-                     const Tokenizer& tokenizer, const std::string& prompt, const Writing& writing,
+void continue_prompt(const Writer& writer, const std::string& prompt, const Writing& writing,
                      const Show& show);
 
-// The answer of a model that learned a task, or of a decoder, up to where it ends it or its context
-// is full.
-void answer(const LanguageModel& model, const Tensors& params, const Tokenizer& tokenizer,
-            const std::string& prompt, const Writing& writing, const Show& show);
-void answer(const Model& model, Index context, const Tensors& params, const Tokenizer& tokenizer,
-            const std::string& prompt, const Writing& writing, const Show& show);
-void answer(const EncoderDecoder& model, const Tensors& params, const Tokenizer& tokenizer,
-            const std::string& prompt, const Writing& writing, const Show& show);
+// The answer of a model that learned a task, up to where it ends it or its context is full. An
+// encoder reads the prompt, if there is one.
+void answer(const Writer& writer, const std::string& prompt, const Writing& writing,
+            const Show& show);
+
+// Stands for a token of a prompt that an encoder is to fill in.
+inline constexpr char blank = '_';
+// The prompt with its blanks filled in: first the one whose token the model is surest about, then
+// the others, given it. Fails (input) where the prompt has none.
+std::string fill_blanks(const Writer& writer, const std::string& prompt, const Writing& writing);
 
 }  // namespace tete

@@ -1,5 +1,5 @@
 // Lessons: what `tete train` learns from, and the model that learns it: a text and a language
-// model, or a task and what its row asks for.
+// model, or an encoder where tokens of it are masked; or a task and what its row asks for.
 #pragma once
 #include "tools/options.hpp"
 #include "tools/sites.hpp"
@@ -23,8 +23,10 @@ struct LearnedText {
   std::vector<std::string> paths;  // none: the program's own sources
   Tokenizer::Unit unit = Tokenizer::Unit::characters;
   double held_out = 0.1;
+  bool masked = false;  // an encoder fills in masked tokens
 };
 
+// They fail (input) where the settings' model is of another kind than the lesson's.
 Lesson text_lesson(const ModelSettings& settings, const ChosenSites& sites,
                    const LearnedText& options);
 Lesson task_lesson(const Task& task, const ModelSettings& settings, const ChosenSites& sites);

@@ -303,6 +303,7 @@ Model make_text_model(const ModelSettings& s, Index vocabulary) {
     if (program->find_dimension(name) >= 0) sizes.try_emplace(name, size);
   };
   set("v", vocabulary), set("l", s.layers), set("d_X", s.d_model), set("max_n", s.context);
+  set("max_m", s.context);
   set("h", s.heads.value_or(default_heads));
   if (s.d_ff > 0) sizes.try_emplace("f", s.d_ff);
   return Model(program, sizes);

@@ -174,7 +174,8 @@ ModelCost model_cost(const LanguageModelConfig& config, const ChosenSites& sites
 ModelCost model_cost(const Model& model, Index context) {
   SizeTable sizes = model.sizes();
   const Checked& program = model.program();
-  sizes.set(program.values[program.inputs[0]].dims[0], context);
+  for (size_t i = 0; i < program.inputs.size(); ++i)
+    sizes.set(dims_of_input(program, i)[0], context);
   const Cost cost = cost_of(program, sizes);
   return {{}, cost.total.multiplies, cost.total.visible, cost.bytes, cost.tiled_bytes};
 }

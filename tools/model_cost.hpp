@@ -32,7 +32,7 @@ struct ModelCost {
   size_t bytes = 0, tiled_bytes = 0;
 };
 ModelCost model_cost(const LanguageModelConfig& config, const ChosenSites& sites);
-// The same for a model's text, without parts.
+// The same for a model's text, without parts. A source is as long, too.
 ModelCost model_cost(const Model& model, Index context);
 
 }  // namespace tete

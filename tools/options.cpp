@@ -128,15 +128,16 @@ CLI::Option* take_words(CLI::Option* option) {
 // ---- Tasks ----
 
 const Task* chosen_task(const std::string& name) {
-  if (name == "text") return nullptr;
+  if (name == "text" || name == masked_task) return nullptr;
   if (const Task* task = find_task(name)) return task;
   std::vector<std::string> names = names_of_rows(tasks());
-  names.insert(names.begin(), "text");
+  names.insert(names.begin(), {"text", masked_task});
   bad_input("--task ", name, ": expected ", list_of(names, {}, " or "), suggestion(name, names));
 }
 
 std::string task_help() {
-  std::string all = "text: a language model of TEXT";
+  std::string all =
+      "text: a language model of TEXT; mlm: an encoder (--model bert) fills in masked tokens of it";
   for (const Task& task : tasks()) all += text("; ", task.name, ": ", task.what);
   return all;
 }

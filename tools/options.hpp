@@ -8,6 +8,7 @@
 
 #include "core/error.hpp"
 #include "core/ops.hpp"
+#include "train/masked.hpp"
 #include "train/task.hpp"
 
 namespace tete {
@@ -80,7 +81,8 @@ CLI::Option* add_list(CLI::App& app, const std::string& name, std::vector<std::s
 // The option takes every word that is no option, each as it stands.
 CLI::Option* take_words(CLI::Option* option);
 
-// The task that --task names; nullptr is "text". Fails on a name that is none, with the nearest.
+// The task that --task names; nullptr is "text" or "mlm", which learn from texts. Fails on a name
+// that is none, with the nearest.
 const Task* chosen_task(const std::string& name);
 // "text: …; copy: …", for --help.
 std::string task_help();

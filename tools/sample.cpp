@@ -1,4 +1,5 @@
-// tete sample: text from a trained model, character by character as it is generated.
+// tete sample: text from a trained model, character by character as it is generated, or a prompt
+// whose blanks it fills in.
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -28,26 +29,12 @@ static void check_options(const SampleOptions& o) {
     bad_input("--length ", o.length, ": expected 0 to 1000000000");
 }
 
-static void write(const Model& model, const Trained& trained, const SampleOptions& o,
-                  const Writing& writing, const Show& show) {
-  if (trained.answers())
-    answer(model, trained.context(), trained.params, trained.tokenizer, o.prompt, writing, show);
-  else
-    continue_prompt(model, trained.context(), trained.params, trained.tokenizer, o.prompt, writing,
-                    show);
-}
-
 static void generate(const Trained& trained, const SampleOptions& o, const Show& show) {
   const Writing writing{*o.temperature, o.top_k, o.length, o.seed};
-  if (const auto* model = std::get_if<Model>(&trained.model))
-    return write(*model, trained, o, writing, show);
-  if (!trained.answers())
-    return continue_prompt(std::get<LanguageModel>(trained.model), trained.params,
-                           trained.tokenizer, o.prompt, writing, show);
-  if (const auto* model = std::get_if<EncoderDecoder>(&trained.model))
-    return answer(*model, trained.params, trained.tokenizer, o.prompt, writing, show);
-  answer(std::get<LanguageModel>(trained.model), trained.params, trained.tokenizer, o.prompt,
-         writing, show);
+  const Writer writer{trained.model, trained.context(), trained.params, trained.tokenizer};
+  if (trained.fills()) show(fill_blanks(writer, o.prompt, writing));
+  else if (trained.answers()) answer(writer, o.prompt, writing, show);
+  else continue_prompt(writer, o.prompt, writing, show);
 }
 
 // Appends the mark of the task to the prompt of a model that answers, and fails if the model cannot
@@ -57,6 +44,7 @@ static void complete_prompt(const Trained& trained, SampleOptions& o) {
     if (o.prompt.empty()) bad_input("this model answers a prompt: --prompt TEXT is needed");
     if (trained.task && !o.prompt.ends_with(trained.task->mark)) o.prompt += trained.task->mark;
   }
+  if (trained.fills()) return;  // its blanks are no letters
   const size_t count = trained.tokenizer.encode(o.prompt).size();
   const Index context = trained.context();
   if (trained.answers() && static_cast<Index>(count) > context)
@@ -95,14 +83,17 @@ Run sample_verb(CLI::App& app) {
   auto o = std::make_shared<SampleOptions>();
   app.add_option("CHECKPOINT", o->checkpoint, "a checkpoint, or a run's folder: its newest one")
       ->required();
-  app.add_option("--prompt", o->prompt, "what the text begins with, or what is to be answered")
+  app.add_option("--prompt", o->prompt,
+                 "what the text begins with, what is to be answered, or, for an encoder, a text "
+                 "with a _ in "
+                 "place of each token that is to be filled in")
       ->type_name("TEXT");
   app.add_option("--length", o->length, "characters (or bytes) to write")
       ->type_name("N")
       ->capture_default_str();
   app.add_option("--temperature", o->temperature,
                  "how much is left to chance: 0 always takes the likeliest, 1 draws as the model "
-                 "predicts [0.8; 0 where the model answers a task's prompt]")
+                 "predicts [0.8; 0 where the model answers a prompt]")
       ->type_name("X");
   app.add_option("--top-k", o->top_k, "draw among the K likeliest only (0: all)")
       ->type_name("K")
@@ -116,7 +107,8 @@ Run sample_verb(CLI::App& app) {
   app.footer(
       "Examples:\n"
       "  tete sample runs/quickstart --prompt \"Tensor \" --temperature 0.7 --top-k 20\n"
-      "  tete sample runs/addition --prompt 12+7");
+      "  tete sample runs/addition --prompt 12+7\n"
+      "  tete sample runs/mlm --prompt \"the h__ds talk\"");
   return [o] { return sample(*o); };
 }
 

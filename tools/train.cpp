@@ -270,8 +270,10 @@ static void say_result(const TrainOptions& o, const LoopResult& result) {
     if (std::isfinite(result.validation_loss))
       line << ", validation loss " << result.validation_loss;
     if (std::isfinite(result.accuracy))
-      line << ", " << percent(result.accuracy) << " of the tokens right and "
-           << percent(result.exact_match) << " of the whole answers";
+      line << ", " << percent(result.accuracy) << " of the "
+           << (o.task == masked_task ? "masked " : "") << "tokens right and "
+           << percent(result.exact_match) << " of the whole "
+           << (o.task == masked_task ? "samples" : "answers");
     if (result.ms_per_step > 0) line << ", " << result.ms_per_step << " ms a step";
     std::cout << line.str() << "; the model is " << result.checkpoint << std::endl;
   }
@@ -310,15 +312,12 @@ static int train(TrainOptions& o, CLI::App& app) {
     notes.push_back(o.loop.folder + " holds no checkpoint: the run begins at step 0");
   o.model.encoder = task && task->encoder;
   read_model(o, app);
-  if (task && task->encoder && is_text(o.model))
-    bad_input("--task ", o.task, " has a source, which --model ", o.model.text.name,
-              " does not read yet");
   const ChosenSites sites = is_text(o.model) ? ChosenSites() : choose_sites(o.model);
   use_threads(o.threads);
   Backend& device = find_device(o.device);
 
   const Machine machine = inspect_machine();  // with the memory that is free before a text is read
-  const LearnedText learned{o.text, unit_of(o.tokenizer), o.held_out};
+  const LearnedText learned{o.text, unit_of(o.tokenizer), o.held_out, o.task == masked_task};
   const Lesson lesson =
       task ? task_lesson(*task, o.model, sites) : text_lesson(o.model, sites, learned);
   require_memory(lesson.params.planned(Dtype::f32));  // before the optimizer makes its state

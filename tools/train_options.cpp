@@ -24,6 +24,7 @@ const Task* fill_in(TrainOptions& o, CLI::App& app) {
     apply_config(app, text("--task ", task->name),
                  text(task->model, "\n", task_training, "\nsteps = ", task->steps, "\n"));
   }
+  if (o.task == masked_task) apply_config(app, "--task mlm", masked_training);
   apply_style(o.model, o.style, app);
   return task;
 }
@@ -152,7 +153,8 @@ void add_train_options(CLI::App& app, TrainOptions& o) {
       ->group("Data");
   app.option_defaults()->group("Data");
   app.add_option("--task", o.task,
-                 task_help() + ". A task makes its own data, and has sizes and rates of its own")
+                 task_help() + ". All but text and mlm make their own data, and have sizes and rates "
+                                "of their own")
       ->type_name("NAME")
       ->capture_default_str();
   app.add_option("--tokenizer", o.tokenizer, "a token is a Unicode char or a byte")
@@ -173,6 +175,8 @@ void add_train_options(CLI::App& app, TrainOptions& o) {
       "  tete train shakespeare.txt --style gpt2 --optimizer adam --dropout 0.1\n"
       "  tete train --task induction\n"
       "  tete train --task reverse --attention-cross talking_heads\n"
+      "  tete train --task reverse --model t5\n"
+      "  tete train book.txt --task mlm --model bert\n"
       "nanoGPT's spellings work too: --n_layer --n_head --n_embd --block_size\n"
       "--batch_size --learning_rate --max_iters --out_dir --eval_interval.");
 }

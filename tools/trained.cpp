@@ -16,23 +16,19 @@ static Trained describe_trained(const RunState& state) {
   const auto task = config.find("task");
   if (task != config.end() && !task->is_string())
     bad_input("its configuration's 'task' is ", task->dump().substr(0, 40), ", expected a name");
+  const std::string name = task == config.end() ? "text" : task->get<std::string>();
   Tokenizer tokenizer = Tokenizer::read(state.tokenizer);
   ModelSettings settings = settings_from_json(config["model"]);
   ChosenSites sites = is_text(settings) ? ChosenSites() : choose_sites(settings);
-  const Index vocabulary = tokenizer.size();
-  const auto with = [&](auto model) -> Trained {
-    return {.path = {},
-            .step = state.step,
-            .tokenizer = std::move(tokenizer),
-            .settings = std::move(settings),
-            .sites = std::move(sites),
-            .model = std::move(model),
-            .params = {},
-            .task = task == config.end() ? nullptr : find_task(task->get<std::string>())};
-  };
-  if (is_text(settings)) return with(make_text_model(settings, vocabulary));
-  return settings.encoder ? with(make_encoder_decoder(settings, sites, vocabulary))
-                          : with(make_model(settings, sites, vocabulary));
+  AnyModel model = make_any_model(settings, sites, vocabulary_of(name, tokenizer));
+  return {.path = {},
+          .step = state.step,
+          .tokenizer = std::move(tokenizer),
+          .settings = std::move(settings),
+          .sites = std::move(sites),
+          .model = std::move(model),
+          .params = {},
+          .task = find_task(name)};
 }
 
 Trained read_trained(const std::string& where, Backend& on) {

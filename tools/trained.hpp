@@ -1,9 +1,8 @@
 // A trained model: what a checkpoint holds, ready to be called.
 #pragma once
-#include <variant>
-
-#include "tools/model.hpp"
+#include "tools/any_model.hpp"
 #include "train/checkpoint.hpp"
+#include "train/masked.hpp"
 #include "train/task.hpp"
 #include "train/tokenizer.hpp"
 
@@ -15,17 +14,16 @@ struct Trained {
   Tokenizer tokenizer;
   ModelSettings settings;
   ChosenSites sites;
-  std::variant<LanguageModel, EncoderDecoder, Model> model;
+  AnyModel model;
   Tensors params;
   const Task* task = nullptr;  // that it learned, if it is one of the table's
 
   Index context() const { return settings.context; }
-  // True if it answers a prompt, rather than going on from it.
-  bool answers() const { return task || std::holds_alternative<EncoderDecoder>(model); }
-  const ParamList& declared() const {
-    return std::visit(
-        [](const auto& m) -> const auto& { return m.params(); }, model);
-  }
+  // True if it fills in the blanks of a prompt.
+  bool fills() const { return kind_of(model) == ModelKind::encoder; }
+  // True if it needs a prompt, rather than going on from one.
+  bool answers() const { return task || kind_of(model) != ModelKind::language_model; }
+  const ParamList& declared() const { return params_of(model); }
 };
 
 // The checkpoint itself, or the newest of a run's folder that is whole; a warning is written for

@@ -40,6 +40,16 @@ Tensor run_repetition(const Repetition& repetition, Tensors in, const Forward& f
   return repetition(in);
 }
 
+// In decoding: the rows of a call for the next positions.
+Tensor next_rows(const CheckedCall& call, Repetition part, const Tensors& inputs,
+                 const Forward& forward) {
+  part.sizes.open_lengths();
+  const Growth growth = growth_of(call, part.mask.causal, part.mask.apart);
+  const auto make = [&] { return Decoder(call.program, part.sizes, growth); };
+  return forward.decoding->at(part.path, make)
+      .next(inputs, part.params, forward, part.path, part.mask);
+}
+
 // Row `row` of a value's dimension at `axis`, without that dimension.
 Tensor row_of(const Tensor& x, int axis, Index row) {
   Shape shape = x.shape();
@@ -92,22 +102,6 @@ Tensors Runner::inputs_of(const CheckedCall& call, Index repetition) {
   return inputs;
 }
 
-// In decoding: the call's rows for the next positions. What attends to a memory has a decoder.
-Tensor Runner::next_rows(const CheckedCall& call, const Tensors& inputs,
-                         std::span<const ParamId> params, const std::string& path, SizeTable sizes,
-                         const Mask& mask) {
-  if (call.memory < 0) {
-    Runner inner(*call.program, sizes, inputs, params, forward_, path, mask);
-    inner.continue_at(first_, {});
-    return inner.run();
-  }
-  sizes.open_lengths();
-  const Growth growth = mask.causal && !mask.apart ? Growth::grows : Growth::complete;
-  Decoder& decoder =
-      forward_.decoding->at(path, [&] { return Decoder(call.program, sizes, growth); });
-  return decoder.next(inputs, params, forward_, path, mask);
-}
-
 Value Runner::call(const CheckedValue& v) {
   const CheckedCall& c = program_.calls[v.index];
   const bool is_repeated = c.repeated >= 0;
@@ -120,23 +114,28 @@ Value Runner::call(const CheckedValue& v) {
   });
   std::span<const ParamId> left = params_inside(v.index);
   Tensor state = times == 0 ? at(c.passed[0].value).tensor : Tensor();
+  // What follows from a complete memory alone, as an encoder, runs as a whole.
+  const auto number = static_cast<size_t>(&v - program_.values.data());
+  const bool has_next_rows = forward_.decoding && program_.flow.values[number].from.queries;
+  static const Tensors none;
+  Forward forward = forward_.with(none);
+  forward.decoding = nullptr;
   Tensors kept;
   for (Index i = 0; i < times; ++i) {
     const CheckedCall& now = c.at(i);
     const Inside& inside = insides.at(&now);
     Tensors in = inputs_of(now, i);
     if (i > 0) in[0] = state;
-    static const Tensors none;
     const auto ids = left.first(inside.parameters);
     if (!c.tied) left = left.subspan(inside.parameters);
     const std::string path = is_repeated ? text(path_of(v), "/", i) : path_of(v);
-    if (forward_.decoding) {
-      state = next_rows(now, in, ids, path, inside.sizes, inside.mask);
+    const Repetition part{now.program, inside.sizes, {ids.begin(), ids.end()},
+                          forward,     path,         inside.mask};
+    if (has_next_rows) {
+      state = next_rows(now, part, in, forward_);
     } else {
-      const Repetition repetition{now.program,         inside.sizes, {ids.begin(), ids.end()},
-                                  forward_.with(none), path,         inside.mask};
       in.insert(in.end(), forward_.params.begin(), forward_.params.end());
-      state = is_repeated ? run_repetition(repetition, std::move(in), forward_) : repetition(in);
+      state = is_repeated ? run_repetition(part, std::move(in), forward_) : part(in);
     }
     if (c.keeps) kept.push_back(state);
   }

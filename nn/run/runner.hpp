@@ -147,8 +147,6 @@ class Runner {
   // A call that is a program of its own (call.cpp).
   Value call(const CheckedValue& v);
   Tensors inputs_of(const CheckedCall& call, Index repetition);
-  Tensor next_rows(const CheckedCall& call, const Tensors& inputs, std::span<const ParamId> params,
-                   const std::string& path, SizeTable sizes, const Mask& mask);
   std::span<const ParamId> params_inside(int call);
   // What all repetitions that are filled alike have in common.
   struct Inside {

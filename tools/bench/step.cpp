@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "core/threads.hpp"
+#include "tools/any_model.hpp"
 #include "tools/bench/nouns.hpp"
 #include "tools/bench/report.hpp"
-#include "tools/model_cost.hpp"
 #include "tools/sites.hpp"
 #include "train/machine.hpp"
 
@@ -134,30 +134,6 @@ double bytes_of(const Optimizer& optimizer, Index parameters) {
   return numbers * sizeof(float);
 }
 
-struct Measurable {
-  ParamList params;
-  std::function<Loss(const Forward& forward, const Tensor& input, const Tensor& target)> loss;
-  ModelCost cost;
-};
-
-Measurable measurable(const auto& model, ModelCost cost) {
-  return {model.params(),
-          [model](const Forward& forward, const Tensor& input, const Tensor& target) {
-            return model.loss(forward, input, target);
-          },
-          std::move(cost)};
-}
-
-Measurable made(const StepBenchOptions& o) {
-  if (is_text(o.model)) {
-    const Model model = make_text_model(o.model, o.vocabulary);
-    return measurable(model, model_cost(model, o.model.context));
-  }
-  const ChosenSites sites = choose_sites(o.model);
-  const LanguageModel model = make_model(o.model, sites, o.vocabulary);
-  return measurable(model, model_cost(model.config(), sites));
-}
-
 int bench_training(StepBenchOptions& o, CLI::App& app) {
   if (!(o.dropout >= 0 && o.dropout < 1))
     bad_input("--dropout ", o.dropout, ": expected at least 0 and less than 1");
@@ -166,14 +142,17 @@ int bench_training(StepBenchOptions& o, CLI::App& app) {
   const OptimizerRow& row = find_optimizer(o.optimizer);
   use_threads(o.bench.threads);
 
-  const Measurable model = made(o);
-  const ParamList& params = model.params;
-  const ModelCost& cost = model.cost;
+  const ChosenSites sites = is_text(o.model) ? ChosenSites() : choose_sites(o.model);
+  const AnyModel model = make_any_model(o.model, sites, o.vocabulary);
+  const ParamList& params = params_of(model);
+  const ModelCost cost = cost_of(model, sites, o.model.context);
   const Index parameters = params.element_total();
   check_memory("this step", static_cast<size_t>(o.batch) * cost.tiled_bytes +
                                 4 * sizeof(float) * static_cast<size_t>(parameters));
   const Objective objective{params, [&](const Forward& forward, const Batch& batch) -> LossSum {
-                              const Loss loss = model.loss(forward, batch.input, batch.target);
+                              const ModelInputs inputs = inputs_of(kind_of(model), batch);
+                              const Tensor Y = logits(model, forward, inputs);
+                              const Loss loss = token_loss(Y, batch.target);
                               return {loss.sum, loss.tokens};
                             }};
   const RandomTokens data(o.vocabulary, o.model.context);

@@ -29,6 +29,11 @@ class Inspection {
     // The newest comes first: what it answers is what all of them are asked about.
     for (const std::string& path : paths) {
       const Trained trained = read_trained(path, *o_.device);
+      if (const auto* model = std::get_if<Model>(&trained.model);
+          model && model->kind() != ModelKind::language_model)
+        bad_input(path, " is of '", trained.settings.text.name,
+                  "', and of such texts tete inspect ",
+                  "shows language models only; tete run shows its values");
       if (!answer_ && o_.answer) answer_ = answer_tokens(trained, *o_.answer);
       const Passage passage(trained, o_.text, answer_);
       if (trained.settings.encoder) answer_ = passage.next();

@@ -85,7 +85,7 @@ Tensor Passage::logits(const Forward& forward) const {
   if (const auto* model = std::get_if<LanguageModel>(&trained_.model))
     return without_batch(model->logits(forward, first));
   if (const auto* model = std::get_if<Model>(&trained_.model))
-    return without_batch(model->logits(forward, first));
+    return without_batch(model->logits(forward, {.X = first}));
   const auto& model = std::get<EncoderDecoder>(trained_.model);
   const Sequences memory = model.encode(forward, first, Tensor::of<int64_t>({1}, {first.size(1)}));
   return without_batch(model.logits(forward, memory, as_batch(sequences_[1].tokens)));
@@ -95,7 +95,7 @@ Tensor Passage::logits_of(const Forward& forward, const Tensor& X) const {
   if (const auto* model = std::get_if<LanguageModel>(&trained_.model))
     return without_batch(model->logits_of(forward, X));
   if (const auto* model = std::get_if<Model>(&trained_.model))
-    return without_batch(model->logits_behind(forward, as_batch(sequences_.back().tokens),
+    return without_batch(model->logits_behind(forward, {.X = as_batch(sequences_.back().tokens)},
                                               stream_of(*model).value, X));
   return without_batch(std::get<EncoderDecoder>(trained_.model).logits_of(forward, X));
 }
