@@ -6,6 +6,7 @@
 #include "nn/run.hpp"
 #include "tests/error_of.hpp"
 #include "tests/layer.hpp"
+#include "tests/replaced.hpp"
 
 using namespace tete;
 using namespace tete::tests;
@@ -25,12 +26,6 @@ const std::string block_texts =
     "  F[n, d_X] = einsum(H[n, e], W[d_X, e])\n"
     "  Y[n, d_X] = X[n, d_X] + A[n, d_X] + F[n, d_X]\n"
     "  return Y[n, d_X]\n";
-
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-    text.replace(at, from.size(), to);
-  return text;
-}
 
 // A model of tokens, whose blocks are the statements given.
 std::string model(const std::string& statements, const std::string& result = "Z") {

@@ -10,6 +10,7 @@
 #include "attention/attention.hpp"
 #include "nn/against.hpp"
 #include "nn/param.hpp"
+#include "tests/replaced.hpp"
 
 namespace tete::tests {
 
@@ -41,13 +42,6 @@ inline SizesByName known(const Checked& program, const SizesByName& sizes) {
   SizesByName all;
   for (const auto& [name, size] : sizes)
     if (program.find_dimension(name) >= 0) all[name] = size;
-  return all;
-}
-
-inline std::string replaced(std::string all, const std::string& from, const std::string& to) {
-  for (size_t at = 0; !from.empty() && (at = all.find(from, at)) != std::string::npos;
-       at += to.size())
-    all.replace(at, from.size(), to);
   return all;
 }
 
