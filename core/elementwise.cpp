@@ -179,7 +179,11 @@ static Tensor binary(Binary op, const Pattern& pattern, const Tensor& a, const T
 
 Tensor unary_of_sum(Unary op, const PatternOf<2>& pattern, const Tensor& a, const Tensor& b) {
   const auto both = aligned("unary_of_sum", pattern, a, b);
-  check_alike("unary_of_sum", both.first, both.second);
+  return unary_of_sum(op, both.first, both.second);
+}
+
+Tensor unary_of_sum(Unary op, const Tensor& a, const Tensor& b) {
+  check_alike("unary_of_sum", a, b);
   const auto value = [op](const Tensors& in) {
     const Tensor y = empty_like_first_dense({&in[0], &in[1]});
     const bool done = y.backend().unary_of_sum(op, in[0].view(), in[1].view(), y.view());
@@ -193,7 +197,7 @@ Tensor unary_of_sum(Unary op, const PatternOf<2>& pattern, const Tensor& a, cons
   };
   const auto meaning = [op](const Tensors& in) { return unary(op, in[0] + in[1]); };
   const Saved saved{.result = row(op).saved.result};
-  return fused({"unary_of_sum", value, gradient, meaning, saved}, {both.first, both.second});
+  return fused({"unary_of_sum", value, gradient, meaning, saved}, {a, b});
 }
 
 #define UNARY(name, value, gradient, low, high) \

@@ -87,24 +87,6 @@ Tensor norm(const Tensor& x, const Tensors& vectors, double epsilon) {
   return norm_by(norm_op(x, vectors, epsilon), x, vectors);
 }
 
-std::pair<Tensor, Tensor> add_norm(const Tensor& x, const Tensor& r, const Tensors& vectors) {
-  Fused op = norm_op(x, vectors, norm_epsilon);
-  Tensor sum;
-  FusedValue made;
-  const Tensor s = binary_by(Binary::add, x, r, [&](const Tensor& written) {
-    sum = written, made = empty_norm(sum);
-    const bool center = vectors.size() == 2;
-    if (x.backend().add_norm(x.view(), r.view(), vectors[0].view(), bias_of(vectors, center),
-                             center, norm_epsilon, sum.view(), made.y.view(), made.kept[0].view()))
-      return;
-    made = {};
-    x.backend().binary(Binary::add, x.view(), r.view(), sum.view());
-  });
-  // A RecordWatch may have put another tensor in its place.
-  if (made.y && s.same(sum)) op.value = [&](const Tensors&) { return made; };
-  return {s, norm_by(op, s, vectors)};
-}
-
 }  // namespace
 
 Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& bias, double epsilon) {
@@ -113,12 +95,32 @@ Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& bias, doub
 Tensor rms_norm(const Tensor& x, const Tensor& scale, double epsilon) {
   return norm(x, {scale}, epsilon);
 }
+SumWithNorm sum_with_norm(const Tensor& x, const Tensor& r, const Tensors& vectors,
+                          double epsilon) {
+  Fused op = norm_op(x, vectors, epsilon);
+  Tensor sum;
+  FusedValue made;
+  const Tensor s = binary_by(Binary::add, x, r, [&](const Tensor& written) {
+    sum = written, made = empty_norm(sum);
+    const bool center = vectors.size() == 2;
+    if (x.backend().add_norm(x.view(), r.view(), vectors[0].view(), bias_of(vectors, center),
+                             center, epsilon, sum.view(), made.y.view(), made.kept[0].view()))
+      return;
+    made = {};
+    x.backend().binary(Binary::add, x.view(), r.view(), sum.view());
+  });
+  // A RecordWatch may have put another tensor in its place.
+  if (made.y && s.same(sum)) op.value = [made](const Tensors&) { return made; };
+  return {s, [op, s, vectors] { return norm_by(op, s, vectors); }};
+}
+
+static std::pair<Tensor, Tensor> both(const SumWithNorm& made) { return {made.sum, made.norm()}; }
 std::pair<Tensor, Tensor> add_layer_norm(const Tensor& x, const Tensor& r, const Tensor& scale,
                                          const Tensor& bias) {
-  return add_norm(x, r, {scale, bias});
+  return both(sum_with_norm(x, r, {scale, bias}));
 }
 std::pair<Tensor, Tensor> add_rms_norm(const Tensor& x, const Tensor& r, const Tensor& scale) {
-  return add_norm(x, r, {scale});
+  return both(sum_with_norm(x, r, {scale}));
 }
 
 }  // namespace tete

@@ -26,6 +26,7 @@ Tensor unary(Unary op, const Tensor& x);
 Tensor binary(Binary op, const Tensor& a, const Tensor& b);
 // op(a + b) in one pass: unary_of_sum(Unary::gelu, "b n d, d", X, bias). The sum is not kept.
 Tensor unary_of_sum(Unary op, const PatternOf<2>& pattern, const Tensor& a, const Tensor& b);
+Tensor unary_of_sum(Unary op, const Tensor& a, const Tensor& b);  // of one shape
 // c != 0 ? a : b, elementwise; equal shapes. No gradient for c.
 Tensor select(const Tensor& c, const Tensor& a, const Tensor& b);
 
@@ -119,6 +120,14 @@ Tensor rms_norm(const Tensor& x, const Tensor& scale, double epsilon = norm_epsi
 std::pair<Tensor, Tensor> add_layer_norm(const Tensor& x, const Tensor& r, const Tensor& scale,
                                          const Tensor& bias);
 std::pair<Tensor, Tensor> add_rms_norm(const Tensor& x, const Tensor& r, const Tensor& scale);
+// The same, but the norm is recorded when it is asked for, once: gradients are summed in the order
+// of records. vectors: scale and, for layer norm, bias.
+struct SumWithNorm {
+  Tensor sum;
+  std::function<Tensor()> norm;
+};
+SumWithNorm sum_with_norm(const Tensor& x, const Tensor& r, const Tensors& vectors,
+                          double epsilon = norm_epsilon);
 
 // ---- Layout: views wherever strides can express them (core/layout.cpp) -----------------------
 // rearrange("b n (h d) -> b h n d", x, {{"h", 8}}): permute, split and merge. All sizes but one of

@@ -57,7 +57,8 @@ class StrictDevice final : public Backend {
   ~StrictDevice() override { release_free_memory(*this); }
   StrictDevice(const StrictDevice&) = delete;
 
-  int64_t reads = 0;  // by the host, since the start
+  int64_t reads = 0;                  // by the host, since the start
+  int norms = 0, sums_with_norm = 0;  // kernels that ran
 
   const char* name() const override { return "strict"; }
   void* allocate(size_t bytes) override { return memory_.allocate(bytes); }
@@ -120,10 +121,12 @@ class StrictDevice final : public Backend {
   }
   bool norm(const View& x, const View& scale, const View& bias, bool center, double epsilon,
             const View& y, const View& stats) override {
+    ++norms;
     return fused_ && cpu().norm(in(x), in(scale), in(bias), center, epsilon, in(y), in(stats));
   }
   bool add_norm(const View& x, const View& r, const View& scale, const View& bias, bool center,
                 double epsilon, const View& s, const View& y, const View& stats) override {
+    ++sums_with_norm;
     return fused_ && cpu().add_norm(in(x), in(r), in(scale), in(bias), center, epsilon, in(s),
                                     in(y), in(stats));
   }

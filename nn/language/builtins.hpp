@@ -80,6 +80,8 @@ struct Builtin {
   bool is_position = false;
   // The elementwise functions that are sought under its name, or null.
   const char* elementwise = nullptr;
+  // The operation of core that it is, if it is one of a single number.
+  Unary unary = Unary::count;
   // An elementwise function of tensors of one shape; sizes are computed by it, too. Else null.
   Tensor (*apply)(const Tensors& args) = nullptr;
 

@@ -47,6 +47,7 @@ struct Node {
   Names names = {};            // of the result
   Element element = Element::real;
   bool constant = true;  // true: a number that follows from sizes; it has no names
+  int fusion = -1;       // the one that computes it (Checked::fusions)
 
   // The special dimension of a call, which its first key names, or -1.
   int dim() const { return keys.empty() ? -1 : keys[0].dim; }
@@ -65,6 +66,16 @@ void visit(const Node& node, const See& see) {
   for (const Node::Key& key : node.keys)
     for (const Node& value : key.value) visit(value, see);
 }
+
+struct FusionRow;
+
+// An expression that one kernel of core computes (nn/run/fusion.cpp).
+struct Fusion {
+  const FusionRow* row;
+  std::vector<Node> operands = {};
+  // Statements that it computes on the way, as nothing else reads them; unless a hook asks for one.
+  std::vector<int> inside = {};
+};
 
 struct Dimension {
   std::string name;  // as errors and callers call it: "d_k", "Y.d_k"
@@ -134,6 +145,8 @@ struct CheckedValue {
   Short<int> layout = {};          // order in memory of `names` (or dims), outermost first
   std::vector<int> uses = {};      // values that it reads, once for each use
   std::vector<int> finished = {};  // values whose last reader is this one
+  int fusion = -1;                 // that computes it on the way, inside another statement
+  int norm = -1;                   // the fusion that is its norm, computed with it: it is a sum
 };
 
 struct CheckedParameter {
@@ -194,6 +207,7 @@ struct Checked {
   std::vector<Condition> conditions;
   std::vector<Windows> windows;  // those that have an axis of their own
   std::vector<CheckedCall> calls;
+  std::vector<Fusion> fusions;
   std::vector<int> open;  // of a call apart: the sizes that follow from the caller's, if they must
   bool causal = false;    // the text marks X's sequence as causal
   int result = -1;
@@ -254,6 +268,9 @@ std::string leak_of(const Checked& program, bool apart);
 
 // An error sentence about what the program combines, with a caret.
 std::string sentence(const Checked& program, const Combination& combination);
+
+// Finds what runs in one pass. All else in `program` must be filled in.
+void find_fusions(Checked& program);
 
 // The memory order of a value with these dimensions, as positions in `names`, outermost first.
 // Batch dimensions are outside all of them.

@@ -18,6 +18,8 @@ Tensors Runner::together(Tensors x) const {
 }
 
 Value Runner::unplaced(const Node& n) {
+  if (n.fusion >= 0)
+    if (const auto made = in_one_pass(n)) return *made;
   switch (n.kind) {
     case NodeKind::value:
       return reference(n);

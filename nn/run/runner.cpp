@@ -84,6 +84,7 @@ Tensor Runner::run() {
     const CheckedValue& v = program_.values[i];
     const bool tiled = inside != tile.inside.end() && *inside == static_cast<int>(i);
     if (tiled && inside++ == tile.inside.begin()) run_tile();
+    if (v.fusion >= 0 && runs(program_.fusions[v.fusion])) continue;
     if (!tiled) at(static_cast<int>(i));
     else if (is_watched(static_cast<int>(i))) forward_.watch(path_of(v), values_[i].tensor);
     for (int done : v.finished) values_[done] = {};
@@ -291,7 +292,8 @@ Value Runner::statement(const CheckedValue& v) {
     made = v.right.constant
                ? Value{spread(sizes_.quantity(v.right), shape_of(v.names, false), dtype_, device()),
                        v.names, false}
-               : node(v.right);
+           : v.norm >= 0 ? normed_sum(v)
+                         : node(v.right);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::input || is_pointed(error.what())) throw;
     fail_at({v.place}, error.what());

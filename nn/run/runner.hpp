@@ -87,6 +87,13 @@ class Runner {
   Value unplaced(const Node& n);
   // x with all tensors on one device: if they are on two, on that of the run.
   Tensors together(Tensors x) const;
+  // A norm that was computed with its sum, and what it was computed of.
+  struct NormAhead {
+    SumWithNorm made;
+    Tensors vectors;  // scale and bias
+  };
+  // That of this fusion, once; its tensors are empty if there is none.
+  NormAhead norm_ahead(const Fusion& norm);
   // A use of a tensor: as it is, or with elements picked and dimensions split or renamed.
   Value reference(const Node& n);
   // A number that follows from sizes.
@@ -102,6 +109,8 @@ class Runner {
   Dtype dtype() const { return dtype_; }
   Backend& device() const { return *device_; }
   Products products() const { return forward_.products; }
+  // The names of a value before a merge on the left.
+  const Names& names_of(int value) const { return checked(value).names; }
   // The position of `dim` among the dimensions of x.tensor.
   int axis_of(const Value& x, int dim) const {
     return x.names.find(dim) + (x.batched ? batch_.size() : 0);
@@ -155,7 +164,11 @@ class Runner {
     size_t parameters;
   };
   Value statement(const CheckedValue& v);
+  Value normed_sum(const CheckedValue& v);
   Value operation(const Node& n);
+  std::optional<Value> in_one_pass(const Node& n);
+  // True unless a value inside has been computed, or a hook asks for it.
+  bool runs(const Fusion& fusion) const;
   // A·B + A·C as A·(B + C), one product less, if C has all names of B; otherwise empty.
   std::optional<Value> joined(const Node& a, const Node& b);
   bool is_block() const { return block_.memories >= 0; }
@@ -203,6 +216,7 @@ class Runner {
   Mask mask_;
   std::vector<Value> values_;
   std::vector<Value> masks_;
+  std::map<const Fusion*, NormAhead> norms_ahead_;
   Shape batch_;
   Dtype dtype_ = Dtype::f32;
   Backend* device_ = &cpu();  // of all values

@@ -43,14 +43,15 @@ Value run(Runner& runner, const Node& node) {
   return {node.builtin->apply(runner.together(std::move(args))), names, batched};
 }
 
-template <Tensor (*f)(const Tensor&)>
+template <Unary op>
 constexpr Builtin row(const char* name, const char* usage, const char* meaning,
                       const char* example) {
   return {.name = name,
           .usage = usage,
           .meaning = meaning,
           .example = example,
-          .apply = [](const Tensors& x) { return f(x[0]); },
+          .unary = op,
+          .apply = [](const Tensors& x) { return unary(op, x[0]); },
           .check = check,
           .run = run};
 }
@@ -101,20 +102,20 @@ Tensor bucketed(const Tensors& x) {
 
 // clang-format off
 constexpr Builtin rows[] = {
-    row<exp>     ("exp",      "exp(x)",      "e^x", "Y[n, d] = exp(X[n, d])"),
-    row<log>     ("log",      "log(x)",      "natural logarithm", "Y[n, d] = log(1 + X[n, d]^2)"),
-    row<sqrt>    ("sqrt",     "sqrt(x)",     "the square root", "Y[n, d] = sqrt(1 + X[n, d]^2)"),
-    row<sin>     ("sin",      "sin(x)",      "the sine", "Y[n, d] = sin(X[n, d])"),
-    row<cos>     ("cos",      "cos(x)",      "the cosine", "Y[n, d] = cos(X[n, d])"),
-    row<tanh>    ("tanh",     "tanh(x)",     "the hyperbolic tangent", "Y[n, d] = tanh(X[n, d])"),
-    row<erf>     ("erf",      "erf(x)",      "the error function", "Y[n, d] = erf(X[n, d])"),
-    row<sigmoid> ("sigmoid",  "sigmoid(x)",  "1 / (1 + e^-x)", "Y[n, d] = sigmoid(X[n, d])"),
-    row<softplus>("softplus", "softplus(x)", "log(1 + e^x)", "Y[n, d] = softplus(X[n, d])"),
-    row<relu>    ("relu",     "relu(x)",     "x if x > 0, else 0", "Y[n, d] = relu(X[n, d])"),
-    row<elu>     ("elu",      "elu(x)",      "x if x > 0, else e^x - 1", "Y[n, d] = elu(X[n, d])"),
-    row<silu>    ("silu",     "silu(x)",     "x · sigmoid(x)", "Y[n, d] = silu(X[n, d])"),
-    row<gelu>    ("gelu",     "gelu(x)",     "x · Φ(x), by tanh", "Y[n, d] = gelu(X[n, d])"),
-    row<gelu_erf>("gelu_erf", "gelu_erf(x)", "x · Φ(x), exactly", "Y[n, d] = gelu_erf(X[n, d])"),
+    row<Unary::exp>     ("exp",      "exp(x)",      "e^x", "Y[n, d] = exp(X[n, d])"),
+    row<Unary::log>     ("log",      "log(x)",      "natural logarithm", "Y[n, d] = log(1 + X[n, d]^2)"),
+    row<Unary::sqrt>    ("sqrt",     "sqrt(x)",     "the square root", "Y[n, d] = sqrt(1 + X[n, d]^2)"),
+    row<Unary::sin>     ("sin",      "sin(x)",      "the sine", "Y[n, d] = sin(X[n, d])"),
+    row<Unary::cos>     ("cos",      "cos(x)",      "the cosine", "Y[n, d] = cos(X[n, d])"),
+    row<Unary::tanh>    ("tanh",     "tanh(x)",     "the hyperbolic tangent", "Y[n, d] = tanh(X[n, d])"),
+    row<Unary::erf>     ("erf",      "erf(x)",      "the error function", "Y[n, d] = erf(X[n, d])"),
+    row<Unary::sigmoid> ("sigmoid",  "sigmoid(x)",  "1 / (1 + e^-x)", "Y[n, d] = sigmoid(X[n, d])"),
+    row<Unary::softplus>("softplus", "softplus(x)", "log(1 + e^x)", "Y[n, d] = softplus(X[n, d])"),
+    row<Unary::relu>    ("relu",     "relu(x)",     "x if x > 0, else 0", "Y[n, d] = relu(X[n, d])"),
+    row<Unary::elu>     ("elu",      "elu(x)",      "x if x > 0, else e^x - 1", "Y[n, d] = elu(X[n, d])"),
+    row<Unary::silu>    ("silu",     "silu(x)",     "x · sigmoid(x)", "Y[n, d] = silu(X[n, d])"),
+    row<Unary::gelu>    ("gelu",     "gelu(x)",     "x · Φ(x), by tanh", "Y[n, d] = gelu(X[n, d])"),
+    row<Unary::gelu_erf>("gelu_erf", "gelu_erf(x)", "x · Φ(x), exactly", "Y[n, d] = gelu_erf(X[n, d])"),
     {.name = "abs", .usage = "abs(x)", .meaning = "x without its sign",
      .example = "Y[n, d] = abs(X[n, d])", .keeps_element = true,
      .apply = [](const Tensors& x) { return abs(x[0]); },

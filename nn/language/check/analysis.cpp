@@ -202,6 +202,7 @@ void analyse(Checked& program) {
   }
   program.leak = leak_of(program, program.is_apart());
   program.tile = find_tile(program);
+  find_fusions(program);
 }
 
 }  // namespace tete

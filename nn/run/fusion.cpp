@@ -1,0 +1,251 @@
+// Fusions: expressions that one kernel of core computes in one pass. Each row of the table has its
+// meaning in the notation; what fits it is found by its operations, never by letters. A value that
+// a fusion would skip is computed all the same if a hook asks for it.
+//
+//   f(a[…] + b[…])                     f elementwise, a or b a parameter; the sum is not stored
+//   norm(x, dim=d) * g[d] + b[d]       layer_norm; rms_norm without b
+//   S[…, d] = a[…] + b[…]              and its norm, as in the row before, in a later statement
+#include <algorithm>
+
+#include "nn/language/builtins/normalize.hpp"
+
+namespace tete {
+
+struct FusionRow {
+  bool (*fits)(const Checked& program, const Node& node, Fusion& found);
+  // No value if the numbers of this call do not fit; then the expression runs as it is written.
+  std::optional<Value> (*run)(Runner& runner, const Node& node, const Fusion& fusion);
+};
+
+namespace {
+
+bool is_operation(const Node& node, Operator op) {
+  return node.kind == NodeKind::operation && node.op == op && node.args.size() == 2;
+}
+
+// The value itself, if this one is it under other names.
+int origin_of(const Checked& program, int value) {
+  while (program.values[value].kind == ValueKind::same) value = program.values[value].index;
+  return value;
+}
+
+bool is_parameter(const Checked& program, const Node& node) {
+  return node.kind == NodeKind::value &&
+         program.values[origin_of(program, node.index)].kind == ValueKind::parameter;
+}
+
+// ---- f(a[…] + b[…]) -------------------------------------------------------------------------
+
+bool is_biased(const Checked& program, const Node& sum) {
+  const auto is_real_value = [](const Node& x) {
+    return !x.constant && x.element == Element::real;
+  };
+  return is_operation(sum, Operator::add) && sum.fusion < 0 &&
+         std::all_of(sum.args.begin(), sum.args.end(), is_real_value) &&
+         std::any_of(sum.args.begin(), sum.args.end(),
+                     [&](const Node& x) { return is_parameter(program, x); });
+}
+
+// What stands for `node`: itself, or the right side of the statement that it uses; null if that is
+// no plain use of a statement. `inside` gets the statement and its other names.
+const Node* written_for(const Checked& program, const Node& node, std::vector<int>& inside) {
+  if (node.kind != NodeKind::value) return &node;
+  if (!node.plain) return nullptr;
+  for (int at = node.index;; at = program.values[at].index) {
+    const CheckedValue& v = program.values[at];
+    inside.push_back(at);
+    if (v.kind == ValueKind::same) continue;
+    const bool fits = v.kind == ValueKind::statement && v.names == v.dims && v.norm < 0;
+    return fits ? &v.right : nullptr;
+  }
+}
+
+bool fits_function_of_sum(const Checked& program, const Node& node, Fusion& found) {
+  if (node.constant || !node.builtin || node.builtin->unary == Unary::count) return false;
+  const Node* const sum = written_for(program, node.args[0], found.inside);
+  if (!sum || !is_biased(program, *sum)) return false;
+  found.operands = {*sum};
+  return true;
+}
+
+std::optional<Value> run_function_of_sum(Runner& runner, const Node& node, const Fusion& fusion) {
+  const Node& sum = fusion.operands[0];
+  const Value a = runner.unplaced(sum.args[0]), b = runner.unplaced(sum.args[1]);
+  const bool batched = a.batched || b.batched;
+  const Names& names = fusion.inside.empty() ? sum.names : runner.names_of(fusion.inside.back());
+  const Tensors both = runner.together(
+      {runner.aligned(a, names, batched).tensor, runner.aligned(b, names, batched).tensor});
+  return Value{unary_of_sum(node.builtin->unary, both[0], both[1]), node.args[0].names, batched};
+}
+
+// ---- norm(x, dim=d) * g[d] + b[d] -----------------------------------------------------------
+
+bool is_vector(const Node& node, int dim) {
+  return node.kind == NodeKind::value && node.plain && node.element == Element::real &&
+         node.names == Names{dim};
+}
+
+// The operands of norm(x, dim=d) * g[d], in either order; none if `node` is something else.
+std::vector<Node> scaled_norm_in(const Node& node) {
+  if (!is_operation(node, Operator::multiply)) return {};
+  for (int i : {0, 1})
+    if (is_norm(node.args[i]) && is_vector(node.args[1 - i], node.args[i].dim()))
+      return {node.args[i], node.args[1 - i]};
+  return {};
+}
+
+bool fits_scaled_norm(const Checked&, const Node& node, Fusion& found) {
+  found.operands = scaled_norm_in(node);
+  if (!found.operands.empty()) return true;
+  if (!is_operation(node, Operator::add)) return false;
+  for (int i : {0, 1}) {
+    found.operands = scaled_norm_in(node.args[i]);
+    if (found.operands.empty()) continue;
+    const Node& norm = found.operands[0];
+    if (!takes_bias(norm) || !is_vector(node.args[1 - i], norm.dim())) return false;
+    found.operands.push_back(node.args[1 - i]);
+    return true;
+  }
+  return false;
+}
+
+// The scale and the bias, if there is one; none if they differ by sample.
+Tensors vectors_of(Runner& runner, const Fusion& norm) {
+  Tensors vectors;
+  for (size_t i = 1; i < norm.operands.size(); ++i) {
+    const Value v = runner.node(norm.operands[i]);
+    if (v.batched) return {};
+    vectors.push_back(v.tensor);
+  }
+  vectors.resize(2);
+  return vectors;
+}
+
+std::optional<Value> run_scaled_norm(Runner& runner, const Node&, const Fusion& fusion) {
+  const Node& norm = fusion.operands[0];
+  const Tensors vectors = vectors_of(runner, fusion);
+  if (vectors.empty()) return {};
+  const Value x = runner.node(norm.args[0]);
+  // A hook may have replaced what the norm was computed of.
+  const auto [made, of] = runner.norm_ahead(fusion);
+  const auto same = [](const Tensor& a, const Tensor& b) { return !b || a.same(b); };
+  if (made.sum && made.sum.same(x.tensor) && same(of[0], vectors[0]) && same(of[1], vectors[1]))
+    return Value{made.norm(), x.names, x.batched};
+  return scaled_norm(runner, norm, x, vectors[0], vectors[1]);
+}
+
+constexpr FusionRow function_of_sum{fits_function_of_sum, run_function_of_sum},
+    norm_with_scale{fits_scaled_norm, run_scaled_norm};
+
+// ---- Finding --------------------------------------------------------------------------------
+
+class FusionFinder {
+ public:
+  explicit FusionFinder(Checked& program)
+      : program_(program), uses_(program.values.size()), in_tile_(program.values.size()) {
+    for (const CheckedValue& v : program.values)
+      for (int used : v.uses) ++uses_[used];
+    ++uses_[program.result];
+    for (int i : program.tile.inside) in_tile_[i] = true;
+  }
+
+  void find() {
+    for (size_t i = 0; i < program_.values.size(); ++i)
+      if (program_.values[i].kind == ValueKind::statement) {
+        find(program_.values[i].right, static_cast<int>(i));
+        find_sum_before(static_cast<int>(i));
+      }
+  }
+
+ private:
+  // Operands first, so that a fusion's copies of them are fused, too.
+  void find(Node& node, int statement) {
+    for (Node& arg : node.args) find(arg, statement);
+    for (const FusionRow* row : {&norm_with_scale, &function_of_sum}) {
+      Fusion found{row};
+      if (!row->fits(program_, node, found) || !may_skip(found.inside, statement)) continue;
+      node.fusion = static_cast<int>(program_.fusions.size());
+      skip(found.inside, statement);
+      program_.fusions.push_back(std::move(found));
+      return;
+    }
+  }
+
+  // Blocks of a tile are given values, and give them back, between statements.
+  bool may_skip(const std::vector<int>& inside, int reader) const {
+    return std::all_of(inside.begin(), inside.end(), [&](int value) {
+      return uses_[value] == 1 && !in_tile_[value] && !in_tile_[reader];
+    });
+  }
+
+  // What a skipped statement reads is read by `reader` in its place.
+  void skip(const std::vector<int>& inside, int reader) {
+    for (int value : inside) {
+      CheckedValue& v = program_.values[value];
+      v.fusion = static_cast<int>(program_.fusions.size());
+      std::vector<int>& finished = program_.values[reader].finished;
+      finished.insert(finished.end(), v.finished.begin(), v.finished.end());
+      v.finished.clear();
+    }
+  }
+
+  // If the statement is the scaled norm of a sum over its last dimension, the sum takes it along.
+  void find_sum_before(int statement) {
+    const int fusion = program_.values[statement].right.fusion;
+    if (fusion < 0 || program_.fusions[fusion].row != &norm_with_scale) return;
+    const std::vector<Node>& operands = program_.fusions[fusion].operands;
+    const Node &norm = operands[0], &x = norm.args[0];
+    if (x.kind != NodeKind::value || !x.plain || x.names.back() != norm.dim()) return;
+    for (size_t i = 1; i < operands.size(); ++i)
+      if (!is_parameter(program_, operands[i])) return;
+    const int origin = origin_of(program_, x.index);
+    CheckedValue& sum = program_.values[origin];
+    const bool is_sum = sum.kind == ValueKind::statement && sum.names == sum.dims &&
+                        sum.element == Element::real && sum.fusion < 0 && sum.norm < 0 &&
+                        is_operation(sum.right, Operator::add) && sum.right.fusion < 0 &&
+                        !sum.right.args[0].constant && !sum.right.args[1].constant;
+    if (is_sum && !in_tile_[origin] && !in_tile_[statement]) sum.norm = fusion;
+  }
+
+  Checked& program_;
+  std::vector<int> uses_;
+  std::vector<bool> in_tile_;
+};
+
+}  // namespace
+
+void find_fusions(Checked& program) { FusionFinder(program).find(); }
+
+// ---- Running --------------------------------------------------------------------------------
+
+bool Runner::runs(const Fusion& fusion) const {
+  return std::none_of(fusion.inside.begin(), fusion.inside.end(), [&](int value) {
+    return has(value) || (is_offered(checked(value)) && forward_.asks_for(path_of(checked(value))));
+  });
+}
+
+std::optional<Value> Runner::in_one_pass(const Node& n) {
+  const Fusion& fusion = program_.fusions[n.fusion];
+  return runs(fusion) ? fusion.row->run(*this, n, fusion) : std::nullopt;
+}
+
+Value Runner::normed_sum(const CheckedValue& v) {
+  const Fusion& norm = program_.fusions[v.norm];
+  const Tensors vectors = vectors_of(*this, norm);
+  if (vectors.empty()) return node(v.right);
+  const Value a = unplaced(v.right.args[0]), b = unplaced(v.right.args[1]);
+  const bool batched = a.batched || b.batched;
+  const Tensors both = together({aligned(a, v.names, batched).tensor.to(device()),
+                                 aligned(b, v.names, batched).tensor.to(device())});
+  const SumWithNorm made =
+      sum_with_norm(*this, norm.operands[0], both[0], both[1], vectors[0], vectors[1]);
+  norms_ahead_[&norm] = {made, vectors};
+  return {made.sum, v.names, batched};
+}
+
+Runner::NormAhead Runner::norm_ahead(const Fusion& norm) {
+  const auto found = norms_ahead_.extract(&norm);
+  return found ? found.mapped() : NormAhead{{}, Tensors(2)};
+}
+
+}  // namespace tete

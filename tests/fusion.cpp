@@ -1,0 +1,256 @@
+// Parts of a text that run in one pass (nn/run/fusion.cpp): they are found whatever the letters,
+// have the bits of the steps that a hook sees, and gradients to second order.
+#include <set>
+
+#include "core/check/gradcheck.hpp"
+#include "core/graph.hpp"
+#include "nn/run.hpp"
+#include "tests/layer.hpp"
+#include "tests/replaced.hpp"
+#include "tests/strict_device.hpp"
+
+using namespace tete;
+using namespace tete::tests;
+
+namespace {
+
+struct Ran {
+  Tensor y;
+  Tensors gradients;
+  std::string operations;  // as they were recorded, but for views
+};
+
+struct Text {
+  std::shared_ptr<const Checked> program;
+  std::vector<Tensor> values;  // the inputs, then the parameters
+
+  // Noise for each, of the sizes that the def has among these.
+  Text(const std::string& text, const SizesByName& sizes, const Shape& batch)
+      : program(std::make_shared<const Checked>(check(Program::parse(text)))) {
+    SizeTable table(program, {});
+    for (const auto& [name, size] : sizes)
+      if (const int dim = program->find_dimension(name); dim >= 0) table.set(dim, size);
+    for (int input : program->inputs) {
+      Shape shape = batch;
+      for (int dim : program->values[input].dims) shape.push_back(table.size(dim));
+      values.push_back(noise(shape, values.size() + 1));
+    }
+    for (const ParameterSpec& made : parameter_specs(*program, table))
+      values.push_back(noise(made.spec.shape, values.size() + 1));
+  }
+
+  Tensor operator()(const Tensors& in, const Forward& hooks) const {
+    const auto end = in.begin() + std::ssize(program->inputs);
+    const Tensors inputs(in.begin(), end), params(end, in.end());
+    std::vector<ParamId> ids;
+    for (int i = 0; i < std::ssize(params); ++i) ids.push_back({i});
+    Forward forward = hooks.with(params);
+    return run(*program, SizeTable(program, {}), inputs, ids, forward);
+  }
+
+  Ran ran(const Forward& hooks = none()) const {
+    Tensors variables;
+    for (const Tensor& value : values) variables.push_back(value.variable());
+    Ran ran;
+    {
+      const RecordWatch watch([&](const Tensor& made) {
+        const std::string op = made.made_by()->op;
+        if (op != "expand" && op != "permute" && op != "alias") ran.operations += op + " ";
+        return made;
+      });
+      ran.y = (*this)(variables, hooks);
+    }
+    ran.gradients = grad(ran.y, variables, {.cotangent = noise(ran.y.shape(), 99)});
+    return ran;
+  }
+
+  static const Forward& none() {
+    static const Tensors nothing;
+    static const Forward forward{.params = nothing};
+    return forward;
+  }
+};
+
+// A hook that looks at the values of these names, and counts what it sees.
+struct Look {
+  int seen = 0;
+  Forward forward;
+  explicit Look(std::set<std::string> names)
+      : forward{.params = Text::none().params,
+                .watch = [this](const std::string&, const Tensor&) { ++seen; },
+                .watched = [names](const std::string& name) { return names.contains(name); }} {}
+  Look(const Look&) = delete;
+};
+
+void check_same_bits(const Ran& a, const Ran& b) {
+  CHECK(same_bits(a.y, b.y));
+  for (size_t i = 0; i < a.gradients.size(); ++i) {
+    CAPTURE(i);
+    CHECK(same_bits(a.gradients[i], b.gradients[i]));
+  }
+}
+
+void check_close(const Ran& a, const Ran& b) {
+  CHECK(difference(a.y, b.y) < 1e-12);
+  for (size_t i = 0; i < a.gradients.size(); ++i)
+    CHECK(difference(a.gradients[i], b.gradients[i]) < 1e-12);
+}
+
+// A run's norms by themselves, and those that came with a sum.
+void check_kernels(const Text& text, const std::pair<int, int>& norms) {
+  StrictDevice device;
+  Tensors there;
+  for (const Tensor& value : text.values) there.push_back(value.to(device));
+  text(there, Text::none());
+  CHECK(std::pair(device.norms, device.sums_with_norm) == norms);
+}
+
+void check_second_order(const Text& text) {
+  const GradReport report =
+      check_gradient([&](const Tensors& in) { return text(in, Text::none()); }, text.values,
+                     {.order = 2, .full = 0, .entries = 3});
+  CAPTURE(report);
+  CHECK(report.passed());
+}
+
+std::string def(const std::string& arguments, const std::string& statements,
+                const std::string& result) {
+  return "def T(" + arguments + "):\n" + statements + "  return " + result + "\n";
+}
+
+const SizesByName odd = {{"q", 3}, {"u", 5}, {"e", 7}};
+
+}  // namespace
+
+TEST_SUITE("fusion") {
+  TEST_CASE("a function of a sum with a parameter stores no sum") {
+    const char* const arguments = "G[q, u, e], c[u] = zeros()";
+    for (const char* f : {"relu", "gelu", "gelu_erf", "silu", "tanh", "softplus"}) {
+      CAPTURE(f);
+      const auto text = [&](const std::string& statements) {
+        return Text(def(arguments, replaced(statements, "f(", std::string(f) + "("), "R[q, u, e]"),
+                    odd, {2});
+      };
+      const Text at_once = text("  R[q, u, e] = f(G[q, u, e] + c[u])\n"),
+                 turned = text("  R[q, u, e] = f(c[u] + G[q, u, e])\n"),
+                 in_steps =
+                     text("  K[q, u, e] = G[q, u, e] + c[u]\n  R[q, u, e] = f(K[q, u, e])\n"),
+                 crossed = text("  K[e, q, u] = c[u] + G[q, u, e]\n  R[q, u, e] = f(K[e, q, u])\n");
+      const Ran ran = at_once.ran();
+      CHECK(ran.operations == "unary_of_sum ");
+      for (const Text* other : {&turned, &in_steps, &crossed}) {
+        CHECK(other->ran().operations.starts_with("unary_of_sum "));
+        check_same_bits(other->ran(), ran);
+        check_second_order(*other);
+      }
+      Look look({"K"});
+      const Ran seen = in_steps.ran(look.forward);
+      CHECK(look.seen == 1);
+      CHECK(seen.operations == "add " + std::string(f) + " ");
+      check_same_bits(seen, ran);
+    }
+  }
+
+  TEST_CASE("a def's function of its caller's sum stores no sum, either") {
+    const std::string text =
+        "def Bent(X[n, d]):\n  Y[n, d] = tanh(X[n, d])\n  return Y[n, d]\n"
+        "def T(G[q, e], c[e] = zeros()):\n"
+        "  K[q, e] = G[q, e] + c[e]\n"
+        "  R[q, e] = Bent(K[q, e])\n"
+        "  S[q, e] = R[q, e] * G[q, e]\n"
+        "  return S[q, e]\n";
+    const Text called(text, odd, {});
+    CHECK(called.ran().operations == "unary_of_sum mul ");
+    for (const char* name : {"K", "R.X"}) {
+      Look look({name});
+      const Ran seen = called.ran(look.forward);
+      CHECK(look.seen == 1);
+      CHECK(seen.operations == "add tanh mul ");
+      check_same_bits(seen, called.ran());
+    }
+    check_second_order(called);
+  }
+
+  TEST_CASE("a sum that something else reads, or without a parameter, is stored") {
+    const auto operations = [](const std::string& arguments, const std::string& statements) {
+      return Text(def(arguments, statements, "R[q, e]"), odd, {2}).ran().operations;
+    };
+    const std::string sum = "  K[q, e] = G[q, e] + c[e]\n";
+    CHECK(operations("G[q, e], c[e] = zeros()", sum + "  H[q, e] = tanh(K[q, e])\n"
+                                                      "  R[q, e] = H[q, e] * K[q, e]\n") ==
+          "add tanh mul ");
+    CHECK(operations("G[q, e], c[e]", "  R[q, e] = tanh(G[q, e] + c[e])\n") == "add tanh ");
+    CHECK(operations("G[q, e], c[e] = zeros()", "  R[q, e] = tanh(G[q, e] - c[e])\n") ==
+          "sub tanh ");
+  }
+
+  TEST_CASE("a norm takes its scale and bias along, over any dimension") {
+    const char* const arguments = "G[q, u, e], p[u] = ones(), c[u] = zeros()";
+    const auto text = [&](const std::string& statements) {
+      return Text(def(arguments, statements, "R[q, u, e]"), odd, {2});
+    };
+    const Text steps = text(
+        "  K[q, u, e] = layer_norm(G[q, u, e], dim=u, eps=0.01)\n"
+        "  J[q, u, e] = K[q, u, e] * p[u]\n"
+        "  R[q, u, e] = J[q, u, e] + c[u]\n");
+    CHECK(steps.ran().operations.find("mul ") != std::string::npos);
+    for (const char* right : {"layer_norm(G[q, u, e], dim=u, eps=0.01) * p[u] + c[u]",
+                              "c[u] + p[u] * layer_norm(G[q, u, e], dim=u, eps=0.01)"}) {
+      const Text at_once = text(std::string("  R[q, u, e] = ") + right + "\n");
+      CHECK(at_once.ran().operations.find("mul ") == std::string::npos);
+      check_close(at_once.ran(), steps.ran());
+      check_second_order(at_once);
+    }
+  }
+
+  TEST_CASE("RMS norm takes its scale along, and no bias") {
+    const auto text = [&](const std::string& statements) {
+      return Text(def("G[q, e], p[e] = ones(), c[e] = zeros()", statements, "R[q, e]"), odd, {2});
+    };
+    const Text at_once = text("  R[q, e] = rms_norm(G[q, e], dim=e) * p[e] + c[e]\n"),
+               steps = text(
+                   "  K[q, e] = rms_norm(G[q, e], dim=e)\n"
+                   "  J[q, e] = K[q, e] * p[e]\n"
+                   "  R[q, e] = J[q, e] + c[e]\n");
+    CHECK(at_once.ran().operations == "rms_norm add ");
+    check_close(at_once.ran(), steps.ran());
+    check_second_order(at_once);
+  }
+
+  TEST_CASE("a norm's scale that differs by sample is no parameter of the kernel") {
+    const Text text(
+        def("G[q, e], p[e]", "  R[q, e] = layer_norm(G[q, e], dim=e) * p[e]\n", "R[q, e]"), odd,
+        {2});
+    CHECK(text.ran().operations == "layer_norm mul ");
+    check_second_order(text);
+  }
+
+  TEST_CASE("a sum is computed with its norm, and is what a hook makes of it") {
+    for (const std::string norm : {"layer_norm(S[q, e], dim=e, eps=0.3) * p[e] + c[e]",
+                                   "rms_norm(S[q, e], dim=e, eps=0.3) * p[e]"}) {
+      CAPTURE(norm);
+      const auto text = [&](const std::string& sum) {
+        return Text(def("G[q, e], H[q, e], p[e] = ones(), c[e] = zeros()",
+                        "  S[q, e] = " + sum + "\n  A[q, e] = tanh(S[q, e]) * c[e]\n  N[q, e] = " +
+                            norm + "\n  R[q, e] = A[q, e] + S[q, e] * N[q, e]\n",
+                        "R[q, e]"),
+                    odd, {2});
+      };
+      const Text both = text("G[q, e] + H[q, e]"), apart = text("(G[q, e] + H[q, e]) * 1");
+      check_kernels(both, {0, 1});
+      check_kernels(apart, {1, 0});
+      check_same_bits(both.ran(), apart.ran());
+      check_second_order(both);
+      Look look({"S"});
+      check_same_bits(both.ran(look.forward), both.ran());
+      CHECK(look.seen == 1);
+      Forward doubled = Text::none();
+      for (const char* which : {"S", "p"}) {
+        doubled.replace = [](const std::string&, const Tensor& x) { return x * 2.0; };
+        doubled.replaced = [which](const std::string& path) { return path == which; };
+        check_same_bits(both.ran(doubled), apart.ran(doubled));
+        CHECK(difference(both.ran(doubled).y, both.ran().y) > 1e-3);
+      }
+    }
+  }
+}
