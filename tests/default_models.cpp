@@ -216,7 +216,7 @@ TEST_SUITE("default_models") {
       const Tensor X = some_tokens({4, 12}, c.config.vocabulary, 1),
                    Y = some_tokens({4, 12}, c.config.vocabulary, 2);
       check_same({skeleton.params(), [&](const Forward& f) { return skeleton.loss(f, X, Y); }},
-                 {text.params(), [&](const Forward& f) { return text.loss(f, X, Y); }},
+                 {text.params(), [&](const Forward& f) { return text.loss(f, {.X = X}, Y); }},
                  language_model_names);
     }
   }
@@ -228,24 +228,16 @@ TEST_SUITE("default_models") {
       const std::vector<ChosenAttention> self = attention_of_layers(c, c.with),
                                          cross = attention_of_layers(c, "none");
       const EncoderDecoder skeleton(c.config, attention_of(ChosenSites{self, self, cross}));
-      const auto program = text_of("encoder_decoder", c);
-      SizeTable sizes(program, sizes_of(c));
-      ParamList params;
-      std::vector<ParamId> ids;
-      for (ParameterSpec& made : parameter_specs(*program, sizes)) {
-        const int known = made.per_stack ? params.find(made.spec.name) : -1;
-        ids.push_back(known >= 0 ? ParamId{known} : params.declare(std::move(made.spec)));
-      }
+      const Model text(text_of("encoder_decoder", c), sizes_of(c));
       const Tensor M = some_tokens({3, 10}, c.config.vocabulary, 3),
                    lengths = Tensor::of<int64_t>({3}, {10, 4, 7}),
                    Y = some_tokens({3, 8}, c.config.vocabulary, 4);
       const auto loss = [&](const Forward& f) {
-        const Mask mask{.lengths = lengths};
-        return token_loss(run(*program, sizes, {shifted_right(Y), M}, ids, f, "", mask), Y);
+        return text.loss(f, {.X = shifted_right(Y), .M = M, .lengths = lengths}, Y);
       };
       check_same(
           {skeleton.params(), [&](const Forward& f) { return skeleton.loss(f, M, lengths, Y); }},
-          {params, loss}, encoder_decoder_names());
+          {text.params(), loss}, encoder_decoder_names());
     }
   }
 }

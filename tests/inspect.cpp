@@ -44,9 +44,9 @@ const std::string letters = "\n abcdefghijklmnopqrstuvwxyz";
 
 // A checkpoint of a model as it starts; other steps start elsewhere.
 std::string write_run(const std::string& folder, const ModelSettings& s,
-                      const Tokenizer& tokenizer = Tokenizer::characters(letters),
-                      int64_t step = 0) {
-  const Index v = tokenizer.size();
+                      const Tokenizer& tokenizer = Tokenizer::characters(letters), int64_t step = 0,
+                      Index masks = 0) {
+  const Index v = tokenizer.size() + masks;
   const ParamList params = is_text(s)  ? make_text_model(s, v).params()
                            : s.encoder ? make_encoder_decoder(s, choose_sites(s), v).params()
                                        : make_model(s, choose_sites(s), v).params();
@@ -55,7 +55,9 @@ std::string write_run(const std::string& folder, const ModelSettings& s,
     values[i] = values[i] + noise(values[i].shape(), 7 + i, Dtype::f32) * 0.1;
   RunState state;
   state.step = step;
-  state.config = nlohmann::ordered_json{{"model", to_json(s)}}.dump();
+  nlohmann::ordered_json config = {{"model", to_json(s)}};
+  if (masks > 0) config["task"] = masked_task;
+  state.config = config.dump();
   state.tokenizer = tokenizer.describe();
   const auto optimizer = find_optimizer("adam").make(params.specs(), Dtype::f32, cpu());
   return RunFolder(folder).save(state, checkpoint_tensors(params.specs(), values, *optimizer), 9);
@@ -558,6 +560,65 @@ TEST_SUITE("inspect") {
                           9;
       CHECK(close(site.ablation.values()[2], loss - frame.predictions[0].loss));
     }
+  }
+
+  TEST_CASE("texts with an encoder: its maps, the decoder's, and those between them") {
+    ModelSettings s;
+    read_model_text(s, "t5", {}, {});
+    s.layers = 2, s.heads = 3, s.d_model = 12, s.d_ff = 20, s.context = 16;
+    const TemporaryFolder folder;
+    write_run(folder / "run", s);
+    InspectOptions options;
+    options.checkpoints = {folder / "run"};
+    options.text = "abcd", options.answer = "dcba";
+    options.paths = {"encoder.0.attn.hook_pattern", "decoder.1.cross_attn.hook_pattern",
+                     "decoder.1.hook_resid_mid_cross", "encoder_final_ln.hook_normalized"};
+    options.save = folder / "acts.safetensors";
+    const Report report = inspect(options);
+    const RunReport& run = report.runs[0];
+    REQUIRE(run.sequences.size() == 2);
+    CHECK(run.sequences[1].tokens == std::vector<int64_t>{0, 5, 4, 3, 2});
+    REQUIRE(run.frames[0].sites.size() == 6);
+    const Site &own = site_at(report, "encoder/0/A"), &self = site_at(report, "decoder/1/A"),
+               &cross = site_at(report, "decoder/1/D");
+    CHECK((!own.causal && own.kind == "self" && own.row_sequence == 0 && own.column_sequence == 0));
+    CHECK((self.causal && self.kind == "self" && self.row_sequence == 1));
+    CHECK((!cross.causal && cross.kind == "cross" && cross.row_sequence == 1));
+    CHECK(cross.column_sequence == 0);
+    CHECK(map_of(cross, "W").values.shape() == Shape{3, 5, 4});
+    CHECK(map_of(own, "W").values.shape() == Shape{3, 4, 4});
+    CHECK(bool(cross.ablation));
+    const Safetensors saved(options.save);
+    CHECK(saved.read("encoder.0.attn.hook_pattern").shape() == Shape{1, 3, 4, 4});
+    CHECK(saved.read("decoder.1.cross_attn.hook_pattern").shape() == Shape{1, 3, 5, 4});
+    const LogitLens& lens = run.frames[0].lens[0];
+    const Index last = std::ssize(lens.points) - 1;
+    CHECK(lens.points.size() == 7);
+    CHECK(difference(slice(lens.probabilities, 0, last, 1),
+                     reshape(slice(run.frames[0].predictions[0].probabilities, 1, 0, 1), {1, 5})) <
+          1e-6);
+    options.answer.reset();
+    const RunReport alone = inspect(options).runs[0];
+    const Predictions& p = alone.frames[0].predictions[0];
+    CHECK(same_bits(p.next, reshape(slice(p.tokens, 1, 0, 1), {p.next.size()})));
+  }
+
+  TEST_CASE("an encoder's text: rows are about their own tokens, and blanks are asked for") {
+    ModelSettings s;
+    read_model_text(s, "bert", {}, {});
+    s.layers = 2, s.heads = 3, s.d_model = 12, s.d_ff = 20, s.context = 16;
+    const TemporaryFolder folder;
+    const Tokenizer tokenizer = Tokenizer::characters(letters);
+    write_run(folder / "run", s, tokenizer, 0, 1);
+    InspectOptions options;
+    options.checkpoints = {folder / "run"};
+    options.text = "ab_d";
+    const RunReport run = inspect(options).runs[0];
+    CHECK(run.sequences[0].tokens == std::vector<int64_t>{2, 3, 28, 5});
+    CHECK(run.vocabulary.back() == "_");
+    CHECK(run.frames[0].predictions[0].next.values<int64_t>() == std::vector<int64_t>{2, 3, -1, 5});
+    REQUIRE(run.frames[0].sites.size() == 2);
+    CHECK(!run.frames[0].sites[1].causal);
   }
 
   TEST_CASE("an encoder's source and what the decoder answers, its own or a given one") {

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "nn/trace.hpp"
+#include "tools/generate.hpp"
 #include "tools/inspect/curves.hpp"
 #include "tools/inspect/predictions.hpp"
 #include "tools/inspect/result_by_heads.hpp"
@@ -29,14 +30,9 @@ class Inspection {
     // The newest comes first: what it answers is what all of them are asked about.
     for (const std::string& path : paths) {
       const Trained trained = read_trained(path, *o_.device);
-      if (const auto* model = std::get_if<Model>(&trained.model);
-          model && model->kind() != ModelKind::language_model)
-        bad_input(path, " is of '", trained.settings.text.name,
-                  "', and of such texts tete inspect ",
-                  "shows language models only; tete run shows its values");
       if (!answer_ && o_.answer) answer_ = answer_tokens(trained, *o_.answer);
       const Passage passage(trained, o_.text, answer_);
-      if (trained.settings.encoder) answer_ = passage.next();
+      if (kind_of(trained.model) == ModelKind::encoder_decoder) answer_ = passage.next();
       if (run_.frames.empty()) describe(trained, passage);
       frame(trained, passage, paths.size() > 1);
     }
@@ -61,6 +57,9 @@ class Inspection {
                : std::filesystem::path(where_).parent_path().string();
   }
 
+  // Numbered as ModelKind is.
+  static constexpr const char* kinds[] = {"", "an encoder and a decoder, ", "an encoder, "};
+
   void describe(const Trained& trained, const Passage& passage) {
     const ModelSettings& s = trained.settings;
     run_.description =
@@ -69,6 +68,7 @@ class Inspection {
              trained.declared().element_total(), " parameters");
     for (int64_t token = 0; token < trained.tokenizer.size(); ++token)
       run_.vocabulary.push_back(trained.tokenizer.piece(static_cast<int32_t>(token)));
+    if (trained.fills()) run_.vocabulary.push_back(std::string(1, blank));
     run_.sequences = passage.sequences();
   }
 

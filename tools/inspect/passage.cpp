@@ -1,19 +1,27 @@
 #include "tools/inspect/passage.hpp"
 
+#include "tools/generate.hpp"
 #include "tools/inspect/places.hpp"
 
 namespace tete {
 
 namespace {
 
+// The tokens of a text, and of its blanks, if the model fills them in.
 std::vector<int64_t> encoded(const Trained& trained, const char* option, const std::string& text) {
-  std::vector<int32_t> tokens;
-  try {
-    tokens = trained.tokenizer.encode(text);
-  } catch (const Error& error) {
-    throw Error(error.kind(), tete::text(option, ": ", error.what()));
+  std::vector<int64_t> tokens;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(trained.fills() ? text.find(blank, at) : text.size(), text.size());
+    try {
+      for (int32_t token : trained.tokenizer.encode(text.substr(at, end - at)))
+        tokens.push_back(token);
+    } catch (const Error& error) {
+      throw Error(error.kind(), tete::text(option, ": ", error.what()));
+    }
+    if (end < text.size()) tokens.push_back(trained.tokenizer.size());
+    at = end + 1;
   }
-  return {tokens.begin(), tokens.end()};
+  return tokens;
 }
 
 Tensor as_batch(const std::vector<int64_t>& tokens) {
@@ -32,9 +40,14 @@ Passage::Passage(const Trained& trained, const std::string& text,
   if (count == 0) bad_input("--text is empty: there is nothing to look at");
   if (count > context)
     bad_input("--text has ", counted(count, "token"), ", but the model reads at most ", context);
-  if (const auto* both = std::get_if<EncoderDecoder>(&trained.model)) {
+  if (kind_of(trained.model) == ModelKind::encoder_decoder) {
     sequences_.push_back({"source", std::move(tokens)});
-    answer(*both, given);
+    answer(given);
+    return;
+  }
+  if (trained.fills()) {
+    for (int64_t token : tokens) next_.push_back(token < trained.tokenizer.size() ? token : -1);
+    sequences_.push_back({"text", std::move(tokens)});
     return;
   }
   next_.assign(tokens.begin() + 1, tokens.end());
@@ -47,29 +60,24 @@ Passage::Passage(const Trained& trained, const std::string& text,
   sequences_.push_back({"text", std::move(tokens)});
 }
 
-void Passage::answer(const EncoderDecoder& model,
-                     const std::optional<std::vector<int64_t>>& given) {
-  const Forward forward{.params = trained_.params};
-  const Tensor source = as_batch(sequences_[0].tokens);
-  const Sequences memory =
-      model.encode(forward, source, Tensor::of<int64_t>({1}, {source.size(1)}));
-  std::vector<int64_t> tokens{end_token};
+void Passage::answer(const std::optional<std::vector<int64_t>>& given) {
+  std::vector<int64_t>& tokens =
+      sequences_.emplace_back(TokenSequence{"answer", {end_token}}).tokens;
   if (given) {
     next_ = *given;
     tokens.insert(tokens.end(), next_.begin(), next_.end() - 1);
-  } else {
-    do {
-      const Tensor logits = model.last_logits(forward, memory, as_batch(tokens));
-      next_.push_back(top_k(logits, 1, 1).values<int64_t>()[0]);
-      tokens.push_back(next_.back());
-    } while (next_.back() != end_token && std::ssize(next_) < model.config().context);
-    tokens.pop_back();
+    return;
   }
-  sequences_.push_back({"answer", std::move(tokens)});
+  do {
+    const Tensor logits = last_logits(trained_.model, {.params = trained_.params}, inputs());
+    next_.push_back(top_k(logits, 1, 1).values<int64_t>()[0]);
+    tokens.push_back(next_.back());
+  } while (next_.back() != end_token && std::ssize(next_) < trained_.context());
+  tokens.pop_back();
 }
 
 std::vector<int64_t> answer_tokens(const Trained& trained, const std::string& answer) {
-  if (!trained.settings.encoder)
+  if (kind_of(trained.model) != ModelKind::encoder_decoder)
     bad_input("--answer is for models with an encoder; this one reads --text alone");
   std::vector<int64_t> tokens = encoded(trained, "--answer", answer);
   const Index context = trained.context();
@@ -80,23 +88,23 @@ std::vector<int64_t> answer_tokens(const Trained& trained, const std::string& an
   return tokens;
 }
 
-Tensor Passage::logits(const Forward& forward) const {
+ModelInputs Passage::inputs() const {
   const Tensor first = as_batch(sequences_[0].tokens);
-  if (const auto* model = std::get_if<LanguageModel>(&trained_.model))
-    return without_batch(model->logits(forward, first));
-  if (const auto* model = std::get_if<Model>(&trained_.model))
-    return without_batch(model->logits(forward, {.X = first}));
-  const auto& model = std::get<EncoderDecoder>(trained_.model);
-  const Sequences memory = model.encode(forward, first, Tensor::of<int64_t>({1}, {first.size(1)}));
-  return without_batch(model.logits(forward, memory, as_batch(sequences_[1].tokens)));
+  if (sequences_.size() == 1) return {.X = first};
+  return {.X = as_batch(sequences_[1].tokens),
+          .M = first,
+          .lengths = Tensor::of<int64_t>({1}, {first.size(1)})};
+}
+
+Tensor Passage::logits(const Forward& forward) const {
+  return without_batch(tete::logits(trained_.model, forward, inputs()));
 }
 
 Tensor Passage::logits_of(const Forward& forward, const Tensor& X) const {
+  if (const auto* model = std::get_if<Model>(&trained_.model))
+    return without_batch(model->logits_behind(forward, inputs(), stream_of(*model).value, X));
   if (const auto* model = std::get_if<LanguageModel>(&trained_.model))
     return without_batch(model->logits_of(forward, X));
-  if (const auto* model = std::get_if<Model>(&trained_.model))
-    return without_batch(model->logits_behind(forward, {.X = as_batch(sequences_.back().tokens)},
-                                              stream_of(*model).value, X));
   return without_batch(std::get<EncoderDecoder>(trained_.model).logits_of(forward, X));
 }
 

@@ -7,9 +7,10 @@ namespace tete {
 
 class Passage {
  public:
-  // A language model reads `text`. Where there is an encoder that reads it, and the decoder reads
-  // `answer`, with an end before it and without its last; if none is given what the model itself
-  // answers, the likeliest token each time. Fails (input) where the model cannot read it.
+  // A language model reads `text`, as does an encoder, which fills in its blanks. Where there is an
+  // encoder that reads it, and the decoder reads `answer`, with an end before it and without its
+  // last; if none is given what the model itself answers, the likeliest token each time. Fails
+  // (input) where the model cannot read it.
   Passage(const Trained& trained, const std::string& text,
           const std::optional<std::vector<int64_t>>& answer);
 
@@ -29,7 +30,8 @@ class Passage {
   const Tensors& params() const { return trained_.params; }
 
  private:
-  void answer(const EncoderDecoder& model, const std::optional<std::vector<int64_t>>& given);
+  void answer(const std::optional<std::vector<int64_t>>& given);
+  ModelInputs inputs() const;
 
   const Trained& trained_;
   std::vector<TokenSequence> sequences_;
