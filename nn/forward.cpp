@@ -13,6 +13,7 @@ Forward Forward::with(const Tensors& values) const {
           .replace = replace,
           .replaced = replaced,
           .decoding = decoding,
+          .losses = losses,
           .tiling = tiling,
           .products = products,
           .recompute_blocks = recompute_blocks};

@@ -48,6 +48,9 @@ struct Forward {
   Asks replaced = {};
   // If set, the call brings the next positions of a sequence; the past is cached there.
   Decoding* decoding = nullptr;
+  // If set, in training, the terms of the loss that the text has are added here, each as one
+  // number: its mean over the samples (R25).
+  Tensors* losses = nullptr;
   Tiling tiling = {};
   Products products = Products::full;  // of all matrix products
   // If true, only the input of each block is kept for the gradient, which recomputes the block:

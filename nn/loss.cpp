@@ -20,6 +20,11 @@ Loss token_loss(const Tensor& logits, const Tensor& targets) {
           tokens};
 }
 
+Loss with_losses(Loss loss, const Tensors& terms) {
+  for (const Tensor& term : terms) loss.sum = loss.sum + term * static_cast<double>(loss.tokens);
+  return loss;
+}
+
 Matches exact_matches(const Tensor& logits, const Tensor& targets) {
   const Index b = logits.size(0), n = logits.size(1), v = logits.size(2);
   const std::vector<double> chances = logits.values<double>();

@@ -123,7 +123,10 @@ Tensor Model::logits_behind(const Forward& forward, const ModelInputs& in, int v
 }
 
 Loss Model::loss(const Forward& forward, const ModelInputs& inputs, const Tensor& targets) const {
-  return token_loss(logits(forward, inputs), targets);
+  Tensors terms;
+  Forward with_terms = forward;
+  with_terms.losses = &terms;
+  return with_losses(token_loss(logits(with_terms, inputs), targets), terms);
 }
 
 }  // namespace tete

@@ -29,6 +29,7 @@ const Rest rests[] = {
     {"top_k", "where t = 2", "Y[n, t, d] = gather(M[m, d], I[n, t], dim=m)"},
     {"windows", "where w = 3, c = (m - w) // 2 + 1", "Y[c, d] = einsum(A[c, w, d], A[c, w, d])"},
     {"concat", "where q = n + m"},
+    {"part", "where k = 2"},
 };
 
 // Tensors that examples read besides X and M.

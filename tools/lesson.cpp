@@ -40,8 +40,11 @@ struct Learner {
                          size_of(Dtype::f32) * static_cast<size_t>(m.context * vocabulary);
     const bool counts = task != "text";  // how many of the tokens are right
     lesson.loss = [model = model, counts](const Forward& forward, const Batch& batch) -> LossSum {
-      const Tensor Y = logits(*model, forward, inputs_of(kind_of(*model), batch));
-      const Loss loss = token_loss(Y, batch.target);
+      Tensors terms;
+      Forward with_terms = forward;
+      with_terms.losses = &terms;
+      const Tensor Y = logits(*model, with_terms, inputs_of(kind_of(*model), batch));
+      const Loss loss = with_losses(token_loss(Y, batch.target), terms);
       if (!counts || forward.training) return {loss.sum, loss.tokens};
       return {loss.sum, loss.tokens, exact_matches(Y, batch.target)};
     };

@@ -90,7 +90,8 @@ inline bool is_text(const ModelSettings& settings) { return !settings.text.text.
 // Sets settings.text, what `use` and `with` (--use, --with) say about its slots, and the texts that
 // fill them.
 void read_model_text(ModelSettings& settings, const std::string& name_or_path,
-                     const std::vector<std::string>& use, const std::vector<std::string>& with);
+                     const std::vector<std::string>& use = {},
+                     const std::vector<std::string>& with = {});
 LanguageModelConfig model_config(const ModelSettings& settings, Index vocabulary);
 LanguageModel make_model(const ModelSettings& settings, const ChosenSites& sites, Index vocabulary);
 EncoderDecoder make_encoder_decoder(const ModelSettings& settings, const ChosenSites& sites,

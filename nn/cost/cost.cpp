@@ -4,6 +4,7 @@
 
 #include "core/plan.hpp"
 #include "nn/cost/sizes.hpp"
+#include "nn/language/check/analysis.hpp"
 #include "nn/tile/tile.hpp"
 
 namespace tete {
@@ -256,6 +257,43 @@ void add_parameters(const CheckedCall& call, const Cost& inner, const std::strin
   }
 }
 
+// True if a value of it depends on the number of the repetition, as a mask may.
+bool depends_on_layer(const Checked& program) {
+  bool found = false;
+  for (const CheckedValue& value : program.values) found |= layer_in(value.right) != nullptr;
+  for (const CheckedCall& all : program.calls)
+    visit(all, [&](const CheckedCall& call) {
+      found |= all.repeated < 0 && depends_on_layer(*call.program);
+    });
+  return found;
+}
+
+// The cost of a call's program in one of its repetitions.
+struct CallCost {
+  const CheckedCall& call;
+  SizeTable sizes;
+  CostOptions options;
+  DimensionNames names;
+  std::string path;
+
+  Cost at(Index layer) {
+    if (call.repeated >= 0) sizes.set_layer(layer);
+    return counted(*call.program, sizes, options, names, path);
+  }
+};
+
+// The cost of all repetitions of `all` that are filled as `call` is.
+Count count_all(const CheckedCall& all, const CheckedCall& call, const Cost& one,
+                const Alike& alike, Index times, CallCost& inside) {
+  Count count = one.total;
+  count.multiply(alike.times), alike.repeat(count.formula);
+  if (all.repeated < 0 || !depends_on_layer(*call.program)) return count;
+  count.visible = 0;  // masks differ
+  for (Index i = 0; i < times; ++i)
+    if (&all.at(i) == &call) count.visible = exact_sum(count.visible, inside.at(i).total.visible);
+  return count;
+}
+
 // Adds a call that is a program of its own: its cost, as often as it is repeated.
 void add_call(const Checked& program, int number, SizeTable& table, const CostOptions& options,
               CostSizes& sizes, const std::string& path, Cost& cost) {
@@ -265,15 +303,15 @@ void add_call(const Checked& program, int number, SizeTable& table, const CostOp
   StatementCost statement{number};
   std::set<std::string> shared;
   visit(all, [&](const CheckedCall& call) {
-    SizeTable inside = table.inside(call);
     const CallSequences mask = sequences_of(program, call, options.causal, options.apart);
-    const Cost inner =
-        counted(*call.program, inside, {mask.causal, mask.apart, true, options.dtype},
-                names_inside(call, name, sizes), name + ".");
+    CallCost inside{call,
+                    table.inside(call),
+                    {mask.causal, mask.apart, true, options.dtype},
+                    names_inside(call, name, sizes),
+                    name + "."};
+    const Cost inner = inside.at(0);
     const Alike alike = alike_in(all, call, table, sizes);
-    Count count = inner.total;
-    count.multiply(alike.times), alike.repeat(count.formula);
-    statement.count += count;
+    statement.count += count_all(all, call, inner, alike, table.times_of(all), inside);
     statement.bytes += repeated(inner.bytes, alike.times);
     cost.tiled_bytes += repeated(inner.tiled_bytes, alike.times);
     cost.once = exact_sum(cost.once, exact_product(inner.once, alike.times));
@@ -299,11 +337,12 @@ Cost counted(const Checked& program, SizeTable& table, const CostOptions& option
   cost.whole_reason = program.tile.reason;
   cost.tile_queries = queries_of_a_block(program, sizes);
   find_whole(program, cost);
+  const std::vector<bool> of_losses = made_for_losses(program);
   for (size_t i = 0; i < program.values.size(); ++i) {
     const CheckedValue& value = program.values[i];
     if (value.kind == ValueKind::call)
       add_call(program, static_cast<int>(i), table, options, sizes, path, cost);
-    if (value.kind != ValueKind::statement) continue;
+    if (value.kind != ValueKind::statement || (!of_losses.empty() && of_losses[i])) continue;
     StatementCost statement{static_cast<int>(i)};
     statement.once = !program.flow.values[i].from.inputs;
     StatementCounter(sizes, visible, program.flow, size_of(options.dtype), cost, statement)

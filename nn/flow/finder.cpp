@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "nn/language/check/analysis.hpp"
+
 namespace tete {
 
 // ---- Reports ------------------------------------------------------------------------------------
@@ -102,7 +104,23 @@ void FlowFinder::reduce(const Node& node, const Names& dims, ValueFlow& out, Neu
 
 void FlowFinder::find() {
   find_dimensions(program_);
-  for (CheckedValue& value : program_.values) flow_.values.push_back(flow_of(value));
+  const std::vector<bool> of_losses = made_for_losses(program_);
+  for (size_t i = 0; i < program_.values.size(); ++i)
+    if (!of_losses.empty() && of_losses[i]) find_loss(program_.values[i]);
+    else flow_.values.push_back(flow_of(program_.values[i]));
+}
+
+// What only the loss needs may read all positions, and no decoder makes it: padding alone matters.
+void FlowFinder::find_loss(CheckedValue& value) {
+  const size_t before = flow_.combinations.size();
+  const bool reads_any = flow_.reads_any_memory, rereads = flow_.rereads;
+  flow_.values.push_back(flow_of(value));
+  flow_.reads_any_memory = reads_any, flow_.rereads = rereads;
+  const auto added = flow_.combinations.begin() + static_cast<std::ptrdiff_t>(before);
+  flow_.combinations.erase(
+      std::remove_if(added, flow_.combinations.end(),
+                     [](const Combination& c) { return c.reads != Reads::padding; }),
+      flow_.combinations.end());
 }
 
 // The sequences that the value itself has rows of.

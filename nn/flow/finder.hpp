@@ -67,6 +67,7 @@ class FlowFinder {
 
  private:
   ValueFlow flow_of(CheckedValue& value);
+  void find_loss(CheckedValue& value);
   ValueFlow input(const CheckedValue& value) const;
   ValueFlow renamed(const CheckedValue& value);
   // calls.cpp

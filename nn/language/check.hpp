@@ -17,8 +17,9 @@
 
 namespace tete {
 
-// size: that of a dimension; causal: 1 under a causal mask; value: a use of a tensor
-enum class NodeKind : uint8_t { number, size, causal, value, operation, call };
+// size: that of a dimension; causal: 1 under a causal mask; layer: the number of the innermost
+// repetition, 0 outside; value: a use of a tensor
+enum class NodeKind : uint8_t { number, size, causal, layer, value, operation, call };
 
 // An expression with its names resolved.
 struct Node {
@@ -76,6 +77,9 @@ struct Fusion {
   // Statements that it computes on the way, as nothing else reads them; unless a hook asks for one.
   std::vector<int> inside = {};
 };
+
+// The first `layer` in it, or null.
+const Node* layer_in(const Node& node);
 
 struct Dimension {
   std::string name;  // as errors and callers call it: "d_k", "Y.d_k"
@@ -208,6 +212,7 @@ struct Checked {
   std::vector<Windows> windows;  // those that have an axis of their own
   std::vector<CheckedCall> calls;
   std::vector<Fusion> fusions;
+  std::vector<int> losses;  // values that are terms of the loss (R25): one number a sample
   std::vector<int> open;  // of a call apart: the sizes that follow from the caller's, if they must
   bool causal = false;    // the text marks X's sequence as causal
   int result = -1;
@@ -226,6 +231,9 @@ struct Checked {
   // The name by which callers know a value. An amendment renames an input's value, but not this.
   const std::string& name_of(int value) const;
   bool is_argument(int value) const;  // an input or a parameter
+  bool is_loss(int value) const;      // a term of the loss
+  // True if it has terms of the loss, or the programs of its calls have.
+  bool has_losses() const;
   // True if X's sequence is marked as causal and M is another one.
   bool is_apart() const;
   // True if one of these dimensions is an axis of this sequence or counts windows over it.

@@ -8,11 +8,12 @@
 //   arg       := Name '[' axis, … ']' [ '=' ['fixed'] init '(' … ')' ['per' 'stack']   a parameter
 //                                     | '=' ref            that input under other names
 //                                     | '<' dim ]          an integer input, 0 … dim-1
-//   statement := Name '[' axis, … ']' '=' (expr | call)
+//   statement := Name '[' axis, … ']' '=' (expr | call) | 'loss' Name '[' ']' '=' expr
 //   call      := Name '(' expr, … ')' ['with' Name, …] ['repeated' dim ['tied']]
 //   axis      := ['causal'] dim | dim '<=' dim | dim '=' '(' dim … ')' | integer
 //   expr      := or | and | not | < <= > >= == != | + - | * / // % | unary - | ^ | primary
-//   primary   := number | dim | 'causal' | ref | function '(' expr, …, key=… ')' | '(' expr ')'
+//   primary   := number | dim | 'causal' | 'layer' | ref | function '(' expr, …, key=… ')' | '('
+//   expr ')'
 //
 // A line goes on inside ( [ and after a comma; '#' starts a comment. Every mistake is an Error
 // (input) of one sentence with file:line:column, the line, and a caret under the place.
@@ -90,7 +91,7 @@ enum class Operator : uint8_t {
 };
 const char* symbol(Operator op);
 
-enum class ExprKind : uint8_t { number, dim, causal, ref, call, operation, group };
+enum class ExprKind : uint8_t { number, dim, causal, layer, ref, call, operation, group };
 
 struct ExprText {
   ExprKind kind = ExprKind::number;
@@ -131,6 +132,7 @@ struct StatementText {
   std::vector<Word> with = {};
   Word repeated = {};
   bool tied = false;
+  bool is_loss = false;  // a further term of the loss
 
   bool is_apart() const { return !with.empty() || !repeated.name.empty(); }
 };

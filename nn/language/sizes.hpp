@@ -25,6 +25,8 @@ class SizeTable {
   // are the batch.
   void bind(int value, const Shape& shape);
   void set_causal(bool causal) { causal_ = causal; }
+  // The number of the innermost repetition around the program.
+  void set_layer(Index layer) { layer_ = layer; }
   // For a call that has only some rows of its sequences: sets the length of all query axes and that
   // of all memory axes. They may differ even if the text says that M is X.
   void set_lengths(Index queries, Index memories);
@@ -86,6 +88,7 @@ class SizeTable {
   std::vector<Entry> entries_;
   SizesByName inner_ = {};  // that the caller set, for the programs of calls
   std::optional<bool> causal_;
+  Index layer_ = 0;
   bool parted_ = false;     // set_lengths
   int open_ = -1;           // the dimension that the last evaluation found open
   std::vector<int> stack_;  // the dimensions that are being derived

@@ -29,7 +29,9 @@ struct Repetition {
 // others read, too. An alias makes the others do the same: the same terms summed in another order
 // would give other bits.
 Tensor run_repetition(const Repetition& repetition, Tensors in, const Forward& forward) {
-  if (forward.recompute_blocks && !forward.is_looked_into() && !forward.decoding)
+  // What is recomputed gives one tensor, so that a block with terms of the loss is kept.
+  const bool gives_more = forward.losses && repetition.program->has_losses();
+  if (forward.recompute_blocks && !gives_more && !forward.is_looked_into() && !forward.decoding)
     return recomputed(repetition, std::move(in));
   const size_t inputs = repetition.program->inputs.size();
   for (size_t i = 1; i < inputs; ++i) in[i] = alias(in[i]);
@@ -129,8 +131,10 @@ Value Runner::call(const CheckedValue& v) {
     const auto ids = left.first(inside.parameters);
     if (!c.tied) left = left.subspan(inside.parameters);
     const std::string path = is_repeated ? text(path_of(v), "/", i) : path_of(v);
-    const Repetition part{now.program, inside.sizes, {ids.begin(), ids.end()},
-                          forward,     path,         inside.mask};
+    SizeTable sizes = inside.sizes;
+    if (is_repeated) sizes.set_layer(i);
+    const Repetition part{now.program, std::move(sizes), {ids.begin(), ids.end()},
+                          forward,     path,             inside.mask};
     if (has_next_rows) {
       state = next_rows(now, part, in, forward_);
     } else {

@@ -12,13 +12,33 @@ void Checker::add_amendments(const Program& program) {
     if (def.args.empty() || def.args[0].kind != ArgKind::input)
       fail_at({def.word.place}, text("'", def.word.name, "' amends nothing: its first argument ",
                                      "must be the tensor that it amends, as in L[n, m, h]"));
-    for (const Amending& other : amendments_)
-      if (other.def.def->word.name == def.word.name)
-        fail_at({def.word.place, other.def.def->word.place},
-                text("two amendments are called '", def.word.name,
-                     "'; their parameters need names of their own"));
-    amendments_.push_back({{&def, shared}});
+    add_amendment({&def, shared}, false);
   }
+}
+
+void Checker::add_amendment(const Callee& def, bool inherited) {
+  const Word& name = def.def->word;
+  for (const Amending& other : amendments_)
+    if (other.def.def->word.name == name.name)
+      fail_at({name.place, other.def.def->word.place},
+              text("two amendments are called '", name.name,
+                   "'; their parameters need names of their own"));
+  amendments_.push_back({def, false, inherited});
+}
+
+void Checker::inherit(const Checker& outer, const Instance& in) {
+  if (in.amends) return;
+  for (const Amending& a : outer.amendments_)
+    if (!in.amended_in.contains(a.def.program.get())) {
+      draft_.program.sources.push_back(a.def.program->source);
+      add_amendment(a.def, true);
+    }
+}
+
+void Checker::take_applied(const Checker& inner) {
+  for (const Amending& a : inner.amendments_)
+    for (Amending& own : amendments_)
+      own.applied |= a.inherited && a.applied && a.def.def == own.def.def;
 }
 
 namespace {
@@ -166,7 +186,9 @@ void Checker::amend(Instance& in, const std::string& name, const Place& place, A
 // A text whose tensors are all there has been applied.
 void Checker::check_amendments_applied() {
   for (const Amending& a : amendments_) {
-    if (a.applied || letters_below({&root_->def, root_->program}, 0).contains(a.letter())) continue;
+    if (a.applied || a.inherited ||
+        letters_below({&root_->def, root_->program}, 0).contains(a.letter()))
+      continue;
     const Word& word = a.def.def->args[0].ref.word;
     fail_at({word.place}, text("'", a.def.def->word.name, "' amends '", word.name, "', but '",
                                root_->def.word.name, "' has no tensor of that name",

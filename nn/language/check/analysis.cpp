@@ -193,6 +193,17 @@ Short<int> layout_of(const Names& names, const std::vector<Dimension>& dimension
   return order;
 }
 
+std::vector<bool> made_for_losses(const Checked& program) {
+  if (program.losses.empty()) return {};
+  std::vector<bool> made(program.values.size(), false);
+  made[program.result] = true;
+  mark_sources(program, made);
+  made.flip();
+  for (size_t i = 0; i < made.size(); ++i)
+    if (program.is_argument(static_cast<int>(i))) made[i] = false;
+  return made;
+}
+
 void analyse(Checked& program) {
   find_uses(program);
   find_flow(program);

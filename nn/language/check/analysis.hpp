@@ -9,4 +9,7 @@ namespace tete {
 // ::tile.
 void analyse(Checked& program);
 
+// By value: true for terms of the loss, and for what nothing else needs. Empty if there are none.
+std::vector<bool> made_for_losses(const Checked& program);
+
 }  // namespace tete

@@ -35,14 +35,16 @@ void Checker::check_apart(Apart& a) {
   if (!a.s.repeated.name.empty()) a.call.repeated = a.in.dimension(a.s.repeated);
   a.call.tied = a.s.tied;
   Checker inner(amending(a), draft_.library, draft_.extent);
+  inner.inherit(*this, a.in);
   a.call.program = std::make_shared<const Checked>(inner.run(a.target, a.in, a.site, a.arguments));
+  take_applied(inner);
 }
 
 void Checker::call_apart(Instance& in, const StatementText& s, CheckedValue left) {
   check_depth(in, s.right.place);
   const bool is_repeated = !s.repeated.name.empty();
   Apart first{in, s, site_of(in, s.left.word.name)};
-  Turn rest{.number = -1, .depth = first.site.path.size() - 1};
+  Turn rest{.depth = first.site.path.size() - 1, .tied = s.tied};
   if (is_repeated) first.site.turn = &rest;
   check_apart(first);
   pass_apart(first);
@@ -67,7 +69,7 @@ void Checker::call_apart(Instance& in, const StatementText& s, CheckedValue left
 void Checker::add_others(const Apart& others, const Names& left, CheckedCall& call) {
   for (const std::vector<NumberText>& numbers : others.in.slots->numbered()) {
     Apart a{others.in, others.s, others.site};
-    Turn turn{.number = numbers[0].value, .depth = others.site.turn->depth};
+    Turn turn{.number = numbers[0].value, .depth = others.site.turn->depth, .tied = call.tied};
     a.site.turn = &turn;
     check_apart(a);
     if (!turn.decides) continue;

@@ -26,7 +26,7 @@ Checked Checker::run(const Callee& callee, const Slots& slots) {
   return run(root, {});
 }
 
-Checked Checker::run(const Slots::Filler& target, const Instance& around, const Site& site,
+Checked Checker::run(const Slots::Filler& target, Instance& around, const Site& site,
                      const Arguments& arguments) {
   const Callee& callee = target.callee;
   Instance& root = instances_.emplace_back(
@@ -117,6 +117,17 @@ bool Checked::is_over(const Names& dims, Role role) const {
   return std::any_of(dims.begin(), dims.end(), [&](int dim) {
     return dimensions[dim].role == role || (role == Role::memory && flow.dimensions[dim].windows);
   });
+}
+
+bool Checked::is_loss(int value) const {
+  return std::find(losses.begin(), losses.end(), value) != losses.end();
+}
+
+bool Checked::has_losses() const {
+  bool has = !losses.empty();
+  for (const CheckedCall& all : calls)
+    visit(all, [&](const CheckedCall& call) { has |= call.program->has_losses(); });
+  return has;
 }
 
 bool Checked::is_argument(int value) const {

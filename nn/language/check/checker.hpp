@@ -25,6 +25,7 @@ void check_passed(const ArgText& arg, int wanted, int given, Element element, co
 struct Amending {
   Callee def;
   bool applied = false;
+  bool inherited = false;  // it amends a call around this one, if it finds its tensors here
   // The name of the tensor.
   const std::string& letter() const { return def.def->args[0].ref.word.name; }
 };
@@ -37,7 +38,7 @@ class Checker {
   // `around`, if set, makes the call, which passes `arguments`; what is passed is an input.
   Checked run(const Callee& callee, const Slots& slots);
   // The program of a call that `around` makes at `site`; what it passes is an input.
-  Checked run(const Slots::Filler& target, const Instance& around, const Site& site,
+  Checked run(const Slots::Filler& target, Instance& around, const Site& site,
               const Arguments& arguments);
 
  private:
@@ -50,6 +51,7 @@ class Checker {
   void define_arguments(Instance& in, const Arguments& arguments);
   void define_argument(Instance& in, const ArgText& arg, const Argument& passed);
   void statement(Instance& in, const StatementText& s);
+  void loss_term(Instance& in, const StatementText& s, CheckedValue left);
 
   // call.cpp
   static void check_depth(const Instance& in, const Place& place);
@@ -81,6 +83,11 @@ class Checker {
 
   // amendment.cpp
   void add_amendments(const Program& program);
+  void add_amendment(const Callee& def, bool inherited);
+  // Those of a call around `in` that have not found all of their tensors there.
+  void inherit(const Checker& outer, const Instance& in);
+  // Marks those that `inner` inherited and applied.
+  void take_applied(const Checker& inner);
   using Letters = std::set<std::string>;
   // The amended tensors that a def has, and with those of the defs that it calls.
   Letters letters_of(const Def& def) const;

@@ -124,6 +124,12 @@ void read_start(Instance& in, const ExprText& e, CheckedParameter& parameter) {
   parameter.args.clear();
   for (const ExprText& a : e.args)
     parameter.args.push_back(Reading::quantity(in, a, "an initialiser's argument"));
+  const bool is_shared = parameter.per_stack || (in.turn && in.turn->tied);
+  for (const Node& arg : parameter.args)
+    if (const Node* layer = layer_in(arg); layer && is_shared)
+      fail_at({layer->place},
+              "all repetitions share this parameter, so that it starts alike in "
+              "each, whatever its number");
 }
 
 // R26: `use … start` replaces how matrices spread; those that mix heads start as the identity.
@@ -157,6 +163,10 @@ void read_where(Instance& in) {
     if (!fresh) fail_at({w.word.place, before->second}, text("'", w.word.name, "' is given twice"));
     const int dim = in.dims.at(w.word.name);
     const Node value = Reading::quantity(in, w.value, "a size");
+    if (const Node* layer = layer_in(value))
+      fail_at({layer->place},
+              "a size is the same in all repetitions; 'layer' stands in values and "
+              "in how parameters start");
     if (w.value.kind == ExprKind::dim && w.value.word.name == w.word.name)
       fail_at({w.value.place}, text("'", w.word.name, "' is given by itself"));
     if (is_given_around(in, w.word.name)) continue;
@@ -165,9 +175,10 @@ void read_where(Instance& in) {
   }
 }
 
+// A size that no filler of a slot takes may be one that another takes.
 void check_all_used(const Instance& in) {
   for (const WhereText& w : in.def.where)
-    if (!in.mentioned.contains(w.word.name)) {
+    if (!in.has_slots && !in.mentioned.contains(w.word.name)) {
       std::vector<std::string> others = keys_of(in.dims);
       std::erase(others, w.word.name);
       fail_at({w.word.place},
@@ -178,7 +189,7 @@ void check_all_used(const Instance& in) {
       fail_at({arg.ref.word.place},
               text("the parameter '", arg.ref.word.name, "' is never used: it would never learn"));
   for (const StatementText& s : in.def.statements)
-    if (!in.used.contains(s.left.word.name))
+    if (!s.is_loss && !in.used.contains(s.left.word.name))
       fail_at({s.left.word.place}, text("'", s.left.word.name, "' is never used"));
 }
 
@@ -301,6 +312,22 @@ void Checker::define_argument(Instance& in, const ArgText& arg, const Argument& 
   in.define(arg.ref.word, value);
 }
 
+// R25: one number for each sample, which no statement reads.
+void Checker::loss_term(Instance& in, const StatementText& s, CheckedValue v) {
+  if (!s.left.axes.empty())
+    fail_at({s.left.whole},
+            text("a term of the loss is one number: write ", s.left.word.name, "[]"));
+  if (s.right.kind == ExprKind::call && is_def_or_slot(in, s.right))
+    fail_at({s.right.place},
+            "a term of the loss is an expression; give what the call returns a "
+            "name first");
+  v.right = Reading(in, s, v.names).expression(s.right);
+  need(v.right, Element::real, "a term of the loss");
+  check_name_count(v);
+  in.written[s.left.word.name] = s.left.word.place;
+  draft_.program.losses.push_back(draft_.add(std::move(v)));
+}
+
 void Checker::statement(Instance& in, const StatementText& s) {
   in.check_new_name(s.left.word);
   CheckedValue v;
@@ -308,11 +335,14 @@ void Checker::statement(Instance& in, const StatementText& s) {
   v.place = s.left.whole;
   v.dims = in.defined_dims(s.left);
   v.names = merged_names(in, s.left);
+  if (s.is_loss) return loss_term(in, s, std::move(v));
   const bool is_call = s.right.kind == ExprKind::call && is_def_or_slot(in, s.right);
   if (s.is_apart() && !is_call)
     fail_at({s.right.place}, "'with' and 'repeated' stand after the call of a def or a slot");
   if (is_call) {
     refuse_merged(s.left);
+    if (in.slots->contains(s.right.word.name))
+      for (Instance* at = &in; at; at = at->around) at->has_slots = true;
     const Slots::Filler target =
         s.is_apart() ? Slots::Filler{} : target_of(in, s.right, site_of(in, s.left.word.name));
     if (s.is_apart() || runs_apart(target)) call_apart(in, s, v);

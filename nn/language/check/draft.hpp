@@ -57,16 +57,17 @@ struct Instance {
   Draft& draft;
   const Def& def;
   std::shared_ptr<const Program> program;
-  std::string prefix;                // of its names in the draft: "" or "Y."
-  Instance* caller = nullptr;        // in this draft
-  const Instance* around = nullptr;  // the def whose call leads here, in this draft or another
-  int depth = 0;                     // of the calls that lead here
-  bool amends = false;               // it is an amendment: no amendment applies inside it
-  bool fills = false;                // it fills a slot
-  std::string called_by = {};        // the statement that calls it, if one does
-  Turn* turn = nullptr;              // of the innermost repetition around it
-  const Slots* slots = nullptr;      // of its text
-  const ExprText* start = nullptr;   // how the parameters of its slot start, if `use` says so
+  std::string prefix;               // of its names in the draft: "" or "Y."
+  Instance* caller = nullptr;       // in this draft
+  Instance* around = nullptr;       // the def whose call leads here, in this draft or another
+  int depth = 0;                    // of the calls that lead here
+  bool amends = false;              // it is an amendment: no amendment applies inside it
+  bool fills = false;               // it fills a slot
+  std::string called_by = {};       // the statement that calls it, if one does
+  Turn* turn = nullptr;             // of the innermost repetition around it
+  bool has_slots = false;           // it, or a def that it calls, calls a slot
+  const Slots* slots = nullptr;     // of its text
+  const ExprText* start = nullptr;  // how the parameters of its slot start, if `use` says so
   // By amending text: the call inside which it amends, this one or one around it.
   std::map<const Program*, const Instance*> amended_in = {};
 

@@ -10,6 +10,14 @@ Node Reading::quantity(Instance& in, const ExprText& e, const char* what) {
   return node;
 }
 
+const Node* layer_in(const Node& node) {
+  const Node* found = nullptr;
+  visit(node, [&](const Node& part) {
+    if (!found && part.kind == NodeKind::layer) found = &part;
+  });
+  return found;
+}
+
 Node Reading::expression(const ExprText& e) {
   Node node;
   node.place = e.place;
@@ -26,6 +34,10 @@ Node Reading::expression(const ExprText& e) {
       return node;
     case ExprKind::causal:
       node.kind = NodeKind::causal;
+      node.element = Element::whole;
+      return node;
+    case ExprKind::layer:
+      node.kind = NodeKind::layer;
       node.element = Element::whole;
       return node;
     case ExprKind::ref:

@@ -10,6 +10,7 @@ namespace tete {
 struct Turn {
   Index number = -1;     // -1: all others
   size_t depth = 0;      // of calls around the one that is repeated
+  bool tied = false;     // it shares its parameters with the others
   bool decides = false;  // a use with this number says something in it
 };
 
@@ -23,8 +24,8 @@ struct Site {
 struct Filling {
   const UseText* use = nullptr;
   std::shared_ptr<const Program> text = {};  // its defs may fill the slot
-  const Program* said_in = nullptr;
-  size_t depth = 0;  // of calls around the text: its places begin there
+  const Program* said_in = nullptr;          // that text, or the caller's uses
+  size_t depth = 0;                          // of calls around it: its places begin there
 };
 
 // The slots that calls name, and who fills them: the caller, then each text on the way to the call,

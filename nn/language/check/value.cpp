@@ -66,6 +66,10 @@ int Instance::find_value(const Word& word) {
     return at->second;
   }
   for (const StatementText& s : def.statements)
+    if (s.is_loss && s.left.word.name == word.name)
+      fail_at({word.place, s.left.word.place},
+              text("'", word.name, "' is a term of the loss, which no statement reads"));
+  for (const StatementText& s : def.statements)
     if (s.left.word.name == word.name)
       fail_at({word.place, s.left.word.place},
               text("'", word.name, "' is used before it is defined"));

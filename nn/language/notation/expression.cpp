@@ -202,6 +202,7 @@ class ExpressionReader {
     }
     if (in_.now().kind == TokenKind::number) return read_number(in_);
     if (in_.takes("causal")) return e.kind = ExprKind::causal, e;
+    if (in_.takes("layer")) return e.kind = ExprKind::layer, e;
     if (!Tokens::is_name(in_.now())) in_.expected("a tensor, a number, a dimension or a function");
     if (in_.after(1).text == "[") {
       e.kind = ExprKind::ref;

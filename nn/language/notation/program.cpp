@@ -199,6 +199,8 @@ class Reader {
     if (in_.sees("where"))
       fail_at({in_.now().place}, "'where' stands once, before the first statement");
     StatementText s;
+    s.is_loss = in_.sees("loss") && Tokens::is_name(in_.after(1));
+    if (s.is_loss) in_.take();
     s.left = read_ref(in_, "a statement, as in Y[n, d] = …, or 'return'");
     in_.expect("=", text("'=' after '", s.left.word.name, "[…]'"));
     s.right = read_expression(in_);

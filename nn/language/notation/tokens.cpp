@@ -7,7 +7,8 @@ namespace tete {
 namespace {
 
 constexpr size_t longest_text = size_t{1} << 20, longest_name = 100;
-constexpr std::string_view reserved[] = {"def", "where", "return", "and", "or", "not", "causal"};
+constexpr std::string_view reserved[] = {"def", "where", "return", "and",
+                                         "or",  "not",   "causal", "layer"};
 
 bool is_name_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }

@@ -152,6 +152,8 @@ double SizeTable::quantity(const Node& node) {
       return static_cast<double>(size(node.index));
     case NodeKind::causal:
       return causal(node) ? 1 : 0;
+    case NodeKind::layer:
+      return static_cast<double>(layer_);
     case NodeKind::call: {
       Tensors args;
       for (const Node& arg : node.args) args.push_back(Tensor::scalar(quantity(arg), Dtype::f64));

@@ -52,18 +52,32 @@ const std::string& name_of(const Checked& program, size_t call) {
                              " parameters"));
 }
 
+// True if some parameter starts otherwise in each repetition.
+static bool starts_by_layer(const Checked& program) {
+  bool found = false;
+  for (const CheckedParameter& p : program.parameters)
+    for (const Node& arg : p.args) found |= layer_in(arg) != nullptr;
+  for (const CheckedCall& all : program.calls)
+    visit(all, [&](const CheckedCall& call) { found |= starts_by_layer(*call.program); });
+  return found;
+}
+
 // Adds those of one call, its repetitions one after the other.
 static void add_specs(const CheckedCall& call, const std::string& name, SizeTable& sizes,
                       std::vector<ParameterSpec>& specs) {
-  std::map<const CheckedCall*, std::vector<ParameterSpec>> own;
-  visit(call, [&](const CheckedCall& each) {
+  std::map<const CheckedCall*, std::vector<ParameterSpec>> known;
+  const auto specs_of = [&](Index set) -> const std::vector<ParameterSpec>& {
+    const CheckedCall& each = call.at(set);
+    const auto [at, is_new] = known.try_emplace(&each);
+    if (!is_new && !starts_by_layer(*each.program)) return at->second;
     SizeTable inside = sizes.inside(each);
-    own[&each] = parameter_specs(*each.program, inside);
-  });
+    if (call.repeated >= 0) inside.set_layer(set);
+    return at->second = parameter_specs(*each.program, inside);
+  };
   const bool is_numbered = call.repeated >= 0 && !call.tied;
   std::map<std::string, Shape> shared;
   for (Index set = 0; set < sizes.sets_of(call); ++set)
-    for (ParameterSpec made : own.at(&call.at(set))) {
+    for (ParameterSpec made : specs_of(set)) {
       const bool has_number = is_numbered && !made.per_stack;  // R12
       made.spec.name = (has_number ? text(name, "/", set, "/") : name + "/") + made.spec.name;
       const auto known = shared.try_emplace(made.spec.name, made.spec.shape).first;
@@ -76,6 +90,7 @@ static void add_specs(const CheckedCall& call, const std::string& name, SizeTabl
 }
 
 std::vector<ParameterSpec> parameter_specs(const Checked& program, SizeTable& sizes) {
+  sizes.check_known();
   parameter_count(program, sizes);  // fails on too many
   std::vector<ParameterSpec> specs;
   for (const CheckedParameter& p : program.parameters) specs.push_back(spec_of(program, p, sizes));

@@ -190,7 +190,7 @@ std::optional<Index> SizeTable::derive(int dim) {
 
 SizeTable SizeTable::inside(const CheckedCall& call) {
   SizeTable inner(call.program, {});
-  inner.causal_ = causal_;
+  inner.causal_ = causal_, inner.layer_ = layer_;
   for (const auto& [name, size] : inner_) inner.set_in_defs(name, size);
   for (const CheckedCall::Size& size : call.sizes) {
     const std::optional<Index> known = find(size.outer);
