@@ -30,11 +30,15 @@ const Rest rests[] = {
     {"windows", "where w = 3, c = (m - w) // 2 + 1", "Y[c, d] = einsum(A[c, w, d], A[c, w, d])"},
     {"concat", "where q = n + m"},
     {"part", "where k = 2"},
+    {"route", "where c = 2, e = d"},
+    {"unroute", "where c = 2, e = d"},
 };
 
 // Tensors that examples read besides X and M.
 const char* const givens[] = {"L[n, m] = einsum(X[n, d], M[m, d])",
-                              "C[n, m] = einsum(X[n, d], M[m, d]) > 1", "I[m] = position(m) % r"};
+                              "C[n, m] = einsum(X[n, d], M[m, d]) > 1", "I[m] = position(m) % r",
+                              "G[n, e] = tanh(X[n, d=(e)])",
+                              "O[e, c, d] = route(X[n, d], G[n, e], dim=n, into=c)"};
 
 Use use_of_example(const Builtin& function) {
   const std::string example = function.example;

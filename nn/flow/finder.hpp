@@ -62,6 +62,11 @@ class FlowFinder {
   bool counts_windows(int dim, std::span<const Node::Key> keys);
   // The positions of `dim` are in windows now.
   void count(int dim, const Clock& at, ValueFlow& out);
+  // Rows of an axis are in `places` now, as `choices` send them: each place depends on the rows up
+  // to its own, whichever that is.
+  void route(int rows, int places, const Node& choices, ValueFlow& out);
+  // They are rows again. Reports those that other choices sent.
+  void unroute(const Node& node, int rows, ValueFlow& out);
   // Reports the lengths of sequences that a number follows from.
   void report_sizes(const Node& number);
 
@@ -95,6 +100,13 @@ class FlowFinder {
   Flow& flow_;
   // By the dimension that counts windows: the keys of the first call that say where they are.
   std::map<int, std::span<const Node::Key>> windows_ = {};
+  // By the dimension of places: the rows that are routed there, and the value that they choose by;
+  // -1 if there are several.
+  struct Routed {
+    int rows, choices;
+    bool operator==(const Routed&) const = default;
+  };
+  std::map<int, Routed> routed_ = {};
 };
 
 // The flow of all of these together: an element of the result depends on one of each. It is hidden

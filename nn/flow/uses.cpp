@@ -150,6 +150,28 @@ void FlowFinder::count(int dim, const Clock& at, ValueFlow& out) {
   change_clocks(out, [&](const Clock& clock) { return clock.axis == dim ? at : clock; });
 }
 
+void FlowFinder::route(int rows, int places, const Node& choices, ValueFlow& out) {
+  const Routed routed{rows, choices.plain ? choices.index : -1};
+  const auto [known, is_new] = routed_.try_emplace(places, routed);
+  if (!is_new && known->second != routed) known->second.choices = -1;
+  change_clocks(out,
+                [&](const Clock& clock) { return clock.axis == rows ? Clock{places} : clock; });
+  forget(rows, out);
+}
+
+void FlowFinder::unroute(const Node& node, int rows, ValueFlow& out) {
+  const int places = node.dim();
+  const auto known = routed_.find(places);
+  const Node& choices = node.args[1];
+  const bool is_back =
+      known != routed_.end() && choices.plain && known->second == Routed{rows, choices.index};
+  if (!is_back) report_clocks(node.place, places, Combination::How::gathers, out);
+  change_clocks(out, [&](const Clock& clock) {
+    return clock.axis != places ? clock : Clock{is_back ? rows : -1};
+  });
+  forget(places, out);
+}
+
 void FlowFinder::report_sizes(const Node& number) {
   visit(number, [&](const Node& node) {
     if (node.kind == NodeKind::size && grows(node.index))

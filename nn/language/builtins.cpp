@@ -30,6 +30,7 @@ std::span<const Builtin> windows_functions();
 std::span<const Builtin> rotate_functions();
 std::span<const Builtin> concat_functions();
 std::span<const Builtin> part_functions();
+std::span<const Builtin> route_functions();
 
 std::span<const Builtin> builtins() {
   static const std::vector<Builtin> table = [] {
@@ -38,7 +39,7 @@ std::span<const Builtin> builtins() {
          {einsum_functions(), elementwise_functions(), softmax_functions(), norm_functions(),
           dropout_functions(), reduction_functions(), position_functions(), visible_functions(),
           gather_functions(), top_k_functions(), windows_functions(), rotate_functions(),
-          concat_functions(), part_functions()})
+          concat_functions(), part_functions(), route_functions()})
       rows.insert(rows.end(), kind.begin(), kind.end());
     return rows;
   }();
