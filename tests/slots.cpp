@@ -203,8 +203,9 @@ TEST_SUITE("slots") {
     const Tensor X = Tensor::of<int64_t>({1, 7}, std::span<const int64_t>(all));
     Decoding decoding;
     for (Index at = 0; at < 7; ++at) {
-      const Tensor next = model.next_logits({.params = values}, slice(X, 1, at, 1), decoding);
-      const Tensor whole = model.last_logits({.params = values}, slice(X, 1, 0, at + 1));
+      const Tensor next =
+          model.next_logits({.params = values}, {.X = slice(X, 1, at, 1)}, decoding);
+      const Tensor whole = model.last_logits({.params = values}, {.X = slice(X, 1, 0, at + 1)});
       CHECK(difference(next, whole) < 1e-12);
     }
   }

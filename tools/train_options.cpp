@@ -21,8 +21,11 @@ const Task* fill_in(TrainOptions& o, CLI::App& app) {
   const Task* task = chosen_task(o.task);
   if (task) {
     check_task(o);
-    apply_config(app, text("--task ", task->name),
-                 text(task->model, "\n", task_training, "\nsteps = ", task->steps, "\n"));
+    // A model's text has attention of its own.
+    const char* attention = o.whole.empty() ? "attention = 'multi_head'\n" : "";
+    apply_config(
+        app, text("--task ", task->name),
+        text(attention, task->model, "\n", task_training, "\nsteps = ", task->steps, "\n"));
   }
   if (o.task == masked_task) apply_config(app, "--task mlm", masked_training);
   apply_style(o.model, o.style, app);
@@ -153,8 +156,9 @@ void add_train_options(CLI::App& app, TrainOptions& o) {
       ->group("Data");
   app.option_defaults()->group("Data");
   app.add_option("--task", o.task,
-                 task_help() + ". All but text and mlm make their own data, and have sizes and rates "
-                                "of their own")
+                 task_help() +
+                     ". All but text and mlm make their own data, and have sizes and rates "
+                     "of their own")
       ->type_name("NAME")
       ->capture_default_str();
   app.add_option("--tokenizer", o.tokenizer, "a token is a Unicode char or a byte")

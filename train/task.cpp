@@ -125,7 +125,7 @@ bool is_held_out(const std::string& prompt, const Tokenizer& tokenizer) {
 }  // namespace
 
 const char* const task_training =
-    "attention = \"multi_head\"\nbatch = 64\noptimizer = \"adam\"\nschedule = \"cosine\"\n"
+    "batch = 64\noptimizer = \"adam\"\nschedule = \"cosine\"\n"
     "learning-rate = 0.003\nlast-rate = 0.0001\nwarmup = 50\neval-every = 100\neval-samples = 1000";
 
 const std::vector<Task>& tasks() {
