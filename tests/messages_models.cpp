@@ -1,4 +1,4 @@
-// What is said about models that cannot be: each row has a cause of its own.
+// Messages about models that cannot be: each row has a cause of its own.
 #include "attention/catalog.hpp"
 #include "nn/model.hpp"
 #include "tests/error_of.hpp"
@@ -80,7 +80,7 @@ TEST_SUITE("messages") {
         {"expected the dimension that counts the repetitions, as in 'repeated l', but here the "
          "line ends",
          uses + block + model("  Z[n, d] = Block(T[n, d]) repeated\n")},
-        // What fills them.
+        // Texts that fill them.
         {"unknown function 'Attention'", stack("", block)},
         {"there is no text and no def 'multi_hed' to fill 'Attention'",
          stack("use Attention = multi_hed\n", block)},

@@ -84,6 +84,40 @@ refuses 2 "fills a slot of a model's text, which --model names" train text.txt -
 refuses 2 "there is no file 'none.tete'" train text.txt --model gpt2 --use Norm=none.tete
 refuses 2 "no amendment 'rotari'; did you mean 'rotary'" train text.txt --model gpt2 --with rotari
 
+# Experts by capacity, with their balance as a term of the loss.
+cat > switch.tete << END
+use Block = pre_norm
+use Attention = multi_head_scaled
+use FeedForward = Experts
+use Norm = norm_layer
+def Switch(X[causal n] < v, E[v, d_X] = normal(1)):
+  where l = 2, h = 2, d_X = 16
+  T[n, d_X] = gather(E[v, d_X], X[n], dim=v)
+  Z[n, d_X] = Block(T[n, d_X]) repeated l
+  N[n, d_X] = Norm(Z[n, d_X])
+  Y[n, v] = einsum(N[n, d_X], E[v, d_X]) * d_X^-0.5
+  return Y[n, v]
+def Experts(X[n, d_X], R[d_X, e] = normal(0.1), W[e, d_X, f] = glorot(), V[e, f, d_X] = glorot()):
+  where e = 4, f = 32, c = n * 5 // (4 * e) + 1
+  L[n, e]    = einsum(X[n, d_X], R[d_X, e])
+  G[n, e]    = softmax(L[n, e], reduced_dim=e)
+  A[e, c, d_X] = route(X[n, d_X], G[n, e], dim=n, into=c)
+  H[e, c, f] = relu(einsum(A[e, c, d_X], W[e, d_X, f]))
+  O[e, c, d_X] = einsum(H[e, c, f], V[e, f, d_X])
+  Y[n, d_X]  = unroute(O[e, c, d_X], G[n, e], dim=c, into=n)
+  B[n]       = max(G[n, e], reduced_dim=e)
+  F[n, e]    = select(G[n, e] >= B[n], 1, 0)
+  P[e]       = mean(G[n, e], reduced_dim=n)
+  Q[e]       = mean(F[n, e], reduced_dim=n)
+  loss balance[] = 0.01 * e * einsum(P[e], Q[e])
+  return Y[n, d_X]
+END
+check 'a model with experts learns' "$tete" train text.txt --model switch.tete "${small[@]}" --steps 6 --out switch
+check 'and writes' "$tete" sample switch --length 5
+sed '/loss balance/d; /^  [BFPQ]\[/d' switch.tete > unbalanced.tete
+check 'without their balance' "$tete" train text.txt --model unbalanced.tete "${small[@]}" --steps 6 --out unbalanced
+first_loss() { grep -o '"loss": *[^,]*' "$1/metrics.jsonl" | head -n 1; }
+check 'their first loss differs by it' test "$(first_loss switch)" != "$(first_loss unbalanced)"
 # ---- Encoders with decoders ----
 
 few=(--task reverse --heads 2 --d-model 16 --batch 8 --eval-samples 8 --save-every 3 --seed 3 --dropout 0.1)

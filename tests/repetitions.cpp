@@ -139,13 +139,13 @@ TEST_SUITE("repetitions") {
       seen.push_back(path);
       if (path.ends_with("/B_n")) terms = terms + 0.1 * mean(x);
     };
-    const Loss plain = model.loss({.params = values, .watch = watch}, X, T);
+    const Loss plain = model.loss({.params = values, .watch = watch}, {.X = X}, T);
     CHECK(!has(seen, "Z/0/B"));
     CHECK(!has(seen, "Z/0/B_n"));
     const Forward training{.params = values, .training = true};
     Forward watched = training;
     watched.watch = watch;
-    const Loss whole = model.loss(watched, X, T);
+    const Loss whole = model.loss(watched, {.X = X}, T);
     CHECK(has(seen, "Z/1/B"));
     CHECK(whole.tokens == plain.tokens);
     const Tensor expected = plain.sum + terms * static_cast<double>(plain.tokens);
@@ -153,7 +153,7 @@ TEST_SUITE("repetitions") {
     const Tensors gradients = grad(whole.sum, values), theirs = grad(expected, values);
     Forward again = training;
     again.recompute_blocks = true;
-    const Tensors recomputed = grad(model.loss(again, X, T).sum, values);
+    const Tensors recomputed = grad(model.loss(again, {.X = X}, T).sum, values);
     for (size_t i = 0; i < values.size(); ++i) {
       CHECK(difference(gradients[i], theirs[i]) < 1e-12);
       CHECK(difference(gradients[i], recomputed[i]) < 1e-12);

@@ -89,8 +89,9 @@ TEST_SUITE("route") {
     const Model model(checked(with_capacity("3")), {});
     const Tensors values = model.params().initial_values(Key(2), Dtype::f64);
     const auto logits = [&](std::vector<int64_t> read) {
-      return model.logits({.params = values}, Tensor::of<int64_t>({1, std::ssize(read)},
-                                                                  std::span<const int64_t>(read)));
+      return model.logits(
+          {.params = values},
+          {.X = Tensor::of<int64_t>({1, std::ssize(read)}, std::span<const int64_t>(read))});
     };
     const Tensor whole = logits({1, 4, 0, 2, 2, 3, 1, 1});
     CHECK(difference(slice(logits({1, 4, 0, 2, 3, 0, 4, 4}), 1, 0, 4), slice(whole, 1, 0, 4)) == 0);
@@ -98,7 +99,8 @@ TEST_SUITE("route") {
     const std::vector<int64_t> next{4, 0, 2, 2};
     const Tensor X = Tensor::of<int64_t>({1, 4}, std::span<const int64_t>(next));
     const Forward training{.params = values, .training = true};
-    CHECK(model.loss(training, X, X).sum.item() > model.loss({.params = values}, X, X).sum.item());
+    CHECK(model.loss(training, {.X = X}, X).sum.item() >
+          model.loss({.params = values}, {.X = X}, X).sum.item());
   }
 
   TEST_CASE("what cannot be routed is told") {

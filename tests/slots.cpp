@@ -222,7 +222,7 @@ TEST_SUITE("slots") {
     CHECK(parameters_of(cost_of(*model.program, sizes)) == numbers);
   }
 
-  // What is said about a text and, if a row has them, its caller's uses.
+  // A sentence about a text and, if a row has them, its caller's uses.
   struct Refused {
     const char* said;
     std::string text;

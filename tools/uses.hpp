@@ -1,4 +1,4 @@
-// What the command line says about the slots of a text (R22): --use, and files that fill slots.
+// Slots of a text that the command line fills (R22): --use, and files that it names.
 #pragma once
 #include <functional>
 

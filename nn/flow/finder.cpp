@@ -110,7 +110,8 @@ void FlowFinder::find() {
     else flow_.values.push_back(flow_of(program_.values[i]));
 }
 
-// What only the loss needs may read all positions, and no decoder makes it: padding alone matters.
+// A value that only the loss needs may read all positions, and no decoder makes it: padding alone
+// matters.
 void FlowFinder::find_loss(CheckedValue& value) {
   const size_t before = flow_.combinations.size();
   const bool reads_any = flow_.reads_any_memory, rereads = flow_.rereads;

@@ -12,8 +12,8 @@
 //   call      := Name '(' expr, … ')' ['with' Name, …] ['repeated' dim ['tied']]
 //   axis      := ['causal'] dim | dim '<=' dim | dim '=' '(' dim … ')' | integer
 //   expr      := or | and | not | < <= > >= == != | + - | * / // % | unary - | ^ | primary
-//   primary   := number | dim | 'causal' | 'layer' | ref | function '(' expr, …, key=… ')' | '('
-//   expr ')'
+//   primary   := number | dim | 'causal' | 'layer' | ref | '(' expr ')' | function
+//   function  := Name '(' expr, …, key=… ')'
 //
 // A line goes on inside ( [ and after a comma; '#' starts a comment. Every mistake is an Error
 // (input) of one sentence with file:line:column, the line, and a caret under the place.

@@ -29,7 +29,7 @@ struct Repetition {
 // others read, too. An alias makes the others do the same: the same terms summed in another order
 // would give other bits.
 Tensor run_repetition(const Repetition& repetition, Tensors in, const Forward& forward) {
-  // What is recomputed gives one tensor, so that a block with terms of the loss is kept.
+  // A block that is recomputed gives one tensor, so that one with terms of the loss is kept.
   const bool gives_more = forward.losses && repetition.program->has_losses();
   if (forward.recompute_blocks && !gives_more && !forward.is_looked_into() && !forward.decoding)
     return recomputed(repetition, std::move(in));

@@ -157,7 +157,7 @@ class Runner {
   Value call(const CheckedValue& v);
   Tensors inputs_of(const CheckedCall& call, Index repetition);
   std::span<const ParamId> params_inside(int call);
-  // What all repetitions that are filled alike have in common.
+  // All repetitions that are filled alike have these in common.
   struct Inside {
     SizeTable sizes;
     Mask mask;

@@ -52,8 +52,7 @@ void check_back(Reading& reading, const ExprText& e, Node& node) {
   set_names(reading, e, names, node);
 }
 
-// ---- Where each row goes
-// -------------------------------------------------------------------------
+// ---- Where each row goes ----------------------------------------------------------------------
 
 // For each row of a sample its expert, and its place there; -1 if the expert is full.
 struct Routes {
@@ -80,7 +79,7 @@ Tensor numbers(const Shape& shape, const std::vector<int64_t>& all, const Runner
   return Tensor::of<int64_t>(shape, std::span<const int64_t>(all), runner.device());
 }
 
-// What both directions need: the rows and experts with the batch, as their tensors have them.
+// Both directions need these: the rows and experts with the batch, as their tensors have them.
 struct Routing {
   Value choices;
   Index rows, experts, room;
@@ -165,8 +164,7 @@ Value run_back(Runner& runner, const Node& node) {
   return {read * runner.aligned(gate, node.names, batched).tensor, node.names, batched};
 }
 
-// ---- What rows read
-// --------------------------------------------------------------------------------
+// ---- Rows that rows read ----------------------------------------------------------------------
 
 // A place holds the row that came there, which depends on that row's position and what is before.
 void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {

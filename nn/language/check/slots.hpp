@@ -65,7 +65,7 @@ class Slots {
   [[noreturn]] void not_filled(const Word& slot, const Site& site) const;
 
   std::vector<Filling> fillings_;
-  // What calls named, which all texts of a check write down together.
+  // The slots that calls named. All texts of a check write them down together.
   struct Calls {
     std::map<std::string, std::set<std::string>> places = {};  // by slot
     std::set<const UseText*> met = {};
