@@ -4,7 +4,7 @@
 #include "core/graph.hpp"
 #include "nn/model.hpp"
 #include "tests/layer.hpp"
-#include "tests/replaced.hpp"
+#include "tests/written.hpp"
 #include "train/optimizer.hpp"
 
 using namespace tete;

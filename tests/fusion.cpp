@@ -6,7 +6,7 @@
 #include "core/graph.hpp"
 #include "nn/run.hpp"
 #include "tests/layer.hpp"
-#include "tests/replaced.hpp"
+#include "tests/written.hpp"
 #include "tests/strict_device.hpp"
 
 using namespace tete;

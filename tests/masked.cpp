@@ -36,8 +36,10 @@ std::set<Index> asked(const Batch& batch, Index sample) {
 
 TEST_SUITE("masked") {
   TEST_CASE("of each sample 15% is asked for, one token at least, and all else is the text") {
-    for (const auto& [context, count] :
-         std::map<Index, size_t>{{1, 1}, {3, 1}, {9, 1}, {10, 2}, {20, 3}, {64, 10}, {100, 15}}) {
+    const std::map<Index, size_t> counts = {{1, 1},  {3, 1},   {9, 1},   {10, 2},
+                                            {20, 3}, {64, 10}, {100, 15}};
+    for (const auto& each : counts) {
+      const Index context = each.first;
       CAPTURE(context);
       const MaskedData data(digits(context), mask);
       for (const bool held_out : {false, true}) {
@@ -48,7 +50,7 @@ TEST_SUITE("masked") {
         CHECK(masked.first_sample == 3);
         for (Index sample = 0; sample < 20; ++sample) {
           const std::set<Index> places = asked(masked, sample);
-          CHECK(places.size() == count);
+          CHECK(places.size() == each.second);
           const auto read = row(masked.input, sample), is = row(whole.input, sample),
                      target = row(masked.target, sample);
           for (Index i = 0; i < context; ++i)

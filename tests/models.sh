@@ -151,6 +151,7 @@ check 'transformer learns to reverse' "$tete" train --task reverse --model trans
 right=$(grep -o '"exact_match":[0-9.]*' reversed/metrics.jsonl | tail -n 1 | cut -d : -f 2)
 check "it is right in $right of the answers, expected at least 0.9" awk "BEGIN { exit !($right >= 0.9) }"
 prints dcba sample reversed --prompt abcd
+refuses 2 "is of 'transformer', and of such texts tete inspect shows language models only" inspect reversed --text abcd --out page.html
 
 # ---- Encoders ----
 

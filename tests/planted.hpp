@@ -10,7 +10,7 @@
 #include "attention/attention.hpp"
 #include "nn/against.hpp"
 #include "nn/param.hpp"
-#include "tests/replaced.hpp"
+#include "tests/written.hpp"
 
 namespace tete::tests {
 

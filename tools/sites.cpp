@@ -287,6 +287,7 @@ void set_sizes(const ModelSettings& m, const std::vector<ChosenAttention*>& all)
 }  // namespace
 
 ChosenSites choose_sites(const ModelSettings& m) {
+  if (is_text(m)) return {};
   check_settings(m);
   for (const Amendment& amendment : m.with)
     if (!m.encoder && (amendment.sites == "encoder" || amendment.sites == "cross"))

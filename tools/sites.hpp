@@ -37,10 +37,10 @@ void use_for_model(ModelOptions& options, CLI::App& app, const std::vector<std::
 // Reads what they name, all but whether there is an encoder, into options.model.
 void read_model(ModelOptions& options, CLI::App& app);
 
-// Every site of the settings' model with its text, amended and checked for what is asked of it
-// there: a decoder's self-attention must be causal, cross-attention must take another memory, and
-// padding must be hidden. A size of the settings counts where the text has it, and must be some
-// text's. Fails in a sentence that names the option.
+// Every site of the settings' model, unless that is a text, with its text, amended and checked for
+// what is asked of it there: a decoder's self-attention must be causal, cross-attention must take
+// another memory, and padding must be hidden. A size of the settings counts where the text has it,
+// and must be some text's. Fails in a sentence that names the option.
 ChosenSites choose_sites(const ModelSettings& settings);
 // A sentence for each text that loses the scale of its logits to the settings' initialisation.
 std::vector<std::string> start_warnings(const ModelSettings& settings, const ChosenSites& sites);

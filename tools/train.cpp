@@ -312,7 +312,7 @@ static int train(TrainOptions& o, CLI::App& app) {
     notes.push_back(o.loop.folder + " holds no checkpoint: the run begins at step 0");
   o.model.encoder = task && task->encoder;
   read_model(o, app);
-  const ChosenSites sites = is_text(o.model) ? ChosenSites() : choose_sites(o.model);
+  const ChosenSites sites = choose_sites(o.model);
   use_threads(o.threads);
   Backend& device = find_device(o.device);
 

@@ -19,7 +19,7 @@ static Trained describe_trained(const RunState& state) {
   const std::string name = task == config.end() ? "text" : task->get<std::string>();
   Tokenizer tokenizer = Tokenizer::read(state.tokenizer);
   ModelSettings settings = settings_from_json(config["model"]);
-  ChosenSites sites = is_text(settings) ? ChosenSites() : choose_sites(settings);
+  ChosenSites sites = choose_sites(settings);
   AnyModel model = make_any_model(settings, sites, vocabulary_of(name, tokenizer));
   return {.path = {},
           .step = state.step,

@@ -142,7 +142,7 @@ int bench_training(StepBenchOptions& o, CLI::App& app) {
   const OptimizerRow& row = find_optimizer(o.optimizer);
   use_threads(o.bench.threads);
 
-  const ChosenSites sites = is_text(o.model) ? ChosenSites() : choose_sites(o.model);
+  const ChosenSites sites = choose_sites(o.model);
   const AnyModel model = make_any_model(o.model, sites, o.vocabulary);
   const ParamList& params = params_of(model);
   const ModelCost cost = cost_of(model, sites, o.model.context);
