@@ -300,7 +300,7 @@ Model make_text_model(const ModelSettings& s, Index vocabulary) {
   const std::shared_ptr<const Checked> program = checked_text(s);
   SizesByName sizes = s.dims;
   const auto set = [&](const char* name, Index size) {
-    if (program->find_dimension(name) >= 0) sizes.try_emplace(name, size);
+    if (has_size(*program, name)) sizes.try_emplace(name, size);
   };
   set("v", vocabulary), set("l", s.layers), set("d_X", s.d_model), set("max_n", s.context);
   set("max_m", s.context);

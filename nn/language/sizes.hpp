@@ -15,6 +15,9 @@ namespace tete {
 
 using SizesByName = std::map<std::string, Index>;
 
+// True if a def of the program, or of its calls', decides itself how large `name` is.
+bool has_size(const Checked& program, const std::string& name);
+
 class SizeTable {
  public:
   // A name that the program itself does not have is that of every def in it, and in the programs of

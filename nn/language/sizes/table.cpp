@@ -38,9 +38,6 @@ SizeTable::SizeTable(std::shared_ptr<const Checked> program, const SizesByName& 
   }
 }
 
-namespace {
-
-// True if a def of the program, or of its calls', decides itself how large `name` is.
 bool has_size(const Checked& program, const std::string& name) {
   const auto is_own = [&](const Dimension& d) {
     return d.short_name() == name && d.arguments.empty() && d.outer < 0;
@@ -52,8 +49,6 @@ bool has_size(const Checked& program, const std::string& name) {
            return has;
          });
 }
-
-}  // namespace
 
 bool SizeTable::set_in_defs(const std::string& name, Index size) {
   if (!has_size(*program_, name)) return false;
