@@ -21,7 +21,8 @@ bool has_size(const Checked& program, const std::string& name);
 class SizeTable {
  public:
   // A name that the program itself does not have is that of every def in it, and in the programs of
-  // its calls, that has the name and no argument for it (R27). Fails on a name that none has.
+  // its calls, that has the name and no argument for it; "Z.A.h" is that of the call that makes Z
+  // alone (R27). Fails on a name that none has.
   SizeTable(std::shared_ptr<const Checked> program, const SizesByName& given);
 
   // Takes the sizes of the input or parameter `value` from its tensor's shape; leading dimensions
@@ -63,7 +64,9 @@ class SizeTable {
   const Checked& program() const { return *program_; }
 
  private:
+  bool set_by_name(const std::string& name, Index size);
   bool set_in_defs(const std::string& name, Index size);
+  bool set_in_call(const std::string& name, Index size);
   enum class Origin : uint8_t { open, caller, argument, derived };
   struct Entry {
     Origin origin = Origin::open;
@@ -90,6 +93,7 @@ class SizeTable {
   std::shared_ptr<const Checked> program_;
   std::vector<Entry> entries_;
   SizesByName inner_ = {};  // that the caller set, for the programs of calls
+  std::map<int, SizesByName> in_calls_ = {};  // ... and for that of one call
   std::optional<bool> causal_;
   Index layer_ = 0;
   bool parted_ = false;     // set_lengths

@@ -70,14 +70,30 @@ Tensor stacked(const Tensors& states, const Tensor& like, int axis) {
 
 }  // namespace
 
+// A call knows how long its sequences are, but not which of their pieces are padding.
+void Runner::refuse_padded(const CheckedCall& call, int pieces) {
+  const Tensor lengths = lengths_of(pieces);
+  if (!lengths) return;
+  const std::string sequence = program_.flow.dimensions[pieces].counts_m ? "M" : "X";
+  for (size_t i = 0; i < program_.inputs.size(); ++i) {
+    if (program_.input_names[i] != sequence) continue;
+    const int whole = program_.values[program_.inputs[i]].dims[0];
+    for (double length : lengths.values<double>())
+      if (length < static_cast<double>(sizes_.size(whole)))
+        fail_at({call.place}, text("'", dimension(pieces).name, "' counts pieces of a sequence ",
+                                   "that is padded; a call cannot leave padded pieces out"));
+  }
+}
+
 // The mask of a call: what its X and M are in this one (R17, R19).
-Mask Runner::mask_inside(const CheckedCall& call) const {
+Mask Runner::mask_inside(const CheckedCall& call) {
   const CallSequences inside = sequences_of(program_, call, mask_.causal, !one_sequence_);
   const int padded = call.memory >= 0 ? call.memory : call.queries;
   Mask mask;
   mask.of_model = true;
   mask.causal = inside.causal, mask.apart = inside.apart;
-  if (padded >= 0) mask.lengths = lengths_of(padded);
+  if (padded >= 0 && program_.flow.dimensions[padded].pieces) refuse_padded(call, padded);
+  else if (padded >= 0) mask.lengths = lengths_of(padded);
   if (mask.apart && call.queries >= 0) mask.query_lengths = lengths_of(call.queries);
   return mask;
 }

@@ -206,7 +206,8 @@ class Runner {
   Value given(const Names& pair);
   bool hides_future(int query, int memory) const;
   Tensor lengths_of(int dim) const;
-  Mask mask_inside(const CheckedCall& call) const;
+  Mask mask_inside(const CheckedCall& call);
+  void refuse_padded(const CheckedCall& call, int pieces);
 
   const Checked& program_;
   SizeTable sizes_;

@@ -121,8 +121,10 @@ CallSequences sequences_of(const Checked& program, const CheckedCall& call, bool
 }
 
 std::string leak_of(const Checked& program, bool apart) {
-  const auto is_free = [&](int dim) {
-    return apart && program.dimensions[dim].sequence == Role::memory;
+  const auto is_free = [&](int dim) {  // an axis of M's sequence, or pieces of it
+    const DimensionFlow& flow = program.flow.dimensions[dim];
+    const Role of = program.dimensions[dim].sequence;
+    return apart && (of == Role::memory || (of == Role::none && flow.counts_m && !flow.counts_x));
   };
   for (const Combination& c : program.flow.combinations)
     if ((c.reads == Combination::Reads::future || c.reads == Combination::Reads::length) &&

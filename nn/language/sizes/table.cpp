@@ -28,9 +28,7 @@ SizeTable::SizeTable(std::shared_ptr<const Checked> program, const SizesByName& 
     : program_(std::move(program)), entries_(program_->dimensions.size()) {
   for (const auto& [name, size] : given) {
     if (size < 0) bad_input("the size '", name, "' must be at least 0, got ", size);
-    const int dim = program_->find_dimension(name);
-    if (dim >= 0) set(dim, size);
-    else if (!set_in_defs(name, size)) {
+    if (!set_by_name(name, size)) {
       const std::vector<std::string> names = root_names(*program_);
       bad_input("'", program_->name, "' has no size '", name, "'", suggestion(name, names),
                 "; its sizes are ", listed(names));
@@ -48,6 +46,33 @@ bool has_size(const Checked& program, const std::string& name) {
            visit(all, [&](const CheckedCall& call) { has |= has_size(*call.program, name); });
            return has;
          });
+}
+
+bool SizeTable::set_by_name(const std::string& name, Index size) {
+  const int dim = program_->find_dimension(name);
+  if (dim >= 0) set(dim, size);
+  return dim >= 0 || set_in_defs(name, size) || set_in_call(name, size);
+}
+
+// "Z.A.h" is the size A.h, or h of the def that A calls, in the call that makes Z.
+bool SizeTable::set_in_call(const std::string& name, Index size) {
+  for (const CheckedValue& v : program_->values) {
+    if (v.kind != ValueKind::call || !name.starts_with(v.name + ".")) continue;
+    const std::string rest = name.substr(v.name.size() + 1);
+    bool known = false;
+    visit(program_->calls[v.index], [&](const CheckedCall& call) {
+      const int dim = call.program->find_dimension(rest);
+      for (const CheckedCall::Size& passed : call.sizes)
+        if (passed.is_argument && passed.inner == dim)
+          fail_at({call.place}, text("the size '", name, "' is that of a tensor that is passed; ",
+                                     "it cannot be set here"));
+      known |= SizeTable(call.program, {}).set_by_name(rest, size);
+    });
+    if (!known) continue;
+    in_calls_[v.index][rest] = size;
+    return true;
+  }
+  return false;
 }
 
 bool SizeTable::set_in_defs(const std::string& name, Index size) {
@@ -192,6 +217,11 @@ SizeTable SizeTable::inside(const CheckedCall& call) {
     if (size.is_argument && known) inner.set(size.inner, *known);
     if (!size.is_argument) inner.entry(size.inner).outer = known;
   }
+  for (const auto& own : in_calls_)
+    visit(program_->calls[own.first], [&](const CheckedCall& each) {
+      if (&each == &call)
+        for (const auto& [name, size] : own.second) inner.set_by_name(name, size);
+    });
   return inner;
 }
 
