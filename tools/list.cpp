@@ -28,10 +28,10 @@ static std::string family_of(const Variant& variant) {
   return line.substr(0, line.find_last_not_of(" \t\r") + 1);
 }
 
-// The catalogue by family, each by name.
-static std::vector<const Variant*> variants_by_family() {
+// The texts by family, each by name.
+static std::vector<const Variant*> by_family(const std::vector<Variant>& texts) {
   std::vector<const Variant*> all;
-  for (const Variant& variant : variants()) all.push_back(&variant);
+  for (const Variant& text : texts) all.push_back(&text);
   const auto key = [](const Variant* v) {
     const std::string family = family_of(*v);
     return std::tuple(rank_of(family), family, v->name);
@@ -108,7 +108,7 @@ static nlohmann::ordered_json as_json(const Variant& variant, const Checked& pro
 static int list(bool json) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   std::string family;
-  for (const Variant* variant : variants_by_family()) {
+  for (const Variant* variant : by_family(variants())) {
     const auto program = load_attention(*variant->program);
     if (json) {
       all.push_back(as_json(*variant, *program));
@@ -137,10 +137,15 @@ static std::vector<std::string> slots_of(const Program& program) {
 
 static int list_texts(const std::vector<Variant>& texts, bool json) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
-  for (const Variant& text : texts) {
+  std::string family;
+  for (const Variant* each : by_family(texts)) {
+    const Variant& text = *each;
     const std::vector<std::string> slots = slots_of(*text.program);
+    if (const std::string next = family_of(text); !json && next != family)
+      std::cout << (family.empty() ? "" : "\n") << "== " << (family = next) << "\n";
     if (json)
       all.push_back({{"name", text.name},
+                     {"family", family_of(text)},
                      {"paper", text.paper},
                      {"slots", slots},
                      {"text", text.program->source->text}});
