@@ -113,6 +113,15 @@ std::shared_ptr<const Checked> load_attention(const Program& program,
   return checked;
 }
 
+std::string not_attention(const Checked& program) {
+  try {
+    check_is_attention(program);
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
 static std::shared_ptr<const Checked> load(const Variant& text,
                                            const std::vector<std::string>& with) {
   std::vector<Program> amending;

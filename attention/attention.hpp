@@ -22,6 +22,8 @@ std::shared_ptr<const Checked> load_attention(const Program& program,
                                               const std::vector<Program>& amendments = {},
                                               const Library& library = catalogue(),
                                               const std::vector<Program>& uses = {});
+// Why a checked text is not attention, with a caret; "" if it is.
+std::string not_attention(const Checked& program);
 // The same for any text, attention or not.
 std::shared_ptr<const Checked> load_program(const std::string& name_or_path,
                                             const std::vector<std::string>& with = {});

@@ -2,7 +2,54 @@
 
 #include <cmath>
 
+#include "attention/check_parts.hpp"
+
 namespace tete {
+
+// Each further order differentiates all that. What a value takes beside its numbers is worth some
+// thousands.
+Work work_of(const WatchedFunction& f, const Tensors& inputs, int order) {
+  constexpr double most = 2e8;  // some ten seconds
+  constexpr double overhead = 5000;
+  Work work;
+  f(inputs, [&](const std::string&, const Tensor& x) {
+    ++work.values, work.numbers += static_cast<double>(x.size());
+  });
+  const double each = (work.numbers + overhead * work.values) * std::pow(5, order - 1);
+  work.is_small = each * static_cast<double>(inputs.size()) <= most;
+  return work;
+}
+
+static void require_small(const WatchedFunction& f, const Tensors& inputs, const std::string& name,
+                          int order) {
+  const Work work = work_of(f, inputs, order);
+  if (work.is_small) return;
+  bad_input("'", name, "' is too large to be checked", order > 1 ? text(" at order ", order) : "",
+            ": each of its ", counted(std::ssize(inputs), "input"),
+            " is moved again and again, and ", work.values, " values of ", work.numbers,
+            " numbers are computed each time; --dim makes sizes smaller, and a part of the text "
+            "can be checked by itself");
+}
+
+Tensor drawn(const std::string& name, const Shape& shape) {
+  return random_normal(shape, Key(1).fold(name), Dtype::f64);
+}
+
+std::vector<std::string> dims_of(const Checked& program, const CheckedValue& value) {
+  std::vector<std::string> names{"batch"};
+  for (int dim : value.dims) names.push_back(program.dimensions[dim].name);
+  return names;
+}
+
+GradReport report_of(const WatchedFunction& f, const Tensors& inputs, const Checked& program,
+                     const GradCheckOptions& options) {
+  require_small(f, inputs, program.name, options.order);
+  GradReport report = check_gradient(f, inputs, options);
+  if (report.fault)
+    if (const int value = program.find_value(report.fault->value); value >= 0)
+      report.fault->line = line_of(program.values[value].place);
+  return report;
+}
 
 namespace {
 
@@ -27,7 +74,7 @@ class VariantCheck {
       fixed_.push_back(spec.fixed ? start : Tensor());
       if (!spec.fixed) add(spec.name, spec.dims, start);
     }
-    options_.result_dims = dims_of(program_->values[program_->result]);
+    options_.result_dims = dims_of(*program_, program_->values[program_->result]);
   }
 
   GradReport report() const {
@@ -41,37 +88,10 @@ class VariantCheck {
                             .tiling = {.allowed = check_.block > 0, .queries = check_.block}};
       return attention_(forward, "", in[0], in[sequences_ - 1], {.causal = check_.causal});
     };
-    require_small(f);
-    GradReport report = check_gradient(f, inputs_, options_);
-    if (report.fault) find_line(*report.fault);
-    return report;
+    return report_of(f, inputs_, *program_, options_);
   }
 
  private:
-  // Each input is moved again and again, every value computed anew each time, and each further
-  // order differentiates all that. What a value takes beside its numbers is worth some thousands.
-  void require_small(const WatchedFunction& f) const {
-    constexpr double most = 2e8;  // some ten seconds
-    constexpr double overhead = 5000;
-    double values = 0, numbers = 0;
-    f(inputs_, [&](const std::string&, const Tensor& x) {
-      ++values, numbers += static_cast<double>(x.size());
-    });
-    const int order = check_.options.order;
-    const double each = (numbers + overhead * values) * std::pow(5, order - 1);
-    if (each * static_cast<double>(inputs_.size()) <= most) return;
-    bad_input("'", program_->name, "' is too large to be checked",
-              order > 1 ? text(" at order ", order) : "", ": each of its ",
-              counted(std::ssize(inputs_), "input"), " is moved again and again, and ", values,
-              " values of ", numbers,
-              " numbers are computed each time; --dim makes sizes smaller, and a part of the text "
-              "can be checked by itself");
-  }
-
-  static Tensor drawn(const std::string& name, const Shape& shape) {
-    return random_normal(shape, Key(1).fold(name), Dtype::f64);
-  }
-
   void add(const std::string& name, std::vector<std::string> dims, Tensor value) {
     options_.names.push_back(name);
     options_.dims.push_back(std::move(dims));
@@ -81,19 +101,8 @@ class VariantCheck {
   void add_sequence(const std::string& name, Index length, Index width) {
     for (size_t i = 0; i < program_->inputs.size(); ++i)
       if (program_->input_names[i] == name)
-        return add(name, dims_of(program_->values[program_->inputs[i]]),
+        return add(name, dims_of(*program_, program_->values[program_->inputs[i]]),
                    drawn(name, {check_.batch, length, width}));
-  }
-
-  std::vector<std::string> dims_of(const CheckedValue& value) const {
-    std::vector<std::string> names{"batch"};
-    for (int dim : value.dims) names.push_back(program_->dimensions[dim].name);
-    return names;
-  }
-
-  void find_line(Fault& fault) const {
-    if (const int value = program_->find_value(fault.value); value >= 0)
-      fault.line = line_of(program_->values[value].place);
   }
 
   std::shared_ptr<const Checked> program_;

@@ -25,4 +25,12 @@ AttentionSizes sizes_to_check(const std::shared_ptr<const Checked>& program,
 GradReport check_gradient(const std::shared_ptr<const Checked>& program,
                           const AttentionSizes& sizes, const AttentionCheck& check = {});
 
+// The same for a text that is not attention: a model, or what stands in one. Sizes that its `where`
+// gives as numbers become small ones; its tokens are drawn. Of two samples one is padded: of the
+// source, or of X where its sequence is not causal.
+SizesByName text_sizes_to_check(const std::shared_ptr<const Checked>& program,
+                                const SizesByName& given, int order = 1);
+GradReport check_text_gradient(const std::shared_ptr<const Checked>& program,
+                               const SizesByName& sizes, const AttentionCheck& check = {});
+
 }  // namespace tete

@@ -1,4 +1,4 @@
-// tete check: gradients against central differences in float64, of operations and of variants.
+// tete check: gradients against central differences in float64, of operations and of texts.
 #include <cmath>
 #include <cstdio>
 #include <iostream>
@@ -177,7 +177,7 @@ static void check_operations(CheckTable& table, const std::string& only, const C
       });
 }
 
-// ---- Variants ----
+// ---- Variants and other texts ----
 
 // The reason why a causal mask makes no sense, on one line; "" if it does.
 static std::string not_causal(const Checked& program) {
@@ -185,23 +185,40 @@ static std::string not_causal(const Checked& program) {
   return program.leak.substr(0, program.leak.find('\n'));
 }
 
-static void check_variant(CheckTable& table, const std::string& name, const CheckOptions& o) {
-  ModelSettings settings;
-  settings.attention = read_text(name);
-  const Program text = Program::parse(settings.attention.text, settings.attention.place);
-  SlotUses uses;
-  for (const std::string& setting : o.use) add_use(uses, setting, text);
-  settings.uses = uses.said, settings.fillers = uses.files;
-  for (const std::string& path : o.with) settings.with.push_back({read_amendment(path)});
-  for (const std::string& setting : o.dim) set_dim(settings.dims, setting);
-  const auto program = make_attention(settings);
+// True for attention from X to M that is no stack of it.
+static bool is_attention(const Checked& program) {
+  const auto& names = program.input_names;
+  const bool repeats = std::any_of(program.calls.begin(), program.calls.end(),
+                                   [](const CheckedCall& call) { return call.repeated >= 0; });
+  const bool has_memory =
+      program.self_only || std::find(names.begin(), names.end(), "M") != names.end();
+  return has_memory && !repeats && not_attention(program).empty();
+}
+
+static bool reads_tokens(const Checked& program) {
+  return std::any_of(program.inputs.begin(), program.inputs.end(),
+                     [&](int input) { return program.values[input].below >= 0; });
+}
+
+static void check_text(CheckTable& table, const std::string& name, const CheckOptions& o) {
+  SizesByName given;
+  for (const std::string& setting : o.dim) set_dim(given, setting);
+  const auto program = load_text(name, o.with, o.use);
   AttentionCheck check{.block = o.block, .options = o.of_gradients()};
-  const AttentionSizes sizes = sizes_to_check(program, settings.dims, check);
-  table.run(name, [&] { return check_gradient(program, sizes, check); });
+  std::function<GradReport()> run;
+  if (is_attention(*program)) {
+    const AttentionSizes sizes = sizes_to_check(program, given, check);
+    run = [=, &check] { return check_gradient(program, sizes, check); };
+  } else {
+    const SizesByName sizes = text_sizes_to_check(program, given, o.order);
+    run = [=, &check] { return check_text_gradient(program, sizes, check); };
+  }
+  table.run(name, run);
+  if (reads_tokens(*program)) return;  // a model says itself what is causal
   check.causal = true;
   const std::string reason = not_causal(*program);
   if (!reason.empty()) table.omit(name + ", causal", reason);
-  else table.run(name + ", causal", [&] { return check_gradient(program, sizes, check); });
+  else table.run(name + ", causal", run);
 }
 
 // ---- The verb ----
@@ -212,27 +229,33 @@ static std::set<std::string> operations() {
   return names;
 }
 
-static bool is_variant(const std::string& target) {
-  return target.find('/') != std::string::npos || target.ends_with(".tete") ||
-         std::any_of(variants().begin(), variants().end(),
-                     [&](const Variant& variant) { return variant.name == target; });
+static std::vector<std::string> names_of_texts() {
+  std::vector<std::string> names;
+  for (const std::vector<Variant>* shelf : {&variants(), &blocks(), &models()})
+    for (const Variant& text : *shelf) names.push_back(text.name);
+  return names;
 }
 
-// Anything that is neither a variant, a file nor an operation is an error with the nearest of them.
+static bool names_text(const std::string& target) {
+  const std::vector<std::string> names = names_of_texts();
+  return is_program_path(target) || std::find(names.begin(), names.end(), target) != names.end();
+}
+
+// Anything that is neither a text nor an operation is an error with the nearest of them.
 static void check_target(CheckTable& table, const std::string& target, const CheckOptions& o) {
   if (target == "ops" || target == "all") check_operations(table, "", o);
   if (target == "ops") return;
   if (target == "all") {
-    for (const Variant& variant : variants()) check_variant(table, variant.name, o);
+    for (const std::string& name : names_of_texts()) check_text(table, name, o);
     return;
   }
-  if (is_variant(target)) return check_variant(table, target, o);
+  if (names_text(target)) return check_text(table, target, o);
   const std::set<std::string> ops = operations();
   std::vector<std::string> names(ops.begin(), ops.end());
   names.insert(names.end(), {"all", "ops"});
-  for (const Variant& variant : variants()) names.push_back(variant.name);
+  for (const std::string& name : names_of_texts()) names.push_back(name);
   if (!ops.contains(target))
-    bad_input("'", target, "' is neither a variant (tete list) nor an operation",
+    bad_input("'", target, "' is neither a text (tete list) nor an operation",
               suggestion(target, names), "; a file is given by a path that ends in .tete");
   check_operations(table, target, o);
 }
@@ -241,13 +264,13 @@ static int check_gradients(const CheckOptions& o) {
   if (o.order < 1 || o.order > 3) bad_input("--order ", o.order, ": expected 1, 2 or 3");
   if (o.block < 0) bad_input("--block ", o.block, ": expected at least 1, or 0: no blocks");
   use_threads(o.threads);
-  CheckTable table(o, std::all_of(o.targets.begin(), o.targets.end(), is_variant));
+  CheckTable table(o, std::all_of(o.targets.begin(), o.targets.end(), names_text));
   for (const std::string& target : o.targets) check_target(table, target, o);
   return table.finish();
 }
 
 static int check_theirs(const CheckOptions& o) {
-  if (o.targets.size() != 1 || !is_variant(o.targets[0]))
+  if (o.targets.size() != 1 || !names_text(o.targets[0]))
     bad_input("--against is for one variant or text, got '", o.targets[0], "'",
               o.targets.size() > 1 ? " and more" : "");
   use_threads(o.threads);
@@ -262,7 +285,8 @@ Run check_verb(CLI::App& app) {
   auto o = std::make_shared<CheckOptions>();
   take_words(
       app.add_option("TARGET", o->targets,
-                     "variants, files, operations; ops: all of these; all: everything [all]"));
+                     "variants, models and their blocks, files, operations; ops: all of these; "
+                     "all: everything [all]"));
   app.add_option("--order", o->order, "2: the gradient of the gradient, too; 3: and its gradient")
       ->type_name("N")
       ->capture_default_str();

@@ -92,7 +92,7 @@ class SizeTable {
 
   std::shared_ptr<const Checked> program_;
   std::vector<Entry> entries_;
-  SizesByName inner_ = {};  // that the caller set, for the programs of calls
+  SizesByName inner_ = {};                    // that the caller set, for the programs of calls
   std::map<int, SizesByName> in_calls_ = {};  // ... and for that of one call
   std::optional<bool> causal_;
   Index layer_ = 0;

@@ -1,0 +1,23 @@
+// Parts of gradient checks that those of variants and of other texts share.
+#pragma once
+#include "core/check/gradcheck.hpp"
+#include "nn/language/check.hpp"
+
+namespace tete {
+
+// What a check takes: each input is moved again and again, and every value computed anew each time.
+struct Work {
+  double values = 0, numbers = 0;
+  bool is_small = false;  // it takes some ten seconds at most
+};
+Work work_of(const WatchedFunction& f, const Tensors& inputs, int order);
+
+Tensor drawn(const std::string& name, const Shape& shape);
+// With "batch" before them.
+std::vector<std::string> dims_of(const Checked& program, const CheckedValue& value);
+
+// The check's report, a fault with its line in the text. Fails if it would take too long.
+GradReport report_of(const WatchedFunction& f, const Tensors& inputs, const Checked& program,
+                     const GradCheckOptions& options);
+
+}  // namespace tete
