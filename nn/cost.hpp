@@ -7,6 +7,12 @@
 //   a product       the size of its result, if both tensors have dimensions
 //   all else        nothing: softmax, sums, products with a number
 // A value that depends on parameters alone is computed once for a whole batch.
+//
+// As Mesh-TensorFlow counts, whose numbers Narang et al. 2021 print:
+//   einsum          the same, but a convolution, an einsum of windows, is none
+//   a look-up       gather from parameters at positions that inputs say: a product of the table
+//                   with one-hot rows
+//   all else        nothing: products, norms
 #pragma once
 #include "nn/language/sizes.hpp"
 
@@ -82,12 +88,18 @@ struct Cost {
   // The places that prevent a tile, and why; values over both sequences are then stored whole.
   std::vector<Place> whole_because = {};
   std::string whole_reason = {};
+
+  // Multiplies of so many sequences.
+  Index of_batch(Index sequences) const;
 };
+
+enum class Counting : uint8_t { pairs, mesh };
 
 struct CostOptions {
   bool causal = false;  // the call's mask; the text's own masks are counted in any case
   bool apart = false, of_model = false;  // as in Mask (nn/run.hpp)
   Dtype dtype = Dtype::f32;
+  Counting counting = Counting::pairs;
 };
 
 // Every size must be known or follow from others; `sizes` receives those that follow. Fails (input)

@@ -37,6 +37,13 @@ check 'its page and its activations, by path and by slot' eval "'$tete' inspect 
 check 'one of its attentions, to run by itself' eval "'$tete' inspect whole --text 'Line 7' --layer Z/0/A \
   --save layer.safetensors && '$tete' run multi_head_scaled --with biases --tensors layer.safetensors --mask causal \
   --out again.safetensors"
+check 'gradients of a model, to second order' "$tete" check gpt2 --order 2
+check 'and of one with a source that is padded' "$tete" check t5 --order 2
+check 'the cost as Mesh-TensorFlow counts' eval \
+  "'$tete' cost vanilla --as mesh --json | grep -q '\"batch_multiplies\": 11063[0-9]*'"
+check 'a size of one call' eval "'$tete' cost vanilla --dim D.Z.F.f=5 --dim l=1 | grep -q '^F.P_1\|D/Z/\*/F.P_1'"
+refuses 2 "'mash': expected|--as mash: expected pairs or mesh; did you mean 'mesh'" cost vanilla --as mash
+refuses 2 "the size 'A.d_X' is that of a tensor that is passed" cost vanilla --dim A.Z.A.d_X=3
 cp "$gpt2" mine.tete
 check 'a file of mine' "$tete" train text.txt --model mine.tete "${small[@]}" --steps 2 --out mine
 rm mine.tete
@@ -205,7 +212,6 @@ refuses 2 "--task mlm trains $encoder, as --model bert is, but 'T5' is $both" tr
 refuses 2 'as --model bert is, but the model without --model is a language model' train text.txt --task mlm
 refuses 2 '--task mlm is for an encoder, which is a text of its own: tete cost bert' cost multi_head --model --task mlm
 refuses 2 "'GPT2' is a whole model, not attention" train text.txt --attention "$gpt2"
-refuses 2 "'GPT2' is a whole model, not attention" check "$gpt2"
 refuses 2 "'X' marks X as causal itself|'GPT2' marks X as causal itself" run gpt2 --tensors in.safetensors \
   --dim l=2 --dim h=2 --mask causal --out y.safetensors
 sed 's/= multi_head_scaled/= linformer/' "$gpt2" > leaks.tete

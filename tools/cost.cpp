@@ -29,8 +29,9 @@ CostedText costed(const CostRequest& o) {
   const auto program = load_text(o.target, o.with, o.use);
   SizesByName given;
   for (const std::string& setting : o.dim) set_dim(given, setting);
+  const CostOptions options{.causal = o.mask == "causal",
+                            .counting = o.as == "mesh" ? Counting::mesh : Counting::pairs};
   SizeTable sizes = paper_sizes(program, given);
-  const CostOptions options{.causal = o.mask == "causal"};
   Cost cost = cost_of(*program, sizes, options);
   return {program, std::move(sizes), options, std::move(cost)};
 }
@@ -40,6 +41,8 @@ std::string grouped(Index number) {
   for (size_t at = digits.size(); at > 3;) digits.insert(at -= 3, 1, ',');
   return digits;
 }
+
+constexpr Index mesh_batch = 128;  // of Narang et al. 2021
 
 // ---- As JSON ----
 
@@ -58,7 +61,8 @@ static ordered_json to_json(const Count& count) {
 static ordered_json sizes_to_json(CostedText& text) {
   ordered_json sizes = ordered_json::object();
   for (size_t i = 0; i < text.program->dimensions.size(); ++i)
-    sizes[text.program->dimensions[i].name] = text.sizes.size(static_cast<int>(i));
+    if (const auto size = text.sizes.find(static_cast<int>(i)))  // a def inside may have its own
+      sizes[text.program->dimensions[i].name] = *size;
   return sizes;
 }
 
@@ -79,6 +83,7 @@ static ordered_json to_json(CostedText& text, const std::optional<Cost>& multi_h
       {"activation_bytes", cost.bytes},
       {"tiled_activation_bytes", cost.tiled_bytes},
       {"tiles", cost.whole_because.empty()}};
+  if (text.options.counting == Counting::mesh) json["batch_multiplies"] = cost.of_batch(mesh_batch);
   for (const StatementCost& statement : cost.statements) {
     const CheckedValue& value = program.values[statement.value];
     ordered_json line = {{"name", value.name}, {"statement", dims_of(program, value)}};
@@ -154,6 +159,9 @@ static void print_totals(const CostedText& text, const std::optional<Cost>& mult
     std::printf(", and %s that are not learned", grouped(cost.fixed_parameters).c_str());
   std::printf("\nmultiplies   %s a sequence, forward", grouped(cost.total.multiplies).c_str());
   if (cost.once > 0) std::printf("; %s of them once a batch", grouped(cost.once).c_str());
+  if (text.options.counting == Counting::mesh)
+    std::printf("\n             %s a batch of 128, as Mesh-TensorFlow counts",
+                grouped(cost.of_batch(mesh_batch)).c_str());
   if (!cost.visible_known)
     std::printf("\n             (too many pairs to count what the text's own mask leaves)");
   if (cost.total.naive != cost.total.multiplies)
@@ -175,10 +183,12 @@ static void print_totals(const CostedText& text, const std::optional<Cost>& mult
 
 static void print(CostedText& text, const std::optional<Cost>& multi_head) {
   std::string sizes;
-  for (size_t i = 0; i < text.program->dimensions.size(); ++i)
-    if (text.program->dimensions[i].name.find('.') == std::string::npos)
-      sizes += tete::text(sizes.empty() ? "" : " ", text.program->dimensions[i].name, "=",
-                          text.sizes.size(static_cast<int>(i)));
+  for (size_t i = 0; i < text.program->dimensions.size(); ++i) {
+    const std::string& name = text.program->dimensions[i].name;
+    const auto size = text.sizes.find(static_cast<int>(i));
+    if (size && name.find('.') == std::string::npos)
+      sizes += tete::text(sizes.empty() ? "" : " ", name, "=", *size);
+  }
   std::printf("%s with %s\n\n", text.program->name.c_str(), sizes.c_str());
   print_statements(text);
   if (!text.cost.parameter_sizes.empty()) print_parameters(text);
@@ -296,13 +306,16 @@ static int cost(CostVerbOptions& o, CLI::App& app) {
   if (o.request.mask != masks[0] && o.request.mask != masks[1])
     bad_input("--mask ", o.request.mask, ": expected causal or none",
               suggestion(o.request.mask, masks));
+  const std::string ways[] = {"pairs", "mesh"};
+  if (o.request.as != ways[0] && o.request.as != ways[1])
+    bad_input("--as ", o.request.as, ": expected pairs or mesh", suggestion(o.request.as, ways));
   if (o.model) return cost_in_model(o, app);
   if (const std::vector<std::string> given = shape_options(app); !given.empty())
     bad_input(given[0], " shapes a whole model, which --model asks for; sizes of the text alone ",
               "are set by --dim, as in --dim h=8");
   CostedText text = costed(o.request);
-  const std::optional<Cost> multi_head =
-      multi_head_cost(*text.program, text.sizes, {.dtype = text.options.dtype});
+  const std::optional<Cost> multi_head = multi_head_cost(
+      *text.program, text.sizes, {.dtype = text.options.dtype, .counting = text.options.counting});
   if (o.json) std::cout << to_json(text, multi_head).dump(2) << "\n";
   else print(text, multi_head);
   return 0;
@@ -313,6 +326,12 @@ Run cost_verb(CLI::App& app) {
   add_cost_request(app, o->request);
   app.add_option("--mask", o->request.mask,
                  "causal: what it leaves visible is counted beside all pairs")
+      ->type_name("NAME")
+      ->capture_default_str();
+  app.add_option(
+         "--as", o->request.as,
+         "mesh: as Narang et al. 2021 count, a look-up is a product with all rows, and what is "
+         "no einsum is free, as are convolutions; with the sum for a batch of 128")
       ->type_name("NAME")
       ->capture_default_str();
   app.add_flag("--json", o->json, "as JSON; parameters and multiplies are whole numbers");
@@ -332,12 +351,14 @@ Run cost_verb(CLI::App& app) {
       ->type_name("N");
   app.footer(
       "Sizes are those of a T5-base layer where neither --dim nor the text says others:\n"
-      "n = m = 512 and 768 wide, h = 12. An einsum counts each pair of its cheapest\n"
+      "n = m = 512 and 768 wide, h = 12; a model reads 512 tokens, and its decoder 114 of\n"
+      "another sequence, of v = 32128 kinds. An einsum counts each pair of its cheapest\n"
       "order as the product of all names, a product of two tensors its result, anything\n"
       "else nothing.\n\n"
       "Examples:\n"
       "  tete cost talking_heads --dim h=24\n"
       "  tete cost mine.tete --dim n=1 --mask causal --json\n"
+      "  tete cost vanilla --as mesh\n"
       "  tete cost talking_heads --model --layers 12 --d-model 768 --heads 12\n"
       "  tete cost multi_head --model --task reverse --attention-cross talking_heads");
   return [o, &app] { return cost(*o, app); };

@@ -10,6 +10,7 @@ struct CostRequest {
   std::string target;
   std::vector<std::string> with, dim, use;
   std::string mask = "none";  // or causal
+  std::string as = "pairs";   // or mesh
 };
 void add_cost_request(CLI::App& app, CostRequest& o);
 

@@ -8,6 +8,7 @@ namespace tete {
 namespace {
 
 constexpr Index paper_length = 512, paper_width = 768, paper_heads = 12;
+constexpr Index paper_targets = 114, paper_vocabulary = 32128;
 
 // Nothing in the text says its size.
 bool is_free(const Dimension& d) {
@@ -29,9 +30,12 @@ SizeTable paper_sizes(const std::shared_ptr<const Checked>& program, const Sizes
   for (size_t i = 0; i < program->inputs.size(); ++i) {
     const Names& dims = dims_of_input(*program, i);
     const std::string& name = program->input_names[i];
-    if (dims.size() != 2 || (name != "X" && name != "M")) continue;
-    add(dims[0], paper_length);
-    add(dims[1], paper_width);
+    if (name != "X" && name != "M") continue;
+    const int below = program->values[program->inputs[i]].below;
+    if (below >= 0) add(below, paper_vocabulary);
+    else if (dims.size() != 2) continue;
+    else add(dims[1], paper_width);
+    add(dims[0], name == "X" && program->is_apart() ? paper_targets : paper_length);
   }
   if (const int heads = program->find_dimension("h"); heads >= 0) add(heads, paper_heads);
   return SizeTable(program, sizes);

@@ -21,6 +21,10 @@ void Count::multiply(Index times) {
   for (Index* number : {&multiplies, &naive, &visible}) *number = exact_product(*number, times);
 }
 
+Index Cost::of_batch(Index sequences) const {
+  return exact_sum(exact_product(total.multiplies - once, sequences), once);
+}
+
 namespace {
 
 void join(Dims& dims, const auto& more) {
@@ -31,12 +35,13 @@ void join(Dims& dims, const auto& more) {
 // Counts one statement.
 class StatementCounter {
  public:
-  StatementCounter(CostSizes& sizes, const Visible& visible, const Flow& flow, size_t number_bytes,
-                   Cost& cost, StatementCost& statement)
-      : sizes_(sizes),
+  StatementCounter(const Checked& program, CostSizes& sizes, const Visible& visible,
+                   const CostOptions& options, Cost& cost, StatementCost& statement)
+      : program_(program),
+        sizes_(sizes),
         visible_(visible),
-        flow_(flow),
-        number_bytes_(number_bytes),
+        number_bytes_(size_of(options.dtype)),
+        counting_(options.counting),
         cost_(cost),
         statement_(statement) {}
 
@@ -45,15 +50,34 @@ class StatementCounter {
     for (const Node& arg : node.args) walk(arg);
     for (const Node::Key& key : node.keys)
       for (const Node& value : key.value) walk(value);
-    if (node.builtin && node.builtin->contracts && node.args.size() > 1)
+    const bool as_mesh = counting_ == Counting::mesh;
+    if (node.builtin && node.builtin->contracts && node.args.size() > 1 &&
+        !(as_mesh && is_convolution(node)))
       add({node.place, statement_.value, planned(node)});
-    if (node.op == Operator::multiply && node.kind == NodeKind::operation &&
+    if (!as_mesh && node.op == Operator::multiply && node.kind == NodeKind::operation &&
         !node.args[0].names.empty() && !node.args[1].names.empty())
       add({node.place, statement_.value, counted({node.names.begin(), node.names.end()})});
+    if (as_mesh && is_look_up(node)) add({node.place, statement_.value, one_hot(node)});
     keep(node, node.names);
   }
 
  private:
+  bool is_convolution(const Node& node) const {
+    return std::any_of(node.args.begin(), node.args.end(), [&](const Node& arg) {
+      return arg.kind == NodeKind::value && calls(program_.values[arg.index].right, "windows");
+    });
+  }
+  bool is_look_up(const Node& node) const {
+    return calls(node, "gather") && !sources_of(node.args[0], program_.flow).inputs &&
+           sources_of(node.args[1], program_.flow).inputs;
+  }
+  // Each row that is looked up as a product with all rows.
+  Count one_hot(const Node& node) {
+    Dims all(node.names.begin(), node.names.end());
+    join(all, node.args[0].names);
+    return counted(all);
+  }
+
   // The count of one loop over these names: one multiply for each combination.
   Count counted(const Dims& dims) {
     Count count;
@@ -109,7 +133,7 @@ class StatementCounter {
 
   // Adds the bytes of the result of `node`, over these names, if a gradient goes through it.
   void keep(const Node& node, const Names& names) {
-    if (node.element != Element::real || !sources_of(node, flow_).learned) return;
+    if (node.element != Element::real || !sources_of(node, program_.flow).learned) return;
     const bool tile = cost_.tile_queries > 0 && sizes_.any_grows(names, Role::query) &&
                       sizes_.any_grows(names, Role::memory);
     const auto bytes = static_cast<size_t>(
@@ -128,10 +152,11 @@ class StatementCounter {
            static_cast<size_t>(std::min(rows, cost_.tile_queries));
   }
 
+  const Checked& program_;
   CostSizes& sizes_;
   const Visible& visible_;
-  const Flow& flow_;
   size_t number_bytes_;
+  Counting counting_;
   Cost& cost_;
   StatementCost& statement_;
 };
@@ -306,7 +331,7 @@ void add_call(const Checked& program, int number, SizeTable& table, const CostOp
     const CallSequences mask = sequences_of(program, call, options.causal, options.apart);
     CallCost inside{call,
                     table.inside(call),
-                    {mask.causal, mask.apart, true, options.dtype},
+                    {mask.causal, mask.apart, true, options.dtype, options.counting},
                     names_inside(call, name, sizes),
                     name + "."};
     const Cost inner = inside.at(0);
@@ -345,8 +370,7 @@ Cost counted(const Checked& program, SizeTable& table, const CostOptions& option
     if (value.kind != ValueKind::statement || (!of_losses.empty() && of_losses[i])) continue;
     StatementCost statement{static_cast<int>(i)};
     statement.once = !program.flow.values[i].from.inputs;
-    StatementCounter(sizes, visible, program.flow, size_of(options.dtype), cost, statement)
-        .walk(value.right);
+    StatementCounter(program, sizes, visible, options, cost, statement).walk(value.right);
     cost.total += statement.count;
     if (statement.once) cost.once = exact_sum(cost.once, statement.count.multiplies);
     cost.statements.push_back(std::move(statement));
