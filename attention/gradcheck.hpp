@@ -32,5 +32,8 @@ SizesByName text_sizes_to_check(const std::shared_ptr<const Checked>& program,
                                 const SizesByName& given, int order = 1);
 GradReport check_text_gradient(const std::shared_ptr<const Checked>& program,
                                const SizesByName& sizes, const AttentionCheck& check = {});
+// True if that takes some ten seconds at most, at these sizes and this order.
+bool is_quick_to_check(const std::shared_ptr<const Checked>& program, const SizesByName& sizes,
+                       int order);
 
 }  // namespace tete

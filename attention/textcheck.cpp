@@ -203,6 +203,12 @@ SizesByName text_sizes_to_check(const std::shared_ptr<const Checked>& program,
   return SmallSizes(program, given, order).search();
 }
 
+bool is_quick_to_check(const std::shared_ptr<const Checked>& program, const SizesByName& sizes,
+                       int order) {
+  const TextCheck check(program, sizes, {});
+  return work_of(check, check.inputs(), order).is_small;
+}
+
 GradReport check_text_gradient(const std::shared_ptr<const Checked>& program,
                                const SizesByName& sizes, const AttentionCheck& check) {
   return TextCheck(program, sizes, check).report();

@@ -158,7 +158,9 @@ check 'transformer learns to reverse' "$tete" train --task reverse --model trans
 right=$(grep -o '"exact_match":[0-9.]*' reversed/metrics.jsonl | tail -n 1 | cut -d : -f 2)
 check "it is right in $right of the answers, expected at least 0.9" awk "BEGIN { exit !($right >= 0.9) }"
 prints dcba sample reversed --prompt abcd
-refuses 2 "is of 'transformer', and of such texts tete inspect shows language models only" inspect reversed --text abcd --out page.html
+check 'its page has the maps of the encoder, the decoder, and between them' eval "
+  '$tete' inspect reversed --text abcd --out page.html && for path in encoder/0/A decoder/0/A decoder/0/D; do
+    grep -q \$path page.html || exit 1; done"
 
 # ---- Encoders ----
 

@@ -242,8 +242,9 @@ TEST_SUITE("narang") {
       Decoding decoding;
       for (Index at = 0, count; at < 7; at += count) {
         count = at == 0 ? 3 : at == 4 ? 2 : 1;
-        const Tensor next = model.next_logits({.params = values}, slice(X, 1, at, count), decoding);
-        const Tensor all = model.last_logits({.params = values}, slice(X, 1, 0, at + count));
+        const Tensor next =
+            model.next_logits({.params = values}, {.X = slice(X, 1, at, count)}, decoding);
+        const Tensor all = model.last_logits({.params = values}, {.X = slice(X, 1, 0, at + count)});
         CHECK(difference(next, all) < 1e-12);
       }
     }
