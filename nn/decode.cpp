@@ -195,8 +195,13 @@ Tensors Decoder::with_placeholders(const Tensors& inputs) const {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const int value = program_->inputs[i];
     if (!is_of_memory_alone(value) || (growth_ == Growth::complete && length_ == 0)) continue;
+    const Names& dims = program_->values[value].dims;
+    const auto axis = std::find_if(dims.begin(), dims.end(), [&](int dim) {
+      return program_->dimensions[dim].role == Role::memory;
+    });
+    if (axis == dims.end()) continue;  // a vector, as a row of what each repetition is given
     Shape shape = inputs[i].shape();
-    shape[shape.size() - program_->values[value].dims.size()] = memory_length_;
+    shape[shape.size() - static_cast<int>(dims.end() - axis)] = memory_length_;
     given[i] = spread(0, shape, inputs[i].dtype(), inputs[i].backend());
   }
   return given;

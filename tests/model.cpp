@@ -43,6 +43,43 @@ void check_pieces(const NamedModel& named, ModelInputs in, const std::vector<Ind
 }  // namespace
 
 TEST_SUITE("model") {
+  TEST_CASE("a block that is given a row of its own is read position by position") {
+    const NamedModel named(
+        Program::parse("use Attention = multi_head\n"
+                       "def Step(X[n, d_X], r[d_X]):\n"
+                       "  B[n, d_X] = X[n, d_X] + r[d_X]\n"
+                       "  A[n, d_X] = Attention(B[n, d_X], B[n, d_X])\n"
+                       "  Y[n, d_X] = A[n, d_X] + r[d_X] * B[n, d_X]\n"
+                       "  return Y[n, d_X]\n"
+                       "def Steps(X[causal n] < v, E[v, d_X] = normal(1), R[l, d_X] = normal(1)):\n"
+                       "  where l = 2, h = 2, d_X = 16, v = 7\n"
+                       "  Z[n, d_X] = gather(E[v, d_X], X[n], dim=v)\n"
+                       "  D[n, d_X] = Step(Z[n, d_X], R[l, d_X]) repeated l tied\n"
+                       "  Y[n, v] = einsum(D[n, d_X], E[v, d_X])\n"
+                       "  return Y[n, v]\n"),
+        {});
+    check_pieces(named, {}, {3, 1, 2, 1});
+  }
+
+  TEST_CASE("a block of a decoder that is given a row of its own is read position by position") {
+    const NamedModel named(
+        Program::parse("use Attention = multi_head\n"
+                       "def Block(X[n, d_X], M[m, d_X], r[d_X]):\n"
+                       "  A[n, d_X] = Attention(X[n, d_X], M[m, d_X])\n"
+                       "  Y[n, d_X] = A[n, d_X] + r[d_X]\n"
+                       "  return Y[n, d_X]\n"
+                       "def Rows(X[causal n] < v, M[m] < v, E[v, d_X] = normal(1),\n"
+                       "    R[l, d_X] = normal(1)):\n"
+                       "  where l = 2, h = 2, d_X = 16, v = 7\n"
+                       "  S[m, d_X] = gather(E[v, d_X], M[m], dim=v)\n"
+                       "  Z[n, d_X] = gather(E[v, d_X], X[n], dim=v)\n"
+                       "  D[n, d_X] = Block(Z[n, d_X], S[m, d_X], R[l, d_X]) repeated l\n"
+                       "  Y[n, v] = einsum(D[n, d_X], E[v, d_X])\n"
+                       "  return Y[n, v]\n"),
+        {});
+    check_pieces(named, {.M = tokens({3, 1, 4})}, {3, 1, 2, 1});
+  }
+
   TEST_CASE("a model reads each token once, as a run of all of them") {
     for (const char* name : {"gpt2", "llama", "neox", "t5", "t5_1_1", "transformer"}) {
       const NamedModel named(name);
