@@ -132,6 +132,8 @@ const Library& catalogue() {
     made.text = [](const std::string& name) {
       return text_called(name, {&variants(), &blocks(), &models()});
     };
+    for (const auto* shelf : {&variants(), &blocks(), &models()})
+      for (const Variant& each : *shelf) made.texts.push_back(each.name);
     made.amendment = [](const std::string& name) { return text_called(name, {&amendments()}); };
     return made;
   }();

@@ -82,7 +82,7 @@ TEST_SUITE("messages") {
          uses + block + model("  Z[n, d] = Block(T[n, d]) repeated\n")},
         // Texts that fill them.
         {"unknown function 'Attention'", stack("", block)},
-        {"there is no text and no def 'multi_hed' to fill 'Attention'",
+        {"there is no text and no def 'multi_hed' to fill 'Attention'; did you mean 'multi_head'",
          stack("use Attention = multi_hed\n", block)},
         {"the slot 'Attention' is filled with itself",
          stack("use Attention = Other\nuse Other = Attention\n", block)},

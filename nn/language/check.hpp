@@ -245,6 +245,7 @@ struct Library {
   using Find = std::function<std::shared_ptr<const Program>(const std::string& name)>;
   Find find = {};                       // the program that holds a def of this name, or null
   std::vector<std::string> names = {};  // of defs, for suggestions
+  std::vector<std::string> texts = {};  // of texts, likewise
   // The text of this name, and the amending text, or null.
   Find text = {}, amendment = {};
 };

@@ -131,8 +131,8 @@ Slots::Filler Slots::filler(const Word& slot, const Site& site, const Library& l
   } else if (const auto other = library.text ? library.text(name.name) : nullptr) {
     filler.callee = {&main_def(*other), other};
   } else {
-    fail_at({name.place},
-            text("there is no text and no def '", name.name, "' to fill '", slot.name, "'"));
+    fail_at({name.place}, text("there is no text and no def '", name.name, "' to fill '", slot.name,
+                               "'", suggestion(name.name, library.texts)));
   }
   filler.after = amending(slot, site);
   return filler;
