@@ -3,15 +3,16 @@
 
 namespace tete {
 
-Site Checker::site_of(const Instance& in, const std::string& statement) {
-  Site site{{}, in.turn};
+CallSite Checker::site_of(const Instance& in, const std::string& statement) {
+  CallSite site{{}, in.turn};
   for (const Instance* at = &in; at; at = at->around)
     if (!at->called_by.empty()) site.path.insert(site.path.begin(), at->called_by);
   if (!statement.empty()) site.path.push_back(statement);
   return site;
 }
 
-Slots::Filler Checker::target_of(const Instance& in, const ExprText& e, const Site& site) const {
+Slots::Filler Checker::target_of(const Instance& in, const ExprText& e,
+                                 const CallSite& site) const {
   if (e.kind == ExprKind::call && in.slots->contains(e.word.name))
     return in.slots->filler(e.word, site, draft_.library);
   return {in.callee(e)};

@@ -100,7 +100,7 @@ int Checker::call(Instance& in, const Callee& callee, const std::string& prefix,
   Instance& inner = instances_.emplace_back(Instance{draft_, *callee.def, callee.program, prefix,
                                                      &in, &in, in.depth + 1, amends || in.amends});
   inner.called_by = statement, inner.turn = in.turn;
-  const Site site = site_of(in, statement);
+  const CallSite site = site_of(in, statement);
   inner.slots = callee.program == in.program
                     ? in.slots
                     : &slots_.emplace_back(callee.program, site, *in.slots);

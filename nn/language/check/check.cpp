@@ -26,7 +26,7 @@ Checked Checker::run(const Callee& callee, const Slots& slots) {
   return run(root, {});
 }
 
-Checked Checker::run(const Slots::Filler& target, Instance& around, const Site& site,
+Checked Checker::run(const Slots::Filler& target, Instance& around, const CallSite& site,
                      const Arguments& arguments) {
   const Callee& callee = target.callee;
   Instance& root = instances_.emplace_back(

@@ -38,13 +38,13 @@ class Checker {
   // `around`, if set, makes the call, which passes `arguments`; what is passed is an input.
   Checked run(const Callee& callee, const Slots& slots);
   // The program of a call that `around` makes at `site`; what it passes is an input.
-  Checked run(const Slots::Filler& target, Instance& around, const Site& site,
+  Checked run(const Slots::Filler& target, Instance& around, const CallSite& site,
               const Arguments& arguments);
 
  private:
   Checked run(Instance& root, const Arguments& arguments);
   // The place of a call by the statement of this name.
-  static Site site_of(const Instance& in, const std::string& statement);
+  static CallSite site_of(const Instance& in, const std::string& statement);
 
   // definition.cpp. Writes a def out in the place of a call; returns the number of its result.
   int write_out(Instance& in, const Arguments& arguments, const Place& place);
@@ -62,12 +62,12 @@ class Checker {
                       const CheckedValue& left);
 
   // apart.cpp. A call that is a program of its own.
-  Slots::Filler target_of(const Instance& in, const ExprText& e, const Site& site) const;
+  Slots::Filler target_of(const Instance& in, const ExprText& e, const CallSite& site) const;
   // A call while it is checked, and its place: of a repeated one, some of its repetitions.
   struct Apart {
     Instance& in;
     const StatementText& s;
-    Site site;
+    CallSite site;
     Slots::Filler target = {};
     Arguments arguments = {};
     CheckedCall call = {};

@@ -343,7 +343,7 @@ void Checker::statement(Instance& in, const StatementText& s) {
     refuse_merged(s.left);
     if (in.slots->contains(s.right.word.name))
       for (Instance* at = &in; at; at = at->around) at->has_slots = true;
-    Slots::Filler target;  // clang 14 destroys a temporary of ?: twice where it throws
+    Slots::Filler target;
     if (!s.is_apart()) target = target_of(in, s.right, site_of(in, s.left.word.name));
     if (s.is_apart() || runs_apart(target)) call_apart(in, s, v);
     else call_statement(in, s, target, v);

@@ -13,7 +13,7 @@ Slots::Slots(const std::shared_ptr<const Program>& text,
   for (const UseText& use : text->uses) fillings_.push_back({&use, text, text.get(), 0});
 }
 
-Slots::Slots(const std::shared_ptr<const Program>& text, const Site& site, const Slots& caller)
+Slots::Slots(const std::shared_ptr<const Program>& text, const CallSite& site, const Slots& caller)
     : Slots(caller) {
   const bool is_known = std::any_of(fillings_.begin(), fillings_.end(),
                                     [&](const Filling& f) { return f.said_in == text.get(); });
@@ -33,7 +33,7 @@ bool Slots::contains(const std::string& slot) const {
 namespace {
 
 // True if the statements from `depth` on have these names, with others between them or not.
-bool leads_through(const std::vector<Word>& names, const Site& site, size_t depth) {
+bool leads_through(const std::vector<Word>& names, const CallSite& site, size_t depth) {
   size_t at = 0;
   for (size_t i = depth; i < site.path.size() && at < names.size(); ++i)
     at += site.path[i] == names[at].name;
@@ -50,7 +50,7 @@ std::pair<bool, size_t> precision(const UseText& use) {
   return {!use.numbers.empty(), use.path.size()};
 }
 
-std::string shown(const Site& site) {
+std::string shown(const CallSite& site) {
   std::string path;
   for (const std::string& name : site.path) path += (path.empty() ? "" : ".") + name;
   return "'" + path + "'";
@@ -59,7 +59,7 @@ std::string shown(const Site& site) {
 }  // namespace
 
 // A text numbers its own repetitions only, not one that it is in.
-bool Slots::fits(const Filling& filling, const Site& site) const {
+bool Slots::fits(const Filling& filling, const CallSite& site) const {
   const UseText& use = *filling.use;
   if (!leads_through(use.path, site, filling.depth)) return false;
   const bool is_counted = site.turn && site.turn->depth >= filling.depth;
@@ -71,13 +71,13 @@ bool Slots::fits(const Filling& filling, const Site& site) const {
 namespace {
 
 // The repetition that the use is about is not as the others.
-void decide(const Filling& filling, const Site& site) {
+void decide(const Filling& filling, const CallSite& site) {
   if (!filling.use->numbers.empty()) site.turn->decides = true;
 }
 
 }  // namespace
 
-const Filling& Slots::best(const Word& slot, const Site& site) const {
+const Filling& Slots::best(const Word& slot, const CallSite& site) const {
   const Filling* best = nullptr;
   const Filling* other = nullptr;  // as good
   for (const Filling& f : fillings_) {
@@ -95,7 +95,7 @@ const Filling& Slots::best(const Word& slot, const Site& site) const {
   return *best;
 }
 
-void Slots::not_filled(const Word& slot, const Site& site) const {
+void Slots::not_filled(const Word& slot, const CallSite& site) const {
   std::vector<Place> places{slot.place};
   for (const Filling& f : fillings_)
     if (f.use->slot.name == slot.name) places.push_back(f.use->slot.place);
@@ -106,7 +106,7 @@ void Slots::not_filled(const Word& slot, const Site& site) const {
 // ---- What fills them ----------------------------------------------------------------------------
 
 // Follows slots that are filled with slots: use Cross = Attention.
-const Filling& Slots::filling(const Word& slot, const Site& site) const {
+const Filling& Slots::filling(const Word& slot, const CallSite& site) const {
   const Filling* at = &best(slot, site);
   for (size_t i = 0; contains(at->use->filler.name); ++i) {
     if (i == fillings_.size())
@@ -117,7 +117,7 @@ const Filling& Slots::filling(const Word& slot, const Site& site) const {
   return *at;
 }
 
-Slots::Filler Slots::filler(const Word& slot, const Site& site, const Library& library) const {
+Slots::Filler Slots::filler(const Word& slot, const CallSite& site, const Library& library) const {
   calls_->places[slot.name].insert(shown(site));
   const Filling& found = filling(slot, site);
   const UseText& use = *found.use;
@@ -139,7 +139,7 @@ Slots::Filler Slots::filler(const Word& slot, const Site& site, const Library& l
 }
 
 // Those of the inner texts come first.
-std::vector<Word> Slots::amending(const Word& slot, const Site& site) const {
+std::vector<Word> Slots::amending(const Word& slot, const CallSite& site) const {
   std::vector<Word> names;
   std::ptrdiff_t own = 0;  // of one text
   const Program* text = nullptr;
@@ -153,7 +153,7 @@ std::vector<Word> Slots::amending(const Word& slot, const Site& site) const {
   return names;
 }
 
-std::shared_ptr<const Program> Slots::amendment(const Word& name, const Site& site,
+std::shared_ptr<const Program> Slots::amendment(const Word& name, const CallSite& site,
                                                 const Library& library) const {
   const bool is_slot = contains(name.name);
   if (is_slot) calls_->places[name.name].insert(shown(site));

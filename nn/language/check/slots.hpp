@@ -16,7 +16,7 @@ struct Turn {
 
 // The place of a call: the statements whose calls lead to it, and its own; and the innermost
 // repetition around it, or null.
-struct Site {
+struct CallSite {
   std::vector<std::string> path;
   Turn* turn = nullptr;
 };
@@ -36,7 +36,7 @@ class Slots {
   Slots(const std::shared_ptr<const Program>& text,
         const std::vector<std::shared_ptr<const Program>>& caller);
   // Those of a text that `site` calls.
-  Slots(const std::shared_ptr<const Program>& text, const Site& site, const Slots& caller);
+  Slots(const std::shared_ptr<const Program>& text, const CallSite& site, const Slots& caller);
 
   bool contains(const std::string& slot) const;
   // The def that a call of the slot calls, and how.
@@ -47,10 +47,10 @@ class Slots {
     const ExprText* start = nullptr;
     bool is_slot = false;
   };
-  Filler filler(const Word& slot, const Site& site, const Library& library) const;
+  Filler filler(const Word& slot, const CallSite& site, const Library& library) const;
   // The text that a name after `with` means, of a slot or of the library; null if the slot is
   // filled with none.
-  std::shared_ptr<const Program> amendment(const Word& name, const Site& site,
+  std::shared_ptr<const Program> amendment(const Word& name, const CallSite& site,
                                            const Library& library) const;
   // The numbers that uses are about, those together that the same uses are about.
   std::vector<std::vector<NumberText>> numbered() const;
@@ -58,11 +58,11 @@ class Slots {
   void refuse_unused(const Program& text, const std::string& of) const;
 
  private:
-  const Filling& filling(const Word& slot, const Site& site) const;
-  const Filling& best(const Word& slot, const Site& site) const;
-  std::vector<Word> amending(const Word& slot, const Site& site) const;
-  bool fits(const Filling& filling, const Site& site) const;
-  [[noreturn]] void not_filled(const Word& slot, const Site& site) const;
+  const Filling& filling(const Word& slot, const CallSite& site) const;
+  const Filling& best(const Word& slot, const CallSite& site) const;
+  std::vector<Word> amending(const Word& slot, const CallSite& site) const;
+  bool fits(const Filling& filling, const CallSite& site) const;
+  [[noreturn]] void not_filled(const Word& slot, const CallSite& site) const;
 
   std::vector<Filling> fillings_;
   // The slots that calls named. All texts of a check write them down together.
