@@ -18,8 +18,11 @@ class TextCheck {
         options_(check.options) {
     mask_.causal = check.causal;
     options_.names.clear(), options_.dims.clear();
-    for (size_t i = 0; i < program_->inputs.size(); ++i) add_input(i, check.batch);
-    for (const ParameterSpec& made : parameter_specs(*program_, sizes_)) add_parameter(made);
+    const std::vector<Shape> shapes = input_shapes(check.batch);
+    ids_ = declare_parameters(*program_, sizes_, params_);
+    require_memory(planned(shapes));
+    for (size_t i = 0; i < shapes.size(); ++i) add_input(i, shapes[i]);
+    for (const ParamSpec& spec : params_.specs()) add_parameter(spec);
     options_.result_dims = dims_of(*program_, program_->values[program_->result]);
     if (!check.causal) pad(check.batch);
     if (mask_.lengths && !runs()) mask_.lengths = {};  // it takes no padding
@@ -45,23 +48,32 @@ class TextCheck {
     inputs_.push_back(std::move(value));
   }
 
-  void add_input(size_t i, Index batch) {
+  std::vector<Shape> input_shapes(Index batch) {
+    std::vector<Shape> shapes;
+    for (int input : program_->inputs) {
+      shapes.push_back({batch});
+      for (int dim : program_->values[input].dims) shapes.back().push_back(sizes_.size(dim));
+    }
+    return shapes;
+  }
+
+  std::vector<Planned> planned(const std::vector<Shape>& inputs) const {
+    std::vector<Planned> all = params_.planned(Dtype::f64);
+    for (size_t i = 0; i < inputs.size(); ++i)
+      all.push_back({program_->input_names[i], inputs[i], Dtype::f64});
+    return all;
+  }
+
+  void add_input(size_t i, const Shape& shape) {
     const CheckedValue& input = program_->values[program_->inputs[i]];
     const std::string& name = program_->input_names[i];
-    Shape shape{batch};
-    for (int dim : input.dims) shape.push_back(sizes_.size(dim));
     if (input.below < 0) return add(name, dims_of(*program_, input), drawn(name, shape));
     const double kinds = static_cast<double>(sizes_.size(input.below));
     const Tensor u = random_uniform(shape, Key(2).fold(name), Dtype::f64);
     add(name, dims_of(*program_, input), cast(floor(u * kinds), Dtype::i64));
   }
 
-  // One that is per stack comes for each repetition, under one name.
-  void add_parameter(const ParameterSpec& made) {
-    const ParamSpec& spec = made.spec;
-    const auto [known, fresh] = numbers_.try_emplace(spec.name, static_cast<int>(fixed_.size()));
-    ids_.push_back({known->second});
-    if (!fresh) return;
+  void add_parameter(const ParamSpec& spec) {
     const Tensor start = drawn(spec.name, spec.shape) * 0.7;
     fixed_.push_back(spec.fixed ? start : Tensor());
     if (!spec.fixed) add(spec.name, spec.dims, start);
@@ -95,10 +107,10 @@ class TextCheck {
   SizeTable sizes_;
   Index block_;
   GradCheckOptions options_;
-  Tensors inputs_;                      // the text's, then every parameter that is learned
-  std::vector<ParamId> ids_;            // by parameter of the text and its calls
-  std::map<std::string, int> numbers_;  // of parameters, by name
-  Tensors fixed_;                       // by parameter; empty where it is learned
+  Tensors inputs_;  // the text's, then every parameter that is learned
+  ParamList params_;
+  std::vector<ParamId> ids_;  // by parameter of the text and its calls
+  Tensors fixed_;             // by parameter; empty where it is learned
   Mask mask_;
 };
 

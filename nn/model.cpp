@@ -56,12 +56,10 @@ ModelKind kind_of(const Checked& program) {
 }  // namespace
 
 Model::Model(std::shared_ptr<const Checked> program, const SizesByName& sizes)
-    : program_(std::move(program)), kind_(kind_of(*program_)), sizes_(program_, sizes) {
-  for (ParameterSpec& made : parameter_specs(*program_, sizes_)) {
-    const int known = made.per_stack ? params_.find(made.spec.name) : -1;
-    ids_.push_back(known >= 0 ? ParamId{known} : params_.declare(std::move(made.spec)));
-  }
-}
+    : program_(std::move(program)),
+      kind_(kind_of(*program_)),
+      sizes_(program_, sizes),
+      ids_(declare_parameters(*program_, sizes_, params_)) {}
 
 Tensors Model::in_order(const ModelInputs& in) const {
   const auto refuse = [&](const char* what) { bad_input("'", program_->name, "' ", what); };

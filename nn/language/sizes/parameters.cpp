@@ -99,6 +99,16 @@ std::vector<ParameterSpec> parameter_specs(const Checked& program, SizeTable& si
   return specs;
 }
 
+std::vector<ParamId> declare_parameters(const Checked& program, SizeTable& sizes,
+                                        ParamList& params) {
+  std::vector<ParamId> ids;
+  for (ParameterSpec& made : parameter_specs(program, sizes)) {
+    const int known = made.per_stack ? params.find(made.spec.name) : -1;
+    ids.push_back(known >= 0 ? ParamId{known} : params.declare(std::move(made.spec)));
+  }
+  return ids;
+}
+
 size_t parameter_count(const Checked& program, SizeTable& sizes) {
   size_t count = program.parameters.size();
   for (const CheckedCall& call : program.calls) {
