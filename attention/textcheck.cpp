@@ -91,7 +91,7 @@ class TextCheck {
   // The last sample is shorter by one.
   void pad(Index batch) {
     const auto& names = program_->input_names;
-    const bool has_memory = std::find(names.begin(), names.end(), "M") != names.end();
+    const bool has_memory = program_->has_memory();
     if ((program_->causal && !has_memory) || !(program_->takes_mask || program_->takes_padding))
       return;
     for (size_t i = 0; i < names.size(); ++i) {

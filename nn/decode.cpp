@@ -10,11 +10,6 @@ namespace tete {
 
 namespace {
 
-bool has_memory(const Checked& program) {
-  const std::vector<std::string>& names = program.input_names;
-  return std::find(names.begin(), names.end(), "M") != names.end();
-}
-
 void check_growth(const Checked& program) {
   if (!program.calls.empty())
     fail_at({program.calls[0].place},
@@ -45,7 +40,7 @@ void check_rows(const Checked& program, Growth growth) {
     const CheckedValue& v = program.values[i];
     if (v.kind != ValueKind::call || !program.flow.values[i].from.queries) continue;
     visit(program.calls[v.index], [&](const CheckedCall& call) {
-      const CallSequences inside = sequences_of(program, call, true, has_memory(program));
+      const CallSequences inside = sequences_of(program, call, true, program.has_memory());
       check_rows(*call.program, growth_of(call, inside.causal, inside.apart));
     });
   }
@@ -58,7 +53,7 @@ Growth growth_of(const CheckedCall& call, bool causal, bool apart) {
   return remembers && causal && !apart ? Growth::grows : Growth::complete;
 }
 
-// ---- What is cached -----------------------------------------------------------------------------
+// ---- The cache ----------------------------------------------------------------------------------
 
 Decoder::Decoder(std::shared_ptr<const Checked> program, const SizeTable& sizes, Growth growth)
     : program_(std::move(program)), sizes_(sizes), growth_(growth) {

@@ -187,12 +187,9 @@ static std::string not_causal(const Checked& program) {
 
 // True for attention from X to M that is no stack of it.
 static bool is_attention(const Checked& program) {
-  const auto& names = program.input_names;
   const bool repeats = std::any_of(program.calls.begin(), program.calls.end(),
                                    [](const CheckedCall& call) { return call.repeated >= 0; });
-  const bool has_memory =
-      program.self_only || std::find(names.begin(), names.end(), "M") != names.end();
-  return has_memory && !repeats && not_attention(program).empty();
+  return (program.self_only || program.has_memory()) && !repeats && not_attention(program).empty();
 }
 
 static bool reads_tokens(const Checked& program) {

@@ -234,6 +234,8 @@ struct Checked {
   bool is_loss(int value) const;      // a term of the loss
   // True if it has terms of the loss, or the programs of its calls have.
   bool has_losses() const;
+  // True if an input is called M.
+  bool has_memory() const;
   // True if X's sequence is marked as causal and M is another one.
   bool is_apart() const;
   // True if one of these dimensions is an axis of this sequence or counts windows over it.

@@ -109,9 +109,11 @@ const std::string& Checked::name_of(int value) const {
   return v.kind == ValueKind::parameter ? parameters[at].name : v.name;
 }
 
-bool Checked::is_apart() const {
-  return causal && std::find(input_names.begin(), input_names.end(), "M") != input_names.end();
+bool Checked::has_memory() const {
+  return std::find(input_names.begin(), input_names.end(), "M") != input_names.end();
 }
+
+bool Checked::is_apart() const { return causal && has_memory(); }
 
 bool Checked::is_over(const Names& dims, Role role) const {
   return std::any_of(dims.begin(), dims.end(), [&](int dim) {

@@ -35,7 +35,7 @@ constexpr int deepest_call = 100;
 class Checker {
  public:
   Checker(const std::vector<Program>& amendments, const Library& library, Extent& extent);
-  // `around`, if set, makes the call, which passes `arguments`; what is passed is an input.
+  // The program of a def by itself; all of its arguments are inputs and parameters.
   Checked run(const Callee& callee, const Slots& slots);
   // The program of a call that `around` makes at `site`; what it passes is an input.
   Checked run(const Slots::Filler& target, Instance& around, const CallSite& site,

@@ -45,6 +45,11 @@ bool has_number(const UseText& use, Index number) {
                      [&](const NumberText& n) { return n.value == number; });
 }
 
+// Notes that the repetition which a use is about is not as the others.
+void decide(const Filling& filling, const CallSite& site) {
+  if (!filling.use->numbers.empty()) site.turn->decides = true;
+}
+
 // A number says more than a path, a long path more than a short one.
 std::pair<bool, size_t> precision(const UseText& use) {
   return {!use.numbers.empty(), use.path.size()};
@@ -67,15 +72,6 @@ bool Slots::fits(const Filling& filling, const CallSite& site) const {
   if (use.numbers.empty()) return true;
   return is_counted && has_number(use, site.turn->number);
 }
-
-namespace {
-
-// The repetition that the use is about is not as the others.
-void decide(const Filling& filling, const CallSite& site) {
-  if (!filling.use->numbers.empty()) site.turn->decides = true;
-}
-
-}  // namespace
 
 const Filling& Slots::best(const Word& slot, const CallSite& site) const {
   const Filling* best = nullptr;

@@ -16,12 +16,6 @@ std::vector<std::string> root_names(const Checked& program) {
   return names;
 }
 
-std::string listed(const std::vector<std::string>& names) {
-  std::string all;
-  for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
-  return all;
-}
-
 }  // namespace
 
 SizeTable::SizeTable(std::shared_ptr<const Checked> program, const SizesByName& given)
@@ -31,7 +25,7 @@ SizeTable::SizeTable(std::shared_ptr<const Checked> program, const SizesByName& 
     if (!set_by_name(name, size)) {
       const std::vector<std::string> names = root_names(*program_);
       bad_input("'", program_->name, "' has no size '", name, "'", suggestion(name, names),
-                "; its sizes are ", listed(names));
+                "; its sizes are ", list_of(names));
     }
   }
 }
