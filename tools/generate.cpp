@@ -111,22 +111,16 @@ class Reader {
   bool keeps_ = true;
 };
 
-// The blanks of a prompt that are still open, and all tokens: 0 in their place.
+// The tokens of a prompt, and the places of its blanks that are still open.
 struct Form {
   std::vector<int32_t> tokens;
   std::vector<size_t> open;
 };
 
 Form read_form(const Tokenizer& tokenizer, const std::string& prompt) {
-  Form form;
-  for (size_t at = 0, end; at <= prompt.size(); at = end + 1) {
-    end = std::min(prompt.find(blank, at), prompt.size());
-    const std::vector<int32_t> between = tokenizer.encode(prompt.substr(at, end - at));
-    form.tokens.insert(form.tokens.end(), between.begin(), between.end());
-    if (end == prompt.size()) break;
-    form.open.push_back(form.tokens.size());
-    form.tokens.push_back(0);
-  }
+  Form form{encode_with_blanks(tokenizer, prompt), {}};
+  for (size_t at = 0; at < form.tokens.size(); ++at)
+    if (form.tokens[at] == tokenizer.size()) form.open.push_back(at);
   return form;
 }
 
@@ -171,9 +165,7 @@ void answer(const Writer& writer, const std::string& prompt, const Writing& o, c
 
 // The logits at each open blank, without that of the mask, which is the last token.
 static std::vector<std::vector<double>> logits_of_blanks(const Writer& writer, const Form& form) {
-  std::vector<int64_t> read(form.tokens.begin(), form.tokens.end());
-  for (size_t at : form.open) read[at] = writer.tokenizer.size();
-  const Tensor X = Tensor::of<int64_t>({1, std::ssize(read)}, read);
+  const Tensor X = as_tensor(form.tokens, std::ssize(form.tokens));
   const Tensor Y = logits(writer.model, {.params = writer.params}, {.X = X});
   std::vector<std::vector<double>> all;
   for (size_t at : form.open)

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "tools/any_model.hpp"
-#include "train/tokenizer.hpp"
+#include "train/masked.hpp"
 
 namespace tete {
 
@@ -34,8 +34,6 @@ void continue_prompt(const Writer& writer, const std::string& prompt, const Writ
 void answer(const Writer& writer, const std::string& prompt, const Writing& writing,
             const Show& show);
 
-// Stands for a token of a prompt that an encoder is to fill in.
-inline constexpr char blank = '_';
 // The prompt with its blanks filled in: first the one whose token the model is surest about, then
 // the others, given it. Fails (input) where the prompt has none.
 std::string fill_blanks(const Writer& writer, const std::string& prompt, const Writing& writing);

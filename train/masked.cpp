@@ -33,6 +33,18 @@ int64_t vocabulary_of(const std::string& task, const Tokenizer& tokenizer) {
   return tokenizer.size() + (task == masked_task);
 }
 
+std::vector<int32_t> encode_with_blanks(const Tokenizer& tokenizer, std::string_view prompt) {
+  std::vector<int32_t> tokens;
+  for (size_t at = 0; at <= prompt.size();) {
+    const size_t end = std::min(prompt.find(blank, at), prompt.size());
+    const std::vector<int32_t> between = tokenizer.encode(prompt.substr(at, end - at));
+    tokens.insert(tokens.end(), between.begin(), between.end());
+    if (end < prompt.size()) tokens.push_back(static_cast<int32_t>(tokenizer.size()));
+    at = end + 1;
+  }
+  return tokens;
+}
+
 MaskedData::MaskedData(TextData text, int64_t mask)
     : text_(std::move(text)), mask_(mask), fingerprint_(text_.fingerprint() + " masked") {}
 

@@ -18,6 +18,11 @@ inline constexpr const char* masked_training =
 // How many kinds of tokens a model reads: those of the tokenizer and, after them, a mask.
 int64_t vocabulary_of(const std::string& task, const Tokenizer& tokenizer);
 
+// Stands for a token of a prompt that an encoder is to fill in.
+inline constexpr char blank = '_';
+// The tokens of a prompt, in which each blank is the mask, tokenizer.size().
+std::vector<int32_t> encode_with_blanks(const Tokenizer& tokenizer, std::string_view prompt);
+
 // Sample i is a window of a text; key and i say where it starts and what of it is asked for.
 // Targets are -1 elsewhere.
 class MaskedData : public Data {

@@ -9,19 +9,14 @@ namespace {
 
 // The tokens of a text, and of its blanks, if the model fills them in.
 std::vector<int64_t> encoded(const Trained& trained, const char* option, const std::string& text) {
-  std::vector<int64_t> tokens;
-  for (size_t at = 0; at <= text.size();) {
-    const size_t end = std::min(trained.fills() ? text.find(blank, at) : text.size(), text.size());
-    try {
-      for (int32_t token : trained.tokenizer.encode(text.substr(at, end - at)))
-        tokens.push_back(token);
-    } catch (const Error& error) {
-      throw Error(error.kind(), tete::text(option, ": ", error.what()));
-    }
-    if (end < text.size()) tokens.push_back(trained.tokenizer.size());
-    at = end + 1;
+  std::vector<int32_t> tokens;
+  try {
+    if (trained.fills()) tokens = encode_with_blanks(trained.tokenizer, text);
+    else tokens = trained.tokenizer.encode(text);
+  } catch (const Error& error) {
+    throw Error(error.kind(), tete::text(option, ": ", error.what()));
   }
-  return tokens;
+  return {tokens.begin(), tokens.end()};
 }
 
 Tensor as_batch(const std::vector<int64_t>& tokens) {

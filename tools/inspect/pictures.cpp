@@ -100,8 +100,7 @@ std::string find_browser() {
   }
   bad_input(
       "--pictures takes Chromium or Google Chrome, which draw them, and neither is in PATH; the "
-      "page, "
-      "--out FILE, saves each picture");
+      "page, --out FILE, saves each picture");
 }
 
 void write_pictures(const Report& report, const std::string& browser, const std::string& folder) {

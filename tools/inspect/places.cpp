@@ -67,14 +67,12 @@ class Walk {
 
   std::vector<SitePlace> places() {
     const Checked& program = model_.program();
-    const std::vector<std::string>& names = program.input_names;
     const bool has_source = program.is_apart();
-    const auto M = std::find(names.begin(), names.end(), "M");
     Level root{model_.shared_program(), model_.sizes()};
     root.mask = {program.causal, has_source};
     root.queries = has_source ? 1 : 0;
-    root.memory = M == names.end() ? -1 : 0;
-    root.inputs = names;
+    root.memory = program.has_memory() ? 0 : -1;
+    root.inputs = program.input_names;
     look(root);
     return std::move(places_);
   }
@@ -192,15 +190,21 @@ std::vector<SitePlace> blocks_of(const Model& model) {
   return Walk(model, Walk::Wanted::blocks).places();
 }
 
-bool is_on_stream(const Checked& block, int number) {
-  const CheckedValue& v = block.values[number];
-  if (number == block.inputs[0]) return true;
-  if (v.kind == ValueKind::same) return is_on_stream(block, v.index);
+bool is_plain_value(const Node& node) { return node.kind == NodeKind::value && node.plain; }
+
+bool is_plus_something(const Checked& program, int value, int other) {
+  if (value == other) return true;
+  const CheckedValue& v = program.values[value];
+  if (v.kind == ValueKind::same) return is_plus_something(program, v.index, other);
   if (v.kind != ValueKind::statement || v.right.kind != NodeKind::operation ||
       v.right.op != Operator::add)
     return false;
   const Node& first = v.right.args[0];
-  return first.kind == NodeKind::value && first.plain && is_on_stream(block, first.index);
+  return is_plain_value(first) && is_plus_something(program, first.index, other);
+}
+
+bool is_on_stream(const Checked& block, int number) {
+  return is_plus_something(block, number, block.inputs[0]);
 }
 
 Stream stream_of(const Model& model) {

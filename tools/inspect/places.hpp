@@ -43,6 +43,10 @@ struct Stream {
   std::vector<std::string> points{};  // paths of its states: what goes in, then each sum and result
 };
 Stream stream_of(const Model& model);
+// True for a use of a value with the dimensions that it was defined with.
+bool is_plain_value(const Node& node);
+// True if a value is another one, or a sum that begins with it.
+bool is_plus_something(const Checked& program, int value, int other);
 // True if a value of a block is its first input, or a sum that begins with it.
 bool is_on_stream(const Checked& block, int number);
 

@@ -8,20 +8,6 @@ namespace tete {
 
 namespace {
 
-bool is_plain_value(const Node& node) { return node.kind == NodeKind::value && node.plain; }
-
-// True if a value is another one, or a sum that begins with it.
-bool is_plus_something(const Checked& program, int value, int other) {
-  if (value == other) return true;
-  const CheckedValue& v = program.values[value];
-  if (v.kind == ValueKind::same) return is_plus_something(program, v.index, other);
-  if (v.kind != ValueKind::statement || v.right.kind != NodeKind::operation ||
-      v.right.op != Operator::add)
-    return false;
-  const Node& first = v.right.args[0];
-  return is_plain_value(first) && is_plus_something(program, first.index, other);
-}
-
 // The einsum of plain values that sums a value over its heads, as the result's first term; -1 if
 // there is none.
 int summing_einsum(const Checked& program, int contribution, int heads) {

@@ -86,7 +86,7 @@ class Looker {
     AttentionMap made;
     made.name = v.name, made.path = path;
     made.heads = map.heads < 0 ? "" : program_.dimensions[v.dims[map.heads]].short_name();
-    made.rows = program_.dimensions[rows].short_name(),
+    made.rows = program_.dimensions[rows].short_name();
     made.columns = program_.dimensions[columns].short_name();
     made.values = row_major(map.heads < 0 ? reshape(permute(x, {map.rows, map.columns}),
                                                     {1, x.size(map.rows), x.size(map.columns)})

@@ -1,4 +1,4 @@
-// What is seen at one place in a model.
+// Looks at one place in a model.
 #pragma once
 #include "tools/inspect/passage.hpp"
 #include "tools/inspect/places.hpp"

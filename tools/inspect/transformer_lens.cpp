@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 
 #include "core/ops.hpp"
 #include "nn/trace.hpp"
@@ -99,6 +100,17 @@ Tensor in_order(const Tensor& x, Order order) {
   return permute(x, order == Order::heads_before_queries ? Axes{0, 3, 1, 2} : Axes{0, 1, 3, 2});
 }
 
+// Adds the values under the path `scope` by their names, behind `prefix`.
+void add_rows(std::span<const Renamed> rows, const Activations& seen, const std::string& scope,
+              const std::string& prefix, Activations& theirs) {
+  for (const Renamed& row : rows) {
+    const auto at = seen.find(scope + row.here);
+    if (at == seen.end()) continue;
+    if (*row.only_with != 0 && !seen.contains(scope + row.only_with)) continue;
+    theirs.try_emplace(prefix + row.there, in_order(at->second, row.order));
+  }
+}
+
 // True if the text mixes heads between J and L: their dimensions of heads differ.
 bool mixes_logits(const Checked& program) {
   const auto of = [&](const char* name) {
@@ -122,15 +134,8 @@ bool may_mean_theirs(const std::string& pattern) {
 
 Activations as_in_transformer_lens(const Activations& seen, const std::vector<SitePlace>& places) {
   Activations theirs;
-  const auto add = [&](const auto& rows, const std::string& scope, const std::string& prefix) {
-    for (const Renamed& row : rows) {
-      const auto at = seen.find(scope + row.here);
-      if (at == seen.end()) continue;
-      if (const std::string with = row.only_with; !with.empty() && !seen.contains(scope + with))
-        continue;
-      theirs.try_emplace(prefix + row.there, in_order(at->second, row.order));
-    }
-  };
+  const auto add = [&](std::span<const Renamed> rows, const std::string& scope,
+                       const std::string& prefix) { add_rows(rows, seen, scope, prefix, theirs); };
   const bool has_encoder = seen.contains("encoder/norm");
   if (has_encoder) add(encoder_decoder_rows, "", "");
   else add(language_model_rows, "", "");
@@ -164,9 +169,8 @@ class SlotNames {
   }
 
  private:
-  void add(const std::string& path, const std::string& name, Order order = Order::as_here) {
-    if (const auto at = seen_.find(path); at != seen_.end())
-      theirs_.try_emplace(name, in_order(at->second, order));
+  void add(const std::string& path, const std::string& name) {
+    if (const auto at = seen_.find(path); at != seen_.end()) theirs_.try_emplace(name, at->second);
   }
 
   // "encoder" or "decoder"; "" where there is one stack.
@@ -215,14 +219,11 @@ class SlotNames {
                      const std::string& prefix, const std::string& name) {
     add(path, prefix + "hook_" + (name == "attn" ? "attn_out" : "cross_attn_out"));
     if (v.kind != ValueKind::call) return;
-    const std::string scope = prefix + name + ".";
-    const auto add_rows = [&](const auto& rows) {
-      for (const Renamed& row : rows)
-        if (*row.only_with == 0 || seen_.contains(path + "/" + row.only_with))
-          add(path + "/" + row.here, scope + row.there, row.order);
+    const auto add_all = [&](std::span<const Renamed> rows) {
+      add_rows(rows, seen_, path + "/", prefix + name + ".", theirs_);
     };
-    if (mixes_logits(*block.calls[v.index].program)) add_rows(mixing_rows);
-    add_rows(attention_rows);
+    if (mixes_logits(*block.calls[v.index].program)) add_all(mixing_rows);
+    add_all(attention_rows);
   }
 
   // The hidden layer has a dimension that the result lacks. Its last value before dropout is
