@@ -1,10 +1,8 @@
 // Models as texts (R17 to R24): slots, calls that run as programs of their own, repetitions.
-#include "attention/catalog.hpp"
 #include "core/graph.hpp"
 #include "nn/cost.hpp"
-#include "nn/run.hpp"
 #include "tests/error_of.hpp"
-#include "tests/layer.hpp"
+#include "tests/valued.hpp"
 #include "tests/written.hpp"
 
 using namespace tete;
@@ -35,30 +33,14 @@ std::string model(const std::string& statements, const std::string& result = "Z"
          statements + "  return " + result + "[n, d_X]\n";
 }
 
-struct NamedRun {
-  std::shared_ptr<const Checked> program;
-  TensorsByName tensors;
-
-  explicit NamedRun(const std::string& text)
-      : program(std::make_shared<const Checked>(check(Program::parse(text), {}, catalogue()))) {
-    SizeTable sizes(program, {});
-    for (const ParameterSpec& made : parameter_specs(*program, sizes))
-      tensors[made.spec.name] = noise(made.spec.shape, tensors.size() + 1);
-  }
-  Tensor operator()(const Tensor& X, const RunOptions& options = {}) {
-    tensors["X"] = X;
-    return run(program, tensors, options);
-  }
-};
-
 const std::string twice = "  U[n, d_X] = Block(T[n, d_X])\n  Z[n, d_X] = Block(U[n, d_X])\n";
 
 }  // namespace
 
 TEST_SUITE("models") {
   TEST_CASE("what is repeated is what stands there as often") {
-    NamedRun repeated(model("  Z[n, d_X] = Block(T[n, d_X]) repeated l\n"));
-    NamedRun flat(replaced(model(twice), "l = 2, ", ""));
+    Valued repeated(model("  Z[n, d_X] = Block(T[n, d_X]) repeated l\n"));
+    Valued flat(replaced(model(twice), "l = 2, ", ""));
     CHECK(repeated.program->leak == "");
     CHECK(repeated.tensors.contains("Z/1/A/P_q"));
     CHECK(repeated.tensors.size() == flat.tensors.size());
@@ -70,7 +52,7 @@ TEST_SUITE("models") {
     const Tensor X = tokens({1, 4, 0, 2, 2, 3});
     CHECK(difference(repeated(X), flat(X)) < 1e-12);
     // Written out, attention takes the mask of the call.
-    NamedRun out(replaced(
+    Valued out(replaced(
         replaced(replaced(replaced(model(twice), "l = 2, ", ""), "Attention(", "MultiHead("),
                  "causal n", "n"),
         "use Attention = multi_head\n", ""));
@@ -79,7 +61,7 @@ TEST_SUITE("models") {
   }
 
   TEST_CASE("gradients go through repetitions, with and without recomputing them, bit by bit") {
-    NamedRun model(::model("  Z[n, d_X] = Block(T[n, d_X]) repeated l\n"));
+    Valued model(::model("  Z[n, d_X] = Block(T[n, d_X]) repeated l\n"));
     SizeTable sizes(model.program, {});
     Tensors values;
     std::vector<ParamId> ids;
@@ -109,9 +91,9 @@ TEST_SUITE("models") {
         replaced(replaced(::model("  Z[n, d_X] = Step(T[n, d_X], S[l, d_X]) repeated l tied\n"),
                           "def Model(", step + "def Model("),
                  "E[v, d_X] = normal(1)", "E[v, d_X] = normal(1), S[l, d_X] = normal(1)");
-    NamedRun tied(with_step);
+    Valued tied(with_step);
     CHECK(tied.tensors.contains("Z/Y.A/P_q"));
-    NamedRun untied(replaced(with_step, " tied", ""));
+    Valued untied(replaced(with_step, " tied", ""));
     for (auto& [name, tensor] : untied.tensors)
       tensor = tied.tensors.at(replaced(replaced(name, "Z/0/", "Z/"), "Z/1/", "Z/"));
     const Tensor X = tokens({1, 4, 0, 2, 2, 3});
@@ -123,8 +105,8 @@ TEST_SUITE("models") {
   }
 
   TEST_CASE("the states of all repetitions can be kept") {
-    NamedRun last(::model("  Z[n, d_X] = Block(T[n, d_X]) repeated l\n"));
-    NamedRun all(
+    Valued last(::model("  Z[n, d_X] = Block(T[n, d_X]) repeated l\n"));
+    Valued all(
         ::model("  Z[l, n, d_X] = Block(T[n, d_X]) repeated l\n"
                 "  U[n, d_X] = Z[1, n, d_X] + 0 * Z[0, n, d_X]\n",
                 "U"));
@@ -148,7 +130,7 @@ TEST_SUITE("models") {
         "  encoder[m, d_X] = Block(S[m, d_X]) repeated l\n"
         "  Z[n, d_X] = Decode(T[n, d_X], encoder[m, d_X]) repeated l\n"
         "  return Z[n, d_X]\n";
-    NamedRun model(text);
+    Valued model(text);
     CHECK(model.program->leak == "");
     const auto decode = [&](const Tensor& X, const Tensor& M, Index length) {
       model.tensors["M"] = M;
@@ -174,10 +156,10 @@ TEST_SUITE("models") {
           replaced(::model(statements), "N[n, d_X])\n  H", "N[n, d_X]) with t5_bias\n  H"),
           "l = 2, ", statements.find("repeated") == std::string::npos ? "" : "l = 2, ");
     };
-    NamedRun repeated(biased("  Z[n, d_X] = Block(T[n, d_X]) repeated l\n"));
+    Valued repeated(biased("  Z[n, d_X] = Block(T[n, d_X]) repeated l\n"));
     CHECK(repeated.tensors.contains("Z/A/T5Bias.B"));
     CHECK(!repeated.tensors.contains("Z/0/A/T5Bias.B"));
-    NamedRun flat(biased("  U[n, d_X] = Block(T[n, d_X])\n  Z[n, d_X] = Block(U[n, d_X])\n"));
+    Valued flat(biased("  U[n, d_X] = Block(T[n, d_X])\n  Z[n, d_X] = Block(U[n, d_X])\n"));
     for (auto& [name, tensor] : flat.tensors) {
       const bool is_table = name.ends_with("T5Bias.B");
       tensor = is_table ? repeated.tensors.at("Z/A/T5Bias.B")
@@ -192,19 +174,19 @@ TEST_SUITE("models") {
 
   TEST_CASE("a text's sizes go before those of what fills its slots") {
     const std::string text = model("  Z[n, d_X] = Block(T[n, d_X]) repeated l\n");
-    NamedRun smaller(replaced(text, "l = 2, ", "l = 2, d_k = 5, d_v = 4, "));
-    CHECK(NamedRun(text).tensors.at("Z/0/A/P_q").shape() == Shape{6, 3, 2});
+    Valued smaller(replaced(text, "l = 2, ", "l = 2, d_k = 5, d_v = 4, "));
+    CHECK(Valued(text).tensors.at("Z/0/A/P_q").shape() == Shape{6, 3, 2});
     CHECK(smaller.tensors.at("Z/0/A/P_q").shape() == Shape{6, 5, 2});
     CHECK(smaller.tensors.at("Z/1/A/P_o").shape() == Shape{6, 4, 2});
     // A def that is written in the place of the slot is not told so.
-    NamedRun written(replaced(
+    Valued written(replaced(
         replaced(replaced(text, "l = 2, ", "l = 2, d_k = 5, "), "Attention(", "MultiHead("),
         "use Attention = multi_head\n", ""));
     CHECK(written.tensors.at("Z/0/A.P_q").shape() == Shape{6, 3, 2});
   }
 
   TEST_CASE("a model that leaks is refused where it leaks, and says by what") {
-    const auto leak = [](const std::string& text) { return NamedRun(text).program->leak; };
+    const auto leak = [](const std::string& text) { return Valued(text).program->leak; };
     const std::string whole = model("  Z[n, d_X] = Block(T[n, d_X]) repeated l\n");
     const std::string linformer = leak(replaced(whole, "= multi_head", "= linformer"));
     CHECK(linformer.find("it is called here") != std::string::npos);
@@ -213,7 +195,7 @@ TEST_SUITE("models") {
                       "  G[d_X] = mean(X[n, d_X], reduced_dim=n)\n  Y[n, d_X] = G[d_X]"));
     CHECK(mean.find("mean(X[n, d_X]") != std::string::npos);
     CHECK(error_of([&] {
-            NamedRun{whole}(tokens({1, 2}), {.mask = {.causal = true}});
+            Valued{whole}(tokens({1, 2}), {.mask = {.causal = true}});
           }) == "'Model' marks X as causal itself; its call takes no causal mask");
   }
 
@@ -235,8 +217,8 @@ TEST_SUITE("models") {
   }
 
   TEST_CASE("a repetition costs what it costs written out, in names, too") {
-    const NamedRun repeated(model("  Z[n, d_X] = Block(T[n, d_X]) repeated l\n"));
-    const NamedRun flat(replaced(model(twice), "l = 2, ", ""));
+    const Valued repeated(model("  Z[n, d_X] = Block(T[n, d_X]) repeated l\n"));
+    const Valued flat(replaced(model(twice), "l = 2, ", ""));
     SizeTable sizes(repeated.program, {{"n", 9}}), flat_sizes(flat.program, {{"n", 9}});
     const Cost cost = cost_of(*repeated.program, sizes), other = cost_of(*flat.program, flat_sizes);
     CHECK(cost.total.multiplies == other.total.multiplies);

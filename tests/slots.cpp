@@ -1,11 +1,10 @@
 // Slots by place (R22): statements and repetitions with fillings of their own, as the text or its
 // caller says.
-#include "attention/catalog.hpp"
 #include "core/graph.hpp"
 #include "nn/cost.hpp"
 #include "nn/model.hpp"
-#include "tests/layer.hpp"
 #include "tests/marked.hpp"
+#include "tests/valued.hpp"
 
 using namespace tete;
 using namespace tete::tests;
@@ -38,22 +37,6 @@ std::shared_ptr<const Checked> checked(const std::string& text,
   for (const std::string& use : uses) said.push_back(Program::parse_uses(use, "--use"));
   return std::make_shared<const Checked>(check(Program::parse(text), {}, catalogue(), said));
 }
-
-// A program with values for its parameters.
-struct Valued {
-  std::shared_ptr<const Checked> program;
-  TensorsByName tensors;
-
-  explicit Valued(std::shared_ptr<const Checked> text) : program(std::move(text)) {
-    SizeTable sizes(program, {});
-    for (const ParameterSpec& made : parameter_specs(*program, sizes))
-      tensors[made.spec.name] = noise(made.spec.shape, tensors.size() + 1);
-  }
-  Tensor operator()(const Tensor& X, const RunOptions& options = {}) {
-    tensors["X"] = X;
-    return run(program, tensors, options);
-  }
-};
 
 // The name of a repetition's parameter in the text that is written out.
 std::string flat_name(std::string name) {

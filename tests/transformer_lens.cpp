@@ -53,6 +53,17 @@ struct Small {
   using Choices = std::vector<ChosenAttention>;
 };
 
+Tensors small_values(const Model& model) { return model.params().initial_values(Key(1)); }
+
+// Their value of this name is ours at this path.
+void check_same(const Activations& theirs, const std::string& name, const Activations& seen,
+                const std::string& path) {
+  CAPTURE(name);
+  REQUIRE(theirs.contains(name));
+  REQUIRE(seen.contains(path));
+  CHECK(theirs.at(name).same(seen.at(path)));
+}
+
 }  // namespace
 
 TEST_SUITE("transformer lens") {
@@ -259,8 +270,6 @@ TEST_SUITE("transformer lens") {
     CHECK(told > 40);
   }
 
-  Tensors small_values(const Model& model) { return model.params().initial_values(Key(1)); }
-
   TEST_CASE("a text's values have TransformerLens's names by its slots") {
     const Model model(load_program("gpt2"),
                       {{"v", 11}, {"l", 2}, {"h", 3}, {"d_X", 12}, {"f", 20}, {"max_n", 8}});
@@ -271,10 +280,7 @@ TEST_SUITE("transformer lens") {
       if (const Tensor each = result_by_heads(place, seen)) seen[place.path + "/Y/heads"] = each;
     const Activations theirs = as_in_transformer_lens(seen, model);
     const auto is = [&](const std::string& name, const std::string& path) {
-      CAPTURE(name);
-      REQUIRE(theirs.contains(name));
-      REQUIRE(seen.contains(path));
-      CHECK(theirs.at(name).same(seen.at(path)));
+      check_same(theirs, name, seen, path);
     };
     is("blocks.0.hook_resid_pre", "T");
     is("blocks.1.hook_resid_pre", "Z/0/Y");
@@ -319,9 +325,7 @@ TEST_SUITE("transformer lens") {
                                    [&](const Forward&f) { model.logits(f, {.X = tokens(2, 5)}); }),
                       theirs = as_in_transformer_lens(seen, model);
     const auto is = [&](const std::string& name, const std::string& path) {
-      CAPTURE(name);
-      REQUIRE(theirs.contains(name));
-      CHECK(theirs.at(name).same(seen.at(path)));
+      check_same(theirs, name, seen, path);
     };
     is("hook_embed", "A");
     is("blocks.0.hook_resid_pre", "A");
