@@ -5,7 +5,8 @@
 
 namespace tete {
 
-// What a check takes: each input is moved again and again, and every value computed anew each time.
+// The work of a check: each input is moved again and again, and every value computed anew each
+// time.
 struct Work {
   double values = 0, numbers = 0;
   bool is_small = false;  // it takes some ten seconds at most

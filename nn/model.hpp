@@ -18,7 +18,7 @@ namespace tete {
 
 enum class ModelKind : uint8_t { language_model, encoder_decoder, encoder };
 
-// What a model reads. Tokens are i64.
+// The inputs of a model. Tokens are i64.
 struct ModelInputs {
   Tensor X = {};        // [b, n]
   Tensor M = {};        // [b, m]; of an encoder with a decoder

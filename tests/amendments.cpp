@@ -1,5 +1,5 @@
-// What amends attention - positions, biases, dropout - against loops written from the papers, on
-// multi-head attention and on talking heads; and where each of them takes effect.
+// Amendments of attention - positions, biases, dropout - are held against loops written from the
+// papers, on multi-head attention and on talking heads; each takes effect where it should.
 #include "tests/layer.hpp"
 #include "tests/loops.hpp"
 
@@ -201,7 +201,7 @@ Layer layer_with(const std::string& variant, const AttentionSizes& sizes, const 
   return Layer(variant, sizes, Dtype::f64, {*find_amendment(amendment).program});
 }
 
-// What a call shows, by name.
+// The values that a call shows, by name.
 TensorsByName shown(const Layer& layer, const Tensor& X, const Tensor& M, const Mask& mask = {},
                     double dropout = 0) {
   TensorsByName seen;

@@ -26,7 +26,7 @@ bool has(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
-// What is said when `use` fails, or "".
+// The sentence that `use` fails with, or "".
 template <class Use>
 std::string complaint(const Use& use) {
   try {

@@ -74,7 +74,7 @@ Text with_statements(const std::string& statements, const std::string& where = "
   return {"F", "", Program::parse(text, "F"), false};
 }
 
-// What is right of a causal text: rows do not depend on what follows, on how much follows, on how
+// Checks that a text is causal: rows do not depend on what follows, on how much follows, on how
 // many rows are read at once, nor on blocks.
 void check_causal(const TextLayer& layer, Index least = 1) {
   REQUIRE(layer.program->leak == "");

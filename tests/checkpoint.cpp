@@ -232,7 +232,7 @@ TEST_SUITE("checkpoint") {
       std::string bytes;
       std::vector<double> values;
     };
-    // What NumPy and PyTorch make of these bytes.
+    // NumPy and PyTorch read these numbers from the bytes.
     const Case cases[] = {
         {"F16",
          {"\x00\x3C\x55\xB5\xFF\x7B\x01\x00\x00\x80\x00\x7C\xFF\x03", 14},
@@ -625,7 +625,7 @@ TEST_SUITE("checkpoint") {
       CHECK(warnings.empty());
       CHECK(same_bits(Safetensors(newest).read("x"), x));
     }
-    // What a kill at any moment of a save can leave, whether one of these did or not.
+    // A kill at some moment of a save can leave these files, whether one of these did or not.
     write_bytes(folder / ".step-00000099.safetensors.tmp", "half");
     for (const char* link : {".latest.tmp", ".best.tmp"}) {
       fs::remove(folder / link);

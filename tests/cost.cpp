@@ -28,7 +28,7 @@ Cost cost_at(const Shared& program, const SizesByName& given, const CostOptions&
   return cost_of(*program, sizes, options);
 }
 
-// Of one statement of a text with X[n, d], M[m, d] and parameters P[d, e], Q[d, e], c[].
+// The cost of one statement of a text with X[n, d], M[m, d] and parameters P[d, e], Q[d, e], c[].
 Cost cost_of_statement(const std::string& left, const std::string& right) {
   const std::string text =
       "def T(X[n, d], M[m, d], P[d, e] = zeros(), Q[d, e] = zeros(), c[] = zeros()):\n"
@@ -47,7 +47,7 @@ const StatementCost& statement_of(const Cost& cost, const Checked& program,
   return cost.statements[0];
 }
 
-// What is said when `use` fails, or "".
+// The sentence that `use` fails with, or "".
 template <class Use>
 std::string complaint(const Use& use) {
   try {

@@ -60,7 +60,7 @@ Tensor in_pieces(const Layer& layer, const Tensor& X, const std::vector<Index>& 
   return tests::in_pieces(layer.attention, layer.forward(), X, X, lengths);
 }
 
-// What the text's statements cost for one query over a memory of m, of which one position is new.
+// The cost of the text's statements for one query over a memory of m, of which one position is new.
 Index one_more(const Checked& program, SizesByName sizes, Index m) {
   const auto cost_at = [&](Index memories) {
     SizeTable table(std::make_shared<const Checked>(program), sizes);

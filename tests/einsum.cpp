@@ -373,7 +373,7 @@ struct RandomExpression {
     }
     return all;
   }
-  // What '...' stands for, from the right: 3, 2.
+  // '...' stands for these sizes, from the right: 3, 2.
   Shape shape_of(const Term& term, size_t width) const {
     Shape shape;
     for (size_t name : term) {
@@ -410,7 +410,7 @@ void sum_private_labels(std::vector<Labels>& operands, const Labels& result) {
   }
 }
 
-// What every order of pairwise products costs, at the least: all of them are tried.
+// The least that an order of pairwise products costs: all of them are tried.
 double cheapest(std::vector<Labels> operands, const Labels& result, const Sizes& sizes) {
   if (operands.size() < 2) return 0;
   double best = std::numeric_limits<double>::infinity();
@@ -771,7 +771,7 @@ TEST_SUITE("einsum") {
       CHECK(with_private.multiplies == made.multiplies);
       CHECK(made.steps.size() == operands.size() - 1);
       CHECK(made.multiplies <= cheapest(operands, result, sizes) * (1 + 1e-12));
-      // What it says it costs is what its steps cost.
+      // The cost that it states is that of its steps.
       double total = 0;
       for (const PlanStep& step : made.steps) {
         double cost = 1;

@@ -30,7 +30,7 @@ double largest_difference(const Tensor& a, const Tensor& b) {
   return most;
 }
 
-// What is said when `use` fails, or "".
+// The sentence that `use` fails with, or "".
 template <class Use>
 std::string complaint(const Use& use) {
   try {
@@ -198,7 +198,7 @@ TEST_SUITE("encoder and decoder") {
         REQUIRE(bool(of_a[i]) == bool(of_b[i]));
         if (of_a[i]) CHECK(same_bits(of_a[i], of_b[i]));
       }
-      // What is no padding does matter.
+      // A token that is no padding does matter.
       other_ids[0] = 5;
       CHECK_FALSE(same_bits(a, loss(ids({2, 5}, other_ids))));
       other_ids[0] = source_ids[0];

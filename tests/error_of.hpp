@@ -1,4 +1,4 @@
-// What an error says.
+// The sentence of an error.
 #pragma once
 #include <doctest/doctest.h>
 

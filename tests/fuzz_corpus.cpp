@@ -1,4 +1,4 @@
-// What fuzzing has found interesting, again: every file of tests/fuzz/corpus.
+// Every file of tests/fuzz/corpus, which fuzzing has found interesting, is tried again.
 #include <doctest/doctest.h>
 
 #include <filesystem>

@@ -400,7 +400,7 @@ TEST_SUITE("gradcheck") {
     const auto square_all = [](const Tensors& in) { return square(in[0]); };
     CHECK(check_gradient(square_all, {small}).inputs[0].compared == 2 + 6 * 6);
     CHECK(check_gradient(square_all, {large}).inputs[0].compared == 2 + 24);
-    // Of 4099 gradients only ten are not zero, and one of these is wrong.
+    // Only ten of 4099 gradients are not zero, and one of these is wrong.
     const auto sparse = [](const Tensors& in) {
       return record(
           "head", square(slice(in[0].detach(), 0, 0, 10)), {in[0]},

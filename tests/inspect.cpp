@@ -1,5 +1,5 @@
-// What `tete inspect` tells of a model, against plain recomputation from the tensors that it saves,
-// and these against a run of the text alone.
+// `tete inspect` is held against plain recomputation from the tensors that it saves, and these
+// against a run of the text alone.
 #include "tools/inspect/inspect.hpp"
 
 #include <unistd.h>
@@ -406,7 +406,7 @@ TEST_SUITE("inspect") {
       }
     }
 
-    // What follows.
+    // The predictions of the next token.
     const Predictions& p = frame.predictions[0];
     const Tensor chances = softmax(reshape(saved.read("logits"), {n, 28}), 1);
     CHECK(p.tokens.shape() == Shape{n, 5});

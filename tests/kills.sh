@@ -69,7 +69,7 @@ if strace -qq -o /dev/null true 2> err; then
     while read -r call number; do
       new_run strace -qq -o /dev/null -e trace="$call" -e inject="$call:error=$code:when=$number"
       status=$?
-      # What could not be said, or is a link for people, is no reason to stop.
+      # A message that could not be written, or a link for people, is no reason to stop.
       if [ $status = 0 ]; then
         cmp -s whole/$final run/$final
       else

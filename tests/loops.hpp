@@ -12,7 +12,7 @@
 
 namespace tete::tests {
 
-// What attention is given: X[n, d_X], M[m, d_M], parameters by the text's names, and sizes.
+// The inputs of attention: X[n, d_X], M[m, d_M], parameters by the text's names, and sizes.
 struct Sample {
   Array X, M;
   Arrays parameters;
@@ -60,8 +60,8 @@ inline Array times(Array A, double factor) {
   return A;
 }
 
-// Of each query and head e^L over the sum of those that are seen, zeros where none is. `extra` is
-// what the sum has besides.
+// e^L over the sum of those that are seen, for each query and head; zeros where none is. `extra` is
+// added to the sum.
 inline Array soft(const Array& L, const Array& seen, double extra = 0) {
   const auto weight = [&](int i, int j, int h) {
     return seen(i, j) > 0 ? std::exp(L(i, j, h)) : 0;
@@ -167,7 +167,7 @@ class HeldAgainstLoops {
     return s;
   }
 
-  // Of a random projection of the output.
+  // Checks the gradients of a random projection of the output.
   void check_gradients(std::vector<Sample>& samples, const Tensors& inputs, const Tensor& Y) const {
     const Tensor weights = drawn("weights", Y.shape());
     const Tensors gradients = grad(Y, inputs, {.cotangent = weights});

@@ -10,8 +10,8 @@
 
 namespace tete {
 
-// What must be said about a text, in which «» is the place that is given by line and column, with
-// carets under it, and ‹› is what is shown beside it, with carets, too. «» alone is one caret.
+// A text and the sentence that must be said about it: «» is the place that is given by line and
+// column, with carets under it, and ‹› is shown beside it, with carets, too. «» alone is one caret.
 struct Marked {
   const char* sentence;
   const char* text;

@@ -8,7 +8,7 @@ using namespace tete::tests;
 
 namespace {
 
-// Of these a query sees positions only once it sees the whole block that holds them.
+// In these a query sees positions only once it sees the whole block that holds them.
 bool sees_blocks(const std::string& name) { return name.starts_with("memory_compressed"); }
 
 // The first `keep` rows of X[b, n, d], then others.

@@ -1,4 +1,4 @@
-// What is said about a text that cannot be read: the sentence, and where.
+// Each text that cannot be read is refused with its sentence, at its place.
 #include "tests/marked.hpp"
 
 using namespace tete;

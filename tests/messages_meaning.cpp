@@ -1,4 +1,4 @@
-// What is said about a text that can be read and means nothing: the sentence, and where.
+// Each text that can be read and means nothing is refused with its sentence, at its place.
 #include "tests/marked.hpp"
 
 using namespace tete;

@@ -1,5 +1,5 @@
-// What every operation of core/ops.hpp says about operands that it does not take: the sentence in
-// full, where there is a pattern with the pattern, carets and operands. Patterns that cannot be
+// Every operation of core/ops.hpp refuses operands that it does not take: the sentence is checked
+// in full, where there is a pattern with the pattern, carets and operands. Patterns that cannot be
 // read are in tests/pattern.cpp, those that einsum does not take in tests/einsum.cpp.
 #include <functional>
 #include <limits>

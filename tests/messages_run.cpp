@@ -1,5 +1,5 @@
-// What is said when a text meets sizes, tensors and masks, and what modules say about what they
-// are made of: the sentence in full.
+// Sizes, tensors and masks that do not fit a text are refused, and so are the parts of modules: the
+// sentence is checked in full.
 #include <functional>
 #include <limits>
 
@@ -34,7 +34,7 @@ void check_runs(std::span<const Run> rows) {
   }
 }
 
-// Of a marked text, the parameters at these sizes.
+// A marked text whose parameters are made at these sizes.
 struct Made {
   const char* sentence;
   const char* text;

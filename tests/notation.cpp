@@ -13,7 +13,7 @@ using namespace tete;
 
 namespace {
 
-// What is said about a text, or "" if nothing is wrong with it.
+// The sentence that is said about a text, or "" if nothing is wrong with it.
 std::string complaint_about(std::string_view text) {
   try {
     check(Program::parse(text));
@@ -559,7 +559,7 @@ TEST_CASE("amendments change what later statements see") {
   };
   CHECK(complaint("def F(K[n, m]):\n return K[n, m]\n")
             .starts_with("with.tete:1:7: 'F' amends 'K', but 'Base' has no tensor of that name"));
-  // Of the protocol's letters, J is L where nothing comes between the two.
+  // J and L are one letter of the protocol where nothing comes between the two.
   CHECK(complaint("def F(J[n, m]):\n return J[n, m]\n") == "");
   CHECK(has(complaint("def F(L[n, m, h]):\n return L[n, m, h]\n"),
             "'L' has 3 dimensions, but 2 are passed"));

@@ -1,4 +1,4 @@
-// What `tete inspect` writes: maps in few bits, tables, and a page that no text can break out of.
+// `tete inspect` writes maps in few bits, tables, and a page that no text can break out of.
 #include "tools/inspect/page.hpp"
 
 #include <doctest/doctest.h>
@@ -25,7 +25,7 @@ AttentionMap map_of(const Tensor& values, bool weights = false) {
   return map;
 }
 
-// What a level stands for.
+// The number that a level stands for.
 double value_of(const Levels& levels, size_t i) {
   return levels.origin + levels.levels[i] * levels.step;
 }
@@ -57,7 +57,7 @@ Report report_of(const std::vector<std::string>& tokens) {
   return report;
 }
 
-// What stands between the tags of the page's data.
+// The text between the tags of the page's data.
 std::string data_of(const std::string& page) {
   const std::string begin = "<script id=\"report\" type=\"application/json\">", end = "</script>";
   const size_t from = page.find(begin) + begin.size();
@@ -77,7 +77,7 @@ TEST_CASE("in 16 bits a map's cell has the digits of the tensor") {
     const auto values = x.values();
     for (size_t i = 0; i < values.size(); ++i)
       CHECK(fixed(value_of(levels, i), *levels.decimals) == fixed(values[i], *levels.decimals));
-    // Of the largest it tells at least three.
+    // Levels tell at least three digits of the largest.
     CHECK(levels.step <= std::max(-levels.low, levels.high) / 999);
   }
 }

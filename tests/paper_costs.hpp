@@ -1,4 +1,4 @@
-// What the papers' tables say that variants cost, and what the published texts come to.
+// The costs of variants in the papers' tables, and those that the published texts come to.
 #pragma once
 #include <string>
 #include <utility>

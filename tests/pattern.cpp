@@ -1,5 +1,5 @@
 // Patterns: both forms are read, every mistake gets a caret, and sizes are bound by name.
-// What must not compile is in tests/patterns.sh.
+// Patterns that must not compile are in tests/patterns.sh.
 #include "core/pattern.hpp"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 #!/bin/bash
-# What a wrong pattern in C++ must do: not compile, and show why. tests/patterns.sh BUILD-FOLDER
+# A wrong pattern in C++ must not compile, and must show why. tests/patterns.sh BUILD-FOLDER
 # A snippet is compiled with the compiler of that build.
 cd "$(dirname "$0")/.." || exit 1
 folder=${1:-build}

@@ -80,7 +80,7 @@ struct Draft {
 
   // The sequences that the text has so far.
   Axes sequences() const;
-  // What q sees of s, or nearly.
+  // A condition for the positions of s that q sees, or nearly those.
   std::string condition(const std::string& q, const std::string& s);
   // ", mask=…" for a value with these axes, or "".
   std::string mask_key(const Axes& axes);

@@ -418,7 +418,7 @@ void pooling(Draft& draft) {
   draft.add(axes, "Pool(" + draft.use(x) + ")");
 }
 
-// What another def makes of a sequence: sums of what comes before, or a size of its own.
+// A call of another def that takes a sequence: it sums what comes before, or has a size of its own.
 void recurrence(Draft& draft) {
   const int x = draft.find([](const Draft::Value& v) {
     return v.element == Element::real && v.axes.size() == 2 && has({"n", "m", "l"}, v.axes[0]);

@@ -107,7 +107,7 @@ class Judge {
 
   const Checked& program() const { return *layer_.program; }
 
-  // What moved, or "".
+  // Says which value moved, or "".
   std::string verdict() {
     const Sequences s = Sequences::noise_for(program(), 1),
                     other = Sequences::noise_for(program(), 11);
@@ -169,7 +169,7 @@ class Judge {
   std::string moved_ = {};
 };
 
-// What is wrong with how the text is judged, or "".
+// Says how the text is judged wrongly, or "".
 std::string judged(const std::string& text, Counts& counts) {
   ++counts.drawn;
   std::optional<Judge> judge;

@@ -1,7 +1,7 @@
 #!/bin/bash
-# What README.md shows is true: its C++ builds against the installed library and runs, its text of
-# talking heads is the catalogue's, its commands run. So do those of the rooms' pages, and the files
-# that these name are there. tests/readme.sh BUILD-FOLDER
+# Everything that README.md shows is true: its C++ builds against the installed library and runs,
+# its text of talking heads is the catalogue's, its commands run. So do those of the rooms' pages,
+# and the files that these name are there. tests/readme.sh BUILD-FOLDER
 cd "$(dirname "$0")/.." || exit 1
 pages="core/README.md nn/README.md train/README.md .github/CONTRIBUTING.md"
 folder=$(realpath "${1:-build}") root=$PWD

@@ -40,7 +40,7 @@ check 'a text full of tags' "$tete" train '<b>.txt' --context 8 "${few[@]}" --re
 check 'none of it is markup in the page' eval "! grep -qE '<img|<i>run' '<i>run/report.html' &&
   [ \$(grep -c '</script>' '<i>run/report.html') = 2 ]"
 
-# What was interrupted, and goes on: the report tells of all of it, once.
+# The report of a run that was interrupted and goes on tells of all of it, once.
 check 'a run that goes on' eval "cp -r addition-told part && rm part/step-0000000[46]* && '$tete' train --resume --report --out part"
 check 'its table is whole' eval "cut -d , -f 1,2 part/metrics.csv | cmp - <(cut -d , -f 1,2 addition-told/metrics.csv)"
 check 'a report that cannot be written is a warning' eval "mkdir -p blocked/report.html &&

@@ -214,7 +214,7 @@ TEST_SUITE("rounded") {
                                                 [&] { return slice(x, 0, 0, 32); }};
     for (const auto& operand : operands)
       CHECK(kept(Products::bf16, operand) == kept(Products::full, operand));
-    // What no gradient reads is not held at all.
+    // A tensor that no gradient reads is not held at all.
     CHECK(MadeAndKept([&] {
             return sum(einsum("n d, d f -> n f", {.products = Products::bf16}, x * 2.0, c));
           }).kept <= 8);

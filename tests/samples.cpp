@@ -129,8 +129,8 @@ bool is_comparison(const Sample& sample) {
          sample.name == "unary_of_sum, step";
 }
 
-// What is computed in one pass and what is computed one by one: the same bits, in value and
-// gradients, however the inputs lie in memory and on any number of threads.
+// Checks that one pass computes the same bits as one step after the other, in value and gradients,
+// however the inputs lie in memory and on any number of threads.
 void same_in_one_pass(const std::function<Tensor(const Tensors&)>& once,
                       const std::function<Tensor(const Tensors&)>& apart, const Tensors& inputs) {
   const int before = threads();

@@ -1,6 +1,6 @@
 #!/bin/bash
-# What stops the program before its main, and which of OpenBLAS's kernels it computes with: on other
-# processors by qemu-user, where it is installed. tests/start.sh BUILD-FOLDER
+# Checks what stops the program before its main, and which of OpenBLAS's kernels it computes with:
+# on other processors by qemu-user, where it is installed. tests/start.sh BUILD-FOLDER
 set -u
 cd "$(dirname "$0")/.." || exit 1
 tete=$(realpath "${1:-build}/tools/tete") || exit 1

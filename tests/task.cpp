@@ -68,7 +68,7 @@ std::string right_answer(const std::string& task, const std::string& prompt, Ind
   return sum(prompt.substr(0, plus), before.substr(plus + 1)) + "\n";
 }
 
-// What each letter was followed by so far; one answer, and only one, is told.
+// True for each letter of the answer that alone has followed the letter before it so far.
 std::vector<bool> told(const std::string& prompt, const std::string& answer) {
   const std::string all = prompt + answer;
   std::map<char, std::set<char>> followers;

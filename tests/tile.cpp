@@ -99,7 +99,7 @@ double peak_of(const Call& call) {
   return peak;
 }
 
-// Of a value and its gradients, of n queries.
+// The peak of a value and its gradients, for n queries.
 double peak_of(const Tiled& layer, Index n, const Tiling& tiling) {
   const Tensor X = noise({1, n, 12}, 1, Dtype::f32);
   return peak_of([&] { outcome(layer, {X, {}, {}}, tiling); });
@@ -277,7 +277,8 @@ TEST_SUITE("tile") {
     const auto peak = [&](Index n, const Tiling::Keep& keep) {
       return peak_of(layer, n, {.queries = 16, .keep = keep});
     };
-    // What blocks make takes between 4 and 1000 times the bytes of what they are given and leave.
+    // The tensors that blocks make take between 4 and 1000 times the bytes of what they get and
+    // leave.
     for (Index n : {128, 256}) {
       const double again = peak(n, Tiling::Keep::never());
       CAPTURE(n);

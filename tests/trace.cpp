@@ -115,7 +115,8 @@ TEST_SUITE("trace") {
         const auto seen = trace(plain, {"**"}, run);
         CHECK(same_bits(Y, again));
         CHECK(same_bits(seen.at("at/" + layer.program->values.back().name), Y));
-        // What was seen, put back, each and all at once; and copies that lie elsewhere.
+        // Values that were seen are put back, each and all at once; so are copies that lie
+        // elsewhere.
         std::vector<Hook> all;
         for (const auto& named : seen) {
           const Tensor x = named.second;

@@ -146,7 +146,7 @@ Array bigbird(const Sample& s) {
   const int n = s.X.shape[0], b = s.size("b"), blocks = s["Draw"].shape[0];
   const auto near = [&](int i, int j) { return 2 * std::abs(i - j) <= s.size("w") - 1; };
   const auto global = [&](int i, int j) { return i < s.size("g") || j < s.size("g"); };
-  // Of the blocks that a block does not see anyway, the r of the largest draw.
+  // True for the r blocks of the largest draw among those that a block does not see anyway.
   const auto is_drawn = [&](int i, int j) {
     int larger = 0;
     for (int k = 0; k < blocks; ++k)

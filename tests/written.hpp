@@ -1,4 +1,4 @@
-// What tests write by hand: texts changed in a word, and tokens.
+// Texts changed in a word, and tokens, as tests write them by hand.
 #pragma once
 #include <string>
 #include <vector>

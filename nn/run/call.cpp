@@ -132,7 +132,7 @@ Value Runner::call(const CheckedValue& v) {
   });
   std::span<const ParamId> left = params_inside(v.index);
   Tensor state = times == 0 ? at(c.passed[0].value).tensor : Tensor();
-  // What follows from a complete memory alone, as an encoder, runs as a whole.
+  // A call that follows from a complete memory alone, as an encoder does, runs as a whole.
   const auto number = static_cast<size_t>(&v - program_.values.data());
   const bool has_next_rows = forward_.decoding && program_.flow.values[number].from.queries;
   static const Tensors none;
@@ -149,8 +149,8 @@ Value Runner::call(const CheckedValue& v) {
     const std::string path = is_repeated ? text(path_of(v), "/", i) : path_of(v);
     SizeTable sizes = inside.sizes;
     if (is_repeated) sizes.set_layer(i);
-    const Repetition part{now.program, std::move(sizes), {ids.begin(), ids.end()},
-                          forward,     path,             inside.mask};
+    const Repetition part{now.program, std::move(sizes), {ids.begin(), ids.end()}, forward,
+                          path,        inside.mask};
     if (has_next_rows) {
       state = next_rows(now, part, in, forward_);
     } else {

@@ -46,8 +46,8 @@ bool is_biased(const Checked& program, const Node& sum) {
                      [&](const Node& x) { return is_parameter(program, x); });
 }
 
-// What stands for `node`: itself, or the right side of the statement that it uses; null if that is
-// no plain use of a statement. `inside` gets the statement and its other names.
+// The expression that makes `node`: itself, or the right side of the statement that it uses; null
+// if that is no plain use of a statement. `inside` gets the statement and its other names.
 const Node* written_for(const Checked& program, const Node& node, std::vector<int>& inside) {
   if (node.kind != NodeKind::value) return &node;
   if (!node.plain) return nullptr;
@@ -178,7 +178,7 @@ class FusionFinder {
     });
   }
 
-  // What a skipped statement reads is read by `reader` in its place.
+  // `reader` reads the operands of a skipped statement in its place.
   void skip(const std::vector<int>& inside, int reader) {
     for (int value : inside) {
       CheckedValue& v = program_.values[value];

@@ -102,7 +102,7 @@ function place(value, range) {
 }
 
 const tokensOf = (run, sequence) => runs[run].sequences[sequence]?.tokens ?? [];
-// What stands at a row or column of a map: a token, or a number where it has none.
+// The label of a row or column of a map: a token, or a number where it has none.
 function labelAt(map, s, axis, at) {
   const named = axis === 'row' ? map.rowTokens : map.columnTokens;
   const tokens = tokensOf(baseRun(), axis === 'row' ? s.rows : s.columns);

@@ -96,7 +96,7 @@ function talkSection(root) {
 
 // ---- The matrices of every layer, as figure 1 of the talking-heads paper shows them ----
 
-// Of the view: a run's, or the second's less the first's.
+// The matrix that the view shows: a run's, or the second's less the first's.
 function matrixAt(path, name) {
   const of = (run) => siteOf(run, path)?.mixing.find((m) => m.name === name);
   if (state.view !== difference) return of(state.view);

@@ -22,7 +22,7 @@ function layTokens(tokens, sequence, y, width) {
 // The sequences of a site: one for self-attention, the memory's and the queries' for cross.
 const sequencesOf = (s) => s.rows === s.columns ? [s.rows] : [s.columns, s.rows];
 
-// What the token looks at, or what looks at it: a list for each head, and whose tokens they are.
+// The tokens that a token looks at, or that look at it: a list for each head, and whose they are.
 function attentionOf(map, s, token) {
   const byRow = s.rows !== s.columns ? token.sequence === s.rows : state.from === 'row';
   const [heads, rows, columns] = map.shape, all = values(map);

@@ -36,7 +36,7 @@ function textSection(root) {
     if (map) set({map});
     values(line);
   }
-  // Of the chosen layer, what the line defines; without one, everything.
+  // The values of the chosen layer that the line defines; without one, all of them.
   function values(line) {
     const rows = rowsInView('values').rows.filter((row) => row[0] === sitePath()
       && (!line || line.values.includes(row[1])));
@@ -69,7 +69,7 @@ function curvesSection(root) {
       .map((c) => ({...c, run: r, points: c.steps.map((x, i) => [x, c.values[i]]).filter((p) => p[1] !== null)})));
     const xs = curves.flatMap((c) => c.steps), ys = curves.flatMap((c) => c.points.map((p) => p[1]));
     const least = ys.reduce((a, b) => Math.min(a, b), Infinity), most = ys.reduce((a, b) => Math.max(a, b), -Infinity);
-    // What spans decades is drawn by decades.
+    // Numbers that span decades are drawn by decades.
     const log = least > 0 && most / least > 100, on = (v) => log ? Math.log10(v) : v;
     const y = log ? [Math.floor(on(least)), Math.ceil(on(most))] : [Math.min(0, least), most > least ? most : least + 1];
     const frames = runs[0].frames.length ? frameOf(baseRun()).step : null;
