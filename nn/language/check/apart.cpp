@@ -86,45 +86,47 @@ void Checker::add_others(const Apart& others, const Names& left, CheckedCall& ca
 }
 
 void Checker::pass_apart(Apart& a) {
-  Instance& in = a.in;
   CheckedCall& call = a.call;
   const Checked& program = *call.program;
   draft_.program.takes_mask |= program.takes_mask;
   draft_.program.takes_padding |= program.takes_padding;
-  for (size_t i = 0; i < program.inputs.size(); ++i) {
-    size_t at = 0;
-    while (a.target.callee.def->args[at].ref.word.name != program.input_names[i]) ++at;
-    const ArgText& arg = a.target.callee.def->args[at];
-    const Argument& argument = a.arguments[at];
-    const Names& wanted = program.values[program.inputs[i]].dims;
-    const CheckedValue& given = draft_.value(argument.value);
-    CheckedCall::Passed passed{argument.value};
-    Names dims;
-    for (int k = 0; k < given.dims.size(); ++k)
-      if (given.dims[k] == call.repeated) passed.row = k;
-      else dims.push_back(given.dims[k]);
-    check_passed(arg, wanted.size(), dims.size(), given.element, argument.place);
-    for (int k = 0; k < dims.size(); ++k) {
-      if (draft_.dim(dims[k]).role != Role::none &&
-          program.dimensions[wanted[k]].role == Role::none)
-        fail_at({argument.place, arg.ref.whole},
-                text("'", draft_.dim(dims[k]).name, "' is a sequence, and '", program.name,
-                     "', which is repeated, amended or fills a slot, takes sequences as X and M; '",
-                     arg.ref.word.name, "' has an axis of neither"));
-      call.sizes.push_back({wanted[k], dims[k], true});
-    }
-    if (arg.ref.word.name == "X" && !dims.empty()) call.queries = dims[0];
-    if (arg.ref.word.name == "M" && !dims.empty()) call.memory = dims[0];
-    call.passed.push_back(passed);
-  }
+  for (size_t i = 0; i < program.inputs.size(); ++i) pass_input(a, i);
   const size_t arguments_end = call.sizes.size();
   for (int open : program.open) {
     const auto is_open = [&](const CheckedCall::Size& size) { return size.inner == open; };
     const auto end = call.sizes.begin() + static_cast<std::ptrdiff_t>(arguments_end);
     if (std::any_of(call.sizes.begin(), end, is_open)) continue;
     const Dimension& d = program.dimensions[open];
-    call.sizes.push_back({open, in.outer_dimension(d.name, d.place), false});
+    call.sizes.push_back({open, a.in.outer_dimension(d.name, d.place), false});
   }
+}
+
+void Checker::pass_input(Apart& a, size_t number) {
+  CheckedCall& call = a.call;
+  const Checked& program = *call.program;
+  size_t at = 0;
+  while (a.target.callee.def->args[at].ref.word.name != program.input_names[number]) ++at;
+  const ArgText& arg = a.target.callee.def->args[at];
+  const Argument& argument = a.arguments[at];
+  const Names& wanted = program.values[program.inputs[number]].dims;
+  const CheckedValue& given = draft_.value(argument.value);
+  CheckedCall::Passed passed{argument.value};
+  Names dims;
+  for (int k = 0; k < given.dims.size(); ++k)
+    if (given.dims[k] == call.repeated) passed.row = k;
+    else dims.push_back(given.dims[k]);
+  check_passed(arg, wanted.size(), dims.size(), given.element, argument.place);
+  for (int k = 0; k < dims.size(); ++k) {
+    if (draft_.dim(dims[k]).role != Role::none && program.dimensions[wanted[k]].role == Role::none)
+      fail_at({argument.place, arg.ref.whole},
+              text("'", draft_.dim(dims[k]).name, "' is a sequence, and '", program.name,
+                   "', which is repeated, amended or fills a slot, takes sequences as X and M; '",
+                   arg.ref.word.name, "' has an axis of neither"));
+    call.sizes.push_back({wanted[k], dims[k], true});
+  }
+  if (arg.ref.word.name == "X" && !dims.empty()) call.queries = dims[0];
+  if (arg.ref.word.name == "M" && !dims.empty()) call.memory = dims[0];
+  call.passed.push_back(passed);
 }
 
 void Checker::return_apart(const Apart& a, const Names& left, int other) {

@@ -78,6 +78,7 @@ class Checker {
   void add_others(const Apart& others, const Names& left, CheckedCall& call);
   std::vector<Program> amending(const Apart& a) const;
   void pass_apart(Apart& a);
+  void pass_input(Apart& a, size_t number);
   // `other`: its number among CheckedCall::others, or -1.
   void return_apart(const Apart& a, const Names& left, int other);
 
