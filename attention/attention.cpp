@@ -113,6 +113,13 @@ std::shared_ptr<const Checked> load_attention(const Program& program,
   return checked;
 }
 
+bool is_causal(const Checked& program) { return program.takes_mask && program.leak.empty(); }
+
+bool attends_across(const Checked& program) {
+  const std::vector<std::string>& inputs = program.input_names;
+  return !program.self_only && std::find(inputs.begin(), inputs.end(), "M") != inputs.end();
+}
+
 std::string not_attention(const Checked& program) {
   try {
     check_is_attention(program);

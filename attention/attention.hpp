@@ -1,8 +1,8 @@
 // Attention: a variant's text as a layer. Blocks and users call this.
 //
 //   auto program = load_attention("talking_heads");
-//   Attention attention({params, "decoder/0/self"}, program, {.d_model = 128, .heads = 4});
-//   Tensor Y = attention(forward, "decoder/0/self", X, X, {.causal = true});  // b n d -> b n d
+//   Attention attention({params, "decoder/0/A"}, program, {.d_model = 128, .heads = 4});
+//   Tensor Y = attention(forward, "decoder/0/A", X, X, {.causal = true});  // b n d -> b n d
 #pragma once
 #include <optional>
 
@@ -22,6 +22,11 @@ std::shared_ptr<const Checked> load_attention(const Program& program,
                                               const std::vector<Program>& amendments = {},
                                               const Library& library = catalogue(),
                                               const std::vector<Program>& uses = {});
+// True if a causal mask keeps the future hidden, as far as the text shows; running it under such a
+// mask refuses the rest.
+bool is_causal(const Checked& program);
+// True if it can attend to another sequence than X.
+bool attends_across(const Checked& program);
 // Why a checked text is not attention, with a caret; "" if it is.
 std::string not_attention(const Checked& program);
 // The same for any text, attention or not.
@@ -41,8 +46,8 @@ class Attention {
  public:
   // Declares the parameters in `scope`, each as `scope`/name, where the name is the program's: "B",
   // "Y.B" of the def that statement Y calls, "T5Bias.B" of an amendment. A parameter `per stack` is
-  // declared once for all layers (R12), without the layer's number: for "decoder/3/self" as
-  // "decoder/self/B" or "decoder/self/T5Bias.B".
+  // declared once for all layers (R12), without the layer's number: for "decoder/3/A" as
+  // "decoder/A/B" or "decoder/A/T5Bias.B".
   Attention(const Scope& scope, std::shared_ptr<const Checked> program,
             const AttentionSizes& sizes);
 

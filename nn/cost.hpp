@@ -51,10 +51,17 @@ struct ProductCost {
   Count count = {};
 };
 
+// A statement inside a call, in all repetitions that are filled alike.
+struct InnerCost {
+  std::string name;  // "decoder/*/A/Q"
+  Count count = {};
+};
+
 struct StatementCost {
   int value;
   Count count = {};
-  bool once = false;  // true: it depends on parameters alone
+  std::vector<InnerCost> inside = {};  // of a call: what its count is made of
+  bool once = false;                   // true: it depends on parameters alone
   // Bytes of its result and of steps within it, if a gradient goes through them.
   size_t bytes = 0;
   bool tile = false;  // true: it has rows of both sequences

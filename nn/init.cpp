@@ -1,4 +1,5 @@
-// Computes a parameter's first value from its Initializer (spec D5).
+// How parameters start: first values from their Initializers (spec D5), and rules that replace
+// those.
 #include <cmath>
 
 #include "nn/param.hpp"
@@ -57,6 +58,20 @@ Tensor drawn(const ParamSpec& spec, Key key, Dtype dtype) {
 }
 
 }  // namespace
+
+Initializer gpt2_init(const ParamSpec& spec) {
+  if (spec.shape.size() < 2 || !spec.init.is_spread()) return spec.init;
+  if (mixes_heads(spec.dims)) return {InitializerKind::identity};
+  return {InitializerKind::normal, 0.02};
+}
+
+InitRule init_rule(const std::string& style) {
+  if (style == "t5") return [](const ParamSpec& spec) { return spec.init; };
+  if (style == "gpt2") return gpt2_init;
+  const std::string styles[] = {"t5", "gpt2"};
+  bad_input("unknown initialisation '", style, "'", suggestion(style, styles),
+            " (there are t5, gpt2)");
+}
 
 Tensor initial_value(const ParamSpec& spec, Key key, Dtype dtype) {
   const Tensor value = drawn(spec, key, dtype);

@@ -55,11 +55,11 @@ ModelKind kind_of(const Checked& program) {
 
 }  // namespace
 
-Model::Model(std::shared_ptr<const Checked> program, const SizesByName& sizes)
+Model::Model(std::shared_ptr<const Checked> program, const SizesByName& sizes, const InitRule& rule)
     : program_(std::move(program)),
       kind_(kind_of(*program_)),
       sizes_(program_, sizes),
-      ids_(declare_parameters(*program_, sizes_, params_)) {}
+      ids_(declare_parameters(*program_, sizes_, params_, rule)) {}
 
 Tensors Model::in_order(const ModelInputs& in) const {
   const auto refuse = [&](const char* what) { bad_input("'", program_->name, "' ", what); };
@@ -120,11 +120,23 @@ Tensor Model::logits_behind(const Forward& forward, const ModelInputs& in, int v
   return runner.at(program_->result).tensor;
 }
 
-Loss Model::loss(const Forward& forward, const ModelInputs& inputs, const Tensor& targets) const {
+Loss Model::loss(const Forward& forward, const ModelInputs& inputs, const Tensor& targets,
+                 Tensor* compared) const {
   Tensors terms;
   Forward with_terms = forward;
   with_terms.losses = &terms;
-  return with_losses(token_loss(logits(with_terms, inputs), targets), terms);
+  const Tensor Y = logits(with_terms, inputs);
+  if (compared) *compared = Y;
+  return with_losses(token_loss(Y, targets), terms);
+}
+
+Tensor shifted_right(const Tensor& targets) {
+  const Index b = targets.size(0), n = targets.size(1);
+  const std::vector<int64_t> wanted = targets.values<int64_t>();
+  std::vector<int64_t> input(wanted.size(), end_token);
+  for (Index i = 0; i < b * n; ++i)
+    if (i % n > 0) input[i] = std::max<int64_t>(0, wanted[i - 1]);
+  return Tensor::of<int64_t>({b, n}, input, targets.backend());
 }
 
 }  // namespace tete

@@ -29,8 +29,10 @@ struct ModelInputs {
 class Model {
  public:
   // Fails unless the text's inputs are those of a model and its result has a logit of each token
-  // for each row of X, and unless every size is known but the lengths.
-  Model(std::shared_ptr<const Checked> program, const SizesByName& sizes);
+  // for each row of X, and unless every size is known but the lengths. Parameters start as `rule`
+  // says, or as the text does.
+  Model(std::shared_ptr<const Checked> program, const SizesByName& sizes,
+        const InitRule& rule = {});
 
   const Checked& program() const { return *program_; }
   const std::shared_ptr<const Checked>& shared_program() const { return program_; }
@@ -51,8 +53,10 @@ class Model {
   // x[b, dims].
   Tensor logits_behind(const Forward& forward, const ModelInputs& inputs, int value,
                        const Tensor& x) const;
-  // targets[b, n] (i64); below 0: padding, not counted.
-  Loss loss(const Forward& forward, const ModelInputs& inputs, const Tensor& targets) const;
+  // Of targets[b, n] (i64), with the text's own terms; below 0: padding, not counted. `logits`, if
+  // given, gets what is compared with them.
+  Loss loss(const Forward& forward, const ModelInputs& inputs, const Tensor& targets,
+            Tensor* logits = nullptr) const;
 
  private:
   Tensors in_order(const ModelInputs& inputs) const;
@@ -63,5 +67,11 @@ class Model {
   ParamList params_;
   std::vector<ParamId> ids_;  // by parameter of the text and its calls
 };
+
+// The token that a decoder reads first and that ends a target.
+inline constexpr int64_t end_token = 0;
+// The tokens that a decoder reads to predict targets[b, n]: end_token, then all targets but the
+// last. Padding becomes 0.
+Tensor shifted_right(const Tensor& targets);
 
 }  // namespace tete

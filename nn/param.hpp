@@ -37,7 +37,7 @@ struct Initializer {
 };
 
 struct ParamSpec {
-  std::string name;               // a path: "decoder/3/self/P_q"
+  std::string name;               // a path: "decoder/3/A/P_q"
   std::vector<std::string> dims;  // declared names, as many as sizes: {"d_X", "d_k", "h"}
   Shape shape;
   Initializer init;
@@ -76,6 +76,15 @@ class ParamList {
 // Draws one tensor from spec.init. Glorot's fans are those of spec D5 (k-D: receptive field times
 // the last two dimensions).
 Tensor initial_value(const ParamSpec& spec, Key key, Dtype dtype);
+
+// Returns the initialiser that a parameter gets, in place of the declared one, spec.init.
+using InitRule = std::function<Initializer(const ParamSpec& spec)>;
+// The rule "t5" (all as declared, spec D5) or "gpt2" (gpt2_init). Fails on another name.
+InitRule init_rule(const std::string& style);
+// N(0.02) in the place of normal, truncated_normal and glorot of more than one dimension; matrices
+// that mix heads (all their dimensions are called h or h_…) then start as the identity. All else
+// starts as declared.
+Initializer gpt2_init(const ParamSpec& spec);
 
 // The place where a layer declares its parameters: the list, and the path so far.
 struct Scope {

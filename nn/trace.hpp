@@ -1,11 +1,11 @@
 // Reads and replaces the named intermediates of a run, and the parameters of attention, by their
 // paths.
 //
-//   const auto seen = trace({.params = values}, {"decoder/*/self/W", "**/resid"},
-//                           [&](const Forward& forward) { model.logits(forward, tokens); });
-//   seen.at("decoder/0/self/W")                                             [b, n, m, h]
+//   const auto seen = trace({.params = values}, {"decoder/*/A/W", "**/B"},
+//                           [&](const Forward& forward) { model.logits(forward, {.X = tokens}); });
+//   seen.at("decoder/0/A/W")                                                [b, n, m, h]
 //
-//   Hook without{"decoder/1/self/O", [](const std::string&, const Tensor& O) {…}};
+//   Hook without{"decoder/1/A/O", [](const std::string&, const Tensor& O) {…}};
 //   run_with_hooks({.params = values}, {without}, [&](const Forward& forward) {…});
 //
 // In a pattern * stands for any letters within one part of a path, and ** for any parts.

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "attention/gradcheck.hpp"
-#include "attention/sites.hpp"
 #include "nn/run/runner.hpp"
 #include "tests/layer.hpp"
 

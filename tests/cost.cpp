@@ -11,6 +11,7 @@
 #include "attention/attention.hpp"
 #include "nn/run/runner.hpp"
 #include "tests/made_and_kept.hpp"
+#include "tests/named_model.hpp"
 #include "tests/paper_costs.hpp"
 
 using namespace tete;
@@ -299,30 +300,27 @@ TEST_CASE("a model's multiplies are its parts', and its bytes those that a forwa
     for (const bool tied : {true, false}) {
       CAPTURE(activation);
       CAPTURE(tied);
-      LanguageModelConfig config{.vocabulary = 50, .context = 48, .d_model = 32, .layers = 3};
-      config.block.feed_forward = {.activation = activation, .bias = tied};
-      config.block.d_ff = 96;
-      config.tied = tied;
-      const AttentionSizes sizes{.d_model = 32, .heads = 4};
-      const Shared program = load_attention("talking_heads");
-      const ModelCost cost = model_cost(config, {.decoder = {3, {program, sizes}}});
       const Index n = 48, d = 32, gated = std::string(activation) == "swiglu";
+      std::vector<std::string> uses{
+          text("FeedForward=ff", gated ? "_gated" : "", tied ? "_biases" : "")};
+      uses.push_back(gated ? "Activation=silu" : "Activation=relu");
+      if (!tied) uses.push_back("Output=output_own");
+      const Model model(tests::filled(*find_text("language_model").program, uses),
+                        {{"v", 50}, {"max_n", n}, {"d_X", d}, {"l", 3}, {"h", 4}, {"f", 96}});
+      const Cost cost = cost_of(model, n);
       const Index attention = 4 * n * d * d + 2 * n * n * d + 2 * n * n * 16;
-      CHECK(cost.multiplies == 3 * (attention + (2 + gated) * n * d * 96) + n * d * 50);
-      CHECK(cost.visible == cost.multiplies - 3 * (2 * d + 2 * 16) * (n * (n - 1) / 2));
-
-      const LanguageModel model(config, [&](const Scope& scope, int) -> AttentionSite {
-        const Attention layer(scope, program, sizes);
-        return [layer](const Forward& forward, const Tensor& X, const Tensor& M, const Tensor&) {
-          return layer(forward, "", X, M, {.causal = true});
-        };
-      });
+      const Index norms = (2 * 3 + 1) * n * d, gates = gated * 3 * n * 96;
+      CHECK(cost.total.multiplies ==
+            3 * (attention + (2 + gated) * n * d * 96) + n * d * 50 + norms + gates);
+      CHECK(cost.total.visible == cost.total.multiplies - 3 * (2 * d + 2 * 16) * (n * (n - 1) / 2));
       Tensors params;
       for (const Tensor& p : model.params().initial_values(Key(1))) params.push_back(p.variable());
       const Tensor tokens = Tensor::of<int64_t>({1, n}, std::vector<int64_t>(n, 7));
-      const MadeAndKept run(
-          [&] { return model.logits({.params = params, .tiling = {.allowed = false}}, tokens); });
-      CHECK(run.made == doctest::Approx(static_cast<double>(cost.bytes)).epsilon(0.05));
+      const MadeAndKept run([&] {
+        return model.logits({.params = params, .tiling = {.allowed = false}}, {.X = tokens});
+      });
+      CHECK(run.made <= static_cast<double>(cost.bytes));  // several statements may be one pass
+      CHECK(run.made > 0.75 * static_cast<double>(cost.bytes));
       CHECK(run.kept < 0.85 * run.made);
     }
 }

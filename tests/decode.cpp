@@ -9,7 +9,6 @@
 
 #include "attention/attention.hpp"
 #include "nn/cost.hpp"
-#include "nn/transformer.hpp"
 #include "tests/in_pieces.hpp"
 #include "tools/einsum/rehearsal.hpp"
 
@@ -201,37 +200,5 @@ TEST_SUITE("decode") {
     const Tensor X = random_normal({1, 24, 12}, Key(5), Dtype::f64);
     CHECK_THROWS_WITH_AS(in_pieces(learned, X, {23, 1}), doctest::Contains("there is room for"),
                          Error);
-  }
-
-  TEST_CASE("a language model reads each token once") {
-    const auto program = load_attention("talking_heads");
-    LanguageModelConfig config;
-    config.vocabulary = 11, config.context = 9, config.d_model = 8, config.layers = 2;
-    const AttentionFactory factory = [&](const Scope& scope, int) -> AttentionSite {
-      const Attention attention(scope, program, {.d_model = 8, .heads = 2, .dims = {}});
-      return [attention, path = scope.path](const Forward& forward, const Tensor& X,
-                                            const Tensor& M, const Tensor&) {
-        if (!forward.decoding) return attention(forward, path, X, M, {.causal = true});
-        Decoder& decoder =
-            forward.decoding->at(path, [&] { return attention.decoder(Growth::grows); });
-        return attention.next(decoder, forward, path, X, M);
-      };
-    };
-    for (const char* positions : {"learned", "sinusoidal", "none"}) {
-      config.positions = positions;
-      const LanguageModel model(config, factory);
-      const Tensors values = model.params().initial_values(Key(1), Dtype::f64);
-      const Tensor tokens = Tensor::of<int64_t>({1, 9}, {3, 1, 4, 1, 5, 9, 2, 6, 5});
-      Decoding past;
-      const Forward forward{.params = values, .watch = {}};
-      Index at = 0;
-      for (Index count : {4, 1, 1, 2, 1}) {
-        const Tensor next = model.next_logits(forward, slice(tokens, 1, at, count), past);
-        at += count;
-        CHECK(difference(next, model.last_logits(forward, slice(tokens, 1, 0, at))) < 1e-12);
-      }
-      CHECK(past.length == 9);
-      CHECK(past.decoders.size() == 2);
-    }
   }
 }

@@ -4,12 +4,11 @@
 
 #include <csignal>
 
-#include "attention/sites.hpp"
 #include "core/check/samples.hpp"
 #include "nn/run.hpp"
-#include "nn/transformer.hpp"
 #include "tests/error_of.hpp"
 #include "tests/layer.hpp"
+#include "tests/named_model.hpp"
 #include "tests/strict_device.hpp"
 #include "train/step.hpp"
 
@@ -53,17 +52,10 @@ void check_same(const Outcome& a, const Outcome& b) {
   }
 }
 
-LanguageModel small_model(const std::string& variant) {
-  const LanguageModelConfig config{
-      .vocabulary = 11, .context = 8, .d_model = 12, .layers = 2, .block = {}};
-  const AttentionSizes sizes = sizes_for(variant);
-  return LanguageModel(config, [=](const Scope& scope, int) -> AttentionSite {
-    const Attention attention(scope, load_attention(variant), sizes);
-    return [attention, path = scope.path](const Forward& forward, const Tensor& X, const Tensor& M,
-                                          const Tensor&) {
-      return attention(forward, path, X, M, {.causal = true});
-    };
-  });
+Model small_model(const std::string& variant) {
+  SizesByName sizes = sizes_for(variant).dims;
+  sizes["v"] = 11, sizes["max_n"] = 8, sizes["d_X"] = 12, sizes["l"] = 2, sizes["h"] = 3;
+  return {filled(*find_text("language_model").program, {"Attention=" + variant}), sizes};
 }
 
 class SomeTokens : public Data {
@@ -90,11 +82,12 @@ struct Trace {
   Tensors values = {};
   std::vector<int64_t> reads = {};
 };
-Trace trained(const LanguageModel& model, const char* optimizer, Backend& on,
+Trace trained(const Model& model, const char* optimizer, Backend& on,
               const std::function<int64_t()>& reads) {
   const ParamList& params = model.params();
   const Objective objective{params, [&](const Forward& forward, const Batch& batch) -> LossSum {
-                              const Loss loss = model.loss(forward, batch.input, batch.target);
+                              const Loss loss =
+                                  model.loss(forward, {.X = batch.input}, batch.target);
                               return {loss.sum, loss.tokens};
                             }};
   const auto rule = find_optimizer(optimizer).make(params.specs(), Dtype::f32, on);
@@ -231,7 +224,7 @@ TEST_SUITE("device") {
     for (const Variant& variant : variants()) {
       if (!is_causal(*load_attention(variant.name))) continue;
       CAPTURE(variant.name);
-      const LanguageModel model = small_model(variant.name);
+      const Model model = small_model(variant.name);
       for (const char* optimizer : {"adam", "adafactor"})
         for (const bool fused : {true, false}) {
           if (!fused && std::string_view(variant.name) != "talking_heads") continue;
@@ -267,7 +260,7 @@ TEST_SUITE("device") {
     StrictDevice device;
     for (const char* name : {"multi_head", "talking_heads", "multi_query"}) {
       CAPTURE(name);
-      const LanguageModel model = small_model(name);
+      const Model model = small_model(name);
       const auto logits = [&](Backend& on) {
         const Tensors params = model.params().initial_values(Key(1), Dtype::f32, on);
         const Forward forward{.params = params};
@@ -275,7 +268,8 @@ TEST_SUITE("device") {
         Tensors all;
         for (const auto& piece : {std::vector<int64_t>{1, 2, 3}, {4}, {5, 6}}) {
           const Shape shape{1, std::ssize(piece)};
-          all.push_back(model.next_logits(forward, Tensor::of<int64_t>(shape, piece), decoding));
+          all.push_back(
+              model.next_logits(forward, {.X = Tensor::of<int64_t>(shape, piece)}, decoding));
         }
         return all;
       };
@@ -301,13 +295,13 @@ TEST_SUITE("device") {
 
   TEST_CASE("a language model's loss and gradients are the processor's on it, bit for bit") {
     StrictDevice device;
-    const LanguageModel model = small_model("talking_heads");
+    const Model model = small_model("talking_heads");
     const Tensor tokens = Tensor::of<int64_t>({2, 5}, {1, 2, 3, 4, 5, /**/ 6, 7, 8, 9, 10});
     const Tensor targets = Tensor::of<int64_t>({2, 5}, {2, 3, 4, 5, -1, /**/ 7, 8, 9, 10, 0});
     const auto loss = [&](const Tensors& params) {
       Backend& where = params[0].backend();
       const Forward forward{.params = params, .training = true, .dropout = 0.1, .key = Key(3)};
-      return model.loss(forward, tokens.to(where), targets.to(where)).sum;
+      return model.loss(forward, {.X = tokens.to(where)}, targets.to(where)).sum;
     };
     const Tensors values = model.params().initial_values(Key(1), Dtype::f32);
     check_same(outcome(loss, on(device, values)), outcome(loss, values));

@@ -19,7 +19,6 @@
 #include "tools/inspect/mixing.hpp"
 #include "tools/inspect/page.hpp"
 #include "tools/inspect/places.hpp"
-#include "tools/sites.hpp"
 #include "tools/trained.hpp"
 
 using namespace tete;
@@ -27,14 +26,24 @@ using namespace tete::tests;
 
 namespace {
 
-ModelSettings settings_of(const std::string& attention) {
+// A small model of a text whose slots are filled so.
+ModelSettings settings_of_text(const std::string& name, const std::vector<SlotUse>& uses = {},
+                               bool has_heads = true) {
   ModelSettings s;
-  s.attention = read_text(attention);
+  read_model_text(s, find_model(name), uses);
   s.layers = 2, s.d_model = 12, s.d_ff = 20, s.context = 16;
+  if (has_heads) s.heads = 3;
+  return s;
+}
+
+// With this attention: in a decoder, or between an encoder and a decoder.
+ModelSettings settings_of(const std::string& attention, bool crossing = false) {
   const auto program = load_attention(attention);
-  if (program->find_dimension("h") >= 0) s.heads = 3;
-  for (const auto& [dim, size] :
-       SizesByName{{"w", 3}, {"g", 1}, {"max_m", 16}, {"max_n", 16}, {"r", 4}})
+  const bool has_heads = program->find_dimension("h") >= 0;
+  const std::vector<SlotUse> uses{{(crossing ? "Cross=" : "Attention=") + attention}};
+  ModelSettings s = settings_of_text(crossing ? "encoder_decoder" : "language_model", uses,
+                                     has_heads || crossing);
+  for (const auto& [dim, size] : SizesByName{{"w", 3}, {"g", 1}, {"max_m", 16}, {"r", 4}})
     if (program->find_dimension(dim) >= 0) s.dims[dim] = size;
   if (attention == "bigbird") s.dims["b"] = 2, s.dims["i"] = 8;
   return s;
@@ -47,9 +56,7 @@ std::string write_run(const std::string& folder, const ModelSettings& s,
                       const Tokenizer& tokenizer = Tokenizer::characters(letters), int64_t step = 0,
                       Index masks = 0) {
   const Index v = tokenizer.size() + masks;
-  const ParamList params = is_text(s)  ? make_text_model(s, v).params()
-                           : s.encoder ? make_encoder_decoder(s, choose_sites(s), v).params()
-                                       : make_model(s, choose_sites(s), v).params();
+  const ParamList params = make_model(s, v).params();
   Tensors values = params.initial_values(Key(static_cast<uint64_t>(step) + 1));
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = values[i] + noise(values[i].shape(), 7 + i, Dtype::f32) * 0.1;
@@ -325,12 +332,12 @@ TEST_SUITE("inspect") {
     };
     const Index n = 10;
 
-    for (const std::string path : {"decoder/0/self", "decoder/1/self"}) {
+    for (const std::string path : {"decoder/0/A", "decoder/1/A"}) {
       CAPTURE(path);
       const Site& site = site_at(report, path);
       TensorsByName inputs;
       const std::string block = path.substr(0, path.rfind('/'));
-      inputs["X"] = inputs["M"] = saved.read(block + "/self_norm");
+      inputs["X"] = inputs["M"] = saved.read(block + "/N");
       for (const char* name : {"P_q", "P_k", "P_v", "P_o", "P_l", "P_w"})
         inputs[name] = parameter(path + "/" + name);
       std::map<std::string, Tensor> made;
@@ -387,13 +394,13 @@ TEST_SUITE("inspect") {
       // Without a head: its part of P_o is zero.
       Tensors values = trained.params;
       const auto at = static_cast<size_t>(trained.declared().find(path + "/P_o"));
-      const auto& model = std::get<LanguageModel>(trained.model);
+      const Model& model = trained.model;
       const Tensor tokens = Tensor::of<int64_t>({1, n}, report.runs[0].sequences[0].tokens);
       std::vector<int64_t> next(report.runs[0].sequences[0].tokens.begin() + 1,
                                 report.runs[0].sequences[0].tokens.end());
       next.push_back(-1);
       const Tensor targets = Tensor::of<int64_t>({1, n}, next);
-      const auto loss = [&] { return model.loss({values}, tokens, targets).sum.item() / 9; };
+      const auto loss = [&] { return model.loss({values}, {.X = tokens}, targets).sum.item() / 9; };
       const double whole = loss();
       CHECK(close(frame.predictions[0].loss, whole, 1e-6));
       const std::vector<double> ablation = site.ablation.values();
@@ -408,7 +415,7 @@ TEST_SUITE("inspect") {
 
     // The predictions of the next token.
     const Predictions& p = frame.predictions[0];
-    const Tensor chances = softmax(reshape(saved.read("logits"), {n, 28}), 1);
+    const Tensor chances = softmax(reshape(saved.read("Y"), {n, 28}), 1);
     CHECK(p.tokens.shape() == Shape{n, 5});
     CHECK(same_bits(p.tokens, top_k(chances, 1, 5)));
     const std::vector<double> all = chances.values(), told = p.probabilities.values();
@@ -418,9 +425,8 @@ TEST_SUITE("inspect") {
     CHECK(std::isnan(p.next_probability.values().back()));
     // The lens at the end is the model itself.
     const LogitLens& lens = frame.lens[0];
-    CHECK(lens.points == std::vector<std::string>{"decoder/0/resid_pre", "decoder/0/resid_mid",
-                                                  "decoder/0/resid", "decoder/1/resid_mid",
-                                                  "decoder/1/resid"});
+    CHECK(lens.points == std::vector<std::string>{"B", "decoder/0/B", "decoder/0/Y", "decoder/1/B",
+                                                  "decoder/1/Y"});
     CHECK(same_bits(slice(lens.tokens, 0, 4, 1), reshape(slice(p.tokens, 1, 0, 1), {1, n})));
     CHECK(difference(slice(lens.probabilities, 0, 4, 1),
                      reshape(slice(p.probabilities, 1, 0, 1), {1, n})) == 0);
@@ -437,7 +443,7 @@ TEST_SUITE("inspect") {
         CHECK(line.number == 10 * 10 * 4 * 3);
       }
     CHECK(found);
-    CHECK(site_at(report, "decoder/0/self").values.front().name == "X");
+    CHECK(site_at(report, "decoder/0/A").values.front().name == "X");
   }
 
   TEST_CASE("only what globs ask for is saved, TransformerLens's names too") {
@@ -447,18 +453,18 @@ TEST_SUITE("inspect") {
     options.checkpoints = {folder / "run"};
     options.text = "abc";
     options.save = folder / "acts.safetensors";
-    options.paths = {"decoder/*/self/W", "blocks.1.attn.hook_pattern"};
+    options.paths = {"decoder/*/A/W", "blocks.1.attn.hook_pattern"};
     options.ablation = false;
     inspect(options);
     std::vector<std::string> names;
     const Safetensors saved(options.save);
     for (const auto& entry : saved.entries()) names.push_back(entry.name);
     std::sort(names.begin(), names.end());
-    CHECK(names == std::vector<std::string>{"blocks.1.attn.hook_pattern", "decoder/0/self/W",
-                                            "decoder/1/self/W"});
-    options.paths = {"decoder/*/self/w"};
+    CHECK(names ==
+          std::vector<std::string>{"blocks.1.attn.hook_pattern", "decoder/0/A/W", "decoder/1/A/W"});
+    options.paths = {"decoder/*/A/w"};
     CHECK(error_of([&] { inspect(options); }) ==
-          "nothing in this model is at 'decoder/*/self/w'; did you mean 'decoder/0/self/W'?");
+          "nothing in this model is at 'decoder/*/A/w'; did you mean 'decoder/0/A/W'?");
   }
 
   TEST_CASE("every variant can be looked into, as a decoder and between an encoder and a decoder") {
@@ -467,13 +473,9 @@ TEST_SUITE("inspect") {
       CAPTURE(variant.name);
       const auto program = load_attention(variant.name);
       for (const bool encoder : {false, true}) {
-        ModelSettings s = settings_of(variant.name);
         if (!encoder && !is_causal(*program)) continue;
         if (encoder && (!attends_across(*program) || !program->takes_mask)) continue;
-        if (encoder) {
-          s.encoder = true;
-          s.sites["cross"] = s.attention, s.attention = read_text("multi_head");
-        }
+        const ModelSettings s = settings_of(variant.name, encoder);
         (encoder ? crossing : decoders)++;
         const TemporaryFolder folder;
         write_run(folder / "run", s);
@@ -503,9 +505,7 @@ TEST_SUITE("inspect") {
   TEST_CASE("a whole model's text: what is told follows from what its calls compute") {
     for (const std::string name : {"gpt2", "llama", "neox"}) {
       CAPTURE(name);
-      ModelSettings s;
-      read_model_text(s, name, {}, {});
-      s.layers = 2, s.heads = 3, s.d_model = 12, s.d_ff = 20, s.context = 16;
+      const ModelSettings s = settings_of_text(name);
       const TemporaryFolder folder;
       const std::string checkpoint = write_run(folder / "run", s);
       InspectOptions options;
@@ -515,7 +515,7 @@ TEST_SUITE("inspect") {
       const Frame& frame = report.runs[0].frames[0];
       REQUIRE(frame.sites.size() == 2);
       const Trained trained = read_trained(checkpoint);
-      const auto& model = std::get<Model>(trained.model);
+      const Model& model = trained.model;
       const Site& site = frame.sites[1];
       CHECK(site.path == "Z/1/A");
       CHECK(site.stack == "Z");
@@ -563,9 +563,7 @@ TEST_SUITE("inspect") {
   }
 
   TEST_CASE("texts with an encoder: its maps, the decoder's, and those between them") {
-    ModelSettings s;
-    read_model_text(s, "t5", {}, {});
-    s.layers = 2, s.heads = 3, s.d_model = 12, s.d_ff = 20, s.context = 16;
+    const ModelSettings s = settings_of_text("t5");
     const TemporaryFolder folder;
     write_run(folder / "run", s);
     InspectOptions options;
@@ -604,9 +602,7 @@ TEST_SUITE("inspect") {
   }
 
   TEST_CASE("an encoder's text: rows are about their own tokens, and blanks are asked for") {
-    ModelSettings s;
-    read_model_text(s, "bert", {}, {});
-    s.layers = 2, s.heads = 3, s.d_model = 12, s.d_ff = 20, s.context = 16;
+    const ModelSettings s = settings_of_text("bert");
     const TemporaryFolder folder;
     const Tokenizer tokenizer = Tokenizer::characters(letters);
     write_run(folder / "run", s, tokenizer, 0, 1);
@@ -623,8 +619,7 @@ TEST_SUITE("inspect") {
 
   TEST_CASE("an encoder's source and what the decoder answers, its own or a given one") {
     const TemporaryFolder folder;
-    ModelSettings s = settings_of("talking_heads");
-    s.encoder = true;
+    const ModelSettings s = settings_of_text("encoder_decoder", {{"Attention=talking_heads"}});
     write_run(folder / "run", s);
     InspectOptions options;
     options.checkpoints = {folder / "run"};
@@ -638,13 +633,13 @@ TEST_SUITE("inspect") {
     const Predictions& p = run.frames[0].predictions[0];
     CHECK(p.sequence == 1);
     CHECK(same_bits(p.next, reshape(slice(p.tokens, 1, 0, 1), {p.next.size()})));
-    const Site& cross = site_at(own, "decoder/1/cross");
+    const Site& cross = site_at(own, "decoder/1/D");
     CHECK(cross.row_sequence == 1);
     CHECK(cross.column_sequence == 0);
     CHECK(map_of(cross, "W").values.shape() == Shape{3, std::ssize(run.sequences[1].tokens), 4});
     CHECK(cross.heads.size() == 1);  // entropy: no column is a row's own token
     CHECK(!cross.causal);
-    CHECK(site_at(own, "decoder/1/self").causal);
+    CHECK(site_at(own, "decoder/1/A").causal);
     CHECK(run.frames[0].lens[0].points.size() == 7);
 
     options.answer = "dcba";
@@ -665,8 +660,7 @@ TEST_SUITE("inspect") {
       for (const bool encoder : {false, true}) {
         CAPTURE(name);
         const TemporaryFolder folder;
-        ModelSettings s = settings_of(name);
-        s.encoder = encoder;
+        const ModelSettings s = settings_of(name, encoder);
         write_run(folder / "run", s);
         InspectOptions options;
         options.checkpoints = {folder / "run"};
@@ -703,8 +697,8 @@ TEST_SUITE("inspect") {
     CHECK(report.runs[0].frames[0].step == 0);
     CHECK(report.runs[0].frames[2].step == 20);
     CHECK(report.runs[1].frames.size() == 1);
-    CHECK(Safetensors(options.save).find("run-1/step-20/decoder/0/self/W"));
-    CHECK(Safetensors(options.save).find("run-2/decoder/0/self/W"));
+    CHECK(Safetensors(options.save).find("run-1/step-20/decoder/0/A/W"));
+    CHECK(Safetensors(options.save).find("run-2/decoder/0/A/W"));
     const std::vector<Curve>& curves = report.runs[0].curves;
     REQUIRE(curves.size() == 4);
     CHECK(curves[0].name == "loss");

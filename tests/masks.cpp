@@ -1,6 +1,6 @@
 // Masks: what a call hides has no influence, and what the catalogue says of a variant - causal or
 // not, cross-attention or not - is what it does.
-#include "attention/sites.hpp"
+#include "attention/attention.hpp"
 #include "tests/layer.hpp"
 
 using namespace tete;

@@ -5,9 +5,6 @@
 
 #include "nn/against.hpp"
 #include "nn/decode.hpp"
-#include "nn/feedforward.hpp"
-#include "nn/norm.hpp"
-#include "nn/position.hpp"
 #include "nn/run.hpp"
 #include "tests/marked.hpp"
 
@@ -438,20 +435,5 @@ TEST_SUITE("messages") {
           "'grad:I': whole numbers and truth values have no gradient");
     CHECK(said({{"grad:Z", zeros({2, 4})}}) ==
           "the cotangent 'grad:Z' has shape [2, 4], expected [2, 5] = [n, e]");
-  }
-
-  TEST_CASE("what modules are made of") {
-    ParamList params;
-    const Scope scope{params};
-    const Dim width{"d_X", 6};
-    CHECK(error_of([&] { sinusoidal_positions(5, 7, Dtype::f64); }) ==
-          "sinusoidal positions need an even width, got 7");
-    CHECK(error_of([&] { Positions(scope.in("x"), "sinusodial", 3, width); }) ==
-          "unknown positions 'sinusodial'; did you mean 'sinusoidal'? (there are none, learned, "
-          "sinusoidal)");
-    CHECK(error_of([&] { activation("rleu"); }) ==
-          "unknown activation 'rleu'; did you mean 'relu'?");
-    CHECK(error_of([&] { Norm(scope.in("y"), "batch", width); }) ==
-          "unknown norm 'batch' (there are layer, rms)");
   }
 }

@@ -1,28 +1,15 @@
 // Model, a text as a function of tokens: what it reads, and that it reads each token once.
 #include "nn/model.hpp"
 
-#include "attention/catalog.hpp"
 #include "tests/error_of.hpp"
 #include "tests/layer.hpp"
+#include "tests/named_model.hpp"
 #include "tests/written.hpp"
 
 using namespace tete;
 using namespace tete::tests;
 
 namespace {
-
-// A model with the parameters that it starts with.
-struct NamedModel {
-  Model model;
-  Tensors values;
-
-  NamedModel(const Program& text, const SizesByName& sizes)
-      : model(std::make_shared<const Checked>(check(text, {}, catalogue())), sizes),
-        values(model.params().initial_values(Key(3), Dtype::f64)) {}
-  explicit NamedModel(const char* name)
-      : NamedModel(*find_text(name).program, {{"v", 7}, {"l", 2}, {"h", 2}, {"d_X", 16}}) {}
-  Forward forward() const { return {.params = values}; }
-};
 
 // Reads seven tokens in pieces of these lengths.
 void check_pieces(const NamedModel& named, ModelInputs in, const std::vector<Index>& lengths) {
@@ -93,6 +80,15 @@ TEST_SUITE("model") {
         if (is_padded) in.lengths = Tensor::of<int64_t>({1}, {4});
         check_pieces(named, in, {3, 1, 2, 1});
       }
+    }
+  }
+
+  TEST_CASE("whatever gives it positions, it reads each token once") {
+    for (const char* positions : {"learned", "sinusoidal", "none"}) {
+      CAPTURE(positions);
+      const NamedModel named("language_model", {{"v", 7}, {"l", 2}, {"h", 2}, {"d_X", 16}},
+                             {std::string("Absolute=positions_") + positions});
+      check_pieces(named, {}, {3, 1, 2, 1});
     }
   }
 

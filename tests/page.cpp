@@ -19,7 +19,7 @@ namespace {
 
 AttentionMap map_of(const Tensor& values, bool weights = false) {
   AttentionMap map;
-  map.name = "W", map.path = "decoder/0/self/W";
+  map.name = "W", map.path = "decoder/0/A/W";
   map.heads = "h", map.rows = "n", map.columns = "m";
   map.values = values, map.weights = weights;
   return map;
@@ -45,7 +45,7 @@ Report report_of(const std::vector<std::string>& tokens) {
   run.sequences = {{"text", {}}};
   for (Index i = 0; i < n; ++i) run.sequences[0].tokens.push_back(i);
   Site site;
-  site.path = "decoder/0/self", site.stack = "decoder", site.kind = "self";
+  site.path = "decoder/0/A", site.stack = "decoder", site.kind = "self";
   site.maps = {map_of(Tensor::ones({1, n, n}), true)};
   site.heads = {{"entropy", "how wide it \"looks\"", "nats", Tensor::of<float>({1}, {0.1F})}};
   Frame frame;
@@ -179,7 +179,7 @@ TEST_CASE("numbers of a table are those of the tensors, in every digit") {
     if (table.name != "heads") continue;
     REQUIRE(table.columns.size() == 3);
     CHECK(table.columns[2].name == "entropy");
-    CHECK(std::get<std::string>(table.rows.at(0).at(0)) == "decoder/0/self");
+    CHECK(std::get<std::string>(table.rows.at(0).at(0)) == "decoder/0/A");
     CHECK(std::get<int64_t>(table.rows[0][1]) == 0);
     CHECK(std::get<double>(table.rows[0][2]) == static_cast<double>(0.1F));
   }

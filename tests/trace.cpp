@@ -2,12 +2,12 @@
 // who changes something gets what the text would give with that change.
 #include "nn/trace.hpp"
 
-#include "attention/sites.hpp"
 #include "core/check/gradcheck.hpp"
 #include "core/threads.hpp"
-#include "nn/loss.hpp"
 #include "tests/error_of.hpp"
 #include "tests/layer.hpp"
+#include "tests/named_model.hpp"
+#include "tools/uses.hpp"
 
 using namespace tete;
 using namespace tete::tests;
@@ -67,14 +67,10 @@ std::function<Tensor(const std::string&, const Tensor&)> without(int axis, Index
 }
 
 // Two layers of a text.
-LanguageModel model_of(const std::string& text) {
-  LanguageModelConfig config;
-  config.vocabulary = 11, config.context = 40, config.d_model = 12, config.layers = 2;
-  config.block.d_ff = 20;
-  const auto program = load_attention(Program::parse(text));
-  return LanguageModel(config, attention_of({{program, {.d_model = 12, .heads = 3}},
-                                             {program, {.d_model = 12, .heads = 3}}},
-                                            true));
+NamedModel model_of(const std::string& text, Dtype dtype = Dtype::f32) {
+  const auto program = filled(*find_text("language_model").program, {"Attention=mine"},
+                              library_of({{"mine", "mine.tete", text}}));
+  return {program, {{"v", 11}, {"max_n", 40}, {"d_X", 12}, {"l", 2}, {"f", 20}, {"h", 3}}, dtype};
 }
 
 Tensor tokens(Index b, Index n, uint64_t seed = 1) {
@@ -134,36 +130,37 @@ TEST_SUITE("trace") {
   }
 
   TEST_CASE("without a head by a hook is without it in the text: the same loss, to the bit") {
-    const LanguageModel model = model_of(talking_heads());
-    const LanguageModel cut =
+    const NamedModel model = model_of(talking_heads());
+    const NamedModel cut =
         model_of(with(talking_heads(), "O[n, d_v, h_v] = einsum(U[n, m, h_v], V[m, d_v, h_v])",
                       "O[n, d_v, h_v] = einsum(U[n, m, h_v], V[m, d_v, h_v]) * (index(h_v) != 1)"));
-    const Tensors values = model.params().initial_values(Key(1));
+    const Tensors& values = model.values;
     const Tensor x = tokens(2, 40), y = tokens(2, 40, 2);
     for (const Tiling& tiling : {Tiling{.allowed = false}, Tiling{}, in_blocks}) {
       const Forward forward{.params = values, .tiling = tiling};
       Tensor loss;
-      run_with_hooks(forward, {{"decoder/*/self/O", without(3, 1)}},
-                     [&](const Forward& f) { loss = model.loss(f, x, y).sum; });
-      CHECK(same_bits(loss, cut.loss(forward, x, y).sum));
-      CHECK(!same_bits(loss, model.loss(forward, x, y).sum));
+      run_with_hooks(forward, {{"decoder/*/A/O", without(3, 1)}},
+                     [&](const Forward& f) { loss = model.model.loss(f, {.X = x}, y).sum; });
+      CHECK(same_bits(loss, cut.model.loss(forward, {.X = x}, y).sum));
+      CHECK(!same_bits(loss, model.model.loss(forward, {.X = x}, y).sum));
     }
   }
 
   TEST_CASE("a layer whose activations are another run's gives that run's output") {
-    const LanguageModel model = model_of(talking_heads());
-    const Tensors values = model.params().initial_values(Key(1));
+    const NamedModel named = model_of(talking_heads());
+    const Model& model = named.model;
+    const Tensors& values = named.values;
     const Tensor here = tokens(2, 40), there = tokens(2, 40, 2);
     for (const Tiling& tiling : {Tiling{.allowed = false}, Tiling{}, in_blocks}) {
       const Forward forward{.params = values, .tiling = tiling};
       Tensor logits;
       const auto run = [&](const Tensor& x) {
-        return [&, x](const Forward& f) { logits = model.logits(f, x); };
+        return [&, x](const Forward& f) { logits = model.logits(f, {.X = x}); };
       };
       const auto other = trace(forward, {"decoder/1/**"}, run(there));
       const Tensor expected = logits;
-      CHECK(other.contains("decoder/1/self/W"));
-      CHECK(other.contains("decoder/1/ff/hidden"));
+      CHECK(other.contains("decoder/1/A/W"));
+      CHECK(other.contains("decoder/1/F.H"));
       std::vector<Hook> patches;
       for (const auto& named : other) {
         const Tensor value = named.second;
@@ -172,7 +169,7 @@ TEST_SUITE("trace") {
       }
       run_with_hooks(forward, patches, run(here));
       CHECK(same_bits(logits, expected));
-      CHECK(!same_bits(model.logits(forward, here), expected));
+      CHECK(!same_bits(model.logits(forward, {.X = here}), expected));
     }
   }
 
@@ -285,23 +282,20 @@ TEST_SUITE("trace") {
   }
 
   TEST_CASE("a block offers each of its values, to be replaced as well") {
-    const LanguageModel model = model_of(talking_heads());
-    const Tensors values = model.params().initial_values(Key(1), Dtype::f64);
-    const Tensor x = tokens(2, 5), Y = model.logits({values}, x);
+    const NamedModel named = model_of(talking_heads(), Dtype::f64);
+    const Model& model = named.model;
+    const Tensors& values = named.values;
+    const Tensor x = tokens(2, 5), Y = model.logits({values}, {.X = x});
     Tensor logits;
-    const auto run = [&](const Forward& f) { logits = model.logits(f, x); };
+    const auto run = [&](const Forward& f) { logits = model.logits(f, {.X = x}); };
     const auto seen = trace({values}, {"**"}, run);
     CHECK(same_bits(logits, Y));
-    for (const char* name : {"embedding", "positions", "logits", "decoder/norm"}) {
+    for (const char* name :
+         {"T", "A.Y", "N.Y", "Y.Y", "decoder/0/N.Y", "decoder/0/A/W", "decoder/0/A", "decoder/0/B",
+          "decoder/0/C.Y", "decoder/0/F.U", "decoder/0/F.H", "decoder/0/Y"}) {
       CAPTURE(name);
       CHECK(seen.contains(name));
     }
-    for (const char* name : {"resid_pre", "self_norm", "self_out", "resid_mid", "ff_norm", "ff/pre",
-                             "ff/hidden", "ff_out", "resid"}) {
-      CAPTURE(name);
-      CHECK(seen.contains(std::string("decoder/0/") + name));
-    }
-    CHECK(same_bits(seen.at("decoder/1/resid_pre"), seen.at("decoder/0/resid")));
     for (const auto& named : seen) {
       CAPTURE(named.first);
       const Tensor value = named.second;
@@ -315,64 +309,39 @@ TEST_SUITE("trace") {
   }
 
   TEST_CASE("while decoding, hooks are given the new positions") {
-    const LanguageModel model = model_of(talking_heads());
-    const Tensors values = model.params().initial_values(Key(1), Dtype::f64);
+    const NamedModel named = model_of(talking_heads(), Dtype::f64);
+    const Model& model = named.model;
+    const Tensors& values = named.values;
     const Tensor x = tokens(2, 6);
-    const std::vector<Hook> hooks{{"decoder/*/self/U", without(3, 1)}, {"**/V", without(3, 0)}};
+    const std::vector<Hook> hooks{{"decoder/*/A/U", without(3, 1)}, {"**/V", without(3, 0)}};
     Tensor whole;
-    run_with_hooks({values}, hooks, [&](const Forward& f) { whole = model.logits(f, x); });
+    run_with_hooks({values}, hooks, [&](const Forward& f) { whole = model.logits(f, {.X = x}); });
     Decoding past;
     for (Index n = 0; n < 6; ++n) {
       Tensor next;
       const auto seen = trace(
-          {values}, {"decoder/1/self/W"},
-          [&](const Forward& f) { next = model.next_logits(f, slice(x, 1, n, 1), past); }, hooks);
+          {values}, {"decoder/1/A/W"},
+          [&](const Forward& f) { next = model.next_logits(f, {.X = slice(x, 1, n, 1)}, past); },
+          hooks);
       CHECK(difference(next, reshape(slice(whole, 1, n, 1), {2, 11})) < 1e-12);
-      CHECK(seen.at("decoder/1/self/W").shape() == Shape{2, 1, n + 1, 3});
+      CHECK(seen.at("decoder/1/A/W").shape() == Shape{2, 1, n + 1, 3});
     }
   }
 
-  TEST_CASE("what is made for those who ask can be replaced, and gradients flow through it") {
-    const LanguageModel model = model_of(talking_heads());
-    const Tensors values = model.params().initial_values(Key(1), Dtype::f64);
-    const Tensor x = tokens(2, 7);
-    Tensor logits;
-    const auto run = [&](const Forward& f) { logits = model.logits(f, x); };
-    // Twice the divisor is half of what a norm gives, where its bias is zero.
-    const auto twice = [](const std::string&, const Tensor& s) { return s * 2.0; };
-    const auto half = [](const std::string&, const Tensor& y) { return y * 0.5; };
-    run_with_hooks({values}, {{"decoder/1/ff_norm/divisor", twice}}, run);
-    const Tensor by_scale = logits;
-    run_with_hooks({values}, {{"decoder/1/ff_norm", half}}, run);
-    CHECK(difference(by_scale, logits) < 1e-12);
-    const auto loss = [&](const Tensor& factor) {
-      const auto scaled = [&](const std::string&, const Tensor& v) {
-        return v * broadcast(reshape(factor, Shape(v.rank(), 1)), v.shape());
-      };
-      Tensor out;
-      run_with_hooks({values}, {{"decoder/0/self_norm/divisor", scaled}},
-                     [&](const Forward& f) { out = sum(square(model.logits(f, x))); });
-      return out;
-    };
-    const Tensor factor = Tensor::scalar(1.5, Dtype::f64).variable();
-    const double step = 1e-5, slope = grad(loss(factor), Tensors{factor})[0].item(),
-                 rise = loss(factor.detach() + step).item() - loss(factor.detach() - step).item();
-    CHECK(slope == doctest::Approx(rise / (2 * step)).epsilon(1e-6));
-  }
-
   TEST_CASE("a parameter has a path, too: another one by a hook is another one in the list") {
-    const LanguageModel model = model_of(talking_heads());
-    const Tensors values = model.params().initial_values(Key(1));
+    const NamedModel named = model_of(talking_heads());
+    const Model& model = named.model;
+    const Tensors& values = named.values;
     const Tensor x = tokens(2, 9);
     for (const char* name : {"P_l", "P_q", "P_v", "P_o"})
       for (const Tiling& tiling : {Tiling{.allowed = false}, Tiling{}, in_blocks}) {
         CAPTURE(std::string(name));
-        const std::string path = std::string("decoder/1/self/") + name;
+        const std::string path = std::string("decoder/1/A/") + name;
         const auto at = static_cast<size_t>(model.params().find(path));
         const auto run = [&](const Tensors& params, const std::vector<Hook>& hooks) {
           Tensor logits;
           run_with_hooks({.params = params, .tiling = tiling}, hooks,
-                         [&](const Forward& f) { logits = model.logits(f, x); });
+                         [&](const Forward& f) { logits = model.logits(f, {.X = x}); });
           return logits;
         };
         Tensors other = values;
@@ -380,28 +349,11 @@ TEST_SUITE("trace") {
         const auto turn = [](const std::string&, const Tensor& P) { return P * -2.0; };
         CHECK(same_bits(run(values, {{path, turn}}), run(other, {})));
         CHECK(!same_bits(run(values, {}), run(other, {})));
-        const auto seen = trace({.params = values, .tiling = tiling}, {"**/self/P_*"},
-                                [&](const Forward& f) { model.logits(f, x); });
+        const auto seen = trace({.params = values, .tiling = tiling}, {"**/A/P_*"},
+                                [&](const Forward& f) { model.logits(f, {.X = x}); });
         CHECK(same_bits(seen.at(path), values[at]));
         CHECK(seen.size() == 2 * 6);
       }
-  }
-
-  TEST_CASE("an encoder and a decoder have names of their own") {
-    LanguageModelConfig config;
-    config.vocabulary = 11, config.context = 6, config.d_model = 12, config.layers = 1;
-    const auto program = load_attention("talking_heads");
-    const std::vector<ChosenAttention> sites{{program, {.d_model = 12, .heads = 3}}};
-    const EncoderDecoder model(config, attention_of(ChosenSites{sites, sites, sites}));
-    const Tensors values = model.params().initial_values(Key(1));
-    const auto seen = trace({values}, {"**"}, [&](const Forward& f) {
-      model.loss(f, tokens(2, 5), Tensor::of<int64_t>({2}, {5, 3}), tokens(2, 6, 2));
-    });
-    for (const char* name : {"encoder/0/self/W", "decoder/0/self/W", "decoder/0/cross/W",
-                             "encoder/positions", "decoder/0/resid_cross"}) {
-      CAPTURE(name);
-      CHECK(seen.contains(name));
-    }
   }
 
   TEST_CASE("* stands for letters of one part, ** for parts") {
@@ -434,34 +386,35 @@ TEST_SUITE("trace") {
   }
 
   TEST_CASE("what is nowhere, and what does not fit, is told in a sentence") {
-    const LanguageModel model = model_of(talking_heads());
-    const Tensors values = model.params().initial_values(Key(1));
+    const NamedModel named = model_of(talking_heads());
+    const Model& model = named.model;
+    const Tensors& values = named.values;
     const Tensor x = tokens(1, 3);
-    const auto run = [&](const Forward& f) { model.logits(f, x); };
-    CHECK(error_of([&] { trace({values}, {"decoder/0/self/w"}, run); }) ==
-          "nothing in this model is at 'decoder/0/self/w'; did you mean 'decoder/0/self/W'?");
+    const auto run = [&](const Forward& f) { model.logits(f, {.X = x}); };
+    CHECK(error_of([&] { trace({values}, {"decoder/0/A/w"}, run); }) ==
+          "nothing in this model is at 'decoder/0/A/w'; did you mean 'decoder/0/A/W'?");
     CHECK(error_of([&] {
-            trace({values}, {"logits", "decoder/*/slef/W"}, run);
-          }) == "nothing in this model is at 'decoder/*/slef/W'; did you mean 'decoder/0/self/W'?");
+            trace({values}, {"T", "decoder/*/Aa/W"}, run);
+          }) == "nothing in this model is at 'decoder/*/Aa/W'; did you mean 'decoder/0/A/W'?");
     CHECK(error_of([&] { trace({values}, {"zzzzzzzzzzzzzzzz/*"}, run); }) ==
-          "nothing in this model is at 'zzzzzzzzzzzzzzzz/*'; there are decoder, embedding, "
-          "logits, positions");
+          "nothing in this model is at 'zzzzzzzzzzzzzzzz/*'; there are A, A.P, A.X, A.Y, B, "
+          "D, E, N, N.X, N.Y, N.beta, N.gamma, T, Y, Y.E, Y.S, Y.X, Y.Y, decoder");
     CHECK(error_of([&] { trace({values}, {"decoder/0/zzzzzzzzzzzzzzzz/*"}, run); }) ==
           "nothing in this model is at 'decoder/0/zzzzzzzzzzzzzzzz/*'; under 'decoder/0/' "
-          "there are ff, ff_norm, ff_out, resid, resid_mid, resid_pre, self, self_norm, "
-          "self_out");
+          "there are A, B, C, C.X, C.Y, C.beta, C.gamma, F, F.D, F.H, F.H.X, F.H.Y, F.P_1, F.P_2, "
+          "F.U, F.X, F.Y, N, N.X, N.Y, N.beta, N.gamma, Y");
     const auto hook = [&](const std::string& path, const Tensor& made) {
       return error_of([&] {
         run_with_hooks({values}, {{path, [&](const std::string&, const Tensor&) { return made; }}},
                        run);
       });
     };
-    CHECK(hook("decoder/0/self/W", {}) == "the hook at 'decoder/0/self/W' returned no tensor");
-    CHECK(hook("decoder/0/self/W", Tensor::ones({3})) ==
-          "the hook at 'decoder/0/self/W' returned f32[3], expected f32[1, 3, 3, 3]");
-    CHECK(hook("decoder/0/self/W", Tensor::ones({1, 3, 3, 3}, Dtype::f64)) ==
-          "the hook at 'decoder/0/self/W' returned f64[1, 3, 3, 3], expected f32[1, 3, 3, 3]");
-    CHECK(hook("decoder/0/self/Z", Tensor::ones({3})) ==
-          "nothing in this model is at 'decoder/0/self/Z'; did you mean 'decoder/0/self/J'?");
+    CHECK(hook("decoder/0/A/W", {}) == "the hook at 'decoder/0/A/W' returned no tensor");
+    CHECK(hook("decoder/0/A/W", Tensor::ones({3})) ==
+          "the hook at 'decoder/0/A/W' returned f32[3], expected f32[1, 3, 3, 3]");
+    CHECK(hook("decoder/0/A/W", Tensor::ones({1, 3, 3, 3}, Dtype::f64)) ==
+          "the hook at 'decoder/0/A/W' returned f64[1, 3, 3, 3], expected f32[1, 3, 3, 3]");
+    CHECK(hook("decoder/0/A/Z", Tensor::ones({3})) ==
+          "nothing in this model is at 'decoder/0/A/Z'; did you mean 'decoder/0/A/J'?");
   }
 }

@@ -6,7 +6,6 @@
 
 #include "tests/error_of.hpp"
 #include "tests/temporary_folder.hpp"
-#include "tools/sites.hpp"
 
 using namespace tete;
 using nlohmann::ordered_json;
@@ -16,10 +15,8 @@ namespace {
 
 ModelSettings tiny_settings() {
   ModelSettings s;
-  s.encoder = true;
-  s.attention = read_text("multi_head");
-  s.sites["decoder/0"] = read_text("talking_heads");
-  s.with.push_back({read_amendment("dropout"), "self"});
+  read_model_text(s, find_model("encoder_decoder"), {{"decoder.Attention[0]=talking_heads"}},
+                  {"self=dropout"});
   s.dims["d_k"] = 2;
   s.layers = 1, s.heads = 2, s.d_model = 4, s.context = 4;
   return s;
@@ -33,7 +30,7 @@ struct Forged {
 
   Forged() {
     const ModelSettings s = tiny_settings();
-    const EncoderDecoder model = make_encoder_decoder(s, choose_sites(s), 256);
+    const Model model = make_model(s, 256);
     const Tensors values = model.params().initial_values(Key(1));
     for (size_t i = 0; i < values.size(); ++i)
       tensors.push_back({"param/" + model.params().specs()[i].name, values[i]});

@@ -5,6 +5,7 @@
 #include "nn/trace.hpp"
 #include "tests/error_of.hpp"
 #include "tests/layer.hpp"
+#include "tests/named_model.hpp"
 #include "tools/inspect/result_by_heads.hpp"
 
 using namespace tete;
@@ -20,37 +21,23 @@ Tensor tokens(Index b, Index n) {
 }
 
 // All values of a call, and what each head adds.
-Activations all_seen(const ChosenSites& sites, const Tensors& params, const Call& call) {
-  Activations seen = trace({params}, {"**"}, call);
-  for (const SitePlace& place : places_of(sites))
+Activations all_seen(const Model& model, const Tensors& params, const ModelInputs& in) {
+  Activations seen = trace({params}, {"**"}, [&](const Forward& f) { model.logits(f, in); });
+  for (const SitePlace& place : places_of(model))
     if (const Tensor each = result_by_heads(place, seen)) seen[place.path + "/Y/heads"] = each;
   return seen;
 }
-Activations names_in(const ChosenSites& sites, const Tensors& params, const Call& call) {
-  return as_in_transformer_lens(all_seen(sites, params, call), places_of(sites));
-}
 
 // Two layers.
-struct Small {
-  ChosenSites sites;
-  LanguageModel model;
+struct Small : NamedModel {
+  Activations ours, theirs;
 
-  explicit Small(const std::string& variant, const std::vector<std::string>& with = {})
-      : sites{.decoder = Choices(2, {load_attention(variant, with), {.d_model = 12, .heads = 3}})},
-        model(config(), attention_of(sites.decoder, true)) {}
-  static LanguageModelConfig config() {
-    LanguageModelConfig made;
-    made.vocabulary = 11, made.context = 40, made.d_model = 12, made.layers = 2;
-    made.block.d_ff = 20;
-    return made;
-  }
-  Activations seen() const {
-    return all_seen(sites, model.params().initial_values(Key(1)),
-                    [&](const Forward& f) { model.logits(f, tokens(2, 5)); });
-  }
-
- private:
-  using Choices = std::vector<ChosenAttention>;
+  explicit Small(const std::vector<std::string>& uses)
+      : NamedModel("language_model",
+                   {{"v", 11}, {"max_n", 40}, {"d_X", 12}, {"l", 2}, {"f", 20}, {"h", 3}}, uses,
+                   Dtype::f32),
+        ours(all_seen(model, values, {.X = tokens(2, 5)})),
+        theirs(as_in_transformer_lens(ours, model)) {}
 };
 
 Tensors small_values(const Model& model) { return model.params().initial_values(Key(1)); }
@@ -68,94 +55,85 @@ void check_same(const Activations& theirs, const std::string& name, const Activa
 
 TEST_SUITE("transformer lens") {
   TEST_CASE("TransformerLens's names have the shapes that values have there") {
-    const Small small("talking_heads");
-    const Activations ours = small.seen(),
-                      theirs = as_in_transformer_lens(ours, places_of(small.sites));
+    const Small small({"Attention=talking_heads"});
+    const Activations &ours = small.ours, &theirs = small.theirs;
     struct Row {
       const char *there, *here;
       Axes order = {};
     };
     const Axes queries{0, 3, 1, 2}, width{0, 1, 3, 2};
-    for (const Row& row : {Row{"hook_embed", "embedding"},
-                           {"blocks.0.hook_resid_pre", "decoder/0/resid_pre"},
-                           {"blocks.1.ln1.hook_normalized", "decoder/1/self_norm"},
-                           {"blocks.1.attn.hook_q", "decoder/1/self/Q", width},
-                           {"blocks.1.attn.hook_k", "decoder/1/self/K", width},
-                           {"blocks.1.attn.hook_v", "decoder/1/self/V", width},
-                           {"blocks.1.attn.hook_attn_scores", "decoder/1/self/J", queries},
-                           {"blocks.1.attn.hook_scores_talked", "decoder/1/self/L", queries},
-                           {"blocks.1.attn.hook_pattern", "decoder/1/self/W", queries},
-                           {"blocks.1.attn.hook_pattern_talked", "decoder/1/self/U", queries},
-                           {"blocks.1.attn.hook_z", "decoder/1/self/O", width},
-                           {"blocks.1.hook_attn_out", "decoder/1/self_out"},
-                           {"blocks.1.hook_resid_mid", "decoder/1/resid_mid"},
-                           {"blocks.1.ln2.hook_normalized", "decoder/1/ff_norm"},
-                           {"blocks.1.mlp.hook_pre", "decoder/1/ff/pre"},
-                           {"blocks.1.mlp.hook_post", "decoder/1/ff/hidden"},
-                           {"blocks.1.hook_mlp_out", "decoder/1/ff_out"},
-                           {"blocks.1.hook_resid_post", "decoder/1/resid"},
-                           {"ln_final.hook_normalized", "decoder/norm"}}) {
+    for (const Row& row : {Row{"hook_embed", "T"},
+                           {"blocks.0.hook_resid_pre", "B"},
+                           {"blocks.1.ln1.hook_normalized", "decoder/1/N"},
+                           {"blocks.1.attn.hook_q", "decoder/1/A/Q", width},
+                           {"blocks.1.attn.hook_k", "decoder/1/A/K", width},
+                           {"blocks.1.attn.hook_v", "decoder/1/A/V", width},
+                           {"blocks.1.attn.hook_attn_scores", "decoder/1/A/J", queries},
+                           {"blocks.1.attn.hook_scores_talked", "decoder/1/A/L", queries},
+                           {"blocks.1.attn.hook_pattern", "decoder/1/A/W", queries},
+                           {"blocks.1.attn.hook_pattern_talked", "decoder/1/A/U", queries},
+                           {"blocks.1.attn.hook_z", "decoder/1/A/O", width},
+                           {"blocks.1.hook_attn_out", "decoder/1/A"},
+                           {"blocks.1.hook_resid_mid", "decoder/1/B"},
+                           {"blocks.1.ln2.hook_normalized", "decoder/1/C"},
+                           {"blocks.1.mlp.hook_pre", "decoder/1/F.U"},
+                           {"blocks.1.mlp.hook_post", "decoder/1/F.H"},
+                           {"blocks.1.hook_mlp_out", "decoder/1/F"},
+                           {"blocks.1.hook_resid_post", "decoder/1/Y"},
+                           {"ln_final.hook_normalized", "N"}}) {
       CAPTURE(std::string(row.there));
       REQUIRE(theirs.contains(row.there));
       const Tensor& value = ours.at(row.here);
       const Tensor expected = row.order.empty() ? value : permute(value, row.order);
       CHECK(same_bits(theirs.at(row.there), expected));
     }
-    CHECK(same_bits(theirs.at("hook_pos_embed"), reshape(ours.at("positions"), {1, 5, 12})));
     // A text that mixes no heads: what enters the softmax.
-    const Small plain("multi_head");
-    const Activations its = plain.seen(),
-                      named = as_in_transformer_lens(its, places_of(plain.sites));
+    const Small plain({"Attention=multi_head"});
+    const Activations &its = plain.ours, &named = plain.theirs;
     CHECK(same_bits(named.at("blocks.0.attn.hook_attn_scores"),
-                    permute(its.at("decoder/0/self/L"), queries)));
+                    permute(its.at("decoder/0/A/L"), queries)));
     CHECK(!named.contains("blocks.0.attn.hook_scores_talked"));
   }
 
   TEST_CASE("TransformerLens's names mean what they mean there") {
     for (const char* variant : {"multi_head", "multi_head_scaled", "talking_heads", "dense_plus"})
-      for (const char* norm : {"layer", "rms"}) {
+      for (const char* norm : {"norm_layer", "norm_rms"}) {
         CAPTURE(std::string(variant));
         CAPTURE(std::string(norm));
-        LanguageModelConfig config;
-        config.vocabulary = 11, config.context = 40, config.d_model = 12, config.layers = 2;
-        config.block.d_ff = 20, config.block.norm = norm;
-        config.block.feed_forward.activation = "swiglu";
-        const std::vector<Program> biases{*find_amendment("biases").program};
+        std::vector<std::string> uses{std::string("Attention=") + variant,
+                                      std::string("Norm=") + norm, "FeedForward=ff_gated",
+                                      "Activation=silu"};
         const bool biased = std::string_view(variant) == "multi_head";
-        const auto program = load_attention(*find_variant(variant).program,
-                                            biased ? biases : std::vector<Program>{});
-        const ChosenAttention chosen{program, {.d_model = 12, .heads = 3}};
-        const ChosenSites sites{.decoder = {chosen, chosen}};
-        const LanguageModel model(config, attention_of(sites.decoder, true));
+        if (biased) uses.push_back("Attention with biases");
+        const Model model(filled(*find_text("language_model").program, uses),
+                          {{"v", 11}, {"max_n", 40}, {"d_X", 12}, {"l", 2}, {"f", 20}, {"h", 3}});
         Tensors values;
         for (const ParamSpec& spec : model.params().specs())
           values.push_back(noise(spec.shape, static_cast<uint64_t>(values.size()) + 1) * 0.5);
         const auto parameter = [&](const std::string& name) {
           return values[model.params().find(name)];
         };
-        const auto seen =
-            names_in(sites, values, [&](const Forward& f) { model.logits(f, tokens(2, 5)); });
+        const Activations ours = all_seen(model, values, {.X = tokens(2, 5)}),
+                          seen = as_in_transformer_lens(ours, model);
         const auto at = [&](const std::string& name) { return seen.at(name); };
         const auto in = [&](const std::string& name) { return at("blocks.1." + name); };
         const auto near = [](const Tensor& a, const Tensor& b) { return difference(a, b) < 1e-9; };
 
-        CHECK(near(add("b n d, n d", at("hook_embed"), reshape(at("hook_pos_embed"), {5, 12})),
-                   at("blocks.0.hook_resid_pre")));
         CHECK(near(in("hook_resid_pre") + in("hook_attn_out"), in("hook_resid_mid")));
         CHECK(near(in("hook_resid_mid") + in("hook_mlp_out"), in("hook_resid_post")));
         CHECK(near(silu(in("mlp.hook_pre")) * in("mlp.hook_pre_linear"), in("mlp.hook_post")));
         for (const auto& [from, to, own] :
-             {std::tuple{"blocks.1.hook_resid_pre", "blocks.1.ln1", "decoder/1/self_norm"},
-              {"blocks.1.hook_resid_mid", "blocks.1.ln2", "decoder/1/ff_norm"},
-              {"blocks.1.hook_resid_post", "ln_final", "decoder/norm"}}) {
+             {std::tuple{"blocks.1.hook_resid_pre", "blocks.1.ln1", "decoder/1/N"},
+              {"blocks.1.hook_resid_mid", "blocks.1.ln2", "decoder/1/C"},
+              {"blocks.1.hook_resid_post", "ln_final", "N"}}) {
           const std::string theirs = to, here = own;
-          const Tensor x = at(from), scale = at(theirs + ".hook_scale");
-          CHECK(scale.shape() == Shape{2, 5, 1});
-          const bool rms = std::string_view(norm) == "rms";
+          const Tensor x = at(from);
+          const bool rms = std::string_view(norm) == "norm_rms";
           const Tensor centred = rms ? x : x - broadcast(mean(x, {2}, true), x.shape());
+          const Tensor scale = sqrt(mean(square(centred), {2}, true) + (rms ? 1e-6 : 1e-5));
           Tensor y =
-              mul("b n d, d", centred / broadcast(scale, x.shape()), parameter(here + "/scale"));
-          if (!rms) y = add("b n d, d", y, parameter(here + "/bias"));
+              mul("b n d, d", centred / broadcast(scale, x.shape()), parameter(here + ".gamma"));
+          if (!rms) y = add("b n d, d", y, parameter(here + ".beta"));
           CHECK(near(y, at(theirs + ".hook_normalized")));
         }
         // Weights of values, projected, are what each head adds; together they are the output.
@@ -164,10 +142,10 @@ TEST_SUITE("transformer lens") {
         CHECK(near(einsum("b h n m, b m h d -> b n h d", pattern, in("attn.hook_v")),
                    in("attn.hook_z")));
         CHECK(near(
-            einsum("b n h d, y d h -> b n h y", in("attn.hook_z"), parameter("decoder/1/self/P_o")),
+            einsum("b n h d, y d h -> b n h y", in("attn.hook_z"), parameter("decoder/1/A/P_o")),
             in("attn.hook_result")));
         Tensor out = sum(in("attn.hook_result"), {2});
-        if (biased) out = add("b n d, d", out, parameter("decoder/1/self/OutputBias.b"));
+        if (biased) out = add("b n d, d", out, parameter("decoder/1/A/OutputBias.b"));
         CHECK(near(out, in("hook_attn_out")));
         // Scores are what enters the softmax, or what enters the mixing before it.
         CHECK(seen.contains("blocks.1.attn.hook_scores_talked") == talks);
@@ -178,34 +156,30 @@ TEST_SUITE("transformer lens") {
         CHECK(near(softmax("b h n [m]", masked), in("attn.hook_pattern")));
         if (talks)
           CHECK(near(einsum("b k n m, k h -> b h n m", in("attn.hook_attn_scores"),
-                            parameter("decoder/1/self/P_l")),
+                            parameter("decoder/1/A/P_l")),
                      scores));
       }
   }
 
   TEST_CASE("rotary queries have two names, before they turn and after") {
-    const Small small("multi_head", {"rotary"});
-    const Activations ours = small.seen(),
-                      theirs = as_in_transformer_lens(ours, places_of(small.sites));
+    const Small small({"Attention=multi_head", "Attention with rotary"});
+    const Activations &ours = small.ours, &theirs = small.theirs;
     const Axes width{0, 1, 3, 2};
-    CHECK(same_bits(theirs.at("decoder.0.attn.hook_rot_q"),
-                    permute(ours.at("decoder/0/self/Q"), width)));
-    CHECK(difference(theirs.at("decoder.0.attn.hook_q"), theirs.at("decoder.0.attn.hook_rot_q")) >
+    CHECK(
+        same_bits(theirs.at("blocks.0.attn.hook_rot_q"), permute(ours.at("decoder/0/A/Q"), width)));
+    CHECK(difference(theirs.at("blocks.0.attn.hook_q"), theirs.at("blocks.0.attn.hook_rot_q")) >
           1e-3);
   }
 
   TEST_CASE("an encoder and a decoder have names of their own") {
-    LanguageModelConfig config;
-    config.vocabulary = 11, config.context = 6, config.d_model = 12, config.layers = 1;
-    const auto program = load_attention("talking_heads");
-    const std::vector<ChosenAttention> each{{program, {.d_model = 12, .heads = 3}}};
-    const ChosenSites sites{each, each, each};
-    const EncoderDecoder model(config, attention_of(sites));
+    const NamedModel named("encoder_decoder",
+                           {{"v", 11}, {"max_n", 6}, {"d_X", 12}, {"l", 1}, {"h", 3}},
+                           {"Attention=talking_heads"}, Dtype::f32);
+    const ModelInputs in{
+        .X = tokens(2, 6), .M = tokens(2, 5), .lengths = Tensor::of<int64_t>({2}, {5, 3})};
     const Activations seen =
-        names_in(sites, model.params().initial_values(Key(1)), [&](const Forward& f) {
-          model.loss(f, tokens(2, 5), Tensor::of<int64_t>({2}, {5, 3}), tokens(2, 6));
-        });
-    for (const char* name : {"encoder.hook_embed", "decoder.hook_pos_embed",
+        as_in_transformer_lens(all_seen(named.model, named.values, in), named.model);
+    for (const char* name : {"encoder.hook_embed", "decoder.hook_embed",
                              "decoder_final_ln.hook_normalized", "encoder.0.attn.hook_pattern",
                              "decoder.0.attn.hook_pattern", "decoder.0.cross_attn.hook_pattern",
                              "decoder.0.cross_attn.hook_result", "decoder.0.hook_cross_attn_out",
@@ -223,24 +197,21 @@ TEST_SUITE("transformer lens") {
   }
 
   TEST_CASE("patterns choose paths and names; what fits nothing is told with the nearest") {
-    const Small small("talking_heads");
-    const Activations seen = small.seen(),
-                      theirs = as_in_transformer_lens(seen, places_of(small.sites));
+    const Small small({"Attention=talking_heads"});
+    const Activations &seen = small.ours, &theirs = small.theirs;
     const auto names = [&](const std::vector<std::string>& patterns) {
       std::string all;
       for (const auto& named : fitting(patterns, seen, theirs))
         all += (all.empty() ? "" : " ") + named.first;
       return all;
     };
-    CHECK(names({"decoder/*/self/W", "blocks.1.attn.hook_pattern"}) ==
-          "blocks.1.attn.hook_pattern decoder/0/self/W decoder/1/self/W");
-    CHECK(names({"hook_*"}) == "hook_embed hook_pos_embed");
-    CHECK(names({"**.hook_result"}) ==
-          "blocks.0.attn.hook_result blocks.1.attn.hook_result decoder.0.attn.hook_result "
-          "decoder.1.attn.hook_result");
+    CHECK(names({"decoder/*/A/W", "blocks.1.attn.hook_pattern"}) ==
+          "blocks.1.attn.hook_pattern decoder/0/A/W decoder/1/A/W");
+    CHECK(names({"hook_*"}) == "hook_embed");
+    CHECK(names({"**.hook_result"}) == "blocks.0.attn.hook_result blocks.1.attn.hook_result");
     CHECK(fitting({"**"}, seen, theirs).size() == seen.size());
-    CHECK(error_of([&] { names({"decoder/*/self/w"}); }) ==
-          "nothing in this model is at 'decoder/*/self/w'; did you mean 'decoder/0/self/W'?");
+    CHECK(error_of([&] { names({"decoder/*/A/w"}); }) ==
+          "nothing in this model is at 'decoder/*/A/w'; did you mean 'decoder/0/A/W'?");
     CHECK(error_of([&] { names({"blocks.0.attn.hook_patern"}); }) ==
           "nothing in this model is at 'blocks.0.attn.hook_patern'; did you mean "
           "'blocks.0.attn.hook_pattern'?");

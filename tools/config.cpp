@@ -9,7 +9,6 @@
 #include "attention/catalog.hpp"
 #include "core/utf8.hpp"
 #include "tools/options.hpp"
-#include "tools/sites.hpp"
 #include "tools/uses.hpp"
 #include "train/files.hpp"
 #include "train/json.hpp"

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/config.hpp"
-#include "tools/lesson.hpp"
+#include "tools/model_options.hpp"
 #include "tools/table.hpp"
 #include "tools/tensors.hpp"
 #include "tools/uses.hpp"
@@ -25,12 +25,15 @@ void add_cost_request(CLI::App& app, CostRequest& o) {
   add_uses(app, o.use);
 }
 
+static Counting counting_of(const CostRequest& o) {
+  return o.as == "mesh" ? Counting::mesh : Counting::pairs;
+}
+
 CostedText costed(const CostRequest& o) {
   const auto program = load_text(o.target, o.with, o.use);
   SizesByName given;
   for (const std::string& setting : o.dim) set_dim(given, setting);
-  const CostOptions options{.causal = o.mask == "causal",
-                            .counting = o.as == "mesh" ? Counting::mesh : Counting::pairs};
+  const CostOptions options{.causal = o.mask == "causal", .counting = counting_of(o)};
   SizeTable sizes = paper_sizes(program, given);
   Cost cost = cost_of(*program, sizes, options);
   return {program, std::move(sizes), options, std::move(cost)};
@@ -91,6 +94,10 @@ static ordered_json to_json(CostedText& text, const std::optional<Cost>& multi_h
     line["once"] = statement.once;
     line["bytes"] = statement.bytes;
     line["tile"] = statement.tile;
+    for (const InnerCost& inner : statement.inside) {
+      line["inside"].push_back({{"name", inner.name}});
+      line["inside"].back().update(to_json(inner.count));
+    }
     json["statements"].push_back(line);
   }
   json["parameter_sizes"] = ordered_json::array();
@@ -123,11 +130,18 @@ static void print_statements(const CostedText& text) {
   std::vector<std::string> head{"statement", "multiplies", ""};
   if (masked) head.push_back("visible");
   table.add(head);
+  const auto row = [&](std::string name, const Count& count) {
+    std::vector<std::string> line{std::move(name)};
+    for (std::string& word : numbers(count)) line.push_back(std::move(word));
+    return line;
+  };
   for (const StatementCost& statement : text.cost.statements) {
-    std::vector<std::string> line{dims_of(program, program.values[statement.value])};
-    for (std::string& word : numbers(statement.count)) line.push_back(std::move(word));
+    const bool has_inside = !statement.inside.empty();
+    std::vector<std::string> line = row(dims_of(program, program.values[statement.value]),
+                                        has_inside ? Count() : statement.count);
     if (statement.once && !statement.count.formula.empty()) line[1] += " (once a batch)";
     table.add(line);
+    for (const InnerCost& inner : statement.inside) table.add(row("  " + inner.name, inner.count));
   }
   std::vector<std::string> total{"total", "", grouped(text.cost.total.multiplies)};
   if (masked) total.push_back(grouped(text.cost.total.visible));
@@ -199,10 +213,8 @@ static void print(CostedText& text, const std::optional<Cost>& multi_head) {
 
 struct CostVerbOptions {
   CostRequest request;
-  ModelSettings settings;
-  SiteOptions sites;
+  ModelOptions shape;
   std::string task = "text";
-  std::string style = "t5";
   std::optional<Index> vocabulary;
   bool model = false, json = false;
 };
@@ -215,88 +227,23 @@ static std::vector<std::string> shape_options(const CLI::App& app) {
   return names;
 }
 
-static ordered_json to_json(const ModelCost& cost, const std::vector<ParameterGroup>& groups,
-                            Index parameters) {
-  ordered_json json = {{"parameters", parameters},
-                       {"multiplies", cost.multiplies},
-                       {"visible", cost.visible},
-                       {"activation_bytes", cost.bytes},
-                       {"tiled_activation_bytes", cost.tiled_bytes}};
-  for (const ModelCost::Part& part : cost.parts)
-    json["parts"].push_back({{"name", part.name},
-                             {"formula", part.formula.text()},
-                             {"multiplies", part.multiplies},
-                             {"bytes", part.bytes}});
-  for (const ParameterGroup& group : groups)
-    json["parameter_groups"].push_back(
-        {{"name", group.name}, {"tensors", group.tensors}, {"size", group.elements}});
-  return json;
-}
-
-static std::string formula_of(const ModelCost::Part& part) {
-  if (part.formula.empty()) return "";
-  const std::string all = part.formula.text();
-  return all.size() <= 32 ? all : "(without --model: of each statement)";
-}
-
-static void print(const ModelSettings& m, const ModelCost& cost,
-                  const std::vector<ParameterGroup>& groups, Index parameters, Index vocabulary) {
-  std::printf("%s in %s of %s layers%s, %s wide, on %s tokens%s of %s kinds\n\n",
-              m.attention.name.c_str(), m.encoder ? "an encoder and a decoder" : "a model",
-              grouped(m.layers).c_str(), m.encoder ? " each" : "", grouped(m.d_model).c_str(),
-              grouped(m.context).c_str(), m.encoder ? " on each side" : "",
-              grouped(vocabulary).c_str());
-  Table parts;
-  parts.add({"part", "multiplies of one layer", "of all", "made"});
-  for (const ModelCost::Part& part : cost.parts)
-    parts.add({part.name, formula_of(part), grouped(part.multiplies), size_text(part.bytes)});
-  parts.add({"total", "", grouped(cost.multiplies), size_text(cost.bytes)});
-  parts.print();
-  Table table;
-  table.add({"parameters", "", ""});
-  for (const ParameterGroup& group : groups)
-    table.add({group.name, text(group.tensors, group.tensors == 1 ? " tensor" : " tensors"),
-               grouped(group.elements)});
-  table.add({"total", "", grouped(parameters)});
-  table.print();
-  std::printf("parameters   %s\n", grouped(parameters).c_str());
-  std::printf("multiplies   %s a sequence, forward; %s of what the causal mask leaves\n",
-              grouped(cost.multiplies).c_str(), grouped(cost.visible).c_str());
-  std::printf("activations  %s made of one sequence, in f32", size_text(cost.bytes).c_str());
-  if (cost.tiled_bytes != cost.bytes)
-    std::printf("; %s in tiles of queries", size_text(cost.tiled_bytes).c_str());
-  std::puts("");
-}
-
-static int cost_in_model(CostVerbOptions& o, CLI::App& app) {
-  ModelSettings& settings = o.settings;
-  if (!o.request.use.empty())
-    bad_input("--use ", o.request.use[0], " fills a slot of a text that is a model itself, which ",
-              "tete cost takes without --model");
+// The model that `tete train` makes of these options, on --context tokens.
+static CostedText costed_model(CostVerbOptions& o, CLI::App& app) {
   const Task* task = chosen_task(o.task);
   if (o.task == masked_task)
     bad_input("--task mlm is for an encoder, which is a text of its own: tete cost bert");
   if (task) apply_config(app, text("--task ", task->name), task->model);
-  apply_style(settings, o.style, app);
-  settings.attention = read_text(o.request.target);
-  settings.encoder = task && task->encoder;
-  read_sites(settings, o.sites);
-  for (const std::string& path : o.request.with) settings.with.push_back(read_site_amendment(path));
-  for (const std::string& setting : o.request.dim) set_dim(settings.dims, setting);
+  ModelOptions& m = o.shape;
+  m.attention = o.request.target, m.with = o.request.with, m.dim = o.request.dim;
+  m.use = o.request.use;
+  read_model(m, app, task && task->encoder);
   const Index vocabulary = o.vocabulary.value_or(task ? TaskData::tokenizer(*task).size() : 256);
   if (vocabulary < 1) bad_input("--vocabulary ", vocabulary, ": expected at least 1");
-  const ChosenSites sites = choose_sites(settings);
-  const ModelCost cost = model_cost(model_config(settings, vocabulary), sites);
-  const std::vector<ParamSpec> specs =
-      settings.encoder ? make_encoder_decoder(settings, sites, vocabulary).params().specs()
-                       : make_model(settings, sites, vocabulary).params().specs();
-  const std::vector<ParameterGroup> groups = parameter_groups(specs);
-  Index parameters = 0;
-  for (const ParamSpec& spec : specs)
-    if (!spec.fixed) parameters += element_count(spec.shape);
-  if (o.json) std::cout << to_json(cost, groups, parameters).dump(2) << "\n";
-  else print(settings, cost, groups, parameters, vocabulary);
-  return 0;
+  const Model model = make_model(m.model, vocabulary);
+  const CostOptions options{.counting = counting_of(o.request)};
+  SizeTable sizes = sizes_at(model, m.model.context);
+  Cost cost = cost_of(model.program(), sizes, options);
+  return {model.shared_program(), std::move(sizes), options, std::move(cost)};
 }
 
 // ---- The verb ----
@@ -309,11 +256,10 @@ static int cost(CostVerbOptions& o, CLI::App& app) {
   const std::string ways[] = {"pairs", "mesh"};
   if (o.request.as != ways[0] && o.request.as != ways[1])
     bad_input("--as ", o.request.as, ": expected pairs or mesh", suggestion(o.request.as, ways));
-  if (o.model) return cost_in_model(o, app);
-  if (const std::vector<std::string> given = shape_options(app); !given.empty())
+  if (const std::vector<std::string> given = shape_options(app); !o.model && !given.empty())
     bad_input(given[0], " shapes a whole model, which --model asks for; sizes of the text alone ",
               "are set by --dim, as in --dim h=8");
-  CostedText text = costed(o.request);
+  CostedText text = o.model ? costed_model(o, app) : costed(o.request);
   const std::optional<Cost> multi_head = multi_head_cost(
       *text.program, text.sizes, {.dtype = text.options.dtype, .counting = text.options.counting});
   if (o.json) std::cout << to_json(text, multi_head).dump(2) << "\n";
@@ -345,8 +291,7 @@ Run cost_verb(CLI::App& app) {
                  "has an encoder and a decoder, each on --context tokens")
       ->type_name("NAME")
       ->capture_default_str();
-  add_site_options(app, o->sites);
-  add_shape_options(app, o->settings, o->style);
+  add_shape_options(app, o->shape);
   app.add_option("--vocabulary", o->vocabulary, "kinds of tokens (default: 256, or the task's)")
       ->type_name("N");
   app.footer(

@@ -95,13 +95,13 @@ class Reader {
     if (count > writer_.context) keeps_ = false;
     if (keeps_) try {
         inputs_.X = as_tensor(tokens, count - past_.length);
-        return next_logits(writer_.model, forward, inputs_, past_).values();
+        return writer_.model.next_logits(forward, inputs_, past_).values();
       } catch (const Error& error) {
         if (error.kind() != ErrorKind::input || past_.length > 0) throw;
         keeps_ = false;
       }
     inputs_.X = as_tensor(tokens, std::min(writer_.context, count));
-    return last_logits(writer_.model, forward, inputs_).values();
+    return writer_.model.last_logits(forward, inputs_).values();
   }
 
  private:
@@ -147,7 +147,7 @@ void continue_prompt(const Writer& writer, const std::string& prompt, const Writ
 void answer(const Writer& writer, const std::string& prompt, const Writing& o, const Show& show) {
   std::vector<int32_t> tokens = writer.tokenizer.encode(prompt);
   ModelInputs source;
-  if (kind_of(writer.model) == ModelKind::encoder_decoder) {
+  if (writer.model.kind() == ModelKind::encoder_decoder) {
     const auto length = static_cast<int64_t>(tokens.size());
     source.M = as_tensor(tokens, length), source.lengths = Tensor::of<int64_t>({1}, {length});
     tokens = {end_token};
@@ -166,7 +166,7 @@ void answer(const Writer& writer, const std::string& prompt, const Writing& o, c
 // The logits at each open blank, without that of the mask, which is the last token.
 static std::vector<std::vector<double>> logits_of_blanks(const Writer& writer, const Form& form) {
   const Tensor X = as_tensor(form.tokens, std::ssize(form.tokens));
-  const Tensor Y = logits(writer.model, {.params = writer.params}, {.X = X});
+  const Tensor Y = writer.model.logits({.params = writer.params}, {.X = X});
   std::vector<std::vector<double>> all;
   for (size_t at : form.open)
     all.push_back(slice(slice(Y, 1, static_cast<Index>(at), 1), 2, 0, writer.tokenizer.size())

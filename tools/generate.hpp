@@ -3,7 +3,7 @@
 #include <functional>
 #include <string>
 
-#include "tools/any_model.hpp"
+#include "tools/model.hpp"
 #include "train/masked.hpp"
 
 namespace tete {
@@ -19,7 +19,7 @@ using Show = std::function<void(const std::string&)>;
 
 // A model that writes: no more of what it has read than its context is still seen.
 struct Writer {
-  const AnyModel& model;
+  const Model& model;
   Index context;
   const Tensors& params;
   const Tokenizer& tokenizer;

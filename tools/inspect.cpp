@@ -149,11 +149,11 @@ Run inspect_verb(CLI::App& app) {
   app.add_option("--out", o->out, "a page that needs nothing but a browser")->type_name("FILE");
   app.add_option("--save", o->look.save, "activations in full, in safetensors")->type_name("FILE");
   add_list(app, "--paths", o->look.paths,
-           "which activations: decoder/*/self/W; * is any letters of one part, ** any parts; "
+           "which activations: decoder/*/A/W; * is any letters of one part, ** any parts; "
            "TransformerLens's names work, too (default: all)")
       ->type_name("GLOB");
   app.add_option("--layer", o->look.layer,
-                 "of one attention, decoder/0/self: --save writes its inputs, parameters and "
+                 "of one attention, decoder/0/A: --save writes its inputs, parameters and "
                  "values under the names of its text, as tete run and tete check --against take "
                  "them")
       ->type_name("PATH");
@@ -169,7 +169,7 @@ Run inspect_verb(CLI::App& app) {
       "  tete inspect runs/book --text \"It was the\" --out report.html\n"
       "  tete inspect runs/mine --beside runs/theirs --text \"It was\" --out both.html\n"
       "  tete inspect runs/book --text \"It was\" --paths '**/W' --save acts.safetensors\n"
-      "  tete inspect runs/book --text \"It was\" --layer decoder/0/self --save layer.safetensors\n"
+      "  tete inspect runs/book --text \"It was\" --layer decoder/0/A --save layer.safetensors\n"
       "  tete run talking_heads --tensors layer.safetensors --mask causal --out again.safetensors");
   return [o] { return run_inspect(*o); };
 }

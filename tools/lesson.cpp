@@ -2,6 +2,7 @@
 
 #include "tools/embedded.hpp"
 #include "tools/generate.hpp"
+#include "tools/model_cost.hpp"
 #include "train/masked.hpp"
 
 namespace tete {
@@ -14,42 +15,32 @@ constexpr const char* kinds[] = {"a language model (X[causal n])",
                                  "an encoder (X[n])"};
 constexpr const char* examples[] = {"gpt2", "t5", "bert"};
 
-void check_kind(const AnyModel& model, ModelKind needed, const std::string& task) {
-  const auto kind = static_cast<size_t>(kind_of(model)), fits = static_cast<size_t>(needed);
-  if (kind == fits) return;
-  const auto* text = std::get_if<Model>(&model);
-  bad_input("--task ", task, " trains ", kinds[fits], ", as --model ", examples[fits], " is, but ",
-            text ? "'" + text->program().name + "'" : "the model without --model", " is ",
-            kinds[kind]);
+void check_kind(const Model& model, ModelKind needed, const std::string& task) {
+  const auto kind = static_cast<size_t>(model.kind()), fits = static_cast<size_t>(needed);
+  if (kind != fits)
+    bad_input("--task ", task, " trains ", kinds[fits], ", as --model ", examples[fits],
+              " is, but '", model.program().name, "' is ", kinds[kind]);
 }
 
-// What all lessons have: a model of the settings, and the loss of what it predicts.
-struct Learner {
-  std::shared_ptr<const AnyModel> model;
-  Lesson lesson;
-
-  Learner(const ModelSettings& m, const ChosenSites& sites, ModelKind kind, const std::string& task,
-          const Tokenizer& tokenizer, std::shared_ptr<const Data> data)
-      : lesson{tokenizer, std::move(data), {}, {}, {}} {
-    const Index vocabulary = vocabulary_of(task, tokenizer);
-    model = std::make_shared<const AnyModel>(make_any_model(m, sites, vocabulary));
-    check_kind(*model, kind, task);
-    lesson.params = params_of(*model);
-    // The loss keeps the chances of every token.
-    lesson.activations = cost_of(*model, sites, m.context).tiled_bytes +
-                         size_of(Dtype::f32) * static_cast<size_t>(m.context * vocabulary);
-    const bool counts = task != "text";  // how many of the tokens are right
-    lesson.loss = [model = model, counts](const Forward& forward, const Batch& batch) -> LossSum {
-      Tensors terms;
-      Forward with_terms = forward;
-      with_terms.losses = &terms;
-      const Tensor Y = logits(*model, with_terms, inputs_of(kind_of(*model), batch));
-      const Loss loss = with_losses(token_loss(Y, batch.target), terms);
-      if (!counts || forward.training) return {loss.sum, loss.tokens};
-      return {loss.sum, loss.tokens, exact_matches(Y, batch.target)};
-    };
-  }
-};
+// A lesson with its model, and the loss of what that predicts.
+Lesson lesson_of(const ModelSettings& m, ModelKind kind, const std::string& task,
+                 const Tokenizer& tokenizer, std::shared_ptr<const Data> data) {
+  const Index vocabulary = vocabulary_of(task, tokenizer);
+  const auto model = std::make_shared<const Model>(make_model(m, vocabulary));
+  check_kind(*model, kind, task);
+  Lesson lesson{tokenizer, std::move(data), model, {}, {}};
+  // The loss keeps the chances of every token.
+  lesson.activations = cost_of(*model, m.context).tiled_bytes +
+                       size_of(Dtype::f32) * static_cast<size_t>(m.context * vocabulary);
+  const bool counts = task != "text";  // how many of the tokens are right
+  lesson.loss = [model, counts](const Forward& forward, const Batch& batch) -> LossSum {
+    Tensor Y;
+    const Loss loss = model->loss(forward, inputs_of(model->kind(), batch), batch.target, &Y);
+    if (!counts || forward.training) return {loss.sum, loss.tokens};
+    return {loss.sum, loss.tokens, exact_matches(Y, batch.target)};
+  };
+  return lesson;
+}
 
 // A window of the text that was held out, with blanks, and the same filled in.
 std::vector<WrittenText> filled(const Writer& writer, const Data& data) {
@@ -69,7 +60,7 @@ std::vector<WrittenText> filled(const Writer& writer, const Data& data) {
 
 }  // namespace
 
-Lesson text_lesson(const ModelSettings& m, const ChosenSites& sites, const LearnedText& o) {
+Lesson text_lesson(const ModelSettings& m, const LearnedText& o) {
   std::string learned = o.paths.empty() ? corpus() : read_texts(o.paths, o.unit);
   const Tokenizer tokenizer =
       o.unit == Tokenizer::Unit::bytes ? Tokenizer::bytes() : Tokenizer::characters(learned);
@@ -78,11 +69,10 @@ Lesson text_lesson(const ModelSettings& m, const ChosenSites& sites, const Learn
   std::shared_ptr<const Data> data;
   if (o.masked) data = std::make_shared<const MaskedData>(std::move(text), tokenizer.size());
   else data = std::make_shared<const TextData>(std::move(text));
-  auto [model, lesson] =
-      Learner(m, sites, o.masked ? ModelKind::encoder : ModelKind::language_model,
-              o.masked ? masked_task : "text", tokenizer, data);
+  Lesson lesson = lesson_of(m, o.masked ? ModelKind::encoder : ModelKind::language_model,
+                            o.masked ? masked_task : "text", tokenizer, data);
   lesson.text = bytes;
-  lesson.write = [model = model, tokenizer, data, masked = o.masked,
+  lesson.write = [model = lesson.model, tokenizer, data, masked = o.masked,
                   context = m.context](const Tensors& values) -> std::vector<WrittenText> {
     const Writer writer{*model, context, values, tokenizer};
     if (masked) return filled(writer, *data);
@@ -111,16 +101,16 @@ static WrittenText answered(const Task& task, const Tokenizer& tokenizer, const 
           found + (same ? "  ✓" : "  ✗ not " + right)};
 }
 
-Lesson task_lesson(const Task& task, const ModelSettings& m, const ChosenSites& sites) {
+Lesson task_lesson(const Task& task, const ModelSettings& m) {
   const Tokenizer tokenizer = TaskData::tokenizer(task);
   const auto data = std::make_shared<const TaskData>(task, m.context);
   const ModelKind kind = task.encoder ? ModelKind::encoder_decoder : ModelKind::language_model;
-  auto [model, lesson] = Learner(m, sites, kind, task.name, tokenizer, data);
-  lesson.write = [&task, data, tokenizer, kind, model = model](const Tensors& values) {
+  Lesson lesson = lesson_of(m, kind, task.name, tokenizer, data);
+  lesson.write = [&task, data, tokenizer, model = lesson.model](const Tensors& values) {
     constexpr Index shown = 6;
     const Key key = Key(0).fold("samples");
-    const ModelInputs inputs = inputs_of(kind, data->validation_batch(key, 0, shown));
-    const Tensor found = top_k(logits(*model, {.params = values}, inputs), 2, 1);
+    const ModelInputs inputs = inputs_of(model->kind(), data->validation_batch(key, 0, shown));
+    const Tensor found = top_k(model->logits({.params = values}, inputs), 2, 1);
     const std::vector<int64_t> all = found.values<int64_t>();
     std::vector<WrittenText> written;
     for (Index i = 0; i < shown; ++i) {

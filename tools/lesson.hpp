@@ -1,8 +1,8 @@
 // Lessons: what `tete train` learns from, and the model that learns it: a text and a language
 // model, or an encoder where tokens of it are masked; or a task and what its row asks for.
 #pragma once
+#include "tools/model.hpp"
 #include "tools/options.hpp"
-#include "tools/sites.hpp"
 #include "train/loop.hpp"
 #include "train/task.hpp"
 
@@ -11,7 +11,7 @@ namespace tete {
 struct Lesson {
   Tokenizer tokenizer;
   std::shared_ptr<const Data> data;
-  ParamList params;
+  std::shared_ptr<const Model> model;
   std::function<LossSum(const Forward& forward, const Batch& batch)> loss;
   // The text that the model writes now, or its answers to prompts that it never saw.
   std::function<std::vector<WrittenText>(const Tensors& values)> write;
@@ -27,8 +27,7 @@ struct LearnedText {
 };
 
 // They fail (input) where the settings' model is of another kind than the lesson's.
-Lesson text_lesson(const ModelSettings& settings, const ChosenSites& sites,
-                   const LearnedText& options);
-Lesson task_lesson(const Task& task, const ModelSettings& settings, const ChosenSites& sites);
+Lesson text_lesson(const ModelSettings& settings, const LearnedText& options);
+Lesson task_lesson(const Task& task, const ModelSettings& settings);
 
 }  // namespace tete

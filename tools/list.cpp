@@ -4,7 +4,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "attention/sites.hpp"
+#include "attention/attention.hpp"
 #include "tools/options.hpp"
 
 namespace tete {

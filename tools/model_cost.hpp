@@ -1,7 +1,6 @@
-// The cost of a variant at the sizes of the papers' tables, beside multi-head attention, and in a
+// The cost of a text at the sizes of the papers' tables, beside multi-head attention, and of a
 // model.
 #pragma once
-#include "attention/sites.hpp"
 #include "nn/cost.hpp"
 #include "nn/model.hpp"
 
@@ -17,22 +16,9 @@ SizeTable paper_sizes(const std::shared_ptr<const Checked>& program, const Sizes
 std::optional<Cost> multi_head_cost(const Checked& program, SizeTable& sizes,
                                     const CostOptions& options = {});
 
-// One forward pass of a model over `context` tokens, or over as many on each side where there is an
-// encoder. The decoder's own attention is causal. A stack has as many layers as `sites` has of it.
-struct ModelCost {
-  struct Part {
-    std::string name;
-    Formula formula;       // of one layer, where there are several; none where they differ
-    Index multiplies = 0;  // of all layers
-    // Made on the way of a gradient, in f32; masks and norms' statistics are not in it.
-    size_t bytes = 0;
-  };
-  std::vector<Part> parts;
-  Index multiplies = 0, visible = 0;  // visible: what the causal mask leaves of them
-  size_t bytes = 0, tiled_bytes = 0;
-};
-ModelCost model_cost(const LanguageModelConfig& config, const ChosenSites& sites);
-// The same for a model's text, without parts. A source is as long, too.
-ModelCost model_cost(const Model& model, Index context);
+// The sizes of a model that reads `context` tokens, or as many on each side where it has a source.
+SizeTable sizes_at(const Model& model, Index context);
+// One forward pass over so many.
+Cost cost_of(const Model& model, Index context);
 
 }  // namespace tete

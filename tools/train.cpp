@@ -123,10 +123,8 @@ static void check_same_model(const TrainOptions& o, const ordered_json& then) {
     const ordered_json began = then.value(key, ordered_json());
     const ordered_json value = now.value(key, ordered_json());
     if (began == value) continue;
-    const bool a_text =
-        key == "attention" || key == "with" || key == "sites" || key == "text" || key == "fillers";
-    bad_input("'", key == "sites" ? "attention" : key, "' is not what the run in ", o.loop.folder,
-              " began with", key == "sites" ? " at every site" : "",
+    const bool a_text = key == "text" || key == "fillers";
+    bad_input("'", key, "' is not what the run in ", o.loop.folder, " began with",
               a_text ? "" : text(": ", told(key, value), ", but there ", told(key, began)));
   }
 }
@@ -218,8 +216,8 @@ class JsonLines : public Reporter {
 
 static RunSize run_size(const TrainOptions& o, const Lesson& lesson, const Optimizer& optimizer) {
   RunSize size;
-  size.groups = parameter_groups(lesson.params.specs());
-  size.memory.parameters = size.memory.gradients = 4 * lesson.params.element_total();
+  size.groups = parameter_groups(lesson.model->params().specs());
+  size.memory.parameters = size.memory.gradients = 4 * lesson.model->params().element_total();
   for (const NamedTensor& tensor : optimizer.state)
     size.memory.optimizer += size_of(tensor.value.dtype()) * tensor.value.size();
   // A shard's samples are in memory at once.
@@ -243,10 +241,9 @@ static std::string percent(double part) {
 
 // "talking_heads, 4 layers, 128 wide, 824,064 parameters"
 static std::string model_line(const TrainOptions& o, const Lesson& lesson) {
-  return text(o.task == "text" ? "" : o.task + ": ",
-              is_text(o.model) ? o.model.text.name : o.model.attention.name, ", ",
+  return text(o.task == "text" ? "" : o.task + ": ", described(o.model), ", ",
               counted(o.model.layers, "layer"), ", ", o.model.d_model, " wide, ",
-              lesson.params.element_total(), " parameters");
+              lesson.model->params().element_total(), " parameters");
 }
 
 static void say_result(const TrainOptions& o, const LoopResult& result) {
@@ -295,33 +292,31 @@ static void show_start(const TrainOptions& o, const Machine& machine, const RunS
 }
 
 static int train(TrainOptions& o, CLI::App& app) {
-  const std::vector<std::string> beside = said_beside_model(app);
   for (auto path = o.config.rbegin(); path != o.config.rend(); ++path) read_config(app, *path);
   if (o.loop.folder.empty())
-    o.loop.folder =
-        "runs/" +
-        (o.task != "text"
-             ? o.task
-             : std::filesystem::path(o.whole.empty() ? o.attention : o.whole).stem().string());
+    o.loop.folder = "runs/" + (o.task != "text" ? o.task
+                                                : std::filesystem::path(!o.whole.empty() ? o.whole
+                                                                        : !o.attention.empty()
+                                                                            ? o.attention
+                                                                            : "language_model")
+                                                      .stem()
+                                                      .string());
   const std::string kept = begin_or_resume(o, app);
-  use_for_model(o, app, beside);
   const Task* task = fill_in(o, app);
   check_options(o);
   std::vector<std::string> notes = read_nanogpt(o, app);
   if (!kept.empty() && !o.resume)
     notes.push_back(o.loop.folder + " holds no checkpoint: the run begins at step 0");
-  o.model.encoder = task && task->encoder;
-  read_model(o, app);
-  const ChosenSites sites = choose_sites(o.model);
+  read_model(o, app, task && task->encoder);
   use_threads(o.threads);
   Backend& device = find_device(o.device);
 
   const Machine machine = inspect_machine();  // with the memory that is free before a text is read
   const LearnedText learned{o.text, unit_of(o.tokenizer), o.held_out, o.task == masked_task};
-  const Lesson lesson =
-      task ? task_lesson(*task, o.model, sites) : text_lesson(o.model, sites, learned);
-  require_memory(lesson.params.planned(Dtype::f32));  // before the optimizer makes its state
-  const std::unique_ptr<Optimizer> optimizer = optimizer_from(o, lesson.params, device);
+  const Lesson lesson = task ? task_lesson(*task, o.model) : text_lesson(o.model, learned);
+  const ParamList& params = lesson.model->params();
+  require_memory(params.planned(Dtype::f32));  // before the optimizer makes its state
+  const std::unique_ptr<Optimizer> optimizer = optimizer_from(o, params, device);
   LoopOptions options = loop_options(o);
   const ordered_json now = configuration(o, options.schedule, options.step.clip);
   options.config = now.dump();
@@ -330,9 +325,8 @@ static int train(TrainOptions& o, CLI::App& app) {
 
   show_start(o, machine, run_size(o, lesson, *optimizer));
 
-  Tensors values =
-      lesson.params.initial_values(Key(o.loop.step.seed).fold("init"), Dtype::f32, device);
-  const Objective objective{lesson.params, lesson.loss};
+  Tensors values = params.initial_values(Key(o.loop.step.seed).fold("init"), Dtype::f32, device);
+  const Objective objective{params, lesson.loss};
   ProgressLine line;
   JsonLines lines;
   Reporter& told = o.json ? static_cast<Reporter&>(lines) : line;
@@ -348,8 +342,8 @@ static int train(TrainOptions& o, CLI::App& app) {
   };
   if (!o.resume) {
     for (const std::string& sentence : changed) told.warning(sentence);
-    if (!is_text(o.model))
-      for (const std::string& sentence : start_warnings(o.model, sites)) told.warning(sentence);
+    for (const std::string& sentence : start_warnings(o.model, *lesson.model))
+      told.warning(sentence);
   }
   const StopSignals signals;
   say_result(o, tete::train(objective, values, *optimizer, *lesson.data, lesson.tokenizer, options,

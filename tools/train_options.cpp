@@ -28,7 +28,6 @@ const Task* fill_in(TrainOptions& o, CLI::App& app) {
         text(attention, task->model, "\n", task_training, "\nsteps = ", task->steps, "\n"));
   }
   if (o.task == masked_task) apply_config(app, "--task mlm", masked_training);
-  apply_style(o.model, o.style, app);
   return task;
 }
 
@@ -112,9 +111,8 @@ static void add_training_options(CLI::App& app, TrainOptions& o) {
 static void add_run_options(CLI::App& app, TrainOptions& o) {
   app.option_defaults()->group("Run");
   LoopOptions& loop = o.loop;
-  app.add_option(
-         "--out,--out_dir", loop.folder,
-         "the run's folder: checkpoints, metrics.jsonl (default: runs/ATTENTION, or runs/TASK)")
+  app.add_option("--out,--out_dir", loop.folder,
+                 "the run's folder: checkpoints, metrics.jsonl (default: runs/MODEL, or runs/TASK)")
       ->type_name("DIR");
   app.add_flag(
       "--report", o.report,

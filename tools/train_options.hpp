@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/model_options.hpp"
 #include "tools/options.hpp"
-#include "tools/sites.hpp"
 #include "train/loop.hpp"
 
 namespace tete {
@@ -34,8 +34,8 @@ struct TrainOptions : ModelOptions {
 };
 void add_train_options(CLI::App& app, TrainOptions& options);
 
-// Sets the options that neither the command line nor a configuration said: those of the task, then
-// those of the style. Returns the task, or nullptr for a text. Fails where they contradict it.
+// Sets the task's options where neither the command line nor a configuration said others. Returns
+// the task, or nullptr for a text. Fails where they contradict it.
 const Task* fill_in(TrainOptions& options, CLI::App& app);
 // Does what nanoGPT's options ask for; returns a sentence for each that is not needed or has
 // another name. Fails (input) where they ask for what cannot be had.

@@ -3,7 +3,6 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "tools/sites.hpp"
 #include "train/json.hpp"
 
 namespace tete {
@@ -19,13 +18,11 @@ static Trained describe_trained(const RunState& state) {
   const std::string name = task == config.end() ? "text" : task->get<std::string>();
   Tokenizer tokenizer = Tokenizer::read(state.tokenizer);
   ModelSettings settings = settings_from_json(config["model"]);
-  ChosenSites sites = choose_sites(settings);
-  AnyModel model = make_any_model(settings, sites, vocabulary_of(name, tokenizer));
+  Model model = make_model(settings, vocabulary_of(name, tokenizer));
   return {.path = {},
           .step = state.step,
           .tokenizer = std::move(tokenizer),
           .settings = std::move(settings),
-          .sites = std::move(sites),
           .model = std::move(model),
           .params = {},
           .task = find_task(name)};

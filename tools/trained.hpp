@@ -1,6 +1,6 @@
 // A trained model: what a checkpoint holds, ready to be called.
 #pragma once
-#include "tools/any_model.hpp"
+#include "tools/model.hpp"
 #include "train/checkpoint.hpp"
 #include "train/masked.hpp"
 #include "train/task.hpp"
@@ -13,17 +13,16 @@ struct Trained {
   int64_t step = 0;
   Tokenizer tokenizer;
   ModelSettings settings;
-  ChosenSites sites;
-  AnyModel model;
+  Model model;
   Tensors params;
   const Task* task = nullptr;  // that it learned, if it is one of the table's
 
   Index context() const { return settings.context; }
   // True if it fills in the blanks of a prompt.
-  bool fills() const { return kind_of(model) == ModelKind::encoder; }
+  bool fills() const { return model.kind() == ModelKind::encoder; }
   // True if it needs a prompt, rather than going on from one.
-  bool answers() const { return task || kind_of(model) != ModelKind::language_model; }
-  const ParamList& declared() const { return params_of(model); }
+  bool answers() const { return task || model.kind() != ModelKind::language_model; }
+  const ParamList& declared() const { return model.params(); }
 };
 
 // The checkpoint itself, or the newest of a run's folder that is whole; a warning is written for

@@ -4,7 +4,6 @@
 #include <filesystem>
 
 #include "tools/options.hpp"
-#include "tools/sites.hpp"
 
 namespace tete {
 
@@ -30,6 +29,11 @@ std::string with_files(const std::string& setting, const FileName& name) {
   return all + setting.substr(starts);
 }
 
+bool has_slot(const Program& text, const std::string& name) {
+  return std::any_of(text.uses.begin(), text.uses.end(),
+                     [&](const UseText& use) { return use.slot.name == name; });
+}
+
 namespace {
 
 // A name of the notation from that of a file: "mine-2.tete" is mine_2.
@@ -44,9 +48,8 @@ std::string name_from(const std::string& path) {
 
 bool is_taken(const std::string& name, const SlotUses& uses, const Program& text) {
   const auto is_of_file = [&](const ProgramText& file) { return file.name == name; };
-  const auto is_slot = [&](const UseText& use) { return use.slot.name == name; };
   return name == "none" || catalogue().text(name) || catalogue().amendment(name) ||
-         text.find(name) || std::any_of(text.uses.begin(), text.uses.end(), is_slot) ||
+         text.find(name) || has_slot(text, name) ||
          std::any_of(uses.files.begin(), uses.files.end(), is_of_file);
 }
 
@@ -63,27 +66,35 @@ std::string name_of_file(SlotUses& uses, const std::string& path, const Program&
 
 // ---- What is said -------------------------------------------------------------------------------
 
-void add_use(SlotUses& uses, const std::string& setting, const Program& text) {
-  std::string said =
-      with_files(setting, [&](const std::string& path) { return name_of_file(uses, path, text); });
-  Program::parse_uses(said, "--use");  // its own mistakes first
-  uses.said.push_back(std::move(said));
+std::string without_site(const std::string& setting) {
+  for (const std::string sites : {"self=", "encoder=", "decoder=", "cross="})
+    if (setting.starts_with(sites)) return setting.substr(sites.size());
+  return setting;
+}
+
+void add_use(SlotUses& uses, const SlotUse& setting, const Program& text) {
+  std::string said = with_files(
+      setting.said, [&](const std::string& path) { return name_of_file(uses, path, text); });
+  Program::parse_uses(said, setting.option);  // its own mistakes first
+  uses.said.push_back({std::move(said), setting.option});
 }
 
 void add_amending_use(SlotUses& uses, const std::string& setting, const Program& text) {
   const std::string name = without_site(setting);
   const std::string site = setting.substr(0, setting.size() - name.size());
-  const std::string slot = site == "cross=" ? "Cross"
-                           : site == "encoder=" || site == "decoder="
-                               ? site.substr(0, site.size() - 1) + ".Attention"
-                               : "Attention";
   if (!is_program_path(name)) find_amendment(name);  // fails with the nearest name
-  add_use(uses, slot + " with " + name, text);
+  const auto amend = [&](const std::string& slot) {
+    add_use(uses, {slot + " with " + name, "--with " + setting}, text);
+  };
+  if (site == "encoder=" || site == "decoder=")
+    return amend(site.substr(0, site.size() - 1) + ".Attention");
+  if (site != "cross=") amend("Attention");
+  if (site == "cross=" || (site.empty() && has_slot(text, "Cross"))) amend("Cross");
 }
 
-std::vector<Program> programs_of(const SlotUses& uses) {
+std::vector<Program> programs_of(const std::vector<SlotUse>& uses) {
   std::vector<Program> programs;
-  for (const std::string& said : uses.said) programs.push_back(Program::parse_uses(said, "--use"));
+  for (const SlotUse& use : uses) programs.push_back(Program::parse_uses(use.said, use.option));
   return programs;
 }
 
@@ -107,13 +118,13 @@ std::shared_ptr<const Checked> load_text(const std::string& name_or_path,
                                          const std::vector<std::string>& use) {
   const Variant text = find_text(name_or_path);
   SlotUses uses;
-  for (const std::string& setting : use) add_use(uses, setting, *text.program);
+  for (const std::string& setting : use) add_use(uses, {setting}, *text.program);
   std::vector<Program> amendments;
   for (const std::string& setting : with)
     if (!text.program->uses.empty()) add_amending_use(uses, setting, *text.program);
     else amendments.push_back(*find_amendment(setting).program);
   return std::make_shared<const Checked>(
-      check(*text.program, amendments, library_of(uses.files), programs_of(uses)));
+      check(*text.program, amendments, library_of(uses.files), programs_of(uses.said)));
 }
 
 CLI::Option* add_uses(CLI::App& app, std::vector<std::string>& use) {

@@ -5,14 +5,15 @@
 #include "tools/model.hpp"
 
 namespace CLI {
+class App;
 class Option;
-}
+}  // namespace CLI
 
 namespace tete {
 
 // Slots filled by a caller, in the notation's words, and the texts of the files that it names.
 struct SlotUses {
-  std::vector<std::string> said = {};
+  std::vector<SlotUse> said = {};
   std::vector<ProgramText> files = {};
 };
 
@@ -20,14 +21,20 @@ struct SlotUses {
 using FileName = std::function<std::string(const std::string& path)>;
 std::string with_files(const std::string& setting, const FileName& name);
 
+// The name or the file in "t5_bias", or in "self=t5_bias", for some attention only.
+std::string without_site(const std::string& setting);
+
 // Adds "decoder.Attention[3]=NAME|FILE", said about `text`. A file gets a name that no other text
 // has.
-void add_use(SlotUses& uses, const std::string& setting, const Program& text);
-// The same for --with: NAME|FILE amends attention, cross=NAME|FILE another slot.
+void add_use(SlotUses& uses, const SlotUse& setting, const Program& text);
+// The same for --with: NAME|FILE amends all attention, self=, encoder=, decoder= or cross= some.
 void add_amending_use(SlotUses& uses, const std::string& setting, const Program& text);
 
+// True if the text itself says what fills a slot of this name.
+bool has_slot(const Program& text, const std::string& name);
+
 // As check() takes them.
-std::vector<Program> programs_of(const SlotUses& uses);
+std::vector<Program> programs_of(const std::vector<SlotUse>& uses);
 Library library_of(const std::vector<ProgramText>& texts);
 
 // A text of the catalogue or a file, amended by --with and filled by --use. A text that has slots

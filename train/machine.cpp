@@ -10,10 +10,10 @@
 #include <map>
 #include <sstream>
 
-#include "nn/control_group.hpp"
 #include "core/cpu/blas_kernel.hpp"
 #include "core/cpu/rows.hpp"
 #include "core/threads.hpp"
+#include "nn/control_group.hpp"
 
 namespace tete {
 
@@ -54,13 +54,15 @@ bool is_number(const std::string& word) {
                                       [](unsigned char c) { return c >= '0' && c <= '9'; });
 }
 
-// "decoder/3/self/P_q" belongs to "decoder/*/self".
+// "decoder/3/A/P_q" belongs to "decoder/*/A", and "decoder/3/F.P_1" to "decoder/*/F".
 std::string group_of(const std::string& path) {
   std::string group, word;
   std::istringstream words(path);
   int depth = 0;
   while (depth < 3 && std::getline(words, word, '/')) {
-    if (words.eof() && depth > 0) break;  // the parameter's own name
+    const size_t dot = word.rfind('.');
+    if (words.eof() && depth > 0 && dot == std::string::npos) break;  // the parameter's own name
+    if (words.eof()) word.resize(std::min(dot, word.size()));
     if (depth > 0) group += '/';
     group += is_number(word) ? std::string_view("*") : word;
     ++depth;

@@ -319,6 +319,20 @@ Count count_all(const CheckedCall& all, const CheckedCall& call, const Cost& one
   return count;
 }
 
+// Adds what the cost of a call, `one` in each of its repetitions, is made of.
+void add_inside(const Checked& program, const Cost& one, const std::string& path,
+                const Alike& alike, std::vector<InnerCost>& all) {
+  const auto add = [&](const std::string& name, Count count) {
+    count.multiply(alike.times), alike.repeat(count.formula);
+    all.push_back({path + "/" + name, std::move(count)});
+  };
+  for (const StatementCost& statement : one.statements) {
+    for (const InnerCost& inner : statement.inside) add(inner.name, inner.count);
+    if (statement.inside.empty() && !statement.count.formula.empty())
+      add(program.values[statement.value].name, statement.count);
+  }
+}
+
 // Adds a call that is a program of its own: its cost, as often as it is repeated.
 void add_call(const Checked& program, int number, SizeTable& table, const CostOptions& options,
               CostSizes& sizes, const std::string& path, Cost& cost) {
@@ -337,6 +351,8 @@ void add_call(const Checked& program, int number, SizeTable& table, const CostOp
     const Cost inner = inside.at(0);
     const Alike alike = alike_in(all, call, table, sizes);
     statement.count += count_all(all, call, inner, alike, table.times_of(all), inside);
+    if (!depends_on_layer(*call.program))
+      add_inside(*call.program, inner, value.name + alike.numbers, alike, statement.inside);
     statement.bytes += repeated(inner.bytes, alike.times);
     cost.tiled_bytes += repeated(inner.tiled_bytes, alike.times);
     cost.once = exact_sum(cost.once, exact_product(inner.once, alike.times));

@@ -110,9 +110,10 @@ struct ParameterSpec {
 // The program's own, then those of its calls, "Z/0/A/P_q", in the order of Runner's parameters. One
 // that is per stack comes once for each repetition, under one name: "Z/A/T5Bias.B" (R12).
 std::vector<ParameterSpec> parameter_specs(const Checked& program, SizeTable& sizes);
-// Declares each of them once, and returns their ids in that order.
-std::vector<ParamId> declare_parameters(const Checked& program, SizeTable& sizes,
-                                        ParamList& params);
+// Declares each of them once, starting as `rule`, if given, says, and returns their ids in that
+// order.
+std::vector<ParamId> declare_parameters(const Checked& program, SizeTable& sizes, ParamList& params,
+                                        const InitRule& rule = {});
 size_t parameter_count(const Checked& program, SizeTable& sizes);
 // Those of all repetitions of a call, by the sizes of its caller.
 size_t parameter_count(const CheckedCall& call, SizeTable& sizes);

@@ -191,6 +191,7 @@ void Runner::read_batch_and_type() {
     bad_input("'", program_.name, "' has ", counted(std::ssize(program_.inputs), "input"), ", got ",
               inputs_->size());
   int from = -1, typed = -1;
+  Tensors reals;
   for (size_t i = 0; i < inputs_->size(); ++i) {
     const CheckedValue& v = checked(program_.inputs[i]);
     const Tensor& x = (*inputs_)[i];
@@ -198,8 +199,9 @@ void Runner::read_batch_and_type() {
     if (v.element == Element::real) {
       check_type(v.name, x, typed >= 0 ? x.dtype() == dtype_ : is_real(x.dtype()));
       dtype_ = x.dtype(), typed = static_cast<int>(i);
+      reals.push_back(x);
     }
-    device_ = &x.backend();
+    device_ = &(typed >= 0 ? (*inputs_)[typed] : x).backend();
     const int extra = x.rank() - v.dims.size();
     if (extra <= 0) continue;
     Shape batch;
@@ -213,9 +215,10 @@ void Runner::read_batch_and_type() {
                    program_.input_names[from], "' is ", batch_));
     batch_ = batch, from = static_cast<int>(i);
   }
-  check_one_device(program_.name.c_str(), *inputs_);
-  if (typed < 0) dtype_ = params_.empty() ? Dtype::f32 : forward_[params_[0]].dtype();
-  if (inputs_->empty() && !params_.empty()) device_ = &forward_[params_[0]].backend();
+  check_one_device(program_.name.c_str(), reals);
+  if (typed >= 0) return;
+  dtype_ = params_.empty() ? Dtype::f32 : forward_[params_[0]].dtype();
+  if (!params_.empty()) device_ = &forward_[params_[0]].backend();
 }
 
 void Runner::check_type(const std::string& name, const Tensor& x, bool fits) const {
@@ -257,7 +260,8 @@ Value Runner::input(const CheckedValue& v) {
   return {whole_numbers(v, x), v.dims, batched};
 }
 
-// Casts an integer input to the run's type. Fails unless it holds whole numbers in its range.
+// An integer input in the run's type, on its device. Fails unless it holds whole numbers in its
+// range; tokens that are on the host are checked there, so that no step reads them from a device.
 Tensor Runner::whole_numbers(const CheckedValue& v, const Tensor& x) {
   const Index below = size(v.below);
   for (double number : x.values<double>())
@@ -265,7 +269,7 @@ Tensor Runner::whole_numbers(const CheckedValue& v, const Tensor& x) {
         number != static_cast<double>(static_cast<Index>(number)))
       fail_at({v.place}, text("'", v.name, "' holds ", number, ", expected whole numbers from 0 ",
                               "to ", below - 1));
-  return cast(x.detach(), dtype_);
+  return cast(x.detach(), dtype_).to(device());
 }
 
 Value Runner::parameter(const CheckedValue& v) {

@@ -2,7 +2,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "attention/sites.hpp"
+#include "attention/attention.hpp"
 #include "nn/cost.hpp"
 #include "tools/bench/nouns.hpp"
 #include "tools/bench/report.hpp"

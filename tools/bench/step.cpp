@@ -5,10 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "core/threads.hpp"
-#include "tools/any_model.hpp"
 #include "tools/bench/nouns.hpp"
 #include "tools/bench/report.hpp"
-#include "tools/sites.hpp"
+#include "tools/config.hpp"
+#include "tools/model_cost.hpp"
+#include "tools/model_options.hpp"
 #include "train/machine.hpp"
 
 namespace tete {
@@ -17,12 +18,7 @@ using nlohmann::ordered_json;
 
 namespace {
 
-// nanoGPT's recipe for a CPU, unless told otherwise.
 struct StepBenchOptions : ModelOptions {
-  StepBenchOptions() {
-    attention = "multi_head", style = "gpt2";
-    model.layers = 4, model.heads = 4, model.d_model = 128, model.context = 64;
-  }
   BenchOptions bench;
   std::string optimizer = "adam";
   Index batch = 12, vocabulary = 65;
@@ -55,6 +51,9 @@ class RandomTokens : public Data {
   std::string fingerprint_ = "random";
 };
 
+// nanoGPT's recipe for a CPU, where no other model is named.
+constexpr const char* recipe = "attention = 'multi_head'\nstyle = 'gpt2'\n";
+
 // ---- What is told ----
 
 // Events of a step beside computing, once all memory has been asked for.
@@ -72,26 +71,28 @@ struct Steady {
   }
 };
 
-ordered_json to_json(const StepBenchOptions& o, Index parameters, const ModelCost& cost,
+ordered_json to_json(const StepBenchOptions& o, Index parameters, const Cost& cost,
                      const Steady& steady, const Bench& bench) {
   const Measured& row = bench.rows()[0];
-  ordered_json json = {{"bench", "step"},
-                       {"attention", o.attention},
-                       {"with", o.with},
-                       {"layers", o.model.layers},
-                       {"heads", o.model.heads ? ordered_json(*o.model.heads) : ordered_json()},
-                       {"d_model", o.model.d_model},
-                       {"context", o.model.context},
-                       {"batch", o.batch},
-                       {"vocabulary", o.vocabulary},
-                       {"style", o.style},
-                       {"optimizer", o.optimizer},
-                       {"dropout", o.dropout},
-                       {"precision", o.precision},
-                       {"recompute_blocks", o.recompute_blocks},
-                       {"parameters", parameters},
-                       {"multiplies", o.batch * cost.multiplies},
-                       {"visible_multiplies", o.batch * cost.visible}};
+  ordered_json json = {
+      {"bench", "step"},
+      {"model", described(o.model)},
+      {"attention", o.attention.empty() ? ordered_json() : ordered_json(o.attention)},
+      {"with", o.with},
+      {"layers", o.model.layers},
+      {"heads", o.model.heads ? ordered_json(*o.model.heads) : ordered_json()},
+      {"d_model", o.model.d_model},
+      {"context", o.model.context},
+      {"batch", o.batch},
+      {"vocabulary", o.vocabulary},
+      {"style", o.style},
+      {"optimizer", o.optimizer},
+      {"dropout", o.dropout},
+      {"precision", o.precision},
+      {"recompute_blocks", o.recompute_blocks},
+      {"parameters", parameters},
+      {"multiplies", o.batch * cost.total.multiplies},
+      {"visible_multiplies", o.batch * cost.total.visible}};
   json.update(to_json(row));
   json["ms_per_step"] = 1e3 * row.time.median();
   json["tokens_per_s"] = static_cast<double>(o.batch * o.model.context) / row.time.median();
@@ -102,15 +103,11 @@ ordered_json to_json(const StepBenchOptions& o, Index parameters, const ModelCos
   return json;
 }
 
-const std::string& name_of(const StepBenchOptions& o) {
-  return o.whole.empty() ? o.attention : o.whole;
-}
-
 void print(const StepBenchOptions& o, Index parameters, const Steady& steady, const Bench& bench) {
   const Measured& row = bench.rows()[0];
   const std::string heads = o.model.heads ? text(*o.model.heads, " heads, ") : "";
   std::printf("%s, %lld layers, %s%lld wide, context %lld, batch %lld, %s, %s, %s parameters\n\n",
-              name_of(o).c_str(), static_cast<long long>(o.model.layers), heads.c_str(),
+              described(o.model).c_str(), static_cast<long long>(o.model.layers), heads.c_str(),
               static_cast<long long>(o.model.d_model), static_cast<long long>(o.model.context),
               static_cast<long long>(o.batch), o.optimizer.c_str(), o.precision.c_str(),
               count_text(static_cast<double>(parameters)).c_str());
@@ -137,22 +134,20 @@ double bytes_of(const Optimizer& optimizer, Index parameters) {
 int bench_training(StepBenchOptions& o, CLI::App& app) {
   if (!(o.dropout >= 0 && o.dropout < 1))
     bad_input("--dropout ", o.dropout, ": expected at least 0 and less than 1");
-  use_for_model(o, app, said_beside_model(app));
-  read_model(o, app);
+  if (o.whole.empty()) apply_config(app, "tete bench step", recipe);
+  read_model(o, app, false);
   const OptimizerRow& row = find_optimizer(o.optimizer);
   use_threads(o.bench.threads);
 
-  const ChosenSites sites = choose_sites(o.model);
-  const AnyModel model = make_any_model(o.model, sites, o.vocabulary);
-  const ParamList& params = params_of(model);
-  const ModelCost cost = cost_of(model, sites, o.model.context);
+  const Model model = make_model(o.model, o.vocabulary);
+  const ParamList& params = model.params();
+  const Cost cost = cost_of(model, o.model.context);
   const Index parameters = params.element_total();
   check_memory("this step", static_cast<size_t>(o.batch) * cost.tiled_bytes +
                                 4 * sizeof(float) * static_cast<size_t>(parameters));
   const Objective objective{params, [&](const Forward& forward, const Batch& batch) -> LossSum {
-                              const ModelInputs inputs = inputs_of(kind_of(model), batch);
-                              const Tensor Y = logits(model, forward, inputs);
-                              const Loss loss = token_loss(Y, batch.target);
+                              const Loss loss =
+                                  model.loss(forward, inputs_of(model.kind(), batch), batch.target);
                               return {loss.sum, loss.tokens};
                             }};
   const RandomTokens data(o.vocabulary, o.model.context);
@@ -169,10 +164,11 @@ int bench_training(StepBenchOptions& o, CLI::App& app) {
   int64_t step = 0;
   const auto call = [&] { stepper.run(step++, values, 1e-3); };
   Bench bench(o.bench, Dtype::f32);
-  const Work work{.name = name_of(o),
-                  .call = call,
-                  .flops = 6 * static_cast<double>(o.batch) * static_cast<double>(cost.visible),
-                  .bytes = bytes_of(*optimizer, parameters)};
+  const Work work{
+      .name = described(o.model),
+      .call = call,
+      .flops = 6 * static_cast<double>(o.batch) * static_cast<double>(cost.total.visible),
+      .bytes = bytes_of(*optimizer, parameters)};
   bench.add(work);
   const Steady steady = Steady::of(call);
   const std::optional<Scaling> scaling =

@@ -32,7 +32,7 @@ class Inspection {
       const Trained trained = read_trained(path, *o_.device);
       if (!answer_ && o_.answer) answer_ = answer_tokens(trained, *o_.answer);
       const Passage passage(trained, o_.text, answer_);
-      if (kind_of(trained.model) == ModelKind::encoder_decoder) answer_ = passage.next();
+      if (trained.model.kind() == ModelKind::encoder_decoder) answer_ = passage.next();
       if (run_.frames.empty()) describe(trained, passage);
       frame(trained, passage, paths.size() > 1);
     }
@@ -63,24 +63,13 @@ class Inspection {
   void describe(const Trained& trained, const Passage& passage) {
     const ModelSettings& s = trained.settings;
     run_.description =
-        text(s.encoder ? "an encoder and a decoder, " : "", counted(s.layers, "layer"),
-             ", d_model ", s.d_model, ", ", is_text(s) ? s.text.name : s.attention.name, ", ",
+        text(kinds[static_cast<size_t>(trained.model.kind())], counted(s.layers, "layer"),
+             ", d_model ", s.d_model, ", ", tete::described(s), ", ",
              trained.declared().element_total(), " parameters");
     for (int64_t token = 0; token < trained.tokenizer.size(); ++token)
       run_.vocabulary.push_back(trained.tokenizer.piece(static_cast<int32_t>(token)));
     if (trained.fills()) run_.vocabulary.push_back(std::string(1, blank));
     run_.sequences = passage.sequences();
-  }
-
-  static std::vector<SitePlace> places_in(const Trained& trained) {
-    const auto* model = std::get_if<Model>(&trained.model);
-    return model ? places_of(*model) : places_of(trained.sites);
-  }
-
-  static Activations theirs_of(const Trained& trained, const std::vector<SitePlace>& places,
-                               const Activations& seen) {
-    const auto* model = std::get_if<Model>(&trained.model);
-    return model ? as_in_transformer_lens(seen, *model) : as_in_transformer_lens(seen, places);
   }
 
   // Every value of the model, what each head adds, and the logits.
@@ -99,11 +88,12 @@ class Inspection {
 
   void frame(const Trained& trained, const Passage& passage, bool several) {
     Tensor logits;
-    const std::vector<SitePlace> places = places_in(trained);
+    const std::vector<SitePlace> places = places_of(trained.model);
     const Activations seen = everything(trained, passage, places, logits),
                       asked = o_.paths.empty()
                                   ? seen
-                                  : fitting(o_.paths, seen, theirs_of(trained, places, seen));
+                                  : fitting(o_.paths, seen,
+                                            as_in_transformer_lens(seen, trained.model));
     if (o_.layer.empty())
       save(asked, several ? text(prefix_, "step-", trained.step, "/") : prefix_);
     else save_layer(trained, seen);
@@ -131,7 +121,7 @@ class Inspection {
 
   void save_layer(const Trained& trained, const Activations& seen) {
     std::vector<std::string> paths;
-    for (const SitePlace& place : places_in(trained)) {
+    for (const SitePlace& place : places_of(trained.model)) {
       paths.push_back(place.path);
       if (place.path != o_.layer) continue;
       write_safetensors(

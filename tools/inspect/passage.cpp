@@ -35,7 +35,7 @@ Passage::Passage(const Trained& trained, const std::string& text,
   if (count == 0) bad_input("--text is empty: there is nothing to look at");
   if (count > context)
     bad_input("--text has ", counted(count, "token"), ", but the model reads at most ", context);
-  if (kind_of(trained.model) == ModelKind::encoder_decoder) {
+  if (trained.model.kind() == ModelKind::encoder_decoder) {
     sequences_.push_back({"source", std::move(tokens)});
     answer(given);
     return;
@@ -64,7 +64,7 @@ void Passage::answer(const std::optional<std::vector<int64_t>>& given) {
     return;
   }
   do {
-    const Tensor logits = last_logits(trained_.model, {.params = trained_.params}, inputs());
+    const Tensor logits = trained_.model.last_logits({.params = trained_.params}, inputs());
     next_.push_back(top_k(logits, 1, 1).values<int64_t>()[0]);
     tokens.push_back(next_.back());
   } while (next_.back() != end_token && std::ssize(next_) < trained_.context());
@@ -72,7 +72,7 @@ void Passage::answer(const std::optional<std::vector<int64_t>>& given) {
 }
 
 std::vector<int64_t> answer_tokens(const Trained& trained, const std::string& answer) {
-  if (kind_of(trained.model) != ModelKind::encoder_decoder)
+  if (trained.model.kind() != ModelKind::encoder_decoder)
     bad_input("--answer is for models with an encoder; this one reads --text alone");
   std::vector<int64_t> tokens = encoded(trained, "--answer", answer);
   const Index context = trained.context();
@@ -92,15 +92,12 @@ ModelInputs Passage::inputs() const {
 }
 
 Tensor Passage::logits(const Forward& forward) const {
-  return without_batch(tete::logits(trained_.model, forward, inputs()));
+  return without_batch(trained_.model.logits(forward, inputs()));
 }
 
 Tensor Passage::logits_of(const Forward& forward, const Tensor& X) const {
-  if (const auto* model = std::get_if<Model>(&trained_.model))
-    return without_batch(model->logits_behind(forward, inputs(), stream_of(*model).value, X));
-  if (const auto* model = std::get_if<LanguageModel>(&trained_.model))
-    return without_batch(model->logits_of(forward, X));
-  return without_batch(std::get<EncoderDecoder>(trained_.model).logits_of(forward, X));
+  const Model& model = trained_.model;
+  return without_batch(model.logits_behind(forward, inputs(), stream_of(model).value, X));
 }
 
 double Passage::loss(const Tensor& logits) const {

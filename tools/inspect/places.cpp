@@ -6,26 +6,6 @@
 
 namespace tete {
 
-std::vector<SitePlace> places_of(const ChosenSites& sites) {
-  std::vector<SitePlace> places;
-  const auto add = [&](const char* stack, size_t layer, bool cross, const ChosenAttention& chosen) {
-    const std::string block = text(stack, "/", layer, "/"), kind = cross ? "cross" : "self";
-    const bool encoder = std::string_view(stack) == "encoder";
-    const int own = encoder || sites.encoder.empty() ? 0 : 1;
-    const std::string X = block + kind + "_norm";
-    ParamList params;
-    places.push_back({block + kind, stack, static_cast<Index>(layer), cross, !encoder && !cross,
-                      chosen.program, Attention({params}, chosen.program, chosen.sizes).sizes(), X,
-                      cross ? "encoder/norm" : X, own, cross ? 0 : own});
-  };
-  for (size_t i = 0; i < sites.encoder.size(); ++i) add("encoder", i, false, sites.encoder[i]);
-  for (size_t i = 0; i < sites.decoder.size(); ++i) {
-    add("decoder", i, false, sites.decoder[i]);
-    if (i < sites.cross.size()) add("decoder", i, true, sites.cross[i]);
-  }
-  return places;
-}
-
 std::string path_of(const SitePlace& place, int number) {
   const Checked& program = *place.program;
   const CheckedValue& v = program.values[number];

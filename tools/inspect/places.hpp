@@ -3,7 +3,6 @@
 #pragma once
 #include <map>
 
-#include "attention/sites.hpp"
 #include "nn/model.hpp"
 
 namespace tete {
@@ -23,10 +22,8 @@ struct SitePlace {
   int rows, columns;  // which of the model's sequences: 0 and 1; the source comes first
 };
 
-// In the order in which the model goes through them.
-std::vector<SitePlace> places_of(const ChosenSites& sites);
-// Those of a text: every call that takes X and M, and every other program in it that has a softmax
-// over a sequence.
+// Every call of the model that takes X and M, and every other program in it that has a softmax over
+// a sequence, in the order in which the model goes through them.
 std::vector<SitePlace> places_of(const Model& model);
 // The bodies of a text's repeated calls, each repetition one, as places.
 std::vector<SitePlace> blocks_of(const Model& model);

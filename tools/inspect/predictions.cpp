@@ -41,19 +41,11 @@ Predictions predictions_of(const Passage& passage, const Tensor& logits, int lik
   return made;
 }
 
-// The paths of the residual stream's states; of a text's, as far as they are seen.
+// The paths of the residual stream's states, as far as they are seen.
 static std::vector<std::string> points_of(const Trained& trained, const Activations& seen) {
   std::vector<std::string> points;
-  if (const auto* model = std::get_if<Model>(&trained.model)) {
-    for (const std::string& path : stream_of(*model).points)
-      if (seen.contains(path)) points.push_back(path);
-    return points;
-  }
-  for (int layer = 0; layer < trained.settings.layers; ++layer)
-    for (const char* point : {"resid_pre", "resid_mid", "resid_cross", "resid"})
-      if (layer == 0 || point != std::string_view("resid_pre"))
-        if (const std::string path = text("decoder/", layer, "/", point); seen.contains(path))
-          points.push_back(path);
+  for (const std::string& path : stream_of(trained.model).points)
+    if (seen.contains(path)) points.push_back(path);
   return points;
 }
 

@@ -31,7 +31,7 @@ struct TokenSequence {
 // One intermediate as a picture a head: J, L, W, U, or whatever else the text has of two sequences.
 struct AttentionMap {
   std::string name;   // as in the text: "W"
-  std::string path;   // in --save's file: "decoder/3/self/W"
+  std::string path;   // in --save's file: "decoder/3/A/W"
   std::string heads;  // the names of its dimensions: "h_k", "h" or "h_v"; "" where it has no heads
   std::string rows;   // "n"
   std::string columns;   // "m"
@@ -46,7 +46,7 @@ struct AttentionMap {
 // Where it is not square there is no determinant and no eigenvalue.
 struct Mixing {
   std::string name;           // "P_l", "P_w", "P_l×P_w"
-  std::string path;           // the parameter's: "decoder/3/self/P_l"; "" for a product
+  std::string path;           // the parameter's: "decoder/3/A/P_l"; "" for a product
   std::string rows, columns;  // names of its dimensions: "h_k", "h"
   Tensor values;              // [rows, columns] as learned; the page divides by the largest |entry|
   double determinant = undefined;
@@ -73,7 +73,7 @@ struct HeadStatistic {
 // Any named value of a site, for the lines of the text: its shape and what its numbers are like.
 struct SiteValue {
   std::string name;  // as in the text: "Q", or "P_q" for a parameter
-  std::string path;  // "decoder/3/self/Q"
+  std::string path;  // "decoder/3/A/Q"
   std::vector<std::string> dims;
   Shape shape;  // their sizes
   double mean = undefined, deviation = undefined, smallest = undefined, largest = undefined;
@@ -112,7 +112,7 @@ struct Predictions {
 // applied to it).
 struct LogitLens {
   int sequence = 0;
-  std::vector<std::string> points;  // paths: "embedding", "decoder/0/resid_mid", …
+  std::vector<std::string> points;  // paths: "B", "decoder/0/B", …
   Tensor tokens;                    // i64 [points, n]: the likeliest
   Tensor probabilities;             // [points, n]: its probability
   Tensor next_probability;          // [points, n]: of the token that does follow; NaN: not known
@@ -140,7 +140,7 @@ struct VariantText {
 };
 
 struct Curve {
-  std::string name;   // "loss", "validation loss", "rate", "grad norm/decoder/0/self/P_q"
+  std::string name;   // "loss", "validation loss", "rate", "grad norm/decoder/0/A/P_q"
   std::string group;  // curves of one group share axes: "loss"
   std::string unit;   // "nats a token"; ""
   std::vector<double> steps, values;  // equally many

@@ -25,7 +25,7 @@ void each_line(const std::string& folder, const std::string& split,
   }
 }
 
-// "decoder/3/self/P_q" is "self/P_q" of "decoder/3"; what is in no layer is of "the rest".
+// "decoder/3/A/P_q" is "A/P_q" of "decoder/3"; what is in no layer is of "the rest".
 struct PathParts {
   std::string part, name;
 };

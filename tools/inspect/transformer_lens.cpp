@@ -12,7 +12,7 @@ namespace tete {
 namespace {
 
 // Their order of axes.
-enum class Order : uint8_t { as_here, heads_before_queries, heads_before_width, one_batch };
+enum class Order : uint8_t { as_here, heads_before_queries, heads_before_width };
 
 // Their name of the value at a path, used only if the model has the value at another path, too. Of
 // two rows with one name the first counts whose value is there.
@@ -23,51 +23,10 @@ struct Renamed {
   const char* only_with = "";
 };
 
-constexpr Renamed language_model_rows[] = {
-    {"embedding", "hook_embed"},
-    {"positions", "hook_pos_embed", Order::one_batch},
-    {"decoder/norm/divisor", "ln_final.hook_scale"},
-    {"decoder/norm", "ln_final.hook_normalized"},
-};
-
-constexpr Renamed encoder_decoder_rows[] = {
-    {"encoder/embedding", "encoder.hook_embed"},
-    {"encoder/positions", "encoder.hook_pos_embed", Order::one_batch},
-    {"decoder/embedding", "decoder.hook_embed"},
-    {"decoder/positions", "decoder.hook_pos_embed", Order::one_batch},
-    {"encoder/norm/divisor", "encoder_final_ln.hook_scale"},
-    {"encoder/norm", "encoder_final_ln.hook_normalized"},
-    {"decoder/norm/divisor", "decoder_final_ln.hook_scale"},
-    {"decoder/norm", "decoder_final_ln.hook_normalized"},
-};
-
-// By the path after "decoder/3/". hook_normalized is the norm's result after scale and bias, as in
-// their LayerNorm.
-constexpr Renamed block_rows[] = {
-    {"resid_pre", "hook_resid_pre"},
-    {"self_norm/divisor", "ln1.hook_scale"},
-    {"self_norm", "ln1.hook_normalized"},
-    {"self_out", "hook_attn_out"},
-    {"resid_mid", "hook_resid_mid"},
-    {"cross_norm/divisor", "ln2.hook_scale"},
-    {"cross_norm", "ln2.hook_normalized"},
-    {"cross_out", "hook_cross_attn_out"},
-    {"resid_cross", "hook_resid_mid_cross"},
-    {"ff_norm/divisor", "ln3.hook_scale", Order::as_here, "cross_norm"},
-    {"ff_norm", "ln3.hook_normalized", Order::as_here, "cross_norm"},
-    {"ff_norm/divisor", "ln2.hook_scale"},
-    {"ff_norm", "ln2.hook_normalized"},
-    {"ff/pre", "mlp.hook_pre"},
-    {"ff/gate", "mlp.hook_pre_linear"},
-    {"ff/hidden", "mlp.hook_post"},
-    {"ff_out", "hook_mlp_out"},
-    {"resid", "hook_resid_post"},
-};
-
-// By the path after "decoder/3/self/". TransformerLens has one kind of scores and one of weights.
-// If a text mixes heads, its names mean the values before that, and "…_talked" those after. The
-// weights before mixing are the softmax's result, so hook_pattern is always W. Scores here are
-// without the mask; theirs include it.
+// By the path after that of an attention. TransformerLens has one kind of scores and one of
+// weights. If a text mixes heads, its names mean the values before that, and "…_talked" those
+// after. The weights before mixing are the softmax's result, so hook_pattern is always W. Scores
+// here are without the mask; theirs include it.
 constexpr Renamed mixing_rows[] = {
     {"J", "hook_attn_scores", Order::heads_before_queries},
     {"L", "hook_scores_talked", Order::heads_before_queries},
@@ -95,7 +54,6 @@ constexpr Renamed attention_rows[] = {
 };
 
 Tensor in_order(const Tensor& x, Order order) {
-  if (order == Order::one_batch) return reshape(x, {1, x.size(0), x.size(1)});
   if (order == Order::as_here || x.rank() != 4) return x;
   return permute(x, order == Order::heads_before_queries ? Axes{0, 3, 1, 2} : Axes{0, 1, 3, 2});
 }
@@ -129,33 +87,6 @@ bool may_mean_theirs(const std::string& pattern) {
   return pattern.find('/') == std::string::npos &&
          (pattern.find('.') != std::string::npos || pattern.starts_with("hook_"));
 }
-
-}  // namespace
-
-Activations as_in_transformer_lens(const Activations& seen, const std::vector<SitePlace>& places) {
-  Activations theirs;
-  const auto add = [&](std::span<const Renamed> rows, const std::string& scope,
-                       const std::string& prefix) { add_rows(rows, seen, scope, prefix, theirs); };
-  const bool has_encoder = seen.contains("encoder/norm");
-  if (has_encoder) add(encoder_decoder_rows, "", "");
-  else add(language_model_rows, "", "");
-  for (const SitePlace& place : places) {
-    std::vector<std::string> stacks{place.stack};
-    if (!has_encoder) stacks.push_back("blocks");
-    for (const std::string& stack : stacks) {
-      const std::string block = text(stack, ".", place.layer, "."),
-                        attention = block + (place.cross ? "cross_attn." : "attn.");
-      add(block_rows, text(place.stack, "/", place.layer, "/"), block);
-      if (mixes_logits(*place.program)) add(mixing_rows, place.path + "/", attention);
-      add(attention_rows, place.path + "/", attention);
-    }
-  }
-  return theirs;
-}
-
-// ---- A text's names -----------------------------------------------------------------------------
-
-namespace {
 
 class SlotNames {
  public:

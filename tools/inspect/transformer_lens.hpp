@@ -6,13 +6,9 @@ namespace tete {
 
 // The values of a model by TransformerLens's names, with its order of axes: heads stand before the
 // queries ("blocks.0.attn.hook_pattern": [b, h, n, m]) or before the width of a head
-// ("blocks.0.attn.hook_q": [b, n, h, d_k]), and positions have a batch of one. `seen` has all
-// values of one call.
-Activations as_in_transformer_lens(const Activations& seen, const std::vector<SitePlace>& places);
-
-// The same for a text, by its slots: what fills Attention is attn, Cross cross_attn, FeedForward
-// mlp; each Norm of a block is the next ln; the sums that begin with the block's input are the
-// residual stream.
+// ("blocks.0.attn.hook_q": [b, n, h, d_k]). Slots give the names: what fills Attention is attn,
+// Cross cross_attn, FeedForward mlp; each Norm of a block is the next ln; the sums that begin with
+// the block's input are the residual stream. `seen` has all values of one call.
 Activations as_in_transformer_lens(const Activations& seen, const Model& model);
 
 // The values whose path or whose name in TransformerLens fits a pattern, by what fits. Fails

@@ -99,10 +99,11 @@ std::vector<ParameterSpec> parameter_specs(const Checked& program, SizeTable& si
   return specs;
 }
 
-std::vector<ParamId> declare_parameters(const Checked& program, SizeTable& sizes,
-                                        ParamList& params) {
+std::vector<ParamId> declare_parameters(const Checked& program, SizeTable& sizes, ParamList& params,
+                                        const InitRule& rule) {
   std::vector<ParamId> ids;
   for (ParameterSpec& made : parameter_specs(program, sizes)) {
+    if (rule) made.spec.init = rule(made.spec);
     const int known = made.per_stack ? params.find(made.spec.name) : -1;
     ids.push_back(known >= 0 ? ParamId{known} : params.declare(std::move(made.spec)));
   }

@@ -1,0 +1,191 @@
+#include "tools/model_options.hpp"
+
+#include <algorithm>
+
+#include "tools/config.hpp"
+#include "tools/options.hpp"
+#include "tools/uses.hpp"
+
+namespace tete {
+
+// ---- Declaration ----
+
+void add_shape_options(CLI::App& app, ModelOptions& o) {
+  ModelSettings& m = o.model;
+  const auto filler = [&](const char* name, std::string& value, const char* what) {
+    app.add_option(name, value, what)->type_name("NAME|FILE");
+  };
+  filler("--attention-encoder", o.encoder, "another for the encoder's layers");
+  filler("--attention-decoder", o.decoder, "another for the decoder's self-attention");
+  filler("--attention-cross", o.cross, "another for attention to what the encoder made");
+  add_list(app, "--attention-layer", o.layers,
+           "another for one layer, from 0: 3=NAME, or encoder/3=NAME, decoder/3=NAME, cross/3=NAME")
+      ->type_name("LAYER=NAME");
+  app.add_option("--layers,--n_layer", m.layers, "blocks")->type_name("N")->capture_default_str();
+  app.add_option("--heads,--n_head", m.heads, text("heads of the attention [", default_heads, "]"))
+      ->type_name("N");
+  app.add_option("--d-model,--d_model,--n_embd", m.d_model, "width of the residual stream")
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--d-ff,--d_ff", m.d_ff,
+                 "width of feed-forward (default: 4 times d-model, 8/3 where it is gated)")
+      ->type_name("N");
+  app.add_option("--context,--block_size", m.context, "tokens that the model sees")
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--style", o.style,
+                 "t5, or gpt2: exact GELU with biases, its initialisation, logits not scaled")
+      ->type_name("NAME")
+      ->capture_default_str();
+  app.add_option("--activation", o.activation,
+                 "of feed-forward: relu, gelu, gelu_erf, silu, …, gated glu, geglu, reglu, swiglu, "
+                 "liglu")
+      ->type_name("NAME");
+  app.add_flag("--bias,!--no-bias", o.bias, "biases in feed-forward");
+  app.add_option("--norm", o.norm, "layer, rms, none, or a text")->type_name("NAME|FILE");
+  app.add_option("--positions", o.positions, "learned, sinusoidal, none, or a text")
+      ->type_name("NAME|FILE");
+  app.add_flag("--tied,!--untied", o.tied, "the output layer is the embedding, or not [tied]")
+      ->default_str("true");
+  app.add_option("--init", m.init, "how parameters start: t5 (as the texts say) or gpt2 (N(0.02))")
+      ->type_name("NAME")
+      ->capture_default_str();
+}
+
+void add_model_options(CLI::App& app, ModelOptions& o) {
+  app.option_defaults()->group("Model");
+  app.add_option("--model", o.whole,
+                 "a whole model (tete list --models), or a file [language_model; encoder_decoder "
+                 "for a task with a source]; the options below fill its slots")
+      ->type_name("NAME|FILE");
+  app.add_option("--attention", o.attention,
+                 "a variant (tete list), or a file in the notation [as the model's text says]")
+      ->type_name("NAME|FILE");
+  add_uses(app, o.use);
+  add_list(app, "--with", o.with,
+           "amend it: position schemes and the like; for some sites only: self=NAME, encoder=, "
+           "decoder=, cross=")
+      ->type_name("NAME|FILE");
+  add_list(app, "--dim", o.dim, "set a size by its name in the texts: --dim h_k=4")
+      ->type_name("NAME=SIZE");
+  add_shape_options(app, o);
+}
+
+// ---- Short forms of --use ----
+
+namespace {
+
+// A gated feed-forward layer by the name of Shazeer 2020, and what is applied to its gate.
+struct Gated {
+  const char* name;
+  const char* activation;
+};
+constexpr Gated gated_layers[] = {{"glu", "sigmoid"},
+                                  {"geglu", "gelu"},
+                                  {"reglu", "relu"},
+                                  {"swiglu", "silu"},
+                                  {"liglu", "identity"}};
+
+class Uses {
+ public:
+  Uses(const ModelOptions& options, const Program& text) : o_(options), text_(text) {}
+
+  std::vector<SlotUse> all() {
+    attention();
+    feed_forward();
+    fill("--norm", "Norm", o_.norm, "norm_");
+    fill("--positions", "Absolute", o_.positions, "positions_");
+    if (!o_.tied) add("--untied", "Output=output_own");
+    else if (o_.style == "gpt2") add("--style gpt2", "Output=output_tied_unscaled");
+    for (const std::string& setting : o_.use) uses_.push_back({setting});
+    return std::move(uses_);
+  }
+
+ private:
+  void add(const std::string& option, const std::string& said) { uses_.push_back({said, option}); }
+
+  // `prefix` stands before names that are short for a text's.
+  void fill(const std::string& option, const std::string& slot, const std::string& value,
+            const std::string& prefix = "") {
+    if (value.empty()) return;
+    const bool is_short = catalogue().text(prefix + value) != nullptr;
+    add(option + " " + value, slot + "=" + (is_short ? prefix : "") + value);
+  }
+
+  void attention() {
+    fill("--attention", "Attention", o_.attention);
+    fill("--attention-encoder", "encoder.Attention", o_.encoder);
+    fill("--attention-decoder", "decoder.Attention", o_.decoder);
+    fill("--attention-cross", "Cross", o_.cross);
+    for (const std::string& setting : o_.layers)
+      add("--attention-layer " + setting, layer_use(setting));
+    keep_cross();
+  }
+
+  // "3=NAME" is Attention[3]=NAME, "cross/3=NAME" Cross[3]=NAME.
+  static std::string layer_use(const std::string& setting) {
+    const size_t slash = setting.find('/'), is = setting.find('=');
+    const bool has_stack = slash < is;
+    const std::string stack = has_stack ? setting.substr(0, slash) : "";
+    const size_t first = has_stack ? slash + 1 : 0;
+    const std::string layer = setting.substr(first, is - first);
+    if (is == std::string::npos || is + 1 == setting.size() || layer.empty() ||
+        layer.find_first_not_of("0123456789") != std::string::npos)
+      bad_input("--attention-layer ", setting,
+                ": expected LAYER=NAME, as in 3=multi_head or cross/3=multi_head");
+    return text(stack == "cross" ? "Cross"
+                : has_stack      ? stack + ".Attention"
+                                 : "Attention",
+                "[", layer, "]", setting.substr(is));
+  }
+
+  // A text may fill Cross with whatever fills Attention where it stands; what is said about
+  // self-attention alone does not reach it.
+  void keep_cross() {
+    const bool is_about_self = !o_.decoder.empty() || !o_.layers.empty();
+    const auto is_cross = [](const std::string& use) { return use.starts_with("Cross"); };
+    if (!is_about_self || !has_slot(text_, "Cross") || !o_.cross.empty() ||
+        std::any_of(o_.use.begin(), o_.use.end(), is_cross))
+      return;
+    fill("--attention", "Cross", o_.attention);
+    if (!o_.attention.empty()) return;
+    for (const UseText& use : text_.uses)
+      if (use.slot.name == "Attention" && use.path.empty() && use.numbers.empty())
+        add("--attention-decoder", "Cross=" + use.filler.name);
+  }
+
+  void feed_forward() {
+    const Gated* gated = find_named(o_.activation, gated_layers);
+    const std::string option =
+        o_.bias && !gated ? std::string("--bias") : "--activation " + o_.activation;
+    if (gated || o_.bias)
+      add(option, text("FeedForward=ff", gated ? "_gated" : "", o_.bias ? "_biases" : ""));
+    fill("--activation", "Activation", gated ? gated->activation : o_.activation);
+  }
+
+  const ModelOptions& o_;
+  const Program& text_;
+  std::vector<SlotUse> uses_;
+};
+
+// Sets the style's options where they were not said.
+void apply_style(const ModelOptions& o, CLI::App& app) {
+  if (o.style == "t5") return;
+  const std::string styles[] = {"t5", "gpt2"};
+  if (o.style != "gpt2")
+    bad_input("--style ", o.style, ": expected t5 or gpt2", suggestion(o.style, styles));
+  apply_config(app, "--style gpt2", "activation = 'gelu_erf'\nbias = true\ninit = 'gpt2'\n");
+}
+
+}  // namespace
+
+void read_model(ModelOptions& o, CLI::App& app, bool encoder) {
+  apply_style(o, app);
+  for (const std::string& setting : o.dim) set_dim(o.model.dims, setting);
+  check_settings(o.model);
+  if (o.whole.empty()) o.whole = encoder ? "encoder_decoder" : "language_model";
+  const Variant text = find_model(o.whole);
+  read_model_text(o.model, text, Uses(o, *text.program).all(), o.with);
+}
+
+}  // namespace tete
