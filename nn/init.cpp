@@ -66,11 +66,11 @@ Initializer gpt2_init(const ParamSpec& spec) {
 }
 
 InitRule init_rule(const std::string& style) {
-  if (style == "t5") return [](const ParamSpec& spec) { return spec.init; };
+  if (style == "t5" || style == "admin") return [](const ParamSpec& spec) { return spec.init; };
   if (style == "gpt2") return gpt2_init;
-  const std::string styles[] = {"t5", "gpt2"};
+  const std::string styles[] = {"t5", "gpt2", "admin"};
   bad_input("unknown initialisation '", style, "'", suggestion(style, styles),
-            " (there are t5, gpt2)");
+            " (there are t5, gpt2, admin)");
 }
 
 Tensor initial_value(const ParamSpec& spec, Key key, Dtype dtype) {

@@ -79,7 +79,7 @@ Tensor initial_value(const ParamSpec& spec, Key key, Dtype dtype);
 
 // Returns the initialiser that a parameter gets, in place of the declared one, spec.init.
 using InitRule = std::function<Initializer(const ParamSpec& spec)>;
-// The rule "t5" (all as declared, spec D5) or "gpt2" (gpt2_init). Fails on another name.
+// The rule "t5" or "admin" (all as declared, spec D5) or "gpt2" (gpt2_init). Fails on another name.
 InitRule init_rule(const std::string& style);
 // N(0.02) in the place of normal, truncated_normal and glorot of more than one dimension; matrices
 // that mix heads (all their dimensions are called h or h_…) then start as the identity. All else

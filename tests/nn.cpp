@@ -2,10 +2,12 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <map>
 
 #include "attention/attention.hpp"
 #include "core/check/gradcheck.hpp"
 #include "tests/named_model.hpp"
+#include "tools/admin.hpp"
 
 using namespace tete;
 using namespace tete::tests;
@@ -393,8 +395,43 @@ TEST_SUITE("nn") {
     });
     CHECK(mean_of(ones["E"]) == 1);
     CHECK(same_bits(ones["decoder/0/A/P_l"], plain["decoder/0/A/P_l"]));
-    CHECK_THROWS_WITH_AS(init_rule("gtp2"),
-                         "unknown initialisation 'gtp2'; did you mean 'gpt2'? (there are t5, gpt2)",
-                         Error);
+    CHECK_THROWS_WITH_AS(
+        init_rule("gtp2"),
+        "unknown initialisation 'gtp2'; did you mean 'gpt2'? (there are t5, gpt2, admin)", Error);
+  }
+
+  TEST_CASE("admin sets each scale of a stack by what was added before it") {
+    const SizesByName many{{"v", 11}, {"max_n", 6}, {"d_X", 64}, {"l", 3}, {"h", 2}, {"f", 20}};
+    const NamedModel named("language_model", many, {"Block=admin"});
+    Tensors values = named.values;
+    const Batch batch{tokens(8, 6), tokens(8, 6)};
+    profile_scales(named.model, batch, 0, Key(1), values);
+    const auto scale = [&](int i) {
+      const std::string path = text("decoder/", i / 2, "/omega_", 1 + i % 2);
+      const std::vector<double> all =
+          values[static_cast<size_t>(named.model.params().find(path))].values();
+      for (double one : all) CHECK(one == all[0]);
+      return all[0];
+    };
+    std::map<std::string, Tensor> seen;
+    const Forward forward{.params = values, .watch = [&](const std::string& path, const Tensor& x) {
+                            seen[path] = x;
+                          }};
+    named.model.logits(forward, {.X = batch.input});
+    CHECK(scale(0) == 1);
+    for (int i = 1; i + 1 < 6; ++i) {
+      CAPTURE(i);
+      const std::string block = text("decoder/", i / 2, "/");
+      const double f = std::pow(deviation_of(seen.at(block + (i % 2 == 0 ? "A" : "F"))), 2);
+      CHECK(std::pow(scale(i + 1), 2) - std::pow(scale(i), 2) == doctest::Approx(f).epsilon(0.02));
+    }
+    CHECK(scale(5) > 1.1);
+    // It changes nothing else.
+    for (int i = 0; i < named.model.params().size(); ++i)
+      if (named.model.params().specs()[i].name.find("omega") == std::string::npos)
+        CHECK(same_bits(values[i], named.values[i]));
+    const NamedModel plain = small_model();
+    CHECK_THROWS_WITH_AS(profile_scales(plain.model, batch, 0, Key(1), values),
+                         doctest::Contains("has residuals with a scale"), Error);
   }
 }

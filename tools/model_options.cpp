@@ -47,7 +47,10 @@ void add_shape_options(CLI::App& app, ModelOptions& o) {
       ->type_name("NAME|FILE");
   app.add_flag("--tied,!--untied", o.tied, "the output layer is the embedding, or not [tied]")
       ->default_str("true");
-  app.add_option("--init", m.init, "how parameters start: t5 (as the texts say) or gpt2 (N(0.02))")
+  app.add_option(
+         "--init", m.init,
+         "how parameters start: t5 (as the texts say), gpt2 (N(0.02)), or admin (as the texts say, "
+         "scales of residuals by a pass over a batch)")
       ->type_name("NAME")
       ->capture_default_str();
 }

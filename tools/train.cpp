@@ -9,6 +9,7 @@
 #include "core/threads.hpp"
 #include "core/utf8.hpp"
 #include "nn/memory.hpp"
+#include "tools/admin.hpp"
 #include "tools/config.hpp"
 #include "tools/json_number.hpp"
 #include "tools/lesson.hpp"
@@ -291,16 +292,26 @@ static void show_start(const TrainOptions& o, const Machine& machine, const RunS
   }
 }
 
+static std::string default_folder(const TrainOptions& o) {
+  if (o.task != "text") return "runs/" + o.task;
+  const std::string& named = !o.whole.empty() ? o.whole : o.attention;
+  return "runs/" +
+         (named.empty() ? "language_model" : std::filesystem::path(named).stem().string());
+}
+
+// The values that a run begins with.
+static Tensors first_values(const TrainOptions& o, const Lesson& lesson, Backend& device) {
+  const Key key(o.loop.step.seed);
+  Tensors values = lesson.model->params().initial_values(key.fold("init"), Dtype::f32, device);
+  if (o.model.init == "admin" && !o.resume)
+    profile_scales(*lesson.model, lesson.data->batch(key.fold("profile"), 0, o.loop.step.batch),
+                   o.loop.step.dropout, key.fold("profile"), values);
+  return values;
+}
+
 static int train(TrainOptions& o, CLI::App& app) {
   for (auto path = o.config.rbegin(); path != o.config.rend(); ++path) read_config(app, *path);
-  if (o.loop.folder.empty())
-    o.loop.folder = "runs/" + (o.task != "text" ? o.task
-                                                : std::filesystem::path(!o.whole.empty() ? o.whole
-                                                                        : !o.attention.empty()
-                                                                            ? o.attention
-                                                                            : "language_model")
-                                                      .stem()
-                                                      .string());
+  if (o.loop.folder.empty()) o.loop.folder = default_folder(o);
   const std::string kept = begin_or_resume(o, app);
   const Task* task = fill_in(o, app);
   check_options(o);
@@ -325,7 +336,7 @@ static int train(TrainOptions& o, CLI::App& app) {
 
   show_start(o, machine, run_size(o, lesson, *optimizer));
 
-  Tensors values = params.initial_values(Key(o.loop.step.seed).fold("init"), Dtype::f32, device);
+  Tensors values = first_values(o, lesson, device);
   const Objective objective{params, lesson.loss};
   ProgressLine line;
   JsonLines lines;
