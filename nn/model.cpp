@@ -49,7 +49,9 @@ ModelKind kind_of(const Checked& program) {
     fail_at({X->place, M->place},
             "beside a source M, X is what a decoder reads, and so causal, as in X[causal n]");
   if (!program.causal) return ModelKind::encoder;
-  if (!program.leak.empty()) throw Error(ErrorKind::input, program.leak);
+  if (!program.leak.empty())
+    bad_input("a decoder must not see the future, but here it would: take what is causal instead ",
+              "('tete list' tells), or mend the text\n", program.leak);
   return M ? ModelKind::encoder_decoder : ModelKind::language_model;
 }
 

@@ -466,8 +466,9 @@ TEST_CASE("amendments compose with every variant") {
   CHECK(list.size() == 9);
   CHECK(list.find("decoder/self/Linear.B") >= 0);
   CHECK(list.find("decoder/1/self/P_q") >= 0);
-  CHECK(has(complaint([&] { load_attention(*find_variant("dot_product").program, amendments); }),
-            "'L' has 3 dimensions, but 2 are passed"));
+  CHECK(
+      has(complaint([&] { load_attention(*find_variant("dot_product").program, amendments); }),
+          "'Linear' does not fit 'DotProduct': it amends 'L' of 3 dimensions, but here it has 2"));
 }
 
 TEST_CASE("a parameter per stack is one tensor of all layers, and keeps its name in the program") {

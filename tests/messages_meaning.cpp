@@ -193,7 +193,7 @@ TEST_SUITE("messages") {
          "def F(X[n]):\n  return X[n]\ndef G(X[n]):\n  return «Z»[n]\n"},
         {"where 'M' is defined its dimensions have names, not numbers",
          "def F(X[n], M[«2», d] = X[n]):\n  return X[n]\n"},
-        {"'M' is 'X' in 'G'; another tensor cannot be passed",
+        {"'G' reads its own sequence only: its 'M' is 'X', and another tensor cannot be passed",
          "def F(X[n], M[n]):\n  Y[n] = G(X[n], «M[n]»)\n  return Y[n]\ndef G(X[n], ‹M[m]› = "
          "X[n]):\n  Y[n] = einsum(X[n], M[m])\n  return Y[n]\n"},
     };

@@ -119,7 +119,9 @@ TEST_SUITE("messages") {
         {"'d' is 4, but 'Y.e' is 8",
          filled("def Filler(X[n, d], W[d, e] = ones()):\n  where e = 2 * d\n"
                 "  Y[n, e] = einsum(X[n, d], W[d, e])\n  return Y[n, e]\n")},
-        {"'M' is 'X' in 'DenseSynthesizer'; another tensor cannot be passed",
+        {"'DenseSynthesizer' reads its own sequence only: its 'M' is 'X', and another tensor "
+         "cannot be "
+         "passed; fill 'Cross' with a text that takes one",
          "use Cross = dense_synthesizer\n"
          "def Model(X[causal n] < v, M[m] < v, E[v, d] = normal(1)):\n"
          "  where d = 4, h = 2, v = 5\n"
@@ -167,7 +169,9 @@ TEST_SUITE("messages") {
         {"'causal' stands before the first dimension of the input X",
          "def Model(X[n] < v, M[causal m] < v, E[v, d] = ones()):\n"
          "  Y[m, d] = gather(E[v, d], M[m], dim=v)\n  return Y[m, d]\n"},
-        {"whether a sequence is causal says the text that reads it, not a def that is called",
+        {"'Block' marks its input as causal, as only whole models do: it cannot be called, nor "
+         "fill a "
+         "slot",
          "def Block(X[causal n, d]" + same + "  return Y[n, d]\n" +
              model("  Z[n, d] = Block(T[n, d]) repeated l\n")},
         {"this combines all positions of 'n' outside a masked weight",

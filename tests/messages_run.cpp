@@ -323,7 +323,7 @@ TEST_SUITE("messages") {
             check(Program::parse(base, "base"),
                   {Program::parse("def F(L[n, m, h]):\n return L[n, m, h]\n", "with")});
           }) ==
-          "base:2:3: 'L' has 3 dimensions, but 2 are passed\n"
+          "base:2:3: 'F' does not fit 'Base': it amends 'L' of 3 dimensions, but here it has 2\n"
           "      L[n, m] = einsum(X[n, d], M[m, d])\n      ^^^^^^^\n"
           "  with:1:\n    def F(L[n, m, h]):\n          ^^^^^^^^^^");
     const Program half = Program::parse("def F(L[n, m]):\n return L[n, m]\n", "with");

@@ -562,7 +562,7 @@ TEST_CASE("amendments change what later statements see") {
   // J and L are one letter of the protocol where nothing comes between the two.
   CHECK(complaint("def F(J[n, m]):\n return J[n, m]\n") == "");
   CHECK(has(complaint("def F(L[n, m, h]):\n return L[n, m, h]\n"),
-            "'L' has 3 dimensions, but 2 are passed"));
+            "'F' does not fit 'Base': it amends 'L' of 3 dimensions, but here it has 2"));
   CHECK(has(complaint("def F(L[n, m]):\n Y[n] = sum(L[n, m], reduced_dim=m)\n return Y[n]\n"),
             "'F' must return 2 dimensions, as 'L' has, but it returns 1"));
   CHECK(has(complaint("def F(P[n] = ones()):\n return P[n]\n"), "'F' amends nothing"));

@@ -248,7 +248,7 @@ TEST_SUITE("slots") {
              defs,
          "FF[1]=Wide"},
         {"'Model' has no slot 'Norm'; its slots are Attention, FF", with("use Norm = Small")},
-        {"whether a sequence is causal says the text that reads it", text, "FF=gpt2"},
+        {"'GPT2' marks its input as causal, as only whole models do", text, "FF=gpt2"},
     };
     for (const Refused& row : rows) {
       CAPTURE(row.uses);

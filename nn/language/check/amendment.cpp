@@ -169,11 +169,18 @@ void Checker::amend(Instance& in, const std::string& name, const Place& place, A
   draft_.value(raw).name = prefix + name;
   draft_.value(raw).watched = false;
 
+  const Names dims = draft_.value(raw).dims;
+  if (const ArgText& first = def.args[0]; std::ssize(first.ref.axes) != dims.size())
+    fail_at({place, first.ref.whole},
+            text("'", def.word.name, "' does not fit '", in.def.word.name, "': it amends '",
+                 first.ref.word.name, "' of ", counted(first.ref.axes.size(), "dimension"),
+                 ", but here it has ", dims.size()));
+
   Arguments arguments(def.args.size(), Argument{-1, place});
   arguments[0].value = raw;
   pass_inputs(in.amended_in.at(by.def.program.get())->def, in, def, name, place, arguments);
   const int given = call(in, by.def, prefix, arguments, place, true);
-  const Names dims = draft_.value(raw).dims, given_dims = draft_.value(given).dims;
+  const Names given_dims = draft_.value(given).dims;
   if (given_dims.size() != dims.size())
     fail_at({def.result.whole, place},
             text("'", def.word.name, "' must return ", counted(dims.size(), "dimension"), ", as '",

@@ -41,9 +41,15 @@ class ArgumentReader {
     const int passed = in_.resolve_plain(value.ref, "an argument");
     if (arg.kind != ArgKind::renamed) arguments_[at] = {passed, value.place};
     else if (arguments_[place_of(arg.same_as.word)].value != passed)  // R20
-      fail_at({value.place, arg.ref.whole},
-              text("'", arg.ref.word.name, "' is '", arg.same_as.word.name, "' in '",
-                   def_.word.name, "'; another tensor cannot be passed"));
+      refuse_another(arg, value.place);
+  }
+
+  [[noreturn]] void refuse_another(const ArgText& arg, const Place& passed) const {
+    const bool is_slot = e_.word.name != def_.word.name;
+    fail_at({passed, arg.ref.whole},
+            text("'", def_.word.name, "' reads its own sequence only: its '", arg.ref.word.name,
+                 "' is '", arg.same_as.word.name, "', and another tensor cannot be passed",
+                 is_slot ? text("; fill '", e_.word.name, "' with a text that takes one") : ""));
   }
 
   size_t place_of(const Word& key) const {

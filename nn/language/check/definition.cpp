@@ -75,8 +75,8 @@ void mark_causal(Instance& in, const ArgText& arg) {
       fail_at({axis.word.place}, "'causal' stands before the first dimension of the input X");
     if (in.around)
       fail_at({axis.word.place},
-              "whether a sequence is causal says the text that reads it, not a "
-              "def that is called");
+              text("'", in.def.word.name, "' marks its input as causal, as only whole models do: ",
+                   "it cannot be called, nor fill a slot"));
     in.draft.program.causal = true;
   }
 }

@@ -10,10 +10,21 @@ namespace {
 
 constexpr size_t most_steps = 1000;  // sizes and operators that one size may be derived through
 
-std::vector<std::string> root_names(const Checked& program) {
-  std::vector<std::string> names;
-  for (const Dimension& d : program.dimensions) names.push_back(d.name);
-  return names;
+// True if the def of `d` decides itself how large it is.
+bool is_own(const Dimension& d) { return d.arguments.empty() && d.outer < 0; }
+
+void add_name(const std::string& name, std::vector<std::string>& names) {
+  if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+}
+
+// The names that a caller may set: those of the text itself, then those that what it calls decides.
+void add_names(const Checked& program, bool is_root, std::vector<std::string>& names) {
+  for (const Dimension& d : program.dimensions)
+    if (is_root && d.name == d.short_name()) add_name(d.name, names);
+  for (const Dimension& d : program.dimensions)
+    if (is_own(d)) add_name(d.short_name(), names);
+  for (const CheckedCall& all : program.calls)
+    visit(all, [&](const CheckedCall& call) { add_names(*call.program, false, names); });
 }
 
 }  // namespace
@@ -23,7 +34,8 @@ SizeTable::SizeTable(std::shared_ptr<const Checked> program, const SizesByName& 
   for (const auto& [name, size] : given) {
     if (size < 0) bad_input("the size '", name, "' must be at least 0, got ", size);
     if (!set_by_name(name, size)) {
-      const std::vector<std::string> names = root_names(*program_);
+      std::vector<std::string> names;
+      add_names(*program_, true, names);
       bad_input("'", program_->name, "' has no size '", name, "'", suggestion(name, names),
                 "; its sizes are ", list_of(names));
     }
@@ -31,10 +43,8 @@ SizeTable::SizeTable(std::shared_ptr<const Checked> program, const SizesByName& 
 }
 
 bool has_size(const Checked& program, const std::string& name) {
-  const auto is_own = [&](const Dimension& d) {
-    return d.short_name() == name && d.arguments.empty() && d.outer < 0;
-  };
-  return std::any_of(program.dimensions.begin(), program.dimensions.end(), is_own) ||
+  const auto has_name = [&](const Dimension& d) { return d.short_name() == name && is_own(d); };
+  return std::any_of(program.dimensions.begin(), program.dimensions.end(), has_name) ||
          std::any_of(program.calls.begin(), program.calls.end(), [&](const CheckedCall& all) {
            bool has = false;
            visit(all, [&](const CheckedCall& call) { has |= has_size(*call.program, name); });
@@ -73,8 +83,7 @@ bool SizeTable::set_in_defs(const std::string& name, Index size) {
   if (!has_size(*program_, name)) return false;
   for (size_t i = 0; i < program_->dimensions.size(); ++i) {
     const Dimension& d = program_->dimensions[i];
-    if (d.short_name() == name && d.arguments.empty() && d.outer < 0)
-      set(static_cast<int>(i), size);
+    if (d.short_name() == name && is_own(d)) set(static_cast<int>(i), size);
   }
   inner_[name] = size;
   return true;
