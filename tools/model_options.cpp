@@ -96,8 +96,8 @@ class Uses {
   std::vector<SlotUse> all() {
     attention();
     feed_forward();
-    fill("--norm", "Norm", o_.norm, "norm_");
-    fill("--positions", "Absolute", o_.positions, "positions_");
+    fill_short("--norm", "Norm", o_.norm, "norm_");
+    fill_short("--positions", "Absolute", o_.positions, "positions_");
     if (!o_.tied) add("--untied", "Output=output_own");
     else if (o_.style == "gpt2") add("--style gpt2", "Output=output_tied_unscaled");
     for (const std::string& setting : o_.use) uses_.push_back({setting});
@@ -107,12 +107,24 @@ class Uses {
  private:
   void add(const std::string& option, const std::string& said) { uses_.push_back({said, option}); }
 
-  // `prefix` stands before names that are short for a text's.
-  void fill(const std::string& option, const std::string& slot, const std::string& value,
-            const std::string& prefix = "") {
-    if (value.empty()) return;
-    const bool is_short = catalogue().text(prefix + value) != nullptr;
-    add(option + " " + value, slot + "=" + (is_short ? prefix : "") + value);
+  void fill(const std::string& option, const std::string& slot, const std::string& value) {
+    if (!value.empty()) add(option + " " + value, slot + "=" + value);
+  }
+
+  // The same, where the value may be a text's name without this prefix.
+  void fill_short(const std::string& option, const std::string& slot, const std::string& value,
+                  const std::string& prefix) {
+    std::vector<std::string> names;
+    for (const std::string& name : catalogue().texts)
+      if (name.starts_with(prefix)) names.push_back(name.substr(prefix.size()));
+    const std::string word = value.substr(0, value.find(' '));
+    if (std::find(names.begin(), names.end(), word) != names.end())
+      return add(option + " " + value, slot + "=" + prefix + value);
+    if (!word.empty() && !is_program_path(word) && !catalogue().text(word) && !text_.find(word) &&
+        !has_slot(text_, word))
+      bad_input(option, " ", value, ": expected a text, or ", list_of(names, {}, " or "),
+                suggestion(word, names));
+    fill(option, slot, value);
   }
 
   void attention() {

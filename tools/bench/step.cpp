@@ -74,25 +74,23 @@ struct Steady {
 ordered_json to_json(const StepBenchOptions& o, Index parameters, const Cost& cost,
                      const Steady& steady, const Bench& bench) {
   const Measured& row = bench.rows()[0];
-  ordered_json json = {
-      {"bench", "step"},
-      {"model", described(o.model)},
-      {"attention", o.attention.empty() ? ordered_json() : ordered_json(o.attention)},
-      {"with", o.with},
-      {"layers", o.model.layers},
-      {"heads", o.model.heads ? ordered_json(*o.model.heads) : ordered_json()},
-      {"d_model", o.model.d_model},
-      {"context", o.model.context},
-      {"batch", o.batch},
-      {"vocabulary", o.vocabulary},
-      {"style", o.style},
-      {"optimizer", o.optimizer},
-      {"dropout", o.dropout},
-      {"precision", o.precision},
-      {"recompute_blocks", o.recompute_blocks},
-      {"parameters", parameters},
-      {"multiplies", o.batch * cost.total.multiplies},
-      {"visible_multiplies", o.batch * cost.total.visible}};
+  ordered_json json = {{"bench", "step"},
+                       {"model", described(o.model)},
+                       {"attention", o.attention},
+                       {"layers", o.model.layers},
+                       {"heads", o.model.heads ? ordered_json(*o.model.heads) : ordered_json()},
+                       {"d_model", o.model.d_model},
+                       {"context", o.model.context},
+                       {"batch", o.batch},
+                       {"vocabulary", o.vocabulary},
+                       {"style", o.style},
+                       {"optimizer", o.optimizer},
+                       {"dropout", o.dropout},
+                       {"precision", o.precision},
+                       {"recompute_blocks", o.recompute_blocks},
+                       {"parameters", parameters},
+                       {"multiplies", o.batch * cost.total.multiplies},
+                       {"visible_multiplies", o.batch * cost.total.visible}};
   json.update(to_json(row));
   json["ms_per_step"] = 1e3 * row.time.median();
   json["tokens_per_s"] = static_cast<double>(o.batch * o.model.context) / row.time.median();
