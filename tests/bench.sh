@@ -84,7 +84,7 @@ fi
 
 # ---- A training step ----
 
-step="bench attention layers d_model context batch optimizer precision recompute_blocks parameters ms_per_step tokens_per_s multiplies
+step="bench model attention layers d_model context batch optimizer precision recompute_blocks parameters ms_per_step tokens_per_s multiplies
   loops_per_step steady_allocations
   peak_rss_mb $measured $machine $products"
 tiny=(--layers 1 --heads 2 --d-model 16 --context 8 --batch 2 "${once[@]}")

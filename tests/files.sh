@@ -63,7 +63,7 @@ copy && cp other/step-00000009.safetensors copy
 check 'and so is another run behind a checkpoint' eval 'resumed &&
   grep -qx "warning: dropout was 0.5 in copy/step-00000009.safetensors and is 0 from here on" err'
 copy && truncate -s 20000 copy/step-00000006.safetensors
-refuses 2 "'activation' is not what the run in copy began with: \"gelu\", but there \"relu\"" \
+refuses 2 "'uses' is not what the run in copy began with: \[\"Activation=gelu\"\], but there \[\]" \
   train --resume --activation gelu --out copy
 copy && cp copy/step-00000003.safetensors copy/step-00000009.safetensors
 refuses 2 'copy/step-00000009.safetensors holds step 3, but its name says step 9' train --resume --out copy

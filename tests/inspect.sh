@@ -114,13 +114,13 @@ if [ -n "$chromium" ]; then
   grep -q '^Written: the pictures' out
   verdict $? 'they are told'
   check 'they are SVG' eval "[ -z \"\$(ls 'the pictures' | grep -v '\.svg\$')\" ]"
-  for picture in 40-decoder-0-self-W-head-1 40-maps-U 40-{tokens,talk}-decoder-{0,1}-self 40-histogram-decoder-1-self-W \
+  for picture in 40-decoder-0-A-W-head-1 40-maps-U 40-{tokens,talk}-decoder-{0,1}-A 40-histogram-decoder-1-A-W \
     40-mixing 40-ablation 40-lens curves-loss; do
     check "$picture.svg" eval "head -c 5 'the pictures/$picture.svg' | grep -q '<svg ' && tail -n 1 'the pictures/$picture.svg' | grep -q '</svg>'"
   done
 fi
 
-check 'JSON' eval "'$tete' inspect odd --text '\"T' --json | grep -q '\"checkpoint\":40,\"heads\":\[{\"site\":\"decoder/0/self\",\"head\":0,'"
+check 'JSON' eval "'$tete' inspect odd --text '\"T' --json | grep -q '\"checkpoint\":40,\"heads\":\[{\"site\":\"decoder/0/A\",\"head\":0,'"
 check 'one token' "$tete" inspect odd --text '<' --out one.html --save one.safetensors
 opens one.html 'tokens maps talk mixing heads text training' one.safetensors
 longest=$(LC_ALL=C.UTF-8; line=$(tr -d '\n' < odd.txt); echo "${line:0:64}")
@@ -144,26 +144,26 @@ runs_again() {
   check "$run: the same bits" cmp layer.safetensors again.safetensors
   check "$run: they agree with tete check" "$tete" check "$@" --against layer.safetensors --mask "$mask"
 }
-runs_again odd "$odd" decoder/0/self causal talking_heads
-runs_again odd "$odd" decoder/1/self causal talking_heads
-opens odd.html "$everything mixing" again.safetensors decoder/1/self/
+runs_again odd "$odd" decoder/0/A causal talking_heads
+runs_again odd "$odd" decoder/1/A causal talking_heads
+opens odd.html "$everything mixing" again.safetensors decoder/1/A/
 check 'rotary positions' "$tete" train odd.txt --attention multi_head --with rotary --positions none --layers 1 "${tiny[@]}" --out rotary
-runs_again rotary "$odd" decoder/0/self causal multi_head --with rotary
-refuses 2 'no --save' inspect odd --text '<' --layer decoder/0/self
-refuses 2 "did you mean 'decoder/1/self'" inspect odd --text '<' --layer decoder/1/slef --save x.safetensors
-refuses 2 'neither --beside nor --all-steps' inspect odd --text '<' --layer decoder/0/self --save x.safetensors --all-steps
-refuses 2 'takes no --paths' inspect odd --text '<' --layer decoder/0/self --save x.safetensors --paths '**'
+runs_again rotary "$odd" decoder/0/A causal multi_head --with rotary
+refuses 2 'no --save' inspect odd --text '<' --layer decoder/0/A
+refuses 2 "did you mean 'decoder/1/A'" inspect odd --text '<' --layer decoder/1/B --save x.safetensors
+refuses 2 'neither --beside nor --all-steps' inspect odd --text '<' --layer decoder/0/A --save x.safetensors --all-steps
+refuses 2 'takes no --paths' inspect odd --text '<' --layer decoder/0/A --save x.safetensors --paths '**'
 
 # ---- Two runs, bytes, other texts ----
 
 check 'another variant' "$tete" train odd.txt --attention multi_head --tokenizer char --layers 2 "${tiny[@]}" --out plain
 check 'side by side' "$tete" inspect odd --beside plain --text "$odd" --out both.html --tables pair
 opens both.html "$everything mixing"
-check 'of both, the second less the first as tables' grep -q '^"plain − odd",40,"decoder/1/self",2,' pair/heads.csv
-runs_again plain "$odd" decoder/1/self causal multi_head
+check 'of both, the second less the first as tables' grep -q '^"plain − odd",40,"decoder/1/A",2,' pair/heads.csv
+runs_again plain "$odd" decoder/1/A causal multi_head
 if [ -n "$chromium" ]; then
   check 'pictures of both' "$tete" inspect odd --beside plain --text "$odd" --pictures pair
-  for picture in 1/40-talk-decoder-0-self 2/40-talk-decoder-0-self difference/40-decoder-1-self-W-head-0 difference/40-ablation; do
+  for picture in 1/40-talk-decoder-0-A 2/40-talk-decoder-0-A difference/40-decoder-1-A-W-head-0 difference/40-ablation; do
     check "of both, $picture.svg" test -s "pair/$picture.svg"
   done
 fi
@@ -177,8 +177,8 @@ check 'an encoder and a decoder' "$tete" train --task reverse --context 6 --atte
   --layers 1 --heads 2 --d-model 16 --batch 8 --steps 20 --eval-samples 8 --out reverse
 check 'their page' "$tete" inspect reverse --text abc --out reverse.html --save reverse.safetensors
 opens reverse.html "$everything mixing" reverse.safetensors
-runs_again reverse abc encoder/0/self none multi_head
-runs_again reverse abc decoder/0/cross none talking_heads
+runs_again reverse abc encoder/0/A none multi_head
+runs_again reverse abc decoder/0/D none talking_heads
 
 # ---- The other tasks ----
 
@@ -219,7 +219,7 @@ refuses 2 'nowhere' inspect nowhere --text a
 refuses 2 "--text: expected a value, got ''" inspect odd --text ''
 refuses 2 "'Ω'|vocabulary" inspect odd --text Ω
 refuses 2 '64' inspect odd --text "$longest$longest"
-refuses 2 'decoder/0/self/W' inspect odd --text '<' --paths 'decoder/0/self/WW' --save x.safetensors
+refuses 2 'decoder/0/A/W' inspect odd --text '<' --paths 'decoder/0/A/WW' --save x.safetensors
 refuses 4 'nowhere' inspect odd --text '<' --out nowhere/a.html
 
 echo "$passed passed, $failed failed"

@@ -67,7 +67,9 @@ check 'six steps with slots filled otherwise' train "${slots[@]}" --steps 6 --ou
 check 'three of them' train "${slots[@]}" --steps 3 --out slots_parts
 check 'and three more' "$tete" train text.txt --steps 6 --resume --out slots_parts
 check 'are the same' cmp slots/step-00000006.safetensors slots_parts/step-00000006.safetensors
-refuses 2 "'uses' is not what the run in slots_parts began with" train text.txt --steps 7 --resume \
+refuses 2 "'uses' is not what the run in slots_parts began with: .*Norm=norm_layer.*, but there .*Norm=norm_rms" \
+  train text.txt --steps 7 --resume --out slots_parts --norm layer
+refuses 2 "the slot 'Norm' of .* is filled twice, by 'Norm' and 'Norm'" train text.txt --steps 7 --resume \
   --out slots_parts --use Norm=norm_layer
 rm gated.tete
 check 'a checkpoint carries the file that fills a slot' "$tete" sample slots --length 5
@@ -85,9 +87,14 @@ refuses 2 "'GPT2' has no slot 'Atention'; did you mean 'Attention'" cost gpt2 --
   --use Atention=multi_head
 refuses 2 "there is no repetition 5: 'l' is 2, so they are 0 to 1" train text.txt --model gpt2 \
   "${small[@]}" --attention-layer 5=multi_query
-refuses 2 "there is no text and no def 'norm_max' to fill 'Norm'|'max' to fill 'Norm'" train text.txt \
-  --model gpt2 --norm max
-refuses 2 "fills a slot of a model's text, which --model names" train text.txt --use Norm=norm_rms
+refuses 2 '--norm max: expected a text, or layer, .*none, rms' train text.txt --model gpt2 --norm max
+refuses 2 "there is no text and no def 'norm_rsm' to fill 'Norm'; did you mean 'norm_rms'" train text.txt \
+  --model gpt2 --use Norm=norm_rsm
+check 'a slot of the model that is trained without --model' "$tete" train text.txt "${small[@]}" --steps 2 \
+  --use Norm=norm_rms --out unnamed
+check 'is filled: such norms have no beta' eval "
+  grep -aq '\"param/decoder/0/N.gamma\"' unnamed/step-00000002.safetensors &&
+    ! grep -aq 'N.beta' unnamed/step-00000002.safetensors"
 refuses 2 "there is no file 'none.tete'" train text.txt --model gpt2 --use Norm=none.tete
 refuses 2 "no amendment 'rotari'; did you mean 'rotary'" train text.txt --model gpt2 --with rotari
 
@@ -201,7 +208,8 @@ refuses 2 "'Z' .*is not in the vocabulary" sample filled --prompt 'Z_'
 # ---- Mistakes ----
 
 refuses 2 "no model 'gpt3'; did you mean 'gpt2'" train text.txt --model gpt3
-refuses 2 '--positions is not an option beside --model' train text.txt --model gpt2 --positions none
+refuses 2 "--positions none:1:1: 'GPT2' has no slot 'Absolute'; its slots are Attention, Block, FeedForward, Norm, Positions" \
+  train text.txt --model gpt2 --positions none
 both='an encoder with a decoder \(M\[m\], X\[causal n\]\)'
 one='a language model \(X\[causal n\]\)' encoder='an encoder \(X\[n\]\)'
 refuses 2 "--task reverse trains $both, as --model t5 is, but 'GPT2' is $one" train --task reverse --model gpt2
@@ -211,9 +219,10 @@ refuses 2 "--task text trains $one, as --model gpt2 is, but 'BERT' is $encoder" 
 refuses 2 "--task addition trains $one, as --model gpt2 is, but 'ALBERT' is $encoder" train --task addition --model albert
 refuses 2 "--task mlm trains $encoder, as --model bert is, but 'GPT2' is $one" train text.txt --task mlm --model gpt2
 refuses 2 "--task mlm trains $encoder, as --model bert is, but 'T5' is $both" train text.txt --task mlm --model t5
-refuses 2 'as --model bert is, but the model without --model is a language model' train text.txt --task mlm
+refuses 2 "--task mlm trains $encoder, as --model bert is, but 'LanguageModel' is $one" train text.txt --task mlm
 refuses 2 '--task mlm is for an encoder, which is a text of its own: tete cost bert' cost multi_head --model --task mlm
-refuses 2 "'GPT2' is a whole model, not attention" train text.txt --attention "$gpt2"
+refuses 2 "gpt2.tete:8:.*'GPT2' marks its input as causal, as only whole models do: it cannot be called, nor fill a slot" \
+  train text.txt --attention "$gpt2"
 refuses 2 "'X' marks X as causal itself|'GPT2' marks X as causal itself" run gpt2 --tensors in.safetensors \
   --dim l=2 --dim h=2 --mask causal --out y.safetensors
 sed 's/= multi_head_scaled/= linformer/' "$gpt2" > leaks.tete

@@ -22,10 +22,10 @@ check 'the CSV has a line for each of the log' eval "[ \$(grep -cE '^[0-9]+,(tra
   [ \$(wc -l < metrics.csv) = 7 ]"
 check 'its loss is the log'"'"'s' eval "loss=\$(sed -nE 's/.*\"step\":6,.*\"split\":\"train\",\"loss\":([0-9.]+),.*/\1/p' metrics.jsonl) &&
   grep -q \"^6,train,.*,\$loss,\" metrics.csv"
-check 'norms of each parameter' eval "[ \$(grep -c '^6,decoder/0/self/P_q,[0-9.e-]*,[0-9.e-]*,[0-9.e-]*\$' norms.csv) = 1 ]"
+check 'norms of each parameter' eval "[ \$(grep -c '^6,decoder/0/A/P_q,[0-9.e-]*,[0-9.e-]*,[0-9.e-]*\$' norms.csv) = 1 ]"
 check 'the event file begins as such files do, and has the tags' eval "
   head -c 8 events.out.tfevents.0.tete | cmp - <(printf '\x18\0\0\0\0\0\0\0') &&
-  for tag in brain.Event:2 train/loss validation/acc 'gradient norm/decoder/0/self/P_q' 'update norm/embedding'; do
+  for tag in brain.Event:2 train/loss validation/acc 'gradient norm/decoder/0/A/P_q' 'update norm/E'; do
     grep -qaF \"\$tag\" events.out.tfevents.0.tete || exit
   done"
 check 'the page is one file that asks for no other' eval "

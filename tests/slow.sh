@@ -59,7 +59,7 @@ done
 for variant in $chosen; do
   case $variant in
     linformer)
-      refuses 2 "--attention linformer: a decoder must not see the future" train "$book" --attention linformer
+      refuses 2 "a decoder must not see the future" train "$book" --attention linformer
       continue
       ;;
     # It has nothing to learn, and no scale: a normalised vector's product with itself is its width,
