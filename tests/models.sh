@@ -19,7 +19,7 @@ check 'GPT-2 has 124,439,808 parameters' eval \
 check 'a size of a def inside is set by its name' eval \
   "'$tete' cost gpt2 --dim v=7 --dim n=4 --dim f=10 --json | grep -q '\"parameters\": [0-9]'"
 check 'tete list --models' eval "'$tete' list --models | grep -q '^gpt2$'"
-check 'tete list --blocks' eval "'$tete' list --blocks | grep -q '^ff_gelu$'"
+check 'tete list --blocks' eval "'$tete' list --blocks | grep -q '^ff_gated$'"
 check 'random tensors for a model' "$tete" run gpt2 --random --dim l=2 --dim d_X=8 --dim h=2 \
   --dim v=5 --dim max_n=6 --dim n=4 --out in.safetensors
 check 'a model on them' "$tete" run gpt2 --tensors in.safetensors --dim l=2 --dim h=2 --out y.safetensors
@@ -80,8 +80,8 @@ check 'each layer has the parameters of its fillings' eval "'$tete' cost gpt2 --
 check 'a model with other slots runs' "$tete" run gpt2 --random --dim l=2 --dim d_X=8 --dim h=2 \
   --dim v=5 --dim max_n=6 --dim n=4 --use Norm=norm_rms --with rotary --out in2.safetensors
 check 'a step of it is measured' "$tete" bench step --model gpt2 --layers 1 --d-model 16 --heads 2 \
-  --context 8 --batch 2 --activation geglu
-refuses 2 "'GPT2' has no slot 'Cross'; its slots are Attention, Block, FeedForward, Norm, Positions" \
+  --context 8 --batch 2 --activation silu --use FeedForward=ff_gated
+refuses 2 "'GPT2' has no slot 'Cross'; its slots are Activation, Attention, Block, FeedForward, Norm, Positions" \
   train text.txt --model gpt2 --attention-cross multi_head
 refuses 2 "'GPT2' has no slot 'Atention'; did you mean 'Attention'" cost gpt2 --dim v=7 --dim n=4 \
   --use Atention=multi_head

@@ -230,8 +230,8 @@ TEST_SUITE("narang") {
     for (const std::string use :
          {"Block=rezero", "Block=rezero Norm=norm_none", "Block=admin", "Norm=norm_rms_subsampled",
           "Block=fixup Attention=attention_fixup FeedForward=ff_fixup Norm=norm_none",
-          "Attention=random_plus", "Block=attention_only Attention=branched", "FeedForward=ff_selu",
-          "FeedForward=ff_glu", "FeedForward[1]=product_keys"}) {
+          "Attention=random_plus", "Block=attention_only Attention=branched", "Activation=selu",
+          "FeedForward=ff_gated Activation=sigmoid", "FeedForward[1]=product_keys"}) {
       CAPTURE(use);
       SizesByName sizes{{"v", 7}, {"l", 2}, {"h", 2}, {"d_X", 8}};
       const auto program = filled("gpt2", use);

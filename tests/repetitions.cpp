@@ -183,7 +183,7 @@ TEST_SUITE("repetitions") {
     std::string text = model("", " with t5_bias");
     CHECK(error_of([&] { checked(text, "Attention=dense_synthesizer"); }) == "no error");
     text =
-        "use F = ff_relu\ndef Block(X[n, d_X]):\n  Y[n, d_X] = F(X[n, d_X])\n"
+        "use F = ff\ndef Block(X[n, d_X]):\n  Y[n, d_X] = F(X[n, d_X])\n"
         "  return Y[n, d_X]\n"
         "def Model(X[n, d_X]):\n  where l = 2\n"
         "  Z[n, d_X] = Block(X[n, d_X]) with t5_bias repeated l\n  return Z[n, d_X]\n";

@@ -259,7 +259,7 @@ TEST_SUITE("transformer lens") {
     is("blocks.1.hook_attn_out", "Z/1/A");
     is("blocks.1.hook_resid_mid", "Z/1/B");
     is("blocks.1.ln2.hook_normalized", "Z/1/C");
-    is("blocks.1.mlp.hook_post", "Z/1/F.H");
+    is("blocks.1.mlp.hook_post", "Z/1/F.H.Y");
     is("blocks.1.hook_mlp_out", "Z/1/F");
     is("blocks.1.hook_resid_post", "Z/1/Y");
     is("ln_final.hook_normalized", "N");
@@ -275,7 +275,7 @@ TEST_SUITE("transformer lens") {
   TEST_CASE("slots are found whatever a text calls its values") {
     const Model model(
         std::make_shared<const Checked>(
-            check(Program::parse("use Attention = talking_heads\nuse FeedForward = ff_swiglu\n"
+            check(Program::parse("use Attention = talking_heads\nuse FeedForward = ff_gated\n"
                                  "use Norm = norm_rms\n"
                                  "def Layer(X[i, w]):\n"
                                  "  G[i, w] = Norm(X[i, w])\n"
@@ -303,7 +303,8 @@ TEST_SUITE("transformer lens") {
     is("blocks.1.ln1.hook_normalized", "B/1/G");
     is("blocks.1.hook_attn_out", "B/1/H");
     is("blocks.1.hook_mlp_out", "B/1/J");
-    is("blocks.1.mlp.hook_pre", "B/1/J.U");
+    is("blocks.1.mlp.hook_pre", "B/1/J.A");
+    is("blocks.1.mlp.hook_pre_linear", "B/1/J.U");
     is("blocks.1.mlp.hook_post", "B/1/J.H");
     is("blocks.1.hook_resid_post", "B/1/K");
     is("ln_final.hook_normalized", "C");
