@@ -99,39 +99,21 @@ refuses 2 "there is no file 'none.tete'" train text.txt --model gpt2 --use Norm=
 refuses 2 "no amendment 'rotari'; did you mean 'rotary'" train text.txt --model gpt2 --with rotari
 
 # Experts by capacity, with their balance as a term of the loss.
-cat > switch.tete << END
-use Block = pre_norm
-use Attention = multi_head_scaled
-use FeedForward = Experts
-use Norm = norm_layer
-def Switch(X[causal n] < v, E[v, d_X] = normal(1)):
-  where l = 2, h = 2, d_X = 16
-  T[n, d_X] = gather(E[v, d_X], X[n], dim=v)
-  Z[n, d_X] = Block(T[n, d_X]) repeated l
-  N[n, d_X] = Norm(Z[n, d_X])
-  Y[n, v] = einsum(N[n, d_X], E[v, d_X]) * d_X^-0.5
-  return Y[n, v]
-def Experts(X[n, d_X], R[d_X, e] = normal(0.1), W[e, d_X, f] = glorot(), V[e, f, d_X] = glorot()):
-  where e = 4, f = 32, c = n * 5 // (4 * e) + 1
-  L[n, e]    = einsum(X[n, d_X], R[d_X, e])
-  G[n, e]    = softmax(L[n, e], reduced_dim=e)
-  A[e, c, d_X] = route(X[n, d_X], G[n, e], dim=n, into=c)
-  H[e, c, f] = relu(einsum(A[e, c, d_X], W[e, d_X, f]))
-  O[e, c, d_X] = einsum(H[e, c, f], V[e, f, d_X])
-  Y[n, d_X]  = unroute(O[e, c, d_X], G[n, e], dim=c, into=n)
-  B[n]       = max(G[n, e], reduced_dim=e)
-  F[n, e]    = select(G[n, e] >= B[n], 1, 0)
-  P[e]       = mean(G[n, e], reduced_dim=n)
-  Q[e]       = mean(F[n, e], reduced_dim=n)
-  loss balance[] = 0.01 * e * einsum(P[e], Q[e])
-  return Y[n, d_X]
-END
-check 'a model with experts learns' "$tete" train text.txt --model switch.tete "${small[@]}" --steps 6 --out switch
-check 'and writes' "$tete" sample switch --length 5
-sed '/loss balance/d; /^  [BFPQ]\[/d' switch.tete > unbalanced.tete
-check 'without their balance' "$tete" train text.txt --model unbalanced.tete "${small[@]}" --steps 6 --out unbalanced
+experts=(--use FeedForward=switch --use 'FeedForward[1]=moe' --dim e=4)
+check 'a model with experts learns' train "${experts[@]}" --steps 6 --out experts
+check 'three of these steps' train "${experts[@]}" --steps 3 --out experts_parts
+check 'and three more' "$tete" train text.txt --steps 6 --resume --out experts_parts
+check 'have the same experts' cmp experts/step-00000006.safetensors experts_parts/step-00000006.safetensors
+check 'it writes, too' "$tete" sample experts --length 5
+sed '/ Balance(/d; /^  loss /d; /^use Balance/d' "${gpt2%models/*}blocks/switch.tete" > unbalanced.tete
+check 'Switch learns' train --use FeedForward=switch --steps 2 --out balanced
+check 'without its balance' train --use FeedForward=unbalanced.tete --steps 2 --out unbalanced
 first_loss() { grep -o '"loss": *[^,]*' "$1/metrics.jsonl" | head -n 1; }
-check 'their first loss differs by it' test "$(first_loss switch)" != "$(first_loss unbalanced)"
+check 'its first loss differs by it' test "$(first_loss balanced)" != "$(first_loss unbalanced)"
+check 'experts of an encoder and a decoder' "$tete" train --task reverse --model t5 --use FeedForward=moe --dim e=4 \
+  --layers 1 --heads 2 --d-model 16 --batch 8 --steps 6 --eval-samples 8 --out both_experts
+check 'they answer' "$tete" sample both_experts --prompt abc
+
 # ---- Encoders with decoders ----
 
 few=(--task reverse --heads 2 --d-model 16 --batch 8 --eval-samples 8 --save-every 3 --seed 3 --dropout 0.1)

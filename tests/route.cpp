@@ -1,8 +1,12 @@
 // Experts by capacity (R29): route and unroute against loops, their causality, whole models.
+#include <algorithm>
+
 #include "attention/catalog.hpp"
 #include "nn/model.hpp"
 #include "tests/layer.hpp"
 #include "tests/marked.hpp"
+#include "tests/written.hpp"
+#include "tools/uses.hpp"
 
 using namespace tete;
 using namespace tete::tests;
@@ -101,6 +105,60 @@ TEST_SUITE("route") {
     const Forward training{.params = values, .training = true};
     CHECK(model.loss(training, {.X = X}, X).sum.item() >
           model.loss({.params = values}, {.X = X}, X).sum.item());
+  }
+
+  TEST_CASE("a mixture of experts gives each row its two best, as loops do") {
+    constexpr Index n = 5, d = 3, e = 4, f = 2;
+    const Tensor X = noise({n, d}, 1), R = noise({d, e}, 2), P_1 = noise({e, d, f}, 3),
+                 P_2 = noise({e, f, d}, 4);
+    const TensorsByName given{{"X", X}, {"R", R}, {"P_1", P_1}, {"P_2", P_2}};
+    const Tensor all = run(load_program("moe"), given, {.sizes = {{"c", n}}});
+    const Tensor G = softmax("n [e]", einsum("n d, d e -> n e", X, R));
+    const Tensor H = relu(einsum("n d, e d f -> n e f", X, P_1)),
+                 O = einsum("n e f, e f d -> n e d", H, P_2);
+    const std::vector<double> g = G.values(), o = O.values(), y = all.values();
+    for (size_t row = 0; row < n; ++row) {
+      std::vector<size_t> by_gate{0, 1, 2, 3};
+      std::sort(by_gate.begin(), by_gate.end(),
+                [&](size_t a, size_t b) { return g[row * e + a] > g[row * e + b]; });
+      const double both = g[row * e + by_gate[0]] + g[row * e + by_gate[1]];
+      for (size_t k = 0; k < d; ++k) {
+        double made = 0;
+        for (size_t t : {0, 1})
+          made += g[row * e + by_gate[t]] / both * o[(row * e + by_gate[t]) * d + k];
+        CHECK(y[row * d + k] == doctest::Approx(made));
+      }
+    }
+    CHECK(difference(run(load_program("moe"), given), all) > 1e-3);  // without room for all
+  }
+
+  TEST_CASE("experts that all rows choose alike have a balance of 1, one that all choose e") {
+    const auto balance = [](const Tensor& G) { return run(load_program("balance"), {{"G", G}}); };
+    const Tensor even = Tensor::of<double>({4, 2}, {0.6, 0.4, 0.4, 0.6, 0.4, 0.6, 0.6, 0.4}),
+                 one = Tensor::of<double>({2, 2}, {1, 0, 1, 0});
+    CHECK(balance(even).item() == doctest::Approx(1));
+    CHECK(balance(one).item() == doctest::Approx(2));
+  }
+
+  TEST_CASE("a model with experts that have room reads a beginning as it does within the whole") {
+    for (const char* use : {"FeedForward=switch", "FeedForward[1]=moe"}) {
+      CAPTURE(use);
+      const Model model(load_text("gpt2", {}, {use}),
+                        {{"v", 7}, {"l", 2}, {"h", 2}, {"d_X", 8}, {"e", 3}, {"c", 6}});
+      const Tensors values = model.params().initial_values(Key(3), Dtype::f64);
+      const Tensor X = tokens({1, 4, 0, 2, 5, 3}), whole = model.logits({.params = values}, {X});
+      for (Index n = 1; n < 6; ++n) {
+        const Tensor begin = model.logits({.params = values}, {slice(X, 1, 0, n)});
+        CHECK(difference(begin, slice(whole, 1, 0, n)) < 1e-12);
+      }
+      const Tensor Y = tokens({4, 0, 2, 5, 3, 1});
+      CHECK(model.loss({.params = values, .training = true}, {X}, Y).sum.item() >
+            model.loss({.params = values}, {X}, Y).sum.item());
+      Decoding decoding;  // the sampler then reads the whole context again
+      CHECK(error_of([&] {
+              model.next_logits({.params = values}, {X}, decoding);
+            }).find("'PreNorm' cannot read a sequence position by position") == 0);
+    }
   }
 
   TEST_CASE("what cannot be routed is told") {

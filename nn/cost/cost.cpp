@@ -68,10 +68,11 @@ class StatementCounter {
     });
   }
   bool is_look_up(const Node& node) const {
+    if (calls(node, "route") || calls(node, "unroute")) return true;
     return calls(node, "gather") && !sources_of(node.args[0], program_.flow).inputs &&
            sources_of(node.args[1], program_.flow).inputs;
   }
-  // Each row that is looked up as a product with all rows.
+  // Each row that is looked up, or each place that is filled, as a product with all rows.
   Count one_hot(const Node& node) {
     Dims all(node.names.begin(), node.names.end());
     join(all, node.args[0].names);
