@@ -2,34 +2,30 @@
 # The slow part. Of 10,000 random texts none that is accepted as causal leaks; a few minutes. Every
 # causal variant learns from tinyshakespeare by nanoGPT's small recipe: after 500 steps the loss on
 # text that it has not seen is at least 0.03 below that of the same model whose attention gives
-# nothing. Half an hour on two cores.
-# tests/slow.sh BUILD-FOLDER [VARIANT…]
-# Without that text (see tests/verdicts.sh) nothing is learned.
+# nothing. Half an hour on two cores. So does every whole model, made small: by 0.1 after 300 steps,
+# an encoder with a decoder on letters to reverse, others on that text; two minutes.
+# tests/slow.sh BUILD-FOLDER [VARIANT|MODEL…]
+# Without that text (see tests/verdicts.sh) only encoders with decoders learn.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 tete=$(realpath "${1:-build}/tools/tete") || exit 1
 tests=$(realpath "${1:-build}/tests/tete-tests") || exit 1
 shift
-chosen=${*:-$(basename -s .tete -a attention/variants/*.tete)}
+folder=$PWD/nn/models
+variants='' models=''
+for name in ${*:-$(basename -s .tete -a attention/variants/*.tete "$folder"/*.tete)}; do
+  if [ -e "$folder/$name.tete" ]; then models+=" $name"; else variants+=" $name"; fi
+done
 . tests/verdicts.sh
 
 RANDOM_TEXTS=10000 "$tests" -tc='in a random text*' > out 2> err
 verdict $? "in 10,000 random texts no row moves"
 grep '^random texts' out
 
-if [ ! -f "$book" ]; then
-  echo "skipped: no tinyshakespeare (TINYSHAKESPEARE=FILE names it)"
-  echo "$passed passed, $failed failed"
-  [ "$failed" = 0 ]
-  exit
-fi
-
-# The recipe is the default: 4 layers, 4 heads, 128 wide, 64 tokens, batches of 12; as in T5, all
-# starts as the texts say, and Adafactor learns.
 learn() {  # learn NAME STEPS OPTION…: the loss in the end is in NAME.loss, what went wrong in NAME.err
   local name=$1 steps=$2
   shift 2
-  "$tete" train "$book" --steps "$steps" --seed 1 --threads 1 --eval-every 0 --save-every 0 --json \
+  "$tete" train --steps "$steps" --seed 1 --threads 1 --eval-every 0 --save-every 0 --json \
     --out "$name" "$@" 2> "$name.err" < /dev/null |
     sed -nE 's/.*"event":"end".*"validation_loss":([0-9.]+),.*/\1/p' > "$name.loss"
   rm -rf "$name"
@@ -37,41 +33,96 @@ learn() {  # learn NAME STEPS OPTION…: the loss in the end is in NAME.loss, wh
 }
 export tete book
 export -f learn
+all_learn() {  # all_learn < LINES: each has the arguments of learn, as in a shell
+  xargs -d '\n' -P "$(nproc)" -I {} bash -c 'learn {}'
+}
+gains() {  # gains NAME WITHOUT LEAST: the loss of NAME is by LEAST below that WITHOUT attention
+  cp "$1.err" err && : > out
+  awk -v least="$3" '{ loss[NR] = $1 } END { exit !(NR == 2 && loss[1] <= loss[2] - least) }' \
+    "$1.loss" "$2.loss"
+  verdict $? "$1: a loss of $(cat "$1.loss"), expected at most $(cat "$2.loss") - $3"
+}
 
+# ---- Variants ----
+
+# The recipe is the default: 4 layers, 4 heads, 128 wide, 64 tokens, batches of 12; as in T5, all
+# starts as the texts say, and Adafactor learns.
 printf 'def Zeroed(Y[n, d]):\n  Z[n, d] = 0 * Y[n, d]\n  return Z[n, d]\n' > zeroed.tete
-zeroed="--with zeroed.tete --allow-zero-grad '*'"
+zeroed="\"\$book\" --with zeroed.tete --allow-zero-grad '*'"
 # Without attention it is the same model, whichever that would have been.
 alike="talking_heads random_synthesizer"
-{
-  echo "zeroed 500 --attention multi_head $zeroed"
-  for variant in multi_head $alike; do
-    echo "zeroed_$variant 20 --attention $variant $zeroed"
+learn_variants() {
+  {
+    echo "zeroed 500 --attention multi_head $zeroed"
+    for variant in multi_head $alike; do
+      echo "zeroed_$variant 20 --attention $variant $zeroed"
+    done
+    for variant in $variants; do
+      [ "$variant" = linformer ] || echo "$variant 500 \"\$book\" --attention $variant"
+    done
+  } | all_learn
+  for variant in $alike; do
+    [ -s zeroed_$variant.loss ] && cmp -s zeroed_$variant.loss zeroed_multi_head.loss
+    verdict $? "without its $variant it is without its multi_head"
   done
-  for variant in $chosen; do
-    [ "$variant" = linformer ] || echo "$variant 500 --attention $variant"
+  for variant in $variants; do
+    case $variant in
+      linformer)
+        refuses 2 "a decoder must not see the future" train "$book" --attention linformer
+        continue
+        ;;
+      # It has nothing to learn, and no scale: a normalised vector's product with itself is its
+      # width, so it reads itself almost alone, and gains nothing. It must not lose either.
+      dot_product) gains $variant zeroed -0.02 ;;
+      *) gains "$variant" zeroed 0.03 ;;
+    esac
   done
-} | xargs -d '\n' -P "$(nproc)" -I {} bash -c 'learn {}'
+}
 
-for variant in $alike; do
-  [ -s zeroed_$variant.loss ] && cmp -s zeroed_$variant.loss zeroed_multi_head.loss
-  verdict $? "without its $variant it is without its multi_head"
-done
-for variant in $chosen; do
-  case $variant in
-    linformer)
-      refuses 2 "a decoder must not see the future" train "$book" --attention linformer
-      continue
-      ;;
-    # It has nothing to learn, and no scale: a normalised vector's product with itself is its width,
-    # so it reads itself almost alone, and gains nothing. It must not lose either.
-    dot_product) least=-0.02 ;;
-    *) least=0.03 ;;
+# ---- Models ----
+
+small='--layers 2 --heads 4 --d-model 64 --d-ff 256'
+adam='--optimizer adam --learning-rate 0.003 --warmup 30'
+recipe() {  # recipe MODEL: what it learns from, and how
+  if reverses "$1"; then
+    echo "--task reverse $small --context 8 --batch 32"
+  elif grep -q 'X\[causal n\]' "$folder/$1.tete"; then
+    echo "\"\$book\" $small --context 32 --batch 32 $adam"
+  else
+    echo "\"\$book\" --task mlm $small --context 16 --batch 64 $adam"
+  fi
+}
+reverses() { grep -q 'M\[m\]' "$folder/$1.tete"; }
+
+# Clusters of tokens, for some thirty letters.
+clusters() {
+  case $1 in
+    adaptive_input) echo '--dim v_1=8 --dim v_2=8' ;;
+    adaptive_softmax) echo '--dim v_1=8 --dim v_2=8 --dim v_4=2' ;;
   esac
-  cp "$variant.err" err && : > out
-  awk -v least=$least '{ loss[NR] = $1 } END { exit !(NR == 2 && loss[1] <= loss[2] - least) }' \
-    "$variant.loss" zeroed.loss
-  verdict $? "$variant: a loss of $(cat "$variant.loss"), expected at most $(cat zeroed.loss) - $least"
-done
+}
+
+printf 'def Zeros(X[n, d_X], M[m, d_M]):\n  Y[n, d_X] = 0 * X[n, d_X]\n  return Y[n, d_X]\n' > zeros.tete
+zeros="--use Attention=zeros.tete --use Positions=none --allow-zero-grad '*'"
+learn_models() {
+  for model in $models; do
+    how="300 --model $model $(recipe "$model") $(clusters "$model")"
+    echo "$model $how"
+    echo "zeros_$model $how $zeros"
+  done | all_learn
+  for model in $models; do
+    gains "$model" "zeros_$model" 0.1
+  done
+}
+
+if [ ! -f "$book" ]; then
+  echo "skipped: no tinyshakespeare (TINYSHAKESPEARE=FILE names it):$variants$(
+    for model in $models; do reverses "$model" || echo -n " $model"; done)"
+  variants=''
+  models=$(for model in $models; do reverses "$model" && echo "$model"; done)
+fi
+[ -z "$variants" ] || learn_variants
+[ -z "$models" ] || learn_models
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
