@@ -177,5 +177,11 @@ TEST_SUITE("route") {
     three = routed;
     three.replace(three.find("unroute(O[e, c, d]"), 18, "unroute(X[n, d]");
     CHECK(said(three).find("'c' is not a dimension of what goes to experts") != std::string::npos);
+    const Tensor X = noise({4, 3}, 1), none = Tensor::zeros({4, 0}, Dtype::f64);
+    CHECK(error_of([&] {
+            run("def F(X[n, d], G[n, e]):\n  where c = 2\n" + replaced(routed, " * w[e, d]", "") +
+                    "  return Y[n, d]\n",
+                {{"X", X}, {"G", none}});
+          }).find("'e' is 0, but rows choose among one expert at least") != std::string::npos);
   }
 }

@@ -93,7 +93,11 @@ struct Routing {
         experts(runner.size(experts_of(node))),
         room(runner.size(room_dim)),
         batch(batched ? runner.batch() : Shape{}),
-        routes(routes_of(choices.tensor.values<double>(), rows, experts, room)) {}
+        routes(routes_of(choices.tensor.values<double>(), rows, experts, room)) {
+    if (experts < 1)
+      fail_at({node.args[1].place}, text("'", runner.dimension(experts_of(node)).name,
+                                         "' is 0, but rows choose among one expert at least"));
+  }
 
   Shape with(std::initializer_list<Index> sizes) const {
     Shape shape = batch;
