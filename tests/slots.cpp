@@ -214,6 +214,7 @@ TEST_SUITE("slots") {
 
   TEST_CASE("places that are none are refused in a sentence") {
     const std::string text = plain + stack + defs;
+    const std::string block = find_text("pre_norm").program->source->text;
     const auto with = [&](const std::string& use) { return use + "\n" + text; };
     const Refused rows[] = {
         {"'Model' has no slot 'Atention'; did you mean 'Attention'?; its slots are Attention, FF",
@@ -221,6 +222,12 @@ TEST_SUITE("slots") {
         {"'P.Attention' is nowhere in 'Model': 'Attention' stands in 'Z.A'", text,
          "P.Attention=multi_query"},
         {"'A.Z.Attention' is nowhere in 'Model'", text, "A.Z.Attention=multi_query"},
+        {"'P.Attention[1]' is nowhere in 'Model': 'Attention' stands in 'Z.A'", text,
+         "P.Attention[1]=multi_query"},
+        {"the slot 'Positions' stands after 'with', so one amending text fills it", block,
+         "Positions with rotary"},
+        {"without a 'with' or 'start' of its own", block, "Positions=rotary with dropout"},
+        {"without a 'with' or 'start' of its own", block, "Positions=t5_bias start normal(1)"},
         {"there is no repetition 3: 'l' is 3, so they are 0 to 2", text,
          "Attention[3]=multi_query"},
         {"is in no call that is repeated, so it has no number", plain + flat + defs,

@@ -67,6 +67,7 @@ std::string shown(const CallSite& site) {
 bool Slots::fits(const Filling& filling, const CallSite& site) const {
   const UseText& use = *filling.use;
   if (!leads_through(use.path, site, filling.depth)) return false;
+  calls_->led.insert(&use);
   const bool is_counted = site.turn && site.turn->depth >= filling.depth;
   if (use.numbers.empty() || is_counted) calls_->met.insert(&use);
   if (use.numbers.empty()) return true;
@@ -152,7 +153,10 @@ std::vector<Word> Slots::amending(const Word& slot, const CallSite& site) const 
 std::shared_ptr<const Program> Slots::amendment(const Word& name, const CallSite& site,
                                                 const Library& library) const {
   const bool is_slot = contains(name.name);
-  if (is_slot) calls_->places[name.name].insert(shown(site));
+  if (is_slot) {
+    calls_->places[name.name].insert(shown(site));
+    refuse_amended(name, site);
+  }
   const Word& wanted = is_slot ? filling(name, site).use->filler : name;
   if (is_slot && wanted.name == "none") return nullptr;
   auto found = library.amendment ? library.amendment(wanted.name) : nullptr;
@@ -160,6 +164,16 @@ std::shared_ptr<const Program> Slots::amendment(const Word& name, const CallSite
     fail_at({name.place}, text("there is no amending text '", wanted.name, "'",
                                is_slot ? text(", which fills '", name.name, "'") : ""));
   return found;
+}
+
+void Slots::refuse_amended(const Word& slot, const CallSite& site) const {
+  for (const Filling& f : fillings_)
+    if (f.use->slot.name == slot.name && fits(f, site) &&
+        (!f.use->with.empty() || f.use->start.kind == ExprKind::call))
+      fail_at(
+          {f.use->slot.place, slot.place},
+          text("the slot '", slot.name, "' stands after 'with', so one amending text fills it, ",
+               "without a 'with' or 'start' of its own"));
 }
 
 // ---- All of them --------------------------------------------------------------------------------
@@ -190,7 +204,7 @@ void Slots::refuse_unused(const Program& said, const std::string& of) const {
               text("'", of, "' has no slot '", use.slot.name, "'", suggestion(use.slot.name, slots),
                    slots.empty() ? "; it has no slots" : "; its slots are " + list_of(slots)));
     const std::string places = list_of(called->second, {}, " and ");
-    if (use.numbers.empty())
+    if (!calls_->led.contains(&use))
       fail_at({use.path[0].place}, text("'", written(use), "' is nowhere in '", of, "': '",
                                         use.slot.name, "' stands in ", places));
     fail_at({use.numbers[0].place}, text("'", use.slot.name, "' of ", places,

@@ -62,13 +62,15 @@ class Slots {
   const Filling& best(const Word& slot, const CallSite& site) const;
   std::vector<Word> amending(const Word& slot, const CallSite& site) const;
   bool fits(const Filling& filling, const CallSite& site) const;
+  void refuse_amended(const Word& slot, const CallSite& site) const;
   [[noreturn]] void not_filled(const Word& slot, const CallSite& site) const;
 
   std::vector<Filling> fillings_;
   // The slots that calls named. All texts of a check write them down together.
   struct Calls {
     std::map<std::string, std::set<std::string>> places = {};  // by slot
-    std::set<const UseText*> met = {};
+    std::set<const UseText*> led = {};                         // uses whose path leads to a call
+    std::set<const UseText*> met = {};  // and whose numbers, too, may be those of one
   };
   std::shared_ptr<Calls> calls_;
 };
