@@ -190,7 +190,7 @@ refuses 2 "'Z' .*is not in the vocabulary" sample filled --prompt 'Z_'
 # ---- Mistakes ----
 
 refuses 2 "no model 'gpt3'; did you mean 'gpt2'" train text.txt --model gpt3
-refuses 2 "--positions none:1:1: 'GPT2' has no slot 'Absolute'; its slots are Attention, Block, FeedForward, Norm, Positions" \
+refuses 2 "--positions none:1:1: 'GPT2' has no slot 'Absolute'; its slots are Activation, Attention, Block, FeedForward, Norm, Positions" \
   train text.txt --model gpt2 --positions none
 both='an encoder with a decoder \(M\[m\], X\[causal n\]\)'
 one='a language model \(X\[causal n\]\)' encoder='an encoder \(X\[n\]\)'
@@ -203,7 +203,7 @@ refuses 2 "--task mlm trains $encoder, as --model bert is, but 'GPT2' is $one" t
 refuses 2 "--task mlm trains $encoder, as --model bert is, but 'T5' is $both" train text.txt --task mlm --model t5
 refuses 2 "--task mlm trains $encoder, as --model bert is, but 'LanguageModel' is $one" train text.txt --task mlm
 refuses 2 '--task mlm is for an encoder, which is a text of its own: tete cost bert' cost multi_head --model --task mlm
-refuses 2 "gpt2.tete:8:.*'GPT2' marks its input as causal, as only whole models do: it cannot be called, nor fill a slot" \
+refuses 2 "gpt2.tete:9:.*'GPT2' marks its input as causal, as only whole models do: it cannot be called, nor fill a slot" \
   train text.txt --attention "$gpt2"
 refuses 2 "'X' marks X as causal itself|'GPT2' marks X as causal itself" run gpt2 --tensors in.safetensors \
   --dim l=2 --dim h=2 --mask causal --out y.safetensors
