@@ -13,14 +13,14 @@ ParamId ParamList::declare(ParamSpec spec) {
   if (static_cast<int>(spec.dims.size()) != spec.shape.size())
     bad_input("parameter '", spec.name, "' names ", spec.dims.size(),
               " dimensions, but its shape is ", spec.shape);
+  by_name_[spec.name] = size();
   specs_.push_back(std::move(spec));
   return {size() - 1};
 }
 
 int ParamList::find(const std::string& name) const {
-  for (int i = 0; i < size(); ++i)
-    if (specs_[i].name == name) return i;
-  return -1;
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? -1 : found->second;
 }
 
 Index ParamList::element_total() const {

@@ -6,6 +6,7 @@
 // (evaluation, sampling) or float64 ones (checks).
 #pragma once
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "core/ops.hpp"
@@ -71,6 +72,7 @@ class ParamList {
 
  private:
   std::vector<ParamSpec> specs_;
+  std::unordered_map<std::string, int> by_name_;
 };
 
 // Draws one tensor from spec.init. Glorot's fans are those of spec D5 (k-D: receptive field times

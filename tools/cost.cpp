@@ -233,6 +233,10 @@ static CostedText costed_model(CostVerbOptions& o, CLI::App& app) {
   if (o.task == masked_task)
     bad_input("--task mlm is for an encoder, which is a text of its own: tete cost bert");
   if (task) apply_config(app, text("--task ", task->name), task->model);
+  for (const Variant& model : models())
+    if (model.name == o.request.target)
+      bad_input("--model makes a model around attention, but '", model.name,
+                "' is a model itself: tete cost ", model.name);
   ModelOptions& m = o.shape;
   m.attention = o.request.target, m.with = o.request.with, m.dim = o.request.dim;
   m.use = o.request.use;

@@ -172,7 +172,10 @@ class SlotNames {
       const bool is_inside = inner.kind == ValueKind::statement &&
                              inner.name.starts_with(v.name + ".") && inner.dims.size() > 1;
       if (!is_inside || calls(inner.right, "dropout") || !has_other(inner.dims, result)) continue;
-      const bool is_product = calls(inner.right, "einsum");
+      const bool is_sum =
+          inner.right.kind == NodeKind::operation && inner.right.op == Operator::add;
+      const bool is_product =
+          calls(is_sum ? inner.right.args[0] : inner.right, "einsum");  // + bias
       (is_product ? products : hidden).push_back(path_of(block, static_cast<int>(i)));
     }
     if (!hidden.empty()) add(hidden.back(), prefix + "mlp.hook_post");

@@ -36,8 +36,8 @@ SizeTable::SizeTable(std::shared_ptr<const Checked> program, const SizesByName& 
     if (!set_by_name(name, size)) {
       std::vector<std::string> names;
       add_names(*program_, true, names);
-      bad_input("'", program_->name, "' has no size '", name, "'", suggestion(name, names),
-                "; its sizes are ", list_of(names));
+      bad_input("'", program_->name, "' has no size '", name, "'; its sizes are ", list_of(names),
+                suggestion(name, names));
     }
   }
 }
