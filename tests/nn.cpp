@@ -6,7 +6,9 @@
 
 #include "attention/attention.hpp"
 #include "core/check/gradcheck.hpp"
+#include "tests/error_of.hpp"
 #include "tests/named_model.hpp"
+#include "tests/written.hpp"
 #include "tools/admin.hpp"
 
 using namespace tete;
@@ -430,8 +432,24 @@ TEST_SUITE("nn") {
     for (int i = 0; i < named.model.params().size(); ++i)
       if (named.model.params().specs()[i].name.find("omega") == std::string::npos)
         CHECK(same_bits(values[i], named.values[i]));
-    const NamedModel plain = small_model();
-    CHECK_THROWS_WITH_AS(profile_scales(plain.model, batch, 0, Key(1), values),
-                         doctest::Contains("has residuals with a scale"), Error);
+    const auto refusal = [&](const NamedModel& other) {
+      Tensors its = other.values;
+      return error_of([&] { profile_scales(other.model, batch, 0, Key(1), its); });
+    };
+    CHECK(refusal(small_model()).find("has residuals with a scale") != std::string::npos);
+    const std::string text = find_model("language_model").program->source->text;
+    const NamedModel tied(
+        Program::parse(replaced(replaced(text, "Block = pre_norm", "Block = admin"), "repeated l",
+                                "repeated l tied")),
+        sizes);
+    CHECK(refusal(tied).find("share 'decoder/omega_1'") != std::string::npos);
+    // A norm in two statements is no residual.
+    const NamedModel gain(Program::parse(replaced(text, "Norm = norm_layer", "Norm = Gain") +
+                                         "def Gain(X[n, d_X], g[d_X] = ones(), b[d_X] = zeros()):\n"
+                                         "  N[n, d_X] = layer_norm(X[n, d_X], dim=d_X)\n"
+                                         "  Y[n, d_X] = N[n, d_X] * g[d_X] + b[d_X]\n"
+                                         "  return Y[n, d_X]\n"),
+                          sizes);
+    CHECK(refusal(gain).find("has residuals with a scale") != std::string::npos);
   }
 }

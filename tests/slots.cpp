@@ -5,6 +5,7 @@
 #include "nn/model.hpp"
 #include "tests/marked.hpp"
 #include "tests/valued.hpp"
+#include "tests/written.hpp"
 
 using namespace tete;
 using namespace tete::tests;
@@ -232,7 +233,7 @@ TEST_SUITE("slots") {
          "Attention[3]=multi_query"},
         {"is in no call that is repeated, so it has no number", plain + flat + defs,
          "Attention[0]=multi_query"},
-        {"the slot 'FF' of 'Z.F' is filled twice, by 'Z.FF' and 'F.FF'", text,
+        {"the slot 'FF' of 'Z.F' is filled twice, by 'Z.FF = Wide' and 'F.FF = Wide'", text,
          "Z.FF=Wide\nF.FF=Wide"},
         {"the slot 'FF[1]' is filled twice", text, "FF[0, 1]=Wide\nFF[1]=Small"},
         {"1 stands twice", text, "FF[1, 1]=Wide"},
@@ -246,6 +247,9 @@ TEST_SUITE("slots") {
         {"the slot 'FF' is filled with none; only one that stands after 'with' may be", text,
          "FF[1]=none"},
         {"there is no amending text 'biasses'", text, "Attention with biasses"},
+        {"unknown initialiser 'nix'", text, "Attention=multi_head start nix(2)"},
+        {"no 'with' or 'start' counts here, as 'Attention' is a slot itself",
+         "use Other = Attention with biases\n" + replaced(text, "= Attention(", "= Other("), ""},
         {"nothing fills the slot 'FF' of 'Z.F'; a use without a place would",
          "use Attention = multi_head\nuse Q.FF = Small\n" + stack + defs},
         {"repetitions that are tied are one, so none of them has a filling of its own",

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "nn/language/check/analysis.hpp"
 #include "tools/inspect/places.hpp"
 #include "tools/model.hpp"
 
@@ -29,7 +30,7 @@ bool is_operation(const Node& node, Operator op) {
   return node.kind == NodeKind::operation && node.op == op;
 }
 
-// By the path of the statement.
+// They are found by the path of the statement.
 std::map<std::string, Scaled> scaled_residuals(const Model& model) {
   std::map<std::string, Scaled> all;
   for (const SitePlace& block : blocks_of(model)) {
@@ -41,7 +42,7 @@ std::map<std::string, Scaled> scaled_residuals(const Model& model) {
         continue;
       const Node* omega = factor_of(program, right.args[0], true);
       const Node* x = factor_of(program, right.args[0], false);
-      if (!omega || !x) continue;
+      if (!omega || !x || !sources_of(right.args[1], program.flow).inputs) continue;
       const CheckedParameter& p = program.parameters[program.values[omega->index].index];
       if (p.start->kind == InitializerKind::ones)
         all[path_of(block, static_cast<int>(i))] = {path_of(block, x->index),
@@ -49,6 +50,15 @@ std::map<std::string, Scaled> scaled_residuals(const Model& model) {
     }
   }
   return all;
+}
+
+// A scale that repetitions share is in the list without their numbers, and no pass sets it.
+int index_of(const Model& model, const std::string& omega) {
+  const int at = model.params().find(omega);
+  if (at < 0)
+    bad_input("--init admin: each repetition needs a scale of its own, but they share '",
+              without_numbers(omega), "'");
+  return at;
 }
 
 double variance(const Tensor& x) {
@@ -78,7 +88,8 @@ void profile_scales(const Model& model, const Batch& batch, double dropout, Key 
   forward.replaced = [&](const std::string& path) { return residuals.contains(path); };
   forward.replace = [&](const std::string& path, const Tensor& sum) {
     const Scaled& residual = residuals.at(path);
-    const auto at = static_cast<size_t>(model.params().find(residual.omega));
+    const auto at = static_cast<size_t>(index_of(model, residual.omega));
+    // What is seen has the scale one still, so the sum is x + f; x is offered before it.
     double& scale = scales.try_emplace(residual.stack, 1).first->second;
     const Tensor x = seen.at(residual.x), f = sum - x, scaled = x * scale;
     made[at] = Tensor::full(made[at].shape(), scale, made[at].dtype(), made[at].backend());

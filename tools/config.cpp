@@ -34,29 +34,21 @@ static bool is_list(const CLI::Option& option) {
 // ---- Files that are named in a configuration ----
 
 static bool names_files(const std::string& key) {
-  return key == "text" || key == "with" || key == "use" || key.starts_with("attention");
+  static const std::set<std::string> keys = {"text", "with",       "use",      "model",
+                                             "norm", "activation", "positions"};
+  return keys.contains(key) || key.starts_with("attention");
 }
 
-// The offset of the file's name in "FILE" or, after a site, "SITE=FILE".
-static size_t file_part(const std::string& key, const std::string& value) {
-  if (key == "attention-layer") return value.find('=') + 1;  // 0 where there is none
-  return key == "with" ? value.size() - without_site(value).size() : 0;
-}
-
-// The same value with its file, if there is one, seen from `folder`. A variant's name is no file,
-// whatever files there are.
+// The same value with its files, if there are some, seen from `folder`. A variant's name is no
+// file, whatever files there are.
 static std::string file_from(const std::filesystem::path& folder, const std::string& key,
                              const std::string& value) {
-  if (key == "use")
-    return with_files(
-        value, [&](const std::string& path) { return file_from(folder, "attention", path); });
-  const size_t at = file_part(key, value);
-  const std::string file = value.substr(at);
-  if (key != "text" && !is_program_path(file)) return value;
-  std::error_code ignored;
-  const auto path = (folder / file).lexically_normal();
-  return std::filesystem::is_regular_file(path, ignored) ? value.substr(0, at) + path.string()
-                                                         : value;
+  const auto seen = [&](const std::string& path) {
+    std::error_code ignored;
+    const auto there = (folder / path).lexically_normal();
+    return std::filesystem::is_regular_file(there, ignored) ? there.string() : path;
+  };
+  return key == "text" ? seen(value) : with_files(value, seen);
 }
 
 // ---- Reading ----

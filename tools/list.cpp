@@ -126,11 +126,8 @@ static int list(bool json) {
 static std::vector<std::string> slots_of(const Program& program) {
   std::vector<std::string> lines;
   for (const UseText& use : program.uses) {
-    std::string line = written(use);
-    if (!use.filler.name.empty()) line += " = " + use.filler.name;
-    for (size_t i = 0; i < use.with.size(); ++i)
-      line += (i == 0 ? " with " : ", ") + use.with[i].name;
-    lines.push_back(line);
+    const bool fills = !use.filler.name.empty();
+    lines.push_back(written(use) + (fills ? " = " : " ") + filling_of(use));
   }
   return lines;
 }

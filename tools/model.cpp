@@ -153,7 +153,7 @@ std::shared_ptr<const Checked> checked_text(const ModelSettings& s) {
 void add_sources(const Checked& program, std::vector<ProgramText>& texts) {
   for (const auto& source : program.sources) {
     const bool known = std::any_of(texts.begin(), texts.end(), [&](const ProgramText& text) {
-      return text.place == source->name;
+      return text.place == source->name && text.text == source->text;
     });
     const std::string name = source->name.substr(0, source->name.rfind(".tete"));
     if (!known) texts.push_back({name, source->name, source->text});
@@ -190,11 +190,18 @@ Model make_model(const ModelSettings& s, Index vocabulary) {
   const std::shared_ptr<const Checked> program = checked_text(s);
   if (s.heads && !uses_size(*program, "h"))
     bad_input("--heads ", *s.heads, ": no attention of ", described(s), " has heads, h");
+  for (const auto& [name, option] :
+       {std::pair{"v", "the tokenizer says it"}, {"l", "say --layers"}, {"d_X", "say --d-model"}})
+    if (s.dims.contains(name))
+      bad_input("--dim ", name, "=", s.dims.at(name), " is no size to set here: ", option);
   SizesByName sizes = s.dims;
   const auto set = [&](const char* name, Index size) {
     if (has_size(*program, name)) sizes.try_emplace(name, size);
   };
-  set("v", vocabulary), set("l", s.layers), set("d_X", s.d_model), set("max_n", s.context);
+  for (int input : program->inputs)  // whatever the text calls the kinds of its tokens
+    if (const CheckedValue& v = program->values[input]; v.below >= 0 && v.name != "S")
+      set(program->dimensions[v.below].name.c_str(), vocabulary);
+  set("l", s.layers), set("d_X", s.d_model), set("max_n", s.context);
   set("max_m", s.context);
   set("h", s.heads.value_or(default_heads));
   if (s.d_ff > 0) sizes.try_emplace("f", s.d_ff);

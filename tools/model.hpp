@@ -37,7 +37,7 @@ struct ModelSettings {
   Index d_model = 128;
   Index d_ff = 0;  // 0: as the text says
   Index context = 64;
-  std::string init = "t5";  // how parameters start: as the texts say, or gpt2
+  std::string init = "t5";  // how parameters start: t5 (as the texts say), gpt2 or admin
 };
 
 // "h_k=4" becomes a size by its name. Fails on a name that has a size already.

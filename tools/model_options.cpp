@@ -1,6 +1,8 @@
 #include "tools/model_options.hpp"
 
 #include <algorithm>
+#include <iostream>
+#include <set>
 
 #include "tools/config.hpp"
 #include "tools/options.hpp"
@@ -27,8 +29,7 @@ void add_shape_options(CLI::App& app, ModelOptions& o) {
   app.add_option("--d-model,--d_model,--n_embd", m.d_model, "width of the residual stream")
       ->type_name("N")
       ->capture_default_str();
-  app.add_option("--d-ff,--d_ff", m.d_ff,
-                 "width of feed-forward (default: 4 times d-model, 8/3 where it is gated)")
+  app.add_option("--d-ff,--d_ff", m.d_ff, "width of feed-forward (default: as the texts say)")
       ->type_name("N");
   app.add_option("--context,--block_size", m.context, "tokens that the model sees")
       ->type_name("N")
@@ -61,8 +62,9 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
                  "a whole model (tete list --models), or a file [language_model; encoder_decoder "
                  "for a task with a source]; the options below fill its slots")
       ->type_name("NAME|FILE");
-  app.add_option("--attention", o.attention,
-                 "a variant (tete list), or a file in the notation [as the model's text says]")
+  app.add_option(
+         "--attention", o.attention,
+         "a variant (tete list), or a file in the notation [the text's; multi_head for tasks]")
       ->type_name("NAME|FILE");
   add_uses(app, o.use);
   add_list(app, "--with", o.with,
@@ -89,26 +91,40 @@ constexpr Gated gated_layers[] = {{"glu", "sigmoid"},
                                   {"swiglu", "silu"},
                                   {"liglu", "identity"}};
 
-class Uses {
+class ShortForms {
  public:
-  Uses(const ModelOptions& options, const Program& text) : o_(options), text_(text) {}
+  ShortForms(const ModelOptions& options, const Program& text) : o_(options), text_(text) {}
 
   std::vector<SlotUse> all() {
+    for (const std::string& setting : o_.use) {
+      const Program said = Program::parse_uses(as_names(setting), "--use");
+      for (const UseText& use : said.uses)
+        if (!use.filler.name.empty()) filled_.insert(written(use));
+    }
     attention();
     feed_forward();
     fill_short("--norm", "Norm", o_.norm, "norm_");
     fill_short("--positions", "Absolute", o_.positions, "positions_");
-    if (!o_.tied) add("--untied", "Output=output_own");
-    else if (o_.style == "gpt2") add("--style gpt2", "Output=output_tied_unscaled");
+    if (!o_.tied) add("--untied", "Output", "output_own");
+    else if (o_.style == "gpt2") add("--style gpt2", "Output", "output_tied_unscaled");
     for (const std::string& setting : o_.use) uses_.push_back({setting});
     return std::move(uses_);
   }
 
  private:
-  void add(const std::string& option, const std::string& said) { uses_.push_back({said, option}); }
+  // Files have names of their own later.
+  static std::string as_names(const std::string& setting) {
+    return with_files(setting, [](const std::string&) { return "file"; });
+  }
+
+  // Unless --use fills the same slot at the same place.
+  void add(const std::string& option, const std::string& slot, const std::string& filling) {
+    if (!filled_.contains(slot)) return uses_.push_back({slot + "=" + filling, option});
+    std::cerr << "warning: " << option << " gives way to --use, which fills " << slot << std::endl;
+  }
 
   void fill(const std::string& option, const std::string& slot, const std::string& value) {
-    if (!value.empty()) add(option + " " + value, slot + "=" + value);
+    if (!value.empty()) add(option + " " + value, slot, value);
   }
 
   // The same, where the value may be a text's name without this prefix.
@@ -119,7 +135,7 @@ class Uses {
       if (name.starts_with(prefix)) names.push_back(name.substr(prefix.size()));
     const std::string word = value.substr(0, value.find(' '));
     if (std::find(names.begin(), names.end(), word) != names.end())
-      return add(option + " " + value, slot + "=" + prefix + value);
+      return add(option + " " + value, slot, prefix + value);
     if (!word.empty() && !is_program_path(word) && !catalogue().text(word) && !text_.find(word) &&
         !has_slot(text_, word))
       bad_input(option, " ", value, ": expected a text, or ", list_of(names, {}, " or "),
@@ -133,12 +149,13 @@ class Uses {
     fill("--attention-decoder", "decoder.Attention", o_.decoder);
     fill("--attention-cross", "Cross", o_.cross);
     for (const std::string& setting : o_.layers)
-      add("--attention-layer " + setting, layer_use(setting));
+      add("--attention-layer " + setting, layer_slot(setting),
+          setting.substr(setting.find('=') + 1));
     keep_cross();
   }
 
-  // "3=NAME" is Attention[3]=NAME, "cross/3=NAME" Cross[3]=NAME.
-  static std::string layer_use(const std::string& setting) {
+  // "3=NAME" is about Attention[3], "cross/3=NAME" about Cross[3].
+  static std::string layer_slot(const std::string& setting) {
     const size_t slash = setting.find('/'), is = setting.find('=');
     const bool has_stack = slash < is;
     const std::string stack = has_stack ? setting.substr(0, slash) : "";
@@ -151,35 +168,48 @@ class Uses {
     return text(stack == "cross" ? "Cross"
                 : has_stack      ? stack + ".Attention"
                                  : "Attention",
-                "[", layer, "]", setting.substr(is));
+                "[", layer, "]");
   }
 
   // A text may fill Cross with whatever fills Attention where it stands; what is said about
   // self-attention alone does not reach it.
   void keep_cross() {
     const bool is_about_self = !o_.decoder.empty() || !o_.layers.empty();
-    const auto is_cross = [](const std::string& use) { return use.starts_with("Cross"); };
     if (!is_about_self || !has_slot(text_, "Cross") || !o_.cross.empty() ||
-        std::any_of(o_.use.begin(), o_.use.end(), is_cross))
+        filled_.contains("Attention"))  // which --use means as texts do
       return;
-    fill("--attention", "Cross", o_.attention);
-    if (!o_.attention.empty()) return;
-    for (const UseText& use : text_.uses)
-      if (use.slot.name == "Attention" && use.path.empty() && use.numbers.empty())
-        add("--attention-decoder", "Cross=" + use.filler.name);
+    const UseText* own = of_text("Attention");
+    if (!o_.attention.empty()) fill("--attention", "Cross", o_.attention);
+    else if (own) add("--attention-decoder", "Cross", filling_of(*own));
   }
 
+  // The text's own filling of a slot, or nullptr.
+  const UseText* of_text(const char* slot) const {
+    for (const UseText& use : text_.uses)
+      if (use.slot.name == slot && use.path.empty() && use.numbers.empty() &&
+          !use.filler.name.empty())
+        return &use;
+    return nullptr;
+  }
+
+  // A layer of the family ff stays gated or biased as the text has it, and starts as that says.
   void feed_forward() {
     const Gated* gated = find_named(o_.activation, gated_layers);
     const std::string option =
         o_.bias && !gated ? std::string("--bias") : "--activation " + o_.activation;
-    if (gated || o_.bias)
-      add(option, text("FeedForward=ff", gated ? "_gated" : "", o_.bias ? "_biases" : ""));
+    const UseText* own = of_text("FeedForward");
+    const std::string name = own ? own->filler.name : "", rest = own ? filling_of(*own) : "";
+    const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
+    const std::string wanted = text("ff", gated || has("_gated") ? "_gated" : "",
+                                    o_.bias || has("_biases") ? "_biases" : "");
+    if ((gated || o_.bias) && name != wanted)
+      add(option, "FeedForward", wanted + (own ? rest.substr(name.size()) : ""));
     fill("--activation", "Activation", gated ? gated->activation : o_.activation);
   }
 
   const ModelOptions& o_;
   const Program& text_;
+  std::set<std::string> filled_;  // by --use: "decoder.Attention[3]"
   std::vector<SlotUse> uses_;
 };
 
@@ -200,7 +230,7 @@ void read_model(ModelOptions& o, CLI::App& app, bool encoder) {
   check_settings(o.model);
   if (o.whole.empty()) o.whole = encoder ? "encoder_decoder" : "language_model";
   const Variant text = find_model(o.whole);
-  read_model_text(o.model, text, Uses(o, *text.program).all(), o.with);
+  read_model_text(o.model, text, ShortForms(o, *text.program).all(), o.with);
 }
 
 }  // namespace tete

@@ -129,7 +129,8 @@ std::shared_ptr<const Checked> load_text(const std::string& name_or_path,
 
 CLI::Option* add_uses(CLI::App& app, std::vector<std::string>& use) {
   return add_list(app, "--use", use,
-                  "fill a slot of a model's text: FeedForward=NAME, of some layers and stacks only "
+                  "fill a slot of a model's text, before any other option: FeedForward=NAME, of "
+                  "some layers and stacks only "
                   "FeedForward[3, 7]=NAME, decoder.Attention=NAME with NAME")
       ->type_name("SLOT=NAME|FILE");
 }

@@ -165,6 +165,8 @@ struct UseText {
 
 // The place as a text has it: "decoder.Attention[3]".
 std::string written(const UseText& use);
+// Its filling on the rest of the line: "multi_head with biases start normal(0.02)".
+std::string filling_of(const UseText& use);
 
 struct Program {
   std::shared_ptr<const Source> source;

@@ -78,7 +78,7 @@ ordered_json to_json(const StepBenchOptions& o, Index parameters, const Cost& co
                        {"model", described(o.model)},
                        {"attention", o.attention},
                        {"layers", o.model.layers},
-                       {"heads", o.model.heads ? ordered_json(*o.model.heads) : ordered_json()},
+                       {"heads", o.model.heads.value_or(default_heads)},
                        {"d_model", o.model.d_model},
                        {"context", o.model.context},
                        {"batch", o.batch},

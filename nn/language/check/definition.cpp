@@ -109,6 +109,7 @@ int add_parameter(Instance& in, const ArgText& arg, CheckedValue v) {
 // Reads how a parameter starts: normal(d_X^-0.5), …
 void read_start(Instance& in, const ExprText& e, CheckedParameter& parameter) {
   std::vector<std::string> names;
+  parameter.start = nullptr;  // a `start` of a use replaces the def's own
   for (const InitializerRow& row : initializers()) {
     names.push_back(row.name);
     if (row.name == e.word.name) parameter.start = &row;

@@ -87,7 +87,8 @@ const Filling& Slots::best(const Word& slot, const CallSite& site) const {
   if (other)
     fail_at({best->use->slot.place, other->use->slot.place},
             text("the slot '", slot.name, "' of ", shown(site), " is filled twice, by '",
-                 written(*other->use), "' and '", written(*best->use), "'"));
+                 written(*other->use), " = ", filling_of(*other->use), "' and '",
+                 written(*best->use), " = ", filling_of(*best->use), "'"));
   decide(*best, site);
   return *best;
 }
@@ -109,9 +110,18 @@ const Filling& Slots::filling(const Word& slot, const CallSite& site) const {
     if (i == fillings_.size())
       fail_at({slot.place, at->use->slot.place},
               text("the slot '", slot.name, "' is filled with itself"));
+    refuse_amended(*at->use, text("'", at->use->filler.name, "' is a slot itself"));
     at = &best(at->use->filler, site);
   }
   return *at;
+}
+
+// Fails on a filling that has a `with` or a `start` where none counts.
+void Slots::refuse_amended(const UseText& use, const std::string& why) {
+  if (use.with.empty() && use.start.kind != ExprKind::call) return;
+  fail_at({use.with.empty() ? use.filler.place : use.with[0].place},
+          text("no 'with' or 'start' counts here, as ", why, "; say 'use ", use.slot.name,
+               " with …' in a line of its own"));
 }
 
 Slots::Filler Slots::filler(const Word& slot, const CallSite& site, const Library& library) const {
@@ -155,7 +165,14 @@ std::shared_ptr<const Program> Slots::amendment(const Word& name, const CallSite
   const bool is_slot = contains(name.name);
   if (is_slot) {
     calls_->places[name.name].insert(shown(site));
-    refuse_amended(name, site);
+    const UseText& found = *filling(name, site).use;
+    for (const Filling& f : fillings_)
+      if ((f.use->slot.name == name.name || f.use->slot.name == found.slot.name) && fits(f, site))
+        if (!f.use->with.empty() || f.use->start.kind == ExprKind::call)
+          fail_at(
+              {f.use->slot.place, name.place},
+              text("the slot '", name.name, "' stands after 'with', so one amending text fills ",
+                   "it, without a 'with' or 'start' of its own"));
   }
   const Word& wanted = is_slot ? filling(name, site).use->filler : name;
   if (is_slot && wanted.name == "none") return nullptr;
@@ -164,16 +181,6 @@ std::shared_ptr<const Program> Slots::amendment(const Word& name, const CallSite
     fail_at({name.place}, text("there is no amending text '", wanted.name, "'",
                                is_slot ? text(", which fills '", name.name, "'") : ""));
   return found;
-}
-
-void Slots::refuse_amended(const Word& slot, const CallSite& site) const {
-  for (const Filling& f : fillings_)
-    if (f.use->slot.name == slot.name && fits(f, site) &&
-        (!f.use->with.empty() || f.use->start.kind == ExprKind::call))
-      fail_at(
-          {f.use->slot.place, slot.place},
-          text("the slot '", slot.name, "' stands after 'with', so one amending text fills it, ",
-               "without a 'with' or 'start' of its own"));
 }
 
 // ---- All of them --------------------------------------------------------------------------------

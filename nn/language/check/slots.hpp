@@ -62,7 +62,7 @@ class Slots {
   const Filling& best(const Word& slot, const CallSite& site) const;
   std::vector<Word> amending(const Word& slot, const CallSite& site) const;
   bool fits(const Filling& filling, const CallSite& site) const;
-  void refuse_amended(const Word& slot, const CallSite& site) const;
+  static void refuse_amended(const UseText& use, const std::string& why);
   [[noreturn]] void not_filled(const Word& slot, const CallSite& site) const;
 
   std::vector<Filling> fillings_;

@@ -229,6 +229,15 @@ std::string written(const UseText& use) {
   return text(all, use.slot.name, numbers.empty() ? "" : "[" + numbers + "]");
 }
 
+std::string filling_of(const UseText& use) {
+  const Word& first = use.filler.name.empty() ? use.with.at(0) : use.filler;
+  const std::string& all = first.place.source->text;
+  const size_t end = std::min(all.find_first_of("#\n", first.place.at), all.size());
+  const size_t last = all.find_last_not_of(' ', end - 1);
+  return (use.filler.name.empty() ? "with " : "") +
+         all.substr(first.place.at, last + 1 - first.place.at);
+}
+
 Program Program::parse_uses(std::string_view text, std::string name) {
   auto source = std::make_shared<const Source>(Source{std::move(name), std::string(text)});
   return {source, Reader(*source).bare_uses(), {}};
