@@ -57,6 +57,18 @@ ModelKind kind_of(const Checked& program) {
 
 }  // namespace
 
+const char* name_of(ModelKind kind) {
+  switch (kind) {
+    case ModelKind::language_model:
+      return "a language model";
+    case ModelKind::encoder_decoder:
+      return "an encoder with a decoder";
+    case ModelKind::encoder:
+      return "an encoder";
+  }
+  return "";
+}
+
 Model::Model(std::shared_ptr<const Checked> program, const SizesByName& sizes, const InitRule& rule)
     : program_(std::move(program)),
       kind_(kind_of(*program_)),

@@ -6,10 +6,10 @@
 //
 // Each may read S[n] < s, the segments of X, too.
 //
-//   Model model(load_program("t5"), {{"v", 65}, {"l", 4}, {"d_X", 128}});
+//   const Checked text = check(*find_text("t5").program, {}, catalogue());
+//   Model model(std::make_shared<const Checked>(text), {{"v", 65}, {"l", 4}, {"d_X", 128}});
 //   const Tensors values = model.params().initial_values(Key(1));
-//   Tensor Y = model.logits({.params = values}, {.X = answers, .M = questions, .lengths =
-//   lengths});
+//   Tensor Y = model.logits({.params = values}, {.X = answers, .M = questions});
 #pragma once
 #include "nn/decode.hpp"
 #include "nn/loss.hpp"
@@ -17,6 +17,7 @@
 namespace tete {
 
 enum class ModelKind : uint8_t { language_model, encoder_decoder, encoder };
+const char* name_of(ModelKind kind);  // "a language model"
 
 // The inputs of a model. Tokens are i64.
 struct ModelInputs {
@@ -53,8 +54,8 @@ class Model {
   // x[b, dims].
   Tensor logits_behind(const Forward& forward, const ModelInputs& inputs, int value,
                        const Tensor& x) const;
-  // Of targets[b, n] (i64), with the text's own terms; below 0: padding, not counted. `logits`, if
-  // given, gets what is compared with them.
+  // Returns the loss of targets[b, n] (i64), with the text's own terms. A target below 0 is padding
+  // and is not counted. `logits`, if given, gets what is compared with them.
   Loss loss(const Forward& forward, const ModelInputs& inputs, const Tensor& targets,
             Tensor* logits = nullptr) const;
 

@@ -198,16 +198,15 @@ refuses 2 "'Z' .*is not in the vocabulary" sample filled --prompt 'Z_'
 refuses 2 "no model 'gpt3'; did you mean 'gpt2'" train text.txt --model gpt3
 refuses 2 "--positions none:1:1: 'GPT2' has no slot 'Absolute'; its slots are Activation, Attention, Block, FeedForward, Norm, Positions" \
   train text.txt --model gpt2 --positions none
-both='an encoder with a decoder \(M\[m\], X\[causal n\]\)'
-one='a language model \(X\[causal n\]\)' encoder='an encoder \(X\[n\]\)'
-refuses 2 "--task reverse trains $both, as --model t5 is, but 'GPT2' is $one" train --task reverse --model gpt2
-refuses 2 "--task reverse trains $both, as --model t5 is, but 'BERT' is $encoder" train --task reverse --model bert
-refuses 2 "--task text trains $one, as --model gpt2 is, but 'T5' is $both" train text.txt --model t5
-refuses 2 "--task text trains $one, as --model gpt2 is, but 'BERT' is $encoder" train text.txt --model bert
-refuses 2 "--task addition trains $one, as --model gpt2 is, but 'ALBERT' is $encoder" train --task addition --model albert
-refuses 2 "--task mlm trains $encoder, as --model bert is, but 'GPT2' is $one" train text.txt --task mlm --model gpt2
-refuses 2 "--task mlm trains $encoder, as --model bert is, but 'T5' is $both" train text.txt --task mlm --model t5
-refuses 2 "--task mlm trains $encoder, as --model bert is, but 'LanguageModel' is $one" train text.txt --task mlm
+both='an encoder with a decoder' one='a language model' encoder='an encoder'
+refuses 2 "--task reverse trains $both .as --model t5, M\[m\] and X\[causal n\]., but 'GPT2' is $one$" train --task reverse --model gpt2
+refuses 2 "--task reverse trains $both .as --model t5, M\[m\] and X\[causal n\]., but 'BERT' is $encoder$" train --task reverse --model bert
+refuses 2 "--task text trains $one .as --model gpt2, X\[causal n\]., but 'T5' is $both$" train text.txt --model t5
+refuses 2 "--task text trains $one .as --model gpt2, X\[causal n\]., but 'BERT' is $encoder$" train text.txt --model bert
+refuses 2 "--task addition trains $one .as --model gpt2, X\[causal n\]., but 'ALBERT' is $encoder$" train --task addition --model albert
+refuses 2 "--task mlm trains $encoder .as --model bert, X\[n\]., but 'GPT2' is $one$" train text.txt --task mlm --model gpt2
+refuses 2 "--task mlm trains $encoder .as --model bert, X\[n\]., but 'T5' is $both$" train text.txt --task mlm --model t5
+refuses 2 "--task mlm trains $encoder .as --model bert, X\[n\]., but 'LanguageModel' is $one$" train text.txt --task mlm
 refuses 2 '--task mlm is for an encoder, which is a text of its own: tete cost bert' cost multi_head --model --task mlm
 refuses 2 "gpt2.tete:9:.*'GPT2' marks its input as causal, as only whole models do: it cannot be called, nor fill a slot" \
   train text.txt --attention "$gpt2"
@@ -216,7 +215,7 @@ refuses 2 "'X' marks X as causal itself|'GPT2' marks X as causal itself" run gpt
 sed 's/= multi_head_scaled/= linformer/' "$gpt2" > leaks.tete
 refuses 2 'so a causal mask does not keep the future hidden|it is called here' train text.txt --model leaks.tete "${small[@]}"
 sed 's/X\[causal n\]/X[n]/' "$gpt2" > unmarked.tete
-refuses 2 "--task text trains $one, as --model gpt2 is, but 'GPT2' is $encoder" train text.txt --model unmarked.tete
+refuses 2 "--task text trains $one .as --model gpt2, X\[causal n\]., but 'GPT2' is $encoder$" train text.txt --model unmarked.tete
 sed 's/repeated l/repeated k/' "$gpt2" > other.tete
 refuses 2 "'k' is not a dimension" train text.txt --model other.tete
 sed 's/^use Norm = norm_layer/use Norm = norm_lyer/' "$gpt2" > typo.tete

@@ -9,17 +9,22 @@ namespace tete {
 
 namespace {
 
-// Numbered as ModelKind is.
-constexpr const char* kinds[] = {"a language model (X[causal n])",
-                                 "an encoder with a decoder (M[m], X[causal n])",
-                                 "an encoder (X[n])"};
-constexpr const char* examples[] = {"gpt2", "t5", "bert"};
+const char* example_of(ModelKind kind) {
+  switch (kind) {
+    case ModelKind::language_model:
+      return "gpt2, X[causal n]";
+    case ModelKind::encoder_decoder:
+      return "t5, M[m] and X[causal n]";
+    case ModelKind::encoder:
+      return "bert, X[n]";
+  }
+  return "";
+}
 
 void check_kind(const Model& model, ModelKind needed, const std::string& task) {
-  const auto kind = static_cast<size_t>(model.kind()), fits = static_cast<size_t>(needed);
-  if (kind != fits)
-    bad_input("--task ", task, " trains ", kinds[fits], ", as --model ", examples[fits],
-              " is, but '", model.program().name, "' is ", kinds[kind]);
+  if (model.kind() != needed)
+    bad_input("--task ", task, " trains ", name_of(needed), " (as --model ", example_of(needed),
+              "), but '", model.program().name, "' is ", name_of(model.kind()));
 }
 
 // A lesson with its model, and the loss of what that predicts.
