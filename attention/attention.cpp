@@ -73,7 +73,7 @@ SizeTable bound_sizes(const std::shared_ptr<const Checked>& program, const Atten
   return table;
 }
 
-// "decoder/3/self" without the number.
+// "decoder/3/A" without the number.
 std::string stack_path(const std::string& path) {
   std::string all;
   for (size_t at = 0; at <= path.size();) {
@@ -129,23 +129,11 @@ std::string not_attention(const Checked& program) {
   }
 }
 
-static std::shared_ptr<const Checked> load(const Variant& text,
-                                           const std::vector<std::string>& with) {
-  std::vector<Program> amending;
-  for (const std::string& name : with) amending.push_back(*find_amendment(name).program);
-  return std::make_shared<const Checked>(check(*text.program, amending, catalogue()));
-}
-
-std::shared_ptr<const Checked> load_program(const std::string& name_or_path,
-                                            const std::vector<std::string>& with) {
-  return load(find_text(name_or_path), with);
-}
-
 std::shared_ptr<const Checked> load_attention(const std::string& name_or_path,
                                               const std::vector<std::string>& with) {
-  auto checked = load(find_variant(name_or_path), with);
-  check_is_attention(*checked);
-  return checked;
+  std::vector<Program> amending;
+  for (const std::string& name : with) amending.push_back(*find_amendment(name).program);
+  return load_attention(*find_variant(name_or_path).program, amending);
 }
 
 Attention::Attention(const Scope& scope, std::shared_ptr<const Checked> program,

@@ -1,4 +1,5 @@
-// Attention: a variant's text as a layer. Blocks and users call this.
+// Attention: a variant's text as a layer of its own, as `tete check` and `tete bench attention`
+// take it. Models do not: what fills their slots is part of their text.
 //
 //   auto program = load_attention("talking_heads");
 //   Attention attention({params, "decoder/0/A"}, program, {.d_model = 128, .heads = 4});
@@ -29,9 +30,6 @@ bool is_causal(const Checked& program);
 bool attends_across(const Checked& program);
 // Why a checked text is not attention, with a caret; "" if it is.
 std::string not_attention(const Checked& program);
-// The same for any text, attention or not.
-std::shared_ptr<const Checked> load_program(const std::string& name_or_path,
-                                            const std::vector<std::string>& with = {});
 
 struct AttentionSizes {
   Index d_model = 0;       // the last dimension of X and of the result

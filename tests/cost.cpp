@@ -305,7 +305,7 @@ TEST_CASE("a model's multiplies are its parts', and its bytes those that a forwa
           text("FeedForward=ff", gated ? "_gated" : "", tied ? "_biases" : "")};
       uses.push_back(gated ? "Activation=silu" : "Activation=relu");
       if (!tied) uses.push_back("Output=output_own");
-      const Model model(tests::filled(*find_text("language_model").program, uses),
+      const Model model(tests::filled_text("language_model", uses),
                         {{"v", 50}, {"max_n", n}, {"d_X", d}, {"l", 3}, {"h", 4}, {"f", 96}});
       const Cost cost = cost_of(model, n);
       const Index attention = 4 * n * d * d + 2 * n * n * d + 2 * n * n * 16;

@@ -55,7 +55,7 @@ void check_same(const Outcome& a, const Outcome& b) {
 Model small_model(const std::string& variant) {
   SizesByName sizes = sizes_for(variant).dims;
   sizes["v"] = 11, sizes["max_n"] = 8, sizes["d_X"] = 12, sizes["l"] = 2, sizes["h"] = 3;
-  return {filled(*find_text("language_model").program, {"Attention=" + variant}), sizes};
+  return {filled_text("language_model", {"Attention=" + variant}), sizes};
 }
 
 class SomeTokens : public Data {

@@ -17,9 +17,12 @@ inline Tensor noise(const Shape& shape, uint64_t seed, Dtype dtype = Dtype::f64)
 inline double difference(const Tensor& a, const Tensor& b) {
   REQUIRE(a.shape() == b.shape());
   const std::vector<double> x = a.values(), y = b.values();
-  double worst = 0;
-  for (size_t i = 0; i < x.size(); ++i) worst = std::max(worst, std::abs(x[i] - y[i]));
-  return worst;
+  double most = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double apart = std::abs(x[i] - y[i]);
+    most = std::isnan(apart) ? INFINITY : std::max(most, apart);
+  }
+  return most;
 }
 
 inline bool same_bits(const Tensor& a, const Tensor& b) {

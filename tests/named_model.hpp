@@ -14,6 +14,19 @@ inline std::shared_ptr<const Checked> filled(const Program& text,
   return std::make_shared<const Checked>(check(text, {}, library, programs));
 }
 
+inline std::shared_ptr<const Checked> filled_text(const std::string& name,
+                                                  const std::vector<std::string>& uses = {}) {
+  return filled(*find_text(name).program, uses);
+}
+
+// Tokens below `below`, drawn alike for a seed.
+inline Tensor tokens(Index b, Index n, uint64_t seed = 1, uint64_t below = 11) {
+  std::vector<int64_t> ids;
+  for (Index i = 0; i < b * n; ++i)
+    ids.push_back(static_cast<int64_t>(uniform_below(Key(seed), static_cast<uint64_t>(i), below)));
+  return Tensor::of<int64_t>({b, n}, ids);
+}
+
 struct NamedModel {
   Model model;
   Tensors values;  // as they start
@@ -25,7 +38,7 @@ struct NamedModel {
   NamedModel(const std::string& name, const SizesByName& sizes,
              const std::vector<std::string>& uses = {}, Dtype dtype = Dtype::f64,
              const InitRule& rule = {})
-      : NamedModel(filled(*find_text(name).program, uses), sizes, dtype, rule) {}
+      : NamedModel(filled_text(name, uses), sizes, dtype, rule) {}
   explicit NamedModel(const char* name)
       : NamedModel(name, {{"v", 7}, {"l", 2}, {"h", 2}, {"d_X", 16}}) {}
 
@@ -40,7 +53,7 @@ struct NamedModel {
   }
 };
 
-// What GPT-2's style says of the language model's slots; its starts are gpt2_init.
+// The uses that GPT-2's style makes of the language model's slots; its starts are gpt2_init.
 inline const std::vector<std::string> gpt2_style = {"FeedForward=ff_biases", "Activation=gelu_erf",
                                                     "Output=output_tied_unscaled"};
 

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <map>
 
-#include "attention/attention.hpp"
 #include "core/check/gradcheck.hpp"
 #include "tests/error_of.hpp"
+#include "tests/layer.hpp"
 #include "tests/named_model.hpp"
 #include "tests/written.hpp"
 #include "tools/admin.hpp"
@@ -19,32 +19,10 @@ namespace {
 double mean_of(const Tensor& x) { return mean(x).item(); }
 double deviation_of(const Tensor& x) { return std::sqrt(mean(square(x - mean_of(x))).item()); }
 
-double largest_difference(const Tensor& a, const Tensor& b) {
-  REQUIRE(a.shape() == b.shape());
-  const auto x = a.values<double>(), y = b.values<double>();
-  double most = 0;
-  for (size_t i = 0; i < x.size(); ++i) {
-    const double apart = std::abs(x[i] - y[i]);
-    most = std::isnan(apart) ? INFINITY : std::max(most, apart);
-  }
-  return most;
-}
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.shape() == b.shape() && a.values<double>() == b.values<double>();
-}
-
 const SizesByName sizes{{"v", 11}, {"max_n", 6}, {"d_X", 8}, {"l", 2}, {"h", 2}, {"f", 20}};
 
 NamedModel small_model(const std::vector<std::string>& uses = {}) {
   return NamedModel("language_model", sizes, uses);
-}
-
-Tensor tokens(Index b, Index n, uint64_t below = 11, uint64_t seed = 1) {
-  std::vector<int64_t> ids;
-  for (Index i = 0; i < b * n; ++i)
-    ids.push_back(static_cast<int64_t>(uniform_below(Key(seed), static_cast<uint64_t>(i), below)));
-  return Tensor::of<int64_t>({b, n}, ids);
 }
 
 Tensor drawn(const Initializer& init, const Shape& shape, std::vector<std::string> dims) {
@@ -86,8 +64,7 @@ TEST_SUITE("nn") {
                       InitializerKind::uniform, InitializerKind::glorot}) {
       const ParamSpec spec{"x", {"a", "b"}, {5, 7}, {kind, 0.5, 2}};
       const Tensor wide = initial_value(spec, Key(1), Dtype::f64);
-      CHECK(largest_difference(initial_value(spec, Key(1), Dtype::f32), wide) <=
-            tolerance(Dtype::f32));
+      CHECK(difference(initial_value(spec, Key(1), Dtype::f32), wide) <= tolerance(Dtype::f32));
     }
   }
 
@@ -182,14 +159,14 @@ TEST_SUITE("nn") {
       CAPTURE(row.name);
       std::vector<double> expected;
       for (double at : x.values<double>()) expected.push_back(row.value(at));
-      CHECK(largest_difference(run(load_program(row.name), {{"X", x}}),
-                               Tensor::of<double>({1, 7}, expected)) <= tolerance(Dtype::f64));
+      CHECK(difference(run(filled_text(row.name), {{"X", x}}),
+                       Tensor::of<double>({1, 7}, expected)) <= tolerance(Dtype::f64));
     }
   }
 
   TEST_CASE("sinusoidal positions are sines, then cosines, of slower and slower waves") {
     const auto rows = [](Index n, Index d) {
-      return run(load_program("positions_sinusoidal"), {{"X", Tensor::zeros({n, d}, Dtype::f64)}});
+      return run(filled_text("positions_sinusoidal"), {{"X", Tensor::zeros({n, d}, Dtype::f64)}});
     };
     const std::vector<double> values = rows(5, 6).values<double>();
     for (int p = 0; p < 5; ++p)
@@ -198,8 +175,8 @@ TEST_SUITE("nn") {
         CHECK(values[p * 6 + t] == doctest::Approx(std::sin(p * w)));
         CHECK(values[p * 6 + 3 + t] == doctest::Approx(std::cos(p * w)));
       }
-    CHECK(largest_difference(rows(2, 2), Tensor::of<double>({2, 2}, {0, 1, std::sin(1.0),
-                                                                     std::cos(1.0)})) < 1e-15);
+    CHECK(difference(rows(2, 2), Tensor::of<double>({2, 2}, {0, 1, std::sin(1.0), std::cos(1.0)})) <
+          1e-15);
   }
 
   // ---- The language model ----------------------------------------------------------------------
@@ -228,8 +205,8 @@ TEST_SUITE("nn") {
     const Tensor whole = logits(batch, 100);
     const Tensor cut =
         concat({logits(slice(batch, 0, 0, 2), 100), logits(slice(batch, 0, 2, 3), 102)}, 0);
-    CHECK(largest_difference(whole, cut) <= tolerance(Dtype::f64));
-    CHECK(largest_difference(whole, logits(batch, 101)) > 1e-3);
+    CHECK(difference(whole, cut) <= tolerance(Dtype::f64));
+    CHECK(difference(whole, logits(batch, 101)) > 1e-3);
   }
 
   TEST_CASE("the loss is a sum over targets, and padding is not counted") {
@@ -256,9 +233,7 @@ TEST_SUITE("nn") {
     const Index v = 65, c = 64, d = 128, layers = 4, f = 4 * d;
     const auto count = [&](const std::vector<std::string>& uses, SizesByName own = {}) {
       own.insert({{"v", v}, {"l", layers}, {"h", 4}, {"d_X", d}});
-      return Model(filled(*find_text("language_model").program, uses), own)
-          .params()
-          .element_total();
+      return Model(filled_text("language_model", uses), own).params().element_total();
     };
     const Index attention = 4 * d * d + 2 * 4 * 4;
     CHECK(count({}, {{"max_n", c}}) ==
@@ -267,6 +242,8 @@ TEST_SUITE("nn") {
           v * d + c * d + layers * (attention + 2 * d * f + f + d + 4 * d) + 2 * d);
     CHECK(count({"Norm=norm_rms", "Absolute=positions_sinusoidal", "Output=output_own"},
                 {{"f", 100}}) == 2 * v * d + layers * (attention + 2 * d * 100 + 2 * d) + d);
+    CHECK(count({"Absolute=positions_none", "FeedForward=ff_gated_biases"}, {{"f", 100}}) ==
+          v * d + layers * (attention + 3 * d * 100 + 2 * 100 + d + 4 * d) + 2 * d);
   }
 
   TEST_CASE("logits are [b, n, v]; those of the last position are the same, alone") {
@@ -277,7 +254,7 @@ TEST_SUITE("nn") {
       CHECK(logits.dtype() == dtype);
       const Tensor last = named.model.last_logits(named.forward(), {.X = batch});
       CHECK(last.shape() == Shape{3, 11});
-      CHECK(largest_difference(last, sum(slice(logits, 1, 4, 1), {1})) <= tolerance(dtype, 4));
+      CHECK(difference(last, sum(slice(logits, 1, 4, 1), {1})) <= tolerance(dtype, 4));
       CHECK(named.model.logits(named.forward(), {.X = tokens(0, 5)}).shape() == Shape{0, 5, 11});
     }
   }
@@ -286,14 +263,15 @@ TEST_SUITE("nn") {
     for (const std::vector<std::string>& uses :
          {std::vector<std::string>{"Activation=silu"},
           gpt2_style,
-          {"Output=output_own", "Absolute=positions_sinusoidal", "Norm=norm_rms",
+          {"Absolute=positions_none", "FeedForward=ff_gated_biases", "Activation=silu"},
+          {"Absolute=positions_sinusoidal", "Output=output_own", "Norm=norm_rms",
            "FeedForward=ff_gated", "Activation=gelu"}}) {  // smooth: relu has a kink
       CAPTURE(uses[0]);
       SizesByName one = sizes;
       one["l"] = 1;
-      if (uses[0].starts_with("Output")) one.erase("max_n");
+      if (uses[0].starts_with("Absolute")) one.erase("max_n");
       const NamedModel named("language_model", one, uses);
-      const Tensor inputs = tokens(2, 4), targets = tokens(2, 4, 11, 2);
+      const Tensor inputs = tokens(2, 4), targets = tokens(2, 4, 2);
       const auto loss = [&](const Tensors& params) {
         const Forward forward{.params = params, .training = true, .dropout = 0.2, .key = Key(4)};
         return named.model.loss(forward, {.X = inputs}, targets).sum;
@@ -314,7 +292,7 @@ TEST_SUITE("nn") {
     SizesByName deep = sizes;
     deep["l"] = 6;
     const NamedModel named("language_model", deep, {}, Dtype::f32);
-    const Tensor inputs = tokens(4, 6), targets = tokens(4, 6, 11, 2);
+    const Tensor inputs = tokens(4, 6), targets = tokens(4, 6, 2);
     const auto gradients = [&](bool recompute, size_t& peak) {
       const Tensors params = named.variables();
       const size_t before = memory_use().live;
@@ -341,7 +319,7 @@ TEST_SUITE("nn") {
 
   TEST_CASE("blocks that are computed again have gradients of gradients") {
     const NamedModel named = small_model();
-    const Tensor inputs = tokens(2, 4), targets = tokens(2, 4, 11, 2);
+    const Tensor inputs = tokens(2, 4), targets = tokens(2, 4, 2);
     const auto curvature = [&](bool recompute) {
       const Tensors params = named.variables();
       const Forward forward{.params = params, .recompute_blocks = recompute};
@@ -352,7 +330,7 @@ TEST_SUITE("nn") {
     };
     const Tensors whole = curvature(false), again = curvature(true);
     for (size_t i = 0; i < whole.size(); ++i)
-      CHECK(largest_difference(whole[i], again[i]) <= 1e-10 * (1 + std::abs(sum(whole[i]).item())));
+      CHECK(difference(whole[i], again[i]) <= 1e-10 * (1 + std::abs(sum(whole[i]).item())));
   }
 
   // ---- Rules for starts ----------------------------------------------------------------------

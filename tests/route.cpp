@@ -1,10 +1,9 @@
 // Experts by capacity (R29): route and unroute against loops, their causality, whole models.
 #include <algorithm>
 
-#include "attention/catalog.hpp"
-#include "nn/model.hpp"
 #include "tests/layer.hpp"
 #include "tests/marked.hpp"
+#include "tests/named_model.hpp"
 #include "tests/written.hpp"
 #include "tools/uses.hpp"
 
@@ -112,7 +111,7 @@ TEST_SUITE("route") {
     const Tensor X = noise({n, d}, 1), R = noise({d, e}, 2), P_1 = noise({e, d, f}, 3),
                  P_2 = noise({e, f, d}, 4);
     const TensorsByName given{{"X", X}, {"R", R}, {"P_1", P_1}, {"P_2", P_2}};
-    const Tensor all = run(load_program("moe"), given, {.sizes = {{"c", n}}});
+    const Tensor all = run(filled_text("moe"), given, {.sizes = {{"c", n}}});
     const Tensor G = softmax("n [e]", einsum("n d, d e -> n e", X, R));
     const Tensor H = relu(einsum("n d, e d f -> n e f", X, P_1)),
                  O = einsum("n e f, e f d -> n e d", H, P_2);
@@ -129,11 +128,11 @@ TEST_SUITE("route") {
         CHECK(y[row * d + k] == doctest::Approx(made));
       }
     }
-    CHECK(difference(run(load_program("moe"), given), all) > 1e-3);  // without room for all
+    CHECK(difference(run(filled_text("moe"), given), all) > 1e-3);  // without room for all
   }
 
   TEST_CASE("experts that all rows choose alike have a balance of 1, one that all choose e") {
-    const auto balance = [](const Tensor& G) { return run(load_program("balance"), {{"G", G}}); };
+    const auto balance = [](const Tensor& G) { return run(filled_text("balance"), {{"G", G}}); };
     const Tensor even = Tensor::of<double>({4, 2}, {0.6, 0.4, 0.4, 0.6, 0.4, 0.6, 0.6, 0.4}),
                  one = Tensor::of<double>({2, 2}, {1, 0, 1, 0});
     CHECK(balance(even).item() == doctest::Approx(1));

@@ -73,13 +73,6 @@ NamedModel model_of(const std::string& text, Dtype dtype = Dtype::f32) {
   return {program, {{"v", 11}, {"max_n", 40}, {"d_X", 12}, {"l", 2}, {"f", 20}, {"h", 3}}, dtype};
 }
 
-Tensor tokens(Index b, Index n, uint64_t seed = 1) {
-  std::vector<int64_t> ids;
-  for (Index i = 0; i < b * n; ++i)
-    ids.push_back(static_cast<int64_t>(uniform_below(Key(seed), static_cast<uint64_t>(i), 11)));
-  return Tensor::of<int64_t>({b, n}, ids);
-}
-
 const std::string& talking_heads() {
   static const std::string text = find_variant("talking_heads").program->source->text;
   return text;

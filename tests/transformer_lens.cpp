@@ -13,13 +13,6 @@ using namespace tete::tests;
 
 namespace {
 
-Tensor tokens(Index b, Index n) {
-  std::vector<int64_t> ids;
-  for (Index i = 0; i < b * n; ++i)
-    ids.push_back(static_cast<int64_t>(uniform_below(Key(1), static_cast<uint64_t>(i), 11)));
-  return Tensor::of<int64_t>({b, n}, ids);
-}
-
 // All values of a call, and what each head adds.
 Activations all_seen(const Model& model, const Tensors& params, const ModelInputs& in) {
   Activations seen = trace({params}, {"**"}, [&](const Forward& f) { model.logits(f, in); });
@@ -105,7 +98,7 @@ TEST_SUITE("transformer lens") {
                                       "Activation=silu"};
         const bool biased = std::string_view(variant) == "multi_head";
         if (biased) uses.push_back("Attention with biases");
-        const Model model(filled(*find_text("language_model").program, uses),
+        const Model model(filled_text("language_model", uses),
                           {{"v", 11}, {"max_n", 40}, {"d_X", 12}, {"l", 2}, {"f", 20}, {"h", 3}});
         Tensors values;
         for (const ParamSpec& spec : model.params().specs())
@@ -242,7 +235,7 @@ TEST_SUITE("transformer lens") {
   }
 
   TEST_CASE("a text's values have TransformerLens's names by its slots") {
-    const Model model(load_program("gpt2"),
+    const Model model(filled_text("gpt2"),
                       {{"v", 11}, {"l", 2}, {"h", 3}, {"d_X", 12}, {"f", 20}, {"max_n", 8}});
     const Tensors values = small_values(model);
     Activations seen =
