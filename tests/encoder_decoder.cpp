@@ -279,6 +279,7 @@ TEST_SUITE("encoder and decoder") {
     const std::vector<std::string> styles[] = {
         {"Activation=silu"},
         {"Activation=silu", "Output=output_own", "Norm=norm_rms", "Absolute=positions_sinusoidal"},
+        {"Activation=silu", "EncoderBlock=admin", "DecoderBlock=admin_cross"},
         gpt2_style};
     for (const std::vector<std::string>& style : styles) {
       std::vector<std::string> uses{"Attention=talking_heads", "Attention with t5_bias",
