@@ -1,7 +1,7 @@
 // Normalisation over the last dimension.
 //   layer_norm  y = scale · (x - μ)/√(σ² + ε) + bias, with the biased variance σ²
 //   rms_norm    y = scale · x/√(mean x² + ε)
-// (spec D4: Ba, Kiros, Hinton 2016; Zhang, Sennrich 2019.)
+// (Ba, Kiros, Hinton 2016; Zhang, Sennrich 2019.)
 #include "core/ops.hpp"
 
 namespace tete {

@@ -34,13 +34,13 @@ struct Forward {
   double dropout = 0;      // rate
   Key key{0};              // of the noise: folded with layer and statement as the call descends
   Index first_sample = 0;  // global number of the batch's first sample: the noise depends on it
-  // Hooks. Every named intermediate ("decoder/3/A/W"), and every parameter of an attention's
-  // text ("decoder/3/A/P_l"), is offered by its path. `watch`, if set, is called with each value
-  // for which `watched` is true (all, if that is not set), and changes no bit of a run. `replace`,
-  // if set, is called with those for which `replaced` is true (all, if not set), and the run
-  // continues with its result: a tensor of the value's shape and type, through which gradients
-  // flow. A result with the same numbers changes no bit. A value inside a tile is stored whole only
-  // if a hook asks for it (nn/tile/tile.hpp). nn/trace.hpp makes hooks from patterns.
+  // Hooks. Every named intermediate ("decoder/3/A/W"), and every parameter ("decoder/3/A/P_l"), is
+  // offered by its path. `watch`, if set, is called with each value for which `watched` is true
+  // (all, if that is not set), and changes no bit of a run. `replace`, if set, is called with
+  // those for which `replaced` is true (all, if not set), and the run continues with its result: a
+  // tensor of the value's shape and type, through which gradients flow. A result with the same
+  // numbers changes no bit. A value inside a tile is stored whole only if a hook asks for it
+  // (nn/tile/tile.hpp). nn/trace.hpp makes hooks from patterns.
   using Asks = std::function<bool(const std::string& path)>;
   std::function<void(const std::string& path, const Tensor& value)> watch = {};
   Asks watched = {};

@@ -1,6 +1,6 @@
 // The parameters of a model, by name.
 //
-// A model declares its parameters once, in a ParamList; a layer keeps the ParamIds it was given.
+// A model declares its parameters once, in a ParamList; a Model keeps their ParamIds.
 // Values are a plain list of tensors in the order of declaration, passed to every call: there is
 // no hidden state, so the same model runs with tracked values (training), detached ones
 // (evaluation, sampling) or float64 ones (checks).

@@ -77,7 +77,7 @@ std::set<std::string> parts_behind(const std::string& pattern, const std::set<st
 }
 
 // The parts under the longest folder of a pattern that fits any: "; under 'decoder/0/' there are
-// ff, resid, self".
+// A, B, C, F, N, Y".
 std::string what_there_is(const std::string& pattern, const std::set<std::string>& names,
                           char separator) {
   constexpr size_t most = 24;

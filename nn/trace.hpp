@@ -1,5 +1,4 @@
-// Reads and replaces the named intermediates of a run, and the parameters of attention, by their
-// paths.
+// Reads and replaces the named intermediates and the parameters of a run by their paths.
 //
 //   const auto seen = trace({.params = values}, {"decoder/*/A/W", "**/B"},
 //                           [&](const Forward& forward) { model.logits(forward, {.X = tokens}); });

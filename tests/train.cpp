@@ -919,15 +919,15 @@ TEST_SUITE("train") {
 
     std::vector<ParamSpec> specs;
     for (int layer = 0; layer < 12; ++layer)
-      for (const char* name : {"self/P_q", "self/P_o", "ff/in"})
+      for (const char* name : {"A/P_q", "A/P_o", "F.P_1"})
         specs.push_back(spec_of(text("decoder/", layer, "/", name), {64, 64}));
     specs.push_back(spec_of("embed/E", {1000, 64}));
     specs.push_back(spec_of("norm", {64}));
     const std::vector<ParameterGroup> groups = parameter_groups(specs);
     REQUIRE(groups.size() == 4);
-    CHECK(groups[0].name == "decoder/*/self");
+    CHECK(groups[0].name == "decoder/*/A");
     CHECK(groups[0].tensors == 24);
-    CHECK(groups[1].name == "decoder/*/ff");
+    CHECK(groups[1].name == "decoder/*/F");
     CHECK(groups[2].name == "embed");
     CHECK(groups[3].name == "norm");
     const std::string block =

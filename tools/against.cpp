@@ -5,7 +5,6 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "attention/attention.hpp"
 #include "nn/against.hpp"
 #include "tools/json_number.hpp"
 #include "tools/uses.hpp"

@@ -1,6 +1,5 @@
 // A text and what it costs, as the verbs that tell costs are asked for it.
 #pragma once
-#include "attention/attention.hpp"
 #include "tools/model_cost.hpp"
 #include "tools/options.hpp"
 

@@ -5,7 +5,6 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "attention/attention.hpp"
 #include "core/devices.hpp"
 #include "nn/against.hpp"
 #include "tools/tensors.hpp"

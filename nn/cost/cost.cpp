@@ -334,6 +334,15 @@ void add_inside(const Checked& program, const Cost& one, const std::string& path
   }
 }
 
+// Adds what a call takes besides its multiplies.
+void add_memory(const Cost& inner, Index times, StatementCost& statement, Cost& cost) {
+  statement.bytes += repeated(inner.bytes, times);
+  cost.tiled_bytes += repeated(inner.tiled_bytes, times);
+  cost.tile_queries = std::max(cost.tile_queries, inner.tile_queries);
+  if (cost.whole_because.empty())
+    cost.whole_because = inner.whole_because, cost.whole_reason = inner.whole_reason;
+}
+
 // Adds a call that is a program of its own: its cost, as often as it is repeated.
 void add_call(const Checked& program, int number, SizeTable& table, const CostOptions& options,
               CostSizes& sizes, const std::string& path, Cost& cost) {
@@ -354,13 +363,9 @@ void add_call(const Checked& program, int number, SizeTable& table, const CostOp
     statement.count += count_all(all, call, inner, alike, table.times_of(all), inside);
     if (!depends_on_layer(*call.program))
       add_inside(*call.program, inner, value.name + alike.numbers, alike, statement.inside);
-    statement.bytes += repeated(inner.bytes, alike.times);
-    cost.tiled_bytes += repeated(inner.tiled_bytes, alike.times);
+    add_memory(inner, alike.times, statement, cost);
     cost.once = exact_sum(cost.once, exact_product(inner.once, alike.times));
     cost.visible_known &= inner.visible_known;
-    cost.tile_queries = std::max(cost.tile_queries, inner.tile_queries);
-    if (cost.whole_because.empty())
-      cost.whole_because = inner.whole_because, cost.whole_reason = inner.whole_reason;
     add_parameters(call, inner, value.name, alike, shared, cost);
   });
   cost.bytes += statement.bytes;

@@ -13,7 +13,7 @@ struct InspectOptions {
   // Globs of the paths of the activations to show; empty: maps and what the page needs.
   std::vector<std::string> paths = {};
   std::string save = {};  // a safetensors file of these activations; "": none
-  // The attention ("decoder/3/self") whose inputs, parameters and values are saved instead, under
+  // The attention ("decoder/3/A") whose inputs, parameters and values are saved instead, under
   // the names of its text, as `tete run` takes them; "": none.
   std::string layer = {};
   bool ablation = true;  // one forward pass for each head

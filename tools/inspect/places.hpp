@@ -12,7 +12,7 @@ using Activations = std::map<std::string, Tensor>;
 
 // One attention of a model.
 struct SitePlace {
-  std::string path;   // "decoder/3/self"
+  std::string path;   // "decoder/3/A"
   std::string stack;  // the path of the repeated call around it, without the number: "decoder"
   Index layer;        // that number
   bool cross, causal;

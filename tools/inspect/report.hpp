@@ -81,7 +81,7 @@ struct SiteValue {
 
 // One attention of the model.
 struct Site {
-  std::string path;   // "decoder/3/self"
+  std::string path;   // "decoder/3/A"
   std::string stack;  // "decoder" or "encoder"
   int64_t layer = 0;
   std::string kind;     // "self" or "cross"
