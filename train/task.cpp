@@ -142,8 +142,7 @@ const std::vector<Task>& tasks() {
        alphabet, "", false, 8, "layers = 2\nd-model = 64\ncontext = 48", 1000, induction,
        told_letters},
       {"brackets", "what closes the brackets that are open, the innermost first", "()[]{}<>", "",
-       false, 6, "layers = 2\nd-model = 64\ncontext = 24", 1500, brackets,
-       closing_at_the_end},
+       false, 6, "layers = 2\nd-model = 64\ncontext = 24", 1500, brackets, closing_at_the_end},
   };
   return table;
 }
