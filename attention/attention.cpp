@@ -115,10 +115,7 @@ std::shared_ptr<const Checked> load_attention(const Program& program,
 
 bool is_causal(const Checked& program) { return program.takes_mask && program.leak.empty(); }
 
-bool attends_across(const Checked& program) {
-  const std::vector<std::string>& inputs = program.input_names;
-  return !program.self_only && std::find(inputs.begin(), inputs.end(), "M") != inputs.end();
-}
+bool attends_across(const Checked& program) { return !program.self_only && program.has_memory(); }
 
 std::string not_attention(const Checked& program) {
   try {

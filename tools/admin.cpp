@@ -20,7 +20,7 @@ struct Scaled {
 // The factor of a product that is a parameter, or that is none; nullptr if there is none.
 const Node* factor_of(const Checked& program, const Node& product, bool is_parameter) {
   for (const Node& factor : product.args)
-    if (factor.kind == NodeKind::value && factor.plain &&
+    if (is_plain_value(factor) &&
         (program.values[factor.index].kind == ValueKind::parameter) == is_parameter)
       return &factor;
   return nullptr;
@@ -89,7 +89,7 @@ void profile_scales(const Model& model, const Batch& batch, double dropout, Key 
   forward.replace = [&](const std::string& path, const Tensor& sum) {
     const Scaled& residual = residuals.at(path);
     const auto at = static_cast<size_t>(index_of(model, residual.omega));
-    // What is seen has the scale one still, so the sum is x + f; x is offered before it.
+    // The pass runs with scales of one, so the sum is x + f; x is offered before it.
     double& scale = scales.try_emplace(residual.stack, 1).first->second;
     const Tensor x = seen.at(residual.x), f = sum - x, scaled = x * scale;
     made[at] = Tensor::full(made[at].shape(), scale, made[at].dtype(), made[at].backend());

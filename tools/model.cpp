@@ -137,13 +137,6 @@ void check_settings(const ModelSettings& s) {
 
 namespace {
 
-// Calls `look` with the program of each of its calls, of every filling by layer.
-template <class Look>
-void visit_calls(const Checked& program, const Look& look) {
-  for (const CheckedCall& all : program.calls)
-    visit(all, [&](const CheckedCall& call) { look(*call.program); });
-}
-
 std::shared_ptr<const Checked> checked_text(const ModelSettings& s) {
   return std::make_shared<const Checked>(check(Program::parse(s.text.text, s.text.place), {},
                                                library_of(s.fillers), programs_of(s.uses)));
@@ -158,7 +151,7 @@ void add_sources(const Checked& program, std::vector<ProgramText>& texts) {
     const std::string name = source->name.substr(0, source->name.rfind(".tete"));
     if (!known) texts.push_back({name, source->name, source->text});
   }
-  visit_calls(program, [&](const Checked& inner) { add_sources(inner, texts); });
+  visit_called(program, [&](const Checked& inner) { add_sources(inner, texts); });
 }
 
 // True if a size of this name counts in the text or in what it calls.
@@ -166,7 +159,7 @@ bool uses_size(const Checked& program, const std::string& name) {
   const int dim = program.find_dimension(name);
   const auto has = [&](const CheckedValue& v) { return v.dims.contains(dim); };
   bool found = dim >= 0 && std::any_of(program.values.begin(), program.values.end(), has);
-  visit_calls(program, [&](const Checked& inner) { found = found || uses_size(inner, name); });
+  visit_called(program, [&](const Checked& inner) { found = found || uses_size(inner, name); });
   return found;
 }
 
@@ -241,11 +234,11 @@ std::string holder_of_scale(const Checked& program) {
   return "";
 }
 
-// By def.
+// Adds those of a program and of what it calls, by def.
 void find_holders(const Checked& program, std::map<std::string, std::string>& holders) {
   if (const std::string holder = holder_of_scale(program); !holder.empty())
     holders[program.name] = holder;
-  visit_calls(program, [&](const Checked& inner) { find_holders(inner, holders); });
+  visit_called(program, [&](const Checked& inner) { find_holders(inner, holders); });
 }
 
 }  // namespace

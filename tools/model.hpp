@@ -43,7 +43,7 @@ struct ModelSettings {
 // "h_k=4" becomes a size by its name. Fails on a name that has a size already.
 void set_dim(SizesByName& dims, const std::string& setting);
 
-// With the texts themselves: a checkpoint needs no file but itself.
+// The texts themselves are in it: a checkpoint needs no file but itself.
 nlohmann::ordered_json to_json(const ModelSettings& settings);
 // Fails on a field that is missing or of another type, which the sentence names.
 ModelSettings settings_from_json(const nlohmann::ordered_json& json);

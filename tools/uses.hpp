@@ -33,7 +33,7 @@ void add_amending_use(SlotUses& uses, const std::string& setting, const Program&
 // True if the text itself says what fills a slot of this name.
 bool has_slot(const Program& text, const std::string& name);
 
-// As check() takes them.
+// Both in the form that check() takes.
 std::vector<Program> programs_of(const std::vector<SlotUse>& uses);
 Library library_of(const std::vector<ProgramText>& texts);
 

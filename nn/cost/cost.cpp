@@ -9,22 +9,6 @@
 
 namespace tete {
 
-Count& Count::operator+=(const Count& other) {
-  formula += other.formula;
-  multiplies = exact_sum(multiplies, other.multiplies);
-  naive = exact_sum(naive, other.naive);
-  visible = exact_sum(visible, other.visible);
-  return *this;
-}
-
-void Count::multiply(Index times) {
-  for (Index* number : {&multiplies, &naive, &visible}) *number = exact_product(*number, times);
-}
-
-Index Cost::of_batch(Index sequences) const {
-  return exact_sum(exact_product(total.multiplies - once, sequences), once);
-}
-
 namespace {
 
 void join(Dims& dims, const auto& more) {

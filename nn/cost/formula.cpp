@@ -1,7 +1,7 @@
-// Formulas: sums of products of named sizes.
+// Formulas: sums of products of named sizes; and counts, which have one each.
 #include <algorithm>
 
-#include "nn/cost.hpp"
+#include "nn/cost/sizes.hpp"
 
 namespace tete {
 
@@ -30,6 +30,24 @@ std::string Formula::text() const {
   for (const auto& [product, times] : terms_)
     all += (all.empty() ? "" : " + ") + (times > 1 ? tete::text(times, "*") : "") + product;
   return all.empty() ? "0" : all;
+}
+
+// ---- Counts ----------------------------------------------------------------------------------
+
+Count& Count::operator+=(const Count& other) {
+  formula += other.formula;
+  multiplies = exact_sum(multiplies, other.multiplies);
+  naive = exact_sum(naive, other.naive);
+  visible = exact_sum(visible, other.visible);
+  return *this;
+}
+
+void Count::multiply(Index times) {
+  for (Index* number : {&multiplies, &naive, &visible}) *number = exact_product(*number, times);
+}
+
+Index Cost::of_batch(Index sequences) const {
+  return exact_sum(exact_product(total.multiplies - once, sequences), once);
 }
 
 }  // namespace tete

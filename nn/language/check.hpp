@@ -242,6 +242,13 @@ struct Checked {
   bool is_over(const Names& dims, Role role) const;
 };
 
+// Calls `see` with the program of each of its calls, and of their repetitions that differ.
+template <class See>
+void visit_called(const Checked& program, const See& see) {
+  for (const CheckedCall& all : program.calls)
+    visit(all, [&](const CheckedCall& call) { see(*call.program); });
+}
+
 // The catalogue: finds the defs that a text calls but does not contain.
 struct Library {
   using Find = std::function<std::shared_ptr<const Program>(const std::string& name)>;

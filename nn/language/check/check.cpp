@@ -127,8 +127,7 @@ bool Checked::is_loss(int value) const {
 
 bool Checked::has_losses() const {
   bool has = !losses.empty();
-  for (const CheckedCall& all : calls)
-    visit(all, [&](const CheckedCall& call) { has |= call.program->has_losses(); });
+  visit_called(*this, [&](const Checked& inner) { has = has || inner.has_losses(); });
   return has;
 }
 

@@ -23,8 +23,7 @@ void add_names(const Checked& program, bool is_root, std::vector<std::string>& n
     if (is_root && d.name == d.short_name()) add_name(d.name, names);
   for (const Dimension& d : program.dimensions)
     if (is_own(d)) add_name(d.short_name(), names);
-  for (const CheckedCall& all : program.calls)
-    visit(all, [&](const CheckedCall& call) { add_names(*call.program, false, names); });
+  visit_called(program, [&](const Checked& inner) { add_names(inner, false, names); });
 }
 
 }  // namespace
@@ -44,12 +43,9 @@ SizeTable::SizeTable(std::shared_ptr<const Checked> program, const SizesByName& 
 
 bool has_size(const Checked& program, const std::string& name) {
   const auto has_name = [&](const Dimension& d) { return d.short_name() == name && is_own(d); };
-  return std::any_of(program.dimensions.begin(), program.dimensions.end(), has_name) ||
-         std::any_of(program.calls.begin(), program.calls.end(), [&](const CheckedCall& all) {
-           bool has = false;
-           visit(all, [&](const CheckedCall& call) { has |= has_size(*call.program, name); });
-           return has;
-         });
+  bool has = std::any_of(program.dimensions.begin(), program.dimensions.end(), has_name);
+  visit_called(program, [&](const Checked& inner) { has = has || has_size(inner, name); });
+  return has;
 }
 
 bool SizeTable::set_by_name(const std::string& name, Index size) {
