@@ -19,28 +19,36 @@ inline constexpr int register_bytes = 16;
 inline constexpr int register_count = 16;
 #endif
 
-typedef float FloatRegister __attribute__((vector_size(register_bytes), aligned(4), may_alias));
-typedef double DoubleRegister __attribute__((vector_size(register_bytes), aligned(8), may_alias));
+// A register's variable is aligned, wherever a compiler puts it; numbers in memory are read and
+// written through the type that asks for no alignment.
+typedef float FloatRegister __attribute__((vector_size(register_bytes)));
+typedef double DoubleRegister __attribute__((vector_size(register_bytes)));
+typedef float FloatsInMemory __attribute__((vector_size(register_bytes), aligned(4), may_alias));
+typedef double DoublesInMemory __attribute__((vector_size(register_bytes), aligned(8), may_alias));
 template <class T>
 struct RegisterOf {
   using type = FloatRegister;
+  using in_memory = FloatsInMemory;
 };
 template <>
 struct RegisterOf<double> {
   using type = DoubleRegister;
+  using in_memory = DoublesInMemory;
 };
 template <class T>
 using Register = typename RegisterOf<T>::type;
+template <class T>
+using InMemory = typename RegisterOf<T>::in_memory;
 template <class T>
 inline constexpr int width = register_bytes / static_cast<int>(sizeof(T));
 
 template <class T>
 TETE_INLINE Register<T> load(const T* x) {
-  return *reinterpret_cast<const Register<T>*>(x);
+  return *reinterpret_cast<const InMemory<T>*>(x);
 }
 template <class T>
 TETE_INLINE void store(T* y, const Register<T>& v) {
-  *reinterpret_cast<Register<T>*>(y) = v;
+  *reinterpret_cast<InMemory<T>*>(y) = v;
 }
 // The first n numbers of a register, which may be none or all; the others are 0.
 template <class T>

@@ -13,7 +13,8 @@ namespace {
 constexpr int tile_rows = register_count == 32 ? 12 : 6;
 constexpr int tile_registers = 2;  // columns of registers
 
-typedef uint32_t Words __attribute__((vector_size(register_bytes), aligned(4), may_alias));
+typedef uint32_t Words __attribute__((vector_size(register_bytes)));
+typedef uint32_t WordsInMemory __attribute__((vector_size(register_bytes), aligned(4), may_alias));
 
 // One step of a sum: one product.
 template <class T>
@@ -24,6 +25,7 @@ struct Single {
   using Wide = Register<T>;
   using Sum = Register<T>;
   TETE_INLINE Word read(const Element* a) { return *a; }
+  TETE_INLINE Wide read_register(const Word* b) { return load(b); }
   TETE_INLINE Sum step(Sum sum, T a, Wide b) { return sum + a * b; }
 };
 
@@ -37,6 +39,9 @@ struct Pairs {
     Word pair;
     __builtin_memcpy(&pair, a, sizeof pair);
     return pair;
+  }
+  TETE_INLINE Wide read_register(const Word* b) {
+    return *reinterpret_cast<const WordsInMemory*>(b);
   }
 #if defined(__AVX512BF16__)
   using Sum = __m512;
@@ -71,7 +76,7 @@ void tile(Index k, const typename How::Element* a, Index ra, Index pa, const typ
     for (int j = 0; j < C; ++j) sum[r][j] = typename How::Sum{};
   for (Index p = 0; p < k; ++p, a += pa, b += pb) {
     Wide wide[C];
-    for (int j = 0; j < C; ++j) wide[j] = *reinterpret_cast<const Wide*>(b + j * lanes);
+    for (int j = 0; j < C; ++j) wide[j] = How::read_register(b + j * lanes);
     // Three rows to an address: a register, twice it, and none.
     const typename How::Element* three = a;
 #pragma GCC unroll 16
