@@ -51,6 +51,21 @@ check 'a vocabulary of another name' eval "'$tete' train text.txt --model kinds.
 check 'a task and a model without heads' "$tete" train --task copy --use Attention=dynamic_convolution --layers 1 --d-model 16 --context 16 --batch 4 --eval-samples 8 --steps 1 --out conv
 check '--use wins, and says so' eval "'$tete' train text.txt --norm rms --use Norm=norm_layer ${small[*]} --steps 1 --out wins 2>&1 |
   grep -q 'warning: --norm rms gives way to --use, which fills Norm'"
+printf '%s\n' 'use Block = pre_norm' 'use Attention = multi_head' 'use Norm = norm_layer' \
+  'use FeedForward = ff_biases' 'def Mine(X[causal n] < v, E[v, d_X] = normal(1)):' '  where l = 1, h = 2, d_X = 6' \
+  '  T[n, d_X] = gather(E[v, d_X], X[n], dim=v)' '  Z[n, d_X] = Block(T[n, d_X]) repeated l' \
+  '  Y[n, v] = einsum(Z[n, d_X], E[v, d_X])' '  return Y[n, v]' > sized.tete
+sized=(text.txt --model sized.tete --context 16 --batch 4 --eval-samples 8 --steps 1)
+shape() { "$tete" inspect "$1" --text e --out shape.html && grep -o '[0-9]* layers*, .*[0-9]* wide' shape.html | head -n 1; }
+check 'its own sizes are its sizes' eval "'$tete' train ${sized[*]} --out sized && shape sized | grep -q '^1 layer, 2 heads, 6 wide'"
+check 'an option wins over them' eval "'$tete' train ${sized[*]} --layers 2 --d-model 8 --out sized2 &&
+  shape sized2 | grep -q '^2 layers, 2 heads, 8 wide'"
+sed -i 's/where .*/where l = 3/' sized.tete
+check 'sizes that it leaves open have defaults' eval "'$tete' train ${sized[*]} --out sized3 && shape sized3 | grep -q '^3 layers, 4 heads, 128 wide'"
+check 'a task leaves them, too' eval "'$tete' train --task copy ${sized[*]:1} --out sized4 && shape sized4 | grep -q '^3 layers, 4 heads, 128 wide'"
+check 'without the biases that its text has' eval "'$tete' train ${sized[*]} --no-bias --out bare &&
+  grep -aq 'F.b_1' sized/step-00000001.safetensors && ! grep -aq 'F.b_1' bare/step-00000001.safetensors"
+refuses 2 "'Mine' has no slot 'Output'" train "${sized[@]}" --tied
 check 'a file of mine' "$tete" train text.txt --model mine.tete "${small[@]}" --steps 2 --out mine
 rm mine.tete
 check 'its checkpoint needs no file but itself' "$tete" sample mine --length 5
@@ -148,7 +163,7 @@ check 'its report shows answers' grep -q '"split":"samples".* → ' mine_both/me
 rm mine.tete
 check 'its checkpoint needs no file, either' "$tete" sample mine_both --prompt abc
 refuses 2 '--prompt has 13 tokens, but the model reads at most 12' sample mine_both --prompt abcdefghijklm
-check 'transformer learns to reverse' "$tete" train --task reverse --model transformer --context 6 --steps 300 --eval-every 0 \
+check 'transformer learns to reverse' "$tete" train --task reverse --model transformer --layers 1 --heads 4 --d-model 64 --context 6 --steps 300 --eval-every 0 \
   --eval-samples 200 --out reversed
 right=$(grep -o '"exact_match":[0-9.]*' reversed/metrics.jsonl | tail -n 1 | cut -d : -f 2)
 check "it is right in $right of the answers, expected at least 0.9" awk "BEGIN { exit !($right >= 0.9) }"

@@ -215,7 +215,8 @@ static ordered_json value_of(const CLI::Option& option, const std::string& value
 
 static ordered_json recorded(const CLI::Option& option) {
   const std::string& preset = option.get_default_str();
-  if (is_flag(option)) return option.count() > 0 ? option.as<bool>() : preset == "true";
+  if (is_flag(option) && option.count() > 0) return option.as<bool>();
+  if (is_flag(option)) return preset.empty() ? ordered_json() : ordered_json(preset == "true");
   std::vector<std::string> values = option.results();
   if (values.empty() && !preset.empty()) values = {preset};
   if (!is_list(option)) return values.empty() ? ordered_json() : value_of(option, values.back());

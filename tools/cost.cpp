@@ -232,7 +232,9 @@ static CostedText costed_model(CostVerbOptions& o, CLI::App& app) {
   const Task* task = chosen_task(o.task);
   if (o.task == masked_task)
     bad_input("--task mlm is for an encoder, which is a text of its own: tete cost bert");
-  if (task) apply_config(app, text("--task ", task->name), task->model);
+  if (task)
+    apply_config(app, text("--task ", task->name),
+                 text(task->sizes, "\ncontext = ", task->context, "\n"));
   for (const Variant& model : models())
     if (model.name == o.request.target)
       bad_input("--model makes a model around attention, but '", model.name,

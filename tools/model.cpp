@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "tools/json_number.hpp"
 #include "tools/uses.hpp"
 
 namespace tete {
@@ -59,6 +60,11 @@ static Index whole_number(const std::string& key, const ordered_json& value) {
 static void read_field(const ordered_json& object, const std::string& key, Index& to) {
   to = whole_number(key, field(object, key));
 }
+static void read_field(const ordered_json& object, const std::string& key,
+                       std::optional<Index>& to) {
+  if (const ordered_json& value = field(object, key); !value.is_null())
+    to = whole_number(key, value);
+}
 static void read_field(const ordered_json& object, const std::string& key, std::string& to) {
   const ordered_json& value = field(object, key);
   if (!value.is_string()) unexpected(key, value, "a string");
@@ -82,9 +88,9 @@ ordered_json to_json(const ModelSettings& s) {
   json["fillers"] = ordered_json::array();
   for (const ProgramText& filler : s.fillers) json["fillers"].push_back(to_json(filler));
   json["dim"] = s.dims;
-  json["layers"] = s.layers;
-  json["heads"] = s.heads ? ordered_json(*s.heads) : ordered_json();
-  json["d_model"] = s.d_model;
+  json["layers"] = or_null(s.layers);
+  json["heads"] = or_null(s.heads);
+  json["d_model"] = or_null(s.d_model);
   json["d_ff"] = s.d_ff;
   json["context"] = s.context;
   json["init"] = s.init;
@@ -107,9 +113,8 @@ ModelSettings settings_from_json(const ordered_json& json) {
     s.fillers.push_back(program_from_json("fillers", filler));
   for (const auto& [name, size] : object_field(json, "dim").items())
     s.dims[name] = whole_number(name, size);
-  if (const ordered_json& heads = field(json, "heads"); !heads.is_null())
-    s.heads = whole_number("heads", heads);
   read_field(json, "layers", s.layers);
+  read_field(json, "heads", s.heads);
   read_field(json, "d_model", s.d_model);
   read_field(json, "d_ff", s.d_ff);
   read_field(json, "context", s.context);
@@ -124,9 +129,9 @@ static void in_range(const char* option, Index value, Index low, Index high) {
 }
 
 void check_settings(const ModelSettings& s) {
-  in_range("--layers", s.layers, 1, 1000);
+  if (s.layers) in_range("--layers", *s.layers, 1, 1000);
   if (s.heads) in_range("--heads", *s.heads, 1, 1024);
-  in_range("--d-model", s.d_model, 1, 65536);
+  if (s.d_model) in_range("--d-model", *s.d_model, 1, 65536);
   in_range("--d-ff", s.d_ff, 0, 1 << 20);
   in_range("--context", s.context, 1, 1 << 20);
   for (const auto& [name, size] : s.dims) in_range(text("--dim ", name).c_str(), size, 1, 1 << 20);
@@ -163,6 +168,26 @@ bool uses_size(const Checked& program, const std::string& name) {
   return found;
 }
 
+// True if a size of this name follows from nothing in the text, nor in what it calls. `call` brings
+// sizes from around it; none for the model itself.
+bool leaves_open(const Checked& program, const std::string& name,
+                 const CheckedCall* call = nullptr) {
+  bool open = false;
+  for (size_t i = 0; i < program.dimensions.size(); ++i) {
+    const Dimension& d = program.dimensions[i];
+    const bool is_brought =
+        call && std::any_of(call->sizes.begin(), call->sizes.end(),
+                            [&](const auto& size) { return size.inner == static_cast<int>(i); });
+    open |= d.short_name() == name && d.arguments.empty() && d.outer < 0 && d.fallback.empty() &&
+            !is_brought;
+  }
+  for (const CheckedCall& all : program.calls)
+    visit(all, [&](const CheckedCall& inner) {
+      open = open || leaves_open(*inner.program, name, &inner);
+    });
+  return open;
+}
+
 }  // namespace
 
 void read_model_text(ModelSettings& s, const Variant& model, const std::vector<SlotUse>& uses,
@@ -194,11 +219,28 @@ Model make_model(const ModelSettings& s, Index vocabulary) {
   for (int input : program->inputs)  // whatever the text calls the kinds of its tokens
     if (const CheckedValue& v = program->values[input]; v.below >= 0 && v.name != "S")
       set(program->dimensions[v.below].name.c_str(), vocabulary);
-  set("l", s.layers), set("d_X", s.d_model), set("max_n", s.context);
-  set("max_m", s.context);
-  set("h", s.heads.value_or(default_heads));
+  set("max_n", s.context), set("max_m", s.context);
+  const auto set_or = [&](const char* name, const std::optional<Index>& said, Index preset) {
+    if (said) set(name, *said);
+    else if (leaves_open(*program, name)) sizes.try_emplace(name, preset);
+  };
+  set_or("l", s.layers, 4), set_or("h", s.heads, 4), set_or("d_X", s.d_model, 128);
   if (s.d_ff > 0) sizes.try_emplace("f", s.d_ff);
   return Model(program, sizes, init_rule(s.init));
+}
+
+std::optional<Index> size_of(const Model& model, const std::string& name) {
+  SizeTable sizes = model.sizes();
+  const int dim = model.program().find_dimension(name);
+  return dim < 0 ? std::nullopt : sizes.find(dim);
+}
+
+std::string shape_of(const Model& model) {
+  std::string shape;
+  if (const auto layers = size_of(model, "l")) shape += counted(*layers, "layer") + ", ";
+  if (const auto heads = size_of(model, "h")) shape += counted(*heads, "head") + ", ";
+  if (const auto width = size_of(model, "d_X")) shape += text(*width, " wide, ");
+  return shape;
 }
 
 std::string described(const ModelSettings& s) {

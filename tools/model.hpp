@@ -12,8 +12,6 @@
 
 namespace tete {
 
-inline constexpr Index default_heads = 4;
-
 // One text in the notation.
 struct ProgramText {
   std::string name;   // "talking_heads"
@@ -32,9 +30,8 @@ struct ModelSettings {
   std::vector<SlotUse> uses = {};         // of its slots
   std::vector<ProgramText> fillers = {};  // all texts that fill them
   SizesByName dims = {};                  // sizes that are set by name
-  Index layers = 4;
-  std::optional<Index> heads = {};  // not set: default_heads
-  Index d_model = 128;
+  // Not set: as the text says, or, where it leaves them open, 4 layers, 4 heads, 128 wide.
+  std::optional<Index> layers = {}, heads = {}, d_model = {};
   Index d_ff = 0;  // 0: as the text says
   Index context = 64;
   std::string init = "t5";  // how parameters start: t5 (as the texts say), gpt2 or admin
@@ -59,6 +56,10 @@ void read_model_text(ModelSettings& settings, const Variant& model,
 // The settings' text, checked, with their sizes as l, h, d_X, f, max_n and max_m where it has
 // these. Fails as check_settings does.
 Model make_model(const ModelSettings& settings, Index vocabulary);
+// The size that the model's text calls `name`; empty if it has none or leaves it to a call.
+std::optional<Index> size_of(const Model& model, const std::string& name);
+// "4 layers, 4 heads, 128 wide, ", without those that the text does not name l, h and d_X.
+std::string shape_of(const Model& model);
 
 // "gpt2", or "language_model (Attention=talking_heads)".
 std::string described(const ModelSettings& settings);

@@ -23,31 +23,36 @@ void add_shape_options(CLI::App& app, ModelOptions& o) {
   add_list(app, "--attention-layer", o.layers,
            "another for one layer, from 0: 3=NAME, or encoder/3=NAME, decoder/3=NAME, cross/3=NAME")
       ->type_name("LAYER=NAME");
-  app.add_option("--layers,--n_layer", m.layers, "blocks")->type_name("N")->capture_default_str();
-  app.add_option("--heads,--n_head", m.heads, text("heads of the attention [", default_heads, "]"))
-      ->type_name("N");
-  app.add_option("--d-model,--d_model,--n_embd", m.d_model, "width of the residual stream")
-      ->type_name("N")
-      ->capture_default_str();
-  app.add_option("--d-ff,--d_ff", m.d_ff, "width of feed-forward (default: as the texts say)")
-      ->type_name("N");
+  const auto size = [&](const char* names, auto& value, const char* what) {
+    app.add_option(names, value, what)->type_name("N");
+  };
+  size("--layers,--n_layer", m.layers, "blocks (default: as the model's text says)");
+  size("--heads,--n_head", m.heads, "heads of the attention (default: as the text says)");
+  size("--d-model,--d_model,--n_embd", m.d_model,
+       "width of the residual stream (default: as the text says)");
+  size("--d-ff,--d_ff", m.d_ff, "width of feed-forward (default: as the texts say)");
   app.add_option("--context,--block_size", m.context, "tokens that the model sees")
       ->type_name("N")
       ->capture_default_str();
   app.add_option("--style", o.style,
-                 "t5, or gpt2: exact GELU with biases, its initialisation, logits not scaled")
+                 "t5 (as the texts say), or gpt2: exact GELU with biases, its initialisation, "
+                 "logits not scaled")
       ->type_name("NAME")
       ->capture_default_str();
   app.add_option("--activation", o.activation,
                  "of feed-forward: relu, gelu, gelu_erf, silu, …, gated glu, geglu, reglu, swiglu, "
                  "liglu")
       ->type_name("NAME");
-  app.add_flag("--bias,!--no-bias", o.bias, "biases in feed-forward");
+  const auto flag = [&](const char* names, std::optional<bool>& value, const char* what) {
+    app.add_flag_function(
+           names, [&value](int64_t count) { value = count > 0; }, what)
+        ->multi_option_policy(CLI::MultiOptionPolicy::Throw);
+  };
+  flag("--bias,!--no-bias", o.bias, "biases in feed-forward, or none [the text's]");
   app.add_option("--norm", o.norm, "layer, rms, none, or a text")->type_name("NAME|FILE");
   app.add_option("--positions", o.positions, "learned, sinusoidal, none, or a text")
       ->type_name("NAME|FILE");
-  app.add_flag("--tied,!--untied", o.tied, "the output layer is the embedding, or not [tied]")
-      ->default_str("true");
+  flag("--tied,!--untied", o.tied, "the output layer is the embedding, or not [the text's]");
   app.add_option(
          "--init", m.init,
          "how parameters start: t5 (as the texts say), gpt2 (N(0.02)), or admin (as the texts say, "
@@ -105,8 +110,7 @@ class ShortForms {
     feed_forward();
     fill_short("--norm", "Norm", o_.norm, "norm_");
     fill_short("--positions", "Absolute", o_.positions, "positions_");
-    if (!o_.tied) add("--untied", "Output", "output_own");
-    else if (o_.style == "gpt2") add("--style gpt2", "Output", "output_tied_unscaled");
+    output();
     for (const std::string& setting : o_.use) uses_.push_back({setting});
     return std::move(uses_);
   }
@@ -192,16 +196,24 @@ class ShortForms {
     return nullptr;
   }
 
+  void output() {
+    const bool is_gpt2 = o_.style == "gpt2";
+    if (!o_.tied.value_or(true)) add("--untied", "Output", "output_own");
+    else if (is_gpt2) add("--style gpt2", "Output", "output_tied_unscaled");
+    else if (o_.tied) add("--tied", "Output", "output_tied");
+  }
+
   // A layer of the family ff stays gated or biased as the text has it, and starts as that says.
   void feed_forward() {
     const Gated* gated = find_named(o_.activation, gated_layers);
-    const std::string option =
-        o_.bias && !gated ? std::string("--bias") : "--activation " + o_.activation;
+    const std::string option = gated || !o_.bias ? "--activation " + o_.activation
+                               : *o_.bias        ? std::string("--bias")
+                                                 : "--no-bias";
     const UseText* own = of_text("FeedForward");
     const std::string name = own ? own->filler.name : "", rest = own ? filling_of(*own) : "";
     const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
     const std::string wanted = text("ff", gated || has("_gated") ? "_gated" : "",
-                                    o_.bias || has("_biases") ? "_biases" : "");
+                                    o_.bias.value_or(has("_biases")) ? "_biases" : "");
     if ((gated || o_.bias) && name != wanted)
       add(option, "FeedForward", wanted + (own ? rest.substr(name.size()) : ""));
     fill("--activation", "Activation", gated ? gated->activation : o_.activation);

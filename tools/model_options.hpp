@@ -11,13 +11,13 @@ class App;
 
 namespace tete {
 
-// An option that is "" leaves the choice to the model's text.
+// An option that is "" or empty leaves the choice to the model's text.
 struct ModelOptions {
   std::string whole = {};  // --model; "": language_model, or encoder_decoder
   std::string attention = {}, encoder = {}, decoder = {}, cross = {};
   std::vector<std::string> layers = {};  // --attention-layer: "3=NAME", "encoder/3=NAME"
   std::string norm = {}, activation = {}, positions = {};
-  bool bias = false, tied = true;
+  std::optional<bool> bias = {}, tied = {};
   std::string style = "t5";
   std::vector<std::string> with = {}, dim = {}, use = {};
   ModelSettings model = {};

@@ -227,7 +227,8 @@ static RunSize run_size(const TrainOptions& o, const Lesson& lesson, const Optim
       lesson.activations;
   // One block instead of all; what else is kept, the inputs of blocks, is little beside it.
   if (o.loop.step.recompute_blocks)
-    size.memory.activations /= static_cast<size_t>(std::max<Index>(1, o.model.layers));
+    size.memory.activations /=
+        static_cast<size_t>(std::max<Index>(1, size_of(*lesson.model, "l").value_or(1)));
   size.memory.text = lesson.text;
   size.tokens_per_step = o.loop.step.batch * o.model.context;
   return size;
@@ -240,11 +241,10 @@ static std::string percent(double part) {
   return shown.str();
 }
 
-// "talking_heads, 4 layers, 128 wide, 824,064 parameters"
+// "talking_heads, 4 layers, 4 heads, 128 wide, 824,064 parameters"
 static std::string model_line(const TrainOptions& o, const Lesson& lesson) {
   return text(o.task == "text" ? "" : o.task + ": ", described(o.model), ", ",
-              counted(o.model.layers, "layer"), ", ", o.model.d_model, " wide, ",
-              lesson.model->params().element_total(), " parameters");
+              shape_of(*lesson.model), lesson.model->params().element_total(), " parameters");
 }
 
 static void say_result(const TrainOptions& o, const LoopResult& result) {

@@ -21,11 +21,12 @@ const Task* fill_in(TrainOptions& o, CLI::App& app) {
   const Task* task = chosen_task(o.task);
   if (task) {
     check_task(o);
-    // A model's text has attention of its own.
-    const char* attention = o.whole.empty() ? "attention = 'multi_head'\n" : "";
-    apply_config(
-        app, text("--task ", task->name),
-        text(attention, task->model, "\n", task_training, "\nsteps = ", task->steps, "\n"));
+    // A model that is named has an attention and sizes of its own.
+    const std::string shape =
+        o.whole.empty() ? text("attention = 'multi_head'\n", task->sizes) : "";
+    apply_config(app, text("--task ", task->name),
+                 text(shape, "\ncontext = ", task->context, "\n", task_training,
+                      "\nsteps = ", task->steps, "\n"));
   }
   if (o.task == masked_task) apply_config(app, "--task mlm", masked_training);
   return task;
@@ -177,8 +178,8 @@ void add_train_options(CLI::App& app, TrainOptions& o) {
       "  tete train shakespeare.txt --style gpt2 --optimizer adam --dropout 0.1\n"
       "  tete train --task induction\n"
       "  tete train --task reverse --attention-cross talking_heads\n"
-      "  tete train --task reverse --model t5\n"
-      "  tete train book.txt --task mlm --model bert\n"
+      "  tete train --task reverse --model t5 --layers 1 --heads 4 --d-model 64\n"
+      "  tete train book.txt --task mlm --model bert --layers 2 --heads 4 --d-model 64\n"
       "nanoGPT's spellings work too: --n_layer --n_head --n_embd --block_size\n"
       "--batch_size --learning_rate --max_iters --out_dir --eval_interval.");
 }

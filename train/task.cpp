@@ -131,18 +131,17 @@ const char* const task_training =
 const std::vector<Task>& tasks() {
   static const std::vector<Task> table = {
       {"copy", "letters, and after the mark > the same again", alphabet, ">", false, 3,
-       "layers = 2\nd-model = 64\ncontext = 24", 1500, copy, after_the_mark},
+       "layers = 2\nd-model = 64", 24, 1500, copy, after_the_mark},
       {"reverse", "an encoder reads letters, and a decoder writes them from the end", alphabet, "",
-       true, 2, "layers = 1\nd-model = 64\ncontext = 12", 1500, reverse, nullptr},
+       true, 2, "layers = 1\nd-model = 64", 12, 1500, reverse, nullptr},
       {"sort", "letters, and after the mark > the same in the order of the alphabet", alphabet, ">",
-       false, 3, "layers = 2\nd-model = 64\ncontext = 16", 3000, sort, after_the_mark},
+       false, 3, "layers = 2\nd-model = 64", 16, 3000, sort, after_the_mark},
       {"addition", "decimal numbers, 12+7=19", "+0123456789", "=", false, 6,
-       "layers = 2\nd-model = 64\ncontext = 9", 3000, addition, after_the_mark},
+       "layers = 2\nd-model = 64", 9, 3000, addition, after_the_mark},
       {"induction", "a random string that repeats: what follows a letter followed it before",
-       alphabet, "", false, 8, "layers = 2\nd-model = 64\ncontext = 48", 1000, induction,
-       told_letters},
+       alphabet, "", false, 8, "layers = 2\nd-model = 64", 48, 1000, induction, told_letters},
       {"brackets", "what closes the brackets that are open, the innermost first", "()[]{}<>", "",
-       false, 6, "layers = 2\nd-model = 64\ncontext = 24", 1500, brackets, closing_at_the_end},
+       false, 6, "layers = 2\nd-model = 64", 24, 1500, brackets, closing_at_the_end},
   };
   return table;
 }

@@ -33,7 +33,8 @@ struct Task {
   const char* mark;     // what every prompt ends with, or ""
   bool encoder;         // an encoder reads the prompt and a decoder writes the answer
   Index least_context;  // tokens that the shortest exercise needs
-  const char* model;    // TOML: the shape of a model that learns it, as options of `tete train`
+  const char* sizes;    // TOML: those of a model that learns it, as options of `tete train`
+  Index context;        // ... and the tokens that it sees
   int64_t steps;        // in which it learns it
   // An exercise that fits into the context, a function of the key alone.
   Exercise (*draw)(Key key, Index context);

@@ -8,6 +8,7 @@
 #include "tools/bench/nouns.hpp"
 #include "tools/bench/report.hpp"
 #include "tools/config.hpp"
+#include "tools/json_number.hpp"
 #include "tools/model_cost.hpp"
 #include "tools/model_options.hpp"
 #include "train/machine.hpp"
@@ -71,15 +72,15 @@ struct Steady {
   }
 };
 
-ordered_json to_json(const StepBenchOptions& o, Index parameters, const Cost& cost,
+ordered_json to_json(const StepBenchOptions& o, const Model& model, const Cost& cost,
                      const Steady& steady, const Bench& bench) {
   const Measured& row = bench.rows()[0];
   ordered_json json = {{"bench", "step"},
                        {"model", described(o.model)},
                        {"attention", o.attention},
-                       {"layers", o.model.layers},
-                       {"heads", o.model.heads.value_or(default_heads)},
-                       {"d_model", o.model.d_model},
+                       {"layers", or_null(size_of(model, "l"))},
+                       {"heads", or_null(size_of(model, "h"))},
+                       {"d_model", or_null(size_of(model, "d_X"))},
                        {"context", o.model.context},
                        {"batch", o.batch},
                        {"vocabulary", o.vocabulary},
@@ -88,7 +89,7 @@ ordered_json to_json(const StepBenchOptions& o, Index parameters, const Cost& co
                        {"dropout", o.dropout},
                        {"precision", o.precision},
                        {"recompute_blocks", o.recompute_blocks},
-                       {"parameters", parameters},
+                       {"parameters", model.params().element_total()},
                        {"multiplies", o.batch * cost.total.multiplies},
                        {"visible_multiplies", o.batch * cost.total.visible}};
   json.update(to_json(row));
@@ -101,14 +102,14 @@ ordered_json to_json(const StepBenchOptions& o, Index parameters, const Cost& co
   return json;
 }
 
-void print(const StepBenchOptions& o, Index parameters, const Steady& steady, const Bench& bench) {
+void print(const StepBenchOptions& o, const Model& model, const Steady& steady,
+           const Bench& bench) {
   const Measured& row = bench.rows()[0];
-  const std::string heads = o.model.heads ? text(*o.model.heads, " heads, ") : "";
-  std::printf("%s, %lld layers, %s%lld wide, context %lld, batch %lld, %s, %s, %s parameters\n\n",
-              described(o.model).c_str(), static_cast<long long>(o.model.layers), heads.c_str(),
-              static_cast<long long>(o.model.d_model), static_cast<long long>(o.model.context),
-              static_cast<long long>(o.batch), o.optimizer.c_str(), o.precision.c_str(),
-              count_text(static_cast<double>(parameters)).c_str());
+  std::printf("%s, %scontext %lld, batch %lld, %s, %s, %s parameters\n\n",
+              described(o.model).c_str(), shape_of(model).c_str(),
+              static_cast<long long>(o.model.context), static_cast<long long>(o.batch),
+              o.optimizer.c_str(), o.precision.c_str(),
+              count_text(static_cast<double>(model.params().element_total())).c_str());
   bench.print();
   std::printf(
       "tokens  %s a second\n",
@@ -172,11 +173,11 @@ int bench_training(StepBenchOptions& o, CLI::App& app) {
   const std::optional<Scaling> scaling =
       o.bench.scaling ? std::optional(bench.scaling(work)) : std::nullopt;
   if (o.bench.json) {
-    ordered_json json = to_json(o, parameters, cost, steady, bench);
+    ordered_json json = to_json(o, model, cost, steady, bench);
     if (scaling) json["scaling"] = to_json(*scaling);
     std::cout << json.dump(2) << "\n";
   } else {
-    print(o, parameters, steady, bench);
+    print(o, model, steady, bench);
     if (scaling) print(*scaling);
   }
   return 0;

@@ -59,9 +59,9 @@ class Inspection {
 
   void describe(const Trained& trained, const Passage& passage) {
     const ModelSettings& s = trained.settings;
-    run_.description = text(name_of(trained.model.kind()), ", ", counted(s.layers, "layer"),
-                            ", d_model ", s.d_model, ", ", tete::described(s), ", ",
-                            trained.declared().element_total(), " parameters");
+    run_.description =
+        text(name_of(trained.model.kind()), ", ", shape_of(trained.model), tete::described(s), ", ",
+             trained.declared().element_total(), " parameters");
     for (int64_t token = 0; token < trained.tokenizer.size(); ++token)
       run_.vocabulary.push_back(trained.tokenizer.piece(static_cast<int32_t>(token)));
     if (trained.fills()) run_.vocabulary.push_back(std::string(1, blank));

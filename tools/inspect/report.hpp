@@ -154,7 +154,7 @@ struct WrittenSample {
 
 struct RunReport {
   std::string name;         // the run's folder or the checkpoint, as it was given
-  std::string description;  // one line: "2 layers, 4 heads, d_model 128, 412,160 parameters"
+  std::string description;  // one line: "a language model, 2 layers, 4 heads, 128 wide, …"
   // The bytes of each token by its number. Of bytes, one may be part of a character only.
   std::vector<std::string> vocabulary;
   std::vector<TokenSequence> sequences;
