@@ -13,22 +13,22 @@ void check_is_attention(const Checked& program) {
     const CheckedValue& input = program.values[program.inputs[i]];
     const std::string& name = program.input_names[i];
     if (program.causal || input.below >= 0)
-      fail_at({input.place}, text("'", program.name,
-                                  "' is a whole model, not attention: 'tete train "
-                                  "--model', 'run' and 'cost' take it"));
+      fail_at({input.place}, "'", program.name,
+              "' is a whole model, not attention: 'tete train "
+              "--model', 'run' and 'cost' take it");
     if (name != "X" && name != "M")
-      fail_at({input.place}, text("attention has the inputs X and M; '", program.name,
-                                  "' has the input '", name, "'"));
+      fail_at({input.place}, "attention has the inputs X and M; '", program.name,
+              "' has the input '", name, "'");
     if (input.dims.size() != 2 || input.element != Element::real)
-      fail_at({input.place}, text("attention's input ", name, " is a sequence of vectors, as in ",
-                                  name == "X" ? "X[n, d_X]" : "M[m, d_M]"));
+      fail_at({input.place}, "attention's input ", name, " is a sequence of vectors, as in ",
+              name == "X" ? "X[n, d_X]" : "M[m, d_M]");
     if (name == "X") n = input.dims[0];
   }
   if (n < 0) bad_input("'", program.name, "' has no input X: it is not attention");
   const CheckedValue& result = program.values[program.result];
   if (result.dims.size() != 2 || result.dims[0] != n)
-    fail_at({result.place}, text("attention returns a vector for every query, as in Y[",
-                                 program.dimensions[n].name, ", d_Y]"));
+    fail_at({result.place}, "attention returns a vector for every query, as in Y[",
+            program.dimensions[n].name, ", d_Y]");
 }
 
 void set(SizesByName& sizes, const std::string& name, Index size, const char* what) {
@@ -67,9 +67,9 @@ SizeTable bound_sizes(const std::shared_ptr<const Checked>& program, const Atten
   }
   table.check_known();
   if (const Index size = table.size(width); size != given.d_model)
-    fail_at({program->values[program->result].place},
-            text("the result's '", program->dimensions[width].name, "' is ", size,
-                 ", but the width of X, to which it is added, is ", given.d_model));
+    fail_at({program->values[program->result].place}, "the result's '",
+            program->dimensions[width].name, "' is ", size,
+            ", but the width of X, to which it is added, is ", given.d_model);
   return table;
 }
 

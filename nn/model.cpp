@@ -21,11 +21,11 @@ void check_inputs(const Checked& program) {
     const CheckedValue& v = program.values[program.inputs[i]];
     const std::string& name = program.input_names[i];
     if (name != "X" && name != "M" && name != "S")
-      fail_at({v.place}, text("a model reads tokens X, a source M and segments S; '", name,
-                              "' is none of these"));
+      fail_at({v.place}, "a model reads tokens X, a source M and segments S; '", name,
+              "' is none of these");
     if (v.below < 0 || v.dims.size() != 1)
-      fail_at({v.place}, text("a model reads tokens, as in ", name, name == "M" ? "[m]" : "[n]",
-                              " < ", name == "S" ? "s" : "v"));
+      fail_at({v.place}, "a model reads tokens, as in ", name, name == "M" ? "[m]" : "[n]", " < ",
+              name == "S" ? "s" : "v");
     if (name == "S" && v.dims[0] != find_input(program, "X")->dims[0])
       fail_at({v.place}, "each token of X has a segment, as in X[n] < v, S[n] < s");
   }
@@ -34,9 +34,8 @@ void check_inputs(const Checked& program) {
 void check_result(const Checked& program) {
   const CheckedValue &X = *find_input(program, "X"), &Y = program.values[program.result];
   if (Y.dims.size() != 2 || Y.dims[0] != X.dims[0] || Y.dims[1] != X.below)
-    fail_at({Y.place},
-            text("a model returns a logit for each position and token, as in Y[",
-                 program.dimensions[X.dims[0]].name, ", ", program.dimensions[X.below].name, "]"));
+    fail_at({Y.place}, "a model returns a logit for each position and token, as in Y[",
+            program.dimensions[X.dims[0]].name, ", ", program.dimensions[X.below].name, "]");
 }
 
 ModelKind kind_of(const Checked& program) {

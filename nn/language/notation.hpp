@@ -42,8 +42,11 @@ struct Place {
 // "file:line:column: sentence", then every line that `places` touch, with carets under them. Line
 // and column are those of the first place.
 std::string point_out(const std::string& sentence, const std::vector<Place>& places);
-// Throws the same as an Error (input).
-[[noreturn]] void fail_at(const std::vector<Place>& places, const std::string& sentence);
+// Throws the same as an Error (input); the sentence is all parts, one after the other.
+template <class... Parts>
+[[noreturn]] void fail_at(const std::vector<Place>& places, const Parts&... parts) {
+  throw Error(ErrorKind::input, point_out(text(parts...), places));
+}
 // "file:line".
 std::string line_of(const Place& place);
 

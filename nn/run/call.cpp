@@ -80,8 +80,8 @@ void Runner::refuse_padded(const CheckedCall& call, int pieces) {
     const int whole = program_.values[program_.inputs[i]].dims[0];
     for (double length : lengths.values<double>())
       if (length < static_cast<double>(sizes_.size(whole)))
-        fail_at({call.place}, text("'", dimension(pieces).name, "' counts pieces of a sequence ",
-                                   "that is padded; a call cannot leave padded pieces out"));
+        fail_at({call.place}, "'", dimension(pieces).name, "' counts pieces of a sequence ",
+                "that is padded; a call cannot leave padded pieces out");
   }
 }
 
@@ -162,8 +162,8 @@ Value Runner::call(const CheckedValue& v) {
   const bool batched = state.rank() > v.dims.size() - static_cast<int>(c.keeps);
   if (c.keeps) state = stacked(kept, state, batched ? batch_rank() : 0);
   if (!(state.shape() == shape_of(v.dims, batched)))
-    fail_at({v.place}, text("'", v.name, "' has shape ", shapes_of(v.dims),
-                            ", but the call returns ", state.shape()));
+    fail_at({v.place}, "'", v.name, "' has shape ", shapes_of(v.dims), ", but the call returns ",
+            state.shape());
   return {state, v.dims, batched};
 }
 

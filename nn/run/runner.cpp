@@ -134,7 +134,7 @@ void Runner::set(int number, const Tensor& x) {
   const CheckedValue& v = checked(number);
   const bool batched = x.rank() > v.dims.size();
   if (!(x.shape() == shape_of(v.dims, batched)))
-    fail_at({v.place}, text("'", v.name, "' has shape ", shapes_of(v.dims), ", got ", x.shape()));
+    fail_at({v.place}, "'", v.name, "' has shape ", shapes_of(v.dims), ", got ", x.shape());
   values_[number] = {x, v.dims, batched};
 }
 
@@ -149,9 +149,8 @@ FirstRows Runner::ending_together() {
   for (size_t i = 0; i < program_.dimensions.size(); ++i) {
     const Dimension& d = dimension(static_cast<int>(i));
     if (d.role == Role::memory && m >= 0 && size(static_cast<int>(i)) != m)
-      fail_at({d.place},
-              text("'", d.name, "' has ", size(static_cast<int>(i)), " positions of the ",
-                   "sequence whose memory has ", m, " in this call"));
+      fail_at({d.place}, "'", d.name, "' has ", size(static_cast<int>(i)), " positions of the ",
+              "sequence whose memory has ", m, " in this call");
   }
   FirstRows first;
   if (n >= 0 && m > n) first.query = m - n;
@@ -207,12 +206,11 @@ void Runner::read_batch_and_type() {
     Shape batch;
     for (int k = 0; k < extra; ++k) batch.push_back(x.size(k));
     if (extra > most_batch_dims)
-      fail_at({v.place}, text("a tensor of shape ", x.shape(), " has more than ", most_batch_dims,
-                              " batch dimensions"));
+      fail_at({v.place}, "a tensor of shape ", x.shape(), " has more than ", most_batch_dims,
+              " batch dimensions");
     if (from >= 0 && !(batch == batch_))
-      fail_at({v.place, checked(program_.inputs[from]).place},
-              text("the batch of '", v.name, "' is ", batch, ", but that of '",
-                   program_.input_names[from], "' is ", batch_));
+      fail_at({v.place, checked(program_.inputs[from]).place}, "the batch of '", v.name, "' is ",
+              batch, ", but that of '", program_.input_names[from], "' is ", batch_);
     batch_ = batch, from = static_cast<int>(i);
   }
   check_one_device(program_.name.c_str(), reals);
@@ -267,8 +265,8 @@ Tensor Runner::whole_numbers(const CheckedValue& v, const Tensor& x) {
   for (double number : x.values<double>())
     if (!(number >= 0 && number < static_cast<double>(below)) ||
         number != static_cast<double>(static_cast<Index>(number)))
-      fail_at({v.place}, text("'", v.name, "' holds ", number, ", expected whole numbers from 0 ",
-                              "to ", below - 1));
+      fail_at({v.place}, "'", v.name, "' holds ", number, ", expected whole numbers from 0 ", "to ",
+              below - 1);
   return cast(x.detach(), dtype_).to(device());
 }
 
@@ -281,16 +279,16 @@ Value Runner::parameter(const CheckedValue& v) {
   for (int i = 0; i < v.dims.size(); ++i)
     expected.push_back(size(v.bounds[i] >= 0 ? v.bounds[i] : v.dims[i]));
   if (!(p.shape() == expected))
-    fail_at({v.place},
-            text("the parameter '", v.name, "' has shape ", p.shape(), ", expected ", expected));
+    fail_at({v.place}, "the parameter '", v.name, "' has shape ", p.shape(), ", expected ",
+            expected);
   check_type(v.name, p, p.dtype() == dtype_);
   // R9: row t of a table is read for position t.
   for (int i = 0; i < v.dims.size(); ++i) {
     if (v.bounds[i] < 0) continue;
     const Index from = first(v.dims[i]), count = size(v.dims[i]);
     if (from + count > p.size(i))
-      fail_at({v.place}, text("there is room for '", dimension(v.bounds[i]).name, "' = ", p.size(i),
-                              " only, but the sequence has ", from + count, " positions"));
+      fail_at({v.place}, "there is room for '", dimension(v.bounds[i]).name, "' = ", p.size(i),
+              " only, but the sequence has ", from + count, " positions");
     p = slice(p, i, from, count);
   }
   if (program_.parameters[v.index].fixed) p = p.detach();

@@ -11,9 +11,8 @@ void refuse_known(const Reading& reading, const ExprText& e, const Node& node, s
                   int dim) {
   const Node& x = node.args[0];
   if (x.names.contains(dim))
-    fail_at({node.keys[key].place, x.place},
-            text("'", reading.in.own_name(dim), "' is a dimension of '", e.args[0].ref.word.name,
-                 "' already"));
+    fail_at({node.keys[key].place, x.place}, "'", reading.in.own_name(dim), "' is a dimension of '",
+            e.args[0].ref.word.name, "' already");
 }
 
 void set_names(const Reading& reading, const ExprText& e, const Names& names, Node& node) {

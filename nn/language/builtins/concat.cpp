@@ -20,13 +20,11 @@ void read_operands(Reading& reading, const ExprText& e, Node& node) {
     node.args.push_back(reading.tensor(arg, *node.builtin));
     const Node &first = node.args[0], &last = node.args.back();
     if (last.names.size() != first.names.size())
-      fail_at({arg.place, e.args[0].place},
-              text("what is joined has as many dimensions each; this has ", last.names.size(),
-                   ", the first ", first.names.size()));
+      fail_at({arg.place, e.args[0].place}, "what is joined has as many dimensions each; this has ",
+              last.names.size(), ", the first ", first.names.size());
     if (last.element != first.element)
-      fail_at({arg.place, e.args[0].place},
-              text("what is joined has elements of one kind; this has ", describe(last.element),
-                   ", the first ", describe(first.element)));
+      fail_at({arg.place, e.args[0].place}, "what is joined has elements of one kind; this has ",
+              describe(last.element), ", the first ", describe(first.element));
   }
 }
 
@@ -42,18 +40,16 @@ void check(Reading& reading, const ExprText& e, Node& node) {
       (expected.contains(name) && name != node.dim() ? rest : own).push_back(name);
     if (own.size() != 1)
       fail_at({e.args[i].place, left},
-              text("an operand of concat has one dimension that the left lacks, this has ",
-                   own.size()));
+              "an operand of concat has one dimension that the left lacks, this has ", own.size());
     if (i == 0) shared = rest;
     parts.push_back(own[0]);
     if (const int name = difference(shared, rest); name >= 0)
-      fail_at({e.args[i].place, e.args[0].place},
-              text("what is joined shares all dimensions but one; '", reading.in.own_name(name),
-                   "' is in one of these only"));
+      fail_at({e.args[i].place, e.args[0].place}, "what is joined shares all dimensions but one; '",
+              reading.in.own_name(name), "' is in one of these only");
   }
   if (!expected.contains(node.dim()))
-    fail_at({node.keys[0].place, left},
-            text("'", reading.in.own_name(node.dim()), "' is not a dimension of the left"));
+    fail_at({node.keys[0].place, left}, "'", reading.in.own_name(node.dim()),
+            "' is not a dimension of the left");
   for (int name : expected)
     if (name == node.dim() || shared.contains(name)) node.names.push_back(name);
   node.element = node.args[0].element;
@@ -79,8 +75,8 @@ Value run(Runner& runner, const Node& node) {
     total += runner.size(names[at]);
   }
   if (total != runner.size(node.dim()))
-    fail_at({node.place}, text("'", runner.dimension(node.dim()).name, "' is ",
-                               runner.size(node.dim()), ", but what is joined comes to ", total));
+    fail_at({node.place}, "'", runner.dimension(node.dim()).name, "' is ", runner.size(node.dim()),
+            ", but what is joined comes to ", total);
   return {concat(tensors, at + (batched ? runner.batch_rank() : 0)), node.names, batched};
 }
 

@@ -15,10 +15,10 @@ void refuse_accidental_sum(const Reading& reading, const ExprText& e, const Node
       if (holders > 1 || reading.expected.contains(name)) continue;
       const RefText& ref = e.args[i].ref;
       const std::string own = reading.in.own_name(name);
-      fail_at({reading.in.place_of(ref, name), reading.left->whole},
-              text("'", own, "' is in one operand of einsum only and not on the left; if it is ",
-                   "to be summed, write sum(", written(ref), ", reduced_dim=", own,
-                   ") in a statement of its own"));
+      fail_at({reading.in.place_of(ref, name), reading.left->whole}, "'", own,
+              "' is in one operand of einsum only and not on the left; if it is ",
+              "to be summed, write sum(", written(ref), ", reduced_dim=", own,
+              ") in a statement of its own");
     }
 }
 
@@ -29,9 +29,9 @@ void check(Reading& reading, const ExprText& e, Node& node) {
     const bool found = std::any_of(node.args.begin(), node.args.end(),
                                    [&](const Node& arg) { return arg.names.contains(name); });
     if (!found)
-      fail_at({reading.in.place_of(*reading.left, name), e.place},
-              text("'", reading.in.own_name(name), "' is on the left but in no operand of einsum",
-                   &e == reading.right ? "" : "; give it a name in a statement of its own"));
+      fail_at({reading.in.place_of(*reading.left, name), e.place}, "'", reading.in.own_name(name),
+              "' is on the left but in no operand of einsum",
+              &e == reading.right ? "" : "; give it a name in a statement of its own");
   }
   refuse_accidental_sum(reading, e, node);
   node.names = reading.expected;

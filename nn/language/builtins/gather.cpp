@@ -14,9 +14,8 @@ void check(Reading& reading, const ExprText& e, Node& node) {
   if (at.constant) fail_at({at.place}, "a fixed element is picked by its number, as in a[0, h]");
   reading.need_dim(node, table, "what is gathered from");
   if (at.names.contains(node.dim()))
-    fail_at({node.keys[0].place, e.args[1].place},
-            text("'", reading.in.own_name(node.dim()),
-                 "' is replaced, so the positions cannot have it"));
+    fail_at({node.keys[0].place, e.args[1].place}, "'", reading.in.own_name(node.dim()),
+            "' is replaced, so the positions cannot have it");
   for (int name : reading.expected)
     if ((table.names.contains(name) && name != node.dim()) || at.names.contains(name))
       node.names.push_back(name);
@@ -31,7 +30,7 @@ Tensor with_room(Runner& runner, const Node& node, int dim, const Use& use) {
     return use();
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::input) throw;
-    fail_at({node.place}, text(error.what(), ", which is '", runner.dimension(dim).name, "'"));
+    fail_at({node.place}, error.what(), ", which is '", runner.dimension(dim).name, "'");
   }
 }
 
@@ -80,8 +79,8 @@ void check_scatter(Reading& reading, const ExprText& e, Node& node) {
   reading.need_dim(node, values, "what is scattered");
   for (int name : at.names)
     if (!values.names.contains(name))
-      fail_at({at.place, values.place}, text("the positions have '", reading.in.own_name(name),
-                                             "', which what is scattered lacks"));
+      fail_at({at.place, values.place}, "the positions have '", reading.in.own_name(name),
+              "', which what is scattered lacks");
   refuse_known(reading, e, node, 1, into(node));
   Names names = values.names.without(node.dim());
   names.push_back(into(node));

@@ -6,8 +6,8 @@ void check_mask(Reading& reading, const Names& names, const Place& x, size_t key
   if (const Node* mask = value_of(node, key))
     for (int name : mask->names)
       if (!names.contains(name))
-        fail_at({mask->place, x}, text("'", reading.in.own_name(name),
-                                       "' is a dimension of the mask but not of what it masks"));
+        fail_at({mask->place, x}, "'", reading.in.own_name(name),
+                "' is a dimension of the mask but not of what it masks");
   Checked& program = reading.in.draft.program;
   node.takes_call_mask = masked_pair(names, node.dim(), program.dimensions).query >= 0;
   program.takes_mask |= node.takes_call_mask;

@@ -13,8 +13,7 @@ namespace {
 
 double epsilon_of(Runner& runner, const Node& norm) {
   const double epsilon = number_of_key(runner, norm, 1, norm_epsilon);
-  if (!(epsilon >= 0))
-    fail_at({norm.keys[1].place}, text("eps= is ", epsilon, ", expected 0 or more"));
+  if (!(epsilon >= 0)) fail_at({norm.keys[1].place}, "eps= is ", epsilon, ", expected 0 or more");
   return epsilon;
 }
 

@@ -28,8 +28,8 @@ Value run(Runner& runner, const Node& node) {
   const Index count = runner.size(into), all = runner.size(node.dim());
   if (first != std::floor(first) || first < 0 || first > static_cast<double>(all - count))
     fail_at({node.keys[key_first].value.empty() ? node.place : node.keys[key_first].place},
-            text("a part of '", runner.dimension(node.dim()).name, "' = ", all, " has ", count,
-                 " elements, '", runner.dimension(into).name, "', so it cannot begin at ", first));
+            "a part of '", runner.dimension(node.dim()).name, "' = ", all, " has ", count,
+            " elements, '", runner.dimension(into).name, "', so it cannot begin at ", first);
   Names names = x.names;
   for (int& name : names)
     if (name == node.dim()) name = into;

@@ -14,9 +14,9 @@ void check(Reading& reading, const ExprText& e, Node& node) {
 void check_position(Reading& reading, const ExprText& e, Node& node) {
   check(reading, e, node);
   if (reading.in.draft.dim(node.names[0]).role == Role::none)
-    fail_at({e.args[0].place}, text("'", e.args[0].word.name,
-                                    "' is not a sequence axis here, so it has no positions; ",
-                                    "index(", e.args[0].word.name, ") counts along any dimension"));
+    fail_at({e.args[0].place}, "'", e.args[0].word.name,
+            "' is not a sequence axis here, so it has no positions; ", "index(",
+            e.args[0].word.name, ") counts along any dimension");
 }
 
 Value run(Runner& runner, const Node& node) {

@@ -17,10 +17,9 @@ void check(Reading& reading, const ExprText& e, Node& node) {
   need(at, Element::whole, "the second argument of rotate");
   for (int name : at.names)
     if (!x.names.contains(name) || name == node.dim())
-      fail_at({e.args[1].place, e.args[0].place},
-              text("'", reading.in.own_name(name), "' is ",
-                   name == node.dim() ? "what is rotated" : "not a dimension of what is rotated",
-                   ", so the positions cannot have it"));
+      fail_at({e.args[1].place, e.args[0].place}, "'", reading.in.own_name(name), "' is ",
+              name == node.dim() ? "what is rotated" : "not a dimension of what is rotated",
+              ", so the positions cannot have it");
   node.names = x.names;
 }
 
@@ -48,10 +47,10 @@ Value run(Runner& runner, const Node& node) {
   const Value x = runner.node(node.args[0]), p = runner.unplaced(node.args[1]);
   const Index d = runner.size(node.dim());
   if (d % 2 != 0)
-    fail_at({node.place},
-            text("rotate turns pairs, but '", runner.dimension(node.dim()).name, "' is ", d));
+    fail_at({node.place}, "rotate turns pairs, but '", runner.dimension(node.dim()).name, "' is ",
+            d);
   const double base = number_of_key(runner, node, 1, 10000);
-  if (!(base > 0)) fail_at({node.keys[1].place}, text("base= is ", base, ", expected more than 0"));
+  if (!(base > 0)) fail_at({node.keys[1].place}, "base= is ", base, ", expected more than 0");
   const bool halves = number_of_key(runner, node, 2, 0) != 0;
   const bool batched = x.batched || p.batched;
   const Names places = x.names.without(node.dim());

@@ -26,8 +26,8 @@ void read_arguments(Reading& reading, const ExprText& e, Node& node) {
 void check_choices(const Reading& reading, const Node& node, int rows) {
   const Node& choices = node.args[1];
   if (choices.names.size() != 2 || !choices.names.contains(rows))
-    fail_at({choices.place}, text("what rows choose by has two dimensions, '",
-                                  reading.in.own_name(rows), "' and that of the experts"));
+    fail_at({choices.place}, "what rows choose by has two dimensions, '", reading.in.own_name(rows),
+            "' and that of the experts");
 }
 
 void check(Reading& reading, const ExprText& e, Node& node) {
@@ -45,8 +45,8 @@ void check_back(Reading& reading, const ExprText& e, Node& node) {
   refuse_known(reading, e, node, 1, into(node));
   const int experts = node.args[1].names.without(into(node))[0];
   if (!node.args[0].names.contains(experts))
-    fail_at({node.args[1].place, node.args[0].place},
-            text("'", reading.in.own_name(experts), "' is not a dimension of what experts made"));
+    fail_at({node.args[1].place, node.args[0].place}, "'", reading.in.own_name(experts),
+            "' is not a dimension of what experts made");
   Names names{into(node)};
   for (int name : node.args[0].names.without(node.dim()).without(experts)) names.push_back(name);
   set_names(reading, e, names, node);
@@ -95,8 +95,8 @@ struct Routing {
         batch(batched ? runner.batch() : Shape{}),
         routes(routes_of(choices.tensor.values<double>(), rows, experts, room)) {
     if (experts < 1)
-      fail_at({node.args[1].place}, text("'", runner.dimension(experts_of(node)).name,
-                                         "' is 0, but rows choose among one expert at least"));
+      fail_at({node.args[1].place}, "'", runner.dimension(experts_of(node)).name,
+              "' is 0, but rows choose among one expert at least");
   }
 
   Shape with(std::initializer_list<Index> sizes) const {

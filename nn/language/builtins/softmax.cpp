@@ -15,8 +15,8 @@ void check(Reading& reading, const ExprText& e, Node& node) {
   check_mask(reading, node.names, e.args[0].place, key_mask, node);
   if (const Node* extra = value_of(node, key_extra))
     if (extra->names.contains(node.dim()))
-      fail_at({extra->place}, text("extra_logit= is one for each row: it has no '",
-                                   reading.in.own_name(node.dim()), "'"));
+      fail_at({extra->place}, "extra_logit= is one for each row: it has no '",
+              reading.in.own_name(node.dim()), "'");
 }
 
 using Soft = Tensor (*)(const Tensor&, int);

@@ -28,8 +28,8 @@ Value run(Runner& runner, const Node& node) {
   const auto [x, visible] = masked_argument(runner, node, runner.reference(node.args[0]), key_mask);
   const Index size = runner.size(node.dim()), count = runner.size(kept(node));
   if (count > size)
-    fail_at({node.place}, text("the ", count, " largest (", runner.dimension(kept(node)).name,
-                               ") of ", size, " (", runner.dimension(node.dim()).name, ")"));
+    fail_at({node.place}, "the ", count, " largest (", runner.dimension(kept(node)).name, ") of ",
+            size, " (", runner.dimension(node.dim()).name, ")");
   Tensor of = x.tensor.detach();
   const double infinity = std::numeric_limits<double>::infinity();
   if (visible) of = select(visible, of, Tensor::repeated_like(of, -infinity));

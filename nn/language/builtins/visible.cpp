@@ -10,20 +10,19 @@ void check(Reading& reading, const ExprText& e, Node& node) {
   Draft& draft = reading.in.draft;
   for (const ExprText& arg : e.args) {
     const int dim = reading.dimension_argument(arg, *node.builtin);
-    if (node.names.contains(dim)) fail_at({arg.place}, text("'", arg.word.name, "' stands twice"));
+    if (node.names.contains(dim)) fail_at({arg.place}, "'", arg.word.name, "' stands twice");
     node.names.push_back(dim);
     if (draft.dim(dim).role == Role::none)
-      fail_at({arg.place}, text("'", arg.word.name, "' is not a sequence axis: the call's mask ",
-                                "is over the first axes of X and M"));
+      fail_at({arg.place}, "'", arg.word.name, "' is not a sequence axis: the call's mask ",
+              "is over the first axes of X and M");
   }
   reading.refuse_unexpected(e, node.names);
   node.element = Element::truth;
   if (node.names.size() == 2) {
     if (draft.dim(node.names[0]).role == draft.dim(node.names[1]).role)
-      fail_at({e.place},
-              text("'", e.args[0].word.name, "' and '", e.args[1].word.name,
-                   "' are both of one sequence; the call's mask is over queries and memory, "
-                   "visible(n, m)"));
+      fail_at({e.place}, "'", e.args[0].word.name, "' and '", e.args[1].word.name,
+              "' are both of one sequence; the call's mask is over queries and memory, "
+              "visible(n, m)");
     draft.program.takes_mask = true;
   }
   draft.program.takes_padding = true;

@@ -24,8 +24,8 @@ void check(Reading& reading, const ExprText& e, Node& node) {
   const Node::Key& into = node.keys[key_into];
   if (into.dims.size() != 2 || into.dims[0] == into.dims[1])
     fail_at({into.place},
-            text("into= is two dimensions, the windows and the places in one, as in (o w); got ",
-                 into.dims.size() == 2 ? "one twice" : text(into.dims.size())));
+            "into= is two dimensions, the windows and the places in one, as in (o w); got ",
+            into.dims.size() == 2 ? "one twice" : text(into.dims.size()));
   for (int i = 0; i < 2; ++i)
     if (i == 1 || into.dims[0] != node.dim())
       refuse_known(reading, e, node, key_into, into.dims[i]);
@@ -40,18 +40,16 @@ void check(Reading& reading, const ExprText& e, Node& node) {
 Index count(Runner& runner, const Node& node, Key key, Index least) {
   const double value = number_of_key(runner, node, key, static_cast<double>(least));
   if (value != std::floor(value) || value < static_cast<double>(least) || value > 1e9)
-    fail_at({node.keys[key].place},
-            text(node.builtin->keys[key].name, "= is a whole number of at least ", least, ", not ",
-                 value));
+    fail_at({node.keys[key].place}, node.builtin->keys[key].name,
+            "= is a whole number of at least ", least, ", not ", value);
   return static_cast<Index>(value);
 }
 
 // Under a causal mask a window of what the mask does not hide may not reach to the right.
 void check_causal(const Runner& runner, const Node& node, Index right) {
   if (right > 0 && runner.is_causal() && node.reads_ahead)
-    fail_at({node.keys[key_right].place},
-            text("the windows reach ", counted(right, "position"),
-                 " to the right, so a causal mask does not ", "keep the future hidden"));
+    fail_at({node.keys[key_right].place}, "the windows reach ", counted(right, "position"),
+            " to the right, so a causal mask does not ", "keep the future hidden");
 }
 
 // A call that has only the last queries lacks those that windows before them have.
@@ -60,7 +58,7 @@ void check_begin(Runner& runner, const Node& node, Index left, const Tensor* tai
   const bool looks_back = left > 0 || window_of(node) != node.dim();
   if (looks_back && !tail && runner.is_causal() && d.role == Role::query &&
       runner.first(node.dim()) > 0)
-    fail_at({node.place}, text("this has windows of '", d.name, "', but this call begins later"));
+    fail_at({node.place}, "this has windows of '", d.name, "', but this call begins later");
 }
 
 // The windows that the new rows x complete. `tail` caches the rows that later windows need; the
@@ -111,10 +109,9 @@ Value run(Runner& runner, const Node& node) {
   const Tensor y = tail ? next_windows(*tail, padded, x.tensor, axis, width, stride)
                         : windows(padded, axis, width, stride);
   if (y.size(axis) != runner.size(window_of(node)))
-    fail_at({node.place},
-            text("'", runner.dimension(window_of(node)).name, "' is ", runner.size(window_of(node)),
-                 ", but there are ", y.size(axis), " windows of ", width, " in steps of ", stride,
-                 " in ", padded.size(axis), " positions"));
+    fail_at({node.place}, "'", runner.dimension(window_of(node)).name, "' is ",
+            runner.size(window_of(node)), ", but there are ", y.size(axis), " windows of ", width,
+            " in steps of ", stride, " in ", padded.size(axis), " positions");
   Names names;
   for (int name : x.names)
     if (name != node.dim()) names.push_back(name);

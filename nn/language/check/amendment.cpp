@@ -10,8 +10,8 @@ void Checker::add_amendments(const Program& program) {
   for (const Def& def : shared->defs) {
     if (called.contains(def.word.name)) continue;
     if (def.args.empty() || def.args[0].kind != ArgKind::input)
-      fail_at({def.word.place}, text("'", def.word.name, "' amends nothing: its first argument ",
-                                     "must be the tensor that it amends, as in L[n, m, h]"));
+      fail_at({def.word.place}, "'", def.word.name, "' amends nothing: its first argument ",
+              "must be the tensor that it amends, as in L[n, m, h]");
     add_amendment({&def, shared}, false);
   }
 }
@@ -20,9 +20,8 @@ void Checker::add_amendment(const Callee& def, bool inherited) {
   const Word& name = def.def->word;
   for (const Amending& other : amendments_)
     if (other.def.def->word.name == name.name)
-      fail_at({name.place, other.def.def->word.place},
-              text("two amendments are called '", name.name,
-                   "'; their parameters need names of their own"));
+      fail_at({name.place, other.def.def->word.place}, "two amendments are called '", name.name,
+              "'; their parameters need names of their own");
   amendments_.push_back({def, false, inherited});
 }
 
@@ -73,9 +72,8 @@ void pass_inputs(const Def& around, Instance& in, const Def& amendment, const st
     if (arg.kind != ArgKind::input && arg.kind != ArgKind::integer) continue;
     const auto at = in.values.find(name_in(around, in, arg.ref.word.name));
     if (at == in.values.end())
-      fail_at({arg.ref.whole, place},
-              text("'", amendment.word.name, "' needs '", arg.ref.word.name, "', which '",
-                   in.def.word.name, "' does not have before '", name, "'"));
+      fail_at({arg.ref.whole, place}, "'", amendment.word.name, "' needs '", arg.ref.word.name,
+              "', which '", in.def.word.name, "' does not have before '", name, "'");
     in.used.insert(at->first);
     arguments[i].value = at->second;
   }
@@ -171,10 +169,9 @@ void Checker::amend(Instance& in, const std::string& name, const Place& place, A
 
   const Names dims = draft_.value(raw).dims;
   if (const ArgText& first = def.args[0]; std::ssize(first.ref.axes) != dims.size())
-    fail_at({place, first.ref.whole},
-            text("'", def.word.name, "' does not fit '", in.def.word.name, "': it amends '",
-                 first.ref.word.name, "' of ", counted(first.ref.axes.size(), "dimension"),
-                 ", but here it has ", dims.size()));
+    fail_at({place, first.ref.whole}, "'", def.word.name, "' does not fit '", in.def.word.name,
+            "': it amends '", first.ref.word.name, "' of ",
+            counted(first.ref.axes.size(), "dimension"), ", but here it has ", dims.size());
 
   Arguments arguments(def.args.size(), Argument{-1, place});
   arguments[0].value = raw;
@@ -182,9 +179,9 @@ void Checker::amend(Instance& in, const std::string& name, const Place& place, A
   const int given = call(in, by.def, prefix, arguments, place, true);
   const Names given_dims = draft_.value(given).dims;
   if (given_dims.size() != dims.size())
-    fail_at({def.result.whole, place},
-            text("'", def.word.name, "' must return ", counted(dims.size(), "dimension"), ", as '",
-                 name, "' has, but it returns ", given_dims.size()));
+    fail_at({def.result.whole, place}, "'", def.word.name, "' must return ",
+            counted(dims.size(), "dimension"), ", as '", name, "' has, but it returns ",
+            given_dims.size());
   for (int i = 0; i < dims.size(); ++i) draft_.take_result(dims[i], given_dims[i], place);
   in.values[name] = draft_.renamed(given, in.prefix + name, place, dims);
   by.applied = true;
@@ -197,9 +194,9 @@ void Checker::check_amendments_applied() {
         letters_below({&root_->def, root_->program}, 0).contains(a.letter()))
       continue;
     const Word& word = a.def.def->args[0].ref.word;
-    fail_at({word.place}, text("'", a.def.def->word.name, "' amends '", word.name, "', but '",
-                               root_->def.word.name, "' has no tensor of that name",
-                               suggestion(word.name, keys_of(root_->values))));
+    fail_at({word.place}, "'", a.def.def->word.name, "' amends '", word.name, "', but '",
+            root_->def.word.name, "' has no tensor of that name",
+            suggestion(word.name, keys_of(root_->values)));
   }
 }
 

@@ -53,8 +53,8 @@ void Checker::call_apart(Instance& in, const StatementText& s, CheckedValue left
   Names dims = left.dims;
   if (is_repeated && dims.contains(call.repeated)) {
     if (dims[0] != call.repeated)
-      fail_at({left.place}, text("'", s.repeated.name, "' counts the repetitions; it is the first ",
-                                 "dimension of what keeps them"));
+      fail_at({left.place}, "'", s.repeated.name, "' counts the repetitions; it is the first ",
+              "dimension of what keeps them");
     call.keeps = true;
     dims.erase(0);
   }
@@ -76,7 +76,7 @@ void Checker::add_others(const Apart& others, const Names& left, CheckedCall& ca
     if (!turn.decides) continue;
     if (call.tied)
       fail_at({numbers[0].place, others.s.repeated.place},
-              text("repetitions that are tied are one, so none of them has a filling of its own"));
+              "repetitions that are tied are one, so none of them has a filling of its own");
     pass_apart(a);
     a.call.keeps = call.keeps;
     a.call.numbers = numbers;
@@ -118,10 +118,10 @@ void Checker::pass_input(Apart& a, size_t number) {
   check_passed(arg, wanted.size(), dims.size(), given.element, argument.place);
   for (int k = 0; k < dims.size(); ++k) {
     if (draft_.dim(dims[k]).role != Role::none && program.dimensions[wanted[k]].role == Role::none)
-      fail_at({argument.place, arg.ref.whole},
-              text("'", draft_.dim(dims[k]).name, "' is a sequence, and '", program.name,
-                   "', which is repeated, amended or fills a slot, takes sequences as X and M; '",
-                   arg.ref.word.name, "' has an axis of neither"));
+      fail_at({argument.place, arg.ref.whole}, "'", draft_.dim(dims[k]).name,
+              "' is a sequence, and '", program.name,
+              "', which is repeated, amended or fills a slot, takes sequences as X and M; '",
+              arg.ref.word.name, "' has an axis of neither");
     call.sizes.push_back({wanted[k], dims[k], true});
   }
   if (arg.ref.word.name == "X" && !dims.empty()) call.queries = dims[0];
@@ -136,16 +136,15 @@ void Checker::return_apart(const Apart& a, const Names& left, int other) {
   const Checked& program = *call.program;
   const Names& result = program.values[program.result].dims;
   if (result.size() != left.size())
-    fail_at({place, def.result.whole},
-            text("'", def.word.name, "' returns ", counted(result.size(), "dimension"),
-                 ", but the left has ", left.size()));
+    fail_at({place, def.result.whole}, "'", def.word.name, "' returns ",
+            counted(result.size(), "dimension"), ", but the left has ", left.size());
   if (call.repeated >= 0) {
     const bool goes_in = !call.passed.empty() && call.passed[0].row < 0 &&
                          program.values[program.inputs[0]].dims.size() == result.size();
     if (!goes_in)
-      fail_at({call.place, def.result.whole},
-              text("what '", def.word.name, "' returns goes in again as its first argument, so it ",
-                   "has the dimensions of that"));
+      fail_at({call.place, def.result.whole}, "what '", def.word.name,
+              "' returns goes in again as its first argument, so it ",
+              "has the dimensions of that");
   }
   for (int k = 0; k < result.size(); ++k) {
     const auto same = std::find_if(

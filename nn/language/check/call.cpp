@@ -21,9 +21,8 @@ class ArgumentReader {
 
   Arguments read() {
     if (e_.args.size() > def_.args.size())
-      fail_at({e_.args[def_.args.size()].place, def_.word.place},
-              text("'", def_.word.name, "' takes ", counted(std::ssize(def_.args), "argument"),
-                   ", got ", e_.args.size()));
+      fail_at({e_.args[def_.args.size()].place, def_.word.place}, "'", def_.word.name, "' takes ",
+              counted(std::ssize(def_.args), "argument"), ", got ", e_.args.size());
     for (size_t i = 0; i < e_.args.size(); ++i) pass(i, e_.args[i]);
     for (const ExprText& key : e_.keys) pass(place_of(key.key), key);
     refuse_missing();
@@ -34,10 +33,10 @@ class ArgumentReader {
   void pass(size_t at, const ExprText& value) {
     const ArgText& arg = def_.args[at];
     if (value.kind != ExprKind::ref)
-      fail_at({value.place}, text("the arguments of '", def_.word.name, "' are tensors with ",
-                                  "their dimensions; give this a name first"));
+      fail_at({value.place}, "the arguments of '", def_.word.name, "' are tensors with ",
+              "their dimensions; give this a name first");
     if (arguments_[at].value >= 0)
-      fail_at({value.place}, text("'", arg.ref.word.name, "' is passed twice"));
+      fail_at({value.place}, "'", arg.ref.word.name, "' is passed twice");
     const int passed = in_.resolve_plain(value.ref, "an argument");
     if (arg.kind != ArgKind::renamed) arguments_[at] = {passed, value.place};
     else if (arguments_[place_of(arg.same_as.word)].value != passed)  // R20
@@ -46,10 +45,10 @@ class ArgumentReader {
 
   [[noreturn]] void refuse_another(const ArgText& arg, const Place& passed) const {
     const bool is_slot = e_.word.name != def_.word.name;
-    fail_at({passed, arg.ref.whole},
-            text("'", def_.word.name, "' reads its own sequence only: its '", arg.ref.word.name,
-                 "' is '", arg.same_as.word.name, "', and another tensor cannot be passed",
-                 is_slot ? text("; fill '", e_.word.name, "' with a text that takes one") : ""));
+    fail_at({passed, arg.ref.whole}, "'", def_.word.name, "' reads its own sequence only: its '",
+            arg.ref.word.name, "' is '", arg.same_as.word.name,
+            "', and another tensor cannot be passed",
+            is_slot ? text("; fill '", e_.word.name, "' with a text that takes one") : "");
   }
 
   size_t place_of(const Word& key) const {
@@ -57,8 +56,8 @@ class ArgumentReader {
     for (const ArgText& arg : def_.args) names.push_back(arg.ref.word.name);
     const auto at = std::find(names.begin(), names.end(), key.name);
     if (at == names.end())
-      fail_at({key.place}, text("'", def_.word.name, "' has no argument '", key.name, "'",
-                                suggestion(key.name, names)));
+      fail_at({key.place}, "'", def_.word.name, "' has no argument '", key.name, "'",
+              suggestion(key.name, names));
     return static_cast<size_t>(at - names.begin());
   }
 
@@ -66,8 +65,8 @@ class ArgumentReader {
     for (size_t i = 0; i < arguments_.size(); ++i) {
       const ArgText& arg = def_.args[i];
       if (arguments_[i].value < 0 && (arg.kind == ArgKind::input || arg.kind == ArgKind::integer))
-        fail_at({e_.word.place, arg.ref.whole},
-                text("'", def_.word.name, "' needs its input '", arg.ref.word.name, "'"));
+        fail_at({e_.word.place, arg.ref.whole}, "'", def_.word.name, "' needs its input '",
+                arg.ref.word.name, "'");
     }
   }
 
@@ -85,18 +84,16 @@ Arguments read_arguments(Instance& in, const ExprText& call, const Def& def) {
 
 void check_passed(const ArgText& arg, int wanted, int given, Element element, const Place& place) {
   if (given != wanted)
-    fail_at({place, arg.ref.whole},
-            text("'", arg.ref.word.name, "' has ", counted(wanted, "dimension"), ", but ", given,
-                 " are passed"));
+    fail_at({place, arg.ref.whole}, "'", arg.ref.word.name, "' has ", counted(wanted, "dimension"),
+            ", but ", given, " are passed");
   if (arg.kind == ArgKind::integer && element != Element::whole)
-    fail_at({place, arg.ref.whole}, text("'", arg.ref.word.name, "' holds whole numbers, but ",
-                                         describe(element), " are passed"));
+    fail_at({place, arg.ref.whole}, "'", arg.ref.word.name, "' holds whole numbers, but ",
+            describe(element), " are passed");
 }
 
 void Checker::check_depth(const Instance& in, const Place& place) {
   if (in.depth == deepest_call)
-    fail_at({place},
-            text("calls of defs nest at most ", deepest_call, " deep, this one is one more"));
+    fail_at({place}, "calls of defs nest at most ", deepest_call, " deep, this one is one more");
 }
 
 int Checker::call(Instance& in, const Callee& callee, const std::string& prefix,
@@ -127,9 +124,8 @@ void Checker::call_statement(Instance& in, const StatementText& s, const Slots::
       call(in, callee, left.name + ".", arguments, s.right.place, false, target, s.left.word.name);
   const Names dims = draft_.value(result).dims;
   if (dims.size() != left.dims.size())
-    fail_at({s.left.whole, callee.def->result.whole},
-            text("'", callee.def->word.name, "' returns ", counted(dims.size(), "dimension"),
-                 ", but the left has ", left.dims.size()));
+    fail_at({s.left.whole, callee.def->result.whole}, "'", callee.def->word.name, "' returns ",
+            counted(dims.size(), "dimension"), ", but the left has ", left.dims.size());
   for (int i = 0; i < dims.size(); ++i)
     draft_.take_result(left.dims[i], dims[i], s.left.axes[i].word.place);
   const int named = draft_.renamed(result, left.name, left.place, left.dims);

@@ -9,8 +9,7 @@ constexpr int most_names = 24;  // in one statement; the rest of max_names is fo
 
 void check_def_name(const Def& def) {
   if (find_builtin(def.word.name))
-    fail_at({def.word.place},
-            text("a def cannot be called '", def.word.name, "': that is a function"));
+    fail_at({def.word.place}, "a def cannot be called '", def.word.name, "': that is a function");
 }
 
 // ---- Arguments --------------------------------------------------------------------------------
@@ -57,9 +56,9 @@ int rename_input(Instance& in, const ArgText& arg) {
   const Names dims = in.defined_dims(arg.ref);
   const int other = in.resolve_plain(arg.same_as, "an input");
   if (arg.ref.axes.size() != arg.same_as.axes.size())
-    fail_at({arg.ref.whole, arg.same_as.whole},
-            text("'", arg.ref.word.name, "' has ", counted(dims.size(), "dimension"), ", but '",
-                 arg.same_as.word.name, "' has ", arg.same_as.axes.size()));
+    fail_at({arg.ref.whole, arg.same_as.whole}, "'", arg.ref.word.name, "' has ",
+            counted(dims.size(), "dimension"), ", but '", arg.same_as.word.name, "' has ",
+            arg.same_as.axes.size());
   for (int i = 0; i < dims.size(); ++i)
     in.draft.take_argument(dims[i], in.draft.value(other).dims[i], arg.ref.whole);
   if (!in.caller && arg.ref.word.name == "M") in.draft.program.self_only = true;
@@ -74,9 +73,9 @@ void mark_causal(Instance& in, const ArgText& arg) {
     if (!is_first || arg.kind == ArgKind::parameter)
       fail_at({axis.word.place}, "'causal' stands before the first dimension of the input X");
     if (in.around)
-      fail_at({axis.word.place},
-              text("'", in.def.word.name, "' marks its input as causal, as only whole models do: ",
-                   "it cannot be called, nor fill a slot"));
+      fail_at({axis.word.place}, "'", in.def.word.name,
+              "' marks its input as causal, as only whole models do: ",
+              "it cannot be called, nor fill a slot");
     in.draft.program.causal = true;
   }
 }
@@ -116,12 +115,11 @@ void read_start(Instance& in, const ExprText& e, CheckedParameter& parameter) {
   }
   const InitializerRow* row = parameter.start;
   if (!row)
-    fail_at({e.word.place},
-            text("unknown initialiser '", e.word.name, "'", choice(e.word.name, names)));
-  if (!e.keys.empty()) fail_at({e.keys[0].key.place}, text(row->usage, " takes no names"));
+    fail_at({e.word.place}, "unknown initialiser '", e.word.name, "'", choice(e.word.name, names));
+  if (!e.keys.empty()) fail_at({e.keys[0].key.place}, row->usage, " takes no names");
   if (std::ssize(e.args) != row->args)
-    fail_at({e.word.place},
-            text("expected ", row->usage, ", got ", counted(std::ssize(e.args), "argument")));
+    fail_at({e.word.place}, "expected ", row->usage, ", got ",
+            counted(std::ssize(e.args), "argument"));
   parameter.args.clear();
   for (const ExprText& a : e.args)
     parameter.args.push_back(Reading::quantity(in, a, "an initialiser's argument"));
@@ -161,7 +159,7 @@ void read_where(Instance& in) {
   std::map<std::string, Place> seen;
   for (const WhereText& w : in.def.where) {
     const auto [before, fresh] = seen.try_emplace(w.word.name, w.word.place);
-    if (!fresh) fail_at({w.word.place, before->second}, text("'", w.word.name, "' is given twice"));
+    if (!fresh) fail_at({w.word.place, before->second}, "'", w.word.name, "' is given twice");
     const int dim = in.dims.at(w.word.name);
     const Node value = Reading::quantity(in, w.value, "a size");
     if (const Node* layer = layer_in(value))
@@ -169,7 +167,7 @@ void read_where(Instance& in) {
               "a size is the same in all repetitions; 'layer' stands in values and "
               "in how parameters start");
     if (w.value.kind == ExprKind::dim && w.value.word.name == w.word.name)
-      fail_at({w.value.place}, text("'", w.word.name, "' is given by itself"));
+      fail_at({w.value.place}, "'", w.word.name, "' is given by itself");
     if (is_given_around(in, w.word.name)) continue;
     in.draft.dim(dim).fallback = {value};
     in.draft.dim(dim).fallback_place = w.word.place;
@@ -182,16 +180,16 @@ void check_all_used(const Instance& in) {
     if (!in.has_slots && !in.mentioned.contains(w.word.name)) {
       std::vector<std::string> others = keys_of(in.dims);
       std::erase(others, w.word.name);
-      fail_at({w.word.place},
-              text("the size '", w.word.name, "' is never used", suggestion(w.word.name, others)));
+      fail_at({w.word.place}, "the size '", w.word.name, "' is never used",
+              suggestion(w.word.name, others));
     }
   for (const ArgText& arg : in.def.args)
     if (arg.kind == ArgKind::parameter && !in.used.contains(arg.ref.word.name))
-      fail_at({arg.ref.word.place},
-              text("the parameter '", arg.ref.word.name, "' is never used: it would never learn"));
+      fail_at({arg.ref.word.place}, "the parameter '", arg.ref.word.name,
+              "' is never used: it would never learn");
   for (const StatementText& s : in.def.statements)
     if (!s.is_loss && !in.used.contains(s.left.word.name))
-      fail_at({s.left.word.place}, text("'", s.left.word.name, "' is never used"));
+      fail_at({s.left.word.place}, "'", s.left.word.name, "' is never used");
 }
 
 // ---- Statements -------------------------------------------------------------------------------
@@ -251,8 +249,8 @@ void check_name_count(const CheckedValue& v) {
   std::set<int> names;
   count_names(v.right, names);
   if (static_cast<int>(names.size()) > most_names)
-    fail_at({v.place}, text("a statement has at most ", most_names, " names of dimensions, this ",
-                            "has ", names.size()));
+    fail_at({v.place}, "a statement has at most ", most_names, " names of dimensions, this ",
+            "has ", names.size());
 }
 
 }  // namespace
@@ -260,7 +258,7 @@ void check_name_count(const CheckedValue& v) {
 int Checker::write_out(Instance& in, const Arguments& arguments, const Place& place) {
   check_def_name(in.def);
   for (const Instance* outer = in.around; outer; outer = outer->around)
-    if (&outer->def == &in.def) fail_at({place}, text("'", in.def.word.name, "' calls itself"));
+    if (&outer->def == &in.def) fail_at({place}, "'", in.def.word.name, "' calls itself");
   in.declare_dimensions();
   define_arguments(in, arguments);
   read_where(in);
@@ -316,8 +314,7 @@ void Checker::define_argument(Instance& in, const ArgText& arg, const Argument& 
 // R25: one number for each sample, which no statement reads.
 void Checker::loss_term(Instance& in, const StatementText& s, CheckedValue v) {
   if (!s.left.axes.empty())
-    fail_at({s.left.whole},
-            text("a term of the loss is one number: write ", s.left.word.name, "[]"));
+    fail_at({s.left.whole}, "a term of the loss is one number: write ", s.left.word.name, "[]");
   if (s.right.kind == ExprKind::call && is_def_or_slot(in, s.right))
     fail_at({s.right.place},
             "a term of the loss is an expression; give what the call returns a "

@@ -55,8 +55,8 @@ void Instance::declare_dimensions() {
 int Instance::dimension(const Word& word) {
   const auto at = dims.find(word.name);
   if (at == dims.end())
-    fail_at({word.place}, text("'", word.name, "' is not a dimension of '", def.word.name, "'",
-                               choice(word.name, keys_of(dims))));
+    fail_at({word.place}, "'", word.name, "' is not a dimension of '", def.word.name, "'",
+            choice(word.name, keys_of(dims)));
   mentioned.insert(word.name);
   return at->second;
 }
@@ -103,11 +103,11 @@ Names Instance::defined_dims(const RefText& ref, Names* bounds) {
   refuse_many(ref);
   for (const AxisText& axis : ref.axes) {
     if (axis.pick >= 0)
-      fail_at({axis.word.place}, text("where '", ref.word.name, "' is defined its dimensions ",
-                                      "have names, not numbers"));
+      fail_at({axis.word.place}, "where '", ref.word.name, "' is defined its dimensions ",
+              "have names, not numbers");
     if (!axis.bound.name.empty() && !bounds)
-      fail_at({axis.bound.place},
-              text("only a parameter has a largest length; '", ref.word.name, "' is none"));
+      fail_at({axis.bound.place}, "only a parameter has a largest length; '", ref.word.name,
+              "' is none");
     const int dim = dimension(axis.word);
     refuse_twice(ref, axis.word, names.contains(dim));
     names.push_back(dim);
@@ -133,13 +133,13 @@ void refuse_many(const RefText& ref) {
   size_t count = 0;
   for (const AxisText& axis : ref.axes) count += std::max<size_t>(1, axis.parts.size());
   if (count > size_t{most_dims})
-    fail_at({ref.whole}, text("a tensor has at most ", most_dims, " dimensions, this has ", count));
+    fail_at({ref.whole}, "a tensor has at most ", most_dims, " dimensions, this has ", count);
 }
 
 void refuse_twice(const RefText& ref, const Word& word, bool twice) {
   if (twice)
-    fail_at({word.place}, text("'", word.name, "' stands twice in ", ref.word.name,
-                               "[…]; a second dimension of the same size needs a name of its own"));
+    fail_at({word.place}, "'", word.name, "' stands twice in ", ref.word.name,
+            "[…]; a second dimension of the same size needs a name of its own");
 }
 
 }  // namespace tete

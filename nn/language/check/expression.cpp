@@ -6,7 +6,7 @@ namespace tete {
 Node Reading::quantity(Instance& in, const ExprText& e, const char* what) {
   const Node node = Reading(in).expression(e);
   if (!node.constant)
-    fail_at({e.place}, text(what, " is made of numbers and dimensions, not of tensors"));
+    fail_at({e.place}, what, " is made of numbers and dimensions, not of tensors");
   return node;
 }
 
@@ -56,7 +56,7 @@ Node Reading::expression(const ExprText& e) {
 
 int Reading::dimension(const Word& word) {
   if (!in.dims.contains(word.name) && in.values.contains(word.name))
-    fail_at({word.place}, text("'", word.name, "' is a tensor: write it with its dimensions"));
+    fail_at({word.place}, "'", word.name, "' is a tensor: write it with its dimensions");
   return in.dimension(word);
 }
 
@@ -64,11 +64,10 @@ void Reading::check_expected(const RefText& ref, const Node& node) const {
   for (int name : node.names) {
     if (expected.contains(name)) continue;
     if (!left)
-      fail_at({ref.whole}, text("only numbers and dimensions can stand here; '", ref.word.name,
-                                "' is a tensor"));
-    fail_at({in.place_of(ref, name), left->whole},
-            text("'", in.own_name(name), "' is a dimension of '", ref.word.name,
-                 "' but not of the left; only einsum and reductions drop a dimension"));
+      fail_at({ref.whole}, "only numbers and dimensions can stand here; '", ref.word.name,
+              "' is a tensor");
+    fail_at({in.place_of(ref, name), left->whole}, "'", in.own_name(name), "' is a dimension of '",
+            ref.word.name, "' but not of the left; only einsum and reductions drop a dimension");
   }
 }
 
@@ -84,8 +83,8 @@ void need(const Node& node, Element element, const std::string& who) {
   const bool number_as_truth = element == Element::truth && node.element != Element::truth;
   const bool real_as_whole = element == Element::whole && node.element == Element::real;
   if (number_as_truth || real_as_whole)
-    fail_at({node.place},
-            text(who, " needs ", describe(element), ", but this gives ", describe(node.element)));
+    fail_at({node.place}, who, " needs ", describe(element), ", but this gives ",
+            describe(node.element));
 }
 
 namespace {

@@ -11,10 +11,10 @@ void check_arguments(const ExprText& e, const Builtin& row) {
   if (count >= row.least && count <= row.most) return;
   const std::string need =
       row.least == row.most ? text(row.least) : text(row.least, " to ", row.most);
-  fail_at({e.word.place}, text("expected ", row.usage, " with ", need, " argument",
-                               row.most == 1 ? "" : "s", ", got ", count,
-                               count > row.most && row.elementwise ? "; elementwise there is " : "",
-                               count > row.most && row.elementwise ? row.elementwise : ""));
+  fail_at({e.word.place}, "expected ", row.usage, " with ", need, " argument",
+          row.most == 1 ? "" : "s", ", got ", count,
+          count > row.most && row.elementwise ? "; elementwise there is " : "",
+          count > row.most && row.elementwise ? row.elementwise : "");
 }
 
 // The name with the fewest letters changed, and those that are a part of `word` or the reverse.
@@ -51,19 +51,20 @@ Node Reading::call(const ExprText& e) {
 
 void Reading::unknown_function(const ExprText& e) const {
   if (in.callee(e).def)
-    fail_at({e.word.place}, text("the call of a def is the whole right-hand side of a statement; "
-                                 "give '",
-                                 e.word.name, "(…)' a name first"));
+    fail_at({e.word.place},
+            "the call of a def is the whole right-hand side of a statement; "
+            "give '",
+            e.word.name, "(…)' a name first");
   std::vector<std::string> names = in.draft.library.names;
   for (const Builtin& row : builtins()) names.push_back(row.name);
   for (const Def& def : in.program->defs) names.push_back(def.word.name);
   for (const InitializerRow& row : initializers())
     if (row.name == e.word.name)
-      fail_at({e.word.place}, text("'", e.word.name, "' is how a parameter starts; it stands in ",
-                                   "the arguments of a def"));
+      fail_at({e.word.place}, "'", e.word.name, "' is how a parameter starts; it stands in ",
+              "the arguments of a def");
   const std::string near = near_names(e.word.name, names);
-  fail_at({e.word.place}, text("unknown function '", e.word.name, "'",
-                               near.empty() ? "; 'tete functions' lists them" : near));
+  fail_at({e.word.place}, "unknown function '", e.word.name, "'",
+          near.empty() ? "; 'tete functions' lists them" : near);
 }
 
 void Reading::read_keys(const ExprText& e, Node& node) {
@@ -79,13 +80,13 @@ void Reading::read_keys(const ExprText& e, Node& node) {
   std::vector<std::pair<const ExprText*, size_t>> values;  // read after the dimensions
   for (const ExprText& key : e.keys) {
     const std::string& name = key.key.name;
-    if (!seen.insert(name).second) fail_at({key.key.place}, text("'", name, "' is given twice"));
+    if (!seen.insert(name).second) fail_at({key.key.place}, "'", name, "' is given twice");
     std::vector<std::string> names;
     for (const KeyRow& row : function.keys) names.push_back(row.name);
     const auto at = std::find(names.begin(), names.end(), name);
     if (at == names.end())
-      fail_at({key.key.place}, text("'", function.name, "' has no '", name, "='",
-                                    suggestion(name, names), "; it is ", function.usage));
+      fail_at({key.key.place}, "'", function.name, "' has no '", name, "='",
+              suggestion(name, names), "; it is ", function.usage);
     const auto i = static_cast<size_t>(at - names.begin());
     const KeyKind kind = function.keys[i].kind;
     if (kind == KeyKind::dim || kind == KeyKind::dims) read(key, i);
@@ -94,8 +95,8 @@ void Reading::read_keys(const ExprText& e, Node& node) {
   for (const auto& [key, i] : values) read(*key, i);
   for (const KeyRow& row : function.keys)
     if (row.required && !seen.contains(row.name))
-      fail_at({e.word.place},
-              text("'", function.name, "' needs ", row.name, "=: it is ", function.usage));
+      fail_at({e.word.place}, "'", function.name, "' needs ", row.name, "=: it is ",
+              function.usage);
 }
 
 void Reading::read_key(const ExprText& value, const KeyRow& row, Node::Key& key) {
@@ -103,17 +104,15 @@ void Reading::read_key(const ExprText& value, const KeyRow& row, Node::Key& key)
   switch (row.kind) {
     case KeyKind::dim:
       if (value.kind != ExprKind::dim)
-        fail_at({value.place},
-                text(row.name, "= is one dimension, by its name, as in ", row.name, "=d"));
+        fail_at({value.place}, row.name, "= is one dimension, by its name, as in ", row.name, "=d");
       key.dim = in.dimension(value.word);
       break;
     case KeyKind::dims:
       if (value.kind != ExprKind::group)
-        fail_at({value.place},
-                text(row.name, "= is a list of dimensions, as in ", row.name, "=(o w)"));
+        fail_at({value.place}, row.name, "= is a list of dimensions, as in ", row.name, "=(o w)");
       if (value.group.size() > size_t{most_dims})
-        fail_at({value.place}, text(row.name, "= has at most ", most_dims, " dimensions, this has ",
-                                    value.group.size()));
+        fail_at({value.place}, row.name, "= has at most ", most_dims, " dimensions, this has ",
+                value.group.size());
       for (const Word& word : value.group) key.dims.push_back(in.dimension(word));
       break;
     case KeyKind::number:
@@ -126,8 +125,7 @@ void Reading::read_key(const ExprText& value, const KeyRow& row, Node::Key& key)
       key.value.push_back(expression(value));
       need(key.value[0], Element::truth, text(row.name, "="));
       if (key.value[0].constant)
-        fail_at({value.place},
-                text(row.name, "= is a tensor of truth values, but this is one number"));
+        fail_at({value.place}, row.name, "= is a tensor of truth values, but this is one number");
       break;
   }
 }
@@ -136,31 +134,31 @@ void Reading::read_key(const ExprText& value, const KeyRow& row, Node::Key& key)
 
 Node Reading::tensor(const ExprText& e, const Builtin& who) {
   if (e.kind != ExprKind::ref)
-    fail_at({e.place}, text("'", who.name, "' takes tensors with their dimensions; give this a ",
-                            "name in a statement of its own"));
+    fail_at({e.place}, "'", who.name, "' takes tensors with their dimensions; give this a ",
+            "name in a statement of its own");
   return in.resolve(e.ref);
 }
 
 int Reading::dimension_argument(const ExprText& e, const Builtin& who) {
   if (e.kind != ExprKind::dim)
-    fail_at({e.place}, text("expected ", who.usage, ": a dimension, by its name"));
+    fail_at({e.place}, "expected ", who.usage, ": a dimension, by its name");
   return dimension(e.word);
 }
 
 void Reading::refuse_unexpected(const ExprText& e, const Names& names) const {
   for (int name : names)
     if (!left)
-      fail_at({e.word.place}, text("only numbers and dimensions can stand here; '", e.word.name,
-                                   "' gives a tensor"));
+      fail_at({e.word.place}, "only numbers and dimensions can stand here; '", e.word.name,
+              "' gives a tensor");
     else if (!expected.contains(name))
-      fail_at({e.word.place, left->whole}, text("'", in.own_name(name), "' is a dimension of ",
-                                                e.word.name, "(…) but not of the left"));
+      fail_at({e.word.place, left->whole}, "'", in.own_name(name), "' is a dimension of ",
+              e.word.name, "(…) but not of the left");
 }
 
 void Reading::need_dim(const Node& call, const Node& arg, const std::string& what) const {
   if (!arg.names.contains(call.dim()))
-    fail_at({call.keys[0].place, arg.place},
-            text("'", in.own_name(call.dim()), "' is not a dimension of ", what));
+    fail_at({call.keys[0].place, arg.place}, "'", in.own_name(call.dim()),
+            "' is not a dimension of ", what);
 }
 
 }  // namespace tete

@@ -85,10 +85,10 @@ const Filling& Slots::best(const Word& slot, const CallSite& site) const {
   }
   if (!best) not_filled(slot, site);
   if (other)
-    fail_at({best->use->slot.place, other->use->slot.place},
-            text("the slot '", slot.name, "' of ", shown(site), " is filled twice, by '",
-                 written(*other->use), " = ", filling_of(*other->use), "' and '",
-                 written(*best->use), " = ", filling_of(*best->use), "'"));
+    fail_at({best->use->slot.place, other->use->slot.place}, "the slot '", slot.name, "' of ",
+            shown(site), " is filled twice, by '", written(*other->use), " = ",
+            filling_of(*other->use), "' and '", written(*best->use), " = ", filling_of(*best->use),
+            "'");
   decide(*best, site);
   return *best;
 }
@@ -97,8 +97,8 @@ void Slots::not_filled(const Word& slot, const CallSite& site) const {
   std::vector<Place> places{slot.place};
   for (const Filling& f : fillings_)
     if (f.use->slot.name == slot.name) places.push_back(f.use->slot.place);
-  fail_at(places, text("nothing fills the slot '", slot.name, "' of ", shown(site),
-                       "; a use without a place would"));
+  fail_at(places, "nothing fills the slot '", slot.name, "' of ", shown(site),
+          "; a use without a place would");
 }
 
 // ---- What fills them ----------------------------------------------------------------------------
@@ -108,8 +108,8 @@ const Filling& Slots::filling(const Word& slot, const CallSite& site) const {
   const Filling* at = &best(slot, site);
   for (size_t i = 0; contains(at->use->filler.name); ++i) {
     if (i == fillings_.size())
-      fail_at({slot.place, at->use->slot.place},
-              text("the slot '", slot.name, "' is filled with itself"));
+      fail_at({slot.place, at->use->slot.place}, "the slot '", slot.name,
+              "' is filled with itself");
     refuse_amended(*at->use, text("'", at->use->filler.name, "' is a slot itself"));
     at = &best(at->use->filler, site);
   }
@@ -120,8 +120,8 @@ const Filling& Slots::filling(const Word& slot, const CallSite& site) const {
 void Slots::refuse_amended(const UseText& use, const std::string& why) {
   if (use.with.empty() && use.start.kind != ExprKind::call) return;
   fail_at({use.with.empty() ? use.filler.place : use.with[0].place},
-          text("no 'with' or 'start' counts here, as ", why, "; say 'use ", use.slot.name,
-               " with …' in a line of its own"));
+          "no 'with' or 'start' counts here, as ", why, "; say 'use ", use.slot.name,
+          " with …' in a line of its own");
 }
 
 Slots::Filler Slots::filler(const Word& slot, const CallSite& site, const Library& library) const {
@@ -130,16 +130,16 @@ Slots::Filler Slots::filler(const Word& slot, const CallSite& site, const Librar
   const UseText& use = *found.use;
   const Word& name = use.filler;
   if (name.name == "none")
-    fail_at({slot.place, name.place}, text("the slot '", slot.name, "' is filled with none; only ",
-                                           "one that stands after 'with' may be"));
+    fail_at({slot.place, name.place}, "the slot '", slot.name, "' is filled with none; only ",
+            "one that stands after 'with' may be");
   Filler filler{{}, use.with, {}, use.start.kind == ExprKind::call ? &use.start : nullptr, true};
   if (const Def* def = found.text->find(name.name)) {
     filler.callee = {def, found.text};
   } else if (const auto other = library.text ? library.text(name.name) : nullptr) {
     filler.callee = {&main_def(*other), other};
   } else {
-    fail_at({name.place}, text("there is no text and no def '", name.name, "' to fill '", slot.name,
-                               "'", suggestion(name.name, library.texts)));
+    fail_at({name.place}, "there is no text and no def '", name.name, "' to fill '", slot.name, "'",
+            suggestion(name.name, library.texts));
   }
   filler.after = amending(slot, site);
   return filler;
@@ -169,17 +169,16 @@ std::shared_ptr<const Program> Slots::amendment(const Word& name, const CallSite
     for (const Filling& f : fillings_)
       if ((f.use->slot.name == name.name || f.use->slot.name == found.slot.name) && fits(f, site))
         if (!f.use->with.empty() || f.use->start.kind == ExprKind::call)
-          fail_at(
-              {f.use->slot.place, name.place},
-              text("the slot '", name.name, "' stands after 'with', so one amending text fills ",
-                   "it, without a 'with' or 'start' of its own"));
+          fail_at({f.use->slot.place, name.place}, "the slot '", name.name,
+                  "' stands after 'with', so one amending text fills ",
+                  "it, without a 'with' or 'start' of its own");
   }
   const Word& wanted = is_slot ? filling(name, site).use->filler : name;
   if (is_slot && wanted.name == "none") return nullptr;
   auto found = library.amendment ? library.amendment(wanted.name) : nullptr;
   if (!found)
-    fail_at({name.place}, text("there is no amending text '", wanted.name, "'",
-                               is_slot ? text(", which fills '", name.name, "'") : ""));
+    fail_at({name.place}, "there is no amending text '", wanted.name, "'",
+            is_slot ? text(", which fills '", name.name, "'") : "");
   return found;
 }
 
@@ -207,15 +206,15 @@ void Slots::refuse_unused(const Program& said, const std::string& of) const {
     const auto called = calls_->places.find(use.slot.name);
     const std::vector<std::string> slots = keys_of(calls_->places);
     if (called == calls_->places.end())
-      fail_at({use.slot.place},
-              text("'", of, "' has no slot '", use.slot.name, "'", suggestion(use.slot.name, slots),
-                   slots.empty() ? "; it has no slots" : "; its slots are " + list_of(slots)));
+      fail_at({use.slot.place}, "'", of, "' has no slot '", use.slot.name, "'",
+              suggestion(use.slot.name, slots),
+              slots.empty() ? "; it has no slots" : "; its slots are " + list_of(slots));
     const std::string places = list_of(called->second, {}, " and ");
     if (!calls_->led.contains(&use))
-      fail_at({use.path[0].place}, text("'", written(use), "' is nowhere in '", of, "': '",
-                                        use.slot.name, "' stands in ", places));
-    fail_at({use.numbers[0].place}, text("'", use.slot.name, "' of ", places,
-                                         " is in no call that is repeated, so it has no number"));
+      fail_at({use.path[0].place}, "'", written(use), "' is nowhere in '", of, "': '",
+              use.slot.name, "' stands in ", places);
+    fail_at({use.numbers[0].place}, "'", use.slot.name, "' of ", places,
+            " is in no call that is repeated, so it has no number");
   }
 }
 

@@ -10,8 +10,8 @@ constexpr size_t most_values = 10'000, most_dimensions = 10'000, most_parts = 50
 
 void count(size_t& what, size_t most, const char* name, const Place& place) {
   if (what++ == most)
-    fail_at({place}, text("with the defs that it calls written out, this text comes to more than ",
-                          most, " ", name));
+    fail_at({place}, "with the defs that it calls written out, this text comes to more than ", most,
+            " ", name);
 }
 
 }  // namespace
@@ -48,9 +48,9 @@ void Instance::define(const Word& word, int value) {
 void Instance::check_new_name(const Word& word) const {
   const auto before = written.find(word.name);
   if (before != written.end())
-    fail_at({word.place, before->second}, text("'", word.name, "' is assigned twice"));
+    fail_at({word.place, before->second}, "'", word.name, "' is assigned twice");
   const auto refuse = [&](const char* what) {
-    fail_at({word.place}, text("a tensor cannot be called '", word.name, "': that is ", what));
+    fail_at({word.place}, "a tensor cannot be called '", word.name, "': that is ", what);
   };
   if (find_builtin(word.name)) refuse("a function");
   for (const InitializerRow& row : initializers())
@@ -67,18 +67,15 @@ int Instance::find_value(const Word& word) {
   }
   for (const StatementText& s : def.statements)
     if (s.is_loss && s.left.word.name == word.name)
-      fail_at({word.place, s.left.word.place},
-              text("'", word.name, "' is a term of the loss, which no statement reads"));
+      fail_at({word.place, s.left.word.place}, "'", word.name,
+              "' is a term of the loss, which no statement reads");
   for (const StatementText& s : def.statements)
     if (s.left.word.name == word.name)
-      fail_at({word.place, s.left.word.place},
-              text("'", word.name, "' is used before it is defined"));
+      fail_at({word.place, s.left.word.place}, "'", word.name, "' is used before it is defined");
   for (const ArgText& a : def.args)
     if (a.ref.word.name == word.name)
-      fail_at({word.place, a.ref.word.place},
-              text("'", word.name, "' is used before it is defined"));
-  fail_at({word.place},
-          text("there is no tensor '", word.name, "'", choice(word.name, keys_of(values))));
+      fail_at({word.place, a.ref.word.place}, "'", word.name, "' is used before it is defined");
+  fail_at({word.place}, "there is no tensor '", word.name, "'", choice(word.name, keys_of(values)));
 }
 
 Node Instance::resolve(const RefText& ref) {
@@ -92,9 +89,9 @@ Node Instance::resolve(const RefText& ref) {
   node.element = v.element;
   refuse_many(ref);
   if (static_cast<int>(ref.axes.size()) != v.dims.size())
-    fail_at({ref.whole, v.place},
-            text("'", ref.word.name, "' is used with ", counted(std::ssize(ref.axes), "dimension"),
-                 ", but it was defined with ", v.dims.size()));
+    fail_at({ref.whole, v.place}, "'", ref.word.name, "' is used with ",
+            counted(std::ssize(ref.axes), "dimension"), ", but it was defined with ",
+            v.dims.size());
   for (int i = 0; i < v.dims.size(); ++i) resolve_axis(ref, i, node);
   return node;
 }
@@ -136,15 +133,13 @@ void Instance::check_axis_name(const RefText& ref, int i, int value) const {
   const auto at = dims.find(word.name);
   if (at != dims.end() && at->second == v.dims[i]) return;
   const std::string name = own_name(v.dims[i]);
-  fail_at({word.place, v.place},
-          text("dimension ", i + 1, " of '", ref.word.name, "' is '", name, "', not '", word.name,
-               "'; another name is given as ", name, "=(", word.name, ")"));
+  fail_at({word.place, v.place}, "dimension ", i + 1, " of '", ref.word.name, "' is '", name,
+          "', not '", word.name, "'; another name is given as ", name, "=(", word.name, ")");
 }
 
 int Instance::resolve_plain(const RefText& ref, const char* what) {
   const Node node = resolve(ref);
-  if (!node.plain)
-    fail_at({ref.whole}, text(what, " is written with the names it was defined with"));
+  if (!node.plain) fail_at({ref.whole}, what, " is written with the names it was defined with");
   return node.index;
 }
 

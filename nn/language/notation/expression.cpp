@@ -12,8 +12,8 @@ AxisText read_axis(Tokens& in) {
     const Token& token = in.take();
     a.word.place = token.place;
     if (!is_number(token, a.pick))
-      fail_at({token.place},
-              text("'", token.text, "' is not the number of an element, a whole one from 0"));
+      fail_at({token.place}, "'", token.text,
+              "' is not the number of an element, a whole one from 0");
     return a;
   }
   a.causal = in.takes("causal");
@@ -38,8 +38,7 @@ AxisText read_axis(Tokens& in) {
 void refuse_named_picks(const RefText& ref) {
   for (const AxisText& axis : ref.axes)
     if (axis.pick >= 0 && !axis.word.name.empty())
-      fail_at({axis.word.place},
-              text("an element is picked by its number alone: write ", written(ref)));
+      fail_at({axis.word.place}, "an element is picked by its number alone: write ", written(ref));
 }
 
 }  // namespace
@@ -74,8 +73,8 @@ RefText read_ref(Tokens& in, std::string_view what) {
 namespace {
 
 [[noreturn]] void too_deep(const Place& place) {
-  fail_at({place}, text("an expression is nested more than ", deepest,
-                        " deep; name its parts in statements of their own"));
+  fail_at({place}, "an expression is nested more than ", deepest,
+          " deep; name its parts in statements of their own");
 }
 
 // Counts how deep the calls of a reader are nested, so that no text overflows the stack.
@@ -107,7 +106,7 @@ ExprText read_number(Tokens& in) {
   e.place = token.place;
   e.whole = token.text.find_first_of(".eE") == std::string_view::npos;
   if (!is_number(token, e.number))
-    fail_at({token.place}, text("'", token.text, "' is not a number that can be represented"));
+    fail_at({token.place}, "'", token.text, "' is not a number that can be represented");
   return e;
 }
 

@@ -78,8 +78,4 @@ std::string point_out(const std::string& sentence, const std::vector<Place>& pla
   return message;
 }
 
-void fail_at(const std::vector<Place>& places, const std::string& sentence) {
-  throw Error(ErrorKind::input, point_out(sentence, places));
-}
-
 }  // namespace tete

@@ -36,8 +36,7 @@ class Reader {
     in_.skip_lines();
     while (in_.now().kind != TokenKind::text_end) {
       if (defs.size() == most_defs)
-        fail_at({in_.now().place},
-                text("a text has at most ", most_defs, " defs, here is one more"));
+        fail_at({in_.now().place}, "a text has at most ", most_defs, " defs, here is one more");
       defs.push_back(def());
       in_.skip_lines();
     }
@@ -48,8 +47,7 @@ class Reader {
  private:
   void add_use(std::vector<UseText>& uses) {
     if (uses.size() == most_uses)
-      fail_at({in_.now().place},
-              text("a text fills at most ", most_uses, " slots, here is one more"));
+      fail_at({in_.now().place}, "a text fills at most ", most_uses, " slots, here is one more");
     uses.push_back(use());
     refuse_twice(uses);
   }
@@ -85,7 +83,7 @@ class Reader {
         fail_at({token.place}, "expected the number of a repetition, a whole one from 0");
       for (const NumberText& before : numbers)
         if (before.value == number.value)
-          fail_at({number.place, before.place}, text(number.value, " stands twice"));
+          fail_at({number.place, before.place}, number.value, " stands twice");
       numbers.push_back(number);
     } while (in_.takes(","));
     in_.expect("]", "',' or ']' after the number of a repetition");
@@ -109,8 +107,8 @@ class Reader {
     const UseText& last = uses.back();
     for (size_t i = 0; i + 1 < uses.size() && !last.filler.name.empty(); ++i)
       if (!uses[i].filler.name.empty() && meet(uses[i], last))
-        fail_at({last.slot.place, uses[i].slot.place},
-                tete::text("the slot '", written(last), "' is filled twice"));
+        fail_at({last.slot.place, uses[i].slot.place}, "the slot '", written(last),
+                "' is filled twice");
   }
 
   std::vector<Word> names(std::string_view what) {
@@ -127,8 +125,8 @@ class Reader {
     in_.expect("(", text("'(' after '", d.word.name, "'"));
     if (!in_.sees(")")) do {
         if (d.args.size() == most_args)
-          fail_at({in_.now().place},
-                  text("a def has at most ", most_args, " arguments, here is one more"));
+          fail_at({in_.now().place}, "a def has at most ", most_args,
+                  " arguments, here is one more");
         d.args.push_back(arg());
       } while (in_.takes(",") && !in_.sees(")"));
     in_.expect(")", "',' or ')' after an argument");
@@ -251,8 +249,8 @@ Program Program::parse(std::string_view text, std::string name) {
   for (size_t i = 0; i < program.defs.size(); ++i)
     for (size_t k = 0; k < i; ++k)
       if (program.defs[i].word.name == program.defs[k].word.name)
-        fail_at({program.defs[i].word.place, program.defs[k].word.place},
-                tete::text("'", program.defs[i].word.name, "' is defined twice"));
+        fail_at({program.defs[i].word.place, program.defs[k].word.place}, "'",
+                program.defs[i].word.name, "' is defined twice");
   return program;
 }
 

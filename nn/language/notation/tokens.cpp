@@ -20,9 +20,8 @@ void check_is_text(const Source& source) {
   for (size_t at = 0; at < source.text.size();) {
     const int length = source.text[at] == 0 ? 0 : read_character(source.text, at).length;
     if (length == 0)
-      fail_at(
-          {{&source, static_cast<uint32_t>(at), 1}},
-          text("this is not a text: byte ", at + 1, " of ", source.text.size(), " is not UTF-8"));
+      fail_at({{&source, static_cast<uint32_t>(at), 1}}, "this is not a text: byte ", at + 1,
+              " of ", source.text.size(), " is not UTF-8");
     at += static_cast<size_t>(length);
   }
 }
@@ -35,7 +34,7 @@ class Tokenizer {
   std::vector<Token> all() {
     while (at_ < text_.size()) next();
     if (!open_.empty())
-      fail_at({open_.back()}, text("this '", text_[open_.back().at], "' is never closed"));
+      fail_at({open_.back()}, "this '", text_[open_.back().at], "' is never closed");
     if (!tokens_.empty()) end_line(text_.size());
     tokens_.push_back({TokenKind::text_end, "", {&source_, size32(text_.size()), 1}});
     return std::move(tokens_);
@@ -73,8 +72,8 @@ class Tokenizer {
     // Names are limited because a call puts its statement's name before all names of the called
     // def.
     if (end - at_ > longest_name)
-      fail_at({place(at_, end)},
-              text("a name has at most ", longest_name, " letters, this has ", end - at_));
+      fail_at({place(at_, end)}, "a name has at most ", longest_name, " letters, this has ",
+              end - at_);
     push(TokenKind::word, end);
   }
 
@@ -104,7 +103,7 @@ class Tokenizer {
       if (rest.starts_with(two)) return push(TokenKind::sign, at_ + 2);
     const char c = text_[at_];
     if (std::string_view("()[],:=<>+-*/%^.").find(c) == std::string_view::npos) {
-      fail_at({place(at_, at_ + 1)}, text(named_character(text_, at_), " has no meaning here"));
+      fail_at({place(at_, at_ + 1)}, named_character(text_, at_), " has no meaning here");
     }
     if (c == '(' || c == '[') open_.push_back(place(at_, at_ + 1));
     if (c == ')' || c == ']') close(c);
@@ -112,12 +111,11 @@ class Tokenizer {
   }
 
   void close(char c) {
-    if (open_.empty())
-      fail_at({place(at_, at_ + 1)}, text("nothing is open that '", c, "' closes"));
+    if (open_.empty()) fail_at({place(at_, at_ + 1)}, "nothing is open that '", c, "' closes");
     const char opened = text_[open_.back().at];
     if ((opened == '(') != (c == ')'))
-      fail_at({place(at_, at_ + 1), open_.back()},
-              text("'", c, "' does not close the '", opened, "' that is open"));
+      fail_at({place(at_, at_ + 1), open_.back()}, "'", c, "' does not close the '", opened,
+              "' that is open");
     open_.pop_back();
   }
 
@@ -140,7 +138,7 @@ void Tokens::expected(std::string_view what) const {
                           : now().kind == TokenKind::text_end
                               ? "the text ends"
                               : text("'", shortened(now().text), "' stands");
-  fail_at({now().place}, text("expected ", what, ", but here ", got));
+  fail_at({now().place}, "expected ", what, ", but here ", got);
 }
 
 Token Tokens::expect(std::string_view sign, std::string_view what) {
@@ -155,7 +153,7 @@ bool Tokens::is_name(const Token& token) {
 
 Word Tokens::name(std::string_view what) {
   if (now().kind == TokenKind::word && !is_name(now()))
-    fail_at({now().place}, text("'", now().text, "' is a word of the notation; expected ", what));
+    fail_at({now().place}, "'", now().text, "' is a word of the notation; expected ", what);
   if (now().kind != TokenKind::word) expected(what);
   const Token& token = take();
   return {std::string(token.text), token.place};

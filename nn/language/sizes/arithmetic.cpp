@@ -28,7 +28,7 @@ bool raise(Index base, Index exponent, Index& result) {
 // a op b, exactly.
 Index computed(const Node& node, Index a, Index b) {
   const auto fail = [&](const char* why) {
-    fail_at({node.place}, text(a, " ", symbol(node.op), " ", b, why));
+    fail_at({node.place}, a, " ", symbol(node.op), " ", b, why);
   };
   const bool divides = node.op == Operator::divide || node.op == Operator::floor_divide ||
                        node.op == Operator::modulo;
@@ -73,7 +73,7 @@ std::optional<Index> SizeTable::whole(const Node& node) {
       if (node.element != Element::whole)
         fail_at({node.place}, "a size is a whole number, written in digits alone");
       if (std::abs(node.number) > largest_size)
-        fail_at({node.place}, text("a size is at most ", largest_size));
+        fail_at({node.place}, "a size is at most ", largest_size);
       return static_cast<Index>(node.number);
     case NodeKind::size:
       return find(node.index);

@@ -17,7 +17,7 @@ void set_start(const CheckedParameter& p, SizeTable& sizes, Initializer& init) {
   if (p.args.size() > 1) init.b = sizes.quantity(p.args[1]);
   for (size_t i = 0; i < p.args.size(); ++i)
     if (const double number = i == 0 ? init.a : init.b; !std::isfinite(number))
-      fail_at({p.args[i].place}, text("'", p.name, "' cannot start with ", number));
+      fail_at({p.args[i].place}, "'", p.name, "' cannot start with ", number);
 }
 
 ParameterSpec spec_of(const Checked& program, const CheckedParameter& p, SizeTable& sizes) {
@@ -29,8 +29,8 @@ ParameterSpec spec_of(const Checked& program, const CheckedParameter& p, SizeTab
     const int dim = v.bounds[i] >= 0 ? v.bounds[i] : v.dims[i];
     const Index size = sizes.size(dim);
     if (size < 0)
-      fail_at({v.axis_places[i]}, text("the size of '", program.dimensions[dim].name, "' comes to ",
-                                       size, ", expected at least 0"));
+      fail_at({v.axis_places[i]}, "the size of '", program.dimensions[dim].name, "' comes to ",
+              size, ", expected at least 0");
     spec.shape.push_back(size);
   }
   set_start(p, sizes, spec.init);
@@ -48,8 +48,8 @@ const std::string& name_of(const Checked& program, size_t call) {
 }  // namespace
 
 [[noreturn]] static void too_many(const CheckedCall& call) {
-  fail_at({call.place}, text("with its repetitions this call comes to more than ", most_parameters,
-                             " parameters"));
+  fail_at({call.place}, "with its repetitions this call comes to more than ", most_parameters,
+          " parameters");
 }
 
 // True if some parameter starts otherwise in each repetition.
@@ -82,9 +82,8 @@ static void add_specs(const CheckedCall& call, const std::string& name, SizeTabl
       made.spec.name = (has_number ? text(name, "/", set, "/") : name + "/") + made.spec.name;
       const auto known = shared.try_emplace(made.spec.name, made.spec.shape).first;
       if (!(known->second == made.spec.shape))
-        fail_at({call.place},
-                text("'", made.spec.name, "' is one for all repetitions; it has the ", "shape ",
-                     known->second, " in one and ", made.spec.shape, " in another"));
+        fail_at({call.place}, "'", made.spec.name, "' is one for all repetitions; it has the ",
+                "shape ", known->second, " in one and ", made.spec.shape, " in another");
       specs.push_back(std::move(made));
     }
 }

@@ -64,8 +64,8 @@ bool SizeTable::set_in_call(const std::string& name, Index size) {
       const int dim = call.program->find_dimension(rest);
       for (const CheckedCall::Size& passed : call.sizes)
         if (passed.is_argument && passed.inner == dim)
-          fail_at({call.place}, text("the size '", name, "' is that of a tensor that is passed; ",
-                                     "it cannot be set here"));
+          fail_at({call.place}, "the size '", name, "' is that of a tensor that is passed; ",
+                  "it cannot be set here");
       known |= SizeTable(call.program, {}).set_by_name(rest, size);
     });
     if (!known) continue;
@@ -91,8 +91,8 @@ void SizeTable::bind(int value, const Shape& shape) {
   const CheckedValue& v = program_->values[value];
   const int batch = shape.size() - v.dims.size();
   if (batch < 0)
-    fail_at({v.place}, text("'", v.name, "' has ", counted(v.dims.size(), "dimension"),
-                            ", but a tensor of shape ", shape, " is given"));
+    fail_at({v.place}, "'", v.name, "' has ", counted(v.dims.size(), "dimension"),
+            ", but a tensor of shape ", shape, " is given");
   for (int i = 0; i < v.dims.size(); ++i) {
     const bool bounded = !v.bounds.empty() && v.bounds[i] >= 0;
     const int dim = bounded ? v.bounds[i] : v.dims[i];
@@ -101,8 +101,8 @@ void SizeTable::bind(int value, const Shape& shape) {
     const Place& here = v.axis_places[i];
     if (known.origin == Origin::caller || known.origin == Origin::argument) {
       if (known.size == size) continue;
-      fail_at(places_of(dim, {here}), text("'", dimension(dim).name, "' is ", size, " in '", v.name,
-                                           "', but ", known.size, " ", origin_of(dim)));
+      fail_at(places_of(dim, {here}), "'", dimension(dim).name, "' is ", size, " in '", v.name,
+              "', but ", known.size, " ", origin_of(dim));
     }
     known = {Origin::argument, false, size, value};
   }
@@ -163,8 +163,8 @@ std::optional<Index> SizeTable::find(int dim) {
     return {};
   }
   if (stack_.size() + operators_ > most_steps)
-    fail_at({dimension(dim).place}, text("sizes depend on each other by way of more than ",
-                                         most_steps, " sizes and operators"));
+    fail_at({dimension(dim).place}, "sizes depend on each other by way of more than ", most_steps,
+            " sizes and operators");
   e.pending = true;
   stack_.push_back(dim);
   const std::optional<Index> size = derive(dim);
@@ -188,9 +188,8 @@ std::optional<Index> SizeTable::derive(int dim) {
       const std::optional<Index> size = find(part);
       if (!size) return {};
       if (__builtin_mul_overflow(product, *size, &product))
-        fail_at({d.place},
-                text("the size of '", d.name, "' is too large: it is the product of its ",
-                     "parts, as ", *size, " of '", dimension(part).name, "'"));
+        fail_at({d.place}, "the size of '", d.name, "' is too large: it is the product of its ",
+                "parts, as ", *size, " of '", dimension(part).name, "'");
     }
     return product;
   }
@@ -230,16 +229,16 @@ Index SizeTable::times_of(const CheckedCall& call) {
   for (const CheckedCall& other : call.others)
     for (const NumberText& number : other.numbers)
       if (number.value >= times)
-        fail_at({number.place, call.place},
-                text("there is no repetition ", number.value, ": '", dimension(call.repeated).name,
-                     "' is ", times, times > 0 ? text(", so they are 0 to ", times - 1) : ""));
+        fail_at({number.place, call.place}, "there is no repetition ", number.value, ": '",
+                dimension(call.repeated).name, "' is ", times,
+                times > 0 ? text(", so they are 0 to ", times - 1) : "");
   return times;
 }
 
 void SizeTable::fail_open(int dim) {
   const Dimension* d = &dimension(dim);
-  fail_at({d->place}, text("the size of '", d->name, "' is open: set it, or give it a default, as ",
-                           "in 'where ", d->short_name(), " = 8'"));
+  fail_at({d->place}, "the size of '", d->name, "' is open: set it, or give it a default, as ",
+          "in 'where ", d->short_name(), " = 8'");
 }
 
 void SizeTable::refuse_circle(int dim) const {
@@ -253,8 +252,8 @@ void SizeTable::refuse_circle(int dim) const {
     if (*at != dim) names += (names.empty() ? ", by way of '" : "', '") + d.name;
   }
   if (places.empty()) return;
-  fail_at(places, text("the size of '", dimension(dim).name, "' depends on itself", names,
-                       names.empty() ? "" : "'"));
+  fail_at(places, "the size of '", dimension(dim).name, "' depends on itself", names,
+          names.empty() ? "" : "'");
 }
 
 // ---- Conditions -------------------------------------------------------------------------------
@@ -264,8 +263,8 @@ void SizeTable::check_total(const Condition& c) {
   Index total = 0;
   for (int part : c.others) total += *find(part);
   if (!parted_ && total != size(c.dim))
-    fail_at({c.place}, text("'", dimension(c.dim).name, "' is ", size(c.dim),
-                            ", but what is joined comes to ", total));
+    fail_at({c.place}, "'", dimension(c.dim).name, "' is ", size(c.dim),
+            ", but what is joined comes to ", total);
 }
 
 std::optional<Index> SizeTable::returned(const Condition& c) {
@@ -283,9 +282,8 @@ void SizeTable::check(const Condition& c) {
     case ConditionKind::equal: {
       const Index other = *find(c.others[0]);
       if (size != other)
-        fail_at(
-            places_of(c.others[0], places_of(c.dim, {c.place})),
-            text("'", name, "' is ", size, ", but '", dimension(c.others[0]).name, "' is ", other));
+        fail_at(places_of(c.others[0], places_of(c.dim, {c.place})), "'", name, "' is ", size,
+                ", but '", dimension(c.others[0]).name, "' is ", other);
       return;
     }
     case ConditionKind::product: {
@@ -300,16 +298,15 @@ void SizeTable::check(const Condition& c) {
       }
       const std::string result = fits ? text(" = ", product) : ", which is too large";
       if (!fits || product != size)
-        fail_at(places_of(c.dim, {c.place}), text("'", name, "' is ", size, ", but ", names, " is ",
-                                                  sizes, c.others.size() > 1 ? result : ""));
+        fail_at(places_of(c.dim, {c.place}), "'", name, "' is ", size, ", but ", names, " is ",
+                sizes, c.others.size() > 1 ? result : "");
       return;
     }
     case ConditionKind::room: {
       const Index room = *find(c.others[0]);
       if (size > room)
-        fail_at(places_of(c.others[0], {c.place}),
-                text("'", name, "' is ", size, ", but there is room for '",
-                     dimension(c.others[0]).name, "' = ", room, " only"));
+        fail_at(places_of(c.others[0], {c.place}), "'", name, "' is ", size,
+                ", but there is room for '", dimension(c.others[0]).name, "' = ", room, " only");
       return;
     }
     case ConditionKind::total:
@@ -317,13 +314,13 @@ void SizeTable::check(const Condition& c) {
       return;
     case ConditionKind::returned:
       if (const auto inner = returned(c); inner && *inner != size)
-        fail_at(places_of(c.dim, {c.place}),
-                text("'", name, "' is ", size, ", but what the call returns has ", *inner));
+        fail_at(places_of(c.dim, {c.place}), "'", name, "' is ", size,
+                ", but what the call returns has ", *inner);
       return;
     case ConditionKind::element:
       if (c.pick >= size)
-        fail_at({c.place}, text("element ", c.pick, " of '", name, "' is picked, but '", name,
-                                "' is ", size, ": its elements are numbered from 0"));
+        fail_at({c.place}, "element ", c.pick, " of '", name, "' is picked, but '", name, "' is ",
+                size, ": its elements are numbered from 0");
       return;
   }
 }
@@ -340,9 +337,8 @@ void SizeTable::check_all() {
   for (const CheckedValue& v : program_->values)
     for (int dim : v.dims)
       if (const Index n = size(dim); n < 0)
-        fail_at(
-            places_of(dim, {dimension(dim).place}),
-            text("the size of '", dimension(dim).name, "' comes to ", n, ", expected at least 0"));
+        fail_at(places_of(dim, {dimension(dim).place}), "the size of '", dimension(dim).name,
+                "' comes to ", n, ", expected at least 0");
   for (const CheckedValue& v : program_->values)
     for (int dim : v.names) size(dim);
   for (const Condition& c : program_->conditions) {
