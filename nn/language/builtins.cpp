@@ -4,15 +4,8 @@
 namespace tete {
 
 const char* describe(Element element) {
-  switch (element) {
-    case Element::real:
-      return "real numbers";
-    case Element::whole:
-      return "whole numbers";
-    case Element::truth:
-      return "truth values";
-  }
-  return "";
+  static constexpr const char* names[] = {"real numbers", "whole numbers", "truth values"};
+  return names[static_cast<size_t>(element)];
 }
 
 // Each file of nn/language/builtins/ defines one of these.
@@ -51,19 +44,19 @@ const Builtin* find_builtin(std::string_view name) { return find_named(name, bui
 namespace {
 
 constexpr InitializerRow starts[] = {
-    {"normal", "normal(deviation)", "normally distributed about 0", "P[d, k] = normal(d^-0.5)",
+    {"normal(deviation)", "normally distributed about 0", "P[d, k] = normal(d^-0.5)",
      InitializerKind::normal, 1},
-    {"truncated_normal", "truncated_normal(deviation)", "the same, cut at two deviations",
+    {"truncated_normal(deviation)", "the same, cut at two deviations",
      "P[d, k] = truncated_normal(d^-0.5)", InitializerKind::truncated_normal, 1},
-    {"uniform", "uniform(low, high)", "uniformly distributed", "P[d, k] = uniform(-0.5, 0.5)",
+    {"uniform(low, high)", "uniformly distributed", "P[d, k] = uniform(-0.5, 0.5)",
      InitializerKind::uniform, 2},
-    {"glorot", "glorot()", "uniform up to ±√(6 / (fan in + fan out))", "P[d, k] = glorot()",
+    {"glorot()", "uniform up to ±√(6 / (fan in + fan out))", "P[d, k] = glorot()",
      InitializerKind::glorot, 0},
-    {"constant", "constant(value)", "that value everywhere", "P[d, k] = constant(0.5)",
+    {"constant(value)", "that value everywhere", "P[d, k] = constant(0.5)",
      InitializerKind::constant, 1},
-    {"zeros", "zeros()", "0 everywhere", "P[d, k] = zeros()", InitializerKind::zeros, 0},
-    {"ones", "ones()", "1 everywhere", "P[d, k] = ones()", InitializerKind::ones, 0},
-    {"identity", "identity()", "a matrix: 1 on the diagonal, else 0", "P[d, k] = identity()",
+    {"zeros()", "0 everywhere", "P[d, k] = zeros()", InitializerKind::zeros, 0},
+    {"ones()", "1 everywhere", "P[d, k] = ones()", InitializerKind::ones, 0},
+    {"identity()", "a matrix: 1 on the diagonal, else 0", "P[d, k] = identity()",
      InitializerKind::identity, 0},
 };
 

@@ -48,12 +48,22 @@ struct KeyRow {
   bool required = true;
 };
 
+// The name of a function that is used like this: "exp" of "exp(x)".
+constexpr std::string_view name_in(std::string_view usage) {
+  return usage.substr(0, usage.find('('));
+}
+
+// The number of a function's arguments without a name.
+struct ArgumentCount {
+  int least = 1, most = least;
+};
+
 struct Builtin {
-  const char* name;
   const char* usage;
   const char* meaning;
-  const char* example;                // a statement; `tete functions` prints it
-  int least = 1, most = 1;            // arguments without a name
+  const char* example;  // a statement; `tete functions` prints it
+  std::string_view name = name_in(usage);
+  ArgumentCount arguments = {};
   std::span<const KeyRow> keys = {};  // the first names the special dimension, if there is one
   // The elements of the result: `result`, or if keeps_element those of the arguments.
   Element result = Element::real;
@@ -101,12 +111,12 @@ const Builtin* find_builtin(std::string_view name);
 
 // An initialiser of parameters: normal(deviation), … Its example is an argument of a def.
 struct InitializerRow {
-  const char* name;
   const char* usage;
   const char* meaning;
   const char* example;
   InitializerKind kind;
   int args;
+  std::string_view name = name_in(usage);
 };
 std::span<const InitializerRow> initializers();
 

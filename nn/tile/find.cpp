@@ -54,7 +54,7 @@ std::string cause_in_value(const Checked& program, const CheckedValue& v) {
 
 std::string cause_in_expression(const Checked& program, const Node& node) {
   const auto name_of = [&](int dim) { return text("'", program.dimensions[dim].name, "'"); };
-  const std::string function = node.builtin ? node.builtin->name : "it";
+  const std::string_view function = node.builtin ? node.builtin->name : "it";
   for (const Node::Key& key : node.keys) {
     if (key.dim >= 0 && is_query(program, key.dim))
       return text(function, " runs along ", name_of(key.dim));

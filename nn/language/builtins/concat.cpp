@@ -106,12 +106,10 @@ void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
 constexpr KeyRow keys[] = {{"dim", KeyKind::dim}};
 
 constexpr Builtin rows[] = {
-    {.name = "concat",
-     .usage = "concat(A[…], B[…], dim=e)",
+    {.usage = "concat(A[…], B[…], dim=e)",
      .meaning = "A, then B, along the one dimension that each has of its own",
      .example = "Y[q, d] = concat(X[n, d], M[m, d], dim=q)",
-     .least = 2,
-     .most = max_operands,
+     .arguments = {2, max_operands},
      .keys = keys,
      .counts_positions = true,
      .check = check,

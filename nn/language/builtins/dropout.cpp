@@ -62,8 +62,7 @@ void flow(FlowFinder&, const CallFlow& call, ValueFlow& out) { keep_hidden_zeros
 constexpr KeyRow keys[] = {{"shared", KeyKind::dim, false}};
 
 constexpr Builtin rows[] = {
-    {.name = "dropout",
-     .usage = "dropout(x, shared=d)",
+    {.usage = "dropout(x, shared=d)",
      .meaning = "in training 0 with the call's probability, else x / (1 - probability); the noise "
                 "does not vary along d",
      .example = "Y[n, d] = dropout(X[n, d], shared=n)",

@@ -57,11 +57,10 @@ void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
 }
 
 constexpr Builtin rows[] = {
-    {.name = "einsum",
-     .usage = "einsum(A[…], B[…], …)",
+    {.usage = "einsum(A[…], B[…], …)",
      .meaning = "the sum over names that the left lacks",
      .example = "L[n, m] = einsum(X[n, d], M[m, d])",
-     .most = max_operands,
+     .arguments = {1, max_operands},
      .contracts = true,
      .check = check,
      .run = run,

@@ -8,7 +8,7 @@ namespace tete {
 
 namespace {
 
-bool is_select(const Node& node) { return std::string_view(node.builtin->name) == "select"; }
+bool is_select(const Node& node) { return node.builtin->name == "select"; }
 
 // A function of numbers that follow from sizes is such a number, too.
 void check(Reading& reading, const ExprText& e, Node& node) {
@@ -44,10 +44,8 @@ Value run(Runner& runner, const Node& node) {
 }
 
 template <Unary op>
-constexpr Builtin row(const char* name, const char* usage, const char* meaning,
-                      const char* example) {
-  return {.name = name,
-          .usage = usage,
+constexpr Builtin row(const char* usage, const char* meaning, const char* example) {
+  return {.usage = usage,
           .meaning = meaning,
           .example = example,
           .unary = op,
@@ -102,40 +100,40 @@ Tensor bucketed(const Tensors& x) {
 
 // clang-format off
 constexpr Builtin rows[] = {
-    row<Unary::exp>     ("exp",      "exp(x)",      "e^x", "Y[n, d] = exp(X[n, d])"),
-    row<Unary::log>     ("log",      "log(x)",      "natural logarithm", "Y[n, d] = log(1 + X[n, d]^2)"),
-    row<Unary::sqrt>    ("sqrt",     "sqrt(x)",     "the square root", "Y[n, d] = sqrt(1 + X[n, d]^2)"),
-    row<Unary::sin>     ("sin",      "sin(x)",      "the sine", "Y[n, d] = sin(X[n, d])"),
-    row<Unary::cos>     ("cos",      "cos(x)",      "the cosine", "Y[n, d] = cos(X[n, d])"),
-    row<Unary::tanh>    ("tanh",     "tanh(x)",     "the hyperbolic tangent", "Y[n, d] = tanh(X[n, d])"),
-    row<Unary::erf>     ("erf",      "erf(x)",      "the error function", "Y[n, d] = erf(X[n, d])"),
-    row<Unary::sigmoid> ("sigmoid",  "sigmoid(x)",  "1 / (1 + e^-x)", "Y[n, d] = sigmoid(X[n, d])"),
-    row<Unary::softplus>("softplus", "softplus(x)", "log(1 + e^x)", "Y[n, d] = softplus(X[n, d])"),
-    row<Unary::relu>    ("relu",     "relu(x)",     "x if x > 0, else 0", "Y[n, d] = relu(X[n, d])"),
-    row<Unary::elu>     ("elu",      "elu(x)",      "x if x > 0, else e^x - 1", "Y[n, d] = elu(X[n, d])"),
-    row<Unary::silu>    ("silu",     "silu(x)",     "x · sigmoid(x)", "Y[n, d] = silu(X[n, d])"),
-    row<Unary::gelu>    ("gelu",     "gelu(x)",     "x · Φ(x), by tanh", "Y[n, d] = gelu(X[n, d])"),
-    row<Unary::gelu_erf>("gelu_erf", "gelu_erf(x)", "x · Φ(x), exactly", "Y[n, d] = gelu_erf(X[n, d])"),
-    {.name = "abs", .usage = "abs(x)", .meaning = "x without its sign",
+    row<Unary::exp>     ("exp(x)",      "e^x", "Y[n, d] = exp(X[n, d])"),
+    row<Unary::log>     ("log(x)",      "natural logarithm", "Y[n, d] = log(1 + X[n, d]^2)"),
+    row<Unary::sqrt>    ("sqrt(x)",     "the square root", "Y[n, d] = sqrt(1 + X[n, d]^2)"),
+    row<Unary::sin>     ("sin(x)",      "the sine", "Y[n, d] = sin(X[n, d])"),
+    row<Unary::cos>     ("cos(x)",      "the cosine", "Y[n, d] = cos(X[n, d])"),
+    row<Unary::tanh>    ("tanh(x)",     "the hyperbolic tangent", "Y[n, d] = tanh(X[n, d])"),
+    row<Unary::erf>     ("erf(x)",      "the error function", "Y[n, d] = erf(X[n, d])"),
+    row<Unary::sigmoid> ("sigmoid(x)",  "1 / (1 + e^-x)", "Y[n, d] = sigmoid(X[n, d])"),
+    row<Unary::softplus>("softplus(x)", "log(1 + e^x)", "Y[n, d] = softplus(X[n, d])"),
+    row<Unary::relu>    ("relu(x)",     "x if x > 0, else 0", "Y[n, d] = relu(X[n, d])"),
+    row<Unary::elu>     ("elu(x)",      "x if x > 0, else e^x - 1", "Y[n, d] = elu(X[n, d])"),
+    row<Unary::silu>    ("silu(x)",     "x · sigmoid(x)", "Y[n, d] = silu(X[n, d])"),
+    row<Unary::gelu>    ("gelu(x)",     "x · Φ(x), by tanh", "Y[n, d] = gelu(X[n, d])"),
+    row<Unary::gelu_erf>("gelu_erf(x)", "x · Φ(x), exactly", "Y[n, d] = gelu_erf(X[n, d])"),
+    {.usage = "abs(x)", .meaning = "x without its sign",
      .example = "Y[n, d] = abs(X[n, d])", .keeps_element = true,
      .apply = [](const Tensors& x) { return abs(x[0]); },
      .check = check, .run = run},
-    {.name = "floor", .usage = "floor(x)", .meaning = "the largest whole number not above x",
+    {.usage = "floor(x)", .meaning = "the largest whole number not above x",
      .example = "Y[n, d] = X[n, d] - floor(X[n, d])",
      .result = Element::whole, .apply = rounded_down,
      .check = check, .run = run},
-    {.name = "clip", .usage = "clip(x, low, high)", .meaning = "x, at least low and at most high",
+    {.usage = "clip(x, low, high)", .meaning = "x, at least low and at most high",
      .example = "Y[n, d] = clip(X[n, d], -0.5, 0.5)",
-     .least = 3, .most = 3, .keeps_element = true, .clips = true,
+     .arguments = {3}, .keeps_element = true, .clips = true,
      .apply = clipped, .check = check, .run = run},
-    {.name = "bucket", .usage = "bucket(r, count, far, one_sided)",
+    {.usage = "bucket(r, count, far, one_sided)",
      .meaning = "T5's bucket of a relative position r: half of them exact, then equal ratios to far",
      .example = "A[n, m] = L[n, m] - bucket(position(m) - position(n), 8, 20, 0)",
-     .least = 4, .most = 4, .result = Element::whole, .apply = bucketed,
+     .arguments = {4}, .result = Element::whole, .apply = bucketed,
      .check = check, .run = run},
-    {.name = "select", .usage = "select(c, a, b)", .meaning = "a where c is true, else b",
+    {.usage = "select(c, a, b)", .meaning = "a where c is true, else b",
      .example = "Y[n, d] = select(X[n, d] > 0, X[n, d]^2, 3)",
-     .least = 3, .most = 3, .keeps_element = true, .chooses = true,
+     .arguments = {3}, .keeps_element = true, .chooses = true,
      .apply = chosen, .check = check, .run = run},
 };
 // clang-format on

@@ -55,16 +55,14 @@ constexpr KeyRow keys[] = {{"dim", KeyKind::dim},
                            {.name = "eps", .kind = KeyKind::number, .required = false}};
 
 constexpr Builtin rows[] = {
-    {.name = "layer_norm",
-     .usage = "layer_norm(x, dim=d, eps=1e-6)",
+    {.usage = "layer_norm(x, dim=d, eps=1e-6)",
      .meaning = "(x - mean) / √(variance + eps) over d",
      .example = "Y[n, d] = layer_norm(X[n, d], dim=d)",
      .keys = keys,
      .check = check_along,
      .run = run,
      .flow = combines_along},
-    {.name = "rms_norm",
-     .usage = "rms_norm(x, dim=d, eps=1e-6)",
+    {.usage = "rms_norm(x, dim=d, eps=1e-6)",
      .meaning = "x / √(mean x² + eps) over d",
      .example = "Y[n, d] = rms_norm(X[n, d], dim=d)",
      .keys = keys,

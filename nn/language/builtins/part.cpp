@@ -52,8 +52,7 @@ constexpr KeyRow keys[] = {
     {"dim", KeyKind::dim}, {"into", KeyKind::dim}, {"first", KeyKind::number, false}};
 
 constexpr Builtin rows[] = {
-    {.name = "part",
-     .usage = "part(X[…, d, …], dim=d, into=k, first=0)",
+    {.usage = "part(X[…, d, …], dim=d, into=k, first=0)",
      .meaning = "the k elements of d from the one with the number `first` on",
      .example = "Y[n, k] = part(X[n, d], dim=d, into=k, first=1)",
      .keys = keys,

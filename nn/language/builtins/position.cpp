@@ -32,15 +32,13 @@ void index_flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
 }
 
 constexpr Builtin rows[] = {
-    {.name = "position",
-     .usage = "position(n)",
+    {.usage = "position(n)",
      .meaning = "0, 1, … along a sequence; the last of a causal call's two are the same",
      .example = "A[n, m] = L[n, m] - abs(position(n) - position(m))",
      .is_position = true,
      .check = check_position,
      .run = run},
-    {.name = "index",
-     .usage = "index(d)",
+    {.usage = "index(d)",
      .meaning = "0, 1, … along a dimension",
      .example = "Y[n, d] = X[n, d] * exp(-index(d))",
      .check = check,

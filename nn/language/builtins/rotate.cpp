@@ -97,12 +97,10 @@ constexpr KeyRow keys[] = {{"dim", KeyKind::dim},
                            {.name = "half", .kind = KeyKind::number, .required = false}};
 
 constexpr Builtin rows[] = {
-    {.name = "rotate",
-     .usage = "rotate(x, p, dim=d, base=10000, half=0)",
+    {.usage = "rotate(x, p, dim=d, base=10000, half=0)",
      .meaning = "pairs (2t, 2t+1) of d, or (t, t + d/2) if half, turned by p · base^(-2t/d)",
      .example = "Y[n, d] = rotate(X[n, d], position(n), dim=d)",
-     .least = 2,
-     .most = 2,
+     .arguments = {2},
      .keys = keys,
      .check = check,
      .run = run,

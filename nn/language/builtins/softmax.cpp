@@ -64,8 +64,7 @@ constexpr KeyRow keys[] = {{"reduced_dim", KeyKind::dim},
                            {"extra_logit", KeyKind::real, false}};
 
 constexpr Builtin rows[] = {
-    {.name = "softmax",
-     .usage = "softmax(x, reduced_dim=d, mask=V[…], extra_logit=z)",
+    {.usage = "softmax(x, reduced_dim=d, mask=V[…], extra_logit=z)",
      .meaning = "e^x / Σ e^x over d, of what is visible; where d is one of two sequence axes it "
                 "takes the call's mask too",
      .example = "W[n, m] = softmax(L[n, m], reduced_dim=m)",
@@ -74,8 +73,7 @@ constexpr Builtin rows[] = {
      .check = check,
      .run = run<softmax, softmax>,
      .flow = flow},
-    {.name = "log_softmax",
-     .usage = "log_softmax(x, reduced_dim=d, mask=V[…], extra_logit=z)",
+    {.usage = "log_softmax(x, reduced_dim=d, mask=V[…], extra_logit=z)",
      .meaning = "x - log Σ e^x over d, of what is visible; what is hidden is 0",
      .example = "W[n, m] = log_softmax(L[n, m], reduced_dim=m)",
      .keys = keys,

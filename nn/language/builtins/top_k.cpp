@@ -50,8 +50,7 @@ constexpr KeyRow keys[] = {
     {"reduced_dim", KeyKind::dim}, {"dim", KeyKind::dim}, {"mask", KeyKind::truth, false}};
 
 constexpr Builtin rows[] = {
-    {.name = "top_k",
-     .usage = "top_k(S[…, s], reduced_dim=s, dim=t, mask=V[…])",
+    {.usage = "top_k(S[…, s], reduced_dim=s, dim=t, mask=V[…])",
      .meaning = "the positions of the t largest over s, of what is visible, the largest first",
      .example = "I[n, t] = top_k(L[n, m], reduced_dim=m, dim=t)",
      .keys = keys,

@@ -35,11 +35,10 @@ void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
 }
 
 constexpr Builtin rows[] = {
-    {.name = "visible",
-     .usage = "visible(n, m)",
+    {.usage = "visible(n, m)",
      .meaning = "the call's mask as truth values; visible(m) is the padding of the memory alone",
      .example = "A[n, m] = select(visible(n, m), L[n, m], 0)",
-     .most = 2,
+     .arguments = {1, 2},
      .check = check,
      .run = run,
      .flow = flow},

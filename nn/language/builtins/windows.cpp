@@ -226,8 +226,7 @@ constexpr KeyRow keys[] = {{"dim", KeyKind::dim},
                            {"fill", KeyKind::number, false}};
 
 constexpr Builtin rows[] = {
-    {.name = "windows",
-     .usage = "windows(X[n, …], dim=n, into=(o w), left=0, right=0, stride=1, fill=0)",
+    {.usage = "windows(X[n, …], dim=n, into=(o w), left=0, right=0, stride=1, fill=0)",
      .meaning = "X at o·stride + w - left of n, and fill outside",
      .example = "A[c, w, d] = windows(M[m, d], dim=m, into=(c w), stride=2)",
      .keys = keys,

@@ -8,20 +8,16 @@ namespace {
 
 // ---- Uses -------------------------------------------------------------------------------------
 
-void collect_uses(const Node& node, std::vector<int>& uses) {
-  if (node.kind == NodeKind::value) uses.push_back(node.index);
-  for (const Node& arg : node.args) collect_uses(arg, uses);
-  for (const Node::Key& key : node.keys)
-    for (const Node& value : key.value) collect_uses(value, uses);
-}
-
 void find_uses(Checked& program) {
   std::vector<bool> seen(program.values.size(), false);
   seen[program.result] = true;
   for (size_t i = program.values.size(); i-- > 0;) {
     CheckedValue& value = program.values[i];
     if (value.kind == ValueKind::same) value.uses.push_back(value.index);
-    if (value.kind == ValueKind::statement) collect_uses(value.right, value.uses);
+    if (value.kind == ValueKind::statement)
+      visit(value.right, [&](const Node& node) {
+        if (node.kind == NodeKind::value) value.uses.push_back(node.index);
+      });
     if (value.kind == ValueKind::call)
       for (const CheckedCall::Passed& passed : program.calls[value.index].passed)
         value.uses.push_back(passed.value);
@@ -76,11 +72,7 @@ std::string seen_by(const Checked& program, const Combination& c) {
   return n.empty() ? "c" : text("visible(", n, ", ", m, ")");
 }
 
-bool takes_mask(const Combination& c) {
-  return c.function &&
-         std::any_of(c.function->keys.begin(), c.function->keys.end(),
-                     [](const KeyRow& key) { return std::string_view(key.name) == "mask"; });
-}
+bool takes_mask(const Combination& c) { return c.function && find_named("mask", c.function->keys); }
 
 // How to hide what the combination reads.
 std::string cure_of(const Checked& program, const Combination& c) {

@@ -107,20 +107,16 @@ int add_parameter(Instance& in, const ArgText& arg, CheckedValue v) {
 
 // Reads how a parameter starts: normal(d_X^-0.5), …
 void read_start(Instance& in, const ExprText& e, CheckedParameter& parameter) {
-  std::vector<std::string> names;
-  parameter.start = nullptr;  // a `start` of a use replaces the def's own
-  for (const InitializerRow& row : initializers()) {
-    names.push_back(row.name);
-    if (row.name == e.word.name) parameter.start = &row;
-  }
-  const InitializerRow* row = parameter.start;
+  const InitializerRow* const row = find_named(e.word.name, initializers());
   if (!row)
-    fail_at({e.word.place}, "unknown initialiser '", e.word.name, "'", choice(e.word.name, names));
+    fail_at({e.word.place}, "unknown initialiser '", e.word.name, "'",
+            choice(e.word.name, names_of_rows(initializers())));
   if (!e.keys.empty()) fail_at({e.keys[0].key.place}, row->usage, " takes no names");
   if (std::ssize(e.args) != row->args)
     fail_at({e.word.place}, "expected ", row->usage, ", got ",
             counted(std::ssize(e.args), "argument"));
-  parameter.args.clear();
+  parameter.start = row;
+  parameter.args.clear();  // a `start` of a use replaces the def's own
   for (const ExprText& a : e.args)
     parameter.args.push_back(Reading::quantity(in, a, "an initialiser's argument"));
   const bool is_shared = parameter.per_stack || (in.turn && in.turn->tied);
@@ -138,8 +134,7 @@ void restart(Instance& in, CheckedParameter& parameter) {
   std::vector<std::string> names;
   for (int dim : dims) names.push_back(in.draft.dim(dim).short_name());
   if (!mixes_heads(names)) return read_start(in, *in.start, parameter);
-  for (const InitializerRow& row : initializers())
-    if (row.kind == InitializerKind::identity) parameter.start = &row;
+  parameter.start = find_named("identity", initializers());
   parameter.args.clear();
 }
 

@@ -8,13 +8,12 @@ namespace {
 
 void check_arguments(const ExprText& e, const Builtin& row) {
   const int count = static_cast<int>(e.args.size());
-  if (count >= row.least && count <= row.most) return;
-  const std::string need =
-      row.least == row.most ? text(row.least) : text(row.least, " to ", row.most);
-  fail_at({e.word.place}, "expected ", row.usage, " with ", need, " argument",
-          row.most == 1 ? "" : "s", ", got ", count,
-          count > row.most && row.elementwise ? "; elementwise there is " : "",
-          count > row.most && row.elementwise ? row.elementwise : "");
+  const auto [least, most] = row.arguments;
+  if (count >= least && count <= most) return;
+  const std::string need = least == most ? text(least) : text(least, " to ", most);
+  fail_at({e.word.place}, "expected ", row.usage, " with ", need, " argument", most == 1 ? "" : "s",
+          ", got ", count, count > most && row.elementwise ? "; elementwise there is " : "",
+          count > most && row.elementwise ? row.elementwise : "");
 }
 
 // The name with the fewest letters changed, and those that are a part of `word` or the reverse.
@@ -55,13 +54,12 @@ void Reading::unknown_function(const ExprText& e) const {
             "the call of a def is the whole right-hand side of a statement; "
             "give '",
             e.word.name, "(…)' a name first");
+  if (find_named(e.word.name, initializers()))
+    fail_at({e.word.place}, "'", e.word.name, "' is how a parameter starts; it stands in ",
+            "the arguments of a def");
   std::vector<std::string> names = in.draft.library.names;
-  for (const Builtin& row : builtins()) names.push_back(row.name);
+  for (const Builtin& row : builtins()) names.emplace_back(row.name);
   for (const Def& def : in.program->defs) names.push_back(def.word.name);
-  for (const InitializerRow& row : initializers())
-    if (row.name == e.word.name)
-      fail_at({e.word.place}, "'", e.word.name, "' is how a parameter starts; it stands in ",
-              "the arguments of a def");
   const std::string near = near_names(e.word.name, names);
   fail_at({e.word.place}, "unknown function '", e.word.name, "'",
           near.empty() ? "; 'tete functions' lists them" : near);
@@ -81,15 +79,12 @@ void Reading::read_keys(const ExprText& e, Node& node) {
   for (const ExprText& key : e.keys) {
     const std::string& name = key.key.name;
     if (!seen.insert(name).second) fail_at({key.key.place}, "'", name, "' is given twice");
-    std::vector<std::string> names;
-    for (const KeyRow& row : function.keys) names.push_back(row.name);
-    const auto at = std::find(names.begin(), names.end(), name);
-    if (at == names.end())
+    const KeyRow* const row = find_named(name, function.keys);
+    if (!row)
       fail_at({key.key.place}, "'", function.name, "' has no '", name, "='",
-              suggestion(name, names), "; it is ", function.usage);
-    const auto i = static_cast<size_t>(at - names.begin());
-    const KeyKind kind = function.keys[i].kind;
-    if (kind == KeyKind::dim || kind == KeyKind::dims) read(key, i);
+              suggestion(name, names_of_rows(function.keys)), "; it is ", function.usage);
+    const auto i = static_cast<size_t>(row - function.keys.data());
+    if (row->kind == KeyKind::dim || row->kind == KeyKind::dims) read(key, i);
     else values.push_back({&key, i});
   }
   for (const auto& [key, i] : values) read(*key, i);

@@ -53,8 +53,7 @@ void Instance::check_new_name(const Word& word) const {
     fail_at({word.place}, "a tensor cannot be called '", word.name, "': that is ", what);
   };
   if (find_builtin(word.name)) refuse("a function");
-  for (const InitializerRow& row : initializers())
-    if (row.name == word.name) refuse("an initialiser");
+  if (find_named(word.name, initializers())) refuse("an initialiser");
   if (program->find(word.name)) refuse("a def");
   if (dims.contains(word.name)) refuse("a dimension");
 }
