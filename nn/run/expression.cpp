@@ -1,5 +1,6 @@
 // The value of an expression: a use of a tensor, a number that follows from sizes, an operator, or
 // a call of a function, which the function's row computes.
+#include "nn/language/sizes/operate.hpp"
 #include "nn/run/runner.hpp"
 
 namespace tete {
@@ -46,67 +47,24 @@ Value Runner::number(const Node& n) {
   return {Tensor::scalar(sizes_.quantity(n), dtype_), {}, false};
 }
 
-namespace {
-
-// Comparisons carry no gradient; truth is 0 or 1.
-Tensor operate(const Node& n, const Tensor& a, const Tensor& b) {
-  const auto below = [](const Tensor& p, const Tensor& q) { return less(p.detach(), q.detach()); };
-  switch (n.op) {
-    case Operator::either:
-      return max(a, b);
-    case Operator::both:
-      return a * b;
-    case Operator::less:
-      return below(a, b);
-    case Operator::less_equal:
-      return 1.0 - below(b, a);
-    case Operator::greater:
-      return below(b, a);
-    case Operator::greater_equal:
-      return 1.0 - below(a, b);
-    case Operator::equal:
-      return equal(a.detach(), b.detach());
-    case Operator::unequal:
-      return 1.0 - equal(a.detach(), b.detach());
-    case Operator::add:
-      return a + b;
-    case Operator::subtract:
-      return a - b;
-    case Operator::multiply:
-      return a * b;
-    case Operator::divide:
-      return a / b;
-    case Operator::floor_divide:
-      return floor(a / b);
-    case Operator::modulo:
-      return a - floor(a / b) * b;
-    case Operator::power:
-      return pow(a, b);
-    default:
-      return {};
-  }
-}
-
-}  // namespace
-
 Value Runner::operation(const Node& n) {
   if (n.constant) return number(n);
   if (n.args.size() == 1) {
     Value x = unplaced(n.args[0]);
-    x.tensor = n.op == Operator::minus ? -x.tensor : 1.0 - x.tensor.detach();
+    x.tensor = operate(n.op, x.tensor, x.tensor);
     return x;
   }
   const Node &a = n.args[0], &b = n.args[1];
   if (a.constant) {
     Value x = unplaced(b);
-    x.tensor = operate(n, Tensor::repeated_like(x.tensor, sizes_.quantity(a)), x.tensor);
+    x.tensor = operate(n.op, Tensor::repeated_like(x.tensor, sizes_.quantity(a)), x.tensor);
     return x;
   }
   if (b.constant) {
     Value x = unplaced(a);
     const double number = sizes_.quantity(b);
     if (n.op == Operator::power && number == 2) x.tensor = square(x.tensor);
-    else x.tensor = operate(n, x.tensor, Tensor::repeated_like(x.tensor, number));
+    else x.tensor = operate(n.op, x.tensor, Tensor::repeated_like(x.tensor, number));
     return x;
   }
   // dynamic_projections adds such products. Only a block joins them, as no RecordWatch sees its
@@ -117,7 +75,7 @@ Value Runner::operation(const Node& n) {
   const bool batched = x.batched || y.batched;
   const Tensors both =
       together({aligned(x, n.names, batched).tensor, aligned(y, n.names, batched).tensor});
-  return {operate(n, both[0], both[1]), n.names, batched};
+  return {operate(n.op, both[0], both[1]), n.names, batched};
 }
 
 Dropout Runner::next_dropout() {

@@ -104,46 +104,6 @@ bool SizeTable::causal(const Node& node) const {
 
 // ---- Real numbers -----------------------------------------------------------------------------
 
-double operate(Operator op, double a, double b) {
-  switch (op) {
-    case Operator::either:
-      return a != 0 || b != 0;
-    case Operator::both:
-      return a != 0 && b != 0;
-    case Operator::negation:
-      return a == 0;
-    case Operator::less:
-      return a < b;
-    case Operator::less_equal:
-      return a <= b;
-    case Operator::greater:
-      return a > b;
-    case Operator::greater_equal:
-      return a >= b;
-    case Operator::equal:
-      return a == b;
-    case Operator::unequal:
-      return a != b;
-    case Operator::add:
-      return a + b;
-    case Operator::subtract:
-      return a - b;
-    case Operator::multiply:
-      return a * b;
-    case Operator::divide:
-      return a / b;
-    case Operator::floor_divide:
-      return std::floor(a / b);
-    case Operator::modulo:
-      return a - std::floor(a / b) * b;
-    case Operator::minus:
-      return -a;
-    case Operator::power:
-      return std::pow(a, b);
-  }
-  return 0;
-}
-
 double SizeTable::quantity(const Node& node) {
   switch (node.kind) {
     case NodeKind::number:
