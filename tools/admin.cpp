@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-#include "nn/language/check/analysis.hpp"
+#include "nn/language/check.hpp"
 #include "tools/inspect/places.hpp"
 #include "tools/model.hpp"
 

@@ -4,7 +4,6 @@
 
 #include "core/plan.hpp"
 #include "nn/cost/sizes.hpp"
-#include "nn/language/check/analysis.hpp"
 #include "nn/tile/tile.hpp"
 
 namespace tete {
@@ -368,12 +367,11 @@ Cost counted(const Checked& program, SizeTable& table, const CostOptions& option
   cost.whole_reason = program.tile.reason;
   cost.tile_queries = queries_of_a_block(program, sizes);
   find_whole(program, cost);
-  const std::vector<bool> of_losses = made_for_losses(program);
   for (size_t i = 0; i < program.values.size(); ++i) {
     const CheckedValue& value = program.values[i];
     if (value.kind == ValueKind::call)
       add_call(program, static_cast<int>(i), table, options, sizes, path, cost);
-    if (value.kind != ValueKind::statement || (!of_losses.empty() && of_losses[i])) continue;
+    if (value.kind != ValueKind::statement || value.for_loss) continue;
     StatementCost statement{static_cast<int>(i)};
     statement.once = !program.flow.values[i].from.inputs;
     StatementCounter(program, sizes, visible, options, cost, statement).walk(value.right);

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "nn/language/check/analysis.hpp"
-
 namespace tete {
 
 // ---- Reports ------------------------------------------------------------------------------------
@@ -104,10 +102,9 @@ void FlowFinder::reduce(const Node& node, const Names& dims, ValueFlow& out, Neu
 
 void FlowFinder::find() {
   find_dimensions(program_);
-  const std::vector<bool> of_losses = made_for_losses(program_);
-  for (size_t i = 0; i < program_.values.size(); ++i)
-    if (!of_losses.empty() && of_losses[i]) find_loss(program_.values[i]);
-    else flow_.values.push_back(flow_of(program_.values[i]));
+  for (CheckedValue& value : program_.values)
+    if (value.for_loss) find_loss(value);
+    else flow_.values.push_back(flow_of(value));
 }
 
 // A value that only the loss needs may read all positions, and no decoder makes it: padding alone

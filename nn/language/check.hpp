@@ -145,6 +145,7 @@ struct CheckedValue {
   Node right = {};                 // statement
   int below = -1;                  // integer input: values are 0 … size of this dimension - 1
   bool watched = true;             // true: hooks are offered it
+  bool for_loss = false;           // true: a term of the loss, or a value that only these need
   std::string slot = {};           // the slot whose filler makes it: "Attention"; else ""
   Short<int> layout = {};          // order in memory of `names` (or dims), outermost first
   std::vector<int> uses = {};      // values that it reads, once for each use

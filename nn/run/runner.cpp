@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "nn/language/check/analysis.hpp"
-
 namespace tete {
 
 namespace {
@@ -83,24 +81,21 @@ Tensor Runner::run() {
   const Tile none, &tile = tiles() ? program_.tile : none;
   auto inside = tile.inside.begin();
   const bool makes_losses = forward_.training && forward_.losses;
-  const std::vector<bool> of_losses =
-      makes_losses ? std::vector<bool>() : made_for_losses(program_);
   for (size_t i = 0; i < program_.values.size(); ++i) {
     const CheckedValue& v = program_.values[i];
     const bool tiled = inside != tile.inside.end() && *inside == static_cast<int>(i);
     if (tiled && inside++ == tile.inside.begin()) run_tile();
     if (v.fusion >= 0 && runs(program_.fusions[v.fusion])) continue;
-    const bool is_left_out = !of_losses.empty() && of_losses[i];  // R25
+    const bool is_left_out = v.for_loss && !makes_losses;  // R25
     if (!tiled && !is_left_out) at(static_cast<int>(i));
     else if (tiled && is_watched(static_cast<int>(i)))
       forward_.watch(path_of(v), values_[i].tensor);
-    if (makes_losses && program_.is_loss(static_cast<int>(i))) add_loss(static_cast<int>(i));
+    if (makes_losses && program_.is_loss(static_cast<int>(i)))
+      forward_.losses->push_back(mean(at(static_cast<int>(i)).tensor));
     for (int done : v.finished) values_[done] = {};
   }
   return values_[program_.result].tensor;
 }
-
-void Runner::add_loss(int number) { forward_.losses->push_back(mean(at(number).tensor)); }
 
 const Value& Runner::at(int number) {
   Value& value = values_[number];

@@ -165,7 +165,6 @@ class Runner {
   };
   Value statement(const CheckedValue& v);
   Value normed_sum(const CheckedValue& v);
-  void add_loss(int number);
   Value operation(const Node& n);
   std::optional<Value> in_one_pass(const Node& n);
   // True unless a value inside has been computed, or a hook asks for it.

@@ -1,6 +1,8 @@
-#include "nn/language/check/analysis.hpp"
-
+// Facts that follow from a program's statements: each value's last use, the flow, memory orders,
+// leaks of hidden positions, and the tile.
 #include <algorithm>
+
+#include "nn/language/check/checker.hpp"
 
 namespace tete {
 
@@ -27,6 +29,14 @@ void find_uses(Checked& program) {
         value.finished.push_back(used);
       }
   }
+}
+
+void find_loss_values(Checked& program) {
+  std::vector<bool> needed(program.values.size(), false);
+  needed[program.result] = true;
+  mark_sources(program, needed);
+  for (size_t i = 0; i < needed.size() && !program.losses.empty(); ++i)
+    program.values[i].for_loss = !needed[i] && !program.is_argument(static_cast<int>(i));
 }
 
 // ---- Leaks ------------------------------------------------------------------------------------
@@ -187,19 +197,9 @@ Short<int> layout_of(const Names& names, const std::vector<Dimension>& dimension
   return order;
 }
 
-std::vector<bool> made_for_losses(const Checked& program) {
-  if (program.losses.empty()) return {};
-  std::vector<bool> made(program.values.size(), false);
-  made[program.result] = true;
-  mark_sources(program, made);
-  made.flip();
-  for (size_t i = 0; i < made.size(); ++i)
-    if (program.is_argument(static_cast<int>(i))) made[i] = false;
-  return made;
-}
-
 void analyse(Checked& program) {
   find_uses(program);
+  find_loss_values(program);
   find_flow(program);
   for (CheckedValue& value : program.values) {
     const bool is_statement = value.kind == ValueKind::statement;

@@ -1,5 +1,4 @@
 // The checker's entry: finds the def that a text is about, and checks all defs.
-#include "nn/language/check/analysis.hpp"
 #include "nn/language/check/checker.hpp"
 
 namespace tete {
