@@ -173,8 +173,8 @@ std::string filling_of(const UseText& use);
 
 struct Program {
   std::shared_ptr<const Source> source;
-  std::vector<UseText> uses;
-  std::vector<Def> defs;  // main_def (check.hpp) finds the one that the text is about
+  std::vector<UseText> uses = {};
+  std::vector<Def> defs = {};  // main_def (check.hpp) finds the one that the text is about
 
   // Reads a text of at most 1 MB. Errors call it `name`, usually the file's path.
   static Program parse(std::string_view text, std::string name = "text");

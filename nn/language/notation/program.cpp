@@ -13,218 +13,194 @@ namespace {
 
 constexpr size_t most_defs = 1000, most_args = 1000, most_uses = 1000;
 
-class Reader {
- public:
-  explicit Reader(const Source& source) : in_(source) {}
+void end_of_line(Tokens& in, std::string_view what) {
+  if (in.now().kind != TokenKind::line_end && in.now().kind != TokenKind::text_end)
+    in.expected(what);
+  in.skip_lines();
+}
 
-  std::vector<UseText> uses() {
-    std::vector<UseText> uses;
-    in_.skip_lines();
-    while (in_.takes("use")) add_use(uses);
-    return uses;
+std::vector<Word> read_names(Tokens& in, std::string_view what) {
+  std::vector<Word> names;
+  do names.push_back(in.name(what));
+  while (in.takes(","));
+  return names;
+}
+
+std::vector<NumberText> read_repetitions(Tokens& in) {
+  std::vector<NumberText> numbers;
+  do {
+    const Token& token = in.take();
+    NumberText number{0, token.place};
+    if (token.kind != TokenKind::number || !is_number(token, number.value))
+      fail_at({token.place}, "expected the number of a repetition, a whole one from 0");
+    for (const NumberText& before : numbers)
+      if (before.value == number.value)
+        fail_at({number.place, before.place}, number.value, " stands twice");
+    numbers.push_back(number);
+  } while (in.takes(","));
+  in.expect("]", "',' or ']' after the number of a repetition");
+  return numbers;
+}
+
+UseText read_use(Tokens& in) {
+  UseText u;
+  u.slot = in.name("the name of a slot, as in 'use Attention = multi_head'");
+  while (in.takes(".")) {
+    u.path.push_back(std::move(u.slot));
+    u.slot = in.name(text("a statement or a slot after '", u.path.back().name, ".'"));
   }
-
-  // The same to the end of the text, without the word.
-  std::vector<UseText> bare_uses() {
-    std::vector<UseText> uses;
-    for (in_.skip_lines(); in_.now().kind != TokenKind::text_end;) add_use(uses);
-    return uses;
+  if (in.takes("[")) u.numbers = read_repetitions(in);
+  const bool fills = in.takes("=");
+  if (fills)
+    u.filler = in.name(text("what fills '", u.slot.name, "': a text or a def, by its name"));
+  else if (!in.sees("with")) in.expected(text("'=' or 'with' after '", written(u), "'"));
+  if (in.takes("with")) u.with = read_names(in, "the name of a text that amends");
+  if (fills && in.takes("start")) {
+    u.start = read_expression(in);
+    if (u.start.kind != ExprKind::call)
+      fail_at({u.start.place}, "expected how parameters start, as in normal(0.02)");
   }
+  end_of_line(in, "'with', 'start' or the end of the line");
+  return u;
+}
 
-  std::vector<Def> defs() {
-    std::vector<Def> defs;
-    in_.skip_lines();
-    while (in_.now().kind != TokenKind::text_end) {
-      if (defs.size() == most_defs)
-        fail_at({in_.now().place}, "a text has at most ", most_defs, " defs, here is one more");
-      defs.push_back(def());
-      in_.skip_lines();
-    }
-    if (defs.empty()) fail_at({in_.now().place}, "expected 'def': the text holds no program");
-    return defs;
+// Both are about one place.
+bool meet(const UseText& a, const UseText& b) {
+  const auto same = [](const Word& x, const Word& y) { return x.name == y.name; };
+  const bool share_number =
+      std::any_of(a.numbers.begin(), a.numbers.end(), [&](const NumberText& x) {
+        return std::any_of(b.numbers.begin(), b.numbers.end(),
+                           [&](const NumberText& y) { return x.value == y.value; });
+      });
+  return a.slot.name == b.slot.name && (share_number || (a.numbers.empty() && b.numbers.empty())) &&
+         std::equal(a.path.begin(), a.path.end(), b.path.begin(), b.path.end(), same);
+}
+
+void refuse_twice(const std::vector<UseText>& uses) {
+  const UseText& last = uses.back();
+  for (size_t i = 0; i + 1 < uses.size() && !last.filler.name.empty(); ++i)
+    if (!uses[i].filler.name.empty() && meet(uses[i], last))
+      fail_at({last.slot.place, uses[i].slot.place}, "the slot '", written(last),
+              "' is filled twice");
+}
+
+void add_use(Tokens& in, std::vector<UseText>& uses) {
+  if (uses.size() == most_uses)
+    fail_at({in.now().place}, "a text fills at most ", most_uses, " slots, here is one more");
+  uses.push_back(read_use(in));
+  refuse_twice(uses);
+}
+
+void read_initializer(Tokens& in, ArgText& a) {
+  if (in.sees("fixed") && in.after(1).kind == TokenKind::word) a.fixed = (in.take(), true);
+  if (!Tokens::is_name(in.now()) || in.after(1).text != "(")
+    in.expected("how the parameter starts, as in normal(0.1), or an input");
+  a.init = read_expression(in);
+  if (a.init.kind != ExprKind::call)
+    fail_at({a.init.place},
+            "expected one initialiser, as in normal(0.1), but this is an expression");
+  if (in.sees("per")) {
+    in.take();
+    in.expect("stack", "'stack' after 'per'");
+    a.per_stack = true;
   }
+}
 
- private:
-  void add_use(std::vector<UseText>& uses) {
-    if (uses.size() == most_uses)
-      fail_at({in_.now().place}, "a text fills at most ", most_uses, " slots, here is one more");
-    uses.push_back(use());
-    refuse_twice(uses);
-  }
-
-  UseText use() {
-    UseText u;
-    u.slot = in_.name("the name of a slot, as in 'use Attention = multi_head'");
-    while (in_.takes(".")) {
-      u.path.push_back(std::move(u.slot));
-      u.slot = in_.name(text("a statement or a slot after '", u.path.back().name, ".'"));
-    }
-    if (in_.takes("[")) u.numbers = repetitions();
-    const bool fills = in_.takes("=");
-    if (fills)
-      u.filler = in_.name(text("what fills '", u.slot.name, "': a text or a def, by its name"));
-    else if (!in_.sees("with")) in_.expected(text("'=' or 'with' after '", written(u), "'"));
-    if (in_.takes("with")) u.with = names("the name of a text that amends");
-    if (fills && in_.takes("start")) {
-      u.start = read_expression(in_);
-      if (u.start.kind != ExprKind::call)
-        fail_at({u.start.place}, "expected how parameters start, as in normal(0.02)");
-    }
-    end_of_line("'with', 'start' or the end of the line");
-    return u;
-  }
-
-  std::vector<NumberText> repetitions() {
-    std::vector<NumberText> numbers;
-    do {
-      const Token& token = in_.take();
-      NumberText number{0, token.place};
-      if (token.kind != TokenKind::number || !is_number(token, number.value))
-        fail_at({token.place}, "expected the number of a repetition, a whole one from 0");
-      for (const NumberText& before : numbers)
-        if (before.value == number.value)
-          fail_at({number.place, before.place}, number.value, " stands twice");
-      numbers.push_back(number);
-    } while (in_.takes(","));
-    in_.expect("]", "',' or ']' after the number of a repetition");
-    return numbers;
-  }
-
-  // Both are about one place.
-  static bool meet(const UseText& a, const UseText& b) {
-    const auto same = [](const Word& x, const Word& y) { return x.name == y.name; };
-    const bool share_number =
-        std::any_of(a.numbers.begin(), a.numbers.end(), [&](const NumberText& x) {
-          return std::any_of(b.numbers.begin(), b.numbers.end(),
-                             [&](const NumberText& y) { return x.value == y.value; });
-        });
-    return a.slot.name == b.slot.name &&
-           (share_number || (a.numbers.empty() && b.numbers.empty())) &&
-           std::equal(a.path.begin(), a.path.end(), b.path.begin(), b.path.end(), same);
-  }
-
-  static void refuse_twice(const std::vector<UseText>& uses) {
-    const UseText& last = uses.back();
-    for (size_t i = 0; i + 1 < uses.size() && !last.filler.name.empty(); ++i)
-      if (!uses[i].filler.name.empty() && meet(uses[i], last))
-        fail_at({last.slot.place, uses[i].slot.place}, "the slot '", written(last),
-                "' is filled twice");
-  }
-
-  std::vector<Word> names(std::string_view what) {
-    std::vector<Word> names;
-    do names.push_back(in_.name(what));
-    while (in_.takes(","));
-    return names;
-  }
-
-  Def def() {
-    Def d;
-    in_.expect("def", "'def'");
-    d.word = in_.name("the def's name");
-    in_.expect("(", text("'(' after '", d.word.name, "'"));
-    if (!in_.sees(")")) do {
-        if (d.args.size() == most_args)
-          fail_at({in_.now().place}, "a def has at most ", most_args,
-                  " arguments, here is one more");
-        d.args.push_back(arg());
-      } while (in_.takes(",") && !in_.sees(")"));
-    in_.expect(")", "',' or ')' after an argument");
-    in_.expect(":", "':' after the arguments");
-    in_.skip_lines();
-    if (in_.takes("where")) {
-      do d.where.push_back(default_size());
-      while (in_.takes(","));
-      end_of_line("',' or the end of the line after a size");
-    }
-    while (!in_.sees("return")) d.statements.push_back(statement());
-    in_.take();
-    d.result = read_ref(in_, "the tensor to return, with its dimensions");
-    end_of_line("the end of the line after the result");
-    return d;
-  }
-
-  void end_of_line(std::string_view what) {
-    if (in_.now().kind != TokenKind::line_end && in_.now().kind != TokenKind::text_end)
-      in_.expected(what);
-    in_.skip_lines();
-  }
-
-  ArgText arg() {
-    ArgText a;
-    a.ref = read_ref(in_, "an argument: a tensor with its dimensions");
-    if (in_.takes("<")) {
-      a.kind = ArgKind::integer;
-      a.below = in_.name("the dimension whose positions this input holds");
-    } else if (in_.takes("=")) {
-      if (Tokens::is_name(in_.now()) && in_.after(1).text == "[") {
-        a.kind = ArgKind::renamed;
-        a.same_as = read_ref(in_, "an input");
-      } else {
-        a.kind = ArgKind::parameter;
-        initializer(a);
-      }
-    }
-    return a;
-  }
-
-  void initializer(ArgText& a) {
-    if (in_.sees("fixed") && in_.after(1).kind == TokenKind::word) a.fixed = (in_.take(), true);
-    if (!Tokens::is_name(in_.now()) || in_.after(1).text != "(")
-      in_.expected("how the parameter starts, as in normal(0.1), or an input");
-    a.init = read_expression(in_);
-    if (a.init.kind != ExprKind::call)
-      fail_at({a.init.place},
-              "expected one initialiser, as in normal(0.1), but this is an expression");
-    if (in_.sees("per")) {
-      in_.take();
-      in_.expect("stack", "'stack' after 'per'");
-      a.per_stack = true;
+ArgText read_arg(Tokens& in) {
+  ArgText a;
+  a.ref = read_ref(in, "an argument: a tensor with its dimensions");
+  if (in.takes("<")) {
+    a.kind = ArgKind::integer;
+    a.below = in.name("the dimension whose positions this input holds");
+  } else if (in.takes("=")) {
+    if (Tokens::is_name(in.now()) && in.after(1).text == "[") {
+      a.kind = ArgKind::renamed;
+      a.same_as = read_ref(in, "an input");
+    } else {
+      a.kind = ArgKind::parameter;
+      read_initializer(in, a);
     }
   }
+  return a;
+}
 
-  WhereText default_size() {
-    WhereText w;
-    w.word = in_.name("the name of a size");
-    in_.expect("=", text("'=' after '", w.word.name, "'"));
-    w.value = read_expression(in_);
-    return w;
+WhereText read_size(Tokens& in) {
+  WhereText w;
+  w.word = in.name("the name of a size");
+  in.expect("=", text("'=' after '", w.word.name, "'"));
+  w.value = read_expression(in);
+  return w;
+}
+
+void read_way_of_calling(Tokens& in, StatementText& s) {
+  if (in.takes("with"))
+    s.with = read_names(in, "the name of a text that amends, or of a slot for one");
+  if (!in.takes("repeated")) return;
+  s.repeated = in.name("the dimension that counts the repetitions, as in 'repeated l'");
+  s.tied = in.takes("tied");
+}
+
+StatementText read_statement(Tokens& in) {
+  if (in.now().kind == TokenKind::text_end || in.sees("def"))
+    in.expected("a statement or 'return'");
+  if (in.sees("where"))
+    fail_at({in.now().place}, "'where' stands once, before the first statement");
+  StatementText s;
+  s.is_loss = in.sees("loss") && Tokens::is_name(in.after(1));
+  if (s.is_loss) in.take();
+  s.left = read_ref(in, "a statement, as in Y[n, d] = …, or 'return'");
+  in.expect("=", text("'=' after '", s.left.word.name, "[…]'"));
+  s.right = read_expression(in);
+  if (s.right.kind == ExprKind::call) read_way_of_calling(in, s);
+  end_of_line(in, "an operator or the end of the line");
+  return s;
+}
+
+Def read_def(Tokens& in) {
+  Def d;
+  in.expect("def", "'def'");
+  d.word = in.name("the def's name");
+  in.expect("(", text("'(' after '", d.word.name, "'"));
+  if (!in.sees(")")) do {
+      if (d.args.size() == most_args)
+        fail_at({in.now().place}, "a def has at most ", most_args, " arguments, here is one more");
+      d.args.push_back(read_arg(in));
+    } while (in.takes(",") && !in.sees(")"));
+  in.expect(")", "',' or ')' after an argument");
+  in.expect(":", "':' after the arguments");
+  in.skip_lines();
+  if (in.takes("where")) {
+    do d.where.push_back(read_size(in));
+    while (in.takes(","));
+    end_of_line(in, "',' or the end of the line after a size");
   }
+  while (!in.sees("return")) d.statements.push_back(read_statement(in));
+  in.take();
+  d.result = read_ref(in, "the tensor to return, with its dimensions");
+  end_of_line(in, "the end of the line after the result");
+  return d;
+}
 
-  StatementText statement() {
-    if (in_.now().kind == TokenKind::text_end || in_.sees("def"))
-      in_.expected("a statement or 'return'");
-    if (in_.sees("where"))
-      fail_at({in_.now().place}, "'where' stands once, before the first statement");
-    StatementText s;
-    s.is_loss = in_.sees("loss") && Tokens::is_name(in_.after(1));
-    if (s.is_loss) in_.take();
-    s.left = read_ref(in_, "a statement, as in Y[n, d] = …, or 'return'");
-    in_.expect("=", text("'=' after '", s.left.word.name, "[…]'"));
-    s.right = read_expression(in_);
-    if (s.right.kind == ExprKind::call) way_of_calling(s);
-    end_of_line("an operator or the end of the line");
-    return s;
+std::vector<Def> read_defs(Tokens& in) {
+  std::vector<Def> defs;
+  in.skip_lines();
+  while (in.now().kind != TokenKind::text_end) {
+    if (defs.size() == most_defs)
+      fail_at({in.now().place}, "a text has at most ", most_defs, " defs, here is one more");
+    defs.push_back(read_def(in));
+    in.skip_lines();
   }
-
-  void way_of_calling(StatementText& s) {
-    if (in_.takes("with")) s.with = names("the name of a text that amends, or of a slot for one");
-    if (!in_.takes("repeated")) return;
-    s.repeated = in_.name("the dimension that counts the repetitions, as in 'repeated l'");
-    s.tied = in_.takes("tied");
-  }
-
-  Tokens in_;
-};
+  if (defs.empty()) fail_at({in.now().place}, "expected 'def': the text holds no program");
+  return defs;
+}
 
 }  // namespace
 
 std::string written(const UseText& use) {
-  std::string all, numbers;
-  for (const Word& word : use.path) all += word.name + ".";
-  for (const NumberText& number : use.numbers)
-    numbers += text(numbers.empty() ? "" : ", ", number.value);
-  return text(all, use.slot.name, numbers.empty() ? "" : "[" + numbers + "]");
+  std::string path;
+  for (const Word& word : use.path) path += word.name + ".";
+  const std::string numbers = list_of(use.numbers, [](const NumberText& n) { return n.value; });
+  return text(path, use.slot.name, numbers.empty() ? "" : "[" + numbers + "]");
 }
 
 std::string filling_of(const UseText& use) {
@@ -237,15 +213,18 @@ std::string filling_of(const UseText& use) {
 }
 
 Program Program::parse_uses(std::string_view text, std::string name) {
-  auto source = std::make_shared<const Source>(Source{std::move(name), std::string(text)});
-  return {source, Reader(*source).bare_uses(), {}};
+  Program program{std::make_shared<const Source>(Source{std::move(name), std::string(text)})};
+  Tokens in(*program.source);
+  for (in.skip_lines(); in.now().kind != TokenKind::text_end;) add_use(in, program.uses);
+  return program;
 }
 
 Program Program::parse(std::string_view text, std::string name) {
-  auto source = std::make_shared<const Source>(Source{std::move(name), std::string(text)});
-  Reader reader(*source);
-  std::vector<UseText> uses = reader.uses();
-  Program program{source, std::move(uses), reader.defs()};
+  Program program{std::make_shared<const Source>(Source{std::move(name), std::string(text)})};
+  Tokens in(*program.source);
+  in.skip_lines();
+  while (in.takes("use")) add_use(in, program.uses);
+  program.defs = read_defs(in);
   for (size_t i = 0; i < program.defs.size(); ++i)
     for (size_t k = 0; k < i; ++k)
       if (program.defs[i].word.name == program.defs[k].word.name)
