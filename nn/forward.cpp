@@ -3,20 +3,9 @@
 namespace tete {
 
 Forward Forward::with(const Tensors& values) const {
-  return {.params = values,
-          .training = training,
-          .dropout = dropout,
-          .key = key,
-          .first_sample = first_sample,
-          .watch = watch,
-          .watched = watched,
-          .replace = replace,
-          .replaced = replaced,
-          .decoding = decoding,
-          .losses = losses,
-          .tiling = tiling,
-          .products = products,
-          .recompute_blocks = recompute_blocks};
+  Forward other = *this;
+  other.params = values;
+  return other;
 }
 
 Tensor Forward::replacement(const std::string& path, const Tensor& x) const {
@@ -29,9 +18,7 @@ Tensor Forward::replacement(const std::string& path, const Tensor& x) const {
   return y.same(x) ? y : with_layout(y, memory_order(x.shape(), x.strides()));
 }
 
-Tensor Forward::offer(const std::string& scope, const std::string& name, const Tensor& x) const {
-  if (!is_looked_into()) return x;
-  const std::string path = scope.empty() ? name : scope + "/" + name;
+Tensor Forward::offer(const std::string& path, const Tensor& x) const {
   const Tensor y = replaces(path) ? replacement(path, x) : x;
   if (watches(path)) watch(path, y);
   return y;

@@ -29,7 +29,7 @@ struct Tiling {
 struct Decoding;  // nn/decode.hpp
 
 struct Forward {
-  const Tensors& params;
+  std::reference_wrapper<const Tensors> params;
   bool training = false;   // dropout is the identity outside training
   double dropout = 0;      // rate
   Key key{0};              // of the noise: folded with layer and statement as the call descends
@@ -58,7 +58,7 @@ struct Forward {
   // of the memory that all blocks of a decoder read. Ignored with hooks and in decoding.
   bool recompute_blocks = false;
 
-  const Tensor& operator[](ParamId id) const { return params[id.index]; }
+  const Tensor& operator[](ParamId id) const { return params.get()[id.index]; }
   // The same call with other values of the parameters.
   Forward with(const Tensors& values) const;
 
@@ -68,8 +68,8 @@ struct Forward {
   // The result of `replace` for x; `watch` is not called. Fails (input) on another shape or type.
   Tensor replacement(const std::string& path, const Tensor& x) const;
   bool asks_for(const std::string& path) const { return watches(path) || replaces(path); }
-  // Offers x as scope + "/" + name; returns x or its replacement.
-  Tensor offer(const std::string& scope, const std::string& name, const Tensor& x) const;
+  // Offers x to the hooks; returns x or its replacement.
+  Tensor offer(const std::string& path, const Tensor& x) const;
 };
 
 }  // namespace tete

@@ -285,7 +285,8 @@ TEST_SUITE("transformer lens") {
                                  "  return D[i, t]\n"),
                   {}, catalogue())),
         {{"t", 11}, {"c", 2}, {"w", 12}, {"h", 3}, {"f", 20}});
-    const Activations seen = trace({small_values(model)}, {"**"},
+    const Tensors values = small_values(model);
+    const Activations seen = trace({values}, {"**"},
                                    [&](const Forward&f) { model.logits(f, {.X = tokens(2, 5)}); }),
                       theirs = as_in_transformer_lens(seen, model);
     const auto is = [&](const std::string& name, const std::string& path) {

@@ -8,6 +8,13 @@ namespace tete {
 
 namespace {
 
+// All repetitions that are filled alike have these in common.
+struct Inside {
+  SizeTable sizes;
+  Mask mask;
+  size_t parameters;
+};
+
 // One repetition: all that its gradient needs when the caller's Runner is gone.
 struct Repetition {
   std::shared_ptr<const Checked> program;
@@ -136,6 +143,7 @@ Value Runner::call(const CheckedValue& v) {
   const auto number = static_cast<size_t>(&v - program_.values.data());
   const bool has_next_rows = forward_.decoding && program_.flow.values[number].from.queries;
   static const Tensors none;
+  const Tensors& params = forward_.params;
   Forward forward = forward_.with(none);
   forward.decoding = nullptr;
   Tensors kept;
@@ -154,7 +162,7 @@ Value Runner::call(const CheckedValue& v) {
     if (has_next_rows) {
       state = next_rows(now, part, in, forward_);
     } else {
-      in.insert(in.end(), forward_.params.begin(), forward_.params.end());
+      in.insert(in.end(), params.begin(), params.end());
       state = is_repeated ? run_repetition(part, std::move(in), forward_) : part(in);
     }
     if (c.keeps) kept.push_back(state);

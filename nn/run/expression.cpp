@@ -11,11 +11,18 @@ Value Runner::node(const Node& n) {
   return v;
 }
 
-Tensors Runner::together(Tensors x) const {
-  const auto elsewhere = [&](const Tensor& one) { return &one.backend() != &x[0].backend(); };
-  if (std::any_of(x.begin(), x.end(), elsewhere))
-    for (Tensor& one : x) one = one.to(device());
-  return x;
+Operands Runner::operands(const std::vector<Value>& values, const Names& names) {
+  Operands all;
+  bool is_apart = false;
+  for (const Value& v : values) {
+    all.batched |= v.batched;
+    is_apart |= &v.tensor.backend() != &values[0].tensor.backend();
+  }
+  for (const Value& v : values) {
+    const Tensor x = aligned(v, names, all.batched).tensor;
+    all.tensors.push_back(is_apart ? x.to(device()) : x);
+  }
+  return all;
 }
 
 Value Runner::unplaced(const Node& n) {
@@ -71,10 +78,7 @@ Value Runner::operation(const Node& n) {
   // operations; elsewhere a statement runs as it is written.
   if (n.op == Operator::add && is_block())
     if (const auto sum = joined(a, b)) return aligned(*sum, n.names, sum->batched);
-  const Value x = unplaced(a), y = unplaced(b);
-  const bool batched = x.batched || y.batched;
-  const Tensors both =
-      together({aligned(x, n.names, batched).tensor, aligned(y, n.names, batched).tensor});
+  const auto [both, batched] = operands({unplaced(a), unplaced(b)}, n.names);
   return {operate(n.op, both[0], both[1]), n.names, batched};
 }
 

@@ -70,11 +70,9 @@ bool fits_function_of_sum(const Checked& program, const Node& node, Fusion& foun
 
 std::optional<Value> run_function_of_sum(Runner& runner, const Node& node, const Fusion& fusion) {
   const Node& sum = fusion.operands[0];
-  const Value a = runner.unplaced(sum.args[0]), b = runner.unplaced(sum.args[1]);
-  const bool batched = a.batched || b.batched;
   const Names& names = fusion.inside.empty() ? sum.names : runner.names_of(fusion.inside.back());
-  const Tensors both = runner.together(
-      {runner.aligned(a, names, batched).tensor, runner.aligned(b, names, batched).tensor});
+  const auto [both, batched] =
+      runner.operands({runner.unplaced(sum.args[0]), runner.unplaced(sum.args[1])}, names);
   return Value{unary_of_sum(node.builtin->unary, both[0], both[1]), node.args[0].names, batched};
 }
 
@@ -233,17 +231,14 @@ Value Runner::normed_sum(const CheckedValue& v) {
   const Fusion& norm = program_.fusions[v.norm];
   const Tensors vectors = vectors_of(*this, norm);
   if (vectors.empty()) return node(v.right);
-  const Value a = unplaced(v.right.args[0]), b = unplaced(v.right.args[1]);
-  const bool batched = a.batched || b.batched;
-  const Tensors both = together({aligned(a, v.names, batched).tensor.to(device()),
-                                 aligned(b, v.names, batched).tensor.to(device())});
+  const auto [both, batched] = operands({node(v.right.args[0]), node(v.right.args[1])}, v.names);
   const SumWithNorm made =
       sum_with_norm(*this, norm.operands[0], both[0], both[1], vectors[0], vectors[1]);
   norms_ahead_[&norm] = {made, vectors};
   return {made.sum, v.names, batched};
 }
 
-Runner::NormAhead Runner::norm_ahead(const Fusion& norm) {
+NormAhead Runner::norm_ahead(const Fusion& norm) {
   const auto found = norms_ahead_.extract(&norm);
   return found ? found.mapped() : NormAhead{{}, Tensors(2)};
 }

@@ -20,20 +20,15 @@ Tensor Runner::lengths_of(int dim) const {
   return !flow.counts_x ? Tensor() : one_sequence_ ? mask_.lengths : mask_.query_lengths;
 }
 
-bool Runner::counts_padding(int dim) const { return static_cast<bool>(lengths_of(dim)); }
-
-bool Runner::hides_future(int query, int memory) const {
-  return mask_.causal && (!mask_.apart || dimension(query).sequence == dimension(memory).sequence);
-}
-
 // Position 0 is padding where a sample is empty.
 bool Runner::reads_padding(const Combination& c) {
-  if (!counts_padding(c.dim)) return false;
+  const Tensor padded = lengths_of(c.dim);
+  if (!padded) return false;
   if (c.reads == Combination::Reads::first) {
-    const std::vector<double> lengths = lengths_of(c.dim).values<double>();
+    const std::vector<double> lengths = padded.values<double>();
     return std::find(lengths.begin(), lengths.end(), 0) != lengths.end();
   }
-  const bool stays = c.how == Combination::How::renames && counts_padding(c.beside);
+  const bool stays = c.how == Combination::How::renames && lengths_of(c.beside);
   return c.reads == Combination::Reads::padding && !stays;
 }
 
@@ -90,19 +85,8 @@ Value Runner::visible(const Node& n) {
 
 // ---- Parts --------------------------------------------------------------------------------------
 
-// True if X and M are one sequence, so that the memory's padding is that of the queries, too.
-bool Runner::is_one_sequence() const {
-  const Tensor* x = nullptr;
-  const Tensor* m = nullptr;
-  for (size_t i = 0; i < program_.inputs.size(); ++i) {
-    if (program_.input_names[i] == "X") x = &(*inputs_)[i];
-    if (program_.input_names[i] == "M") m = &(*inputs_)[i];
-  }
-  return !mask_.apart && (mask_.causal || !x || !m || x->same(*m));
-}
-
 bool Runner::is_padded(int dim) const {
-  return dimension(dim).role != Role::none && counts_padding(dim);
+  return dimension(dim).role != Role::none && lengths_of(dim);
 }
 
 Value Runner::mask_along(const Names& names, int dim) {
@@ -136,7 +120,9 @@ Value Runner::call_mask(const AxisPair& axes) {
     if (made.names == pair) return made;
   Value mask;
   const auto add = [&](const Value& v) { mask = mask.tensor ? both(mask, v, pair) : v; };
-  if (hides_future(axes.query, axes.memory)) add(causal(pair));
+  const bool is_one =
+      !mask_.apart || dimension(axes.query).sequence == dimension(axes.memory).sequence;
+  if (mask_.causal && is_one) add(causal(pair));
   if (mask_.visible) add(given(pair));
   if (is_padded(axes.memory)) add(padding(axes.memory));
   if (!mask.tensor) return {};

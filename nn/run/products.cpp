@@ -63,9 +63,8 @@ std::optional<Value> Runner::joined(const Node& a, const Node& b) {
   if (common.in_narrow < 0) return {};
   const Value B = reference(narrow->args[1 - common.in_narrow]),
               C = reference(wide->args[1 - common.in_wide]);
-  const bool batched = B.batched || C.batched;
-  const Value both{aligned(B, C.names, batched).tensor + aligned(C, C.names, batched).tensor,
-                   C.names, batched};
+  const auto [parts, batched] = operands({B, C}, C.names);
+  const Value both{parts[0] + parts[1], C.names, batched};
   return contracted(*wide, {reference(wide->args[common.in_wide]), both});
 }
 

@@ -9,6 +9,29 @@ namespace {
 
 constexpr int most_batch_dims = 4;
 
+// Fails unless x has real numbers, of the type `wanted` if there is one.
+void check_type(const std::string& name, const Tensor& x, std::optional<Dtype> wanted) {
+  if (wanted ? x.dtype() != *wanted : !is_real(x.dtype()))
+    bad_input("'", name, "' is ", describe(x.dtype(), x.shape()), ", expected ",
+              wanted && is_real(x.dtype()) ? name_of(*wanted) : "real numbers");
+}
+
+// True if an error's sentence already begins with a place in the text.
+bool is_pointed(const Checked& program, std::string_view sentence) {
+  return std::any_of(program.sources.begin(), program.sources.end(),
+                     [&](const auto& source) { return sentence.starts_with(source->name + ":"); });
+}
+
+// True if X and M are one sequence, so that the memory's padding is that of the queries, too.
+bool is_one_sequence(const Checked& program, const Tensors& inputs, const Mask& mask) {
+  const auto find = [&](const char* name) -> const Tensor* {
+    const auto at = std::find(program.input_names.begin(), program.input_names.end(), name);
+    return at == program.input_names.end() ? nullptr : &inputs[at - program.input_names.begin()];
+  };
+  const Tensor *x = find("X"), *m = find("M");
+  return !mask.apart && (mask.causal || !x || !m || x->same(*m));
+}
+
 }  // namespace
 
 Tensor spread(double value, const Shape& shape, Dtype dtype, Backend& on) {
@@ -31,7 +54,7 @@ Runner::Runner(const Checked& program, const SizeTable& sizes, const Tensors& in
   for (size_t i = 0; i < inputs.size(); ++i) sizes_.bind(program.inputs[i], inputs[i].shape());
   sizes_.set_causal(mask_.causal && !mask_.apart);
   sizes_.check_all();
-  one_sequence_ = is_one_sequence();
+  one_sequence_ = is_one_sequence(program, inputs, mask_);
   check_mask();
   if (mask_.causal && !mask_.apart) first_ = ending_together();
   for (const Combination& c : program.flow.combinations)
@@ -39,7 +62,7 @@ Runner::Runner(const Checked& program, const SizeTable& sizes, const Tensors& in
       throw Error(ErrorKind::input, sentence(program, c));
 }
 
-Runner::Runner(const SizeTable& sizes, const Part& part, const Forward& forward,
+Runner::Runner(const SizeTable& sizes, const CallPart& part, const Forward& forward,
                const std::string& path, const Mask& mask)
     : program_(sizes.program()),
       sizes_(sizes),
@@ -103,7 +126,7 @@ const Value& Runner::at(int number) {
   const CheckedValue& v = checked(number);
   value = evaluate(v);
   if (forward_.is_looked_into() && is_offered(v))
-    value.tensor = forward_.offer(path_, v.name, value.tensor);
+    value.tensor = forward_.offer(path_of(v), value.tensor);
   return value;
 }
 
@@ -191,7 +214,7 @@ void Runner::read_batch_and_type() {
     const Tensor& x = (*inputs_)[i];
     if (!x) bad_input("'", program_.name, "' needs a tensor for its input '", v.name, "'");
     if (v.element == Element::real) {
-      check_type(v.name, x, typed >= 0 ? x.dtype() == dtype_ : is_real(x.dtype()));
+      check_type(v.name, x, typed >= 0 ? std::optional(dtype_) : std::nullopt);
       dtype_ = x.dtype(), typed = static_cast<int>(i);
       reals.push_back(x);
     }
@@ -214,12 +237,6 @@ void Runner::read_batch_and_type() {
   if (!params_.empty()) device_ = &forward_[params_[0]].backend();
 }
 
-void Runner::check_type(const std::string& name, const Tensor& x, bool fits) const {
-  if (!fits)
-    bad_input("'", name, "' is ", describe(x.dtype(), x.shape()), ", expected ",
-              is_real(dtype_) && is_real(x.dtype()) ? name_of(dtype_) : "real numbers");
-}
-
 // ---- Values -------------------------------------------------------------------------------------
 
 Value Runner::evaluate(const CheckedValue& v) {
@@ -238,12 +255,6 @@ Value Runner::evaluate(const CheckedValue& v) {
       break;
   }
   return statement(v);
-}
-
-// True if an error's sentence already begins with a place in the text.
-bool Runner::is_pointed(std::string_view sentence) const {
-  return std::any_of(program_.sources.begin(), program_.sources.end(),
-                     [&](const auto& source) { return sentence.starts_with(source->name + ":"); });
 }
 
 Value Runner::input(const CheckedValue& v) {
@@ -276,7 +287,7 @@ Value Runner::parameter(const CheckedValue& v) {
   if (!(p.shape() == expected))
     fail_at({v.place}, "the parameter '", v.name, "' has shape ", p.shape(), ", expected ",
             expected);
-  check_type(v.name, p, p.dtype() == dtype_);
+  check_type(v.name, p, dtype_);
   // R9: row t of a table is read for position t.
   for (int i = 0; i < v.dims.size(); ++i) {
     if (v.bounds[i] < 0) continue;
@@ -302,7 +313,7 @@ Value Runner::statement(const CheckedValue& v) {
            : v.norm >= 0 ? normed_sum(v)
                          : node(v.right);
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::input || is_pointed(error.what())) throw;
+    if (error.kind() != ErrorKind::input || is_pointed(program_, error.what())) throw;
     fail_at({v.place}, error.what());
   }
   current_ = outer, dropouts_ = outer_dropouts;
@@ -342,8 +353,8 @@ Value Runner::both(const Value& a, const Value& b, const Names& among) {
   Names names;
   for (int name : among)
     if (a.names.contains(name) || b.names.contains(name)) names.push_back(name);
-  const bool batched = a.batched || b.batched;
-  return {aligned(a, names, batched).tensor * aligned(b, names, batched).tensor, names, batched};
+  const auto [truths, batched] = operands({a, b}, names);
+  return {truths[0] * truths[1], names, batched};
 }
 
 std::string Runner::spelled(const Names& names, bool batched, int marked) const {

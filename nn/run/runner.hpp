@@ -45,22 +45,36 @@ struct Tails {
   Role fresh = Role::none;
 };
 
+// Tensors of one shape: all of them have the batch's dimensions, or none.
+struct Operands {
+  Tensors tensors;
+  bool batched = false;
+};
+
+// A norm that was computed with its sum, and what it was computed of.
+struct NormAhead {
+  SumWithNorm made;
+  Tensors vectors;  // scale and bias
+};
+
+// What a run of a part of a call knows of the call.
+struct CallPart {
+  Shape batch;
+  Dtype dtype;
+  FirstRows first;
+  QueryBlock block;
+  Backend* device;
+  bool one_sequence;  // X and M are of one sequence
+};
+
 class Runner {
  public:
   Runner(const Checked& program, const SizeTable& sizes, const Tensors& inputs,
          std::span<const ParamId> params, const Forward& forward, const std::string& path,
          const Mask& mask);
   // A run of a part of a call. Its sources come from set(), so no input is bound or checked.
-  struct Part {
-    Shape batch;
-    Dtype dtype;
-    FirstRows first;
-    QueryBlock block;
-    Backend* device;
-    bool one_sequence;  // X and M are of one sequence
-  };
-  Runner(const SizeTable& sizes, const Part& part, const Forward& forward, const std::string& path,
-         const Mask& mask);
+  Runner(const SizeTable& sizes, const CallPart& part, const Forward& forward,
+         const std::string& path, const Mask& mask);
   Tensor run();
   // Fails (resource) if one value alone does not fit into memory. run() calls it first.
   void check_memory();
@@ -85,13 +99,9 @@ class Runner {
   // The same, but numbers and positions stay on the processor until they meet another value: what
   // is computed from them there needs no read from a device.
   Value unplaced(const Node& n);
-  // x with all tensors on one device: if they are on two, on that of the run.
-  Tensors together(Tensors x) const;
-  // A norm that was computed with its sum, and what it was computed of.
-  struct NormAhead {
-    SumWithNorm made;
-    Tensors vectors;  // scale and bias
-  };
+  // These values with the dimensions `names`, and with the batch if one of them has it; if they
+  // are on two devices, on that of the run.
+  Operands operands(const std::vector<Value>& values, const Names& names);
   // That of this fusion, once; its tensors are empty if there is none.
   NormAhead norm_ahead(const Fusion& norm);
   // A use of a tensor: as it is, or with elements picked and dimensions split or renamed.
@@ -146,10 +156,8 @@ class Runner {
  private:
   const CheckedValue& checked(int value) const { return program_.values[value]; }
   void read_batch_and_type();
-  void check_type(const std::string& name, const Tensor& x, bool fits) const;
 
   Value evaluate(const CheckedValue& v);
-  bool is_pointed(std::string_view sentence) const;
   Value input(const CheckedValue& v);
   Tensor whole_numbers(const CheckedValue& v, const Tensor& x);
   Value parameter(const CheckedValue& v);
@@ -157,12 +165,6 @@ class Runner {
   Value call(const CheckedValue& v);
   Tensors inputs_of(const CheckedCall& call, Index repetition);
   std::span<const ParamId> params_inside(int call);
-  // All repetitions that are filled alike have these in common.
-  struct Inside {
-    SizeTable sizes;
-    Mask mask;
-    size_t parameters;
-  };
   Value statement(const CheckedValue& v);
   Value normed_sum(const CheckedValue& v);
   Value operation(const Node& n);
@@ -195,15 +197,12 @@ class Runner {
   void check_mask();
   void check_lengths();
   FirstRows ending_together();
-  bool is_one_sequence() const;
   bool is_padded(int dim) const;
-  bool counts_padding(int dim) const;
   bool reads_padding(const Combination& c);
   Value call_mask(const AxisPair& pair);
   Value padding(int dim);
   Value causal(const Names& pair);
   Value given(const Names& pair);
-  bool hides_future(int query, int memory) const;
   Tensor lengths_of(int dim) const;
   Mask mask_inside(const CheckedCall& call);
   void refuse_padded(const CheckedCall& call, int pieces);

@@ -109,7 +109,7 @@ TileInputs Runner::tile_inputs() {
 
 TiledCall Runner::tiled_call(const TileInputs& inputs, const std::vector<int>& exits) {
   const QueryBlock all{.queries = length(Role::query), .memories = length(Role::memory)};
-  const Part whole{batch_, dtype_, first_, all, device_, one_sequence_};
+  const CallPart whole{batch_, dtype_, first_, all, device_, one_sequence_};
   TiledCall call(sizes_, whole, forward_, path_, mask_);
   call.grid = tile_grid();
   call.given = inputs.each;

@@ -40,7 +40,7 @@ Index block_queries(double width, Index queries) {
 
 static const Tensors no_params;
 
-TiledCall::TiledCall(const SizeTable& sizes, const Runner::Part& whole, const Forward& forward,
+TiledCall::TiledCall(const SizeTable& sizes, const CallPart& whole, const Forward& forward,
                      const std::string& path, const Mask& mask)
     : sizes_(sizes),
       whole_(whole),
@@ -128,8 +128,8 @@ SizeTable TiledCall::sizes(const Range& range, Index memory) const {
   return sizes;
 }
 
-Runner::Part TiledCall::part(const Range& range) const {
-  Runner::Part part = whole_;
+CallPart TiledCall::part(const Range& range) const {
+  CallPart part = whole_;
   part.batch = batch(range);
   part.first.query += range.query, part.block.query = range.query;
   return part;

@@ -78,7 +78,7 @@ struct TileInputs {
 // that a block needs.
 class TiledCall {
  public:
-  TiledCall(const SizeTable& sizes, const Runner::Part& whole, const Forward& forward,
+  TiledCall(const SizeTable& sizes, const CallPart& whole, const Forward& forward,
             const std::string& path, const Mask& mask);
 
   std::vector<TileInput> given = {};
@@ -119,10 +119,10 @@ class TiledCall {
   Mask mask_of(const Range& range, Index memory) const;
   Forward forward(const Range& range) const;
   SizeTable sizes(const Range& range, Index memory) const;
-  Runner::Part part(const Range& range) const;
+  CallPart part(const Range& range) const;
 
   SizeTable sizes_;
-  Runner::Part whole_;
+  CallPart whole_;
   Forward forward_;  // without parameters and hooks
   std::string path_;
   Mask mask_;

@@ -32,15 +32,10 @@ void check(Reading& reading, const ExprText& e, Node& node) {
 Value run(Runner& runner, const Node& node) {
   if (node.constant) return runner.number(node);
   std::vector<Value> values;
-  bool batched = false;
-  for (const Node& arg : node.args) {
-    values.push_back(runner.unplaced(arg));
-    batched |= values.back().batched;
-  }
+  for (const Node& arg : node.args) values.push_back(runner.unplaced(arg));
   const Names names = values.size() == 1 ? values[0].names : node.names;
-  Tensors args;
-  for (const Value& value : values) args.push_back(runner.aligned(value, names, batched).tensor);
-  return {node.builtin->apply(runner.together(std::move(args))), names, batched};
+  const auto [args, batched] = runner.operands(values, names);
+  return {node.builtin->apply(args), names, batched};
 }
 
 template <Unary op>
