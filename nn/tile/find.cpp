@@ -28,50 +28,6 @@ bool counts_memory(const Checked& program, const Tile& tile) {
   return counts;
 }
 
-// ---- Reasons why the rows of a block are not enough ---------------------------------------------
-
-bool is_query(const Checked& program, int dim) {
-  return program.dimensions[dim].role == Role::query;
-}
-
-int queries_among(const Checked& program, const Names& dims) {
-  int queries = 0;
-  for (int dim : dims) queries += is_query(program, dim);
-  return queries;
-}
-
-std::string cause_in_value(const Checked& program, const CheckedValue& v) {
-  for (const Names* dims : {&v.dims, &v.names})
-    for (int dim : *dims)
-      if (program.flow.dimensions[dim].made_of_queries)
-        return text("the size of '", program.dimensions[dim].name,
-                    "' follows from the number of queries");
-  const int queries = queries_among(program, v.dims);
-  return queries == 0  ? "it leaves no dimension of theirs"
-         : queries > 1 ? text(counted(queries, "dimension"), " of it are the queries'")
-                       : "it merges the queries' dimension on the left";
-}
-
-std::string cause_in_expression(const Checked& program, const Node& node) {
-  const auto name_of = [&](int dim) { return text("'", program.dimensions[dim].name, "'"); };
-  const std::string_view function = node.builtin ? node.builtin->name : "it";
-  for (const Node::Key& key : node.keys) {
-    if (key.dim >= 0 && is_query(program, key.dim))
-      return text(function, " runs along ", name_of(key.dim));
-    for (int dim : key.dims)
-      if (is_query(program, dim)) return text(function, " runs along ", name_of(dim));
-  }
-  if (node.kind == NodeKind::size) return text("the length ", name_of(node.index), " stands in it");
-  if (node.kind == NodeKind::value)
-    return text("it picks, splits or renames the queries of '", program.values[node.index].name,
-                "'");
-  for (const Node& arg : node.args)
-    for (int name : arg.names)
-      if (is_query(program, name) && !node.names.contains(name))
-        return text(function, " sums over ", name_of(name));
-  return text(function, " reads other rows");
-}
-
 class TileFinder {
  public:
   explicit TileFinder(const Checked& program) : program_(program) {}
@@ -93,10 +49,14 @@ class TileFinder {
 
  private:
   const CheckedValue& value(int i) const { return program_.values[i]; }
-  bool is_query(int dim) const { return tete::is_query(program_, dim); }
+  bool is_query(int dim) const { return program_.dimensions[dim].role == Role::query; }
+  std::ptrdiff_t queries_among(const Names& dims) const {
+    return std::count_if(dims.begin(), dims.end(), [&](int dim) { return is_query(dim); });
+  }
   bool has_query(const Names& dims) const { return program_.is_over(dims, Role::query); }
   bool has_memory(const Names& dims) const { return program_.is_over(dims, Role::memory); }
   const DimensionFlow& flow(int dim) const { return program_.flow.dimensions[dim]; }
+  std::string name_of(int dim) const { return text("'", program_.dimensions[dim].name, "'"); }
   void refuse(const std::string& why, const std::vector<Place>& places) {
     if (tile_.reason.empty()) tile_.reason = why, tile_.refused_at = places;
   }
@@ -105,9 +65,6 @@ class TileFinder {
     refuse(text("'", v.name, "' ", wide ? "is over queries and memory and " : "",
                 "needs all queries at once: ", cause),
            {place});
-  }
-  void refuse(const CheckedValue& v, const Place& place) {
-    refuse(v, place, cause_in_value(program_, v));
   }
 
   std::vector<bool> wide_values() const {
@@ -150,7 +107,7 @@ class TileFinder {
     }
     for (int exit : tile_.exits)
       if (has_memory(value(exit).dims) && !has_query(value(exit).dims))
-        refuse(value(exit), value(exit).place);
+        refuse(value(exit), value(exit).place, cause_in(value(exit)));
       else if (has_memory(value(exit).dims))
         refuse(text("'", value(exit).name, "' is over queries and memory, and is read after"),
                {value(exit).place});
@@ -160,42 +117,62 @@ class TileFinder {
 
   void check_given() {
     for (int i : tile_.given) {
-      for (int dim : value(i).dims)
-        if (flow(dim).made_of_queries) refuse(value(i), value(i).place);
-      if (queries_among(program_, value(i).dims) > 1) refuse(value(i), value(i).place);
+      const CheckedValue& v = value(i);
+      const bool counts = std::any_of(v.dims.begin(), v.dims.end(),
+                                      [&](int dim) { return flow(dim).made_of_queries; });
+      if (counts || queries_among(v.dims) > 1) refuse(v, v.place, cause_in(v));
     }
   }
 
   void check_rows(const CheckedValue& v) {
-    if (queries_among(program_, v.dims) != 1) return refuse(v, v.place);
-    const bool is_statement = v.kind == ValueKind::statement;
-    for (int dim : v.dims)
-      if (is_query(dim) && is_statement && !v.names.contains(dim)) refuse(v, v.place);
-    for (const Names* dims : {&v.names, &v.dims})
-      for (int dim : *dims)
-        if (flow(dim).made_of_queries) refuse(v, v.place);
-    visit(v.right, [&](const Node& node) { check_rows(v, node); });
+    if (const std::string cause = cause_in(v); !cause.empty()) return refuse(v, v.place, cause);
+    visit(v.right, [&](const Node& node) {
+      if (const std::string cause = cause_in(node); !cause.empty()) refuse(v, node.place, cause);
+    });
   }
 
-  void check_rows(const CheckedValue& v, const Node& node) {
-    bool whole = false;
-    const bool combines = node.builtin && node.builtin->combines_positions;
-    for (const Node::Key& key : node.keys)
-      whole |= combines && ((key.dim >= 0 && is_query(key.dim)) || has_query(key.dims));
-    if (node.kind == NodeKind::size)
-      whole |= is_query(node.index) || flow(node.index).made_of_queries;
-    for (const Node& arg : node.args)
-      for (int name : arg.names) whole |= is_query(name) && !node.names.contains(name);
-    if (node.kind == NodeKind::value && !node.plain) {
-      const CheckedValue& used = value(node.index);
-      for (int k = 0; k < used.dims.size(); ++k) {
-        const Node::RefAxis& axis = node.axes[k];
-        const bool keeps = axis.parts.size() == 1 && axis.parts[0] == used.dims[k];
-        const bool becomes = axis.parts.size() == 1 && is_query(axis.parts[0]);
-        whole |= !keeps && (is_query(used.dims[k]) || becomes);
+  // Why the rows of a block are not enough for the value, or "".
+  std::string cause_in(const CheckedValue& v) const {
+    for (const Names* dims : {&v.dims, &v.names})
+      for (int dim : *dims)
+        if (flow(dim).made_of_queries)
+          return text("the size of ", name_of(dim), " follows from the number of queries");
+    const auto queries = queries_among(v.dims);
+    if (queries == 0) return "it leaves no dimension of theirs";
+    if (queries > 1) return text(counted(queries, "dimension"), " of it are the queries'");
+    for (int dim : v.dims)
+      if (is_query(dim) && v.kind == ValueKind::statement && !v.names.contains(dim))
+        return "it merges the queries' dimension on the left";
+    return "";
+  }
+
+  std::string cause_in(const Node& node) const {
+    const std::string_view function = node.builtin ? node.builtin->name : "it";
+    if (node.builtin && node.builtin->combines_positions)
+      for (const Node::Key& key : node.keys) {
+        Names along = key.dims;
+        if (key.dim >= 0) along.push_back(key.dim);
+        for (int dim : along)
+          if (is_query(dim)) return text(function, " runs along ", name_of(dim));
       }
+    if (node.kind == NodeKind::size && (is_query(node.index) || flow(node.index).made_of_queries))
+      return text("the length ", name_of(node.index), " stands in it");
+    for (const Node& arg : node.args)
+      for (int name : arg.names)
+        if (is_query(name) && !node.names.contains(name))
+          return text(function, " sums over ", name_of(name));
+    return node.kind == NodeKind::value && !node.plain ? cause_in_use(node) : "";
+  }
+
+  std::string cause_in_use(const Node& node) const {
+    const CheckedValue& used = value(node.index);
+    for (int k = 0; k < used.dims.size(); ++k) {
+      const Names& parts = node.axes[k].parts;
+      const bool becomes = parts.size() == 1 && is_query(parts[0]);
+      if (parts != Names{used.dims[k]} && (is_query(used.dims[k]) || becomes))
+        return text("it picks, splits or renames the queries of '", used.name, "'");
     }
-    if (whole) refuse(v, node.place, cause_in_expression(program_, node));
+    return "";
   }
 
   const Checked& program_;
