@@ -38,51 +38,39 @@ Bound by_name(const std::shared_ptr<const Checked>& program, const TensorsByName
   Bound bound{SizeTable(program, options.sizes), {}, {}, {}};
   bound.sizes.set_causal(options.mask.causal);
   std::vector<std::string> names;
-  std::vector<size_t> missing;
-  std::vector<int> values = program->inputs;
-  names = program->input_names;
-  for (const CheckedParameter& p : program->parameters)
-    names.push_back(p.name), values.push_back(p.value);
-  for (size_t i = 0; i < names.size(); ++i) {
-    const auto found = tensors.find(names[i]);
-    const bool given = found != tensors.end() && found->second;
-    const Tensor x = given ? found->second : Tensor();
-    if (given) bound.sizes.bind(values[i], x.shape());
-    else missing.push_back(i);
-    if (i < program->inputs.size()) {
-      bound.inputs.push_back(x);
-    } else {
-      bound.ids.push_back({static_cast<int>(bound.params.size())});
-      bound.params.push_back(x);
-    }
-  }
+  std::vector<std::pair<std::string, int>> missing;  // names and values; -1 for those of calls
+  const auto take = [&](const std::string& name, int value, Tensors& all) {
+    const auto found = tensors.find(name);
+    names.push_back(name);
+    all.push_back(found == tensors.end() ? Tensor() : found->second);
+    if (!all.back()) missing.push_back({name, value});
+    else if (value >= 0) bound.sizes.bind(value, all.back().shape());
+  };
+  for (size_t i = 0; i < program->inputs.size(); ++i)
+    take(program->input_names[i], program->inputs[i], bound.inputs);
+  std::map<std::string, ParamId> known;
+  const auto take_parameter = [&](const std::string& name, int value) {
+    const ParamId next{static_cast<int>(bound.params.size())};
+    const auto [id, is_new] = known.try_emplace(name, next);
+    bound.ids.push_back(id->second);
+    if (is_new) take(name, value, bound.params);  // else it is per stack
+  };
+  for (const CheckedParameter& p : program->parameters) take_parameter(p.name, p.value);
   if (missing.empty() && !program->calls.empty()) {
     const std::vector<ParameterSpec> all = parameter_specs(*program, bound.sizes);
-    std::map<std::string, ParamId> known;
-    for (size_t i = program->parameters.size(); i < all.size(); ++i) {
-      const std::string& name = all[i].spec.name;
-      const auto [id, is_new] =
-          known.try_emplace(name, ParamId{static_cast<int>(bound.params.size())});
-      bound.ids.push_back(id->second);
-      if (!is_new) continue;  // per stack
-      names.push_back(name);
-      const auto found = tensors.find(name);
-      if (found == tensors.end()) missing.push_back(names.size() - 1);
-      bound.params.push_back(found == tensors.end() ? Tensor() : found->second);
-    }
+    for (size_t i = program->parameters.size(); i < all.size(); ++i)
+      take_parameter(all[i].spec.name, -1);
   }
   std::vector<std::string> others;
   for (const auto& [name, tensor] : tensors)
     if (std::find(names.begin(), names.end(), name) == names.end()) others.push_back(name);
   if (!missing.empty()) {
-    std::string list;
-    for (size_t i : missing)
-      list +=
-          (list.empty() ? "" : ", ") +
-          (i < values.size() ? with_sizes(*program, names[i], values[i], bound.sizes) : names[i]);
-    bad_input("'", program->name, "' needs ", list,
+    const auto shown = [&](const std::pair<std::string, int>& one) {
+      return one.second < 0 ? one.first : with_sizes(*program, one.first, one.second, bound.sizes);
+    };
+    bad_input("'", program->name, "' needs ", list_of(missing, shown),
               missing.size() == 1 ? ", which is" : ", which are", " not given",
-              suggestion(names[missing[0]], others));
+              suggestion(missing[0].first, others));
   }
   if (!others.empty())
     bad_input("'", program->name, "' has no input or parameter '", others[0], "'",

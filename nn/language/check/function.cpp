@@ -27,10 +27,8 @@ std::string near_names(const std::string& word, const std::vector<std::string>& 
     if (is_part && near.size() < most && std::find(near.begin(), near.end(), name) == near.end())
       near.push_back(name);
   }
-  std::string list;
-  for (size_t i = 0; i < near.size(); ++i)
-    list += text(i == 0 ? "; did you mean '" : i + 1 < near.size() ? "', '" : "' or '", near[i]);
-  return list.empty() ? "" : list + "'?";
+  const auto quoted = [](const std::string& name) { return "'" + name + "'"; };
+  return near.empty() ? "" : text("; did you mean ", list_of(near, quoted, " or "), "?");
 }
 
 }  // namespace
