@@ -7,6 +7,12 @@ double number_of_key(Runner& runner, const Node& node, size_t key, double otherw
   return value ? runner.quantity(*value) : otherwise;
 }
 
+const Node& read_tensor(Reading& reading, const ExprText& e, Node& node, const char* what) {
+  node.args.push_back(reading.tensor(e.args[0], *node.builtin));
+  reading.need_dim(node, node.args[0], what);
+  return node.args[0];
+}
+
 void refuse_known(const Reading& reading, const ExprText& e, const Node& node, size_t key,
                   int dim) {
   const Node& x = node.args[0];
@@ -15,10 +21,12 @@ void refuse_known(const Reading& reading, const ExprText& e, const Node& node, s
             e.args[0].ref.word.name, "' already");
 }
 
-void set_names(const Reading& reading, const ExprText& e, const Names& names, Node& node) {
-  reading.refuse_unexpected(e, names);
+void set_names(const Reading& reading, const ExprText& e, const Names& kept, const Names& made,
+               Node& node) {
+  reading.refuse_unexpected(e, made);
+  reading.refuse_unexpected(e, kept);
   for (int name : reading.expected)
-    if (names.contains(name)) node.names.push_back(name);
+    if (kept.contains(name) || made.contains(name)) node.names.push_back(name);
 }
 
 void keep_hidden_zeros(const CallFlow& call, ValueFlow& out) {

@@ -15,10 +15,15 @@ inline const Node* value_of(const Node& node, size_t key) {
 // The number that a key gives, or its default.
 double number_of_key(Runner& runner, const Node& node, size_t key, double otherwise);
 
+// Reads the first argument: a tensor with the dimension that the call's first key names. `what` is
+// its name in the error: "what is reduced".
+const Node& read_tensor(Reading& reading, const ExprText& e, Node& node, const char* what);
 // Fails if `dim`, which a key of the call makes, is a dimension of its first argument already.
 void refuse_known(const Reading& reading, const ExprText& e, const Node& node, size_t key, int dim);
-// Gives the result these names, in the order of the left; fails if one is not there.
-void set_names(const Reading& reading, const ExprText& e, const Names& names, Node& node);
+// Gives the result the names `kept` of its arguments and those that the call makes, in the order of
+// the left; fails if one is not there.
+void set_names(const Reading& reading, const ExprText& e, const Names& kept, const Names& made,
+               Node& node);
 
 // The result is 0 where the first argument is hidden as 0.
 void keep_hidden_zeros(const CallFlow& call, ValueFlow& out);

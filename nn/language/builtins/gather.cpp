@@ -7,19 +7,15 @@ namespace tete {
 namespace {
 
 void check(Reading& reading, const ExprText& e, Node& node) {
-  node.args.push_back(reading.tensor(e.args[0], *node.builtin));
+  read_tensor(reading, e, node, "what is gathered from");
   node.args.push_back(reading.expression(e.args[1]));
   const Node &table = node.args[0], &at = node.args[1];
   need(at, Element::whole, "the second argument of gather");
   if (at.constant) fail_at({at.place}, "a fixed element is picked by its number, as in a[0, h]");
-  reading.need_dim(node, table, "what is gathered from");
   if (at.names.contains(node.dim()))
     fail_at({node.keys[0].place, e.args[1].place}, "'", reading.in.own_name(node.dim()),
             "' is replaced, so the positions cannot have it");
-  for (int name : reading.expected)
-    if ((table.names.contains(name) && name != node.dim()) || at.names.contains(name))
-      node.names.push_back(name);
-  reading.refuse_unexpected(e, table.names.without(node.dim()));
+  set_names(reading, e, table.names.without(node.dim()), at.names, node);
   node.element = table.element;
 }
 
@@ -72,19 +68,16 @@ void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
 int into(const Node& node) { return node.keys[1].dim; }
 
 void check_scatter(Reading& reading, const ExprText& e, Node& node) {
-  node.args.push_back(reading.tensor(e.args[0], *node.builtin));
+  read_tensor(reading, e, node, "what is scattered");
   node.args.push_back(reading.tensor(e.args[1], *node.builtin));
   const Node &values = node.args[0], &at = node.args[1];
   need(at, Element::whole, "the second argument of scatter");
-  reading.need_dim(node, values, "what is scattered");
   for (int name : at.names)
     if (!values.names.contains(name))
       fail_at({at.place, values.place}, "the positions have '", reading.in.own_name(name),
               "', which what is scattered lacks");
   refuse_known(reading, e, node, 1, into(node));
-  Names names = values.names.without(node.dim());
-  names.push_back(into(node));
-  set_names(reading, e, names, node);
+  set_names(reading, e, values.names.without(node.dim()), {into(node)}, node);
   node.element = values.element;
 }
 

@@ -10,14 +10,10 @@ namespace {
 enum Key { key_dim, key_into, key_first };
 
 void check(Reading& reading, const ExprText& e, Node& node) {
-  node.args.push_back(reading.tensor(e.args[0], *node.builtin));
-  const Node& x = node.args[0];
-  reading.need_dim(node, x, "what a part is of");
+  const Node& x = read_tensor(reading, e, node, "what a part is of");
   const int into = node.keys[key_into].dim;
   refuse_known(reading, e, node, key_into, into);
-  Names names{into};
-  for (int name : x.names.without(node.dim())) names.push_back(name);
-  set_names(reading, e, names, node);
+  set_names(reading, e, x.names.without(node.dim()), {into}, node);
   node.element = x.element;
 }
 

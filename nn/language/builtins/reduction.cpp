@@ -9,12 +9,8 @@ namespace tete {
 
 namespace {
 
-void read_argument(Reading& reading, const ExprText& e, Node& node) {
-  node.args.push_back(reading.tensor(e.args[0], *node.builtin));
-  reading.need_dim(node, node.args[0], "what is reduced");
-}
-void read_result(Reading& reading, const ExprText& e, Node& node) {
-  const Node& x = node.args[0];
+void check(Reading& reading, const ExprText& e, Node& node) {
+  const Node& x = read_tensor(reading, e, node, "what is reduced");
   node.names = x.names.without(node.dim());
   reading.refuse_unexpected(e, node.names);
   node.element = node.builtin->keeps_element ? x.element : node.builtin->result;
@@ -22,10 +18,6 @@ void read_result(Reading& reading, const ExprText& e, Node& node) {
 
 constexpr size_t key_mask = 1;
 
-void check(Reading& reading, const ExprText& e, Node& node) {
-  read_argument(reading, e, node);
-  read_result(reading, e, node);
-}
 void check_masked(Reading& reading, const ExprText& e, Node& node) {
   check(reading, e, node);
   check_mask(reading, node.args[0].names, node.args[0].place, key_mask, node);
@@ -36,9 +28,8 @@ void check_sum(Reading& reading, const ExprText& e, Node& node) {
   if (node.element == Element::truth) node.element = Element::whole;
 }
 void check_any(Reading& reading, const ExprText& e, Node& node) {
-  read_argument(reading, e, node);
+  check(reading, e, node);
   need(node.args[0], Element::truth, "any");
-  read_result(reading, e, node);
 }
 
 Value of_nothing(Runner& runner, const Node& node, const Value& x) {

@@ -34,9 +34,8 @@ void check(Reading& reading, const ExprText& e, Node& node) {
   read_arguments(reading, e, node);
   check_choices(reading, node, node.dim());
   for (int made : {into(node), experts_of(node)}) refuse_known(reading, e, node, 1, made);
-  Names names{experts_of(node), into(node)};
-  for (int name : node.args[0].names.without(node.dim())) names.push_back(name);
-  set_names(reading, e, names, node);
+  set_names(reading, e, node.args[0].names.without(node.dim()), {experts_of(node), into(node)},
+            node);
 }
 
 void check_back(Reading& reading, const ExprText& e, Node& node) {
@@ -47,9 +46,8 @@ void check_back(Reading& reading, const ExprText& e, Node& node) {
   if (!node.args[0].names.contains(experts))
     fail_at({node.args[1].place, node.args[0].place}, "'", reading.in.own_name(experts),
             "' is not a dimension of what experts made");
-  Names names{into(node)};
-  for (int name : node.args[0].names.without(node.dim()).without(experts)) names.push_back(name);
-  set_names(reading, e, names, node);
+  set_names(reading, e, node.args[0].names.without(node.dim()).without(experts), {into(node)},
+            node);
 }
 
 // ---- Where each row goes ----------------------------------------------------------------------

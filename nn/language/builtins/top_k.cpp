@@ -13,13 +13,9 @@ constexpr size_t key_mask = 2;
 int kept(const Node& node) { return node.keys[1].dim; }
 
 void check(Reading& reading, const ExprText& e, Node& node) {
-  node.args.push_back(reading.tensor(e.args[0], *node.builtin));
-  const Node& x = node.args[0];
-  reading.need_dim(node, x, "what the largest are of");
+  const Node& x = read_tensor(reading, e, node, "what the largest are of");
   refuse_known(reading, e, node, 1, kept(node));
-  Names names;
-  for (int name : x.names) names.push_back(name == node.dim() ? kept(node) : name);
-  set_names(reading, e, names, node);
+  set_names(reading, e, x.names.without(node.dim()), {kept(node)}, node);
   node.element = Element::whole;
   check_mask(reading, x.names, x.place, key_mask, node);
 }

@@ -18,9 +18,7 @@ int window_of(const Node& node) { return node.keys[key_into].dims[0]; }
 int place_of(const Node& node) { return node.keys[key_into].dims[1]; }
 
 void check(Reading& reading, const ExprText& e, Node& node) {
-  node.args.push_back(reading.tensor(e.args[0], *node.builtin));
-  const Node& x = node.args[0];
-  reading.need_dim(node, x, "what windows are of");
+  const Node& x = read_tensor(reading, e, node, "what windows are of");
   const Node::Key& into = node.keys[key_into];
   if (into.dims.size() != 2 || into.dims[0] == into.dims[1])
     fail_at({into.place},
@@ -29,9 +27,7 @@ void check(Reading& reading, const ExprText& e, Node& node) {
   for (int i = 0; i < 2; ++i)
     if (i == 1 || into.dims[0] != node.dim())
       refuse_known(reading, e, node, key_into, into.dims[i]);
-  Names names = into.dims;
-  for (int name : x.names.without(node.dim())) names.push_back(name);
-  set_names(reading, e, names, node);
+  set_names(reading, e, x.names.without(node.dim()), into.dims, node);
   node.element = x.element;
   if (into.dims[0] != node.dim())
     reading.in.draft.program.windows.push_back({node.dim(), into.dims[0], into.dims[1]});
