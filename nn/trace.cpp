@@ -97,36 +97,6 @@ std::string what_there_is(const std::string& pattern, const std::set<std::string
   return "";
 }
 
-// The patterns of one run, and the paths of the values that they are asked for.
-class Taps {
- public:
-  void add(const std::string& pattern) { patterns_.push_back({pattern}); }
-  bool asks(int pattern, const std::string& path) {
-    paths_.insert(path);
-    Pattern& p = patterns_[pattern];
-    const bool fits = fits_parts(p.text, path, '/');
-    p.met |= fits;
-    return fits;
-  }
-  bool asks(int from, int to, const std::string& path) {
-    bool any = false;
-    for (int i = from; i < to; ++i) any |= asks(i, path);
-    return any;
-  }
-  void check_met() const {
-    for (const Pattern& p : patterns_)
-      if (!p.met) fail_nothing_at(p.text, paths_);
-  }
-
- private:
-  struct Pattern {
-    std::string text;
-    bool met = false;
-  };
-  std::vector<Pattern> patterns_;
-  std::set<std::string> paths_;
-};
-
 }  // namespace
 
 void fail_nothing_at(const std::string& pattern, const std::set<std::string>& names) {
@@ -140,31 +110,40 @@ std::map<std::string, Tensor> trace(const Forward& forward,
                                     const std::vector<std::string>& patterns, const Call& call,
                                     const std::vector<Hook>& hooks) {
   std::map<std::string, Tensor> seen;
-  Taps taps;
-  for (const std::string& pattern : patterns) taps.add(pattern);
-  for (const Hook& hook : hooks) taps.add(hook.pattern);
-  const auto looks = static_cast<int>(patterns.size()),
-             all = looks + static_cast<int>(hooks.size());
+  std::vector<std::string> all = patterns;
+  for (const Hook& hook : hooks) all.push_back(hook.pattern);
+  std::set<std::string> met, paths;
+  const auto asks = [&](const std::string& pattern, const std::string& path) {
+    paths.insert(path);
+    const bool fits = fits_parts(pattern, path, '/');
+    if (fits) met.insert(pattern);
+    return fits;
+  };
+  const auto any_asks = [&](auto from, auto to, const std::string& path) {
+    return std::count_if(from, to, [&](const auto& pattern) { return asks(pattern, path); }) > 0;
+  };
+  const auto looks_end = all.begin() + std::ssize(patterns);
 
   Forward looking = forward;
   looking.replaced = [&](const std::string& path) {
-    return taps.asks(looks, all, path) || forward.replaces(path);
+    return any_asks(looks_end, all.end(), path) || forward.replaces(path);
   };
   looking.replace = [&](const std::string& path, const Tensor& value) {
     Tensor x = forward.replaces(path) ? forward.replacement(path, value) : value;
-    for (int i = looks; i < all && x; ++i)
-      if (taps.asks(i, path)) x = hooks[i - looks].replace(path, x);
+    for (const Hook& hook : hooks)
+      if (x && asks(hook.pattern, path)) x = hook.replace(path, x);
     return x;
   };
   looking.watched = [&](const std::string& path) {
-    return taps.asks(0, looks, path) || forward.watches(path);
+    return any_asks(all.begin(), looks_end, path) || forward.watches(path);
   };
   looking.watch = [&](const std::string& path, const Tensor& value) {
     if (forward.watches(path)) forward.watch(path, value);
-    if (taps.asks(0, looks, path)) seen[path] = kept(value);
+    if (any_asks(all.begin(), looks_end, path)) seen[path] = kept(value);
   };
   call(looking);
-  taps.check_met();
+  for (const std::string& pattern : all)
+    if (!met.contains(pattern)) fail_nothing_at(pattern, paths);
   return seen;
 }
 
