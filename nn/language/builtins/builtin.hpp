@@ -25,6 +25,12 @@ void refuse_known(const Reading& reading, const ExprText& e, const Node& node, s
 void set_names(const Reading& reading, const ExprText& e, const Names& kept, const Names& made,
                Node& node);
 
+// For functions along one dimension that the result keeps: reads the argument and gives the result
+// its names; the key's dimension must be among them.
+void check_along(Reading& reading, const ExprText& e, Node& node);
+// A norm over a sequence combines all its positions, and nothing that is hidden is neutral to it.
+void combines_along(FlowFinder& finder, const CallFlow& call, ValueFlow& out);
+
 // The result is 0 where the first argument is hidden as 0.
 void keep_hidden_zeros(const CallFlow& call, ValueFlow& out);
 

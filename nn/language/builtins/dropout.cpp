@@ -1,5 +1,5 @@
 // dropout(x, shared=d): the call's rate and key (R14); the identity outside training.
-#include "nn/language/builtins/along.hpp"
+#include "nn/language/builtins/builtin.hpp"
 
 namespace tete {
 

@@ -1,6 +1,6 @@
 // gather(T[…, r, …], I, dim=r): T at position I of r; names that both have are aligned. Its
 // transpose is scatter(W[…, m], I, reduced_dim=m, dim=r): entries of W with equal I are summed.
-#include "nn/language/builtins/along.hpp"
+#include "nn/language/builtins/builtin.hpp"
 
 namespace tete {
 

@@ -2,7 +2,7 @@
 // over any dimension, without parameters.
 #include "nn/language/builtins/normalize.hpp"
 
-#include "nn/language/builtins/along.hpp"
+#include "nn/language/builtins/builtin.hpp"
 
 namespace tete {
 

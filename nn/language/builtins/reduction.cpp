@@ -2,7 +2,6 @@
 // out what is hidden (R18); over nothing they give 0.
 #include <cmath>
 
-#include "nn/language/builtins/along.hpp"
 #include "nn/language/builtins/masked.hpp"
 
 namespace tete {

@@ -3,7 +3,7 @@
 // d/2).
 #include <cmath>
 
-#include "nn/language/builtins/along.hpp"
+#include "nn/language/builtins/builtin.hpp"
 
 namespace tete {
 

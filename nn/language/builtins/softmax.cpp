@@ -1,7 +1,6 @@
 // softmax(x, reduced_dim=d, mask=V[…], extra_logit=z) = e^x / (e^z + Σ e^x), summed over the
 // visible positions of d; and its logarithm. Hidden positions give 0, and so does a row that sees
 // nothing.
-#include "nn/language/builtins/along.hpp"
 #include "nn/language/builtins/masked.hpp"
 
 namespace tete {
