@@ -57,15 +57,9 @@ ModelKind kind_of(const Checked& program) {
 }  // namespace
 
 const char* name_of(ModelKind kind) {
-  switch (kind) {
-    case ModelKind::language_model:
-      return "a language model";
-    case ModelKind::encoder_decoder:
-      return "an encoder with a decoder";
-    case ModelKind::encoder:
-      return "an encoder";
-  }
-  return "";
+  static constexpr const char* names[] = {"a language model", "an encoder with a decoder",
+                                          "an encoder"};
+  return names[static_cast<size_t>(kind)];
 }
 
 Model::Model(std::shared_ptr<const Checked> program, const SizesByName& sizes, const InitRule& rule)

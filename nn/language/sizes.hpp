@@ -83,9 +83,7 @@ class SizeTable {
   void check(const Condition& condition);
   void check_total(const Condition& condition);
   std::optional<Index> returned(const Condition& condition);
-  std::string origin_of(int dim);
   std::vector<Place> places_of(int dim, std::vector<Place> before);
-  [[noreturn]] void fail_open(int dim);
   // `dim` is needed to derive itself. Fails if a default of `where` is in the circle; without one,
   // the circle is only several names of one open size.
   void refuse_circle(int dim) const;

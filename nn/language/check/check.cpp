@@ -90,9 +90,8 @@ const CheckedCall& CheckedCall::at(Index repetition) const {
 }
 
 int Checked::find_dimension(const std::string& name) const {
-  for (size_t i = 0; i < dimensions.size(); ++i)
-    if (dimensions[i].name == name) return static_cast<int>(i);
-  return -1;
+  const Dimension* const found = find_named(name, dimensions);
+  return found ? static_cast<int>(found - dimensions.data()) : -1;
 }
 
 int Checked::find_value(const std::string& name) const {

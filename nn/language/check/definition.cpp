@@ -236,13 +236,9 @@ bool runs_apart(const Slots::Filler& target) {
          (target.is_slot && has_memory(*target.callee.def));
 }
 
-void count_names(const Node& node, std::set<int>& names) {
-  for (int name : node.names) names.insert(name);
-  for (const Node& arg : node.args) count_names(arg, names);
-}
 void check_name_count(const CheckedValue& v) {
   std::set<int> names;
-  count_names(v.right, names);
+  visit(v.right, [&](const Node& node) { names.insert(node.names.begin(), node.names.end()); });
   if (static_cast<int>(names.size()) > most_names)
     fail_at({v.place}, "a statement has at most ", most_names, " names of dimensions, this ",
             "has ", names.size());

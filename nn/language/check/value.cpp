@@ -68,12 +68,12 @@ int Instance::find_value(const Word& word) {
     if (s.is_loss && s.left.word.name == word.name)
       fail_at({word.place, s.left.word.place}, "'", word.name,
               "' is a term of the loss, which no statement reads");
-  for (const StatementText& s : def.statements)
-    if (s.left.word.name == word.name)
-      fail_at({word.place, s.left.word.place}, "'", word.name, "' is used before it is defined");
-  for (const ArgText& a : def.args)
-    if (a.ref.word.name == word.name)
-      fail_at({word.place, a.ref.word.place}, "'", word.name, "' is used before it is defined");
+  const auto refuse_early = [&](const Word& defined) {
+    if (defined.name == word.name)
+      fail_at({word.place, defined.place}, "'", word.name, "' is used before it is defined");
+  };
+  for (const StatementText& s : def.statements) refuse_early(s.left.word);
+  for (const ArgText& a : def.args) refuse_early(a.ref.word);
   fail_at({word.place}, "there is no tensor '", word.name, "'", choice(word.name, keys_of(values)));
 }
 

@@ -101,8 +101,11 @@ void SizeTable::bind(int value, const Shape& shape) {
     const Place& here = v.axis_places[i];
     if (known.origin == Origin::caller || known.origin == Origin::argument) {
       if (known.size == size) continue;
+      const std::string origin = known.value < 0
+                                     ? "was set by the caller"
+                                     : text("in '", program_->values[known.value].name, "'");
       fail_at(places_of(dim, {here}), "'", dimension(dim).name, "' is ", size, " in '", v.name,
-              "', but ", known.size, " ", origin_of(dim));
+              "', but ", known.size, " ", origin);
     }
     known = {Origin::argument, false, size, value};
   }
@@ -114,20 +117,6 @@ void SizeTable::set_lengths(Index queries, Index memories) {
     const Role role = program_->dimensions[i].role;
     if (role == Role::query) set(static_cast<int>(i), queries);
     if (role == Role::memory) set(static_cast<int>(i), memories);
-  }
-}
-
-std::string SizeTable::origin_of(int dim) {
-  const Entry& e = entry(dim);
-  switch (e.origin) {
-    case Origin::caller:
-      return "was set by the caller";
-    case Origin::argument: {
-      const CheckedValue& v = program_->values[e.value];
-      return text("in '", v.name, "'");
-    }
-    default:
-      return "here";
   }
 }
 
@@ -150,8 +139,10 @@ std::vector<Place> SizeTable::places_of(int dim, std::vector<Place> before) {
 
 Index SizeTable::size(int dim) {
   const std::optional<Index> found = find(dim);
-  if (!found) fail_open(open_);
-  return *found;
+  if (found) return *found;
+  const Dimension& open = dimension(open_);
+  fail_at({open.place}, "the size of '", open.name, "' is open: set it, or give it a default, as ",
+          "in 'where ", open.short_name(), " = 8'");
 }
 
 std::optional<Index> SizeTable::find(int dim) {
@@ -233,12 +224,6 @@ Index SizeTable::times_of(const CheckedCall& call) {
                 dimension(call.repeated).name, "' is ", times,
                 times > 0 ? text(", so they are 0 to ", times - 1) : "");
   return times;
-}
-
-void SizeTable::fail_open(int dim) {
-  const Dimension* d = &dimension(dim);
-  fail_at({d->place}, "the size of '", d->name, "' is open: set it, or give it a default, as ",
-          "in 'where ", d->short_name(), " = 8'");
 }
 
 void SizeTable::refuse_circle(int dim) const {
