@@ -3,15 +3,6 @@
 
 namespace tete {
 
-// R19: a text that marks X's sequence as causal brings that part of the mask itself.
-void Runner::mark_mask() {
-  if (!program_.causal) return;
-  if (mask_.causal)
-    bad_input("'", program_.name, "' marks X as causal itself; its call takes no causal mask");
-  mask_.causal = mask_.of_model = true;
-  mask_.apart = program_.is_apart();
-}
-
 // The lengths of the sequence whose positions a dimension counts, by itself or by its size; empty
 // if the call does not pad it.
 Tensor Runner::lengths_of(int dim) const {

@@ -51,8 +51,11 @@ Value Runner::contracted(const Node& node, const std::vector<Value>& values) {
     operands.push_back({v.tensor, labels(v.names, v.batched)});
   }
   const Labels result = labels(node.names, batched);
-  const Labels layout = labels(in_memory_order(node.names), batched);
-  return {contract_all(operands, result, layout, {.products = products()}), node.names, batched};
+  Names in_memory;
+  for (int i : layout_of(node.names, program_.dimensions)) in_memory.push_back(node.names[i]);
+  const Labels layout = labels(in_memory, batched);
+  return {contract_all(operands, result, layout, {.products = forward_.products}), node.names,
+          batched};
 }
 
 std::optional<Value> Runner::joined(const Node& a, const Node& b) {

@@ -22,6 +22,16 @@ bool is_pointed(const Checked& program, std::string_view sentence) {
                      [&](const auto& source) { return sentence.starts_with(source->name + ":"); });
 }
 
+// R19: a text that marks X's sequence as causal brings that part of the mask itself.
+Mask with_own_part(Mask mask, const Checked& program) {
+  if (!program.causal) return mask;
+  if (mask.causal)
+    bad_input("'", program.name, "' marks X as causal itself; its call takes no causal mask");
+  mask.causal = mask.of_model = true;
+  mask.apart = program.is_apart();
+  return mask;
+}
+
 // True if X and M are one sequence, so that the memory's padding is that of the queries, too.
 bool is_one_sequence(const Checked& program, const Tensors& inputs, const Mask& mask) {
   const auto find = [&](const char* name) -> const Tensor* {
@@ -47,9 +57,8 @@ Runner::Runner(const Checked& program, const SizeTable& sizes, const Tensors& in
       params_(params),
       forward_(forward),
       path_(path),
-      mask_(mask),
+      mask_(with_own_part(mask, program)),
       values_(program.values.size()) {
-  mark_mask();
   read_batch_and_type();
   for (size_t i = 0; i < inputs.size(); ++i) sizes_.bind(program.inputs[i], inputs[i].shape());
   sizes_.set_causal(mask_.causal && !mask_.apart);
@@ -261,19 +270,14 @@ Value Runner::input(const CheckedValue& v) {
   const Tensor& x = (*inputs_)[v.index];
   const bool batched = x.rank() > v.dims.size();
   if (v.element == Element::real) return {x, v.dims, batched};
-  return {whole_numbers(v, x), v.dims, batched};
-}
-
-// An integer input in the run's type, on its device. Fails unless it holds whole numbers in its
-// range; tokens that are on the host are checked there, so that no step reads them from a device.
-Tensor Runner::whole_numbers(const CheckedValue& v, const Tensor& x) {
+  // Tokens that are on the host are checked there, so that no step reads them from a device.
   const Index below = size(v.below);
   for (double number : x.values<double>())
     if (!(number >= 0 && number < static_cast<double>(below)) ||
         number != static_cast<double>(static_cast<Index>(number)))
       fail_at({v.place}, "'", v.name, "' holds ", number, ", expected whole numbers from 0 ", "to ",
               below - 1);
-  return cast(x.detach(), dtype_).to(device());
+  return {cast(x.detach(), dtype_).to(device()), v.dims, batched};
 }
 
 Value Runner::parameter(const CheckedValue& v) {
@@ -355,19 +359,6 @@ Value Runner::both(const Value& a, const Value& b, const Names& among) {
     if (a.names.contains(name) || b.names.contains(name)) names.push_back(name);
   const auto [truths, batched] = operands({a, b}, names);
   return {truths[0] * truths[1], names, batched};
-}
-
-std::string Runner::spelled(const Names& names, bool batched, int marked) const {
-  std::string all;
-  for (int i = 0; batched && i < batch_.size(); ++i) all += text("b", i, " ");
-  for (int name : names) all += name == marked ? text("[x", name, "] ") : text("x", name, " ");
-  return all;
-}
-
-Names Runner::in_memory_order(const Names& names) const {
-  Names order;
-  for (int i : layout_of(names, program_.dimensions)) order.push_back(names[i]);
-  return order;
 }
 
 }  // namespace tete

@@ -102,7 +102,7 @@ class Runner {
   // These values with the dimensions `names`, and with the batch if one of them has it; if they
   // are on two devices, on that of the run.
   Operands operands(const std::vector<Value>& values, const Names& names);
-  // That of this fusion, once; its tensors are empty if there is none.
+  // The norm that was computed ahead of this fusion, once; its tensors are empty if there is none.
   NormAhead norm_ahead(const Fusion& norm);
   // A use of a tensor: as it is, or with elements picked and dimensions split or renamed.
   Value reference(const Node& n);
@@ -118,24 +118,18 @@ class Runner {
   int batch_rank() const { return batch_.size(); }
   Dtype dtype() const { return dtype_; }
   Backend& device() const { return *device_; }
-  Products products() const { return forward_.products; }
   // The names of a value before a merge on the left.
   const Names& names_of(int value) const { return checked(value).names; }
   // The position of `dim` among the dimensions of x.tensor.
   int axis_of(const Value& x, int dim) const {
     return x.names.find(dim) + (x.batched ? batch_.size() : 0);
   }
-  // `names` in the memory order of a value that has them (layout_of), outermost first.
-  Names in_memory_order(const Names& names) const;
   // The same value with the dimensions `names`, in that order; those that it lacks are broadcast.
   Value aligned(const Value& v, const Names& names, bool batched);
   // The result of the einsum `node` on these operands.
   Value contracted(const Node& node, const std::vector<Value>& operands);
   // a and b for truth values. The result has those names of `among` that a or b has.
   Value both(const Value& a, const Value& b, const Names& among);
-  // Spells names for a pattern: b0 b1 … for the batch, x7 for dimension 7, [x7] if it is marked,
-  // and a space after each.
-  std::string spelled(const Names& names, bool batched, int marked = -1) const;
 
   // The next dropout of the current statement. Each call folds another number into the key.
   Dropout next_dropout();
@@ -156,10 +150,8 @@ class Runner {
  private:
   const CheckedValue& checked(int value) const { return program_.values[value]; }
   void read_batch_and_type();
-
   Value evaluate(const CheckedValue& v);
   Value input(const CheckedValue& v);
-  Tensor whole_numbers(const CheckedValue& v, const Tensor& x);
   Value parameter(const CheckedValue& v);
   // A call that is a program of its own (call.cpp).
   Value call(const CheckedValue& v);
@@ -173,7 +165,6 @@ class Runner {
   bool runs(const Fusion& fusion) const;
   // A·B + A·C as A·(B + C), one product less, if C has all names of B; otherwise empty.
   std::optional<Value> joined(const Node& a, const Node& b);
-  bool is_block() const { return block_.memories >= 0; }
 
   // The caller's hooks, Forward::watch and Forward::replace.
   bool is_offered(const CheckedValue& v) const;
@@ -185,7 +176,6 @@ class Runner {
   bool tiles();
   TileGrid tile_grid();
   void run_tile();
-  TileInputs tile_inputs();
   TiledCall tiled_call(const TileInputs& inputs, const std::vector<int>& exits);
   std::vector<Value> run_tile(const TileInputs& inputs, const std::vector<int>& exits);
   void replace_in_tile(int number, TileInputs& inputs);
@@ -193,7 +183,6 @@ class Runner {
   Index length(Role role);
   double elements_of(const CheckedValue& v);
 
-  void mark_mask();
   void check_mask();
   void check_lengths();
   FirstRows ending_together();

@@ -98,15 +98,6 @@ TileGrid Runner::tile_grid() {
                  forward_.tiling);
 }
 
-TileInputs Runner::tile_inputs() {
-  TileInputs inputs;
-  for (int number : program_.tile.given) {
-    inputs.each.push_back(input_of(program_, number, at(number)));
-    inputs.tensors.push_back(at(number).tensor);
-  }
-  return inputs;
-}
-
 TiledCall Runner::tiled_call(const TileInputs& inputs, const std::vector<int>& exits) {
   const QueryBlock all{.queries = length(Role::query), .memories = length(Role::memory)};
   const CallPart whole{batch_, dtype_, first_, all, device_, one_sequence_};
@@ -165,7 +156,11 @@ std::vector<Value> Runner::run_tile(const TileInputs& inputs, const std::vector<
 }
 
 void Runner::run_tile() {
-  TileInputs inputs = tile_inputs();
+  TileInputs inputs;
+  for (int number : program_.tile.given) {
+    inputs.each.push_back(input_of(program_, number, at(number)));
+    inputs.tensors.push_back(at(number).tensor);
+  }
   for (int number : program_.tile.inside)
     if (is_replaced(number)) replace_in_tile(number, inputs);
   std::vector<int> exits;

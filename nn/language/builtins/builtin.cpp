@@ -2,6 +2,13 @@
 
 namespace tete {
 
+std::string spelled(const Runner& runner, const Names& names, bool batched, int marked) {
+  std::string all;
+  for (int i = 0; batched && i < runner.batch_rank(); ++i) all += text("b", i, " ");
+  for (int name : names) all += name == marked ? text("[x", name, "] ") : text("x", name, " ");
+  return all;
+}
+
 double number_of_key(Runner& runner, const Node& node, size_t key, double otherwise) {
   const Node* const value = value_of(node, key);
   return value ? runner.quantity(*value) : otherwise;

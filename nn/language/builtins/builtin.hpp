@@ -12,6 +12,9 @@ inline const Node* value_of(const Node& node, size_t key) {
   return node.keys[key].value.empty() ? nullptr : &node.keys[key].value[0];
 }
 
+// Spells names for a pattern: b0 b1 … for the batch, x7 for dimension 7, [x7] if it is marked, and
+// a space after each.
+std::string spelled(const Runner& runner, const Names& names, bool batched, int marked = -1);
 // The number that a key gives, or its default.
 double number_of_key(Runner& runner, const Node& node, size_t key, double otherwise);
 

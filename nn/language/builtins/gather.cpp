@@ -35,8 +35,8 @@ Value run(Runner& runner, const Node& node) {
   const Value at = runner.node(node.args[1]);
   const bool batched = table.batched || at.batched;
   const std::string pattern =
-      text(runner.spelled(table.names, table.batched, node.dim()), ", ",
-           runner.spelled(at.names, at.batched), "-> ", runner.spelled(node.names, batched));
+      text(spelled(runner, table.names, table.batched, node.dim()), ", ",
+           spelled(runner, at.names, at.batched), "-> ", spelled(runner, node.names, batched));
   const Tensor positions = cast(at.tensor.detach(), Dtype::i64);
   const Tensor y = with_room(runner, node, node.dim(), [&] {
     return gather(Pattern::parse(pattern), table.tensor, positions);
@@ -87,8 +87,8 @@ Value run_scatter(Runner& runner, const Node& node) {
   const bool batched = values.batched || at.batched;
   values = runner.aligned(values, values.names, batched);
   const std::string pattern =
-      text(runner.spelled(values.names, batched), ", ", runner.spelled(at.names, at.batched), "-> ",
-           runner.spelled(node.names, batched, into(node)));
+      text(spelled(runner, values.names, batched), ", ", spelled(runner, at.names, at.batched),
+           "-> ", spelled(runner, node.names, batched, into(node)));
   const Tensor positions = cast(at.tensor.detach(), Dtype::i64);
   const Tensor y = with_room(runner, node, into(node), [&] {
     return scatter(Pattern::parse(pattern), values.tensor, positions, runner.size(into(node)));

@@ -126,8 +126,8 @@ Value run(Runner& runner, const Node& node) {
   x = runner.aligned(x, x.names, batched);
   const Names places{experts_of(node), into(node)};
   const std::string pattern =
-      text(runner.spelled(x.names, batched, node.dim()), ", ", runner.spelled(places, batched),
-           "-> ", runner.spelled(node.names, batched));
+      text(spelled(runner, x.names, batched, node.dim()), ", ", spelled(runner, places, batched),
+           "-> ", spelled(runner, node.names, batched));
   const Tensor index = numbers(routing.with({routing.experts, routing.room}), from, runner);
   return {
       gather(Pattern::parse(pattern), with_zeros(x.tensor, runner.axis_of(x, node.dim())), index),
@@ -154,13 +154,13 @@ Value run_back(Runner& runner, const Node& node) {
   Names table{node.dim()};  // for both, once they are one axis
   for (int name : rest) table.push_back(name);
   const Tensor joined = with_zeros(reshape(whole, flat), routing.batch.size());
-  const std::string row = runner.spelled({rows}, batched);
-  const Tensor read = gather(Pattern::parse(text(runner.spelled(table, batched, node.dim()), ", ",
-                                                 row, "-> ", runner.spelled(node.names, batched))),
+  const std::string row = spelled(runner, {rows}, batched);
+  const Tensor read = gather(Pattern::parse(text(spelled(runner, table, batched, node.dim()), ", ",
+                                                 row, "-> ", spelled(runner, node.names, batched))),
                              joined, numbers(routing.with({routing.rows}), at, runner));
   const Tensor chosen = gather(
       Pattern::parse(
-          text(runner.spelled({rows, experts}, batched, experts), ", ", row, "-> ", row)),
+          text(spelled(runner, {rows, experts}, batched, experts), ", ", row, "-> ", row)),
       routing.choices.tensor, numbers(routing.with({routing.rows}), routing.routes.expert, runner));
   const Value gate{chosen, {rows}, batched};
   return {read * runner.aligned(gate, node.names, batched).tensor, node.names, batched};
