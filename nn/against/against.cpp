@@ -159,11 +159,11 @@ std::string axis_name(const Checked& program, int value, int rank, int axis) {
 std::string entry_name(const Checked& program, int value, const Shape& shape, Index number) {
   const CheckedValue& v = program.values[value];
   const Strides strides = row_major(shape);
-  std::string all;
-  for (int axis = 0; axis < shape.size(); ++axis)
-    all += text(axis > 0 ? ", " : "", axis_name(program, value, shape.size(), axis), "=",
+  const auto index = [&](int axis) {
+    return text(axis_name(program, value, shape.size(), axis), "=",
                 number / strides[axis] % shape[axis]);
-  return v.name + "[" + all + "]";
+  };
+  return v.name + "[" + list_of(all_axes(shape.size()), index) + "]";
 }
 
 }  // namespace tete

@@ -16,11 +16,8 @@ Tensor in_double(const Tensor& x) { return is_real(x.dtype()) ? cast(x, Dtype::f
 
 // "[batch, n, m, h]", or in another order.
 std::string axes_name(const Checked& program, int value, int rank, const Axes& order) {
-  std::string all;
-  for (int axis = 0; axis < rank; ++axis)
-    all += (axis > 0 ? ", " : "") +
-           axis_name(program, value, rank, order.empty() ? axis : order[axis]);
-  return "[" + all + "]";
+  const auto name = [&](int axis) { return axis_name(program, value, rank, axis); };
+  return "[" + list_of(order.empty() ? all_axes(rank) : order, name) + "]";
 }
 
 // The order of axes that makes one shape of another, if there is exactly one: no two sizes are
