@@ -100,9 +100,8 @@ const Checker::Letters& Checker::letters_below(const Callee& callee, int depth) 
   return at->second.second = all;
 }
 
-// All defs of an amending text amend inside one call, and nothing around it: that of the outermost
-// def that has all tensors that they amend; or, if none has, of the innermost that has them
-// together with the defs that it calls.
+// R11: the outermost def that has all tensors that the text amends; or, if none has, the innermost
+// that has them together with the defs that it calls.
 bool Checker::is_amended_in(const Instance& in, const Program& amending) {
   const auto has_all = [&](const Letters& letters) {
     return std::all_of(amendments_.begin(), amendments_.end(), [&](const Amending& a) {

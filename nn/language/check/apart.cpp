@@ -91,11 +91,11 @@ void Checker::pass_apart(Apart& a) {
   draft_.program.takes_mask |= program.takes_mask;
   draft_.program.takes_padding |= program.takes_padding;
   for (size_t i = 0; i < program.inputs.size(); ++i) pass_input(a, i);
-  const size_t arguments_end = call.sizes.size();
   for (int open : program.open) {
-    const auto is_open = [&](const CheckedCall::Size& size) { return size.inner == open; };
-    const auto end = call.sizes.begin() + static_cast<std::ptrdiff_t>(arguments_end);
-    if (std::any_of(call.sizes.begin(), end, is_open)) continue;
+    const bool is_passed = std::any_of(
+        call.sizes.begin(), call.sizes.end(),
+        [&](const CheckedCall::Size& size) { return size.is_argument && size.inner == open; });
+    if (is_passed) continue;
     const Dimension& d = program.dimensions[open];
     call.sizes.push_back({open, a.in.outer_dimension(d.name, d.place), false});
   }

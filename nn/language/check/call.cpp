@@ -14,72 +14,53 @@ Callee find_callee(const ExprText& e, const std::shared_ptr<const Program>& prog
 
 namespace {
 
-class ArgumentReader {
- public:
-  ArgumentReader(Instance& in, const ExprText& e, const Def& def)
-      : in_(in), e_(e), def_(def), arguments_(def.args.size(), Argument{-1, e.place}) {}
+size_t place_of(const Word& key, const Def& def) {
+  std::vector<std::string> names;
+  for (const ArgText& arg : def.args) names.push_back(arg.ref.word.name);
+  const auto at = std::find(names.begin(), names.end(), key.name);
+  if (at == names.end())
+    fail_at({key.place}, "'", def.word.name, "' has no argument '", key.name, "'",
+            suggestion(key.name, names));
+  return static_cast<size_t>(at - names.begin());
+}
 
-  Arguments read() {
-    if (e_.args.size() > def_.args.size())
-      fail_at({e_.args[def_.args.size()].place, def_.word.place}, "'", def_.word.name, "' takes ",
-              counted(std::ssize(def_.args), "argument"), ", got ", e_.args.size());
-    for (size_t i = 0; i < e_.args.size(); ++i) pass(i, e_.args[i]);
-    for (const ExprText& key : e_.keys) pass(place_of(key.key), key);
-    refuse_missing();
-    return std::move(arguments_);
-  }
-
- private:
-  void pass(size_t at, const ExprText& value) {
-    const ArgText& arg = def_.args[at];
-    if (value.kind != ExprKind::ref)
-      fail_at({value.place}, "the arguments of '", def_.word.name, "' are tensors with ",
-              "their dimensions; give this a name first");
-    if (arguments_[at].value >= 0)
-      fail_at({value.place}, "'", arg.ref.word.name, "' is passed twice");
-    const int passed = in_.resolve_plain(value.ref, "an argument");
-    if (arg.kind != ArgKind::renamed) arguments_[at] = {passed, value.place};
-    else if (arguments_[place_of(arg.same_as.word)].value != passed)  // R20
-      refuse_another(arg, value.place);
-  }
-
-  [[noreturn]] void refuse_another(const ArgText& arg, const Place& passed) const {
-    const bool is_slot = e_.word.name != def_.word.name;
-    fail_at({passed, arg.ref.whole}, "'", def_.word.name, "' reads its own sequence only: its '",
-            arg.ref.word.name, "' is '", arg.same_as.word.name,
-            "', and another tensor cannot be passed",
-            is_slot ? text("; fill '", e_.word.name, "' with a text that takes one") : "");
-  }
-
-  size_t place_of(const Word& key) const {
-    std::vector<std::string> names;
-    for (const ArgText& arg : def_.args) names.push_back(arg.ref.word.name);
-    const auto at = std::find(names.begin(), names.end(), key.name);
-    if (at == names.end())
-      fail_at({key.place}, "'", def_.word.name, "' has no argument '", key.name, "'",
-              suggestion(key.name, names));
-    return static_cast<size_t>(at - names.begin());
-  }
-
-  void refuse_missing() const {
-    for (size_t i = 0; i < arguments_.size(); ++i) {
-      const ArgText& arg = def_.args[i];
-      if (arguments_[i].value < 0 && (arg.kind == ArgKind::input || arg.kind == ArgKind::integer))
-        fail_at({e_.word.place, arg.ref.whole}, "'", def_.word.name, "' needs its input '",
-                arg.ref.word.name, "'");
-    }
-  }
-
-  Instance& in_;
-  const ExprText& e_;
-  const Def& def_;
-  Arguments arguments_;
-};
+[[noreturn]] void refuse_another(const ExprText& call, const Def& def, const ArgText& arg,
+                                 const Place& passed) {
+  const bool is_slot = call.word.name != def.word.name;
+  fail_at({passed, arg.ref.whole}, "'", def.word.name, "' reads its own sequence only: its '",
+          arg.ref.word.name, "' is '", arg.same_as.word.name,
+          "', and another tensor cannot be passed",
+          is_slot ? text("; fill '", call.word.name, "' with a text that takes one") : "");
+}
 
 }  // namespace
 
 Arguments read_arguments(Instance& in, const ExprText& call, const Def& def) {
-  return ArgumentReader(in, call, def).read();
+  if (call.args.size() > def.args.size())
+    fail_at({call.args[def.args.size()].place, def.word.place}, "'", def.word.name, "' takes ",
+            counted(std::ssize(def.args), "argument"), ", got ", call.args.size());
+  Arguments arguments(def.args.size(), Argument{-1, call.place});
+  const auto pass = [&](size_t at, const ExprText& value) {
+    const ArgText& arg = def.args[at];
+    if (value.kind != ExprKind::ref)
+      fail_at({value.place}, "the arguments of '", def.word.name, "' are tensors with ",
+              "their dimensions; give this a name first");
+    if (arguments[at].value >= 0)
+      fail_at({value.place}, "'", arg.ref.word.name, "' is passed twice");
+    const int passed = in.resolve_plain(value.ref, "an argument");
+    if (arg.kind != ArgKind::renamed) arguments[at] = {passed, value.place};
+    else if (arguments[place_of(arg.same_as.word, def)].value != passed)  // R20
+      refuse_another(call, def, arg, value.place);
+  };
+  for (size_t i = 0; i < call.args.size(); ++i) pass(i, call.args[i]);
+  for (const ExprText& key : call.keys) pass(place_of(key.key, def), key);
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const ArgText& arg = def.args[i];
+    if (arguments[i].value < 0 && (arg.kind == ArgKind::input || arg.kind == ArgKind::integer))
+      fail_at({call.word.place, arg.ref.whole}, "'", def.word.name, "' needs its input '",
+              arg.ref.word.name, "'");
+  }
+  return arguments;
 }
 
 void check_passed(const ArgText& arg, int wanted, int given, Element element, const Place& place) {

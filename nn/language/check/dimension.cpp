@@ -3,20 +3,13 @@
 
 namespace tete {
 
-void Draft::take_argument(int inner, int outer, const Place& place) {
-  if (inner == outer) return;
-  dim(inner).arguments.push_back({outer, place});
-  if (dim(inner).role == Role::none)
-    dim(inner).role = dim(outer).role, dim(inner).sequence = dim(outer).sequence;
-  program.conditions.push_back({ConditionKind::equal, inner, {outer}, 0, place});
-}
-
-void Draft::take_result(int outer, int inner, const Place& place) {
-  if (outer == inner) return;
-  dim(outer).results.push_back({inner, place});
-  if (dim(outer).role == Role::none)
-    dim(outer).role = dim(inner).role, dim(outer).sequence = dim(inner).sequence;
-  program.conditions.push_back({ConditionKind::equal, outer, {inner}, 0, place});
+void Draft::take(int to, int from, std::vector<Dimension::Equal> Dimension::*as,
+                 const Place& place) {
+  if (to == from) return;
+  (dim(to).*as).push_back({from, place});
+  if (dim(to).role == Role::none)
+    dim(to).role = dim(from).role, dim(to).sequence = dim(from).sequence;
+  program.conditions.push_back({ConditionKind::equal, to, {from}, 0, place});
 }
 
 void Draft::take_sequence(int part, int whole, const Place& place) {

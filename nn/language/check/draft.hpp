@@ -33,13 +33,18 @@ struct Draft {
   void count_part(const Place& place);
   // Adds `value` under another name, with its dimensions called `dims`, in the same order.
   int renamed(int value, const std::string& name, const Place& place, const Names& dims);
-  // Gives `inner`, a dimension of an argument, the size and role of `outer`, which the call passes
-  // for it.
-  void take_argument(int inner, int outer, const Place& place);
+  // Gives `to` the size and role of `from`, which a call passes or returns for it.
+  void take_argument(int to, int from, const Place& place) {
+    take(to, from, &Dimension::arguments, place);
+  }
+  void take_result(int to, int from, const Place& place) {
+    take(to, from, &Dimension::results, place);
+  }
   // `part` is another name of the positions of `whole`: an axis of the same sequence, as memory.
   void take_sequence(int part, int whole, const Place& place);
-  // Gives `outer` the size and role of `inner`, which a call returns for it.
-  void take_result(int outer, int inner, const Place& place);
+
+ private:
+  void take(int to, int from, std::vector<Dimension::Equal> Dimension::*as, const Place& place);
 };
 
 // A def and the program that holds it.

@@ -21,24 +21,21 @@ const Node* layer_in(const Node& node) {
 Node Reading::expression(const ExprText& e) {
   Node node;
   node.place = e.place;
+  node.element = e.kind == ExprKind::number && !e.whole ? Element::real : Element::whole;
   if (e.kind != ExprKind::ref) in.draft.count_part(e.place);
   switch (e.kind) {
     case ExprKind::number:
       node.number = e.number;
-      node.element = e.whole ? Element::whole : Element::real;
       return node;
     case ExprKind::dim:
       node.kind = NodeKind::size;
       node.index = dimension(e.word);
-      node.element = Element::whole;
       return node;
     case ExprKind::causal:
       node.kind = NodeKind::causal;
-      node.element = Element::whole;
       return node;
     case ExprKind::layer:
       node.kind = NodeKind::layer;
-      node.element = Element::whole;
       return node;
     case ExprKind::ref:
       node = in.resolve(e.ref);
@@ -91,19 +88,13 @@ namespace {
 
 // R13. Whole numbers stay whole under + - * // %; truth counts as 0 or 1.
 Element element_of(const Node& node) {
+  if (node.op >= Operator::less && node.op <= Operator::unequal) return Element::truth;
   const std::string who = text("'", symbol(node.op), "'");
   switch (node.op) {
     case Operator::either:
     case Operator::both:
     case Operator::negation:
       for (const Node& arg : node.args) need(arg, Element::truth, who);
-      return Element::truth;
-    case Operator::less:
-    case Operator::less_equal:
-    case Operator::greater:
-    case Operator::greater_equal:
-    case Operator::equal:
-    case Operator::unequal:
       return Element::truth;
     case Operator::divide:
       return Element::real;

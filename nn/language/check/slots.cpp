@@ -83,7 +83,13 @@ const Filling& Slots::best(const Word& slot, const CallSite& site) const {
     other = best && precision(*f.use) == precision(*best->use) ? best : nullptr;
     best = &f;
   }
-  if (!best) not_filled(slot, site);
+  if (!best) {
+    std::vector<Place> places{slot.place};
+    for (const Filling& f : fillings_)
+      if (f.use->slot.name == slot.name) places.push_back(f.use->slot.place);
+    fail_at(places, "nothing fills the slot '", slot.name, "' of ", shown(site),
+            "; a use without a place would");
+  }
   if (other)
     fail_at({best->use->slot.place, other->use->slot.place}, "the slot '", slot.name, "' of ",
             shown(site), " is filled twice, by '", written(*other->use), " = ",
@@ -91,14 +97,6 @@ const Filling& Slots::best(const Word& slot, const CallSite& site) const {
             "'");
   decide(*best, site);
   return *best;
-}
-
-void Slots::not_filled(const Word& slot, const CallSite& site) const {
-  std::vector<Place> places{slot.place};
-  for (const Filling& f : fillings_)
-    if (f.use->slot.name == slot.name) places.push_back(f.use->slot.place);
-  fail_at(places, "nothing fills the slot '", slot.name, "' of ", shown(site),
-          "; a use without a place would");
 }
 
 // ---- What fills them ----------------------------------------------------------------------------

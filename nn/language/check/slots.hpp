@@ -63,7 +63,6 @@ class Slots {
   std::vector<Word> amending(const Word& slot, const CallSite& site) const;
   bool fits(const Filling& filling, const CallSite& site) const;
   static void refuse_amended(const UseText& use, const std::string& why);
-  [[noreturn]] void not_filled(const Word& slot, const CallSite& site) const;
 
   std::vector<Filling> fillings_;
   // The slots that calls named. All texts of a check write them down together.
