@@ -197,7 +197,7 @@ Tensors Decoder::with_placeholders(const Tensors& inputs) const {
     if (axis == dims.end()) continue;  // a vector, as a row of what each repetition is given
     Shape shape = inputs[i].shape();
     shape[shape.size() - static_cast<int>(dims.end() - axis)] = memory_length_;
-    given[i] = spread(0, shape, inputs[i].dtype(), inputs[i].backend());
+    given[i] = Tensor::repeated(0, shape, inputs[i].dtype(), inputs[i].backend());
   }
   return given;
 }

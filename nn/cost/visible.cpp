@@ -26,12 +26,13 @@ class EmptyCall {
     for (int input : program.inputs) {
       Shape shape;
       for (int dim : program.values[input].dims) shape.push_back(sizes.size(dim));
-      inputs_.push_back(spread(0, shape, Dtype::f32));
+      inputs_.push_back(Tensor::repeated(0, shape, Dtype::f32));
     }
     for (const ParameterSpec& made : parameter_specs(program, sizes)) {
       ids_.push_back({static_cast<int>(params_.size())});
-      params_.push_back(made.spec.fixed && draws ? initial_value(made.spec, Key(0), Dtype::f32)
-                                                 : spread(0, made.spec.shape, Dtype::f32));
+      params_.push_back(made.spec.fixed && draws
+                            ? initial_value(made.spec, Key(0), Dtype::f32)
+                            : Tensor::repeated(0, made.spec.shape, Dtype::f32));
     }
     runner_ = std::make_unique<Runner>(program, sizes, inputs_, ids_, forward_, path_, mask_);
   }

@@ -58,7 +58,7 @@ Tensor Runner::visible_over(const Names& names) {
   for (int name : names)
     if (dimension(name).role == Role::memory) memory = name;
   const Value mask = mask_along(names, memory);
-  if (!mask.tensor) return spread(1, shape_of(names, false), dtype_, device());
+  if (!mask.tensor) return Tensor::repeated(1, shape_of(names, false), dtype_, device());
   return aligned(mask, names, mask.batched).tensor;
 }
 
@@ -71,7 +71,7 @@ Value Runner::visible(const Node& n) {
     fail_at({n.place}, "the call pads the memory; whether queries are padded is not known");
   const Value there = padding_along(n.names[0]);
   if (there.tensor) return there;
-  return {spread(1, shape_of(n.names, false), dtype_, device()), n.names, false};
+  return {Tensor::repeated(1, shape_of(n.names, false), dtype_, device()), n.names, false};
 }
 
 // ---- Parts --------------------------------------------------------------------------------------

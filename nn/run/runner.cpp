@@ -44,10 +44,6 @@ bool is_one_sequence(const Checked& program, const Tensors& inputs, const Mask& 
 
 }  // namespace
 
-Tensor spread(double value, const Shape& shape, Dtype dtype, Backend& on) {
-  return Tensor::repeated(value, shape, dtype, on);
-}
-
 Runner::Runner(const Checked& program, const SizeTable& sizes, const Tensors& inputs,
                std::span<const ParamId> params, const Forward& forward, const std::string& path,
                const Mask& mask)
@@ -311,11 +307,11 @@ Value Runner::statement(const CheckedValue& v) {
   const int outer_dropouts = std::exchange(dropouts_, 0);
   Value made;
   try {
-    made = v.right.constant
-               ? Value{spread(sizes_.quantity(v.right), shape_of(v.names, false), dtype_, device()),
-                       v.names, false}
-           : v.norm >= 0 ? normed_sum(v)
-                         : node(v.right);
+    made = v.right.constant ? Value{Tensor::repeated(sizes_.quantity(v.right),
+                                                     shape_of(v.names, false), dtype_, device()),
+                                    v.names, false}
+           : v.norm >= 0    ? normed_sum(v)
+                            : node(v.right);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::input || is_pointed(program_, error.what())) throw;
     fail_at({v.place}, error.what());

@@ -217,7 +217,4 @@ class Runner {
   int dropouts_ = 0;  // so far in the current statement
 };
 
-// A tensor of this shape whose elements all are `value`. It stores one element; all strides are 0.
-Tensor spread(double value, const Shape& shape, Dtype dtype, Backend& on = cpu());
-
 }  // namespace tete

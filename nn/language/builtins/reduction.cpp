@@ -33,7 +33,7 @@ void check_any(Reading& reading, const ExprText& e, Node& node) {
 
 Value of_nothing(Runner& runner, const Node& node, const Value& x) {
   const Shape shape = runner.shape_of(node.names, x.batched);
-  return {spread(0, shape, x.tensor.dtype(), x.tensor.backend()), node.names, x.batched};
+  return {Tensor::repeated(0, shape, x.tensor.dtype(), x.tensor.backend()), node.names, x.batched};
 }
 
 template <Tensor (*f)(const Tensor&, const Axes&, bool)>

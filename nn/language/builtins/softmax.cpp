@@ -32,7 +32,7 @@ Value with_extra(Runner& runner, const Node& extra, const Value& x, int dim, Ten
   if (visible) {
     if (!(visible.shape() == wide.tensor.shape()))
       visible = runner.aligned({visible, x.names, x.batched}, x.names, batched).tensor;
-    visible = concat({visible, spread(1, one, visible.dtype(), visible.backend())}, axis);
+    visible = concat({visible, Tensor::repeated(1, one, visible.dtype(), visible.backend())}, axis);
   }
   const Tensor added = reshape(runner.aligned(z, x.names.without(dim), batched).tensor, one);
   return {concat({wide.tensor, added}, axis), x.names, batched};
