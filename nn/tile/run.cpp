@@ -179,8 +179,7 @@ void Runner::replace_in_tile(int number, TileInputs& inputs) {
   const Range first = call.grid.block(0);
   Tensors in;
   for (const Tensor& x : inputs.tensors) in.push_back(x.detach());
-  TileBlock block(call, first, call.memory());
-  block.set(call.parts_of(in, first, call.memory()));
+  TileBlock block(call, first, call.memory(), call.parts_of(in, first, call.memory()));
   made.batched = block->at(number).batched;
   if (!made.batched) {  // all samples have the same value
     for (int axis = 0; axis < batch_rank(); ++axis) made.tensor = slice(made.tensor, axis, 0, 1);
@@ -202,9 +201,11 @@ void Runner::show_tile(const TileInputs& inputs) {
   const TiledCall call = tiled_call(inputs, {});
   Tensors in;
   for (const Tensor& x : inputs.tensors) in.push_back(x.detach());
-  const auto show = [&](Runner& block, const Range& range) {
+  for (Index at = 0; at < call.grid.blocks(); ++at) {
+    const Range range = call.grid.block(at);
+    TileBlock block(call, range, call.memory(), call.parts_of(in, range, call.memory()));
     for (int number : asked) {
-      const Value& part = block.at(number);
+      const Value& part = block->at(number);
       Value& all = values_[number];
       if (!all.tensor)
         all = {Tensor::empty(shape_of(part.names, part.batched), dtype_, device()), part.names,
@@ -213,12 +214,6 @@ void Runner::show_tile(const TileInputs& inputs) {
       rows.memory = {};
       copy_onto(part.tensor.detach(), call.part_of(all.tensor, rows, range, call.memory()));
     }
-  };
-  for (Index number = 0; number < call.grid.blocks(); ++number) {
-    const Range range = call.grid.block(number);
-    TileBlock block(call, range, call.memory());
-    block.set(call.parts_of(in, range, call.memory()));
-    show(*block, range);
   }
 }
 

@@ -135,14 +135,11 @@ CallPart TiledCall::part(const Range& range) const {
   return part;
 }
 
-TileBlock::TileBlock(const TiledCall& call, const Range& range, Index memory)
-    : call_(call),
-      forward_(call.forward(range)),
+TileBlock::TileBlock(const TiledCall& call, const Range& range, Index memory, const Tensors& parts)
+    : forward_(call.forward(range)),
       mask_(call.mask_of(range, memory)),
-      runner_(call.sizes(range, memory), call.part(range), forward_, call.path_, mask_) {}
-
-void TileBlock::set(const Tensors& parts) {
-  for (size_t i = 0; i < parts.size(); ++i) runner_.set(call_.given[i].value, parts[i]);
+      runner_(call.sizes(range, memory), call.part(range), forward_, call.path_, mask_) {
+  for (size_t i = 0; i < parts.size(); ++i) runner_.set(call.given[i].value, parts[i]);
 }
 
 Tensor TiledCall::run(const Tensors& parts, const Range& range) const {
@@ -154,8 +151,7 @@ Tensor TiledCall::run_whole(const Tensors& all) const {
 }
 
 Tensor TiledCall::exits_of(const Tensors& parts, const Range& range, Index memory) const {
-  TileBlock block(*this, range, memory);
-  block.set(parts);
+  TileBlock block(*this, range, memory, parts);
   return collected(*block, range);
 }
 

@@ -131,14 +131,13 @@ class TiledCall {
 // The Runner of one block of a call, with the Forward and the Mask that it refers to.
 class TileBlock {
  public:
-  TileBlock(const TiledCall& call, const Range& range, Index memory);
+  // `parts`: those of the given values that belong to the range and this memory.
+  TileBlock(const TiledCall& call, const Range& range, Index memory, const Tensors& parts);
   TileBlock(const TileBlock&) = delete;
   Runner& operator*() { return runner_; }
   Runner* operator->() { return &runner_; }
-  void set(const Tensors& parts);
 
  private:
-  const TiledCall& call_;
   Forward forward_;
   Mask mask_;
   Runner runner_;
