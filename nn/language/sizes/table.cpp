@@ -263,14 +263,15 @@ void SizeTable::check(const Condition& c) {
   if (parted_ && is_name && dimension(c.dim).role != dimension(c.others[0]).role) return;
   const Index size = *find(c.dim);
   const std::string& name = dimension(c.dim).name;
+  const auto refuse = [&](const std::vector<Place>& places, const auto&... why) {
+    fail_at(places, "'", name, "' is ", size, ", but ", why...);
+  };
   switch (c.kind) {
-    case ConditionKind::equal: {
-      const Index other = *find(c.others[0]);
-      if (size != other)
-        fail_at(places_of(c.others[0], places_of(c.dim, {c.place})), "'", name, "' is ", size,
-                ", but '", dimension(c.others[0]).name, "' is ", other);
+    case ConditionKind::equal:
+      if (const Index other = *find(c.others[0]); size != other)
+        refuse(places_of(c.others[0], places_of(c.dim, {c.place})), "'",
+               dimension(c.others[0]).name, "' is ", other);
       return;
-    }
     case ConditionKind::product: {
       Index product = 1;
       bool fits = true;
@@ -283,24 +284,21 @@ void SizeTable::check(const Condition& c) {
       }
       const std::string result = fits ? text(" = ", product) : ", which is too large";
       if (!fits || product != size)
-        fail_at(places_of(c.dim, {c.place}), "'", name, "' is ", size, ", but ", names, " is ",
-                sizes, c.others.size() > 1 ? result : "");
+        refuse(places_of(c.dim, {c.place}), names, " is ", sizes,
+               c.others.size() > 1 ? result : "");
       return;
     }
-    case ConditionKind::room: {
-      const Index room = *find(c.others[0]);
-      if (size > room)
-        fail_at(places_of(c.others[0], {c.place}), "'", name, "' is ", size,
-                ", but there is room for '", dimension(c.others[0]).name, "' = ", room, " only");
+    case ConditionKind::room:
+      if (const Index room = *find(c.others[0]); size > room)
+        refuse(places_of(c.others[0], {c.place}), "there is room for '",
+               dimension(c.others[0]).name, "' = ", room, " only");
       return;
-    }
     case ConditionKind::total:
       check_total(c);
       return;
     case ConditionKind::returned:
       if (const auto inner = returned(c); inner && *inner != size)
-        fail_at(places_of(c.dim, {c.place}), "'", name, "' is ", size,
-                ", but what the call returns has ", *inner);
+        refuse(places_of(c.dim, {c.place}), "what the call returns has ", *inner);
       return;
     case ConditionKind::element:
       if (c.pick >= size)
