@@ -19,6 +19,16 @@ struct Tile {
   std::vector<Place> refused_at = {};
 };
 
+// A sum over one axis of the memory, of values that are over another of its axes, too: in blocks it
+// is computed a strip of the axis at a time (nn/tile/strips.cpp).
+struct Strips {
+  int dim = -1;                  // the axis
+  std::vector<int> inside = {};  // statements that are computed for a strip only; none: given up
+  std::vector<int> given = {};   // values that they, or the sum, read
+};
+
+// Finds the sums whose memory is read in strips, and marks their statements. find_tile() follows.
+void find_strips(Checked& program);
 // Finds the tile from the dimensions of the statements. All else in `program` must be filled in.
 Tile find_tile(const Checked& program);
 

@@ -139,7 +139,7 @@ TEST_CASE("what the command line says wins over a configuration") {
              "{\"h_k\": 4}, \"clip\": null}");
   CHECK(train.options.model.layers == 2);
   CHECK(train.options.model.heads == 3);
-  CHECK_FALSE(train.options.tied);
+  CHECK(train.options.tied == false);
   CHECK(train.options.with == std::vector<std::string>{"rotary"});
   CHECK(train.options.dim == std::vector<std::string>{"h_k=4"});
   CHECK_FALSE(train.options.clip);

@@ -182,6 +182,33 @@ TEST_SUITE("tile") {
     }
   }
 
+  TEST_CASE("what is over the memory twice is computed in strips: values and gradients") {
+    for (const char* name : {"contextual_positions", "masked_by_others", "simplicial"}) {
+      CAPTURE(name);
+      const Tiled layer(load_attention(std::string(TEXTS) + "/causality/" + name + ".tete"));
+      REQUIRE(!layer.program->strips.empty());
+      for (const Call& call : calls(*layer.program, 11, 11)) {
+        CAPTURE(call.X.shape());
+        CAPTURE(call.mask.causal);
+        const Outcome expected = outcome(layer, call, whole);
+        for (const Tiling& tiling :
+             {Tiling{.queries = 1, .samples = 1}, Tiling{.queries = 4, .samples = 2},
+              Tiling{.queries = 5, .samples = 3, .keep = Tiling::Keep::never()}})
+          CHECK(apart(outcome(layer, call, tiling), expected) < 1e-10);
+      }
+    }
+  }
+
+  TEST_CASE("memory is linear in the length where statements are over the memory twice") {
+    for (const char* name : {"contextual_positions", "masked_by_others"}) {
+      CAPTURE(name);
+      const auto program = load_attention(std::string(TEXTS) + "/causality/" + name + ".tete");
+      const Tiled layer(program, Dtype::f32);
+      const Tiling tiling{.keep = Tiling::Keep::never()};
+      CHECK(peak_of(layer, 1200, tiling) < 2.6 * peak_of(layer, 600, tiling));
+    }
+  }
+
   TEST_CASE("amendments run in blocks too") {
     for (const auto& row :
          std::vector<std::pair<std::string, std::string>>{{"multi_head", "alibi"},

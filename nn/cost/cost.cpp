@@ -125,7 +125,8 @@ class StatementCounter {
     statement_.bytes += bytes;
     statement_.tile |= tile;
     cost_.bytes += bytes;
-    cost_.tiled_bytes += tile ? in_tile(bytes, names) : bytes;
+    const bool in_strips = cost_.tile_queries > 0 && program_.values[statement_.value].strips >= 0;
+    if (!in_strips) cost_.tiled_bytes += tile ? in_tile(bytes, names) : bytes;
   }
 
   size_t in_tile(size_t bytes, const Names& names) {
@@ -172,7 +173,12 @@ Index queries_of_a_block(const Checked& program, CostSizes& sizes) {
   Index queries = 0;
   double widest = 0;
   for (int number : program.tile.inside) {
+    const int strips = program.values[number].strips;
     double elements = 1;
+    if (strips >= 0) {
+      const auto rows = static_cast<double>(sizes.size(program.strips[strips].dim));
+      elements = std::min(1.0, least_strip / rows);
+    }
     for (int dim : program.values[number].dims) {
       elements *= static_cast<double>(sizes.size(dim));
       if (program.dimensions[dim].role == Role::query) queries = sizes.size(dim);
@@ -193,7 +199,7 @@ void find_whole(const Checked& program, Cost& cost) {
     const auto memories = std::count_if(v.dims.begin(), v.dims.end(), [&](int dim) {
       return program.dimensions[dim].role == Role::memory;
     });
-    if (inside[i] || v.kind != ValueKind::statement || memories < 2) continue;
+    if (inside[i] || v.strips >= 0 || v.kind != ValueKind::statement || memories < 2) continue;
     cost.whole_because = {v.place};
     cost.whole_reason = text("'", v.name, "' is over the memory twice, and is stored whole");
     return;

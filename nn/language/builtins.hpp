@@ -82,6 +82,8 @@ struct Builtin {
   bool is_view = false;
   // True if it multiplies its arguments and sums the names that the left lacks.
   bool contracts = false;
+  // True if it sums the names that the left lacks.
+  bool adds = false;
   // True if its first argument chooses one of the others.
   bool chooses = false;
   // True if it keeps its first argument between the others.

@@ -49,6 +49,7 @@ struct Node {
   Element element = Element::real;
   bool constant = true;  // true: a number that follows from sizes; it has no names
   int fusion = -1;       // the one that computes it (Checked::fusions)
+  int strips = -1;       // of the memory, if it is their sum (Checked::strips)
 
   // The special dimension of a call, which its first key names, or -1.
   int dim() const { return keys.empty() ? -1 : keys[0].dim; }
@@ -146,6 +147,7 @@ struct CheckedValue {
   int below = -1;                  // integer input: values are 0 … size of this dimension - 1
   bool watched = true;             // true: hooks are offered it
   bool for_loss = false;           // true: a term of the loss, or a value that only these need
+  int strips = -1;                 // those whose sum reads it, if only such sums do
   std::string slot = {};           // the slot whose filler makes it: "Attention"; else ""
   Short<int> layout = {};          // order in memory of `names` (or dims), outermost first
   std::vector<int> uses = {};      // values that it reads, once for each use
@@ -224,6 +226,7 @@ struct Checked {
   // long the sequence is; else "".
   std::string leak;
   Flow flow;
+  std::vector<Strips> strips;
   Tile tile;
 
   // The root def's dimension of this name ("Y.h": of the def that Y calls), or -1.

@@ -28,6 +28,7 @@ Operands Runner::operands(const std::vector<Value>& values, const Names& names) 
 Value Runner::unplaced(const Node& n) {
   if (n.fusion >= 0)
     if (const auto made = in_one_pass(n)) return *made;
+  if (n.strips >= 0 && sums_strips(n)) return summed_in_strips(n);
   switch (n.kind) {
     case NodeKind::value:
       return reference(n);

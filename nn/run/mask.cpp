@@ -130,8 +130,10 @@ Value Runner::causal(const Names& pair) {
 }
 
 Value Runner::given(const Names& pair) {
-  const Tensor& v = mask_.visible;
-  const bool batched = v.rank() > 2;
+  const bool batched = mask_.visible.rank() > 2;
+  const Tensor v = pair[1] == strip_.dim
+                       ? slice(mask_.visible, mask_.visible.rank() - 1, strip_.from, size(pair[1]))
+                       : mask_.visible;
   if (!(v.shape() == shape_of(pair, batched)))
     bad_input("the mask has shape ", v.shape(), ", expected ", shapes_of(pair));
   return {cast(v.detach(), dtype_), pair, batched};

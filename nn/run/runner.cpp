@@ -80,6 +80,7 @@ Runner::Runner(const SizeTable& sizes, const CallPart& part, const Forward& forw
       device_(part.device),
       first_(part.first),
       block_(part.block),
+      strip_(part.strip),
       one_sequence_(part.one_sequence) {}
 
 // Checks one value at a time, and only those that are computed whole. How many are held at once
@@ -87,6 +88,8 @@ Runner::Runner(const SizeTable& sizes, const CallPart& part, const Forward& forw
 void Runner::check_memory() {
   if (inputs_->empty() || &(*inputs_)[0].backend() != &cpu()) return;
   std::vector<bool> in_blocks(program_.values.size()), batched(program_.values.size());
+  if (tiles())
+    for (size_t i = 0; i < in_blocks.size(); ++i) in_blocks[i] = program_.values[i].strips >= 0;
   if (tiles())
     for (int i : program_.tile.inside) in_blocks[i] = true;
   for (size_t i = 0; i < program_.values.size(); ++i) {
@@ -114,7 +117,8 @@ Tensor Runner::run() {
     const bool tiled = inside != tile.inside.end() && *inside == static_cast<int>(i);
     if (tiled && inside++ == tile.inside.begin()) run_tile();
     if (v.fusion >= 0 && runs(program_.fusions[v.fusion])) continue;
-    const bool is_left_out = v.for_loss && !makes_losses;  // R25
+    const bool in_block = &tile != &none && v.strips >= 0 && !is_watched(static_cast<int>(i));
+    const bool is_left_out = in_block || (v.for_loss && !makes_losses);  // R25
     if (!tiled && !is_left_out) at(static_cast<int>(i));
     else if (tiled && is_watched(static_cast<int>(i)))
       forward_.watch(path_of(v), values_[i].tensor);
@@ -189,6 +193,7 @@ Index Runner::whole_size(int dim) {
 }
 
 Index Runner::block_start(int dim) const {
+  if (dim == strip_.dim) return strip_.from;
   return dimension(dim).role == Role::query ? block_.query : 0;
 }
 
@@ -196,7 +201,7 @@ Index Runner::block_start(int dim) const {
 Index Runner::first(int dim) {
   const Role role = dimension(dim).role;
   if (role == Role::query) return first_.query + length(role) - size(dim);
-  return role == Role::memory ? first_.memory : 0;
+  return (role == Role::memory ? first_.memory : 0) + (dim == strip_.dim ? strip_.from : 0);
 }
 
 Tensor* Runner::tail(const Node& node, int dim) const {

@@ -36,6 +36,14 @@ struct FirstRows {
 // -1 if the run has all rows.
 struct QueryBlock {
   Index query = 0, queries = -1, memories = -1;
+  Index rows = 0;  // of a strip; 0: sizes choose
+};
+
+// A strip of one axis of the memory, which begins at row `from`; -1 if the run has all rows of
+// each.
+struct Strip {
+  int dim = -1;
+  Index from = 0;
 };
 
 // In decoding: the earlier rows that each call of windows() still needs. `fresh` says which rows
@@ -65,6 +73,7 @@ struct CallPart {
   QueryBlock block;
   Backend* device;
   bool one_sequence;  // X and M are of one sequence
+  Strip strip = {};
 };
 
 class Runner {
@@ -180,8 +189,14 @@ class Runner {
   std::vector<Value> run_tile(const TileInputs& inputs, const std::vector<int>& exits);
   void replace_in_tile(int number, TileInputs& inputs);
   void show_tile(const TileInputs& inputs);
+  // Sums over a strip of the memory at a time (nn/tile/strips.cpp).
+  struct StripSum;
+  bool sums_strips(const Node& n);
+  Index strip_rows(const Strips& strips);
+  Value summed_in_strips(const Node& n);
   Index length(Role role);
   double elements_of(const CheckedValue& v);
+  double block_share(const CheckedValue& v);
 
   void check_mask();
   void check_lengths();
@@ -212,6 +227,7 @@ class Runner {
   const CheckedValue* current_ = nullptr;
   FirstRows first_;
   QueryBlock block_;
+  Strip strip_;
   bool one_sequence_ = false;
   Tails tails_;
   int dropouts_ = 0;  // so far in the current statement

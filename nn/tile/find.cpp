@@ -92,12 +92,20 @@ class TileFinder {
         if (wide[used]) inside[i] = true;
   }
 
+  // A block computes what is in strips from what that reads.
+  void mark_given(int number, const std::vector<bool>& inside, std::vector<bool>& given) const {
+    if (inside[number]) return;
+    if (value(number).strips < 0) given[number] = true;
+    else
+      for (int used : value(number).uses) mark_given(used, inside, given);
+  }
+
   void find_borders(const std::vector<bool>& inside) {
     std::vector<bool> given(inside.size()), exits(inside.size());
     for (size_t i = 0; i < inside.size(); ++i)
       for (int used : program_.values[i].uses) {
         const auto u = static_cast<size_t>(used);
-        if (inside[i] && !inside[u]) given[u] = true;
+        if (inside[i]) mark_given(used, inside, given);
         if (!inside[i] && inside[u]) exits[u] = true;
       }
     if (inside[program_.result]) exits[program_.result] = true;

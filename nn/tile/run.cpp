@@ -77,6 +77,8 @@ double Runner::elements_of(const CheckedValue& v) {
 bool Runner::tiles() {
   const Tiling& chosen = forward_.tiling;
   if (!chosen.allowed || program_.tile.inside.empty() || program_.tile.given.empty()) return false;
+  for (size_t i = 0; i < values_.size(); ++i)
+    if (program_.values[i].strips >= 0 && is_replaced(static_cast<int>(i))) return false;
   for (int number : program_.tile.inside) {
     if (elements_of(checked(number)) == 0) return false;
     for (int dim : checked(number).dims)  // a memory that a called def takes as X
@@ -90,16 +92,25 @@ bool Runner::tiles() {
   return chosen.queries > 0 || chosen.samples > 0 || tile_grid().blocks() > 1;
 }
 
+// The elements of a value, or of a strip of it.
+double Runner::block_share(const CheckedValue& v) {
+  if (v.strips < 0) return elements_of(v);
+  const auto rows = static_cast<double>(size(program_.strips[v.strips].dim));
+  return elements_of(v) * std::min(1.0, least_strip / rows);
+}
+
 TileGrid Runner::tile_grid() {
   double widest = 0;
-  for (int number : program_.tile.inside) widest = std::max(widest, elements_of(checked(number)));
+  for (int number : program_.tile.inside) widest = std::max(widest, block_share(checked(number)));
   const Index samples = batch_.empty() ? 1 : batch_[0], queries = length(Role::query);
   return grid_of(samples, queries, widest / static_cast<double>(samples * queries),
                  forward_.tiling);
 }
 
 TiledCall Runner::tiled_call(const TileInputs& inputs, const std::vector<int>& exits) {
-  const QueryBlock all{.queries = length(Role::query), .memories = length(Role::memory)};
+  const QueryBlock all{.queries = length(Role::query),
+                       .memories = length(Role::memory),
+                       .rows = forward_.tiling.queries};
   const CallPart whole{batch_, dtype_, first_, all, device_, one_sequence_};
   TiledCall call(sizes_, whole, forward_, path_, mask_);
   call.grid = tile_grid();
@@ -114,7 +125,8 @@ TiledCall Runner::tiled_call(const TileInputs& inputs, const std::vector<int>& e
     call.exits.push_back(exit);
   }
   for (int number : program_.tile.inside)
-    call.bytes += elements_of(checked(number)) * static_cast<double>(size_of(dtype_));
+    if (checked(number).strips < 0)
+      call.bytes += elements_of(checked(number)) * static_cast<double>(size_of(dtype_));
   // A replacement may let queries read memory that the mask hides.
   call.crops = program_.tile.may_crop && mask_.causal && !mask_.apart && !over_memory &&
                !inputs.any_replaced();

@@ -38,20 +38,19 @@ Index block_queries(double width, Index queries) {
 
 // ---- Cutting ------------------------------------------------------------------------------------
 
-static const Tensors no_params;
+Forward inside_tile(const Forward& forward) {
+  static const Tensors no_params;
+  return {.params = no_params,
+          .training = forward.training,
+          .dropout = forward.dropout,
+          .key = forward.key,
+          .first_sample = forward.first_sample,
+          .products = forward.products};
+}
 
 TiledCall::TiledCall(const SizeTable& sizes, const CallPart& whole, const Forward& forward,
                      const std::string& path, const Mask& mask)
-    : sizes_(sizes),
-      whole_(whole),
-      forward_{.params = no_params,
-               .training = forward.training,
-               .dropout = forward.dropout,
-               .key = forward.key,
-               .first_sample = forward.first_sample,
-               .products = forward.products},
-      path_(path),
-      mask_(mask) {}
+    : sizes_(sizes), whole_(whole), forward_(inside_tile(forward)), path_(path), mask_(mask) {}
 
 Shape TiledCall::batch(const Range& range) const {
   Shape all = whole_.batch;

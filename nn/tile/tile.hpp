@@ -44,6 +44,8 @@ struct TileGrid {
 // Chooses the sizes of blocks that `chosen` leaves open. `width`: elements of the widest value for
 // each query.
 TileGrid grid_of(Index samples, Index queries, double width, const Tiling& chosen);
+// Rows of a strip of the memory, if there are as many; more where they are narrow.
+constexpr double least_strip = 64;
 // The number of queries in a block, if sizes choose it. `width`: as above.
 Index block_queries(double width, Index queries);
 
@@ -73,6 +75,9 @@ struct TileInputs {
   // All inputs but the replacements that did not change the numbers.
   TileInputs changing() const;
 };
+
+// The same without parameters and hooks.
+Forward inside_tile(const Forward& forward);
 
 // One call's tile. The gradient is taken when the call's Runner is gone, so this class owns all
 // that a block needs.

@@ -62,6 +62,7 @@ constexpr Builtin rows[] = {
      .example = "L[n, m] = einsum(X[n, d], M[m, d])",
      .arguments = {1, max_operands},
      .contracts = true,
+     .adds = true,
      .check = check,
      .run = run,
      .flow = flow},

@@ -128,6 +128,7 @@ constexpr Builtin rows[] = {
      .example = "S[n] = sum(X[n, d], reduced_dim=d)",
      .keys = keys,
      .keeps_element = true,
+     .adds = true,
      .check = check_sum,
      .run = run<sum>,
      .flow = sum_flow},

@@ -206,6 +206,7 @@ void analyse(Checked& program) {
     value.layout = layout_of(is_statement ? value.names : value.dims, program.dimensions);
   }
   program.leak = leak_of(program, program.is_apart());
+  find_strips(program);
   program.tile = find_tile(program);
   find_fusions(program);
 }
