@@ -19,6 +19,7 @@
 #include "tools/inspect/mixing.hpp"
 #include "tools/inspect/page.hpp"
 #include "tools/inspect/places.hpp"
+#include "tools/inspect/tables.hpp"
 #include "tools/trained.hpp"
 
 using namespace tete;
@@ -86,7 +87,7 @@ const AttentionMap& map_of(const Site& site, const std::string& name) {
 
 Tensor statistic(const Site& site, const std::string& name) {
   for (const HeadStatistic& each : site.heads)
-    if (each.name == name) return each.values;
+    if (each.name == name && each.map == site.weights) return each.values;
   FAIL("no statistic ", name);
   throw;
 }
@@ -100,6 +101,45 @@ std::string contents(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
 }
+
+// The head of an attention's text; its statements follow.
+std::string text_of(const std::string& parameters, const std::string& statements) {
+  return "def Tried(X[n, d_X], M[m, d_M], P_k[d_M, d_k, h] = normal(1), P_v[d_M, d_v, h] = "
+         "normal(1), " +
+         parameters +
+         "):\n  where d_k = d_X / h, d_v = d_M / h, d_Y = d_X\n"
+         "  K[m, d_k, h] = einsum(M[m, d_M], P_k[d_M, d_k, h])\n"
+         "  V[m, d_v, h] = einsum(M[m, d_M], P_v[d_M, d_v, h])\n" +
+         statements + "  return Y[n, d_Y]\n";
+}
+const std::string one_query = "P_q[d_X, d_k, h] = normal(1), P_o[d_Y, d_v, h] = normal(1)";
+const std::string summed =
+    "  O[n, d_v, h] = einsum(W[n, m, h], V[m, d_v, h])\n"
+    "  Y[n, d_Y] = einsum(O[n, d_v, h], P_o[d_Y, d_v, h])\n";
+
+const std::string text_of_a_difference =
+    text_of(one_query + ", P_2[d_X, d_k, h] = normal(1), l[h] = normal(0.5)",
+            "  L_1[n, m, h] = einsum(X[n, d_X], P_q[d_X, d_k, h], K[m, d_k, h])\n"
+            "  L_2[n, m, h] = einsum(X[n, d_X], P_2[d_X, d_k, h], K[m, d_k, h])\n"
+            "  W_1[n, m, h] = softmax(L_1[n, m, h], reduced_dim=m)\n"
+            "  W_2[n, m, h] = softmax(L_2[n, m, h], reduced_dim=m)\n"
+            "  W[n, m, h] = W_1[n, m, h] - l[h] * W_2[n, m, h]\n" +
+                summed);
+const std::string text_of_groups =
+    text_of("P_q[d_X, d_k, s, h] = normal(1), P_o[d_Y, d_v, s, h] = normal(1)",
+            "  Q[n, d_k, s, h] = einsum(X[n, d_X], P_q[d_X, d_k, s, h])\n"
+            "  Z[n, m, d_X, d_k, s] = einsum(X[n, d_X], K[m, d_k, h], P_q[d_X, d_k, s, h])\n"
+            "  G[n, m, s] = einsum(Z[n, m, d_X, d_k, s])\n"
+            "  L[n, m, s, h] = einsum(Q[n, d_k, s, h], K[m, d_k, h]) + G[n, m, s]\n"
+            "  A[n, m, s, h] = softmax(L[n, m, s, h], reduced_dim=m)\n"
+            "  O[n, d_v, s, h] = einsum(A[n, m, s, h], V[m, d_v, h])\n"
+            "  Y[n, d_Y] = einsum(O[n, d_v, s, h], P_o[d_Y, d_v, s, h])\n");
+const std::string text_of_sigmoid =
+    text_of(one_query,
+            "  L[n, m, h] = einsum(X[n, d_X], P_q[d_X, d_k, h], K[m, d_k, h])\n"
+            "  S[n, m, h] = select(visible(m), sigmoid(L[n, m, h] - 2), 0)\n"
+            "  O[n, d_v, h] = einsum(S[n, m, h], V[m, d_v, h])\n"
+            "  Y[n, d_Y] = einsum(O[n, d_v, h], P_o[d_Y, d_v, h])\n");
 
 }  // namespace
 
@@ -293,7 +333,8 @@ TEST_SUITE("inspect") {
       at(2, i, i < 3 ? 0 : i - 3) = 1;          // the same token
       for (Index j = 0; j <= i; ++j) at(3, i, j) = 1 / static_cast<float>(i + 1);
     }
-    const Tensor weights = Tensor::of<float>({4, n, n}, W);
+    AttentionMap weights;
+    weights.values = Tensor::of<float>({4, n, n}, W);
     std::map<std::string, std::vector<double>> found;
     for (const HeadStatistic& each : head_statistics(weights, tokens))
       found[each.name] = each.values.values();
@@ -310,6 +351,93 @@ TEST_SUITE("inspect") {
     for (const HeadStatistic& each : head_statistics(weights, {1, 2, 3, 4, 5, 6}))
       if (each.name == "induction") CHECK(std::isnan(each.values.values()[0]));
     CHECK(head_statistics(weights, {}).size() == 1);
+  }
+
+  TEST_CASE("weights with negative entries have no entropy, and shares of any weights have") {
+    AttentionMap map;
+    map.name = "S", map.values = Tensor::of<float>({1, 2, 2}, {0.5F, 0, 0.2F, 0.6F});
+    const std::vector<HeadStatistic> found = head_statistics(map, {1, 1});
+    REQUIRE(found[0].name == "entropy");
+    CHECK(found[0].map == "S");
+    CHECK(close(found[0].values.item(), -(0.25 * std::log(0.25) + 0.75 * std::log(0.75)) / 2));
+    CHECK(close(found[1].values.item(), 0.25 / 2));  // distance
+    map.values = Tensor::of<float>({1, 2, 2}, {0.5F, 0, -0.2F, 0.6F});
+    CHECK(head_statistics(map, {1, 1})[0].name == "distance");
+    CHECK(close(head_statistics(map, {1, 1})[1].values.item(), -0.2));  // previous token
+  }
+
+  TEST_CASE("measures are of the tensor that they name: the difference of two softmaxes") {
+    const TemporaryFolder folder;
+    std::ofstream(folder / "minus.tete") << text_of_a_difference;
+    write_run(folder / "run", settings_of(folder / "minus.tete"));
+    InspectOptions options;
+    options.checkpoints = {folder / "run"};
+    options.text = "abcab";
+    const Report report = inspect(options);
+    const Site& site = site_at(report, "decoder/1/A");
+    CHECK(site.weights == "W");
+    std::map<std::string, std::vector<double>> previous;
+    for (const HeadStatistic& each : site.heads)
+      if (each.name == "previous token") previous[each.map] = each.values.values();
+    REQUIRE(previous.size() == 3);
+    for (const auto& [name, told] : previous) {
+      const std::vector<double> values = map_of(site, name).values.values();
+      for (size_t head = 0; head < 3; ++head) {
+        double sum = 0;
+        for (size_t i = 1; i < 5; ++i) sum += values[(head * 5 + i) * 5 + i - 1];
+        CHECK(close(told[head], sum / 4));
+      }
+    }
+    CHECK(map_of(site, "W_1").unmeasured.empty());
+    CHECK(map_of(site, "L_1").unmeasured ==
+          "L_1 has no measures, as no values are summed by it; W has them.");
+    CHECK(site.ablated == "O");
+  }
+
+  TEST_CASE("a tensor of two sequences and two more axes is a picture for each pair of places") {
+    const TemporaryFolder folder;
+    std::ofstream(folder / "groups.tete") << text_of_groups;
+    ModelSettings s = settings_of(folder / "groups.tete");
+    s.dims["s"] = 2;
+    write_run(folder / "run", s);
+    InspectOptions options;
+    options.checkpoints = {folder / "run"};
+    options.text = "abca", options.save = folder / "acts.safetensors";
+    const Report report = inspect(options);
+    const Site& site = site_at(report, "decoder/0/A");
+    CHECK(site.weights == "A");
+    const AttentionMap& A = map_of(site, "A");
+    CHECK(A.outer == std::vector<std::pair<std::string, Index>>{{"s", 2}});
+    CHECK(A.heads == "h");
+    const Tensor saved = Safetensors(options.save).read("decoder/0/A/A");
+    CHECK(same_bits(A.values, reshape(rearrange("b n m s h -> b s h n m", saved), {6, 4, 4})));
+    const auto named = [](const DataTable& table) { return table.name == "heads"; };
+    const std::vector<DataTable> tables = shown_tables(report.runs[0], report.runs[0].frames[0]);
+    const auto& rows = std::find_if(tables.begin(), tables.end(), named)->rows;
+    CHECK(std::get<std::string>(rows[3][1]) == "A[s=1]");
+    CHECK(std::get<int64_t>(rows[3][2]) == 0);
+    CHECK(std::get<double>(rows[3][3]) == statistic(site, "entropy").values()[3]);
+    // What would be too many pictures is told.
+    CHECK(site.unshown ==
+          std::vector<std::string>{"Z would be 96 pictures; more than 64 are not drawn, and --save "
+                                   "has it."});
+  }
+
+  TEST_CASE("weights without a softmax: what values are multiplied with and summed by") {
+    const TemporaryFolder folder;
+    std::ofstream(folder / "sigmoid.tete") << text_of_sigmoid;
+    write_run(folder / "run", settings_of(folder / "sigmoid.tete", true));
+    InspectOptions options;
+    options.checkpoints = {folder / "run"};
+    options.text = "abca", options.answer = "ab";
+    const Report report = inspect(options);
+    const Site& site = site_at(report, "decoder/0/D");
+    CHECK(site.weights == "S");
+    CHECK(!map_of(site, "S").weights);
+    CHECK(map_of(site, "S").unmeasured.empty());
+    CHECK(!map_of(site, "L").unmeasured.empty());
+    CHECK(statistic(site, "entropy").size() == 3);
+    CHECK(bool(site.ablation));
   }
 
   TEST_CASE(
@@ -521,6 +649,7 @@ TEST_SUITE("inspect") {
       CHECK(site.stack == "Z");
       CHECK(site.causal);
       CHECK(site.heads.size() == 5);
+      CHECK(site.weights == "W");
 
       // The values of one call are what its own program makes of its inputs.
       options.layer = site.path, options.save = folder / "layer.safetensors";

@@ -8,7 +8,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 tete=$(realpath "${1:-build}/tools/tete") || exit 1
-driver=$PWD/tests/inspect.js
+driver=$PWD/tests/inspect.js attention=$PWD/tests/data/attention
 shots=${2:+$(mkdir -p "$2" && realpath "$2")}
 . tests/verdicts.sh
 chromium=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
@@ -87,7 +87,7 @@ for table in heads mixing predictions lens values matrices histograms curves tex
     head -n 1 tables/$table.csv | grep -q '^\"run\",'"
 done
 check 'the entropy in the table is the one in the page' eval "
-  value=\$(sed -n 2p tables/heads.csv | cut -d, -f5) && grep -qF -- \"0,\$value\" odd.html"
+  value=\$(sed -n 2p tables/heads.csv | cut -d, -f6) && grep -qF -- \"0,\$value\" odd.html"
 
 # Pictures are SVG, and nothing else is left in their folder. An own copy of the page drew them.
 PATH=/nowhere "$tete" inspect odd --text '<' --pictures pictures > out 2> err
@@ -120,7 +120,7 @@ if [ -n "$chromium" ]; then
   done
 fi
 
-check 'JSON' eval "'$tete' inspect odd --text '\"T' --json | grep -q '\"checkpoint\":40,\"heads\":\[{\"site\":\"decoder/0/A\",\"head\":0,'"
+check 'JSON' eval "'$tete' inspect odd --text '\"T' --json | grep -q '\"checkpoint\":40,\"heads\":\[{\"site\":\"decoder/0/A\",\"tensor\":\"W\",\"head\":0,'"
 check 'one token' "$tete" inspect odd --text '<' --out one.html --save one.safetensors
 opens one.html 'tokens maps talk mixing heads text training' one.safetensors
 longest=$(LC_ALL=C.UTF-8; line=$(tr -d '\n' < odd.txt); echo "${line:0:64}")
@@ -159,7 +159,7 @@ refuses 2 'takes no --paths' inspect odd --text '<' --layer decoder/0/A --save x
 check 'another variant' "$tete" train odd.txt --attention multi_head --tokenizer char --layers 2 "${tiny[@]}" --out plain
 check 'side by side' "$tete" inspect odd --beside plain --text "$odd" --out both.html --tables pair
 opens both.html "$everything mixing"
-check 'of both, the second less the first as tables' grep -q '^"plain − odd",40,"decoder/1/A",2,' pair/heads.csv
+check 'of both, the second less the first as tables' grep -q '^"plain − odd",40,"decoder/1/A","W",2,' pair/heads.csv
 runs_again plain "$odd" decoder/1/A causal multi_head
 if [ -n "$chromium" ]; then
   check 'pictures of both' "$tete" inspect odd --beside plain --text "$odd" --pictures pair
@@ -179,6 +179,22 @@ check 'their page' "$tete" inspect reverse --text abc --out reverse.html --save 
 opens reverse.html "$everything mixing" reverse.safetensors
 runs_again reverse abc encoder/0/A none multi_head
 runs_again reverse abc decoder/0/D none talking_heads
+
+# ---- Texts of other kinds: two softmaxes, none, two axes of heads, matrices that queries make ----
+
+while read -r text shown; do
+  check "$text" "$tete" train --task induction --attention "$attention/$text.tete" --layers 2 --heads 4 --d-model 16 --batch 8 --steps 20 --eval-samples 8 --out "$text"
+  check "$text: a page" "$tete" inspect "$text" --text qgxbqgx --out "$text.html" --save "$text.safetensors"
+  check "$text: it opens with $shown" grep -q "\"weights\":\"$shown\"" "$text.html"
+  opens "$text.html" "$everything" "$text.safetensors"
+done <<< 'differential W
+two_axes A
+gated W'
+check 'no softmax' "$tete" train --task reverse --context 6 --attention multi_head --attention-cross "$attention/sigmoid.tete" \
+  --layers 1 --heads 2 --d-model 16 --batch 8 --steps 20 --eval-samples 8 --out sigmoid
+check 'its page' "$tete" inspect sigmoid --text abc --out sigmoid.html --save sigmoid.safetensors
+check 'it opens with S' grep -q '"weights":"S"' sigmoid.html
+opens sigmoid.html "$everything" sigmoid.safetensors
 
 # ---- The other tasks ----
 

@@ -47,7 +47,7 @@ Report report_of(const std::vector<std::string>& tokens) {
   Site site;
   site.path = "decoder/0/A", site.stack = "decoder", site.kind = "self";
   site.maps = {map_of(Tensor::ones({1, n, n}), true)};
-  site.heads = {{"entropy", "how wide it \"looks\"", "nats", Tensor::of<float>({1}, {0.1F})}};
+  site.heads = {{"W", "entropy", "how wide it \"looks\"", "nats", Tensor::of<float>({1}, {0.1F})}};
   Frame frame;
   frame.sites = {site};
   run.frames = {frame};
@@ -177,15 +177,16 @@ TEST_CASE("numbers of a table are those of the tensors, in every digit") {
   const Report report = report_of({"a", "b"});
   for (const DataTable& table : shown_tables(report.runs[0], report.runs[0].frames[0])) {
     if (table.name != "heads") continue;
-    REQUIRE(table.columns.size() == 3);
-    CHECK(table.columns[2].name == "entropy");
+    REQUIRE(table.columns.size() == 4);
+    CHECK(table.columns[3].name == "entropy");
     CHECK(std::get<std::string>(table.rows.at(0).at(0)) == "decoder/0/A");
-    CHECK(std::get<int64_t>(table.rows[0][1]) == 0);
-    CHECK(std::get<double>(table.rows[0][2]) == static_cast<double>(0.1F));
+    CHECK(std::get<std::string>(table.rows[0][1]) == "W");
+    CHECK(std::get<int64_t>(table.rows[0][2]) == 0);
+    CHECK(std::get<double>(table.rows[0][3]) == static_cast<double>(0.1F));
   }
   const auto json = nlohmann::json::parse(data_of(page_of(report)));
   const auto& rows = json["runs"][0]["frames"][0]["tables"]["heads"]["rows"];
-  CHECK(rows[0][2].get<double>() == static_cast<double>(0.1F));
+  CHECK(rows[0][3].get<double>() == static_cast<double>(0.1F));
 }
 
 TEST_SUITE_END();

@@ -41,18 +41,20 @@ struct Strongest {
   double value = -std::numeric_limits<double>::infinity();
 };
 
-// For each number that tells heads apart, the head that has most of it.
+// For each number that tells heads apart, the head that has most of it, among those by which values
+// are summed.
 void print_strongest(const Frame& frame) {
   std::vector<std::pair<const HeadStatistic*, Strongest>> found;
   for (const Site& site : frame.sites)
     for (const HeadStatistic& s : site.heads) {
+      if (s.map != site.weights) continue;
       auto at = std::find_if(found.begin(), found.end(),
                              [&](const auto& f) { return f.first->name == s.name; });
       if (at == found.end()) at = found.insert(found.end(), {&s, {}});
       const auto values = s.values.values();
       for (size_t head = 0; head < values.size(); ++head)
         if (values[head] > at->second.value)
-          at->second = {text(site.path, ", head ", head), values[head]};
+          at->second = {text(site.path, "/", s.map, ", head ", head), values[head]};
     }
   Table table;
   for (const auto& [statistic, strongest] : found)

@@ -30,17 +30,26 @@ double mean_over_rows(const Head& W, const OfRow& of_row) {
   return rows == 0 ? undefined : sum / rows;
 }
 
-double entropy(const Head& W, Index i) {
+double total(const Head& W, Index i) {
   double sum = 0;
-  for (Index j = 0; j < W.m; ++j)
-    if (const double w = W(i, j); w > 0) sum -= w * std::log(w);
+  for (Index j = 0; j < W.m; ++j) sum += std::abs(W(i, j));
+  return sum;
+}
+
+double entropy(const Head& W, Index i) {
+  const double all = total(W, i);
+  double sum = 0;
+  for (Index j = 0; j < W.m; ++j) {
+    if (W(i, j) < 0) return undefined;
+    if (const double share = W(i, j) / all; share > 0) sum -= share * std::log(share);
+  }
   return sum;
 }
 
 double distance(const Head& W, Index i) {
   double sum = 0;
-  for (Index j = 0; j < W.m; ++j) sum += W(i, j) * static_cast<double>(std::abs(i - j));
-  return sum;
+  for (Index j = 0; j < W.m; ++j) sum += std::abs(W(i, j)) * static_cast<double>(std::abs(i - j));
+  return sum / total(W, i);
 }
 
 double previous(const Head& W, Index i) { return i == 0 ? undefined : W(i, i - 1); }
@@ -58,9 +67,10 @@ OfRow on_earlier(const std::vector<int64_t>& tokens, Index after) {
 
 }  // namespace
 
-std::vector<HeadStatistic> head_statistics(const Tensor& W, const std::vector<int64_t>& tokens) {
-  const Index h = W.size(0), n = W.size(1), m = W.size(2);
-  const std::vector<float> weights = W.values<float>();
+std::vector<HeadStatistic> head_statistics(const AttentionMap& map,
+                                           const std::vector<int64_t>& tokens) {
+  const Index h = map.values.size(0), n = map.values.size(1), m = map.values.size(2);
+  const std::vector<float> weights = map.values.values<float>();
   std::vector<HeadStatistic> found;
   const auto add = [&](const char* name, const char* meaning, const char* unit,
                        const OfRow& of_row) {
@@ -68,12 +78,13 @@ std::vector<HeadStatistic> head_statistics(const Tensor& W, const std::vector<in
     for (Index k = 0; k < h; ++k)
       values.push_back(
           static_cast<float>(mean_over_rows({weights.data() + k * n * m, n, m}, of_row)));
-    found.push_back({name, meaning, unit, Tensor::of<float>({h}, values)});
+    found.push_back({map.name, name, meaning, unit, Tensor::of<float>({h}, values)});
   };
-  add("entropy", "How widely a query looks: the mean of -Σ W log W over its columns.", "nats",
-      entropy);
+  if (std::none_of(weights.begin(), weights.end(), [](float w) { return w < 0; }))
+    add("entropy", "How widely a query looks: the mean of -Σ p log p over its columns, p = W / ΣW.",
+        "nats", entropy);
   if (tokens.empty()) return found;
-  add("distance", "How far away it looks: the mean of Σ W |n - m|.", "tokens", distance);
+  add("distance", "How far away it looks: the mean of Σ |W| |n - m| / Σ |W|.", "tokens", distance);
   add("previous token", "The mean weight on the token before: W[n, n-1].", "", previous);
   add("duplicate token", "The mean weight on earlier tokens that are the same as the query's.", "",
       on_earlier(tokens, 0));

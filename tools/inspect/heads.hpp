@@ -4,11 +4,12 @@
 
 namespace tete {
 
-// Measures of weights W[h, n, m] whose columns may be anything: "entropy". Where columns are the
-// tokens of the rows' own sequence, also "distance", "previous token", "duplicate token" and
-// "induction". Rows in which nothing is seen (they sum to 0) are not counted; NaN where none is
-// left. `tokens`: of the sequence, or empty where rows and columns are not one.
-std::vector<HeadStatistic> head_statistics(const Tensor& W, const std::vector<int64_t>& tokens);
+// Measures of a map whose columns may be anything: "entropy", but of one with negative entries.
+// Where columns are the tokens of the rows' own sequence, also "distance", "previous token",
+// "duplicate token" and "induction". Rows in which nothing is seen (they are 0) are not counted;
+// NaN where none is left. `tokens`: of the sequence, or empty where rows and columns are not one.
+std::vector<HeadStatistic> head_statistics(const AttentionMap& map,
+                                           const std::vector<int64_t>& tokens);
 
 // Counts of the entries of each head between the bounds. `causal`: columns behind a row's own
 // position are not counted; `own_mask`: nor are zeros. W[h, n, m] -> counts[h, bins].

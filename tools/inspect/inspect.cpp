@@ -104,7 +104,7 @@ class Inspection {
     for (const SitePlace& place : places) {
       Site site = look_at(place, trained, passage, seen);
       site.text = texts_.add(text_of(place, length(place.rows), length(place.columns)));
-      if (o_.ablation) site.ablation = ablation_of(place, passage, made.predictions[0].loss);
+      if (o_.ablation) add_ablation(place, passage, made.predictions[0].loss, site);
       made.sites.push_back(std::move(site));
     }
     run_.frames.push_back(std::move(made));

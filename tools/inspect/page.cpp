@@ -43,6 +43,8 @@ ordered_json to_json(const AttentionMap& map, bool causal, int bits) {
   return {{"name", map.name},
           {"path", map.path},
           {"dims", {map.heads, map.rows, map.columns}},
+          {"outer", map.outer},
+          {"unmeasured", map.unmeasured},
           {"shape", {shape[0], shape[1], shape[2]}},
           {"weights", map.weights},
           {"rowTokens", map.row_tokens},
@@ -57,9 +59,20 @@ ordered_json to_json(const AttentionMap& map, bool causal, int bits) {
           {"data", base64(bytes_of(levels))}};
 }
 
+ordered_json to_json(const MapTie& tie) {
+  ordered_json mixers = ordered_json::array();
+  for (const AttentionMap& mixer : tie.mixers) mixers.push_back(to_json(mixer, false, 16));
+  return {{"from", tie.from},
+          {"to", tie.to},
+          {"by", tie.by},
+          {"mixers", std::move(mixers)},
+          {"unknown", tie.is_unknown}};
+}
+
 ordered_json to_json(const Site& site, int bits) {
   ordered_json maps = ordered_json::array(), mixing = ordered_json::array(),
-               histograms = ordered_json::array();
+               histograms = ordered_json::array(), ties = ordered_json::array();
+  for (const MapTie& tie : site.ties) ties.push_back(to_json(tie));
   for (const AttentionMap& map : site.maps) maps.push_back(to_json(map, site.causal, bits));
   for (const Mixing& m : site.mixing)
     mixing.push_back({{"name", m.name},
@@ -79,6 +92,9 @@ ordered_json to_json(const Site& site, int bits) {
           {"rows", site.row_sequence},
           {"columns", site.column_sequence},
           {"maps", std::move(maps)},
+          {"weights", site.weights},
+          {"unshown", site.unshown},
+          {"ties", std::move(ties)},
           {"mixing", mixing},
           {"histograms", histograms},
           {"ablation", site.ablation ? ordered_json(site.ablation.values()) : ordered_json()}};

@@ -110,13 +110,11 @@ class Walk {
   static bool is_site(const Level& level) {
     if (level.queries < 0) return false;
     const Roles roles = roles_of(*level.program);
+    if (level.attends) return !roles.maps.empty();
     if (roles.weights < 0) return false;
-    const auto is_over_memory = [&](const Roles::Map& map) {
-      const Names& dims = level.program->values[map.value].dims;
-      return map.value == roles.weights &&
-             level.program->dimensions[dims[map.columns]].role != Role::none;
-    };
-    return level.attends || std::any_of(roles.maps.begin(), roles.maps.end(), is_over_memory);
+    const Roles::Map& weights = roles.maps[roles.weights];
+    const int columns = level.program->values[weights.value].dims[weights.columns];
+    return level.program->dimensions[columns].role != Role::none;
   }
 
   void add(Level& level) {

@@ -29,17 +29,32 @@ struct TokenSequence {
 };
 
 // One intermediate as a picture a head: J, L, W, U, or whatever else the text has of two sequences.
+// Further axes, A[n, m, s, h], count with the heads: the pictures of s=0 stand first.
 struct AttentionMap {
   std::string name;   // as in the text: "W"
   std::string path;   // in --save's file: "decoder/3/A/W"
   std::string heads;  // the names of its dimensions: "h_k", "h" or "h_v"; "" where it has no heads
   std::string rows;   // "n"
-  std::string columns;   // "m"
-  Tensor values;         // [heads, rows, columns]; one head where it has none
+  std::string columns;  // "m"
+  Tensor values;        // [pictures, rows, columns]; one picture where it has no heads
+  // Its other axes, outermost first, and their sizes; heads are the last pictures / their product.
+  std::vector<std::pair<std::string, Index>> outer = {};
   bool weights = false;  // what a softmax over the columns gave: 0 … 1, each row sums to 1 or to 0
   // True if rows and columns are the tokens of the site's sequences. Linformer's columns, say, are
   // not: they are numbered.
   bool row_tokens = true, column_tokens = true;
+  std::string unmeasured = {};  // a sentence: why it has no measures; "" where it has
+};
+
+// One map in the expression of another. Where heads are mixed, the sum of the mixers is what of
+// each head of `from` is in each of `to`; else each head is for itself.
+struct MapTie {
+  std::string from, to;  // AttentionMap::name
+  std::string by;        // the functions and factors between them: "softmax", "− × l"
+  // [queries, keys or 1; heads of from; heads of to], scaled as the text does; `heads` is the name
+  // of the sequence: "n", "m", or "".
+  std::vector<AttentionMap> mixers = {};
+  bool is_unknown = false;  // an expression without a name mixes them
 };
 
 // A learned matrix that mixes heads, or a product of two, and how far it is from losing something.
@@ -62,12 +77,13 @@ struct Histogram {
   Tensor counts;             // [heads, bins]
 };
 
-// One number a head: "entropy", "distance", "previous token", "induction", …
+// One number a picture of a map: "entropy", "distance", "previous token", "induction", …
 struct HeadStatistic {
+  std::string map;  // AttentionMap::name
   std::string name;
   std::string meaning;  // one sentence, with the formula
   std::string unit;     // "nats", "tokens"; "" for a pure number
-  Tensor values;        // [heads]
+  Tensor values;        // [pictures of the map]
 };
 
 // Any named value of a site, for the lines of the text: its shape and what its numbers are like.
@@ -91,11 +107,15 @@ struct Site {
   int row_sequence = 0, column_sequence = 0;
 
   std::vector<AttentionMap> maps;    // in the order of the text
-  std::vector<HeadStatistic> heads;  // statistics of the weights
+  std::string weights;               // the map by which values are summed; "" where it has no name
+  std::vector<std::string> unshown;  // sentences: why a value over two sequences is no map
+  std::vector<MapTie> ties;          // how maps are made of maps
+  std::vector<HeadStatistic> heads;  // of every map that has measures
   std::vector<Mixing> mixing;
   std::vector<Histogram> histograms;
   std::vector<SiteValue> values;  // in the order of the text
-  Tensor ablation;  // [heads]: the loss without this head, minus the loss; nats a token
+  Tensor ablation;      // [heads]: the loss without this head, minus the loss; nats a token
+  std::string ablated;  // the value whose head is set to zero: "O"
 };
 
 // The tokens that the model expects after each one of a sequence.

@@ -6,6 +6,7 @@
 #include "nn/trace.hpp"
 #include "tools/inspect/heads.hpp"
 #include "tools/inspect/mixing.hpp"
+#include "tools/inspect/ties.hpp"
 
 namespace tete {
 
@@ -41,7 +42,8 @@ class Looker {
     site.path = place_.path, site.stack = place_.stack, site.layer = place_.layer;
     site.kind = place_.cross ? "cross" : "self", site.causal = place_.causal;
     site.row_sequence = place_.rows, site.column_sequence = place_.columns;
-    for (const Roles::Map& map : roles_.maps) add_map(map, site, passage);
+    for (size_t i = 0; i < roles_.maps.size(); ++i) add_map(static_cast<int>(i), site, passage);
+    for (const Roles::Tie& tie : roles_.ties) add_tie(tie, site);
     site.mixing = all_mixing(program_, roles_, [this](int number) {
       return parameter(program_.parameters[number].name);
     });
@@ -78,38 +80,97 @@ class Looker {
     return {path, x};
   }
 
-  void add_map(const Roles::Map& map, Site& site, const Passage& passage) const {
-    const CheckedValue& v = value(map.value);
+  std::string dim_name(int number, int axis) const {
+    return program_.dimensions[value(number).dims[axis]].short_name();
+  }
+
+  // [pictures, rows, columns]
+  AttentionMap map_of(const Roles::Map& map, const std::string& path, const Tensor& x) const {
+    AttentionMap made;
+    made.name = value(map.value).name, made.path = path;
+    made.rows = dim_name(map.value, map.rows), made.columns = dim_name(map.value, map.columns);
+    Axes order;
+    Shape shape{1, x.size(map.rows), x.size(map.columns)};
+    for (int axis : map.others) {
+      if (axis != map.heads()) made.outer.emplace_back(dim_name(map.value, axis), x.size(axis));
+      order.push_back(axis), shape[0] *= x.size(axis);
+    }
+    if (map.heads() >= 0) made.heads = dim_name(map.value, map.heads());
+    order.push_back(map.rows), order.push_back(map.columns);
+    made.values = row_major(reshape(permute(x, order), shape));
+    made.weights = map.is_softmax;
+    made.row_tokens = role(value(map.value).dims[map.rows]) == Role::query;
+    made.column_tokens = role(value(map.value).dims[map.columns]) == Role::memory;
+    return made;
+  }
+
+  void add_map(int number, Site& site, const Passage& passage) const {
+    constexpr Index most = 64;
+    const Roles::Map& map = roles_.maps[number];
     const auto [path, x] = seen_value(map.value);
     if (!x) return;
-    const int rows = v.dims[map.rows], columns = v.dims[map.columns];
-    AttentionMap made;
-    made.name = v.name, made.path = path;
-    made.heads = map.heads < 0 ? "" : program_.dimensions[v.dims[map.heads]].short_name();
-    made.rows = program_.dimensions[rows].short_name();
-    made.columns = program_.dimensions[columns].short_name();
-    made.values = row_major(map.heads < 0 ? reshape(permute(x, {map.rows, map.columns}),
-                                                    {1, x.size(map.rows), x.size(map.columns)})
-                                          : permute(x, {map.heads, map.rows, map.columns}));
-    made.weights = map.value == roles_.weights && roles_.normalised;
-    made.row_tokens = role(rows) == Role::query, made.column_tokens = role(columns) == Role::memory;
-    if (map.value == roles_.weights) {
-      const bool own = !place_.cross && made.row_tokens && made.column_tokens;
-      site.heads = head_statistics(
-          made.values, own ? passage.sequences()[place_.rows].tokens : std::vector<int64_t>{});
+    Index pictures = 1;
+    for (int axis : map.others) pictures *= x.size(axis);
+    const std::string weights =
+        roles_.weights < 0 ? "" : value(roles_.maps[roles_.weights].value).name;
+    if (pictures > most && number != roles_.weights) {
+      site.unshown.push_back(text(value(map.value).name, " would be ", pictures,
+                                  " pictures; more than ", most,
+                                  " are not drawn, and --save has it."));
+      return;
     }
-    if (is_weights_or_after(map.value))
+    AttentionMap made = map_of(map, path, x);
+    const bool own = !place_.cross && made.row_tokens && made.column_tokens;
+    if (number == roles_.weights) site.weights = made.name;
+    if (!map.is_measured)
+      made.unmeasured =
+          text(made.name, " has no measures, as no values are summed by it; ",
+               weights.empty() ? "what they are summed by has no name." : weights + " has them.");
+    else {
+      for (HeadStatistic& each : head_statistics(
+               made, own ? passage.sequences()[place_.rows].tokens : std::vector<int64_t>{}))
+        site.heads.push_back(std::move(each));
       site.histograms.push_back(
           histogram_of(made, place_.causal && made.column_tokens, roles_.own_mask));
+    }
     site.maps.push_back(std::move(made));
   }
 
-  bool is_weights_or_after(int number) const {
-    const auto at = [&](int wanted) {
-      return std::find_if(roles_.maps.begin(), roles_.maps.end(),
-                          [&](const Roles::Map& map) { return map.value == wanted; });
+  // Terms between the same two maps are one tie; where they differ in what else is done to them
+  // their sum is not known.
+  void add_tie(const Roles::Tie& tie, Site& site) const {
+    const auto name = [&](int map) { return value(roles_.maps[map].value).name; };
+    const auto is_shown = [&](const std::string& wanted) {
+      return std::any_of(site.maps.begin(), site.maps.end(),
+                         [&](const AttentionMap& map) { return map.name == wanted; });
     };
-    return at(number) >= at(roles_.weights);
+    if (!is_shown(name(tie.from)) || !is_shown(name(tie.to))) return;
+    auto at = std::find_if(site.ties.begin(), site.ties.end(), [&](const MapTie& known) {
+      return known.from == name(tie.from) && known.to == name(tie.to);
+    });
+    const bool is_new = at == site.ties.end();
+    const std::string by = tie.mixer < 0 && tie.scale < 0 ? "−" + tie.by : tie.by;
+    if (is_new) at = site.ties.insert(at, {name(tie.from), name(tie.to), by});
+    at->is_unknown = at->is_unknown || tie.is_unknown || (!is_new && by != at->by) ||
+                     (!is_new && (tie.mixer < 0 || at->mixers.empty()));
+    if (tie.mixer >= 0) at->mixers.push_back(mixer_of(tie));
+  }
+
+  // [queries, keys or 1; heads of from; heads of to], times the factor that the text gives it.
+  AttentionMap mixer_of(const Roles::Tie& tie) const {
+    const auto [path, x] = seen_value(tie.mixer);
+    const int rows = tie.mixed, columns = tie.made;
+    AttentionMap made;
+    made.name = (tie.scale < 0 ? "−" : "") + program_.name_of(tie.mixer);
+    made.path = path;
+    made.rows = dim_name(tie.mixer, rows), made.columns = dim_name(tie.mixer, columns);
+    if (tie.sequence >= 0) made.heads = dim_name(tie.mixer, tie.sequence);
+    made.values = row_major(
+        (tie.sequence < 0 ? reshape(permute(x, {rows, columns}), {1, x.size(rows), x.size(columns)})
+                          : permute(x, {tie.sequence, rows, columns})) *
+        tie.scale);
+    made.row_tokens = made.column_tokens = false;
+    return made;
   }
 
   void add_value(int number, Site& site) const {
@@ -165,10 +226,10 @@ NamedTensors tensors_of(const SitePlace& place, const Trained& trained, const Ac
   return Looker(place, trained, seen).tensors();
 }
 
-Tensor ablation_of(const SitePlace& place, const Passage& passage, double loss) {
+void add_ablation(const SitePlace& place, const Passage& passage, double loss, Site& site) {
   const Checked& program = *place.program;
   const Roles roles = roles_of(program);
-  if (roles.contribution < 0 || std::isnan(loss)) return {};
+  if (roles.contribution < 0 || std::isnan(loss)) return;
   const CheckedValue& v = program.values[roles.contribution];
   std::vector<float> effects;
   Index heads = 1;
@@ -184,7 +245,8 @@ Tensor ablation_of(const SitePlace& place, const Passage& passage, double loss) 
       effects.push_back(static_cast<float>(passage.loss(passage.logits(forward)) - loss));
     });
   }
-  return Tensor::of<float>({heads}, effects);
+  site.ablation = Tensor::of<float>({heads}, effects);
+  site.ablated = v.name;
 }
 
 }  // namespace tete

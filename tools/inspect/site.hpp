@@ -15,7 +15,7 @@ Site look_at(const SitePlace& place, const Trained& trained, const Passage& pass
 // the text on, and what it makes of them.
 NamedTensors tensors_of(const SitePlace& place, const Trained& trained, const Activations& seen);
 
-// The loss without each head of what the site adds, minus the loss: [heads].
-Tensor ablation_of(const SitePlace& place, const Passage& passage, double loss);
+// Fills in the loss without each head of what the site adds, minus the loss.
+void add_ablation(const SitePlace& place, const Passage& passage, double loss, Site& site);
 
 }  // namespace tete

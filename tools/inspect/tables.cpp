@@ -43,29 +43,44 @@ std::string shape_text(const SiteValue& value) {
 
 // ---- What a checkpoint shows ----
 
-Index heads_of(const Site& site) {
-  Index heads = site.ablation ? site.ablation.size() : 0;
-  for (const HeadStatistic& s : site.heads) heads = std::max(heads, s.values.size());
-  return heads;
+// "W", or of several axes "A[s=1]": the tensor that a measure is of.
+std::string name_of_picture(const AttentionMap& map, Index picture) {
+  Index outer = 1;
+  for (const auto& [name, size] : map.outer) outer *= size;
+  Index rest = picture / (map.values.size(0) / outer);
+  std::string axes;
+  for (size_t i = map.outer.size(); i-- > 0; rest /= map.outer[i].second)
+    axes =
+        text(map.outer[i].first, "=", rest % map.outer[i].second, axes.empty() ? "" : ", ", axes);
+  return axes.empty() ? map.name : text(map.name, "[", axes, "]");
+}
+
+void add_measures(const Site& site, const AttentionMap& map, DataTable& table) {
+  Index outer = 1;
+  for (const auto& [name, size] : map.outer) outer *= size;
+  const Index pictures = map.values.size(0);
+  for (Index i = 0; i < pictures; ++i) {
+    Row row{site.path, name_of_picture(map, i), i % (pictures / outer)};
+    for (const HeadStatistic& s : site.heads)
+      if (s.map == map.name) put(table, row, {s.name, s.unit, s.meaning}, s.values.values()[i]);
+    table.rows.push_back(std::move(row));
+  }
 }
 
 DataTable heads_table(const Frame& frame) {
-  DataTable table{"heads", {{"site"}, {"head"}}, {}, 2};
-  const auto add = [&](Row& row, const TableColumn& column, const Tensor& values, Index head) {
-    if (head < values.size()) put(table, row, column, values.values()[head]);
-  };
-  for (const Site& site : frame.sites)
-    for (Index head = 0; head < heads_of(site); ++head) {
-      Row row{site.path, head};
-      for (const HeadStatistic& s : site.heads)
-        add(row, {s.name, s.unit, s.meaning}, s.values, head);
-      if (site.ablation)
-        add(row,
-            {"loss without it", "nats a token",
-             "What the loss gains when this head's output is set to zero."},
-            site.ablation, head);
+  DataTable table{"heads", {{"site"}, {"tensor", "", "what is measured"}, {"head"}}, {}, 3};
+  for (const Site& site : frame.sites) {
+    for (const AttentionMap& map : site.maps)
+      if (map.unmeasured.empty()) add_measures(site, map, table);
+    for (Index head = 0; site.ablation && head < site.ablation.size(); ++head) {
+      Row row{site.path, site.ablated, head};
+      put(table, row,
+          {"loss without it", "nats a token",
+           "What the loss gains when this head of the tensor is set to zero."},
+          site.ablation.values()[head]);
       table.rows.push_back(std::move(row));
     }
+  }
   return completed(std::move(table));
 }
 

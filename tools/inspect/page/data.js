@@ -11,6 +11,7 @@ const state = {
   frame: Math.max(0, runs[0].frames.length - 1),  // of the first run
   site: 0,       // a number in siteNames
   map: '',       // 'W'
+  slices: {},    // which of a map's further axes: {s: 1}; not named: 0
   head: 0,
   off: new Set(),  // heads whose lines are not drawn
   token: null,     // {sequence, at}: the one that is looked at
@@ -76,10 +77,29 @@ function differenceOf(a, b) {
   return differences.get(a).get(b) ?? (differences.delete(a), differenceOf(a, b));
 }
 
+// The pictures of a map at the chosen places of its further axes, A[n, m, s, h] at s=1: a map of heads.
+const slices = new WeakMap();
+function sliceOf(map) {
+  if (!map?.outer.length) return map;
+  const at = map.outer.map(([name, size]) => Math.min(size - 1, state.slices[name] ?? 0));
+  const chosen = '[' + map.outer.map(([name], i) => `${name}=${at[i]}`).join(', ') + ']';
+  if (!slices.has(map)) slices.set(map, new Map());
+  const made = slices.get(map);
+  if (!made.has(chosen)) {
+    const first = map.outer.reduce((sum, [, size], i) => sum * size + at[i], 0);
+    const [pictures, rows, columns] = map.shape, heads = pictures / map.outer.reduce((n, [, size]) => n * size, 1);
+    const part = values(map).subarray(first * heads * rows * columns, (first + 1) * heads * rows * columns);
+    made.set(chosen, {...map, chosen, shape: [heads, rows, columns], values: part, data: null});
+  }
+  return made.get(chosen);
+}
+// The name that tables give the tensor: "W", "A[s=1]".
+const tensorName = (map) => map.name + (map.chosen ?? '');
+
 // The map that is looked at, in the chosen view; undefined where the site has none of that name.
 function mapAt(path, name = state.map, view = state.view) {
-  return view === difference ? differenceOf(mapOf(0, path, name), mapOf(1, path, name)) || undefined
-    : mapOf(view, path, name);
+  const of = (run) => sliceOf(mapOf(run, path, name));
+  return view === difference ? differenceOf(of(0), of(1)) || undefined : of(view);
 }
 
 // From which value to which the colours of a map go. Weights share one scale over all sites, so that

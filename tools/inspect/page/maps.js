@@ -9,7 +9,7 @@ function cellText(map, s, head, row, column) {
   };
   const about = map.decimals === null ? ` ± ${number(uncertainty(map), 1)}` : '';
   const told = Number.isNaN(value) ? 'hidden' : approximate(value, map) + about;
-  return `${map.name}, head ${head}: ${name('row', row)} → ${name('column', column)}: ${told}`;
+  return `${tensorName(map)}, head ${head}: ${name('row', row)} → ${name('column', column)}: ${told}`;
 }
 
 function gridSection(root) {
@@ -41,8 +41,8 @@ function gridSection(root) {
   function caption() {
     const map = mapAt(sitePath());
     const axes = map ? ` Rows are ${map.dims[1]} (queries), columns ${map.dims[2]} (memory).` : '';
-    return `${state.map} of every layer and head.${axes} `
-      + (map?.weights ? 'One scale for all layers.' : 'Each layer has its own scale.');
+    return `${map ? tensorName(map) : state.map} of every layer and head.${axes} `
+      + [map?.weights ? 'One scale for all layers.' : 'Each layer has its own scale.', ...site().unshown].join(' ');
   }
 
   function thumbnail(path, i, map, head, range, box) {
@@ -77,7 +77,7 @@ function largeMap(view, side) {
     return label === null || every > 1 ? `${at}` : visible(label);
   };
   const cross = element('g', {class: 'cross'}), told = element('div', {class: 'told read'},
-    twoRuns ? viewName(view) : `${map.path}, head ${head}`);
+    twoRuns ? viewName(view) : `${map.path}${map.chosen ?? ''}, head ${head}`);
   function point(event) {
     const bounds = svg.getBoundingClientRect(), zoom = width / bounds.width;
     const column = Math.floor(((event.clientX - bounds.left) * zoom - left) / cell);
@@ -101,5 +101,5 @@ function largeMap(view, side) {
       : element('text', {class: 'tick', transform: `translate(${left + (i + 0.5) * cell + 3.5} ${top - 5}) rotate(-90)`}, name('column', i))),
     cross, colourBar(range, left, top + h + 12, Math.min(w, 220)));
   return element('div', {}, told, figure(`${map.path}-head-${head}${twoRuns ? '-' + viewName(view) : ''}`,
-    `${map.path}, head ${head}${state.root ? '; colours go with the square root' : ''}.`, svg));
+    `${map.path}${map.chosen ?? ''}, head ${head}${state.root ? '; colours go with the square root' : ''}.`, svg));
 }

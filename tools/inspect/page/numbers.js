@@ -31,12 +31,12 @@ const csvButton = (name, make = () => csvOf(name)) => element('button', {class: 
 // A table of numbers; a click on a column's name sorts by it. `mark(row, column)` may give a cell a
 // share, 0 … 1, that is drawn behind it.
 const sorting = {};
-function tableView(name, {mark, pick, keep = () => true} = {}) {
+function tableView(name, {mark, pick, keep = () => true, only = () => true} = {}) {
   const data = rowsInView(name), holder = element('div', {class: 'table'});
   if (!data.rows.length) return holder;
   const shown = data.columns.map((_, i) => i).filter((i) => keep(data.columns[i]));
   const show = () => {
-    const by = sorting[name], rows = [...data.rows];
+    const by = sorting[name], rows = data.rows.filter(only);
     if (by) rows.sort((a, b) => by.sign * ((a[by.column] ?? -Infinity) > (b[by.column] ?? -Infinity) ? 1 : -1));
     holder.replaceChildren(element('div', {class: 'scroll'}, element('table', {},
       element('thead', {}, element('tr', {}, shown.map((i) => heading(i, by)))),
@@ -75,15 +75,25 @@ function headsSection(root) {
   const holder = element('div');
   root.append(holder);
   function build() {
-    const {columns, rows} = rowsInView('heads');
-    const largest = columns.map((_, i) => i < 2 ? 0 : Math.max(...rows.map((row) => Math.abs(row[i] ?? 0))));
+    const all = rowsInView('heads'), rows = all.rows.filter(isShown), {columns} = all;
+    const shown = columns.filter((_, i) => i < 3 || rows.some((row) => row[i] !== null));
+    const largest = columns.map((_, i) => i < 3 ? 0 : Math.max(...rows.map((row) => Math.abs(row[i] ?? 0))));
+    const map = mapAt(sitePath());
     holder.replaceChildren(
-      element('dl', {class: 'meanings'}, columns.filter((c) => c.meaning).map((c) =>
+      element('p', {class: 'caption'}, map?.unmeasured || (shown.some((c) => c.name === 'entropy') || !map ? ''
+        : `${tensorName(map)} has negative entries, so its rows are no shares and have no entropy.`)),
+      element('dl', {class: 'meanings'}, shown.slice(3).map((c) =>
         element('div', {}, element('dt', {}, c.name), element('dd', {}, c.meaning)))),
       tableView('heads', {
-        mark: (row, i) => i < 2 || !largest[i] ? 0 : Math.max(0, row[i] ?? 0) / largest[i] * 0.5,
-        pick: (row) => set({site: Math.max(0, siteNames.indexOf(row[0])), head: row[1]}),
+        mark: (row, i) => i < 3 || !largest[i] ? 0 : Math.max(0, row[i] ?? 0) / largest[i] * 0.5,
+        pick: (row) => set({site: Math.max(0, siteNames.indexOf(row[0])), head: row[2]}),
+        keep: (column) => shown.includes(column), only: isShown,
       }));
+  }
+  // Rows of the map that is looked at, or of the weights where that has no measures.
+  function isShown([path, tensor]) {
+    const map = mapAt(path);
+    return tensor === tensorName(map && !map.unmeasured ? map : mapAt(path, siteOf(baseRun(), path)?.weights) ?? {name: ''});
   }
   return {build};
 }

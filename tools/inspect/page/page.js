@@ -3,15 +3,15 @@
 // A section is drawn anew when something in `needs` changes; `update` is for what changes often.
 const sections = [
   {id: 'tokens', title: 'Tokens', says: 'who looks at whom', make: tokensSection, has: () => siteNames.length,
-    needs: ['site', 'view'], often: ['token', 'from', 'off', 'map', 'frame', 'dark', 'head']},
+    needs: ['site', 'view'], often: ['token', 'from', 'off', 'map', 'slices', 'frame', 'dark', 'head']},
   {id: 'maps', title: 'Maps', says: 'every layer, every head', make: gridSection, has: () => siteNames.length,
-    needs: ['map', 'frame', 'view', 'dark', 'root'], often: ['site', 'head']},
+    needs: ['map', 'slices', 'frame', 'view', 'dark', 'root'], often: ['site', 'head']},
   {id: 'talk', title: 'Before and after mixing', says: 'what the heads say to each other', make: talkSection,
-    has: () => siteNames.length, needs: ['site', 'frame', 'view', 'dark', 'root'], often: ['map', 'head']},
+    has: () => siteNames.length, needs: ['site', 'slices', 'frame', 'view', 'dark', 'root'], often: ['map', 'head']},
   {id: 'mixing', title: 'Mixing matrices', says: 'who speaks to whom', make: matricesSection,
     has: () => anySite((s) => s.mixing.length), needs: ['frame', 'view', 'dark'], often: []},
   {id: 'heads', title: 'Heads', says: 'what each one does, in numbers', make: headsSection,
-    has: () => anyRow('heads'), needs: ['frame', 'view', 'dark'], often: []},
+    has: () => anyRow('heads'), needs: ['map', 'slices', 'site', 'frame', 'view', 'dark'], often: []},
   {id: 'ablation', title: 'Without a head', says: 'what the loss says about it', make: ablationSection,
     has: () => anySite((s) => s.ablation), needs: ['frame', 'view', 'dark'], often: []},
   {id: 'histograms', title: 'Histograms', says: 'where the weights lie', make: histogramsSection,
@@ -42,7 +42,7 @@ const redraw = settled(() => {
   const keys = new Set(changed);
   changed.clear();
   const touches = (list) => list.some((key) => keys.has(key));
-  if (touches(['site', 'map', 'head', 'off', 'frame', 'view', 'root', 'dark'])) bar?.update();
+  if (touches(['site', 'map', 'slices', 'head', 'off', 'frame', 'view', 'root', 'dark'])) bar?.update();
   if (touches(['frame'])) showRuns();
   for (const {section, drawn} of shown) {
     if (touches(section.needs)) drawn.build?.();
@@ -59,6 +59,10 @@ function set(next) {
   if (changed.has('site') && state.token && !sequencesOf(site()).includes(state.token.sequence)) {
     state.token = state.pinned = lastToken();
     changed.add('token');
+  }
+  if (changed.has('site') && !mapAt(sitePath()) && site().weights) {
+    state.map = site().weights;
+    changed.add('map');
   }
   const heads = mapAt(sitePath())?.shape[0] ?? 1;
   if (state.head >= heads) { state.head = heads - 1; changed.add('head'); }
@@ -80,12 +84,13 @@ function makeBar() {
   const maps = choice('map', mapNames().map((name) => [name, name]), 'map');
   const views = choice('run', [[0, runs[0].name], [1, runs[1]?.name], [difference, 'difference']], 'view');
   const heads = element('div', {class: 'heads', role: 'group', 'aria-label': 'heads'});
+  const axes = element('div', {class: 'axes'});
   const step = element('output');
   const slider = element('input', {type: 'range', min: 0, max: runs[0].frames.length - 1, 'aria-label': 'checkpoint',
     oninput: (e) => set({frame: +e.target.value})});
   const root = element('button', {title: 'colours with the square root of a value, so that small ones are seen (s)',
     onclick: () => set({root: !state.root})}, '√');
-  const node = element('div', {class: 'controls'}, element('label', {}, sites), maps, heads, root,
+  const node = element('div', {class: 'controls'}, element('label', {}, sites), maps, axes, heads, root,
     runs[0].frames.length > 1 && element('label', {class: 'slider'}, slider, step), twoRuns && views);
 
   function update() {
@@ -97,6 +102,9 @@ function makeBar() {
       button.setAttribute('aria-pressed', button.dataset.value === state.map);
       button.disabled = !mapAt(sitePath(), button.dataset.value);
     }
+    axes.replaceChildren(...(mapAt(sitePath())?.outer ?? []).map(([name, size]) => element('select', {'aria-label': name,
+      onchange: (e) => set({slices: {...state.slices, [name]: +e.target.value}})}, Array.from({length: size}, (_, i) =>
+      element('option', {value: i, selected: i === (state.slices[name] ?? 0)}, `${name}=${i}`)))));
     for (const button of views.children) button.setAttribute('aria-pressed', +button.dataset.value === state.view);
     const count = mapAt(sitePath())?.shape[0] ?? 0;
     heads.replaceChildren(...Array.from({length: count}, (_, head) => element('button', {
@@ -200,7 +208,7 @@ function start() {
   document.title = report.title;
   document.documentElement.dataset.theme = state.dark ? 'dark' : 'light';
   const names = mapNames();
-  state.map = names.includes('W') ? 'W' : names.at(-1) ?? '';
+  state.map = siteNames.length && site().weights || names.at(-1) || '';
   if (siteNames.length) state.token = state.pinned = lastToken();
   const main = element('main');
   shown = sections.filter((section) => section.has()).map((section) => {
