@@ -125,6 +125,14 @@ const std::string text_of_a_difference =
             "  W_2[n, m, h] = softmax(L_2[n, m, h], reduced_dim=m)\n"
             "  W[n, m, h] = W_1[n, m, h] - l[h] * W_2[n, m, h]\n" +
                 summed);
+const std::string text_of_unnamed_mixing = text_of(
+    "P_q[d_X, d_k, h] = normal(1), P_o[d_Y, d_v, h] = normal(1), P_a[h, r] = normal(1), "
+    "P_b[r, h_2] = normal(1)",
+    "  J[n, m, h] = einsum(X[n, d_X], P_q[d_X, d_k, h], K[m, d_k, h])\n"
+    "  L[n, m, h_2] = einsum(J[n, m, h], P_a[h, r], P_b[r, h_2])\n"
+    "  W[n, m, h_2] = softmax(L[n, m, h_2], reduced_dim=m)\n"
+    "  O[n, d_v, h] = einsum(W[n, m, h_2=(h)], V[m, d_v, h])\n"
+    "  Y[n, d_Y] = einsum(O[n, d_v, h], P_o[d_Y, d_v, h])\n");
 const std::string text_of_groups =
     text_of("P_q[d_X, d_k, s, h] = normal(1), P_o[d_Y, d_v, s, h] = normal(1)",
             "  Q[n, d_k, s, h] = einsum(X[n, d_X], P_q[d_X, d_k, s, h])\n"
@@ -392,6 +400,44 @@ TEST_SUITE("inspect") {
     CHECK(map_of(site, "L_1").unmeasured ==
           "L_1 has no measures, as no values are summed by it; W has them.");
     CHECK(site.ablated == "O");
+  }
+
+  TEST_CASE("maps are tied as the text makes them of each other, and mixed by what mixes them") {
+    struct Row {
+      std::string attention;
+      std::vector<std::string> ties;  // "J L softmax P_l R_Xl[n]"
+    };
+    const TemporaryFolder folder;
+    std::ofstream(folder / "minus.tete") << text_of_a_difference;
+    std::ofstream(folder / "unnamed.tete") << text_of_unnamed_mixing;
+    for (const Row& row :
+         {Row{folder / "minus.tete", {"L_1 W_1 softmax", "L_2 W_2 softmax", "W_1 W ", "W_2 W −l"}},
+          Row{"talking_heads", {"J L  P_l[]", "L W softmax", "W U  P_w[]"}},
+          Row{"dynamic_projections",
+              {"J L  P_l[] R_Xl[n] R_Ml[m]", "L W softmax", "W U  P_w[] R_Xw[n] R_Mw[m]"}},
+          Row{folder / "unnamed.tete", {"J L mixed by P_a × P_b unknown", "L W softmax"}},
+          Row{"dense_plus", {"D L ", "J L ", "L W softmax"}}}) {
+      CAPTURE(row.attention);
+      const TemporaryFolder run;
+      ModelSettings s = settings_of(row.attention);
+      if (row.ties[0].ends_with("unknown")) s.dims["r"] = 2, s.dims["h_2"] = 3;
+      write_run(run / "run", s);
+      InspectOptions options;
+      options.checkpoints = {run / "run"};
+      options.text = "abcab", options.ablation = false;
+      const Report report = inspect(options);
+      std::vector<std::string> told;
+      for (const MapTie& tie : site_at(report, "decoder/0/A").ties) {
+        std::string line = tie.from + " " + tie.to + " " + tie.by;
+        for (const AttentionMap& mixer : tie.mixers) {
+          line += " " + mixer.name + "[" + mixer.heads + "]";
+          CHECK(mixer.values.size(0) == (mixer.heads.empty() ? 1 : 5));
+        }
+        told.push_back(line + (tie.is_unknown ? " unknown" : ""));
+      }
+      std::sort(told.begin(), told.end());
+      CHECK(told == row.ties);
+    }
   }
 
   TEST_CASE("a tensor of two sequences and two more axes is a picture for each pair of places") {

@@ -212,6 +212,31 @@ async function checkAxes() {
   check('its measures are told', one('#heads tbody').innerText !== told && one('#heads tbody').innerText.includes(`${state.map}[${axis[0]}=1]`));
 }
 
+// What is drawn between maps is what the text makes of them, for the token that is looked at.
+async function checkTalk() {
+  const ties = site().ties, drawn = all('.tied').map((g) => g.dataset.tie);
+  check('a tie is drawn for each that the text has', drawn.join() === ties.map((t) => `${t.from} ${t.to}`).join());
+  for (const at of [0, tokensOf(0, site().rows).length - 1]) {
+    set({token: {sequence: site().rows, at}});
+    await frame();
+    for (const tie of ties) {
+      const wires = all(`[data-tie="${tie.from} ${tie.to}"] .wire`);
+      if (tie.unknown || !tie.mixers.length) { check('nothing mixes, no wires', wires.length === 0); continue; }
+      const sum = (a, b) => tie.mixers.reduce((total, m) => {
+        const [, rows, columns] = m.shape, sequence = m.dims[0] === mapOf(0, sitePath(), tie.to).dims[1] ? site().rows : site().columns;
+        const place = !m.dims[0] ? 0 : sequence === site().rows ? at : m.shape[0] - 1;
+        return total + values(m)[(place * rows + a) * columns + b];
+      }, 0);
+      const told = new Set(wires.map((x) => x.textContent));
+      const [, from, to] = tie.mixers[0].shape;
+      check(`${tie.from} → ${tie.to}: a wire for each pair of heads`, wires.length === from * to);
+      check(`${tie.from} → ${tie.to}: wires are sums of the matrices at ${at}`, [...Array(from * to).keys()].every((i) =>
+        [...told].some((x) => x.endsWith(`: ${tie.from} ${Math.floor(i / to)} → ${tie.to} ${i % to} = ${number(sum(Math.floor(i / to), i % to))}`))));
+      check(`${tie.from} → ${tie.to}: each term is named`, tie.mixers.every((m) => one('.sums').textContent.includes(m.name)));
+    }
+  }
+}
+
 // Measures are of the tensor that is shown, or it is said why it has none.
 async function checkMeasures() {
   for (const {name, unmeasured} of site().maps) {
@@ -289,6 +314,10 @@ function checkNumbers(tensors) {
       if (!m.unmeasured) checkHeads(s, m, tensor, row);
       const histogram = s.histograms.find((h) => h.map === m.name);
       if (histogram) checkHistogram(m, histogram, asMap(tensor, dimsOf(row[3]), m));
+    }
+    for (const m of s.ties.flatMap((tie) => tie.mixers)) {
+      const tensor = tensors.get(m.path), row = rows.find((r) => r[2] === m.path), sign = m.name.startsWith('−') ? -1 : 1;
+      if (tensor && row) checkCells({...m, outer: []}, asMap(tensor, dimsOf(row[3]), {...m, outer: []}).map((x) => sign * x));
     }
     for (const m of s.mixing) {
       const tensor = tensors.get(`${s.path}/${m.name}`);
@@ -396,6 +425,7 @@ async function main() {
     await checkMaps();
     await checkMeasures();
     await checkAxes();
+    await checkTalk();
   }
   if (!globalThis.brief) await checkSaving();
   if (globalThis.savedTensors) checkNumbers(readTensors(globalThis.savedTensors, globalThis.savedAt));

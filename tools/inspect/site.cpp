@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "nn/trace.hpp"
 #include "tools/inspect/heads.hpp"
@@ -149,7 +150,9 @@ class Looker {
       return known.from == name(tie.from) && known.to == name(tie.to);
     });
     const bool is_new = at == site.ties.end();
-    const std::string by = tie.mixer < 0 && tie.scale < 0 ? "−" + tie.by : tie.by;
+    const bool is_negative = tie.mixer < 0 && tie.scale < 0;
+    const std::string by =
+        !is_negative ? tie.by : "−" + tie.by.substr(tie.by.starts_with("× ") ? strlen("× ") : 0);
     if (is_new) at = site.ties.insert(at, {name(tie.from), name(tie.to), by});
     at->is_unknown = at->is_unknown || tie.is_unknown || (!is_new && by != at->by) ||
                      (!is_new && (tie.mixer < 0 || at->mixers.empty()));

@@ -7,7 +7,7 @@ const sections = [
   {id: 'maps', title: 'Maps', says: 'every layer, every head', make: gridSection, has: () => siteNames.length,
     needs: ['map', 'slices', 'frame', 'view', 'dark', 'root'], often: ['site', 'head']},
   {id: 'talk', title: 'Before and after mixing', says: 'what the heads say to each other', make: talkSection,
-    has: () => siteNames.length, needs: ['site', 'slices', 'frame', 'view', 'dark', 'root'], often: ['map', 'head']},
+    has: () => siteNames.length, needs: ['site', 'slices', 'frame', 'view', 'dark', 'root'], often: ['map', 'head', 'token']},
   {id: 'mixing', title: 'Mixing matrices', says: 'who speaks to whom', make: matricesSection,
     has: () => anySite((s) => s.mixing.length), needs: ['frame', 'view', 'dark'], often: []},
   {id: 'heads', title: 'Heads', says: 'what each one does, in numbers', make: headsSection,
