@@ -14,6 +14,7 @@
 #include "tests/layer.hpp"
 #include "tests/strict_device.hpp"
 #include "tests/temporary_folder.hpp"
+#include "tools/inspect/findings.hpp"
 #include "tools/inspect/heads.hpp"
 #include "tools/inspect/matrix.hpp"
 #include "tools/inspect/mixing.hpp"
@@ -400,6 +401,42 @@ TEST_SUITE("inspect") {
     CHECK(map_of(site, "L_1").unmeasured ==
           "L_1 has no measures, as no values are summed by it; W has them.");
     CHECK(site.ablated == "O");
+  }
+
+  TEST_CASE("findings are the strongest heads of the weights, with the query that shows it most") {
+    const std::vector<int64_t> tokens{1, 2, 1, 2};
+    AttentionMap map;
+    map.name = "W";
+    map.values = Tensor::of<float>({2, 4, 4}, {1, 0, 0, 0, 1,    0,    0,    0,  // head 0
+                                               0, 1, 0, 0, 0.5F, 0.5F, 0,    0,  //
+                                               1, 0, 0, 0, 0,    1,    0,    0,  // head 1
+                                               0, 0, 1, 0, 0.2F, 0,    0.8F, 0});
+    Frame frame;
+    frame.sites.resize(1);
+    Site& site = frame.sites[0];
+    site.path = "decoder/0/A", site.weights = "W";
+    site.heads = head_statistics(map, tokens);
+    for (HeadStatistic other : head_statistics(map, tokens)) {
+      other.map = "U", other.values = other.values + 5.0;  // no weights: no finding
+      site.heads.push_back(other);
+    }
+    site.ablation = Tensor::of<float>({2}, {0.1F, 0.3F}), site.ablated = "O";
+    bool induction = false, loss = false;
+    for (const Findings& each : findings_of(frame)) {
+      if (each.measure == "induction") {
+        induction = true;
+        CHECK(each.heads[0].picture == 0);
+        CHECK(close(each.heads[0].value, 0.5));  // 1 on token 1 from row 2, 0 on 2 from row 3
+        CHECK(each.heads[0].row == 2);
+        CHECK(each.heads[1].value < each.heads[0].value);
+      }
+      if (each.measure != "loss without it") continue;
+      loss = true;
+      CHECK(each.heads[0].picture == 1);
+      CHECK(each.heads[0].tensor == "O");
+    }
+    CHECK(induction);
+    CHECK(loss);
   }
 
   TEST_CASE("maps are tied as the text makes them of each other, and mixed by what mixes them") {

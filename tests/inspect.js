@@ -212,6 +212,34 @@ async function checkAxes() {
   check('its measures are told', one('#heads tbody').innerText !== told && one('#heads tbody').innerText.includes(`${state.map}[${axis[0]}=1]`));
 }
 
+// The page opens on what it found: the sentence and the list are the table's, a click selects.
+async function checkFindings() {
+  const found = findings(), said = headline(), [first] = said.heads, {head} = placeOfFinding(first);
+  check('the first section is what stands out', all('main section')[0].id === 'findings');
+  check('the sentence says which head, which measure and which score', one('.headline').textContent.includes(`head ${head} `)
+    && one('.headline').textContent.includes(said.measure) && one('.headline').textContent.includes(number(first.value)));
+  check('the page opens on that head', sitePath() === first.site && state.head === head && (first.row < 0 || state.token.at === first.row));
+  const {columns, rows} = table(0, 'heads');
+  for (const {measure, heads} of found) {
+    const column = columns.findIndex((c) => c.name === measure);
+    const own = heads.map(({site: path, tensor}) => rows.filter((r) => r[0] === path && r[column] !== null
+      && (r[1] === tensor || r[1].startsWith(tensor + '['))));
+    check(`${measure}: its numbers are the table’s`, heads.every(({picture, value}, i) => own[i][picture][column] === value));
+    check(`${measure}: the strongest come first`, heads.every(({value}, i) => i === 0 || value <= heads[i - 1].value));
+    check(`${measure}: none is stronger`, new Set(heads.map((h) => h.tensor)).size > 1 || siteNames.length > 2
+      || rows.every((r) => r[1] !== heads[0].tensor || r[column] === null || r[column] <= heads[0].value));
+  }
+  const last = found.flatMap(({heads}) => heads).at(-1);
+  await act(all('.entry-head').at(-1), 'click');
+  check('an entry selects layer and head', sitePath() === last.site && state.head === placeOfFinding(last).head);
+  check('and the picture beside it is of that head', one('.finding svg').getAttribute('aria-label').endsWith(`head ${state.head}`));
+  if (siteOf(0, sitePath()).ties.some((tie) => tie.mixers.length)) check('where heads talk, that comes next', all('main section')[1].id === 'talk');
+  set({site: 0, head: 0, map: siteOf(0, siteNames[0]).weights, slices: {}});
+  const token = lastToken();
+  set({token, pinned: token});
+  await frame();
+}
+
 // What is drawn between maps is what the text makes of them, for the token that is looked at.
 async function checkTalk() {
   const ties = site().ties, drawn = all('.tied').map((g) => g.dataset.tie);
@@ -259,7 +287,7 @@ async function checkMaps() {
   await frame();
   const map = mapAt(sitePath()), [, rows, columns] = map.shape;
   const value = values(map)[((state.head + 1) * rows - 1) * columns];
-  check('a cell that is pointed at is told', Number.isNaN(value) || one('.read').textContent.includes(approximate(value, map)));
+  check('a cell that is pointed at is told', Number.isNaN(value) || one('.large .read').textContent.includes(approximate(value, map)));
   await act(svg, 'mouseleave');
   await act(thumbs[0], 'click');
 }
@@ -420,6 +448,7 @@ async function main() {
   checkSections();
   checkText();
   if (siteNames.length && !globalThis.brief) {
+    await checkFindings();
     await checkTokens();
     await checkKeys();
     await checkMaps();

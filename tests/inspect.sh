@@ -74,7 +74,7 @@ done > odd.txt
 odd=$(head -n 1 odd.txt | head -c 60)
 tiny=(--heads 3 --d-model 24 --context 64 --batch 4 --steps 40 --eval-every 20 --eval-samples 8
   --save-every 20 --keep 3 --log-every 4 --seed 3)
-everything='tokens maps talk heads ablation histograms predictions lens text training'
+everything='findings tokens maps talk heads ablation histograms predictions lens text training'
 check 'a language model' "$tete" train odd.txt --attention talking_heads --layers 2 "${tiny[@]}" --out odd
 check 'a page' "$tete" inspect odd --text "$odd" --out odd.html --save odd.safetensors --tables tables
 grep -q '^Written: odd.html (.* MB), odd.safetensors (.* MB), tables$' out
@@ -122,7 +122,7 @@ fi
 
 check 'JSON' eval "'$tete' inspect odd --text '\"T' --json | grep -q '\"checkpoint\":40,\"heads\":\[{\"site\":\"decoder/0/A\",\"tensor\":\"W\",\"head\":0,'"
 check 'one token' "$tete" inspect odd --text '<' --out one.html --save one.safetensors
-opens one.html 'tokens maps talk mixing heads text training' one.safetensors
+opens one.html 'findings tokens maps talk mixing heads text training' one.safetensors
 longest=$(LC_ALL=C.UTF-8; line=$(tr -d '\n' < odd.txt); echo "${line:0:64}")
 check 'as many tokens as fit' "$tete" inspect odd --text "$longest" --out longest.html --save longest.safetensors
 check 'they are 64' eval "'$tete' inspect odd --text \"\$longest\" --json | grep -q '\"position\":63,'"
@@ -210,7 +210,7 @@ brackets ([<>])'
 check 'a prompt alone has no loss' "$tete" inspect copy --text abc --out prompt.html
 grep -q 'no loss, as this text has no answer' out
 verdict $? 'and it says so'
-opens prompt.html 'tokens maps talk heads predictions lens text training'
+opens prompt.html 'findings tokens maps talk heads predictions lens text training'
 
 # ---- A book, and a large page ----
 
@@ -225,7 +225,7 @@ long=$(head -c 128 "$driver" | tr '\n' ' ')
 check '6 layers of 8 heads' "$tete" train "$driver" --layers 6 --heads 8 --d-model 64 --context 128 --batch 2 --steps 2 --eval-samples 2 --out large
 check 'their page' "$tete" inspect large --text "$long" --no-ablation --out large.html
 check 'it has less than 5 MB' test "$(stat -c %s large.html)" -lt 5000000
-brief=true opens large.html 'tokens maps talk mixing heads histograms predictions lens text training'
+brief=true opens large.html 'findings tokens maps talk mixing heads histograms predictions lens text training'
 
 # ---- What cannot be looked into ----
 

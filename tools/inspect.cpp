@@ -8,6 +8,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "tools/inspect/findings.hpp"
 #include "tools/inspect/page.hpp"
 #include "tools/inspect/pictures.hpp"
 #include "tools/inspect/tables.hpp"
@@ -36,30 +37,15 @@ std::string digits(double x) {
 
 // ---- For people: which heads stand out ----
 
-struct Strongest {
-  std::string head;
-  double value = -std::numeric_limits<double>::infinity();
-};
-
-// For each number that tells heads apart, the head that has most of it, among those by which values
-// are summed.
+// For each measure, the head that has most of it.
 void print_strongest(const Frame& frame) {
-  std::vector<std::pair<const HeadStatistic*, Strongest>> found;
-  for (const Site& site : frame.sites)
-    for (const HeadStatistic& s : site.heads) {
-      if (s.map != site.weights) continue;
-      auto at = std::find_if(found.begin(), found.end(),
-                             [&](const auto& f) { return f.first->name == s.name; });
-      if (at == found.end()) at = found.insert(found.end(), {&s, {}});
-      const auto values = s.values.values();
-      for (size_t head = 0; head < values.size(); ++head)
-        if (values[head] > at->second.value)
-          at->second = {text(site.path, "/", s.map, ", head ", head), values[head]};
-    }
   Table table;
-  for (const auto& [statistic, strongest] : found)
-    if (!strongest.head.empty())
-      table.add({"  " + statistic->name, strongest.head, digits(strongest.value), statistic->unit});
+  for (const Findings& each : findings_of(frame)) {
+    const Finding& first = each.heads.front();
+    table.add({"  " + each.measure,
+               text(first.site->path, "/", first.tensor, ", head ", first.picture),
+               digits(first.value), each.unit});
+  }
   table.print();
 }
 

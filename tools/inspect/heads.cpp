@@ -21,13 +21,17 @@ struct Head {
 // The number of one row, NaN if it does not count.
 using OfRow = std::function<double(const Head& W, Index i)>;
 
-double mean_over_rows(const Head& W, const OfRow& of_row) {
-  double sum = 0, rows = 0;
+// The mean over rows, and the row that has most of it.
+std::pair<double, Index> mean_over_rows(const Head& W, const OfRow& of_row) {
+  double sum = 0, rows = 0, most = -INFINITY;
+  Index at = -1;
   for (Index i = 0; i < W.n; ++i) {
     const double x = W.sees(i) ? of_row(W, i) : undefined;
-    if (!std::isnan(x)) sum += x, ++rows;
+    if (std::isnan(x)) continue;
+    sum += x, ++rows;
+    if (x >= most) most = x, at = i;
   }
-  return rows == 0 ? undefined : sum / rows;
+  return {rows == 0 ? undefined : sum / rows, at};
 }
 
 double total(const Head& W, Index i) {
@@ -75,10 +79,13 @@ std::vector<HeadStatistic> head_statistics(const AttentionMap& map,
   const auto add = [&](const char* name, const char* meaning, const char* unit,
                        const OfRow& of_row) {
     std::vector<float> values;
-    for (Index k = 0; k < h; ++k)
-      values.push_back(
-          static_cast<float>(mean_over_rows({weights.data() + k * n * m, n, m}, of_row)));
-    found.push_back({map.name, name, meaning, unit, Tensor::of<float>({h}, values)});
+    std::vector<Index> rows;
+    for (Index k = 0; k < h; ++k) {
+      const auto [mean, row] = mean_over_rows({weights.data() + k * n * m, n, m}, of_row);
+      values.push_back(static_cast<float>(mean));
+      rows.push_back(row);
+    }
+    found.push_back({map.name, name, meaning, unit, Tensor::of<float>({h}, values), rows});
   };
   if (std::none_of(weights.begin(), weights.end(), [](float w) { return w < 0; }))
     add("entropy", "How widely a query looks: the mean of -Σ p log p over its columns, p = W / ΣW.",

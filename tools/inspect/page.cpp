@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/embedded.hpp"
+#include "tools/inspect/findings.hpp"
 #include "tools/inspect/levels.hpp"
 #include "tools/inspect/tables.hpp"
 #include "train/files.hpp"
@@ -100,13 +101,32 @@ ordered_json to_json(const Site& site, int bits) {
           {"ablation", site.ablation ? ordered_json(site.ablation.values()) : ordered_json()}};
 }
 
+ordered_json to_json(const Findings& findings) {
+  ordered_json heads = ordered_json::array();
+  for (const Finding& each : findings.heads)
+    heads.push_back({{"site", each.site->path},
+                     {"tensor", each.tensor},
+                     {"picture", each.picture},
+                     {"value", each.value},
+                     {"row", each.row}});
+  return {{"measure", findings.measure},
+          {"meaning", findings.meaning},
+          {"unit", findings.unit},
+          {"heads", heads}};
+}
+
 ordered_json to_json(const RunReport& run, const Frame& frame, int bits) {
-  ordered_json sites = ordered_json::array(), tables, losses = ordered_json::array();
+  ordered_json sites = ordered_json::array(), tables, losses = ordered_json::array(),
+               findings = ordered_json::array();
+  for (const Findings& each : findings_of(frame)) findings.push_back(to_json(each));
   for (const Site& site : frame.sites) sites.push_back(to_json(site, bits));
   for (const DataTable& table : shown_tables(run, frame)) tables[table.name] = to_json(table);
   for (const Predictions& p : frame.predictions) losses.push_back(p.loss);
-  return {
-      {"step", frame.step}, {"losses", losses}, {"sites", std::move(sites)}, {"tables", tables}};
+  return {{"step", frame.step},
+          {"losses", losses},
+          {"findings", findings},
+          {"sites", std::move(sites)},
+          {"tables", tables}};
 }
 
 ordered_json to_json(const VariantText& variant) {

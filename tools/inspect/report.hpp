@@ -81,10 +81,14 @@ struct Histogram {
 struct HeadStatistic {
   std::string map;  // AttentionMap::name
   std::string name;
-  std::string meaning;  // one sentence, with the formula
-  std::string unit;     // "nats", "tokens"; "" for a pure number
-  Tensor values;        // [pictures of the map]
+  std::string meaning;           // one sentence, with the formula
+  std::string unit;              // "nats", "tokens"; "" for a pure number
+  Tensor values;                 // [pictures of the map]
+  std::vector<Index> rows = {};  // of each picture the row that has most of it; -1: none
 };
+// As tables and findings tell it.
+inline constexpr const char* ablation_meaning =
+    "What the loss gains when this head of the tensor is set to zero.";
 
 // Any named value of a site, for the lines of the text: its shape and what its numbers are like.
 struct SiteValue {

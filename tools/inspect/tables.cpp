@@ -74,9 +74,7 @@ DataTable heads_table(const Frame& frame) {
       if (map.unmeasured.empty()) add_measures(site, map, table);
     for (Index head = 0; site.ablation && head < site.ablation.size(); ++head) {
       Row row{site.path, site.ablated, head};
-      put(table, row,
-          {"loss without it", "nats a token",
-           "What the loss gains when this head of the tensor is set to zero."},
+      put(table, row, {"loss without it", "nats a token", ablation_meaning},
           site.ablation.values()[head]);
       table.rows.push_back(std::move(row));
     }

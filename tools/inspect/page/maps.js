@@ -27,7 +27,7 @@ function gridSection(root) {
     marks = [];
     const rows = siteNames.map((path, i) => {
       const y = 22 + i * (cell + gap), map = mapAt(path), range = map && rangeOf(map);
-      return element('g', {}, element('text', {x: 0, y: y + cell / 2 + 4, class: 'label'}, path),
+      return element('g', {}, element('text', {x: 0, y: y + cell / 2 + 4, class: 'label'}, siteLabel(path)),
         map && Array.from({length: map.shape[0]}, (_, head) => thumbnail(path, i, map, head, range,
           {x: left + head * (cell + gap), y, width: cell, height: cell})));
     });

@@ -234,7 +234,7 @@ function matricesSection(root) {
       paths.map((path, i) => matrix(matrixAt(path, name), path, left + i * step, 32 + j * step, box, range))]);
     made.show(element('svg', {viewBox: `0 0 ${width} ${height}`, width, height, role: 'img',
       'aria-label': 'matrices that mix heads'},
-      paths.map((path, i) => element('text', {class: 'small', 'text-anchor': 'middle', x: left + i * step + box / 2, y: 14}, path)),
+      paths.map((path, i) => element('text', {class: 'small', 'text-anchor': 'middle', x: left + i * step + box / 2, y: 14}, siteLabel(path))),
       cells, linear(() => colourBar(range, left, height - 24, 160))));
     numbers.replaceChildren(tableView('mixing'));
   }

@@ -166,7 +166,7 @@ function ablationSection(root) {
       'aria-label': 'the loss without each head'},
       Array.from({length: heads}, (_, i) => element('text', {class: 'small', 'text-anchor': 'middle',
         x: left + i * (w + 3) + w / 2, y: 12}, heads > 12 ? i : `head ${i}`)),
-      paths.map((path, j) => [element('text', {class: 'label', x: 0, y: 20 + j * (h + 3) + h / 2 + 4}, path),
+      paths.map((path, j) => [element('text', {class: 'label', x: 0, y: 20 + j * (h + 3) + h / 2 + 4}, siteLabel(path)),
         change(path).map((x, i) => cell(x, path, i, left + i * (w + 3), 20 + j * (h + 3), w, h, range))]),
       colourBar(range, left, height - 24, 200))));
   }

@@ -2,6 +2,8 @@
 
 // A section is drawn anew when something in `needs` changes; `update` is for what changes often.
 const sections = [
+  {id: 'findings', title: 'What stands out', says: 'the strongest heads', make: findingsSection, has: () => findings().length,
+    needs: ['frame', 'view', 'dark'], often: ['site', 'map', 'slices', 'head', 'root']},
   {id: 'tokens', title: 'Tokens', says: 'who looks at whom', make: tokensSection, has: () => siteNames.length,
     needs: ['site', 'view'], often: ['token', 'from', 'off', 'map', 'slices', 'frame', 'dark', 'head']},
   {id: 'maps', title: 'Maps', says: 'every layer, every head', make: gridSection, has: () => siteNames.length,
@@ -78,7 +80,7 @@ const lastToken = () => ({sequence: site().rows, at: tokensOf(baseRun(), site().
 
 function makeBar() {
   const sites = element('select', {'aria-label': 'layer', onchange: (e) => set({site: +e.target.value})},
-    siteNames.map((path, i) => element('option', {value: i}, path)));
+    siteNames.map((path, i) => element('option', {value: i}, siteLabel(path))));
   const choice = (label, names, key) => element('div', {class: 'choice', role: 'group', 'aria-label': label},
     names.map(([value, name]) => element('button', {'data-value': value, onclick: () => set({[key]: value})}, name)));
   const maps = choice('map', mapNames().map((name) => [name, name]), 'map');
@@ -210,8 +212,12 @@ function start() {
   const names = mapNames();
   state.map = siteNames.length && site().weights || names.at(-1) || '';
   if (siteNames.length) state.token = state.pinned = lastToken();
+  if (findings().length) choose(headline().heads[0]);
+  // Where heads talk, what they say to each other comes first.
+  const talks = anySite((s) => s.ties.some((tie) => tie.mixers.length || tie.unknown));
+  const rank = ({id}) => id === 'findings' ? 0 : id === 'talk' && talks ? 1 : 2;
   const main = element('main');
-  shown = sections.filter((section) => section.has()).map((section) => {
+  shown = sections.filter((section) => section.has()).sort((a, b) => rank(a) - rank(b)).map((section) => {
     const body = element('div', {class: 'body'});
     main.append(element('section', {id: section.id, 'aria-labelledby': section.id + '-title'},
       element('h2', {id: section.id + '-title'}, section.title, ' ', element('small', {}, section.says)), body));
