@@ -105,19 +105,23 @@ async function checkTokens() {
   const tokens = all('.tokens .token'), s = site(), map = mapAt(sitePath());
   if (!tokens.length || !map || !map.rowTokens || !map.columnTokens) return;
   const rows = tokens.slice(-tokensOf(0, s.rows).length), last = rows.at(-1);
+  if (map.shape[0] > 12) check('of many heads the chosen one is told, and few wires are drawn', all('.strongest li').length === 1
+    && all('.wire:not(.weak)').length <= 2 * map.shape[0] * all('.tied').length + 2);
+  await press('a');
   await press('Escape');
   check('without a token there are no lines', all('.tie, .weight').length === 0);
   await act(last, 'mouseenter');
   check('a token that is pointed at is marked', last.classList.contains('here'));
   const heads = new Set(all('.weight').map((x) => x.getAttribute('fill')));
-  check('its heads have bars in their colours', heads.size > 0 && [...heads].every((c) => headColours.includes(c)));
+  check('its heads have bars in their colours', heads.size > 0 && [...heads].every((c) => headColours[state.dark ? 'dark' : 'light'].includes(c)));
   check('as many heads are told as there are', all('.strongest li').length === map.shape[0]);
   checkTold(map, s, rows.length - 1);
   await press('0');
   check('a head that is off has no line', all('.tie[data-head="0"]').length === 0 && all('.strongest li').length === map.shape[0] - 1);
   check('and its button says so', one('.heads button').getAttribute('aria-pressed') === 'false');
-  await act(one('.heads button'), 'click');
-  check('its button puts it on again', all('.strongest li').length === map.shape[0]);
+  one('.heads button').dispatchEvent(new MouseEvent('click', {bubbles: true, shiftKey: true}));
+  await frame();
+  check('its button puts it on again with shift', all('.strongest li').length === map.shape[0]);
   await press('o');
   check('one head alone', all('.strongest li').length === 1);
   await press('a');
@@ -131,6 +135,10 @@ async function checkTokens() {
   check('. goes to the next token', (rows[1] ?? rows[0]).classList.contains('here'));
   await press(',');
   check(', to the one before', rows[0].classList.contains('here'));
+  await act(all('.heads button').at(-1), 'click');
+  check('a click on a chip selects its head and hides nothing', state.head === map.shape[0] - 1 && all('.strongest li').length === map.shape[0]);
+  await act(one('.heads button'), 'click');
+  checkDirections();
   if (s.rows === s.columns) {
     await press('d');
     check('d turns round who looks at whom', one('[data-from=column]').getAttribute('aria-pressed') === 'true');
@@ -212,6 +220,51 @@ async function checkAxes() {
   check('its measures are told', one('#heads tbody').innerText !== told && one('#heads tbody').innerText.includes(`${state.map}[${axis[0]}=1]`));
 }
 
+// What the buttons say is what is drawn: queries look at the memory.
+function checkDirections() {
+  const s = site(), pressed = one('[aria-label=direction] [aria-pressed=true]').dataset.from;
+  check('picture and button agree', s.rows === s.columns || (state.token?.sequence === s.rows) === (pressed === 'row'));
+}
+async function checkCross() {
+  const at = siteNames.findIndex((path) => siteOf(0, path).rows !== siteOf(0, path).columns);
+  if (at < 0) return;
+  await press('d');
+  set({site: at});
+  await frame();
+  checkDirections();
+  for (const from of ['column', 'row']) {
+    await act(one(`[data-from=${from}]`), 'click');
+    check('the button turns it', one(`[data-from=${from}]`).getAttribute('aria-pressed') === 'true' && all('.tie, .weight').length > 0);
+    checkDirections();
+  }
+  set({site: 0});
+  await frame();
+}
+
+// Text reads on what is behind it, in light and dark: the contrast of WCAG 2.
+function checkContrast() {
+  const parts = (colour) => colour.match(/[\d.]+/g).map(Number);
+  const light = (colour) => parts(colour).slice(0, 3).map((x) => x / 255)
+    .reduce((sum, x, i) => sum + [0.2126, 0.7152, 0.0722][i] * (x <= 0.03928 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4), 0);
+  const behind = (node) => {
+    const colour = node ? getComputedStyle(node).backgroundColor : 'rgb(0,0,0)', alpha = parts(colour)[3] ?? 1;
+    return colour.startsWith('rgb') && alpha > 0.9 || !node ? colour : behind(node.parentElement);
+  };
+  const svgBehind = (node) => behind(node.closest('figure') ?? node.closest('section'));
+  let worst = [99, ''];
+  for (const node of all('header *, main *, footer *, .controls *')) {
+    const inSvg = node.namespaceURI.endsWith('svg');
+    if (![...node.childNodes].some((x) => x.nodeType === 3 && x.data.trim()) || node.tagName === 'title') continue;
+    if (inSvg && !node.matches('.small, .tick, .label, .name') || inSvg && node.style.fill) continue;
+    const style = getComputedStyle(node), [a, b] = [light(inSvg ? style.fill : style.color), light(inSvg ? svgBehind(node) : behind(node))];
+    const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (contrast < worst[0]) worst = [contrast, node.textContent.slice(0, 30)];
+  }
+  check(`contrast in ${state.dark ? 'dark' : 'light'}: ${worst[0].toFixed(2)} of ‘${worst[1]}’`, worst[0] >= 4.5);
+}
+const checkWidth = () => check(`nothing is wider than the window: ${document.documentElement.scrollWidth} of ${innerWidth}`,
+  document.documentElement.scrollWidth <= innerWidth);
+
 // The page opens on what it found: the sentence and the list are the table's, a click selects.
 async function checkFindings() {
   const found = findings(), said = headline(), [first] = said.heads, {head} = placeOfFinding(first);
@@ -234,7 +287,7 @@ async function checkFindings() {
   check('an entry selects layer and head', sitePath() === last.site && state.head === placeOfFinding(last).head);
   check('and the picture beside it is of that head', one('.finding svg').getAttribute('aria-label').endsWith(`head ${state.head}`));
   if (siteOf(0, sitePath()).ties.some((tie) => tie.mixers.length)) check('where heads talk, that comes next', all('main section')[1].id === 'talk');
-  set({site: 0, head: 0, map: siteOf(0, siteNames[0]).weights, slices: {}});
+  set({site: 0, head: 0, map: siteOf(0, siteNames[0]).weights, slices: {}, from: 'row'});
   const token = lastToken();
   set({token, pinned: token});
   await frame();
@@ -447,10 +500,17 @@ async function main() {
   while (document.documentElement.dataset.drawn !== 'all') await frame();
   checkSections();
   checkText();
+  checkWidth();
+  checkContrast();
+  await press('t');
+  await frame();
+  checkContrast();
+  await press('t');
   if (siteNames.length && !globalThis.brief) {
     await checkFindings();
     await checkTokens();
     await checkKeys();
+    await checkCross();
     await checkMaps();
     await checkMeasures();
     await checkAxes();

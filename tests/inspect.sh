@@ -66,6 +66,19 @@ opens() {
   shoots "$page"
 }
 
+# narrow PAGE: nothing of it is wider than a telephone. A window is never as narrow, a frame is.
+narrow() {
+  [ -n "$chromium" ] || return 0
+  {
+    sed '/^<\/body>$/,$d' "$1"
+    echo "<script>setTimeout(() => console.log('width ' + document.documentElement.scrollWidth), 3000)</script></body></html>"
+  } > inner.html
+  echo '<iframe src=inner.html width=390 height=844></iframe>' > outer.html
+  "${browser[@]}" --hide-scrollbars --virtual-time-budget=9000 --enable-logging=stderr --screenshot=narrow.png "file://$work/outer.html" > out 2> console
+  grep -qE 'CONSOLE.*"width 390"' console
+  verdict $? "$1: it is as wide as a telephone: $(grep -o 'width [0-9]*' console)"
+}
+
 # ---- A language model on text that would like to be markup ----
 
 for i in $(seq 40); do
@@ -80,6 +93,7 @@ check 'a page' "$tete" inspect odd --text "$odd" --out odd.html --save odd.safet
 grep -q '^Written: odd.html (.* MB), odd.safetensors (.* MB), tables$' out
 verdict $? 'it tells what it wrote'
 opens odd.html "$everything mixing" odd.safetensors
+narrow odd.html
 
 # Every table's numbers are those that the page holds.
 for table in heads mixing predictions lens values matrices histograms curves texts; do
@@ -195,6 +209,10 @@ check 'no softmax' "$tete" train --task reverse --context 6 --attention multi_he
 check 'its page' "$tete" inspect sigmoid --text abc --out sigmoid.html --save sigmoid.safetensors
 check 'it opens with S' grep -q '"weights":"S"' sigmoid.html
 opens sigmoid.html "$everything" sigmoid.safetensors
+check '32 heads' "$tete" train --task induction --attention talking_heads --layers 1 --heads 32 --d-model 32 --batch 4 --steps 4 --eval-samples 8 --out many
+check 'their page' "$tete" inspect many --text qgxbqgx --no-ablation --out many.html
+opens many.html 'findings tokens maps talk mixing heads'
+narrow many.html
 
 # ---- The other tasks ----
 

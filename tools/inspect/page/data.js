@@ -13,7 +13,7 @@ const state = {
   map: '',       // 'W'
   slices: {},    // which of a map's further axes: {s: 1}; not named: 0
   head: 0,
-  off: new Set(),  // heads whose lines are not drawn
+  off: null,       // heads whose lines are not drawn, a set; null: of many, all but the chosen one
   token: null,     // {sequence, at}: the one that is looked at
   pinned: null,    // the same, if a click holds it
   from: 'row',     // or column: what the token looks at, or what looks at it
@@ -121,6 +121,8 @@ function place(value, range) {
   return 0.5 + 0.5 * Math.sign(value) * bent(Math.min(1, Math.abs(value) / size));
 }
 
+const isOff = (head) => state.off ? state.off.has(head)
+  : (mapAt(sitePath())?.shape[0] ?? 1) > 12 && head !== state.head;
 const tokensOf = (run, sequence) => runs[run].sequences[sequence]?.tokens ?? [];
 // The label of a row or column of a map: a token, or a number where it has none.
 function labelAt(map, s, axis, at) {

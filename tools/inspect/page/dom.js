@@ -48,6 +48,9 @@ function number(x, digits = 4) {
 }
 const grouped = (x) => String(x).replace(/\B(?=(\d{3})+$)/g, ',').replace('-', '−');
 
+// A power of ten as people write it: 1,000, 0.001.
+const plain = (x) => x >= 1 ? grouped(Math.round(x)) : x.toFixed(Math.round(-Math.log10(x)));
+
 // "1 head", "2 heads"
 const counted = (count, noun) => grouped(count) + ' ' + noun + (count === 1 ? '' : 's');
 

@@ -3,20 +3,24 @@
 // ---- Colours ----
 
 // Scales that lightness alone tells apart, so that colour-blind people and grey prints keep the order:
-// for amounts, from the paper's colour on, and for signs, blue below zero and orange above. Between
-// these colours, at equal distances, one goes in straight lines.
+// for amounts, from the paper's colour to violet, and for signs, blue below zero and orange above.
+// Between these colours, at equal distances, one goes in straight lines.
 const scales = {
   light: {
-    amount: ['#fdfcf9', '#e3edf4', '#bcd7e8', '#8abbd8', '#569bc4', '#3478ac', '#265690', '#1d376e', '#141b46'],
+    amount: ['#fdfcf9', '#f0e8f0', '#dcc9df', '#c3a3c9', '#a67cb1', '#875797', '#68387c', '#4a1f5d', '#2d0d3b'],
     sign: ['#0b3c6f', '#2f72ae', '#79add6', '#c3dcec', '#fdfcf9', '#f9d6b0', '#ec9c55', '#c0601b', '#7a3306'],
   },
   dark: {
-    amount: ['#15181e', '#221f45', '#432a6f', '#6d2f83', '#9c3a82', '#cb4d72', '#ee7561', '#fbae6f', '#fdeeb5'],
+    amount: ['#15181e', '#2a2033', '#46304f', '#664470', '#885d93', '#a97bb3', '#c79dcd', '#e1c3e4', '#f8ebf9'],
     sign: ['#b9e2ff', '#62b1ea', '#2f77b2', '#1f4468', '#15181e', '#5c3a1c', '#a8612a', '#e8964b', '#ffdcae'],
   },
 };
-// Okabe and Ito's, without yellow and black, and two more that keep apart on either paper.
-const headColours = ['#0f7fc4', '#e08a00', '#0a9d76', '#d1569c', '#43a6d8', '#d1530a', '#8b73d6', '#8a8577'];
+// Neither the violet of amounts nor the blue and orange of signs. Each reads on its paper, and the
+// paper on it.
+const headColours = {
+  light: ['#0a7d5e', '#b0406f', '#8a6a00', '#2b7a86', '#a8453a', '#4a7a1f', '#7a5c44', '#6b6f78'],
+  dark: ['#3fc79b', '#ef8fb4', '#d9b13b', '#62c3d1', '#f0948a', '#9ccc5f', '#c9a98c', '#b5b9c2'],
+};
 
 function parse(colour) {
   const n = parseInt(colour.slice(1), 16);
@@ -37,7 +41,10 @@ function palette(scale) {
 const paletteOf = (range) => palette(range.signed ? 'sign' : 'amount');
 const colourOf = (value, range) => Number.isNaN(value) ? 'transparent'
   : `rgb(${paletteOf(range)[Math.round(place(value, range) * 511)].join()})`;
-const headColour = (head) => headColours[head % headColours.length];
+const headColour = (head) => {
+  const colours = headColours[state.dark ? 'dark' : 'light'];
+  return colours[head % colours.length];
+};
 // Black or white, whichever reads better on a colour.
 function inkOn(colour) {
   const [r, g, b] = colour.match(/\d+/g).map(Number);
@@ -89,6 +96,7 @@ function colourBar(range, x, y, width) {
     element('rect', {x: 0, y: 0, width, height: 8, class: 'frame'}),
     ticks.map((tick) => {
       const where = (tick - range.low) / (range.high - range.low || 1) * width;
+      if (tick !== range.low && tick !== range.high && Math.min(where, width - where) < 46) return null;
       return element('text', {x: where, y: 20, class: 'small',
         'text-anchor': where <= 0 ? 'start' : where >= width ? 'end' : 'middle'}, number(tick, 3));
     }));

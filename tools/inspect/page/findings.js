@@ -28,7 +28,8 @@ function placeOfFinding({site: path, tensor, picture}) {
 }
 function choose(finding) {
   const {map, head, slices} = placeOfFinding(finding), s = siteOf(baseRun(), finding.site);
-  const token = map?.rowTokens && finding.row >= 0 ? {sequence: s.rows, at: finding.row} : state.token;
+  const token = map?.rowTokens && finding.row >= 0 ? {sequence: s.rows, at: finding.row}
+    : state.token?.sequence === s.rows ? state.token : {sequence: s.rows, at: tokensOf(baseRun(), s.rows).length - 1};
   set({site: siteNames.indexOf(finding.site), map: map?.name ?? s.weights, slices, head, from: 'row'});
   set({token, pinned: token});
 }

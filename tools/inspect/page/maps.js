@@ -56,7 +56,7 @@ function gridSection(root) {
   function update() {
     for (const {node, i, head} of marks) node.classList.toggle('here', i === state.site && head === state.head);
     const views = twoRuns ? [0, 1, difference] : [state.view];
-    const room = twoRuns ? holder.clientWidth / 3 - 16 : aside > 330 ? aside : Infinity;
+    const room = twoRuns ? holder.clientWidth / 3 - 16 : aside > 330 ? aside : holder.clientWidth;
     large.replaceChildren(...views.map((view) => largeMap(view, Math.min(460, room - 76))));
   }
   return {build, update};

@@ -47,11 +47,11 @@ function depthsOf(maps, ties) {
 
 function talkSection(root) {
   const made = figure('talk', '', element('svg')), terms = figure('mixers', '', element('svg'));
-  const least = element('input', {type: 'range', min: 0, max: 0.95, step: 0.01, 'aria-label': 'wires from', oninput: () => update()});
+  const least = element('input', {type: 'range', min: 0, max: 1, step: 0.01, 'aria-label': 'wires from', oninput: () => update()});
   const threshold = element('label', {class: 'slider'}, 'wires from ', least, element('output'));
   root.append(threshold, made);
   const drawing = element('g');
-  let wires = [], faces = [], places = new Map(), face = 0;
+  let wires = [], faces = [], places = new Map(), face = 0, room = 0, isNew = true;
 
   function build() {
     const path = sitePath(), s = site();
@@ -60,12 +60,13 @@ function talkSection(root) {
     const depths = depthsOf(maps, ties), columns = [];
     for (const map of maps) (columns[depths.get(map.name)] ||= []).push(map);
     const most = Math.max(...columns.map((column) => column.reduce((n, map) => n + map.shape[0], 0)));
-    const gap = most > 12 ? 3 : 8, title = 44, room = Math.max(300, root.clientWidth);
-    face = Math.max(18, Math.min(112, Math.floor(560 / most) - gap, (room - 30) / columns.length - 36));
+    const gap = most > 12 ? 3 : 8, title = 44;
+    room = Math.max(300, root.clientWidth);
+    face = Math.max(18, Math.min(112, Math.floor(560 / most) - gap, (room - 56) / columns.length - 36));
     const tall = (column) => column.reduce((y, map) => y + title + map.shape[0] * (face + gap), 0);
     const height = Math.max(...columns.map(tall));
-    const between = columns.length > 1 ? Math.min(300, (room - 30 - columns.length * face) / (columns.length - 1)) : 0;
-    const width = 30 + columns.length * face + (columns.length - 1) * between;
+    const between = columns.length > 1 ? Math.min(300, (room - 56 - columns.length * face) / (columns.length - 1)) : 0;
+    const width = 30 + columns.length * face + (columns.length - 1) * between + 26;
     places = new Map();
     faces = [];
     const drawn = columns.map((column, i) => {
@@ -76,12 +77,10 @@ function talkSection(root) {
         return stack(map, places.get(map.name));
       });
     });
-    const mixed = ties.flatMap((tie) => mixInView(path, tie)?.sum ?? []).length;
-    least.value = mixed > 12 ? 0.35 : 0;
-    threshold.hidden = !mixed;
     made.show(element('svg', {viewBox: `0 0 ${width} ${height}`, width, height, class: 'talk', role: 'img',
       'aria-label': `maps of ${path} and how they are made of each other`}, drawing, drawn), `talk-${path}`);
     mixersOf = null;
+    isNew = true;
   }
 
   function stack(map, {x, y, step, heads}) {
@@ -111,7 +110,12 @@ function talkSection(root) {
     const y = level ? from.y - 6 : from.y + face / 2 - 6;
     return element('g', {class: 'tied', 'data-tie': `${tie.from} ${tie.to}`},
       mix ? wiresOf(tie, mix, start, end) : straight(tie, from.heads, to.heads, start, end),
-      element('text', {class: 'small over', 'text-anchor': level ? 'middle' : 'start', x, y}, words));
+      6.5 * words.length < to.x - from.x - face && element('text', {class: 'small over', 'text-anchor': level ? 'middle' : 'start', x, y}, words));
+  }
+  // Of many heads the strongest wires, two a head; of few heads all.
+  function fewOf(all) {
+    const heads = new Set(all.map((w) => w.a)).size, mixing = new Set(all.map((w) => w.tie)).size;
+    return heads > 12 ? Math.floor(100 * all.map((w) => w.share).sort((a, b) => b - a)[2 * heads * mixing]) / 100 : 0;
   }
   const curve = ([x1, y1], [x2, y2]) => `M${x1} ${y1}C${(x1 + x2) / 2} ${y1} ${(x1 + x2) / 2} ${y2} ${x2} ${y2}`;
 
@@ -161,6 +165,9 @@ function talkSection(root) {
     const mixes = ties.map((tie) => [tie, mixInView(path, tie)]);
     wires = [];
     drawing.replaceChildren(...mixes.map(([tie, mix]) => tieOf(tie, mix)));
+    threshold.hidden = !wires.length;
+    if (isNew) least.value = fewOf(wires);
+    isNew = false;
     const mixed = mixes.filter(([, mix]) => mix);
     const places_ = mixed.flatMap(([, mix]) => mix.terms).filter((t) => t.place)
       .map((t) => `${t.name} is that of ${quoted(tokensOf(baseRun(), t.place.sequence)[t.place.at] ?? '')}`);
@@ -197,13 +204,13 @@ function sumsPicture(path, mixed) {
 // The entries of a matrix between heads, numbered on both sides.
 function matrixPicture(entries, name, x, y, box, range, told = (i, j) => `[${i}, ${j}]`) {
   const rows = entries.length, columns = entries[0].length, cell = box / Math.max(rows, columns);
-  const every = Math.ceil(11 / cell), numbers = (count) => [...Array(count).keys()].filter((i) => i % every === 0);
+  const numbers = (count, room) => [...Array(count).keys()].filter((i) => i % Math.ceil(room / cell) === 0);
   return [entries.flatMap((row, i) => row.map((value, j) => element('rect', {class: 'entry', x: x + j * cell, y: y + i * cell,
     width: cell + 0.3, height: cell + 0.3, fill: colourOf(value, range)},
     element('title', {}, `${name}${told(i, j)} = ${number(value)}`)))),
   element('rect', {x, y, width: columns * cell, height: rows * cell, class: 'frame'}),
-  numbers(rows).map((i) => element('text', {class: 'tick', 'text-anchor': 'end', x: x - 3, y: y + (i + 0.5) * cell + 4}, i)),
-  numbers(columns).map((j) => element('text', {class: 'tick', 'text-anchor': 'middle', x: x + (j + 0.5) * cell, y: y - 3}, j))];
+  numbers(rows, 11).map((i) => element('text', {class: 'tick', 'text-anchor': 'end', x: x - 3, y: y + (i + 0.5) * cell + 4}, i)),
+  numbers(columns, columns > 10 ? 18 : 11).map((j) => element('text', {class: 'tick', 'text-anchor': 'middle', x: x + (j + 0.5) * cell, y: y - 3}, j))];
 }
 
 // ---- The matrices of every layer, as figure 1 of the talking-heads paper shows them ----

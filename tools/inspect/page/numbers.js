@@ -120,7 +120,7 @@ function histogramsSection(root) {
     const label = `how often ${name} of ${path} lies where`;
     const ten = Math.max(1, Math.ceil(Math.log10(most)));
     const svg = plot({width, height: 190, x: [low, high], y: [0, tall(10 ** ten)], xLabel: name, yLabel: 'cells', label,
-      yTicks: Array.from({length: ten + 1}, (_, i) => i ? [tall(10 ** i), i < 4 ? grouped(10 ** i) : `1e${i}`] : [0, '0']),
+      yTicks: Array.from({length: ten + 1}, (_, i) => i ? [tall(10 ** i), plain(10 ** i)] : [0, '0']),
       draw: (toX, toY) => found.map(([r, h]) => bars(h, toX, toY, shown.length > 1 ? r : null))});
     return figure(`histogram-${path}-${name}`, `${path}/${name}` + (shown.length > 1 ? ' of both runs' : ', all heads, and each'), svg);
   }
@@ -137,7 +137,7 @@ function histogramsSection(root) {
       all.map((count, bin) => element('rect', {x: toX(at(bin)), y: toY(tall(count)), width: toX(at(1)) - toX(at(0)),
         height: toY(0) - toY(tall(count)), fill: 'transparent'}, element('title', {},
         `${number(at(bin), 3)} … ${number(at(bin + 1), 3)}: ${grouped(count)}`))),
-      run === null && h.counts.map((counts, head) => state.off.has(head) ? null
+      run === null && h.counts.map((counts, head) => isOff(head) ? null
         : lineThrough(steps(counts), {stroke: headColour(head), 'stroke-width': 1, opacity: 0.85}))];
   }
   return {build};

@@ -25,7 +25,7 @@ const sections = [
   {id: 'text', title: 'The text', says: 'what was run, and what it costs', make: textSection,
     has: () => runs.some((run) => run.texts.length) && siteNames.length, needs: ['site', 'frame', 'view'], often: []},
   {id: 'training', title: 'Training', says: 'how it came to this', make: curvesSection,
-    has: () => runs.some((run) => run.curves.length || run.samples.length), needs: ['frame'], often: []},
+    has: () => runs.some((run) => run.curves.length || run.samples.length), needs: ['frame', 'dark'], often: []},
 ];
 function anySite(test) {
   return runs.some((_, r) => frameOf(r)?.sites.some(test));
@@ -61,6 +61,11 @@ function set(next) {
   if (changed.has('site') && state.token && !sequencesOf(site()).includes(state.token.sequence)) {
     state.token = state.pinned = lastToken();
     changed.add('token');
+  }
+  // Queries look at the memory; a token of the memory is looked at.
+  if ((changed.has('site') || changed.has('token')) && state.token && site().rows !== site().columns) {
+    state.from = state.token.sequence === site().rows ? 'row' : 'column';
+    changed.add('from');
   }
   if (changed.has('site') && !mapAt(sitePath()) && site().weights) {
     state.map = site().weights;
@@ -110,14 +115,15 @@ function makeBar() {
     for (const button of views.children) button.setAttribute('aria-pressed', +button.dataset.value === state.view);
     const count = mapAt(sitePath())?.shape[0] ?? 0;
     heads.replaceChildren(...Array.from({length: count}, (_, head) => element('button', {
-      class: 'head' + (head === state.head ? ' here' : ''), 'aria-pressed': !state.off.has(head),
-      'aria-label': `head ${head}`, title: `head ${head}: on or off; twice: this one only`,
-      style: {'--colour': headColour(head)}, onclick: () => toggle(head), ondblclick: () => only(head)}, head)));
+      class: 'head' + (head === state.head ? ' here' : ''), 'aria-pressed': !isOff(head),
+      'aria-label': `head ${head}`, title: `head ${head}: a click selects it; with shift its lines are hidden or shown; twice: this one only`,
+      style: {'--colour': headColour(head)}, onclick: (e) => e.shiftKey ? toggle(head) : set({head}), ondblclick: () => only(head)}, head)));
   }
   return {node, update};
 }
 function toggle(head) {
-  const off = new Set(state.off);
+  const count = mapAt(sitePath())?.shape[0] ?? 1;
+  const off = new Set(Array.from({length: count}, (_, i) => i).filter(isOff));
   if (!off.delete(head)) off.add(head);
   set({off});
 }
@@ -125,7 +131,7 @@ function toggle(head) {
 function only(head) {
   const count = mapAt(sitePath())?.shape[0] ?? 1;
   const off = new Set(Array.from({length: count}, (_, i) => i).filter((i) => i !== head));
-  const already = [...off].every((i) => state.off.has(i)) && !state.off.has(head);
+  const already = [...off].every(isOff) && !isOff(head);
   set({off: already ? new Set() : off, head});
 }
 
@@ -139,7 +145,7 @@ const keys = [
   ['o', 'only this head’s lines, or all again', {o: () => only(state.head)}],
   ['a', 'all heads’ lines', {a: () => set({off: new Set()})}],
   [', .', 'token: the one before, the next', {',': () => moveToken(-1), '.': () => moveToken(1)}],
-  ['d', 'what the token looks at, or what looks at it', {d: () => set({from: state.from === 'row' ? 'column' : 'row'})}],
+  ['d', 'what the token looks at, or what looks at it', {d: () => turn(state.from === 'row' ? 'column' : 'row')}],
   ['[ ]', 'checkpoint', {'[': () => moveFrame(-1), ']': () => moveFrame(1)}],
   ['c', 'the first run, the second, their difference', {c: () => twoRuns && set({view: (state.view + 1) % 3})}],
   ['s', 'colours straight, or with the square root', {s: () => set({root: !state.root})}],

@@ -57,18 +57,23 @@ function lensSection(root) {
     const names = [...new Set(data.map((row) => row[0]))];
     let top = 0;
     let width = 320;
+    const w = 30, h = 26, left = 150, room = Math.max(1, Math.floor((root.clientWidth - left) / w));
     const parts = names.flatMap((name) => {
       const rows = data.filter((row) => row[0] === name), points = [...new Set(rows.map((row) => row[1]))].reverse();
-      const count = Math.max(...rows.map((row) => row[2])) + 1, w = count > 64 ? 22 : 30, h = 26, left = 150;
-      const next = (at) => rows.find((row) => row[2] === at + 1)?.[3];
-      width = Math.max(width, left + count * w);
-      const y = (point) => top + 8 + points.indexOf(point) * h;
-      const drawn = [points.map((point) => element('text', {class: 'label', x: 0, y: y(point) + 17}, point)),
-        rows.map((row) => lensCell(row, left + row[2] * w, y(row[1]), w, h, row[4] === next(row[2]), range)),
-        rows.filter((row) => row[1] === points[0]).map((row) => element('text', {class: 'token', 'text-anchor': 'middle',
-          x: left + row[2] * w + w / 2, y: top + 8 + points.length * h + 18}, visible(row[3])))];
-      top += 8 + points.length * h + 34;
-      return drawn;
+      const count = Math.max(...rows.map((row) => row[2])) + 1;
+      const following = new Map(rows.map((row) => [row[2], row[3]]));
+      // As many tokens on a line as there is room for.
+      return Array.from({length: Math.ceil(count / room)}, (_, line) => {
+        const shown = rows.filter((row) => Math.floor(row[2] / room) === line), x = (row) => left + row[2] % room * w;
+        const y = (point) => top + 8 + points.indexOf(point) * h;
+        width = Math.max(width, left + Math.min(count, room) * w);
+        const drawn = [points.map((point) => element('text', {class: 'label', x: 0, y: y(point) + 17}, point)),
+          shown.map((row) => lensCell(row, x(row), y(row[1]), w, h, row[4] === following.get(row[2] + 1), range)),
+          shown.filter((row) => row[1] === points[0]).map((row) => element('text', {class: 'token', 'text-anchor': 'middle',
+            x: x(row) + w / 2, y: top + 8 + points.length * h + 18}, visible(row[3])))];
+        top += 8 + points.length * h + 34;
+        return drawn;
+      });
     });
     made.show(linear(() => element('svg', {viewBox: `0 0 ${width} ${top}`, width, height: top, class: 'lens', role: 'img',
       'aria-label': 'the likeliest next token by layer'}, parts)));

@@ -6,13 +6,18 @@ const ruler = element('canvas').getContext('2d');
 // Boxes of a sequence's tokens, line by line, from the height y on; a newline ends a line.
 function layTokens(tokens, sequence, y, width) {
   ruler.font = tokenFont;
-  const line = 58;
+  const line = 74;
+  const widths = tokens.map((token) => Math.max(18, Math.ceil(ruler.measureText(visible(token)).width) + 8));
+  const whole = widths.reduce((sum, w) => sum + w + 3, 0), lines = Math.ceil(whole / width);
+  // Few tokens take the width; many are as long on each line, so that none is left alone on the last.
+  const space = lines === 1 ? Math.min(60, 3 + (width - whole) / Math.max(1, tokens.length)) : 3;
+  width = lines === 1 ? width + 3 : Math.min(width, whole / lines + 40);
   let x = 0;
   const boxes = tokens.map((token, at) => {
-    const shown = visible(token), w = Math.max(18, Math.ceil(ruler.measureText(shown).width) + 8);
+    const shown = visible(token), w = widths[at];
     if (x + w > width && x > 0) { x = 0; y += line; }
     const box = {sequence, at, token, shown, x, y, width: w, height: 24};
-    x += w + 3;
+    x += w + space;
     if (token === '\n' && tokens[at + 1] !== '\n') { x = 0; y += line; }
     return box;
   });
@@ -24,7 +29,7 @@ const sequencesOf = (s) => s.rows === s.columns ? [s.rows] : [s.columns, s.rows]
 
 // The tokens that a token looks at, or that look at it: a list for each head, and whose they are.
 function attentionOf(map, s, token) {
-  const byRow = s.rows !== s.columns ? token.sequence === s.rows : state.from === 'row';
+  const byRow = state.from === 'row';
   const [heads, rows, columns] = map.shape, all = values(map);
   if (!(map.rowTokens && map.columnTokens) || token.at >= (byRow ? rows : columns)) return null;
   const of = (head) => Array.from({length: byRow ? columns : rows}, (_, i) =>
@@ -32,15 +37,16 @@ function attentionOf(map, s, token) {
   return {to: byRow ? s.columns : s.rows, heads: Array.from({length: heads}, (_, head) => of(head))};
 }
 
-// A line between two boxes: an arc above what lies between them, or from line to line.
-function tie(a, b) {
+// A line between two boxes: an arc above what lies between them, or from line to line; `side`, -1 … 1,
+// keeps heads on one token apart.
+function tie(a, b, side) {
   const x1 = a.x + a.width / 2, x2 = b.x + b.width / 2;
   if (Math.abs(a.y - b.y) < 1) {
-    const up = Math.min(30, 8 + Math.abs(x1 - x2) * 0.12);
-    return `M${x1} ${a.y}C${x1} ${a.y - up} ${x2} ${b.y - up} ${x2} ${b.y}`;
+    const up = Math.min(44, 8 + Math.abs(x1 - x2) * 0.1) * (1 + 0.5 * side);
+    return `M${x1 + 4 * side} ${a.y}C${x1 + 4 * side} ${a.y - up} ${x2 + 4 * side} ${b.y - up} ${x2 + 4 * side} ${b.y}`;
   }
   const [y1, y2] = a.y > b.y ? [a.y, b.y + b.height] : [a.y + a.height, b.y];
-  return `M${x1} ${y1}C${x1} ${(y1 + y2) / 2} ${x2} ${(y1 + y2) / 2} ${x2} ${y2}`;
+  return `M${x1 + 5 * side} ${y1}C${x1 + 5 * side} ${(y1 + y2) / 2} ${x2 + 5 * side} ${(y1 + y2) / 2} ${x2 + 5 * side} ${y2}`;
 }
 
 // The strongest of a head's lines; the others would only be grey.
@@ -50,11 +56,19 @@ function strongest(weights, size) {
     .sort((a, b) => Math.abs(b.weight) - Math.abs(a.weight)).slice(0, 8);
 }
 
+// Between two sequences the other direction is another token's: the last of the other sequence.
+function turn(from) {
+  const s = site(), sequence = from === 'row' ? s.rows : s.columns;
+  if (s.rows === s.columns || state.from === from) return set({from});
+  const token = {sequence, at: tokensOf(baseRun(), sequence).length - 1};
+  set({token, pinned: token});
+}
+
 function tokensSection(root) {
   const overlay = element('g', {class: 'ties'}), told = element('div', {class: 'told', 'aria-live': 'polite'});
   const directions = element('div', {class: 'choice', role: 'group', 'aria-label': 'direction'},
     [['row', 'what it looks at'], ['column', 'what looks at it']].map(([from, name]) =>
-      element('button', {'data-from': from, onclick: () => set({from})}, name)));
+      element('button', {'data-from': from, onclick: () => turn(from)}, name)));
   const made = figure('tokens', 'Hover over a token, or walk with the arrow keys; a click holds it. '
     + 'Each line and bar is one head, in its colour.', element('svg'));
   root.append(directions, made, told);
@@ -62,7 +76,7 @@ function tokensSection(root) {
 
   function build() {
     const s = site(), width = Math.max(320, root.clientWidth);
-    let y = 34;
+    let y = 54;
     boxes = new Map();
     const labels = [], groups = [];
     for (const sequence of sequencesOf(s)) {
@@ -112,7 +126,6 @@ function tokensSection(root) {
       }
     for (const button of directions.children)
       button.setAttribute('aria-pressed', button.dataset.from === state.from);
-    directions.hidden = site().rows !== site().columns;
     overlay.replaceChildren();
     const map = mapAt(sitePath()), from = state.token && boxes.get(state.token.sequence)?.[state.token.at];
     if (!map) return told.replaceChildren(`${sitePath()} has no ${state.map} to compare.`);
@@ -120,10 +133,10 @@ function tokensSection(root) {
     const attention = attentionOf(map, site(), state.token);
     if (!attention)
       return told.replaceChildren(`The rows or columns of ${state.map} in ${sitePath()} are not these tokens.`);
-    const to = boxes.get(attention.to), on = attention.heads.map((_, head) => head).filter((h) => !state.off.has(h));
+    const to = boxes.get(attention.to), on = attention.heads.map((_, head) => head).filter((h) => !isOff(h));
     const size = Math.max(1e-12, ...on.flatMap((h) => attention.heads[h].map((x) => Math.abs(x) || 0)));
-    overlay.append(...on.flatMap((head) => strongest(attention.heads[head], size)
-      .filter(({at}) => to[at] !== from).map(({weight, at}) => element('path', {class: 'tie', d: tie(from, to[at]),
+    overlay.append(...on.flatMap((head, i) => strongest(attention.heads[head], size)
+      .filter(({at}) => to[at] !== from).map(({weight, at}) => element('path', {class: 'tie', d: tie(from, to[at], on.length > 1 ? 2 * i / (on.length - 1) - 1 : 0),
         stroke: headColour(head), 'stroke-width': 0.7 + 2.6 * Math.abs(weight) / size, 'data-head': head,
         'data-to': at, opacity: 0.12 + 0.88 * Math.abs(weight) / size,
         'stroke-dasharray': weight < 0 ? '3 3' : null}))));

@@ -74,7 +74,7 @@ function curvesSection(root) {
     const y = log ? [Math.floor(on(least)), Math.ceil(on(most))] : [Math.min(0, least), most > least ? most : least + 1];
     const frames = runs[0].frames.length ? frameOf(baseRun()).step : null;
     const svg = plot({width, height: 240, x: [Math.min(...xs), Math.max(...xs)], y, xLabel: 'step', yLabel: curves[0].unit || group,
-      label: `${group} by step`, yTicks: log ? Array.from({length: y[1] - y[0] + 1}, (_, i) => [y[0] + i, `1e${y[0] + i}`]) : undefined,
+      label: `${group} by step`, yTicks: log ? Array.from({length: y[1] - y[0] + 1}, (_, i) => [y[0] + i, plain(10 ** (y[0] + i))]) : undefined,
       draw: (toX, toY) => [
         frames !== null && element('line', {class: 'now', x1: toX(frames), x2: toX(frames), y1: toY(y[0]), y2: toY(y[1])}),
         curves.map((c, i) => lineThrough(c.points.map(([a, b]) => [toX(a), toY(on(b))]), {stroke: headColour(i), 'stroke-width': 1.6}))]});
