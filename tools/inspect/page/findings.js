@@ -48,7 +48,7 @@ function sentenceOf(found) {
   const lead = !isPattern(found) ? `has most ${measure}: ${number(first.value)} ${unit}`
     : strong ? `follows the pattern “${measure}”: mean weight ${number(first.value)}`
     : `comes nearest to a pattern, “${measure}”, but weakly: mean weight ${number(first.value)}`;
-  return [element('b', {}, `${place[0].toUpperCase() + place.slice(1)}, head ${head}`), ` ${lead} in `,
+  return [element('b', {}, `${place.replace(/^layer/, 'Layer')}, head ${head}`), ` ${lead} in `,
     element('code', {}, first.tensor), '. ', map?.rowTokens && map.columnTokens && first.row >= 0 ? example(first, map) : ''];
 }
 // What the query that shows it most looks at.
