@@ -144,8 +144,9 @@ class TieFinder {
     return tie.mixed >= 0 && tie.made >= 0;
   }
 
-  static void add(std::string& by, const std::string& what) {
-    by += (by.empty() ? "" : ", ") + what;
+  static void add(std::string& by, std::string_view what) {
+    by += by.empty() ? "" : ", ";
+    by += what;
   }
   std::string names_in_others(const Node& node, size_t i) const {
     std::string all;
