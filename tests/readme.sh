@@ -82,7 +82,7 @@ while read -r line; do
     'tete bench optimizer'*) line="${line%%#*} --repeats 1 --parameters 1000000" ;;
     'tete bench'*) line="${line%%#*} --repeats 1" ;;
     'tete train'*)
-      line=$(sed -E 's/ --(steps|layers) [0-9]+//g' <<< "${line%%#*}")
+      line=$(sed -E 's/ --(steps|layers|d-model) [0-9]+//g' <<< "${line%%#*}")
       line="$line --steps 2 --eval-samples 2 --d-model 32 --layers 1"
       ;;
   esac
