@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "nn/run/runner.hpp"
+#include "nn/tile/query_rows.hpp"
 
 namespace tete {
 
@@ -60,6 +61,7 @@ Decoder::Decoder(std::shared_ptr<const Checked> program, const SizeTable& sizes,
   check_rows(*program_, growth_);
   find_frontier();
   find_order();
+  find_behind();
 }
 
 // Rows that depend on the memory alone do not change while the sequence grows, and each follows
@@ -91,6 +93,27 @@ void Decoder::find_order() {
   mark_sources(*program_, needed);
   for (size_t i = 0; i < needed.size(); ++i)
     if (needed[i]) order_.push_back(static_cast<int>(i));
+}
+
+// R28: behind the last call that reads other rows, each row follows from the same row before it.
+void Decoder::find_behind() {
+  const QueryRows rows(*program_);
+  std::vector<bool> read_whole(program_->values.size()), read(program_->values.size());
+  const auto follows_by_row = [&](int number) {
+    const CheckedValue& v = program_->values[number];
+    if (v.kind != ValueKind::statement && v.kind != ValueKind::same) return false;
+    bool keeps = from(number).queries && !program_->is_over(v.dims, Role::memory);
+    visit(v.right, [&](const Node& node) {
+      keeps &= !(node.builtin && (node.builtin->reads_earlier_rows || node.builtin->masks));
+    });
+    return keeps && rows.read_by(v).reason.empty();
+  };
+  for (auto at = order_.rbegin(); at != order_.rend(); ++at) {
+    const bool is_behind = !read_whole[*at] && follows_by_row(*at);
+    if (is_behind) behind_.insert(behind_.begin(), *at);
+    else if (read[*at]) before_behind_.push_back(*at);
+    for (int used : program_->values[*at].uses) (is_behind ? read : read_whole)[used] = true;
+  }
 }
 
 std::vector<std::string> Decoder::cached() const {
@@ -202,8 +225,31 @@ Tensors Decoder::with_placeholders(const Tensors& inputs) const {
   return given;
 }
 
+// Runs what is behind on the last row of what it reads.
+Tensor Decoder::run_behind(Runner& whole, Index queries, const Forward& forward,
+                           const std::string& path, const Mask& mask) const {
+  const SizeTable sizes = sizes_for(1, memory_length_);
+  const CallPart part{.batch = whole.batch(),
+                      .dtype = whole.dtype(),
+                      .first = {.query = length_ + queries - 1},
+                      .block = {},
+                      .device = &whole.device(),
+                      .one_sequence = false};
+  Runner last(sizes, part, forward, path, mask);
+  for (int number : before_behind_) {
+    const Value& v = whole.at(number);
+    Tensor rows = v.tensor.detach();
+    for (int dim : v.names)
+      if (program_->dimensions[dim].role == Role::query)
+        rows = slice(rows, whole.axis_of(v, dim), queries - 1, 1);
+    last.set(number, rows);
+  }
+  for (int number : behind_) last.at(number);
+  return last.at(program_->result).tensor.detach();
+}
+
 Tensor Decoder::next(const Tensors& inputs, std::span<const ParamId> params, const Forward& forward,
-                     const std::string& path, const Mask& mask) {
+                     const std::string& path, const Mask& mask, bool last_only) {
   const auto [queries, memories] = lengths_of(inputs);
   const bool grows = growth_ == Growth::grows;
   if (grows && program_->flow.rereads) return read_again(inputs, queries, params, forward, path);
@@ -218,12 +264,17 @@ Tensor Decoder::next(const Tensors& inputs, std::span<const ParamId> params, con
   Runner whole(*program_, sizes_for(queries, memory_length_), given, params, forward, path, seen);
   whole.continue_at({.query = length_}, {&query_tails_, Role::query});
   for (const auto& [number, value] : cache_) whole.set(number, value);
+  const bool cuts = last_only && queries > 1 && !behind_.empty() && !forward.is_looked_into();
+  const auto waits = [&](int number) {
+    return cuts && std::binary_search(behind_.begin(), behind_.end(), number);
+  };
   // In the text's order: at() alone would go as deep as a chain of values is long.
   for (int number : order_)
-    if (length_ == 0 || !is_cacheable(number)) whole.at(number);
+    if ((length_ == 0 || !is_cacheable(number)) && !waits(number)) whole.at(number);
   if (!grows && cache_.empty())
     for (int number : frontier_) cache_[number] = whole.at(number).tensor.detach();
-  const Tensor y = whole.at(program_->result).tensor.detach();
+  const Tensor y = cuts ? run_behind(whole, queries, forward, path, seen)
+                        : whole.at(program_->result).tensor.detach();
   length_ += queries;
   return y;
 }

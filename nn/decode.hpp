@@ -29,9 +29,11 @@ class Decoder {
   // Returns the result's rows for the next positions, as a run over the whole sequence has them.
   // `inputs` are in the program's order, each with its new rows only. A complete memory is given
   // whole at the first call; later calls ignore its values. Parameters must not change between
-  // calls; no gradient flows. `mask` is for a complete memory; a growing one is causal.
+  // calls; no gradient flows. `mask` is for a complete memory; a growing one is causal. A caller
+  // who wants the last row only may be given no other: what no other position reads behind the last
+  // call is then computed for that row alone (R28), unless a hook may look at it.
   Tensor next(const Tensors& inputs, std::span<const ParamId> params, const Forward& forward,
-              const std::string& path = "", const Mask& mask = {});
+              const std::string& path = "", const Mask& mask = {}, bool last_only = false);
 
   Index length() const { return length_; }  // positions read
   // The names of the cached values in the text.
@@ -43,6 +45,7 @@ class Decoder {
   bool is_cacheable(int value) const;
   void find_frontier();
   void find_order();
+  void find_behind();
   SizeTable sizes_for(Index queries, Index memories) const;
   SizeTable sizes_of_new_memory(Index queries) const;
   struct Lengths {
@@ -52,14 +55,18 @@ class Decoder {
   void append(int number, const Tensor& rows, bool batched);
   void cache_rows(Runner& fresh, Index queries);
   Tensors with_placeholders(const Tensors& inputs) const;
+  Tensor run_behind(Runner& whole, Index queries, const Forward& forward, const std::string& path,
+                    const Mask& mask) const;
   Tensor read_again(const Tensors& inputs, Index queries, std::span<const ParamId> params,
                     const Forward& forward, const std::string& path);
 
   std::shared_ptr<const Checked> program_;
   SizeTable sizes_;
   Growth growth_;
-  std::vector<int> frontier_;    // the values to cache
-  std::vector<int> order_;       // of a complete memory: all values that the result needs
+  std::vector<int> frontier_;  // the values to cache
+  // Of a complete memory: the values that the result needs; those behind, whose rows follow from
+  // the same row of what they read, and which only such values read; and what these read.
+  std::vector<int> order_, behind_, before_behind_;
   std::map<int, Tensor> cache_;  // by value of the frontier
   Tensors read_;                 // the inputs so far, where a text must read them again
   std::map<const Node*, Tensor> query_tails_, memory_tails_;

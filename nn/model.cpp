@@ -112,7 +112,7 @@ Tensor Model::next_logits(const Forward& forward, const ModelInputs& inputs,
   Forward next = forward;
   next.decoding = &decoding;
   Decoder& decoder = decoding.at("", [&] { return Decoder(program_, sizes_, Growth::complete); });
-  const Tensor Y = decoder.next(in_order(inputs), ids_, next, "", padding_of(inputs));
+  const Tensor Y = decoder.next(in_order(inputs), ids_, next, "", padding_of(inputs), true);
   decoding.length += inputs.X.size(1);
   return last_row(Y);
 }

@@ -92,6 +92,43 @@ TEST_SUITE("model") {
     }
   }
 
+  TEST_CASE("behind the last call, only the last row of a prompt is computed") {
+    const NamedModel named("language_model", {{"v", 20000}, {"l", 1}, {"h", 2}, {"d_X", 8}});
+    const Tensor X = tokens(1, 300);
+    const auto logits = 300 * 20000 * sizeof(double);
+    const size_t before = memory_use().live;
+    const auto peak_of = [&](const std::function<Tensor()>& read) {
+      reset_peak_memory();
+      const Tensor Y = read();
+      return std::pair{Tensor::of<double>(Y.shape(), Y.values()), memory_use().peak - before};
+    };
+    Decoding decoding;
+    const auto [last, of_one_row] =
+        peak_of([&] { return named.model.next_logits(named.forward(), {.X = X}, decoding); });
+    const auto [all, of_each_row] =
+        peak_of([&] { return named.model.last_logits(named.forward(), {.X = X}); });
+    CHECK(of_one_row < logits / 4);
+    CHECK(of_each_row > logits);
+    CHECK(difference(last, all) < 1e-12);
+  }
+
+  TEST_CASE("what is behind the last call may read places and what has no rows") {
+    const NamedModel named(
+        Program::parse("use Attention = multi_head\n"
+                       "def Ends(X[causal n] < v, E[v, d_X] = normal(1), P[p, d_X] = normal(1)):\n"
+                       "  where p = 9, h = 2, d_X = 16, v = 7, c = d_X\n"
+                       "  Z[n, d_X] = gather(E[v, d_X], X[n], dim=v)\n"
+                       "  A[n, d_X] = Attention(Z[n, d_X], Z[n, d_X])\n"
+                       "  B[n, d_X] = A[n, d_X] * gather(P[p, d_X], position(n), dim=p)\n"
+                       "  F[d_X] = mean(P[p, d_X], reduced_dim=p)\n"
+                       "  C[n, d_X] = tanh(B[n, d_X] + F[d_X]) / (1 + position(n))\n"
+                       "  D[n, c] = C[n, d_X=(c)]\n"
+                       "  Y[n, v] = einsum(D[n, c], E[v, d_X=(c)])\n"
+                       "  return Y[n, v]\n"),
+        {});
+    check_pieces(named, {}, {7});
+  }
+
   TEST_CASE("an encoder runs once, at the first call, and what follows from it alone does, too") {
     const NamedModel named("transformer");
     std::map<std::string, int> seen;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "nn/language/check.hpp"
+#include "nn/tile/query_rows.hpp"
 
 namespace tete {
 
@@ -30,7 +30,7 @@ bool counts_memory(const Checked& program, const Tile& tile) {
 
 class TileFinder {
  public:
-  explicit TileFinder(const Checked& program) : program_(program) {}
+  explicit TileFinder(const Checked& program) : program_(program), rows_(program) {}
 
   Tile find() {
     const std::vector<bool> wide = wide_values();
@@ -49,14 +49,8 @@ class TileFinder {
 
  private:
   const CheckedValue& value(int i) const { return program_.values[i]; }
-  bool is_query(int dim) const { return program_.dimensions[dim].role == Role::query; }
-  std::ptrdiff_t queries_among(const Names& dims) const {
-    return std::count_if(dims.begin(), dims.end(), [&](int dim) { return is_query(dim); });
-  }
   bool has_query(const Names& dims) const { return program_.is_over(dims, Role::query); }
   bool has_memory(const Names& dims) const { return program_.is_over(dims, Role::memory); }
-  const DimensionFlow& flow(int dim) const { return program_.flow.dimensions[dim]; }
-  std::string name_of(int dim) const { return text("'", program_.dimensions[dim].name, "'"); }
   void refuse(const std::string& why, const std::vector<Place>& places) {
     if (tile_.reason.empty()) tile_.reason = why, tile_.refused_at = places;
   }
@@ -115,7 +109,7 @@ class TileFinder {
     }
     for (int exit : tile_.exits)
       if (has_memory(value(exit).dims) && !has_query(value(exit).dims))
-        refuse(value(exit), value(exit).place, cause_in(value(exit)));
+        refuse(value(exit), value(exit).place, rows_.reason(value(exit)));
       else if (has_memory(value(exit).dims))
         refuse(text("'", value(exit).name, "' is over queries and memory, and is read after"),
                {value(exit).place});
@@ -126,64 +120,19 @@ class TileFinder {
   void check_given() {
     for (int i : tile_.given) {
       const CheckedValue& v = value(i);
-      const bool counts = std::any_of(v.dims.begin(), v.dims.end(),
-                                      [&](int dim) { return flow(dim).made_of_queries; });
-      if (counts || queries_among(v.dims) > 1) refuse(v, v.place, cause_in(v));
+      const bool counts = std::any_of(v.dims.begin(), v.dims.end(), [&](int dim) {
+        return program_.flow.dimensions[dim].made_of_queries;
+      });
+      if (counts || rows_.count(v.dims) > 1) refuse(v, v.place, rows_.reason(v));
     }
   }
 
   void check_rows(const CheckedValue& v) {
-    if (const std::string cause = cause_in(v); !cause.empty()) return refuse(v, v.place, cause);
-    visit(v.right, [&](const Node& node) {
-      if (const std::string cause = cause_in(node); !cause.empty()) refuse(v, node.place, cause);
-    });
-  }
-
-  // Why the rows of a block are not enough for the value, or "".
-  std::string cause_in(const CheckedValue& v) const {
-    for (const Names* dims : {&v.dims, &v.names})
-      for (int dim : *dims)
-        if (flow(dim).made_of_queries)
-          return text("the size of ", name_of(dim), " follows from the number of queries");
-    const auto queries = queries_among(v.dims);
-    if (queries == 0) return "it leaves no dimension of theirs";
-    if (queries > 1) return text(counted(queries, "dimension"), " of it are the queries'");
-    for (int dim : v.dims)
-      if (is_query(dim) && v.kind == ValueKind::statement && !v.names.contains(dim))
-        return "it merges the queries' dimension on the left";
-    return "";
-  }
-
-  std::string cause_in(const Node& node) const {
-    const std::string_view function = node.builtin ? node.builtin->name : "it";
-    if (node.builtin && node.builtin->combines_positions)
-      for (const Node::Key& key : node.keys) {
-        Names along = key.dims;
-        if (key.dim >= 0) along.push_back(key.dim);
-        for (int dim : along)
-          if (is_query(dim)) return text(function, " runs along ", name_of(dim));
-      }
-    if (node.kind == NodeKind::size && (is_query(node.index) || flow(node.index).made_of_queries))
-      return text("the length ", name_of(node.index), " stands in it");
-    for (const Node& arg : node.args)
-      for (int name : arg.names)
-        if (is_query(name) && !node.names.contains(name))
-          return text(function, " sums over ", name_of(name));
-    return node.kind == NodeKind::value && !node.plain ? cause_in_use(node) : "";
-  }
-
-  std::string cause_in_use(const Node& node) const {
-    const CheckedValue& used = value(node.index);
-    for (int k = 0; k < used.dims.size(); ++k) {
-      const Names& parts = node.axes[k].parts;
-      const bool becomes = parts.size() == 1 && is_query(parts[0]);
-      if (parts != Names{used.dims[k]} && (is_query(used.dims[k]) || becomes))
-        return text("it picks, splits or renames the queries of '", used.name, "'");
-    }
-    return "";
+    if (const auto [reason, place] = rows_.read_by(v); !reason.empty()) refuse(v, place, reason);
   }
 
   const Checked& program_;
+  QueryRows rows_;
   Tile tile_;
 };
 
