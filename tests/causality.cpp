@@ -122,7 +122,7 @@ TEST_SUITE("causality") {
       check_causal(layer, text.name == "best_two" ? 2 : 1);
       ++count;
     }
-    CHECK(count == 36);
+    CHECK(count == 37);
   }
 
   // The last queries of a sequence whose memory is whole.

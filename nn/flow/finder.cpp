@@ -150,10 +150,12 @@ ValueFlow FlowFinder::flow_of(CheckedValue& value) {
       finish(value.dims, flow);
       return flow;
     case ValueKind::statement:
+      reads_earlier_queries_ = false;
       flow = flow_of(value.right);
       flow.from |= rows_of(value);
       merge(value, flow);
       finish(value.dims, flow);
+      if (reads_earlier_queries_ && (flow.from.queries || !flow.by_row)) flow_.rereads = true;
   }
   return flow;
 }

@@ -98,6 +98,7 @@ class FlowFinder {
 
   Checked& program_;
   Flow& flow_;
+  bool reads_earlier_queries_ = false;  // the statement under way, as rows of a memory
   // By the dimension that counts windows: the keys of the first call that say where they are.
   std::map<int, std::span<const Node::Key>> windows_ = {};
   // By the dimension of places: the rows that are routed there, and the value that they choose by;

@@ -37,12 +37,13 @@ void FlowFinder::pick(const Node& node, int dim, Index at, ValueFlow& out) {
 }
 
 // Earlier queries are memory for later ones. A decoder has them if they follow from the queries'
-// inputs alone.
+// inputs alone, and the statement makes rows of a memory that it caches.
 void FlowFinder::change_role(int from, int to, ValueFlow& out) {
   const Role before = within(from), after = program_.dimensions[to].role;
   if (before == after || before == Role::none) return;
   if (after != Role::memory || (out.from.queries && out.from.memory)) flow_.rereads = true;
-  else if (out.from.queries) out.from.queries = false, out.from.memory = true;
+  else if (out.from.queries)
+    out.from.queries = false, out.from.memory = reads_earlier_queries_ = true;
 }
 
 // X and M may be padded differently: a position of M that is read as one of X may be padding.
