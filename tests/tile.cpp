@@ -199,6 +199,42 @@ TEST_SUITE("tile") {
     }
   }
 
+  TEST_CASE("a strip reads queries only where it is over them: a block has no others") {
+    for (const std::string weight : {"sum(R[n], reduced_dim=n)", "X[0, 0]",
+                                     "gather(R[n], position(m) % 2, dim=n)", "sqrt(n)"}) {
+      CAPTURE(weight);
+      const Tiled layer(std::make_shared<const Checked>(check(Program::parse(
+          text("def F(X[n, d], M[m, d], R[n<=max_n] = normal(1)):\n"
+               "  where l = m, max_n = 23\n"
+               "  Z[l, d] = M[m=(l), d] * 0.3\n"
+               "  B[l, m] = einsum(Z[l, d], M[m, d]) * ",
+               weight,
+               "\n  V[n, l] = softmax(einsum(X[n, d], Z[l, d]) + R[n], reduced_dim=l)\n"
+               "  S[n, m] = einsum(V[n, l], B[l, m])\n"
+               "  W[n, m] = softmax(S[n, m], reduced_dim=m)\n"
+               "  Y[n, d] = einsum(W[n, m], M[m, d])\n  return Y[n, d]\n")))));
+      const Call call{noise({3, 11, 12}, 1), noise({3, 11, 12}, 2)};
+      const Outcome expected = outcome(layer, call, whole);
+      CHECK(apart(outcome(layer, call, {.queries = 2, .samples = 1}), expected) < 1e-10);
+    }
+  }
+
+  TEST_CASE("another name of X's sequence is as long as X, whatever the memory is") {
+    const Tiled layer(std::make_shared<const Checked>(
+        check(Program::parse("def F(X[n, d], M[m, d]):\n"
+                             "  Z[l, d] = X[n=(l), d] * 0.3\n"
+                             "  B[l, m] = einsum(Z[l, d], M[m, d])\n"
+                             "  V[n, l] = softmax(einsum(X[n, d], Z[l, d]), reduced_dim=l)\n"
+                             "  S[n, m] = einsum(V[n, l], B[l, m])\n"
+                             "  W[n, m] = softmax(S[n, m], reduced_dim=m)\n"
+                             "  Y[n, d] = einsum(W[n, m], M[m, d])\n  return Y[n, d]\n"))));
+    for (const auto& [n, m] : {std::pair<Index, Index>{7, 4}, {4, 7}, {7, 7}}) {
+      const Call call{noise({2, n, 12}, 1), noise({2, m, 12}, 2)};
+      const Outcome expected = outcome(layer, call, whole);
+      CHECK(apart(outcome(layer, call, {.queries = 2, .samples = 1}), expected) < 1e-10);
+    }
+  }
+
   TEST_CASE("memory is linear in the length where statements are over the memory twice") {
     for (const char* name : {"contextual_positions", "masked_by_others"}) {
       CAPTURE(name);

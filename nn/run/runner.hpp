@@ -183,6 +183,7 @@ class Runner {
 
   // The program's tile runs a block of queries at a time (nn/tile/run.cpp).
   bool tiles();
+  bool is_as_long(int number);
   TileGrid tile_grid();
   void run_tile();
   TiledCall tiled_call(const TileInputs& inputs, const std::vector<int>& exits);

@@ -74,16 +74,24 @@ double Runner::elements_of(const CheckedValue& v) {
   return count;
 }
 
+// True if blocks can cut the value as they cut X and M: a called def may take a memory as X, and
+// another name of X's sequence is as long as that, not as M.
+bool Runner::is_as_long(int number) {
+  for (int dim : checked(number).dims)
+    for (Role role : {Role::query, Role::memory})
+      if (dimension(dim).role == role && size(dim) != length(role)) return false;
+  return true;
+}
+
 bool Runner::tiles() {
   const Tiling& chosen = forward_.tiling;
   if (!chosen.allowed || program_.tile.inside.empty() || program_.tile.given.empty()) return false;
-  for (size_t i = 0; i < values_.size(); ++i)
-    if (program_.values[i].strips >= 0 && is_replaced(static_cast<int>(i))) return false;
-  for (int number : program_.tile.inside) {
-    if (elements_of(checked(number)) == 0) return false;
-    for (int dim : checked(number).dims)  // a memory that a called def takes as X
-      if (dimension(dim).role == Role::query && size(dim) != length(Role::query)) return false;
-  }
+  for (int i = 0; i < std::ssize(values_); ++i)
+    if (checked(i).strips >= 0 && (is_replaced(i) || !is_as_long(i))) return false;
+  for (int number : program_.tile.inside)
+    if (elements_of(checked(number)) == 0 || !is_as_long(number)) return false;
+  for (int number : program_.tile.given)
+    if (!is_as_long(number)) return false;
   if (mask_.visible) {  // on a wrong shape, the run without a tile throws the error
     Shape pairs = mask_.visible.rank() > 2 ? batch_ : Shape{};
     pairs.push_back(length(Role::query)), pairs.push_back(length(Role::memory));

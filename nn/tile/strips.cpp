@@ -25,6 +25,10 @@ class StripFinder {
 
  private:
   bool is_memory(int dim) const { return program_.dimensions[dim].role == Role::memory; }
+  bool is_of_queries(int dim) const {
+    return program_.dimensions[dim].role == Role::query ||
+           program_.flow.dimensions[dim].made_of_queries;
+  }
   bool is_made_of_memory(int dim) const { return program_.flow.dimensions[dim].made_of_memory; }
 
   void find(Node& node) {
@@ -60,10 +64,22 @@ class StripFinder {
       strips.given.push_back(number);
       return true;
     }
-    if (!(v.names == v.dims) || !keeps_rows(v.right, strips.dim)) return false;
+    if (!(v.names == v.dims) || !keeps_rows(v.right, strips.dim) || needs_all_queries(v))
+      return false;
     strips.inside.push_back(number);
     return std::all_of(v.uses.begin(), v.uses.end(),
                        [&](int used) { return collect(used, strips); });
+  }
+
+  // True if a value that has no queries reads some: a block has only its own.
+  bool needs_all_queries(const CheckedValue& v) const {
+    const auto has_queries = [&](const Names& dims) { return program_.is_over(dims, Role::query); };
+    bool reads = std::any_of(v.uses.begin(), v.uses.end(),
+                             [&](int used) { return has_queries(program_.values[used].dims); });
+    visit(v.right, [&](const Node& node) {
+      reads = reads || (node.kind == NodeKind::size && is_of_queries(node.index));
+    });
+    return reads && !has_queries(v.dims);
   }
 
   // True if a row of the expression along `dim` follows from the same rows of what it reads.
