@@ -26,7 +26,7 @@ class StrictMemory {
     if (file < 0 || ftruncate(file, arena) != 0)
       fail(ErrorKind::resource, "cannot make the strict device's memory");
     outside_ = map(PROT_NONE), inside_ = map(PROT_READ | PROT_WRITE);
-    close(file);
+    ::close(file);
   }
   ~StrictMemory() { munmap(outside_, arena), munmap(inside_, arena); }
   StrictMemory(const StrictMemory&) = delete;

@@ -1,0 +1,119 @@
+// Measures of single heads, and which heads stand out.
+#include "tools/inspect/heads.hpp"
+#include "tests/inspect.hpp"
+#include "tools/inspect/findings.hpp"
+
+using namespace tete;
+using namespace tete::tests;
+
+TEST_SUITE("inspect") {
+  TEST_CASE("heads that look back, that copy and that look everywhere are told from each other") {
+    const std::vector<int64_t> tokens{1, 2, 3, 1, 2, 3};
+    const Index n = std::ssize(tokens);
+    std::vector<float> W(static_cast<size_t>(4 * n * n));
+    const auto at = [&](Index head, Index i, Index j) -> float& {
+      return W[(head * n + i) * n + j];
+    };
+    for (Index i = 0; i < n; ++i) {
+      at(0, i, std::max<Index>(0, i - 1)) = 1;  // the token before
+      at(1, i, i < 3 ? 0 : i - 2) = 1;          // what followed the same token
+      at(2, i, i < 3 ? 0 : i - 3) = 1;          // the same token
+      for (Index j = 0; j <= i; ++j) at(3, i, j) = 1 / static_cast<float>(i + 1);
+    }
+    AttentionMap weights;
+    weights.values = Tensor::of<float>({4, n, n}, W);
+    std::map<std::string, std::vector<double>> found;
+    for (const HeadStatistic& each : head_statistics(weights, tokens))
+      found[each.name] = each.values.values();
+    const auto is = [&](const std::string& name, const std::vector<double>& expected) {
+      CAPTURE(name);
+      for (size_t i = 0; i < expected.size(); ++i) CHECK(close(found.at(name)[i], expected[i]));
+    };
+    is("previous token", {1, 1.0 / 5, 1.0 / 5, (1 / 2. + 1 / 3. + 1 / 4. + 1 / 5. + 1 / 6.) / 5});
+    is("induction", {0, 1, 0, (1 / 4. + 1 / 5. + 1 / 6.) / 3});
+    is("duplicate token", {0, 0, 1, (1 / 4. + 1 / 5. + 1 / 6.) / 3});
+    is("entropy", {0, 0, 0, std::log(720.) / 6});
+    is("distance", {5 / 6., 9 / 6., 12 / 6., (0 + 1 / 2. + 1 + 3 / 2. + 2 + 5 / 2.) / 6});
+    // Nothing repeats: there is no such number.
+    for (const HeadStatistic& each : head_statistics(weights, {1, 2, 3, 4, 5, 6}))
+      if (each.name == "induction") CHECK(std::isnan(each.values.values()[0]));
+    CHECK(head_statistics(weights, {}).size() == 1);
+  }
+
+  TEST_CASE("weights with negative entries have no entropy, and shares of any weights have") {
+    AttentionMap map;
+    map.name = "S", map.values = Tensor::of<float>({1, 2, 2}, {0.5F, 0, 0.2F, 0.6F});
+    const std::vector<HeadStatistic> found = head_statistics(map, {1, 1});
+    REQUIRE(found[0].name == "entropy");
+    CHECK(found[0].map == "S");
+    CHECK(close(found[0].values.item(), -(0.25 * std::log(0.25) + 0.75 * std::log(0.75)) / 2));
+    CHECK(close(found[1].values.item(), 0.25 / 2));  // distance
+    map.values = Tensor::of<float>({1, 2, 2}, {0.5F, 0, -0.2F, 0.6F});
+    CHECK(head_statistics(map, {1, 1})[0].name == "distance");
+    CHECK(close(head_statistics(map, {1, 1})[1].values.item(), -0.2));  // previous token
+  }
+
+  TEST_CASE("measures are of the tensor that they name: the difference of two softmaxes") {
+    const TemporaryFolder folder;
+    std::ofstream(folder / "minus.tete") << text_of_a_difference;
+    write_run(folder / "run", settings_of(folder / "minus.tete"));
+    InspectOptions options;
+    options.checkpoints = {folder / "run"};
+    options.text = "abcab";
+    const Report report = inspect(options);
+    const Site& site = site_at(report, "decoder/1/A");
+    CHECK(site.weights == "W");
+    std::map<std::string, std::vector<double>> previous;
+    for (const HeadStatistic& each : site.heads)
+      if (each.name == "previous token") previous[each.map] = each.values.values();
+    REQUIRE(previous.size() == 3);
+    for (const auto& [name, told] : previous) {
+      const std::vector<double> values = map_of(site, name).values.values();
+      for (size_t head = 0; head < 3; ++head) {
+        double sum = 0;
+        for (size_t i = 1; i < 5; ++i) sum += values[(head * 5 + i) * 5 + i - 1];
+        CHECK(close(told[head], sum / 4));
+      }
+    }
+    CHECK(map_of(site, "W_1").unmeasured.empty());
+    CHECK(map_of(site, "L_1").unmeasured ==
+          "L_1 has no measures, as no values are summed by it; W has them.");
+    CHECK(site.ablated == "O");
+  }
+
+  TEST_CASE("findings are the strongest heads of the weights, with the query that shows it most") {
+    const std::vector<int64_t> tokens{1, 2, 1, 2};
+    AttentionMap map;
+    map.name = "W";
+    map.values = Tensor::of<float>({2, 4, 4}, {1, 0, 0, 0, 1,    0,    0,    0,  // head 0
+                                               0, 1, 0, 0, 0.5F, 0.5F, 0,    0,  //
+                                               1, 0, 0, 0, 0,    1,    0,    0,  // head 1
+                                               0, 0, 1, 0, 0.2F, 0,    0.8F, 0});
+    Frame frame;
+    frame.sites.resize(1);
+    Site& site = frame.sites[0];
+    site.path = "decoder/0/A", site.weights = "W";
+    site.heads = head_statistics(map, tokens);
+    for (HeadStatistic other : head_statistics(map, tokens)) {
+      other.map = "U", other.values = other.values + 5.0;  // no weights: no finding
+      site.heads.push_back(other);
+    }
+    site.ablation = Tensor::of<float>({2}, {0.1F, 0.3F}), site.ablated = "O";
+    bool induction = false, loss = false;
+    for (const Findings& each : findings_of(frame)) {
+      if (each.measure == "induction") {
+        induction = true;
+        CHECK(each.heads[0].picture == 0);
+        CHECK(close(each.heads[0].value, 0.5));  // 1 on token 1 from row 2, 0 on 2 from row 3
+        CHECK(each.heads[0].row == 2);
+        CHECK(each.heads[1].value < each.heads[0].value);
+      }
+      if (each.measure != "loss without it") continue;
+      loss = true;
+      CHECK(each.heads[0].picture == 1);
+      CHECK(each.heads[0].tensor == "O");
+    }
+    CHECK(induction);
+    CHECK(loss);
+  }
+}
