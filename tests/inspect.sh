@@ -132,6 +132,7 @@ if [ -n "$chromium" ]; then
     40-mixing 40-ablation 40-lens curves-loss; do
     check "$picture.svg" eval "head -c 5 'the pictures/$picture.svg' | grep -q '<svg ' && tail -n 1 'the pictures/$picture.svg' | grep -q '</svg>'"
   done
+  check 'wires are drawn, and named' grep -q '<path.*paint-order="stroke[^>]*>P_l<' 'the pictures/40-talk-decoder-0-A.svg'
 fi
 
 check 'JSON' eval "'$tete' inspect odd --text '\"T' --json | grep -q '\"checkpoint\":40,\"heads\":\[{\"site\":\"decoder/0/A\",\"tensor\":\"W\",\"head\":0,'"

@@ -156,7 +156,7 @@ const fileName = (...parts) => ['tete', ...parts].join('-').replace(/[^\p{L}\p{N
 // A picture that stands alone: the page's styles become attributes.
 function standalone(svg) {
   const copy = svg.cloneNode(true), from = [svg, ...svg.querySelectorAll('*')];
-  const kept = ['fill', 'stroke', 'stroke-width', 'stroke-dasharray', 'stroke-linecap', 'opacity',
+  const kept = ['fill', 'stroke', 'stroke-width', 'stroke-dasharray', 'stroke-linecap', 'paint-order', 'opacity',
     'font-family', 'font-size', 'font-weight', 'text-anchor', 'image-rendering', 'visibility'];
   [copy, ...copy.querySelectorAll('*')].forEach((node, i) => {
     const style = getComputedStyle(from[i]);

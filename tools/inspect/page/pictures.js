@@ -23,7 +23,7 @@ function writePictures() {
     for (state.site = 0; state.site < siteNames.length; ++state.site) {
       state.token = lastToken();
       if (mapAt(sitePath())) draw(prefix, 'tokens', 'update');
-      if (site().maps.some((m) => mapAt(sitePath(), m.name))) draw(prefix, 'talk');
+      if (site().maps.some((m) => mapAt(sitePath(), m.name))) draw(prefix, 'talk', 'update');
     }
     state.site = 0;
     const chosen = state.map;
