@@ -33,7 +33,7 @@ machine='threads peak_gflops_per_s peak_gflops_per_s_one_thread gemm_gflops_per_
 products='flops gflops_per_s percent_of_peak percent_of_gemm'
 
 check 'tete bench --help fits in 80 columns' eval "'$tete' bench --help | awk 'length > 90 { exit 1 }'"
-refuses 2 'what is to be timed' bench
+refuses 2 'missing subcommand: expected attention' bench
 refuses 2 "'attenton' is not one of attention.*; did you mean 'attention'" bench attenton
 
 # ---- One layer ----

@@ -289,23 +289,24 @@ Run check_verb(CLI::App& app) {
       app.add_option("TARGET", o->targets,
                      "variants, models and their blocks, files, operations; ops: all of these; "
                      "all: everything [all]"));
-  app.add_option("--order", o->order, "2: the gradient of the gradient, too; 3: and its gradient")
+  app.add_option("--order", o->order,
+                 "2 checks the gradient of the gradient, too; 3, its gradient as well")
       ->type_name("N")
       ->capture_default_str();
   app.add_option(
          "--block", o->block,
-         "check variants as training computes them, in blocks of so many queries; there are "
-         "3 queries, 5 under a causal mask, or what --dim n= and m= say (0: as a whole)")
+         "check variants as training computes them, in blocks of N queries; there are 3 queries, "
+         "5 under a causal mask, or what --dim n= and m= say (0: as a whole)")
       ->type_name("N")
       ->capture_default_str();
   add_amendments(app, o->with, o->dim);
   add_uses(app, o->use);
-  app.add_option("--seed", o->seed, "of the directions that are looked along")
+  app.add_option("--seed", o->seed, "random seed of the directions")
       ->type_name("N")
       ->capture_default_str();
   CLI::Option* against =
       app.add_option("--against", o->against,
-                     "check no gradients, but somebody else's implementation of one variant: "
+                     "compare somebody else's implementation of one variant instead: "
                      "safetensors with its inputs, parameters, intermediates, output and gradients "
                      "(grad:NAME), under the names of the text")
           ->type_name("FILE")
@@ -313,9 +314,10 @@ Run check_verb(CLI::App& app) {
           ->excludes("--block")
           ->excludes("--seed");
   add_mask(app, o->mask)->needs(against);
-  app.add_option("--tolerance", o->tolerance,
-                 "of --against: what share of a tensor's largest entry an entry may be off "
-                 "(default: what rounding to the precision of theirs explains)")
+  app.add_option(
+         "--tolerance", o->tolerance,
+         "of --against: largest error, relative to the tensor's largest entry (default: what "
+         "rounding to the precision of their file explains)")
       ->type_name("X")
       ->needs(against);
   add_threads(app, o->threads);

@@ -276,8 +276,7 @@ static int cost(CostVerbOptions& o, CLI::App& app) {
 Run cost_verb(CLI::App& app) {
   auto o = std::make_shared<CostVerbOptions>();
   add_cost_request(app, o->request);
-  app.add_option("--mask", o->request.mask,
-                 "causal: what it leaves visible is counted beside all pairs")
+  app.add_option("--mask", o->request.mask, "causal: count the visible pairs beside all pairs")
       ->type_name("NAME")
       ->capture_default_str();
   app.add_option(
@@ -298,12 +297,12 @@ Run cost_verb(CLI::App& app) {
       ->type_name("NAME")
       ->capture_default_str();
   add_shape_options(app, o->shape);
-  app.add_option("--vocabulary", o->vocabulary, "kinds of tokens (default: 256, or the task's)")
+  app.add_option("--vocabulary", o->vocabulary, "vocabulary size (default: 256, or the task's)")
       ->type_name("N");
   app.footer(
       "Sizes are those of a T5-base layer where neither --dim nor the text says others:\n"
       "n = m = 512 and 768 wide, h = 12; a model reads 512 tokens, and its decoder 114 of\n"
-      "another sequence, of v = 32128 kinds. An einsum counts each pair of its cheapest\n"
+      "another sequence, of v = 32128 token types. An einsum counts each pair of its cheapest\n"
       "order as the product of all names, a product of two tensors its result, anything\n"
       "else nothing.\n\n"
       "Examples:\n"

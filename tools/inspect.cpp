@@ -123,18 +123,17 @@ Run inspect_verb(CLI::App& app) {
       ->required();
   app.add_option("--text", o->look.text, "what the model reads")->type_name("TEXT")->required();
   app.add_option("--answer", o->look.answer,
-                 "where an encoder reads the text: what the decoder reads (default: what it "
-                 "answers)")
+                 "for an encoder-decoder: what the decoder reads (default: its own answer)")
       ->type_name("TEXT");
   app.add_option("--beside", o->beside,
-                 "another checkpoint or run, to be laid beside it, with the difference")
+                 "compare with another checkpoint or run, side by side, with the difference")
       ->type_name("CHECKPOINT");
   app.add_flag("--all-steps", o->look.all_steps,
                "every checkpoint of the folder; the page has a slider");
   app.add_flag("!--no-ablation", o->look.ablation,
-               "leave out the loss without each head, which takes a forward pass a head");
-  app.option_defaults()->group("What is written");
-  app.add_option("--out", o->out, "a page that needs nothing but a browser")->type_name("FILE");
+               "leave out the loss without each head, which takes one forward pass per head");
+  app.option_defaults()->group("Output");
+  app.add_option("--out", o->out, "the page, one self-contained HTML file")->type_name("FILE");
   app.add_option("--save", o->look.save, "activations in full, in safetensors")->type_name("FILE");
   add_list(app, "--paths", o->look.paths,
            "which activations: decoder/*/A/W; * is any letters of one part, ** any parts; "

@@ -1,5 +1,5 @@
-// tete: attention variants as their papers print them. One verb a file; this one maps what goes
-// wrong to exit codes.
+// tete: attention variants as their papers print them. One file per subcommand; this one maps
+// what goes wrong to exit codes.
 #include <fcntl.h>
 #include <sys/auxv.h>
 #include <unistd.h>
@@ -86,15 +86,15 @@ static int run_without_verb(const std::vector<std::string>& words) {
       "tete");
   prepare(app);
   app.set_version_flag("-V,--version", program_version());
-  app.footer(text("tete VERB --help tells more about one.\n\n", exit_codes));
+  app.footer(text("tete SUBCOMMAND --help shows its options.\n\n", exit_codes));
   for (const Verb& verb : verbs) app.add_subcommand(verb.name, verb.what);
   if (parse(app, words)) return 0;
-  bad_input("a verb comes first, as in tete train --help; tete --help lists them");
+  bad_input("the subcommand comes first, as in tete train --help; tete --help lists them");
 }
 
 static const Verb& find_verb(const std::string& name) {
   if (const Verb* verb = find_named(name, verbs)) return *verb;
-  bad_input("there is no verb '", name, "'", suggestion(name, names_of_rows(verbs)));
+  bad_input("unknown subcommand '", name, "'", suggestion(name, names_of_rows(verbs)));
 }
 
 // The verb that the words ask for; the rest of the command line is its own.
@@ -106,8 +106,9 @@ static int run(std::vector<std::string> words) {
   }
   if (words.empty())
     bad_input(
-        "what is to be done? tete train, sample, check, run, cost, show, functions, list, inspect, "
-        "bench or einsum; tete --help tells more");
+        "missing subcommand: expected train, sample, check, run, cost, show, functions, list, "
+        "inspect, "
+        "bench or einsum, as in tete train --help");
   if (words[0].starts_with("-")) return run_without_verb(words);
   const Verb& verb = find_verb(words[0]);
   speaker += " " + words[0];

@@ -70,8 +70,7 @@ std::string HelpFormatter::make_help(const CLI::App* app, std::string name,
 CLI::Option* add_threads(CLI::App& app, int& threads) {
   return app
       .add_option("--threads", threads,
-                  "threads to compute with; results do not depend on it (default: one for each "
-                  "usable core)")
+                  "number of threads; results do not depend on it (default: one per usable core)")
       ->type_name("N")
       ->check(within<int64_t>(0, 1024));
 }
@@ -82,7 +81,7 @@ void use_threads(int wanted) {
 
 CLI::Option* add_device(CLI::App& app, std::string& device) {
   const std::string names = list_of(devices(), [](const Device& row) { return row.name; });
-  return app.add_option("--device", device, "where to compute: " + names)
+  return app.add_option("--device", device, "device to compute on: " + names)
       ->type_name("NAME")
       ->capture_default_str();
 }
@@ -90,14 +89,14 @@ CLI::Option* add_device(CLI::App& app, std::string& device) {
 CLI::Option* add_precision(CLI::App& app, std::string& precision) {
   return app
       .add_option("--precision", precision,
-                  "f32, or bf16: matrix products of numbers rounded to bfloat16, summed in f32")
+                  "f32, or bf16 (mixed precision): matrix products of bfloat16, summed in f32")
       ->type_name("TYPE")
       ->capture_default_str();
 }
 
 CLI::Option* add_recompute_blocks(CLI::App& app, bool& recompute_blocks) {
   return app.add_flag("--recompute-blocks,--gradient_checkpointing", recompute_blocks,
-                      "keep only each block's input for the gradient: less memory, more time");
+                      "activation checkpointing: a third slower, one block's memory");
 }
 
 Products products_of(const std::string& precision) {

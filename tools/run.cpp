@@ -360,7 +360,8 @@ Run run_verb(CLI::App& app) {
                  "safetensors: every input and parameter under its name in the text; with the "
                  "result's cotangent (grad:Y) gradients are computed too")
       ->type_name("FILE");
-  app.add_option("--out", o->out, "where all of them are written, and what the text makes of them")
+  app.add_option("--out", o->out,
+                 "write the tensors here, with every value and gradient of the text")
       ->type_name("FILE")
       ->required();
   add_text_options(app, o->text);
@@ -368,11 +369,11 @@ Run run_verb(CLI::App& app) {
       ->type_name("TYPE");
   app.add_flag("--random", o->random,
                "evaluate nothing: write random inputs, parameters and a cotangent of the right "
-               "shapes; sizes that are not set are small");
-  app.add_option("--batch", o->batch, "of random inputs; 0: no such dimension")
+               "shapes; sizes not set are small");
+  app.add_option("--batch", o->batch, "batch size of random inputs; 0: no batch dimension")
       ->type_name("N")
       ->capture_default_str();
-  app.add_option("--seed", o->seed, "of random tensors")->type_name("N")->capture_default_str();
+  app.add_option("--seed", o->seed, "random seed")->type_name("N")->capture_default_str();
   add_threads(app, o->threads);
   add_device(app, o->device);
   app.add_flag("--json", o->json, "what was written, as JSON");

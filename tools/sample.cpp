@@ -83,22 +83,23 @@ Run sample_verb(CLI::App& app) {
   auto o = std::make_shared<SampleOptions>();
   app.add_option("CHECKPOINT", o->checkpoint, "a checkpoint, or a run's folder: its newest one")
       ->required();
-  app.add_option("--prompt", o->prompt,
-                 "what the text begins with, what is to be answered, or, for an encoder, a text "
-                 "with a _ in "
-                 "place of each token that is to be filled in")
+  app.add_option(
+         "--prompt", o->prompt,
+         "the beginning of the text, the question of a task, or, for an encoder, a text with a _ "
+         "for each token to fill in")
       ->type_name("TEXT");
   app.add_option("--length", o->length, "characters (or bytes) to write")
       ->type_name("N")
       ->capture_default_str();
-  app.add_option("--temperature", o->temperature,
-                 "how much is left to chance: 0 always takes the likeliest, 1 draws as the model "
-                 "predicts [0.8; 0 where the model answers a prompt]")
+  app.add_option(
+         "--temperature", o->temperature,
+         "0 always takes the likeliest token, 1 samples as the model predicts [0.8; 0 where the "
+         "model answers a prompt]")
       ->type_name("X");
-  app.add_option("--top-k", o->top_k, "draw among the K likeliest only (0: all)")
+  app.add_option("--top-k", o->top_k, "sample from the K likeliest tokens only (0: all)")
       ->type_name("K")
       ->capture_default_str();
-  app.add_option("--seed", o->seed, "of chance: the same seed writes the same text")
+  app.add_option("--seed", o->seed, "random seed: the same seed writes the same text")
       ->type_name("N")
       ->capture_default_str();
   add_threads(app, o->threads);

@@ -79,32 +79,35 @@ static void add_training_options(CLI::App& app, TrainOptions& o) {
   };
   StepOptions& step = o.loop.step;
   add_whole(app, "--steps,--max_iters", o.steps, 1, many, "steps of the whole run");
-  add_whole(app, "--batch,--batch_size", step.batch, 1, 1 << 20, "sequences a step");
-  app.add_option("--optimizer", o.optimizer, "adafactor (as in T5) or adam (decoupled decay)")
+  add_whole(app, "--batch,--batch_size", step.batch, 1, 1 << 20, "sequences per step");
+  app.add_option("--optimizer", o.optimizer,
+                 "adafactor (as in T5) or adam (AdamW: decoupled weight decay)")
       ->type_name("NAME")
       ->capture_default_str();
   app.add_option("--schedule", o.schedule,
                  "inverse_sqrt, constant or cosine (default: the optimizer's)")
       ->type_name("NAME");
   rate("--learning-rate,--learning_rate", o.learning_rate, 100,
-       "the largest learning rate of the run (default: the schedule's)");
-  rate("--last-rate,--min_lr", o.last_rate, 100, "where cosine ends");
+       "peak learning rate (default: the schedule's)");
+  rate("--last-rate,--min_lr", o.last_rate, 100, "final learning rate of cosine");
   app.add_option("--warmup,--warmup_iters", o.warmup,
-                 "steps of warm-up (cosine) or of constant rate (inverse_sqrt)")
+                 "steps of linear warm-up (cosine) or of constant rate (inverse_sqrt)")
       ->type_name("N")
       ->check(within<int64_t>(0, many));
-  rate("--weight-decay,--weight_decay", o.weight_decay, 100, "of adam");
+  rate("--weight-decay,--weight_decay", o.weight_decay, 100, "weight decay of adam");
   rate("--clip,--grad_clip", o.clip, 1e12,
-       "limit of the gradient's norm, 0: none (default: the optimizer's)");
-  app.add_option("--dropout", step.dropout, "rate")->type_name("X")->capture_default_str();
+       "clip the gradient's global norm to X, 0: never (default: the optimizer's)");
+  app.add_option("--dropout", step.dropout, "dropout rate")->type_name("X")->capture_default_str();
   add_precision(app, o.precision);
   add_recompute_blocks(app, step.recompute_blocks);
-  add_whole(app, "--shards", step.shards, 1, 1 << 20,
-            "logical shards of a step's batch: what the bits depend on, instead of processes");
+  add_whole(
+      app, "--shards", step.shards, 1, 1 << 20,
+      "split each batch into N parts, reduced in a fixed order: the bits depend on N, not on the "
+      "number of processes");
   add_list(app, "--allow-zero-grad", step.allow_zero_grad,
            "parameters whose gradient may be zero, * for any letters")
       ->type_name("NAME");
-  app.add_option("--seed", step.seed, "of parameters, data order and dropout")
+  app.add_option("--seed", step.seed, "seed of parameters, data order and dropout")
       ->type_name("N")
       ->capture_default_str();
 }
@@ -163,7 +166,8 @@ void add_train_options(CLI::App& app, TrainOptions& o) {
   app.add_option("--tokenizer", o.tokenizer, "a token is a Unicode char or a byte")
       ->type_name("NAME")
       ->capture_default_str();
-  app.add_option("--held-out", o.held_out, "the part at the end that validation takes")
+  app.add_option("--held-out", o.held_out,
+                 "share of the text, from its end, held out for validation")
       ->type_name("X")
       ->capture_default_str();
   add_model_options(app, o);

@@ -39,8 +39,8 @@ Run bench_verb(CLI::App& app) {
       return run();
     }
     bad_input(
-        "what is to be timed? tete bench attention, step, optimizer or ops; tete bench --help "
-        "tells more");
+        "missing subcommand: expected attention, step, optimizer or ops, as in tete bench "
+        "attention --help");
   };
 }
 

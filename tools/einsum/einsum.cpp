@@ -189,8 +189,8 @@ Run einsum_verb(CLI::App& app) {
                  ".npy files of f4 or f8; with --explain also shapes: 512x64");
   app.add_option("--out", o->out, "write the result there")->type_name("FILE");
   app.add_flag("--explain", o->explain,
-               "what each step of the value and of each gradient becomes, and costs");
-  app.add_option("--memory-limit", o->memory_limit, "of the largest intermediate result: 64M")
+               "show how the value and each gradient are computed, step by step, with costs");
+  app.add_option("--memory-limit", o->memory_limit, "limit of the largest intermediate result: 64M")
       ->type_name("BYTES");
   add_threads(app, o->threads);
   app.add_flag("--json", o->json, "as JSON");
