@@ -31,6 +31,15 @@ check 'the new variant has fewer than 25 lines' test "$(wc -l < "$work/multi_tok
 block 'tete mixture.tete' > "$work/mixture.tete"
 check 'the model has at most 25 lines' test "$(wc -l < "$work/mixture.tete")" -le 25
 
+# What is installed by hand is what tools/packages.sh installs to build.
+block 'text install' > "$work/install"
+for package in $(sed -n '/^need_to_build/,/^}/s/^ *need \([a-z0-9+-]*\) .*/\1/p' tools/packages.sh); do
+  check "README installs $package" grep -qw -- "$package" "$work/install"
+done
+while read -r picture; do
+  check "$picture is small" test "$(stat -c %s "$picture")" -lt 200000
+done < <(grep -ohE '\((attention/pictures/[a-z]*\.png)\)' README.md | tr -d '()')
+
 # nn/README.md has the grammar of the parser, and the functions as the program tells them.
 block 'text grammar' nn/README.md > "$work/grammar"
 check 'the grammar is that of the parser' \
@@ -98,8 +107,8 @@ while IFS='|' read -r _ command parameters multiplies printed _; do
   check "tete cost ${command//\`/}" bash -c "tete cost ${command//\`/} > costs &&
     { [[ '$printed' = *[¹²³]* ]] || [ \$(printf %.3e ${multiplies//[ ,]/}) = ${printed/e/e+0} ]; } &&
     grep -q '^total .* ${multiplies// /}\$' costs && grep -q '^total .* ${parameters// /}\$' costs"
-done < <(grep -E '^\| `[a-z_A-Z]+( --dim [a-z_]+=[0-9]+)*` \|.*[0-9]e9' "$root/README.md")
-check 'the table of costs is there' test "$costs" -ge 13
+done < <(grep -hE '^\| `[a-z_A-Z]+( --dim [a-z_]+=[0-9]+)*` \|.*[0-9]e9' "$root"/{,attention/}README.md)
+check 'the tables of costs are there' test "$costs" -ge 16
 
 check 'tete check all --order 2' tete check all --order 2
 for queries in 1 2 3; do
