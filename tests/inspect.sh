@@ -169,6 +169,22 @@ refuses 2 "did you mean 'decoder/1/A'" inspect odd --text '<' --layer decoder/1/
 refuses 2 'neither --beside nor --all-steps' inspect odd --text '<' --layer decoder/0/A --save x.safetensors --all-steps
 refuses 2 'takes no --paths' inspect odd --text '<' --layer decoder/0/A --save x.safetensors --paths '**'
 
+# ---- Without a head, with another text's values, with a vector more ----
+
+printf '"\n"T\n"Tê\n' > few.txt
+check 'heads, one by one' "$tete" inspect odd --text "$odd" --ablate 'decoder/*/A/O' --tables ablated --no-ablation
+grep -qE '^  ablate +decoder/1/A/O +2 +all +' out
+verdict $? 'a line for each'
+check 'in CSV, too' grep -q '^"odd",40,"ablate","decoder/0/A/O",1,"all",' ablated/changes.csv
+check 'by position, of several texts' "$tete" inspect odd --texts few.txt --ablate 'decoder/0/A/O[1]' --each-position --token T
+grep -qE '^Unchanged \(3 texts\): loss .* ± ' out
+verdict $? 'with deviations'
+check 'another text, another run' "$tete" inspect odd --text '"Têt' --patch 'decoder/*/Y' --text-from '</sc' --from odd/best
+refuses 2 'did you mean' inspect odd --text '<' --ablate 'decoder/0/A/o'
+refuses 2 'has h_v=3, so the last is 2' inspect odd --text '<' --ablate 'decoder/0/A/O[3]'
+refuses 2 'expected PATH=FILE' inspect odd --text '<' --steer decoder/0/Y
+refuses 2 'expected a whole number' inspect odd --text '<' --ablate decoder/0/A/O --position x
+
 # ---- Two runs, bytes, other texts ----
 
 check 'another variant' "$tete" train odd.txt --attention multi_head --tokenizer char --layers 2 "${tiny[@]}" --out plain
@@ -249,7 +265,7 @@ brief=true opens large.html 'findings tokens maps talk mixing heads histograms p
 # ---- What cannot be looked into ----
 
 refuses 2 'CHECKPOINT is required' inspect
-refuses 2 '--text is required' inspect odd
+refuses 2 '--text or --texts is required' inspect odd
 refuses 2 'nowhere' inspect nowhere --text a
 refuses 2 "--text: expected a value, got ''" inspect odd --text ''
 refuses 2 "'Ω'|vocabulary" inspect odd --text Ω

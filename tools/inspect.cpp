@@ -3,6 +3,7 @@
 #include "tools/inspect/inspect.hpp"
 #include "core/devices.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <iostream>
@@ -49,6 +50,58 @@ void print_strongest(const Frame& frame) {
   table.print();
 }
 
+// ---- For people: what changes of values do ----
+
+std::string told(const Estimate& e) {
+  return digits(e.mean) + (std::isnan(e.deviation) ? "" : " ± " + digits(e.deviation));
+}
+std::string told(const Cell& cell) {
+  if (const auto* number = std::get_if<double>(&cell)) return digits(*number);
+  if (const auto* count = std::get_if<int64_t>(&cell)) return std::to_string(*count);
+  return std::get<std::string>(cell);
+}
+
+// "Unchanged: loss 1.2; 'b' after position 6 has probability 0.93"
+std::string unchanged(const RunReport& run, const ValueChanges& c) {
+  const std::string token =
+      c.texts > 1 ? "the token that is asked for"
+                  : text("'", token_text(run, c.token), "' after position ", c.position);
+  return text("Unchanged", c.texts > 1 ? text(" (", c.texts, " texts)") : "", ": loss ",
+              told(c.loss), "; ", token, " has probability ", told(c.probability));
+}
+
+// All of them, or where they are many those that change the loss most.
+void print_changes(const RunReport& run, const Frame& frame) {
+  constexpr size_t most = 40;
+  const std::vector<DataTable> tables = shown_tables(run, frame);
+  const DataTable& changes = *std::find_if(tables.begin(), tables.end(),
+                                           [](const DataTable& t) { return t.name == "changes"; });
+  if (changes.rows.empty()) return;
+  std::cout << unchanged(run, frame.changes) << "\n";
+  Table table(2);
+  std::vector<std::string> names;
+  for (const TableColumn& column : changes.columns) names.push_back(column.name);
+  names[0] = "  " + names[0];
+  table.add(names);
+  auto rows = changes.rows;
+  const auto effect = [](const auto& row) { return std::abs(std::get<double>(row[4])); };
+  if (rows.size() > most) {
+    std::stable_sort(rows.begin(), rows.end(),
+                     [&](const auto& a, const auto& b) { return effect(a) > effect(b); });
+    rows.resize(most);
+  }
+  for (const auto& row : rows) {
+    std::vector<std::string> words;
+    for (const Cell& cell : row) words.push_back(told(cell));
+    words[0] = "  " + words[0];
+    table.add(words);
+  }
+  table.print();
+  if (rows.size() < changes.rows.size())
+    std::cout << "The " << most << " of " << changes.rows.size()
+              << " that change the loss most; --tables has all.\n";
+}
+
 void print(const Report& report) {
   for (const RunReport& run : report.runs) {
     const Frame& frame = run.frames.back();
@@ -58,6 +111,7 @@ void print(const Report& report) {
       else if (p.tokens.size(0) > 1) std::cout << "; no loss, as this text has no answer";
     std::cout << "\nThe most of each:" << std::endl;
     print_strongest(frame);
+    print_changes(run, frame);
   }
 }
 
@@ -96,6 +150,7 @@ std::string with_size(const std::string& path) {
 int run_inspect(InspectCommand& o) {
   use_threads(o.threads);
   o.look.device = &find_device(o.device);
+  if (o.look.text.empty() && o.look.texts.empty()) bad_input("--text or --texts is required");
   const std::string browser = o.pictures.empty() ? "" : find_browser();
   o.look.checkpoints = {o.checkpoint};
   if (!o.beside.empty()) o.look.checkpoints.push_back(o.beside);
@@ -121,7 +176,11 @@ Run inspect_verb(CLI::App& app) {
   auto o = std::make_shared<InspectCommand>();
   app.add_option("CHECKPOINT", o->checkpoint, "a checkpoint, or a run's folder: its newest one")
       ->required();
-  app.add_option("--text", o->look.text, "what the model reads")->type_name("TEXT")->required();
+  app.add_option("--text", o->look.text, "what the model reads")->type_name("TEXT");
+  app.add_option("--texts", o->look.texts,
+                 "a file of texts, one per line: interventions are averaged over them, with "
+                 "deviations; without --text the page shows the first")
+      ->type_name("FILE");
   app.add_option("--answer", o->look.answer,
                  "for an encoder-decoder: what the decoder reads (default: its own answer)")
       ->type_name("TEXT");
@@ -132,6 +191,33 @@ Run inspect_verb(CLI::App& app) {
                "every checkpoint of the folder; the page has a slider");
   app.add_flag("!--no-ablation", o->look.ablation,
                "leave out the loss without each head, which takes one forward pass per head");
+  app.option_defaults()->group("Interventions");
+  add_list(app, "--ablate", o->look.changes.ablate,
+           "set to zero: decoder/0/A/O[2] is head 2 of O, [h=2, n=5] that head at position 5, [] "
+           "the whole tensor; a path alone, or a glob, is each head in turn")
+      ->type_name("PATH[HEAD]");
+  add_list(app, "--patch", o->look.changes.patch,
+           "replace by the value from another run, which --text-from or --from says")
+      ->type_name("PATH[HEAD]");
+  app.add_option("--text-from", o->look.changes.text_from,
+                 "the text of that run, with as many tokens (default: the same text)")
+      ->type_name("TEXT");
+  app.add_option("--from", o->look.changes.from, "the model of that run (default: the same model)")
+      ->type_name("CHECKPOINT");
+  add_list(app, "--steer", o->look.changes.steer,
+           "add an .npy array: of the tensor's shape, with or without its positions, and without "
+           "what is picked in brackets")
+      ->type_name("PATH=FILE");
+  app.add_flag("--each-position", o->look.changes.each_position, "each position in turn, too");
+  app.add_option("--token", o->look.asked.token,
+                 "the token whose probability is told (default: the one that follows the "
+                 "position, or else the likeliest)")
+      ->type_name("TOKEN");
+  app.add_option("--position", o->look.asked.position,
+                 "after which position, counted from 0 (default: with --token the last one; else "
+                 "the last one whose next token is known)")
+      ->type_name("N")
+      ->check(within<Index>(0, 1000000000));
   app.option_defaults()->group("Output");
   app.add_option("--out", o->out, "the page, one self-contained HTML file")->type_name("FILE");
   app.add_option("--save", o->look.save, "activations in full, in safetensors")->type_name("FILE");
@@ -155,6 +241,8 @@ Run inspect_verb(CLI::App& app) {
       "Examples:\n"
       "  tete inspect runs/book --text \"It was the\" --out report.html\n"
       "  tete inspect runs/mine --beside runs/theirs --text \"It was\" --out both.html\n"
+      "  tete inspect runs/book --text \"It was the\" --ablate 'decoder/*/A/O'\n"
+      "  tete inspect runs/book --text \"It was\" --patch decoder/0/Y --text-from \"He was\"\n"
       "  tete inspect runs/book --text \"It was\" --paths '**/W' --save acts.safetensors\n"
       "  tete inspect runs/book --text \"It was\" --layer decoder/0/A --save layer.safetensors\n"
       "  tete run talking_heads --tensors layer.safetensors --mask causal --out again.safetensors");

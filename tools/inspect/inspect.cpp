@@ -22,7 +22,9 @@ class Inspection {
  public:
   Inspection(const InspectOptions& options, const std::string& where, const std::string& prefix,
              NamedTensors& saved)
-      : o_(options), where_(where), prefix_(prefix), saved_(saved) {}
+      : o_(options), where_(where), prefix_(prefix), saved_(saved) {
+    if (!o_.texts.empty()) lines_ = read_lines(o_.texts);
+  }
 
   RunReport run() {
     run_.name = where_;
@@ -35,6 +37,8 @@ class Inspection {
       if (trained.model.kind() == ModelKind::encoder_decoder) answer_ = passage.next();
       if (run_.frames.empty()) describe(trained, passage);
       frame(trained, passage, paths.size() > 1);
+      if (o_.changes.any())
+        run_.frames.back().changes = changes_of(trained, readings(trained), o_.changes, *o_.device);
     }
     std::reverse(run_.frames.begin(), run_.frames.end());
     run_.texts = texts_.all();
@@ -49,6 +53,15 @@ class Inspection {
     std::vector<std::string> paths;
     for (int64_t step : saved_steps(where_)) paths.push_back(where_ + "/" + checkpoint_name(step));
     return paths.empty() ? std::vector<std::string>{where_} : paths;
+  }
+
+  // The text that is looked at, or the lines of the file.
+  std::vector<TextReading> readings(const Trained& trained) const {
+    std::vector<TextReading> all;
+    if (lines_.empty()) all.push_back(read(trained, {o_.text, "--text"}, answer_, o_.asked));
+    for (const NamedText& line : lines_)
+      all.push_back(read(trained, line, o_.answer ? answer_ : std::nullopt, o_.asked));
+    return all;
   }
 
   std::string folder() const {
@@ -130,6 +143,7 @@ class Inspection {
 
   const InspectOptions& o_;
   const std::string where_, prefix_;
+  std::vector<NamedText> lines_;  // of o_.texts
   NamedTensors& saved_;
   RunReport run_;
   Texts texts_;
@@ -146,13 +160,16 @@ void check(const InspectOptions& o) {
     bad_input("--layer saves all of an attention: it takes no --paths");
   if (!o.layer.empty() && (o.checkpoints.size() > 1 || o.all_steps))
     bad_input("--layer is of one checkpoint: it takes neither --beside nor --all-steps");
+  check(o.changes);
   if (o.likeliest < 1) bad_input("the likeliest tokens are at least 1, got ", o.likeliest);
 }
 
 }  // namespace
 
-Report inspect(const InspectOptions& o) {
+Report inspect(const InspectOptions& options) {
+  InspectOptions o = options;
   check(o);
+  if (o.text.empty() && !o.texts.empty()) o.text = read_lines(o.texts).front().text;
   Report report;
   report.title = "tete inspect";
   report.text = o.text;

@@ -1,5 +1,6 @@
 // inspect: looks into trained models with one text, and writes what was asked for.
 #pragma once
+#include "tools/inspect/changes.hpp"
 #include "tools/inspect/report.hpp"
 
 namespace tete {
@@ -17,7 +18,12 @@ struct InspectOptions {
   // the names of its text, as `tete run` takes them; "": none.
   std::string layer = {};
   bool ablation = true;  // one forward pass for each head
-  int likeliest = 5;     // next tokens that are told
+  // A file of texts, one a line, over which changes are averaged. Without `text` the first of them
+  // is what is looked at.
+  std::string texts = {};
+  AskedToken asked = {};
+  ChangeOptions changes = {};
+  int likeliest = 5;  // next tokens that are told
   Backend* device = &cpu();
 };
 

@@ -8,7 +8,8 @@ namespace tete {
 namespace {
 
 // The tokens of a text, and of its blanks, if the model fills them in.
-std::vector<int64_t> encoded(const Trained& trained, const char* option, const std::string& text) {
+std::vector<int64_t> encoded(const Trained& trained, const std::string& option,
+                             const std::string& text) {
   std::vector<int32_t> tokens;
   try {
     if (trained.fills()) tokens = encode_with_blanks(trained.tokenizer, text);
@@ -28,13 +29,13 @@ Tensor without_batch(const Tensor& x) { return reshape(x, {x.size(1), x.size(2)}
 }  // namespace
 
 Passage::Passage(const Trained& trained, const std::string& text,
-                 const std::optional<std::vector<int64_t>>& given)
+                 const std::optional<std::vector<int64_t>>& given, const std::string& origin)
     : trained_(trained) {
-  std::vector<int64_t> tokens = encoded(trained, "--text", text);
+  std::vector<int64_t> tokens = encoded(trained, origin, text);
   const Index context = trained.context(), count = std::ssize(tokens);
-  if (count == 0) bad_input("--text is empty: there is nothing to look at");
+  if (count == 0) bad_input(origin, " is empty: there is nothing to look at");
   if (count > context)
-    bad_input("--text has ", counted(count, "token"), ", but the model reads at most ", context);
+    bad_input(origin, " has ", counted(count, "token"), ", but the model reads at most ", context);
   if (trained.model.kind() == ModelKind::encoder_decoder) {
     sequences_.push_back({"source", std::move(tokens)});
     answer(given);

@@ -10,9 +10,9 @@ class Passage {
   // A language model reads `text`, as does an encoder, which fills in its blanks. Where there is an
   // encoder that reads it, and the decoder reads `answer`, with an end before it and without its
   // last; if none is given what the model itself answers, the likeliest token each time. Fails
-  // (input) where the model cannot read it.
+  // (input) where the model cannot read it; the error begins with where the text is from.
   Passage(const Trained& trained, const std::string& text,
-          const std::optional<std::vector<int64_t>>& answer);
+          const std::optional<std::vector<int64_t>>& answer, const std::string& origin = "--text");
 
   const std::vector<TokenSequence>& sequences() const { return sequences_; }
   // The sequence that is predicted: each of its tokens is followed by one.

@@ -9,7 +9,7 @@ namespace tete {
 std::string path_of(const SitePlace& place, int number) {
   const Checked& program = *place.program;
   const CheckedValue& v = program.values[number];
-  if (v.kind != ValueKind::input) return place.path + "/" + v.name;
+  if (v.kind != ValueKind::input) return place.path.empty() ? v.name : place.path + "/" + v.name;
   return program.name_of(number) == "X" ? place.X : place.M;
 }
 
@@ -42,7 +42,7 @@ struct Level {
 
 class Walk {
  public:
-  enum class Wanted : uint8_t { sites, blocks };
+  enum class Wanted : uint8_t { sites, blocks, programs };
   Walk(const Model& model, Wanted wanted) : model_(model), wanted_(wanted) {}
 
   std::vector<SitePlace> places() {
@@ -59,9 +59,14 @@ class Walk {
 
  private:
   void look(Level& level) {
-    if (wanted_ == Wanted::blocks ? level.is_repeated : is_site(level)) add(level);
+    if (is_wanted(level)) add(level);
     for (size_t i = 0; i < level.program->values.size(); ++i)
       if (level.program->values[i].kind == ValueKind::call) enter(level, static_cast<int>(i));
+  }
+
+  bool is_wanted(const Level& level) const {
+    if (wanted_ == Wanted::programs) return true;
+    return wanted_ == Wanted::blocks ? level.is_repeated : is_site(level);
   }
 
   void enter(Level& outer, int number) {
@@ -166,6 +171,10 @@ std::vector<SitePlace> places_of(const Model& model) {
 
 std::vector<SitePlace> blocks_of(const Model& model) {
   return Walk(model, Walk::Wanted::blocks).places();
+}
+
+std::vector<SitePlace> programs_of(const Model& model) {
+  return Walk(model, Walk::Wanted::programs).places();
 }
 
 bool is_plain_value(const Node& node) { return node.kind == NodeKind::value && node.plain; }

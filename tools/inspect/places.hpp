@@ -27,6 +27,8 @@ struct SitePlace {
 std::vector<SitePlace> places_of(const Model& model);
 // The bodies of a text's repeated calls, each repetition one, as places.
 std::vector<SitePlace> blocks_of(const Model& model);
+// Every program inside the model's, its own first.
+std::vector<SitePlace> programs_of(const Model& model);
 
 // The path of a value of its text, by its number in program.values; of an input, the path of what
 // the site is given.

@@ -7,6 +7,7 @@
 //         ─ frames: one a checkpoint; several make a slider
 //       frame ─ sites: each attention of the model, with its maps, heads and mixing matrices
 //             ─ predictions, lens: what follows each token
+//             ─ changes: what they are without a head, or with another run's values
 //
 // Tensors are row-major f32 on the CPU (tokens: i64), without a batch: of the one text that was
 // given. Where a number is not defined it is NaN; the page shows a dash.
@@ -142,12 +143,45 @@ struct LogitLens {
   Tensor next_probability;          // [points, n]: of the token that does follow; NaN: not known
 };
 
+// A mean over texts, and how far they are apart: the sample's standard deviation. Texts where the
+// number is not defined are not counted; NaN where none is left, or one for the deviation.
+struct Estimate {
+  double mean = undefined, deviation = undefined;
+};
+
+// The effect of changing a part of a value, beside the run where nothing is changed.
+struct ValueChange {
+  std::string kind;           // "ablate", "patch" or "steer"
+  std::string path;           // "decoder/3/A/O"
+  std::string part;           // "[s=1]": places of axes that are neither heads nor positions
+  std::string with;           // steer: the file; else ""
+  Index head = -1;            // -1: all heads, or there are none
+  Index position = -1;        // -1: all
+  int sequence = -1;          // whose positions they are; -1: none's
+  Estimate loss = {};         // nats a token, more than without the change
+  Estimate probability = {};  // of the token that is asked for
+  Index texts = 0;            // that have this head and position
+};
+
+// What changes of values do. Empty if none was asked for.
+struct ValueChanges {
+  std::vector<ValueChange> rows;
+  // Without a change; and of the run that patches are taken from.
+  Estimate loss = {}, probability = {}, source_loss = {}, source_probability = {};
+  Index texts = 0;
+  // Of the first text: the token that is asked for, and the position after which it is expected.
+  int64_t token = -1;
+  Index position = -1;
+  int sequence = 0;
+};
+
 // One checkpoint.
 struct Frame {
   int64_t step = 0;
   std::vector<Site> sites;  // in the order in which the model goes through them
   std::vector<Predictions> predictions;
   std::vector<LogitLens> lens;
+  ValueChanges changes;
 };
 
 // One line of a variant's text.

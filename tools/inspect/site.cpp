@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "nn/trace.hpp"
+#include "tools/inspect/changes.hpp"
 #include "tools/inspect/heads.hpp"
 #include "tools/inspect/mixing.hpp"
 #include "tools/inspect/ties.hpp"
@@ -208,16 +208,6 @@ class Looker {
   const Roles roles_;
 };
 
-// x, where one element of a dimension is zero; all of it for axis -1.
-Tensor without(const Tensor& x, int axis, Index element) {
-  if (axis < 0) return x * 0.0;
-  std::vector<float> kept(static_cast<size_t>(x.size(axis)), 1);
-  kept[element] = 0;
-  Shape wide(x.rank(), 1);
-  wide[axis] = x.size(axis);
-  return x * broadcast(Tensor::of<float>(wide, kept, x.backend()), x.shape());
-}
-
 }  // namespace
 
 Site look_at(const SitePlace& place, const Trained& trained, const Passage& passage,
@@ -233,23 +223,24 @@ void add_ablation(const SitePlace& place, const Passage& passage, double loss, S
   const Checked& program = *place.program;
   const Roles roles = roles_of(program);
   if (roles.contribution < 0 || std::isnan(loss)) return;
-  const CheckedValue& v = program.values[roles.contribution];
+  const NamedValue value = named_value(place, roles, roles.contribution);
+  const int axis = roles.contribution_heads;
   std::vector<float> effects;
   Index heads = 1;
   for (Index head = 0; head < heads; ++head) {
-    const Hook hook{place.path + "/" + v.name, [&](const std::string&, const Tensor& x) {
-                      const int batch = x.rank() - v.dims.size();
-                      const int axis =
-                          roles.contribution_heads < 0 ? -1 : batch + roles.contribution_heads;
-                      if (axis >= 0) heads = x.size(axis);
-                      return without(x, axis, head);
+    Part part{&value};
+    if (axis >= 0) part.picks.emplace_back(axis, head);
+    const auto zeros = ablating(part).replace;
+    const Hook hook{value.path, [&](const std::string& path, const Tensor& x) {
+                      if (axis >= 0) heads = x.size(x.rank() - std::ssize(value.dims) + axis);
+                      return zeros(path, x);
                     }};
     run_with_hooks({.params = passage.params()}, {hook}, [&](const Forward& forward) {
       effects.push_back(static_cast<float>(passage.loss(passage.logits(forward)) - loss));
     });
   }
   site.ablation = Tensor::of<float>({heads}, effects);
-  site.ablated = v.name;
+  site.ablated = program.values[roles.contribution].name;
 }
 
 }  // namespace tete

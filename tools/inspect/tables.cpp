@@ -157,6 +157,42 @@ DataTable lens_table(const RunReport& run, const Frame& frame) {
   return table;
 }
 
+// Which of a value's heads or positions were changed.
+Cell cell_of_part(Index at) { return at < 0 ? Cell("all") : Cell(at); }
+
+DataTable changes_table(const Frame& frame) {
+  DataTable table{"changes",
+                  {{"change"},
+                   {"tensor"},
+                   {"head"},
+                   {"position"},
+                   {"Δ loss", "nats a token", "what the loss gains by the change"},
+                   {"Δ probability", "", "what the probability of the token gains by the change"}},
+                  {},
+                  4};
+  const ValueChanges& c = frame.changes;
+  for (const ValueChange& change : c.rows) {
+    Row row{change.kind + (change.with.empty() ? "" : " " + change.with),
+            change.path + change.part,
+            cell_of_part(change.head),
+            cell_of_part(change.position),
+            change.loss.mean,
+            change.probability.mean};
+    if (change.kind == "patch")
+      put(table, row, {"of the way", "", "Δ probability / (the probability in the source − here)"},
+          change.probability.mean / (c.source_probability.mean - c.probability.mean));
+    if (c.texts > 1) {
+      put(table, row, {"deviation of Δ loss", "nats a token", "the sample's, over texts"},
+          change.loss.deviation);
+      put(table, row, {"deviation of Δ probability", "", "the sample's, over texts"},
+          change.probability.deviation);
+      put(table, row, {"texts", "", "that have this position"}, change.texts);
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return completed(std::move(table));
+}
+
 DataTable values_table(const Frame& frame) {
   DataTable table{
       "values",
@@ -302,8 +338,8 @@ std::string token_text(const RunReport& run, int64_t token) {
 }
 
 std::vector<DataTable> shown_tables(const RunReport& run, const Frame& frame) {
-  return {heads_table(frame), mixing_table(frame), predictions_table(run, frame),
-          lens_table(run, frame), values_table(frame)};
+  return {heads_table(frame),     mixing_table(frame), predictions_table(run, frame),
+          lens_table(run, frame), values_table(frame), changes_table(frame)};
 }
 
 void write_tables(const Report& report, const std::string& folder) {

@@ -29,7 +29,8 @@ struct DataTable {
 // The text of a token, as UTF-8; "<0xC3>" for a byte that is no character.
 std::string token_text(const RunReport& run, int64_t token);
 
-// The tables of one checkpoint that the page prints: heads, mixing, predictions, lens, values.
+// The tables of one checkpoint that the page prints: heads, mixing, predictions, lens, values,
+// changes.
 std::vector<DataTable> shown_tables(const RunReport& run, const Frame& frame);
 
 // Every table of the report, those of what the page draws too (matrices, histograms, curves), as
