@@ -366,6 +366,25 @@ TEST_SUITE("gradcheck") {
     CHECK(report.fault->own->input == "input 2");
   }
 
+  TEST_CASE("a function that computes more for who looks repeats itself, and each value is told") {
+    // One operation has two values, of which the second is not finite.
+    const WatchedFunction f = [](const Tensors& in, const Watch& watch) {
+      const Tensor a = in[0] * 1000.0, y = concat({a.detach(), exp(a.detach())}, 0);
+      const Tensor both = record(
+          "both", y, {a}, [](const Backward& at) -> Tensors { return {slice(at.g, 0, 0, 3)}; });
+      if (!watch) return both;
+      const Tensor A = sin(in[0]), B = slice(y, 0, 3, 3);
+      watch("A", A), watch("B", B);
+      return both;
+    };
+    const GradReport report = check_gradient(f, {numbers({3, 4}, 1)}, GradCheckOptions{});
+    CAPTURE(report);
+    REQUIRE(report.fault);
+    CHECK(report.fault->kind == FaultKind::value);
+    CHECK(report.fault->operation == "both");
+    CHECK(report.fault->value == "B");
+  }
+
   // ---- Reports --------------------------------------------------------------------------------
 
   TEST_CASE("the worst entry is told by the names of its dimensions") {

@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "attention/gradcheck.hpp"
 #include "core/derivatives.hpp"
 #include "core/threads.hpp"
 #include "tests/layer.hpp"
@@ -327,6 +328,31 @@ TEST_SUITE("tile") {
       products[k] = hvp(sum(square(Y)), {{X}}, {{v}})[0];
     }
     CHECK(difference(products[0], products[1]) < 1e-10);
+  }
+
+  TEST_CASE("a check in blocks says which value is not finite, in strips too") {
+    for (const char* infinite : {"A[n, l] = exp(300 * einsum(X[n, d], C[l, d]))",
+                                 "G[l, m] = exp(300 * einsum(C[l, d], M[m, d]))"}) {
+      CAPTURE(infinite);
+      const std::string name(infinite, 1);
+      const auto program = load_attention(
+          Program::parse(text("def F(X[n, d], M[m, d]):\n"
+                              "  where l = m\n"
+                              "  L[n, m] = einsum(X[n, d], M[m, d])\n"
+                              "  C[l, d] = M[m=(l), d]\n  ",
+                              infinite, "\n  ",
+                              name == "A" ? "G[l, m] = tanh(einsum(C[l, d], M[m, d]))"
+                                          : "A[n, l] = tanh(einsum(X[n, d], C[l, d]))",
+                              "\n  B[n, m] = softmax(einsum(A[n, l], G[l, m]), reduced_dim=m)\n"
+                              "  Y[n, d] = einsum(B[n, m], L[n, m], M[m, d])\n"
+                              "  return Y[n, d]\n")));
+      REQUIRE(!program->strips.empty());
+      const GradReport report = check_gradient(program, {.d_model = 6}, {.block = 2});
+      CAPTURE(report);
+      REQUIRE(report.fault);
+      CHECK(report.fault->kind == FaultKind::value);
+      CHECK(report.fault->value == name);
+    }
   }
 
   TEST_CASE("memory does not grow with queries times memory") {

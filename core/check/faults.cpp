@@ -39,9 +39,14 @@ class Recording {
       results_.push_back(made), known_.push_back(made), names_.emplace_back();
       return made;
     });
-    size_t named = 0;
-    y_ = f_(leaves_, [&](const std::string& name, const Tensor&) {
-      for (; named < names_.size(); ++named) names_[named] = name;
+    size_t from = 0, named = 0;
+    y_ = f_(leaves_, [&](const std::string& name, const Tensor& value) {
+      if (named < names_.size()) from = std::exchange(named, names_.size());
+      const bool finite = !is_real(value.dtype()) || is_finite(value);
+      for (size_t i = from; i < names_.size(); ++i) {
+        if (names_[i].first.empty()) names_[i].first = name;
+        if (!finite && names_[i].unsound.empty()) names_[i].unsound = name;
+      }
     });
   }
 
@@ -52,14 +57,19 @@ class Recording {
   // The inputs of operation `place`, with storage also where its rule reads none.
   Tensors inputs(size_t place) const { return with_storage(record(place).inputs, known_); }
 
+  bool shows_unsound(size_t place) const { return !names_[place].unsound.empty(); }
   Fault blame(FaultKind kind, size_t place) const {
+    const auto& [first, unsound] = names_[place];
     return {.kind = kind,
             .operation = record(place).op,
             .rule = file_of(record(place).rule),
-            .value = names_[place]};
+            .value = kind == FaultKind::value && !unsound.empty() ? unsound : first};
   }
 
-  Tensor run(const Tensors& inputs) const { return f_(inputs, {}); }
+  // Each run is watched, as the first was: for who looks, f may compute values once more.
+  Tensor run(const Tensors& inputs) const {
+    return f_(inputs, [](const std::string&, const Tensor&) {});
+  }
 
   // The function's result if operation `place` had given `value`.
   Tensor with_result(size_t place, const Tensor& value) const {
@@ -86,8 +96,13 @@ class Recording {
  private:
   const WatchedFunction& f_;
   Tensors leaves_, results_;
-  std::vector<std::string> names_;  // of the values that the results were computed for
-  Tensors known_;                   // leaves and results
+  // The named value that a result was computed for: one operation may compute several, which are
+  // shown one after the other. The first of them, and the first that is not finite.
+  struct Named {
+    std::string first = {}, unsound = {};
+  };
+  std::vector<Named> names_;  // by result
+  Tensors known_;             // leaves and results
   Tensor y_;
 };
 
@@ -206,16 +221,30 @@ class Search {
   }
 
  private:
-  // Finds the first result that is not finite although its inputs are; or else, backwards, the
-  // first such gradient.
+  static bool is_sound(const Tensor& x) { return !x || !is_real(x.dtype()) || is_finite(x); }
+
   std::optional<Fault> not_finite() const {
-    const auto sound = [](const Tensor& x) { return !x || !is_real(x.dtype()) || is_finite(x); };
     if (!is_finite(y_))
-      for (size_t i = 0; i < made_.size(); ++i) {
-        const Tensors in = recording_.inputs(i);
-        if (!is_finite(made_[i]) && std::all_of(in.begin(), in.end(), sound))
-          return recording_.blame(FaultKind::value, i);
-      }
+      if (const auto found = value_not_finite()) return found;
+    return gradient_not_finite();
+  }
+
+  // Finds the first result that is not finite although its inputs are; rather one whose named value
+  // shows it, as a result that goes on to be finite, e^-∞, does no harm.
+  std::optional<Fault> value_not_finite() const {
+    std::optional<Fault> first;
+    for (size_t i = 0; i < made_.size(); ++i) {
+      const Tensors in = recording_.inputs(i);
+      if (is_finite(made_[i]) || !std::all_of(in.begin(), in.end(), is_sound)) continue;
+      const bool is_shown = recording_.shows_unsound(i);
+      if (is_shown || !first) first = recording_.blame(FaultKind::value, i);
+      if (is_shown) break;
+    }
+    return first;
+  }
+
+  // Finds the same backwards, for gradients.
+  std::optional<Fault> gradient_not_finite() const {
     if (!y_.tracked()) return {};
     const Tensors arrived = gradients_of_all();
     for (size_t i = made_.size(); i-- > 0;) {
@@ -224,7 +253,7 @@ class Search {
       const Tensors in = recording_.inputs(i);
       const std::vector<bool> wanted(in.size(), true);
       const Tensors passed = record.vjp({in, record.kept, made_[i].detach(), arrived[i], wanted});
-      if (!std::all_of(passed.begin(), passed.end(), sound))
+      if (!std::all_of(passed.begin(), passed.end(), is_sound))
         return recording_.blame(FaultKind::gradient, i);
     }
     return {};
