@@ -191,8 +191,10 @@ TEST_SUITE("changes of values") {
     CHECK(made.source_loss.mean == other.with({}).first);
     CHECK(made.rows[0].loss.mean == other.with({}).first - made.loss.mean);
     CHECK(made.rows[0].probability.mean == other.with({}).second - made.probability.mean);
-    const DataTable table =
-        shown_tables(inspect(options).runs[0], inspect(options).runs[0].frames[0]).back();
+    const RunReport run = inspect(options).runs[0];
+    const std::vector<DataTable> all = shown_tables(run, run.frames[0]);
+    const DataTable& table = *std::find_if(
+        all.begin(), all.end(), [](const DataTable& each) { return each.name == "changes"; });
     CHECK(table.columns.back().name == "of the way");
     CHECK(close(std::get<double>(table.rows[0].back()), 1));
   }

@@ -102,6 +102,25 @@ void print_changes(const RunReport& run, const Frame& frame) {
               << " that change the loss most; --tables has all.\n";
 }
 
+// The parts that add most to the logit that is asked for, or take most of it.
+void print_attribution(const RunReport& run, const Attribution& a) {
+  constexpr size_t most = 6;
+  if (!a.refused.empty() || a.rows.empty()) return;
+  std::vector<Contribution> rows = a.rows;
+  std::stable_sort(rows.begin(), rows.end(), [](const Contribution& x, const Contribution& y) {
+    return std::abs(x.logit.mean) > std::abs(y.logit.mean);
+  });
+  rows.resize(std::min(most, rows.size()));
+  std::cout << "Most of the logit " << told(a.logit) << " of "
+            << (a.texts > 1 ? "the token that is asked for"
+                            : text("'", token_text(run, a.token), "' after position ", a.position))
+            << ":\n";
+  Table table;
+  for (const Contribution& each : rows)
+    table.add({"  " + each.path, each.head < 0 ? "" : text("head ", each.head), told(each.logit)});
+  table.print();
+}
+
 void print(const Report& report) {
   for (const RunReport& run : report.runs) {
     const Frame& frame = run.frames.back();
@@ -111,6 +130,7 @@ void print(const Report& report) {
       else if (p.tokens.size(0) > 1) std::cout << "; no loss, as this text has no answer";
     std::cout << "\nThe most of each:" << std::endl;
     print_strongest(frame);
+    print_attribution(run, frame.attribution);
     print_changes(run, frame);
   }
 }

@@ -6,6 +6,7 @@
 
 #include "nn/trace.hpp"
 #include "tools/generate.hpp"
+#include "tools/inspect/attribution.hpp"
 #include "tools/inspect/curves.hpp"
 #include "tools/inspect/predictions.hpp"
 #include "tools/inspect/result_by_heads.hpp"
@@ -37,8 +38,6 @@ class Inspection {
       if (trained.model.kind() == ModelKind::encoder_decoder) answer_ = passage.next();
       if (run_.frames.empty()) describe(trained, passage);
       frame(trained, passage, paths.size() > 1);
-      if (o_.changes.any())
-        run_.frames.back().changes = changes_of(trained, readings(trained), o_.changes, *o_.device);
     }
     std::reverse(run_.frames.begin(), run_.frames.end());
     run_.texts = texts_.all();
@@ -111,6 +110,7 @@ class Inspection {
     made.step = trained.step;
     made.predictions = {predictions_of(passage, logits, o_.likeliest)};
     made.lens = {lens_of(trained, passage, seen)};
+    question(trained, places, seen, made);
     const auto length = [&](int sequence) {
       return std::ssize(passage.sequences()[sequence].tokens);
     };
@@ -121,6 +121,18 @@ class Inspection {
       made.sites.push_back(std::move(site));
     }
     run_.frames.push_back(std::move(made));
+  }
+
+  // What is told of the token that is asked for.
+  void question(const Trained& trained, const std::vector<SitePlace>& places,
+                const Activations& seen, Frame& made) const {
+    const std::vector<TextReading> texts = readings(trained);
+    std::vector<Activations> all;
+    Tensor logits;
+    for (const TextReading& each : texts)
+      all.push_back(lines_.empty() ? seen : everything(trained, each.passage, places, logits));
+    made.attribution = attribution_of(trained, texts, all);
+    if (o_.changes.any()) made.changes = changes_of(trained, texts, o_.changes, *o_.device);
   }
 
   void save(const Activations& asked, const std::string& prefix) {

@@ -8,6 +8,7 @@
 //       frame ─ sites: each attention of the model, with its maps, heads and mixing matrices
 //             ─ predictions, lens: what follows each token
 //             ─ changes: what they are without a head, or with another run's values
+//             ─ attribution: what each head and layer adds to a logit
 //
 // Tensors are row-major f32 on the CPU (tokens: i64), without a batch: of the one text that was
 // given. Where a number is not defined it is NaN; the page shows a dash.
@@ -175,6 +176,23 @@ struct ValueChanges {
   int sequence = 0;
 };
 
+// How much a part of the residual stream adds to the logit that is asked for.
+struct Contribution {
+  std::string path;  // "decoder/3/A"; "T", the embedding; "bias": what is added behind the stream
+  Index head = -1;   // -1: all of it, or what is no head's
+  Estimate logit = {};  // with the last norm's divisor as it is
+};
+
+// The logit of a token after a position, as a sum over what was added to the residual stream.
+struct Attribution {
+  std::vector<Contribution> rows;  // in the order in which the model adds them
+  Estimate logit = {};             // their sum, which is the logit
+  std::string refused = {};        // a sentence: why there is none
+  Index texts = 0;
+  int64_t token = -1;   // of the first text
+  Index position = -1;  // of the first text
+};
+
 // One checkpoint.
 struct Frame {
   int64_t step = 0;
@@ -182,6 +200,7 @@ struct Frame {
   std::vector<Predictions> predictions;
   std::vector<LogitLens> lens;
   ValueChanges changes;
+  Attribution attribution;
 };
 
 // One line of a variant's text.

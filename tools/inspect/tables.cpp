@@ -193,6 +193,24 @@ DataTable changes_table(const Frame& frame) {
   return completed(std::move(table));
 }
 
+DataTable attribution_table(const Frame& frame) {
+  DataTable table{
+      "attribution",
+      {{"part"},
+       {"head"},
+       {"adds", "", "to the logit of the token, with the last norm's divisor as it is"}},
+      {},
+      2};
+  const Attribution& a = frame.attribution;
+  for (const Contribution& each : a.rows) {
+    Row row{each.path, each.head < 0 ? Cell("") : Cell(each.head), each.logit.mean};
+    if (a.texts > 1)
+      put(table, row, {"deviation", "", "the sample's, over texts"}, each.logit.deviation);
+    table.rows.push_back(std::move(row));
+  }
+  return completed(std::move(table));
+}
+
 DataTable values_table(const Frame& frame) {
   DataTable table{
       "values",
@@ -338,8 +356,9 @@ std::string token_text(const RunReport& run, int64_t token) {
 }
 
 std::vector<DataTable> shown_tables(const RunReport& run, const Frame& frame) {
-  return {heads_table(frame),     mixing_table(frame), predictions_table(run, frame),
-          lens_table(run, frame), values_table(frame), changes_table(frame)};
+  return {heads_table(frame),      mixing_table(frame), predictions_table(run, frame),
+          lens_table(run, frame),  values_table(frame), changes_table(frame),
+          attribution_table(frame)};
 }
 
 void write_tables(const Report& report, const std::string& folder) {

@@ -30,7 +30,7 @@ struct DataTable {
 std::string token_text(const RunReport& run, int64_t token);
 
 // The tables of one checkpoint that the page prints: heads, mixing, predictions, lens, values,
-// changes.
+// changes, attribution.
 std::vector<DataTable> shown_tables(const RunReport& run, const Frame& frame);
 
 // Every table of the report, those of what the page draws too (matrices, histograms, curves), as
