@@ -180,6 +180,11 @@ check 'by position, of several texts' "$tete" inspect odd --texts few.txt --abla
 grep -qE '^Unchanged \(3 texts\): loss .* ± ' out
 verdict $? 'with deviations'
 check 'another text, another run' "$tete" inspect odd --text '"Têt' --patch 'decoder/*/Y' --text-from '</sc' --from odd/best
+check 'circuits' "$tete" inspect odd --text '"Têt' --circuits 'decoder/*/A[1]' --tables circuits
+grep -qE '^  OV +decoder/1/A/O +head 1 +[0-9]+ of [0-9]+' out
+verdict $? 'in a line for each'
+check 'in CSV, too' grep -q '^"odd",40,"decoder/0/A","QK","L",1,"b","<",' circuits/circuits.csv
+refuses 2 'has 3 heads, so the last is 2' inspect odd --text '<' --circuits 'decoder/0/A[3]'
 refuses 2 'did you mean' inspect odd --text '<' --ablate 'decoder/0/A/o'
 refuses 2 'has h_v=3, so the last is 2' inspect odd --text '<' --ablate 'decoder/0/A/O[3]'
 refuses 2 'expected PATH=FILE' inspect odd --text '<' --steer decoder/0/Y

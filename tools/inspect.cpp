@@ -121,6 +121,27 @@ void print_attribution(const RunReport& run, const Attribution& a) {
   table.print();
 }
 
+// How often a token has the largest number of its row: a head that looks at its own, or copies it.
+void print_circuits(const Frame& frame) {
+  if (!frame.circuits.empty()) {
+    std::cout << "Circuits, and for how many tokens the token itself has the most:\n";
+    Table table(4);
+    for (const Circuit& c : frame.circuits) {
+      const std::vector<double> values = c.values.values();
+      const auto k = std::ssize(c.tokens);
+      int64_t own = 0;
+      for (int64_t i = 0; i < k; ++i) {
+        const auto row = values.begin() + i * k;
+        own += std::max_element(row, row + k) - row == i;
+      }
+      table.add(
+          {"  " + c.kind, c.path + "/" + c.tensor, text("head ", c.head), text(own, " of ", k)});
+    }
+    table.print();
+  }
+  for (const std::string& sentence : frame.without_circuit) std::cout << sentence << "\n";
+}
+
 void print(const Report& report) {
   for (const RunReport& run : report.runs) {
     const Frame& frame = run.frames.back();
@@ -132,6 +153,7 @@ void print(const Report& report) {
     print_strongest(frame);
     print_attribution(run, frame.attribution);
     print_changes(run, frame);
+    print_circuits(frame);
   }
 }
 
@@ -238,6 +260,10 @@ Run inspect_verb(CLI::App& app) {
                  "the last one whose next token is known)")
       ->type_name("N")
       ->check(within<Index>(0, 1000000000));
+  add_list(app, "--circuits", o->look.circuits,
+           "QK and OV circuits of an attention's head, decoder/0/A[2], or of each: matrices over "
+           "the vocabulary, or over the text's tokens where that is large")
+      ->type_name("PATH[HEAD]");
   app.option_defaults()->group("Output");
   app.add_option("--out", o->out, "the page, one self-contained HTML file")->type_name("FILE");
   app.add_option("--save", o->look.save, "activations in full, in safetensors")->type_name("FILE");

@@ -7,6 +7,7 @@
 #include "nn/trace.hpp"
 #include "tools/generate.hpp"
 #include "tools/inspect/attribution.hpp"
+#include "tools/inspect/circuits.hpp"
 #include "tools/inspect/curves.hpp"
 #include "tools/inspect/predictions.hpp"
 #include "tools/inspect/result_by_heads.hpp"
@@ -132,6 +133,9 @@ class Inspection {
     for (const TextReading& each : texts)
       all.push_back(lines_.empty() ? seen : everything(trained, each.passage, places, logits));
     made.attribution = attribution_of(trained, texts, all);
+    Circuits circuits = circuits_of(trained, texts.front(), all.front(), o_.circuits);
+    made.circuits = std::move(circuits.found);
+    made.without_circuit = std::move(circuits.missing);
     if (o_.changes.any()) made.changes = changes_of(trained, texts, o_.changes, *o_.device);
   }
 

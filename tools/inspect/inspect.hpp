@@ -23,6 +23,8 @@ struct InspectOptions {
   std::string texts = {};
   AskedToken asked = {};
   ChangeOptions changes = {};
+  // Attentions, or heads of them, whose circuits are told (tools/inspect/circuits.hpp).
+  std::vector<std::string> circuits = {};
   int likeliest = 5;  // next tokens that are told
   Backend* device = &cpu();
 };

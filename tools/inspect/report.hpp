@@ -8,6 +8,7 @@
 //       frame ─ sites: each attention of the model, with its maps, heads and mixing matrices
 //             ─ predictions, lens: what follows each token
 //             ─ changes: what they are without a head, or with another run's values
+//             ─ circuits: what a head does with tokens as such
 //             ─ attribution: what each head and layer adds to a logit
 //
 // Tensors are row-major f32 on the CPU (tokens: i64), without a batch: of the one text that was
@@ -193,6 +194,18 @@ struct Attribution {
   Index position = -1;  // of the first text
 };
 
+// What a head does with tokens as such, without positions and without earlier layers: the embedding
+// goes into its block. Its block's norm is applied.
+struct Circuit {
+  std::string kind;    // "QK": the logit with which a query of a token looks at a key of another
+                       // "OV": what it adds to each token's logit where it looks at one token only
+  std::string path;    // "decoder/3/A"
+  std::string tensor;  // "L" or "O": what has the heads
+  Index head = 0;
+  std::vector<int64_t> tokens;  // rows, and columns
+  Tensor values;                // [tokens, tokens]
+};
+
 // One checkpoint.
 struct Frame {
   int64_t step = 0;
@@ -201,6 +214,8 @@ struct Frame {
   std::vector<LogitLens> lens;
   ValueChanges changes;
   Attribution attribution;
+  std::vector<Circuit> circuits;
+  std::vector<std::string> without_circuit;  // sentences: which circuits there are not, and why
 };
 
 // One line of a variant's text.

@@ -55,7 +55,7 @@ class Sums {
     bool has_input = input_ < 0;
     for (const Node* term : terms) {
       const int of = is_plain_value(*term) ? term->index : -1;
-      const Tensor x = of < 0 ? Tensor() : value(of);
+      const Tensor x = of < 0 ? Tensor() : for_each(value(of), rest.shape());
       if (!x || !(x.shape() == rest.shape())) {
         ++unknown, unnamed = name_in(*term, unnamed);
         continue;
@@ -96,14 +96,18 @@ class Sums {
     return v.kind == ValueKind::same || v.kind == ValueKind::statement;
   }
 
-  // [n, d_X] in f64 on the processor; empty if it is not known.
+  // [rows, d_X] in f64 on the processor; empty if it is not known.
   Tensor value(int number) const {
     const auto at = seen_.find(path_of(place_, number));
-    return at == seen_.end() ? Tensor() : plain(at->second);
-  }
-  static Tensor plain(const Tensor& x) {
+    if (at == seen_.end()) return {};
+    const Tensor& x = at->second;
     const Tensor here = cast(x.to(cpu()), Dtype::f64);
-    return x.rank() == 3 ? reshape(here, {x.size(1), x.size(2)}) : here;
+    return x.rank() == 3 ? reshape(here, {x.size(0) * x.size(1), x.size(2)}) : here;
+  }
+  // For each sample what is made without one, as positions are.
+  static Tensor for_each(const Tensor& x, const Shape& all) {
+    const bool is_one = x && x.rank() == 2 && x.size(0) == 1 && x.size(1) == all[1];
+    return is_one ? broadcast(x, all) : x;
   }
 
   bool add_whole(const std::string& path, const Tensor& x) {
@@ -137,27 +141,42 @@ class Sums {
 
 }  // namespace
 
+// What goes into the first block.
+static std::string add_start(const Model& model, const SitePlace& whole, int number,
+                             const Activations& seen, StreamParts& made) {
+  const CheckedCall& call = model.program().calls[model.program().values[number].index];
+  return Sums(whole, seen, -1, made).add(call.passed[0].value)
+             ? ""
+             : "What goes into the first block is no sum of named values.";
+}
+
+static const char* without_stream = "This model has no residual stream, a block that is repeated.";
+
+StreamParts stream_start(const Model& model, const Activations& seen) {
+  StreamParts made;
+  const Stream stream = stream_of(model);
+  if (stream.value < 0) return {{}, without_stream};
+  made.refused = add_start(model, programs_of(model).front(), stream.value, seen, made);
+  return made;
+}
+
 StreamParts stream_parts(const Model& model, const Activations& seen) {
   StreamParts made;
   const Stream stream = stream_of(model);
-  const auto refuse = [&](const std::string& why) { return StreamParts{{}, why}; };
-  if (stream.value < 0)
-    return refuse("This model has no residual stream, a block that is repeated.");
-  const Checked& program = model.program();
-  const CheckedCall& call = program.calls[program.values[stream.value].index];
+  if (stream.value < 0) return {{}, without_stream};
   const std::vector<SitePlace> programs = programs_of(model);
-  if (!Sums(programs.front(), seen, -1, made).add(call.passed[0].value))
-    return refuse("What goes into the first block is no sum of named values.");
-  const std::string own = program.values[stream.value].name + "/";
+  made.refused = add_start(model, programs.front(), stream.value, seen, made);
+  if (!made.refused.empty()) return {{}, made.refused};
+  const std::string own = model.program().values[stream.value].name + "/";
   for (const SitePlace& place : programs) {
     const bool is_block =
         place.path.starts_with(own) && place.path.find('/', own.size()) == std::string::npos;
     if (!is_block) continue;
     const Checked& block = *place.program;
     if (!Sums(place, seen, block.inputs[0], made).add(block.result))
-      return refuse(
-          text(path_of(place, block.result), " is no sum of ", block.input_names[0],
-               " and what the block adds, so no part of it reaches the logits as it is."));
+      return {{},
+              text(path_of(place, block.result), " is no sum of ", block.input_names[0],
+                   " and what the block adds, so no part of it reaches the logits as it is.")};
   }
   return made;
 }

@@ -7,7 +7,7 @@ namespace tete {
 struct StreamPart {
   std::string path;  // "decoder/3/A"
   Index head = -1;   // -1: all of it, or what is no head's
-  Tensor value;      // [n, d_X]
+  Tensor value;      // [rows, d_X], f64, on the CPU; rows: of all samples
 };
 
 struct StreamParts {
@@ -18,5 +18,7 @@ struct StreamParts {
 
 // `seen` has every value of one run, and at "…/Y/heads" what each head adds.
 StreamParts stream_parts(const Model& model, const Activations& seen);
+// The parts of what goes into the first block: embedding, positions.
+StreamParts stream_start(const Model& model, const Activations& seen);
 
 }  // namespace tete

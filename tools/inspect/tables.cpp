@@ -237,6 +237,27 @@ DataTable matrices_table(const Frame& frame) {
   return table;
 }
 
+DataTable circuits_table(const RunReport& run, const Frame& frame) {
+  DataTable table{"circuits",
+                  {{"site"},
+                   {"circuit"},
+                   {"tensor"},
+                   {"head"},
+                   {"row", "", "the query's token; of OV the token that is looked at", true},
+                   {"column", "", "the key's token; of OV the token whose logit it is", true},
+                   {"value"}},
+                  {},
+                  6};
+  for (const Circuit& c : frame.circuits) {
+    const auto values = c.values.values();
+    const size_t k = c.tokens.size();
+    for (size_t i = 0; i < values.size(); ++i)
+      table.rows.push_back({c.path, c.kind, c.tensor, c.head, token_text(run, c.tokens[i / k]),
+                            token_text(run, c.tokens[i % k]), values[i]});
+  }
+  return table;
+}
+
 DataTable histograms_table(const Frame& frame) {
   DataTable table{"histograms", {{"site"}, {"map"}, {"head"}, {"from"}, {"to"}, {"count"}}, {}};
   for (const Site& site : frame.sites)
@@ -366,6 +387,7 @@ void write_tables(const Report& report, const std::string& folder) {
   const auto tables_of = [](const RunReport& run, const Frame& frame) {
     std::vector<DataTable> tables = shown_tables(run, frame);
     tables.push_back(matrices_table(frame));
+    tables.push_back(circuits_table(run, frame));
     return tables;
   };
   for (const RunReport& run : report.runs) {
