@@ -365,7 +365,7 @@ async function checkSaving() {
   for (const table of tables) check('a saved table has a line of names and lines of cells', table.split('\n').length > 2 && /^"run","(checkpoint|text)"/.test(table));
   saved.length = 0;
   all('.save').find((x) => x.textContent === 'PNG')?.click();
-  for (let i = 0; i < 50 && !saved.length; ++i) await new Promise((done) => setTimeout(done, 20));
+  for (let i = 0; i < 1500 && !saved.length; ++i) await new Promise((done) => setTimeout(done, 20));
   check('a picture is saved as PNG', saved.length === 1 && saved[0].type === 'image/png' && saved[0].size > 100);
   URL.createObjectURL = make;
 }
