@@ -303,6 +303,7 @@ refuses 2 "'encoder.Attention\[1\]' is nowhere in 'LanguageModel': 'Attention' s
 refuses 2 "--use:1:1: the slot 'Positions' stands after 'with', so one amending text fills it" \
   train text.txt --use 'Positions with rotary'
 refuses 2 "--with cross=dropout:1:1: 'LanguageModel' has no slot 'Cross'; $slots" train text.txt --with cross=dropout
+refuses 2 "--dim m=3 decides nothing: 'm' is a dimension of what the texts read; --context" train text.txt --dim m=3
 refuses 2 "'LanguageModel' has no size 'zz'; its sizes are n, v, d_X, l, h, max_n, f, .*d_k, h_k" train text.txt --attention-layer 1=dot_product --dim zz=3
 refuses 2 "dot_product.tete:8:3: 'T5Bias' does not fit 'DotProduct': it amends 'L' of 3 dimensions, but here it has 2" \
   train text.txt --attention-layer 1=dot_product --with t5_bias
@@ -527,6 +528,7 @@ check 'a stream: the first characters come before the end' eval "
 # ---- Checks and the list ----
 
 check 'tete list' eval "'$tete' list | grep -q talking_heads"
+check 'tete list of models and blocks' eval "'$tete' list --models --blocks > texts.list && grep -qx gpt2 texts.list && grep -qx moe texts.list"
 check 'tete list tells families' eval "'$tete' list | grep -qx '== talking heads'"
 check 'tete list tells what is causal and what attends across' eval "
   '$tete' list | grep -A 2 -x talking_heads | grep -qx '    causal; cross-attention'"

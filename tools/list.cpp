@@ -159,8 +159,7 @@ Run list_verb(CLI::App& app) {
   auto of_models = std::make_shared<bool>(false), of_blocks = std::make_shared<bool>(false);
   app.add_flag("--json", *json, "as JSON, with the texts");
   app.add_flag("--models", *of_models, "the models, with their slots");
-  app.add_flag("--blocks", *of_blocks, "the texts that fill models' slots, but attention")
-      ->excludes("--models");
+  app.add_flag("--blocks", *of_blocks, "the texts that fill models' slots, but attention");
   app.footer(
       "Example:\n"
       "  tete list --json | python3 -m json.tool\n"
@@ -168,9 +167,10 @@ Run list_verb(CLI::App& app) {
       "Each is a file of attention/variants, nn/models or nn/blocks; tete train and check\n"
       "take a file of yours wherever they take a name.");
   return [=] {
-    return *of_models   ? list_texts(models(), *json)
-           : *of_blocks ? list_texts(blocks(), *json)
-                        : list(*json);
+    std::vector<Variant> texts;
+    if (*of_models) texts = models();
+    if (*of_blocks) texts.insert(texts.end(), blocks().begin(), blocks().end());
+    return texts.empty() ? list(*json) : list_texts(texts, *json);
   };
 }
 

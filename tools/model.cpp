@@ -168,24 +168,38 @@ bool uses_size(const Checked& program, const std::string& name) {
   return found;
 }
 
-// True if a size of this name follows from nothing in the text, nor in what it calls. `call` brings
-// sizes from around it; none for the model itself.
-bool leaves_open(const Checked& program, const std::string& name,
-                 const CheckedCall* call = nullptr) {
-  bool open = false;
+// Visits the sizes of the text, and of what it calls, that follow from no tensor and no caller.
+// `call` brings sizes from around the text; none for the model itself.
+template <class See>
+void visit_free_sizes(const Checked& program, const See& see, const CheckedCall* call = nullptr) {
   for (size_t i = 0; i < program.dimensions.size(); ++i) {
     const Dimension& d = program.dimensions[i];
     const bool is_brought =
         call && std::any_of(call->sizes.begin(), call->sizes.end(),
                             [&](const auto& size) { return size.inner == static_cast<int>(i); });
-    open |= d.short_name() == name && d.arguments.empty() && d.outer < 0 && d.fallback.empty() &&
-            !is_brought;
+    if (d.arguments.empty() && d.outer < 0 && !is_brought) see(d);
   }
   for (const CheckedCall& all : program.calls)
-    visit(all, [&](const CheckedCall& inner) {
-      open = open || leaves_open(*inner.program, name, &inner);
-    });
+    visit(all, [&](const CheckedCall& inner) { visit_free_sizes(*inner.program, see, &inner); });
+}
+
+// True if a size of this name has no default either.
+bool leaves_open(const Checked& program, const std::string& name) {
+  bool open = false;
+  visit_free_sizes(
+      program, [&](const Dimension& d) { open |= d.short_name() == name && d.fallback.empty(); });
   return open;
+}
+
+// Refuses sizes that decide nothing, as each one of that name is a tensor's.
+void check_decides(const Checked& program, const SizesByName& sizes) {
+  for (const auto& [name, size] : sizes) {
+    bool is_free = !has_size(program, name);  // what is no size at all is told with those that are
+    visit_free_sizes(program, [&](const Dimension& d) { is_free |= d.short_name() == name; });
+    if (!is_free)
+      bad_input("--dim ", name, "=", size, " decides nothing: '", name,
+                "' is a dimension of what the texts read; --context sets the tokens of a model");
+  }
 }
 
 }  // namespace
@@ -212,6 +226,7 @@ Model make_model(const ModelSettings& s, Index vocabulary) {
        {std::pair{"v", "the tokenizer says it"}, {"l", "say --layers"}, {"d_X", "say --d-model"}})
     if (s.dims.contains(name))
       bad_input("--dim ", name, "=", s.dims.at(name), " is no size to set here: ", option);
+  check_decides(*program, s.dims);
   SizesByName sizes = s.dims;
   const auto set = [&](const char* name, Index size) {
     if (has_size(*program, name)) sizes.try_emplace(name, size);
