@@ -318,6 +318,44 @@ async function checkTalk() {
   }
 }
 
+// Cells tell the table's numbers, and have them in their titles.
+function checkGrid(id, numbers) {
+  const told = all(`#${id} .cell title`).map((x) => x.textContent.split(': ').at(-1));
+  check(`${id}: a cell for each number of the table`, told.length === numbers.length);
+  const sorted = (list) => [...list].sort().join();
+  check(`${id}: cells have the table’s numbers`, sorted(told) === sorted(numbers.map((x) => number(x))));
+}
+async function checkInterventions() {
+  if (!one('#changes')) return;
+  const {columns, rows} = table(0, 'changes');
+  for (const [i, name] of ['Δ loss', 'Δ probability'].entries()) {
+    await act(all('#changes .choice button')[i], 'click');
+    const column = columns.findIndex((c) => c.name === name);
+    checkGrid('changes', rows.map((row) => row[column]));
+  }
+  check('what is without a change is told', one('#changes .caption').textContent.includes(number(frameOf(0).changes.loss[0])));
+}
+function checkAttribution() {
+  if (!one('#attribution')) return;
+  const {rows} = table(0, 'attribution'), {logit} = frameOf(0).attribution;
+  checkGrid('attribution', rows.map((row) => row[2]));
+  const sum = rows.reduce((total, row) => total + row[2], 0);
+  check('the parts’ sum is the logit that is told', Math.abs(sum - logit[0]) < 1e-6 && one('#attribution .caption').textContent.includes(number(logit[0])));
+}
+async function checkCircuits() {
+  if (!one('#circuits')) return;
+  const {circuits} = frameOf(0), heads = new Set(circuits.map((c) => c.path + c.head));
+  check('a button for each head with circuits', all('#circuits .entries button').length === heads.size);
+  await act(all('#circuits .entries button').at(-1), 'click');
+  const last = circuits.filter((c) => c.path + c.head === circuits.at(-1).path + circuits.at(-1).head);
+  const drawn = all('#circuits svg.map');
+  check('its circuits stand side by side', drawn.map((x) => x.getAttribute('aria-label')).join()
+    === last.map((c) => `${c.kind} of ${c.path}, head ${c.head}`).join());
+  const box = drawn[0].getBoundingClientRect(), cell = drawn[0].querySelector('image').getBoundingClientRect();
+  drawn[0].dispatchEvent(new MouseEvent('mousemove', {bubbles: true, clientX: cell.left + 2, clientY: cell.top + 2}));
+  check('what is pointed at is told', box.width > 0 && one('#circuits .read').textContent.endsWith(approximate(values(last[0].map)[0], last[0].map)));
+}
+
 // Measures are of the tensor that is shown, or it is said why it has none.
 async function checkMeasures() {
   for (const {name, unmeasured} of site().maps) {
@@ -513,6 +551,9 @@ async function main() {
     await checkCross();
     await checkMaps();
     await checkMeasures();
+    await checkInterventions();
+    checkAttribution();
+    await checkCircuits();
     await checkAxes();
     await checkTalk();
   }

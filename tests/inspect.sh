@@ -87,7 +87,7 @@ done > odd.txt
 odd=$(head -n 1 odd.txt | head -c 60)
 tiny=(--heads 3 --d-model 24 --context 64 --batch 4 --steps 40 --eval-every 20 --eval-samples 8
   --save-every 20 --keep 3 --log-every 4 --seed 3)
-everything='findings tokens maps talk heads ablation histograms predictions lens text training'
+everything='findings tokens maps talk heads ablation attribution histograms predictions lens text training'
 check 'a language model' "$tete" train odd.txt --attention talking_heads --layers 2 "${tiny[@]}" --out odd
 check 'a page' "$tete" inspect odd --text "$odd" --out odd.html --save odd.safetensors --tables tables
 grep -q '^Written: odd.html (.* MB), odd.safetensors (.* MB), tables$' out
@@ -172,14 +172,20 @@ refuses 2 'takes no --paths' inspect odd --text '<' --layer decoder/0/A --save x
 # ---- Without a head, with another text's values, with a vector more ----
 
 printf '"\n"T\n"Tê\n' > few.txt
-check 'heads, one by one' "$tete" inspect odd --text "$odd" --ablate 'decoder/*/A/O' --tables ablated --no-ablation
+check 'heads, one by one' "$tete" inspect odd --text "$odd" --ablate 'decoder/*/A/O' --tables ablated --no-ablation \
+  --circuits 'decoder/*/A' --out ablated.html --save ablated.safetensors
 grep -qE '^  ablate +decoder/1/A/O +2 +all +' out
 verdict $? 'a line for each'
 check 'in CSV, too' grep -q '^"odd",40,"ablate","decoder/0/A/O",1,"all",' ablated/changes.csv
-check 'by position, of several texts' "$tete" inspect odd --texts few.txt --ablate 'decoder/0/A/O[1]' --each-position --token T
+opens ablated.html 'changes attribution circuits' ablated.safetensors
+narrow ablated.html
+check 'by position, of several texts' "$tete" inspect odd --texts few.txt --ablate 'decoder/0/A/O[1]' --each-position --token T --out few.html
 grep -qE '^Unchanged \(3 texts\): loss .* ± ' out
 verdict $? 'with deviations'
-check 'another text, another run' "$tete" inspect odd --text '"Têt' --patch 'decoder/*/Y' --text-from '</sc' --from odd/best
+opens few.html 'changes attribution'
+check 'another text, another run' "$tete" inspect odd --text '"Têt' --patch 'decoder/*/Y' --text-from '</sc' --from odd/best \
+  --each-position --out patched.html
+opens patched.html 'changes attribution'
 check 'circuits' "$tete" inspect odd --text '"Têt' --circuits 'decoder/*/A[1]' --tables circuits
 grep -qE '^  OV +decoder/1/A/O +head 1 +[0-9]+ of [0-9]+' out
 verdict $? 'in a line for each'

@@ -56,7 +56,8 @@ std::string told(const Estimate& e) {
   return digits(e.mean) + (std::isnan(e.deviation) ? "" : " ± " + digits(e.deviation));
 }
 std::string told(const Cell& cell) {
-  if (const auto* number = std::get_if<double>(&cell)) return digits(*number);
+  if (const auto* number = std::get_if<double>(&cell))
+    return std::isnan(*number) ? "–" : digits(*number + 0.0);
   if (const auto* count = std::get_if<int64_t>(&cell)) return std::to_string(*count);
   return std::get<std::string>(cell);
 }
@@ -70,7 +71,7 @@ std::string unchanged(const RunReport& run, const ValueChanges& c) {
               told(c.loss), "; ", token, " has probability ", told(c.probability));
 }
 
-// All of them, or where they are many those that change the loss most.
+// All of them, or where they are many those that change the loss or the probability most.
 void print_changes(const RunReport& run, const Frame& frame) {
   constexpr size_t most = 40;
   const std::vector<DataTable> tables = shown_tables(run, frame);
@@ -84,7 +85,10 @@ void print_changes(const RunReport& run, const Frame& frame) {
   names[0] = "  " + names[0];
   table.add(names);
   auto rows = changes.rows;
-  const auto effect = [](const auto& row) { return std::abs(std::get<double>(row[4])); };
+  const auto effect = [](const auto& row) {
+    const double loss = std::abs(std::get<double>(row[4]));
+    return std::fmax(std::isnan(loss) ? 0 : loss, std::abs(std::get<double>(row[5])));
+  };
   if (rows.size() > most) {
     std::stable_sort(rows.begin(), rows.end(),
                      [&](const auto& a, const auto& b) { return effect(a) > effect(b); });
@@ -99,7 +103,7 @@ void print_changes(const RunReport& run, const Frame& frame) {
   table.print();
   if (rows.size() < changes.rows.size())
     std::cout << "The " << most << " of " << changes.rows.size()
-              << " that change the loss most; --tables has all.\n";
+              << " that change loss or probability most; --tables has all.\n";
 }
 
 // The parts that add most to the logit that is asked for, or take most of it.

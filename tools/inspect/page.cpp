@@ -115,6 +115,44 @@ ordered_json to_json(const Findings& findings) {
           {"heads", heads}};
 }
 
+// [mean, deviation]
+ordered_json to_json(const Estimate& e) { return {e.mean, e.deviation}; }
+
+// The token that is asked for, of several texts that of the first.
+std::string asked_token(const RunReport& run, int64_t token) {
+  return token < 0 ? "" : token_text(run, token);
+}
+
+ordered_json to_json(const RunReport& run, const ValueChanges& c) {
+  ordered_json sequences = ordered_json::array();
+  for (const ValueChange& change : c.rows) sequences.push_back(change.sequence);
+  return {{"texts", c.texts},
+          {"token", asked_token(run, c.token)},
+          {"position", c.position},
+          {"loss", to_json(c.loss)},
+          {"probability", to_json(c.probability)},
+          {"source", to_json(c.source_probability)},
+          {"sequences", sequences}};  // by row of the table
+}
+
+ordered_json to_json(const RunReport& run, const Attribution& a) {
+  return {{"texts", a.texts},
+          {"token", asked_token(run, a.token)},
+          {"position", a.position},
+          {"logit", to_json(a.logit)}};
+}
+
+ordered_json to_json(const RunReport& run, const Circuit& c) {
+  std::vector<std::string> tokens;
+  for (int64_t token : c.tokens) tokens.push_back(token_text(run, token));
+  const Index k = std::ssize(c.tokens);
+  AttentionMap map;
+  map.name = c.tensor, map.path = c.path;
+  map.values = Tensor::of<float>({1, k, k}, c.values.values<float>());
+  return {{"kind", c.kind}, {"path", c.path},   {"tensor", c.tensor},
+          {"head", c.head}, {"tokens", tokens}, {"map", to_json(map, false, 16)}};
+}
+
 ordered_json to_json(const RunReport& run, const Frame& frame, int bits) {
   ordered_json sites = ordered_json::array(), tables, losses = ordered_json::array(),
                findings = ordered_json::array();
@@ -122,7 +160,13 @@ ordered_json to_json(const RunReport& run, const Frame& frame, int bits) {
   for (const Site& site : frame.sites) sites.push_back(to_json(site, bits));
   for (const DataTable& table : shown_tables(run, frame)) tables[table.name] = to_json(table);
   for (const Predictions& p : frame.predictions) losses.push_back(p.loss);
+  ordered_json circuits = ordered_json::array();
+  for (const Circuit& circuit : frame.circuits) circuits.push_back(to_json(run, circuit));
   return {{"step", frame.step},
+          {"changes", to_json(run, frame.changes)},
+          {"attribution", to_json(run, frame.attribution)},
+          {"circuits", std::move(circuits)},
+          {"withoutCircuit", frame.without_circuit},
           {"losses", losses},
           {"findings", findings},
           {"sites", std::move(sites)},

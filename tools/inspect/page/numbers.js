@@ -143,6 +143,39 @@ function histogramsSection(root) {
   return {build};
 }
 
+// ---- Cells ----
+
+// A heat map whose cells tell their numbers where there is room: rows and columns by name, and
+// at(row, column): {value, title, pick, here}, or null where there is none. Blue is below 0, orange above.
+function cellGrid(root, label, rows, columns, at) {
+  const all = rows.map((_, i) => columns.map((_, j) => at(i, j)));
+  const size = Math.max(1e-12, ...all.flat().map((cell) => Math.abs(cell?.value ?? 0)));
+  const range = {low: -size, high: size, signed: true}, long = Math.max(...columns.map((name) => name.length));
+  const left = Math.max(118, 14 + 7.4 * Math.max(...rows.map((name) => name.length)));
+  const w = Math.max(16, Math.min(92, Math.floor((root.clientWidth - left) / columns.length) - 3)), h = 34;
+  const turned = long * 7 > w, top = turned ? 14 + Math.min(long, 12) * 7 : 20;
+  const width = Math.max(left + 220, left + columns.length * (w + 3)), height = top + rows.length * (h + 3) + 34;
+  const x = (j) => left + j * (w + 3), y = (i) => top + i * (h + 3);
+  const heading = (name, j) => turned
+    ? element('text', {class: 'small', transform: `translate(${x(j) + w / 2 + 4} ${top - 6}) rotate(-90)`}, name)
+    : element('text', {class: 'small', 'text-anchor': 'middle', x: x(j) + w / 2, y: top - 8}, name);
+  return linear(() => element('svg', {viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': label},
+    columns.map(heading),
+    rows.map((name, i) => [element('text', {class: 'label', x: 0, y: y(i) + h / 2 + 4}, name),
+      all[i].map((cell, j) => cell && oneCell(cell, x(j), y(i), w, h, range))]),
+    colourBar(range, left, height - 24, 200)));
+}
+function oneCell({value, title, pick}, left, top, width, height, range) {
+  const fill = colourOf(value ?? NaN, range), told = number(value, 3);
+  return element('g', {class: pick ? 'pick cell' : 'cell', onclick: pick},
+    element('rect', {x: left, y: top, width, height, rx: 3, fill}),
+    told.length * 6.4 <= width && element('text', {class: 'small', 'text-anchor': 'middle', x: left + width / 2, y: top + height / 2 + 4,
+      style: {fill: fill === 'transparent' ? null : inkOn(fill)}}, told),
+    element('title', {}, `${title}: ${number(value)}`));
+}
+// "head 0", or of many the number alone.
+const headNames = (count) => Array.from({length: count}, (_, i) => count > 12 ? `${i}` : `head ${i}`);
+
 // ---- The loss without each head ----
 
 function ablationSection(root) {
@@ -158,25 +191,9 @@ function ablationSection(root) {
       return a && b && a.length === b.length ? b.map((x, i) => x - a[i]) : null;
     };
     const paths = siteNames.filter(change), heads = Math.max(1, ...paths.map((path) => change(path).length));
-    const size = Math.max(1e-12, ...paths.flatMap((path) => change(path).map((x) => Math.abs(x ?? 0))));
-    const range = {low: -size, high: size, signed: true};
-    const left = 118, w = Math.max(44, Math.min(92, Math.floor((root.clientWidth - left) / heads) - 3)), h = 34;
-    const width = left + heads * (w + 3), height = 20 + paths.length * (h + 3) + 34;
-    made.show(linear(() => element('svg', {viewBox: `0 0 ${width} ${height}`, width, height, role: 'img',
-      'aria-label': 'the loss without each head'},
-      Array.from({length: heads}, (_, i) => element('text', {class: 'small', 'text-anchor': 'middle',
-        x: left + i * (w + 3) + w / 2, y: 12}, heads > 12 ? i : `head ${i}`)),
-      paths.map((path, j) => [element('text', {class: 'label', x: 0, y: 20 + j * (h + 3) + h / 2 + 4}, siteLabel(path)),
-        change(path).map((x, i) => cell(x, path, i, left + i * (w + 3), 20 + j * (h + 3), w, h, range))]),
-      colourBar(range, left, height - 24, 200))));
-  }
-  function cell(x, path, head, left, top, width, height, range) {
-    const fill = colourOf(x ?? NaN, range);
-    return element('g', {class: 'pick', onclick: () => set({site: siteNames.indexOf(path), head})},
-      element('rect', {x: left, y: top, width, height, rx: 3, fill}),
-      element('text', {class: 'small', 'text-anchor': 'middle', x: left + width / 2, y: top + height / 2 + 4,
-        style: {fill: fill === 'transparent' ? null : inkOn(fill)}}, number(x, 3)),
-      element('title', {}, `${path}, head ${head}: ${number(x)}`));
+    made.show(cellGrid(root, 'the loss without each head', paths.map(siteLabel), headNames(heads), (i, head) =>
+      head >= change(paths[i]).length ? null : {value: change(paths[i])[head], title: `${paths[i]}, head ${head}`,
+        pick: () => set({site: siteNames.indexOf(paths[i]), head})}));
   }
   return {build};
 }

@@ -19,7 +19,7 @@ function writePictures() {
     const both = state.view === difference;
     const mixes = (run) => siteNames.some((path) => siteOf(run, path)?.mixing.length);
     if (both ? mixes(0) && mixes(1) : mixes(state.view)) draw(prefix, 'mixing');
-    for (const id of both ? ['ablation', 'histograms'] : ['ablation', 'histograms', 'lens']) draw(prefix, id);
+    for (const id of both ? ['ablation', 'changes', 'attribution', 'histograms'] : ['ablation', 'changes', 'attribution', 'circuits', 'histograms', 'lens']) draw(prefix, id);
     for (state.site = 0; state.site < siteNames.length; ++state.site) {
       state.token = lastToken();
       if (mapAt(sitePath())) draw(prefix, 'tokens', 'update');
