@@ -193,11 +193,12 @@ bool leaves_open(const Checked& program, const std::string& name) {
 
 // Refuses sizes that decide nothing, as each one of that name is a tensor's.
 void check_decides(const Checked& program, const SizesByName& sizes) {
-  for (const auto& [name, size] : sizes) {
+  for (const auto& set : sizes) {
+    const std::string& name = set.first;
     bool is_free = !has_size(program, name);  // what is no size at all is told with those that are
     visit_free_sizes(program, [&](const Dimension& d) { is_free |= d.short_name() == name; });
     if (!is_free)
-      bad_input("--dim ", name, "=", size, " decides nothing: '", name,
+      bad_input("--dim ", name, "=", set.second, " decides nothing: '", name,
                 "' is a dimension of what the texts read; --context sets the tokens of a model");
   }
 }
