@@ -71,12 +71,15 @@ struct FoldLoops {
     for (int v = 0; v < N; ++v) steps[v] = folded.inner_stride(v);
   }
 
+  // True if a row of totals at a time reads memory in its order. An input that repeats along either
+  // dimension, as the vector of a product with a matrix, is short and has no say.
   bool run_across() const {
     if (kept.inner() == 1) return false;
     if (folded.inner() < 8 && kept.inner() > folded.inner()) return true;
     int votes = 0;
     for (int v = 0; v < N; ++v)
-      votes += (kept.inner_stride(v + 1) == 1) - (folded.inner_stride(v) == 1);
+      if (kept.inner_stride(v + 1) != 0 && folded.inner_stride(v) != 0)
+        votes += (kept.inner_stride(v + 1) == 1) - (folded.inner_stride(v) == 1);
     return votes == 0 ? kept.inner() >= folded.inner() : votes > 0;
   }
   double work() const {
