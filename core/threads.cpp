@@ -85,9 +85,11 @@ void parallel_for(Index count, double work, const std::function<void(Index)>& bo
   // Always of one size: libgomp ends the threads that a smaller team does not need.
 #pragma omp parallel num_threads(threads())
   {
+    const Mode own = mode_of_thread();
     set_mode(mode);
 #pragma omp for schedule(dynamic) nowait
     for (Index i = 0; i < count; ++i) error.guard([&] { body(i); });
+    set_mode(own);
   }
   error.rethrow();
 }

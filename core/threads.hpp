@@ -20,7 +20,7 @@ void set_threads(int count);
 int threads();
 
 // Numbers below 1e-38 are flushed to zero (a denormal costs a hundred times a normal number) on
-// this thread, and in the loops that it runs on every thread.
+// this thread, and, for as long as they last, in the loops that it shares with others.
 void flush_denormals(bool on);
 bool denormals_are_flushed();
 

@@ -1,5 +1,7 @@
 // One product of matrices against three loops, by every instruction set that the machine has.
+#include <cblas.h>
 #include <doctest/doctest.h>
+#include <omp.h>
 
 #include <bit>
 #include <cmath>
@@ -9,6 +11,7 @@
 #include "core/cpu/blas.hpp"
 #include "core/cpu/rows.hpp"
 #include "core/ops.hpp"
+#include "core/threads.hpp"
 
 using namespace tete;
 using cpu_kernels::Matrix;
@@ -62,7 +65,7 @@ void check_product(Index m, Index n, Index k, int how) {
   Lines<Z> C(m, n, how & 4, key.fold("C"));
   const bool add = how & 8;
   Lines<Z> kept = C;
-  cpu_kernels::keep_blas_on_one_thread();
+  const cpu_kernels::BlasOnOneThread blas;
   cpu_kernels::multiply<X, Z>(m, n, k, A.template matrix<const X>(), B.template matrix<const X>(),
                               C.template matrix<Z>(), add);
   Index wrong = 0;
@@ -140,5 +143,29 @@ TEST_SUITE("multiply") {
       for (size_t i = 0; i < x.size(); ++i) CHECK(y[i] == bf16(x[i]));
       cpu_kernels::use_instruction_set(before.c_str());
     }
+  }
+
+  TEST_CASE("a product leaves BLAS, OpenMP and their treatment of denormals as it found them") {
+    const int omp = omp_get_max_threads(), blas = openblas_get_num_threads(), ours = threads();
+    set_threads(3);
+    omp_set_num_threads(5), openblas_set_num_threads(5);  // which may set OpenMP's number, too
+    const bool before = denormals_are_flushed();
+    std::vector<int> flushed(3);
+    const auto look = [&] {
+#pragma omp parallel num_threads(3)
+      flushed[static_cast<size_t>(omp_get_thread_num())] = denormals_are_flushed();
+    };
+#pragma omp parallel num_threads(3)
+    flush_denormals(false);
+    flush_denormals(true);
+    const Tensor x = Tensor::ones({400, 300}), y = Tensor::ones({300, 200});
+    CHECK(einsum("i j, j k -> i k", x, y).values()[7] == 300);
+    look();
+    CHECK(flushed == std::vector<int>{1, 0, 0});
+    CHECK(omp_get_max_threads() == 5);
+    CHECK(openblas_get_num_threads() == 5);
+    flush_denormals(before);
+    omp_set_num_threads(omp), openblas_set_num_threads(blas), omp_set_num_threads(omp);
+    set_threads(ours);
   }
 }

@@ -4,6 +4,8 @@
 #include <cblas.h>
 #include <omp.h>
 
+#include <mutex>
+
 #include "core/threads.hpp"
 
 namespace tete::cpu_kernels {
@@ -30,14 +32,43 @@ int leading(const Matrix<T>& M) {
   return static_cast<int>(M.row != 1 ? M.row : M.column);
 }
 
+// An OpenBLAS with OpenMP takes the calling thread's number of threads for its own; any other has
+// one number for the process.
+bool has_own_threads() {
+  static const bool own = openblas_get_parallel() == 1;
+  return own;
+}
+
+// That number, while somebody needs it to be 1.
+class OwnThreads {
+ public:
+  void set_to_one() {
+    const std::lock_guard lock(mutex_);
+    if (users_++ > 0) return;
+    before_ = openblas_get_num_threads();
+    openblas_set_num_threads(1);
+  }
+  void set_back() {
+    const std::lock_guard lock(mutex_);
+    if (--users_ == 0) openblas_set_num_threads(before_);
+  }
+
+ private:
+  std::mutex mutex_;
+  int users_ = 0, before_ = 1;
+};
+OwnThreads own_threads;
+
 }  // namespace
 
-void keep_blas_on_one_thread() {
-  threads();  // read OpenMP's number of threads before OpenBLAS changes it
-  static const bool once = (openblas_set_num_threads(1), true);
-  (void)once;
-  // OpenBLAS takes the calling thread's number of OpenMP threads for its own.
-  if (omp_get_max_threads() != 1) omp_set_num_threads(1);
+BlasOnOneThread::BlasOnOneThread() : omp_threads_((threads(), omp_get_max_threads())) {
+  if (has_own_threads()) own_threads.set_to_one();
+  if (omp_threads_ != 1) omp_set_num_threads(1);
+}
+
+BlasOnOneThread::~BlasOnOneThread() {
+  if (omp_threads_ != 1) omp_set_num_threads(omp_threads_);
+  if (has_own_threads()) own_threads.set_back();
 }
 
 template <class T>

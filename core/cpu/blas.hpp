@@ -9,7 +9,16 @@ template <class T>
 void blas_multiply(Index m, Index n, Index k, const Matrix<const T>& A, const Matrix<const T>& B,
                    const Matrix<T>& C, bool add);
 
-// Call on a thread before its first product and before threads are started for products.
-void keep_blas_on_one_thread();
+// While it lives, the BLAS computes on the thread that calls it, and so in the loops that this
+// thread shares with others. Then it and OpenMP have as many threads as they had before.
+class BlasOnOneThread {
+ public:
+  BlasOnOneThread();
+  ~BlasOnOneThread();
+  BlasOnOneThread(const BlasOnOneThread&) = delete;
+
+ private:
+  int omp_threads_;  // of the calling thread
+};
 
 }  // namespace tete::cpu_kernels

@@ -197,7 +197,7 @@ void run(const MatrixPlan& plan, const Pointers<X, Z>& at) {
       static_cast<double>(grid.rows) * static_cast<double>(grid.columns) * static_cast<double>(k);
   // Small matrices are computed several at a time.
   const Index group = std::max<Index>(1, static_cast<Index>(2e5 / std::max(1.0, tile_work)));
-  keep_blas_on_one_thread();
+  const BlasOnOneThread blas;
   parallel_for(
       (tiles + group - 1) / group, tile_work * static_cast<double>(tiles), [&](Index unit) {
         for (Index t = unit * group; t < std::min(tiles, (unit + 1) * group); ++t) {

@@ -13,7 +13,7 @@ struct Matrix {
 };
 
 // C = A B, or C += A B if `add`; C is m × n, A m × k. No size is 0. A and B have type X, C type Y:
-// float, double, or Bf16 and float. Call keep_blas_on_one_thread (blas.hpp) before.
+// float, double, or Bf16 and float. A BlasOnOneThread (blas.hpp) is alive.
 template <class X, class Y>
 void multiply(Index m, Index n, Index k, const Matrix<const X>& A, const Matrix<const X>& B,
               const Matrix<Y>& C, bool add);

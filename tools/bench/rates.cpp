@@ -69,10 +69,10 @@ Probe gemm_probe(Dtype dtype, int threads) {
     B.push_back(random_normal({n, n}, key.fold("B"), dtype));
     C.push_back(Tensor::zeros({n, n}, dtype));
   }
-  cpu_kernels::keep_blas_on_one_thread();
   const double work = 2.0 * n * n * n * products * threads;
   const auto call = [A, B, C, dtype, threads, work] {
     const FittingKernel kernel;
+    const cpu_kernels::BlasOnOneThread blas;
     parallel_for(threads, work, [&](Index thread) {
       const auto i = static_cast<size_t>(thread);
       if (dtype == Dtype::f64) multiply_some<double>(A[i], B[i], C[i]);
@@ -87,19 +87,31 @@ std::string gemm_kernel() {
   return cpu_kernels::blas_kernel();
 }
 
-Probe memory_probe() {
+// Blocks of two arrays that no cache holds, on all threads; the work is that many arrays' bytes.
+static Probe probe_of_blocks(double arrays, void (*on_block)(Index n, const float* x, float* y)) {
   constexpr Index blocks = 48, block = 1 << 19;  // 96 MiB an array
-  const Tensor x = Tensor::ones({blocks, block}), y = Tensor::zeros({blocks, block});
-  cpu_kernels::keep_blas_on_one_thread();
-  const auto call = [x, y] {
+  const Tensor x = Tensor::ones({blocks, block}), y = Tensor::ones({blocks, block});
+  const auto call = [x, y, on_block] {
+    const cpu_kernels::BlasOnOneThread blas;
     parallel_for(blocks, static_cast<double>(blocks * block), [&](Index i) {
       const auto row = [&](const Tensor& t) {
         return static_cast<float*>(t.storage().data()) + i * block;
       };
-      cblas_saxpy(block, 1e-3f, row(x), 1, row(y), 1);
+      on_block(block, row(x), row(y));
     });
   };
-  return {turn_of(call), 3.0 * sizeof(float) * blocks * block};
+  return {turn_of(call), arrays * sizeof(float) * blocks * block};
+}
+
+Probe memory_probe() {
+  return probe_of_blocks(
+      3, [](Index n, const float* x, float* y) { cblas_saxpy(n, 1e-3f, x, 1, y, 1); });
+}
+
+Probe read_probe() {
+  return probe_of_blocks(2, [](Index n, const float* x, float* y) {
+    if (cblas_sdot(n, x, 1, y, 1) == 0) fail(ErrorKind::numbers, "a sum of products of ones is 0");
+  });
 }
 
 }  // namespace tete

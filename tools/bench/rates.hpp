@@ -27,5 +27,7 @@ std::string gemm_kernel();
 // y += a x over arrays that no cache holds, on all threads: bytes a second, two read for each that
 // is written, as optimizers do.
 Probe memory_probe();
+// Σ x y over the same arrays: bytes a second that are read.
+Probe read_probe();
 
 }  // namespace tete
