@@ -101,6 +101,19 @@ refuses 2 'a decoder must not see the future' bench step --attention linformer
 refuses 2 '--vocabulary: expected' bench step --vocabulary 0
 refuses 4 'needs about .* of memory' bench step --batch 1000000
 
+# ---- A token ----
+
+decode="bench model layers heads d_model prompt batch vocabulary parameters ms_per_token read_gb_per_s percent_of_reading
+  $measured $machine"
+times "$decode" decode --layers 1 --heads 2 --d-model 16 --context 32 "${once[@]}"
+times "$decode" decode --model gpt2 --layers 2 --heads 2 --d-model 16 --context 32 --vocabulary 7 --prompt 24 --batch 3 "${once[@]}"
+check 'a token, for people' eval "'$tete' bench decode --layers 1 --heads 2 --d-model 16 --context 32 ${once[*]} > table &&
+  grep -q '^token  .*% of the rate at which its parameters can be read once' table"
+refuses 2 '--prompt 30: with 8 tokens more it is longer than --context 32' bench decode --context 32 --prompt 30
+refuses 2 'bench decode times a language model; bert is an encoder' bench decode --model bert
+refuses 2 '--prompt: expected' bench decode --prompt 0
+refuses 2 '--batch: expected' bench decode --batch 0
+
 # ---- Optimizers ----
 
 times "name state_bytes times_memory_limit $measured $machine" optimizer --parameters 20000 "${once[@]}"

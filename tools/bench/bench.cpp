@@ -12,6 +12,7 @@ struct Noun {
 static const Noun nouns[] = {
     {"attention", "One layer of attention, forward and gradient", bench_attention},
     {"step", "A step of training a model", bench_step},
+    {"decode", "A token of a language model that reads on", bench_decode},
     {"optimizer", "An optimizer's part of a step", bench_optimizer},
     {"ops", "The operations that matter, one by one", bench_ops},
 };
@@ -39,7 +40,7 @@ Run bench_verb(CLI::App& app) {
       return run();
     }
     bad_input(
-        "missing subcommand: expected attention, step, optimizer or ops, as in tete bench "
+        "missing subcommand: expected attention, step, decode, optimizer or ops, as in tete bench "
         "attention --help");
   };
 }

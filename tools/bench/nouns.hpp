@@ -7,6 +7,7 @@ namespace tete {
 Run bench_attention(CLI::App& app);
 Run bench_ops(CLI::App& app);
 Run bench_step(CLI::App& app);
+Run bench_decode(CLI::App& app);
 Run bench_optimizer(CLI::App& app);
 
 }  // namespace tete
