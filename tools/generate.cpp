@@ -12,23 +12,35 @@ namespace tete {
 namespace {
 
 // The next token: one drawn from softmax(logits / temperature) over the top_k likeliest (ties:
-// the smaller token). Temperature 0: the likeliest.
+// the smaller token). Temperature 0: the likeliest. Tokens are taken from the likeliest on, and few
+// are, so that a heap does what would be sorted in vain.
 int32_t draw(const std::vector<double>& logits, const Writing& o, double chance) {
+  const double most = *std::max_element(logits.begin(), logits.end());
+  const auto is_nan = [](double x) { return std::isnan(x); };
+  if (!std::isfinite(most) || std::any_of(logits.begin(), logits.end(), is_nan))
+    fail(ErrorKind::numbers, "the model's logits are not finite: its training went wrong");
   std::vector<int32_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int32_t a, int32_t b) { return logits[a] > logits[b]; });
-  if (!std::isfinite(logits[order[0]]))
-    fail(ErrorKind::numbers, "the model's logits are not finite: its training went wrong");
+  const auto less_likely = [&](int32_t a, int32_t b) {
+    return logits[a] != logits[b] ? logits[a] < logits[b] : a > b;
+  };
+  if (o.top_k > 0 && o.top_k < std::ssize(order)) {
+    const auto more_likely = [&](int32_t a, int32_t b) { return less_likely(b, a); };
+    std::nth_element(order.begin(), order.begin() + o.top_k, order.end(), more_likely);
+    order.resize(o.top_k);
+  }
+  std::make_heap(order.begin(), order.end(), less_likely);
   if (o.temperature == 0) return order[0];
-  if (o.top_k > 0 && o.top_k < static_cast<int64_t>(order.size())) order.resize(o.top_k);
-  std::vector<double> weights;
-  for (int32_t token : order)
-    weights.push_back(std::exp((logits[token] - logits[order[0]]) / o.temperature));
-  double left = chance * std::accumulate(weights.begin(), weights.end(), 0.0);
-  for (size_t i = 0; i < order.size(); ++i)
-    if ((left -= weights[i]) < 0) return order[i];
-  return order.back();
+  const auto weight = [&](int32_t token) {
+    return std::exp((logits[token] - most) / o.temperature);
+  };
+  double left = 0;
+  for (int32_t token : order) left += weight(token);
+  left *= chance;
+  for (auto end = order.end();; --end) {
+    std::pop_heap(order.begin(), end, less_likely);
+    if ((left -= weight(end[-1])) < 0 || end == order.begin() + 1) return end[-1];
+  }
 }
 
 // Hands on whole characters only: bytes wait until their character is complete. What is not UTF-8
