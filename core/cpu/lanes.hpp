@@ -123,4 +123,16 @@ TETE_INLINE T lane_sum(Index n, const Whole& whole, const Term& term) {
   return sum_of_register<T>(total[0]);
 }
 
+// Σ x[i] and Σ a[i] b[i] over i < n.
+template <class T>
+TETE_INLINE T dense_sum(const T* x, Index n) {
+  return lane_sum<T>(
+      n, [=](Index i) { return load(x + i); }, [=](Index i) { return x[i]; });
+}
+template <class T>
+TETE_INLINE T dense_dot(const T* a, const T* b, Index n) {
+  return lane_sum<T>(
+      n, [=](Index i) { return load(a + i) * load(b + i); }, [=](Index i) { return a[i] * b[i]; });
+}
+
 }  // namespace tete::cpu_kernels::TETE_ISA

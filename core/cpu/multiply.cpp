@@ -158,16 +158,15 @@ void multiply_block(Index m, Index n, Index k, const Matrix<const Bf16>& A,
 
 // ---- Blocks ----------------------------------------------------------------------------------
 
-// Calls block(n, k, A, B, C, add) for blocks of the last two.
-template <class X, class Y, class Block>
-void in_blocks(Index n, Index k, const Matrix<const X>& A, const Matrix<const X>& B,
-               const Matrix<Y>& C, bool add, const Block& block) {
+template <class X, class Y, class Space>
+void multiply_in_blocks(Index m, Index n, Index k, const Matrix<const X>& A,
+                        const Matrix<const X>& B, const Matrix<Y>& C, bool add, Space space) {
   for (Index p = 0; p < k; p += block_steps)
     for (Index j = 0; j < n; j += block_columns)
-      block(std::min(block_columns, n - j), std::min(block_steps, k - p),
-            Matrix<const X>{A.data + p * A.column, A.row, A.column},
-            Matrix<const X>{B.data + p * B.row + j * B.column, B.row, B.column},
-            Matrix<Y>{C.data + j, C.row, C.column}, add || p > 0);
+      multiply_block(m, std::min(block_columns, n - j), std::min(block_steps, k - p),
+                     Matrix<const X>{A.data + p * A.column, A.row, A.column},
+                     Matrix<const X>{B.data + p * B.row + j * B.column, B.row, B.column},
+                     Matrix<Y>{C.data + j, C.row, C.column}, add || p > 0, space);
 }
 
 // For C with columns of stride 1.
@@ -181,9 +180,7 @@ void multiply_rows(Index m, Index n, Index k, const Matrix<const T>& A, const Ma
   thread_local Space<T> laid_out;
   T* const space =
       laid_out.of(std::min(k, block_steps) * rounded_up(std::min(n, block_columns), wide));
-  in_blocks(n, k, A, B, C, add,
-            [&](Index columns, Index steps, const auto& a, const auto& b, const auto& c,
-                bool more) { multiply_block(m, columns, steps, a, b, c, more, space); });
+  multiply_in_blocks(m, n, k, A, B, C, add, space);
 }
 
 void multiply_rows(Index m, Index n, Index k, const Matrix<const Bf16>& A,
@@ -192,9 +189,7 @@ void multiply_rows(Index m, Index n, Index k, const Matrix<const Bf16>& A,
   thread_local Space<uint32_t> of_a, of_b;
   const PairSpace space{of_a.of(pairs * paired_rows),
                         of_b.of(pairs * rounded_up(std::min(n, block_columns), wide))};
-  in_blocks(n, k, A, B, C, add,
-            [&](Index columns, Index steps, const auto& a, const auto& b, const auto& c,
-                bool more) { multiply_block(m, columns, steps, a, b, c, more, space); });
+  multiply_in_blocks(m, n, k, A, B, C, add, space);
 }
 
 }  // namespace

@@ -33,13 +33,12 @@ inline Index size_of(const Dims& dims) {
 }
 
 // The loops of a cursor over all of these dimensions.
-inline Loops<3> loops_over(const Dims& some, const Dims& others = {}) {
+inline Loops<3> loops_over(const Dims& dims) {
   Loops<3> loops;
-  for (const Dims* dims : {&some, &others})
-    for (const Dim& d : *dims) {
-      loops.shape.push_back(d.size);
-      for (int v = 0; v < 3; ++v) loops.strides[v].push_back(d.stride[v]);
-    }
+  for (const Dim& d : dims) {
+    loops.shape.push_back(d.size);
+    for (int v = 0; v < 3; ++v) loops.strides[v].push_back(d.stride[v]);
+  }
   loops.shape.push_back(1);  // the cursor steps over all but the innermost
   for (Strides& s : loops.strides) s.push_back(0);
   return loops;

@@ -8,11 +8,7 @@ namespace {
 template <class T>
 void norm_row(const T* x, const T* scale, const T* bias, bool center, T epsilon, T* __restrict y,
               T* stats, Index n) {
-  T mean = 0;
-  if (center)
-    mean = lane_sum<T>(
-               n, [=](Index i) { return load(x + i); }, [=](Index i) { return x[i]; }) /
-           static_cast<T>(n);
+  const T mean = center ? dense_sum(x, n) / static_cast<T>(n) : 0;
   const T square = lane_sum<T>(
       n,
       [=](Index i) {
@@ -33,12 +29,7 @@ template <class T>
 void norm_gradient_row(const T* x, const T* scale, const T* g, const T* stats, bool center,
                        T* __restrict dx, T* __restrict dscale, T* __restrict dbias, Index n) {
   const T mean = stats[0], inverse = stats[1];
-  T mean_q = 0;
-  if (center)
-    mean_q = lane_sum<T>(
-                 n, [=](Index i) { return load(scale + i) * load(g + i); },
-                 [=](Index i) { return scale[i] * g[i]; }) /
-             static_cast<T>(n);
+  const T mean_q = center ? dense_dot(scale, g, n) / static_cast<T>(n) : 0;
   const T mean_qh =
       inverse *
       lane_sum<T>(

@@ -5,12 +5,6 @@
 namespace tete::cpu_kernels::TETE_ISA {
 namespace {
 
-template <class T>
-TETE_INLINE T sum_row(const T* x, Index n) {
-  return lane_sum<T>(
-      n, [=](Index i) { return load(x + i); }, [=](Index i) { return x[i]; });
-}
-
 // max over i < n of term(i), in fixed lanes. A NaN is passed over; exp brings it back.
 template <class T, class Term>
 TETE_INLINE T max_of(Index n, const Term& term) {
@@ -57,14 +51,13 @@ void softmax_row(const T* x, const T* mask, T* y, Index n) {
     most = max_of<T>(n, [=](Index i) { return x[i]; });
     for (Index i = 0; i < n; ++i) y[i] = exp(x[i] - most);
   }
-  const T scale = T(1) / sum_row(y, n);
+  const T scale = T(1) / dense_sum(y, n);
   for (Index i = 0; i < n; ++i) y[i] *= scale;
 }
 
 template <class T>
 void softmax_gradient_row(const T* y, const T* g, T* dx, Index n) {
-  const T inner = lane_sum<T>(
-      n, [=](Index i) { return load(y + i) * load(g + i); }, [=](Index i) { return y[i] * g[i]; });
+  const T inner = dense_dot(y, g, n);
   for (Index i = 0; i < n; ++i) dx[i] = y[i] * (g[i] - inner);
 }
 
@@ -77,7 +70,7 @@ T logsumexp_row(const T* x, Index n) {
   for (Index at = 0; at < n; at += block) {
     const Index count = n - at < block ? n - at : block;
     for (Index i = 0; i < count; ++i) e[i] = exp(x[at + i] - most);
-    sum += sum_row(e, count);
+    sum += dense_sum(e, count);
   }
   return log(sum) + most;
 }

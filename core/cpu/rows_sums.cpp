@@ -6,9 +6,7 @@ namespace {
 
 template <class T>
 T sum_row(const T* x, Index sx, Index n) {
-  if (sx == 1)
-    return lane_sum<T>(
-        n, [=](Index i) { return load(x + i); }, [=](Index i) { return x[i]; });
+  if (sx == 1) return dense_sum(x, n);
   T lane[lanes<T>] = {};
   for (Index i = 0; i < n; ++i) lane[i % lanes<T>] += x[i * sx];
   return sum_of_lanes(lane, lanes<T>);
@@ -16,10 +14,7 @@ T sum_row(const T* x, Index sx, Index n) {
 
 template <class T>
 T dot_row(const T* a, Index sa, const T* b, Index sb, Index n) {
-  if (sa == 1 && sb == 1)
-    return lane_sum<T>(
-        n, [=](Index i) { return load(a + i) * load(b + i); },
-        [=](Index i) { return a[i] * b[i]; });
+  if (sa == 1 && sb == 1) return dense_dot(a, b, n);
   T lane[lanes<T>] = {};
   for (Index i = 0; i < n; ++i) lane[i % lanes<T>] += a[i * sa] * b[i * sb];
   return sum_of_lanes(lane, lanes<T>);
