@@ -104,96 +104,13 @@ class Backend {
   // block of (key, counter = first + i).
   virtual void uniform(uint64_t key, uint64_t first, const View& y) = 0;
 
-  // ---- Kernels that a device may lack ---------------------------------------------------------
-  // Each computes in one pass what the operations above can compute, too, and returns true. A
-  // device without it does nothing and returns false: the caller then computes the meaning. A
-  // device that has a kernel also has that of its gradient. All views of a call have one real
-  // dtype, but for sums of squares, rates (both f64) and positions (i64).
+  // The kernels that a device may lack; each returns false unless the device has it.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
-
-  // y = softmax of x over `axis`, where mask is not 0; a row hidden everywhere gives zeros. mask is
-  // broadcast to x's shape by strides; mask.data == nullptr: nothing is hidden.
-  virtual bool softmax(const View& x, const View& mask, int axis, const View& y) { return false; }
-  // dx = y (g - Σ y g), the sum over `axis`.
-  virtual bool softmax_gradient(const View& y, const View& g, int axis, const View& dx) {
-    return false;
-  }
-
-  // Over the last dimension. stats has x's shape but for the last dimension, which is 2 long: μ and
-  // 1/√(σ² + ε) (rms: 0 and 1/√(mean x² + ε)). center: layer norm; otherwise RMS norm, without
-  // bias.
-  virtual bool norm(const View& x, const View& scale, const View& bias, bool center, double epsilon,
-                    const View& y, const View& stats) {
-    return false;
-  }
-  // The same of s = x + r, which is written, too.
-  virtual bool add_norm(const View& x, const View& r, const View& scale, const View& bias,
-                        bool center, double epsilon, const View& s, const View& y,
-                        const View& stats) {
-    return false;
-  }
-  // The gradients of x, scale and bias; dbias.data == nullptr for RMS norm.
-  virtual bool norm_gradient(const View& x, const View& scale, const View& g, const View& stats,
-                             bool center, const View& dx, const View& dscale, const View& dbias) {
-    return false;
-  }
-
-  // loss[t] = logsumexp_v logits[t, v] - logits[t, targets[t]]; lse[t] is kept for the gradient.
-  virtual bool cross_entropy(const View& logits, const View& targets, const View& loss,
-                             const View& lse) {
-    return false;
-  }
-  // dlogits[t, v] = g[t] (exp(logits[t, v] - lse[t]) - [v = targets[t]]).
-  virtual bool cross_entropy_gradient(const View& logits, const View& targets, const View& lse,
-                                      const View& g, const View& dlogits) {
-    return false;
-  }
-
-  // y = op(a + b), and dsum = g · op'(a + b), where y = op(a + b). Every view has y's shape.
-  virtual bool unary_of_sum(Unary op, const View& a, const View& b, const View& y) { return false; }
-  virtual bool unary_of_sum_gradient(Unary op, const View& a, const View& b, const View& y,
-                                     const View& g, const View& dsum) {
-    return false;
-  }
-
-  // y = x/(1 - rate) where the uniform number of counter first + i (row-major i) of the key is at
-  // least rate, else 0. Its own gradient: apply it to g.
-  virtual bool dropout(const View& x, double rate, uint64_t key, uint64_t first, const View& y) {
-    return false;
-  }
-
-  // y += x, of one shape.
-  virtual bool accumulate(const View& x, const View& y) { return false; }
-
-  // The positions (i64) along `axis` of x's largest elements, in falling order, as many as found's
-  // size on `axis`. NaN is largest; of equal elements the first comes first.
-  virtual bool top_k(const View& x, int axis, const View& found) { return false; }
-
-  // Updates of parameters, as core/update.hpp has them. All views of a call but sums, rates and
-  // means have p's shape (that of g, x); sums and rates are scalars. p_to, m_to and v_to are dense
-  // and have one memory order.
-  virtual bool adam(const View& p, const View& g, const View& m, const View& v,
-                    const AdamStep& step, const View& p_to, const View& m_to, const View& v_to) {
-    return false;
-  }
-  // Σ x², squared and summed in f64.
-  virtual bool sum_of_squares(const View& x, const View& sum) { return false; }
-  // Σ (g a b)². a and b may be broadcast (stride 0).
-  virtual bool sum_of_squares_of_product(const View& g, const View& a, const View& b,
-                                         const View& sum) {
-    return false;
-  }
-  // p_to = p - rate · g a b, and Σ p_to². p, g and p_to have the same strides.
-  virtual bool minus_product(const View& p, const View& g, const View& a, const View& b,
-                             const View& rate, const View& p_to, const View& sum) {
-    return false;
-  }
-  // Σ g² over dimension d0 and over d1, which keep size 1.
-  virtual bool squares_over(const View& g, int d0, int d1, const View& over_d0,
-                            const View& over_d1) {
-    return false;
-  }
+#define KERNEL(name, ...) \
+  virtual bool name(__VA_ARGS__) { return false; }
+#include "core/kernels.def"
+#undef KERNEL
 #pragma GCC diagnostic pop
 };
 

@@ -31,33 +31,9 @@ class CpuBackend final : public Backend {
                const View& T, const Labels& t) override;
   void check_inside(const View& I, Index size, Refuse refuse) override;
   void uniform(uint64_t key, uint64_t first, const View& y) override;
-  bool softmax(const View& x, const View& mask, int axis, const View& y) override;
-  bool softmax_gradient(const View& y, const View& g, int axis, const View& dx) override;
-  bool norm(const View& x, const View& scale, const View& bias, bool center, double epsilon,
-            const View& y, const View& stats) override;
-  bool add_norm(const View& x, const View& r, const View& scale, const View& bias, bool center,
-                double epsilon, const View& s, const View& y, const View& stats) override;
-  bool norm_gradient(const View& x, const View& scale, const View& g, const View& stats,
-                     bool center, const View& dx, const View& dscale, const View& dbias) override;
-  bool cross_entropy(const View& logits, const View& targets, const View& loss,
-                     const View& lse) override;
-  bool cross_entropy_gradient(const View& logits, const View& targets, const View& lse,
-                              const View& g, const View& dlogits) override;
-  bool unary_of_sum(Unary op, const View& a, const View& b, const View& y) override;
-  bool unary_of_sum_gradient(Unary op, const View& a, const View& b, const View& y, const View& g,
-                             const View& dsum) override;
-  bool dropout(const View& x, double rate, uint64_t key, uint64_t first, const View& y) override;
-  bool accumulate(const View& x, const View& y) override;
-  bool top_k(const View& x, int axis, const View& found) override;
-  bool adam(const View& p, const View& g, const View& m, const View& v, const AdamStep& step,
-            const View& p_to, const View& m_to, const View& v_to) override;
-  bool sum_of_squares(const View& x, const View& sum) override;
-  bool sum_of_squares_of_product(const View& g, const View& a, const View& b,
-                                 const View& sum) override;
-  bool minus_product(const View& p, const View& g, const View& a, const View& b, const View& rate,
-                     const View& p_to, const View& sum) override;
-  bool squares_over(const View& g, int d0, int d1, const View& over_d0,
-                    const View& over_d1) override;
+#define KERNEL(name, ...) bool name(__VA_ARGS__) override;
+#include "core/kernels.def"
+#undef KERNEL
 };
 
 // fold.cpp. y = Σ a·b: the three views have one shape, in which y has stride 0 on the summed
