@@ -3,7 +3,6 @@
 // themselves.
 #include "core/fused.hpp"
 
-#include "core/alias.hpp"
 #include "core/ops.hpp"
 
 namespace tete {
@@ -49,6 +48,13 @@ struct FusedRule {
 };
 
 }  // namespace
+
+Tensor alias(const Tensor& x) {
+  if (!x.tracked()) return x;
+  return record(
+      "alias", x.window(x.shape(), x.strides()), {x},
+      [](const Backward& at) -> Tensors { return {at.g}; }, saves_nothing);
+}
 
 void copy_onto(const Tensor& x, const Tensor& y) { y.backend().copy(x.view(), y.view()); }
 void add_onto(const Tensor& x, const Tensor& y) {

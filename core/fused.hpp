@@ -26,6 +26,11 @@ struct Fused {
   Vjp again = {};
 };
 
+// x for one group of readers: their gradients are summed first, then added to the gradients of x's
+// other readers. So recomputed(f, {x}) has the bits of f({alias(x)}), whatever else reads x. Shares
+// x's storage; returns x itself if it carries no gradient.
+Tensor alias(const Tensor& x);
+
 // y = x and y += x, for kernels that made y: nothing else may refer to y yet.
 void copy_onto(const Tensor& x, const Tensor& y);
 void add_onto(const Tensor& x, const Tensor& y);

@@ -56,6 +56,8 @@ Tensors with_storage(Tensors xs, std::span<const Tensor> known) {
   return xs;
 }
 
+Tensor operator+(const Tensor& a, const Tensor& b);  // elementwise.cpp
+
 // ---- grad: from y backwards, newest tensor first ---------------------------------------------
 //
 // A tensor's number is larger than its inputs', so numbers are a topological order, and tensors
@@ -153,9 +155,8 @@ class Sweep {
 
   void accumulate(Node* node, const Tensor& gradient) {
     Tensor& sum = steps_[place_.at(node)].gradient;
-    sum = sum ? add(sum, gradient) : gradient;
+    sum = sum ? sum + gradient : gradient;
   }
-  static Tensor add(const Tensor& a, const Tensor& b);
 
   void pass_on(Step& step) {
     const Record& record = *step.node->record;
@@ -177,9 +178,6 @@ class Sweep {
   std::unordered_map<const Node*, size_t> place_;
   std::vector<std::vector<Completion>> completions_;  // by step
 };
-
-Tensor operator+(const Tensor& a, const Tensor& b);  // elementwise.cpp
-Tensor Sweep::add(const Tensor& a, const Tensor& b) { return a + b; }
 
 Tensors grad(const Tensor& y, std::span<const Tensor> xs, const GradOptions& options) {
   if (!y.tracked())

@@ -14,6 +14,7 @@ Shape reduced_shape(const Shape& shape, const Axes& axes, bool keep) {
   return left;
 }
 
+// The axes in rising order. Fails on one that x lacks, or that is given twice.
 Axes checked(const char* op, const Tensor& x, const Axes& axes) {
   Axes seen;
   for (int axis : axes) {
@@ -21,7 +22,8 @@ Axes checked(const char* op, const Tensor& x, const Axes& axes) {
     if (seen.contains(axis)) bad_input(op, ": dimension ", axis, " is given twice");
     seen.push_back(axis);
   }
-  return axes;
+  std::sort(seen.begin(), seen.end());
+  return seen;
 }
 
 Axes marked_axes(const char* op, const Pattern& pattern, const Tensor& x) {
@@ -64,15 +66,10 @@ double count_of(const Tensor& x, const Axes& axes) {
   return count;
 }
 
-Axes sorted(Axes axes) {
-  std::sort(axes.begin(), axes.end());
-  return axes;
-}
-
 }  // namespace
 
 Tensor sum(const Tensor& x, const Axes& unordered, bool keep) {
-  const Axes axes = sorted(checked("sum", x, unordered));
+  const Axes axes = checked("sum", x, unordered);
   const Tensor y = folded(Fold::sum, x, axes);
   return record(
       "sum", keep ? y : without(y, axes), {x},
@@ -87,7 +84,7 @@ Tensor mean(const Tensor& x, const Axes& axes, bool keep) {
 }
 
 Tensor max(const Tensor& x, const Axes& unordered, bool keep) {
-  const Axes axes = sorted(checked("max", x, unordered));
+  const Axes axes = checked("max", x, unordered);
   const Tensor y = folded(Fold::max, x, axes);
   return record("max", keep ? y : without(y, axes), {x},
                 [axes, keep](const Backward& at) -> Tensors {
@@ -100,7 +97,7 @@ Tensor max(const Tensor& x, const Axes& unordered, bool keep) {
 
 // y = log Σ exp x, so dx = g exp(x - y). Where y = -inf (nothing to sum) the gradient is zero.
 Tensor logsumexp(const Tensor& x, const Axes& unordered, bool keep) {
-  const Axes axes = sorted(checked("logsumexp", x, unordered));
+  const Axes axes = checked("logsumexp", x, unordered);
   // Subtracting -inf from -inf would be NaN; nothing is lost by subtracting 0 instead.
   const auto finite = [](const Tensor& t) {
     const double infinity = std::numeric_limits<double>::infinity();

@@ -1,5 +1,4 @@
 // Calls that run as programs of their own: their masks, parameters and repetitions (R22 to R24).
-#include "core/alias.hpp"
 #include "core/fused.hpp"
 #include "nn/decode.hpp"
 #include "nn/run/runner.hpp"
