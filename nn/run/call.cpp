@@ -65,6 +65,16 @@ Tensor row_of(const Tensor& x, int axis, Index row) {
   return reshape(slice(x, axis, row, 1), shape);
 }
 
+Tensors inputs_of(const CheckedCall& call, Runner& caller, Index repetition) {
+  Tensors inputs;
+  for (const CheckedCall::Passed& passed : call.passed) {
+    const Value& value = caller.at(passed.value);
+    const int axis = passed.row + (value.batched ? caller.batch_rank() : 0);
+    inputs.push_back(passed.row < 0 ? value.tensor : row_of(value.tensor, axis, repetition));
+  }
+  return inputs;
+}
+
 // The states along a new dimension at `axis`; they have the shape of `like`.
 Tensor stacked(const Tensors& states, const Tensor& like, int axis) {
   Shape shape = like.shape();
@@ -116,16 +126,6 @@ std::span<const ParamId> Runner::params_inside(int call) {
   return params_.subspan(first, count);
 }
 
-Tensors Runner::inputs_of(const CheckedCall& call, Index repetition) {
-  Tensors inputs;
-  for (const CheckedCall::Passed& passed : call.passed) {
-    const Value& value = at(passed.value);
-    const int axis = passed.row + (value.batched ? batch_rank() : 0);
-    inputs.push_back(passed.row < 0 ? value.tensor : row_of(value.tensor, axis, repetition));
-  }
-  return inputs;
-}
-
 Value Runner::call(const CheckedValue& v) {
   const CheckedCall& c = program_.calls[v.index];
   const bool is_repeated = c.repeated >= 0;
@@ -149,7 +149,7 @@ Value Runner::call(const CheckedValue& v) {
   for (Index i = 0; i < times; ++i) {
     const CheckedCall& now = c.at(i);
     const Inside& inside = insides.at(&now);
-    Tensors in = inputs_of(now, i);
+    Tensors in = inputs_of(now, *this, i);
     if (i > 0) in[0] = state;
     const auto ids = left.first(inside.parameters);
     if (!c.tied) left = left.subspan(inside.parameters);

@@ -78,7 +78,7 @@ Value Runner::operation(const Node& n) {
   // dynamic_projections adds such products. Only a block joins them, as no RecordWatch sees its
   // operations; elsewhere a statement runs as it is written.
   if (n.op == Operator::add && block_.memories >= 0)
-    if (const auto sum = joined(a, b)) return aligned(*sum, n.names, sum->batched);
+    if (const auto sum = joined(*this, a, b)) return aligned(*sum, n.names, sum->batched);
   const auto [both, batched] = operands({unplaced(a), unplaced(b)}, n.names);
   return {operate(n.op, both[0], both[1]), n.names, batched};
 }

@@ -104,6 +104,14 @@ Value Runner::padding(int dim) {
   return {less(expand(rows, batch, shape), expand(lengths, {batch_.size()}, shape)), {dim}, true};
 }
 
+static Value causal(Runner& runner, const Names& pair) {
+  const Index n = runner.size(pair[0]), m = runner.size(pair[1]);
+  const Index last = runner.first(pair[0]) - runner.first(pair[1]);
+  const auto numbers = [&](Index count) { return arange(count, runner.dtype(), runner.device()); };
+  const Tensor queries = numbers(n) + static_cast<double>(last + 1);
+  return {less(expand(numbers(m), {0}, {n, m}), expand(queries, {1}, {n, m})), pair, false};
+}
+
 // The mask of the call over these axes, computed once.
 Value Runner::call_mask(const AxisPair& axes) {
   const Names pair{axes.query, axes.memory};
@@ -113,20 +121,12 @@ Value Runner::call_mask(const AxisPair& axes) {
   const auto add = [&](const Value& v) { mask = mask.tensor ? both(mask, v, pair) : v; };
   const bool is_one =
       !mask_.apart || dimension(axes.query).sequence == dimension(axes.memory).sequence;
-  if (mask_.causal && is_one) add(causal(pair));
+  if (mask_.causal && is_one) add(causal(*this, pair));
   if (mask_.visible) add(given(pair));
   if (is_padded(axes.memory)) add(padding(axes.memory));
   if (!mask.tensor) return {};
   masks_.push_back(aligned(mask, pair, mask.batched));
   return masks_.back();
-}
-
-Value Runner::causal(const Names& pair) {
-  const Index n = size(pair[0]), m = size(pair[1]);
-  const Index last = first(pair[0]) - first(pair[1]);
-  const Tensor queries = arange(n, dtype_, device()) + static_cast<double>(last + 1);
-  return {less(expand(arange(m, dtype_, device()), {0}, {n, m}), expand(queries, {1}, {n, m})),
-          pair, false};
 }
 
 Value Runner::given(const Names& pair) {

@@ -58,17 +58,17 @@ Value Runner::contracted(const Node& node, const std::vector<Value>& values) {
           batched};
 }
 
-std::optional<Value> Runner::joined(const Node& a, const Node& b) {
+std::optional<Value> joined(Runner& runner, const Node& a, const Node& b) {
   if (!is_product_of_two(a) || !is_product_of_two(b)) return {};
   const Node *narrow = &a, *wide = &b;
   Common common = common_factor(a, b);
   if (common.in_narrow < 0) std::swap(narrow, wide), common = common_factor(b, a);
   if (common.in_narrow < 0) return {};
-  const Value B = reference(narrow->args[1 - common.in_narrow]),
-              C = reference(wide->args[1 - common.in_wide]);
-  const auto [parts, batched] = operands({B, C}, C.names);
+  const Value B = runner.reference(narrow->args[1 - common.in_narrow]),
+              C = runner.reference(wide->args[1 - common.in_wide]);
+  const auto [parts, batched] = runner.operands({B, C}, C.names);
   const Value both{parts[0] + parts[1], C.names, batched};
-  return contracted(*wide, {reference(wide->args[common.in_wide]), both});
+  return runner.contracted(*wide, {runner.reference(wide->args[common.in_wide]), both});
 }
 
 }  // namespace tete

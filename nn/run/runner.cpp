@@ -42,6 +42,26 @@ bool is_one_sequence(const Checked& program, const Tensors& inputs, const Mask& 
   return !mask.apart && (mask.causal || !x || !m || x->same(*m));
 }
 
+// The sequences of a causal call end at the same position, and the longer one begins at 0.
+FirstRows ending_together(const Checked& program, SizeTable& sizes) {
+  Index n = -1, m = -1;
+  for (int input : program.inputs)
+    for (int dim : program.values[input].dims) {
+      if (program.dimensions[dim].role == Role::query) n = sizes.size(dim);
+      if (program.dimensions[dim].role == Role::memory) m = sizes.size(dim);
+    }
+  for (int dim = 0; dim < std::ssize(program.dimensions); ++dim) {
+    const Dimension& d = program.dimensions[dim];
+    if (d.role == Role::memory && m >= 0 && sizes.size(dim) != m)
+      fail_at({d.place}, "'", d.name, "' has ", sizes.size(dim), " positions of the ",
+              "sequence whose memory has ", m, " in this call");
+  }
+  FirstRows first;
+  if (n >= 0 && m > n) first.query = m - n;
+  if (m >= 0 && n > m) first.memory = n - m;
+  return first;
+}
+
 }  // namespace
 
 Runner::Runner(const Checked& program, const SizeTable& sizes, const Tensors& inputs,
@@ -61,7 +81,7 @@ Runner::Runner(const Checked& program, const SizeTable& sizes, const Tensors& in
   sizes_.check_all();
   one_sequence_ = is_one_sequence(program, inputs, mask_);
   check_mask();
-  if (mask_.causal && !mask_.apart) first_ = ending_together();
+  if (mask_.causal && !mask_.apart) first_ = ending_together(program_, sizes_);
   for (const Combination& c : program.flow.combinations)
     if (mask_.causal && c.reads == Combination::Reads::first && first(c.dim) > 0)
       throw Error(ErrorKind::input, sentence(program, c));
@@ -163,26 +183,6 @@ void Runner::set(int number, const Tensor& x) {
   if (!(x.shape() == shape_of(v.dims, batched)))
     fail_at({v.place}, "'", v.name, "' has shape ", shapes_of(v.dims), ", got ", x.shape());
   values_[number] = {x, v.dims, batched};
-}
-
-// The sequences of a causal call end at the same position, and the longer one begins at 0.
-FirstRows Runner::ending_together() {
-  Index n = -1, m = -1;
-  for (int input : program_.inputs)
-    for (int dim : checked(input).dims) {
-      if (dimension(dim).role == Role::query) n = size(dim);
-      if (dimension(dim).role == Role::memory) m = size(dim);
-    }
-  for (size_t i = 0; i < program_.dimensions.size(); ++i) {
-    const Dimension& d = dimension(static_cast<int>(i));
-    if (d.role == Role::memory && m >= 0 && size(static_cast<int>(i)) != m)
-      fail_at({d.place}, "'", d.name, "' has ", size(static_cast<int>(i)), " positions of the ",
-              "sequence whose memory has ", m, " in this call");
-  }
-  FirstRows first;
-  if (n >= 0 && m > n) first.query = m - n;
-  if (m >= 0 && n > m) first.memory = n - m;
-  return first;
 }
 
 Index Runner::whole_size(int dim) {

@@ -164,7 +164,6 @@ class Runner {
   Value parameter(const CheckedValue& v);
   // A call that is a program of its own (call.cpp).
   Value call(const CheckedValue& v);
-  Tensors inputs_of(const CheckedCall& call, Index repetition);
   std::span<const ParamId> params_inside(int call);
   Value statement(const CheckedValue& v);
   Value normed_sum(const CheckedValue& v);
@@ -172,8 +171,6 @@ class Runner {
   std::optional<Value> in_one_pass(const Node& n);
   // True unless a value inside has been computed, or a hook asks for it.
   bool runs(const Fusion& fusion) const;
-  // A·B + A·C as A·(B + C), one product less, if C has all names of B; otherwise empty.
-  std::optional<Value> joined(const Node& a, const Node& b);
 
   // The caller's hooks, Forward::watch and Forward::replace.
   bool is_offered(const CheckedValue& v) const;
@@ -196,17 +193,13 @@ class Runner {
   Index strip_rows(const Strips& strips);
   Value summed_in_strips(const Node& n);
   Index length(Role role);
-  double elements_of(const CheckedValue& v);
-  double block_share(const CheckedValue& v);
 
   void check_mask();
   void check_lengths();
-  FirstRows ending_together();
   bool is_padded(int dim) const;
   bool reads_padding(const Combination& c);
   Value call_mask(const AxisPair& pair);
   Value padding(int dim);
-  Value causal(const Names& pair);
   Value given(const Names& pair);
   Tensor lengths_of(int dim) const;
   Mask mask_inside(const CheckedCall& call);
@@ -233,5 +226,9 @@ class Runner {
   Tails tails_;
   int dropouts_ = 0;  // so far in the current statement
 };
+
+// A·B + A·C as A·(B + C), one product less, if C has all names of B; otherwise empty
+// (products.cpp).
+std::optional<Value> joined(Runner& runner, const Node& a, const Node& b);
 
 }  // namespace tete

@@ -37,15 +37,11 @@ Names exit_names(const Checked& program, const CheckedValue& v) {
   return names;
 }
 
-template <class T>
-bool same_bytes(const Tensor& a, const Tensor& b) {
-  const std::vector<T> x = a.values<T>(), y = b.values<T>();
-  return x.empty() || std::memcmp(x.data(), y.data(), x.size() * sizeof(T)) == 0;
-}
-
+// True if no bit differs, so that -0 is not 0, and a NaN is itself.
 bool same_numbers(const Tensor& a, const Tensor& b) {
   if (a.same(b)) return true;
-  return a.dtype() == Dtype::f32 ? same_bytes<float>(a, b) : same_bytes<double>(a, b);
+  const std::vector<double> x = a.values(), y = b.values();
+  return x.empty() || std::memcmp(x.data(), y.data(), x.size() * sizeof(double)) == 0;
 }
 
 }  // namespace
@@ -62,16 +58,16 @@ TileInputs TileInputs::changing() const {
   return some;
 }
 
+double elements_of(const CheckedValue& v, Runner& runner) {
+  double count = 1;
+  for (Index size : runner.shape_of(v.dims, true)) count *= static_cast<double>(size);
+  return count;
+}
+
 Index Runner::length(Role role) {
   for (size_t i = 0; i < program_.dimensions.size(); ++i)
     if (program_.dimensions[i].role == role) return size(static_cast<int>(i));
   return 0;
-}
-
-double Runner::elements_of(const CheckedValue& v) {
-  double count = 1;
-  for (Index size : shape_of(v.dims, true)) count *= static_cast<double>(size);
-  return count;
 }
 
 // True if blocks can cut the value as they cut X and M: a called def may take a memory as X, and
@@ -89,7 +85,7 @@ bool Runner::tiles() {
   for (int i = 0; i < std::ssize(values_); ++i)
     if (checked(i).strips >= 0 && (is_replaced(i) || !is_as_long(i))) return false;
   for (int number : program_.tile.inside)
-    if (elements_of(checked(number)) == 0 || !is_as_long(number)) return false;
+    if (elements_of(checked(number), *this) == 0 || !is_as_long(number)) return false;
   for (int number : program_.tile.given)
     if (!is_as_long(number)) return false;
   if (mask_.visible) {  // on a wrong shape, the run without a tile throws the error
@@ -100,16 +96,14 @@ bool Runner::tiles() {
   return chosen.queries > 0 || chosen.samples > 0 || tile_grid().blocks() > 1;
 }
 
-// The elements of a value, or of a strip of it.
-double Runner::block_share(const CheckedValue& v) {
-  if (v.strips < 0) return elements_of(v);
-  const auto rows = static_cast<double>(size(program_.strips[v.strips].dim));
-  return elements_of(v) * std::min(1.0, least_strip / rows);
-}
-
 TileGrid Runner::tile_grid() {
   double widest = 0;
-  for (int number : program_.tile.inside) widest = std::max(widest, block_share(checked(number)));
+  for (int number : program_.tile.inside) {
+    const int strips = checked(number).strips;
+    const double rows = strips < 0 ? 1 : static_cast<double>(size(program_.strips[strips].dim)),
+                 share = strips < 0 ? 1 : std::min(1.0, least_strip / rows);
+    widest = std::max(widest, elements_of(checked(number), *this) * share);
+  }
   const Index samples = batch_.empty() ? 1 : batch_[0], queries = length(Role::query);
   return grid_of(samples, queries, widest / static_cast<double>(samples * queries),
                  forward_.tiling);
@@ -134,7 +128,7 @@ TiledCall Runner::tiled_call(const TileInputs& inputs, const std::vector<int>& e
   }
   for (int number : program_.tile.inside)
     if (checked(number).strips < 0)
-      call.bytes += elements_of(checked(number)) * static_cast<double>(size_of(dtype_));
+      call.bytes += elements_of(checked(number), *this) * static_cast<double>(size_of(dtype_));
   // A replacement may let queries read memory that the mask hides.
   call.crops = program_.tile.may_crop && mask_.causal && !mask_.apart && !over_memory &&
                !inputs.any_replaced();

@@ -184,7 +184,7 @@ bool Runner::sums_strips(const Node& n) {
 Index Runner::strip_rows(const Strips& strips) {
   if (block_.rows > 0) return block_.rows;
   double widest = 0;
-  for (int number : strips.inside) widest = std::max(widest, elements_of(checked(number)));
+  for (int number : strips.inside) widest = std::max(widest, elements_of(checked(number), *this));
   const Index rows = size(strips.dim);
   return block_queries(widest / static_cast<double>(rows), rows);
 }

@@ -11,6 +11,8 @@
 
 namespace tete {
 
+// The elements of a value in the whole batch.
+double elements_of(const CheckedValue& v, Runner& runner);
 // The number of blocks of `size` rows, the last of which may be smaller.
 inline Index blocks_of(Index rows, Index size) { return (rows + size - 1) / size; }
 
