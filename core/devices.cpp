@@ -1,8 +1,5 @@
 #include "core/devices.hpp"
 
-#include <string>
-#include <vector>
-
 #include "core/error.hpp"
 
 namespace tete {
@@ -12,9 +9,6 @@ std::span<const Device> devices() {
   return rows;
 }
 
-Backend& find_device(std::string_view name) {
-  if (const Device* device = find_named(name, devices())) return device->get();
-  bad_input("unknown device '", name, "'", choice(name, names_of_rows(devices())));
-}
+Backend& find_device(std::string_view name) { return row_named("device", name, devices()).get(); }
 
 }  // namespace tete

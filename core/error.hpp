@@ -99,5 +99,12 @@ std::vector<std::string> names_of_rows(const Rows& rows) {
   for (const auto& row : rows) names.emplace_back(row.name);
   return names;
 }
+// The row of that name. Fails (input) without one: "unknown KIND 'NAME'", with the nearest name.
+template <class Rows>
+auto row_named(const char* kind, std::string_view name, const Rows& rows)
+    -> decltype(*std::begin(rows)) {
+  if (const auto* const row = find_named(name, rows)) return *row;
+  bad_input("unknown ", kind, " '", name, "'", choice(name, names_of_rows(rows)));
+}
 
 }  // namespace tete

@@ -80,8 +80,7 @@ void use_threads(int wanted) {
 }
 
 CLI::Option* add_device(CLI::App& app, std::string& device) {
-  const std::string names = list_of(devices(), [](const Device& row) { return row.name; });
-  return app.add_option("--device", device, "device to compute on: " + names)
+  return app.add_option("--device", device, "device to compute on; " + help_of(devices()))
       ->type_name("NAME")
       ->capture_default_str();
 }
@@ -135,10 +134,9 @@ const Task* chosen_task(const std::string& name) {
 }
 
 std::string task_help() {
-  std::string all =
-      "text: a language model of TEXT; mlm: an encoder (--model bert) fills in masked tokens of it";
-  for (const Task& task : tasks()) all += text("; ", task.name, ": ", task.what);
-  return all;
+  return "text: a language model of TEXT; mlm: an encoder (--model bert) fills in masked tokens of "
+         "it; " +
+         help_of(tasks());
 }
 
 // ---- Output ----

@@ -81,6 +81,14 @@ CLI::Option* add_list(CLI::App& app, const std::string& name, std::vector<std::s
 // The option takes every word that is no option, each as it stands.
 CLI::Option* take_words(CLI::Option* option);
 
+// "NAME: what; …", the rows of a table, for --help.
+template <class Rows>
+std::string help_of(const Rows& rows) {
+  std::string all;
+  for (const auto& row : rows) all += text(all.empty() ? "" : "; ", row.name, ": ", row.what);
+  return all;
+}
+
 // The task that --task names; nullptr is "text" or "mlm", which learn from texts. Fails on a name
 // that is none, with the nearest.
 const Task* chosen_task(const std::string& name);

@@ -80,12 +80,10 @@ static void add_training_options(CLI::App& app, TrainOptions& o) {
   StepOptions& step = o.loop.step;
   add_whole(app, "--steps,--max_iters", o.steps, 1, many, "steps of the whole run");
   add_whole(app, "--batch,--batch_size", step.batch, 1, 1 << 20, "sequences per step");
-  app.add_option("--optimizer", o.optimizer,
-                 "adafactor (as in T5) or adam (AdamW: decoupled weight decay)")
+  app.add_option("--optimizer", o.optimizer, help_of(optimizers()))
       ->type_name("NAME")
       ->capture_default_str();
-  app.add_option("--schedule", o.schedule,
-                 "inverse_sqrt, constant or cosine (default: the optimizer's)")
+  app.add_option("--schedule", o.schedule, help_of(schedules()) + " (default: the optimizer's)")
       ->type_name("NAME");
   rate("--learning-rate,--learning_rate", o.learning_rate, 100,
        "peak learning rate (default: the schedule's)");

@@ -9,19 +9,17 @@ namespace tete {
 
 const std::vector<OptimizerRow>& optimizers() {
   static const std::vector<OptimizerRow> rows = {
-      {"adafactor", "factored second moments, steps relative to the parameter (T5)", "inverse_sqrt",
-       0, [](const auto& specs, Dtype dtype, Backend& on) { return adafactor(specs, dtype, on); }},
-      {"adam", "AdamW: two moments, decoupled weight decay 0.1 on matrices (PyTorch)", "cosine", 1,
-       [](const auto& specs, Dtype dtype, Backend& on) { return adam(specs, {}, dtype, on); }},
+      {"adafactor", "factored second moments, steps relative to the parameter (as in T5)",
+       "inverse_sqrt", 0,
+       [](const auto& specs, Dtype dtype, Backend& on) { return adafactor(specs, dtype, on); }},
+      {"adam", "two moments, decoupled weight decay of matrices (AdamW, as in PyTorch)", "cosine",
+       1, [](const auto& specs, Dtype dtype, Backend& on) { return adam(specs, {}, dtype, on); }},
   };
   return rows;
 }
 
 const OptimizerRow& find_optimizer(std::string_view name) {
-  if (const OptimizerRow* row = find_named(name, optimizers())) return *row;
-  const std::vector<std::string> names = names_of_rows(optimizers());
-  bad_input("unknown optimizer '", name, "'", suggestion(name, names), " (there are ",
-            list_of(names, {}, " and "), ")");
+  return row_named("optimizer", name, optimizers());
 }
 
 EffectiveRate summarize_rates(std::vector<double> rates) {

@@ -51,10 +51,7 @@ const std::vector<ScheduleRow>& schedules() {
 }
 
 const ScheduleRow& find_schedule(std::string_view name) {
-  if (const ScheduleRow* row = find_named(name, schedules())) return *row;
-  const std::vector<std::string> names = names_of_rows(schedules());
-  bad_input("unknown schedule '", name, "'", suggestion(name, names), " (there are ",
-            list_of(names, {}, " and "), ")");
+  return row_named("schedule", name, schedules());
 }
 
 Schedule schedule_of(std::string_view name, int64_t steps) {

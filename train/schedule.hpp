@@ -21,7 +21,7 @@ struct Schedule {
 // The table of schedules: what each is, and its defaults.
 struct ScheduleRow {
   const char* name;
-  const char* formula;
+  const char* what;  // one line for a list
   Schedule defaults;
   double (*rate)(const Schedule& schedule, int64_t s);
 };
