@@ -15,7 +15,7 @@ largest='
     sub(/.* /, "", class); class_from = FNR
   }
   /^};/ && class { end("class", file ": " class, class_from); class = "" }
-  /^[A-Za-z].*[({,]$/ && !/^(namespace|class|struct|enum|union|extern|#)/ && !inside {
+  /^[A-Za-z].*[({,]$/ && !/^(namespace|class|struct|enum|union|extern|using|typedef|#)/ && !inside {
     inside = FNR; name = $0; sub(/\(.*/, "", name); sub(/.* [*&]*/, "", name)
   }
   /^}$/ && inside { end("function", file ": " name, inside) }
@@ -41,7 +41,7 @@ for room in core core/cpu core/check nn nn/language nn/flow nn/run nn/tile nn/co
   train tools tests; do
   [ -d "$room" ] || continue
   case $room in core | nn) depth=1 ;; *) depth=9 ;; esac
-  find "$room" -maxdepth $depth -type f -name '*.?pp' -exec awk -v room="$room" "$largest" {} +
+  find "$room" -maxdepth $depth -type f \( -name '*.?pp' -o -name '*.def' \) -exec awk -v room="$room" "$largest" {} +
 done
-find core nn attention -type f -name '*.?pp' -exec cat {} + | wc -l | sed 's/^/core + nn + attention  /'
+find core nn attention -type f \( -name '*.?pp' -o -name '*.def' \) -exec cat {} + | wc -l | sed 's/^/core + nn + attention  /'
 find attention/variants -name '*.tete' -exec cat {} + | wc -l | sed 's/^/attention\/variants     /'
