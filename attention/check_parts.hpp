@@ -13,8 +13,9 @@ struct Work {
 };
 Work work_of(const WatchedFunction& f, const Tensors& inputs, int order);
 
+// Normal numbers that depend on the name.
 Tensor drawn(const std::string& name, const Shape& shape);
-// With "batch" before them.
+// The names of the value's dimensions, after "batch".
 std::vector<std::string> dims_of(const Checked& program, const CheckedValue& value);
 
 // The check's report, a fault with its line in the text. Fails if it would take too long.

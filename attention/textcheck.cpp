@@ -122,7 +122,7 @@ class SmallSizes {
     find(*program_, "");
   }
 
-  // The first sizes that fit and can be checked; or else that fit, or the first of all.
+  // The first sizes that fit and are small enough; or else the first that fit, or the first of all.
   SizesByName search() const {
     std::optional<SizesByName> too_large;
     for (Index most : {6, 8, 5, 9})

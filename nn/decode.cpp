@@ -73,7 +73,8 @@ bool Decoder::is_cacheable(int value) const {
          (flow.by_row || growth_ == Growth::complete);
 }
 
-// Caches the result and each value that one of another kind reads, if they can be cached.
+// Caches the result, and each value that is read by one that cannot be cached, or by one that
+// depends on the memory where the value itself does not; all if they can be cached.
 void Decoder::find_frontier() {
   const auto count = static_cast<int>(program_->values.size());
   std::vector<bool> cached(static_cast<size_t>(count));

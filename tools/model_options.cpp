@@ -121,7 +121,7 @@ class ShortForms {
     return with_files(setting, [](const std::string&) { return "file"; });
   }
 
-  // Unless --use fills the same slot at the same place.
+  // Adds a use of the option's, unless --use fills the same slot at the same place.
   void add(const std::string& option, const std::string& slot, const std::string& filling) {
     if (!filled_.contains(slot)) return uses_.push_back({slot + "=" + filling, option});
     std::cerr << "warning: " << option << " gives way to --use, which fills " << slot << std::endl;

@@ -6,8 +6,8 @@
 
 namespace tete::cpu_kernels {
 
-// The dimensions of a contraction that are longer than 1, but for one along which an operand is
-// constant: that operand lacks it.
+// The dimensions of a contraction that are longer than 1. An operand that is constant along one
+// (stride 0) counts as if it lacked it.
 std::vector<Dim> dimensions(const View& A, const Labels& a, const View& B, const Labels& b,
                             const View& Y, const Labels& y);
 // True if A alone has the dimension, or B: it is summed before any product.

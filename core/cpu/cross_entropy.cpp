@@ -6,7 +6,7 @@
 namespace tete::cpu_kernels {
 namespace {
 
-// The first dimension of these views: that of tokens.
+// The loop over tokens, the first dimension of each view.
 template <class... Views>
 auto tokens_of(const View& logits, const Views&... others) {
   return Loops<1 + sizeof...(others)>{

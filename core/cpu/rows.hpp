@@ -118,7 +118,7 @@ struct Rows {
   // rows_update.cpp. p and the results of Adam have stride 1.
   void (*adam)(const AdamNumbers<T>& numbers, const T* p, const T* g, Index sg, const T* m,
                Index sm, const T* v, Index sv, T* y, T* m_to, T* v_to, Index n);
-  double (*product_squares)(const ProductRows<T>& product);  // their sum
+  double (*product_squares)(const ProductRows<T>& product);  // the sum of its squares
   // y = p - rate · the product; p and y have g's strides, and sg = 1. Returns Σ y², with the bits
   // that product_squares gives for y, 1 and 1.
   double (*minus_product)(const ProductRows<T>& product, const T* p, T rate, T* y);

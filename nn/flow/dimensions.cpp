@@ -177,7 +177,7 @@ int other_name(const Checked& program, int dim) {
 
 }  // namespace
 
-// Names that lead in a circle have no size.
+// Ends after as many steps as there are dimensions: names may lead in a circle.
 int source_of(const Checked& program, int dim) {
   for (size_t step = 0; step < program.dimensions.size(); ++step) {
     const int other = other_name(program, dim);

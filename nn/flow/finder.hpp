@@ -41,7 +41,7 @@ class FlowFinder {
   // be neutral: what is hidden then changes no result.
   void reduce(const Node& node, const Names& dims, ValueFlow& out, Neutral neutral,
               Combination::How how = Combination::How::combines);
-  // The result has no `dim`: its rows are in no order that is known.
+  // Removes `dim` from the flow of a result that lacks it.
   static void forget(int dim, ValueFlow& out);
   // Reports that `node` reads positions of `dim` that a call may hide, in a value of this flow.
   void report(const Node& node, int dim, Reads reads, Combination::How how);
@@ -53,14 +53,14 @@ class FlowFinder {
   static void compute_hidden(const CallFlow& call, ValueFlow& out);
   // The function reads rows of `dim` at positions that are computed.
   void reads_any(int dim, ValueFlow& out);
-  // The result has no `dim`, whose positions it reads in an order that is not known.
+  // The same for a result that reads the positions of `dim` in an unknown order, which it reports.
   void drop(const Node& node, int dim, Combination::How how, ValueFlow& out);
   // The result needs all rows of `dim`: a decoder cannot add one to what it has.
   void needs_all(int dim, ValueFlow& out);
 
   // True if `dim` counts windows whose places these keys say, and no others.
   bool counts_windows(int dim, std::span<const Node::Key> keys);
-  // The positions of `dim` are in windows now.
+  // The positions of `dim` are in windows now: `at` is where.
   void count(int dim, const Clock& at, ValueFlow& out);
   // Rows of an axis are in `places` now, as `choices` send them: each place depends on the rows up
   // to its own, whichever that is.
@@ -113,7 +113,8 @@ class FlowFinder {
 // The flow of all of these together: an element of the result depends on one of each. It is hidden
 // nowhere and counts back along no axis, until a function says so.
 ValueFlow joined(const std::vector<ValueFlow>& flows);
-// Replaces positions that a value is hidden at by the queries' that it is not hidden from.
+// Where a value is hidden after a query's position, it depends on nothing later: that position
+// takes the place of the memory's in its clocks.
 void settle(ValueFlow& flow);
 bool has_clock(const Clocks& clocks, int axis);
 // Applies `change` to each clock; those for which it returns no axis are left out.
@@ -121,7 +122,7 @@ using ClockChange = std::function<Clock(const Clock&)>;
 void change_clocks(Clocks& clocks, const ClockChange& change);
 void change_clocks(ValueFlow& flow, const ClockChange& change);
 
-// True for numbers that are hidden without a trace: in sums, in maxima.
+// True for hidden numbers that change no sum, or no maximum.
 inline bool is_zero(double hidden) { return hidden == 0; }
 inline bool is_lowest(double hidden) { return hidden <= -1e30; }
 

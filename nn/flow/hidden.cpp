@@ -12,7 +12,7 @@ namespace {
 
 const double unknown = std::nan("");
 
-// NaN if a number is not known. Whole quotients of hidden numbers are not followed.
+// NaN if a number is not known, and for // and %, which are not followed.
 double operate_known(Operator op, double a, double b) {
   const bool is_whole = op == Operator::floor_divide || op == Operator::modulo;
   return is_whole || std::isnan(a) || std::isnan(b) ? unknown : operate(op, a, b);

@@ -46,7 +46,7 @@ struct TileGrid {
 // Chooses the sizes of blocks that `chosen` leaves open. `width`: elements of the widest value for
 // each query.
 TileGrid grid_of(Index samples, Index queries, double width, const Tiling& chosen);
-// Rows of a strip of the memory, if there are as many; more where they are narrow.
+// The least number of rows of a strip of the memory, if there are as many; narrow rows are more.
 constexpr double least_strip = 64;
 // The number of queries in a block, if sizes choose it. `width`: as above.
 Index block_queries(double width, Index queries);
