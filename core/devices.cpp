@@ -1,5 +1,8 @@
 #include "core/devices.hpp"
 
+#include <string>
+#include <vector>
+
 #include "core/error.hpp"
 
 namespace tete {
@@ -9,6 +12,9 @@ std::span<const Device> devices() {
   return rows;
 }
 
-Backend& find_device(std::string_view name) { return row_named("device", name, devices()).get(); }
+Backend& find_device(std::string_view name) {
+  if (const Device* device = find_named(name, devices())) return device->get();
+  bad_input("unknown device '", name, "'", choice(name, names_of_rows(devices())));
+}
 
 }  // namespace tete
