@@ -114,13 +114,4 @@ SumWithNorm sum_with_norm(const Tensor& x, const Tensor& r, const Tensors& vecto
   return {s, [op, s, vectors] { return norm_by(op, s, vectors); }};
 }
 
-static std::pair<Tensor, Tensor> both(const SumWithNorm& made) { return {made.sum, made.norm()}; }
-std::pair<Tensor, Tensor> add_layer_norm(const Tensor& x, const Tensor& r, const Tensor& scale,
-                                         const Tensor& bias) {
-  return both(sum_with_norm(x, r, {scale, bias}));
-}
-std::pair<Tensor, Tensor> add_rms_norm(const Tensor& x, const Tensor& r, const Tensor& scale) {
-  return both(sum_with_norm(x, r, {scale}));
-}
-
 }  // namespace tete

@@ -116,12 +116,9 @@ Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& bias,
                   double epsilon = norm_epsilon);
 // scale · x/√(mean x² + ε).
 Tensor rms_norm(const Tensor& x, const Tensor& scale, double epsilon = norm_epsilon);
-// x + r and its norm, in one pass; values and gradients are those of the two operations.
-std::pair<Tensor, Tensor> add_layer_norm(const Tensor& x, const Tensor& r, const Tensor& scale,
-                                         const Tensor& bias);
-std::pair<Tensor, Tensor> add_rms_norm(const Tensor& x, const Tensor& r, const Tensor& scale);
-// The same, but the norm is recorded when it is asked for, once: gradients are summed in the order
-// of records. vectors: scale and, for layer norm, bias.
+// x + r and its norm, in one pass; values and gradients are those of the two operations. The norm
+// is recorded when it is asked for, once: gradients are summed in the order of records. vectors:
+// scale and, for layer norm, bias.
 struct SumWithNorm {
   Tensor sum;
   std::function<Tensor()> norm;

@@ -449,9 +449,7 @@ TEST_SUITE("samples") {
   }
 
   TEST_CASE("a sum and its norm in one pass have the bits of both") {
-    const auto both = [](const std::pair<Tensor, Tensor>& made) {
-      return made.first * made.second;
-    };
+    const auto both = [](const SumWithNorm& made) { return made.sum * made.norm(); };
     for (const Shape& shape : {Shape{0, 3}, Shape{1, 1}, Shape{2, 3, 37}, Shape{257, 131}})
       for (Dtype dtype : {Dtype::f32, Dtype::f64}) {
         CAPTURE(shape);
@@ -460,18 +458,21 @@ TEST_SUITE("samples") {
         const Tensor scale = numbers({shape.back()}, 3, dtype),
                      bias = numbers({shape.back()}, 4, dtype);
         same_in_one_pass(
-            [&](const Tensors& in) { return both(add_layer_norm(in[0], in[1], in[2], in[3])); },
+            [&](const Tensors& in) {
+              return both(sum_with_norm(in[0], in[1], {in[2], in[3]}));
+            },
             [](const Tensors& in) {
               const Tensor s = in[0] + in[1];
               return s * layer_norm(s, in[2], in[3]);
             },
             {x, r, scale, bias});
-        same_in_one_pass([&](const Tensors& in) { return both(add_rms_norm(in[0], in[1], in[2])); },
-                         [](const Tensors& in) {
-                           const Tensor s = in[0] + in[1];
-                           return s * rms_norm(s, in[2]);
-                         },
-                         {x, r, scale});
+        same_in_one_pass(
+            [&](const Tensors& in) { return both(sum_with_norm(in[0], in[1], {in[2]})); },
+            [](const Tensors& in) {
+              const Tensor s = in[0] + in[1];
+              return s * rms_norm(s, in[2]);
+            },
+            {x, r, scale});
       }
   }
 
@@ -480,9 +481,9 @@ TEST_SUITE("samples") {
     const RecordWatch watch([](const Tensor& made) {
       return std::string(made.made_by()->op) == "add" ? made * 3.0 : made;
     });
-    const auto made = add_rms_norm(x, x, scale);
-    CHECK(difference(made.first, x * 6.0) < 1e-12);
-    CHECK(difference(made.second, rms_norm(made.first, scale)) == 0);
+    const SumWithNorm made = sum_with_norm(x, x, {scale});
+    CHECK(difference(made.sum, x * 6.0) < 1e-12);
+    CHECK(difference(made.norm(), rms_norm(made.sum, scale)) == 0);
   }
 
   TEST_CASE("fused kernels are what they mean") {

@@ -380,20 +380,22 @@ void add_norms(Table& table) {
     table.add(text("rms_norm ", shape), {{shape}, {width}}, terms, rms);
   }
   // Both results count.
-  const auto both = [](const std::pair<Tensor, Tensor>& made) { return made.first * made.second; };
+  const auto both = [](const SumWithNorm& made) { return made.sum * made.norm(); };
   for (const Shape& shape : {Shape{2, 3, 5}, Shape{7}, Shape{0, 3}, Shape{3, 131}}) {
     const Shape width{shape.back()};
     const double terms = static_cast<double>(width[0]);
     table.add(text("add_layer_norm ", shape), {{shape}, {shape}, {width}, {width}}, terms,
-              [both](In in) { return both(add_layer_norm(in[0], in[1], in[2], in[3])); });
+              [both](In in) {
+                return both(sum_with_norm(in[0], in[1], {in[2], in[3]}));
+              });
     table.add(text("add_rms_norm ", shape), {{shape}, {shape}, {width}}, terms,
-              [both](In in) { return both(add_rms_norm(in[0], in[1], in[2])); });
+              [both](In in) { return both(sum_with_norm(in[0], in[1], {in[2]})); });
   }
-  table.add(
-      "add_layer_norm, one transposed, one repeated", {{{5, 3}}, {{1, 5}}, {{5}}, {{5}}}, 5,
-      [both](In in) {
-        return both(add_layer_norm(permute(in[0], {1, 0}), broadcast(in[1], {3, 5}), in[2], in[3]));
-      });
+  table.add("add_layer_norm, one transposed, one repeated", {{{5, 3}}, {{1, 5}}, {{5}}, {{5}}}, 5,
+            [both](In in) {
+              return both(
+                  sum_with_norm(permute(in[0], {1, 0}), broadcast(in[1], {3, 5}), {in[2], in[3]}));
+            });
   table.add("layer_norm of one channel", {{{3, 1}}, {{1}}, {{1}}}, layer);
   table.add("rms_norm of one channel", {{{3, 1}, 0.5, 2}, {{1}}}, rms);
   table.add("layer_norm, transposed", {{{5, 3}}, {{5}}, {{5}}}, 5, [](In in) {

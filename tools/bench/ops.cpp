@@ -149,7 +149,7 @@ void Operations::rows() {
       [x = x.detach(), s = scale.detach(), b = bias.detach()] { layer_norm(x, s, b); });
   add("residual, layer_norm", 0, 4 * narrow,
       [r = random({t, d}), x = x.detach(), s = scale.detach(), b = bias.detach()] {
-        add_layer_norm(x, r, s, b);
+        sum_with_norm(x, r, {s, b}).norm();
       });
   add("layer_norm, gradient", 0, 3 * narrow,
       gradient(layer_norm(x, scale, bias), {x, scale, bias}, random({t, d})));
