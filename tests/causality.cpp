@@ -8,6 +8,7 @@
 #include "tests/error_of.hpp"
 #include "tests/in_pieces.hpp"
 #include "tests/layer.hpp"
+#include "tests/written.hpp"
 #include "train/files.hpp"
 
 using namespace tete;
@@ -123,6 +124,32 @@ TEST_SUITE("causality") {
       ++count;
     }
     CHECK(count == 37);
+  }
+
+  TEST_CASE("a call that is repeated takes the mask of its caller's sequences") {
+    const std::string once =
+        "def F(X[n, d], M[m, d]):\n  where r = 1\n  A[n, d] = H(X[n, d], M[m, d]) repeated r\n"
+        "  Z[l, d] = M[m=(l), d]\n  B[l, d] = H(Z[l, d], M[m, d]) repeated r\n"
+        "  S[n, l] = einsum(X[n, d], B[l, d])\n  V[n, l] = softmax(S[n, l], reduced_dim=l)\n"
+        "  Y[n, d] = A[n, d] + einsum(V[n, l], B[l, d])\n  return Y[n, d]\n"
+        "def H(X[n, d], M[m, d]):\n  L[n, m] = einsum(X[n, d], M[m, d])\n"
+        "  W[n, m] = softmax(L[n, m], reduced_dim=m)\n  Y[n, d] = einsum(W[n, m], M[m, d])\n"
+        "  return Y[n, d]\n";
+    const auto layer_of = [](const std::string& text) {
+      return TextLayer({"F", "", Program::parse(text, "F"), false});
+    };
+    const TextLayer apart = layer_of(once),
+                    inlined = layer_of(
+                        replaced(replaced(once, " repeated r", ""), "  where r = 1\n", ""));
+    CHECK(apart.program->leak == "");
+    const Tensor X = noise({2, 4, 4}, 1);
+    for (const Mask& mask : {Mask{.causal = true},
+                             Mask{.visible = Tensor::of<int64_t>(
+                                      {4, 4}, {1, 0, 1, 0, 1, 1, 0, 0, 0, 1, 1, 1, 1, 0, 0, 1})},
+                             Mask{.causal = true, .lengths = Tensor::of<int64_t>({2}, {3, 4})}}) {
+      CHECK(difference(apart(X, mask), inlined(X, mask)) < 1e-12);
+      CHECK(difference(apart(X, mask), apart(X, {})) > 1e-3);
+    }
   }
 
   // The last queries of a sequence whose memory is whole.

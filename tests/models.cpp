@@ -150,6 +150,25 @@ TEST_SUITE("models") {
     CHECK(difference(decode(one, M, 3), slice(Y, 1, 0, 1)) < 1e-12);
   }
 
+  TEST_CASE("each repetition leaves out the padding of what it is given and of its memory") {
+    Valued model(
+        "def Block(X[n, d], M[m, d]):\n"
+        "  Z[l, d] = X[n=(l), d]\n"
+        "  A[d] = mean(Z[l, d], reduced_dim=l)\n"
+        "  L[n, m] = einsum(X[n, d], M[m, d])\n"
+        "  W[n, m] = softmax(L[n, m], reduced_dim=m)\n"
+        "  Y[n, d] = einsum(W[n, m], M[m, d]) + A[d]\n"
+        "  return Y[n, d]\n"
+        "def Model(X[n] < v, E[v, d] = normal(1)):\n"
+        "  where r = 2, d = 6, v = 5\n"
+        "  T[n, d] = gather(E[v, d], X[n], dim=v)\n"
+        "  Y[n, d] = Block(T[n, d], T[n, d]) repeated r\n"
+        "  return Y[n, d]\n");
+    const Mask padded{.lengths = Tensor::of<int64_t>({1}, {3})};
+    const Tensor Y = model(tokens({1, 4, 0, 2, 2}), {.mask = padded});
+    CHECK(difference(slice(Y, 1, 0, 3), model(tokens({1, 4, 0}))) < 1e-12);
+  }
+
   TEST_CASE("a parameter per stack is one tensor for all repetitions") {
     const auto biased = [](const std::string& statements) {
       return replaced(

@@ -45,11 +45,16 @@ void FlowFinder::report_passed(const CheckedCall& call, const CheckedCall::Size&
     report_clocks(call.place, size.outer, how, out);
 }
 
-// A memory of the queries' sequence is read up to the query. Other queries read all of it.
+// A memory of the queries' sequence is read up to the query, and so is M by X, which a causal call
+// makes one sequence. Other queries read all of it.
 void FlowFinder::read_memory(const CheckedCall& call, ValueFlow& out) {
   if (call.memory < 0 || call.memory == call.queries) return;
-  const auto sequence = [&](int dim) { return program_.dimensions[dim].sequence; };
-  const bool is_same = call.queries >= 0 && sequence(call.queries) == sequence(call.memory);
+  const auto sequence = [&](int dim) {
+    return dim < 0 ? Role::none : program_.dimensions[dim].sequence;
+  };
+  const Role of = sequence(call.queries), read = sequence(call.memory);
+  const bool is_same =
+      call.queries >= 0 && (of == read || (of == Role::query && read == Role::memory));
   if (!is_same && has_clock(out.reads, call.memory))
     report(call.place, call.memory, Reads::future, Combination::How::combines);
   if (is_same)

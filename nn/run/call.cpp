@@ -111,6 +111,8 @@ Mask Runner::mask_inside(const CheckedCall& call) {
   if (padded >= 0 && program_.flow.dimensions[padded].pieces) refuse_padded(call, padded);
   else if (padded >= 0) mask.lengths = lengths_of(padded);
   if (mask.apart && call.queries >= 0) mask.query_lengths = lengths_of(call.queries);
+  const auto is_sequence = [&](int dim) { return dim >= 0 && dimension(dim).role != Role::none; };
+  if (is_sequence(call.queries) && is_sequence(padded)) mask.visible = mask_.visible;
   return mask;
 }
 

@@ -39,7 +39,7 @@ bool is_one_sequence(const Checked& program, const Tensors& inputs, const Mask& 
     return at == program.input_names.end() ? nullptr : &inputs[at - program.input_names.begin()];
   };
   const Tensor *x = find("X"), *m = find("M");
-  return !mask.apart && (mask.causal || !x || !m || x->same(*m));
+  return !mask.apart && (mask.causal || mask.of_model || !x || !m || x->same(*m));
 }
 
 // The sequences of a causal call end at the same position, and the longer one begins at 0.
