@@ -150,6 +150,43 @@ TEST_SUITE("models") {
     CHECK(difference(decode(one, M, 3), slice(Y, 1, 0, 1)) < 1e-12);
   }
 
+  TEST_CASE("a call's own name of its sequence is none of its caller's") {
+    // `l` is a name of M's sequence in Attend, whatever it is in Model.
+    const auto text = [](const std::string& l, const std::string& repeated) {
+      return replaced(
+          "def Attend(X[n, d], M[m, d]):\n"
+          "  Z[l, d] = M[m=(l), d]\n"
+          "  L[n, l] = einsum(X[n, d], Z[l, d])\n"
+          "  W[n, l] = softmax(L[n, l], reduced_dim=l)\n"
+          "  Y[n, d] = einsum(W[n, l], Z[l, d])\n"
+          "  return Y[n, d]\n"
+          "def Block(X[n, d], M[m, d]):\n"
+          "  Y[n, d] = Attend(X[n, d], M[m, d])\n"
+          "  return Y[n, d]\n"
+          "def Model(X[causal n] < v, M[m] < v, E[v, d] = normal(1)):\n"
+          "  where d = 6, v = 5\n"
+          "  T[n, d] = gather(E[v, d], X[n], dim=v)\n"
+          "  S[m, d] = gather(E[v, d], M[m], dim=v)\n"
+          "  Z[Q, d] = T[n=(Q), d]\n"
+          "  L[n, Q] = einsum(T[n, d], Z[Q, d])\n"
+          "  W[n, Q] = softmax(L[n, Q], reduced_dim=Q)\n"
+          "  O[n, d] = einsum(W[n, Q], Z[Q, d])\n"
+          "  Y[n, d] = Block(O[n, d], S[m, d])" +
+              repeated + "\n  return Y[n, d]\n",
+          "Q", l);
+    };
+    for (const char* repeated : {"", " repeated r"}) {
+      const auto with_sizes = [&](const std::string& l) {
+        return Valued(replaced(text(l, repeated), "v = 5", *repeated ? "v = 5, r = 2" : "v = 5"));
+      };
+      Valued with_k = with_sizes("k"), with_l = with_sizes("l");
+      with_k.tensors["M"] = with_l.tensors["M"] = tokens({3, 1, 4});
+      const Tensor X = tokens({1, 4, 0, 2, 2, 3});
+      CHECK(with_l.program->leak == "");
+      CHECK(difference(with_l(X), with_k(X)) == 0);
+    }
+  }
+
   TEST_CASE("each repetition leaves out the padding of what it is given and of its memory") {
     Valued model(
         "def Block(X[n, d], M[m, d]):\n"

@@ -253,13 +253,13 @@ int Checker::write_out(Instance& in, const Arguments& arguments, const Place& pl
   in.declare_dimensions();
   define_arguments(in, arguments);
   read_where(in);
-  in.open_dimensions();
   for (const auto& [arg, number] : in.parameters) {
     CheckedParameter& parameter = draft_.program.parameters[number];
     read_start(in, arg->init, parameter);
     restart(in, parameter);
   }
   for (const StatementText& s : in.def.statements) statement(in, s);
+  in.open_dimensions();
   const int result = in.resolve_plain(in.def.result, "the result");
   check_all_used(in);
   return result;

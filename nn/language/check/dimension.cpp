@@ -70,6 +70,7 @@ std::vector<int> Instance::undecided() const {
   std::vector<int> found;
   for (const auto& [name, dim] : dims) {
     const Dimension& d = draft.dim(dim);
+    if (d.role != Role::none && !d.results.empty()) continue;  // another name of a sequence
     if (d.arguments.empty() && d.fallback.empty() && !merged.contains(name)) found.push_back(dim);
   }
   return found;
