@@ -61,23 +61,36 @@ TEST_SUITE("models") {
   }
 
   TEST_CASE("gradients go through repetitions, with and without recomputing them, bit by bit") {
-    Valued model(::model("  Z[n, d_X] = Block(T[n, d_X]) repeated l\n"));
-    SizeTable sizes(model.program, {});
-    Tensors values;
-    std::vector<ParamId> ids;
-    for (const ParameterSpec& made : parameter_specs(*model.program, sizes)) {
-      ids.push_back({static_cast<int>(values.size())});
-      values.push_back(model.tensors.at(made.spec.name).variable());
-    }
-    const auto gradients = [&](bool recompute) {
-      Forward forward{.params = values, .recompute_blocks = recompute};
-      return grad(sum(square(run(*model.program, sizes, {tokens({1, 4, 0, 2})}, ids, forward))),
-                  values);
-    };
-    const Tensors kept = gradients(false), again = gradients(true);
-    for (size_t i = 0; i < kept.size(); ++i) {
-      CHECK(difference(kept[i], again[i]) == 0);
-      CHECK(difference(kept[i], kept[i] * 0) > 0);
+    const std::string repeated = "  Z[n, d_X] = Block(T[n, d_X]) repeated l\n";
+    const std::pair<std::string, std::string> rows[] = {
+        {repeated, "Z"},
+        // Others read what the first one reads, or what each gives, or it reads one tensor twice.
+        {repeated + "  U[n, d_X] = Z[n, d_X] * tanh(T[n, d_X])\n", "U"},
+        {"  Z[l, n, d_X] = Block(T[n, d_X]) repeated l\n"
+         "  U[n, d_X] = Z[1, n, d_X] * tanh(Z[0, n, d_X])\n",
+         "U"},
+        {"  B[n, d_X] = Block(T[n, d_X])\n"
+         "  Z[n, d_X] = Attention(B[n, d_X], B[n, d_X]) repeated l\n",
+         "Z"}};
+    for (const auto& row : rows) {
+      Valued model(::model(row.first, row.second));
+      SizeTable sizes(model.program, {});
+      Tensors values;
+      std::vector<ParamId> ids;
+      for (const ParameterSpec& made : parameter_specs(*model.program, sizes)) {
+        ids.push_back({static_cast<int>(values.size())});
+        values.push_back(model.tensors.at(made.spec.name).variable());
+      }
+      const auto gradients = [&](bool recompute) {
+        Forward forward{.params = values, .recompute_blocks = recompute};
+        return grad(sum(square(run(*model.program, sizes, {tokens({1, 4, 0, 2})}, ids, forward))),
+                    values);
+      };
+      const Tensors kept = gradients(false), again = gradients(true);
+      for (size_t i = 0; i < kept.size(); ++i) {
+        CHECK(difference(kept[i], again[i]) == 0);
+        CHECK(difference(kept[i], kept[i] * 0) > 0);
+      }
     }
   }
 

@@ -40,7 +40,7 @@ Tensor run_repetition(const Repetition& repetition, Tensors in, const Forward& f
   if (forward.recompute_blocks && !gives_more && !forward.is_looked_into() && !forward.decoding)
     return recomputed(repetition, std::move(in));
   const size_t inputs = repetition.program->inputs.size();
-  for (size_t i = 1; i < inputs; ++i) in[i] = alias(in[i]);
+  for (size_t i = inputs; i-- > 0;) in[i] = alias(in[i]);  // gradients come in the other order
   for (ParamId id : repetition.params) {
     Tensor& value = in[inputs + static_cast<size_t>(id.index)];
     value = alias(value);
