@@ -127,7 +127,8 @@ TEST_SUITE("messages") {
          "def F(X[n]):\n  Y[n] = softmax(«2», reduced_dim=n)\n  return Y[n]\n"},
         {"expected position(n): a dimension, by its name",
          "def F(X[n]):\n  Y[n] = position(«X[n]») + X[n]\n  return Y[n]\n"},
-        {"'k' is not a sequence axis: the call's mask is over the first axes of X and M",
+        {"'k' is not a sequence axis: the call's mask is over the first axes of X and M, "
+         "and over l after Z[l, d] = M[m=(l), d]",
          "def F(X[n], Z[n, k]):\n  Y[n] = select(visible(«k»), X[n], 0)\n  return Y[n]\n"},
         {"a fixed element is picked by its number, as in a[0, h]",
          "def F(X[n], Z[n, k]):\n  Y[n] = gather(Z[n, k], «0», dim=k)\n  return Y[n]\n"},
@@ -311,7 +312,8 @@ TEST_SUITE("messages") {
          "def F(X[n], M[m] = «N»[m], ‹N›[n] = X[n]):\n  Y[n] = X[n]\n  return Y[n]\n"},
         {"'n' stands twice",
          "def F(X[n], M[m]):\n  Y[n] = select(visible(n, «n»), X[n], 0)\n  return Y[n]\n"},
-        {"'d' is not a sequence axis: the call's mask is over the first axes of X and M",
+        {"'d' is not a sequence axis: the call's mask is over the first axes of X and M, "
+         "and over l after Z[l, d] = M[m=(l), d]",
          "def F(X[n, d], M[m, d], Z[m, n]):\n  Y[n, m] = select(visible(m, «d»), Z[m, n], 0)\n  "
          "return Y[n, m]\n"},
         {"'m' is a dimension of visible(…) but not of the left",

@@ -73,8 +73,10 @@ void add_chains(std::vector<Hidden>& hidden, FlowFinder::Neutral neutral) {
 
 void FlowFinder::reduce(const Node& node, const Names& dims, ValueFlow& out, Neutral neutral,
                         Combination::How how) {
-  settle(out);
   add_chains(out.hidden, neutral);
+  // Two axes may limit each other, as where m is n: the one that stays limits the one that goes.
+  std::erase_if(out.hidden, [&](const Hidden& hidden) { return dims.contains(hidden.query); });
+  settle(out);
   for (int dim : dims) {
     const bool is_of_sequence = within(dim) != Role::none || has_clock(out.reads, dim);
     if (!is_of_sequence && !grows(dim)) continue;
@@ -89,7 +91,7 @@ void FlowFinder::reduce(const Node& node, const Names& dims, ValueFlow& out, Neu
       continue;
     }
     if (has_clock(out.reads, dim)) report(node, dim, Reads::future, how);
-    else if (!is_neutral([&](int query) { return query >= 0 && !dims.contains(query); }))
+    else if (!is_neutral([](int query) { return query >= 0; }))
       report(node, dim, Reads::length, how);
     if (!is_neutral([](int query) { return query == Hidden::padding; }))
       report(node, dim, Reads::padding, how);

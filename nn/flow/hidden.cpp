@@ -177,9 +177,10 @@ std::vector<Hidden> hidden_by_positions(const Node& comparison) {
   add(*b, at_least ? 1 : -1, distance);
   if (!distance.is_known || distance.late < 0 || distance.early < 0) return {};
   const double number = distance.number + (strict ? 1 : 0);
-  if (number >= 0) return {{distance.early, {distance.late}, 0}};
-  if (number < 0 && equal) return {{distance.late, {distance.early}, 0}};
-  return {};
+  std::vector<Hidden> hidden;
+  if (number >= 0) hidden.push_back({distance.early, {distance.late}, 0});
+  if (equal && number <= 0) hidden.push_back({distance.late, {distance.early}, 0});
+  return hidden;
 }
 
 }  // namespace tete

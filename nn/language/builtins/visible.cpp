@@ -14,7 +14,7 @@ void check(Reading& reading, const ExprText& e, Node& node) {
     node.names.push_back(dim);
     if (draft.dim(dim).role == Role::none)
       fail_at({arg.place}, "'", arg.word.name, "' is not a sequence axis: the call's mask ",
-              "is over the first axes of X and M");
+              "is over the first axes of X and M, and over l after Z[l, d] = M[m=(l), d]");
   }
   reading.refuse_unexpected(e, node.names);
   node.element = Element::truth;

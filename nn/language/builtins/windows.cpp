@@ -161,9 +161,10 @@ void keep_axis(FlowFinder& finder, Node& node, const ValueFlow& x, ValueFlow& ou
       finder.report_length(node, place, Combination::How::surrounds);
     }
   }
-  for (const Hidden& hidden : x.hidden) {  // what is later is hidden, too
-    const bool is_later = hidden.memory == Clock{dim} && !is_given(node, key_left);
-    if ((is_later || !hidden.mentions(dim)) && hidden.number == fill_of(node))
+  for (const Hidden& hidden : x.hidden) {  // what is later is hidden, too, and from earlier rows
+    const bool is_later = hidden.memory == Clock{dim} && !is_given(node, key_left),
+               is_earlier = hidden.query == dim && !is_given(node, key_right);
+    if ((is_later || is_earlier || !hidden.mentions(dim)) && hidden.number == fill_of(node))
       out.hidden.push_back(hidden);
   }
   const bool reads_ahead = is_given(node, key_right) && finder.within(dim) != Role::none;
