@@ -3,6 +3,7 @@
 // only look as if; they were written by someone who had not seen the rules' code, and judged by
 // another program.
 #include <filesystem>
+#include <set>
 
 #include "attention/gradcheck.hpp"
 #include "tests/error_of.hpp"
@@ -124,6 +125,40 @@ TEST_SUITE("causality") {
       ++count;
     }
     CHECK(count == 55);
+  }
+
+  // A hook may show what a mask hides, and the gradient goes to all that it shows.
+  TEST_CASE(
+      "in blocks noise is the same, and what hooks put in the place of values is read alike") {
+    const Tensor X = noise({2, 7, 4}, 1);
+    for (const Text& text : texts("causal")) {
+      CAPTURE(text.name);
+      const TextLayer layer(text);
+      const auto outcome = [&](const std::string& path, double scale, const Tiling& tiling) {
+        const Tensor x = X.variable();
+        Forward forward{.params = layer.values, .training = path.empty(), .dropout = 0.4};
+        forward.key = Key(5), forward.tiling = tiling;
+        if (!path.empty()) forward.replaced = [&](const std::string& at) { return at == path; };
+        if (!path.empty())
+          forward.replace = [&](const std::string&, const Tensor& value) {
+            return value + scale * noise(value.shape(), 31);
+          };
+        const Tensor y = layer.attention(forward, "", x, x, {.causal = true});
+        const Tensor g = grad(y, Tensors{x}, {.cotangent = noise(y.shape(), 77)})[0];
+        return Tensors{y.detach(), g};
+      };
+      std::set<std::string> paths = {""};
+      Forward looking{.params = layer.values, .tiling = {.allowed = false}};
+      looking.watch = [&](const std::string& path, const Tensor&) { paths.insert(path); };
+      layer.attention(looking, "", X, X, {.causal = true});
+      for (const std::string& path : paths)
+        for (double scale : {0.1, 0.0}) {
+          CAPTURE(path);
+          const Tensors whole = outcome(path, scale, {.allowed = false}),
+                        blocks = outcome(path, scale, {.queries = 2, .samples = 1});
+          for (size_t i = 0; i < whole.size(); ++i) CHECK(difference(whole[i], blocks[i]) < 1e-9);
+        }
+    }
   }
 
   TEST_CASE("a call that is repeated takes the mask of its caller's sequences") {

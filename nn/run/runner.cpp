@@ -154,8 +154,13 @@ const Value& Runner::at(int number) {
   if (value.tensor) return value;
   const CheckedValue& v = checked(number);
   value = evaluate(v);
-  if (forward_.is_looked_into() && is_offered(v))
-    value.tensor = forward_.offer(path_of(v), value.tensor);
+  if (!forward_.is_looked_into() || !is_offered(v)) return value;
+  const Tensor made = value.tensor;
+  value.tensor = forward_.offer(path_of(v), made);
+  const std::vector<Hidden>& hidden = program_.flow.values[number].hidden;
+  if (is_replaced(number) &&
+      std::any_of(hidden.begin(), hidden.end(), [](const Hidden& pair) { return pair.query >= 0; }))
+    replaced_hidden_ = true, changed_hidden_ |= !same_numbers(made, value.tensor);
   return value;
 }
 

@@ -76,6 +76,9 @@ struct CallPart {
   Strip strip = {};
 };
 
+// True if no bit differs, so that -0 is not 0, and a NaN is itself; type and shape are one.
+bool same_numbers(const Tensor& a, const Tensor& b);
+
 class Runner {
  public:
   Runner(const Checked& program, const SizeTable& sizes, const Tensors& inputs,
@@ -225,6 +228,8 @@ class Runner {
   bool one_sequence_ = false;
   Tails tails_;
   int dropouts_ = 0;  // so far in the current statement
+  // True if a hook replaced a value in which something is hidden; and if that changed the numbers.
+  bool replaced_hidden_ = false, changed_hidden_ = false;
 };
 
 // A·B + A·C as A·(B + C), one product less, if C has all names of B; otherwise empty

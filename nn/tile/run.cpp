@@ -37,21 +37,21 @@ Names exit_names(const Checked& program, const CheckedValue& v) {
   return names;
 }
 
-// True if no bit differs, so that -0 is not 0, and a NaN is itself.
+}  // namespace
+
 bool same_numbers(const Tensor& a, const Tensor& b) {
   if (a.same(b)) return true;
   const std::vector<double> x = a.values(), y = b.values();
   return x.empty() || std::memcmp(x.data(), y.data(), x.size() * sizeof(double)) == 0;
 }
 
-}  // namespace
-
 bool TileInputs::any_replaced() const {
-  return std::any_of(each.begin(), each.end(), [](const TileInput& in) { return in.replaced; });
+  return replaced ||
+         std::any_of(each.begin(), each.end(), [](const TileInput& in) { return in.replaced; });
 }
 
 TileInputs TileInputs::changing() const {
-  TileInputs some;
+  TileInputs some{.replaced = changed, .changed = changed};
   for (size_t i = 0; i < each.size(); ++i)
     if (!each[i].replaced || each[i].changed)
       some.each.push_back(each[i]), some.tensors.push_back(tensors[i]);
@@ -139,7 +139,8 @@ TiledCall Runner::tiled_call(const TileInputs& inputs, const std::vector<int>& e
 std::vector<Value> Runner::run_tile(const TileInputs& inputs, const std::vector<int>& exits) {
   const auto call = std::make_shared<const TiledCall>(tiled_call(inputs, exits));
   const TileInputs changing = inputs.changing();
-  const bool all = changing.each.size() == inputs.each.size();
+  const bool all =
+      changing.each.size() == inputs.each.size() && changing.replaced == inputs.replaced;
   const TiledCall made = all ? *call : tiled_call(changing, exits);
   std::vector<bool> tracked;
   for (const Tensor& x : changing.tensors) tracked.push_back(x.tracked());
@@ -175,6 +176,7 @@ void Runner::run_tile() {
     inputs.each.push_back(input_of(program_, number, at(number)));
     inputs.tensors.push_back(at(number).tensor);
   }
+  inputs.replaced = replaced_hidden_, inputs.changed = changed_hidden_;
   for (int number : program_.tile.inside)
     if (is_replaced(number)) replace_in_tile(number, inputs);
   std::vector<int> exits;

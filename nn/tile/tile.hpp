@@ -72,6 +72,9 @@ struct TileInput {
 struct TileInputs {
   std::vector<TileInput> each = {};
   Tensors tensors = {};  // of the whole call
+  // True if a hook replaced a value before the tile in which something is hidden; and if that
+  // changed the numbers.
+  bool replaced = false, changed = false;
 
   bool any_replaced() const;
   // All inputs but the replacements that did not change the numbers.
