@@ -204,7 +204,7 @@ TEST_SUITE("changes of values") {
     const TemporaryFolder folder;
     write_run(folder / "run", settings_of("talking_heads"));
     InspectOptions options = looking(folder / "run", "");
-    options.texts = folder.file("texts.txt", "abcab\n\ncab\nbbb");
+    options.texts = folder.file("texts.txt", "abcab\n\ncab\r\n\r\nbbb");
     options.changes.ablate = {"decoder/0/A/O[0]"};
     options.changes.each_position = true;
     const Report report = inspect(options);
@@ -292,6 +292,17 @@ TEST_SUITE("changes of values") {
           "--steer decoder/0/A/O[1]: expected [d_v=4] or [n=5, d_v=4], but " + file + " has [5]");
     CHECK(steering("decoder/0/Y").starts_with("--steer decoder/0/Y: expected PATH=FILE"));
     CHECK(steering("decoder/0/Y=nowhere.npy").find("nowhere.npy") != std::string::npos);
+    const float infinite = std::numeric_limits<float>::infinity();
+    for (float x : {std::nanf(""), infinite, -infinite}) {
+      write_npy(folder / "bad.npy", Tensor::full({12}, x));
+      CHECK(steering("decoder/0/Y=" + folder / "bad.npy") ==
+            "--steer decoder/0/Y: expected numbers, but " + folder / "bad.npy" +
+                " has one that is infinite or NaN");
+    }
+    write_npy(folder / "large.npy", Tensor::full({12}, 3e38F));
+    CHECK(steering("decoder/1/Y=" + folder / "large.npy") ==
+          "--steer decoder/1/Y=" + folder / "large.npy" +
+              ": the logits of --text are not finite after that");
     const auto patching = [&](const std::string& part, const std::string& from,
                               std::optional<std::string> text) {
       return error([&](InspectOptions& o) {
@@ -303,6 +314,9 @@ TEST_SUITE("changes of values") {
     CHECK(patching("decoder/0/Y", "", "abc") ==
           "--text-from has 3 tokens, but --text has 5: a patch is of the same positions");
     CHECK(patching("decoder/0/Y", "", "ABCAB").starts_with("--text-from: "));
+    write_run(folder / "digits", settings_of("talking_heads"), Tokenizer::characters("0123"));
+    CHECK(patching("decoder/0/Y", folder / "digits", {})
+              .starts_with("--from " + folder / "digits" + ": --text: "));
     CHECK(patching("decoder/0/Y", folder / "gpt2", {}) ==
           "--from " + folder / "gpt2" +
               ": nothing in this model is at 'decoder/0/Y'; there are E, N, N.X, "
@@ -323,7 +337,10 @@ TEST_SUITE("changes of values") {
             o.changes.ablate = {"decoder/0/A/O"};
           }) == folder / "long.txt" + ":2 has 17 tokens, but the model reads at most 16");
     CHECK(error([&](InspectOptions& o) {
-            o.texts = folder.file("none.txt", "\n\n");
+            o.text = "", o.texts = folder.file("bad.txt", "\nab\xff\n");
+          }).starts_with(folder / "bad.txt" + ":2: the text is not UTF-8"));
+    CHECK(error([&](InspectOptions& o) {
+            o.texts = folder.file("none.txt", "\n\r\n");
           }).ends_with("none.txt has no line with a text"));
   }
 }

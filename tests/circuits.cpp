@@ -146,8 +146,9 @@ TEST_SUITE("circuits") {
   TEST_CASE("what has no circuit says why, and what is not there is an error") {
     const Told told(settings_of("dense_synthesizer"), {"decoder/0/A"});
     CHECK(told.frame.without_circuit ==
-          std::vector<std::string>{
-              "decoder/0/A has no QK circuit: its keys are its own queries' sequence."});
+          std::vector<std::string>{"decoder/0/A has no QK circuit: its text reads one sequence, so "
+                                   "its query and its key are one "
+                                   "token."});
     CHECK(!told.frame.circuits.empty());
     const TemporaryFolder folder;
     write_run(folder / "t5", settings_of_text("t5"));
@@ -168,6 +169,9 @@ TEST_SUITE("circuits") {
     options.circuits = {"decoder/0/A[3]"};
     CHECK(error_of([&] { inspect(options); }) ==
           "--circuits decoder/0/A[3]: decoder/0/A has 3 heads, so the last is 2");
+    options.circuits = {"decoder/0/A[n=1]"};
+    CHECK(error_of([&] { inspect(options); }) ==
+          "--circuits decoder/0/A[n=1]: in brackets stand heads' numbers, as in [2], not 'n=1'");
   }
 
   TEST_CASE("every variant that a decoder takes has circuits, or a sentence") {

@@ -5,7 +5,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 tete=$(realpath "${1:-build}/tools/tete") || exit 1
-variants=$PWD/attention/variants
+variants=$PWD/attention/variants attention=$PWD/tests/data/attention
 variant=$variants/talking_heads.tete
 . tests/verdicts.sh
 
@@ -56,6 +56,7 @@ for verb in train sample check run functions list inspect einsum bench; do
   check "tete $verb -h" "$tete" "$verb" -h
   check "tete help $verb" "$tete" help "$verb"
 done
+check 'the usage says of what there may be several' eval "'$tete' train --help | grep -qF 'Usage: tete train [OPTIONS] [TEXT...]'"
 check 'what turns a flag off stands in the help' eval "'$tete' train --help | grep -q -- '--tied, --untied' &&
   '$tete' train --help | grep -q -- '--bias, --no-bias'"
 check 'after -- there are no options' "$tete" cost -- talking_heads
@@ -568,33 +569,9 @@ sed -e 's|^  L\[n, m, h\].*|&\n  C[d_M] = mean(M[m, d_M], reduced_dim=m)|' -e 's
   -e 's|return Y|return Z|' "$variants/multi_head.tete" > sees_all.tete
 check 'in JSON, too, with the sentence of the leak' eval "
   '$tete' check sees_all.tete --json | grep -q '\"reason\": \".*sees_all.tete:[0-9:]* this combines all positions of .m. outside a masked weight, so a causal mask does not keep the future hidden;'"
-cat > retention.tete << 'END'
-def Retention(
-    X[n, d_X], M[m, d_M],
-    P_q[d_X, d_k, h] = normal(d_X^-0.5),
-    P_k[d_M, d_k, h] = normal(d_M^-0.5),
-    P_v[d_M, d_v, h] = normal(d_M^-0.5),
-    P_g[d_X, d_v, h] = normal(d_X^-0.5),
-    P_o[d_Y, d_v, h] = normal((d_v*h)^-0.5)):
-  where d_k = d_X / h, d_v = d_M / h, d_Y = d_X
-  Q[n, d_k, h] = einsum(X[n, d_X], P_q[d_X, d_k, h])
-  K[m, d_k, h] = einsum(M[m, d_M], P_k[d_M, d_k, h])
-  V[m, d_v, h] = einsum(M[m, d_M], P_v[d_M, d_v, h])
-  A[n, d_k, h] = rotate(Q[n, d_k, h], position(n), dim=d_k)
-  B[m, d_k, h] = rotate(K[m, d_k, h], position(m), dim=d_k)
-  g[h]         = log(1 - exp(-(5 + index(h)) * log(2)))
-  D[n, m, h]   = exp(g[h] * abs(position(n) - position(m)))
-  L[n, m, h]   = einsum(A[n, d_k, h], B[m, d_k, h]) * D[n, m, h]
-  W[n, m, h]   = select(visible(n, m), L[n, m, h], 0)
-  O[n, d_v, h] = einsum(W[n, m, h], V[m, d_v, h])
-  N[n, d_v, h] = layer_norm(O[n, d_v, h], dim=d_v)
-  G[n, d_v, h] = silu(einsum(X[n, d_X], P_g[d_X, d_v, h])) * N[n, d_v, h]
-  Y[n, d_Y]    = einsum(G[n, d_v, h], P_o[d_Y, d_v, h])
-  return Y[n, d_Y]
-END
 for seed in 0 1 2; do
   check "a norm of two numbers that are nearly equal is no noise (seed $seed)" \
-    "$tete" check retention.tete --order 2 --seed "$seed"
+    "$tete" check "$attention/retention.tete" --order 2 --seed "$seed"
 done
 check 'tete check of a file tells every input and parameter by its dimensions' eval "
   '$tete' check '$variant' --order 3 | grep -qE '^P_q\[d_X=6, d_k=2, h_k=3\] .* right +P_q\[d_X=[0-5], d_k=[01], h_k=[0-2]\]'"

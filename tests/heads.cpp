@@ -50,7 +50,7 @@ TEST_SUITE("inspect") {
     CHECK(close(found[1].values.item(), 0.25 / 2));  // distance
     map.values = Tensor::of<float>({1, 2, 2}, {0.5F, 0, -0.2F, 0.6F});
     CHECK(head_statistics(map, {1, 1})[0].name == "distance");
-    CHECK(close(head_statistics(map, {1, 1})[1].values.item(), -0.2));  // previous token
+    CHECK(close(head_statistics(map, {1, 1})[1].values.item(), -0.25));  // previous token
   }
 
   TEST_CASE("measures are of the tensor that they name: the difference of two softmaxes") {
@@ -71,7 +71,11 @@ TEST_SUITE("inspect") {
       const std::vector<double> values = map_of(site, name).values.values();
       for (size_t head = 0; head < 3; ++head) {
         double sum = 0;
-        for (size_t i = 1; i < 5; ++i) sum += values[(head * 5 + i) * 5 + i - 1];
+        for (size_t i = 1; i < 5; ++i) {
+          double all = 0;
+          for (size_t j = 0; j < 5; ++j) all += std::abs(values[(head * 5 + i) * 5 + j]);
+          sum += values[(head * 5 + i) * 5 + i - 1] / all;
+        }
         CHECK(close(told[head], sum / 4));
       }
     }
@@ -98,7 +102,8 @@ TEST_SUITE("inspect") {
       other.map = "U", other.values = other.values + 5.0;  // no weights: no finding
       site.heads.push_back(other);
     }
-    site.ablation = Tensor::of<float>({2}, {0.1F, 0.3F}), site.ablated = "O";
+    site.ablation = Tensor::of<float>({2}, {0.1F, 0.3F}), site.ablated = "O",
+    site.ablated_map = "U";
     bool induction = false, loss = false;
     for (const Findings& each : findings_of(frame)) {
       if (each.measure == "induction") {
@@ -112,6 +117,7 @@ TEST_SUITE("inspect") {
       loss = true;
       CHECK(each.heads[0].picture == 1);
       CHECK(each.heads[0].tensor == "O");
+      CHECK(each.heads[0].map == "U");
     }
     CHECK(induction);
     CHECK(loss);

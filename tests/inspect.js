@@ -106,7 +106,7 @@ async function checkTokens() {
   if (!tokens.length || !map || !map.rowTokens || !map.columnTokens) return;
   const rows = tokens.slice(-tokensOf(0, s.rows).length), last = rows.at(-1);
   if (map.shape[0] > 12) check('of many heads the chosen one is told, and few wires are drawn', all('.strongest li').length === 1
-    && all('.wire:not(.weak)').length <= 2 * map.shape[0] * all('.tied').length + 2);
+    && all('.wire:not(.weak)').length <= map.shape[0] * all('.tied').length + 2);
   await press('a');
   await press('Escape');
   check('without a token there are no lines', all('.tie, .weight').length === 0);
@@ -272,6 +272,9 @@ async function checkFindings() {
   check('the sentence says which head, which measure and which score', one('.headline').textContent.includes(`head ${head} `)
     && one('.headline').textContent.includes(said.measure) && one('.headline').textContent.includes(number(first.value)));
   check('the page opens on that head', sitePath() === first.site && state.head === head && (first.row < 0 || state.token.at === first.row));
+  const wires = site().ties.flatMap((tie) => mixOf(0, sitePath(), tie)?.sum.flat() ?? []), talk = one('.talks');
+  check('it says that heads talk where they do, and which wire is the thickest', !talk === !wires.length
+    && (!talk || talk.textContent.includes(number(wires.reduce((a, b) => Math.abs(b) > Math.abs(a) ? b : a)))));
   const {columns, rows} = table(0, 'heads');
   for (const {measure, heads} of found) {
     const column = columns.findIndex((c) => c.name === measure);
@@ -443,7 +446,10 @@ function checkNumbers(tensors) {
       if (tensor) check(`${s.path}/${m.name}: its entries`, m.values.flat().every((x, i) => near(x, tensor.values[i], 1e-6)));
     }
   }
-  if (tensors.has('logits')) checkProbabilities(tensors.get('logits'));
+  for (const path of globalThis.savedAt ? [] : frameOf(0).logits) {
+    check(`the logits ${path} are saved`, tensors.has(path));
+    checkProbabilities(path, tensors.get(path));
+  }
   check('tensors were compared', compared > 0);
 }
 const near = (a, b, share) => Math.abs(a - b) <= share * Math.max(1e-6, Math.abs(b));
@@ -464,17 +470,17 @@ function checkCells(map, tensor) {
 function checkHeads(s, map, tensor, row) {
   const weights = asMap(tensor, dimsOf(row[3]), map), [heads, n, m] = map.shape;
   const {columns, rows} = table(0, 'heads'), tokens = tokensOf(0, s.rows);
+  const total = (W) => W.reduce((a, w) => a + Math.abs(w), 0);
   const onEarlier = (W, i, after) => {
     const sum = [...Array(Math.max(0, i - after)).keys()].filter((j) => tokens[j] === tokens[i]).map((j) => W[j + after]);
-    return sum.length ? sum.reduce((a, b) => a + b) : NaN;
+    return sum.length ? sum.reduce((a, b) => a + b) / total(W) : NaN;
   };
-  const total = (W) => W.reduce((a, w) => a + Math.abs(w), 0);
   const own = rows.filter(([path, tensor]) => path === s.path && (tensor === map.name || tensor.startsWith(map.name + '[')));
   check(`${map.path}: a row of measures a picture`, own.length >= heads);
   const ofRow = {
     'entropy': (W) => -W.filter((w) => w > 0).map((w) => w / total(W)).reduce((a, p) => a + p * Math.log(p), 0),
     'distance': (W, i) => W.reduce((a, w, j) => a + Math.abs(w) * Math.abs(i - j), 0) / total(W),
-    'previous token': (W, i) => i ? W[i - 1] : NaN,
+    'previous token': (W, i) => i ? W[i - 1] / total(W) : NaN,
     'duplicate token': (W, i) => onEarlier(W, i, 0),
     'induction': (W, i) => onEarlier(W, i, 1),
   };
@@ -500,16 +506,22 @@ function checkHistogram(map, {low, high, counts}, values_) {
   const moved = own.flat().reduce((sum, count, i) => sum + Math.abs(count - counts.flat()[i]), 0);
   check(`${map.path}: its histogram, but for ${moved}`, map.weights ? moved === 0 : moved <= 0.05 * values_.length);
 }
-// The likeliest tokens' probabilities are those of the logits.
-function checkProbabilities({shape, values: logits}) {
-  const size = shape.at(-1), {columns, rows} = table(0, 'predictions');
-  rows.forEach((row, i) => {
-    const line = [...logits.slice(i * size, (i + 1) * size)], most = Math.max(...line);
-    const total = line.reduce((sum, x) => sum + Math.exp(x - most), 0);
+// The likeliest tokens' probabilities are those of the logits, and so are the lens's at its end, and
+// the logit that is a sum of parts is one of them.
+function checkProbabilities(path, {shape, values: logits}) {
+  const size = shape.at(-1), {columns, rows} = table(0, 'predictions'), lens = table(0, 'lens').rows;
+  const row = (at) => [...logits.slice(at * size, (at + 1) * size)];
+  rows.forEach((told_, i) => {
+    const line = row(i), most = Math.max(...line), total = line.reduce((sum, x) => sum + Math.exp(x - most), 0);
     const chances = line.map((x) => Math.exp(x - most) / total).sort((a, b) => b - a);
-    const told = row.filter((_, k) => columns[k].name.startsWith('probability '));
+    const told = told_.filter((_, k) => columns[k].name.startsWith('probability '));
     check(`after ${i}: the probabilities of the likeliest`, told.length > 0 && told.every((p, k) => near(p, chances[k], 1e-4)));
+    const last = lens.filter((r) => r[2] === i).at(-1);
+    check(`after ${i}: the lens ends on them`, !last || near(last[5], chances[0], 1e-4));
   });
+  check(`the page says that they are of ${path}`, [...one('#predictions').querySelectorAll('code')].some((x) => x.textContent === path));
+  const asked = frameOf(0).attribution;
+  check('the logit whose parts are told', !one('#attribution') || row(asked.position).some((x) => Math.abs(x - asked.logit[0]) < 1e-4));
 }
 // All pictures at once, as --pictures takes them from the page.
 function checkPictures() {

@@ -27,7 +27,7 @@ shoots() {
     for size in 1280,800 1920,1080; do
       name=$shots/${1%.html}-$theme-${size%,*}.png
       rm -f "$name"
-      "${browser[@]}" --hide-scrollbars --virtual-time-budget=5000 "--window-size=$size" "--screenshot=$name" "file://$work/shown.html" > out 2> err
+      "${browser[@]}" --hide-scrollbars --virtual-time-budget=5000 "--window-size=$size" "--screenshot=$name" "file://$work/shown.html" > out 2> err < /dev/null
       [ -s "$name" ]
       verdict $? "$name is there"
     done
@@ -74,7 +74,7 @@ narrow() {
     echo "<script>setTimeout(() => console.log('width ' + document.documentElement.scrollWidth), 3000)</script></body></html>"
   } > inner.html
   echo '<iframe src=inner.html width=390 height=844></iframe>' > outer.html
-  "${browser[@]}" --hide-scrollbars --virtual-time-budget=9000 --enable-logging=stderr --screenshot=narrow.png "file://$work/outer.html" > out 2> console
+  "${browser[@]}" --hide-scrollbars --virtual-time-budget=9000 --enable-logging=stderr --screenshot=narrow.png "file://$work/outer.html" > out 2> console < /dev/null
   grep -qE 'CONSOLE.*"width 390"' console
   verdict $? "$1: it is as wide as a telephone: $(grep -o 'width [0-9]*' console)"
 }
@@ -222,24 +222,37 @@ opens reverse.html "$everything mixing" reverse.safetensors
 runs_again reverse abc encoder/0/A none multi_head
 runs_again reverse abc decoder/0/D none talking_heads
 
-# ---- Texts of other kinds: two softmaxes, none, two axes of heads, matrices that queries make ----
+# ---- Texts of other kinds: two softmaxes, none, sparse, two axes of heads, matrices that queries make ----
 
-while read -r text shown; do
-  check "$text" "$tete" train --task induction --attention "$attention/$text.tete" --layers 2 --heads 4 --d-model 16 --batch 8 --steps 20 --eval-samples 8 --out "$text"
+while read -r attend shown more; do
+  text=$(basename "$attend" .tete)
+  check "$text" "$tete" train --task induction --attention "$attend" --layers 2 --heads 4 --d-model 16 --batch 8 --steps 20 --eval-samples 8 --out "$text"
   check "$text: a page" "$tete" inspect "$text" --text qgxbqgx --out "$text.html" --save "$text.safetensors"
   check "$text: it opens with $shown" grep -q "\"weights\":\"$shown\"" "$text.html"
-  opens "$text.html" "$everything" "$text.safetensors"
-done <<< 'differential W
-two_axes A
-gated W'
-check 'no softmax' "$tete" train --task reverse --context 6 --attention multi_head --attention-cross "$attention/sigmoid.tete" \
-  --layers 1 --heads 2 --d-model 16 --batch 8 --steps 20 --eval-samples 8 --out sigmoid
-check 'its page' "$tete" inspect sigmoid --text abc --out sigmoid.html --save sigmoid.safetensors
-check 'it opens with S' grep -q '"weights":"S"' sigmoid.html
-opens sigmoid.html "$everything" sigmoid.safetensors
+  opens "$text.html" "$everything${more:+ $more}" "$text.safetensors"
+  narrow "$text.html"
+done << END
+$attention/differential.tete W
+$attention/two_axes.tete A
+$attention/gated.tete W
+$attention/sigmoid.tete S
+$attention/retention.tete W
+$attention/sparsemax.tete W
+multi_query W
+dynamic_projections W mixing
+END
+check 'a model that is a text' "$tete" train odd.txt --model gpt2 --layers 2 "${tiny[@]}" --out gpt2
+check 'its page' "$tete" inspect gpt2 --text "$odd" --out gpt2.html --save gpt2.safetensors
+opens gpt2.html "$everything" gpt2.safetensors
+narrow gpt2.html
+check 'weights without a softmax between two sequences' "$tete" train --task reverse --context 6 --attention multi_head \
+  --attention-cross "$attention/sigmoid.tete" --layers 1 --heads 2 --d-model 16 --batch 8 --steps 20 --eval-samples 8 --out crossing
+check 'their page' "$tete" inspect crossing --text abc --out crossing.html --save crossing.safetensors
+opens crossing.html "$everything" crossing.safetensors
+narrow crossing.html
 check '32 heads' "$tete" train --task induction --attention talking_heads --layers 1 --heads 32 --d-model 32 --batch 4 --steps 4 --eval-samples 8 --out many
-check 'their page' "$tete" inspect many --text qgxbqgx --no-ablation --out many.html
-opens many.html 'findings tokens maps talk mixing heads'
+check 'their page' "$tete" inspect many --text qgxbqgx --no-ablation --out many.html --save many.safetensors
+opens many.html 'findings tokens maps talk mixing heads' many.safetensors
 narrow many.html
 
 # ---- The other tasks ----

@@ -39,12 +39,6 @@ CostedText costed(const CostRequest& o) {
   return {program, std::move(sizes), options, std::move(cost)};
 }
 
-std::string grouped(Index number) {
-  std::string digits = std::to_string(number);
-  for (size_t at = digits.size(); at > 3;) digits.insert(at -= 3, 1, ',');
-  return digits;
-}
-
 constexpr Index mesh_batch = 128;  // of Narang et al. 2021
 
 // ---- As JSON ----

@@ -21,7 +21,4 @@ struct CostedText {
 };
 CostedText costed(const CostRequest& o);
 
-// "1,686,110,208"
-std::string grouped(Index number);
-
 }  // namespace tete

@@ -12,6 +12,7 @@
 #include "tools/inspect/findings.hpp"
 #include "tools/inspect/page.hpp"
 #include "tools/inspect/pictures.hpp"
+#include "tools/inspect/table_files.hpp"
 #include "tools/inspect/tables.hpp"
 #include "tools/options.hpp"
 #include "tools/table.hpp"
@@ -216,6 +217,58 @@ int run_inspect(InspectCommand& o) {
   return 0;
 }
 
+void add_interventions(CLI::App& app, InspectOptions& o) {
+  app.option_defaults()->group("Interventions");
+  add_list(app, "--ablate", o.changes.ablate,
+           "set to zero: decoder/0/A/O[2] is head 2 of O, [h=2, n=5] that head at position 5, [] "
+           "the whole tensor; a path alone, or a glob, is each head in turn")
+      ->type_name("PATH[HEAD]");
+  add_list(app, "--patch", o.changes.patch,
+           "replace by the value from another run, which --text-from or --from says")
+      ->type_name("PATH[HEAD]");
+  app.add_option("--text-from", o.changes.text_from,
+                 "the text of that run, with as many tokens (default: the same text)")
+      ->type_name("TEXT");
+  app.add_option("--from", o.changes.from, "the model of that run (default: the same model)")
+      ->type_name("CHECKPOINT");
+  add_list(app, "--steer", o.changes.steer,
+           "add an .npy array: of the tensor's shape, with or without its positions, and without "
+           "what is picked in brackets")
+      ->type_name("PATH=FILE");
+  app.add_flag("--each-position", o.changes.each_position, "each position in turn, too");
+  app.add_option("--token", o.asked.token,
+                 "the token whose probability is told (default: the one that follows the "
+                 "position, or else the likeliest)")
+      ->type_name("TOKEN");
+  app.add_option("--position", o.asked.position,
+                 "after which position, counted from 0 (default: with --token the last one; else "
+                 "the last one whose next token is known)")
+      ->type_name("N")
+      ->check(within<Index>(0, 1000000000));
+  add_list(app, "--circuits", o.circuits,
+           "QK and OV circuits of an attention's head, decoder/0/A[2], or of each: matrices over "
+           "the vocabulary, or over the text's tokens where that is large")
+      ->type_name("PATH[HEAD]");
+}
+
+void add_output(CLI::App& app, InspectCommand& o) {
+  app.option_defaults()->group("Output");
+  app.add_option("--out", o.out, "the page, one self-contained HTML file")->type_name("FILE");
+  app.add_option("--save", o.look.save, "activations in full, in safetensors")->type_name("FILE");
+  add_list(app, "--paths", o.look.paths,
+           "which activations: decoder/*/A/W; * is any letters of one part, ** any parts; "
+           "TransformerLens's names work, too (default: all)")
+      ->type_name("GLOB");
+  app.add_option("--layer", o.look.layer,
+                 "of one attention, decoder/0/A: --save writes its inputs, parameters and "
+                 "values under the names of its text, as tete run and tete check --against take "
+                 "them")
+      ->type_name("PATH");
+  app.add_option("--tables", o.tables, "the page's numbers, in CSV")->type_name("DIR");
+  app.add_option("--pictures", o.pictures, "the page's pictures, in SVG; Chromium draws them")
+      ->type_name("DIR");
+}
+
 }  // namespace
 
 Run inspect_verb(CLI::App& app) {
@@ -237,52 +290,8 @@ Run inspect_verb(CLI::App& app) {
                "every checkpoint of the folder; the page has a slider");
   app.add_flag("!--no-ablation", o->look.ablation,
                "leave out the loss without each head, which takes one forward pass per head");
-  app.option_defaults()->group("Interventions");
-  add_list(app, "--ablate", o->look.changes.ablate,
-           "set to zero: decoder/0/A/O[2] is head 2 of O, [h=2, n=5] that head at position 5, [] "
-           "the whole tensor; a path alone, or a glob, is each head in turn")
-      ->type_name("PATH[HEAD]");
-  add_list(app, "--patch", o->look.changes.patch,
-           "replace by the value from another run, which --text-from or --from says")
-      ->type_name("PATH[HEAD]");
-  app.add_option("--text-from", o->look.changes.text_from,
-                 "the text of that run, with as many tokens (default: the same text)")
-      ->type_name("TEXT");
-  app.add_option("--from", o->look.changes.from, "the model of that run (default: the same model)")
-      ->type_name("CHECKPOINT");
-  add_list(app, "--steer", o->look.changes.steer,
-           "add an .npy array: of the tensor's shape, with or without its positions, and without "
-           "what is picked in brackets")
-      ->type_name("PATH=FILE");
-  app.add_flag("--each-position", o->look.changes.each_position, "each position in turn, too");
-  app.add_option("--token", o->look.asked.token,
-                 "the token whose probability is told (default: the one that follows the "
-                 "position, or else the likeliest)")
-      ->type_name("TOKEN");
-  app.add_option("--position", o->look.asked.position,
-                 "after which position, counted from 0 (default: with --token the last one; else "
-                 "the last one whose next token is known)")
-      ->type_name("N")
-      ->check(within<Index>(0, 1000000000));
-  add_list(app, "--circuits", o->look.circuits,
-           "QK and OV circuits of an attention's head, decoder/0/A[2], or of each: matrices over "
-           "the vocabulary, or over the text's tokens where that is large")
-      ->type_name("PATH[HEAD]");
-  app.option_defaults()->group("Output");
-  app.add_option("--out", o->out, "the page, one self-contained HTML file")->type_name("FILE");
-  app.add_option("--save", o->look.save, "activations in full, in safetensors")->type_name("FILE");
-  add_list(app, "--paths", o->look.paths,
-           "which activations: decoder/*/A/W; * is any letters of one part, ** any parts; "
-           "TransformerLens's names work, too (default: all)")
-      ->type_name("GLOB");
-  app.add_option("--layer", o->look.layer,
-                 "of one attention, decoder/0/A: --save writes its inputs, parameters and "
-                 "values under the names of its text, as tete run and tete check --against take "
-                 "them")
-      ->type_name("PATH");
-  app.add_option("--tables", o->tables, "the page's numbers, in CSV")->type_name("DIR");
-  app.add_option("--pictures", o->pictures, "the page's pictures, in SVG; Chromium draws them")
-      ->type_name("DIR");
+  add_interventions(app, o->look);
+  add_output(app, *o);
   app.option_defaults()->group("Run");
   add_threads(app, o->threads);
   add_device(app, o->device);

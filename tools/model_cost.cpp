@@ -74,4 +74,10 @@ Cost cost_of(const Model& model, Index context) {
   return cost_of(model.program(), sizes);
 }
 
+std::string grouped(Index number) {
+  std::string digits = std::to_string(number);
+  for (size_t at = digits.size(); at > 3;) digits.insert(at -= 3, 1, ',');
+  return digits;
+}
+
 }  // namespace tete

@@ -21,4 +21,7 @@ SizeTable sizes_at(const Model& model, Index context);
 // One forward pass over so many.
 Cost cost_of(const Model& model, Index context);
 
+// "1,686,110,208"
+std::string grouped(Index number);
+
 }  // namespace tete

@@ -58,6 +58,11 @@ std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positi
   return left + wrapped(right, left.size()) + "\n";
 }
 
+std::string HelpFormatter::make_option_usage(const CLI::Option* option) const {
+  const std::string name = option->get_name(true) + (option->get_expected_max() > 1 ? "..." : "");
+  return option->get_required() ? name : "[" + name + "]";
+}
+
 std::string HelpFormatter::make_help(const CLI::App* app, std::string name,
                                      CLI::AppFormatMode mode) const {
   std::string help = CLI::Formatter::make_help(app, name, mode);

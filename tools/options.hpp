@@ -33,6 +33,7 @@ Run bench_verb(CLI::App& app);
 class HelpFormatter : public CLI::Formatter {
  public:
   std::string make_option(const CLI::Option* option, bool is_positional) const override;
+  std::string make_option_usage(const CLI::Option* option) const override;
   std::string make_help(const CLI::App* app, std::string name,
                         CLI::AppFormatMode mode) const override;
 };

@@ -87,8 +87,98 @@ SteeringFile read_steering(const std::string& written, Backend& device) {
   SteeringFile made{
       Selection::read("--steer", written.substr(0, cut)), written.substr(cut + 1), {}};
   made.vector = read_npy(made.path).to(device);
+  if (!is_finite(made.vector))
+    bad_input("--steer ", made.selection.written, ": expected numbers, but ", made.path,
+              " has one that is infinite or NaN");
   return made;
 }
+
+// What patches are taken from, text by text.
+class PatchSources {
+ public:
+  PatchSources(const Trained& trained, const ChangeOptions& o, Backend& device)
+      : trained_(trained), o_(o) {
+    if (!o_.from.empty()) other_ = read_trained(o_.from, device);
+  }
+
+  // Reads the values at these paths; what they are put in place of has their shapes.
+  void read(const std::vector<TextReading>& readings, const std::vector<std::string>& paths) {
+    std::vector<double> losses, probabilities;
+    for (const TextReading& reading : readings) {
+      const TextReading source = source_of(reading);
+      losses.push_back(source.loss), probabilities.push_back(source.probability);
+      values_[&reading] = values_of(source, paths);
+      check_shapes(reading, source, paths);
+    }
+    loss_ = estimate_of(losses), probability_ = estimate_of(probabilities);
+  }
+  const Tensor& at(const TextReading& reading, const std::string& path) const {
+    return values_.at(&reading).at(path);
+  }
+  Estimate loss() const { return loss_; }
+  Estimate probability() const { return probability_; }
+
+ private:
+  const Trained& from() const { return other_ ? *other_ : trained_; }
+
+  // What f returns; its errors say which model they are of.
+  template <class F>
+  auto told_of_from(const F& f) const {
+    try {
+      return f();
+    } catch (const Error& error) {
+      if (!other_) throw;
+      throw Error(error.kind(), text("--from ", o_.from, ": ", error.what()));
+    }
+  }
+
+  // The text that values are taken from; with an encoder it is answered alike. It is asked for the
+  // same token at the same place, if it has that.
+  TextReading source_of(const TextReading& reading) const {
+    const NamedText given = o_.text_from ? NamedText{*o_.text_from, "--text-from"} : reading.text;
+    std::optional<std::vector<int64_t>> answer;
+    if (from().model.kind() == ModelKind::encoder_decoder) answer = reading.passage.next();
+    TextReading source = told_of_from([&] { return tete::read(from(), given, answer, {}); });
+    const bool is_alike = from().tokenizer.describe() == trained_.tokenizer.describe() &&
+                          reading.position < std::ssize(source.passage.next());
+    if (!is_alike) return source.probability = undefined, source;
+    source.position = reading.position, source.token = reading.token;
+    source.probability = source.probability_of(source.passage.logits({.params = from().params}));
+    return source;
+  }
+
+  Activations values_of(const TextReading& source, const std::vector<std::string>& paths) const {
+    return told_of_from([&] {
+      return trace({.params = from().params}, paths,
+                   [&](const Forward& f) { source.passage.logits(f); });
+    });
+  }
+
+  void check_shapes(const TextReading& reading, const TextReading& source,
+                    const std::vector<std::string>& paths) const {
+    const auto length = [](const TextReading& r) {
+      return std::ssize(r.passage.sequences()[0].tokens);
+    };
+    const Activations here = trace({.params = trained_.params}, paths,
+                                   [&](const Forward& f) { reading.passage.logits(f); });
+    for (const std::string& path : paths) {
+      const Shape &theirs = at(reading, path).shape(), &ours = here.at(path).shape();
+      if (theirs == ours) continue;
+      if (length(source) != length(reading))
+        bad_input(source.text.origin, " has ", counted(length(source), "token"), ", but ",
+                  reading.text.origin, " has ", length(reading),
+                  ": a patch is of the same positions");
+      bad_input("--patch ", path, ": it is ", ours, " here, but ", theirs,
+                " in what it is taken from");
+    }
+  }
+
+  const Trained& trained_;
+  const ChangeOptions& o_;
+  std::optional<Trained> other_;
+  std::map<const TextReading*, Activations> values_;
+  Estimate loss_ = {}, probability_ = {};
+};
 
 class Changing {
  public:
@@ -137,6 +227,10 @@ class Changing {
       if (!has(reading, part)) continue;
       run_with_hooks({.params = trained_.params}, {hook(reading)}, [&](const Forward& forward) {
         const Tensor logits = reading.passage.logits(forward);
+        if (!is_finite(logits))
+          fail(ErrorKind::numbers, "--", kind, " ", value.path, part.others(),
+               with.empty() ? "" : "=", with, ": the logits of ", reading.text.origin,
+               " are not finite after that");
         losses.push_back(reading.passage.loss(logits) - reading.loss);
         probabilities.push_back(reading.probability_of(logits) - reading.probability);
       });
@@ -165,64 +259,13 @@ class Changing {
     for (const Selection& selection : selections)
       for (const Part& part : parts(selection, true))
         all.push_back(part), paths.insert(part.value->path);
-    read_sources({paths.begin(), paths.end()});
+    PatchSources sources(trained_, o_, device_);
+    sources.read(readings_, {paths.begin(), paths.end()});
+    made_.source_loss = sources.loss(), made_.source_probability = sources.probability();
     for (const Part& part : all)
       add("patch", part, "", [&](const TextReading& reading) {
-        return patching(part, sources_.at(&reading).at(part.value->path));
+        return patching(part, sources.at(reading, part.value->path));
       });
-  }
-
-  // What each text is patched with.
-  void read_sources(const std::vector<std::string>& paths) {
-    std::optional<Trained> other;
-    if (!o_.from.empty()) other = read_trained(o_.from, device_);
-    const Trained& from = other ? *other : trained_;
-    std::vector<double> losses, probabilities;
-    for (const TextReading& reading : readings_) {
-      const TextReading source = read_source(from, reading);
-      losses.push_back(source.loss), probabilities.push_back(source.probability);
-      try {
-        sources_[&reading] = trace({.params = from.params}, paths,
-                                   [&](const Forward& f) { source.passage.logits(f); });
-      } catch (const Error& error) {
-        throw Error(error.kind(), text(o_.from.empty() ? "" : "--from ", o_.from,
-                                       o_.from.empty() ? "" : ": ", error.what()));
-      }
-      check_shapes(reading, source, paths);
-    }
-    made_.source_loss = estimate_of(losses);
-    made_.source_probability = estimate_of(probabilities);
-  }
-
-  // The text that values are taken from; with an encoder it is answered alike. It is asked for the
-  // same token at the same place, if it has that.
-  TextReading read_source(const Trained& from, const TextReading& reading) const {
-    const NamedText given = o_.text_from ? NamedText{*o_.text_from, "--text-from"} : reading.text;
-    std::optional<std::vector<int64_t>> answer;
-    if (from.model.kind() == ModelKind::encoder_decoder) answer = reading.passage.next();
-    TextReading source = read(from, given, answer, {});
-    const bool is_alike = from.tokenizer.describe() == trained_.tokenizer.describe() &&
-                          reading.position < std::ssize(source.passage.next());
-    if (!is_alike) return source.probability = undefined, source;
-    source.position = reading.position, source.token = reading.token;
-    source.probability = source.probability_of(source.passage.logits({.params = from.params}));
-    return source;
-  }
-
-  void check_shapes(const TextReading& reading, const TextReading& source,
-                    const std::vector<std::string>& paths) {
-    const Activations here = trace({.params = trained_.params}, paths,
-                                   [&](const Forward& f) { reading.passage.logits(f); });
-    for (const std::string& path : paths) {
-      const Shape &theirs = sources_.at(&reading).at(path).shape(), &ours = here.at(path).shape();
-      if (theirs == ours) continue;
-      if (length(source, 0) != length(reading, 0))
-        bad_input(source.text.origin, " has ", counted(length(source, 0), "token"), ", but ",
-                  reading.text.origin, " has ", length(reading, 0),
-                  ": a patch is of the same positions");
-      bad_input("--patch ", path, ": it is ", ours, " here, but ", theirs,
-                " in what it is taken from");
-    }
   }
 
   // ---- Steering ----
@@ -272,7 +315,6 @@ class Changing {
   Backend& device_;
   std::vector<Index> lengths_;  // of each sequence, the longest
   std::optional<NamedValues> values_;
-  std::map<const TextReading*, Activations> sources_;
   ValueChanges made_;
 };
 

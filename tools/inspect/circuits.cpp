@@ -4,27 +4,14 @@
 
 #include "core/ops.hpp"
 #include "nn/trace.hpp"
+#include "tools/inspect/lone_tokens.hpp"
 #include "tools/inspect/model_end.hpp"
 #include "tools/inspect/result_by_heads.hpp"
-#include "tools/inspect/site.hpp"
 #include "tools/inspect/stream_parts.hpp"
 
 namespace tete {
 
 namespace {
-
-std::vector<int64_t> circuit_tokens(const Trained& trained, const TextReading& reading) {
-  constexpr int64_t small = 100;
-  std::vector<int64_t> tokens;
-  if (trained.tokenizer.size() <= small) {
-    for (int64_t token = 0; token < trained.tokenizer.size(); ++token) tokens.push_back(token);
-    return tokens;
-  }
-  const TextReading& r = reading;
-  for (int64_t token : r.passage.sequences()[r.passage.predicted()].tokens)
-    if (std::find(tokens.begin(), tokens.end(), token) == tokens.end()) tokens.push_back(token);
-  return tokens;
-}
 
 // Rows of x[k, d], each `times` in a row; or all of them, `times` one after the other.
 Tensor repeated_rows(const Tensor& x, Index times, bool each) {
@@ -34,18 +21,41 @@ Tensor repeated_rows(const Tensor& x, Index times, bool each) {
   return reshape(all, {k * times, 1, d});
 }
 
+bool is_picked(const Selection& selection, Index head) {
+  return selection.picks.empty() ||
+         std::any_of(selection.picks.begin(), selection.picks.end(),
+                     [&](const Selection::Pick& pick) { return pick.element == head; });
+}
+
+// The maps of which the softmaxes are, or of which the weights are made.
+std::vector<int> logits_of(const Roles& roles) {
+  std::vector<int> found;
+  const bool has_softmax = std::any_of(roles.maps.begin(), roles.maps.end(),
+                                       [](const Roles::Map& map) { return map.is_softmax; });
+  for (const Roles::Tie& tie : roles.ties) {
+    const bool is_last = has_softmax ? roles.maps[tie.to].is_softmax : tie.to == roles.weights;
+    if (is_last && std::find(found.begin(), found.end(), tie.from) == found.end())
+      found.push_back(tie.from);
+  }
+  return found;
+}
+
 class CircuitFinder {
  public:
   CircuitFinder(const Trained& trained, const TextReading& reading, const Activations& seen)
       : trained_(trained),
         reading_(reading),
         seen_(seen),
-        tokens_(circuit_tokens(trained, reading)),
+        lone_(trained, reading, seen),
         places_(places_of(trained.model)) {}
 
   Circuits find(const std::vector<std::string>& heads) {
     for (const std::string& written : heads) {
       const Selection selection = Selection::read("--circuits", written);
+      for (const Selection::Pick& pick : selection.picks)
+        if (!pick.axis.empty())
+          bad_input("--circuits ", written, ": in brackets stand heads' numbers, as in [2], not '",
+                    pick.axis, "=", pick.element, "'");
       for (const SitePlace& place : meant(selection)) look(place, selection);
     }
     return std::move(made_);
@@ -66,9 +76,9 @@ class CircuitFinder {
   }
 
   void look(const SitePlace& place, const Selection& selection) {
-    const std::string why = refusal(place);
+    const std::string why = lone_.refusal(place);
     if (!why.empty()) return made_.missing.push_back(why);
-    const auto [X, M] = read_by(place);
+    const auto [X, M] = lone_.read_by(place);
     const size_t before = made_.found.size();
     Index heads = 0;
     add_qk(place, selection, X, M, heads);
@@ -76,93 +86,6 @@ class CircuitFinder {
     if (!selection.picks.empty() && heads > 0 && before == made_.found.size())
       bad_input("--circuits ", selection.written, ": ", place.path, " has ", counted(heads, "head"),
                 ", so the last is ", heads - 1);
-  }
-
-  // The stream's block around the attention.
-  std::optional<SitePlace> block_of(const SitePlace& place) const {
-    const Stream stream = stream_of(trained_.model);
-    if (stream.value < 0) return {};
-    const std::string path =
-        text(trained_.model.program().values[stream.value].name, "/", place.layer);
-    for (const SitePlace& block : blocks_of(trained_.model))
-      if (block.path == path && place.path.starts_with(path + "/")) return block;
-    return {};
-  }
-  std::string refusal(const SitePlace& place) const {
-    if (place.cross)
-      return place.path + " has no circuits over tokens: its two sequences are embedded apart.";
-    if (!block_of(place))
-      return place.path +
-             " has no circuits over tokens: it is in no block of the stream that is predicted.";
-    return "";
-  }
-
-  // What the attention is given if the tokens' embeddings go into its block: [tokens, d] each.
-  std::pair<Tensor, Tensor> read_by(const SitePlace& place) {
-    const Tensor stream = embedding();
-    const Hook hook{block_of(place)->X, [&](const std::string&, const Tensor& x) {
-                      return cast(reshape(stream, x.shape()), x.dtype()).to(x.backend());
-                    }};
-    const Activations made = alone({place.X, place.M}, {hook});
-    const auto flat = [](const Tensor& x) {
-      const Tensor here = x.to(cpu());
-      return reshape(here, {x.size(0) * x.size(1), x.size(2)});
-    };
-    return {flat(made.at(place.X)), flat(made.at(place.M))};
-  }
-
-  // The model on each token alone.
-  Activations alone(const std::vector<std::string>& paths, const std::vector<Hook>& hooks) const {
-    const Index k = std::ssize(tokens_);
-    ModelInputs inputs{.X = Tensor::of<int64_t>({k, 1}, tokens_)};
-    if (trained_.model.kind() == ModelKind::encoder_decoder)
-      inputs.M = inputs.X, inputs.lengths = Tensor::ones({k}, Dtype::i64);
-    return trace(
-        {.params = trained_.params}, paths,
-        [&](const Forward& forward) { trained_.model.logits(forward, inputs); }, hooks);
-  }
-
-  // What of the stream's first state is a token's: not what all of them have, as a position.
-  Tensor embedding() {
-    if (embedding_) return embedding_;
-    const StreamParts start = stream_start(trained_.model, alone({"**"}, {}));
-    for (const StreamPart& part : start.parts) {
-      const std::vector<double> x = part.value.values();
-      const auto d = static_cast<size_t>(part.value.size(1));
-      bool is_same = tokens_.size() > 1;
-      for (size_t i = 0; i < x.size(); ++i) is_same = is_same && x[i] == x[i % d];
-      if (!is_same) embedding_ = embedding_ ? embedding_ + part.value : part.value;
-    }
-    return embedding_;
-  }
-
-  // The attention's own statements on X[b, 1, d] and M[b, 1, d], by path.
-  Activations run_alone(const SitePlace& place, const Tensor& X, const Tensor& M) const {
-    TensorsByName given;
-    for (const NamedTensor& each : tensors_of(place, trained_, seen_))
-      if (is_parameter(*place.program, each.name)) given[each.name] = each.value.to(cpu());
-    Activations made;
-    for (const std::string& input : place.program->input_names)
-      given[input] = input == "X" ? X : place.program->self_only ? X : M;
-    RunOptions options;
-    options.sizes = place.sizes;
-    options.watch = [&](const std::string& name, const Tensor& x) {
-      made[place.path + "/" + name] = x;
-    };
-    made[place.path] = run(place.program, given, options);
-    made[place.X] = X;
-    if (place.M != place.X) made[place.M] = M;
-    return made;
-  }
-  static bool is_parameter(const Checked& program, const std::string& name) {
-    return std::any_of(program.parameters.begin(), program.parameters.end(),
-                       [&](const CheckedParameter& p) { return p.name == name; });
-  }
-
-  static bool is_picked(const Selection& selection, Index head) {
-    return selection.picks.empty() ||
-           std::any_of(selection.picks.begin(), selection.picks.end(),
-                       [&](const Selection::Pick& pick) { return pick.element == head; });
   }
 
   // ---- QK ----
@@ -174,14 +97,14 @@ class CircuitFinder {
     const std::vector<int> maps = logits_of(roles);
     if (program.self_only || maps.empty()) {
       made_.missing.push_back(
-          place.path + (maps.empty()
-                            ? " has no QK circuit: what enters its softmax has no name."
-                            : " has no QK circuit: its keys are its own queries' sequence."));
+          place.path + (maps.empty() ? " has no QK circuit: what enters its softmax has no name."
+                                     : " has no QK circuit: its text reads one sequence, so its "
+                                       "query and its key are one token."));
       return;
     }
-    const Index k = std::ssize(tokens_);
+    const Index k = std::ssize(lone_.tokens());
     const Activations made =
-        run_alone(place, repeated_rows(X, k, true), repeated_rows(M, k, false));
+        lone_.run(place, repeated_rows(X, k, true), repeated_rows(M, k, false));
     for (int number : maps) {
       const Roles::Map& map = roles.maps[number];
       const CheckedValue& v = program.values[map.value];
@@ -196,28 +119,15 @@ class CircuitFinder {
     }
   }
 
-  // The maps of which the softmaxes are, or of which the weights are made.
-  static std::vector<int> logits_of(const Roles& roles) {
-    std::vector<int> found;
-    const bool has_softmax = std::any_of(roles.maps.begin(), roles.maps.end(),
-                                         [](const Roles::Map& map) { return map.is_softmax; });
-    for (const Roles::Tie& tie : roles.ties) {
-      const bool is_last = has_softmax ? roles.maps[tie.to].is_softmax : tie.to == roles.weights;
-      if (is_last && std::find(found.begin(), found.end(), tie.from) == found.end())
-        found.push_back(tie.from);
-    }
-    return found;
-  }
-
   // ---- OV ----
 
   void add_ov(const SitePlace& place, const Selection& selection, const Tensor& X, const Tensor& M,
               Index& heads) {
-    const Activations made = run_alone(place, repeated_rows(X, 1, true), repeated_rows(M, 1, true));
+    const Activations made = lone_.run(place, repeated_rows(X, 1, true), repeated_rows(M, 1, true));
     const Tensor each = result_by_heads(place, made);
     const std::string why = each ? end_refusal() : "its result is no sum over heads.";
     if (!why.empty()) return made_.missing.push_back(place.path + " has no OV circuit: " + why);
-    const Index k = std::ssize(tokens_), count = each.size(each.rank() - 1);
+    const Index k = std::ssize(lone_.tokens()), count = each.size(each.rank() - 1);
     heads = std::max(heads, count);
     const Roles roles = roles_of(*place.program);
     for (Index head = 0; head < count; ++head) {
@@ -244,8 +154,8 @@ class CircuitFinder {
     const std::vector<double> all = logits.values();
     std::vector<double> kept;
     for (Index row = 0; row < logits.size(0); ++row)
-      for (int64_t token : tokens_) kept.push_back(all[row * logits.size(1) + token]);
-    return Tensor::of<double>({logits.size(0), std::ssize(tokens_)}, kept);
+      for (int64_t token : lone_.tokens()) kept.push_back(all[row * logits.size(1) + token]);
+    return Tensor::of<double>({logits.size(0), std::ssize(lone_.tokens())}, kept);
   }
 
   void add(const char* kind, const SitePlace& place, const std::string& tensor, Index head,
@@ -254,7 +164,7 @@ class CircuitFinder {
       return c.kind == kind && c.path == place.path && c.tensor == tensor && c.head == head;
     };
     if (std::none_of(made_.found.begin(), made_.found.end(), is_it))
-      made_.found.push_back({kind, place.path, tensor, head, tokens_, values});
+      made_.found.push_back({kind, place.path, tensor, head, lone_.tokens(), values});
   }
 
   static constexpr const char* no_sum =
@@ -262,9 +172,8 @@ class CircuitFinder {
   const Trained& trained_;
   const TextReading& reading_;
   const Activations& seen_;
-  const std::vector<int64_t> tokens_;
+  LoneTokens lone_;
   const std::vector<SitePlace> places_;
-  Tensor embedding_;
   std::optional<ModelEnd> end_;
   Circuits made_;
 };

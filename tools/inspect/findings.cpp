@@ -41,13 +41,13 @@ std::vector<Findings> findings_of(const Frame& frame) {
       const std::vector<double> values = s.values.values();
       for (size_t i = 0; i < values.size(); ++i)
         found.add({s.name, s.meaning, s.unit, {}},
-                  {&site, s.map, static_cast<Index>(i), values[i], s.rows[i]});
+                  {&site, s.map, s.map, static_cast<Index>(i), values[i], s.rows[i]});
     }
     if (!site.ablation) continue;
     const std::vector<double> effects = site.ablation.values();
     for (size_t i = 0; i < effects.size(); ++i)
       found.add({"loss without it", ablation_meaning, "nats a token", {}},
-                {&site, site.ablated, static_cast<Index>(i), effects[i]});
+                {&site, site.ablated, site.ablated_map, static_cast<Index>(i), effects[i]});
   }
   return found.strongest();
 }

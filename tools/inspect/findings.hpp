@@ -4,10 +4,11 @@
 
 namespace tete {
 
-// One head of the weights of a site.
+// One head of a site.
 struct Finding {
   const Site* site;
-  std::string tensor;  // "W"
+  std::string tensor;  // "W"; "O" of the loss without it
+  std::string map;     // the map that has its picture; "" where there is none
   Index picture;       // of the map
   double value;
   Index row = -1;  // the query that shows it most; -1: none

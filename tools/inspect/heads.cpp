@@ -56,16 +56,19 @@ double distance(const Head& W, Index i) {
   return sum / total(W, i);
 }
 
-double previous(const Head& W, Index i) { return i == 0 ? undefined : W(i, i - 1); }
+// A row's share on one column.
+double previous(const Head& W, Index i) {
+  return i == 0 ? undefined : W(i, i - 1) / total(W, i);
+}
 
-// The weight on what stands `after` places behind earlier tokens equal to row i's.
+// A row's share on what stands `after` places behind earlier tokens equal to row i's.
 OfRow on_earlier(const std::vector<int64_t>& tokens, Index after) {
   return [&tokens, after](const Head& W, Index i) {
     double sum = 0;
     bool any = false;
     for (Index j = 0; j + after < i; ++j)
       if (tokens[j] == tokens[i]) sum += W(i, j + after), any = true;
-    return any ? sum : undefined;
+    return any ? sum / total(W, i) : undefined;
   };
 }
 
@@ -92,11 +95,11 @@ std::vector<HeadStatistic> head_statistics(const AttentionMap& map,
         "nats", entropy);
   if (tokens.empty()) return found;
   add("distance", "How far away it looks: the mean of Σ |W| |n - m| / Σ |W|.", "tokens", distance);
-  add("previous token", "The mean weight on the token before: W[n, n-1].", "", previous);
-  add("duplicate token", "The mean weight on earlier tokens that are the same as the query's.", "",
+  add("previous token", "The mean share of the weight on the token before: W[n, n-1] / Σ |W|.", "", previous);
+  add("duplicate token", "The mean share of the weight on earlier tokens that are the same as the query's.", "",
       on_earlier(tokens, 0));
   add("induction",
-      "The mean weight on tokens that followed earlier ones which are the same as the query's.", "",
+      "The mean share of the weight on tokens that followed earlier ones like the query's.", "",
       on_earlier(tokens, 1));
   return found;
 }

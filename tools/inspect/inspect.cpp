@@ -14,6 +14,7 @@
 #include "tools/inspect/site.hpp"
 #include "tools/inspect/texts.hpp"
 #include "tools/inspect/transformer_lens.hpp"
+#include "tools/model_cost.hpp"
 
 namespace tete {
 
@@ -35,7 +36,7 @@ class Inspection {
     for (const std::string& path : paths) {
       const Trained trained = read_trained(path, *o_.device);
       if (!answer_ && o_.answer) answer_ = answer_tokens(trained, *o_.answer);
-      const Passage passage(trained, o_.text, answer_);
+      const Passage passage(trained, o_.text, answer_, origin());
       if (trained.model.kind() == ModelKind::encoder_decoder) answer_ = passage.next();
       if (run_.frames.empty()) describe(trained, passage);
       frame(trained, passage, paths.size() > 1);
@@ -53,6 +54,10 @@ class Inspection {
     std::vector<std::string> paths;
     for (int64_t step : saved_steps(where_)) paths.push_back(where_ + "/" + checkpoint_name(step));
     return paths.empty() ? std::vector<std::string>{where_} : paths;
+  }
+
+  std::string origin() const {
+    return lines_.empty() || o_.text != lines_[0].text ? "--text" : lines_[0].origin;
   }
 
   // The text that is looked at, or the lines of the file.
@@ -74,7 +79,7 @@ class Inspection {
     const ModelSettings& s = trained.settings;
     run_.description =
         text(name_of(trained.model.kind()), ", ", shape_of(trained.model), tete::described(s), ", ",
-             trained.declared().element_total(), " parameters");
+             grouped(trained.declared().element_total()), " parameters");
     for (int64_t token = 0; token < trained.tokenizer.size(); ++token)
       run_.vocabulary.push_back(trained.tokenizer.piece(static_cast<int32_t>(token)));
     if (trained.fills()) run_.vocabulary.push_back(std::string(1, blank));
@@ -86,8 +91,7 @@ class Inspection {
                                 const std::vector<SitePlace>& places, Tensor& logits) {
     Activations seen = trace({.params = trained.params}, {"**"},
                              [&](const Forward& forward) { logits = passage.logits(forward); });
-    const std::vector<float> numbers = logits.values<float>();
-    if (!std::all_of(numbers.begin(), numbers.end(), [](float x) { return std::isfinite(x); }))
+    if (!is_finite(logits))
       fail(ErrorKind::numbers, trained.path,
            ": the model's logits are not finite: its training went ", "wrong");
     for (const SitePlace& place : places)
@@ -110,6 +114,8 @@ class Inspection {
     Frame made;
     made.step = trained.step;
     made.predictions = {predictions_of(passage, logits, o_.likeliest)};
+    const Checked& program = trained.model.program();
+    made.predictions[0].logits = program.name_of(program.result);
     made.lens = {lens_of(trained, passage, seen)};
     question(trained, places, seen, made);
     const auto length = [&](int sequence) {

@@ -106,6 +106,7 @@ ordered_json to_json(const Findings& findings) {
   for (const Finding& each : findings.heads)
     heads.push_back({{"site", each.site->path},
                      {"tensor", each.tensor},
+                     {"map", each.map},
                      {"picture", each.picture},
                      {"value", each.value},
                      {"row", each.row}});
@@ -155,11 +156,12 @@ ordered_json to_json(const RunReport& run, const Circuit& c) {
 
 ordered_json to_json(const RunReport& run, const Frame& frame, int bits) {
   ordered_json sites = ordered_json::array(), tables, losses = ordered_json::array(),
-               findings = ordered_json::array();
+               logits = ordered_json::array(), findings = ordered_json::array();
   for (const Findings& each : findings_of(frame)) findings.push_back(to_json(each));
   for (const Site& site : frame.sites) sites.push_back(to_json(site, bits));
   for (const DataTable& table : shown_tables(run, frame)) tables[table.name] = to_json(table);
-  for (const Predictions& p : frame.predictions) losses.push_back(p.loss);
+  for (const Predictions& p : frame.predictions)
+    losses.push_back(p.loss), logits.push_back(p.logits);
   ordered_json circuits = ordered_json::array();
   for (const Circuit& circuit : frame.circuits) circuits.push_back(to_json(run, circuit));
   return {{"step", frame.step},
@@ -168,6 +170,7 @@ ordered_json to_json(const RunReport& run, const Frame& frame, int bits) {
           {"circuits", std::move(circuits)},
           {"withoutCircuit", frame.without_circuit},
           {"losses", losses},
+          {"logits", logits},
           {"findings", findings},
           {"sites", std::move(sites)},
           {"tables", tables}};

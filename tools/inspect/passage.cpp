@@ -1,5 +1,8 @@
 #include "tools/inspect/passage.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 #include "tools/generate.hpp"
 #include "tools/inspect/places.hpp"
 
@@ -70,6 +73,12 @@ void Passage::answer(const std::optional<std::vector<int64_t>>& given) {
     tokens.push_back(next_.back());
   } while (next_.back() != end_token && std::ssize(next_) < trained_.context());
   tokens.pop_back();
+}
+
+bool is_finite(const Tensor& x) {
+  const std::vector<double> numbers = x.values();
+  return std::all_of(numbers.begin(), numbers.end(),
+                     [](double each) { return std::isfinite(each); });
 }
 
 std::vector<int64_t> answer_tokens(const Trained& trained, const std::string& answer) {

@@ -38,6 +38,9 @@ class Passage {
   std::vector<int64_t> next_;
 };
 
+// True if no element is NaN or infinite.
+bool is_finite(const Tensor& x);
+
 // The tokens of a given answer, then end_token unless they fill the context. Fails (input) on a
 // model without an encoder, and on an answer that is longer than the context.
 std::vector<int64_t> answer_tokens(const Trained& trained, const std::string& answer);

@@ -13,8 +13,10 @@ std::vector<NamedText> read_lines(const std::string& path) {
   int64_t number = 0;
   for (size_t at = 0; at < all.size();) {
     const size_t end = std::min(all.find('\n', at), all.size());
+    std::string line = all.substr(at, end - at);
+    if (line.ends_with('\r')) line.pop_back();
     ++number;
-    if (end > at) texts.push_back({all.substr(at, end - at), text(path, ":", number)});
+    if (!line.empty()) texts.push_back({line, text(path, ":", number)});
     at = end + 1;
   }
   if (texts.empty()) bad_input("--texts ", path, " has no line with a text");

@@ -18,7 +18,8 @@ struct AskedToken {
 struct NamedText {
   std::string text, origin;
 };
-// The lines of a file that are not empty. Fails (input) where there are none.
+// The lines of a file that are not empty; they end in \n or \r\n. Fails (input) where there are
+// none.
 std::vector<NamedText> read_lines(const std::string& path);
 
 struct TextReading {

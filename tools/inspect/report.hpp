@@ -121,13 +121,15 @@ struct Site {
   std::vector<Mixing> mixing;
   std::vector<Histogram> histograms;
   std::vector<SiteValue> values;  // in the order of the text
-  Tensor ablation;      // [heads]: the loss without this head, minus the loss; nats a token
-  std::string ablated;  // the value whose head is set to zero: "O"
+  Tensor ablation;          // [heads]: the loss without this head, minus the loss; nats a token
+  std::string ablated;      // the value whose head is set to zero: "O"
+  std::string ablated_map;  // the last map whose heads are these: "U"; "" where there is none
 };
 
 // The tokens that the model expects after each one of a sequence.
 struct Predictions {
   int sequence = 0;
+  std::string logits;    // the path of what they are the softmax of: "Y"
   Tensor tokens;         // i64 [n, k]: the k likeliest, the likeliest first
   Tensor probabilities;  // [n, k]: those of `tokens`
   // The token that does follow: i64 [n], -1 where it is not known, and its probability [n].

@@ -15,46 +15,11 @@ namespace {
 
 Tensor row_major(const Tensor& x) { return Tensor::of<float>(x.shape(), x.values<float>()); }
 
-// Reads the values of one site, by the values of its text.
-class Looker {
+// Finds the values of one site by their numbers in its text.
+class SiteReader {
  public:
-  Looker(const SitePlace& place, const Trained& trained, const Activations& seen)
-      : place_(place),
-        trained_(trained),
-        seen_(seen),
-        program_(*place.program),
-        roles_(roles_of(program_)) {}
-
-  NamedTensors tensors() const {
-    Activations all;  // an input as amended has the input's name: what is given stands first
-    for (size_t i = 0; i < program_.values.size(); ++i) {
-      const int number = static_cast<int>(i);
-      if (!value(number).watched && !program_.is_argument(number)) continue;
-      if (const auto [path, x] = seen_value(number); x)
-        all.try_emplace(program_.name_of(number), x);
-    }
-    NamedTensors named;
-    for (const auto& [name, x] : all) named.push_back({name, x});
-    return named;
-  }
-
-  Site look(const Passage& passage) const {
-    Site site;
-    site.path = place_.path, site.stack = place_.stack, site.layer = place_.layer;
-    site.kind = place_.cross ? "cross" : "self", site.causal = place_.causal;
-    site.row_sequence = place_.rows, site.column_sequence = place_.columns;
-    for (size_t i = 0; i < roles_.maps.size(); ++i) add_map(static_cast<int>(i), site, passage);
-    for (const Roles::Tie& tie : roles_.ties) add_tie(tie, site);
-    site.mixing = all_mixing(program_, roles_, [this](int number) {
-      return parameter(program_.parameters[number].name);
-    });
-    for (size_t i = 0; i < program_.values.size(); ++i) add_value(static_cast<int>(i), site);
-    return site;
-  }
-
- private:
-  const CheckedValue& value(int number) const { return program_.values[number]; }
-  Role role(int dim) const { return program_.dimensions[dim].role; }
+  SiteReader(const SitePlace& place, const Trained& trained, const Activations& seen)
+      : place_(place), program_(*place.program), trained_(trained), seen_(seen) {}
 
   // A parameter that all layers of a stack share has its path without the layer.
   std::pair<std::string, Tensor> parameter(const std::string& name) const {
@@ -67,7 +32,7 @@ class Looker {
 
   // By its path; its tensor is [dims], without the batch.
   std::pair<std::string, Tensor> seen_value(int number) const {
-    const CheckedValue& v = value(number);
+    const CheckedValue& v = program_.values[number];
     if (v.kind == ValueKind::parameter) return parameter(program_.name_of(number));
     const std::string path = path_of(place_, number);
     const auto at = seen_.find(path);
@@ -80,6 +45,68 @@ class Looker {
     }
     return {path, x};
   }
+
+  NamedTensors tensors() const {
+    Activations all;  // an input as amended has the input's name: what is given stands first
+    for (size_t i = 0; i < program_.values.size(); ++i) {
+      const int number = static_cast<int>(i);
+      if (!program_.values[number].watched && !program_.is_argument(number)) continue;
+      if (const auto [path, x] = seen_value(number); x)
+        all.try_emplace(program_.name_of(number), x);
+    }
+    NamedTensors named;
+    for (const auto& [name, x] : all) named.push_back({name, x});
+    return named;
+  }
+
+ private:
+  const SitePlace& place_;
+  const Checked& program_;
+  const Trained& trained_;
+  const Activations& seen_;
+};
+
+void add_statistics(const Tensor& x, SiteValue& made) {
+  const std::vector<float> values = x.values<float>();
+  double sum = 0, squares = 0;
+  for (float each : values) sum += each;
+  const double count = static_cast<double>(values.size());
+  if (!values.empty()) {
+    made.mean = sum / count;
+    for (float each : values) squares += (each - made.mean) * (each - made.mean);
+    made.deviation = std::sqrt(squares / count);
+    const auto [low, high] = std::minmax_element(values.begin(), values.end());
+    made.smallest = *low, made.largest = *high;
+  }
+}
+
+// Makes of one site's values what the report tells of it.
+class Looker {
+ public:
+  Looker(const SitePlace& place, const Trained& trained, const Activations& seen)
+      : place_(place),
+        reader_(place, trained, seen),
+        seen_(seen),
+        program_(*place.program),
+        roles_(roles_of(program_)) {}
+
+  Site look(const Passage& passage) const {
+    Site site;
+    site.path = place_.path, site.stack = place_.stack, site.layer = place_.layer;
+    site.kind = place_.cross ? "cross" : "self", site.causal = place_.causal;
+    site.row_sequence = place_.rows, site.column_sequence = place_.columns;
+    for (size_t i = 0; i < roles_.maps.size(); ++i) add_map(static_cast<int>(i), site, passage);
+    for (const Roles::Tie& tie : roles_.ties) add_tie(tie, site);
+    site.mixing = all_mixing(program_, roles_, [this](int number) {
+      return reader_.parameter(program_.parameters[number].name);
+    });
+    for (size_t i = 0; i < program_.values.size(); ++i) add_value(static_cast<int>(i), site);
+    return site;
+  }
+
+ private:
+  const CheckedValue& value(int number) const { return program_.values[number]; }
+  Role role(int dim) const { return program_.dimensions[dim].role; }
 
   std::string dim_name(int number, int axis) const {
     return program_.dimensions[value(number).dims[axis]].short_name();
@@ -108,7 +135,7 @@ class Looker {
   void add_map(int number, Site& site, const Passage& passage) const {
     constexpr Index most = 64;
     const Roles::Map& map = roles_.maps[number];
-    const auto [path, x] = seen_value(map.value);
+    const auto [path, x] = reader_.seen_value(map.value);
     if (!x) return;
     Index pictures = 1;
     for (int axis : map.others) pictures *= x.size(axis);
@@ -161,7 +188,7 @@ class Looker {
 
   // [queries, keys or 1; heads of from; heads of to], times the factor that the text gives it.
   AttentionMap mixer_of(const Roles::Tie& tie) const {
-    const auto [path, x] = seen_value(tie.mixer);
+    const auto [path, x] = reader_.seen_value(tie.mixer);
     const int rows = tie.mixed, columns = tie.made;
     AttentionMap made;
     made.name = (tie.scale < 0 ? "−" : "") + program_.name_of(tie.mixer);
@@ -179,7 +206,7 @@ class Looker {
   void add_value(int number, Site& site) const {
     const CheckedValue& v = value(number);
     if (!v.watched && !program_.is_argument(number)) return;
-    auto [path, x] = seen_value(number);
+    auto [path, x] = reader_.seen_value(number);
     if (!x) return;
     // A parameter may be longer than the text: its used rows.
     if (const auto used = seen_.find(place_.path + "/" + v.name);
@@ -187,22 +214,12 @@ class Looker {
       path = used->first, x = used->second;
     SiteValue made{program_.name_of(number), path, {}, x.shape()};
     for (int dim : v.dims) made.dims.push_back(program_.dimensions[dim].short_name());
-    const std::vector<float> values = x.values<float>();
-    double sum = 0, squares = 0;
-    for (float each : values) sum += each;
-    const double count = static_cast<double>(values.size());
-    if (!values.empty()) {
-      made.mean = sum / count;
-      for (float each : values) squares += (each - made.mean) * (each - made.mean);
-      made.deviation = std::sqrt(squares / count);
-      const auto [low, high] = std::minmax_element(values.begin(), values.end());
-      made.smallest = *low, made.largest = *high;
-    }
+    add_statistics(x, made);
     site.values.push_back(std::move(made));
   }
 
   const SitePlace& place_;
-  const Trained& trained_;
+  const SiteReader reader_;
   const Activations& seen_;
   const Checked& program_;
   const Roles roles_;
@@ -216,7 +233,7 @@ Site look_at(const SitePlace& place, const Trained& trained, const Passage& pass
 }
 
 NamedTensors tensors_of(const SitePlace& place, const Trained& trained, const Activations& seen) {
-  return Looker(place, trained, seen).tensors();
+  return SiteReader(place, trained, seen).tensors();
 }
 
 void add_ablation(const SitePlace& place, const Passage& passage, double loss, Site& site) {
@@ -241,6 +258,8 @@ void add_ablation(const SitePlace& place, const Passage& passage, double loss, S
   }
   site.ablation = Tensor::of<float>({heads}, effects);
   site.ablated = program.values[roles.contribution].name;
+  for (const AttentionMap& map : site.maps)
+    if (axis >= 0 && map.heads == value.dims[axis]) site.ablated_map = map.name;
 }
 
 }  // namespace tete

@@ -24,6 +24,11 @@ struct DataTable {
   std::vector<TableColumn> columns;
   std::vector<std::vector<Cell>> rows;
   int keys = 3;  // the first cells of a row, which say what it is of
+
+  // Puts a cell of the row where its column is; columns come in the order in which they are first
+  // met. complete() fills up rows that met fewer than there are.
+  void put(std::vector<Cell>& row, const TableColumn& column, Cell cell);
+  void complete();
 };
 
 // The text of a token, as UTF-8; "<0xC3>" for a byte that is no character.
@@ -32,10 +37,5 @@ std::string token_text(const RunReport& run, int64_t token);
 // The tables of one checkpoint that the page prints: heads, mixing, predictions, lens, values,
 // changes, attribution.
 std::vector<DataTable> shown_tables(const RunReport& run, const Frame& frame);
-
-// Every table of the report, those of what the page draws too (matrices, histograms, curves), as
-// FOLDER/NAME.csv. The first columns say which run and, of what a checkpoint shows, which step.
-// With two runs there are also rows of the second less the first, of their newest checkpoints.
-void write_tables(const Report& report, const std::string& folder);
 
 }  // namespace tete

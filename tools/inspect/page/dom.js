@@ -51,6 +51,9 @@ const grouped = (x) => String(x).replace(/\B(?=(\d{3})+$)/g, ',').replace('-', '
 // A power of ten as people write it: 1,000, 0.001.
 const plain = (x) => x >= 1 ? grouped(Math.round(x)) : x.toFixed(Math.round(-Math.log10(x)));
 
+// Three digits for a scale, without an exponent where people would not write one.
+const short = (x) => x !== 0 && (Math.abs(x) < 1e-6 || Math.abs(x) >= 1e5) ? number(x, 3) : String(+x.toPrecision(3)).replace('-', '−');
+
 // "1 head", "2 heads"
 const counted = (count, noun) => grouped(count) + ' ' + noun + (count === 1 ? '' : 's');
 

@@ -45,10 +45,10 @@ const headColour = (head) => {
   const colours = headColours[state.dark ? 'dark' : 'light'];
   return colours[head % colours.length];
 };
-// Black or white, whichever reads better on a colour.
+// Black or white, whichever reads better on a colour: at least 4.5 times as light or dark, as WCAG counts.
 function inkOn(colour) {
-  const [r, g, b] = colour.match(/\d+/g).map(Number);
-  return 0.299 * r + 0.587 * g + 0.114 * b > 140 ? '#14181f' : '#fff';
+  const [r, g, b] = colour.match(/\d+/g).map((x) => x / 255).map((x) => x <= 0.03928 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? '#000' : '#fff';
 }
 
 // ---- Heat maps ----
@@ -98,7 +98,7 @@ function colourBar(range, x, y, width) {
       const where = (tick - range.low) / (range.high - range.low || 1) * width;
       if (tick !== range.low && tick !== range.high && Math.min(where, width - where) < 46) return null;
       return element('text', {x: where, y: 20, class: 'small',
-        'text-anchor': where <= 0 ? 'start' : where >= width ? 'end' : 'middle'}, number(tick, 3));
+        'text-anchor': where <= 0 ? 'start' : where >= width ? 'end' : 'middle'}, short(tick));
     }));
 }
 

@@ -1,22 +1,28 @@
 // findings.js: the heads that stand out, as a sentence and a list, with the picture of the chosen one.
 
-// "layer 0" where every layer has one attention, else its path.
+// "layer 0" where every layer has one attention, "decoder 0 cross" where that is one place, else its path.
 function siteLabel(path) {
   const sites = runs.flatMap((run) => run.frames[0]?.sites ?? []).filter((s, i, all) => all.findIndex((t) => t.path === s.path) === i);
-  const alone = new Set(sites.map((s) => s.layer)).size === sites.length && new Set(sites.map((s) => s.stack)).size === 1;
-  return alone ? `layer ${sites.find((s) => s.path === path).layer}` : path;
+  const all = new Set(sites.map((s) => s.layer)).size === sites.length && new Set(sites.map((s) => s.stack)).size === 1;
+  const label = (s) => all ? `layer ${s.layer}` : `${s.stack} ${s.layer}`
+    + (sites.some((t) => t.stack === s.stack && t.kind !== s.kind) ? ' ' + s.kind : '');
+  const own = label(sites.find((s) => s.path === path));
+  return sites.filter((s) => label(s) === own).length > 1 ? path : own;
 }
 // A pattern that a head may follow; it is told before how widely and how far each looks.
-const patterns = ['induction', 'duplicate token', 'previous token'];
-const isPattern = ({measure}) => patterns.includes(measure);
+const patterns = {
+  'induction': 'at what followed the same token earlier', 'duplicate token': 'at the same token, earlier', 'previous token': 'at the token before',
+};
+const isPattern = ({measure}) => measure in patterns;
+const inWords = {...patterns, 'entropy': 'how widely it looks', 'distance': 'how far away it looks', 'loss without it': 'what the loss gains'};
 function findings() {
   const all = frameOf(baseRun())?.findings ?? [];
   return [...all.filter(isPattern), ...all.filter((found) => !isPattern(found))];
 }
 
 // A finding's map, and where its picture stands among the map's.
-function placeOfFinding({site: path, tensor, picture}) {
-  const map = mapOf(baseRun(), path, tensor);
+function placeOfFinding({site: path, map: name, picture}) {
+  const map = mapOf(baseRun(), path, name);
   const heads = map ? map.shape[0] / map.outer.reduce((n, [, size]) => n * size, 1) : Infinity;
   const chosen = {};
   let rest = Math.floor(picture / heads);
@@ -26,56 +32,94 @@ function placeOfFinding({site: path, tensor, picture}) {
   }
   return {map, head: picture % heads, slices: {...state.slices, ...chosen}};
 }
+// The query that shows it most; of a loss the one that looks most at another token.
+function queryOf({site: path, row, picture}, map) {
+  if (row >= 0 || !map?.rowTokens) return row;
+  const s = siteOf(baseRun(), path), rows = [...Array(map.shape[1]).keys()].map((i) => [i, ...strongestIn(map, picture, i)]);
+  const others = rows.filter(([i, at]) => s.rows !== s.columns || at !== i);
+  return others.reduce((best, found) => found[2] > best[2] ? found : best, [-1, 0, 0])[0];
+}
+// Where a row has most, and how much.
+function strongestIn(map, picture, row) {
+  const [, rows, columns] = map.shape, all = values(map).slice((picture * rows + row) * columns, (picture * rows + row + 1) * columns);
+  const at = all.reduce((best, x, i) => Math.abs(x) > Math.abs(all[best] || 0) ? i : best, 0);
+  return [at, Math.abs(all[at]), all[at]];
+}
 function choose(finding) {
-  const {map, head, slices} = placeOfFinding(finding), s = siteOf(baseRun(), finding.site);
-  const token = map?.rowTokens && finding.row >= 0 ? {sequence: s.rows, at: finding.row}
+  const {map, head, slices} = placeOfFinding(finding), s = siteOf(baseRun(), finding.site), row = queryOf(finding, map);
+  const token = map?.rowTokens && row >= 0 ? {sequence: s.rows, at: row}
     : state.token?.sequence === s.rows ? state.token : {sequence: s.rows, at: tokensOf(baseRun(), s.rows).length - 1};
   set({site: siteNames.indexOf(finding.site), map: map?.name ?? s.weights, slices, head, from: 'row'});
   set({token, pinned: token});
 }
 
-// Induction if a head follows it mostly, else the pattern that is followed most.
+// Induction if a head follows it mostly, else the pattern that is followed most; where none is followed
+// what the loss misses most.
 function headline() {
   const found = findings().filter(isPattern).sort((a, b) => b.heads[0].value - a.heads[0].value);
   const induction = found.find(({measure, heads}) => measure === 'induction' && heads[0].value >= 0.5);
-  return induction ?? found[0] ?? findings()[0];
+  const missed = findings().find(({measure, heads}) => measure === 'loss without it' && heads[0].value > 0);
+  return induction ?? (found[0]?.heads[0].value >= 0.5 ? found[0] : missed ?? found[0] ?? findings()[0]);
 }
 
-// "Layer 1, head 2 follows induction: mean weight 0.93 in W. From ‘b’ (7) it looks most at ‘c’ (3) …"
+const tokenAt = (tokens, i) => [element('code', {}, visible(tokens[i])), ` (${i})`];
+// "Layer 1, head 3 looks at what followed the same token earlier (induction): 0.99 of its weight in W on
+// average, over …"
 function sentenceOf(found) {
-  const {measure, unit, heads: [first]} = found;
-  const {map, head} = placeOfFinding(first), place = siteLabel(first.site), strong = first.value >= 0.5;
-  const lead = !isPattern(found) ? `has most ${measure}: ${number(first.value)} ${unit}`
-    : strong ? `follows the pattern “${measure}”: mean weight ${number(first.value)}`
-    : `comes nearest to a pattern, “${measure}”, but weakly: mean weight ${number(first.value)}`;
-  return [element('b', {}, `${place.replace(/^layer/, 'Layer')}, head ${head}`), ` ${lead} in `,
-    element('code', {}, first.tensor), '. ', map?.rowTokens && map.columnTokens && first.row >= 0 ? example(first, map) : ''];
+  const {measure, unit, heads: [first]} = found, {map, head} = placeOfFinding(first), place = siteLabel(first.site);
+  const told = element('code', {}, first.tensor), pattern = `${patterns[measure]} (${measure})`;
+  const lead = measure === 'loss without it' ? [' is missed most: with its share of ', told, ` set to zero the loss is ${number(first.value)} ${unit} higher (${measure}). `]
+    : !isPattern(found) ? [` has most ${measure}: ${number(first.value)} ${unit} in `, told, '. ']
+    : [first.value >= 0.5 ? ` looks ${pattern}: ` : ` looks, but seldom, ${pattern}: `, `${number(first.value)} of its weight in `, told, ' on average', queriesOf(measure, first, map), '. '];
+  return [element('b', {}, `${place[0].toUpperCase()}${place.slice(1)}, head ${head}`), lead,
+    map?.rowTokens && map.columnTokens && queryOf(first, map) >= 0 ? example(first, map) : ''];
+}
+// Over which queries that is the mean.
+function queriesOf(measure, {site: path, picture}, map) {
+  const s = siteOf(baseRun(), path), tokens = tokensOf(baseRun(), s.rows), [, rows, columns] = map.shape;
+  const before = {'previous token': (i) => i > 0, 'duplicate token': (i) => tokens.indexOf(tokens[i]) < i, 'induction': (i) => tokens.indexOf(tokens[i]) < i - 1};
+  const sees = (i) => values(map).slice((picture * rows + i) * columns, (picture * rows + i + 1) * columns).some((x) => x && !Number.isNaN(x));
+  const all = [...tokens.keys()].filter((i) => before[measure](i) && sees(i));
+  return all.length > 6 ? `, over ${all.length} tokens` : [', over ', all.map((i, k) => [k ? ', ' : '', tokenAt(tokens, i)])];
+}
+// Where heads talk: the thickest wire of the layer.
+function talkOf(path) {
+  let most = null;
+  for (const tie of siteOf(baseRun(), path)?.ties ?? []) {
+    const mix = mixOf(baseRun(), path, tie);
+    mix?.sum.forEach((row, a) => row.forEach((value, b) => {
+      if (!most || Math.abs(value) > Math.abs(most.value)) most = {tie, mix, a, b, value};
+    }));
+  }
+  if (!most) return null;
+  const {tie, mix, a, b, value} = most;
+  return element('p', {class: 'headline talks'}, 'Its heads ', element('a', {href: '#talk'}, 'talk'), `: most of all head ${a} of `, element('code', {}, tie.from),
+    ` to head ${b} of `, element('code', {}, tie.to), `, ${number(value)} in `, element('code', {}, mix.terms.map((t) => t.name).join(' + ')), '.');
 }
 // What the query that shows it most looks at.
-function example({site: path, row, picture}, map) {
+function example(finding, map) {
+  const {site: path, picture} = finding, row = queryOf(finding, map);
   const s = siteOf(baseRun(), path), from = tokensOf(baseRun(), s.rows), to = tokensOf(baseRun(), s.columns);
-  const [, rows, columns] = map.shape, weights = values(map).slice((picture * rows + row) * columns, (picture * rows + row + 1) * columns);
-  const at = weights.reduce((best, x, i) => Math.abs(x) > Math.abs(weights[best] || 0) ? i : best, 0);
+  const [at, , weight] = strongestIn(map, picture, row);
   const follows = s.rows === s.columns && at > 0 && from[at - 1] === from[row] && at - 1 < row;
-  const token = (tokens, i) => [element('code', {}, visible(tokens[i])), ` (${i})`];
-  return ['From ', token(from, row), ' it looks most at ', token(to, at), `, ${approximate(weights[at], map)}`,
-    follows ? [', which followed ', token(from, at - 1)] : '', '.'];
+  return ['From ', tokenAt(from, row), ' it looks most at ', tokenAt(to, at), `, ${approximate(weight, map)}`,
+    map.name === finding.tensor ? '' : [' in ', element('code', {}, map.name)], follows ? [', which followed ', tokenAt(from, at - 1)] : '', '.'];
 }
 
 function findingsSection(root) {
-  const list = element('div'), picture = element('div', {class: 'finding'});
-  root.append(element('div', {class: 'beside'}, list, picture));
+  const said = element('div', {class: 'said'}), list = element('div', {class: 'list'}), picture = element('div', {class: 'finding'});
+  root.append(element('div', {class: 'beside'}, said, picture, list));
   let buttons = [];
 
   function build() {
     buttons = [];
-    const said = headline();
-    list.replaceChildren(said ? element('p', {class: 'headline'}, sentenceOf(said)) : '',
-      element('table', {class: 'strongest-heads'}, element('tbody', {}, findings().map(({measure, meaning, unit, heads}) =>
-        element('tr', {}, element('th', {scope: 'row', title: meaning}, measure, unit && element('small', {}, ` ${unit}`)),
-          element('td', {}, element('div', {class: 'entries'}, heads.map(entry))))))),
-      element('p', {class: 'caption'}, twoRuns ? `Of ${runs[baseRun()].name}. ` : '',
-        'The strongest heads by measure; a click selects layer, head and the token that shows it most.'));
+    const found = headline();
+    said.replaceChildren(found ? element('p', {class: 'headline'}, sentenceOf(found)) : '', (found && talkOf(found.heads[0].site)) ?? '');
+    list.replaceChildren(element('table', {class: 'strongest-heads'}, element('tbody', {}, findings().map(({measure, meaning, unit, heads}) =>
+      element('tr', {}, element('th', {scope: 'row', title: meaning}, measure, element('small', {}, [inWords[measure], unit].filter(Boolean).join(', '))),
+        element('td', {}, element('div', {class: 'entries'}, heads.map(entry))))))),
+    element('p', {class: 'caption'}, twoRuns ? `Of ${runs[baseRun()].name}. ` : '',
+      'The strongest heads by measure; a click selects layer, head and the token that shows it most.'));
   }
   function entry(finding) {
     const {head} = placeOfFinding(finding), node = element('button', {class: 'entry-head', onclick: () => choose(finding)},
@@ -83,10 +127,13 @@ function findingsSection(root) {
     buttons.push({node, finding, head});
     return node;
   }
+  // As large as there is room for beside the list; of few tokens smaller.
   function update() {
     for (const {node, finding, head} of buttons)
-      node.setAttribute('aria-pressed', finding.site === sitePath() && head === state.head);
-    picture.replaceChildren(largeMap(state.view, Math.min(300, root.clientWidth - 80)));
+      node.setAttribute('aria-pressed', finding.site === sitePath() && finding.map === state.map && head === state.head);
+    const tokens = Math.max(...mapAt(sitePath())?.shape.slice(1) ?? [1]);
+    const room = root.clientWidth - (innerWidth > 800 ? 860 : 80);
+    picture.replaceChildren(largeMap(state.view, Math.min(560, 40 * tokens, Math.max(240, room))));
   }
   return {build, update};
 }

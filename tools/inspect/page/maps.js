@@ -69,13 +69,15 @@ function largeMap(view, side) {
   const s = site(), map = mapAt(sitePath(), state.map, view), head = Math.min(state.head, map ? map.shape[0] - 1 : 0);
   if (!map) return element('p', {class: 'told'}, `${sitePath()}: ${state.map} cannot be compared.`);
   const range = rangeOf(map), [, rows, columns] = map.shape;
-  const left = 62, top = 58, cell = side / Math.max(rows, columns);
-  const w = cell * columns, h = cell * rows, width = left + side + 10, height = top + h + 44;
-  const box = {x: left, y: top, width: w, height: h}, every = Math.max(1, Math.ceil(11 / cell));
+  const cell = side / Math.max(rows, columns), every = Math.max(1, Math.ceil(11 / cell));
   const name = (axis, at) => {
     const label = labelAt(map, s, axis, at);
     return label === null || every > 1 ? `${at}` : visible(label);
   };
+  const longest = Math.max(...Array.from({length: columns}, (_, i) => name('column', i).length));
+  const left = 62, top = longest > 1 ? 14 + 7 * Math.min(longest, 7) : 22;
+  const w = cell * columns, h = cell * rows, width = left + side + 10, height = top + h + 44;
+  const box = {x: left, y: top, width: w, height: h};
   const cross = element('g', {class: 'cross'}), told = element('div', {class: 'told read'},
     twoRuns ? viewName(view) : `${map.path}${map.chosen ?? ''}, head ${head}`);
   function point(event) {
@@ -101,5 +103,5 @@ function largeMap(view, side) {
       : element('text', {class: 'tick', transform: `translate(${left + (i + 0.5) * cell + 3.5} ${top - 5}) rotate(-90)`}, name('column', i))),
     cross, colourBar(range, left, top + h + 12, Math.min(w, 220)));
   return element('div', {}, told, figure(`${map.path}-head-${head}${twoRuns ? '-' + viewName(view) : ''}`,
-    `${map.path}${map.chosen ?? ''}, head ${head}${state.root ? '; colours go with the square root' : ''}.`, svg));
+    `${map.path}${map.chosen ?? ''}, head ${head}: rows (${map.dims[1]}) look at columns (${map.dims[2]})${state.root ? '; colours go with the square root' : ''}.`, svg));
 }

@@ -112,10 +112,10 @@ function talkSection(root) {
       mix ? wiresOf(tie, mix, start, end) : straight(tie, from.heads, to.heads, start, end),
       6.5 * words.length < to.x - from.x - face && element('text', {class: 'small over', 'text-anchor': level ? 'middle' : 'start', x, y}, words));
   }
-  // Of many heads the strongest wires, two a head; of few heads all.
+  // Of many heads the strongest wires, one a head; of few heads all.
   function fewOf(all) {
     const heads = new Set(all.map((w) => w.a)).size, mixing = new Set(all.map((w) => w.tie)).size;
-    return heads > 12 ? Math.floor(100 * all.map((w) => w.share).sort((a, b) => b - a)[2 * heads * mixing]) / 100 : 0;
+    return heads > 12 ? Math.floor(100 * all.map((w) => w.share).sort((a, b) => b - a)[heads * mixing]) / 100 : 0;
   }
   const curve = ([x1, y1], [x2, y2]) => `M${x1} ${y1}C${(x1 + x2) / 2} ${y1} ${(x1 + x2) / 2} ${y2} ${x2} ${y2}`;
 

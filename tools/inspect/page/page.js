@@ -95,6 +95,7 @@ function makeBar() {
     siteNames.map((path, i) => element('option', {value: i}, siteLabel(path))));
   const choice = (label, names, key) => element('div', {class: 'choice', role: 'group', 'aria-label': label},
     names.map(([value, name]) => element('button', {'data-value': value, onclick: () => set({[key]: value})}, name)));
+  const named = (name, group) => element('span', {class: 'named'}, element('small', {}, name), group);
   const maps = choice('map', mapNames().map((name) => [name, name]), 'map');
   const views = choice('run', [[0, runs[0].name], [1, runs[1]?.name], [difference, 'difference']], 'view');
   const heads = element('div', {class: 'heads', role: 'group', 'aria-label': 'heads'});
@@ -103,8 +104,8 @@ function makeBar() {
   const slider = element('input', {type: 'range', min: 0, max: runs[0].frames.length - 1, 'aria-label': 'checkpoint',
     oninput: (e) => set({frame: +e.target.value})});
   const root = element('button', {title: 'colours with the square root of a value, so that small ones are seen (s)',
-    onclick: () => set({root: !state.root})}, '√');
-  const node = element('div', {class: 'controls'}, element('label', {}, sites), maps, axes, heads, root,
+    onclick: () => set({root: !state.root})}, '√ colours');
+  const node = element('div', {class: 'controls'}, element('label', {}, sites), named('tensor', maps), axes, root, named('head', heads),
     runs[0].frames.length > 1 && element('label', {class: 'slider'}, slider, step), twoRuns && views);
 
   function update() {

@@ -4,7 +4,8 @@ function predictionsSection(root) {
   const strip = element('div', {class: 'strip'}), best = element('div', {class: 'best'});
   const all = folded('predictions');
   root.append(element('div', {class: 'beside'}, element('div', {}, strip,
-    element('p', {class: 'caption'}, 'The stronger a token’s colour, the more the model expected it. Point at one to see what it expects next.')), best), all.node);
+    element('p', {class: 'caption'}, 'The stronger a token’s colour, the more the model expected it: its probability in the softmax of ',
+      element('code', {}, frameOf(0)?.logits.join(', ')), '. Point at one to see what it expects next.')), best), all.node);
   let spans = [];
   const rows = () => table(baseRun(), 'predictions')?.rows ?? [];
   const isHere = (row) => state.token && runs[baseRun()].sequences[state.token.sequence]?.name === row[0]
@@ -47,7 +48,7 @@ function predictionsSection(root) {
 
 // The likeliest next token after each layer: a row a point on the way, the last at the top.
 function lensSection(root) {
-  const made = figure('lens', 'The likeliest next token if the residual stream ended there; the stronger its colour, '
+  const made = figure('lens', 'The likeliest next token if the residual stream ended at the tensor on the left; the stronger its colour, '
     + 'the more probable. Underlined: the token that does follow.', element('svg'));
   const all = folded('lens');
   root.append(element('div', {class: 'scroll'}, made), all.node);
