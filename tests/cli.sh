@@ -296,13 +296,13 @@ refuses 2 '--attention-layer x=dot_product: expected LAYER=NAME' train text.txt 
 refuses 2 '--attention-layer 1: expected LAYER=NAME' train text.txt --attention-layer 1
 refuses 2 "--attention-layer 1=multi_head:1:1: the slot 'Attention' of 'decoder.A' is filled twice" train text.txt \
   --attention-layer 1=dot_product --attention-layer 1=multi_head
-slots='its slots are Absolute, Activation, Attention, Block, FeedForward, Norm, Output, Positions'
+slots='its slots are Absolute, Activation, Attention, Block, FeedForward, Norm, Output, Relative'
 refuses 2 "--attention-cross multi_head:1:1: 'LanguageModel' has no slot 'Cross'; $slots" \
   train text.txt --attention-cross multi_head
 refuses 2 "'encoder.Attention\[1\]' is nowhere in 'LanguageModel': 'Attention' stands in 'decoder.A'" \
   train text.txt --attention-layer encoder/1=multi_head
-refuses 2 "--use:1:1: the slot 'Positions' stands after 'with', so one amending text fills it" \
-  train text.txt --use 'Positions with rotary'
+refuses 2 "--use:1:1: the slot 'Relative' stands after 'with', so one amending text fills it" \
+  train text.txt --use 'Relative with rotary'
 refuses 2 "--with cross=dropout:1:1: 'LanguageModel' has no slot 'Cross'; $slots" train text.txt --with cross=dropout
 refuses 2 "--dim m=3 decides nothing: 'm' is a dimension of what the texts read; --context" train text.txt --dim m=3
 refuses 2 "'LanguageModel' has no size 'zz'; its sizes are n, v, d_X, l, h, max_n, f, .*d_k, h_k" train text.txt --attention-layer 1=dot_product --dim zz=3

@@ -41,9 +41,9 @@ check 'gradients of a model, to second order' "$tete" check gpt2 --order 2
 check 'and of one with a source that is padded' "$tete" check t5 --order 2
 check 'the cost as Mesh-TensorFlow counts' eval \
   "'$tete' cost vanilla --as mesh --json | grep -q '\"batch_multiplies\": 11063[0-9]*'"
-check 'a size of one call' eval "'$tete' cost vanilla --dim D.Z.F.f=5 --dim l=1 | grep -q '^F.P_1\|D/Z/\*/F.P_1'"
+check 'a size of one call' eval "'$tete' cost vanilla --dim decoder.Z.F.f=5 --dim l=1 | grep -q '^F.P_1\|decoder/Z/\*/F.P_1'"
 refuses 2 "'mash': expected|--as mash: expected pairs or mesh; did you mean 'mesh'" cost vanilla --as mash
-refuses 2 "the size 'A.d_X' is that of a tensor that is passed" cost vanilla --dim A.Z.A.d_X=3
+refuses 2 "the size 'A.d_X' is that of a tensor that is passed" cost vanilla --dim encoder.Z.A.d_X=3
 cp "$gpt2" mine.tete
 sed 's/\bv\b/kinds/g' "$gpt2" > kinds.tete
 check 'a vocabulary of another name' eval "'$tete' train text.txt --model kinds.tete ${small[*]} --steps 2 --out kinds &&
@@ -102,7 +102,7 @@ check 'a model with other slots runs' "$tete" run gpt2 --random --dim l=2 --dim 
   --dim v=5 --dim max_n=6 --dim n=4 --use Norm=norm_rms --with rotary --out in2.safetensors
 check 'a step of it is measured' "$tete" bench step --model gpt2 --layers 1 --d-model 16 --heads 2 \
   --context 8 --batch 2 --activation silu --use FeedForward=ff_gated
-refuses 2 "'GPT2' has no slot 'Cross'; its slots are Activation, Attention, Block, FeedForward, Norm, Positions" \
+refuses 2 "'GPT2' has no slot 'Cross'; its slots are Absolute, Activation, Attention, Block, FeedForward, Norm, Relative" \
   train text.txt --model gpt2 --attention-cross multi_head
 refuses 2 "'GPT2' has no slot 'Atention'; did you mean 'Attention'" cost gpt2 --dim v=7 --dim n=4 \
   --use Atention=multi_head
@@ -118,6 +118,10 @@ check 'is filled: such norms have no beta' eval "
     ! grep -aq 'N.beta' unnamed/step-00000002.safetensors"
 refuses 2 "there is no file 'none.tete'" train text.txt --model gpt2 --use Norm=none.tete
 refuses 2 "no amendment 'rotari'; did you mean 'rotary'" train text.txt --model gpt2 --with rotari
+
+check 'positions of all kinds, for each model of the kind' eval "(for model in gpt2 llama neox; do
+  for positions in none learned sinusoidal t5_bias rotary; do
+    '$tete' train text.txt ${small[*]} --model \$model --positions \$positions --steps 1 --out positions && rm -r positions || exit 1; done; done)"
 
 # Experts by capacity, with their balance as a term of the loss.
 experts=(--use FeedForward=switch --use 'FeedForward[1]=moe' --dim e=4)
@@ -156,7 +160,7 @@ for model in t5 t5_1_1 transformer; do
   check "$model: a step's time" "$tete" bench step --model $model --layers 1 --heads 2 --d-model 16 --context 8 --batch 2 --repeats 1
   rm -rf both half once_more
 done
-sed -e 's/^use Positions = t5_bias/use Positions = none/' -e 's/^use Cross = Attention/use Cross = talking_heads/' \
+sed -e 's/^use Relative = t5_bias/use Relative = none/' -e 's/^use Cross = Attention/use Cross = talking_heads/' \
   "${gpt2%gpt2.tete}t5.tete" > mine.tete
 check 'a file of mine, with another cross-attention' "$tete" train "${few[@]}" --model mine.tete --steps 2 --report --out mine_both
 check 'its report shows answers' grep -q '"split":"samples".* → ' mine_both/metrics.jsonl
@@ -171,6 +175,11 @@ prints dcba sample reversed --prompt abcd
 check 'its page has the maps of the encoder, the decoder, and between them' eval "
   '$tete' inspect reversed --text abcd --out page.html && for path in encoder/0/A decoder/0/A decoder/0/D; do
     grep -q \$path page.html || exit 1; done"
+
+check 'attention by stack, and positions, of each encoder with a decoder' eval "(for model in t5 transformer vanilla transparent; do
+  '$tete' train ${few[*]} --model \$model --layers 1 --attention-encoder dense_synthesizer --attention-decoder multi_query \\
+    --attention-cross talking_heads --steps 1 --out stacks && '$tete' sample stacks --prompt ab && rm -r stacks || exit 1; done) &&
+  '$tete' train ${few[*]} --model t5 --layers 1 --positions learned --steps 1 --out stacks"
 
 # ---- Encoders ----
 
@@ -211,8 +220,8 @@ refuses 2 "'Z' .*is not in the vocabulary" sample filled --prompt 'Z_'
 # ---- Mistakes ----
 
 refuses 2 "no model 'gpt3'; did you mean 'gpt2'" train text.txt --model gpt3
-refuses 2 "--positions none:1:1: 'GPT2' has no slot 'Absolute'; its slots are Activation, Attention, Block, FeedForward, Norm, Positions" \
-  train text.txt --model gpt2 --positions none
+refuses 2 "--positions none:1:1: 'BERT' has no slot 'Absolute'; its slots are Activation, Attention, Block, FeedForward, Norm, Relative" \
+  train text.txt --task mlm --model bert --positions none
 both='an encoder with a decoder' one='a language model' encoder='an encoder'
 refuses 2 "--task reverse trains $both .as --model t5, M\[m\] and X\[causal n\]., but 'GPT2' is $one$" train --task reverse --model gpt2
 refuses 2 "--task reverse trains $both .as --model t5, M\[m\] and X\[causal n\]., but 'BERT' is $encoder$" train --task reverse --model bert

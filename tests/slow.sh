@@ -103,7 +103,7 @@ clusters() {
 }
 
 printf 'def Zeros(X[n, d_X], M[m, d_M]):\n  Y[n, d_X] = 0 * X[n, d_X]\n  return Y[n, d_X]\n' > zeros.tete
-zeros="--use Attention=zeros.tete --use Positions=none --allow-zero-grad '*'"
+zeros="--use Attention=zeros.tete --use Relative=none --allow-zero-grad '*'"
 learn_models() {
   for model in $models; do
     how="300 --model $model $(recipe "$model") $(clusters "$model")"

@@ -246,7 +246,7 @@ TEST_SUITE("transformer lens") {
     const auto is = [&](const std::string& name, const std::string& path) {
       check_same(theirs, name, seen, path);
     };
-    is("blocks.0.hook_resid_pre", "T");
+    is("blocks.0.hook_resid_pre", "B");
     is("blocks.1.hook_resid_pre", "Z/0/Y");
     is("blocks.1.ln1.hook_normalized", "Z/1/N");
     is("blocks.1.hook_attn_out", "Z/1/A");

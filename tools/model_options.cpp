@@ -50,7 +50,8 @@ void add_shape_options(CLI::App& app, ModelOptions& o) {
   };
   flag("--bias,!--no-bias", o.bias, "biases in feed-forward, or none [the text's]");
   app.add_option("--norm", o.norm, "layer, rms, none, or a text")->type_name("NAME|FILE");
-  app.add_option("--positions", o.positions, "learned, sinusoidal, none, or a text")
+  app.add_option("--positions", o.positions,
+                 "absolute: learned, sinusoidal, none, or a text; or relative: t5_bias, rotary, …")
       ->type_name("NAME|FILE");
   flag("--tied,!--untied", o.tied, "the output layer is the embedding, or not [the text's]");
   app.add_option(
@@ -109,7 +110,7 @@ class ShortForms {
     attention();
     feed_forward();
     fill_short("--norm", "Norm", o_.norm, "norm_");
-    fill_short("--positions", "Absolute", o_.positions, "positions_");
+    positions();
     output();
     for (const std::string& setting : o_.use) uses_.push_back({setting});
     return std::move(uses_);
@@ -185,6 +186,14 @@ class ShortForms {
     const UseText* own = of_text("Attention");
     if (!o_.attention.empty()) fill("--attention", "Cross", o_.attention);
     else if (own) add("--attention-decoder", "Cross", filling_of(*own));
+  }
+
+  // Of an amendment that no absolute positions are called by, as t5_bias, the slot is Relative.
+  void positions() {
+    const std::string& name = o_.positions;
+    if (catalogue().amendment(name) && !catalogue().text("positions_" + name))
+      return fill("--positions", "Relative", name);
+    fill_short("--positions", "Absolute", name, "positions_");
   }
 
   // The text's own filling of a slot, or nullptr.

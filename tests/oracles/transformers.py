@@ -104,7 +104,7 @@ class GPT2:
                 for letter, part in zip("qkv", source[key].chunk(3)):
                     source[key.replace("c_attn", letter)] = part
         names.take("E", "transformer.wte.weight")
-        names.take("P", "transformer.wpe.weight")
+        names.take("A.P", "transformer.wpe.weight")
         for i in range(l):
             at = f"transformer.h.{i}"
             names.norm(f"Z/{i}/N", at + ".ln_1")
@@ -320,7 +320,7 @@ class T5:
                     names.feed_forward(f"{path}/F", layer + ".wi", layer + ".wo")
                 else:
                     names.feed_forward(f"{path}/F", layer + ".wi_1", layer + ".wo", layer + ".wi_0")
-        names.norm("A", "encoder.final_layer_norm")
+        names.norm("R", "encoder.final_layer_norm")
         names.norm("N", "decoder.final_layer_norm")
 
 
