@@ -18,6 +18,10 @@ Tensor drawn(const std::string& name, const Shape& shape);
 // The names of the value's dimensions, after "batch".
 std::vector<std::string> dims_of(const Checked& program, const CheckedValue& value);
 
+// The result of a call, and to each of its numbers the terms of the loss that the call gives (R25),
+// so that their gradients are checked with its.
+Tensor with_terms(const std::function<Tensor(Tensors& terms)>& call);
+
 // The check's report, a fault with its line in the text. Fails if it would take too long.
 GradReport report_of(const WatchedFunction& f, const Tensors& inputs, const Checked& program,
                      const GradCheckOptions& options);

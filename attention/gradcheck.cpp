@@ -41,6 +41,13 @@ std::vector<std::string> dims_of(const Checked& program, const CheckedValue& val
   return names;
 }
 
+Tensor with_terms(const std::function<Tensor(Tensors& terms)>& call) {
+  Tensors terms;
+  Tensor Y = call(terms);
+  for (const Tensor& term : terms) Y = Y + expand(term, all_axes(Y.rank()), Y.shape());
+  return Y;
+}
+
 GradReport report_of(const WatchedFunction& f, const Tensors& inputs, const Checked& program,
                      const GradCheckOptions& options) {
   require_small(f, inputs, program.name, options.order);
@@ -83,10 +90,14 @@ class VariantCheck {
       size_t given = sequences_;
       for (Tensor& value : values)
         if (!value) value = in[given++];
-      const Forward forward{.params = values,
-                            .watch = watch,
-                            .tiling = {.allowed = check_.block > 0, .queries = check_.block}};
-      return attention_(forward, "", in[0], in[sequences_ - 1], {.causal = check_.causal});
+      return with_terms([&](Tensors& terms) {
+        const Forward forward{.params = values,
+                              .training = program_->has_losses(),
+                              .watch = watch,
+                              .losses = &terms,
+                              .tiling = {.allowed = check_.block > 0, .queries = check_.block}};
+        return attention_(forward, "", in[0], in[sequences_ - 1], {.causal = check_.causal});
+      });
     };
     return report_of(f, inputs_, *program_, options_);
   }

@@ -34,9 +34,14 @@ class TextCheck {
     Tensors values = fixed_;
     for (Tensor& value : values)
       if (!value) value = *given++;
-    const Forward forward{
-        .params = values, .watch = watch, .tiling = {.allowed = block_ > 0, .queries = block_}};
-    return run(*program_, sizes_, inputs, ids_, forward, "", mask_);
+    return with_terms([&](Tensors& terms) {
+      const Forward forward{.params = values,
+                            .training = program_->has_losses(),
+                            .watch = watch,
+                            .losses = &terms,
+                            .tiling = {.allowed = block_ > 0, .queries = block_}};
+      return run(*program_, sizes_, inputs, ids_, forward, "", mask_);
+    });
   }
   const Tensors& inputs() const { return inputs_; }
   GradReport report() const { return report_of(*this, inputs_, *program_, options_); }

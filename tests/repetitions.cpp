@@ -1,6 +1,7 @@
 // Parts of models: the number of a repetition, terms of the loss, parts of a dimension, amendments
 // of calls that are repeated inside, sizes that only some fillers take.
 #include "attention/catalog.hpp"
+#include "attention/gradcheck.hpp"
 #include "core/graph.hpp"
 #include "nn/cost.hpp"
 #include "nn/model.hpp"
@@ -157,6 +158,28 @@ TEST_SUITE("repetitions") {
     for (size_t i = 0; i < values.size(); ++i) {
       CHECK(difference(gradients[i], theirs[i]) < 1e-12);
       CHECK(difference(gradients[i], recomputed[i]) < 1e-12);
+    }
+  }
+
+  TEST_CASE("a gradient check has the terms of the loss, of blocks that are called, too") {
+    const std::string block =
+        "def Block(X[n, d], w[d] = ones()):\n"
+        "  S[n] = tanh(einsum(X[n, d], w[d]))\n  loss B[] = mean(S[n], reduced_dim=n)\n"
+        "  Y[n, d] = 2 * X[n, d]\n  return Y[n, d]\n";
+    const std::string stack =
+        block +
+        "def Stack(X[n, d]):\n  where l = 2\n  Z[n, d] = Block(X[n, d]) repeated l\n"
+        "  return Z[n, d]\n";
+    for (const std::string& text : {block, stack}) {
+      const auto program = checked(text);
+      const AttentionCheck check{.options = {.order = 2}};
+      const GradReport report =
+          check_text_gradient(program, text_sizes_to_check(program, {}, 2), check);
+      CHECK(report.passed());
+      int learned = 0;
+      for (const InputReport& input : report.inputs)
+        if (input.input.ends_with("w")) ++learned, CHECK(std::abs(input.along.numeric) > 1e-6);
+      CHECK(learned == (text == block ? 2 : 4));  // at each order
     }
   }
 
