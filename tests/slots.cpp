@@ -109,6 +109,35 @@ TEST_SUITE("slots") {
     }
   }
 
+  TEST_CASE("a def of the text amends a call, as a text of the catalogue does") {
+    const std::string own =
+        "def Root(J[n, m, h], r[]):\n  Y[n, m, h] = J[n, m, h] * r[]\n  return Y[n, m, h]\n"
+        "def Own(J[n, m, h], Q[n, d_k, h]):\n  r[] = d_k^-0.5\n"
+        "  Y[n, m, h] = Root(J[n, m, h], r[])\n  return Y[n, m, h]\n";
+    const std::string fills = "use Attention = multi_head";
+    const auto with = [&](const std::string& name) {
+      std::string text = defs;
+      const std::string call = "Attention(X[n, d], X[n, d])";
+      return text.replace(text.find(call), call.size(), call + " with " + name);
+    };
+    Valued theirs(checked(fills + " with scaled\nuse FF = Small\n" + stack + defs));
+    const Tensor X = noise({2, 5, 6}, 9);
+    for (const auto& program :
+         {checked(fills + " with Own\nuse FF = Small\n" + own + stack + defs),
+          checked(plain + own + stack + with("Own")),
+          checked(plain + "use Relative = Own\n" + own + stack + with("Relative")),
+          checked(plain + stack + defs + own, {"Attention with Own"}),
+          checked(plain + stack + defs + own, {"Attention = multi_head with Own"})}) {
+      Valued ours(program);
+      CHECK(ours.program->name == "Model");
+      ours.tensors = theirs.tensors;
+      CHECK(difference(ours(X), theirs(X)) < 1e-12);
+    }
+    Valued without(checked(plain + stack + defs));
+    without.tensors = theirs.tensors;
+    CHECK(difference(without(X), theirs(X)) > 1e-3);
+  }
+
   TEST_CASE("a body is checked once for each filling") {
     const auto program = checked(
         plain + "use FF[0, 2] = Wide\nuse Attention[0, 2, 1] = talking_heads\n" + stack + defs);

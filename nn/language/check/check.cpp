@@ -3,14 +3,20 @@
 
 namespace tete {
 
-// A call of a def is a whole right-hand side; a slot calls what fills it.
+// A call of a def is a whole right-hand side; a slot calls what fills it, and what amends a call is
+// called in it.
 std::set<std::string> called_defs(const Program& program) {
   std::set<std::string> called;
-  for (const UseText& use : program.uses) called.insert(use.filler.name);
+  const auto amended_with = [&](const std::vector<Word>& names) {
+    for (const Word& name : names) called.insert(name.name);
+  };
+  for (const UseText& use : program.uses) called.insert(use.filler.name), amended_with(use.with);
   for (const Def& def : program.defs)
-    for (const StatementText& s : def.statements)
+    for (const StatementText& s : def.statements) {
       if (s.right.kind == ExprKind::call && s.right.word.name != def.word.name)
         called.insert(s.right.word.name);
+      amended_with(s.with);
+    }
   return called;
 }
 

@@ -104,7 +104,8 @@ Element element_of(const Node& node) {
       return Element::whole;
     case Operator::power:
       if (!node.args[1].constant)
-        fail_at({node.args[1].place}, "an exponent is a number, not a tensor");
+        fail_at({node.args[1].place},
+                "an exponent is a number, not a tensor; 2^x is exp(x * log(2))");
       return node.args[0].constant && node.args[1].kind == NodeKind::number &&
                      node.args[0].element == Element::whole
                  ? node.args[1].element

@@ -6,7 +6,7 @@ namespace tete {
 
 Slots::Slots(const std::shared_ptr<const Program>& text,
              const std::vector<std::shared_ptr<const Program>>& caller)
-    : calls_(std::make_shared<Calls>()) {
+    : text_(text), calls_(std::make_shared<Calls>()) {
   for (const auto& said : caller)
     for (const UseText& use : said->uses)
       fillings_.push_back({&use, text, caller.front().get(), 0});
@@ -15,6 +15,7 @@ Slots::Slots(const std::shared_ptr<const Program>& text,
 
 Slots::Slots(const std::shared_ptr<const Program>& text, const CallSite& site, const Slots& caller)
     : Slots(caller) {
+  text_ = text;
   const bool is_known = std::any_of(fillings_.begin(), fillings_.end(),
                                     [&](const Filling& f) { return f.said_in == text.get(); });
   if (is_known) return;
@@ -158,6 +159,32 @@ std::vector<Word> Slots::amending(const Word& slot, const CallSite& site) const 
   return names;
 }
 
+namespace {
+
+// The def of a text as an amending text of its own, with those that it calls; null if there is none
+// of this name.
+std::shared_ptr<const Program> alone(const Program& text, const std::string& name) {
+  const Def* const def = text.find(name);
+  if (!def) return nullptr;
+  auto program = std::make_shared<Program>(Program{text.source, {}, {*def}});
+  for (size_t i = 0; i < program->defs.size(); ++i)
+    for (const StatementText& s : std::vector(program->defs[i].statements)) {
+      if (s.right.kind != ExprKind::call || program->find(s.right.word.name)) continue;
+      if (const Def* const called = text.find(s.right.word.name)) program->defs.push_back(*called);
+    }
+  return program;
+}
+
+}  // namespace
+
+// The text whose `use` has this word behind `with`, or that of its calls.
+std::shared_ptr<const Program> Slots::text_of(const Word& name) const {
+  for (const Filling& f : fillings_)
+    for (const Word& each : f.use->with)
+      if (each.place.source == name.place.source && each.place.at == name.place.at) return f.text;
+  return text_;
+}
+
 std::shared_ptr<const Program> Slots::amendment(const Word& name, const CallSite& site,
                                                 const Library& library) const {
   const bool is_slot = contains(name.name);
@@ -173,7 +200,9 @@ std::shared_ptr<const Program> Slots::amendment(const Word& name, const CallSite
   }
   const Word& wanted = is_slot ? filling(name, site).use->filler : name;
   if (is_slot && wanted.name == "none") return nullptr;
-  auto found = library.amendment ? library.amendment(wanted.name) : nullptr;
+  const auto text_around = is_slot ? filling(name, site).text : text_of(name);
+  auto found = alone(*text_around, wanted.name);
+  if (!found && library.amendment) found = library.amendment(wanted.name);
   if (!found)
     fail_at({name.place}, "there is no amending text '", wanted.name, "'",
             is_slot ? text(", which fills '", name.name, "'") : "");

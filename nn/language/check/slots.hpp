@@ -48,8 +48,8 @@ class Slots {
     bool is_slot = false;
   };
   Filler filler(const Word& slot, const CallSite& site, const Library& library) const;
-  // The text that a name after `with` means, of a slot or of the library; null if the slot is
-  // filled with none.
+  // The text that a name after `with` means: a def of the text that says it, a slot, or a text of
+  // the library; null if the slot is filled with none.
   std::shared_ptr<const Program> amendment(const Word& name, const CallSite& site,
                                            const Library& library) const;
   // The numbers that uses are about, those together that the same uses are about.
@@ -62,8 +62,10 @@ class Slots {
   const Filling& best(const Word& slot, const CallSite& site) const;
   std::vector<Word> amending(const Word& slot, const CallSite& site) const;
   bool fits(const Filling& filling, const CallSite& site) const;
+  std::shared_ptr<const Program> text_of(const Word& name) const;
   static void refuse_amended(const UseText& use, const std::string& why);
 
+  std::shared_ptr<const Program> text_;  // that calls the slots
   std::vector<Filling> fillings_;
   // The slots that calls named. All texts of a check write them down together.
   struct Calls {
