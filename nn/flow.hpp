@@ -72,7 +72,7 @@ struct DimensionFlow {
   // The sequence whose positions it counts: its own role; the one that it is a part of, as a and b
   // in n=(a b), or counts windows over. It goes along through calls, results and renaming (R17).
   Role within = Role::none;
-  bool pieces = false;   // it counts windows
+  int pieces = -1;       // it counts windows: their number in Checked::windows; -1: it does not
   bool windows = false;  // … over an axis with the memory's role
   // True if its size follows from the length of a sequence, but it is not that sequence.
   bool made_of_queries = false, made_of_memory = false;
@@ -103,7 +103,8 @@ struct Combination {
     joins,
     counts,
     mixes,
-    renames
+    renames,
+    returns
   };
   int value;    // the statement
   Place place;  // where the function or the use stands

@@ -177,6 +177,16 @@ TEST_SUITE("messages") {
         {"this combines all positions of 'n' outside a masked weight",
          of_block("):\n  G[d] = mean(X[n, d], reduced_dim=n)\n  Y[n, d] = X[n, d] + G[d]\n")},
         {"it is called here", stack("use Attention = linformer\n", block)},
+        {"this returns what a program of its own makes of the positions of 'n' outside a masked "
+         "weight, so a causal mask does not keep the future hidden; a call without 'with' of a "
+         "def without M is part of the text",
+         uses +
+             "def Pool(X[n, d]):\n  where w = 2, c = n - 1\n"
+             "  A[n, d] = Attention(X[n, d], X[n, d])\n"
+             "  W[c, w, d] = windows(A[n, d], dim=n, into=(c w))\n"
+             "  P[c, d] = mean(W[c, w, d], reduced_dim=w)\n  return P[c, d]\n" +
+             model("  P[c, d] = Pool(T[n, d]) with scaled\n"
+                   "  Z[n, d] = Attention(T[n, d], P[c, d])\n")},
         {"this mixes all positions of 'n'", model("  Z[n, d] = layer_norm(T[n, d], dim=n)\n")},
         {"there is no tensor 'M'", uses + model("  Z[n, d] = Attention(T[n, d], M[m, d])\n")},
         {"this combines all positions of 'n' outside a masked weight",

@@ -23,10 +23,16 @@ ValueFlow FlowFinder::called(const CheckedValue& value, const CheckedCall& call)
   read_memory(call, out);
   const Names& result = call.program->values[call.program->result].dims;
   Names from, to;
-  for (int k = 0; k < result.size(); ++k)
-    for (const CheckedCall::Size& size : call.sizes)
-      if (size.is_argument && size.inner == result[k] && !from.contains(size.outer))
+  for (int k = 0; k < result.size(); ++k) {
+    bool is_given = false;
+    for (const CheckedCall::Size& size : call.sizes) {
+      const bool is_same = size.is_argument && size.inner == result[k];
+      is_given |= is_same;
+      if (is_same && !from.contains(size.outer))
         from.push_back(size.outer), to.push_back(value.dims[k + static_cast<int>(call.keeps)]);
+    }
+    if (!is_given) report_returned(call, result[k]);
+  }
   rename(value.place, from, to, out);
   for (const CheckedCall::Passed& passed : call.passed)
     for (int dim : program_.values[passed.value].dims)
@@ -43,6 +49,16 @@ void FlowFinder::report_passed(const CheckedCall& call, const CheckedCall::Size&
   if (!size.is_argument) report(call.place, size.outer, Reads::length, Combination::How::counts);
   else if (call.program->dimensions[size.inner].role == Role::none)
     report_clocks(call.place, size.outer, how, out);
+}
+
+// Pieces of a sequence whose places only the call's program knows.
+void FlowFinder::report_returned(const CheckedCall& call, int dim) {
+  if (call.program->flow.dimensions[dim].within == Role::none) return;
+  for (int axis : {call.queries, call.memory}) {
+    if (axis < 0) continue;
+    report(call.place, axis, Reads::future, Combination::How::returns);
+    report(call.place, axis, Reads::padding, Combination::How::returns);
+  }
 }
 
 // A memory of the queries' sequence is read up to the query, and so is M by X, which a causal call

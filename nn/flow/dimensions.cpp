@@ -101,12 +101,18 @@ void find_sequences(Checked& program) {
     return reached(program, all, [&](const Dimension& d) { return d.role == role; });
   };
   const std::vector<bool> queries = within(Role::query), memory = within(Role::memory);
-  std::vector<bool> pieces(all.size()), windows(all.size());
-  for (const Windows& w : program.windows) {
-    pieces[w.count] = true;
+  std::vector<int> pieces(all.size(), -1);
+  std::vector<bool> windows(all.size());
+  for (size_t i = 0; i < program.windows.size(); ++i) {
+    const Windows& w = program.windows[i];
+    std::vector<bool> counted(all.size());
+    counted[w.count] = true;
+    spread(counted, names);
+    for (size_t dim = 0; dim < counted.size(); ++dim)
+      if (counted[dim] && pieces[dim] < 0) pieces[dim] = static_cast<int>(i);
     if (program.dimensions[w.of].role == Role::memory) windows[w.count] = true;
   }
-  spread(pieces, names), spread(windows, names);
+  spread(windows, names);
   for (size_t i = 0; i < all.size(); ++i)
     program.flow.dimensions.push_back({.within = queries[i]  ? Role::query
                                                  : memory[i] ? Role::memory

@@ -1,4 +1,7 @@
 // Calls that run as programs of their own: their masks, parameters and repetitions (R22 to R24).
+#include <algorithm>
+#include <cmath>
+
 #include "core/fused.hpp"
 #include "nn/decode.hpp"
 #include "nn/run/runner.hpp"
@@ -86,19 +89,23 @@ Tensor stacked(const Tensors& states, const Tensor& like, int axis) {
 
 }  // namespace
 
-// A call knows how long its sequences are, but not which of their pieces are padding.
-void Runner::refuse_padded(const CheckedCall& call, int pieces) {
-  const Tensor lengths = lengths_of(pieces);
-  if (!lengths) return;
-  const std::string sequence = program_.flow.dimensions[pieces].counts_m ? "M" : "X";
-  for (size_t i = 0; i < program_.inputs.size(); ++i) {
-    if (program_.input_names[i] != sequence) continue;
-    const int whole = program_.values[program_.inputs[i]].dims[0];
-    for (double length : lengths.values<double>())
-      if (length < static_cast<double>(sizes_.size(whole)))
-        fail_at({call.place}, "'", dimension(pieces).name, "' counts pieces of a sequence ",
-                "that is padded; a call cannot leave padded pieces out");
+// The lengths of a sequence or of its pieces (R17): a piece is there when its last place is.
+Tensor Runner::lengths_inside(int dim) {
+  const int pieces = program_.flow.dimensions[dim].pieces;
+  if (pieces < 0) return lengths_of(dim);
+  const Windows& w = program_.windows[static_cast<size_t>(pieces)];
+  const Tensor whole = lengths_inside(w.of);
+  if (!whole) return whole;
+  const double left = w.left.empty() ? 0 : quantity(w.left[0]),
+               stride = w.stride.empty() ? 1 : quantity(w.stride[0]),
+               width = static_cast<double>(size(w.place)),
+               count = static_cast<double>(size(w.count));
+  std::vector<int64_t> lengths;
+  for (double length : whole.values<double>()) {
+    const double there = std::floor((length + left - width) / stride) + 1;
+    lengths.push_back(static_cast<int64_t>(std::clamp(there, 0.0, count)));
   }
+  return Tensor::of<int64_t>(whole.shape(), std::span<const int64_t>(lengths));
 }
 
 // The mask of a call: what its X and M are in this one (R17, R19).
@@ -108,9 +115,8 @@ Mask Runner::mask_inside(const CheckedCall& call) {
   Mask mask;
   mask.of_model = true;
   mask.causal = inside.causal, mask.apart = inside.apart;
-  if (padded >= 0 && program_.flow.dimensions[padded].pieces) refuse_padded(call, padded);
-  else if (padded >= 0) mask.lengths = lengths_of(padded);
-  if (mask.apart && call.queries >= 0) mask.query_lengths = lengths_of(call.queries);
+  if (padded >= 0) mask.lengths = lengths_inside(padded);
+  if (mask.apart && call.queries >= 0) mask.query_lengths = lengths_inside(call.queries);
   const auto is_sequence = [&](int dim) { return dim >= 0 && dimension(dim).role != Role::none; };
   if (is_sequence(call.queries) && is_sequence(padded)) mask.visible = mask_.visible;
   return mask;

@@ -206,7 +206,7 @@ class Runner {
   Value given(const Names& pair);
   Tensor lengths_of(int dim) const;
   Mask mask_inside(const CheckedCall& call);
-  void refuse_padded(const CheckedCall& call, int pieces);
+  Tensor lengths_inside(int dim);
 
   const Checked& program_;
   SizeTable sizes_;

@@ -170,7 +170,7 @@ std::optional<Index> SizeTable::derive(int dim) {
   if (!d.arguments.empty()) return find(d.arguments[0].dim);
   if (!d.fallback.empty()) {
     const std::optional<Index> size = whole(d.fallback[0]);
-    const bool is_short = size && *size < 0 && program_->flow.dimensions[dim].pieces;
+    const bool is_short = size && *size < 0 && program_->flow.dimensions[dim].pieces >= 0;
     return is_short ? 0 : size;  // the sequence has no piece yet
   }
   if (!d.product.empty()) {
