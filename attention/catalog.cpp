@@ -79,6 +79,9 @@ Variant find_amendment(const std::string& name_or_path) {
 }
 
 Variant find_model(const std::string& name_or_path) {
+  if (find_named(name_or_path, blocks()) || find_named(name_or_path, variants()))
+    bad_input("'", name_or_path,
+              "' is no whole model: it fills a slot of one, as in --use SLOT=", name_or_path);
   return find(models(), "model", name_or_path);
 }
 

@@ -69,6 +69,10 @@ refuses 2 "'Mine' has no slot 'Output'" train "${sized[@]}" --tied
 check 'a file of mine' "$tete" train text.txt --model mine.tete "${small[@]}" --steps 2 --out mine
 rm mine.tete
 check 'its checkpoint needs no file but itself' "$tete" sample mine --length 5
+check 'nor does the run that goes on' "$tete" train --resume --steps 3 --out mine
+sed 's/^use Norm = .*/use Norm = norm_rms/' "$gpt2" > mine.tete
+refuses 2 "'text' is not what the run in mine began with" train --resume --steps 4 --out mine
+rm mine.tete
 check 'a task without a source' "$tete" train --task addition --model gpt2 "${small[@]}" --steps 2 --out sums
 check 'answers it' "$tete" sample sums --prompt 12+7
 
@@ -94,7 +98,15 @@ refuses 2 "'uses' is not what the run in slots_parts began with" train text.txt 
   --out slots_parts --use Norm=norm_layer
 rm gated.tete
 check 'a checkpoint carries the file that fills a slot' "$tete" sample slots --length 5
+check 'and the run goes on with it' eval "'$tete' train --resume --steps 9 --out slots_parts &&
+  grep -aq 'param/Z/1/F.G' slots_parts/step-00000009.safetensors"
 mv gated.text gated.tete
+cp gated.tete 'a=b, c with d.tete'
+check "a file may have signs of the notation in its name" train --steps 1 --out signs \
+  --use 'FeedForward[1]=a=b, c with d.tete' --use 'Norm=norm_rms'
+check 'in a configuration, too' eval "echo '{\"use\": [\"FeedForward=a=b, c with d.tete\"]}' > signs.json &&
+  '$tete' train text.txt --model gpt2 ${small[*]} --steps 1 --config signs.json --out signs2 &&
+  grep -aq 'param/Z/0/F.G' signs2/step-00000001.safetensors"
 check 'each layer has the parameters of its fillings' eval "'$tete' cost gpt2 --dim v=7 --dim n=4 \
   --dim l=2 --use 'FeedForward[1]=gated.tete' --use 'Attention[0]=talking_heads' --json > cost.json &&
   grep -q 'Z/1/F.G' cost.json && grep -q 'Z/0/A/P_l' cost.json && ! grep -q 'Z/1/A/P_l' cost.json"
@@ -220,6 +232,7 @@ refuses 2 "'Z' .*is not in the vocabulary" sample filled --prompt 'Z_'
 # ---- Mistakes ----
 
 refuses 2 "no model 'gpt3'; did you mean 'gpt2'" train text.txt --model gpt3
+refuses 2 "'switch' is no whole model: it fills a slot of one, as in --use SLOT=switch" train text.txt --model switch
 refuses 2 "--positions none:1:1: 'BERT' has no slot 'Absolute'; its slots are Activation, Attention, Block, FeedForward, Norm, Relative" \
   train text.txt --task mlm --model bert --positions none
 both='an encoder with a decoder' one='a language model' encoder='an encoder'
@@ -240,6 +253,8 @@ sed 's/= multi_head_scaled/= linformer/' "$gpt2" > leaks.tete
 refuses 2 'so a causal mask does not keep the future hidden|it is called here' train text.txt --model leaks.tete "${small[@]}"
 sed 's/X\[causal n\]/X[n]/' "$gpt2" > unmarked.tete
 refuses 2 "--task text trains $one .as --model gpt2, X\[causal n\]., but 'GPT2' is $encoder$" train text.txt --model unmarked.tete
+printf '%s\n' 'def Copy(X[causal n] < v):' '  Y[n, v] = select(index(v) == X[n], 5, 0)' '  return Y[n, v]' > copy.tete
+refuses 2 "'Copy' has no parameter to learn" train text.txt --model copy.tete --steps 1
 sed 's/repeated l/repeated k/' "$gpt2" > other.tete
 refuses 2 "'k' is not a dimension" train text.txt --model other.tete
 sed 's/^use Norm = norm_layer/use Norm = norm_lyer/' "$gpt2" > typo.tete

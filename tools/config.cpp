@@ -43,12 +43,12 @@ static bool names_files(const std::string& key) {
 // file, whatever files there are.
 static std::string file_from(const std::filesystem::path& folder, const std::string& key,
                              const std::string& value) {
+  const auto from = [&](const std::string& path) { return (folder / path).lexically_normal(); };
+  const auto is_there = [&](const std::string& path) { return is_file(from(path).string()); };
   const auto seen = [&](const std::string& path) {
-    std::error_code ignored;
-    const auto there = (folder / path).lexically_normal();
-    return std::filesystem::is_regular_file(there, ignored) ? there.string() : path;
+    return is_there(path) ? from(path).string() : path;
   };
-  return key == "text" ? seen(value) : with_files(value, seen);
+  return key == "text" ? seen(value) : with_files(value, seen, is_there);
 }
 
 // ---- Reading ----

@@ -153,8 +153,7 @@ void add_sources(const Checked& program, std::vector<ProgramText>& texts) {
     const bool known = std::any_of(texts.begin(), texts.end(), [&](const ProgramText& text) {
       return text.place == source->name && text.text == source->text;
     });
-    const std::string name = source->name.substr(0, source->name.rfind(".tete"));
-    if (!known) texts.push_back({name, source->name, source->text});
+    if (!known) texts.push_back({name_of_source(*source), source->name, source->text});
   }
   visit_called(program, [&](const Checked& inner) { add_sources(inner, texts); });
 }
@@ -208,10 +207,12 @@ void check_decides(const Checked& program, const SizesByName& sizes) {
 void read_model_text(ModelSettings& s, const Variant& model, const std::vector<SlotUse>& uses,
                      const std::vector<std::string>& with) {
   s.text = {model.name, model.program->source->name, model.program->source->text};
-  SlotUses all_uses;
+  SlotUses all_uses{.kept = s.fillers};
   for (const SlotUse& use : uses) add_use(all_uses, use, *model.program);
   for (const std::string& setting : with) add_amending_use(all_uses, setting, *model.program);
   s.uses = all_uses.said, s.fillers = all_uses.files;
+  for (const ProgramText& kept : all_uses.kept)
+    if (!find_named(kept.name, s.fillers)) s.fillers.push_back(kept);
   std::vector<ProgramText> all{s.text};
   all.insert(all.end(), s.fillers.begin(), s.fillers.end());
   add_sources(*checked_text(s), all);

@@ -49,7 +49,8 @@ ModelSettings settings_from_json(const nlohmann::ordered_json& json);
 void check_settings(const ModelSettings& settings);
 
 // Sets the settings' text, those that fill its slots, and what `uses` and `with` (--with: NAME|FILE
-// amends attention, cross=NAME one slot) say about these.
+// amends attention, cross=NAME one slot) say about these. Fillers that the settings have already
+// are found by their names, before files and the catalogue.
 void read_model_text(ModelSettings& settings, const Variant& model,
                      const std::vector<SlotUse>& uses = {},
                      const std::vector<std::string>& with = {});

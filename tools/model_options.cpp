@@ -1,6 +1,7 @@
 #include "tools/model_options.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <set>
 
@@ -243,14 +244,25 @@ void apply_style(const ModelOptions& o, CLI::App& app) {
   apply_config(app, "--style gpt2", "activation = 'gelu_erf'\nbias = true\ninit = 'gpt2'\n");
 }
 
+// The model's text; that of the run that is resumed, if it is in the catalogue or its file is gone.
+Variant find_whole(const ModelOptions& o) {
+  if (!o.began) return find_model(o.whole);
+  const std::string name = std::filesystem::path(o.whole).stem().string();
+  const ProgramText* const kept = kept_text({&o.began->text, 1}, name, o.whole);
+  if (!kept) return find_model(o.whole);
+  const Program program = Program::parse(kept->text, kept->place);
+  return {name, "", std::make_shared<const Program>(program)};
+}
+
 }  // namespace
 
 void read_model(ModelOptions& o, CLI::App& app, bool encoder) {
   apply_style(o, app);
   for (const std::string& setting : o.dim) set_dim(o.model.dims, setting);
   check_settings(o.model);
+  if (o.began) o.model.fillers = o.began->fillers;
   if (o.whole.empty()) o.whole = encoder ? "encoder_decoder" : "language_model";
-  const Variant text = find_model(o.whole);
+  const Variant text = find_whole(o);
   read_model_text(o.model, text, ShortForms(o, *text.program).all(), o.with);
 }
 

@@ -21,12 +21,15 @@ struct ModelOptions {
   std::string style = "t5";
   std::vector<std::string> with = {}, dim = {}, use = {};
   ModelSettings model = {};
+  // What the run that is resumed began with: texts are read from there, not by their names.
+  std::optional<ModelSettings> began = {};
 };
 // --attention, --model and all that follow.
 void add_model_options(CLI::App& app, ModelOptions& options);
 // Those of them that shape a model around an attention that was named before.
 void add_shape_options(CLI::App& app, ModelOptions& options);
-// Reads what they name into options.model. Without --model that is the text for a language model,
+// Reads what they name into options.model. A file that is gone, and any text of the catalogue, is
+// that of options.began. Without --model that is the text for a language model,
 // or for an encoder with a decoder. Fails (input) in a sentence that names the option.
 void read_model(ModelOptions& options, CLI::App& app, bool encoder);
 

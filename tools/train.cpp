@@ -100,6 +100,18 @@ static std::string run_config(const std::string& folder) {
             ", which says what the run is, is missing; put it back, or begin in another folder");
 }
 
+// The model of the run in a folder, as its newest checkpoint says that can be read; empty if none
+// can, which is told where the run goes on from one.
+static std::optional<ModelSettings> begun_model(const std::string& folder) {
+  for (int64_t step : saved_steps(folder)) try {
+      const RunState state = read_state(Safetensors(folder + "/" + checkpoint_name(step)));
+      const ordered_json config = json_or_null(state.config);
+      if (config.is_object()) return settings_from_json(config.value("model", ordered_json()));
+    } catch (const Error&) {
+    }
+  return {};
+}
+
 // Reads the configuration of the run that is resumed, and returns its path; "" for a run that is
 // new. One that was stopped before its first checkpoint begins again.
 static std::string begin_or_resume(TrainOptions& o, CLI::App& app) {
@@ -107,6 +119,7 @@ static std::string begin_or_resume(TrainOptions& o, CLI::App& app) {
   const std::string kept = run_config(o.loop.folder);
   read_config(app, kept);
   o.resume = !saved_steps(o.loop.folder).empty();
+  o.began = begun_model(o.loop.folder);
   return kept;
 }
 
@@ -326,6 +339,9 @@ static int train(TrainOptions& o, CLI::App& app) {
   const LearnedText learned{o.text, unit_of(o.tokenizer), o.held_out, o.task == masked_task};
   const Lesson lesson = task ? task_lesson(*task, o.model) : text_lesson(o.model, learned);
   const ParamList& params = lesson.model->params();
+  if (std::all_of(params.specs().begin(), params.specs().end(),
+                  [](const ParamSpec& spec) { return spec.fixed; }))
+    bad_input("'", lesson.model->program().name, "' has no parameter to learn");
   require_memory(params.planned(Dtype::f32));  // before the optimizer makes its state
   const std::unique_ptr<Optimizer> optimizer = optimizer_from(o, params, device);
   LoopOptions options = loop_options(o);

@@ -9,22 +9,55 @@ namespace tete {
 
 // ---- Files --------------------------------------------------------------------------------------
 
-std::string with_files(const std::string& setting, const FileName& name) {
-  static constexpr std::string_view ends[] = {"=", ",", " with "};
+namespace {
+
+// Where a word of a setting ends, and the next begins.
+struct WordEnd {
+  size_t end, next;
+};
+
+WordEnd end_of_word(const std::string& setting, size_t at, size_t starts) {
+  static constexpr std::string_view signs[] = {"=", ",", " with "};
+  WordEnd first{starts, starts};
+  for (const std::string_view sign : signs)
+    if (const size_t found = setting.find(sign, at); found < first.end)
+      first = {found, std::min(found + sign.size(), starts)};
+  return first;
+}
+
+std::string without_spaces(const std::string& part) {
+  const size_t first = part.find_first_not_of(' ');
+  return first == part.npos ? "" : part.substr(first, part.find_last_not_of(' ') + 1 - first);
+}
+
+}  // namespace
+
+bool is_file(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored);
+}
+
+std::string with_files(const std::string& setting, const FileName& name, const IsFile& is_file) {
   const size_t starts = std::min(setting.find(" start "), setting.size());  // 1/8 is no file there
+  const auto word_to = [&](size_t at, size_t end) {
+    return without_spaces(setting.substr(at, end - at));
+  };
   std::string all;
   for (size_t at = 0; at < starts;) {
-    size_t end = starts, next = starts;
-    for (const std::string_view sign : ends)
-      if (const size_t found = setting.find(sign, at); found < end)
-        end = found, next = std::min(found + sign.size(), starts);
-    const std::string part = setting.substr(at, end - at);
-    const size_t first = part.find_first_not_of(' '), last = part.find_last_not_of(' ');
-    const std::string word = first == part.npos ? "" : part.substr(first, last + 1 - first);
-    all +=
-        is_program_path(word) ? part.substr(0, first) + name(word) + part.substr(last + 1) : part;
-    all += setting.substr(end, next - end);
-    at = next;
+    WordEnd here = end_of_word(setting, at, starts);
+    // A file may have such a sign in its name.
+    for (WordEnd later = here; later.end < starts;) {
+      later = end_of_word(setting, later.next, starts);
+      const std::string word = word_to(at, later.end);
+      if (is_program_path(word) && is_file(word)) here = later;
+    }
+    const std::string word = word_to(at, here.end), part = setting.substr(at, here.end - at);
+    const size_t first = part.find_first_not_of(' ');
+    all += !is_program_path(word)
+               ? part
+               : part.substr(0, first) + name(word) + part.substr(first + word.size());
+    all += setting.substr(here.end, here.next - here.end);
+    at = here.next;
   }
   return all + setting.substr(starts);
 }
@@ -58,11 +91,17 @@ std::string name_of_file(SlotUses& uses, const std::string& path, const Program&
     if (file.place == path) return file.name;
   std::string name = name_from(path);
   while (is_taken(name, uses, text)) name += "_";
-  uses.files.push_back({name, path, read_program(path).source->text});
+  const ProgramText* const kept = kept_text(uses.kept, name, path);
+  uses.files.push_back({name, path, kept ? kept->text : read_program(path).source->text});
   return name;
 }
 
 }  // namespace
+
+const ProgramText* kept_text(std::span<const ProgramText> texts, const std::string& name,
+                             const std::string& name_or_path) {
+  return is_program_path(name_or_path) && is_file(name_or_path) ? nullptr : find_named(name, texts);
+}
 
 // ---- What is said -------------------------------------------------------------------------------
 
@@ -92,6 +131,10 @@ void add_amending_use(SlotUses& uses, const std::string& setting, const Program&
   if (site == "cross=" || (site.empty() && has_slot(text, "Cross"))) amend("Cross");
 }
 
+std::string name_of_source(const Source& source) {
+  return source.name.substr(0, source.name.rfind(".tete"));
+}
+
 std::vector<Program> programs_of(const std::vector<SlotUse>& uses) {
   std::vector<Program> programs;
   for (const SlotUse& use : uses) programs.push_back(Program::parse_uses(use.said, use.option));
@@ -110,6 +153,10 @@ Library library_of(const std::vector<ProgramText>& texts) {
   Library library = catalogue();
   library.text = among(library.text);
   library.amendment = among(library.amendment);
+  library.find = [find = library.find, text = library.text](const std::string& def) {
+    const auto found = find(def);
+    return found ? text(name_of_source(*found->source)) : found;
+  };
   return library;
 }
 

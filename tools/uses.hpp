@@ -15,11 +15,17 @@ namespace tete {
 struct SlotUses {
   std::vector<SlotUse> said = {};
   std::vector<ProgramText> files = {};
+  // Texts that a checkpoint has, for files that are gone.
+  std::vector<ProgramText> kept = {};
 };
 
-// `setting` with each file that it names replaced: "Attention=mine.tete with biases".
+// `setting` with each file that it names replaced: "Attention=mine.tete with biases". A name with
+// '=', ',' or " with " is that of a file if there is one: `is_file` says so.
 using FileName = std::function<std::string(const std::string& path)>;
-std::string with_files(const std::string& setting, const FileName& name);
+using IsFile = std::function<bool(const std::string& path)>;
+bool is_file(const std::string& path);
+std::string with_files(const std::string& setting, const FileName& name,
+                       const IsFile& is_file = tete::is_file);
 
 // The name or the file in "t5_bias", or in "self=t5_bias", for some attention only.
 std::string without_site(const std::string& setting);
@@ -32,6 +38,13 @@ void add_amending_use(SlotUses& uses, const std::string& setting, const Program&
 
 // True if the text itself says what fills a slot of this name.
 bool has_slot(const Program& text, const std::string& name);
+
+// That of `texts` which a name or a file means, or nullptr; a file that is there means itself.
+const ProgramText* kept_text(std::span<const ProgramText> texts, const std::string& name,
+                             const std::string& name_or_path);
+
+// "talking_heads", of talking_heads.tete.
+std::string name_of_source(const Source& source);
 
 // Both in the form that check() takes.
 std::vector<Program> programs_of(const std::vector<SlotUse>& uses);
