@@ -1,5 +1,7 @@
-// Outside oracles: models of HuggingFace's transformers, recorded by tests/oracles/transformers.py,
-// against the texts of nn/models.
+// Oracles, recorded, against the texts of nn/models and nn/blocks: models of HuggingFace's
+// transformers (tests/oracles/transformers.py), and loops from the papers
+// (tests/oracles/narang.py).
+#include <iterator>
 #include <sstream>
 
 #include "core/check/gradcheck.hpp"
@@ -7,6 +9,7 @@
 #include "nn/run.hpp"
 #include "tests/error_of.hpp"
 #include "tests/layer.hpp"
+#include "tools/uses.hpp"
 #include "train/safetensors.hpp"
 
 using namespace tete;
@@ -23,8 +26,7 @@ struct Recorded {
 
   explicit Recorded(const std::string& name)
       : file(std::string(DATA) + "/models/" + name + ".safetensors", Safetensors::Trust::anyone),
-        program(std::make_shared<const Checked>(
-            check(*find_text(file.metadata("text")).program, {}, catalogue()))) {
+        program(load_text(file.metadata("text"), {}, uses_of(file))) {
     for (const auto& [path, tensor] : file.read_all()) {
       const size_t slash = path.find('/');
       const std::string kind = slash == std::string::npos ? "" : path.substr(0, slash);
@@ -39,6 +41,12 @@ struct Recorded {
       options.sizes[one.substr(0, equals)] = std::stoll(one.substr(equals + 1));
     }
   }
+  // "Norm=norm_none Encoder=funnel"
+  static std::vector<std::string> uses_of(const Safetensors& file) {
+    const auto said = file.metadata().find("use");
+    std::istringstream words(said == file.metadata().end() ? "" : said->second);
+    return {std::istream_iterator<std::string>(words), {}};
+  }
   Tensor logits() const { return run(program, tensors, options); }
   double tolerance() const { return file.read("logits").dtype() == Dtype::f64 ? 1e-10 : 1e-5; }
 };
@@ -52,6 +60,24 @@ double relative(const Tensor& ours, const Tensor& theirs) {
 
 const char* const families[] = {"gpt2", "bert", "albert", "llama",
                                 "neox", "t5",   "t5_1_1", "transformer"};
+// Rows of the table of Narang et al. 2021, and Admin.
+const char* const rows[] = {"universal",
+                            "evolved",
+                            "funnel",
+                            "weighted",
+                            "switch",
+                            "moe",
+                            "product_keys",
+                            "lightweight_convolution",
+                            "dynamic_convolution",
+                            "mixture_of_softmaxes",
+                            "adaptive_output",
+                            "adaptive_input",
+                            "adaptive_softmax",
+                            "transparent",
+                            "rezero",
+                            "fixup",
+                            "admin"};
 
 }  // namespace
 
@@ -62,6 +88,14 @@ TEST_SUITE("oracles") {
       const Recorded recorded(name);
       const double error = relative(recorded.logits(), recorded.file.read("logits"));
       CHECK(error < recorded.tolerance());
+    }
+  }
+
+  TEST_CASE("what fills their slots gives the logits of loops over positions and heads") {
+    for (const std::string name : rows) {
+      CAPTURE(name);
+      const Recorded recorded(name);
+      CHECK(relative(recorded.logits(), recorded.file.read("logits")) < 1e-12);
     }
   }
 

@@ -3,8 +3,9 @@
 # causal variant learns from tinyshakespeare at the options' defaults: after 500 steps the loss on
 # text that it has not seen is at least 0.03 below that of the same model whose attention gives
 # nothing. Half an hour on two cores. So does every whole model, made small: by 0.1 after 300 steps,
-# an encoder with a decoder on letters to reverse, others on that text; two minutes.
-# tests/slow.sh BUILD-FOLDER [VARIANT|MODEL…]
+# an encoder with a decoder on letters to reverse, others on that text; two minutes. And so does each
+# row of the table of Narang et al. 2021 (tests/data/narang.csv); six minutes.
+# tests/slow.sh BUILD-FOLDER [VARIANT|MODEL|table…]
 # Without that text (see tests/verdicts.sh) only encoders with decoders learn.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -12,9 +13,12 @@ tete=$(realpath "${1:-build}/tools/tete") || exit 1
 tests=$(realpath "${1:-build}/tests/tete-tests") || exit 1
 shift
 folder=$PWD/nn/models
-variants='' models=''
-for name in ${*:-$(basename -s .tete -a attention/variants/*.tete "$folder"/*.tete)}; do
-  if [ -e "$folder/$name.tete" ]; then models+=" $name"; else variants+=" $name"; fi
+table=$PWD/tests/data/narang.csv
+variants='' models='' has_table=
+for name in ${*:-$(basename -s .tete -a attention/variants/*.tete "$folder"/*.tete) table}; do
+  if [ "$name" = table ]; then has_table=1
+  elif [ -e "$folder/$name.tete" ]; then models+=" $name"
+  else variants+=" $name"; fi
 done
 . tests/verdicts.sh
 
@@ -108,10 +112,39 @@ learn_models() {
   for model in $models; do
     how="300 --model $model $(recipe "$model") $(clusters "$model")"
     echo "$model $how"
-    echo "zeros_$model $how $zeros"
+    echo "zeros_$model ${how/ --heads 4/} $zeros"
   done | all_learn
   for model in $models; do
     gains "$model" "zeros_$model" 0.1
+  done
+}
+
+# Each row is a line "NAME MODEL --use …", with sizes for two layers, or as many as it has kinds of them.
+rows() {
+  sed -E '1d; s/^("[^"]*"|[^,]*),[^,]*,[^,]*,([^,]*),("[^"]*"|[^,]*),.*/\1|\2 \3/; s/"//g' "$table" |
+    while IFS='|' read -r name filled; do
+      echo "$(tr -cs '[:alnum:]\n' _ <<< "$name") $(sed -E 's/\[[0-9,]+\]/[1]/; s/ ([A-Za-z])/ --use \1/g' <<< "$filled")"
+    done | awk '{ text = $0; sub(/^[^ ]* /, "", text) } !seen[text]++'  # other sizes are no other text
+}
+sizes_of_row() {
+  case $1 in
+    *universal*) echo '--layers 6' ;;
+    *funnel*) echo '--layers 3 --context 16' ;;  # two pieces are left at least
+    *product_keys*) echo '--dim s=16' ;;
+    *adaptive_output*) echo '--dim v_1=8 --dim v_2=8 --dim v_4=2' ;;
+    *moe* | *switch*) echo '--dim e=4' ;;
+    *) clusters "${1%% *}" ;;
+  esac
+}
+learn_rows() {
+  rows | while read -r name filled; do
+    how="300 --model $filled --task reverse $small --context 8 --batch 32 $(sizes_of_row "$filled")"
+    echo "$name $how"
+    how=$(sed -E 's/ --use (Attention|Cross)=[^ ]*| --heads 4//g' <<< "$how")
+    echo "zeros_$name $how $zeros --use Cross=zeros.tete"
+  done | sed -E 's/--layers 2 (.*--layers)/\1/; s/--context 8 (.*--context)/\1/' | all_learn
+  for name in $(rows | cut -d ' ' -f 1); do
+    gains "$name" "zeros_$name" 0.1
   done
 }
 
@@ -123,6 +156,7 @@ if [ ! -f "$book" ]; then
 fi
 [ -z "$variants" ] || learn_variants
 [ -z "$models" ] || learn_models
+[ -z "$has_table" ] || learn_rows
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
