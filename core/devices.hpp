@@ -1,21 +1,48 @@
 // The registry of devices, by name.
 #pragma once
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/backend.hpp"
 
 namespace tete {
 
+// A device of this machine, for a list.
+struct Found {
+  std::string name, what;
+  size_t memory = 0, largest = 0;  // bytes: of all tensors, and of one
+};
+
 struct Device {
   const char* name;
   const char* what;  // for a list
-  // Fails (resource) if this machine has none.
-  Backend& (*get)();
+  // The device of a number, or of a part of its name, where there are several; "": the first. Fails
+  // (resource) if this machine has none.
+  Backend& (*get)(std::string_view which);
+  std::vector<Found> (*found)();
 };
 std::span<const Device> devices();
 
-// The device of a name. Fails (input) on a name that is none, with those there are.
+// What a device left to the processor: how often, and the bytes that went there and back.
+struct Fallback {
+  std::string operation;
+  int64_t times = 0;
+  size_t bytes = 0;
+};
+
+// A device that may lack operations, which are then computed on the processor, and counted.
+class PartialBackend : public Backend {
+ public:
+  virtual std::vector<Fallback> fallbacks() const = 0;
+  // From now on such an operation fails (resource).
+  virtual void refuse_fallbacks() = 0;
+};
+// Those of a device so far.
+std::vector<Fallback> fallbacks(const Backend& device);
+
+// The device of "NAME" or "NAME:WHICH". Fails (input) on a name that is none, with those there are.
 Backend& find_device(std::string_view name);
 
 }  // namespace tete

@@ -1,0 +1,48 @@
+// The functions of libvulkan, found when they are first needed: nothing links to it.
+#pragma once
+#define VK_NO_PROTOTYPES
+#include <vulkan/vulkan.h>
+
+#include <string>
+
+namespace tete::vulkan {
+
+#define TETE_VULKAN_OF_INSTANCE(X)                                                          \
+  X(DestroyInstance)                                                                        \
+  X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties2) X(GetPhysicalDeviceFeatures2) \
+      X(GetPhysicalDeviceMemoryProperties) X(GetPhysicalDeviceQueueFamilyProperties)        \
+          X(EnumerateDeviceExtensionProperties) X(CreateDevice) X(GetDeviceProcAddr)
+#define TETE_VULKAN_OF_DEVICE(X)                                                                 \
+  X(DestroyDevice)                                                                               \
+  X(GetDeviceQueue) X(DeviceWaitIdle) X(CreateBuffer) X(DestroyBuffer)                           \
+      X(GetBufferMemoryRequirements) X(AllocateMemory) X(FreeMemory) X(BindBufferMemory)         \
+          X(MapMemory) X(CreateShaderModule) X(DestroyShaderModule) X(CreateDescriptorSetLayout) \
+              X(DestroyDescriptorSetLayout) X(CreatePipelineLayout) X(DestroyPipelineLayout)     \
+                  X(CreateComputePipelines) X(DestroyPipeline) X(CreateCommandPool)              \
+                      X(DestroyCommandPool) X(AllocateCommandBuffers) X(BeginCommandBuffer)      \
+                          X(EndCommandBuffer) X(QueueSubmit) X(CreateSemaphore)                  \
+                              X(DestroySemaphore) X(WaitSemaphores) X(CmdBindPipeline)           \
+                                  X(CmdPushDescriptorSetKHR) X(CmdPushConstants) X(CmdDispatch)  \
+                                      X(CmdPipelineBarrier) X(CmdCopyBuffer) X(CmdUpdateBuffer)  \
+                                          X(CmdFillBuffer)
+
+struct Api {
+#define TETE_FUNCTION(name) PFN_vk##name name = nullptr;
+  TETE_VULKAN_OF_INSTANCE(TETE_FUNCTION)
+  TETE_VULKAN_OF_DEVICE(TETE_FUNCTION)
+#undef TETE_FUNCTION
+  PFN_vkGetInstanceProcAddr GetInstanceProcAddr = nullptr;
+  PFN_vkEnumerateInstanceLayerProperties EnumerateInstanceLayerProperties = nullptr;
+
+  // Opens libvulkan. False, with the reason, if this machine has none.
+  bool load(std::string& reason);
+  void load_instance(VkInstance instance);
+  void load_device(VkDevice device);
+};
+
+// The name of a result, such as "VK_ERROR_DEVICE_LOST".
+std::string name_of(VkResult result);
+// Fails (resource) unless it is a success.
+void check(VkResult result, const char* what);
+
+}  // namespace tete::vulkan

@@ -1,0 +1,173 @@
+#include "core/vulkan/backend.hpp"
+
+#include <algorithm>
+
+#include "core/error.hpp"
+
+namespace tete::vulkan {
+
+namespace {
+
+constexpr size_t most_checks = 1024;  // of positions, between two reads
+constexpr uint32_t none_outside = UINT32_MAX;
+
+View dense_like(const View& x, void* data) { return {x.dtype, x.shape, row_major(x.shape), data}; }
+size_t bytes_of(const View& x) { return static_cast<size_t>(x.size()) * size_of(x.dtype); }
+
+}  // namespace
+
+Window window_of(const View& view) {
+  Index low = 0, high = 1;
+  for (int d = 0; d < view.rank(); ++d) {
+    const Index reach = std::max<Index>(0, view.shape[d] - 1) * view.strides[d];
+    (reach < 0 ? low : high) += reach;
+  }
+  const auto size = static_cast<Index>(size_of(view.dtype));
+  const auto at = reinterpret_cast<Index>(view.data), lowest = at + low * size;
+  const Index from = lowest - lowest % static_cast<Index>(piece);
+  const Index bytes = (at + high * size - from + 3) / 4 * 4;  // whole words
+  return {reinterpret_cast<const void*>(from), static_cast<size_t>(bytes), (at - from) / size};
+}
+
+CardBackend::CardBackend(std::string_view which, const Options& options)
+    : card_(which, options),
+      name_("vulkan:" + can_.name),
+      memory_(card_),
+      stream_(card_, memory_, options),
+      slots_(static_cast<uint32_t*>(memory_.allocate(4 * most_checks))) {
+  stream_.fill(slots_, 4 * most_checks, none_outside);
+}
+CardBackend::~CardBackend() { release_free_memory(*this); }
+
+void* CardBackend::allocate(size_t bytes) { return memory_.allocate(bytes); }
+void CardBackend::release(void* bytes, size_t count) noexcept { memory_.release(bytes, count); }
+
+void CardBackend::write(const void* from, void* to, size_t bytes) {
+  stream_.write(from, to, bytes);
+}
+
+// What was checked since the last read is read on the way.
+void CardBackend::read(const void* from, void* to, size_t bytes) {
+  std::vector<uint32_t> slots;
+  {
+    const std::lock_guard lock(mutex_);
+    slots.resize(refusals_.size());
+  }
+  std::vector<Reading> readings;
+  if (bytes > 0) readings.push_back({from, to, bytes});
+  if (!slots.empty()) readings.push_back({slots_, slots.data(), 4 * slots.size()});
+  if (!readings.empty()) stream_.read(readings);
+  if (!slots.empty()) tell_refusals(slots);
+}
+
+void CardBackend::tell_refusals(const std::vector<uint32_t>& slots) {
+  std::vector<Refuse> told;
+  {
+    const std::lock_guard lock(mutex_);
+    told = refusals_;
+    if (told.size() == slots.size()) {  // no other thread has checked since
+      refusals_.clear();
+      stream_.fill(slots_, 4 * most_checks, none_outside);
+    }
+  }
+  for (size_t i = 0; i < std::min(slots.size(), told.size()); ++i)
+    if (slots[i] != none_outside) told[i](slots[i]);
+}
+
+void CardBackend::check_inside(const View& I, Index size, Refuse refuse) {
+  if (I.size() == 0) return;
+  uint32_t slot = 0;
+  bool is_full = false;
+  {
+    const std::lock_guard lock(mutex_);
+    slot = static_cast<uint32_t>(refusals_.size());
+    refusals_.push_back(std::move(refuse));
+    is_full = refusals_.size() == most_checks;
+  }
+  const Window index = window_of(I);
+  const Bound slots{slots_, 4 * most_checks, true};
+  for_each_part<1>(merge(loops_of<1>({&I})), 4,
+                   [&](const auto& inner, const auto& at, Index before) {
+                     Call call = call_for<1>(Shader::check_inside, inner, {index}, at);
+                     for (Index word : {size, before, Index{slot}}) call.words.add(word);
+                     call.buffers = {index.read(), slots};
+                     stream_.run(call);
+                   });
+  if (is_full) read(nullptr, nullptr, 0);
+}
+
+// ---- What is left to the processor -----------------------------------------------------------
+
+void CardBackend::on_processor(const std::string& operation, const Views& inputs,
+                               const Views& outputs,
+                               const std::function<void(const Views&, const Views&)>& run) {
+  size_t bytes = 0;
+  for (const Views* views : {&inputs, &outputs})
+    for (const View& each : *views) bytes += bytes_of(each);
+  {
+    const std::lock_guard lock(mutex_);
+    if (refuses_)
+      fail(ErrorKind::resource, name_, " lacks the operation '", operation,
+           "', which --strict-device forbids to compute on the processor");
+    Fallback& count = fallbacks_.try_emplace(operation, Fallback{operation, 0, 0}).first->second;
+    ++count.times, count.bytes += bytes;
+  }
+  std::vector<Storage> host;
+  const auto here = [&](const View& each) {
+    host.emplace_back(cpu(), std::max<size_t>(1, bytes_of(each)));
+    return dense_like(each, host.back().data());
+  };
+  Views in, out;
+  for (const View& each : inputs) {
+    const Temporary dense(*this, each.dtype, each.shape, row_major(each.shape));
+    copy(each, dense.view());
+    in.push_back(here(each));
+    read(dense.view().data, in.back().data, bytes_of(each));
+  }
+  for (const View& each : outputs) out.push_back(here(each));
+  run(in, out);
+  for (size_t i = 0; i < out.size(); ++i) {
+    const Temporary dense(*this, out[i].dtype, out[i].shape, out[i].strides);
+    write(out[i].data, dense.view().data, bytes_of(out[i]));
+    copy(dense.view(), outputs[i]);
+  }
+}
+
+std::vector<Fallback> CardBackend::fallbacks() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Fallback> all;
+  for (const auto& [operation, count] : fallbacks_) all.push_back(count);
+  return all;
+}
+
+Counts CardBackend::counts() const {
+  Counts counts = stream_.counts();
+  Messages& messages = const_cast<Messages&>(card_.instance.messages);
+  const std::lock_guard lock(messages.mutex);
+  counts.messages = messages.count, counts.said = messages.first;
+  return counts;
+}
+
+Temporary CardBackend::laid(const View& x, const Strides& strides) {
+  Temporary made(*this, x.dtype, x.shape, strides);
+  copy(x, made.view());
+  return made;
+}
+
+// ---- Opening ---------------------------------------------------------------------------------
+
+std::unique_ptr<Card> open(std::string_view which, const Options& options) {
+  return std::make_unique<CardBackend>(which, options);
+}
+
+// Never destroyed: tensors may outlive every static object.
+Backend& kept(std::string_view which) {
+  static auto* const all = new std::map<std::string, std::unique_ptr<Card>, std::less<>>;
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  const auto at = all->find(which);
+  if (at != all->end()) return *at->second;
+  return *all->emplace(which, open(which)).first->second;
+}
+
+}  // namespace tete::vulkan

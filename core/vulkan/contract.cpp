@@ -1,0 +1,231 @@
+// Contraction: products of matrices in any strides, each of whose rows, columns, sums and batches
+// is one or two dimensions, or sums of products where there are no two matrices.
+#include "core/cpu/contract.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include "core/vulkan/backend.hpp"
+
+namespace tete::vulkan {
+
+namespace {
+
+using cpu_kernels::Dims;
+using cpu_kernels::Groups;
+using cpu_kernels::in_a;
+using cpu_kernels::in_b;
+using cpu_kernels::in_y;
+
+constexpr Index longest = 4096;  // products that one invocation sums
+
+Loops<3> merged(const Dims& dims, int lead) {
+  Loops<3> loops;
+  for (const cpu_kernels::Dim& d : dims) {
+    loops.shape.push_back(d.size);
+    for (size_t v = 0; v < 3; ++v) loops.strides[v].push_back(d.stride[v]);
+  }
+  return collapse(loops, lead);
+}
+
+CardBackend::Product product_of(const Groups& groups) {
+  return {merged(groups.batch, in_y), merged(groups.m, in_y), merged(groups.n, in_y),
+          merged(groups.k, in_a)};
+}
+
+// Emulated devices compile a small kernel in tolerable time.
+CardBackend::Tiling tiling_for(Index m, Index n, const Abilities& can) {
+  if (can.is_emulated()) return {32, 8, 32, 32, 1, 8};
+  if (n <= 32) return {64, 64, 32, 16, 8, 4};
+  if (m >= 512 && n >= 512) return {256, 128, 128, 8, 8, 8};
+  return {256, 64, 64, 16, 4, 4};
+}
+
+CardBackend::Cut cut_of(const CardBackend::Product& p, const Abilities& can) {
+  const Index m = p.m.size(), n = p.n.size(), k = p.k.size();
+  CardBackend::Cut cut{tiling_for(m, n, can), 1, k};
+  const CardBackend::Tiling& t = cut.tiling;
+  const Index tiles = groups_of(m, t.m) * groups_of(n, t.n) * p.batch.size();
+  const Index busy = can.is_emulated() ? 4 : 256;  // workgroups that keep a device at work
+  const Index wanted = std::min(groups_of(k, t.k * 8), busy / std::max<Index>(1, tiles));
+  const Index parts = std::max({Index{1}, wanted, groups_of(k, longest)});
+  cut.part = groups_of(groups_of(k, parts), t.k) * t.k;
+  cut.parts = groups_of(k, cut.part);
+  return cut;
+}
+
+void add_steps(Words& words, const Loops<3>& loops, int view) {
+  add_padded(words, loops.strides[static_cast<size_t>(view)], 2, 0);
+}
+
+// The words of gemm.comp, for at most two dimensions of each kind.
+Words words_of(const CardBackend::Product& p, const std::array<Index, 3>& first,
+               const CardBackend::Cut& cut, Index y_part) {
+  Words words;
+  for (const Loops<3>* loops : {&p.m, &p.n, &p.k}) words.add(loops->size());
+  for (const Loops<3>* loops : {&p.m, &p.n, &p.k, &p.batch}) words.add(loops->inner());
+  for (Index each : first) words.add(each);
+  for (const auto& [loops, view] : {std::pair(&p.m, in_a),
+                                    {&p.m, in_y},
+                                    {&p.n, in_b},
+                                    {&p.n, in_y},
+                                    {&p.k, in_a},
+                                    {&p.k, in_b},
+                                    {&p.batch, in_a},
+                                    {&p.batch, in_b},
+                                    {&p.batch, in_y}})
+    add_steps(words, *loops, view);
+  for (Index each : {cut.parts, cut.part, y_part}) words.add(each);
+  return words;
+}
+
+// body(part of the product, first elements): all but k cut to two dimensions each.
+template <class Body>
+void for_each_cut(const CardBackend::Product& p, const Body& body) {
+  for_each_part(p.batch, 2, [&](const Loops<3>& batch, const auto& at, Index) {
+    for_each_part(p.m, 2, [&](const Loops<3>& m, const auto& at_m, Index) {
+      for_each_part(p.n, 2, [&](const Loops<3>& n, const auto& at_n, Index) {
+        std::array<Index, 3> first;
+        for (size_t v = 0; v < 3; ++v) first[v] = at[v] + at_m[v] + at_n[v];
+        body(CardBackend::Product{batch, m, n, p.k}, first);
+      });
+    });
+  });
+}
+
+bool is_product_of_matrices(const Groups& groups) {
+  return !groups.m.empty() && !groups.n.empty() && !groups.k.empty();
+}
+
+// A's dimensions in another order, by their labels.
+View reordered(const View& A, const Labels& a, const Labels& order) {
+  View view{A.dtype, {}, {}, A.data};
+  for (Label label : order) {
+    view.shape.push_back(A.shape[a.find(label)]);
+    view.strides.push_back(A.strides[a.find(label)]);
+  }
+  return view;
+}
+
+// The labels of `x` that `y` has, then the others in the order of `sums`.
+Labels sums_last(const Labels& x, const Labels& y, const Labels& sums) {
+  Labels order;
+  for (Label label : x)
+    if (y.contains(label)) order.push_back(label);
+  for (Label label : sums)
+    if (x.contains(label) && !y.contains(label)) order.push_back(label);
+  return order;
+}
+
+}  // namespace
+
+bool CardBackend::contracts_bf16(const View& A, const Labels& a, const View& B, const Labels& b,
+                                 const View& Y, const Labels& y) const {
+  const auto dims = cpu_kernels::dimensions(A, a, B, b, Y, y);
+  return can_.stores_16_bits && is_product_of_matrices(cpu_kernels::grouped(dims)) &&
+         std::none_of(dims.begin(), dims.end(), cpu_kernels::only_a) &&
+         std::none_of(dims.begin(), dims.end(), cpu_kernels::only_b);
+}
+
+// Sums A over what it alone has; `a` loses those labels.
+Temporary CardBackend::without_own(const View& A, Labels& a, const Labels& b, const Labels& y) {
+  Shape kept, left;
+  Labels labels;
+  for (int d = 0; d < a.size(); ++d) {
+    const bool sums = !b.contains(a[d]) && !y.contains(a[d]);
+    kept.push_back(sums ? 1 : A.shape[d]);
+    if (!sums) left.push_back(A.shape[d]), labels.push_back(a[d]);
+  }
+  Temporary sum(*this, A.dtype, left, row_major(left));
+  fold(Fold::sum, A, {A.dtype, kept, row_major(kept), sum.view().data});
+  a = labels;
+  return sum;
+}
+
+// Without two matrices: kept dimensions are those of Y.
+void CardBackend::sum_products(const Groups& groups, const Window& left, const Window& right,
+                               const View& Y) {
+  Loops<3> kept;  // Y, A, B
+  for (const Dims* dims : {&groups.batch, &groups.m, &groups.n})
+    for (const cpu_kernels::Dim& d : *dims) {
+      kept.shape.push_back(d.size);
+      for (size_t v : {0, 1, 2}) kept.strides[v].push_back(d.stride[(v + 2) % 3]);
+    }
+  const Loops<3> k = merged(groups.k, in_a);
+  fold_loops(2, Y.dtype == Dtype::f64 ? Shader::fold_f64 : Shader::fold_f32, collapse(kept, 1),
+             {k.shape, {k.strides[0], k.strides[1]}}, left, right, Y);
+}
+
+// Each part of k has a result of its own, y_part behind that of the part before.
+void CardBackend::multiply(const Product& p, Shader shader, const std::array<Window, 3>& windows,
+                           const Cut& cut, Index y_part) {
+  const auto is_dense = [&](const Loops<3>& own, int v) -> uint32_t {
+    return std::abs(own.inner_stride(v)) < std::abs(p.k.inner_stride(v));
+  };
+  const Tiling& t = cut.tiling;
+  const Constants constants{t.invocations, t.m, t.n, t.k, t.own_m, t.own_n,
+                            // An emulated device compiles one kernel, whatever is dense.
+                            !can_.is_emulated() && is_dense(p.m, in_a),
+                            !can_.is_emulated() && !is_dense(p.n, in_b)};
+  for_each_cut(p, [&](const Product& part, std::array<Index, 3> first) {
+    Call call{shader, constants, {}, {}, part.batch.size() * cut.parts};
+    for (size_t v = 0; v < 3; ++v) {
+      first[v] += windows[v].first;
+      call.buffers.push_back(v == in_y ? windows[v].written() : windows[v].read());
+    }
+    call.groups *= groups_of(part.m.size(), t.m) * groups_of(part.n.size(), t.n);
+    call.words = words_of(part, first, cut, y_part);
+    stream_.run(call);
+  });
+}
+
+void CardBackend::contract(const View& A, const Labels& a, const View& B, const Labels& b,
+                           const View& Y, const Labels& y) {
+  if (Y.size() == 0) return;
+  if (A.size() == 0 || B.size() == 0) return fill(0, Y);
+  if (!has(Y.dtype))
+    return on_processor(
+        text("contraction in ", name_of(Y.dtype)), {A, B}, {Y},
+        [&](const Views& in, const Views& out) { cpu().contract(in[0], a, in[1], b, out[0], y); });
+  const auto has_own = [&](const Labels& x, const Labels& other) {
+    return std::any_of(x.begin(), x.end(),
+                       [&](Label each) { return !other.contains(each) && !y.contains(each); });
+  };
+  for (const bool is_a : {true, false}) {
+    if (!has_own(is_a ? a : b, is_a ? b : a)) continue;
+    Labels labels = is_a ? a : b;
+    const Temporary sum = without_own(is_a ? A : B, labels, is_a ? b : a, y);
+    return is_a ? contract(sum.view(), labels, B, b, Y, y)
+                : contract(A, a, sum.view(), labels, Y, y);
+  }
+  const Groups groups = cpu_kernels::grouped(cpu_kernels::dimensions(A, a, B, b, Y, y));
+  const Product p = product_of(groups);
+  if (p.k.shape.size() > 2) {
+    // What is summed becomes one dimension.
+    const Labels left = sums_last(a, y, a), right = sums_last(b, y, a);
+    const View in_order_a = reordered(A, a, left), in_order_b = reordered(B, b, right);
+    const Temporary dense_a = laid(in_order_a, row_major(in_order_a.shape)),
+                    dense_b = laid(in_order_b, row_major(in_order_b.shape));
+    return contract(dense_a.view(), left, dense_b.view(), right, Y, y);
+  }
+  const Window left = window_of(A), right = window_of(B);
+  if (A.dtype != Dtype::bf16 && !is_product_of_matrices(groups))
+    return sum_products(groups, left, right, Y);
+  const Shader shader = A.dtype == Dtype::bf16  ? Shader::gemm_bf16
+                        : Y.dtype == Dtype::f64 ? Shader::gemm_f64
+                                                : Shader::gemm_f32;
+  const Cut cut = cut_of(p, can_);
+  if (cut.parts == 1) return multiply(p, shader, {left, right, window_of(Y)}, cut, 0);
+  View all = Y, sum = Y;
+  all.shape.insert(0, cut.parts), sum.shape.insert(0, 1), sum.strides.insert(0, 0);
+  all.strides = dense_strides(Y.shape, memory_order(Y.shape, Y.strides));
+  all.strides.insert(0, Y.size());
+  const Temporary parts(*this, Y.dtype, all.shape, all.strides);
+  View first{Y.dtype, Y.shape, all.strides, parts.view().data};
+  first.strides.erase(0);
+  const Groups apart = cpu_kernels::grouped(cpu_kernels::dimensions(A, a, B, b, first, y));
+  multiply(product_of(apart), shader, {left, right, window_of(parts.view())}, cut, Y.size());
+  fold(Fold::sum, parts.view(), sum);
+}
+
+}  // namespace tete::vulkan

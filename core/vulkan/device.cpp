@@ -1,0 +1,262 @@
+#include "core/vulkan/device.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "core/error.hpp"
+
+namespace tete::vulkan {
+
+namespace {
+
+constexpr const char* layer = "VK_LAYER_KHRONOS_validation";
+
+template <class Properties, class Enumerate>
+std::vector<Properties> all_of(const Enumerate& enumerate) {
+  uint32_t count = 0;
+  enumerate(&count, static_cast<Properties*>(nullptr));
+  std::vector<Properties> all(count);
+  enumerate(&count, all.data());
+  all.resize(count);
+  return all;
+}
+
+bool has_layer(const Api& api) {
+  const auto layers = all_of<VkLayerProperties>(
+      [&](auto* count, auto* to) { api.EnumerateInstanceLayerProperties(count, to); });
+  return std::any_of(layers.begin(), layers.end(),
+                     [](const auto& each) { return !std::strcmp(each.layerName, layer); });
+}
+
+VKAPI_ATTR VkBool32 VKAPI_CALL hear(VkDebugUtilsMessageSeverityFlagBitsEXT,
+                                    VkDebugUtilsMessageTypeFlagsEXT,
+                                    const VkDebugUtilsMessengerCallbackDataEXT* data, void* to) {
+  Messages& messages = *static_cast<Messages*>(to);
+  const std::lock_guard lock(messages.mutex);
+  if (++messages.count <= 4) messages.first.emplace_back(data->pMessage);
+  return VK_FALSE;
+}
+
+// 0 for the kind that is taken first.
+int rank_of(const Abilities& can) {
+  switch (can.type) {
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU:
+      return 0;
+    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU:
+      return 1;
+    default:
+      return can.is_emulated() ? 3 : 2;
+  }
+}
+
+// The usable devices, best first: their numbers are the places here.
+std::vector<std::pair<VkPhysicalDevice, Abilities>> usable(const Instance& instance) {
+  std::vector<std::pair<VkPhysicalDevice, Abilities>> all;
+  for (VkPhysicalDevice each : instance.devices) {
+    Abilities can(instance.api, each);
+    if (can.is_usable) all.emplace_back(each, std::move(can));
+  }
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    return rank_of(a.second) < rank_of(b.second);
+  });
+  return all;
+}
+
+std::string lower(std::string_view x) {
+  std::string y(x);
+  for (char& c : y)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return y;
+}
+
+VkPhysicalDevice chosen(const Instance& instance, std::string_view which) {
+  const auto all = usable(instance);
+  if (all.empty())
+    fail(ErrorKind::resource,
+         "Vulkan has no device here that computes (Vulkan 1.2 with push "
+         "descriptors)");
+  const std::string names = list_of(all, [](const auto& row) { return row.second.name; });
+  if (which.empty()) {
+    if (!all[0].second.is_emulated()) return all[0].first;
+    fail(ErrorKind::resource, "the only Vulkan device here is an emulation on the processor (",
+         all[0].second.name, "), slower than 'cpu'; '--device vulkan:0' takes it all the same");
+  }
+  for (size_t i = 0; i < all.size(); ++i)
+    if (which == std::to_string(i) ||
+        (which.find_first_not_of("0123456789") != std::string_view::npos &&
+         lower(all[i].second.name).find(lower(which)) != std::string::npos))
+      return all[i].first;
+  bad_input("Vulkan has no device '", which, "': expected a number from 0 to ", all.size() - 1,
+            ", or a part of a name of ", names);
+}
+
+}  // namespace
+
+Instance::Instance(bool validates) {
+  std::string reason;
+  if (!api.load(reason)) fail(ErrorKind::resource, reason);
+  if (validates && !has_layer(api))
+    fail(ErrorKind::resource,
+         "Vulkan's validation layer is not installed (Debian's "
+         "vulkan-validationlayers)");
+  const VkApplicationInfo program{.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+                                  .pNext = nullptr,
+                                  .pApplicationName = "tete",
+                                  .applicationVersion = 0,
+                                  .pEngineName = nullptr,
+                                  .engineVersion = 0,
+                                  .apiVersion = VK_API_VERSION_1_2};
+  VkDebugUtilsMessengerCreateInfoEXT listener{};
+  listener.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT;
+  listener.messageSeverity = VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT |
+                             VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
+  listener.messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT |
+                         VK_DEBUG_UTILS_MESSAGE_TYPE_PERFORMANCE_BIT_EXT;
+  listener.pfnUserCallback = hear;
+  listener.pUserData = &messages;
+  const auto synchronization = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT;
+  VkValidationFeaturesEXT features{};
+  features.sType = VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT;
+  features.enabledValidationFeatureCount = 1;
+  features.pEnabledValidationFeatures = &synchronization;
+  const char* const extension = VK_EXT_DEBUG_UTILS_EXTENSION_NAME;
+  VkInstanceCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
+  info.pApplicationInfo = &program;
+  if (validates) {
+    info.pNext = &features;
+    info.enabledLayerCount = info.enabledExtensionCount = 1;
+    info.ppEnabledLayerNames = &layer;
+    info.ppEnabledExtensionNames = &extension;
+  }
+  const auto create =
+      reinterpret_cast<PFN_vkCreateInstance>(api.GetInstanceProcAddr(nullptr, "vkCreateInstance"));
+  check(create(&info, nullptr, &instance_), "vkCreateInstance");
+  api.load_instance(instance_);
+  if (validates) {
+    const auto listen = reinterpret_cast<PFN_vkCreateDebugUtilsMessengerEXT>(
+        api.GetInstanceProcAddr(instance_, "vkCreateDebugUtilsMessengerEXT"));
+    check(listen(instance_, &listener, nullptr, &messenger_), "vkCreateDebugUtilsMessengerEXT");
+  }
+  devices = all_of<VkPhysicalDevice>(
+      [&](auto* count, auto* to) { api.EnumeratePhysicalDevices(instance_, count, to); });
+}
+
+Instance::~Instance() {
+  if (messenger_) {
+    const auto stop = reinterpret_cast<PFN_vkDestroyDebugUtilsMessengerEXT>(
+        api.GetInstanceProcAddr(instance_, "vkDestroyDebugUtilsMessengerEXT"));
+    stop(instance_, messenger_, nullptr);
+  }
+  if (instance_) api.DestroyInstance(instance_, nullptr);
+}
+
+Abilities::Abilities(const Api& api, VkPhysicalDevice device) {
+  VkPhysicalDeviceMaintenance3Properties limits3{};
+  limits3.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES;
+  VkPhysicalDeviceProperties2 properties{};
+  properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+  properties.pNext = &limits3;
+  api.GetPhysicalDeviceProperties2(device, &properties);
+  const VkPhysicalDeviceLimits& limits = properties.properties.limits;
+  name = properties.properties.deviceName;
+  type = properties.properties.deviceType;
+  most_groups = std::min(limits.maxComputeWorkGroupCount[0], limits.maxComputeWorkGroupCount[1]);
+  most_invocations = limits.maxComputeWorkGroupInvocations;
+  largest = std::min<size_t>(limits.maxStorageBufferRange, limits3.maxMemoryAllocationSize);
+
+  VkPhysicalDeviceVulkan12Features features12{};
+  features12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
+  VkPhysicalDeviceVulkan11Features features11{};
+  features11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
+  features11.pNext = &features12;
+  VkPhysicalDeviceFeatures2 features{};
+  features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
+  features.pNext = &features11;
+  const bool is_new = properties.properties.apiVersion >= VK_API_VERSION_1_2;
+  if (is_new) api.GetPhysicalDeviceFeatures2(device, &features);
+  f64 = features.features.shaderFloat64;
+  stores_16_bits = features11.storageBuffer16BitAccess;
+
+  VkPhysicalDeviceMemoryProperties heaps;
+  api.GetPhysicalDeviceMemoryProperties(device, &heaps);
+  for (uint32_t i = 0; i < heaps.memoryHeapCount; ++i)
+    if (heaps.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT)
+      memory = std::max<size_t>(memory, heaps.memoryHeaps[i].size);
+
+  const auto queues = all_of<VkQueueFamilyProperties>([&](auto* count, auto* to) {
+    api.GetPhysicalDeviceQueueFamilyProperties(device, count, to);
+  });
+  const auto computes = std::find_if(queues.begin(), queues.end(), [](const auto& family) {
+    return family.queueFlags & VK_QUEUE_COMPUTE_BIT;
+  });
+  queue_family = static_cast<uint32_t>(computes - queues.begin());
+  const auto extensions = all_of<VkExtensionProperties>([&](auto* count, auto* to) {
+    api.EnumerateDeviceExtensionProperties(device, nullptr, count, to);
+  });
+  const bool pushes = std::any_of(extensions.begin(), extensions.end(), [](const auto& each) {
+    return !std::strcmp(each.extensionName, VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
+  });
+  is_usable = is_new && pushes && features12.timelineSemaphore && computes != queues.end();
+}
+
+Found Abilities::found() const {
+  std::string what = is_emulated() ? "an emulation on the processor" : "a graphics card";
+  what += f64 ? ", f32 and f64" : ", f32 (f64 on the processor)";
+  if (stores_16_bits) what += ", bf16 by conversion";
+  return {name, what, memory, largest};
+}
+
+Opened::Opened(std::string_view which, const Options& options)
+    : instance(options.validates), physical(chosen(instance, which)), can(instance.api, physical) {
+  const float priority = 1;
+  VkDeviceQueueCreateInfo queues{};
+  queues.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
+  queues.queueFamilyIndex = can.queue_family;
+  queues.queueCount = 1;
+  queues.pQueuePriorities = &priority;
+  VkPhysicalDeviceVulkan12Features features12{};
+  features12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
+  features12.timelineSemaphore = VK_TRUE;
+  VkPhysicalDeviceVulkan11Features features11{};
+  features11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
+  features11.pNext = &features12;
+  features11.storageBuffer16BitAccess = can.stores_16_bits;
+  VkPhysicalDeviceFeatures2 features{};
+  features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
+  features.pNext = &features11;
+  features.features.shaderFloat64 = can.f64;
+  const char* const extension = VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME;
+  VkDeviceCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
+  info.pNext = &features;
+  info.queueCreateInfoCount = info.enabledExtensionCount = 1;
+  info.pQueueCreateInfos = &queues;
+  info.ppEnabledExtensionNames = &extension;
+  api = instance.api;
+  check(api.CreateDevice(physical, &info, nullptr, &device), "vkCreateDevice");
+  api.load_device(device);
+  api.GetDeviceQueue(device, can.queue_family, 0, &queue);
+  api.GetPhysicalDeviceMemoryProperties(physical, &memory);
+}
+
+Opened::~Opened() { api.DestroyDevice(device, nullptr); }
+
+std::vector<Found> found() {
+  std::vector<Found> all;
+  Api api;
+  std::string reason;
+  if (!api.load(reason)) return all;
+  const Instance instance(false);
+  for (const auto& [device, can] : usable(instance)) all.push_back(can.found());
+  return all;
+}
+
+bool can_validate() {
+  Api api;
+  std::string reason;
+  return api.load(reason) && has_layer(api);
+}
+
+}  // namespace tete::vulkan

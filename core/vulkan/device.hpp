@@ -1,0 +1,66 @@
+// An instance of Vulkan, its devices, and one of them that was opened.
+#pragma once
+#include <atomic>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "core/vulkan/api.hpp"
+#include "core/vulkan/vulkan.hpp"
+
+namespace tete::vulkan {
+
+// What validation said: the callback comes from any thread.
+struct Messages {
+  std::mutex mutex;
+  int64_t count = 0;
+  std::vector<std::string> first;
+};
+
+class Instance {
+ public:
+  // Fails (resource) if this machine has no Vulkan.
+  explicit Instance(bool validates);
+  ~Instance();
+  Instance(const Instance&) = delete;
+
+  Api api;
+  std::vector<VkPhysicalDevice> devices;
+  Messages messages;
+
+ private:
+  VkInstance instance_ = nullptr;
+  VkDebugUtilsMessengerEXT messenger_ = nullptr;
+};
+
+// What a device can do, as far as it matters here.
+struct Abilities {
+  explicit Abilities(const Api& api, VkPhysicalDevice device);
+
+  std::string name;
+  VkPhysicalDeviceType type;
+  bool is_usable = false;  // Vulkan 1.2, push descriptors, timeline semaphores, a compute queue
+  bool f64 = false, stores_16_bits = false;
+  uint32_t queue_family = 0, most_groups = 0, most_invocations = 0;
+  size_t largest = 0, memory = 0;  // bytes of a tensor, and of the largest heap that is its own
+
+  bool is_emulated() const { return type == VK_PHYSICAL_DEVICE_TYPE_CPU; }
+  Found found() const;
+};
+
+class Opened {
+ public:
+  Opened(std::string_view which, const Options& options);
+  ~Opened();
+  Opened(const Opened&) = delete;
+
+  Instance instance;
+  Api api;
+  VkPhysicalDevice physical;
+  Abilities can;
+  VkDevice device = nullptr;
+  VkQueue queue = nullptr;
+  VkPhysicalDeviceMemoryProperties memory{};
+};
+
+}  // namespace tete::vulkan

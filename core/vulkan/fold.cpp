@@ -1,0 +1,113 @@
+// Sums and maxima over dimensions of one view, or of the product of two.
+//
+// Invocations that are neighbours read what is near in memory: several fold one y where the folded
+// dimension is dense, each its own y elsewhere. How a fold is cut follows from sizes and strides.
+#include "core/vulkan/backend.hpp"
+
+namespace tete::vulkan {
+
+namespace {
+
+constexpr Index longest = 4096;  // numbers that one invocation folds
+
+struct FoldCut {
+  uint32_t width = 1, rows = 64;  // invocations for one y, and y's, of a workgroup
+  Index parts = 1, part = 0;      // of one fold, and the numbers of each
+};
+
+FoldCut cut_of(Index kept, Index folded, bool is_dense, const Abilities& can) {
+  FoldCut cut;
+  // A barrier costs an emulated device more than what is read together saves.
+  if (can.is_emulated()) cut.rows = 8;
+  else if (is_dense && folded >= 16) cut.width = folded < 256 ? 16 : 64, cut.rows = 64 / cut.width;
+  const Index busy = can.is_emulated() ? 16 : 32768;  // invocations that keep a device at work
+  const Index most = groups_of(folded, cut.width * 64);
+  const Index wanted = std::min(most, busy / std::max<Index>(1, kept * cut.width));
+  const Index least = groups_of(folded, cut.width * longest);
+  cut.parts = std::max({Index{1}, wanted, least});
+  cut.part = groups_of(std::max<Index>(1, folded), cut.parts);
+  return cut;
+}
+
+Call fold_call(Shader shader, uint32_t how, const FoldCut& cut, const Loops<3>& kept,
+               const Loops<2>& folded, const std::array<Index, 3>& first, Index y_part) {
+  const Index outputs = element_count(kept.shape) * cut.parts;
+  Call call{shader, {cut.width, cut.rows, how}, {}, {}, groups_of(outputs, cut.rows)};
+  add_padded(call.words, kept.shape, 3, 1);
+  add_padded(call.words, folded.shape, 3, 1);
+  for (Index each : first) call.words.add(each);
+  for (const Strides& s : kept.strides) add_padded(call.words, s, 3, 0);
+  for (const Strides& s : folded.strides) add_padded(call.words, s, 3, 0);
+  for (Index word : {cut.parts, cut.part, y_part}) call.words.add(word);
+  return call;
+}
+
+}  // namespace
+
+void CardBackend::fold_loops(uint32_t how, Shader shader, const Loops<3>& kept,
+                             const Loops<2>& folded, const Window& x, const Window& z,
+                             const View& y) {
+  const Index size = element_count(folded.shape), outputs = element_count(kept.shape);
+  const bool is_dense =
+      std::abs(folded.inner_stride(0)) <= std::abs(kept.inner_stride(1)) || outputs == 1;
+  const FoldCut cut = cut_of(outputs, size, is_dense, can_);
+  // Parts go to memory of their own, from which they are folded in turn.
+  const Shape apart{outputs, cut.parts};
+  std::optional<Temporary> partial;
+  Loops<3> to = kept;
+  if (cut.parts > 1) {
+    partial.emplace(*this, y.dtype, apart, row_major(apart));
+    to.strides[0] = row_major(kept.shape);
+    for (Index& stride : to.strides[0]) stride *= cut.parts;
+  }
+  const Window target = window_of(partial ? partial->view() : y);
+  for_each_part(to, 3, [&](const Loops<3>& inner, const auto& at, Index) {
+    Call call = fold_call(shader, how, cut, inner, folded,
+                          {target.first + at[0], x.first + at[1], z.first + at[2]}, 1);
+    call.buffers = {x.read(), z.read(), target.written()};
+    stream_.run(call);
+  });
+  if (!partial) return;
+  Loops<3> left = kept;
+  left.strides[1] = left.strides[2] = to.strides[0];
+  const Window from = window_of(partial->view());
+  fold_loops(how == 1 ? 1 : 0, y.dtype == Dtype::f64 ? Shader::fold_f64 : Shader::fold_f32, left,
+             {{cut.parts}, {Strides{1}, Strides{1}}}, from, from, y);
+}
+
+void CardBackend::fold(Fold how, const View& x, const View& y) {
+  if (y.size() == 0) return;
+  if (!has(y.dtype))
+    return on_processor(
+        text("fold in ", name_of(y.dtype)), {x}, {y},
+        [how](const Views& in, const Views& out) { cpu().fold(how, in[0], out[0]); });
+  Loops<3> kept;
+  Loops<2> folded;
+  for (int d = 0; d < x.rank(); ++d) {
+    const bool keeps = x.shape[d] == y.shape[d];
+    (keeps ? kept.shape : folded.shape).push_back(x.shape[d]);
+    if (keeps) kept.strides[0].push_back(y.strides[d]);
+    for (size_t v : {1, 2})
+      (keeps ? kept.strides[v] : folded.strides[v - 1]).push_back(x.strides[d]);
+  }
+  kept = collapse(kept, 1), folded = collapse(folded, 0);
+  const uint32_t number = how == Fold::max ? 1 : 0;
+  const Shader shader = y.dtype == Dtype::f64 ? Shader::fold_f64 : Shader::fold_f32;
+  if (folded.shape.size() > 3) {
+    // What is folded becomes one dimension.
+    Shape shape = kept.shape;
+    Strides strides = kept.strides[1];
+    for (int d = 0; d < folded.shape.size(); ++d)
+      shape.push_back(folded.shape[d]), strides.push_back(folded.strides[0][d]);
+    const Temporary dense = laid({x.dtype, shape, strides, x.data}, row_major(shape));
+    const Index size = element_count(folded.shape);
+    for (int d = 0; d < kept.shape.size(); ++d)
+      kept.strides[1][d] = kept.strides[2][d] = dense.view().strides[d];
+    const Window from = window_of(dense.view());
+    return fold_loops(number, shader, kept, {{size}, {Strides{1}, Strides{1}}}, from, from, y);
+  }
+  const Window from = window_of(x);
+  fold_loops(number, shader, kept, folded, from, from, y);
+}
+
+}  // namespace tete::vulkan

@@ -1,0 +1,41 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+// The gradient of a norm. With h = (x - mean) / deviation and q = scale g of a row:
+// dx = (q - mean q - h mean(q h)) / deviation, without `mean q` for RMS. g h is written, too: its
+// sum over the rows is the gradient of scale.
+#ifdef DOUBLE
+#define REAL double
+#else
+#define REAL float
+#endif
+#define VIEWS 5
+#define REST uint scale, scale_step;
+#include "rows.glsl"
+layout(constant_id = 1) const bool CENTER = false;
+layout(binding = 0) readonly buffer X_ { REAL X[]; };
+layout(binding = 1) readonly buffer S_ { REAL scale[]; };
+layout(binding = 2) readonly buffer G_ { REAL G[]; };
+layout(binding = 3) readonly buffer T_ { REAL stats[]; };
+layout(binding = 4) writeonly buffer D_ { REAL dx[]; };
+layout(binding = 5) writeonly buffer H_ { REAL gh[]; };
+
+void main() {
+  const uint row = row_number(), t = gl_LocalInvocationIndex;
+  if (!is_row(row)) return;
+  const REAL mean = stats[at(2, row, 0)], inverse = stats[at(2, row, 1)];
+  REAL sum_q = REAL(0.0), sum_qh = REAL(0.0);
+  for (uint i = t; i < call.n; i += WIDTH) {
+    const REAL g = G[at(1, row, i)], h = (X[at(0, row, i)] - mean) * inverse;
+    const REAL q = scale[call.scale + i * call.scale_step] * g;
+    gh[at(4, row, i)] = g * h;
+    sum_q += q;
+    sum_qh += q * h;
+  }
+  const REAL mean_q = CENTER ? total(sum_q) / REAL(call.n) : REAL(0.0),
+             mean_qh = total(sum_qh) / REAL(call.n);
+  for (uint i = t; i < call.n; i += WIDTH) {
+    const REAL h = (X[at(0, row, i)] - mean) * inverse;
+    const REAL q = scale[call.scale + i * call.scale_step] * G[at(1, row, i)];
+    dx[at(3, row, i)] = inverse * (q - mean_q - h * mean_qh);
+  }
+}

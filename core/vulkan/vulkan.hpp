@@ -1,0 +1,45 @@
+// Graphics cards by Vulkan 1.2, as what other rooms see of them: no Vulkan type. The library is
+// opened when a device is asked for, and not before; absent.cpp stands in for this folder where the
+// build has no Vulkan.
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/devices.hpp"
+
+namespace tete::vulkan {
+
+struct Options {
+  // Loads the validation layer, with its checks of synchronisation, and counts what it says.
+  bool validates = false;
+  // False: no barrier is recorded, which is wrong. For the test that validation tells.
+  bool has_barriers = true;
+};
+
+// What was asked of a device since its start.
+struct Counts {
+  int64_t dispatches = 0, barriers = 0, submissions = 0, reads = 0;
+  size_t written = 0, read = 0;        // bytes
+  int64_t messages = 0;                // of the validation layer
+  std::vector<std::string> said = {};  // the first of them
+};
+
+class Card : public PartialBackend {
+ public:
+  virtual Counts counts() const = 0;
+};
+
+// The devices of this machine; none where there is no Vulkan.
+std::vector<Found> found();
+// Opens the device of a number, or of a part of its name; an empty `which` is the first that is not
+// a processor's emulation. Fails (resource) if there is none, and (input) if `which` is not one.
+std::unique_ptr<Card> open(std::string_view which, const Options& options = {});
+// True if the validation layer is installed.
+bool can_validate();
+
+// The same, opened once and kept as long as the program lives.
+Backend& kept(std::string_view which);
+
+}  // namespace tete::vulkan
