@@ -89,7 +89,7 @@ class VariantCheck {
       Tensors values = fixed_;
       size_t given = sequences_;
       for (Tensor& value : values)
-        if (!value) value = in[given++];
+        value = value ? cast(value, in[0].dtype()).to(in[0].backend()) : in[given++];
       return with_terms([&](Tensors& terms) {
         const Forward forward{.params = values,
                               .training = program_->has_losses(),

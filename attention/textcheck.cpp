@@ -32,8 +32,12 @@ class TextCheck {
     auto given = in.begin() + std::ssize(program_->inputs);
     const Tensors inputs(in.begin(), given);
     Tensors values = fixed_;
-    for (Tensor& value : values)
+    const auto like = std::find_if(in.begin(), in.end(),
+                                   [](const Tensor& each) { return is_real(each.dtype()); });
+    for (Tensor& value : values) {
       if (!value) value = *given++;
+      else if (like != in.end()) value = cast(value, like->dtype()).to(like->backend());
+    }
     return with_terms([&](Tensors& terms) {
       const Forward forward{.params = values,
                             .training = program_->has_losses(),

@@ -15,17 +15,12 @@ static Backend& the_processor(std::string_view which) {
 
 std::span<const Device> devices() {
   static constexpr Device rows[] = {
-      {"cpu", "the processor", the_processor,
+      {"cpu", "the processor", the_processor, true,
        [] {
          return std::vector<Found>{{"the processor", "f32, f64, bf16"}};
        }},
-      {"vulkan", "a graphics card, by Vulkan 1.2", vulkan::kept, vulkan::found}};
+      {"vulkan", "a graphics card, by Vulkan 1.2", vulkan::kept, false, vulkan::found}};
   return rows;
-}
-
-std::vector<Fallback> fallbacks(const Backend& device) {
-  const auto* const partial = dynamic_cast<const PartialBackend*>(&device);
-  return partial ? partial->fallbacks() : std::vector<Fallback>();
 }
 
 Backend& find_device(std::string_view name) {

@@ -21,6 +21,7 @@ struct Device {
   // The device of a number, or of a part of its name, where there are several; "": the first. Fails
   // (resource) if this machine has none.
   Backend& (*get)(std::string_view which);
+  bool is_one;  // true: no number follows the name
   std::vector<Found> (*found)();
 };
 std::span<const Device> devices();
@@ -32,15 +33,21 @@ struct Fallback {
   size_t bytes = 0;
 };
 
-// A device that may lack operations, which are then computed on the processor, and counted.
-class PartialBackend : public Backend {
+// What was asked of a device since its start.
+struct Counts {
+  int64_t dispatches = 0, barriers = 0, submissions = 0, reads = 0;
+  size_t written = 0, read = 0;  // bytes
+  double recording = 0;          // seconds that the host took to record the dispatches
+};
+
+// A device beside the processor. It may lack operations, which are then computed on the processor.
+class Accelerator : public Backend {
  public:
   virtual std::vector<Fallback> fallbacks() const = 0;
   // From now on such an operation fails (resource).
   virtual void refuse_fallbacks() = 0;
+  virtual Counts counts() const = 0;
 };
-// Those of a device so far.
-std::vector<Fallback> fallbacks(const Backend& device);
 
 // The device of "NAME" or "NAME:WHICH". Fails (input) on a name that is none, with those there are.
 Backend& find_device(std::string_view name);

@@ -278,7 +278,7 @@ mv err said
 check 'what is not needed is said' eval "[ \$(grep -cE '^warning: --(compile|lr_decay_iters) is not needed: ' said) = 2 ] &&
   grep -qx 'warning: --eval_iters 2 is --eval-samples 8: so many batches of 4' said && grep -q '\"eval-samples\": 8,' nano/config.json"
 for verb in 'train text.txt' 'sample nano' 'inspect nano --text a' 'run talking_heads --random --out x'; do
-  refuses 2 "unknown device 'cuda'; there is cpu" $verb --device=cuda
+  refuses 2 "unknown device 'cuda'; there are cpu, vulkan" $verb --device=cuda
 done
 refuses 2 '--lr_decay_iters 5: expected the number of --steps.*: 6' train text.txt --max_iters 6 --lr_decay_iters 5
 refuses 2 '--eval-samples excludes --eval_iters' train text.txt --eval_iters 5 --eval-samples 5

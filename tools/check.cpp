@@ -22,11 +22,16 @@ struct CheckOptions {
   std::vector<std::string> dim, with, use;
   uint64_t seed = 0;
   int threads = 0;
+  DeviceOptions device;
   bool json = false;
   std::string against, mask = "none";
   double tolerance = 0;
 
-  GradCheckOptions of_gradients() const { return {.order = order, .key = Key(seed)}; }
+  Backend* on = nullptr;  // --device, if that is not the processor
+
+  GradCheckOptions of_gradients() const {
+    return {.order = order, .tolerance = on ? 1e-4 : 1e-6, .device = on, .key = Key(seed)};
+  }
 };
 
 // ---- JSON ----
@@ -262,10 +267,13 @@ static void check_target(CheckTable& table, const std::string& target, const Che
   check_operations(table, target, o);
 }
 
-static int check_gradients(const CheckOptions& o) {
+static int check_gradients(CheckOptions& o) {
   if (o.order < 1 || o.order > 3) bad_input("--order ", o.order, ": expected 1, 2 or 3");
   if (o.block < 0) bad_input("--block ", o.block, ": expected at least 1, or 0: no blocks");
   use_threads(o.threads);
+  const DeviceInUse device(o.device);
+  if (&*device != &cpu()) o.on = &*device;
+  if (o.on && o.order > 1) bad_input("--device is for gradients of order 1, got --order ", o.order);
   CheckTable table(o, std::all_of(o.targets.begin(), o.targets.end(), names_text));
   for (const std::string& target : o.targets) check_target(table, target, o);
   return table.finish();
@@ -321,6 +329,7 @@ Run check_verb(CLI::App& app) {
       ->type_name("X")
       ->needs(against);
   add_threads(app, o->threads);
+  add_device(app, o->device);
   app.add_flag("--json", o->json, "the table as JSON");
   app.footer(
       "Each gradient is compared with central differences in float64, along random\n"
@@ -329,11 +338,14 @@ Run check_verb(CLI::App& app) {
       "differs is shown at each step size, and the operation whose own rule is wrong is\n"
       "looked for. Where a function has a kink (relu at 0, the maximum of equals) no\n"
       "gradient is wrong: kinks are told and not counted. Sizes are small and fit the\n"
-      "text; --dim sets them, n and m, too. Under a causal mask there are m queries.\n\n"
+      "text; --dim sets them, n and m, too. Under a causal mask there are m queries.\n"
+      "With --device another than cpu, values and gradients are computed there, in\n"
+      "float32, and held against the processor's, in float64: to 1e-4 of each norm.\n\n"
       "Examples:\n"
       "  tete check all --order 2\n"
       "  tete check mine.tete --dim h_k=2 --with bias.tete\n"
       "  tete check softmax einsum\n"
+      "  tete check all --device vulkan:0\n"
       "  tete check talking_heads --against theirs.safetensors --mask causal");
   return [o] { return o->against.empty() ? check_gradients(*o) : check_theirs(*o); };
 }

@@ -1,7 +1,6 @@
 // tete inspect: what the heads of a trained model do with a text, as a page, and the numbers behind
 // it as files.
 #include "tools/inspect/inspect.hpp"
-#include "core/devices.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -26,7 +25,7 @@ struct InspectCommand {
   std::string checkpoint, beside;
   std::string out, tables, pictures;
   int threads = 0;
-  std::string device = "cpu";
+  DeviceOptions device;
   bool json = false;
 };
 
@@ -196,7 +195,8 @@ std::string with_size(const std::string& path) {
 
 int run_inspect(InspectCommand& o) {
   use_threads(o.threads);
-  o.look.device = &find_device(o.device);
+  const DeviceInUse device(o.device);
+  o.look.device = &*device;
   if (o.look.text.empty() && o.look.texts.empty()) bad_input("--text or --texts is required");
   const std::string browser = o.pictures.empty() ? "" : find_browser();
   o.look.checkpoints = {o.checkpoint};

@@ -35,6 +35,7 @@ static const Verb verbs[] = {
     {"list", "List the attention variants, with their papers and parameters", list_verb},
     {"inspect", "Show what the heads of a trained model do with a text, as a page", inspect_verb},
     {"bench", "Time attention, operations, training steps and optimizers", bench_verb},
+    {"devices", "List the devices of this machine", devices_verb},
     {"einsum", "Compute one einsum on .npy files, or explain it", einsum_verb},
 };
 
@@ -108,7 +109,7 @@ static int run(std::vector<std::string> words) {
     bad_input(
         "missing subcommand: expected train, sample, check, run, cost, show, functions, list, "
         "inspect, "
-        "bench or einsum, as in tete train --help");
+        "bench, devices or einsum, as in tete train --help");
   if (words[0].starts_with("-")) return run_without_verb(words);
   const Verb& verb = find_verb(words[0]);
   speaker += " " + words[0];

@@ -11,6 +11,7 @@
 #include "core/cpu/rows.hpp"
 #include "core/devices.hpp"
 #include "core/threads.hpp"
+#include "nn/memory.hpp"
 #include "tools/config.hpp"
 #include "train/files.hpp"
 #include "train/machine.hpp"
@@ -84,10 +85,28 @@ void use_threads(int wanted) {
   set_threads(wanted > 0 ? wanted : std::max(1, inspect_machine().usable));
 }
 
-CLI::Option* add_device(CLI::App& app, std::string& device) {
-  return app.add_option("--device", device, "device to compute on; " + help_of(devices()))
+void add_device(CLI::App& app, DeviceOptions& device) {
+  app.add_option("--device", device.name,
+                 "device to compute on; " + help_of(devices()) +
+                     "; or one of several, as in vulkan:1 or vulkan:radeon (tete devices)")
       ->type_name("NAME")
       ->capture_default_str();
+  app.add_flag("--strict-device", device.strict,
+               "an operation that the device lacks is an error, and not left to the processor");
+}
+
+DeviceInUse::DeviceInUse(const DeviceOptions& o) : device_(find_device(o.name)) {
+  if (auto* const accelerator = dynamic_cast<Accelerator*>(&device_); accelerator && o.strict)
+    accelerator->refuse_fallbacks();
+}
+
+DeviceInUse::~DeviceInUse() {
+  const auto* const accelerator = dynamic_cast<const Accelerator*>(&device_);
+  if (!accelerator) return;
+  for (const Fallback& each : accelerator->fallbacks())
+    std::fprintf(stderr, "%s lacks %s: %lld times on the processor, %s there and back\n",
+                 device_.name(), each.operation.c_str(), static_cast<long long>(each.times),
+                 size_text(each.bytes).c_str());
 }
 
 CLI::Option* add_precision(CLI::App& app, std::string& precision) {

@@ -26,7 +26,9 @@ Run functions_verb(CLI::App& app);
 Run list_verb(CLI::App& app);
 Run run_verb(CLI::App& app);
 Run inspect_verb(CLI::App& app);
+Run devices_verb(CLI::App& app);
 Run einsum_verb(CLI::App& app);
+Run devices_verb(CLI::App& app);
 Run bench_verb(CLI::App& app);
 
 // Help that fits in 80 columns, in groups, with defaults.
@@ -64,8 +66,25 @@ CLI::Option* add_whole(CLI::App& app, const std::string& names, T& value, int64_
 CLI::Option* add_threads(CLI::App& app, int& threads);
 void use_threads(int threads);  // 0: as many as there are usable cores
 
-// --device: where tensors are and operations run, by a name of the registry (core/devices.hpp).
-CLI::Option* add_device(CLI::App& app, std::string& device);
+// --device: where tensors are and operations run, by a name of the registry (core/devices.hpp);
+// and --strict-device.
+struct DeviceOptions {
+  std::string name = "cpu";
+  bool strict = false;
+};
+void add_device(CLI::App& app, DeviceOptions& device);
+// That device, while a verb uses it. Says at the end, on standard error, what the device lacked and
+// the processor computed.
+class DeviceInUse {
+ public:
+  explicit DeviceInUse(const DeviceOptions& o);
+  ~DeviceInUse();
+  DeviceInUse(const DeviceInUse&) = delete;
+  Backend& operator*() const { return device_; }
+
+ private:
+  Backend& device_;
+};
 
 // --precision: f32 or bf16, of matrix products. Where the processor cannot multiply bfloat16 by
 // itself, products_of says so on stderr.

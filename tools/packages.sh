@@ -45,6 +45,15 @@ need_to_build() {
   need doctest-dev test -e /usr/include/doctest/doctest.h -o -e /usr/local/include/doctest/doctest.h
 }
 
+# To build the Vulkan device, and to test it without a card.
+need_vulkan() {
+  need glslc command -v glslc
+  need libvulkan-dev pkg-config --exists vulkan
+  need mesa-vulkan-drivers eval 'ls /usr/share/vulkan/icd.d/lvp_icd.*'
+  need vulkan-validationlayers test -e \
+    /usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json
+}
+
 # configure FOLDER [MESON OPTION…]: once.
 configure() {
   [ -e "$1/build.ninja" ] || meson setup "$@" < /dev/null

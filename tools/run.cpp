@@ -5,7 +5,6 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "core/devices.hpp"
 #include "nn/against.hpp"
 #include "tools/tensors.hpp"
 #include "tools/uses.hpp"
@@ -20,7 +19,7 @@ struct RunVerbOptions {
   Index batch = 2;
   uint64_t seed = 0;
   int threads = 0;
-  std::string device = "cpu";
+  DeviceOptions device;
 };
 
 static bool is_gradient(const std::string& name) { return name.starts_with("grad:"); }
@@ -333,7 +332,7 @@ static int run(const RunVerbOptions& o) {
   if (!o.dtype.empty() && o.dtype != "f32" && o.dtype != "f64")
     bad_input("--dtype ", o.dtype, ": expected f32 or f64");
   use_threads(o.threads);
-  Backend& device = find_device(o.device);
+  const DeviceInUse in_use(o.device);
   const auto program = load_text(o.target, o.text.with, o.text.use);
   const RunOptions options{.sizes = o.text.sizes(), .mask = read_mask(o.text.mask)};
   const Metadata metadata = {{"program", program->name}, {"mask", o.text.mask}};
@@ -346,7 +345,7 @@ static int run(const RunVerbOptions& o) {
     tell_random(o, *program, tensors);
     return 0;
   }
-  const Evaluated evaluated(program, read_tensors(o.tensors), options, o.dtype, device);
+  const Evaluated evaluated(program, read_tensors(o.tensors), options, o.dtype, *in_use);
   write_safetensors(o.out, metadata, evaluated.tensors());
   speak_beside(o.out);
   tell(o, *program, evaluated);

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "core/devices.hpp"
 #include "tools/generate.hpp"
 #include "tools/options.hpp"
 #include "tools/trained.hpp"
@@ -17,7 +16,7 @@ struct SampleOptions {
   int64_t top_k = 0, length = 500;
   uint64_t seed = 0;
   int threads = 0;
-  std::string device = "cpu";
+  DeviceOptions device;
   bool json = false;
 };
 
@@ -54,7 +53,8 @@ static void complete_prompt(const Trained& trained, SampleOptions& o) {
 static int sample(SampleOptions& o) {
   check_options(o);
   use_threads(o.threads);
-  const Trained trained = read_trained(o.checkpoint, find_device(o.device));
+  const DeviceInUse device(o.device);
+  const Trained trained = read_trained(o.checkpoint, *device);
   if (!o.temperature) o.temperature = trained.answers() ? 0 : 0.8;
   complete_prompt(trained, o);
   if (o.json) {

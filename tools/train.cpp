@@ -5,7 +5,6 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "core/devices.hpp"
 #include "core/threads.hpp"
 #include "core/utf8.hpp"
 #include "nn/memory.hpp"
@@ -333,7 +332,8 @@ static int train(TrainOptions& o, CLI::App& app) {
     notes.push_back(o.loop.folder + " holds no checkpoint: the run begins at step 0");
   read_model(o, app, task && task->encoder);
   use_threads(o.threads);
-  Backend& device = find_device(o.device);
+  const DeviceInUse in_use(o.device);
+  Backend& device = *in_use;
 
   const Machine machine = inspect_machine();  // with the memory that is free before a text is read
   const LearnedText learned{o.text, unit_of(o.tokenizer), o.held_out, o.task == masked_task};

@@ -29,7 +29,7 @@ struct TrainOptions : ModelOptions {
   LoopOptions loop = {};  // its `folder` is --out
   bool resume = false, report = false, json = false;
   int threads = 0;
-  std::string device = "cpu";
+  DeviceOptions device;
   NanoGpt nanogpt = {};
 };
 void add_train_options(CLI::App& app, TrainOptions& options);

@@ -5,14 +5,13 @@
 #include <cmath>
 
 #include "core/check/faults.hpp"
+#include "core/check/on_device.hpp"
 #include "core/ops.hpp"
 #include "core/threads.hpp"
 
 namespace tete {
 
 namespace {
-
-bool is_checked(const Tensor& input) { return input && is_real(input.dtype()); }
 
 // The inputs, with those that can be differentiated as leaves of a new graph.
 Tensors variables(const Tensors& inputs) {
@@ -297,6 +296,7 @@ GradReport check_gradient(const WatchedFunction& f, const Tensors& inputs,
   for (const Tensor& in : inputs)
     if (is_checked(in) && in.dtype() != Dtype::f64)
       bad_input("check_gradient: expected f64 inputs, got ", describe(in.dtype(), in.shape()));
+  if (options.device) return check_on_device(f, inputs, options);
   const ExactDenormals exact;
   GradReport report;
   Function function = [&f](const Tensors& in) { return f(in, {}); };

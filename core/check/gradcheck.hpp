@@ -31,6 +31,9 @@ struct GradCheckOptions {
   // Otherwise the number of entries sampled from each input (three of four where the gradient is
   // not zero), or all if there are fewer.
   int entries = 24;
+  // If given, f is computed there in f32, and held against the processor's f64: no differences are
+  // taken. The tolerance is then of each tensor's norm, and `the result` is checked, too.
+  Backend* device = nullptr;
   bool explain = true;  // look for the operation at fault, which runs the function again and again
   Key key{0};
   std::vector<std::string> names = {};              // of the inputs

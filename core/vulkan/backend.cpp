@@ -140,12 +140,9 @@ std::vector<Fallback> CardBackend::fallbacks() const {
   return all;
 }
 
-Counts CardBackend::counts() const {
-  Counts counts = stream_.counts();
-  Messages& messages = const_cast<Messages&>(card_.instance.messages);
-  const std::lock_guard lock(messages.mutex);
-  counts.messages = messages.count, counts.said = messages.first;
-  return counts;
+Said CardBackend::said() const {
+  const std::lock_guard lock(card_.messages.mutex);
+  return card_.messages.said;
 }
 
 Temporary CardBackend::laid(const View& x, const Strides& strides) {

@@ -27,7 +27,8 @@ class CardBackend final : public Card {
   ~CardBackend() override;
 
   const char* name() const override { return name_.c_str(); }
-  Counts counts() const override;
+  Counts counts() const override { return stream_.counts(); }
+  Said said() const override;
   std::vector<Fallback> fallbacks() const override;
   void refuse_fallbacks() override { refuses_ = true; }
 

@@ -34,7 +34,7 @@ VKAPI_ATTR VkBool32 VKAPI_CALL hear(VkDebugUtilsMessageSeverityFlagBitsEXT,
                                     const VkDebugUtilsMessengerCallbackDataEXT* data, void* to) {
   Messages& messages = *static_cast<Messages*>(to);
   const std::lock_guard lock(messages.mutex);
-  if (++messages.count <= 4) messages.first.emplace_back(data->pMessage);
+  if (++messages.said.messages <= 4) messages.said.first.emplace_back(data->pMessage);
   return VK_FALSE;
 }
 
@@ -93,10 +93,10 @@ VkPhysicalDevice chosen(const Instance& instance, std::string_view which) {
 
 }  // namespace
 
-Instance::Instance(bool validates) {
+Instance::Instance(Messages* messages) {
   std::string reason;
   if (!api.load(reason)) fail(ErrorKind::resource, reason);
-  if (validates && !has_layer(api))
+  if (messages && !has_layer(api))
     fail(ErrorKind::resource,
          "Vulkan's validation layer is not installed (Debian's "
          "vulkan-validationlayers)");
@@ -114,7 +114,7 @@ Instance::Instance(bool validates) {
   listener.messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT |
                          VK_DEBUG_UTILS_MESSAGE_TYPE_PERFORMANCE_BIT_EXT;
   listener.pfnUserCallback = hear;
-  listener.pUserData = &messages;
+  listener.pUserData = messages;
   const auto synchronization = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT;
   VkValidationFeaturesEXT features{};
   features.sType = VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT;
@@ -124,7 +124,7 @@ Instance::Instance(bool validates) {
   VkInstanceCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
   info.pApplicationInfo = &program;
-  if (validates) {
+  if (messages) {
     info.pNext = &features;
     info.enabledLayerCount = info.enabledExtensionCount = 1;
     info.ppEnabledLayerNames = &layer;
@@ -134,7 +134,7 @@ Instance::Instance(bool validates) {
       reinterpret_cast<PFN_vkCreateInstance>(api.GetInstanceProcAddr(nullptr, "vkCreateInstance"));
   check(create(&info, nullptr, &instance_), "vkCreateInstance");
   api.load_instance(instance_);
-  if (validates) {
+  if (messages) {
     const auto listen = reinterpret_cast<PFN_vkCreateDebugUtilsMessengerEXT>(
         api.GetInstanceProcAddr(instance_, "vkCreateDebugUtilsMessengerEXT"));
     check(listen(instance_, &listener, nullptr, &messenger_), "vkCreateDebugUtilsMessengerEXT");
@@ -209,7 +209,9 @@ Found Abilities::found() const {
 }
 
 Opened::Opened(std::string_view which, const Options& options)
-    : instance(options.validates), physical(chosen(instance, which)), can(instance.api, physical) {
+    : instance(options.validates ? &messages : nullptr),
+      physical(chosen(instance, which)),
+      can(instance.api, physical) {
   const float priority = 1;
   VkDeviceQueueCreateInfo queues{};
   queues.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
@@ -248,7 +250,7 @@ std::vector<Found> found() {
   Api api;
   std::string reason;
   if (!api.load(reason)) return all;
-  const Instance instance(false);
+  const Instance instance(nullptr);
   for (const auto& [device, can] : usable(instance)) all.push_back(can.found());
   return all;
 }

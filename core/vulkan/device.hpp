@@ -12,21 +12,20 @@ namespace tete::vulkan {
 
 // What validation said: the callback comes from any thread.
 struct Messages {
-  std::mutex mutex;
-  int64_t count = 0;
-  std::vector<std::string> first;
+  mutable std::mutex mutex;
+  Said said;
 };
 
 class Instance {
  public:
   // Fails (resource) if this machine has no Vulkan.
-  explicit Instance(bool validates);
+  // What validation says goes to `messages`, if there are any.
+  explicit Instance(Messages* messages);
   ~Instance();
   Instance(const Instance&) = delete;
 
   Api api;
   std::vector<VkPhysicalDevice> devices;
-  Messages messages;
 
  private:
   VkInstance instance_ = nullptr;
@@ -54,6 +53,7 @@ class Opened {
   ~Opened();
   Opened(const Opened&) = delete;
 
+  Messages messages;
   Instance instance;
   Api api;
   VkPhysicalDevice physical;

@@ -168,8 +168,11 @@ void CardBackend::copy(const View& x, const View& y) {
   if ((takes_doubles && !can_.f64) || (y.dtype == Dtype::bf16 && !can_.stores_16_bits))
     return on_processor(text("copy of ", name_of(x.dtype), " to ", name_of(y.dtype)), {x}, {y},
                         [](const Views& in, const Views& out) { cpu().copy(in[0], out[0]); });
+  // A whole number becomes a float in one rounding where there are doubles.
+  const bool by_doubles =
+      takes_doubles || (can_.f64 && x.dtype == Dtype::i64 && y.dtype == Dtype::f32);
   const Shader shader = y.dtype == Dtype::bf16 ? Shader::copy_bf16
-                        : takes_doubles        ? Shader::copy_f64
+                        : by_doubles           ? Shader::copy_f64
                                                : Shader::copy;
   const auto windows = windows_of<2>({&x, &y});
   for_each_part(collapse(loops_of<2>({&x, &y}), 1), 4,

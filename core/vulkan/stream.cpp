@@ -1,6 +1,7 @@
 #include "core/vulkan/stream.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include "core/error.hpp"
@@ -106,6 +107,7 @@ void Stream::order(std::span<const Bound> touched) {
 void Stream::run(const Call& call) {
   if (call.groups <= 0) return;
   const std::lock_guard lock(mutex_);
+  const auto start = std::chrono::steady_clock::now();
   const VkPipeline pipeline = pipelines_.find(call.shader, call.constants);
   const VkCommandBuffer to = commands();
   order(call.buffers);
@@ -132,6 +134,8 @@ void Stream::run(const Call& call) {
   const Index down = (call.groups + most - 1) / most, right = (call.groups + down - 1) / down;
   api.CmdDispatch(to, static_cast<uint32_t>(right), static_cast<uint32_t>(down), 1);
   ++counts_.dispatches;
+  counts_.recording +=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   last_.emplace_back(name_of(call.shader));
   if (last_.size() > 8) last_.pop_front();
   if (++recorded_ >= batch_size) submit();

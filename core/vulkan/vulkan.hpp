@@ -18,17 +18,15 @@ struct Options {
   bool has_barriers = true;
 };
 
-// What was asked of a device since its start.
-struct Counts {
-  int64_t dispatches = 0, barriers = 0, submissions = 0, reads = 0;
-  size_t written = 0, read = 0;        // bytes
-  int64_t messages = 0;                // of the validation layer
-  std::vector<std::string> said = {};  // the first of them
+// What the validation layer said.
+struct Said {
+  int64_t messages = 0;
+  std::vector<std::string> first;
 };
 
-class Card : public PartialBackend {
+class Card : public Accelerator {
  public:
-  virtual Counts counts() const = 0;
+  virtual Said said() const = 0;
 };
 
 // The devices of this machine; none where there is no Vulkan.

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "core/devices.hpp"
 #include "core/threads.hpp"
 #include "tools/bench/nouns.hpp"
 #include "tools/bench/report.hpp"
@@ -26,6 +27,7 @@ struct StepBenchOptions : ModelOptions {
   double dropout = 0;
   std::string precision = "f32";
   bool recompute_blocks = false;
+  DeviceOptions device;
 };
 
 // Tokens by chance: their time is that of any text.
@@ -61,14 +63,29 @@ constexpr const char* recipe = "attention = 'multi_head'\nstyle = 'gpt2'\n";
 struct Steady {
   int64_t loops = 0;       // shared among threads
   size_t allocations = 0;  // of memory for tensors, from the system
+  Counts device = {};      // of a device beside the processor
 
-  static Steady of(const std::function<void()>& step) {
-    constexpr int steps = 4;
+  static constexpr int steps = 4;
+  static Steady so_far(Backend& on) {
+    const auto* const accelerator = dynamic_cast<const Accelerator*>(&on);
+    return {shared_loops(), memory_use(on).system_allocations,
+            accelerator ? accelerator->counts() : Counts{}};
+  }
+  static Steady of(const std::function<void()>& step, Backend& on) {
     for (int i = 0; i < steps; ++i) step();
-    const Steady before{shared_loops(), memory_use().system_allocations};
+    const Steady before = so_far(on);
     for (int i = 0; i < steps; ++i) step();
-    return {(shared_loops() - before.loops) / steps,
-            memory_use().system_allocations - before.allocations};
+    const Steady after = so_far(on);
+    const Counts &a = after.device, &b = before.device;
+    return {(after.loops - before.loops) / steps,
+            after.allocations - before.allocations,
+            {.dispatches = (a.dispatches - b.dispatches) / steps,
+             .barriers = (a.barriers - b.barriers) / steps,
+             .submissions = (a.submissions - b.submissions) / steps,
+             .reads = (a.reads - b.reads) / steps,
+             .written = (a.written - b.written) / steps,
+             .read = (a.read - b.read) / steps,
+             .recording = (a.recording - b.recording) / steps}};
   }
 };
 
@@ -97,6 +114,14 @@ ordered_json to_json(const StepBenchOptions& o, const Model& model, const Cost& 
   json["tokens_per_s"] = static_cast<double>(o.batch * o.model.context) / row.time.median();
   json["loops_per_step"] = steady.loops;
   json["steady_allocations"] = steady.allocations;
+  if (const Counts& c = steady.device; c.dispatches > 0)
+    json["device"] = {{"dispatches", c.dispatches},
+                      {"barriers", c.barriers},
+                      {"submissions", c.submissions},
+                      {"reads", c.reads},
+                      {"written", c.written},
+                      {"read", c.read},
+                      {"recording_us", 1e6 * c.recording / static_cast<double>(c.dispatches)}};
   json["peak_rss_mb"] = resident_mb(row);
   json.update(bench.machine());
   return json;
@@ -118,6 +143,14 @@ void print(const StepBenchOptions& o, const Model& model, const Steady& steady,
               size_text(row.resident).c_str(), size_text(row.tensor_bytes).c_str());
   std::printf("threads share %lld loops a step; %zu allocations in four steps\n",
               static_cast<long long>(steady.loops), steady.allocations);
+  const Counts& c = steady.device;
+  if (c.dispatches == 0) return;
+  std::printf(
+      "device  %lld dispatches, %lld barriers, %lld submissions, %lld reads; %zu bytes "
+      "written, %zu read\n        %.2f us to record a dispatch\n",
+      static_cast<long long>(c.dispatches), static_cast<long long>(c.barriers),
+      static_cast<long long>(c.submissions), static_cast<long long>(c.reads), c.written, c.read,
+      1e6 * c.recording / static_cast<double>(c.dispatches));
 }
 
 // ---- The step ----
@@ -137,6 +170,7 @@ int bench_training(StepBenchOptions& o, CLI::App& app) {
   read_model(o, app, false);
   const OptimizerRow& row = find_optimizer(o.optimizer);
   use_threads(o.bench.threads);
+  const DeviceInUse device(o.device);
 
   const Model model = make_model(o.model, o.vocabulary);
   const ParamList& params = model.params();
@@ -150,7 +184,7 @@ int bench_training(StepBenchOptions& o, CLI::App& app) {
                               return {loss.sum, loss.tokens};
                             }};
   const RandomTokens data(o.vocabulary, o.model.context);
-  const std::unique_ptr<Optimizer> optimizer = row.make(params.specs(), Dtype::f32, cpu());
+  const std::unique_ptr<Optimizer> optimizer = row.make(params.specs(), Dtype::f32, *device);
   // A gradient that is zero is looked for in the first steps only: no step of a long run does.
   Stepper stepper(objective, data, *optimizer, single_process(),
                   {.batch = o.batch,
@@ -159,9 +193,9 @@ int bench_training(StepBenchOptions& o, CLI::App& app) {
                    .products = products_of(o.precision),
                    .recompute_blocks = o.recompute_blocks,
                    .allow_zero_grad = {"*"}});
-  Tensors values = params.initial_values(Key(0).fold("init"));
+  Tensors values = params.initial_values(Key(0).fold("init"), Dtype::f32, *device);
   int64_t step = 0;
-  const auto call = [&] { stepper.run(step++, values, 1e-3); };
+  const auto call = [&] { stepper.run(step++, values, 1e-3), (*device).finish(); };
   Bench bench(o.bench, Dtype::f32);
   const Work work{
       .name = described(o.model),
@@ -169,7 +203,7 @@ int bench_training(StepBenchOptions& o, CLI::App& app) {
       .flops = 6 * static_cast<double>(o.batch) * static_cast<double>(cost.total.visible),
       .bytes = bytes_of(*optimizer, parameters)};
   bench.add(work);
-  const Steady steady = Steady::of(call);
+  const Steady steady = Steady::of(call, *device);
   const std::optional<Scaling> scaling =
       o.bench.scaling ? std::optional(bench.scaling(work)) : std::nullopt;
   if (o.bench.json) {
@@ -197,6 +231,7 @@ Run bench_step(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--dropout", o->dropout, "rate")->type_name("X")->capture_default_str();
   add_precision(app, o->precision);
+  add_device(app, o->device);
   add_recompute_blocks(app, o->recompute_blocks);
   add_bench_options(app, o->bench);
   add_scaling(app, o->bench);

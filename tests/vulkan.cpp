@@ -1,0 +1,465 @@
+// The Vulkan device: every operation against the processor, on every kind of layout, under the
+// validation layer; training, chance and determinism. tests/vulkan.sh runs these cases; where there
+// is no device they say so.
+#include "core/vulkan/vulkan.hpp"
+#include "core/check/samples.hpp"
+#include "core/fused.hpp"
+#include "nn/run.hpp"
+#include "tests/error_of.hpp"
+#include "tests/layer.hpp"
+#include "tests/named_model.hpp"
+#include "train/step.hpp"
+
+using namespace tete;
+using namespace tete::tests;
+
+namespace {
+
+// The number of Mesa's emulation, which is there for tests, or of the last device; -1: there is
+// none.
+int number_of_card() {
+  const std::vector<Found> all = vulkan::found();
+  for (size_t i = 0; i < all.size(); ++i)
+    if (all[i].name.find("llvmpipe") != std::string::npos) return static_cast<int>(i);
+  return static_cast<int>(all.size()) - 1;
+}
+std::unique_ptr<vulkan::Card> open_card(const vulkan::Options& options = {}) {
+  const int number = number_of_card();
+  if (number < 0) MESSAGE("not tested: there is no Vulkan device here");
+  return number < 0 ? nullptr : vulkan::open(std::to_string(number), options);
+}
+// One for all cases, under validation where that is installed.
+vulkan::Card* card() {
+  static const std::unique_ptr<vulkan::Card> only =
+      open_card({.validates = vulkan::can_validate()});
+  return only.get();
+}
+// No case may leave a message behind.
+void check_silent(const vulkan::Card& device) {
+  const vulkan::Said said = device.said();
+  CAPTURE(said.first);
+  CHECK(said.messages == 0);
+}
+
+// ---- Layouts ----
+
+constexpr double nothing = std::numeric_limits<double>::quiet_NaN();
+
+// A place for x's numbers in a larger tensor of NaN, with room between them: what is read or
+// written beside them shows.
+struct Apart {
+  Tensor whole, hole;
+};
+Apart apart(const Shape& shape, Dtype dtype, Backend& on) {
+  Shape wide = shape;
+  for (Index& size : wide) size = 2 * size + 3;
+  Tensor whole = Tensor::full(wide, dtype == Dtype::i64 ? -1 : nothing, dtype, on);
+  Strides strides = whole.strides();
+  Index first = 0;
+  for (int d = 0; d < shape.size(); ++d) first += strides[d], strides[d] *= 2;
+  return {whole, whole.window(shape, strides, first)};
+}
+// The same numbers with dimensions in the opposite order in memory.
+Tensor turned(const Tensor& x) {
+  Axes order;
+  for (int d = x.rank() - 1; d >= 0; --d) order.push_back(d);
+  return permute(x, order);
+}
+
+enum class Layout { dense, apart, turned };
+Tensor placed(const Tensor& x, Layout layout, Backend& on) {
+  if (!x || layout == Layout::dense) return x ? x.to(on) : x;
+  if (layout == Layout::turned) {
+    const Tensor y = turned(x.to(on)), made = Tensor::empty(y.shape(), y.dtype(), on);
+    copy_onto(y, made);
+    return turned(made);
+  }
+  const Apart made = apart(x.shape(), x.dtype(), on);
+  copy_onto(x.to(on), made.hole);
+  return made.hole;
+}
+
+// ---- Comparisons ----
+
+// |a - b| / |b|; a norm below 1 counts as 1.
+double apart_by(const Tensor& a, const Tensor& b) {
+  const std::vector<double> x = a.values(), y = b.values();
+  REQUIRE(x.size() == y.size());
+  double sum = 0, norm = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i]))) continue;
+    sum += (x[i] - y[i]) * (x[i] - y[i]);
+    norm += y[i] * y[i];
+  }
+  return std::sqrt(sum) / std::max(1.0, std::sqrt(norm));
+}
+double allowed(Dtype dtype) { return dtype == Dtype::f32 ? 1e-5 : 1e-12; }
+
+struct Outcome {
+  Tensor y;
+  Tensors gradients;
+};
+Outcome outcome(const Sample& sample, const Tensors& at) {
+  Tensors leaves, asked;
+  for (const Tensor& x : at) {
+    leaves.push_back(x && is_real(x.dtype()) ? x.detach().variable() : x);
+    if (x && is_real(x.dtype())) asked.push_back(leaves.back());
+  }
+  const Tensor y = sample.apply(leaves);
+  if (!y.tracked()) return {y, {}};
+  const Tensor weights =
+      reshape((arange(y.size(), y.dtype(), y.backend()) + 1.0) / static_cast<double>(1 + y.size()),
+              y.shape());
+  return {y, grad(y, asked, {.cotangent = weights})};
+}
+
+void check_sample(const Sample& sample, Dtype dtype, Layout layout, Backend& on) {
+  CAPTURE(sample.name);
+  CAPTURE(name_of(dtype));
+  CAPTURE(static_cast<int>(layout));
+  Tensors there, here;
+  for (const Tensor& x : sample.inputs(dtype)) {
+    there.push_back(placed(x, layout, on));
+    here.push_back(x);
+  }
+  const Outcome made = outcome(sample, there), expected = outcome(sample, here);
+  CHECK(&made.y.backend() == &on);
+  CHECK(apart_by(made.y, expected.y) < allowed(dtype));
+  REQUIRE(made.gradients.size() == expected.gradients.size());
+  for (size_t i = 0; i < made.gradients.size(); ++i)
+    if (made.gradients[i] && expected.gradients[i])
+      CHECK(apart_by(made.gradients[i], expected.gradients[i]) < allowed(dtype));
+}
+
+// ---- Training ----
+
+Model small_model(const std::string& variant) {
+  SizesByName sizes = sizes_for(variant).dims;
+  sizes["v"] = 11, sizes["max_n"] = 8, sizes["d_X"] = 12, sizes["l"] = 1, sizes["h"] = 3;
+  return {filled_text("language_model", {"Attention=" + variant}), sizes};
+}
+
+class SomeTokens : public Data {
+ public:
+  Batch batch(Key key, Index first, Index count) const override {
+    std::vector<int64_t> tokens;
+    for (Index i = 0; i < 8 * count; ++i)
+      tokens.push_back(static_cast<int64_t>(uniform_below(key, 8 * first + i, 11)));
+    const Tensor all = Tensor::of<int64_t>({count, 8}, tokens);
+    return {slice(all, 1, 0, 7), slice(all, 1, 1, 7), first};
+  }
+  Batch validation_batch(Key key, Index first, Index count) const override {
+    return batch(key, first, count);
+  }
+  const std::string& fingerprint() const override { return name_; }
+
+ private:
+  std::string name_ = "some";
+};
+
+struct Trace {
+  std::vector<double> losses = {};
+  std::vector<int64_t> reads = {};
+  Tensors values = {};
+};
+Trace trained(const Model& model, const char* optimizer, Backend& on, int steps,
+              Products products = Products::full) {
+  const ParamList& params = model.params();
+  const Objective objective{params, [&](const Forward& forward, const Batch& batch) -> LossSum {
+                              const Loss loss =
+                                  model.loss(forward, {.X = batch.input}, batch.target);
+                              return {loss.sum, loss.tokens};
+                            }};
+  const auto rule = find_optimizer(optimizer).make(params.specs(), Dtype::f32, on);
+  const SomeTokens data;
+  Stepper stepper(objective, data, *rule, single_process(),
+                  {.batch = 4,
+                   .shards = 2,
+                   .clip = 0.1,
+                   .dropout = 0.1,
+                   .products = products,
+                   .allow_zero_grad = {"*"}});
+  Trace trace{.values = params.initial_values(Key(1), Dtype::f32, on)};
+  const auto* const device = dynamic_cast<const Accelerator*>(&on);
+  for (int64_t step = 0; step < steps; ++step) {
+    const int64_t before = device ? device->counts().reads : 0;
+    trace.losses.push_back(stepper.run(step, trace.values, 0.01).loss);
+    if (device) trace.reads.push_back(device->counts().reads - before);
+  }
+  return trace;
+}
+void check_close(const Trace& a, const Trace& b, double share) {
+  for (size_t i = 0; i < a.losses.size(); ++i) {
+    CAPTURE(i);
+    CHECK(a.losses[i] == doctest::Approx(b.losses[i]).epsilon(share));
+  }
+}
+
+}  // namespace
+
+TEST_SUITE("vulkan") {
+  TEST_CASE("every operation and its gradient agree with the processor, on every layout") {
+    if (!card()) return;
+    for (const Sample& sample : op_samples())
+      for (const Dtype dtype : {Dtype::f32, Dtype::f64}) {
+        // Samples have views of their own; a copy on the device is dense, so it is laid out there.
+        for (const Layout layout : {Layout::dense, Layout::apart, Layout::turned}) {
+          if (dtype == Dtype::f64 && layout != Layout::apart) continue;
+          check_sample(sample, dtype, layout, *card());
+        }
+      }
+    check_silent(*card());
+  }
+
+  TEST_CASE("kernels write what is theirs and nothing beside it") {
+    if (!card()) return;
+    Backend& on = *card();
+    const Shape shape{5, 7, 3};
+    const Tensor x = noise(shape, 1, Dtype::f32), there = x.to(on);
+    const Tensor index = Tensor::of<int64_t>({5}, {4, 0, 2, 2, 6}).to(on);
+    const Labels nmd{0, 1, 2}, nd{0, 2}, n{0};
+    struct Row {
+      const char* name;
+      Shape result;
+      std::function<void(Backend&, const View&, const View&)> run;  // the input, then the result
+    };
+    const std::vector<Row> rows{
+        {"copy", shape, [](Backend& b, const View& x, const View& y) { b.copy(x, y); }},
+        {"fill", shape, [](Backend& b, const View&, const View& y) { b.fill(3, y); }},
+        {"exp", shape, [](Backend& b, const View& x, const View& y) { b.unary(Unary::exp, x, y); }},
+        {"add", shape,
+         [](Backend& b, const View& x, const View& y) { b.binary(Binary::add, x, x, y); }},
+        {"sum",
+         {5, 1, 3},
+         [](Backend& b, const View& x, const View& y) { b.fold(Fold::sum, x, y); }},
+        {"max",
+         {1, 7, 1},
+         [](Backend& b, const View& x, const View& y) { b.fold(Fold::max, x, y); }},
+        {"contract",
+         {5, 5},
+         [](Backend& b, const View& x, const View& y) {
+           b.contract(x, {0, 1, 2}, x, {3, 1, 2}, y, {0, 3});
+         }},
+        {"batched",
+         {7, 5, 5},
+         [](Backend& b, const View& x, const View& y) {
+           b.contract(x, {0, 1, 2}, x, {3, 1, 2}, y, {1, 0, 3});
+         }},
+        {"softmax", shape,
+         [](Backend& b, const View& x, const View& y) { CHECK(b.softmax(x, {}, 1, y)); }},
+        {"uniform", shape,
+         [](Backend& b, const View&, const View& y) { b.uniform(7, 1ull << 32, y); }},
+        {"dropout", shape,
+         [](Backend& b, const View& x, const View& y) { CHECK(b.dropout(x, 0.3, 7, 5, y)); }},
+    };
+    for (const Row& row : rows) {
+      CAPTURE(row.name);
+      const Apart made = apart(row.result, Dtype::f32, on);
+      const Tensor expected = Tensor::empty(row.result);
+      row.run(on, there.view(), made.hole.view());
+      row.run(cpu(), x.view(), expected.view());
+      CHECK(apart_by(made.hole, expected) < 1e-5);
+      Index written = 0;
+      for (double each : made.whole.values()) written += !std::isnan(each);
+      CHECK(written == expected.size());
+    }
+    const Apart gathered = apart({5, 3}, Dtype::f32, on);
+    on.gather(there.view(), nmd, index.view(), n, 1, gathered.hole.view(), nd);
+    CHECK(same_bits(gathered.hole.to(cpu()), gather("n [m] d, n -> n d", x, index.to(cpu()))));
+    Index written = 0;
+    for (double each : gathered.whole.values()) written += !std::isnan(each);
+    CHECK(written == 15);
+    check_silent(*card());
+  }
+
+  TEST_CASE("numbers by chance have the processor's bits") {
+    if (!card()) return;
+    for (const Dtype dtype : {Dtype::f32, Dtype::f64})
+      for (const uint64_t first : {uint64_t{0}, (uint64_t{1} << 32) - 5}) {
+        CHECK(same_bits(random_uniform({3, 41}, Key(5), dtype, first, *card()),
+                        random_uniform({3, 41}, Key(5), dtype, first)));
+        const Tensor x = noise({3, 41}, 2, dtype);
+        CHECK(
+            same_bits(dropout(x.to(*card()), 0.3, Key(6), first), dropout(x, 0.3, Key(6), first)));
+      }
+    CHECK(same_bits(random_normal({3, 41}, Key(5), Dtype::f32, *card()),
+                    random_normal({3, 41}, Key(5), Dtype::f32)));
+  }
+
+  TEST_CASE("copies between types are the processor's") {
+    if (!card()) return;
+    const std::vector<double> numbers{0,    -0.0, 1,     -1.5,    2.75,   3e9,
+                                      -3e9, 1e18, -1e19, nothing, 0.1,    255.5,
+                                      1e30, 7,    -7.9,  65504.3, 1 / 3.0};
+    const Shape shape{static_cast<Index>(numbers.size())};
+    for (const Dtype from : {Dtype::f32, Dtype::f64, Dtype::i64})
+      for (const Dtype to : {Dtype::f32, Dtype::f64, Dtype::i64, Dtype::bf16}) {
+        if (from == Dtype::i64 && to == Dtype::bf16) continue;
+        CAPTURE(name_of(from));
+        CAPTURE(name_of(to));
+        const Tensor x = cast(Tensor::of<double>(shape, numbers), from);
+        const Tensor y = Tensor::empty(shape, to, *card()), z = Tensor::empty(shape, to);
+        card()->copy(x.to(*card()).view(), y.view());
+        cpu().copy(x.view(), z.view());
+        CHECK(apart_by(y, z) == 0);
+      }
+    check_silent(*card());
+  }
+
+  TEST_CASE("a position outside a table is told with the next read") {
+    if (!card()) return;
+    const Tensor table = noise({3, 2}, 1).to(*card()),
+                 at = Tensor::of<int64_t>({3}, {2, -1, 3}, *card());
+    const Tensor y = gather("[v] d, n -> n d", table, at);
+    CHECK(error_of(ErrorKind::input, [&] { y.values(); }) ==
+          "gather: position -1 (element 1 of the index) is outside a dimension of size 3");
+    CHECK(table.values().size() == 6);
+  }
+
+  TEST_CASE("what the device lacks is counted, and an error where that is asked for") {
+    const auto device = open_card();
+    if (!device) return;
+    const Tensor x = noise({4, 5}, 1), y = exp(x.to(*device));
+    CHECK(same_bits(y.to(cpu()), exp(x)));
+    REQUIRE(device->fallbacks().size() == 1);
+    CHECK(device->fallbacks()[0].operation == "exp in f64");
+    CHECK(device->fallbacks()[0].times == 1);
+    CHECK(device->fallbacks()[0].bytes == 2 * 20 * 8);
+    device->refuse_fallbacks();
+    CHECK(error_of(ErrorKind::resource, [&] {
+            exp(x.to(*device));
+          }).find("lacks the operation 'exp in f64'") != std::string::npos);
+  }
+
+  TEST_CASE("memory that is not there is told with what would fit") {
+    if (!card()) return;
+    const std::string said =
+        error_of(ErrorKind::resource, [] { Tensor::empty({Index{1} << 40}, Dtype::f32, *card()); });
+    CHECK(said.find("there is no memory for ") == 0);
+    CHECK(said.find("one tensor has at most ") != std::string::npos);
+  }
+
+  TEST_CASE("validation tells a barrier that is missing") {
+    if (!vulkan::can_validate()) {
+      MESSAGE("not tested: the validation layer is not installed");
+      return;
+    }
+    const auto device = open_card({.validates = true, .has_barriers = false});
+    if (!device) return;
+    const Tensor x = noise({64}, 1, Dtype::f32).to(*device);
+    exp(exp(x)).values();
+    const vulkan::Said said = device->said();
+    CHECK(said.messages > 0);
+    REQUIRE(!said.first.empty());
+    CHECK(said.first[0].find("SYNC-HAZARD") != std::string::npos);
+  }
+
+  TEST_CASE("every causal variant trains as on the processor, in float32 alone") {
+    if (!card()) return;
+    for (const Variant& variant : variants()) {
+      if (!is_causal(*load_attention(variant.name))) continue;
+      CAPTURE(variant.name);
+      const auto device = open_card();
+      const Model model = small_model(variant.name);
+      const Trace there = trained(model, "adam", *device, 10);
+      check_close(there, trained(model, "adam", cpu(), 10), 1e-3);
+      CHECK(there.reads == std::vector<int64_t>(10, 1));
+      for (const Fallback& each : device->fallbacks()) CHECK_MESSAGE(false, each.operation);
+    }
+  }
+
+  TEST_CASE("twenty steps have the processor's loss, and twice the same bits") {
+    if (!card()) return;
+    const Model model = small_model("talking_heads");
+    for (const char* optimizer : {"adam", "adafactor"}) {
+      CAPTURE(optimizer);
+      const Trace there = trained(model, optimizer, *card(), 20),
+                  again = trained(model, optimizer, *card(), 20);
+      check_close(there, trained(model, optimizer, cpu(), 20), 1e-4);
+      CHECK(there.losses == again.losses);
+      for (size_t i = 0; i < there.values.size(); ++i)
+        CHECK(same_bits(there.values[i].to(cpu()), again.values[i].to(cpu())));
+    }
+    check_silent(*card());
+  }
+
+  TEST_CASE("products of bfloat16 are the processor's") {
+    if (!card()) return;
+    const Tensor a = noise({33, 70}, 1, Dtype::f32), b = noise({70, 41}, 2, Dtype::f32);
+    const auto coarse = [](const Tensor& x) { return cast(x.rounded(), Dtype::f32); };
+    const Tensor y = einsum("i k, k j -> i j", EinsumOptions{.products = Products::bf16},
+                            a.to(*card()), b.to(*card()));
+    CHECK(apart_by(y, einsum("i k, k j -> i j", coarse(a), coarse(b))) < 1e-5);
+    CHECK(apart_by(y, einsum("i k, k j -> i j", a, b)) > 1e-4);  // they were rounded
+    const Model model = small_model("multi_head");
+    check_close(trained(model, "adam", *card(), 5, Products::bf16),
+                trained(model, "adam", cpu(), 5, Products::bf16), 1e-2);
+    check_silent(*card());
+  }
+
+  TEST_CASE("long sums are cut into parts, and lose nothing") {
+    if (!card()) return;
+    const Tensor x = noise({3, 20011}, 1, Dtype::f32), y = noise({20011, 5}, 2, Dtype::f32);
+    const Tensor there = x.to(*card());
+    CHECK(apart_by(sum(there, {1}), sum(x, {1})) < 1e-5);
+    CHECK(apart_by(sum(there, {0}), sum(x, {0})) < 1e-5);
+    CHECK(apart_by(max(there, {1}), max(x, {1})) == 0);
+    CHECK(apart_by(sum(there), sum(x)) < 1e-5);
+    CHECK(apart_by(einsum("i k, k j -> i j", there, y.to(*card())),
+                   einsum("i k, k j -> i j", x, y)) < 1e-5);
+    CHECK(apart_by(einsum("i k, i k -> i", there, there), einsum("i k, i k -> i", x, x)) < 1e-5);
+  }
+
+  TEST_CASE("decoding gives the processor's logits") {
+    if (!card()) return;
+    for (const char* name : {"multi_head", "talking_heads", "multi_query"}) {
+      CAPTURE(name);
+      const Model model = small_model(name);
+      const auto logits = [&](Backend& on) {
+        const Tensors params = model.params().initial_values(Key(1), Dtype::f32, on);
+        const Forward forward{.params = params};
+        Decoding decoding;
+        Tensors all;
+        for (const auto& piece : {std::vector<int64_t>{1, 2, 3}, {4}, {5, 6}}) {
+          const Shape shape{1, std::ssize(piece)};
+          all.push_back(
+              model.next_logits(forward, {.X = Tensor::of<int64_t>(shape, piece)}, decoding));
+        }
+        return all;
+      };
+      const Tensors here = logits(cpu()), there = logits(*card());
+      for (size_t i = 0; i < here.size(); ++i) CHECK(apart_by(there[i], here[i]) < 1e-5);
+    }
+  }
+
+  TEST_CASE("200 random sequences of operations over few tensors are the processor's") {
+    if (!card()) return;
+    const Key key(11);
+    const auto number = [&](int sequence, int i, uint64_t below) {
+      return uniform_below(key.fold(sequence), static_cast<uint64_t>(i), below);
+    };
+    for (int sequence = 0; sequence < 200; ++sequence) {
+      CAPTURE(sequence);
+      Tensors here, there;
+      for (uint64_t i = 0; i < 3; ++i) {
+        here.push_back(noise({6, 5}, 100 + i, Dtype::f32));
+        there.push_back(here.back().to(*card()));
+      }
+      for (int i = 0; i < 12; ++i) {
+        const size_t a = number(sequence, 3 * i, 3), b = number(sequence, 3 * i + 1, 3);
+        const uint64_t what = number(sequence, 3 * i + 2, 6);
+        for (Tensors* xs : {&here, &there}) {
+          const Tensor &x = (*xs)[a], &y = (*xs)[b];
+          (*xs)[a] = what == 0   ? x * 0.5 + y
+                     : what == 1 ? tanh(x)
+                     : what == 2 ? softmax(x - y, 1)
+                     : what == 3 ? einsum("i k, j k, j l -> i l", x, y, x) * 0.1
+                     : what == 4 ? broadcast(sum(x, {0}, true), x.shape()) * 0.2 + 0.0 * y
+                                 : concat({slice(x, 0, 3, 3), slice(y, 0, 0, 3)}, 0);
+        }
+      }
+      for (size_t i = 0; i < 3; ++i) CHECK(apart_by(there[i], here[i]) < 1e-4);
+    }
+    check_silent(*card());
+  }
+}
