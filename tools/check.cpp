@@ -145,7 +145,13 @@ class CheckTable {
     const InputReport* const worst = worst_of(report);
     std::printf(" %-12s %s\n", worst ? worst->input.c_str() : "",
                 report.passed() ? "ok" : "FAILED");
-    if (!report.passed()) std::cout << report << "\n";
+    if (o_.on)
+      for (const InputReport& input : report.inputs)
+        if (is_fault(input.verdict))
+          std::printf("    %s: its norm is %s there and %s here, apart by %.1e of it\n",
+                      input.input.c_str(), number_text(input.worst.analytic, 6).c_str(),
+                      number_text(input.worst.numeric, 6).c_str(), input.error);
+    if (!report.passed() && !o_.on) std::cout << report << "\n";
   }
 
   void add_json(const std::string& name, const GradReport& report, const std::string& trouble) {
@@ -274,7 +280,7 @@ static int check_gradients(CheckOptions& o) {
   const DeviceInUse device(o.device);
   if (&*device != &cpu()) o.on = &*device;
   if (o.on && o.order > 1) bad_input("--device is for gradients of order 1, got --order ", o.order);
-  CheckTable table(o, std::all_of(o.targets.begin(), o.targets.end(), names_text));
+  CheckTable table(o, !o.on && std::all_of(o.targets.begin(), o.targets.end(), names_text));
   for (const std::string& target : o.targets) check_target(table, target, o);
   return table.finish();
 }

@@ -13,7 +13,9 @@ Tensors computed(const WatchedFunction& f, const Tensors& inputs, Dtype dtype, B
                  Key key) {
   Tensors leaves, asked;
   for (const Tensor& in : inputs) {
-    leaves.push_back(is_checked(in) ? cast(in.detach(), dtype).to(on).variable() : in);
+    leaves.push_back(is_checked(in) ? cast(in.detach(), dtype).to(on).variable()
+                     : in           ? in.to(on)
+                                    : in);
     if (is_checked(in)) asked.push_back(leaves.back());
   }
   const Tensor y = f(leaves, {});
@@ -24,17 +26,22 @@ Tensors computed(const WatchedFunction& f, const Tensors& inputs, Dtype dtype, B
   return all;
 }
 
-// ‖theirs - ours‖ / ‖ours‖; a norm below 1e-3 counts as that.
-double error_of(const Tensor& theirs, const Tensor& ours) {
-  if (!theirs || !ours) return static_cast<bool>(theirs) == static_cast<bool>(ours) ? 0 : 1;
+// Both norms, and ‖theirs - ours‖ / ‖ours‖. A norm below 0.01 counts as that: small gradients of
+// large numbers that cancel have an error of those.
+Slope compared(const Tensor& theirs, const Tensor& ours) {
+  if (!theirs || !ours)
+    return {.error = static_cast<bool>(theirs) == static_cast<bool>(ours) ? 0. : 1.};
   const std::vector<double> x = theirs.values(), y = ours.values();
-  double apart = 0, norm = 0;
+  double apart = 0, theirs_squared = 0, ours_squared = 0;
   for (size_t i = 0; i < y.size(); ++i) {
+    theirs_squared += x[i] * x[i], ours_squared += y[i] * y[i];
     if (x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i]))) continue;
     apart += (x[i] - y[i]) * (x[i] - y[i]);
   }
-  for (double each : y) norm += each * each;
-  return std::sqrt(apart) / std::max(1e-3, std::sqrt(norm));
+  const double norm = std::sqrt(ours_squared);
+  return {.analytic = std::sqrt(theirs_squared),
+          .numeric = norm,
+          .error = std::sqrt(apart) / std::max(0.01, norm)};
 }
 
 }  // namespace
@@ -49,7 +56,8 @@ GradReport check_on_device(const WatchedFunction& f, const Tensors& inputs,
     const size_t i = report.inputs.size();
     InputReport each;
     each.input = name, each.shape = like.shape();
-    each.error = error_of(theirs[i], ours[i]);
+    each.worst = compared(theirs[i], ours[i]);
+    each.error = each.worst.error;
     each.verdict = each.error <= options.tolerance ? Verdict::right : Verdict::wrong;
     each.compared = like.size();
     report.worst = std::max(report.worst, each.error);

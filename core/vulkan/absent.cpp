@@ -4,13 +4,15 @@
 
 namespace tete::vulkan {
 
-std::vector<Found> found() { return {}; }
-std::unique_ptr<Card> open(std::string_view, const Options&) {
+[[noreturn]] static void refuse() {
   fail(ErrorKind::resource,
-       "this build has no Vulkan: it takes Debian's libvulkan-dev and glslc, "
-       "and meson setup --reconfigure -Dvulkan=enabled");
+       "this build has no Vulkan: it takes Debian's libvulkan-dev and glslc, and meson setup "
+       "--reconfigure -Dvulkan=enabled");
 }
+
+std::vector<Found> found() { return {}; }
+std::unique_ptr<Card> open(std::string_view, const Options&) { refuse(); }
 bool can_validate() { return false; }
-Backend& kept(std::string_view which) { return *open(which); }
+Backend& kept(std::string_view) { refuse(); }
 
 }  // namespace tete::vulkan
