@@ -5,7 +5,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <barrier>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -19,12 +18,13 @@
 #include "core/utf8.hpp"
 #include "tests/error_of.hpp"
 #include "tests/temporary_folder.hpp"
+#include "tests/tiny_run.hpp"
 #include "train/checksum.hpp"
 #include "train/loop.hpp"
 #include "train/machine.hpp"
 
 using namespace tete;
-using tete::tests::TemporaryFolder;
+using namespace tete::tests;
 
 namespace {
 
@@ -109,108 +109,20 @@ struct PlainAdafactor {
   }
 };
 
-// ---- A model so small that its steps take no time ---------------------------------------------
-
-constexpr Index tiny_width = 6, tiny_heads = 2;
-
-struct Tiny {
-  ParamList params;
-  ParamId E, P, scale;
-  Objective objective;
-  // Called with the hidden values, to spoil them.
-  std::function<Tensor(const Forward&, const Tensor&)> spoil;
-
-  explicit Tiny(Index vocabulary) : objective{params, {}} {
-    using K = InitializerKind;
-    E = params.declare({"embed/E", {"v", "d"}, {vocabulary, tiny_width}, {K::normal, 0.5}});
-    P = params.declare({.name = "layer/0/P",
-                        .dims = {"d", "h", "k"},
-                        .shape = {tiny_width, tiny_heads, tiny_width},
-                        .init = {K::normal, 0.4},
-                        .layout = {1, 0, 2}});
-    scale = params.declare({"layer/0/scale", {"d"}, {tiny_width}, {K::ones}});
-    objective.loss = [this](const Forward& f, const Batch& batch) { return loss(f, batch); };
-  }
-  Tiny(const Tiny&) = delete;
-
-  LossSum loss(const Forward& f, const Batch& batch) const {
-    const Index b = batch.input.size(0), n = batch.input.size(1);
-    Tensor X = gather("[v] d, b n -> b n d", f[E], batch.input);
-    if (f.training && f.dropout > 0)
-      X = dropout(X, f.dropout, f.key.fold("X"), f.first_sample * n * tiny_width);
-    Tensor H = einsum("b n d, d h k -> b n k", X, f[P]);
-    if (spoil) H = spoil(f, H);
-    if (f.watch) f.watch("layer/0/H", H);
-    H = mul("b n d, d", tanh(H) + X, f[scale]);
-    if (f.watch) f.watch("layer/0/Y", H);
-    const Tensor logits = einsum("b n d, v d -> b n v", H, f[E]);
-    const Tensor rows = reshape(logits, {b * n, f[E].size(0)});
-    return {sum(cross_entropy(rows, reshape(batch.target, {b * n}))), b * n};
-  }
-};
-
-std::string tiny_text() {
-  std::string text;
-  for (int i = 0; i < 60; ++i) text += "the quick brown fox jumps over the lazy dog. ";
-  return text;
-}
-
-struct TinyRun {
-  Tokenizer tokenizer = Tokenizer::characters(tiny_text());
-  TextData data{tokenizer.encode(tiny_text()), 8};
-  Tiny model{tokenizer.size()};
-  Tensors values = model.params.initial_values(Key(3));
-};
-
-// ---- Ranks as threads of this process ---------------------------------------------------------
-
-struct Board {
-  std::barrier<> together;
-  std::vector<std::vector<std::byte>> posts;
-  explicit Board(int ranks) : together(ranks), posts(ranks) {}
-};
-
-class SimulatedRank : public Comm {
- public:
-  SimulatedRank(Board& board, int rank) : board_(board), rank_(rank) {}
-  int rank() const override { return rank_; }
-  int size() const override { return static_cast<int>(board_.posts.size()); }
-  std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine) override {
-    board_.posts[rank_].assign(mine.begin(), mine.end());
-    board_.together.arrive_and_wait();
-    std::vector<std::vector<std::byte>> all = board_.posts;
-    board_.together.arrive_and_wait();
-    return all;
-  }
-
- private:
-  Board& board_;
-  int rank_;
-};
-
-// The parameters of each rank after some steps, and the losses they saw.
-struct RankResult {
+// The parameters after some steps of a whole batch, or one that is cut, and their losses.
+struct Trained {
   Tensors values;
   std::vector<double> losses;
 };
-std::vector<RankResult> train_on_ranks(int ranks, int shards, int steps) {
-  Board board(ranks);
-  std::vector<RankResult> results(ranks);
-  std::vector<std::thread> threads;
-  for (int r = 0; r < ranks; ++r) {
-    threads.emplace_back([&, r] {
-      TinyRun run;
-      SimulatedRank comm(board, r);
-      auto optimizer = adam(run.model.params.specs());
-      Stepper stepper(run.model.objective, run.data, *optimizer, comm,
-                      {.batch = 6, .shards = shards, .clip = 0.5, .dropout = 0.2, .seed = 5});
-      for (int s = 0; s < steps; ++s)
-        results[r].losses.push_back(stepper.run(s, run.values, 1e-2).loss);
-      results[r].values = run.values;
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return results;
+Trained trained(int shards, int steps) {
+  TinyRun run;
+  auto optimizer = adam(run.model.params.specs());
+  Stepper stepper(run.model.objective, run.data, *optimizer, single_process(),
+                  {.batch = 6, .shards = shards, .clip = 0.5, .dropout = 0.2, .seed = 5});
+  Trained result;
+  for (int s = 0; s < steps; ++s) result.losses.push_back(stepper.run(s, run.values, 1e-2).loss);
+  result.values = run.values;
+  return result;
 }
 
 }  // namespace
@@ -678,31 +590,12 @@ TEST_SUITE("train") {
     }
   }
 
-  TEST_CASE("the bits of a step depend on the shards, never on the ranks") {
-    for (int shards : {3, 4, 6}) {
-      CAPTURE(shards);
-      const RankResult alone = train_on_ranks(1, shards, 6)[0];
-      CHECK(alone.losses.back() < alone.losses.front());
-      for (int ranks : {2, 3, 4, 6}) {
-        if (ranks > shards) continue;
-        CAPTURE(ranks);
-        for (const RankResult& rank : train_on_ranks(ranks, shards, 6)) {
-          CHECK(rank.losses == alone.losses);
-          CHECK(same_bits(rank.values, alone.values));
-        }
-      }
-    }
-    // The same batch and the same noise, cut or not: only rounding differs.
-    const RankResult whole = train_on_ranks(1, 1, 1)[0], cut = train_on_ranks(1, 3, 1)[0];
-    CHECK(whole.losses[0] == doctest::Approx(cut.losses[0]).epsilon(1e-6));
-    TinyRun run;
-    Board board(4);
-    SimulatedRank comm(board, 0);
-    CHECK_THROWS_AS(tree_sum(comm, 3, {}, {}), Error);
+  TEST_CASE("a batch that is cut into shards has the same samples and the same noise") {
+    CHECK(trained(1, 1).losses[0] == doctest::Approx(trained(3, 1).losses[0]).epsilon(1e-6));
   }
 
   TEST_CASE("a step learns, and the same seed gives the same bits") {
-    const RankResult a = train_on_ranks(1, 1, 60)[0], b = train_on_ranks(1, 1, 60)[0];
+    const Trained a = trained(1, 60), b = trained(1, 60);
     CHECK(a.losses.back() < 0.8 * a.losses.front());
     CHECK(a.losses == b.losses);
     CHECK(same_bits(a.values, b.values));

@@ -1,143 +1,292 @@
-// The canonical tree of comm.hpp. Both walks below visit nodes from left to right, so the partial
-// sums of all ranks, one rank after the other, are already in the order in which the tree is
-// finished: no node needs a number.
 #include "train/comm.hpp"
 
-#include <algorithm>
-#include <cstring>
+#include <unistd.h>
 
-#include "core/ops.hpp"
-#include "train/optimizer.hpp"
+#include <algorithm>
+#include <chrono>
+#include <map>
+
+#include "core/threads.hpp"
 
 namespace tete {
 
 namespace {
 
-using Bytes = std::vector<std::byte>;
-
-ShardSum add(ShardSum a, ShardSum b) {
-  for (size_t i = 0; i < a.grads.size(); ++i) {
-    if (!a.grads[i]) a.grads[i] = std::move(b.grads[i]);
-    else if (b.grads[i]) a.grads[i] = a.grads[i] + b.grads[i];
-  }
-  return {a.loss + b.loss, a.tokens + b.tokens, std::move(a.grads)};
+double clock_seconds() {
+  using namespace std::chrono;
+  return duration<double>(steady_clock::now().time_since_epoch()).count();
 }
 
-struct Tree {
-  Comm& comm;
-  int shards;
-  const Tensors& layouts;
-  const std::function<ShardSum(int)>& leaf;
+constexpr int control_channel = 0;
 
-  int begin_of(int rank) const { return first_shard(rank, comm.size(), shards); }
+std::string host_name() {
+  char name[256] = {};
+  gethostname(name, sizeof name - 1);
+  return name;
+}
 
-  ShardSum sum(int a, int b) const {
-    if (b - a == 1) return leaf(a);
-    const int m = a + (b - a) / 2;
-    ShardSum left = sum(a, m);
-    return add(std::move(left), sum(m, b));
+// The same number of bytes from each rank to all others.
+class Gather : public Comm::Job {
+ public:
+  Gather(int rank, std::span<const std::byte> mine, std::vector<size_t> lengths)
+      : rank_(rank), mine_(mine.begin(), mine.end()) {
+    for (size_t length : lengths) all.emplace_back(length);
+    all[static_cast<size_t>(rank)] = mine_;
   }
 
-  // The largest nodes below [a, b) that lie in this rank's range, as bytes.
-  void write_partials(int a, int b, Bytes& out) const {
-    const int begin = begin_of(comm.rank()), end = begin_of(comm.rank() + 1);
-    if (b <= begin || a >= end) return;
-    if (begin <= a && b <= end) return write(sum(a, b), out);
-    const int m = a + (b - a) / 2;
-    write_partials(a, m, out);
-    write_partials(m, b, out);
+  State advance(Transport& transport) override {
+    if (!exchange_) begin(transport);
+    return exchange_->test() ? State::done : State::waiting;
   }
+  int64_t progress() const override { return exchange_ ? exchange_->progress() : 0; }
+  std::vector<int> waiting_for() const override {
+    return exchange_ ? exchange_->waiting_for() : std::vector<int>();
+  }
+  int64_t bytes() const override { return static_cast<int64_t>(mine_.size() * (all.size() - 1)); }
 
-  bool in_one_rank(int a, int b) const {
-    for (int r = 0; r < comm.size(); ++r)
-      if (begin_of(r) <= a && b <= begin_of(r + 1)) return true;
-    return false;
-  }
+  std::vector<Bytes> all;
 
-  ShardSum finish(int a, int b, std::span<const std::byte>& in) const {
-    if (in_one_rank(a, b)) return read(in);
-    const int m = a + (b - a) / 2;
-    ShardSum left = finish(a, m, in);
-    return add(std::move(left), finish(m, b, in));
-  }
-
-  static void write_bytes(const void* from, size_t count, Bytes& out) {
-    const size_t at = out.size();
-    out.resize(at + count);
-    if (count > 0) std::memcpy(out.data() + at, from, count);
-  }
-  static void read_bytes(void* to, size_t count, std::span<const std::byte>& in) {
-    if (in.size() < count) fail(ErrorKind::peer, "a rank sent a shorter gradient than expected");
-    if (count > 0) std::memcpy(to, in.data(), count);
-    in = in.subspan(count);
-  }
-
-  static void write_tensor(const Tensor& x, Bytes& out) {
-    const Tensor here = x.to(cpu());
-    write_bytes(here.host_bytes().data(), here.host_bytes().size(), out);
-  }
-  // A tensor of the shape, type, order and device of `like`.
-  static Tensor read_tensor(const Tensor& like, std::span<const std::byte>& in) {
-    const Tensor here = Tensor::empty_strided(like.shape(), like.strides(), like.dtype());
-    read_bytes(here.host_bytes().data(), here.host_bytes().size(), in);
-    return here.to(like.backend());
-  }
-
-  // Gradients travel in the memory order of their parameters, which every rank knows.
-  void write(const ShardSum& s, Bytes& out) const {
-    write_tensor(s.loss, out);
-    write_bytes(&s.tokens, sizeof s.tokens, out);
-    for (size_t i = 0; i < layouts.size(); ++i) {
-      const char present = s.grads[i] ? 1 : 0;
-      write_bytes(&present, 1, out);
-      if (!present) continue;
-      write_tensor(laid_out_like(s.grads[i], layouts[i]), out);
+ private:
+  void begin(Transport& transport) {
+    std::vector<Message> out, in;
+    const int size = static_cast<int>(all.size());
+    for (int k = 1; k < size; ++k) {
+      out.push_back({(rank_ + k) % size, mine_});
+      const int from = (rank_ + size - k) % size;
+      in.push_back({from, all[static_cast<size_t>(from)]});
     }
+    exchange_ = transport.begin(control_channel, out, in);
   }
-  ShardSum read(std::span<const std::byte>& in) const {
-    ShardSum s;
-    s.loss = read_tensor(Tensor::scalar(0, Dtype::f64, layouts[0].backend()), in);
-    read_bytes(&s.tokens, sizeof s.tokens, in);
-    for (const Tensor& like : layouts) {
-      char present = 0;
-      read_bytes(&present, 1, in);
-      s.grads.push_back(present ? read_tensor(like, in) : Tensor());
-    }
-    return s;
-  }
+
+  int rank_;
+  Bytes mine_;
+  std::unique_ptr<Exchange> exchange_;
 };
 
 }  // namespace
 
-int first_shard(int rank, int ranks, int shards) {
-  return static_cast<int>(static_cast<int64_t>(shards) * rank / ranks);
+// ---- The communication thread ------------------------------------------------------------------
+
+Comm::Comm(std::function<std::unique_ptr<Transport>()> connect) {
+  thread_ = std::thread([this, connect = std::move(connect)] { serve(connect); });
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return connected_ || error_; });
+  }
+  try {
+    if (error_) std::rethrow_exception(error_);
+    hosts_ = all_gather(host_name());
+  } catch (...) {
+    {
+      std::lock_guard lock(mutex_);
+      ending_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+    throw;
+  }
 }
 
-ShardSum tree_sum(Comm& comm, int shards, const Tensors& layouts,
-                  const std::function<ShardSum(int)>& leaf) {
-  if (shards < 1) bad_input("a step needs at least 1 shard, got ", shards);
-  if (comm.size() > shards)
-    bad_input("a step of ", shards, " shards cannot be divided among ", comm.size(),
-              " processes; use as many shards as processes, or more");
-  const Tree tree{comm, shards, layouts, leaf};
-  if (comm.size() == 1) return tree.sum(0, shards);
-  Bytes mine, all;
-  tree.write_partials(0, shards, mine);
-  for (const Bytes& of_rank : comm.all_gather(mine))
-    all.insert(all.end(), of_rank.begin(), of_rank.end());
-  std::span<const std::byte> in(all);
-  return tree.finish(0, shards, in);
+Comm::~Comm() {
+  if (!thread_.joinable()) return;
+  {
+    std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  abandons_ = true;
+  changed_.notify_all();
+  thread_.join();
+}
+
+void Comm::serve(const std::function<std::unique_ptr<Transport>()>& connect) {
+  std::unique_lock lock(mutex_);
+  try {
+    lock.unlock();
+    std::unique_ptr<Transport> made = connect();
+    lock.lock();
+    transport_ = std::move(made);
+    rank_ = transport_->rank(), size_ = transport_->size();
+    connected_ = true;
+  } catch (...) {
+    if (!lock) lock.lock();
+    error_ = std::current_exception();
+  }
+  changed_.notify_all();
+  while (connected_) {
+    changed_.wait(lock, [&] { return job_ || ending_ || abort_code_ >= 0; });
+    if (abort_code_ >= 0) return lock.unlock(), transport_->abort(abort_code_);
+    if (!job_) break;
+    const std::shared_ptr<Job> job = job_;
+    flush_denormals(flushes_denormals_);
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      drive(*job);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    error_ = error;
+    use_.bytes += job->bytes();
+    if (error) abandoned_.push_back(job);
+    job_.reset();
+    changed_.notify_all();
+  }
+  lock.unlock();
+  transport_.reset();
+}
+
+// Asks the job again and again: at once while it goes fast, then with short sleeps, as the cores
+// are for those who compute.
+void Comm::drive(Job& job) {
+  double since = clock_seconds(), last = since, moving = 0;
+  int64_t seen = -1;
+  for (int round = 0;; ++round) {
+    const Job::State state = job.advance(*transport_);
+    const double time = clock_seconds();
+    if (state != Job::State::idle) moving += time - last;
+    last = time;
+    if (state == Job::State::done) break;
+    if (abandons_) fail(ErrorKind::peer, "this rank failed");
+    if (state == Job::State::idle || job.progress() != seen)
+      since = time, seen = job.progress(), round = 0;
+    else if (time - since > patience_) lost(job.waiting_for());
+    if (round < 50 && state == Job::State::waiting) std::this_thread::yield();
+    else std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  std::lock_guard lock(mutex_);
+  use_.total += moving;
+}
+
+void Comm::lost(const std::vector<int>& silent) const {
+  fail(ErrorKind::peer, "no sign for ", patience_.load(), " s of ",
+       list_of(
+           silent, [&](int peer) { return name_of(peer); }, " and "),
+       ", whose last step was ", step_.load(),
+       "; the run can go on from its last checkpoint (--resume)");
+}
+
+std::string Comm::name_of(int rank) const {
+  const auto at = static_cast<size_t>(rank);
+  return text("rank ", rank, at < hosts_.size() ? " (" + hosts_[at] + ")" : "");
+}
+
+void Comm::start(std::shared_ptr<Job> job) {
+  std::lock_guard lock(mutex_);
+  job_ = std::move(job);
+  flushes_denormals_ = denormals_are_flushed();
+  changed_.notify_all();
+}
+
+void Comm::finish() {
+  const double before = clock_seconds();
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !job_; });
+  use_.exposed += clock_seconds() - before;
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+}
+
+void Comm::abandon() {
+  abandons_ = true;
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !job_; });
+}
+
+CommUse Comm::use() const {
+  std::lock_guard lock(mutex_);
+  return use_;
+}
+
+void Comm::abort(int code) {
+  if (!thread_.joinable()) _exit(code);
+  abandons_ = true;
+  {
+    std::lock_guard lock(mutex_);
+    abort_code_ = code;
+  }
+  changed_.notify_all();
+  // The other thread may be stuck, and so may be what it calls to end the others.
+  std::this_thread::sleep_for(std::chrono::seconds(5));
+  _exit(code);
+}
+
+// ---- What ranks tell each other ----------------------------------------------------------------
+
+std::vector<Bytes> Comm::gather_equal(std::span<const std::byte> mine) {
+  if (size_ == 1) return {{mine.begin(), mine.end()}};
+  const auto job = std::make_shared<Gather>(
+      rank_, mine, std::vector<size_t>(static_cast<size_t>(size_), mine.size()));
+  start(job);
+  finish();
+  return std::move(job->all);
+}
+
+std::vector<Bytes> Comm::all_gather(std::span<const std::byte> mine) {
+  if (size_ == 1) return {{mine.begin(), mine.end()}};
+  std::vector<size_t> lengths;
+  for (int64_t length : all_gather(static_cast<int64_t>(mine.size())))
+    lengths.push_back(static_cast<size_t>(length));
+  const auto job = std::make_shared<Gather>(rank_, mine, lengths);
+  start(job);
+  finish();
+  return std::move(job->all);
+}
+
+std::vector<std::string> Comm::all_gather(const std::string& mine) {
+  std::vector<std::string> all;
+  for (const Bytes& bytes : all_gather(std::as_bytes(std::span(mine))))
+    all.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return all;
+}
+
+Comm& single_process() {
+  static Comm process;
+  return process;
 }
 
 int64_t all_max(Comm& comm, int64_t mine) {
-  if (comm.size() == 1) return mine;
-  int64_t largest = mine;
-  for (const Bytes& of_rank : comm.all_gather(std::as_bytes(std::span(&mine, 1)))) {
-    int64_t other = mine;
-    if (of_rank.size() == sizeof other) std::memcpy(&other, of_rank.data(), sizeof other);
-    largest = std::max(largest, other);
+  const std::vector<int64_t> all = comm.all_gather(mine);
+  return *std::max_element(all.begin(), all.end());
+}
+
+void together(Comm& comm, const std::function<void()>& work) {
+  if (comm.size() == 1) return work();
+  int kind = 0;
+  std::string sentence;
+  try {
+    work();
+  } catch (const Error& error) {
+    kind = static_cast<int>(error.kind()), sentence = error.what();
+  } catch (const std::bad_alloc&) {
+    kind = static_cast<int>(ErrorKind::resource), sentence = "there is not enough memory";
   }
-  return largest;
+  const std::vector<int> kinds = comm.all_gather(kind);
+  const auto failed = std::find_if(kinds.begin(), kinds.end(), [](int each) { return each != 0; });
+  if (failed == kinds.end()) return;
+  const std::vector<std::string> sentences = comm.all_gather(sentence);
+  std::vector<std::string> told;
+  for (int r = 0; r < comm.size(); ++r)
+    if (kinds[static_cast<size_t>(r)] != 0)
+      told.push_back(comm.name_of(r) + ": " + sentences[static_cast<size_t>(r)]);
+  const bool alike = std::adjacent_find(sentences.begin(), sentences.end(),
+                                        std::not_equal_to<>()) == sentences.end();
+  throw SharedError(static_cast<ErrorKind>(*failed),
+                    alike ? sentence : list_of(told, std::identity(), "; "));
+}
+
+void check_same_on_ranks(Comm& comm, const Facts& facts) {
+  if (comm.size() == 1) return;
+  std::string table;
+  for (const auto& [name, mine] : facts) {
+    const std::vector<std::string> all = comm.all_gather(mine);
+    std::map<std::string, std::vector<int>> ranks;
+    for (int r = 0; r < comm.size(); ++r) ranks[all[static_cast<size_t>(r)]].push_back(r);
+    if (ranks.size() == 1) continue;
+    for (const auto& [value, of] : ranks)
+      table += text("\n  ", name, "  ", list_of(of, [&](int r) { return comm.name_of(r); }), ": ",
+                    value);
+  }
+  if (!table.empty()) throw SharedError(ErrorKind::input, "the ranks of this run differ:" + table);
 }
 
 }  // namespace tete

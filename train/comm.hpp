@@ -1,48 +1,168 @@
-// The processes of a run, and the one order in which they add.
+// The ranks (processes) of a run, and the one thread of each that talks to the others.
 //
-// A step's batch is cut into G logical shards, the leaves of one balanced binary tree: the node
-// over leaves [a, b) is the sum of the nodes over [a, m) and [m, b), m = (a + b)/2. Rank r of P
-// owns leaves [G·r/P, G·(r+1)/P). It adds the largest nodes that lie in its range; ranks exchange
-// these and each finishes the tree. So the bits of a sum depend on G only, never on P.
+// A Transport carries bytes: MPI, or threads of a test. All that ranks agree on is built from its
+// messages here, with a deadline for every wait. A run of one process has no such thread.
 #pragma once
+#include <atomic>
+#include <condition_variable>
 #include <cstddef>
+#include <cstring>
+#include <exception>
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <span>
+#include <string>
+#include <thread>
 #include <vector>
 
-#include "core/tensor.hpp"
+#include "core/error.hpp"
 
 namespace tete {
 
-class Comm {
+using Bytes = std::vector<std::byte>;
+
+// Bytes to another rank, or from it.
+struct Message {
+  int peer;
+  std::span<std::byte> bytes;
+};
+
+// Messages on their way.
+class Exchange {
  public:
-  virtual ~Comm() = default;
+  virtual ~Exchange() = default;
+  // Moves them along; true once all have gone and come. An Error (peer) where a rank is lost.
+  virtual bool test() = 0;
+  // Grows while messages move.
+  virtual int64_t progress() const = 0;
+  // The ranks to which or from which something is on its way.
+  virtual std::vector<int> waiting_for() const = 0;
+};
+
+// How bytes come from rank to rank. It is made, used and ended on one thread.
+class Transport {
+ public:
+  virtual ~Transport() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  // Begins to send and to receive. Messages of one channel from one rank to another arrive in the
+  // order in which they began; their bytes stay in place until the Exchange is done.
+  virtual std::unique_ptr<Exchange> begin(int channel, const std::vector<Message>& out,
+                                          const std::vector<Message>& in) = 0;
+  // Ends every rank with this exit code.
+  virtual void abort(int code) = 0;
+};
+
+// An error that all ranks have found, or were told of: one of them tells the user.
+class SharedError : public Error {
+ public:
+  using Error::Error;
+};
+
+// Seconds and bytes since the start.
+struct CommUse {
+  double total = 0;    // messages were on their way
+  double exposed = 0;  // and the thread that computes waited for them
+  int64_t bytes = 0;   // sent
+};
+
+class Comm {
+ public:
+  // Work of the communication thread: it is asked again and again until it is done.
+  class Job {
+   public:
+    virtual ~Job() = default;
+    enum class State { idle, waiting, done };  // idle: for what this rank is to compute
+    virtual State advance(Transport& transport) = 0;
+    virtual int64_t progress() const = 0;
+    virtual std::vector<int> waiting_for() const = 0;
+    virtual int64_t bytes() const = 0;  // sent
+  };
+
+  Comm() = default;  // the only process of a run
+  // `connect` is called on the communication thread. All ranks do this together.
+  explicit Comm(std::function<std::unique_ptr<Transport>()> connect);
+  ~Comm();
+  Comm(const Comm&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  // "rank 2 (node07)"
+  std::string name_of(int rank) const;
+
+  // How long it waits without a sign of the others, and the number of steps done, which the error
+  // tells.
+  void set_patience(double seconds) { patience_ = seconds; }
+  void set_step(int64_t step) { step_ = step; }
+
+  // Begins a job; `finish` waits for its end and passes on its error. One job at a time.
+  void start(std::shared_ptr<Job> job);
+  void finish();
+  // The running job will not be finished: this rank failed.
+  void abandon();
+
   // Every rank's bytes, in the order of ranks. Called by all ranks together; lengths may differ.
-  virtual std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine) = 0;
+  std::vector<Bytes> all_gather(std::span<const std::byte> mine);
+  std::vector<std::string> all_gather(const std::string& mine);
+  // The same of plain numbers or structs of them.
+  template <class T>
+  std::vector<T> all_gather(const T& mine) {
+    std::vector<T> all;
+    for (const Bytes& bytes : gather_equal(std::as_bytes(std::span(&mine, 1))))
+      std::memcpy(&all.emplace_back(), bytes.data(), sizeof(T));
+    return all;
+  }
+
+  CommUse use() const;
+  // Ends all ranks, this one last; does not return. A run of one process ends with the code.
+  [[noreturn]] void abort(int code);
+
+ private:
+  void serve(const std::function<std::unique_ptr<Transport>()>& connect);
+  void drive(Job& job);
+  std::vector<Bytes> gather_equal(std::span<const std::byte> mine);
+  [[noreturn]] void lost(const std::vector<int>& silent) const;
+
+  int rank_ = 0, size_ = 1;
+  std::vector<std::string> hosts_;
+  std::atomic<double> patience_{60};
+  std::atomic<int64_t> step_{0};
+  std::thread thread_;
+  mutable std::mutex mutex_;  // of what follows
+  std::condition_variable changed_;
+  std::unique_ptr<Transport> transport_;  // that thread's
+  std::shared_ptr<Job> job_;
+  std::vector<std::shared_ptr<Job>> abandoned_;  // messages may still come for their memory
+  std::exception_ptr error_;
+  bool connected_ = false, ending_ = false, flushes_denormals_ = false;
+  std::atomic<bool> abandons_{false};
+  int abort_code_ = -1;
+  CommUse use_;
 };
 
 // The only process of a run.
 Comm& single_process();
 
-// A node of the tree: what a shard, or a sum of shards, found.
-struct ShardSum {
-  Tensor loss = {};  // f64[]: summed over tokens
-  int64_t tokens = 0;
-  Tensors grads = {};  // of the loss sum; an empty Tensor where no gradient reached a parameter
-};
-
-// The sum over all shards, the same bits on every rank. `leaf(g)` computes shard g; it is called
-// for this rank's shards only, in their order. `layouts` has a tensor of each gradient's shape,
-// dtype and strides (the parameters). At most log2(shards) + 2 sums are held at a time.
-ShardSum tree_sum(Comm& comm, int shards, const Tensors& layouts,
-                  const std::function<ShardSum(int shard)>& leaf);
-
-// The first shard that a rank owns; the next rank's is where its range ends.
-int first_shard(int rank, int ranks, int shards);
-
 // The largest of every rank's numbers.
 int64_t all_max(Comm& comm, int64_t mine);
+
+// Runs what finds the same on all ranks: its Error is a SharedError.
+template <class Work>
+void on_all_ranks(const Work& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    throw SharedError(error.kind(), error.what());
+  }
+}
+
+// Runs `work` on every rank. Where it fails on some, it fails on all with a SharedError, which
+// names those that failed, unless all did alike.
+void together(Comm& comm, const std::function<void()>& work);
+
+// Fails (input) with a table where ranks differ in any of these facts, each a name and a text.
+using Facts = std::vector<std::pair<std::string, std::string>>;
+void check_same_on_ranks(Comm& comm, const Facts& facts);
 
 }  // namespace tete

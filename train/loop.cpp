@@ -13,6 +13,7 @@
 #include "core/threads.hpp"
 #include "train/json.hpp"
 #include "train/machine.hpp"
+#include "train/replicas.hpp"
 
 namespace tete {
 
@@ -120,6 +121,11 @@ class MetricsLog {
                  {"rss_mb", memory_in_mb()},
                  {"ranks", job_.comm.size()},
                  {"threads", threads()}});
+    if (p.ranks.ranks > 1)
+      line.update({{"comm_s", p.ranks.comm},
+                   {"comm_exposed_s", p.ranks.exposed},
+                   {"slowest_rank", p.ranks.slowest},
+                   {"slowest_ratio", p.ranks.ratio}});
     write(line);
   }
 
@@ -167,20 +173,31 @@ class Checkpoints {
 
   void begin() {
     const std::string &folder = options_.folder, &config = options_.config_file;
-    if (!folder.empty() && job_.comm.rank() == 0) folder_.emplace(folder);
-    if (!options_.resume.empty()) resume();
-    else if (folder_) folder_->check_empty();
+    together(job_.comm, [&] {
+      if (!folder.empty() && job_.comm.rank() == 0) folder_.emplace(folder);
+      if (!options_.resume.empty()) resume();
+      else if (folder_) folder_->check_empty();
+    });
+    // Rank 0 writes from here on, when all have read.
+    compare_ranks();
     // Before the log and the first checkpoint: a folder that holds either says what its run is.
-    if (folder_ && !config.empty())
-      replace_file(folder, config_name, config.size(), [&](const Write& write) { write(config); });
+    together(job_.comm, [&] {
+      if (folder_ && !config.empty())
+        replace_file(folder, config_name, config.size(),
+                     [&](const Write& write) { write(config); });
+    });
   }
   bool has_folder() const { return folder_.has_value(); }
 
   void save() {
-    if (!folder_) return;
+    if (options_.folder.empty()) return;
+    check_replicas(job_.comm, job_.values, job_.optimizer, state.step);
     const std::vector<ParamSpec>& specs = job_.objective.params.specs();
-    path_ =
-        folder_->save(state, checkpoint_tensors(specs, job_.values, job_.optimizer), options_.keep);
+    together(job_.comm, [&] {
+      if (folder_)
+        path_ = folder_->save(state, checkpoint_tensors(specs, job_.values, job_.optimizer),
+                              options_.keep);
+    });
     saved_step_ = state.step;
     job_.reporter.saved(path_, state.step);
   }
@@ -192,13 +209,23 @@ class Checkpoints {
     save_if_new();
     const std::string where =
         folder_ ? text("; the state before it is saved in ", path_) : std::string();
-    throw Error(error.kind(), error.what() + where);
+    throw SharedError(error.kind(), error.what() + where);
   }
   const std::string& path() const { return path_; }  // the last that was saved, or ""
 
   RunState state;
 
  private:
+  void compare_ranks() {
+    check_same_on_ranks(job_.comm, {{"program", state.program},
+                                    {"configuration", state.config},
+                                    {"data", state.data},
+                                    {"vocabulary", hexadecimal(checksum(state.tokenizer))},
+                                    {"kernels", state.kernels},
+                                    {"step", text(state.step)}});
+    check_replicas(job_.comm, job_.values, job_.optimizer, state.step);
+  }
+
   void resume() {
     std::vector<std::string> warnings, changes;
     const std::string path = find_checkpoint(options_.resume, &warnings);
@@ -216,7 +243,7 @@ class Checkpoints {
     if (folder_) folder_->check_newest(path, state.step);
     // A checkpoint of this folder is saved already; from elsewhere, this one needs its own first.
     const std::string here = options_.folder + "/" + checkpoint_name(state.step);
-    if (path == here || !folder_) saved_step_ = state.step, path_ = path;
+    if (path == here || options_.folder.empty()) saved_step_ = state.step, path_ = path;
     if (path == here && folder_) folder_->tidy(state, options_.keep);
     job_.reporter.resumed(path, state.step);
     warn(changes);
@@ -270,7 +297,7 @@ class Run {
     bool stopped = false;
     while (!at_end() && !stopped) {
       step();
-      stopped = all_max(job_.comm, StopSignals::requested()) > 0;
+      stopped = meet() > 0;
     }
     checkpoints_.save_if_new();
     return {.stopped = stopped && !at_end(),
@@ -287,10 +314,39 @@ class Run {
   bool at_end() const { return state_.step >= options_.schedule.steps; }
   bool due(int64_t every) const { return at_end() || (every > 0 && state_.step % every == 0); }
 
+  // What ranks tell each other after a step.
+  struct AfterStep {
+    int64_t stop;
+    double computed;  // seconds
+  };
+  // True on all ranks if one was asked to stop.
+  bool meet() {
+    Comm& comm = job_.comm;
+    const AfterStep mine{StopSignals::requested(), step_seconds_.back() - progress_.ranks.exposed};
+    const std::vector<AfterStep> all = comm.all_gather(mine);
+    if (comm.size() == 1) return mine.stop > 0;
+    RankTimes& times = progress_.ranks;
+    std::vector<double> computed;
+    for (const AfterStep& of_rank : all) computed.push_back(of_rank.computed);
+    const auto slowest = std::max_element(computed.begin(), computed.end());
+    times.slowest = static_cast<int>(slowest - computed.begin());
+    const double longest = *slowest;
+    const auto middle = computed.begin() + (comm.size() - 1) / 2;
+    std::nth_element(computed.begin(), middle, computed.end());
+    times.ratio = longest / std::max(*middle, 1e-9);
+    comm.set_step(state_.step);
+    if (options_.peer_timeout == 0) comm.set_patience(std::max(60.0, 10e-3 * median_ms()));
+    return std::any_of(all.begin(), all.end(), [](const AfterStep& each) { return each.stop > 0; });
+  }
+
   void step() {
     const double rate = options_.schedule(state_.step), before = now();
+    const CommUse used = job_.comm.use();
     const StepResult result = run_step(rate);
     const double seconds = now() - before;
+    progress_.ranks.ranks = job_.comm.size();
+    progress_.ranks.comm = job_.comm.use().total - used.total;
+    progress_.ranks.exposed = job_.comm.use().exposed - used.exposed;
     step_seconds_.push_back(static_cast<float>(seconds));
     for (const std::string& sentence : result.warnings) job_.reporter.warning(sentence);
     ++state_.step;
@@ -300,6 +356,8 @@ class Run {
     if (due(options_.validate_every)) validate();
     report(result);
     if (due(options_.save_every)) note_best(), checkpoints_.save();
+    else if (state_.step % options_.compare_every == 0)
+      check_replicas(job_.comm, job_.values, job_.optimizer, state_.step);
   }
 
   StepResult run_step(double rate) {
@@ -324,8 +382,9 @@ class Run {
   }
 
   void validate() {
-    const Validation found = tete::validate(job_.objective, job_.values, job_.data,
-                                            options_.validation_samples, options_.validation_batch);
+    const Validation found =
+        tete::validate(job_.objective, job_.values, job_.data, options_.validation_samples,
+                       options_.validation_batch, job_.comm);
     progress_.validation_loss = found.loss;
     progress_.accuracy = found.accuracy, progress_.exact_match = found.exact_match;
     progress_.validated = true;

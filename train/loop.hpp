@@ -39,6 +39,17 @@ struct LoopOptions {
   std::string program = "tete";  // with its version; kept in checkpoints
   // Contents of the folder's configuration file; empty: there is none.
   std::string config_file = {};
+  // Seconds without a sign of another rank until it is lost; 0: 60, or ten steps if that is more.
+  double peer_timeout = 0;
+  int64_t compare_every = 100;  // steps between comparisons of the ranks' parameters
+};
+
+// The time of a step among ranks.
+struct RankTimes {
+  int ranks = 1;
+  double comm = 0, exposed = 0;  // seconds that messages took, and that this rank waited for them
+  int slowest = 0;               // the rank that computed longest,
+  double ratio = 1;              // and its time by the median rank's
 };
 
 // The events of a step, for the log and the screen.
@@ -55,6 +66,7 @@ struct Progress {
   double seconds = 0;  // of this process, training only
   double tokens_per_second = 0;
   double seconds_left = 0;
+  RankTimes ranks = {};
 };
 
 // Where a loop tells what it does. All calls come from the thread that runs it.

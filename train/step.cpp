@@ -89,17 +89,18 @@ static std::vector<double> lengths(const Tensors& xs) {
 }
 
 StepResult Stepper::run(int64_t step, Tensors& values, double rate, bool with_norms) {
-  ShardSum total =
-      tree_sum(comm_, options_.shards, values, [&](int g) { return shard(step, g, values); });
+  ShardSum total = tree_sum(
+      comm_, options_.shards, learned(values),
+      [&](int g, const OnReady& ready) { return shard(step, g, values, ready); }, options_.send);
   const auto [loss, squares] = read_sums(total);
   const auto tokens = static_cast<double>(total.tokens);
   StepResult result;
   result.tokens = total.tokens;
   result.loss = loss / tokens;
-  check_severed(total.grads, squares, result.warnings);
+  on_all_ranks([&] { check_severed(total.grads, squares, result.warnings); });
   result.grad_norm = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0)) / tokens;
   if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm))
-    explain_not_finite(step, values, result.loss, total.grads);
+    on_all_ranks([&] { explain_not_finite(step, values, result.loss, total.grads); });
   const Tensors before = with_norms ? values : Tensors();
 
   // The sum becomes a mean and is clipped in one go.
@@ -133,16 +134,27 @@ LossSum Stepper::forward(int64_t step, int shard, const Tensors& params, const W
   return objective_.loss(forward, batch);
 }
 
-ShardSum Stepper::shard(int64_t step, int shard, const Tensors& values) const {
+Tensors Stepper::learned(const Tensors& values) const {
+  Tensors learned = values;
+  for (int i = 0; i < objective_.params.size(); ++i)
+    if (objective_.params.specs()[i].fixed) learned[i] = Tensor();
+  return learned;
+}
+
+ShardSum Stepper::shard(int64_t step, int shard, const Tensors& values,
+                        const OnReady& ready) const {
   Tensors params, learned;
+  std::vector<size_t> places;
   for (int i = 0; i < objective_.params.size(); ++i) {
     const bool fixed = objective_.params.specs()[i].fixed;
     params.push_back(fixed ? values[i].detach() : values[i].variable());
-    if (!fixed) learned.push_back(params.back());
+    if (!fixed) learned.push_back(params.back()), places.push_back(i);
   }
   const LossSum loss = forward(step, shard, params, {});
   if (loss.tokens < 1) bad_input("a shard of step ", step + 1, " has no token to learn from");
-  const Tensors found = grad(loss.sum, learned);
+  GradOptions options;
+  if (ready) options.on_ready = [&](size_t i, const Tensor& g) { ready(places[i], g.detach()); };
+  const Tensors found = grad(loss.sum, learned, options);
   ShardSum sum{cast(loss.sum.detach(), Dtype::f64), loss.tokens, {}};
   auto next = found.begin();
   for (int i = 0; i < objective_.params.size(); ++i) {
@@ -190,6 +202,8 @@ std::string Stepper::first_not_finite(int64_t step, const Tensors& values) const
   const int end = first_shard(comm_.rank() + 1, comm_.size(), options_.shards);
   for (int g = first_shard(comm_.rank(), comm_.size(), options_.shards); g < end; ++g)
     if (first.empty()) forward(step, g, values, watch);
+  for (const std::string& of_rank : comm_.all_gather(first))
+    if (!of_rank.empty()) return of_rank;
   return first;
 }
 
@@ -211,8 +225,22 @@ void Stepper::explain_not_finite(int64_t step, const Tensors& values, double los
   fail(ErrorKind::numbers, "the numbers went wrong in step ", step + 1, ": ", what);
 }
 
+// What is found in one batch of a validation.
+struct BatchFound {
+  double loss = 0;
+  int64_t tokens = 0, counts = 0, right_tokens = 0, right_samples = 0;
+};
+
+static BatchFound found_in(const LossSum& loss) {
+  BatchFound found{loss.sum.item(), loss.tokens};
+  if (loss.right)
+    found.counts = 1, found.right_tokens = loss.right->tokens,
+    found.right_samples = loss.right->samples;
+  return found;
+}
+
 Validation validate(const Objective& objective, const Tensors& values, const Data& data,
-                    Index samples, Index batch) {
+                    Index samples, Index batch, Comm& comm) {
   if (samples < 1 || batch < 1)
     bad_input("validation needs at least 1 sample in batches of at least 1, got ", samples, " and ",
               batch);
@@ -220,22 +248,23 @@ Validation validate(const Objective& objective, const Tensors& values, const Dat
   for (const Tensor& value : values) params.push_back(value.detach());
   const Forward forward{.params = params};
   const Key key = Key(0).fold("validation");  // whatever the seed: runs can be compared
-  double sum = 0;
-  int64_t tokens = 0;
-  std::optional<Matches> right;
-  for (Index first = 0; first < samples; first += batch) {
-    const LossSum loss = objective.loss(
-        forward, data.validation_batch(key, first, std::min(batch, samples - first)));
-    sum += loss.sum.item();
-    tokens += loss.tokens;
-    if (!loss.right) continue;
-    if (!right) right.emplace();
-    right->tokens += loss.right->tokens, right->samples += loss.right->samples;
+  std::vector<BatchFound> mine;
+  const Index batches = (samples + batch - 1) / batch;
+  for (Index i = comm.rank(); i < batches; i += comm.size())
+    mine.push_back(found_in(objective.loss(
+        forward, data.validation_batch(key, i * batch, std::min(batch, samples - i * batch)))));
+  const std::vector<Bytes> all = comm.all_gather(std::as_bytes(std::span(mine)));
+  BatchFound sum;
+  for (Index i = 0; i < batches; ++i) {
+    BatchFound found;
+    std::memcpy(&found, all[i % comm.size()].data() + i / comm.size() * sizeof found, sizeof found);
+    sum.loss += found.loss, sum.tokens += found.tokens, sum.counts |= found.counts;
+    sum.right_tokens += found.right_tokens, sum.right_samples += found.right_samples;
   }
-  Validation validation{.loss = sum / static_cast<double>(tokens)};
-  if (right) {
-    validation.accuracy = static_cast<double>(right->tokens) / static_cast<double>(tokens);
-    validation.exact_match = static_cast<double>(right->samples) / static_cast<double>(samples);
+  Validation validation{.loss = sum.loss / static_cast<double>(sum.tokens)};
+  if (sum.counts) {
+    validation.accuracy = static_cast<double>(sum.right_tokens) / static_cast<double>(sum.tokens);
+    validation.exact_match = static_cast<double>(sum.right_samples) / static_cast<double>(samples);
   }
   return validation;
 }

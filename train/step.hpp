@@ -8,9 +8,9 @@
 
 #include "nn/forward.hpp"
 #include "nn/loss.hpp"
-#include "train/comm.hpp"
 #include "train/data.hpp"
 #include "train/optimizer.hpp"
+#include "train/tree.hpp"
 
 namespace tete {
 
@@ -42,6 +42,7 @@ struct StepOptions {
   uint64_t seed = 0;                   // of data order and noise
   // Parameters whose gradient may be zero or missing: names, with * for any letters.
   std::vector<std::string> allow_zero_grad = {};
+  SendAs send = SendAs::exact;  // how ranks send gradients
 };
 
 // Lengths of one parameter in one step: of its value before, of its gradient before clipping (a
@@ -77,7 +78,8 @@ class Stepper {
     std::vector<double> squares;  // of each gradient; 0 where there is none
   };
   static Sums read_sums(const ShardSum& total);
-  ShardSum shard(int64_t step, int shard, const Tensors& values) const;
+  Tensors learned(const Tensors& values) const;  // empty where a parameter is fixed
+  ShardSum shard(int64_t step, int shard, const Tensors& values, const OnReady& ready) const;
   using Watch = std::function<void(const std::string& path, const Tensor& value)>;
   LossSum forward(int64_t step, int shard, const Tensors& params, const Watch& watch) const;
   void check_severed(const Tensors& grads, const std::vector<double>& squares,
@@ -104,9 +106,9 @@ struct Validation {
   double exact_match = std::numeric_limits<double>::quiet_NaN();
 };
 // Over `samples` held-out samples that are the same in every run; no dropout, no graph, products in
-// full.
+// full. Ranks take turns with the batches.
 Validation validate(const Objective& objective, const Tensors& values, const Data& data,
-                    Index samples, Index batch);
+                    Index samples, Index batch, Comm& comm = single_process());
 
 // True if `name` fits `pattern`, where * stands for any letters.
 bool name_matches(std::string_view pattern, std::string_view name);

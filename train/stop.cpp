@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 
 #include "train/loop.hpp"
 
@@ -14,7 +15,7 @@ constexpr std::array signals = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 
 volatile sig_atomic_t stop_requested = 0;
 volatile sig_atomic_t interrupted = 0;
-int listeners = 0;  // StopSignals alive
+std::atomic<int> listeners = 0;  // StopSignals alive
 std::array<struct sigaction, signals.size()> before;
 
 void on_signal(int signal) {

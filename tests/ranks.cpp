@@ -1,0 +1,335 @@
+// Ranks: the bits of a run depend on its shards, never on the number of ranks; what they send and
+// hold; and what they say where one is lost or differs.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/error_of.hpp"
+#include "tests/simulated_ranks.hpp"
+#include "tests/temporary_folder.hpp"
+#include "tests/tiny_run.hpp"
+#include "train/files.hpp"
+#include "train/loop.hpp"
+#include "train/replicas.hpp"
+
+using namespace tete;
+using namespace tete::tests;
+
+namespace {
+
+std::string bits_of(const Tensor& x) {
+  if (!x) return "none";
+  const std::span<const std::byte> bytes = x.host_bytes();
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+std::string bits_of(const Tensors& xs) {
+  std::string all;
+  for (const Tensor& x : xs) all += bits_of(x) + "|";
+  return all;
+}
+
+// ---- Sums --------------------------------------------------------------------------------------
+
+// Parameters of several shapes, of which one gets no gradient from odd shards, one gets none at
+// all, and one is fixed.
+struct Leaves {
+  Dtype dtype = Dtype::f32;
+  Tensors layouts = {Tensor::zeros({70, 11}, dtype), permute(Tensor::zeros({3, 50}, dtype), {1, 0}),
+                     Tensor::zeros({9}, dtype),      Tensor(),
+                     Tensor::zeros({0, 4}, dtype),   Tensor::zeros({}, dtype),
+                     Tensor::zeros({5}, dtype)};
+  bool tells = true;  // when a gradient is final
+
+  explicit Leaves(Dtype type = Dtype::f32) : dtype(type) {}
+  ShardSum operator()(int shard, const OnReady& ready) const {
+    ShardSum sum{Tensor::scalar(std::exp(shard), Dtype::f64), shard + 1, Tensors(layouts.size())};
+    for (size_t i = layouts.size(); i-- > 0;) {
+      if (i == 2 || i == 3 || (i == 6 && shard % 2 == 1)) continue;
+      const Tensor g = random_normal(layouts[i].shape(), Key(shard).fold(i), dtype) *
+                       std::pow(10.0, shard % 5 * 9 - 40);
+      sum.grads[i] = laid_out_like(i == 5 ? g * -0.0 : g, layouts[i]);
+      if (ready && tells) ready(i, sum.grads[i]);
+    }
+    return sum;
+  }
+};
+
+std::string bits_of(const ShardSum& sum, const Tensors& layouts) {
+  std::string all = bits_of(sum.loss) + text(sum.tokens);
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    all += bits_of(sum.grads[i]) + "|";
+    if (sum.grads[i]) CHECK(sum.grads[i].strides() == layouts[i].strides());
+  }
+  return all;
+}
+
+// ---- Steps -------------------------------------------------------------------------------------
+
+struct Trained {
+  std::vector<double> losses;
+  std::string values;
+};
+
+Trained trained(Comm& comm, int shards, int steps, SendAs send = SendAs::exact) {
+  TinyRun run;
+  auto optimizer = adam(run.model.params.specs());
+  Stepper stepper(
+      run.model.objective, run.data, *optimizer, comm,
+      {.batch = 24, .shards = shards, .clip = 0.5, .dropout = 0.2, .seed = 5, .send = send});
+  Trained result;
+  for (int s = 0; s < steps; ++s) result.losses.push_back(stepper.run(s, run.values, 1e-2).loss);
+  result.values = bits_of(run.values);
+  return result;
+}
+
+// ---- Runs --------------------------------------------------------------------------------------
+
+struct Told : Reporter {
+  int64_t stop_at = -1;
+  std::vector<std::string> warnings;
+  void step(const Progress& p) override {
+    if (p.step == stop_at) StopSignals::request();
+  }
+  void warning(const std::string& sentence) override { warnings.push_back(sentence); }
+};
+
+// Trains in `folder` on so many ranks, to the end or until one is asked to stop; the errors of all.
+std::vector<std::string> run_on_ranks(
+    int ranks, LoopOptions options, int64_t stop_at = -1,
+    const std::function<void(int rank, LoopOptions& options, Tensors& values)>& change = {}) {
+  const StopSignals signals;
+  SimulatedNetwork network(ranks);
+  std::vector<std::string> errors(static_cast<size_t>(ranks));
+  const auto body = [&](Comm& comm) {
+    TinyRun run;
+    LoopOptions mine = options;
+    if (change) change(comm.rank(), mine, run.values);
+    const auto optimizer = adafactor(run.model.params.specs());
+    Told told;
+    if (comm.rank() == ranks - 1) told.stop_at = stop_at;
+    try {
+      train(run.model.objective, run.values, *optimizer, run.data, run.tokenizer, mine, told, comm);
+    } catch (const SharedError& error) {
+      errors[static_cast<size_t>(comm.rank())] = error.what();
+    }
+  };
+  if (ranks == 1) body(single_process());
+  else on_simulated_ranks(network, body);
+  return errors;
+}
+
+LoopOptions options_of(const std::string& folder) {
+  LoopOptions options;
+  options.step = {.batch = 24, .shards = 24, .dropout = 0.1, .seed = 3};
+  options.schedule = schedule_of("constant", 9);
+  options.folder = folder;
+  options.log_every = 2, options.validate_every = 4, options.save_every = 3;
+  options.validation_samples = 10, options.validation_batch = 3;
+  options.compare_every = 2;
+  return options;
+}
+
+// The log without its times, and without what tells of ranks.
+std::string timeless(const std::string& path) {
+  std::ifstream file(path);
+  std::string all;
+  for (std::string line; std::getline(file, line);) {
+    auto json = nlohmann::json::parse(line);
+    for (const char* key : {"time_s", "wall", "ms_step", "tok_per_s", "rss_mb", "ranks", "comm_s",
+                            "comm_exposed_s", "slowest_rank", "slowest_ratio"})
+      json.erase(key);
+    all += json.dump() + "\n";
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_SUITE("ranks") {
+  TEST_CASE("a sum has the same bits on any number of ranks") {
+    for (Dtype dtype : {Dtype::f32, Dtype::f64})
+      for (int shards : {1, 2, 3, 5, 8, 24}) {
+        Leaves leaves(dtype);
+        CAPTURE(shards);
+        const std::string expected =
+            bits_of(tree_sum(single_process(), shards, leaves.layouts, leaves), leaves.layouts);
+        for (int ranks : {2, 3, 4, 6, 8}) {
+          if (ranks > shards) continue;
+          CAPTURE(ranks);
+          leaves.tells = ranks % 2 == 0;
+          SimulatedNetwork network(ranks);
+          std::vector<std::string> found(static_cast<size_t>(ranks));
+          on_simulated_ranks(network, [&](Comm& comm) {
+            for (int again = 0; again < 2; ++again)
+              found[static_cast<size_t>(comm.rank())] =
+                  bits_of(tree_sum(comm, shards, leaves.layouts, leaves), leaves.layouts);
+          });
+          for (const std::string& each : found) CHECK((each == expected));  // no text
+        }
+      }
+    SimulatedNetwork network(2);
+    on_simulated_ranks(network, [&](Comm& comm) {
+      CHECK(error_of(ErrorKind::input, [&] {
+              tree_sum(comm, 1, {}, {});
+            }).find("a step of 1 shards cannot be divided among 2") != std::string::npos);
+    });
+  }
+
+  TEST_CASE("a sum sends what the tree asks for, and holds few gradients") {
+    const Index count = 400'000;
+    const Tensors layouts = {Tensor::zeros({count / 4}), Tensor::zeros({count / 4 * 3})};
+    for (int shards : {8, 24, 64})
+      for (int ranks : {2, 3, 4, 6, 8}) {
+        CAPTURE(shards);
+        CAPTURE(ranks);
+        const TreeOrder order = tree_order(ranks, shards);
+        SimulatedNetwork network(ranks);
+        std::atomic<int64_t> most = 0;
+        const size_t before = memory_use().live;
+        on_simulated_ranks(network, [&](Comm& comm) {
+          const int64_t sent = comm.use().bytes;
+          tree_sum(comm, shards, layouts, [&](int, const OnReady& ready) {
+            ShardSum sum{Tensor::scalar(1, Dtype::f64), 1, {}};
+            for (const Tensor& like : layouts) sum.grads.push_back(Tensor::ones(like.shape()));
+            // Ranks hold about the same at about the same time, but not together.
+            const auto live = static_cast<int64_t>(memory_use().live - before);
+            for (int64_t seen = most; live > seen && !most.compare_exchange_weak(seen, live);) {
+            }
+            if (ready)
+              for (size_t i = 0; i < 2; ++i) ready(i, sum.grads[i]);
+            return sum;
+          });
+          const auto k =
+              std::count_if(order.nodes.begin(), order.nodes.end(),
+                            [&](const TreeOrder::Node& node) { return node.rank == comm.rank(); });
+          const double bound = (static_cast<double>(k) + 1) * (ranks - 1) / ranks * 4 * count;
+          CHECK(static_cast<double>(comm.use().bytes - sent) <= 1.01 * bound);
+          CHECK(static_cast<double>(comm.use().bytes - sent) >= 0.99 * bound);
+        });
+        CHECK(static_cast<double>(most) <=
+              ranks * (std::log2(shards) + 2) * 4 * static_cast<double>(count));
+      }
+  }
+
+  TEST_CASE("the bits of a step depend on the shards, never on the ranks") {
+    for (int shards : {3, 8, 24}) {
+      CAPTURE(shards);
+      const Trained alone = trained(single_process(), shards, 4);
+      CHECK(alone.losses.back() < alone.losses.front());
+      for (int ranks : {2, 3, 4, 6, 8}) {
+        if (ranks > shards) continue;
+        CAPTURE(ranks);
+        SimulatedNetwork network(ranks);
+        on_simulated_ranks(network, [&](Comm& comm) {
+          const Trained found = trained(comm, shards, 4);
+          CHECK(found.losses == alone.losses);
+          CHECK((found.values == alone.values));
+        });
+      }
+    }
+  }
+
+  TEST_CASE("gradients that are sent as bfloat16 are the same on all ranks, and nearly right") {
+    const Trained exact = trained(single_process(), 8, 4);
+    SimulatedNetwork network(4);
+    std::vector<Trained> found(4);
+    on_simulated_ranks(network, [&](Comm& comm) {
+      found[static_cast<size_t>(comm.rank())] = trained(comm, 8, 4, SendAs::bf16);
+    });
+    for (const Trained& each : found) {
+      CHECK((each.values == found[0].values));
+      CHECK((each.values != exact.values));
+      CHECK(each.losses.back() == doctest::Approx(exact.losses.back()).epsilon(0.01));
+    }
+  }
+
+  TEST_CASE("checkpoints and logs of a run are the same on 1, 2, 3, 4, 6 and 8 ranks") {
+    const TemporaryFolder folder;
+    const auto expect_like_alone = [&](const std::string& name) {
+      CAPTURE(name);
+      CHECK(read_file(folder / (name + "/" + checkpoint_name(9))) ==
+            read_file(folder / ("alone/" + checkpoint_name(9))));
+      CHECK(timeless(folder / (name + "/metrics.jsonl")) ==
+            timeless(folder / "alone/metrics.jsonl"));
+    };
+    run_on_ranks(1, options_of(folder / "alone"));
+    for (int ranks : {2, 3, 4, 6, 8}) {
+      for (const std::string& error : run_on_ranks(ranks, options_of(folder / text(ranks))))
+        CHECK(error == "");
+      expect_like_alone(text(ranks));
+    }
+    // The last rank is asked to stop; all do, at one step, and another number of them goes on.
+    LoopOptions options = options_of(folder / "resumed");
+    run_on_ranks(2, options, 2);
+    options.resume = options.folder;
+    run_on_ranks(3, options, 5);
+    CHECK(saved_steps(options.folder)[0] == 5);
+    run_on_ranks(1, options);
+    expect_like_alone("resumed");
+  }
+
+  TEST_CASE("ranks that differ are refused with a table") {
+    const TemporaryFolder folder;
+    const auto change = [](int rank, LoopOptions& options, Tensors&) {
+      if (rank == 1) options.config = "{\"batch\":3}", options.program = "tete 9";
+    };
+    for (const std::string& error : run_on_ranks(3, options_of(folder / "run"), -1, change)) {
+      CAPTURE(error);
+      CHECK(error.find("the ranks of this run differ:") != std::string::npos);
+      CHECK(error.find("configuration  rank 1 (") != std::string::npos);
+      CHECK(error.find("): {\"batch\":3}") != std::string::npos);
+      CHECK(error.find("program  rank 0 (") != std::string::npos);
+      CHECK(error.find("kernels") == std::string::npos);
+    }
+    CHECK(saved_steps(folder / "run").empty());
+  }
+
+  TEST_CASE("a copy that differs is named, before it is saved") {
+    const TemporaryFolder folder;
+    const auto flip = [](int rank, LoopOptions&, Tensors& values) {
+      if (rank != 2) return;
+      values[0] = values[0] * 1;
+      values[0].host_bytes()[5] ^= std::byte(1);
+    };
+    for (const std::string& error : run_on_ranks(4, options_of(folder / "run"), -1, flip)) {
+      CAPTURE(error);
+      CHECK(error.find("after step 0 the parameters of rank 2 (") != std::string::npos);
+      CHECK(error.find("differ from those of the others") != std::string::npos);
+    }
+    CHECK(saved_steps(folder / "run").empty());
+  }
+
+  TEST_CASE("what fails on one rank is told to all") {
+    SimulatedNetwork network(3);
+    on_simulated_ranks(network, [&](Comm& comm) {
+      const auto failing = [&](const std::vector<int>& ranks) {
+        return error_of(ErrorKind::resource, [&] {
+          together(comm, [&] {
+            if (std::count(ranks.begin(), ranks.end(), comm.rank()))
+              fail(ErrorKind::resource, "the disk is full");
+          });
+        });
+      };
+      CHECK(failing({1}) == comm.name_of(1) + ": the disk is full");
+      CHECK(failing({0, 1, 2}) == "the disk is full");
+      CHECK(all_max(comm, comm.rank() == 1 ? 7 : -3) == 7);
+      CHECK(comm.all_gather(std::string(static_cast<size_t>(comm.rank()), 'x')) ==
+            std::vector<std::string>{"", "x", "xx"});
+    });
+  }
+
+  TEST_CASE("a rank that is not heard of is named with its last step") {
+    SimulatedNetwork network(3);
+    on_simulated_ranks(network, [&](Comm& comm) {
+      all_max(comm, 1);
+      if (comm.rank() == 1) return;
+      comm.set_step(41);
+      comm.set_patience(0.2);
+      const std::string error = error_of(ErrorKind::peer, [&] { all_max(comm, 2); });
+      CHECK(error.find("no sign for 0.2 s of rank 1 (") == 0);
+      CHECK(error.find("whose last step was 41;") != std::string::npos);
+    });
+  }
+}

@@ -1,0 +1,145 @@
+// Walks of the tree visit nodes from left to right, so the partial sums of all ranks, one rank
+// after the other, are already in the order in which the tree is finished.
+#include "train/tree.hpp"
+
+#include "core/ops.hpp"
+#include "train/gradient_exchange.hpp"
+#include "train/optimizer.hpp"
+
+namespace tete {
+
+namespace {
+
+// Where one is missing, the other.
+Tensor sum_of(const Tensor& a, const Tensor& b) { return !a ? b : !b ? a : a + b; }
+
+ShardSum add(ShardSum a, ShardSum b) {
+  for (size_t i = 0; i < a.grads.size(); ++i)
+    a.grads[i] = sum_of(std::exchange(a.grads[i], {}), std::exchange(b.grads[i], {}));
+  return {a.loss + b.loss, a.tokens + b.tokens, std::move(a.grads)};
+}
+
+using Leaf = std::function<ShardSum(int, const OnReady&)>;
+
+ShardSum sum(const Leaf& leaf, int a, int b) {
+  if (b - a == 1) return leaf(a, {});
+  const int m = a + (b - a) / 2;
+  ShardSum left = sum(leaf, a, m);
+  return add(std::move(left), sum(leaf, m, b));
+}
+
+// The last node that a rank adds. Its gradients become final one by one, while the last shard's are
+// computed.
+class LastNode {
+ public:
+  // All but the last shard.
+  LastNode(const Leaf& leaf, const TreeOrder::Node& node) : shard_(node.end - 1) {
+    for (int a = node.begin; a < shard_;) {
+      const int m = a + (node.end - a) / 2;
+      left_.push_back(sum(leaf, a, m));
+      a = m;
+    }
+  }
+  int shard() const { return shard_; }
+  // The sum of one parameter's gradients.
+  Tensor finish(size_t parameter, Tensor gradient) {
+    for (size_t i = left_.size(); i-- > 0;)
+      gradient = sum_of(std::exchange(left_[i].grads[parameter], {}), gradient);
+    return gradient;
+  }
+  void finish(ShardSum& last) const {
+    for (size_t i = left_.size(); i-- > 0;)
+      last.loss = sum_of(left_[i].loss, last.loss), last.tokens += left_[i].tokens;
+  }
+
+ private:
+  int shard_;
+  std::vector<ShardSum> left_;
+};
+
+// The job's memory is this thread's, whatever ends it.
+struct Running {
+  Comm& comm;
+  bool finished = false;
+  ~Running() {
+    if (!finished) comm.abandon();
+  }
+};
+
+ShardSum sum_of_ranks(Comm& comm, int shards, const Tensors& layouts, const Leaf& leaf,
+                      SendAs send) {
+  const TreeOrder order = tree_order(comm.size(), shards);
+  std::vector<TreeOrder::Node> mine;
+  for (const TreeOrder::Node& node : order.nodes)
+    if (node.rank == comm.rank()) mine.push_back(node);
+  const auto nodes = std::make_shared<std::vector<ShardSum>>();
+  for (size_t i = 0; i + 1 < mine.size(); ++i)
+    nodes->push_back(sum(leaf, mine[i].begin, mine[i].end));
+  for (ShardSum& node : *nodes) {
+    node.loss = node.loss.to(cpu());
+    for (Tensor& g : node.grads)
+      if (g) g = g.to(cpu());
+  }
+  LastNode last(leaf, mine.back());
+  ShardSum& end = nodes->emplace_back();
+  end.grads.resize(layouts.size());
+
+  const auto exchange =
+      GradientExchange::make(comm.rank(), comm.size(), order, layouts, nodes, send);
+  comm.start(exchange);
+  Running running{comm};
+  std::vector<bool> told(layouts.size(), false);
+  const auto ready = [&](size_t i, const Tensor& gradient) {
+    if (Tensor g = last.finish(i, gradient)) end.grads[i] = laid_out_like(g, layouts[i]).to(cpu());
+    told[i] = true;
+    exchange->ready(i);
+  };
+  const ShardSum shard = leaf(last.shard(), ready);
+  for (size_t i = 0; i < layouts.size(); ++i)
+    if (layouts[i] && !told[i]) ready(i, shard.grads[i]);
+  end.loss = shard.loss, end.tokens = shard.tokens;
+  last.finish(end);
+  end.loss = end.loss.to(cpu());
+  exchange->complete();
+  running.finished = true;
+  comm.finish();
+  ShardSum total = exchange->result();
+  total.loss = total.loss.to(shard.loss.backend());
+  for (size_t i = 0; i < layouts.size(); ++i)
+    if (total.grads[i]) total.grads[i] = total.grads[i].to(layouts[i].backend());
+  return total;
+}
+
+}  // namespace
+
+int first_shard(int rank, int ranks, int shards) {
+  return static_cast<int>(static_cast<int64_t>(shards) * rank / ranks);
+}
+
+TreeOrder tree_order(int ranks, int shards) {
+  TreeOrder order;
+  const std::function<void(int, int)> walk = [&](int a, int b) {
+    for (int r = 0; r < ranks; ++r) {
+      if (a < first_shard(r, ranks, shards) || b > first_shard(r + 1, ranks, shards)) continue;
+      order.nodes.push_back({a, b, r});
+      order.is_leaf.push_back(true);
+      return;
+    }
+    const int m = a + (b - a) / 2;
+    walk(a, m), walk(m, b);
+    order.is_leaf.push_back(false);
+  };
+  walk(0, shards);
+  return order;
+}
+
+ShardSum tree_sum(Comm& comm, int shards, const Tensors& layouts, const Leaf& leaf, SendAs send) {
+  if (shards < 1) bad_input("a step needs at least 1 shard, got ", shards);
+  if (comm.size() > shards)
+    bad_input("a step of ", shards, " shards cannot be divided among ", comm.size(),
+              " processes; use as many shards as processes, or more");
+  if (comm.size() == 1) return sum(leaf, 0, shards);
+  return sum_of_ranks(comm, shards, layouts, leaf, send);
+}
+
+}  // namespace tete
