@@ -15,6 +15,7 @@
 #include "core/threads.hpp"
 #include "tools/options.hpp"
 #include "tools/start.hpp"
+#include "train/ranks.hpp"
 
 namespace tete {
 
@@ -167,6 +168,9 @@ int main(int argc, char** argv) {
     tete::flush_output();
     return code;
   } catch (const tete::Error& error) {
+    // The other ranks of a run have found the same (tools/as_rank.hpp).
+    if (tete::launched().rank > 0 && tete::speaker == "tete train")
+      return static_cast<int>(error.kind());
     std::cerr << tete::speaker << ": " << error.what() << std::endl;
     return static_cast<int>(error.kind());
   } catch (const std::bad_alloc&) {

@@ -9,6 +9,7 @@
 #include "core/utf8.hpp"
 #include "nn/memory.hpp"
 #include "tools/admin.hpp"
+#include "tools/as_rank.hpp"
 #include "tools/config.hpp"
 #include "tools/json_number.hpp"
 #include "tools/lesson.hpp"
@@ -18,6 +19,8 @@
 #include "train/json.hpp"
 #include "train/loop.hpp"
 #include "train/machine.hpp"
+#include "train/rank_cores.hpp"
+#include "train/ranks.hpp"
 
 namespace tete {
 
@@ -78,6 +81,7 @@ static LoopOptions loop_options(const TrainOptions& o) {
   loop.schedule = schedule_from(o);
   loop.step.clip = o.clip.value_or(find_optimizer(o.optimizer).clip);
   loop.step.products = products_of(o.precision);
+  loop.step.send = o.send_bf16 ? SendAs::bf16 : SendAs::exact;
   if (o.resume) loop.resume = loop.folder;
   loop.program = program_version();
   return loop;
@@ -292,11 +296,12 @@ static void say_result(const TrainOptions& o, const LoopResult& result) {
 // ---- The verb ----
 
 // Fails (resource) if the run does not fit into memory; else tells what will run, and on what.
-static void show_start(const TrainOptions& o, const Machine& machine, const RunSize& size) {
+static void show_start(const TrainOptions& o, const Comm& comm, const Machine& machine,
+                       const RunSize& size) {
   if (size.memory.total() > machine.memory && machine.memory > 0)
     fail(ErrorKind::resource, "this run needs about ", size_text(size.memory.total()),
          " of memory, but ", size_text(machine.memory), " are free");
-  if (!o.json) {
+  if (!o.json && comm.rank() == 0) {
     std::cerr << start_block(machine, size);
     for (const std::string& warning : speed_warnings(machine))
       std::cerr << "warning: " << warning << "\n";
@@ -321,12 +326,22 @@ static Tensors first_values(const TrainOptions& o, const Lesson& lesson, Backend
   return values;
 }
 
-static int train(TrainOptions& o, CLI::App& app) {
+// What a run has before its first step.
+struct Prepared {
+  std::string kept = {};  // the path of the configuration that it goes on with, or ""
+  std::vector<std::string> notes = {};
+  Backend* device = nullptr;
+  Lesson lesson;
+  std::unique_ptr<Optimizer> optimizer;
+};
+
+static Prepared prepare(TrainOptions& o, CLI::App& app, Comm& comm) {
   for (auto path = o.config.rbegin(); path != o.config.rend(); ++path) read_config(app, *path);
   if (o.loop.folder.empty()) o.loop.folder = default_folder(o);
   const std::string kept = begin_or_resume(o, app);
   const Task* task = fill_in(o, app);
-  check_options(o);
+  fill_in_shards(o, app, launched().by_launcher);
+  check_options(o, comm.size());
   std::vector<std::string> notes = read_nanogpt(o, app);
   if (!kept.empty() && !o.resume)
     notes.push_back(o.loop.folder + " holds no checkpoint: the run begins at step 0");
@@ -337,26 +352,36 @@ static int train(TrainOptions& o, CLI::App& app) {
 
   const Machine machine = inspect_machine();  // with the memory that is free before a text is read
   const LearnedText learned{o.text, unit_of(o.tokenizer), o.held_out, o.task == masked_task};
-  const Lesson lesson = task ? task_lesson(*task, o.model) : text_lesson(o.model, learned);
+  Lesson lesson = task ? task_lesson(*task, o.model) : text_lesson(o.model, learned);
   const ParamList& params = lesson.model->params();
   if (std::all_of(params.specs().begin(), params.specs().end(),
                   [](const ParamSpec& spec) { return spec.fixed; }))
     bad_input("'", lesson.model->program().name, "' has no parameter to learn");
   require_memory(params.planned(Dtype::f32));  // before the optimizer makes its state
-  const std::unique_ptr<Optimizer> optimizer = optimizer_from(o, params, device);
+  std::unique_ptr<Optimizer> optimizer = optimizer_from(o, params, device);
+  show_start(o, comm, machine, run_size(o, lesson, *optimizer));
+  return {kept, std::move(notes), &device, std::move(lesson), std::move(optimizer)};
+}
+
+static int train(TrainOptions& o, CLI::App& app, Comm& comm) {
+  std::optional<Prepared> prepared;
+  together(comm, [&] { prepared.emplace(prepare(o, app, comm)); });
+  auto& [kept, notes, device, lesson, optimizer] = *prepared;
   LoopOptions options = loop_options(o);
   const ordered_json now = configuration(o, options.schedule, options.step.clip);
   options.config = now.dump();
   options.config_file = config_json(app);
   if (o.report) options.norms = true, options.write = lesson.write;
+  if (o.peer_timeout > 0) comm.set_patience(options.peer_timeout = o.peer_timeout);
+  for (const std::string& sentence : use_share_of_cores(comm, o.threads)) notes.push_back(sentence);
 
-  show_start(o, machine, run_size(o, lesson, *optimizer));
-
-  Tensors values = first_values(o, lesson, device);
-  const Objective objective{params, lesson.loss};
+  Tensors values = first_values(o, lesson, *device);
+  const Objective objective{lesson.model->params(), lesson.loss};
+  Reporter silent;
   ProgressLine line;
   JsonLines lines;
-  Reporter& told = o.json ? static_cast<Reporter&>(lines) : line;
+  Reporter& spoken = o.json ? static_cast<Reporter&>(lines) : line;
+  Reporter& told = comm.rank() == 0 ? spoken : silent;
   for (const std::string& sentence : notes) told.warning(sentence);
   LiveReport report(told, o.loop.folder, model_line(o, lesson), program_version());
   const std::vector<std::string> changed =
@@ -373,15 +398,21 @@ static int train(TrainOptions& o, CLI::App& app) {
       told.warning(sentence);
   }
   const StopSignals signals;
-  say_result(o, tete::train(objective, values, *optimizer, *lesson.data, lesson.tokenizer, options,
-                            o.report ? static_cast<Reporter&>(report) : told));
+  const bool reports = o.report && comm.rank() == 0;
+  const LoopResult result =
+      tete::train(objective, values, *optimizer, *lesson.data, lesson.tokenizer, options,
+                  reports ? static_cast<Reporter&>(report) : told, comm);
+  if (comm.rank() == 0) say_result(o, result);
   return 0;
 }
 
 Run train_verb(CLI::App& app) {
   auto o = std::make_shared<TrainOptions>();
   add_train_options(app, *o);
-  return [o, &app] { return train(*o, app); };
+  return [o, &app] {
+    const std::unique_ptr<Comm> comm = join_ranks();
+    return as_rank(*comm, "tete train", [&] { return train(*o, app, *comm); });
+  };
 }
 
 }  // namespace tete

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tools/config.hpp"
+#include "train/ranks.hpp"
 
 namespace tete {
 
@@ -32,7 +33,12 @@ const Task* fill_in(TrainOptions& o, CLI::App& app) {
   return task;
 }
 
-void check_options(const TrainOptions& o) {
+void fill_in_shards(TrainOptions& o, CLI::App& app, bool by_launcher) {
+  if (by_launcher)
+    apply_config(app, "the launcher", text("shards = ", shards_for_ranks(o.loop.step.batch), "\n"));
+}
+
+void check_options(const TrainOptions& o, int ranks) {
   const StepOptions& step = o.loop.step;
   if (!(o.held_out > 0 && o.held_out < 1))
     bad_input("--held-out ", o.held_out, ": expected more than 0 and less than 1");
@@ -40,6 +46,9 @@ void check_options(const TrainOptions& o) {
     bad_input("--dropout ", step.dropout, ": expected at least 0 and less than 1");
   if (step.shards > step.batch)
     bad_input("--shards ", step.shards, ": expected at most the samples of a step, ", step.batch);
+  if (ranks > step.shards)
+    bad_input("--shards ", step.shards, ": expected at least the number of ranks, ", ranks,
+              ", as each computes shards of its own");
 }
 
 // ---- nanoGPT's options ----
@@ -101,7 +110,11 @@ static void add_training_options(CLI::App& app, TrainOptions& o) {
   add_whole(
       app, "--shards", step.shards, 1, 1 << 20,
       "split each batch into N parts, reduced in a fixed order: the bits depend on N, not on the "
-      "number of processes");
+      "number of processes (under mpirun or srun: the largest of 1, 2, 4, 8, 24 that is at most "
+      "--batch)");
+  app.add_flag("--send-bf16", o.send_bf16,
+               "ranks send gradients as bfloat16: half the bytes, and bits that depend on their "
+               "number");
   add_list(app, "--allow-zero-grad", step.allow_zero_grad,
            "parameters whose gradient may be zero, * for any letters")
       ->type_name("NAME");
@@ -130,6 +143,12 @@ static void add_run_options(CLI::App& app, TrainOptions& o) {
   add_whole(app, "--save-every", loop.save_every, 0, many,
             "steps between checkpoints (0: at the end only)");
   add_whole(app, "--keep", loop.keep, 1, 1'000'000, "newest checkpoints kept, besides the best");
+  app.add_option("--peer-timeout", o.peer_timeout,
+                 "seconds without a sign of another rank until it counts as lost (default: 60, or "
+                 "ten steps if that is more)")
+      ->type_name("X")
+      ->check(within(0.1, 1e6))
+      ->configurable(false);
   add_threads(app, o.threads);
   add_device(app, o.device);
   app.add_flag("--json", o.json, "JSON lines on standard output instead of progress");

@@ -27,7 +27,8 @@ struct TrainOptions : ModelOptions {
   std::optional<int64_t> warmup;
   std::string precision = "f32";
   LoopOptions loop = {};  // its `folder` is --out
-  bool resume = false, report = false, json = false;
+  bool resume = false, report = false, json = false, send_bf16 = false;
+  double peer_timeout = 0;
   int threads = 0;
   DeviceOptions device;
   NanoGpt nanogpt = {};
@@ -40,7 +41,9 @@ const Task* fill_in(TrainOptions& options, CLI::App& app);
 // Does what nanoGPT's options ask for; returns a sentence for each that is not needed or has
 // another name. Fails (input) where they ask for what cannot be had.
 std::vector<std::string> read_nanogpt(TrainOptions& options, CLI::App& app);
+// Under a launcher, --shards follows from the batch where nothing was said.
+void fill_in_shards(TrainOptions& options, CLI::App& app, bool by_launcher);
 // Refuses numbers that make no sense, in one sentence that names the option.
-void check_options(const TrainOptions& options);
+void check_options(const TrainOptions& options, int ranks = 1);
 
 }  // namespace tete
