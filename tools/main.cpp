@@ -168,9 +168,8 @@ int main(int argc, char** argv) {
     tete::flush_output();
     return code;
   } catch (const tete::Error& error) {
-    // The other ranks of a run have found the same (tools/as_rank.hpp).
-    if (tete::launched().rank > 0 && tete::speaker == "tete train")
-      return static_cast<int>(error.kind());
+    // Rank 0 has found the same in the same words, and tells it; then the launcher ends this one.
+    if (tete::launched().rank > 0) sleep(2);
     std::cerr << tete::speaker << ": " << error.what() << std::endl;
     return static_cast<int>(error.kind());
   } catch (const std::bad_alloc&) {

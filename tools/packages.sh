@@ -54,6 +54,12 @@ need_vulkan() {
     /usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json
 }
 
+# Runs of several processes: the MPI that the build takes, unless it is told another.
+need_mpi() {
+  need libopenmpi-dev pkg-config --exists ompi-c
+  need openmpi-bin command -v mpirun.openmpi
+}
+
 # configure FOLDER [MESON OPTION…]: once.
 configure() {
   [ -e "$1/build.ninja" ] || meson setup "$@" < /dev/null

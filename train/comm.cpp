@@ -274,6 +274,23 @@ void together(Comm& comm, const std::function<void()>& work) {
                     alike ? sentence : list_of(told, std::identity(), "; "));
 }
 
+// Where the texts differ: the beginning of what stands between commas.
+static size_t first_difference(const std::vector<std::string>& all) {
+  size_t at = all[0].size();
+  for (const std::string& each : all) {
+    const auto end = std::mismatch(all[0].begin(), all[0].end(), each.begin(), each.end()).first;
+    at = std::min(at, static_cast<size_t>(end - all[0].begin()));
+  }
+  const size_t comma = all[0].rfind(',', at);
+  return at == 0 || comma == std::string::npos ? 0 : comma + 1;
+}
+
+static std::string excerpt(const std::string& value, size_t from) {
+  constexpr size_t longest = 80;
+  return text(from > 0 ? "… " : "", value.substr(from, longest),
+              value.size() > from + longest ? " …" : "");
+}
+
 void check_same_on_ranks(Comm& comm, const Facts& facts) {
   if (comm.size() == 1) return;
   std::string table;
@@ -282,9 +299,10 @@ void check_same_on_ranks(Comm& comm, const Facts& facts) {
     std::map<std::string, std::vector<int>> ranks;
     for (int r = 0; r < comm.size(); ++r) ranks[all[static_cast<size_t>(r)]].push_back(r);
     if (ranks.size() == 1) continue;
+    const size_t from = first_difference(all);
     for (const auto& [value, of] : ranks)
       table += text("\n  ", name, "  ", list_of(of, [&](int r) { return comm.name_of(r); }), ": ",
-                    value);
+                    excerpt(value, from));
   }
   if (!table.empty()) throw SharedError(ErrorKind::input, "the ranks of this run differ:" + table);
 }

@@ -1,0 +1,138 @@
+#!/bin/bash
+# Ranks as MPI starts them, on this machine: the bits of one process, one voice, agreed stops, and an
+# end where a rank is lost. tests/ranks.sh BUILD-FOLDER
+set -u
+cd "$(dirname "$0")/.." || exit 1
+tete=$(realpath "${1:-build}/tools/tete") || exit 1
+. tests/verdicts.sh
+
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
+linked=$(ldd "$tete" | grep -oE 'libmpi(ch)?\.so' | head -n 1)
+case $linked in
+  libmpi.so) launcher=(mpirun.openmpi -q --oversubscribe -np) killed=137 ;;
+  libmpich.so) launcher=(mpiexec.hydra -n) killed=9 ;;
+  *)
+    echo 'skipped: this build has no MPI (libopenmpi-dev, meson setup -Dmpi=enabled)'
+    refused=$(PMI_RANK=0 PMI_SIZE=2 "$tete" train --out run 2>&1)
+    [ $? = 2 ] && [[ $refused == *'this program was built without MPI'* ]] && ! [ -e run ]
+    verdict $? 'a build without MPI refuses a launcher'
+    echo "$passed passed, $failed failed"
+    [ "$failed" = 0 ]
+    exit
+    ;;
+esac
+on() { timeout 100 "${launcher[@]}" "$@"; }  # on N COMMAND…
+
+for i in $(seq 9); do echo "Line $i: the heads talk, the queries ask; the keys answer."; done > text.txt
+small=(--attention dot_product --layers 1 --d-model 16 --context 8 --batch 8 --eval-every 6
+  --eval-samples 6 --log-every 3 --seed 7 --dropout 0.1)
+few=(text.txt "${small[@]}" --steps 12 --save-every 4 --keep 4)
+many=(text.txt "${small[@]}" --steps 1000000 --save-every 50)
+last=step-00000012.safetensors
+log_of() { sed -E 's/,"(time_s|wall|tok_per_s|ms_step|rss_mb|ranks|threads|comm_s|comm_exposed_s|slowest_rank|slowest_ratio)":[^,}]*//g' "$1/metrics.jsonl"; }
+same_as_alone() { cmp alone/$last "$1/$last" && cmp <(log_of alone) <(log_of "$1"); }
+
+# ---- Bits ----
+
+check 'one process' "$tete" train "${few[@]}" --shards 8 --out alone
+for n in 1 2 3 4; do
+  check "$n ranks" on $n "$tete" train "${few[@]}" --out ranks$n
+  check "$n ranks: the bits and the log of one process" same_as_alone ranks$n
+done
+check '2 ranks with 2 threads each' on 2 "$tete" train "${few[@]}" --threads 2 --out threads
+check '2 ranks with 2 threads each: the bits of one process' same_as_alone threads
+cp -r ranks2 part
+rm -f part/step-00000008.safetensors part/$last
+check 'from 2 ranks to 3' on 3 "$tete" train --resume --out part
+rm part/$last
+check 'and to 1 process' "$tete" train --resume --out part
+check 'a run that went on with other numbers of ranks has the same bits' same_as_alone part
+check 'gradients as bfloat16' on 2 "$tete" train "${few[@]}" --send-bf16 --out rounded
+! cmp -s alone/$last rounded/$last
+verdict $? 'gradients as bfloat16 give other bits'
+grep -q '"comm_s":.*"comm_exposed_s":.*"slowest_rank":' ranks2/metrics.jsonl
+verdict $? 'the log tells the time of communication and the slowest rank'
+
+# ---- One voice ----
+
+# fails CODE WORDS COMMAND…: it ends with CODE, and one line of it begins with the program's name.
+fails() {
+  local code=$1 words=$2 status
+  shift 2
+  "$@" > out 2> err < /dev/null
+  status=$?
+  [ $status = "$code" ] && [ "$(grep -c '^tete' err)" = 1 ] && grep -qE -- "$words" err
+  verdict $? "$*: expected exit status $code (it was $status), and once: $words"
+}
+fails 2 'expected a whole number' on 3 "$tete" train "${few[@]}" --layers x --out run
+fails 2 'there is no file none.txt' on 3 "$tete" train none.txt --out run
+fails 2 'rank 0 .*: ranks2 holds a run already' on 3 "$tete" train "${few[@]}" --out ranks2
+fails 2 'shards 2: expected at least the number of ranks, 3' on 3 "$tete" train "${few[@]}" --shards 2 --out run
+fails 4 'rank 0 .*: cannot write' on 2 bash -c 'ulimit -f 16; exec "$0" "$@"' "$tete" train "${few[@]}" --out run
+rm -rf run
+pair() { on 1 "$tete" train "$@" : "${launcher[-1]}" 1 "$tete" train text2.txt "${@:2}" --learning-rate 0.5; }
+sed 's/9/8/' text.txt > text2.txt
+fails 2 'the ranks of this run differ:' pair "${few[@]}" --out run
+grep -qE '^  configuration  rank 1 .*: … "rate":' err && grep -qE '^  data  rank 0 ' err && ! grep -q '^  kernels' err
+verdict $? 'the table shows what differs, and where'
+fails 2 'MPI knows 1: it is another' env PMI_RANK=0 PMI_SIZE=3 "$tete" train "${few[@]}" --out other
+
+# ---- Stops ----
+
+# begin N ARGUMENT…: trains on N ranks in the background, as $job, until steps are logged; rank 0 is $first.
+begin() {
+  local n=$1
+  shift
+  rm -rf run
+  "${launcher[@]}" "$n" "$tete" train "${many[@]}" --out run "$@" > out 2> err < /dev/null &
+  job=$!
+  for _ in $(seq 200); do
+    grep -qs '"step":6,' run/metrics.jsonl && break
+    sleep 0.1
+  done
+  first=$(cat run/lock)
+}
+# ended CODE WHAT: the job ends with CODE, and nothing is left of rank 0.
+ended() {
+  local status
+  timeout 60 tail --pid=$job -f /dev/null || kill -KILL $job
+  wait $job 2> /dev/null
+  status=$?
+  for _ in $(seq 50); do kill -0 "$first" 2> /dev/null || break; sleep 0.1; done
+  [ $status = "$1" ] && ! kill -0 "$first" 2> /dev/null
+  verdict $? "$2: expected exit status $1 (it was $status)"
+}
+goes_on() {
+  check "$1: the run goes on" eval "timeout 60 '$tete' train --resume --out run --steps 1000000 > more 2>&1 & p=\$!
+    for _ in \$(seq 100); do grep -q '^step' more && break; sleep 0.1; done; kill -TERM \$p; wait \$p && grep -q 'going on from run/step-' more"
+}
+
+begin 3
+kill -TERM "$first"
+ended 0 'SIGTERM to a rank'
+grep -q '^Stopped at step' out && [ "$(grep -c . out)" = 1 ]
+verdict $? 'all ranks stop at one step, and one tells it'
+goes_on 'after a stop'
+if [ "$linked" = libmpi.so ]; then
+  begin 3
+  kill -USR1 $job
+  ended 0 'SIGUSR1 to mpirun'
+  grep -q '^Stopped at step' out
+  verdict $? 'SIGUSR1 to mpirun stops all ranks at one step'
+fi
+
+# ---- Lost ranks ----
+
+begin 3 --peer-timeout 2
+kill -STOP "$first"
+ended 5 'a rank that is frozen'
+grep -qE '^tete train: rank [12] \(.*\): no sign for 2 s of rank 0 \(.*\), whose last step was [0-9]+; ' err
+verdict $? 'the others name a frozen rank, its host and its last step'
+goes_on 'after a rank was frozen'
+begin 3
+kill -KILL "$first"
+ended $killed 'a rank that is killed'
+goes_on 'after a rank was killed'
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
