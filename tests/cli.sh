@@ -32,7 +32,7 @@ train() { "$tete" train text.txt "${tiny[@]}" "$@"; }
 
 # ---- The command line ----
 
-refuses 2 'missing subcommand: expected train, sample'
+refuses 2 'missing subcommand: expected train, launch, sample'
 refuses 2 "unknown subcommand 'trian'; did you mean 'train'" trian
 refuses 2 "no option '--heds'; did you mean '--heads'" train text.txt --heds 8
 refuses 2 "no option '--tempreature'; did you mean '--temperature'" sample x --tempreature 1

@@ -2,6 +2,8 @@
 // hold; and what they say where one is lost or differs.
 #include <doctest/doctest.h>
 
+#include <array>
+#include <atomic>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -318,6 +320,69 @@ TEST_SUITE("ranks") {
       CHECK(comm.all_gather(std::string(static_cast<size_t>(comm.rank()), 'x')) ==
             std::vector<std::string>{"", "x", "xx"});
     });
+  }
+
+  TEST_CASE("after any of 1,000 faults a sum is right, or an error names a rank of the link") {
+    // Delays alone harm nothing. Seeds are those of the failures that are told.
+    const Leaves leaves;
+    const std::string expected =
+        bits_of(tree_sum(single_process(), 6, leaves.layouts, leaves), leaves.layouts);
+    constexpr int runs = 1000, at_once = 20;
+    std::array<std::atomic<int>, 5> happened = {};
+    std::mutex mutex;
+    std::vector<std::string> failures;
+    const auto run = [&](int seed) {
+      const Key key(static_cast<uint64_t>(seed));
+      const int ranks = 2 + static_cast<int>(uniform_below(key, 0, 3));
+      const int faulty = static_cast<int>(uniform_below(key, 1, static_cast<uint64_t>(ranks)));
+      const auto fault = static_cast<Fault>(1 + seed % 4);
+      SimulatedNetwork network(ranks);
+      // Of the messages after the start, which has four exchanges.
+      const int64_t least = 4 * 2 * (ranks - 1), some = 8 * 2 * (ranks - 1);
+      network.plan(faulty, fault,
+                   least + static_cast<int64_t>(uniform_below(key, 2, static_cast<uint64_t>(some))),
+                   key.fold("fault"));
+      std::atomic<bool> right = true, named = false, failed = false;
+      on_simulated_ranks(network, [&](Comm& comm) {
+        comm.set_patience(fault == Fault::delay ? 60 : 0.3);
+        comm.all_gather(std::string("begin"));
+        try {
+          for (int step = 0; step < 3; ++step) {
+            const ShardSum sum = tree_sum(comm, 6, leaves.layouts, leaves);
+            std::string found = bits_of(sum.loss) + text(sum.tokens);
+            for (const Tensor& g : sum.grads) found += bits_of(g) + "|";
+            if (found != expected) right = false;
+          }
+        } catch (const Error& error) {
+          if (fault == Fault::kill && comm.rank() == faulty) return;
+          failed = true;
+          const std::string words = error.what();
+          const auto names = [&](int rank) {
+            return words.find(text("rank ", rank, " (")) != std::string::npos ||
+                   words.find(text("rank ", rank, " sent")) != std::string::npos;
+          };
+          // Of a link that lost a message, both ends wait for the other.
+          if (names(faulty) || (fault == Fault::drop && names(network.meant_for()))) named = true;
+          network.abort();
+        }
+      });
+      if (network.happened()) ++happened[static_cast<size_t>(fault)];
+      const bool good = right && (!failed || (named && fault != Fault::delay));
+      std::lock_guard lock(mutex);
+      if (!good)
+        failures.push_back(text("seed ", seed, ": fault ", static_cast<int>(fault), " of rank ",
+                                faulty, " of ", ranks, right ? "" : ", wrong sum",
+                                failed && !named ? ", not named" : ""));
+    };
+    std::vector<std::thread> threads;
+    for (int t = 0; t < at_once; ++t)
+      threads.emplace_back([&, t] {
+        for (int seed = t; seed < runs; seed += at_once) run(seed);
+      });
+    for (std::thread& thread : threads) thread.join();
+    for (const std::string& failure : failures) FAIL_CHECK(failure);
+    for (Fault fault : {Fault::delay, Fault::drop, Fault::kill, Fault::corrupt})
+      CHECK(happened[static_cast<size_t>(fault)] >= 200);
   }
 
   TEST_CASE("a rank that is not heard of is named with its last step") {

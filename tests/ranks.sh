@@ -7,10 +7,11 @@ tete=$(realpath "${1:-build}/tools/tete") || exit 1
 . tests/verdicts.sh
 
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
+export UCX_TLS=tcp,self  # of MPICH: its shared memory is files, which a limit of their size would hit
 linked=$(ldd "$tete" | grep -oE 'libmpi(ch)?\.so' | head -n 1)
 case $linked in
-  libmpi.so) launcher=(mpirun.openmpi -q --oversubscribe -np) killed=137 ;;
-  libmpich.so) launcher=(mpiexec.hydra -n) killed=9 ;;
+  libmpi.so) launcher=(mpirun.openmpi -q --oversubscribe -np) killed=137 frozen=5 ;;
+  libmpich.so) launcher=(mpiexec.hydra -n) killed=9 frozen=9 ;;
   *)
     echo 'skipped: this build has no MPI (libopenmpi-dev, meson setup -Dmpi=enabled)'
     refused=$(PMI_RANK=0 PMI_SIZE=2 "$tete" train --out run 2>&1)
@@ -125,7 +126,7 @@ fi
 
 begin 3 --peer-timeout 2
 kill -STOP "$first"
-ended 5 'a rank that is frozen'
+ended $frozen 'a rank that is frozen'
 grep -qE '^tete train: rank [12] \(.*\): no sign for 2 s of rank 0 \(.*\), whose last step was [0-9]+; ' err
 verdict $? 'the others name a frozen rank, its host and its last step'
 goes_on 'after a rank was frozen'
@@ -133,6 +134,53 @@ begin 3
 kill -KILL "$first"
 ended $killed 'a rank that is killed'
 goes_on 'after a rank was killed'
+
+# ---- tete launch ----
+
+fails 2 'expected the command of a run behind --' "$tete" launch -n 2 -- sample
+fails 2 "there is no option '--stepz'; did you mean '--steps'" "$tete" launch -n 2 -- train --stepz 3
+fails 2 'expected names with numbers of ranks, as in a,b:2' "$tete" launch --hosts a:x -- train
+check 'the command of two hosts' "$tete" launch --hosts a,b:2 --dry-run -- train text.txt --out 'a b'
+grep -qE -- "^mpi(run --quiet|exec.hydra) -np? 3 .*-hosts? a:1,b:2 .*/a b/heartbeats.* train text.txt --out 'a b'$" out
+verdict $? '--dry-run prints the command'
+
+# launch ARGUMENT…: in the background as $job, until steps are logged; rank 0 is $first.
+launch() {
+  rm -rf run
+  "$tete" launch "$@" > out 2> err < /dev/null &
+  job=$!
+  for _ in $(seq 200); do
+    grep -qs '"step":6,' run/metrics.jsonl && break
+    sleep 0.1
+  done
+  first=$(cat run/lock)
+}
+# until_true COMMAND…: waits for it to be true.
+until_true() { for _ in $(seq 300); do "$@" && return; sleep 0.1; done; return 1; }
+restarted=(text.txt "${small[@]}" --steps 3000 --save-every 250)
+check 'a run that nobody disturbs' "$tete" train "${restarted[@]}" --shards 8 --out undisturbed
+launch -n 3 --restarts 2 -- train "${restarted[@]}" --out run --peer-timeout 2
+until_true test -e run/step-00000250.safetensors
+kill -KILL "$first"
+until_true grep -qs 'going on from' err
+first=$(cat run/lock)
+until_true eval 'ls run/step-0000[12]*.safetensors > /dev/null 2>&1'
+kill -STOP "$first"
+ended 0 'a run with one rank killed, then one frozen, under tete launch --restarts'
+cmp undisturbed/latest run/latest && ! [ -e run/heartbeats ]
+verdict $? 'it ends with the bytes of one process that nobody disturbed'
+grep -qE '^tete launch: rank 0 \(.*\) was lost after step [0-9]+ \(.*\); step [0-9]+ is saved; restart 1 of 2' err &&
+  grep -q '; restart 2 of 2' err
+verdict $? 'it names the lost rank, its host and its last step'
+
+launch -n 2 -- train "${many[@]}" --out run
+kill -KILL "$first"
+ended 5 'a lost rank, without --restarts'
+launch -n 2 -- train "${many[@]}" --out run
+kill -TERM $job
+ended 0 'SIGTERM to tete launch'
+grep -q '^Stopped at step' out && [ -e run/latest ]
+verdict $? 'it lets all ranks save and stop'
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 #include <tuple>
 
@@ -41,6 +42,7 @@ class SimulatedNetwork {
       const int64_t number = sent_++;
       const bool once = number == at_, from_then = number >= at_;
       happened_ |= once;
+      if (once) to_ = to;
       if (fault_ == Fault::drop && once) return;
       if (fault_ == Fault::kill && from_then) return;
       if (fault_ == Fault::delay && from_then)
@@ -53,12 +55,17 @@ class SimulatedNetwork {
   // The next message of a channel, or none yet.
   std::optional<Bytes> receive(int from, int to, int channel) {
     std::lock_guard lock(mutex_);
-    if (aborted_) fail(ErrorKind::peer, "another rank ended the run");
     auto& box = boxes_[{from, to, channel}];
+    if (box.empty() && aborted_) fail(ErrorKind::peer, "another rank ended the run");
     if (box.empty() || box.front().due > std::chrono::steady_clock::now()) return {};
     Bytes bytes = std::move(box.front().bytes);
     box.pop_front();
     return bytes;
+  }
+  // The rank that the faulty message was for.
+  int meant_for() {
+    std::lock_guard lock(mutex_);
+    return to_;
   }
   bool is_killed(int rank) {
     std::lock_guard lock(mutex_);
@@ -79,7 +86,7 @@ class SimulatedNetwork {
   std::map<std::tuple<int, int, int>, std::deque<Sent>> boxes_;
   bool aborted_ = false, happened_ = false;
   Fault fault_ = Fault::none;
-  int faulty_ = -1;
+  int faulty_ = -1, to_ = -1;
   int64_t at_ = 0, sent_ = 0;
   Key key_{0};
 };
@@ -103,10 +110,14 @@ class SimulatedTransport : public Transport {
         : network_(network), rank_(rank), channel_(channel), in_(in), came_(in.size()) {}
     bool test() override {
       if (network_.is_killed(rank_)) fail(ErrorKind::peer, "killed");
+      std::set<int> waits_for;  // the messages of a rank come in their order
       for (size_t i = 0; i < in_.size(); ++i) {
-        if (came_[i]) continue;
+        if (came_[i] || waits_for.contains(in_[i].peer)) continue;
         const std::optional<Bytes> bytes = network_.receive(in_[i].peer, rank_, channel_);
-        if (!bytes) continue;
+        if (!bytes) {
+          waits_for.insert(in_[i].peer);
+          continue;
+        }
         if (bytes->size() != in_[i].bytes.size())
           fail(ErrorKind::peer, "rank ", in_[i].peer, " sent ", bytes->size(), " bytes, not ",
                in_[i].bytes.size());

@@ -3,6 +3,8 @@
 #include <iostream>
 #include <new>
 
+#include "train/heartbeat.hpp"
+
 namespace tete {
 
 [[noreturn]] static void end_all(Comm& comm, const std::string& speaker, int code,
@@ -12,6 +14,7 @@ namespace tete {
 }
 
 int as_rank(Comm& comm, const std::string& speaker, const std::function<int()>& work) {
+  const Heartbeat heartbeat(comm);
   if (comm.size() == 1) return work();
   try {
     return work();

@@ -27,6 +27,7 @@ struct Verb {
 
 static const Verb verbs[] = {
     {"train", "Train a language model on text", train_verb},
+    {"launch", "Train on several processes or machines, and watch over them", launch_verb},
     {"sample", "Write text with a trained model, as it is generated", sample_verb},
     {"check", "Check gradients of variants and operations in float64", check_verb},
     {"run", "Evaluate a variant on given tensors, every intermediate and gradient", run_verb},
@@ -108,7 +109,7 @@ static int run(std::vector<std::string> words) {
   }
   if (words.empty())
     bad_input(
-        "missing subcommand: expected train, sample, check, run, cost, show, functions, list, "
+        "missing subcommand: expected train, launch, sample, check, run, cost, show, functions, list, "
         "inspect, "
         "bench, devices or einsum, as in tete train --help");
   if (words[0].starts_with("-")) return run_without_verb(words);
@@ -168,8 +169,11 @@ int main(int argc, char** argv) {
     tete::flush_output();
     return code;
   } catch (const tete::Error& error) {
-    // Rank 0 has found the same in the same words, and tells it; then the launcher ends this one.
-    if (tete::launched().rank > 0) sleep(2);
+    // Rank 0 of a run has found the same, and tells it before a launcher may end it.
+    if (tete::launched().rank > 0 && tete::speaker == "tete train") {
+      sleep(1);
+      return static_cast<int>(error.kind());
+    }
     std::cerr << tete::speaker << ": " << error.what() << std::endl;
     return static_cast<int>(error.kind());
   } catch (const std::bad_alloc&) {

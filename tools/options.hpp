@@ -18,6 +18,7 @@ using Run = std::function<int()>;
 
 // One verb a file. Each declares its options on `app`.
 Run train_verb(CLI::App& app);
+Run launch_verb(CLI::App& app);
 Run sample_verb(CLI::App& app);
 Run check_verb(CLI::App& app);
 Run cost_verb(CLI::App& app);

@@ -309,7 +309,9 @@ static void show_start(const TrainOptions& o, const Comm& comm, const Machine& m
   }
 }
 
-static std::string default_folder(const TrainOptions& o) {
+std::string run_folder(TrainOptions& o, CLI::App& app) {
+  for (auto path = o.config.rbegin(); path != o.config.rend(); ++path) read_config(app, *path);
+  if (!o.loop.folder.empty()) return o.loop.folder;
   if (o.task != "text") return "runs/" + o.task;
   const std::string& named = !o.whole.empty() ? o.whole : o.attention;
   return "runs/" +
@@ -336,8 +338,7 @@ struct Prepared {
 };
 
 static Prepared prepare(TrainOptions& o, CLI::App& app, Comm& comm) {
-  for (auto path = o.config.rbegin(); path != o.config.rend(); ++path) read_config(app, *path);
-  if (o.loop.folder.empty()) o.loop.folder = default_folder(o);
+  o.loop.folder = run_folder(o, app);
   const std::string kept = begin_or_resume(o, app);
   const Task* task = fill_in(o, app);
   fill_in_shards(o, app, launched().by_launcher);

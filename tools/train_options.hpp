@@ -41,6 +41,9 @@ const Task* fill_in(TrainOptions& options, CLI::App& app);
 // Does what nanoGPT's options ask for; returns a sentence for each that is not needed or has
 // another name. Fails (input) where they ask for what cannot be had.
 std::vector<std::string> read_nanogpt(TrainOptions& options, CLI::App& app);
+// Reads the configurations that are named, and returns the run's folder: --out, or what follows
+// from the model or task.
+std::string run_folder(TrainOptions& options, CLI::App& app);
 // Under a launcher, --shards follows from the batch where nothing was said.
 void fill_in_shards(TrainOptions& options, CLI::App& app, bool by_launcher);
 // Refuses numbers that make no sense, in one sentence that names the option.

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "core/threads.hpp"
+#include "train/checksum.hpp"
 
 namespace tete {
 
@@ -63,6 +64,68 @@ class Gather : public Comm::Job {
   std::unique_ptr<Exchange> exchange_;
 };
 
+// Adds a checksum to every message, which also counts them: one that was damaged, lost or taken for
+// another on its way is found, and its sender named.
+class Checked : public Transport {
+ public:
+  Checked(std::unique_ptr<Transport> carrier, const Comm& comm)
+      : carrier_(std::move(carrier)), comm_(comm) {}
+  int rank() const override { return carrier_->rank(); }
+  int size() const override { return carrier_->size(); }
+  void abort(int code) override { carrier_->abort(code); }
+
+  std::unique_ptr<Exchange> begin(int channel, const std::vector<Message>& out,
+                                  const std::vector<Message>& in) override {
+    auto exchange = std::make_unique<Verified>(comm_, in);
+    exchange->sent.reserve(out.size());
+    std::vector<Message> all_out, all_in;
+    for (const Message& message : out) {
+      exchange->sent.push_back(checksum(message.bytes.data(), message.bytes.size(),
+                                        number_sent_[{message.peer, channel}]++));
+      all_out.insert(all_out.end(), {message, {message.peer, bytes_of(exchange->sent.back())}});
+    }
+    for (size_t i = 0; i < in.size(); ++i) {
+      exchange->numbers.push_back(number_received_[{in[i].peer, channel}]++);
+      all_in.insert(all_in.end(), {in[i], {in[i].peer, bytes_of(exchange->received[i])}});
+    }
+    exchange->carried = carrier_->begin(channel, all_out, all_in);
+    return exchange;
+  }
+
+ private:
+  static std::span<std::byte> bytes_of(uint64_t& sum) {
+    return std::as_writable_bytes(std::span(&sum, 1));
+  }
+
+  struct Verified : Exchange {
+    Verified(const Comm& of, const std::vector<Message>& messages)
+        : comm(of), in(messages), received(messages.size()) {}
+    bool test() override {
+      if (verified) return true;
+      if (!carried->test()) return false;
+      for (size_t i = 0; i < in.size(); ++i)
+        if (checksum(in[i].bytes.data(), in[i].bytes.size(), numbers[i]) != received[i])
+          fail(ErrorKind::peer, "what came from ", comm.name_of(in[i].peer), " in the step after ",
+               comm.step(),
+               " was damaged on its way; the run can go on from its last checkpoint "
+               "(--resume)");
+      return verified = true;
+    }
+    int64_t progress() const override { return carried->progress(); }
+    std::vector<int> waiting_for() const override { return carried->waiting_for(); }
+
+    const Comm& comm;
+    std::vector<Message> in;
+    std::vector<uint64_t> sent, received, numbers;
+    std::unique_ptr<Exchange> carried;
+    bool verified = false;
+  };
+
+  std::unique_ptr<Transport> carrier_;
+  const Comm& comm_;
+  std::map<std::pair<int, int>, uint64_t> number_sent_, number_received_;  // by peer and channel
+};
+
 }  // namespace
 
 // ---- The communication thread ------------------------------------------------------------------
@@ -104,7 +167,7 @@ void Comm::serve(const std::function<std::unique_ptr<Transport>()>& connect) {
     lock.unlock();
     std::unique_ptr<Transport> made = connect();
     lock.lock();
-    transport_ = std::move(made);
+    transport_ = std::make_unique<Checked>(std::move(made), *this);
     rank_ = transport_->rank(), size_ = transport_->size();
     connected_ = true;
   } catch (...) {
@@ -166,9 +229,11 @@ void Comm::lost(const std::vector<int>& silent) const {
        "; the run can go on from its last checkpoint (--resume)");
 }
 
-std::string Comm::name_of(int rank) const {
+std::string Comm::name_of(int rank) const { return text("rank ", rank, " (", host(rank), ")"); }
+
+std::string Comm::host(int rank) const {
   const auto at = static_cast<size_t>(rank);
-  return text("rank ", rank, at < hosts_.size() ? " (" + hosts_[at] + ")" : "");
+  return at < hosts_.size() ? hosts_[at] : host_name();
 }
 
 void Comm::start(std::shared_ptr<Job> job) {

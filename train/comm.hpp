@@ -90,11 +90,13 @@ class Comm {
   int size() const { return size_; }
   // "rank 2 (node07)"
   std::string name_of(int rank) const;
+  std::string host(int rank) const;
 
   // How long it waits without a sign of the others, and the number of steps done, which the error
   // tells.
   void set_patience(double seconds) { patience_ = seconds; }
   void set_step(int64_t step) { step_ = step; }
+  int64_t step() const { return step_; }
 
   // Begins a job; `finish` waits for its end and passes on its error. One job at a time.
   void start(std::shared_ptr<Job> job);

@@ -124,4 +124,11 @@ class MpiTransport : public Transport {
 std::unique_ptr<Transport> mpi_transport(int size) { return std::make_unique<MpiTransport>(size); }
 bool built_with_mpi() { return true; }
 
+std::string mpi_library() {
+  char words[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+  int length = 0;
+  check(MPI_Get_library_version(words, &length), "MPI_Get_library_version");
+  return {words, static_cast<size_t>(length)};
+}
+
 }  // namespace tete

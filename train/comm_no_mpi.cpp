@@ -5,5 +5,6 @@ namespace tete {
 
 std::unique_ptr<Transport> mpi_transport(int) { return nullptr; }
 bool built_with_mpi() { return false; }
+std::string mpi_library() { return ""; }
 
 }  // namespace tete

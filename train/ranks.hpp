@@ -21,6 +21,8 @@ std::unique_ptr<Comm> join_ranks();
 // Among MPI's processes; null in a build without MPI. Ranks are `size`, as the launcher says.
 std::unique_ptr<Transport> mpi_transport(int size);
 bool built_with_mpi();
+// "Open MPI v4.1.4, …", "MPICH Version: 4.0.2 …"; "" in a build without MPI.
+std::string mpi_library();
 
 // How many shards a run has under a launcher, if nothing says it: the largest of 1, 2, 4, 8, 24
 // that is at most the batch, whatever the number of ranks.

@@ -1,0 +1,251 @@
+// tete launch: a run on several processes, watched, and started again where one is lost.
+#include "tools/launch.hpp"
+
+#include <sched.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <ctime>
+#include <filesystem>
+#include <iostream>
+#include <thread>
+
+#include "tools/train_options.hpp"
+#include "train/heartbeat.hpp"
+#include "train/ranks.hpp"
+
+namespace tete {
+
+namespace {
+
+struct LaunchOptions {
+  int ranks = 0, restarts = 0;
+  std::string hosts;
+  bool dry_run = false;
+  std::vector<std::string> command;
+};
+
+// What is known of the run before it starts.
+struct Watched {
+  std::string folder, heartbeats;
+  double patience = 0;  // seconds without a sign of a rank
+  bool resumes = false;
+};
+
+double wall_seconds() {
+  struct timespec time = {};
+  clock_gettime(CLOCK_REALTIME, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+Watched read_train_words(const std::vector<std::string>& words) {
+  CLI::App app("", "tete train");
+  TrainOptions train;
+  app.allow_extras();
+  add_train_options(app, train);
+  expect_one_value_each(app);
+  try {
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+  } catch (const CLI::ParseError& error) {
+    bad_input(sentence_of(error));
+  }
+  refuse_unknown(app);
+  Watched run;
+  run.folder = run_folder(train, app);
+  run.heartbeats = std::filesystem::absolute(run.folder).string() + "/heartbeats";
+  const double deadline = train.peer_timeout > 0 ? train.peer_timeout : 60;
+  run.patience = deadline + std::min(30.0, 2 * deadline);
+  run.resumes = train.resume;
+  return run;
+}
+
+int64_t newest_step(const std::string& folder) {
+  const std::vector<int64_t> steps = saved_steps(folder);
+  return steps.empty() ? -1 : steps[0];
+}
+
+void say(const std::string& sentence) {
+  std::cerr << "tete launch: " + sentence + "\n" << std::flush;
+}
+
+// ---- One start ----
+
+// In a group of its own, as a Ctrl-C of the terminal is for this process alone.
+pid_t started(const std::vector<std::string>& words) {
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  pid_t pid = -1;
+  const int status =
+      posix_spawnp(&pid, words[0].c_str(), nullptr, &attributes, arguments.data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  if (status != 0)
+    fail(ErrorKind::resource, "cannot start ", words[0], ": ", errno_text(status),
+         "; install the Debian package openmpi-bin or mpich");
+  return pid;
+}
+
+struct Ended {
+  int code = 0;
+  bool asked = false;       // to stop
+  std::vector<Beat> beats;  // at the end
+  bool hung = false;
+};
+
+class Watch {
+ public:
+  Watch(const Watched& run, pid_t launcher) : run_(run), launcher_(launcher) {}
+
+  Ended until_end() {
+    Ended end;
+    while (!has_ended(end.code)) {
+      if (StopSignals::requested() && !end.asked) {
+        ask_to_stop(run_.heartbeats);
+        end.asked = true;
+      }
+      if (!end.hung && silent()) {
+        end.hung = true;
+        kill(-launcher_, SIGKILL);
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    end.beats = read_beats(run_.heartbeats);
+    return end;
+  }
+
+ private:
+  bool has_ended(int& code) const {
+    int status = 0;
+    if (waitpid(launcher_, &status, WNOHANG) != launcher_) return false;
+    code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return true;
+  }
+  bool silent() const {
+    double oldest = wall_seconds();
+    const std::vector<Beat> beats = read_beats(run_.heartbeats);
+    for (const Beat& beat : beats) oldest = std::min(oldest, beat.time);
+    if (beats.empty()) oldest = began_;
+    return wall_seconds() - oldest > run_.patience;
+  }
+
+  const Watched& run_;
+  pid_t launcher_;
+  double began_ = wall_seconds();
+};
+
+// ---- The verb ----
+
+std::string told(const Ended& end, const std::string& launcher) {
+  const Beat* lost = first_to_end(end.beats);
+  const std::string how = end.hung ? launcher + " gave no sign and was killed"
+                                   : text(launcher, " ended with ", end.code);
+  if (!lost) return text("the run was lost (", how, ")");
+  return text("rank ", lost->rank, " (", lost->host, ") was lost after step ", lost->step, " (",
+              how, ")");
+}
+
+// Codes that a rank chose are passed on; the rest says that one was lost.
+bool is_lost(const Ended& end) {
+  switch (end.hung ? 5 : end.code) {
+    case 0:
+    case 2:
+    case 3:
+    case 4:
+    case 70:
+      return false;
+    default:
+      return true;
+  }
+}
+
+void clear_beats(const Watched& run) {
+  std::error_code ignored;
+  std::filesystem::remove_all(run.heartbeats, ignored);
+}
+
+// Starts the run, and again where it is lost.
+int supervise(const LaunchOptions& o, const Watched& run, const std::vector<std::string>& launcher,
+              const std::vector<std::string>& program) {
+  int failures_without_progress = 0;
+  for (int restart = 0;; ++restart) {
+    clear_beats(run);
+    make_folder(run.heartbeats);
+    const int64_t before = newest_step(run.folder);
+    std::vector<std::string> words = launcher;
+    words.insert(words.end(), program.begin(), program.end());
+    if (restart > 0 && !run.resumes && before >= 0) words.push_back("--resume");
+    const Ended end = Watch(run, started(words)).until_end();
+    clear_beats(run);
+    if (!is_lost(end)) return end.code;
+    const int64_t saved = newest_step(run.folder);
+    failures_without_progress = saved > before ? 0 : failures_without_progress + 1;
+    const std::string what = told(end, launcher[0]);
+    const std::string from = saved < 0 ? "" : text("; step ", saved, " is saved");
+    if (failures_without_progress >= 2) {
+      say(what + "; two failures in a row without a new checkpoint: it is not tried again");
+      return static_cast<int>(ErrorKind::peer);
+    }
+    if (restart >= o.restarts || end.asked)
+      return say(what + from), static_cast<int>(ErrorKind::peer);
+    say(text(what, from, "; restart ", restart + 1, " of ", o.restarts));
+    std::this_thread::sleep_for(std::chrono::seconds(std::min(60, 1 << std::min(restart, 6))));
+  }
+}
+
+int launch(const LaunchOptions& o) {
+  if (o.command.empty() || o.command[0] != "train")
+    bad_input("expected the command of a run behind --, as in tete launch -n 2 -- train book.txt");
+  const std::vector<std::string> train_words(o.command.begin() + 1, o.command.end());
+  const Watched run = read_train_words(train_words);
+  LaunchPlan plan{.library = mpi_library(), .ranks = o.ranks, .hosts = read_hosts(o.hosts)};
+  int slots = 0;
+  for (const Host& host : plan.hosts) slots += host.ranks;
+  if (plan.ranks == 0) plan.ranks = slots;
+  if (plan.ranks == 0) bad_input("expected -n, the number of ranks, or --hosts");
+  if (slots > 0 && plan.ranks > slots)
+    bad_input("-n ", plan.ranks, ": expected at most the ranks of --hosts ", o.hosts, ", ", slots);
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  plan.cores = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+  plan.root = geteuid() == 0;
+  plan.heartbeats = run.heartbeats;
+  const std::vector<std::string> launcher = launch_words(plan);
+  std::vector<std::string> program = {std::filesystem::read_symlink("/proc/self/exe").string()};
+  program.insert(program.end(), o.command.begin(), o.command.end());
+  if (o.dry_run) {
+    std::vector<std::string> all = launcher;
+    all.insert(all.end(), program.begin(), program.end());
+    std::cout << shell_line(all) << "\n";
+    return 0;
+  }
+  const StopSignals signals;
+  return supervise(o, run, launcher, program);
+}
+
+}  // namespace
+
+Run launch_verb(CLI::App& app) {
+  auto o = std::make_shared<LaunchOptions>();
+  add_whole(app, "-n,--ranks", o->ranks, 0, 1 << 20,
+            "processes of the run (0: as many as --hosts says)");
+  app.add_option("--hosts", o->hosts, "machines, each with its number of ranks: a,b:2")
+      ->type_name("LIST");
+  add_whole(app, "--restarts", o->restarts, 0, 1'000'000,
+            "how often to go on from the last checkpoint after a rank was lost");
+  app.add_flag("--dry-run", o->dry_run, "print the command, start nothing");
+  take_words(app.add_option("COMMAND", o->command, "train and its options, behind --"));
+  app.footer(
+      "Ctrl-C, SIGTERM and SIGUSR1 let all ranks save at one step and stop.\n"
+      "Examples:\n"
+      "  tete launch -n 2 -- train book.txt --out runs/book\n"
+      "  tete launch --hosts node1,node2 --restarts 3 -- train book.txt --out runs/book");
+  return [o] { return launch(*o); };
+}
+
+}  // namespace tete
