@@ -70,7 +70,8 @@ TEST_SUITE("models") {
          "  U[n, d_X] = Z[1, n, d_X] * tanh(Z[0, n, d_X])\n",
          "U"},
         {"  B[n, d_X] = Block(T[n, d_X])\n"
-         "  Z[n, d_X] = Attention(B[n, d_X], B[n, d_X]) repeated l\n",
+         "  C[n, d_X] = 0.1 * B[n, d_X]\n"
+         "  Z[n, d_X] = Attention(C[n, d_X], C[n, d_X]) repeated l\n",
          "Z"}};
     for (const auto& row : rows) {
       Valued model(::model(row.first, row.second));
