@@ -40,7 +40,8 @@ check 'and in blocks' "$tete" check $variants --device "$device" --block 2 --str
 # ---- Training, and what it leaves ----
 
 yes 'the quick brown fox jumps over the lazy dog' | head -n 200 > text.txt
-small=(--layers 1 --heads 2 --d-model 16 --context 12 --batch 4 --steps 6 --save-every 3 --seed 3)
+small=(--layers 1 --heads 2 --d-model 16 --context 12 --batch 4 --steps 6 --save-every 3 --seed 3
+  --eval-samples 4)
 check 'train on the device' "$tete" train text.txt --out there "${small[@]}" --device "$device" --strict-device
 check 'and on the processor' "$tete" train text.txt --out here "${small[@]}"
 loss() { sed -nE 's/.*"step": ?6,.*"loss": ?([0-9.]+).*/\1/p' "$1/metrics.jsonl" | head -n 1; }

@@ -35,7 +35,7 @@ CardBackend::Product product_of(const Groups& groups) {
 
 // Emulated devices compile a small kernel in tolerable time.
 CardBackend::Tiling tiling_for(Index m, Index n, const Abilities& can) {
-  if (can.is_emulated()) return {32, 8, 32, 32, 1, 8};
+  if (can.is_emulated() || can.most_invocations < 256) return {32, 8, 32, 32, 1, 8};
   if (n <= 32) return {64, 64, 32, 16, 8, 4};
   if (m >= 512 && n >= 512) return {256, 128, 128, 8, 8, 8};
   return {256, 64, 64, 16, 4, 4};

@@ -45,7 +45,7 @@ void add_vector(Words& words, const Window& window, const View& v) {
 }  // namespace
 
 uint32_t CardBackend::row_width(Index n) const {
-  return can_.is_emulated() ? 8 : n <= 512 ? 64 : 256;
+  return can_.is_emulated() ? 8 : n <= 512 || can_.most_invocations < 256 ? 64 : 256;
 }
 
 bool CardBackend::softmax(const View& x, const View& mask, int axis, const View& y) {

@@ -107,9 +107,9 @@ void Stream::order(std::span<const Bound> touched) {
 void Stream::run(const Call& call) {
   if (call.groups <= 0) return;
   const std::lock_guard lock(mutex_);
-  const auto start = std::chrono::steady_clock::now();
   const VkPipeline pipeline = pipelines_.find(call.shader, call.constants);
-  const VkCommandBuffer to = commands();
+  const VkCommandBuffer to = commands();  // may wait for the device
+  const auto start = std::chrono::steady_clock::now();
   order(call.buffers);
   std::array<VkDescriptorBufferInfo, most_buffers> infos;
   std::array<VkWriteDescriptorSet, most_buffers> writes;
