@@ -54,6 +54,12 @@ verdict $? 'gradients as bfloat16 give other bits'
 grep -q '"comm_s":.*"comm_exposed_s":.*"slowest_rank":' ranks2/metrics.jsonl
 verdict $? 'the log tells the time of communication and the slowest rank'
 
+check 'tete bench comm measures and predicts' on 2 "$tete" bench comm --parameters 100000 --rounds 3 --gflops 1
+grep -qE '^2 ranks: a message of 8 bytes takes [0-9.e+]+ us' out && grep -qE '^ +1024 ' out &&
+  grep -qE '^gradients of 1?[0-9. ]+k? parameters: [0-9.e-]+ s measured' out
+verdict $? 'tete bench comm prints latency, the measured exchange and 1,024 ranks'
+refuses 2 'expected at least 2 ranks, as in mpirun -n 2 tete bench comm' bench comm
+
 # ---- One voice ----
 
 # fails CODE WORDS COMMAND…: it ends with CODE, and one line of it begins with the program's name.
@@ -141,7 +147,7 @@ fails 2 'expected the command of a run behind --' "$tete" launch -n 2 -- sample
 fails 2 "there is no option '--stepz'; did you mean '--steps'" "$tete" launch -n 2 -- train --stepz 3
 fails 2 'expected names with numbers of ranks, as in a,b:2' "$tete" launch --hosts a:x -- train
 check 'the command of two hosts' "$tete" launch --hosts a,b:2 --dry-run -- train text.txt --out 'a b'
-grep -qE -- "^mpi(run --quiet|exec.hydra) -np? 3 .*-hosts? a:1,b:2 .*/a b/heartbeats.* train text.txt --out 'a b'$" out
+grep -qE -- "^mpi(run|exec.hydra) -np? 3 .*-hosts? a:1,b:2 .*/a b/heartbeats.* train text.txt --out 'a b'$" out
 verdict $? '--dry-run prints the command'
 
 # launch ARGUMENT…: in the background as $job, until steps are logged; rank 0 is $first.

@@ -1,6 +1,8 @@
 // tete launch: a run on several processes, watched, and started again where one is lost.
 #include "tools/launch.hpp"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -73,22 +75,34 @@ void say(const std::string& sentence) {
 
 // ---- One start ----
 
+struct Started {
+  pid_t pid = -1;
+  File speech;  // what it says on standard error
+};
+
 // In a group of its own, as a Ctrl-C of the terminal is for this process alone.
-pid_t started(const std::vector<std::string>& words) {
+Started started(const std::vector<std::string>& words) {
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  int ends[2] = {};
+  if (pipe2(ends, O_CLOEXEC) != 0) fail(ErrorKind::resource, "no pipe: ", errno_text(errno));
+  File reading(ends[0]), writing(ends[1]);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, writing.descriptor(), STDERR_FILENO);
   pid_t pid = -1;
   const int status =
-      posix_spawnp(&pid, words[0].c_str(), nullptr, &attributes, arguments.data(), environ);
+      posix_spawnp(&pid, words[0].c_str(), &actions, &attributes, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   if (status != 0)
     fail(ErrorKind::resource, "cannot start ", words[0], ": ", errno_text(status),
          "; install the Debian package openmpi-bin or mpich");
-  return pid;
+  return {pid, std::move(reading)};
 }
 
 struct Ended {
@@ -96,11 +110,37 @@ struct Ended {
   bool asked = false;       // to stop
   std::vector<Beat> beats;  // at the end
   bool hung = false;
+  int killed = -1;                        // the rank, as the launcher said it, or -1
+  std::string node = {}, held_back = {};  // what else it said
 };
+
+// Passes on what is for people, until nobody can say more; or, as what a launcher leaves behind may
+// hold the pipe, until it has ended and nothing comes.
+void listen_to(const File& speech, const std::atomic<bool>& ended, LauncherSpeech& heard) {
+  std::string rest;
+  char bytes[4096];
+  for (;;) {
+    pollfd ready = {speech.descriptor(), POLLIN, 0};
+    if (poll(&ready, 1, 100) == 0) {
+      if (ended) break;
+      continue;
+    }
+    const ssize_t count = read(speech.descriptor(), bytes, sizeof bytes);
+    if (count <= 0) break;
+    rest.append(bytes, static_cast<size_t>(count));
+    for (size_t end; (end = rest.find('\n')) != std::string::npos; rest.erase(0, end + 1))
+      if (heard.is_for_people(rest.substr(0, end)))
+        std::cerr << rest.substr(0, end + 1) << std::flush;
+  }
+  std::cerr << rest << std::flush;
+}
 
 class Watch {
  public:
-  Watch(const Watched& run, pid_t launcher) : run_(run), launcher_(launcher) {}
+  Watch(const Watched& run, const Started& launcher)
+      : run_(run),
+        launcher_(launcher.pid),
+        listener_([this, &launcher] { listen_to(launcher.speech, ended_, heard_); }) {}
 
   Ended until_end() {
     Ended end;
@@ -116,6 +156,9 @@ class Watch {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
     end.beats = read_beats(run_.heartbeats);
+    ended_ = true;
+    listener_.join();
+    end.killed = heard_.killed(), end.node = heard_.node(), end.held_back = heard_.held_back();
     return end;
   }
 
@@ -137,14 +180,22 @@ class Watch {
   const Watched& run_;
   pid_t launcher_;
   double began_ = wall_seconds();
+  LauncherSpeech heard_;
+  std::atomic<bool> ended_{false};
+  std::thread listener_;
 };
 
 // ---- The verb ----
 
 std::string told(const Ended& end, const std::string& launcher) {
+  // Open MPI tells which rank was killed first, though not always where it ran.
   const Beat* lost = first_to_end(end.beats);
+  for (const Beat& beat : end.beats)
+    if (beat.rank == end.killed) lost = &beat;
   const std::string how = end.hung ? launcher + " gave no sign and was killed"
                                    : text(launcher, " ended with ", end.code);
+  // The launcher names the host of a lost daemon.
+  if (!lost && !end.node.empty()) return text("a rank on ", end.node, " was lost (", how, ")");
   if (!lost) return text("the run was lost (", how, ")");
   return text("rank ", lost->rank, " (", lost->host, ") was lost after step ", lost->step, " (",
               how, ")");
@@ -180,12 +231,14 @@ int supervise(const LaunchOptions& o, const Watched& run, const std::vector<std:
     std::vector<std::string> words = launcher;
     words.insert(words.end(), program.begin(), program.end());
     if (restart > 0 && !run.resumes && before >= 0) words.push_back("--resume");
-    const Ended end = Watch(run, started(words)).until_end();
+    const Started launched = started(words);
+    const Ended end = Watch(run, launched).until_end();
     clear_beats(run);
     if (!is_lost(end)) return end.code;
     const int64_t saved = newest_step(run.folder);
     failures_without_progress = saved > before ? 0 : failures_without_progress + 1;
     const std::string what = told(end, launcher[0]);
+    if (end.beats.empty()) std::cerr << end.held_back << std::flush;  // it did not begin
     const std::string from = saved < 0 ? "" : text("; step ", saved, " is saved");
     if (failures_without_progress >= 2) {
       say(what + "; two failures in a row without a new checkpoint: it is not tried again");

@@ -23,6 +23,24 @@ struct LaunchPlan {
 // The words before the program's own.
 std::vector<std::string> launch_words(const LaunchPlan& plan);
 
+// What a launcher and its ranks say on standard error, without the launcher's own messages, which
+// Open MPI sets between rows of dashes.
+class LauncherSpeech {
+ public:
+  // True if people are to see the line.
+  bool is_for_people(const std::string& line);
+  // All that was held back, and the last machine that is named in it, as in "on node NAME"; or "".
+  const std::string& held_back() const { return held_back_; }
+  std::string node() const;
+  // The rank that was killed, as in "process rank 1 with PID 7 on node NAME exited on signal 9"; or
+  // -1.
+  int killed() const;
+
+ private:
+  std::string held_back_;
+  bool between_dashes_ = false;
+};
+
 // As one would type it.
 std::string shell_line(const std::vector<std::string>& words);
 

@@ -35,7 +35,7 @@ static std::string written(const std::vector<Host>& hosts) {
 
 // A dead host is noticed after 2 + 3 s, not after eight minutes. Ranks share cores by themselves.
 static std::vector<std::string> open_mpi_words(const LaunchPlan& plan) {
-  std::vector<std::string> words = {"mpirun", "--quiet", "-np", text(plan.ranks)};
+  std::vector<std::string> words = {"mpirun", "-np", text(plan.ranks)};
   const auto add = [&](const std::vector<std::string>& more) {
     words.insert(words.end(), more.begin(), more.end());
   };
@@ -63,6 +63,34 @@ std::vector<std::string> launch_words(const LaunchPlan& plan) {
   bad_input("tete launch knows Open MPI and MPICH, but this program was built ",
             plan.library.empty() ? "without MPI (meson setup -Dmpi=enabled)"
                                  : "with " + plan.library.substr(0, 40));
+}
+
+bool LauncherSpeech::is_for_people(const std::string& line) {
+  const bool dashes = line.size() > 60 && line.find_first_not_of('-') == std::string::npos;
+  const bool shown = !dashes && !between_dashes_;
+  if (dashes) between_dashes_ = !between_dashes_;
+  else if (!shown) held_back_ += line + "\n";
+  return shown;
+}
+
+std::string LauncherSpeech::node() const {
+  const std::string before = "on node ";
+  const size_t at = held_back_.rfind(before);
+  if (at == std::string::npos) return "";
+  const size_t begin = at + before.size();
+  const std::string name =
+      held_back_.substr(begin, held_back_.find_first_of(" \n,", begin) - begin);
+  return name.ends_with('.') ? name.substr(0, name.size() - 1) : name;
+}
+
+int LauncherSpeech::killed() const {
+  const std::string before = "process rank ";
+  const size_t at = held_back_.find(before);
+  if (at == std::string::npos || held_back_.find("exited on signal", at) == std::string::npos)
+    return -1;
+  std::istringstream digits(held_back_.substr(at + before.size(), 10));
+  int rank = -1;
+  return digits >> rank ? rank : -1;
 }
 
 std::string shell_line(const std::vector<std::string>& words) {

@@ -14,6 +14,7 @@ static const Noun nouns[] = {
     {"step", "A step of training a model", bench_step},
     {"decode", "A token of a language model that reads on", bench_decode},
     {"optimizer", "An optimizer's part of a step", bench_optimizer},
+    {"comm", "Messages between ranks, and what to expect of more", bench_comm},
     {"ops", "The operations that matter, one by one", bench_ops},
 };
 
@@ -40,7 +41,8 @@ Run bench_verb(CLI::App& app) {
       return run();
     }
     bad_input(
-        "missing subcommand: expected attention, step, decode, optimizer or ops, as in tete bench "
+        "missing subcommand: expected attention, step, decode, optimizer, comm or ops, as in tete "
+        "bench "
         "attention --help");
   };
 }

@@ -9,5 +9,6 @@ Run bench_ops(CLI::App& app);
 Run bench_step(CLI::App& app);
 Run bench_decode(CLI::App& app);
 Run bench_optimizer(CLI::App& app);
+Run bench_comm(CLI::App& app);
 
 }  // namespace tete
