@@ -245,7 +245,7 @@ refuses 2 "--task mlm trains $encoder .as --model bert, X\[n\]., but 'GPT2' is $
 refuses 2 "--task mlm trains $encoder .as --model bert, X\[n\]., but 'T5' is $both$" train text.txt --task mlm --model t5
 refuses 2 "--task mlm trains $encoder .as --model bert, X\[n\]., but 'LanguageModel' is $one$" train text.txt --task mlm
 refuses 2 '--task mlm is for an encoder, which is a text of its own: tete cost bert' cost multi_head --model --task mlm
-refuses 2 "gpt2.tete:9:.*'GPT2' marks its input as causal, as only whole models do: it cannot be called, nor fill a slot" \
+refuses 2 "gpt2.tete:10:.*'GPT2' marks its input as causal, as only whole models do: it cannot be called, nor fill a slot" \
   train text.txt --attention "$gpt2"
 refuses 2 "'X' marks X as causal itself|'GPT2' marks X as causal itself" run gpt2 --tensors in.safetensors \
   --dim l=2 --dim h=2 --mask causal --out y.safetensors
