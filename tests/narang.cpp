@@ -220,14 +220,12 @@ TEST_SUITE("narang") {
     }
   }
 
-  TEST_CASE("each row of the table reads each token once, as a run of all of them") {
+  TEST_CASE("a row of the table reads each token once, as a run of all of them, or says why not") {
     for (const Row& row : printed_rows()) {
       CAPTURE(row.name);
       const SmallRun small(row.text, row.use);
       SizesByName sizes = small.options.sizes;
       for (const char* length : {"n", "m"}) sizes.erase(length);
-      // An expert has places for all rows: where it has not, rows change as the sequence grows.
-      if (small.program->has_losses()) sizes["decoder.Z.F.c"] = 9;
       const Model model(small.program, sizes);
       Tensors values;
       for (const ParamSpec& spec : model.params().specs())
@@ -235,10 +233,19 @@ TEST_SUITE("narang") {
       const Tensor X = small.tensors.at("X"), M = small.tensors.at("M");
       const Index n = X.size(1);
       Decoding decoding;
+      const auto read = [&](Index at, Index count) {
+        return model.next_logits({.params = values}, {.X = slice(X, 1, at, count), .M = M},
+                                 decoding);
+      };
+      // Convolutions without any mask, other windows, and experts: a writer reads all of it again.
+      if (row.name.ends_with("onvolution") || row.name.starts_with("Evolved") ||
+          row.name.starts_with("Funnel") || small.program->has_losses()) {
+        CHECK(error_of([&] { read(0, 2); }).find("position by position") != std::string::npos);
+        continue;
+      }
       for (Index at = 0, count; at < n; at += count) {
         count = at == 0 ? 2 : 1;
-        const Tensor next =
-            model.next_logits({.params = values}, {.X = slice(X, 1, at, count), .M = M}, decoding);
+        const Tensor next = read(at, count);
         const Tensor all =
             model.last_logits({.params = values}, {.X = slice(X, 1, 0, at + count), .M = M});
         CHECK(difference(next, all) < 1e-12);
