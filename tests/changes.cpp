@@ -300,7 +300,9 @@ TEST_SUITE("changes of values") {
                 " has one that is infinite or NaN");
     }
     write_npy(folder / "large.npy", Tensor::full({12}, 3e38F));
-    CHECK(steering("decoder/1/Y=" + folder / "large.npy") ==
+    InspectOptions large = looking(folder / "run", "abcab");
+    large.changes.steer = {"decoder/1/Y=" + folder / "large.npy"};
+    CHECK(error_of(ErrorKind::numbers, [&] { inspect(large); }) ==
           "--steer decoder/1/Y=" + folder / "large.npy" +
               ": the logits of --text are not finite after that");
     const auto patching = [&](const std::string& part, const std::string& from,
