@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -14,7 +15,10 @@
 #include "tests/tiny_run.hpp"
 #include "train/files.hpp"
 #include "train/loop.hpp"
+#include "train/rank_cores.hpp"
+#include "train/ranks.hpp"
 #include "train/replicas.hpp"
+#include "train/scaling.hpp"
 
 using namespace tete;
 using namespace tete::tests;
@@ -396,5 +400,56 @@ TEST_SUITE("ranks") {
       CHECK(error.find("no sign for 0.2 s of rank 1 (") == 0);
       CHECK(error.find("whose last step was 41;") != std::string::npos);
     });
+  }
+
+  TEST_CASE("ranks divide the cores that they were given, and too few of them are told") {
+    const auto ranks = [](std::vector<std::pair<const char*, std::string>> given, int of_host,
+                          int threads = 1) {
+      std::vector<RankCores> all;
+      for (const auto& [host, cores] : given) {
+        RankCores& each = all.emplace_back();
+        std::strcpy(each.host, host);
+        each.usable = std::bitset<1024>(cores);
+        each.of_host = of_host, each.threads = threads;
+      }
+      return all;
+    };
+    const auto unbound = ranks({{"a", "1111"}, {"a", "1111"}, {"b", "1111"}}, 4, 2);
+    CHECK(share_of_cores(unbound, 0) == 2);
+    CHECK(share_of_cores(unbound, 2) == 4);
+    CHECK(core_warnings(unbound).empty());
+    CHECK(core_warnings(ranks({{"a", "01"}, {"a", "10"}}, 2)).empty());
+    const auto told = [](const std::vector<RankCores>& all) {
+      const std::vector<std::string> sentences = core_warnings(all);
+      return sentences.size() == 1 ? sentences[0] : text(sentences.size(), " sentences");
+    };
+    CHECK(told(ranks({{"a", "11"}, {"a", "11"}, {"a", "11"}}, 2))
+              .find("ranks 0, 1 and 2 on a share 2 cores with 3 threads and wait") == 0);
+    CHECK(told(ranks({{"a", "01"}, {"a", "01"}}, 8)).find("ranks 0 and 1 on a share 1 core") == 0);
+    CHECK(told(ranks({{"a", "11"}, {"a", "11"}}, 2, 2)).find("share 2 cores with 4 threads") !=
+          std::string::npos);
+    CHECK(told(ranks({{"a", "01"}, {"b", "01"}}, 8))
+              .find("the launcher bound rank 0 to 1 of the 8 cores of a, so it computes with one "
+                    "thread") == 0);
+  }
+
+  TEST_CASE("the shards of a launched run follow from its batch alone") {
+    const std::pair<int64_t, int> table[] = {{1, 1}, {3, 2}, {7, 4}, {12, 8}, {23, 8}, {512, 24}};
+    for (const auto& [batch, shards] : table) CHECK(shards_for_ranks(batch) == shards);
+  }
+
+  TEST_CASE("the expected time of a step is that of the model by hand") {
+    // 25 M parameters, 100 MB in 4 buckets: 4 messages of 1 ms and 50 MB at 1 GB/s, both ways.
+    const ScalingModel model{25e6, 1000, 1e12, {1e-3, 1e9, 0.02}};
+    const StepForecast two = predict(model, 2);
+    CHECK(two.compute == doctest::Approx(0.15));
+    CHECK(two.exchange == doctest::Approx(2 * (4e-3 + 0.05)));
+    CHECK(two.exposed == doctest::Approx(1e-3 + 0.0125 + 4e-3 + 0.05));  // the last bucket first
+    CHECK(two.late == doctest::Approx(0.02 * std::sqrt(2 * std::log(2.0)) * 0.15));
+    CHECK(two.weak_efficiency ==
+          doctest::Approx(two.compute / (two.compute + two.exposed + two.late)));
+    CHECK(exchange_seconds(25e6, model.link, 2) == doctest::Approx(two.exchange));
+    // On 3 ranks a rank has 3 nodes of the tree of 24 shards.
+    CHECK(predict(model, 3).exchange == doctest::Approx(4 * 4e-3 + 4 * 0.1 * 2 / 3));
   }
 }

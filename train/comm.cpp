@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <utility>
 
 #include "core/threads.hpp"
 #include "train/checksum.hpp"

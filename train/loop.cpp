@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "core/threads.hpp"
+#include "train/checksum.hpp"
 #include "train/json.hpp"
 #include "train/machine.hpp"
 #include "train/replicas.hpp"

@@ -92,11 +92,12 @@ StepResult Stepper::run(int64_t step, Tensors& values, double rate, bool with_no
   ShardSum total = tree_sum(
       comm_, options_.shards, learned(values),
       [&](int g, const OnReady& ready) { return shard(step, g, values, ready); }, options_.send);
-  const auto [loss, squares] = read_sums(total);
+  const Sums sums = read_sums(total);
+  const std::vector<double>& squares = sums.squares;
   const auto tokens = static_cast<double>(total.tokens);
   StepResult result;
   result.tokens = total.tokens;
-  result.loss = loss / tokens;
+  result.loss = sums.loss / tokens;
   on_all_ranks([&] { check_severed(total.grads, squares, result.warnings); });
   result.grad_norm = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0)) / tokens;
   if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm))
