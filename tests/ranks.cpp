@@ -428,7 +428,7 @@ TEST_SUITE("ranks") {
     CHECK(told(ranks({{"a", "01"}, {"a", "01"}}, 8)).find("ranks 0 and 1 on a share 1 core") == 0);
     CHECK(told(ranks({{"a", "11"}, {"a", "11"}}, 2, 2)).find("share 2 cores with 4 threads") !=
           std::string::npos);
-    CHECK(told(ranks({{"a", "01"}, {"b", "01"}}, 8))
+    CHECK(told(ranks({{"a", "01"}, {"b", "11"}}, 8))
               .find("the launcher bound rank 0 to 1 of the 8 cores of a, so it computes with one "
                     "thread") == 0);
   }
