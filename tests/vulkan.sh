@@ -9,6 +9,11 @@ units=$(realpath "${1:-build}/tests/tete-tests") || exit 1
 variants=$(cd attention/variants && echo *.tete)
 variants=${variants//.tete/}
 . tests/verdicts.sh
+finish() {
+  echo "$passed passed, $failed failed"
+  [ "$failed" = 0 ]
+  exit
+}
 export MESA_SHADER_CACHE_DIR=${tete%/tools/tete}/shaders  # what was compiled once
 
 # told WORDS: the last command that was checked has told this.
@@ -40,16 +45,16 @@ check 'and in blocks' "$tete" check $variants --device "$device" --block 2 --str
 # ---- Training, and what it leaves ----
 
 yes 'the quick brown fox jumps over the lazy dog' | head -n 200 > text.txt
-small=(--layers 1 --heads 2 --d-model 16 --context 12 --batch 4 --steps 6 --save-every 3 --seed 3
+small=(--layers 1 --heads 2 --d-model 16 --context 12 --batch 4 --save-every 3 --seed 3
   --eval-samples 4)
-check 'train on the device' "$tete" train text.txt --out there "${small[@]}" --device "$device" --strict-device
-check 'and on the processor' "$tete" train text.txt --out here "${small[@]}"
+check 'train on the device' "$tete" train text.txt --out there "${small[@]}" --steps 6 --device "$device" --strict-device
+check 'and on the processor' "$tete" train text.txt --out here "${small[@]}" --steps 6
 loss() { sed -nE 's/.*"step": ?6,.*"loss": ?([0-9.]+).*/\1/p' "$1/metrics.jsonl" | head -n 1; }
 check 'to the same loss' eval "[ -n '$(loss here)' ] &&
   awk 'BEGIN { d = $(loss here) / $(loss there) - 1; exit !(d * d < 1e-8) }'"
 check 'a checkpoint goes on on the processor' "$tete" train text.txt --out there "${small[@]}" --steps 8 --resume
 check 'and on the device again' "$tete" train text.txt --out there "${small[@]}" --steps 10 --resume --device "$device"
-check 'in bfloat16' "$tete" train text.txt --out rounded "${small[@]}" --precision bf16 --device "$device" --strict-device
+check 'in bfloat16' "$tete" train text.txt --out rounded "${small[@]}" --steps 6 --precision bf16 --device "$device" --strict-device
 check 'sample on the device' eval "'$tete' sample there --prompt the --length 20 --temperature 0 --device $device > a &&
   '$tete' sample there --prompt the --length 20 --temperature 0 > b && cmp a b"
 check 'inspect on the device' "$tete" inspect there --text 'the quick' --out page.html --device "$device"

@@ -136,7 +136,7 @@ void Stream::run(const Call& call) {
   ++counts_.dispatches;
   counts_.recording +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  last_.emplace_back(name_of(call.shader));
+  last_.push_back(name_of(call.shader));
   if (last_.size() > 8) last_.pop_front();
   if (++recorded_ >= batch_size) submit();
 }

@@ -102,7 +102,7 @@ class Stream {
   std::vector<Range> reads_, writes_;  // since the last barrier
   std::optional<Staging> up_, down_;   // made when they are needed
   size_t up_used_ = 0;
-  std::deque<std::string> last_;  // the names of the last calls, for a device that is lost
+  std::deque<const char*> last_;  // the names of the last calls, for a device that is lost
   Counts counts_;
 };
 
