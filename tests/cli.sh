@@ -51,7 +51,7 @@ for verb in 'train text.txt' 'sample x' 'run multi_head' 'check'; do
   done
 done
 refuses 2 'CHECKPOINT is required' sample
-for verb in train sample check run functions list inspect einsum bench; do
+for verb in train sample check run functions list inspect devices einsum bench; do
   check "tete $verb --help fits in 80 columns" eval "'$tete' $verb --help | awk 'length > 90 { exit 1 }'"
   check "tete $verb -h" "$tete" "$verb" -h
   check "tete help $verb" "$tete" help "$verb"

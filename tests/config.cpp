@@ -35,7 +35,7 @@ struct Train {
 bool is_kept(const CLI::Option& option) {
   return option.get_configurable() && !option.check_lname("out") &&
          !option.check_lname("threads") && !option.check_lname("device") &&
-         !option.check_lname("json");
+         !option.check_lname("strict-device") && !option.check_lname("json");
 }
 
 // A value that is not the option's default.
