@@ -56,7 +56,7 @@ SizesByName sizes_of(const Checked& program, const AttentionSizes& given) {
   return sizes;
 }
 
-// The result's width is X's: it is added to X.
+// Binds all sizes. The result is as wide as X, because it is added to X.
 SizeTable bound_sizes(const std::shared_ptr<const Checked>& program, const AttentionSizes& given) {
   SizesByName sizes = sizes_of(*program, given);
   const int width = program->values[program->result].dims[1];

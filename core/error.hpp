@@ -18,7 +18,7 @@ enum class ErrorKind : int {
   check = 1,     // a check that was asked for found a difference
   input = 2,     // bad usage or bad input: the caller can fix it
   numbers = 3,   // NaN, infinity or divergence
-  resource = 4,  // disk or memory
+  resource = 4,  // disk, memory or processor
   peer = 5,      // another process of the run was lost; safe to restart
 };
 

@@ -1,6 +1,6 @@
 // A fused operation's gradient is its kernel, unless the gradient will be differentiated again:
-// then it is the gradient of the meaning, which consists of operations that have gradients
-// themselves.
+// then it is `again` or, without one, the gradient of the meaning, which consists of operations
+// that have gradients themselves.
 #include "core/fused.hpp"
 
 #include "core/ops.hpp"

@@ -17,8 +17,8 @@ struct Fused {
   std::function<FusedValue(const Tensors& in)> value;
   // The fast kernel of the inputs' gradients; all that Backward holds is untracked.
   Vjp gradient;
-  // The same value as an ordinary differentiable expression of the inputs. The tests hold both
-  // kernels to it, it gives every higher derivative, and a reader reads it.
+  // The same value as an ordinary differentiable expression of the inputs. Tests compare both
+  // kernels with it, and it gives the higher derivatives unless `again` is set.
   std::function<Tensor(const Tensors& in)> meaning;
   Saved saved = saves_all;  // for `gradient` and `again`; `meaning` reads the inputs
   // The gradient in differentiable operations, for second derivatives. If empty, the gradient of

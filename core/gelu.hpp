@@ -17,8 +17,8 @@ V gelu_slope(const V& x) {
   return (t + 1.0) * 0.5 + (1.0 - t * t) * du * x * 0.5;
 }
 
-// gelu_erf(x) = x Φ(x), so its slope is Φ(x) + x Φ'(x). Φ comes first: a compiler that branches in
-// erf must not part the last product from the sum, which are rounded as one.
+// gelu_erf(x) = x Φ(x), so its slope is Φ(x) + x Φ'(x). Φ is computed first: if the compiler
+// branches inside erf, the last product and the sum must stay together, as they are rounded once.
 template <class V>
 V gelu_erf_slope(const V& x) {
   const V below = 0.5 + 0.5 * erf(x * 0.7071067811865476);

@@ -138,7 +138,7 @@ void mark_sources(const Checked& program, std::vector<bool>& marked,
 void mark_results(const Checked& program, std::vector<bool>& marked,
                   const std::function<bool(int)>& ends = {});
 
-// Fills in Dimension::head and Checked::flow. The statements and their uses must be there.
+// Fills in Dimension::head and Checked::flow. The statements and their uses must already be there.
 void find_flow(Checked& program);
 
 }  // namespace tete

@@ -221,7 +221,7 @@ static std::vector<std::string> shape_options(const CLI::App& app) {
   return names;
 }
 
-// The model that `tete train` makes of these options, on --context tokens.
+// The model that `tete train` would build from these options, at --context tokens.
 static CostedText costed_model(CostVerbOptions& o, CLI::App& app) {
   const Task* task = chosen_task(o.task);
   if (o.task == masked_task)

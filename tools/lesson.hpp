@@ -1,5 +1,5 @@
-// Lessons: what `tete train` learns from, and the model that learns it: a text and a language
-// model, or an encoder where tokens of it are masked; or a task and what its row asks for.
+// A lesson: the data that `tete train` learns from, and the model that learns it. A text has a
+// language model, a text with masked tokens an encoder, and a task the model that its row names.
 #pragma once
 #include "tools/model.hpp"
 #include "tools/options.hpp"

@@ -1,5 +1,5 @@
-// The live report of a run, beside its log, which is all that it is made from (so that of a resumed
-// run is true, too):
+// A run's live report, written beside its log. It is made from the log alone, so it is right for a
+// resumed run, too:
 //   report.html          curves, norms of each parameter, samples; loads itself again while it runs
 //   metrics.csv          the lines of the log that are numbers
 //   norms.csv            of each parameter: its norm, its gradient's, its update's

@@ -109,7 +109,8 @@ static int run(std::vector<std::string> words) {
   }
   if (words.empty())
     bad_input(
-        "missing subcommand: expected train, launch, sample, check, run, cost, show, functions, list, "
+        "missing subcommand: expected train, launch, sample, check, run, cost, show, functions, "
+        "list, "
         "inspect, "
         "bench, devices or einsum, as in tete train --help");
   if (words[0].starts_with("-")) return run_without_verb(words);
@@ -127,9 +128,9 @@ static int run(std::vector<std::string> words) {
   return parse(app, words) ? 0 : go();
 }
 
-// A standard stream that is closed when the program starts would give its number to the first file
-// that is opened, and what is said would be written there. A descriptor of a mere
-// path takes and gives nothing, as a closed one.
+// If a standard stream is closed at the start, the first file that is opened would get its number,
+// and messages would be written into that file. So each is opened as a mere path, which, like a
+// closed one, can be neither read nor written.
 static void occupy_closed_streams() {
   for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(stream, F_GETFD) < 0 && open("/dev/null", O_PATH) != stream)

@@ -9,6 +9,7 @@
 // others are batch dimensions. Rows and columns instead of all of q: for 768 × 3072, 0.16% of it.
 // A matrix's update reads g three times (for the means, for RMS u, and to move p) and p once, and
 // writes p: its RMS is summed on the way, for the next update.
+// Its kernels are those of core/update.hpp, on the processor core/cpu/rows_update.cpp.
 #include <algorithm>
 #include <cmath>
 

@@ -48,8 +48,8 @@ RunState read_state(const Safetensors& file);
 void check_same_run(const std::string& path, const RunState& saved, const RunState& asked,
                     Index batch);
 
-// Tensors of the file named prefix + name, in the order of the specs and with the memory order that
-// these give. All missing, unexpected and differing ones are listed in one error.
+// Reads the tensors named prefix + name, in the order and memory layout of the specs. One error
+// lists all that are missing, unexpected or different.
 Tensors read_params(const Safetensors& file, const std::vector<ParamSpec>& specs,
                     Dtype dtype = Dtype::f32, const std::string& prefix = "param/");
 // Reads "optimizer/…" into the tensors that the state has now; the same checks.

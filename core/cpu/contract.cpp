@@ -1,8 +1,9 @@
 // Contraction: Y = Σ A·B over the dimensions that Y lacks.
 //
-// Dimensions fall into four groups: batch (A, B, Y), M (A, Y), N (B, Y) and K (A, B). Without M,
-// N or K it is a sum of products (fold.cpp); where small matrices meet long rows it has kernels of
-// its own (small_matrix.cpp); else it is products of matrices (matrices.cpp).
+// Dimensions fall into four groups: batch (A, B, Y), M (A, Y), N (B, Y) and K (A, B). Without K
+// it is an elementwise product (elementwise.cpp), without M or N a sum of products (fold.cpp);
+// where small matrices meet long rows it has kernels of its own (small_matrix.cpp); else it is
+// products of matrices (matrices.cpp).
 #include "core/cpu/contract.hpp"
 
 #include <algorithm>

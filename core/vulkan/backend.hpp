@@ -1,4 +1,7 @@
-// A graphics card as a Backend: each kernel is in the file that is named after it.
+// A graphics card as a Backend: each kernel is in the file that is named after it, its shader in
+// shaders/; elementwise.comp reads core/elementwise.def, as the processor does. stream.cpp records
+// calls of shaders and puts barriers between those that touch the same bytes; calls.hpp tells a
+// shader of views.
 #pragma once
 #include <map>
 

@@ -243,8 +243,8 @@ void try_detached(Attempts& all) {
 
 // ---- Fit ----------------------------------------------------------------------------------------
 
-// True if theirs agrees with y, the changed text's tensor, and not with the text's tensor. An entry
-// of y that is larger than the text's largest may be off by as much more.
+// True if theirs agrees with y, the changed text's tensor, and not with the text's tensor. Where
+// an entry of y exceeds the text's largest, its tolerance grows in proportion.
 bool agrees(const Compared& c, const std::vector<double>& y) {
   const std::vector<double> text = c.from_operands.tensor.values();
   const Distance& allowed = c.from_operands.allowed;

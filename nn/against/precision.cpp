@@ -149,7 +149,8 @@ double terms(const Candidate& candidate, int s, int of, bool gradient) {
   return count;
 }
 
-// The number of terms of the longest sum between the given tensors and this one.
+// The most terms of a sum on the way from the operands to this tensor; from the inputs, the most of
+// any sum of the text, which is an upper bound.
 double longest_sum(const Candidate& candidate, const Compared& c, From from) {
   const std::vector<bool> between = candidate.marked(c.statements);
   double most = 1;

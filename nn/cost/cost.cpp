@@ -256,8 +256,8 @@ Alike alike_in(const CheckedCall& all, const CheckedCall& call, SizeTable& table
   return alike;
 }
 
-// Adds the parameters of a call: once if its repetitions share them. `shared` has those so far that
-// are per stack.
+// Adds a call's parameters: once if its repetitions share them, else once for each. `shared` has
+// the names of those per stack that were counted already.
 void add_parameters(const CheckedCall& call, const Cost& inner, const std::string& statement,
                     const Alike& alike, std::set<std::string>& shared, Cost& cost) {
   for (ParameterCost made : inner.parameter_sizes) {

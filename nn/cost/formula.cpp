@@ -1,4 +1,4 @@
-// Formulas: sums of products of named sizes; and counts, which have one each.
+// Formulas, which are sums of products of named sizes, and counts, each a formula and its numbers.
 #include <algorithm>
 
 #include "nn/cost/sizes.hpp"

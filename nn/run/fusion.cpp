@@ -46,8 +46,9 @@ bool is_biased(const Checked& program, const Node& sum) {
                      [&](const Node& x) { return is_parameter(program, x); });
 }
 
-// The expression that makes `node`: itself, or the right side of the statement that it uses; null
-// if that is no plain use of a statement. `inside` gets the statement and its other names.
+// The expression that computes `node`: itself, or the right side of the statement that it refers
+// to; null if that reference splits, renames or picks. `inside` gets the statement, and the values
+// on the way to it that are the same under another name.
 const Node* written_for(const Checked& program, const Node& node, std::vector<int>& inside) {
   if (node.kind != NodeKind::value) return &node;
   if (!node.plain) return nullptr;

@@ -104,6 +104,8 @@ Value Runner::padding(int dim) {
   return {less(expand(rows, batch, shape), expand(lengths, {batch_.size()}, shape)), {dim}, true};
 }
 
+// Position j of m is visible to position i of n if j <= i, where both count from the sequence's
+// start.
 static Value causal(Runner& runner, const Names& pair) {
   const Index n = runner.size(pair[0]), m = runner.size(pair[1]);
   const Index last = runner.first(pair[0]) - runner.first(pair[1]);

@@ -59,7 +59,7 @@ struct Operands {
   bool batched = false;
 };
 
-// A norm that was computed with its sum, and what it was computed of.
+// A norm that was computed along with its sum, and the vectors that it was computed from.
 struct NormAhead {
   SumWithNorm made;
   Tensors vectors;  // scale and bias

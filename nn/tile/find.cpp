@@ -8,8 +8,8 @@ namespace tete {
 
 namespace {
 
-// True if the length of the memory matters to something inside: another size follows from it, or a
-// function counts its positions.
+// True if the length of the memory matters to something inside: another size follows from it, a
+// function counts its positions, or values over it are read at computed positions.
 bool counts_memory(const Checked& program, const Tile& tile) {
   const auto is_made_of_it = [&](int dim) { return program.flow.dimensions[dim].made_of_memory; };
   const auto any = [&](const Names& dims) {

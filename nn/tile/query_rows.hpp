@@ -19,9 +19,9 @@ class QueryRows {
 
   bool is_query(int dim) const { return program_.dimensions[dim].role == Role::query; }
   std::ptrdiff_t count(const Names& dims) const;
-  // The reason by the value's dimensions alone.
+  // Why v needs rows of other queries, judged by its dimensions alone; empty if it does not.
   std::string reason(const CheckedValue& v) const;
-  // The reason by its dimensions and its statement.
+  // The same, judged by its dimensions and its statement.
   OtherRows read_by(const CheckedValue& v) const;
 
  private:

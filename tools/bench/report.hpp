@@ -90,7 +90,7 @@ double resident_mb(const Measured& row);
 
 // "412 ms", "1.23 s"
 std::string time_text(double seconds);
-// Three digits.
+// Three significant digits; numbers from 100 on are rounded to whole ones.
 std::string digits(double x);
 
 }  // namespace tete

@@ -5,8 +5,8 @@
 
 namespace tete {
 
-// `seen` has, by text, every value and what each head adds. The rows' sum is the logit, up to
-// rounding.
+// seen[i] has all values of text i, and what each head adds. The contributions add up to the logit,
+// up to rounding.
 Attribution attribution_of(const Trained& trained, const std::vector<TextReading>& readings,
                            const std::vector<Activations>& seen);
 

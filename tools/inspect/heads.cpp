@@ -56,10 +56,8 @@ double distance(const Head& W, Index i) {
   return sum / total(W, i);
 }
 
-// A row's share on one column.
-double previous(const Head& W, Index i) {
-  return i == 0 ? undefined : W(i, i - 1) / total(W, i);
-}
+// The share of row i's weight that is on the position just before it.
+double previous(const Head& W, Index i) { return i == 0 ? undefined : W(i, i - 1) / total(W, i); }
 
 // A row's share on what stands `after` places behind earlier tokens equal to row i's.
 OfRow on_earlier(const std::vector<int64_t>& tokens, Index after) {
@@ -95,8 +93,10 @@ std::vector<HeadStatistic> head_statistics(const AttentionMap& map,
         "nats", entropy);
   if (tokens.empty()) return found;
   add("distance", "How far away it looks: the mean of Σ |W| |n - m| / Σ |W|.", "tokens", distance);
-  add("previous token", "The mean share of the weight on the token before: W[n, n-1] / Σ |W|.", "", previous);
-  add("duplicate token", "The mean share of the weight on earlier tokens that are the same as the query's.", "",
+  add("previous token", "The mean share of the weight on the token before: W[n, n-1] / Σ |W|.", "",
+      previous);
+  add("duplicate token",
+      "The mean share of the weight on earlier tokens that are the same as the query's.", "",
       on_earlier(tokens, 0));
   add("induction",
       "The mean share of the weight on tokens that followed earlier ones like the query's.", "",

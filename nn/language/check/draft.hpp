@@ -57,7 +57,7 @@ struct Callee {
 Callee find_callee(const ExprText& e, const std::shared_ptr<const Program>& program,
                    const Library& library);
 
-// A def in the place of one call of it: its names, and their meaning there.
+// A def, written out in the place of one call of it: its names, and what they mean there.
 struct Instance {
   Draft& draft;
   const Def& def;
