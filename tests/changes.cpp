@@ -321,8 +321,8 @@ TEST_SUITE("changes of values") {
               .starts_with("--from " + folder / "digits" + ": --text: "));
     CHECK(patching("decoder/0/Y", folder / "gpt2", {}) ==
           "--from " + folder / "gpt2" +
-              ": nothing in this model is at 'decoder/0/Y'; there are E, N, N.X, "
-              "N.Y, N.beta, N.gamma, P, T, Y, Z");
+              ": nothing in this model is at 'decoder/0/Y'; there are A, A.P, A.X, A.Y, B, E, "
+              "N, N.X, N.Y, N.beta, N.gamma, T, Y, Z");
     CHECK(error([](InspectOptions& o) { o.changes.text_from = "x"; }) ==
           "--text-from says what --patch takes its values from, but there is no --patch PATH");
     const auto asking = [&](const AskedToken& asked) {

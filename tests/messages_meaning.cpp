@@ -147,7 +147,7 @@ TEST_SUITE("messages") {
          "def F(X[n]):\n  Y[n] = softmax(X[n], reduced_dim=n, mask=«X[n]»)\n  return Y[n]\n"},
         {"the second argument of gather needs whole numbers, but this gives real numbers",
          "def F(X[n], Z[n, k]):\n  Y[n] = gather(Z[n, k], «X[n]», dim=k)\n  return Y[n]\n"},
-        {"an exponent is a number, not a tensor",
+        {"an exponent is a number, not a tensor; 2^x is exp(x * log(2))",
          "def F(X[n]):\n  Y[n] = 2 ^ «X[n]»\n  return Y[n]\n"},
         {"'n' is given by itself", "def F(X[n]):\n  where n = «n»\n  return X[n]\n"},
         {"'d' is given twice", "def F(X[n, d]):\n  where ‹d› = 1, «d» = 2\n  return X[n, d]\n"},
