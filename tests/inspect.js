@@ -296,6 +296,19 @@ async function checkFindings() {
   await frame();
 }
 
+// Under a map its colours are told in words, those of signs and those of amounts.
+async function checkCaption() {
+  const names = site().maps.map((m) => m.name), was = state.map;
+  for (const map of names) {
+    set({map});
+    await frame();
+    const {signed} = rangeOf(mapAt(sitePath())), words = signed ? 'orange adds, blue subtracts' : `${state.dark ? 'brighter' : 'darker'} is more`;
+    check(`${map}: the caption says what the colours are`, one('.large figcaption').textContent.includes(words));
+  }
+  set({map: was});
+  await frame();
+}
+
 // What is drawn between maps is what the text makes of them, for the token that is looked at.
 async function checkTalk() {
   const ties = site().ties, drawn = all('.tied').map((g) => g.dataset.tie);
@@ -567,6 +580,7 @@ async function main() {
     checkAttribution();
     await checkCircuits();
     await checkAxes();
+    await checkCaption();
     await checkTalk();
   }
   if (!globalThis.brief) await checkSaving();

@@ -51,6 +51,6 @@ function circuitsSection(root) {
     tokens.map((token, i) => [tick(token, i, false), tick(token, i, true)]), cross, colourBar(range, left, top + side + 12, Math.min(side, 220)));
     return element('div', {}, told, figure(`circuit-${kind}-${path}-${tensor}-head-${head}`,
       `${name}: ${kind === 'QK' ? 'queries from top to bottom, keys from left to right' : 'what is looked at from top to bottom, what is raised from left to right'}`
-      + `${state.root ? '; colours go with the square root' : ''}.`, svg));
+      + `; ${colourWords(map)}.`, svg));
   }
 }

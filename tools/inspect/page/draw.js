@@ -85,6 +85,14 @@ function heat(map, head, range, box, most) {
     preserveAspectRatio: 'none'});
 }
 
+// What the colours of a map say.
+function colourWords(map, view = state.view) {
+  const {signed} = rangeOf(map), zero = state.dark ? 'black' : 'white';
+  return (!signed ? `${state.dark ? 'brighter' : 'darker'} is more`
+    : view === difference ? `orange is more, blue less, ${zero} is 0` : `orange adds, blue subtracts, ${zero} is 0`)
+    + (state.root ? '; colours go with the square root' : '');
+}
+
 // The scale of a heat map, with its ends.
 function colourBar(range, x, y, width) {
   const cells = 64, at = (i) => range.low + (range.high - range.low) * (i + 0.5) / cells;
