@@ -271,6 +271,12 @@ async function checkFindings() {
   check('the first section is what stands out', all('main section')[0].id === 'findings');
   check('the sentence says which head, which measure and which score', one('.headline').textContent.includes(`head ${head} `)
     && one('.headline').textContent.includes(said.measure) && one('.headline').textContent.includes(number(first.value)));
+  const map = mapOf(0, first.site, first.map), row = map && queryOf(first, map);
+  if (row >= 0 && map.columnTokens) {
+    const [at, , weight] = strongestIn(map, first.picture, row), words = weight < 0 ? ' most, with a negative sign: −' : ' it looks most at ';
+    check('it looks at what weighs more than 0, and a weight below 0 has its sign', one('.headline').textContent.includes(words)
+      && one('.headline').textContent.includes(` (${at})`) && /most at.*, ≈?−/.test(one('.headline').textContent) === false);
+  }
   check('the page opens on that head', sitePath() === first.site && state.head === head && (first.row < 0 || state.token.at === first.row));
   const wires = site().ties.flatMap((tie) => mixOf(0, sitePath(), tie)?.sum.flat() ?? []), talk = one('.talks');
   check('it says that heads talk where they do, and which wire is the thickest', !talk === !wires.length

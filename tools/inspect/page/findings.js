@@ -102,8 +102,10 @@ function example(finding, map) {
   const s = siteOf(baseRun(), path), from = tokensOf(baseRun(), s.rows), to = tokensOf(baseRun(), s.columns);
   const [at, , weight] = strongestIn(map, picture, row);
   const follows = s.rows === s.columns && at > 0 && from[at - 1] === from[row] && at - 1 < row;
-  return ['From ', tokenAt(from, row), ' it looks most at ', tokenAt(to, at), `, ${approximate(weight, map)}`,
-    map.name === finding.tensor ? '' : [' in ', element('code', {}, map.name)], follows ? [', which followed ', tokenAt(from, at - 1)] : '', '.'];
+  const told = approximate(weight, map), where = [' in ', element('code', {}, map.name)];
+  return [weight < 0 ? ['Token ', tokenAt(from, row), ' weighs ', tokenAt(to, at), ` most, with a negative sign: ${told}`, where]
+    : ['From ', tokenAt(from, row), ' it looks most at ', tokenAt(to, at), `, ${told}`, map.name === finding.tensor ? '' : where],
+    follows ? [', which followed ', tokenAt(from, at - 1)] : '', '.'];
 }
 
 function findingsSection(root) {
