@@ -291,6 +291,9 @@ async function checkFindings() {
     check(`${measure}: none is stronger`, new Set(heads.map((h) => h.tensor)).size > 1 || siteNames.length > 2
       || rows.every((r) => r[1] !== heads[0].tensor || r[column] === null || r[column] <= heads[0].value));
   }
+  check('each row says whose heads they are', all('.strongest-heads th').every((th, i) => found[i].heads.every(({tensor, map}) =>
+    th.textContent.includes(`${found[i].measure}, of `) && [...th.querySelectorAll('code')].some((code) =>
+      code.textContent === (!map || map === tensor ? tensor : `${tensor}, shown in ${map}`)))));
   const last = found.flatMap(({heads}) => heads).at(-1);
   await act(all('.entry-head').at(-1), 'click');
   check('an entry selects layer and head', sitePath() === last.site && state.head === placeOfFinding(last).head);

@@ -118,10 +118,15 @@ function findingsSection(root) {
     const found = headline();
     said.replaceChildren(found ? element('p', {class: 'headline'}, sentenceOf(found)) : '', (found && talkOf(found.heads[0].site)) ?? '');
     list.replaceChildren(element('table', {class: 'strongest-heads'}, element('tbody', {}, findings().map(({measure, meaning, unit, heads}) =>
-      element('tr', {}, element('th', {scope: 'row', title: meaning}, measure, element('small', {}, [inWords[measure], unit].filter(Boolean).join(', '))),
+      element('tr', {}, element('th', {scope: 'row', title: meaning}, measure, ', of ', ofTensors(heads), element('small', {}, [inWords[measure], unit].filter(Boolean).join(', '))),
         element('td', {}, element('div', {class: 'entries'}, heads.map(entry))))))),
     element('p', {class: 'caption'}, twoRuns ? `Of ${runs[baseRun()].name}. ` : '',
       'The strongest heads by measure; a click selects layer, head and the token that shows it most.'));
+  }
+  // Head 0 of W is not head 0 of U: "W", "O, shown in U".
+  function ofTensors(heads) {
+    const names = [...new Set(heads.map(({tensor, map}) => !map || map === tensor ? tensor : `${tensor}, shown in ${map}`))];
+    return names.map((name, i) => [i ? ' or ' : '', element('code', {}, name)]);
   }
   function entry(finding) {
     const {head} = placeOfFinding(finding), node = element('button', {class: 'entry-head', onclick: () => choose(finding)},
