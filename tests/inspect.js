@@ -312,7 +312,10 @@ async function checkCaption() {
     set({map});
     await frame();
     const {signed} = rangeOf(mapAt(sitePath())), words = signed ? 'orange adds, blue subtracts' : `${state.dark ? 'brighter' : 'darker'} is more`;
-    check(`${map}: the caption says what the colours are`, one('.large figcaption').textContent.includes(words));
+    const caption = one('.large figcaption').textContent, ends = all('.large .bar text').map((x) => x.textContent);
+    check(`${map}: the caption says what the colours are, and that the heads share them`, caption.includes(words)
+      && caption.includes('one scale for all '));
+    check(`${map}: a scale with signs has a 0: ${ends}`, ends.length > 1 && (!signed || ends.includes('0')));
   }
   set({map: was});
   await frame();

@@ -93,7 +93,7 @@ function colourWords(map, view = state.view) {
     + (state.root ? '; colours go with the square root' : '');
 }
 
-// The scale of a heat map, with its ends.
+// The scale of a heat map, with its ends and what lies between; a zero near an end stands above.
 function colourBar(range, x, y, width) {
   const cells = 64, at = (i) => range.low + (range.high - range.low) * (i + 0.5) / cells;
   const ticks = range.signed ? [range.low, 0, range.high]
@@ -104,8 +104,9 @@ function colourBar(range, x, y, width) {
     element('rect', {x: 0, y: 0, width, height: 8, class: 'frame'}),
     ticks.map((tick) => {
       const where = (tick - range.low) / (range.high - range.low || 1) * width;
-      if (tick !== range.low && tick !== range.high && Math.min(where, width - where) < 46) return null;
-      return element('text', {x: where, y: 20, class: 'small',
+      const crowded = tick !== range.low && tick !== range.high && Math.min(where, width - where) < 46;
+      if (crowded && tick !== 0) return null;
+      return element('text', {x: where, y: crowded ? -2 : 20, class: 'small',
         'text-anchor': where <= 0 ? 'start' : where >= width ? 'end' : 'middle'}, short(tick));
     }));
 }

@@ -42,7 +42,7 @@ function gridSection(root) {
     const map = mapAt(sitePath());
     const axes = map ? ` Rows are ${map.dims[1]} (queries), columns ${map.dims[2]} (memory).` : '';
     return `${map ? tensorName(map) : state.map} of every layer and head.${axes} `
-      + [map?.weights ? 'One scale for all layers.' : 'Each layer has its own scale.',
+      + [map?.weights ? 'One scale for all layers and heads.' : 'Each layer has its own scale, one for all its heads.',
       ...map ? [`${colourWords(map)}.`.replace(/^./, (c) => c.toUpperCase())] : [], ...site().unshown].join(' ');
   }
 
@@ -104,5 +104,5 @@ function largeMap(view, side) {
       : element('text', {class: 'tick', transform: `translate(${left + (i + 0.5) * cell + 3.5} ${top - 5}) rotate(-90)`}, name('column', i))),
     cross, colourBar(range, left, top + h + 12, Math.min(w, 220)));
   return element('div', {}, told, figure(`${map.path}-head-${head}${twoRuns ? '-' + viewName(view) : ''}`,
-    `${map.path}${map.chosen ?? ''}, head ${head}: rows (${map.dims[1]}) look at columns (${map.dims[2]}); ${colourWords(map, view)}.`, svg));
+    `${map.path}${map.chosen ?? ''}, head ${head}: rows (${map.dims[1]}) look at columns (${map.dims[2]}); ${colourWords(map, view)}; one scale for all ${map.weights ? 'layers and heads' : 'heads'}.`, svg));
 }
