@@ -276,6 +276,11 @@ async function checkFindings() {
     const [at, , weight] = strongestIn(map, first.picture, row), words = weight < 0 ? ' most, with a negative sign: −' : ' it looks most at ';
     check('it looks at what weighs more than 0, and a weight below 0 has its sign', one('.headline').textContent.includes(words)
       && one('.headline').textContent.includes(` (${at})`) && /most at.*, ≈?−/.test(one('.headline').textContent) === false);
+    const cell = one('.finding .named-cell'), size = +cell?.getAttribute('width'), paper = one('.finding .paper');
+    const place = (axis) => Math.round((cell?.getAttribute(axis) - paper.getAttribute(axis)) / size);
+    check('its cell is outlined in the map', place('x') === at && place('y') === row);
+    check('its tokens stand at the axes', all('.finding .tick.named').map((x) => x.textContent).join('\n')
+      === [tokensOf(0, siteOf(0, first.site).rows)[row], tokensOf(0, siteOf(0, first.site).columns)[at]].map(visible).join('\n'));
   }
   check('the page opens on that head', sitePath() === first.site && state.head === head && (first.row < 0 || state.token.at === first.row));
   const wires = site().ties.flatMap((tie) => mixOf(0, sitePath(), tie)?.sum.flat() ?? []), talk = one('.talks');

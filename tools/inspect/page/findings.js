@@ -62,6 +62,15 @@ function headline() {
   return induction ?? (found[0]?.heads[0].value >= 0.5 ? found[0] : missed ?? found[0] ?? findings()[0]);
 }
 
+// [row, column] of the cell that the headline names, if its map is what is looked at.
+function namedCell(view) {
+  const first = headline()?.heads[0], {map, head, slices} = first ? placeOfFinding(first) : {};
+  if (!map?.rowTokens || !map.columnTokens || view !== baseRun() || first.site !== sitePath() || map.name !== state.map
+    || head !== state.head || map.outer.some(([name]) => slices[name] !== (state.slices[name] ?? 0))) return [];
+  const row = queryOf(first, map);
+  return row >= 0 ? [row, strongestIn(map, first.picture, row)[0]] : [];
+}
+
 const tokenAt = (tokens, i) => [element('code', {}, visible(tokens[i])), ` (${i})`];
 // "Layer 1, head 3 looks at what followed the same token earlier (induction): 0.99 of its weight in W on
 // average, over …"

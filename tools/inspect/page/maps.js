@@ -71,10 +71,14 @@ function largeMap(view, side) {
   if (!map) return element('p', {class: 'told'}, `${sitePath()}: ${state.map} cannot be compared.`);
   const range = rangeOf(map), [, rows, columns] = map.shape;
   const cell = side / Math.max(rows, columns), every = Math.max(1, Math.ceil(11 / cell));
+  const [row, column] = namedCell(view), named = {row, column};
   const name = (axis, at) => {
     const label = labelAt(map, s, axis, at);
-    return label === null || every > 1 ? `${at}` : visible(label);
+    return label === null || every > 1 && at !== named[axis] ? `${at}` : visible(label);
   };
+  // Numbers give way to the named token.
+  const isTick = (axis, i) => i === named[axis] || i % every === 0 && !(Math.abs(i - named[axis]) * cell < 11);
+  const tickClass = (axis, i) => i === named[axis] ? 'tick named' : 'tick';
   const longest = Math.max(...Array.from({length: columns}, (_, i) => name('column', i).length));
   const left = 62, top = longest > 1 ? 14 + 7 * Math.min(longest, 7) : 22;
   const w = cell * columns, h = cell * rows, width = left + side + 10, height = top + h + 44;
@@ -97,11 +101,12 @@ function largeMap(view, side) {
     onmouseleave: () => { cross.replaceChildren(); set({token: state.pinned}); }},
     element('rect', {...box, class: 'paper'}), heat(map, head, range, box),
     element('rect', {...box, class: 'frame'}),
-    Array.from({length: rows}, (_, i) => i % every ? null : element('text', {class: 'tick', x: left - 5,
+    Array.from({length: rows}, (_, i) => isTick('row', i) && element('text', {class: tickClass('row', i), x: left - 5,
       y: top + (i + 0.5) * cell + 3.5, 'text-anchor': 'end'}, name('row', i))),
-    Array.from({length: columns}, (_, i) => i % every ? null : name('column', i).length === 1
-      ? element('text', {class: 'tick', 'text-anchor': 'middle', x: left + (i + 0.5) * cell, y: top - 6}, name('column', i))
-      : element('text', {class: 'tick', transform: `translate(${left + (i + 0.5) * cell + 3.5} ${top - 5}) rotate(-90)`}, name('column', i))),
+    Array.from({length: columns}, (_, i) => isTick('column', i) && (name('column', i).length === 1
+      ? element('text', {class: tickClass('column', i), 'text-anchor': 'middle', x: left + (i + 0.5) * cell, y: top - 6}, name('column', i))
+      : element('text', {class: tickClass('column', i), transform: `translate(${left + (i + 0.5) * cell + 3.5} ${top - 5}) rotate(-90)`}, name('column', i)))),
+    row >= 0 && element('rect', {class: 'named-cell', x: left + column * cell, y: top + row * cell, width: cell, height: cell}),
     cross, colourBar(range, left, top + h + 12, Math.min(w, 220)));
   return element('div', {}, told, figure(`${map.path}-head-${head}${twoRuns ? '-' + viewName(view) : ''}`,
     `${map.path}${map.chosen ?? ''}, head ${head}: rows (${map.dims[1]}) look at columns (${map.dims[2]}); ${colourWords(map, view)}; one scale for all ${map.weights ? 'layers and heads' : 'heads'}.`, svg));
