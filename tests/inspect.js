@@ -269,10 +269,13 @@ const checkWidth = () => check(`nothing is wider than the window: ${document.doc
 async function checkFindings() {
   const found = findings(), said = headline(), [first] = said.heads, {head} = placeOfFinding(first);
   check('the first section is what stands out', all('main section')[0].id === 'findings');
-  check('the sentence says which head, which measure and which score', one('.headline').textContent.includes(`head ${head} `)
+  const even = almostUniform(), entropies = table(0, 'heads').columns.findIndex((c) => c.name === 'entropy');
+  check('where attention is almost uniform it says so, and names no head', one('.headline').textContent.startsWith('No head chooses') === !!even
+    && (!even || table(0, 'heads').rows.some((r) => r[entropies] === even[0])));
+  if (!even) check('the sentence says which head, which measure and which score', one('.headline').textContent.includes(`head ${head} `)
     && one('.headline').textContent.includes(said.measure) && one('.headline').textContent.includes(number(first.value)));
   const map = mapOf(0, first.site, first.map), row = map && queryOf(first, map);
-  if (row >= 0 && map.columnTokens) {
+  if (!even && row >= 0 && map.columnTokens) {
     const [at, , weight] = strongestIn(map, first.picture, row), words = weight < 0 ? ' most, with a negative sign: −' : ' it looks most at ';
     check('it looks at what weighs more than 0, and a weight below 0 has its sign', one('.headline').textContent.includes(words)
       && one('.headline').textContent.includes(` (${at})`) && /most at.*, ≈?−/.test(one('.headline').textContent) === false);
@@ -299,6 +302,16 @@ async function checkFindings() {
   check('each row says whose heads they are', all('.strongest-heads th').every((th, i) => found[i].heads.every(({tensor, map}) =>
     th.textContent.includes(`${found[i].measure}, of `) && [...th.querySelectorAll('code')].some((code) =>
       code.textContent === (!map || map === tensor ? tensor : `${tensor}, shown in ${map}`)))));
+  found.forEach(({measure, heads}, i) => heads.forEach((finding, k) => {
+    const uniform = uniformOf(measure, finding), near = Math.abs(finding.value - uniform) <= 0.1 * uniform;
+    const told = all('.strongest-heads tr')[i].querySelectorAll('.entry-head')[k].textContent;
+    check(`${measure}: what equal weights have stands beside what is near it`, told.endsWith(`, uniform ${number(uniform, 3)}`) === near);
+    const m = mapOf(0, finding.site, finding.map), count = m?.shape[1];
+    const known = {'previous token': () => [...Array(count - 1)].reduce((sum, _, j) => sum + 1 / (j + 2), 0) / (count - 1),
+      'entropy': () => [...Array(count)].reduce((sum, _, j) => sum + Math.log(j + 1), 0) / count}[measure];
+    if (known && m.half && values(m).filter(Number.isNaN).length === m.shape[0] * count * (count - 1) / 2)
+      check(`${measure}: that is the mean of causal attention`, Math.abs(uniform - known()) < 1e-9 || count === 1);
+  }));
   const last = found.flatMap(({heads}) => heads).at(-1);
   await act(all('.entry-head').at(-1), 'click');
   check('an entry selects layer and head', sitePath() === last.site && state.head === placeOfFinding(last).head);

@@ -53,10 +53,50 @@ function choose(finding) {
   set({token, pinned: token});
 }
 
+// What a measure is where each query looks equally at all that it sees: a row's mean, by measure.
+const ofEqualWeights = {
+  'entropy': (i, seen) => Math.log(seen.length),
+  'distance': (i, seen) => seen.reduce((sum, j) => sum + Math.abs(i - j), 0) / seen.length,
+  'previous token': (i, seen) => i > 0 ? 1 / seen.length : NaN,
+  'duplicate token': (i, seen, tokens) => shareOf(seen, earlier(tokens, i)),
+  'induction': (i, seen, tokens) => shareOf(seen, earlier(tokens, i).map((j) => j + 1).filter((j) => j < i)),
+};
+const earlier = (tokens, i) => [...tokens.keys()].filter((j) => j < i && tokens[j] === tokens[i]);
+const shareOf = (seen, those) => those.length ? those.length / seen.length : NaN;
+const uniforms = new WeakMap();
+// NaN of what is not measured by the weights alone.
+function uniformOf(measure, finding) {
+  const map = mapOf(baseRun(), finding.site, finding.map), key = `${measure} ${finding.picture}`;
+  if (!map || finding.map !== finding.tensor || !(measure in ofEqualWeights)) return NaN;
+  if (!uniforms.has(map)) uniforms.set(map, {});
+  const known = uniforms.get(map);
+  return known[key] ?? (known[key] = meanOfEqual(measure, map, siteOf(baseRun(), finding.site), finding.picture));
+}
+function meanOfEqual(measure, map, s, picture) {
+  const [, rows, columns] = map.shape, all = values(map), tokens = map.rowTokens ? tokensOf(baseRun(), s.rows) : [];
+  const each = [...Array(rows).keys()].map((i) => [i, [...Array(columns).keys()].filter((j) => !Number.isNaN(all[(picture * rows + i) * columns + j]))])
+    .filter(([, seen]) => seen.length).map(([i, seen]) => ofEqualWeights[measure](i, seen, tokens)).filter((x) => !Number.isNaN(x));
+  return each.reduce((sum, x) => sum + x, 0) / each.length;
+}
+// True if a head's measure hardly tells it from one that looks everywhere equally.
+const isNear = (value, uniform) => Math.abs(value - uniform) <= 0.1 * uniform;
+// [least entropy, uniform entropy] of all heads' weights where each is within 2 % of the uniform one; else null.
+function almostUniform() {
+  const {columns, rows} = table(baseRun(), 'heads') ?? {columns: [], rows: []}, at = columns.findIndex((c) => c.name === 'entropy');
+  const sites = frameOf(baseRun()).sites.filter((s) => s.weights), least = [];
+  for (const s of sites) {
+    const uniform = uniformOf('entropy', {site: s.path, map: s.weights, tensor: s.weights, picture: 0});
+    const own = rows.filter((r) => r[0] === s.path && (r[1] === s.weights || r[1].startsWith(s.weights + '['))).map((r) => r[at]);
+    if (!(uniform > 0) || !own.length || own.some((x) => typeof x !== 'number' || x < 0.98 * uniform)) return null;
+    least.push([Math.min(...own), uniform]);
+  }
+  return least.sort(([a, b], [c, d]) => a / b - c / d)[0] ?? null;
+}
+
 // Induction if a head follows it mostly, else the pattern that is followed most; where none is followed
-// what the loss misses most.
+// what the loss misses most. A pattern that equal weights follow as well is none.
 function headline() {
-  const found = findings().filter(isPattern).sort((a, b) => b.heads[0].value - a.heads[0].value);
+  const found = findings().filter((each) => isPattern(each) && !isNear(each.heads[0].value, uniformOf(each.measure, each.heads[0]))).sort((a, b) => b.heads[0].value - a.heads[0].value);
   const induction = found.find(({measure, heads}) => measure === 'induction' && heads[0].value >= 0.5);
   const missed = findings().find(({measure, heads}) => measure === 'loss without it' && heads[0].value > 0);
   return induction ?? (found[0]?.heads[0].value >= 0.5 ? found[0] : missed ?? found[0] ?? findings()[0]);
@@ -64,7 +104,7 @@ function headline() {
 
 // [row, column] of the cell that the headline names, if its map is what is looked at.
 function namedCell(view) {
-  const first = headline()?.heads[0], {map, head, slices} = first ? placeOfFinding(first) : {};
+  const first = almostUniform() ? null : headline()?.heads[0], {map, head, slices} = first ? placeOfFinding(first) : {};
   if (!map?.rowTokens || !map.columnTokens || view !== baseRun() || first.site !== sitePath() || map.name !== state.map
     || head !== state.head || map.outer.some(([name]) => slices[name] !== (state.slices[name] ?? 0))) return [];
   const row = queryOf(first, map);
@@ -75,6 +115,8 @@ const tokenAt = (tokens, i) => [element('code', {}, visible(tokens[i])), ` (${i}
 // "Layer 1, head 3 looks at what followed the same token earlier (induction): 0.99 of its weight in W on
 // average, over …"
 function sentenceOf(found) {
+  const even = almostUniform();
+  if (even) return [element('b', {}, 'No head chooses'), `: attention is almost uniform. The least entropy of a head is ${number(even[0])} nats, that of uniform attention ${number(even[1])}.`];
   const {measure, unit, heads: [first]} = found, {map, head} = placeOfFinding(first), place = siteLabel(first.site);
   const told = element('code', {}, first.tensor), pattern = `${patterns[measure]} (${measure})`;
   const lead = measure === 'loss without it' ? [' is missed most: with its share of ', told, ` set to zero the loss is ${number(first.value)} ${unit} higher (${measure}). `]
@@ -128,7 +170,7 @@ function findingsSection(root) {
     said.replaceChildren(found ? element('p', {class: 'headline'}, sentenceOf(found)) : '', (found && talkOf(found.heads[0].site)) ?? '');
     list.replaceChildren(element('table', {class: 'strongest-heads'}, element('tbody', {}, findings().map(({measure, meaning, unit, heads}) =>
       element('tr', {}, element('th', {scope: 'row', title: meaning}, measure, ', of ', ofTensors(heads), element('small', {}, [inWords[measure], unit].filter(Boolean).join(', '))),
-        element('td', {}, element('div', {class: 'entries'}, heads.map(entry))))))),
+        element('td', {}, element('div', {class: 'entries'}, heads.map((head) => entry(measure, head)))))))),
     element('p', {class: 'caption'}, twoRuns ? `Of ${runs[baseRun()].name}. ` : '',
       'The strongest heads by measure; a click selects layer, head and the token that shows it most.'));
   }
@@ -137,9 +179,10 @@ function findingsSection(root) {
     const names = [...new Set(heads.map(({tensor, map}) => !map || map === tensor ? tensor : `${tensor}, shown in ${map}`))];
     return names.map((name, i) => [i ? ' or ' : '', element('code', {}, name)]);
   }
-  function entry(finding) {
-    const {head} = placeOfFinding(finding), node = element('button', {class: 'entry-head', onclick: () => choose(finding)},
-      `${siteLabel(finding.site)}, head ${head} `, element('b', {}, number(finding.value, 3)));
+  function entry(measure, finding) {
+    const {head} = placeOfFinding(finding), uniform = uniformOf(measure, finding), node = element('button', {class: 'entry-head', onclick: () => choose(finding)},
+      `${siteLabel(finding.site)}, head ${head} `, element('b', {}, number(finding.value, 3)),
+      isNear(finding.value, uniform) && `, uniform ${number(uniform, 3)}`);
     buttons.push({node, finding, head});
     return node;
   }
