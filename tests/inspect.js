@@ -227,11 +227,14 @@ function checkDirections() {
 }
 async function checkCross() {
   const at = siteNames.findIndex((path) => siteOf(0, path).rows !== siteOf(0, path).columns);
+  const titles = () => all('.large .axis-title').map((x) => x.textContent).join();
+  check('the axes of one sequence have no titles', site().rows !== site().columns || titles() === '');
   if (at < 0) return;
   await press('d');
   set({site: at});
   await frame();
   checkDirections();
+  check(`the axes say which sequence is which: ${titles()}`, /^decoder: .+,encoder: .+$/.test(titles()));
   for (const from of ['column', 'row']) {
     await act(one(`[data-from=${from}]`), 'click');
     check('the button turns it', one(`[data-from=${from}]`).getAttribute('aria-pressed') === 'true' && all('.tie, .weight').length > 0);

@@ -80,7 +80,10 @@ function largeMap(view, side) {
   const isTick = (axis, i) => i === named[axis] || i % every === 0 && !(Math.abs(i - named[axis]) * cell < 11);
   const tickClass = (axis, i) => i === named[axis] ? 'tick named' : 'tick';
   const longest = Math.max(...Array.from({length: columns}, (_, i) => name('column', i).length));
-  const left = 62, top = longest > 1 ? 14 + 7 * Math.min(longest, 7) : 22;
+  // Of two sequences the axes say which is which.
+  const stackOf = (sequence) => frameOf(baseRun()).sites.find((t) => t.rows === sequence && t.columns === sequence)?.stack;
+  const title = (sequence) => s.rows === s.columns ? '' : [stackOf(sequence), runs[baseRun()].sequences[sequence].name].filter(Boolean).join(': ');
+  const left = 62, top = (longest > 1 ? 14 + 7 * Math.min(longest, 7) : 22) + (title(s.columns) ? 16 : 0);
   const w = cell * columns, h = cell * rows, width = left + side + 10, height = top + h + 44;
   const box = {x: left, y: top, width: w, height: h};
   const cross = element('g', {class: 'cross'}), told = element('div', {class: 'told read'},
@@ -106,6 +109,9 @@ function largeMap(view, side) {
     Array.from({length: columns}, (_, i) => isTick('column', i) && (name('column', i).length === 1
       ? element('text', {class: tickClass('column', i), 'text-anchor': 'middle', x: left + (i + 0.5) * cell, y: top - 6}, name('column', i))
       : element('text', {class: tickClass('column', i), transform: `translate(${left + (i + 0.5) * cell + 3.5} ${top - 5}) rotate(-90)`}, name('column', i)))),
+    title(s.rows) && [
+      element('text', {class: 'small axis-title', transform: `translate(10 ${top + h / 2}) rotate(-90)`, 'text-anchor': 'middle'}, title(s.rows)),
+      element('text', {class: 'small axis-title', x: left + w / 2, y: 11, 'text-anchor': 'middle'}, title(s.columns))],
     row >= 0 && element('rect', {class: 'named-cell', x: left + column * cell, y: top + row * cell, width: cell, height: cell}),
     cross, colourBar(range, left, top + h + 12, Math.min(w, 220)));
   return element('div', {}, told, figure(`${map.path}-head-${head}${twoRuns ? '-' + viewName(view) : ''}`,
