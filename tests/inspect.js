@@ -333,6 +333,8 @@ async function checkCaption() {
     set({map});
     await frame();
     const {signed} = rangeOf(mapAt(sitePath())), words = signed ? 'orange adds, blue subtracts' : `${state.dark ? 'brighter' : 'darker'} is more`;
+    if (Math.max(...mapAt(sitePath()).shape.slice(1)) > 50) check(`${map}: between its tokens every fifth has a number`,
+      all('.large .tick:not(.named)').every((x) => x.textContent % 5 === 0));
     const caption = one('.large figcaption').textContent, ends = all('.large .bar text').map((x) => x.textContent);
     check(`${map}: the caption says what the colours are, and that the heads share them`, caption.includes(words)
       && caption.includes('one scale for all '));

@@ -29,7 +29,7 @@ function setStyle(made, style) {
 // a mark that would sit on its neighbour sits on a circle.
 function visible(token) {
   if (token === '') return '∎';
-  const signs = {' ': '␣', '\n': '⏎', '\t': '⇥', '\r': '␍', '\u00a0': '⍽'};
+  const signs = {' ': '·', '\n': '⏎', '\t': '⇥', '\r': '␍', '\u00a0': '⍽'};
   if (/^\p{M}/u.test(token)) token = '◌' + token;
   return token.replace(/[\p{C}\p{Z}]/gu, (c) => signs[c] ||
     (c === '\u200d' && token.length > 1 ? c
