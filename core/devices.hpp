@@ -26,14 +26,15 @@ struct Device {
 };
 std::span<const Device> devices();
 
-// What a device left to the processor: how often, and the bytes that went there and back.
+// An operation that a device left to the processor: how often, and the bytes that went there and
+// back.
 struct Fallback {
   std::string operation;
   int64_t times = 0;
   size_t bytes = 0;
 };
 
-// What was asked of a device since its start.
+// Counts of the work that a device was given since its start.
 struct Counts {
   int64_t dispatches = 0, barriers = 0, submissions = 0, reads = 0;
   size_t written = 0, read = 0;  // bytes

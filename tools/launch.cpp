@@ -30,7 +30,7 @@ struct LaunchOptions {
   std::vector<std::string> command;
 };
 
-// What is known of the run before it starts.
+// The facts of the run that are known before it starts.
 struct Watched {
   std::string folder, heartbeats;
   double patience = 0;  // seconds without a sign of a rank

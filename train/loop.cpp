@@ -315,7 +315,7 @@ class Run {
   bool at_end() const { return state_.step >= options_.schedule.steps; }
   bool due(int64_t every) const { return at_end() || (every > 0 && state_.step % every == 0); }
 
-  // What ranks tell each other after a step.
+  // The numbers that ranks exchange after a step.
   struct AfterStep {
     int64_t stop;
     double computed;  // seconds

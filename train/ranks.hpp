@@ -7,7 +7,7 @@
 
 namespace tete {
 
-// What a launcher has put into the environment.
+// The rank and the number of ranks that a launcher has put into the environment.
 struct Launched {
   bool by_launcher = false;
   int rank = 0, size = 1;

@@ -46,7 +46,7 @@ void CardBackend::write(const void* from, void* to, size_t bytes) {
   stream_.write(from, to, bytes);
 }
 
-// What was checked since the last read is read on the way.
+// Checks since the last read are read on the way.
 void CardBackend::read(const void* from, void* to, size_t bytes) {
   std::vector<uint32_t> slots;
   {

@@ -201,7 +201,7 @@ void CardBackend::contract(const View& A, const Labels& a, const View& B, const 
   const Groups groups = cpu_kernels::grouped(cpu_kernels::dimensions(A, a, B, b, Y, y));
   const Product p = product_of(groups);
   if (p.k.shape.size() > 2) {
-    // What is summed becomes one dimension.
+    // Summed dimensions become one.
     const Labels left = sums_last(a, y, a), right = sums_last(b, y, a);
     const View in_order_a = reordered(A, a, left), in_order_b = reordered(B, b, right);
     const Temporary dense_a = laid(in_order_a, row_major(in_order_a.shape)),

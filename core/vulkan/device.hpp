@@ -10,7 +10,7 @@
 
 namespace tete::vulkan {
 
-// What validation said: the callback comes from any thread.
+// Messages of the validation layer: the callback comes from any thread.
 struct Messages {
   mutable std::mutex mutex;
   Said said;
@@ -19,7 +19,7 @@ struct Messages {
 class Instance {
  public:
   // Fails (resource) if this machine has no Vulkan.
-  // What validation says goes to `messages`, if there are any.
+  // The validation layer writes to `messages`, if they are given.
   explicit Instance(Messages* messages);
   ~Instance();
   Instance(const Instance&) = delete;
@@ -32,7 +32,7 @@ class Instance {
   VkDebugUtilsMessengerEXT messenger_ = nullptr;
 };
 
-// What a device can do, as far as it matters here.
+// The abilities of a device that matter here.
 struct Abilities {
   explicit Abilities(const Api& api, VkPhysicalDevice device);
 

@@ -94,7 +94,7 @@ void CardBackend::fold(Fold how, const View& x, const View& y) {
   const uint32_t number = how == Fold::max ? 1 : 0;
   const Shader shader = y.dtype == Dtype::f64 ? Shader::fold_f64 : Shader::fold_f32;
   if (folded.shape.size() > 3) {
-    // What is folded becomes one dimension.
+    // Folded dimensions become one.
     Shape shape = kept.shape;
     Strides strides = kept.strides[1];
     for (int d = 0; d < folded.shape.size(); ++d)

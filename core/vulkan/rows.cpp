@@ -1,4 +1,4 @@
-// What runs over rows: softmax, norms and cross-entropy. A workgroup takes a row.
+// Kernels over rows: softmax, norms and cross-entropy. A workgroup takes a row.
 #include "core/vulkan/backend.hpp"
 
 namespace tete::vulkan {

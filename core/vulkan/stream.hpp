@@ -1,4 +1,4 @@
-// What a device is to do, in one order: shaders and copies are recorded, and sent in batches.
+// The work of a device, in one order: shaders and copies are recorded, and sent in batches.
 //
 // Two calls that touch the same bytes, one of them writing, are held apart by a barrier for all of
 // memory; calls between two barriers run at once.

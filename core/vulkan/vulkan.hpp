@@ -18,7 +18,7 @@ struct Options {
   bool has_barriers = true;
 };
 
-// What the validation layer said.
+// The messages of the validation layer.
 struct Said {
   int64_t messages = 0;
   std::vector<std::string> first;
