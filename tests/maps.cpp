@@ -1,5 +1,6 @@
 // Which tensors of a text are maps, and how they are made of each other.
 #include "tests/inspect.hpp"
+#include "tools/inspect/meanings.hpp"
 #include "tools/inspect/tables.hpp"
 
 using namespace tete;
@@ -41,6 +42,48 @@ TEST_SUITE("inspect") {
       }
       std::sort(told.begin(), told.end());
       CHECK(told == row.ties);
+    }
+  }
+
+  TEST_CASE("a map is told in words that follow from its statement") {
+    const std::string share = ": the share that each n takes of each m, ";
+    const TemporaryFolder folder;
+    std::ofstream(folder / "minus.tete") << text_of_a_difference;
+    const std::vector<std::pair<std::string, std::string>> rows{
+        {"talking_heads",
+         "J is the product of Q and K, summed over d_k: how well Q and K agree. "
+         "L is J, its heads mixed by P_l. It is the logit of W. "
+         "W is the softmax of L over m" +
+             share +
+             "1 in all. U is W, its heads mixed by P_w. It weighs what is summed into O (of V). "},
+        {folder / "minus.tete",
+         "L_1 is the product of X, P_q and K, summed over d_X and d_k. It is the logit of W_1. "
+         "L_2 is the product of X, P_2 and K, summed over d_X and d_k. It is the logit of W_2. "
+         "W_1 is the softmax of L_1 over m" +
+             share + "1 in all. W_2 is the softmax of L_2 over m" + share +
+             "1 in all. W is W_1 − W_2 (× l). It weighs what is summed into O (of V). "},
+        {"glu_synthesizer",
+         "A is the product of M and W_a, summed over c. B is the product of M and W_b, summed over "
+         "c. L is made of A and B. It is the logit of W. W is the softmax of L over m" +
+             share + "1 in all. It weighs what is summed into O (of V). "},
+        {"random_plus_alpha",
+         "J is the product of Q and K, summed over d_k: how well Q and K agree. "
+         "L is J (× alpha), with R. It is the logit of W. W is the softmax of L over m" +
+             share + "1 in all. It weighs what is summed into O (of V). "},
+        {"memory_compressed_mean",
+         "L is the product of Q and K_c, summed over d_k: how well Q and K_c agree. It is the "
+         "logit "
+         "of W. W is the softmax of L over c: the share that each n takes of each c, less than 1 "
+         "in "
+         "all. It weighs what is summed into O (of V_c). "}};
+    for (const auto& [attention, told] : rows) {
+      CAPTURE(attention);
+      const auto program = load_attention(attention);
+      const Roles roles = roles_of(*program);
+      std::string all;
+      for (size_t i = 0; i < roles.maps.size(); ++i)
+        all += meaning_of(*program, roles, static_cast<int>(i)) + " ";
+      CHECK(all == told);
     }
   }
 

@@ -46,6 +46,7 @@ ordered_json to_json(const AttentionMap& map, bool causal, int bits) {
           {"dims", {map.heads, map.rows, map.columns}},
           {"outer", map.outer},
           {"unmeasured", map.unmeasured},
+          {"meaning", map.meaning},
           {"shape", {shape[0], shape[1], shape[2]}},
           {"weights", map.weights},
           {"rowTokens", map.row_tokens},

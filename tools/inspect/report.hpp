@@ -47,6 +47,7 @@ struct AttentionMap {
   // not: they are numbered.
   bool row_tokens = true, column_tokens = true;
   std::string unmeasured = {};  // a sentence: why it has no measures; "" where it has
+  std::string meaning = {};  // "L is J, its heads mixed by P_l. It is the logit of W."
 };
 
 // One map in the expression of another. Where heads are mixed, the sum of the mixers is what of

@@ -6,6 +6,7 @@
 
 #include "tools/inspect/changes.hpp"
 #include "tools/inspect/heads.hpp"
+#include "tools/inspect/meanings.hpp"
 #include "tools/inspect/mixing.hpp"
 #include "tools/inspect/ties.hpp"
 
@@ -150,6 +151,7 @@ class Looker {
     AttentionMap made = map_of(map, path, x);
     const bool own = !place_.cross && made.row_tokens && made.column_tokens;
     if (number == roles_.weights) site.weights = made.name;
+    made.meaning = meaning_of(program_, roles_, number);
     if (!map.is_measured)
       made.unmeasured =
           text(made.name, " has no measures, as no values are summed by it; ",

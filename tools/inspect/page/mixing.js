@@ -49,7 +49,8 @@ function talkSection(root) {
   const made = figure('talk', '', element('svg')), terms = figure('mixers', '', element('svg'));
   const least = element('input', {type: 'range', min: 0, max: 1, step: 0.01, 'aria-label': 'wires from', oninput: () => update()});
   const threshold = element('label', {class: 'slider'}, 'wires from ', least, element('output'));
-  root.append(threshold, made);
+  const meanings = element('p', {class: 'caption'});
+  root.append(meanings, threshold, made);
   const drawing = element('g');
   let wires = [], faces = [], places = new Map(), face = 0, room = 0, isNew = true;
 
@@ -57,6 +58,7 @@ function talkSection(root) {
     const path = sitePath(), s = site();
     const maps = s.maps.map((m) => mapAt(path, m.name)).filter(Boolean);
     const ties = s.ties.filter((t) => [t.from, t.to].every((name) => maps.some((m) => m.name === name)));
+    meanings.textContent = maps.map((map) => map.meaning).join(' ');
     const depths = depthsOf(maps, ties), columns = [];
     for (const map of maps) (columns[depths.get(map.name)] ||= []).push(map);
     const most = Math.max(...columns.map((column) => column.reduce((n, map) => n + map.shape[0], 0)));

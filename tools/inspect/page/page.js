@@ -103,16 +103,18 @@ function makeBar() {
   const step = element('output');
   const slider = element('input', {type: 'range', min: 0, max: runs[0].frames.length - 1, 'aria-label': 'checkpoint',
     oninput: (e) => set({frame: +e.target.value})});
+  const meaning = element('p', {class: 'meaning'});
   const root = element('button', {title: 'colours with the square root of a value, so that small ones are seen (s)',
     onclick: () => set({root: !state.root})}, '√ colours');
   const node = element('div', {class: 'controls'}, element('label', {}, sites), named('tensor', maps), axes, root, named('head', heads),
-    runs[0].frames.length > 1 && element('label', {class: 'slider'}, slider, step), twoRuns && views);
+    runs[0].frames.length > 1 && element('label', {class: 'slider'}, slider, step), twoRuns && views, meaning);
 
   function update() {
     sites.value = state.site;
     slider.value = state.frame;
     step.textContent = 'step ' + grouped(runs[0].frames[state.frame].step);
     root.setAttribute('aria-pressed', state.root);
+    meaning.textContent = mapAt(sitePath())?.meaning ?? '';
     for (const button of maps.children) {
       button.setAttribute('aria-pressed', button.dataset.value === state.map);
       button.disabled = !mapAt(sitePath(), button.dataset.value);
