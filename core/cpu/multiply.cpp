@@ -58,23 +58,42 @@ void lay_out(const Matrix<const T>& b, Index k, Index n, Index wide, T* to) {
   }
 }
 
-// C (+)= A B for k <= block_steps, n <= block_columns. `space` is for B.
+template <class T>
+struct PanelSpace {
+  T *a, *b;
+};
+
+// The strip of A's next `some` rows. A transposed A is copied: its lines are far apart, and each
+// panel of B would read them again.
+template <class T>
+Matrix<const T> strip_of(const Matrix<const T>& A, Index some, Index k, bool is_read_again,
+                         T* space) {
+  if (A.column == 1 || !is_read_again || some < rows<T>().product_rows) return A;
+  rows<T>().strip(A.data, A.column, k, space);
+  return {space, 1, some};
+}
+
+// C (+)= A B for k <= block_steps, n <= block_columns.
 template <class T>
 void multiply_block(Index m, Index n, Index k, const Matrix<const T>& A, const Matrix<const T>& B,
-                    const Matrix<T>& C, bool add, T* space) {
+                    const Matrix<T>& C, bool add, const PanelSpace<T>& space) {
   const Rows<T>& kernels = rows<T>();
   const Index wide = kernels.product_columns, whole = n / wide * wide;
   // Beyond the last whole panel there may be no memory to read.
   const bool in_place = B.column == 1 && m <= (k > small_side ? few_rows : kernels.product_rows);
   const Index as_it_lies = in_place ? whole : 0;
-  lay_out<T>({B.data + as_it_lies * B.column, B.row, B.column}, k, n - as_it_lies, wide, space);
-  for (Index i = 0; i < m; i += kernels.product_rows)
+  lay_out<T>({B.data + as_it_lies * B.column, B.row, B.column}, k, n - as_it_lies, wide, space.b);
+  for (Index i = 0; i < m; i += kernels.product_rows) {
+    const Index some = std::min(kernels.product_rows, m - i);
+    const Matrix<const T> a =
+        strip_of<T>({A.data + i * A.row, A.row, A.column}, some, k, n > 2 * wide, space.a);
     for (Index j = 0; j < n; j += wide) {
       const bool lies = j < as_it_lies;
-      kernels.product(std::min(kernels.product_rows, m - i), k, A.data + i * A.row, A.row, A.column,
-                      lies ? B.data + j : space + (j - as_it_lies) * k, lies ? B.row : wide,
+      kernels.product(some, k, a.data, a.row, a.column,
+                      lies ? B.data + j : space.b + (j - as_it_lies) * k, lies ? B.row : wide,
                       C.data + i * C.row + j, C.row, std::min(wide, n - j), add);
     }
+  }
 }
 
 // ---- bfloat16 --------------------------------------------------------------------------------
@@ -176,10 +195,10 @@ void multiply_rows(Index m, Index n, Index k, const Matrix<const T>& A, const Ma
   // BLAS is slower than tiles of any registers if a small A mixes long rows of B.
   const bool mixes = std::max(m, k) <= small_side && n >= long_row;
   if (!mixes && !rows<T>().product_is_fast) return blas_multiply(m, n, k, A, B, C, add);
-  const Index wide = rows<T>().product_columns;
-  thread_local Space<T> laid_out;
-  T* const space =
-      laid_out.of(std::min(k, block_steps) * rounded_up(std::min(n, block_columns), wide));
+  const Index wide = rows<T>().product_columns, steps = std::min(k, block_steps);
+  thread_local Space<T> of_a, of_b;
+  const PanelSpace<T> space{of_a.of(steps * rows<T>().product_rows),
+                            of_b.of(steps * rounded_up(std::min(n, block_columns), wide))};
   multiply_in_blocks(m, n, k, A, B, C, add, space);
 }
 

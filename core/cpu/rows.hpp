@@ -114,6 +114,8 @@ struct Rows {
   bool product_is_fast;  // faster than BLAS, for large matrices
   // y[p·product_columns + j] = x[p·rx + j] for p < k and all columns.
   void (*panel)(const T* x, Index rx, Index k, T* y);
+  // y[p·product_rows + i] = x[p·px + i] for p < k and all rows.
+  void (*strip)(const T* x, Index px, Index k, T* y);
 
   // rows_update.cpp. p and the results of Adam have stride 1.
   void (*adam)(const AdamNumbers<T>& numbers, const T* p, const T* g, Index sg, const T* m,

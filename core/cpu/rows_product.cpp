@@ -72,7 +72,9 @@ void tile(Index k, const typename How::Element* a, Index ra, Index pa, const typ
   using Wide = typename How::Wide;
   constexpr int lanes = width<T>;
   typename How::Sum sum[R][C];
+#pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
+#pragma GCC unroll 2
     for (int j = 0; j < C; ++j) sum[r][j] = typename How::Sum{};
   for (Index p = 0; p < k; ++p, a += pa, b += pb) {
     Wide wide[C];
@@ -87,17 +89,22 @@ void tile(Index k, const typename How::Element* a, Index ra, Index pa, const typ
       if (r % 3 == 2) three += 3 * ra;
     }
   }
-  for (int r = 0; r < R; ++r, c += rc) {
-    if (n == C * lanes) {
-      for (int j = 0; j < C; ++j)
-        store<T>(c + j * lanes,
-                 add ? load(c + j * lanes) + Register<T>(sum[r][j]) : Register<T>(sum[r][j]));
-      continue;
+  // Unrolled, so that no sum has an address and all stay in registers.
+  T part[R][C * lanes];
+  const bool is_whole = n == C * lanes;
+  T* const to = is_whole ? c : part[0];
+  const Index line = is_whole ? rc : C * lanes;
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 2
+    for (int j = 0; j < C; ++j) {
+      T* const at = to + r * line + j * lanes;
+      const auto made = Register<T>(sum[r][j]);
+      store<T>(at, add && is_whole ? load(at) + made : made);
     }
-    T row[C * lanes];
-    for (int j = 0; j < C; ++j) store<T>(row + j * lanes, Register<T>(sum[r][j]));
-    for (Index j = 0; j < n; ++j) c[j] = add ? c[j] + row[j] : row[j];
-  }
+  if (is_whole) return;
+  for (int r = 0; r < R; ++r, c += rc)
+    for (Index j = 0; j < n; ++j) c[j] = add ? c[j] + part[r][j] : part[r][j];
 }
 
 template <class How, int R>
@@ -158,10 +165,16 @@ void panel(const T* x, Index rx, Index k, T* y) {
 }
 
 template <class T>
+void strip(const T* x, Index px, Index k, T* y) {
+  for (Index p = 0; p < k; ++p, x += px, y += tile_rows)
+    for (int r = 0; r < tile_rows; ++r) y[r] = x[r];
+}
+
+template <class T>
 void fill(Rows<T>& rows) {
   rows.product = product<Single<T>>;
-  rows.product_is_fast = register_bytes > 32;  // and there are more of them
-  rows.panel = panel<T>;
+  rows.product_is_fast = register_bytes >= 32;
+  rows.panel = panel<T>, rows.strip = strip<T>;
   rows.product_rows = tile_rows;
   rows.product_columns = tile_registers * width<T>;
 }
