@@ -35,14 +35,15 @@ struct EinsumCall {
   // Fails unless there are as many operands as in the pattern, all of one real type.
   void check() const {
     reject_marks("einsum", pattern);
-    const OperandList list(operands);
-    if (static_cast<int>(operands.size()) != pattern.operand_count())
+    if (static_cast<int>(operands.size()) != pattern.operand_count()) {
+      const OperandList list(operands);
       refuse_count(pattern, "einsum", list.shapes, list.dtypes);
+    }
+    const Dtype first = operands[0].dtype();
     for (size_t i = 0; i < operands.size(); ++i)
-      if (list.dtypes[i] != list.dtypes[0] || !is_real(list.dtypes[i]))
-        reject(text("expected operands of one real type, f32 or f64; operand 1 is ",
-                    name_of(list.dtypes[0]),
-                    i == 0 ? "" : text(", operand ", i + 1, " ", name_of(list.dtypes[i])), "."),
+      if (const Dtype own = operands[i].dtype(); own != first || !is_real(own))
+        reject(text("expected operands of one real type, f32 or f64; operand 1 is ", name_of(first),
+                    i == 0 ? "" : text(", operand ", i + 1, " ", name_of(own)), "."),
                {span_of_operand(pattern, static_cast<int>(i))});
   }
 
@@ -240,14 +241,47 @@ class Resolved {
 
 }  // namespace
 
+// True if each dimension has one name of its own, and types and sizes agree: nothing is to be
+// resolved. Else it is, or refused.
+static bool is_plain(const Pattern& pattern, const Tensors& operands) {
+  const auto has_plain_axes = [](const Term& term) {
+    return std::all_of(term.begin(), term.end(),
+                       [](const Axis& axis) { return axis.group < 0 && !axis.marked; });
+  };
+  if (pattern.is_general() || !pattern.has_result() || !has_plain_axes(pattern.result()) ||
+      static_cast<int>(operands.size()) != pattern.operand_count())
+    return false;
+  Sizes sizes;
+  sizes.fill(-1);
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const Term& term = pattern.operand(static_cast<int>(i));
+    const Tensor& x = operands[i];
+    if (x.rank() != term.size() || !has_plain_axes(term) || !is_real(x.dtype()) ||
+        x.dtype() != operands[0].dtype())
+      return false;
+    for (int k = 0; k < x.rank(); ++k) {
+      Index& known = sizes[term[k].label];
+      if (known >= 0 && known != x.size(k)) return false;
+      known = x.size(k);
+    }
+  }
+  return true;
+}
+
 double naive_multiplies(const Pattern& pattern, const Tensors& operands) {
   return Resolved({pattern, operands}).sizes().loop_size();
 }
 
 Tensor einsum(const Pattern& pattern, const Tensors& operands, const EinsumOptions& options) {
+  std::vector<Operand> labelled;
+  labelled.reserve(operands.size());
+  if (is_plain(pattern, operands)) {
+    for (size_t i = 0; i < operands.size(); ++i)
+      labelled.push_back({operands[i], Pattern::labels(pattern.operand(static_cast<int>(i)))});
+    return contract_all(labelled, Pattern::labels(pattern.result()), {}, options);
+  }
   const EinsumCall call{pattern, operands};
   const Resolved resolved(call);
-  std::vector<Operand> labelled;
   for (size_t i = 0; i < operands.size(); ++i) labelled.push_back(resolved.operand(i));
   const std::vector<Labels> dimensions = resolved.result();
   Labels result;

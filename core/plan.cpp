@@ -1,9 +1,9 @@
 #include "core/plan.hpp"
 
 #include <bit>
-#include <mutex>
 #include <string>
-#include <unordered_map>
+
+#include "core/cache.hpp"
 
 namespace tete {
 
@@ -211,18 +211,9 @@ std::string key_of(const std::vector<Labels>& operands, const Labels& result, co
 
 std::shared_ptr<const Plan> cached_plan(const std::vector<Labels>& operands, const Labels& result,
                                         const Sizes& sizes, double most_elements) {
-  constexpr size_t most_kept = 4096;
-  static std::mutex mutex;
-  static auto* const plans = new std::unordered_map<std::string, std::shared_ptr<const Plan>>;
-  const std::string key = key_of(operands, result, sizes, most_elements);
-  {
-    std::lock_guard lock(mutex);
-    if (const auto found = plans->find(key); found != plans->end()) return found->second;
-  }
-  auto made = std::make_shared<const Plan>(plan(operands, result, sizes, most_elements));
-  std::lock_guard lock(mutex);
-  if (plans->size() >= most_kept) plans->clear();
-  return plans->emplace(key, std::move(made)).first->second;
+  static auto* const plans = new Cache<Plan>(4096);
+  return plans->get(key_of(operands, result, sizes, most_elements),
+                    [&] { return plan(operands, result, sizes, most_elements); });
 }
 
 }  // namespace tete

@@ -74,9 +74,9 @@ std::atomic<int64_t> loops_begun{0};
 
 }  // namespace
 
-void parallel_for(Index count, double work, const std::function<void(Index)>& body) {
+void run_blocks(Index count, double work, const void* body, void (*run)(const void*, Index)) {
   if (count <= 1 || threads() == 1 || work < worth_sharing || omp_in_parallel()) {
-    for (Index i = 0; i < count; ++i) body(i);
+    for (Index i = 0; i < count; ++i) run(body, i);
     return;
   }
   loops_begun.fetch_add(1, std::memory_order_relaxed);
@@ -88,7 +88,7 @@ void parallel_for(Index count, double work, const std::function<void(Index)>& bo
     const Mode own = mode_of_thread();
     set_mode(mode);
 #pragma omp for schedule(dynamic) nowait
-    for (Index i = 0; i < count; ++i) error.guard([&] { body(i); });
+    for (Index i = 0; i < count; ++i) error.guard([&] { run(body, i); });
     set_mode(own);
   }
   error.rethrow();

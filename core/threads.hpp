@@ -1,16 +1,21 @@
 // Threads: loops shared among them, and their treatment of denormals.
 #pragma once
-#include <functional>
-
 #include "core/shape.hpp"
 
 namespace tete {
+
+// The same as parallel_for for run(body, i): no closure is copied to the heap.
+void run_blocks(Index count, double work, const void* body, void (*run)(const void*, Index));
 
 // Runs body(i) for i in 0 … count-1 on the threads of the process. Callers cut their work into
 // blocks i by sizes alone, so that results do not depend on the number of threads. An exception in
 // a body reaches the caller (the first one; bodies that have not started are skipped). `work`
 // estimates the scalar operations of the whole loop: little work stays on one thread.
-void parallel_for(Index count, double work, const std::function<void(Index)>& body);
+template <class Body>
+void parallel_for(Index count, double work, const Body& body) {
+  run_blocks(count, work, &body,
+             [](const void* own, Index i) { (*static_cast<const Body*>(own))(i); });
+}
 
 // The number of loops shared among threads since the start; each costs microseconds.
 int64_t shared_loops();

@@ -7,8 +7,10 @@
 #include "core/cpu/contract.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 
+#include "core/cache.hpp"
 #include "core/cpu/backend.hpp"
 #include "core/cpu/small_matrix.hpp"
 
@@ -99,9 +101,48 @@ bool sums_first(const std::vector<Dim>& dims) {
   return std::any_of(dims.begin(), dims.end(), [](const Dim& d) { return only_a(d) || only_b(d); });
 }
 
+// What follows from shapes and strides alone.
+struct Planned {
+  std::vector<Dim> dims;
+  bool sums_first;
+  Choice choice;  // unless it sums first, or numbers are bfloat16
+};
+
+// All of that, in place.
+class PlanKey {
+ public:
+  void add(const View& x, const Labels& labels) {
+    put(x.dtype), put(static_cast<uint8_t>(x.rank()));
+    for (int d = 0; d < x.rank(); ++d) put(labels[d]), put(x.shape[d]), put(x.strides[d]);
+  }
+  operator std::string_view() const { return {bytes_, size_}; }
+
+ private:
+  template <class T>
+  void put(T value) {
+    std::memcpy(bytes_ + size_, &value, sizeof value);
+    size_ += sizeof value;
+  }
+  char bytes_[3 * (2 * sizeof(Dtype) + max_rank * (sizeof(Label) + 2 * sizeof(Index)))];
+  size_t size_ = 0;
+};
+
+std::shared_ptr<const Planned> planned(const View& A, const Labels& a, const View& B,
+                                       const Labels& b, const View& Y, const Labels& y) {
+  static auto* const plans = new Cache<Planned>(1024);
+  PlanKey key;
+  key.add(A, a), key.add(B, b), key.add(Y, y);
+  return plans->get(key, [&] {
+    Planned made{dimensions(A, a, B, b, Y, y), false, {}};
+    for (Dim& d : made.dims) d.before = d.stride;
+    made.sums_first = sums_first(made.dims);
+    if (!made.sums_first && A.dtype != Dtype::bf16) made.choice = choose(made.dims);
+    return made;
+  });
+}
+
 // Contracts bfloat16 numbers, for which there are kernels of matrix products only.
-void contract_rounded(std::vector<Dim>& dims, const View& A, const View& B, const View& Y) {
-  for (Dim& d : dims) d.before = d.stride;
+void contract_rounded(const std::vector<Dim>& dims, const View& A, const View& B, const View& Y) {
   const Groups groups = grouped(dims);
   const bool are_matrices =
       !sums_first(dims) && !groups.k.empty() && !groups.m.empty() && !groups.n.empty();
@@ -173,18 +214,24 @@ bool CpuBackend::contracts_bf16(const View& A, const Labels& a, const View& B, c
 void CpuBackend::contract(const View& A, const Labels& a, const View& B, const Labels& b,
                           const View& Y, const Labels& y) {
   if (Y.size() == 0) return;
-  std::vector<Dim> dims = dimensions(A, a, B, b, Y, y);
-  View left = A, right = B;
-  for (const Dim& d : dims)
+  const auto plan = planned(A, a, B, b, Y, y);
+  for (const Dim& d : plan->dims)
     if (d.size == 0) return fill(0, Y);
-  if (A.dtype == Dtype::bf16) return contract_rounded(dims, A, B, Y);
+  if (A.dtype == Dtype::bf16) return contract_rounded(plan->dims, A, B, Y);
+  const auto run = [&](const Choice& choice, const std::vector<Dim>& dims, void* left,
+                       void* right) {
+    visit(Y.dtype, [&]<class T>() {
+      execute(choice, dims, static_cast<T*>(left), static_cast<T*>(right), Y.as<T>());
+    });
+  };
+  if (!plan->sums_first) return run(plan->choice, plan->dims, A.data, B.data);
+  std::vector<Dim> dims = plan->dims;
+  View left = A, right = B;
   std::unique_ptr<Scratch> left_sum, right_sum;
   sum_first(dims, in_a, left, left_sum, only_a);
   sum_first(dims, in_b, right, right_sum, only_b);
   for (Dim& d : dims) d.before = d.stride;
-  visit(Y.dtype, [&]<class T>() {
-    execute(choose(dims), dims, static_cast<T*>(left.data), static_cast<T*>(right.data), Y.as<T>());
-  });
+  run(choose(dims), dims, left.data, right.data);
 }
 
 }  // namespace tete::cpu_kernels

@@ -26,7 +26,7 @@ enum class Method : uint8_t {
 };
 
 struct Choice {
-  Method method;
+  Method method = Method::zeros;
   Groups groups = {};  // merged, for the small-matrix kernels
   MatrixPlan matrices = {};
 };

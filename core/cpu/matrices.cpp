@@ -232,6 +232,7 @@ Relaid as_planned(const MatrixPlan& plan, Operand v, T* data) {
 
 template <class X, class Z>
 void multiply_matrices(const MatrixPlan& plan, X* A, X* B, Z* Y) {
+  if (plan.packed == std::array<bool, 3>{}) return run(plan, Pointers<X, Z>{A, B, Y});
   Relaid a = as_planned(plan, in_a, A), b = as_planned(plan, in_b, B),
          y = as_planned(plan, in_y, Y);
   run(plan, Pointers<X, Z>{a.source().template as<X>(), b.source().template as<X>(),
