@@ -64,8 +64,8 @@ class Decoder {
   SizeTable sizes_;
   Growth growth_;
   std::vector<int> frontier_;  // the values to cache
-  // Of a complete memory: the values that the result needs; those behind, whose rows follow from
-  // the same row of what they read, and which only such values read; and what these read.
+  // Used with a complete memory: the values that the result needs; those behind, whose rows follow
+  // from the same row of what they read, and which only such values read; and what these read.
   std::vector<int> order_, behind_, before_behind_;
   std::map<int, Tensor> cache_;  // by value of the frontier
   Tensors read_;                 // the inputs so far, where a text must read them again

@@ -276,7 +276,8 @@ async function checkFindings() {
   check('where attention is almost uniform it says so, and names no head', one('.headline').textContent.startsWith('No head chooses') === !!even
     && (!even || table(0, 'heads').rows.some((r) => r[entropies] === even[0])));
   if (!even) check('the sentence says which head, which measure and which score', one('.headline').textContent.includes(`head ${head} `)
-    && one('.headline').textContent.includes(said.measure) && one('.headline').textContent.includes(number(first.value)));
+    && one('.headline').textContent.includes(said.measure)
+    && one('.headline').textContent.includes(number(said.measure === 'loss without it' ? Math.abs(first.value) : first.value)));
   const map = mapOf(0, first.site, first.map), row = map && queryOf(first, map);
   if (!even && row >= 0 && map.columnTokens) {
     const [at, , weight] = strongestIn(map, first.picture, row), words = weight < 0 ? ' most, with a negative sign: −' : ' it looks most at ';
@@ -289,33 +290,38 @@ async function checkFindings() {
       === [tokensOf(0, siteOf(0, first.site).rows)[row], tokensOf(0, siteOf(0, first.site).columns)[at]].map(visible).join('\n'));
   }
   check('the page opens on that head', sitePath() === first.site && state.head === head && (first.row < 0 || state.token.at === first.row));
-  const wires = site().ties.flatMap((tie) => mixOf(0, sitePath(), tie)?.sum.flat() ?? []), talk = one('.talks');
-  check('it says that heads talk where they do, and which wire is the thickest', !talk === !wires.length
-    && (!talk || talk.textContent.includes(number(wires.reduce((a, b) => Math.abs(b) > Math.abs(a) ? b : a)))));
+  const matrices = site().ties.map((tie) => mixOf(0, sitePath(), tie)?.sum.flat() ?? []).filter((m) => m.length), talk = one('.talks');
+  const wires = matrices.flatMap((m) => m.map((x) => [x, Math.abs(x) / Math.sqrt(m.reduce((sum, y) => sum + y * y, 0) / m.length)]));
+  check('it says that heads talk where they do, and which wire stands out', !talk === !wires.length
+    && (!talk || talk.textContent.includes(number(wires.reduce((a, b) => b[1] > a[1] ? b : a)[0]))));
   const {columns, rows} = table(0, 'heads');
   for (const {measure, heads} of found) {
     const column = columns.findIndex((c) => c.name === measure);
     const own = heads.map(({site: path, tensor}) => rows.filter((r) => r[0] === path && r[column] !== null
       && (r[1] === tensor || r[1].startsWith(tensor + '['))));
     check(`${measure}: its numbers are the table’s`, heads.every(({picture, value}, i) => own[i][picture][column] === value));
-    check(`${measure}: the strongest come first`, heads.every(({value}, i) => i === 0 || value <= heads[i - 1].value));
+    check(`${measure}: the strongest come first`, heads.every(({value}, i) => i === 0 || Math.abs(value) <= Math.abs(heads[i - 1].value)));
     check(`${measure}: none is stronger`, new Set(heads.map((h) => h.tensor)).size > 1 || siteNames.length > 2
-      || rows.every((r) => r[1] !== heads[0].tensor || r[column] === null || r[column] <= heads[0].value));
+      || rows.every((r) => r[1] !== heads[0].tensor || r[column] === null || Math.abs(r[column]) <= Math.abs(heads[0].value)));
   }
-  check('each row says whose heads they are', all('.strongest-heads th').every((th, i) => found[i].heads.every(({tensor, map}) =>
-    th.textContent.includes(`${found[i].measure}, of `) && [...th.querySelectorAll('code')].some((code) =>
+  const listed = found.map((f) => ({...f, heads: f.heads.filter((head) => !(f.measure in patterns && head.value <= 1.1 * uniformOf(f.measure, head)))}))
+    .filter((f) => f.heads.length);
+  check('what follows a pattern no more than equal weights do is not listed', all('.strongest-heads tr').length === listed.length
+    && all('.entry-head').length === listed.flatMap((f) => f.heads).length);
+  check('each row says whose heads they are', all('.strongest-heads th').every((th, i) => found.find((f) => f.measure === listed[i].measure).heads.every(({tensor, map}) =>
+    th.textContent.includes(`${listed[i].measure}, of `) && [...th.querySelectorAll('code')].some((code) =>
       code.textContent === (!map || map === tensor ? tensor : `${tensor}, shown in ${map}`)))));
-  found.forEach(({measure, heads}, i) => heads.forEach((finding, k) => {
-    const uniform = uniformOf(measure, finding), near = Math.abs(finding.value - uniform) <= 0.1 * uniform;
+  listed.forEach(({measure, heads}, i) => heads.forEach((finding, k) => {
+    const uniform = uniformOf(measure, finding);
     const told = all('.strongest-heads tr')[i].querySelectorAll('.entry-head')[k].textContent;
-    check(`${measure}: what equal weights have stands beside what is near it`, told.endsWith(`, uniform ${number(uniform, 3)}`) === near);
+    check(`${measure}: what equal weights have stands beside it`, told.endsWith(` (uniform ${number(uniform, 3)})`) === uniform > 0);
     const m = mapOf(0, finding.site, finding.map), count = m?.shape[1];
     const known = {'previous token': () => [...Array(count - 1)].reduce((sum, _, j) => sum + 1 / (j + 2), 0) / (count - 1),
       'entropy': () => [...Array(count)].reduce((sum, _, j) => sum + Math.log(j + 1), 0) / count}[measure];
     if (known && m.half && values(m).filter(Number.isNaN).length === m.shape[0] * count * (count - 1) / 2)
       check(`${measure}: that is the mean of causal attention`, Math.abs(uniform - known()) < 1e-9 || count === 1);
   }));
-  const last = found.flatMap(({heads}) => heads).at(-1);
+  const last = listed.flatMap(({heads}) => heads).at(-1);
   await act(all('.entry-head').at(-1), 'click');
   check('an entry selects layer and head', sitePath() === last.site && state.head === placeOfFinding(last).head);
   check('and the picture beside it is of that head', one('.finding svg').getAttribute('aria-label').endsWith(`head ${state.head}`));
@@ -344,7 +350,13 @@ async function checkCaption() {
   await frame();
 }
 
-// What is drawn between maps is what the text makes of them, for the token that is looked at.
+// The column of the weights that the chosen head looks at most from a query.
+function lookedAt(at) {
+  const map = mapOf(0, sitePath(), site().weights), [heads, rows, columns] = map.shape, first = (Math.min(state.head, heads - 1) * rows + at) * columns;
+  const row = [...values(map).slice(first, first + columns)].map((x) => Math.abs(x) || 0);
+  return row.indexOf(Math.max(...row));
+}
+// The lines between maps are what the text makes of them, for the token that is looked at.
 async function checkTalk() {
   const ties = site().ties, drawn = all('.tied').map((g) => g.dataset.tie);
   check('a tie is drawn for each that the text has', drawn.join() === ties.map((t) => `${t.from} ${t.to}`).join());
@@ -356,7 +368,8 @@ async function checkTalk() {
       if (tie.unknown || !tie.mixers.length) { check('nothing mixes, no wires', wires.length === 0); continue; }
       const sum = (a, b) => tie.mixers.reduce((total, m) => {
         const [, rows, columns] = m.shape, sequence = m.dims[0] === mapOf(0, sitePath(), tie.to).dims[1] ? site().rows : site().columns;
-        const place = !m.dims[0] ? 0 : sequence === site().rows ? at : m.shape[0] - 1;
+        const isRow = m.dims[0] === mapOf(0, sitePath(), tie.to).dims[1], own = site().rows === site().columns;
+        const place = !m.dims[0] ? 0 : !isRow && own ? lookedAt(at) : sequence === site().rows ? at : m.shape[0] - 1;
         return total + values(m)[(place * rows + a) * columns + b];
       }, 0);
       const told = new Set(wires.map((x) => x.textContent));

@@ -189,7 +189,7 @@ class ShortForms {
     else if (own) add("--attention-decoder", "Cross", filling_of(*own));
   }
 
-  // Of an amendment that no absolute positions are called by, as t5_bias, the slot is Relative.
+  // An amendment that names no absolute positions, as t5_bias, fills the slot Relative.
   void positions() {
     const std::string& name = o_.positions;
     if (catalogue().amendment(name) && !catalogue().text("positions_" + name))

@@ -21,7 +21,7 @@ struct ModelOptions {
   std::string style = "t5";
   std::vector<std::string> with = {}, dim = {}, use = {};
   ModelSettings model = {};
-  // What the run that is resumed began with: texts are read from there, not by their names.
+  // The settings of the run that is resumed: texts are read from there, not by their names.
   std::optional<ModelSettings> began = {};
 };
 // --attention, --model and all that follow.

@@ -101,7 +101,7 @@ bool sums_first(const std::vector<Dim>& dims) {
   return std::any_of(dims.begin(), dims.end(), [](const Dim& d) { return only_a(d) || only_b(d); });
 }
 
-// What follows from shapes and strides alone.
+// All that follows from shapes and strides alone.
 struct Planned {
   std::vector<Dim> dims;
   bool sums_first;

@@ -65,7 +65,7 @@ struct NormAhead {
   Tensors vectors;  // scale and bias
 };
 
-// What a run of a part of a call knows of the call.
+// The call, as the run of a part of it knows it.
 struct CallPart {
   Shape batch;
   Dtype dtype;

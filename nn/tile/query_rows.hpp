@@ -1,5 +1,5 @@
-// Which statements follow row by row from what they read: a run of some of the queries needs only
-// the same queries' rows.
+// The statements that follow row by row from what they read: a run of some of the queries needs
+// only the same queries' rows.
 #pragma once
 #include "nn/language/check.hpp"
 

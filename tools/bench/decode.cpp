@@ -22,7 +22,7 @@ struct DecodeBenchOptions : ModelOptions {
 
 constexpr Index tokens_a_turn = 8;
 
-// What the memory gives where it is only read, in turns with a token: no token can be faster than
+// The rate at which memory is only read, in turns with a token: no token can be faster than
 // all parameters are read once.
 struct Limit {
   double read_rate = 0;  // bytes a second

@@ -93,7 +93,7 @@ SteeringFile read_steering(const std::string& written, Backend& device) {
   return made;
 }
 
-// What patches are taken from, text by text.
+// The runs that patches are taken from, text by text.
 class PatchSources {
  public:
   PatchSources(const Trained& trained, const ChangeOptions& o, Backend& device)
@@ -121,7 +121,7 @@ class PatchSources {
  private:
   const Trained& from() const { return other_ ? *other_ : trained_; }
 
-  // What f returns; its errors say which model they are of.
+  // Returns f(); its errors say which model they are of.
   template <class F>
   auto told_of_from(const F& f) const {
     try {

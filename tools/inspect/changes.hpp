@@ -10,8 +10,8 @@ namespace tete {
 struct ChangeOptions {
   std::vector<std::string> ablate = {}, patch = {};  // parts of values (tools/inspect/parts.hpp)
   std::vector<std::string> steer = {};               // PART=FILE, an .npy array that is added
-  // What patches are taken from: another checkpoint, or the same one; with another text, or the
-  // same. One of them is set.
+  // The source of patches: another checkpoint, or the same one; with another text, or the same.
+  // One of them is set.
   std::string from = {};
   std::optional<std::string> text_from = {};
   bool each_position = false;  // one change for each position

@@ -12,7 +12,7 @@ struct Circuits {
   std::vector<std::string> missing;  // sentences: which there are not, and why
 };
 
-// Of the heads that are meant: PATH[2], or PATH for each head, of attentions or a glob of them. The
+// The circuits of these heads: PATH[2], or PATH for each head, of attentions or a glob of them. The
 // tokens are the whole vocabulary where that is small, else those of the text. Logits are told with
 // the last norm's divisor as it is after the position that is asked about. `seen` has every value
 // of the text's run. Fails (input) on paths that are no attention, and on heads that are not there.

@@ -20,8 +20,9 @@ class Gathering {
   std::vector<Findings> strongest() {
     constexpr size_t few = 3;
     for (Findings& each : all_) {
-      std::stable_sort(each.heads.begin(), each.heads.end(),
-                       [](const Finding& a, const Finding& b) { return a.value > b.value; });
+      std::stable_sort(
+          each.heads.begin(), each.heads.end(),
+          [](const Finding& a, const Finding& b) { return std::abs(a.value) > std::abs(b.value); });
       each.heads.resize(std::min(few, each.heads.size()));
     }
     return std::move(all_);

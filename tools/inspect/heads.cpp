@@ -89,17 +89,23 @@ std::vector<HeadStatistic> head_statistics(const AttentionMap& map,
     found.push_back({map.name, name, meaning, unit, Tensor::of<float>({h}, values), rows});
   };
   if (std::none_of(weights.begin(), weights.end(), [](float w) { return w < 0; }))
-    add("entropy", "How widely a query looks: the mean of -Σ p log p over its columns, p = W / ΣW.",
+    add("entropy",
+        "How widely a query looks: the mean of -Σ p log p over its row x of the tensor, p = x / "
+        "Σx.",
         "nats", entropy);
   if (tokens.empty()) return found;
-  add("distance", "How far away it looks: the mean of Σ |W| |n - m| / Σ |W|.", "tokens", distance);
-  add("previous token", "The mean share of the weight on the token before: W[n, n-1] / Σ |W|.", "",
-      previous);
+  add("distance",
+      "How far away it looks: the mean of Σ |x| |n - m| / Σ |x|, x a row of the tensor.", "tokens",
+      distance);
+  add("previous token",
+      "The mean share of the row on the token before: x[n-1] / Σ |x|, below 0 where it is "
+      "negative.",
+      "", previous);
   add("duplicate token",
-      "The mean share of the weight on earlier tokens that are the same as the query's.", "",
+      "The mean share of the row on earlier tokens that are the same as the query's.", "",
       on_earlier(tokens, 0));
   add("induction",
-      "The mean share of the weight on tokens that followed earlier ones like the query's.", "",
+      "The mean share of the row on tokens that followed earlier ones like the query's.", "",
       on_earlier(tokens, 1));
   return found;
 }

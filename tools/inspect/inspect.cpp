@@ -130,7 +130,7 @@ class Inspection {
     run_.frames.push_back(std::move(made));
   }
 
-  // What is told of the token that is asked for.
+  // Adds the answers about the token that is asked for.
   void question(const Trained& trained, const std::vector<SitePlace>& places,
                 const Activations& seen, Frame& made) const {
     const std::vector<TextReading> texts = readings(trained);

@@ -73,7 +73,7 @@ Activations LoneTokens::alone(const std::vector<std::string>& paths,
       [&](const Forward& forward) { trained_.model.logits(forward, inputs); }, hooks);
 }
 
-// What of the stream's first state is a token's: not what all of them have, as a position.
+// The part of the stream's first state that is a token's: not what all of them have, as a position.
 Tensor LoneTokens::embedding() {
   if (embedding_) return embedding_;
   for (const StreamPart& part : stream_start(trained_.model, alone({"**"}, {})).parts)

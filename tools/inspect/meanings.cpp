@@ -94,7 +94,7 @@ class Meaning {
            (tie.by.empty() ? "" : " (" + tie.by + ")");
   }
 
-  // Of what queries have and what the memory has it is how well the two agree.
+  // A product of what queries have and what the memory has is how well the two agree.
   std::string product() const {
     Names summed;
     std::vector<std::string> operands;
@@ -117,7 +117,7 @@ class Meaning {
     return arg.kind == NodeKind::value && program_.values[arg.index].kind == ValueKind::parameter;
   }
 
-  // What is made of it: a softmax, or a sum of values.
+  // Tells what is made of it: a softmax, or a sum of values.
   std::string use() const {
     std::vector<std::string> softmaxes, sums;
     for (const Roles::Tie& tie : roles_.ties)

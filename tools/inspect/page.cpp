@@ -157,12 +157,13 @@ ordered_json to_json(const RunReport& run, const Circuit& c) {
 
 ordered_json to_json(const RunReport& run, const Frame& frame, int bits) {
   ordered_json sites = ordered_json::array(), tables, losses = ordered_json::array(),
-               logits = ordered_json::array(), findings = ordered_json::array();
+               logits = ordered_json::array(), findings = ordered_json::array(),
+               counted = ordered_json::array();
   for (const Findings& each : findings_of(frame)) findings.push_back(to_json(each));
   for (const Site& site : frame.sites) sites.push_back(to_json(site, bits));
   for (const DataTable& table : shown_tables(run, frame)) tables[table.name] = to_json(table);
   for (const Predictions& p : frame.predictions)
-    losses.push_back(p.loss), logits.push_back(p.logits);
+    losses.push_back(p.loss), logits.push_back(p.logits), counted.push_back(p.counted);
   ordered_json circuits = ordered_json::array();
   for (const Circuit& circuit : frame.circuits) circuits.push_back(to_json(run, circuit));
   return {{"step", frame.step},
@@ -171,6 +172,7 @@ ordered_json to_json(const RunReport& run, const Frame& frame, int bits) {
           {"circuits", std::move(circuits)},
           {"withoutCircuit", frame.without_circuit},
           {"losses", losses},
+          {"counted", counted},
           {"logits", logits},
           {"findings", findings},
           {"sites", std::move(sites)},

@@ -61,7 +61,7 @@ Passage::Passage(const Trained& trained, const std::string& text,
 
 void Passage::answer(const std::optional<std::vector<int64_t>>& given) {
   std::vector<int64_t>& tokens =
-      sequences_.emplace_back(TokenSequence{"answer", {end_token}}).tokens;
+      sequences_.emplace_back(TokenSequence{given ? "answer" : "own answer", {end_token}}).tokens;
   if (given) {
     next_ = *given;
     tokens.insert(tokens.end(), next_.begin(), next_.end() - 1);

@@ -29,6 +29,8 @@ Predictions predictions_of(const Passage& passage, const Tensor& logits, int lik
   made.tokens = top_k(logits, 1, k);
   made.next = Tensor::of<int64_t>({n}, passage.next());
   made.loss = passage.loss(logits);
+  made.counted = std::count_if(passage.next().begin(), passage.next().end(),
+                               [](int64_t token) { return token >= 0; });
   const std::vector<int64_t> top = made.tokens.values<int64_t>();
   std::vector<float> probabilities, next;
   for (Index i = 0; i < n; ++i) {

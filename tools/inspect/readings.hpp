@@ -29,7 +29,7 @@ struct TextReading {
   int64_t token;
   double loss, probability;  // as the model is
 
-  // Of logits[n, v] after the position, in double.
+  // The probability of the token after the position, from logits[n, v], in double.
   double probability_of(const Tensor& logits) const;
 };
 

@@ -27,7 +27,7 @@ inline constexpr double undefined = std::numeric_limits<double>::quiet_NaN();
 
 // A sequence of tokens that attends or is attended to.
 struct TokenSequence {
-  std::string name;             // "text"; with an encoder "source" and "answer"
+  std::string name;             // "text"; with an encoder "source" and "answer", or "own answer"
   std::vector<int64_t> tokens;  // numbers of the run's vocabulary
 };
 
@@ -47,7 +47,7 @@ struct AttentionMap {
   // not: they are numbered.
   bool row_tokens = true, column_tokens = true;
   std::string unmeasured = {};  // a sentence: why it has no measures; "" where it has
-  std::string meaning = {};  // "L is J, its heads mixed by P_l. It is the logit of W."
+  std::string meaning = {};     // "L is J, its heads mixed by P_l. It is the logit of W."
 };
 
 // One map in the expression of another. Where heads are mixed, the sum of the mixers is what of
@@ -111,7 +111,7 @@ struct Site {
   std::string kind;     // "self" or "cross"
   bool causal = false;  // where rows and columns are tokens, column > row is hidden
   int text = 0;         // which of the run's texts it is
-  // Which of the run's sequences are its rows and its columns.
+  // The run's sequences that are its rows and its columns.
   int row_sequence = 0, column_sequence = 0;
 
   std::vector<AttentionMap> maps;    // in the order of the text
@@ -136,6 +136,7 @@ struct Predictions {
   // The token that does follow: i64 [n], -1 where it is not known, and its probability [n].
   Tensor next, next_probability;
   double loss = undefined;  // mean of -log next_probability where it is known; nats a token
+  Index counted = 0;        // tokens of which that is the mean
 };
 
 // Its predictions if the residual stream ended at a point on the way (final norm and output layer
@@ -168,13 +169,13 @@ struct ValueChange {
   Index texts = 0;            // that have this head and position
 };
 
-// What changes of values do. Empty if none was asked for.
+// The effects of changes of values. Empty if none was asked for.
 struct ValueChanges {
   std::vector<ValueChange> rows;
   // Without a change; and of the run that patches are taken from.
   Estimate loss = {}, probability = {}, source_loss = {}, source_probability = {};
   Index texts = 0;
-  // Of the first text: the token that is asked for, and the position after which it is expected.
+  // The token that is asked for in the first text, and the position after which it is expected.
   int64_t token = -1;
   Index position = -1;
   int sequence = 0;
@@ -197,7 +198,7 @@ struct Attribution {
   Index position = -1;  // of the first text
 };
 
-// What a head does with tokens as such, without positions and without earlier layers: the embedding
+// The effect of a head on tokens as such, without positions and without earlier layers: the embedding
 // goes into its block. Its block's norm is applied.
 struct Circuit {
   std::string kind;    // "QK": the logit with which a query of a token looks at a key of another

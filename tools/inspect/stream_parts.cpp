@@ -90,7 +90,7 @@ class Sums {
       return is_plain_value(*term) && leads_to_input(term->index);
     });
   }
-  // Of the model's own program every sum is taken apart, as that of embedding and positions.
+  // True for each sum of the model's own program, as that of embedding and positions.
   bool is_sum(int number) const {
     const CheckedValue& v = program_.values[number];
     if (input_ >= 0 || v.kind == ValueKind::parameter) return false;
@@ -142,7 +142,7 @@ class Sums {
 
 }  // namespace
 
-// What goes into the first block.
+// Adds the state that goes into the first block.
 static std::string add_start(const Model& model, const SitePlace& whole, int number,
                              const Activations& seen, StreamParts& made) {
   const CheckedCall& call = model.program().calls[model.program().values[number].index];

@@ -86,10 +86,10 @@ DataTable mixing_table(const Frame& frame) {
                    {"matrix"},
                    {"rows"},
                    {"columns"},
-                   {"largest entry", "", "the largest |entry|, which is 1 in the picture"},
+                   {"largest |entry|", "", "1 in the picture"},
                    {"determinant", "", "of a square matrix"},
                    {"condition", "", "largest singular value / smallest"},
-                   {"smallest eigenvalue", "", "the smallest |eigenvalue| of a square matrix"}},
+                   {"smallest |eigenvalue|", "", "of a square matrix"}},
                   {}};
   for (const Site& site : frame.sites)
     for (const Mixing& m : site.mixing)
@@ -150,7 +150,7 @@ DataTable lens_table(const RunReport& run, const Frame& frame) {
   return table;
 }
 
-// Which of a value's heads or positions were changed.
+// The heads or positions of a value that were changed.
 Cell cell_of_part(Index at) { return at < 0 ? Cell("all") : Cell(at); }
 
 DataTable changes_table(const Frame& frame) {

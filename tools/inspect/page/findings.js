@@ -80,6 +80,9 @@ function meanOfEqual(measure, map, s, picture) {
 }
 // True if a head's measure hardly tells it from one that looks everywhere equally.
 const isNear = (value, uniform) => Math.abs(value - uniform) <= 0.1 * uniform;
+// Of patterns only what uniform attention does not have.
+const standsOut = (measure, head) => !(measure in patterns) || !(head.value <= 1.1 * uniformOf(measure, head));
+const lossOfText = () => frameOf(baseRun()).losses.find((x) => x !== null);
 // [least entropy, uniform entropy] of all heads' weights where each is within 2 % of the uniform one; else null.
 function almostUniform() {
   const {columns, rows} = table(baseRun(), 'heads') ?? {columns: [], rows: []}, at = columns.findIndex((c) => c.name === 'entropy');
@@ -94,13 +97,15 @@ function almostUniform() {
 }
 
 // Induction if a head follows it mostly, else the pattern that is followed most; where none is followed
-// what the loss misses most. A pattern that equal weights follow as well is none.
+// what changes the loss most. A pattern that equal weights follow as well is none.
 function headline() {
   const found = findings().filter((each) => isPattern(each) && !isNear(each.heads[0].value, uniformOf(each.measure, each.heads[0]))).sort((a, b) => b.heads[0].value - a.heads[0].value);
   const induction = found.find(({measure, heads}) => measure === 'induction' && heads[0].value >= 0.5);
-  const missed = findings().find(({measure, heads}) => measure === 'loss without it' && heads[0].value > 0);
+  const missed = ofRemoval();
   return induction ?? (found[0]?.heads[0].value >= 0.5 ? found[0] : missed ?? found[0] ?? findings()[0]);
 }
+
+const ofRemoval = () => findings().find(({measure}) => measure === 'loss without it');
 
 // [row, column] of the cell that the headline names, if its map is what is looked at.
 function namedCell(view) {
@@ -119,11 +124,22 @@ function sentenceOf(found) {
   if (even) return [element('b', {}, 'No head chooses'), `: attention is almost uniform. The least entropy of a head is ${number(even[0])} nats, that of uniform attention ${number(even[1])}.`];
   const {measure, unit, heads: [first]} = found, {map, head} = placeOfFinding(first), place = siteLabel(first.site);
   const told = element('code', {}, first.tensor), pattern = `${patterns[measure]} (${measure})`;
-  const lead = measure === 'loss without it' ? [' is missed most: with its share of ', told, ` set to zero the loss is ${number(first.value)} ${unit} higher (${measure}). `]
+  const lead = measure === 'loss without it' ? removalOf(first)
     : !isPattern(found) ? [` has most ${measure}: ${number(first.value)} ${unit} in `, told, '. ']
     : [first.value >= 0.5 ? ` looks ${pattern}: ` : ` looks, but seldom, ${pattern}: `, `${number(first.value)} of its weight in `, told, ' on average', queriesOf(measure, first, map), '. '];
   return [element('b', {}, `${place[0].toUpperCase()}${place.slice(1)}, head ${head}`), lead,
-    map?.rowTokens && map.columnTokens && queryOf(first, map) >= 0 ? example(first, map) : ''];
+    map?.rowTokens && map.columnTokens && queryOf(first, map) >= 0 ? example(first, map) : '',
+    isPattern(found) && ofRemoval() ? [' ', removalSentence(ofRemoval().heads[0])] : ''];
+}
+// " changes the loss most: …"
+function removalOf({tensor, value}) {
+  const loss = lossOfText();
+  return [' changes the loss on this text most: with what it adds to ', element('code', {}, tensor), ` set to zero it is ${number(Math.abs(value))} nats a token ${value > 0 ? 'higher' : 'lower'} (loss without it) than ${number(loss)}`,
+    Math.abs(value) < 0.02 * loss ? ': no head matters much here. ' : '. '];
+}
+function removalSentence(first) {
+  const {head} = placeOfFinding(first), place = siteLabel(first.site);
+  return [element('b', {}, `${place[0].toUpperCase()}${place.slice(1)}, head ${head}`), removalOf(first)];
 }
 // Over which queries that is the mean.
 function queriesOf(measure, {site: path, picture}, map) {
@@ -133,19 +149,24 @@ function queriesOf(measure, {site: path, picture}, map) {
   const all = [...tokens.keys()].filter((i) => before[measure](i) && sees(i));
   return all.length > 6 ? `, over ${all.length} tokens` : [', over ', all.map((i, k) => [k ? ', ' : '', tokenAt(tokens, i)])];
 }
-// Where heads talk: the thickest wire of the layer.
+// Where heads talk: the wire of the layer that is thickest beside the others of its matrix. Logits and
+// weights have scales of their own, so entries of two matrices are not held against each other.
 function talkOf(path) {
   let most = null;
   for (const tie of siteOf(baseRun(), path)?.ties ?? []) {
-    const mix = mixOf(baseRun(), path, tie);
+    const mix = mixOf(baseRun(), path, tie), all = mix?.sum.flat() ?? [];
+    const typical = Math.sqrt(all.reduce((sum, x) => sum + x * x, 0) / all.length);
     mix?.sum.forEach((row, a) => row.forEach((value, b) => {
-      if (!most || Math.abs(value) > Math.abs(most.value)) most = {tie, mix, a, b, value};
+      if (!most || Math.abs(value) / typical > Math.abs(most.value) / most.typical) most = {tie, mix, a, b, value, typical, count: all.length};
     }));
   }
   if (!most) return null;
-  const {tie, mix, a, b, value} = most;
-  return element('p', {class: 'headline talks'}, 'Its heads ', element('a', {href: '#talk'}, 'talk'), `: most of all head ${a} of `, element('code', {}, tie.from),
-    ` to head ${b} of `, element('code', {}, tie.to), `, ${number(value)} in `, element('code', {}, mix.terms.map((t) => t.name).join(' + ')), '.');
+  const {tie, mix, a, b, value, typical, count} = most, times = Math.abs(value) / typical;
+  // So far the largest of as many normally distributed numbers lies from 0.
+  const isChance = count > 64 && times < 1.15 * Math.sqrt(2 * Math.log(count));
+  return element('p', {class: 'headline talks'}, `The heads of ${siteLabel(path)} `, element('a', {href: '#talk'}, 'talk'), `: most of all head ${a} of `, element('code', {}, tie.from),
+    ` to head ${b} of `, element('code', {}, tie.to), `, ${number(value)} in `, element('code', {}, mix.terms.map((t) => t.name).join(' + ')),
+    `, ${number(times, 2)} times its typical entry`, isChance ? ', as the largest of so many random numbers would be.' : '.');
 }
 // What the query that shows it most looks at.
 function example(finding, map) {
@@ -156,7 +177,14 @@ function example(finding, map) {
   const told = approximate(weight, map), where = [' in ', element('code', {}, map.name)];
   return [weight < 0 ? ['Token ', tokenAt(from, row), ' weighs ', tokenAt(to, at), ` most, with a negative sign: ${told}`, where]
     : ['From ', tokenAt(from, row), ' it looks most at ', tokenAt(to, at), `, ${told}`, map.name === finding.tensor ? '' : where],
-    follows ? [', which followed ', tokenAt(from, at - 1)] : '', '.'];
+    follows ? [', which followed ', tokenAt(from, at - 1)] : '', weight > 0 ? besides(map, picture, row, at, to) : '', '.'];
+}
+// What else it looks at with a tenth of its weight or more.
+function besides(map, picture, row, most, tokens) {
+  const [, rows, columns] = map.shape, all = values(map).subarray((picture * rows + row) * columns, (picture * rows + row + 1) * columns);
+  const sum = all.reduce((total, x) => total + Math.abs(x || 0), 0), others = [...all.keys()].filter((j) => j !== most && all[j] >= 0.1 * sum)
+    .sort((a, b) => all[b] - all[a]).slice(0, 2);
+  return others.map((j) => [', and at ', tokenAt(tokens, j), `, ${approximate(all[j], map)}`]);
 }
 
 function findingsSection(root) {
@@ -168,11 +196,11 @@ function findingsSection(root) {
     buttons = [];
     const found = headline();
     said.replaceChildren(found ? element('p', {class: 'headline'}, sentenceOf(found)) : '', (found && talkOf(found.heads[0].site)) ?? '');
-    list.replaceChildren(element('table', {class: 'strongest-heads'}, element('tbody', {}, findings().map(({measure, meaning, unit, heads}) =>
+    list.replaceChildren(element('table', {class: 'strongest-heads'}, element('tbody', {}, findings().filter(({measure, heads}) => heads.some((head) => standsOut(measure, head))).map(({measure, meaning, unit, heads}) =>
       element('tr', {}, element('th', {scope: 'row', title: meaning}, measure, ', of ', ofTensors(heads), element('small', {}, [inWords[measure], unit].filter(Boolean).join(', '))),
-        element('td', {}, element('div', {class: 'entries'}, heads.map((head) => entry(measure, head)))))))),
+        element('td', {}, element('div', {class: 'entries'}, heads.filter((head) => standsOut(measure, head)).map((head) => entry(measure, head)))))))),
     element('p', {class: 'caption'}, twoRuns ? `Of ${runs[baseRun()].name}. ` : '',
-      'The strongest heads by measure; a click selects layer, head and the token that shows it most.'));
+      'The strongest heads by measure, beside what attention to all tokens alike would have (uniform); a click selects layer, head and the token that shows it most. The sentences are of all layers and heads, whatever is selected.'));
   }
   // Head 0 of W is not head 0 of U: "W", "O, shown in U".
   function ofTensors(heads) {
@@ -182,7 +210,7 @@ function findingsSection(root) {
   function entry(measure, finding) {
     const {head} = placeOfFinding(finding), uniform = uniformOf(measure, finding), node = element('button', {class: 'entry-head', onclick: () => choose(finding)},
       `${siteLabel(finding.site)}, head ${head} `, element('b', {}, number(finding.value, 3)),
-      isNear(finding.value, uniform) && `, uniform ${number(uniform, 3)}`);
+      uniform > 0 && ` (uniform ${number(uniform, 3)})`);
     buttons.push({node, finding, head});
     return node;
   }

@@ -70,7 +70,7 @@ function largeMap(view, side) {
   const s = site(), map = mapAt(sitePath(), state.map, view), head = Math.min(state.head, map ? map.shape[0] - 1 : 0);
   if (!map) return element('p', {class: 'told'}, `${sitePath()}: ${state.map} cannot be compared.`);
   const range = rangeOf(map), [, rows, columns] = map.shape;
-  const cell = side / Math.max(rows, columns), every = cell < 11 ? 5 * Math.ceil(2.2 / cell) : 1;
+  const cell = side / Math.max(rows, columns), every = cell < 10 ? 5 * Math.ceil(2.2 / cell) : 1;
   const [row, column] = namedCell(view), named = {row, column};
   const name = (axis, at) => {
     const label = labelAt(map, s, axis, at);

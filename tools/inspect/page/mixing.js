@@ -6,8 +6,11 @@
 // Where a mixer is read: at the token that is looked at, or the last, where it has a matrix for each.
 function placeOf(mixer, to, s) {
   if (!mixer.dims[0]) return null;
-  const sequence = mixer.dims[0] === to.dims[1] ? s.rows : s.columns;
-  const at = state.token?.sequence === sequence ? state.token.at : Infinity;
+  const isRow = mixer.dims[0] === to.dims[1], sequence = isRow ? s.rows : s.columns, query = state.token?.sequence === s.rows ? state.token.at : -1;
+  // Of the memory it is what the chosen query looks at most.
+  const map = mapOf(baseRun(), s.path, s.weights) ?? to;
+  const at = isRow || s.rows !== s.columns || query < 0 ? state.token?.sequence === sequence ? state.token.at : Infinity
+    : strongestIn(map, Math.min(state.head, map.shape[0] - 1), Math.min(query, map.shape[1] - 1))[0];
   return {sequence, at: Math.min(mixer.shape[0] - 1, at)};
 }
 // A mixer as rows of numbers there, with its name: "R_Xl[n=3]".
@@ -151,13 +154,13 @@ function talkSection(root) {
     }
   }
 
-  let mixersOf = null;  // the token whose mixers are drawn
+  let mixersOf = null;  // the token and the head whose mixers are drawn
   function update() {
     for (const {node, name, head} of faces)
       node.classList.toggle('here', name === state.map && head === state.head);
-    const token = JSON.stringify(state.token);
-    if (token !== mixersOf) drawMixers();
-    mixersOf = token;
+    const chosen = JSON.stringify([state.token, state.head]);
+    if (chosen !== mixersOf) drawMixers();
+    mixersOf = chosen;
     threshold.lastChild.textContent = `${Math.round(100 * least.value)} % of the largest`;
     light();
   }
@@ -228,7 +231,7 @@ function matrixAt(path, name) {
 
 function matricesSection(root) {
   const made = figure('mixing', 'Each matrix is divided by its largest |entry|, so that its entries lie in '
-    + '[−1, 1]. Rows are the heads that speak, columns those that hear.', element('svg'));
+    + '[−1, 1]. Rows are the heads that speak, columns those that hear. A product leaves out the softmax between its two.', element('svg'));
   const numbers = element('div');
   root.append(element('div', {class: 'beside'}, made, numbers));
 

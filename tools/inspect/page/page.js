@@ -8,7 +8,8 @@ const sections = [
     needs: ['site', 'view'], often: ['token', 'from', 'off', 'map', 'slices', 'frame', 'dark', 'head']},
   {id: 'maps', title: 'Maps', says: 'every layer, every head', make: gridSection, has: () => siteNames.length,
     needs: ['map', 'slices', 'frame', 'view', 'dark', 'root'], often: ['site', 'head']},
-  {id: 'talk', title: 'Before and after mixing', says: 'what the heads say to each other', make: talkSection,
+  {id: 'talk', title: headsTalk() ? 'Before and after mixing' : 'From tensor to tensor',
+    says: headsTalk() ? 'what the heads say to each other' : 'how maps are made of each other', make: talkSection,
     has: () => siteNames.length, needs: ['site', 'slices', 'frame', 'view', 'dark', 'root'], often: ['map', 'head', 'token']},
   {id: 'mixing', title: 'Mixing matrices', says: 'who speaks to whom', make: matricesSection,
     has: () => anySite((s) => s.mixing.length), needs: ['frame', 'view', 'dark'], often: []},
@@ -36,6 +37,9 @@ const sections = [
 ];
 function anySite(test) {
   return runs.some((_, r) => frameOf(r)?.sites.some(test));
+}
+function headsTalk() {
+  return anySite((s) => s.ties.some((tie) => tie.mixers.length || tie.unknown));
 }
 function anyRow(name) {
   return runs.some((_, r) => table(r, name)?.rows.length);
@@ -208,8 +212,11 @@ function showRuns() {
     run.frames.length ? ` · ${lossText(r)}` : '')));
 }
 function lossText(run) {
-  const losses = frameOf(run).losses.filter((x) => x !== null);
-  return `step ${grouped(frameOf(run).step)}` + (losses.length ? ` · loss on this text ${losses.map((x) => number(x)).join(', ')} nats a token`
+  const {losses, counted} = frameOf(run), known = losses.map((x, i) => [x, counted[i]]).filter(([x]) => x !== null);
+  const {name, tokens} = runs[run].sequences.at(-1) ?? {};
+  const of = name === 'own answer' ? 'the model’s own answer (how sure it is, right or wrong)' : name === 'answer' ? 'the answer' : 'this text';
+  return `step ${grouped(frameOf(run).step)}` + (known.length ? ` · loss on ${of} ${known.map(([x, n]) =>
+    `${number(x)} nats a token, over ${n === tokens.length ? 'all' : n + ' of'} ${tokens.length} tokens`).join(', ')}`
     : tokensOf(run, runs[run].sequences.length - 1).length > 1 ? ' · no loss, as this text has no answer' : '');
 }
 
@@ -230,8 +237,7 @@ function start() {
   if (siteNames.length) state.token = state.pinned = lastToken();
   if (findings().length) choose(headline().heads[0]);
   // Where heads talk, what they say to each other comes first.
-  const talks = anySite((s) => s.ties.some((tie) => tie.mixers.length || tie.unknown));
-  const rank = ({id}) => id === 'findings' ? 0 : id === 'talk' && talks ? 1 : 2;
+  const rank = ({id}) => id === 'findings' ? 0 : id === 'talk' && headsTalk() ? 1 : 2;
   const main = element('main');
   shown = sections.filter((section) => section.has()).sort((a, b) => rank(a) - rank(b)).map((section) => {
     const body = element('div', {class: 'body'});

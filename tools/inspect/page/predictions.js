@@ -5,7 +5,7 @@ function predictionsSection(root) {
   const all = folded('predictions');
   root.append(element('div', {class: 'beside'}, element('div', {}, strip,
     element('p', {class: 'caption'}, 'The stronger a token’s colour, the more the model expected it: its probability in the softmax of ',
-      element('code', {}, frameOf(0)?.logits.join(', ')), '. Point at one to see what it expects next.')), best), all.node);
+      element('code', {}, frameOf(0)?.logits.join(', ')), '. A dashed one was not asked for. Point at one to see what it expects next.')), best), all.node);
   let spans = [];
   const rows = () => table(baseRun(), 'predictions')?.rows ?? [];
   const isHere = (row) => state.token && runs[baseRun()].sequences[state.token.sequence]?.name === row[0]
@@ -19,7 +19,7 @@ function predictionsSection(root) {
       expected = row[4];
       const fill = chance === null ? null : linear(() => colourOf(chance * 0.8, range));
       const here = {sequence: runs[baseRun()].sequences.findIndex((s) => s.name === row[0]), at: row[1]};
-      const node = element('span', {class: 'token', style: fill ? {background: fill, color: inkOn(fill)} : {},
+      const node = element('span', {class: chance === null ? 'token unasked' : 'token', style: fill ? {background: fill, color: inkOn(fill)} : {},
         title: first ? 'nothing came before it' : chance === null ? 'it was not asked for' : `expected with probability ${number(chance)}`,
         onmouseenter: () => set({token: here}), onclick: () => set({token: here, pinned: here})}, visible(row[2]));
       return {node, row};
