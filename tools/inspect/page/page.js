@@ -110,7 +110,7 @@ function makeBar() {
   const meaning = element('p', {class: 'meaning'});
   const root = element('button', {title: 'colours with the square root of a value, so that small ones are seen (s)',
     onclick: () => set({root: !state.root})}, '√ colours');
-  const node = element('div', {class: 'controls'}, element('label', {}, sites), named('tensor', maps), axes, root, named('head', heads),
+  const node = element('div', {class: 'controls'}, element('label', {}, sites), named('tensor', maps), axes, root, named('', heads),
     runs[0].frames.length > 1 && element('label', {class: 'slider'}, slider, step), twoRuns && views, meaning);
 
   function update() {
@@ -128,6 +128,7 @@ function makeBar() {
       element('option', {value: i, selected: i === (state.slices[name] ?? 0)}, `${name}=${i}`)))));
     for (const button of views.children) button.setAttribute('aria-pressed', +button.dataset.value === state.view);
     const count = mapAt(sitePath())?.shape[0] ?? 0;
+    heads.previousSibling.textContent = `head of ${state.map}`;  // those of another tensor may be others
     heads.replaceChildren(...Array.from({length: count}, (_, head) => element('button', {
       class: 'head' + (head === state.head ? ' here' : ''), 'aria-pressed': !isOff(head),
       'aria-label': `head ${head}`, title: `head ${head}: a click selects it; with shift its lines are hidden or shown; twice: this one only`,
