@@ -140,6 +140,18 @@ struct TinyRun {
     options.validation_samples = 8, options.validation_batch = 4;
     options.config = R"({"layers": 1})";
   }
+  // A stop is requested in the batch of a validation, or in what is written with it, that has this
+  // number, from 1.
+  void stop_in(int batch, int writing) {
+    model.objective.loss = [this, batch, seen = 0](const Forward& f, const Batch& b) mutable {
+      if (!f.training && ++seen == batch) StopSignals::request();
+      return model.loss(f, b);
+    };
+    options.write = [writing, seen = 0](const Tensors&) mutable {
+      if (++seen == writing) StopSignals::request();
+      return std::vector<WrittenText>{{"how", StopSignals::requested() ? "" : " much"}};
+    };
+  }
   LoopResult go(const std::string& optimizer, Reporter& reporter) {
     Tensors values = model.params.initial_values(Key(options.step.seed).fold("init"));
     const auto rule = find_optimizer(optimizer).make(model.params.specs(), Dtype::f32, cpu());
@@ -685,6 +697,56 @@ TEST_SUITE("checkpoint") {
       whole.options.resume = whole.options.folder;
       CHECK(whole.go(optimizer, never).step == 20);
       CHECK(read_file(expected.checkpoint) == final_bytes);
+    }
+  }
+
+  TEST_CASE("a validation that was cut short is made when the run goes on, as if it never was") {
+    const TemporaryFolder folder;
+    StopAt never(-1);
+    const auto run_in = [&](const std::string& name) {
+      auto run = std::make_unique<TinyRun>();
+      run->options.folder = folder / name;
+      run->options.keep = 9;
+      run->stop_in(-1, -1);
+      return run;
+    };
+    const auto whole = run_in("whole");
+    const LoopResult expected = whole->go("adam", never);
+    const std::vector<std::string> log = timeless_log(folder / "whole/metrics.jsonl");
+    // Validations of two batches, at 4, 8, 12, 16 and 20; checkpoints at 0, 6, 12, 18 and 20.
+    struct Cut {
+      int batch, writing;
+      int64_t step;
+    };
+    for (const Cut& cut : {Cut{1, -1, 4}, Cut{-1, 2, 8}, Cut{5, -1, 12}, Cut{-1, 3, 12},
+                           Cut{9, -1, 20}, Cut{-1, 5, 20}}) {
+      CAPTURE(cut.batch);
+      CAPTURE(cut.writing);
+      const std::string name = text("cut", cut.batch, cut.writing);
+      const auto part = run_in(name);
+      part->stop_in(cut.batch, cut.writing);
+      const LoopResult stopped = part->go("adam", never);
+      CHECK(stopped.stopped);
+      CHECK(stopped.step == cut.step);
+      const std::string newest = find_checkpoint(part->options.folder);
+      CHECK(newest == folder / (name + "/" + checkpoint_name(cut.step)));
+      CHECK(read_state(Safetensors(newest)).owes_validation);
+      part->options.resume = part->options.folder;
+      part->stop_in(1, -1);  // and again
+      CHECK(part->go("adam", never).stopped);
+      CHECK(read_state(Safetensors(newest)).owes_validation);
+      // Made, told, and killed before it is saved.
+      std::ofstream(part->options.folder + "/metrics.jsonl", std::ios::app)
+          << text("{\"step\": ", cut.step, ", \"split\": \"validation\", \"loss\": 1}\n");
+      part->stop_in(-1, -1);
+      const LoopResult resumed = part->go("adam", never);
+      CHECK_FALSE(resumed.stopped);
+      CHECK(resumed.validation_loss == expected.validation_loss);
+      CHECK(timeless_log(part->options.folder + "/metrics.jsonl") == log);
+      for (int64_t step : {0, 6, 12, 18, 20}) {
+        const std::string file = "/" + checkpoint_name(step);
+        CHECK(read_file(part->options.folder + file) == read_file(whole->options.folder + file));
+      }
     }
   }
 

@@ -523,6 +523,25 @@ check 'temperature 0' eval "'$tete' sample a --temperature 0 --length 30 --seed 
 check 'top-k 1 is greedy' eval "'$tete' sample a --top-k 1 --length 30 | cmp - x"
 check 'bytes make whole characters' \
   eval "'$tete' sample c --length 200 --temperature 5 | iconv -f UTF-8 -t UTF-8 > /dev/null"
+# stopped_sample SIGNAL ARGUMENT…: a sample without an end gets the signal when it has begun.
+stopped_sample() {
+  local signal=$1
+  shift
+  "$tete" sample "$@" --length 100000000 > out 2> err < /dev/null &
+  job=$!
+  for _ in $(seq 200); do [ -s out ] && break; sleep 0.05; done
+  [ -s out ] || sleep 1
+  kill -"$signal" $job
+  timeout 60 tail --pid=$job -f /dev/null || kill -KILL $job
+  wait $job
+  status=$?
+}
+stopped_sample INT a --prompt 'Line 1' --seed 3
+[ $status = 130 ] && [ "$(head -c 47 out | tr '\n' _)" = "$(head -c 47 first | tr '\n' _)" ] && [ "$(tail -c 1 out | wc -l)" = 1 ]
+verdict $? "Ctrl-C ends a sample with its line, and with exit status 130 (it was $status)"
+stopped_sample TERM a --prompt 'Line 1' --seed 3 --json
+[ $status = 143 ] && [ "$(wc -l < out)" = 1 ] && grep -q '"stopped":true}$' out
+verdict $? "SIGTERM ends one in JSON with its object, and with exit status 143 (it was $status)"
 check 'a stream: the first characters come before the end' eval "
   (timeout 20 '$tete' sample a --length 100000000 || true) | head -c 100 | wc -c | grep -q 100"
 

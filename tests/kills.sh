@@ -84,6 +84,31 @@ else
   echo 'skipped: kills before each call, as no process may be traced here'
 fi
 
+# ---- A stop in a validation ----
+
+# It takes minutes, but for the signal; the run goes on with one that does not.
+for _ in $(seq 9); do cat text.txt; done > long.txt
+larger=(long.txt --layers 1 --d-model 128 --context 64 --batch 2 --eval-every 6 --log-every 4 --seed 7
+  --steps 12 --save-every 1 --keep 99)
+check 'a run that is not stopped' "$tete" train "${larger[@]}" --eval-samples 2 --out unstopped
+"$tete" train "${larger[@]}" --eval-samples 1000000 --out run > out 2> err < /dev/null &
+job=$!
+for _ in $(seq 600); do [ -e run/step-00000005.safetensors ] && break; sleep 0.05; done
+sleep 1
+kill -TERM $job
+for _ in $(seq 600); do kill -0 $job 2> /dev/null || break; sleep 0.1; done
+kill -KILL $job 2> /dev/null && echo 'it goes on' >> err
+wait $job
+status=$?
+[ $status = 0 ] && grep -q '^Stopped at step 6 of 12' out && [ ! -e run/step-00000007.safetensors ]
+verdict $? "SIGTERM in a validation saves and ends with exit status 0 (it was $status)"
+lines() { sed -E 's/"(time_s|wall|tok_per_s|ms_step|rss_mb)":[^,}]*//g' "$1/metrics.jsonl"; }
+check 'the run goes on' timeout 60 "$tete" train --resume --eval-samples 2 --out run
+check 'its log is that of a run that was not stopped' cmp <(lines run) <(lines unstopped)
+(for file in unstopped/step-*; do cmp "$file" "run/${file#unstopped/}" || exit; done) > out 2>&1
+verdict $? 'and so are its checkpoints'
+rm -rf run
+
 # ---- At random times ----
 
 RANDOM=1

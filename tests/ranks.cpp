@@ -101,10 +101,12 @@ struct Told : Reporter {
   void warning(const std::string& sentence) override { warnings.push_back(sentence); }
 };
 
-// Trains in `folder` on so many ranks, to the end or until one is asked to stop; the errors of all.
+// Trains in `folder` on so many ranks, to the end or until the last is asked to stop, after a step
+// or in one of its batches of validations, counted from 1; the errors of all.
 std::vector<std::string> run_on_ranks(
     int ranks, LoopOptions options, int64_t stop_at = -1,
-    const std::function<void(int rank, LoopOptions& options, Tensors& values)>& change = {}) {
+    const std::function<void(int rank, LoopOptions& options, Tensors& values)>& change = {},
+    int stop_in_validation = -1) {
   const StopSignals signals;
   SimulatedNetwork network(ranks);
   std::vector<std::string> errors(static_cast<size_t>(ranks));
@@ -115,8 +117,15 @@ std::vector<std::string> run_on_ranks(
     const auto optimizer = adafactor(run.model.params.specs());
     Told told;
     if (comm.rank() == ranks - 1) told.stop_at = stop_at;
+    Objective objective = run.model.objective;
+    objective.loss = [&, loss = objective.loss, batches = 0](const Forward& forward,
+                                                             const Batch& batch) mutable {
+      if (!forward.training && comm.rank() == ranks - 1 && ++batches == stop_in_validation)
+        StopSignals::request();
+      return loss(forward, batch);
+    };
     try {
-      train(run.model.objective, run.values, *optimizer, run.data, run.tokenizer, mine, told, comm);
+      train(objective, run.values, *optimizer, run.data, run.tokenizer, mine, told, comm);
     } catch (const SharedError& error) {
       errors[static_cast<size_t>(comm.rank())] = error.what();
     }
@@ -274,6 +283,13 @@ TEST_SUITE("ranks") {
     CHECK(saved_steps(options.folder)[0] == 5);
     run_on_ranks(1, options);
     expect_like_alone("resumed");
+    // Or in the first of the turns of a validation, at step 4; all leave it, and owe it.
+    options = options_of(folder / "cut");
+    run_on_ranks(2, options, -1, {}, 1);
+    CHECK(read_state(Safetensors(folder / ("cut/" + checkpoint_name(4)))).owes_validation);
+    options.resume = options.folder;
+    run_on_ranks(3, options);
+    expect_like_alone("cut");
   }
 
   TEST_CASE("ranks that differ are refused with a table") {

@@ -707,8 +707,8 @@ TEST_SUITE("train") {
     TinyRun run;
     Tensors tracked;
     for (const Tensor& value : run.values) tracked.push_back(value.variable());
-    const Validation whole = validate(run.model.objective, run.values, run.data, 20, 20);
-    CHECK(validate(run.model.objective, tracked, run.data, 20, 7).loss ==
+    const Validation whole = validate(run.model.objective, run.values, run.data, 20, 20).value();
+    CHECK(validate(run.model.objective, tracked, run.data, 20, 7).value().loss ==
           doctest::Approx(whole.loss).epsilon(1e-6));
     CHECK(whole.loss > 0);
     CHECK(std::isnan(whole.exact_match));  // a text has none
@@ -757,7 +757,9 @@ TEST_SUITE("train") {
       CHECK_FALSE(StopSignals::requested());
       raise(SIGTERM);
       CHECK(StopSignals::requested());
+      CHECK(StopSignals::exit_code() == 143);
     }
+    CHECK_FALSE(StopSignals::requested());
     { CHECK_FALSE((StopSignals(), StopSignals::requested())); }
     const pid_t child = fork();
     if (child == 0) {

@@ -6,6 +6,7 @@
 
 #include "core/random.hpp"
 #include "core/utf8.hpp"
+#include "train/stop.hpp"
 
 namespace tete {
 
@@ -146,7 +147,7 @@ void continue_prompt(const Writer& writer, const std::string& prompt, const Writ
   const Forward forward{.params = writer.params};
   Reader reader(writer);
   WholeCharacters whole;
-  for (int64_t i = 0; i < o.length; ++i) {
+  for (int64_t i = 0; i < o.length && !StopSignals::requested(); ++i) {
     const std::vector<double> logits = reader.after(forward, tokens);
     tokens.push_back(draw(logits, o, uniform(key, i)));
     if (static_cast<Index>(tokens.size()) > 2 * writer.context)
@@ -167,7 +168,7 @@ void answer(const Writer& writer, const std::string& prompt, const Writing& o, c
   const Forward forward{.params = writer.params};
   const Key key = Key(o.seed).fold("sample");
   Reader reader(writer, source);
-  for (int64_t i = 0; i < o.length; ++i) {
+  for (int64_t i = 0; i < o.length && !StopSignals::requested(); ++i) {
     if (static_cast<Index>(tokens.size()) > writer.context) return;
     tokens.push_back(draw(reader.after(forward, tokens), o, uniform(key, i)));
     if (tokens.back() == end_token) return;
@@ -202,7 +203,7 @@ std::string fill_blanks(const Writer& writer, const std::string& prompt, const W
     bad_input("the prompt has ", form.tokens.size(), " tokens, but the model reads at most ",
               writer.context);
   const Key key = Key(o.seed).fold("sample");
-  for (uint64_t i = 0; !form.open.empty(); ++i) {
+  for (uint64_t i = 0; !form.open.empty() && !StopSignals::requested(); ++i) {
     const auto all = logits_of_blanks(writer, form);
     const auto surest =
         std::max_element(all.begin(), all.end(),
@@ -212,7 +213,7 @@ std::string fill_blanks(const Writer& writer, const std::string& prompt, const W
     form.open.erase(form.open.begin() + surest);
   }
   WholeCharacters whole;
-  const std::string filled = whole.add(writer.tokenizer.decode(form.tokens));
+  const std::string filled = whole.add(decode_with_blanks(writer.tokenizer, form.tokens));
   return filled + whole.rest();
 }
 

@@ -14,7 +14,8 @@ struct Writing {
   int64_t length = 500;      // characters (or bytes) to write
   uint64_t seed = 0;
 };
-// Called with each piece as soon as it is known.
+// Called with each piece as soon as it is known. What is written ends early where a stop is
+// requested (train/stop.hpp).
 using Show = std::function<void(const std::string&)>;
 
 // A model that writes: no more of what it has read than its context is still seen.
@@ -35,7 +36,8 @@ void answer(const Writer& writer, const std::string& prompt, const Writing& writ
             const Show& show);
 
 // The prompt with its blanks filled in: first the one whose token the model is surest about, then
-// the others, given it. Fails (input) where the prompt has none.
+// the others, given it. Fails (input) where the prompt has none. Where it ends early, blanks are
+// left.
 std::string fill_blanks(const Writer& writer, const std::string& prompt, const Writing& writing);
 
 }  // namespace tete

@@ -53,11 +53,7 @@ std::vector<WrittenText> filled(const Writer& writer, const Data& data) {
   std::vector<WrittenText> written;
   for (Index i = 0; i < batch.input.size(0); ++i) {
     const std::vector<int64_t> read = slice(batch.input, 0, i, 1).values<int64_t>();
-    std::string prompt;
-    for (int64_t token : read)
-      prompt += token < writer.tokenizer.size()
-                    ? writer.tokenizer.piece(static_cast<int32_t>(token))
-                    : std::string(1, blank);
+    const std::string prompt = decode_with_blanks(writer.tokenizer, {read.begin(), read.end()});
     written.push_back({prompt, fill_blanks(writer, prompt, {.temperature = 0})});
   }
   return written;

@@ -42,9 +42,9 @@ static const Verb verbs[] = {
 };
 
 static const char* const exit_codes =
-    "Exit codes: 0 fine, or stopped on request; 1 a check failed; 2 bad usage or bad\n"
-    "input; 3 the numbers went wrong; 4 disk, memory or processor; 5 a peer was\n"
-    "lost; 130 a second Ctrl-C.";
+    "Exit codes: 0 fine, or training stopped on request; 1 a check failed; 2 bad usage\n"
+    "or bad input; 3 the numbers went wrong; 4 disk, memory or processor; 5 a peer was\n"
+    "lost; 130 Ctrl-C, in training the second.";
 
 // The beginning of errors: "tete" or "tete VERB".
 static std::string speaker = "tete";

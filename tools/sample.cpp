@@ -7,6 +7,7 @@
 #include "tools/generate.hpp"
 #include "tools/options.hpp"
 #include "tools/trained.hpp"
+#include "train/stop.hpp"
 
 namespace tete {
 
@@ -50,8 +51,11 @@ static void complete_prompt(const Trained& trained, SampleOptions& o) {
     bad_input("--prompt has ", count, " tokens, but the model reads at most ", context);
 }
 
+static int exit_code() { return StopSignals::requested() ? StopSignals::exit_code() : 0; }
+
 static int sample(SampleOptions& o) {
   check_options(o);
+  const StopSignals signals;
   use_threads(o.threads);
   const DeviceInUse device(o.device);
   const Trained trained = read_trained(o.checkpoint, *device);
@@ -66,9 +70,10 @@ static int sample(SampleOptions& o) {
                                          {"temperature", *o.temperature},
                                          {"top_k", o.top_k},
                                          {"prompt", o.prompt},
-                                         {"text", all}};
-    std::cout << line.dump() << "\n";
-    return 0;
+                                         {"text", all},
+                                         {"stopped", StopSignals::requested()}};
+    std::cout << line.dump() << std::endl;
+    return exit_code();
   }
   if (!trained.answers()) std::cout << o.prompt << std::flush;
   generate(trained, o, [](const std::string& piece) {
@@ -76,7 +81,7 @@ static int sample(SampleOptions& o) {
     if (!std::cout) fail(ErrorKind::resource, "standard output could not be written");
   });
   std::cout << std::endl;
-  return 0;
+  return exit_code();
 }
 
 Run sample_verb(CLI::App& app) {

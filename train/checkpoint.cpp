@@ -109,7 +109,7 @@ int64_t step_of(std::string_view name) {
 }  // namespace
 
 Metadata to_metadata(const RunState& state) {
-  return {
+  Metadata metadata = {
       {"format", text("tete checkpoint ", checkpoint_format)},
       {"step", to_text(state.step)},
       {"tokens", to_text(state.tokens)},
@@ -126,6 +126,8 @@ Metadata to_metadata(const RunState& state) {
       {"best_step", to_text(state.best_step)},
       {"best_loss", to_text(state.best_loss)},
   };
+  if (state.owes_validation) metadata["owes"] = "validation";
+  return metadata;
 }
 
 RunState read_state(const Safetensors& file) {
@@ -157,6 +159,7 @@ RunState read_state(const Safetensors& file) {
   state.best_step = read_number<int64_t>(file, "best_step", -1);
   state.best_loss =
       read_number<double>(file, "best_loss", -std::numeric_limits<double>::infinity());
+  state.owes_validation = file.metadata().contains("owes");
   return state;
 }
 

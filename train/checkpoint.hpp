@@ -38,6 +38,8 @@ struct RunState {
   std::string kernels;     // BLAS and its kernel
   int64_t best_step = -1;  // of the saved steps, the one with the lowest validation loss
   double best_loss = std::numeric_limits<double>::infinity();
+  bool owes_validation =
+      false;  // that of this step was cut short; the run makes it when it goes on
 };
 
 Metadata to_metadata(const RunState& state);

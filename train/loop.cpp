@@ -48,10 +48,10 @@ struct Job {
 // metrics.jsonl: one JSON object a line, flushed with each line.
 class MetricsLog {
  public:
-  // Keeps the lines of steps up to `step`, so that a resumed run's log is true.
-  MetricsLog(const Job& job, int64_t step)
+  // Keeps the lines up to that state, so that a resumed run's log is true.
+  MetricsLog(const Job& job, const RunState& state)
       : job_(job), path_(job.options.folder + "/metrics.jsonl") {
-    const std::string kept = step > 0 ? lines_up_to(step) : "";
+    const std::string kept = state.step > 0 ? lines_up_to(state) : "";
     replace_file(job.options.folder, "metrics.jsonl", kept.size(),
                  [&](const Write& write) { write(kept); });
     file_ = std::fopen(path_.c_str(), "ae");
@@ -69,13 +69,15 @@ class MetricsLog {
   void note(const Progress& p, const StepResult& result, double ms) {
     if (tells_of(p.step)) write_training(p, result.tokens, ms);
     if (!result.norms.empty()) write_norms(p, result.norms);
-    if (!p.validated) return;
+  }
+  // A validation, and what the model wrote with it.
+  void note(const Progress& p, const std::vector<WrittenText>& written) {
     write_validation(p);
-    if (job_.options.write) write_samples(p);
+    if (job_.options.write) write_samples(p, written);
   }
 
  private:
-  std::string lines_up_to(int64_t step) const {
+  std::string lines_up_to(const RunState& state) const {
     std::string all, kept;
     try {
       all = read_file(path_);
@@ -86,7 +88,10 @@ class MetricsLog {
       const Json line = json_or_null(std::string_view(all).substr(at, end - at));
       if (!line.is_object() || !line.contains("step") || !line["step"].is_number_integer())
         continue;
-      if (line["step"].get<int64_t>() <= step) kept.append(all, at, end + 1 - at);
+      const auto step = line["step"].get<int64_t>();
+      const Json split = line.value("split", Json());
+      const bool owed = state.owes_validation && (split == "validation" || split == "samples");
+      if (step < state.step + !owed) kept.append(all, at, end + 1 - at);
     }
     return kept;
   }
@@ -145,10 +150,10 @@ class MetricsLog {
     write(line);
   }
 
-  void write_samples(const Progress& p) {
+  void write_samples(const Progress& p, const std::vector<WrittenText>& written) {
     Json line = line_of(p, "samples");
     line["samples"] = Json::array();
-    for (const WrittenText& each : job_.options.write(job_.values))
+    for (const WrittenText& each : written)
       line["samples"].push_back({{"prompt", each.prompt}, {"text", each.text}});
     write(line);
   }
@@ -241,6 +246,7 @@ class Checkpoints {
             ", so its bits may differ"});
     state.step = saved.step, state.tokens = saved.tokens, state.samples = saved.samples;
     state.best_step = saved.best_step, state.best_loss = saved.best_loss;
+    state.owes_validation = saved.owes_validation;
     if (folder_) folder_->check_newest(path, state.step);
     // A checkpoint of this folder is saved already; from elsewhere, this one needs its own first.
     const std::string here = options_.folder + "/" + checkpoint_name(state.step);
@@ -288,20 +294,20 @@ class Run {
     checkpoints_.begin();
     progress_.steps = options_.schedule.steps;
     progress_.step = state_.step, progress_.tokens = state_.tokens;
-    if (checkpoints_.has_folder()) log_.emplace(job, state_.step);
+    if (checkpoints_.has_folder()) log_.emplace(job, state_);
     // The first save shows early whether there is room, and makes every later moment resumable.
     if (options_.resume.empty()) checkpoints_.save();
   }
 
   LoopResult go() {
     began_ = now();
-    bool stopped = false;
+    bool stopped = state_.owes_validation && !catch_up();
     while (!at_end() && !stopped) {
       step();
       stopped = meet() > 0;
     }
     checkpoints_.save_if_new();
-    return {.stopped = stopped && !at_end(),
+    return {.stopped = stopped && (!at_end() || state_.owes_validation),
             .step = state_.step,
             .loss = progress_.loss,
             .validation_loss = progress_.validation_loss,
@@ -382,17 +388,37 @@ class Run {
     p.tokens_per_second = static_cast<double>(result.tokens) / std::max(mean_seconds_, 1e-9);
   }
 
+  // Where a stop cuts it short, nothing of it is told, and the run owes it.
   void validate() {
-    const Validation found =
+    const std::optional<Validation> found =
         tete::validate(job_.objective, job_.values, job_.data, options_.validation_samples,
                        options_.validation_batch, job_.comm);
-    progress_.validation_loss = found.loss;
-    progress_.accuracy = found.accuracy, progress_.exact_match = found.exact_match;
-    progress_.validated = true;
-    if (!std::isfinite(found.loss))
+    if (found && !std::isfinite(found->loss))
       checkpoints_.save_and_explain(
           Error(ErrorKind::numbers, text("the numbers went wrong after step ", state_.step,
-                                         ": the validation loss is ", found.loss)));
+                                         ": the validation loss is ", found->loss)));
+    state_.owes_validation = !found || !write();
+    if (state_.owes_validation) return;
+    progress_.validation_loss = found->loss;
+    progress_.accuracy = found->accuracy, progress_.exact_match = found->exact_match;
+    progress_.validated = true;
+  }
+  // Has the model write; true on all ranks unless one was asked to stop.
+  bool write() {
+    if (!options_.write) return true;
+    if (log_) written_ = options_.write(job_.values);
+    return all_max(job_.comm, StopSignals::requested()) == 0;
+  }
+
+  // Makes the validation that was owed; false where it is cut short again.
+  bool catch_up() {
+    validate();
+    if (state_.owes_validation) return false;
+    progress_.seconds = now() - began_;
+    if (log_) log_->note(progress_, written_);
+    job_.reporter.step(progress_);
+    if (due(options_.save_every)) note_best(), checkpoints_.save();
+    return true;
   }
 
   void report(const StepResult& result) {
@@ -401,6 +427,7 @@ class Run {
     const double per_step = p.seconds / static_cast<double>(step_seconds_.size());
     p.seconds_left = per_step * static_cast<double>(p.steps - p.step);
     if (log_) log_->note(p, result, 1e3 * step_seconds_.back());
+    if (log_ && p.validated) log_->note(p, written_);
     job_.reporter.step(p);
   }
 
@@ -425,6 +452,7 @@ class Run {
   RunState& state_ = checkpoints_.state;
   std::optional<MetricsLog> log_;
   Progress progress_;
+  std::vector<WrittenText> written_;  // with the newest validation
   double began_ = 0, mean_seconds_ = 0;
   std::vector<float> step_seconds_;
 };

@@ -8,6 +8,7 @@
 #include "train/checkpoint.hpp"
 #include "train/schedule.hpp"
 #include "train/step.hpp"
+#include "train/stop.hpp"
 
 namespace tete {
 
@@ -28,7 +29,8 @@ struct LoopOptions {
   int64_t save_every = 500;  // and at the end; 0: only at the end
   int keep = 2;              // newest checkpoints kept, besides the best
   // For a report, in the log: norms of each parameter with each line of it, and what the model
-  // writes with each validation. No bit of the run depends on it.
+  // writes with each validation; it may write less where a stop is requested, as it is asked again
+  // when the run goes on. No bit of the run depends on it.
   bool norms = false;
   std::function<std::vector<WrittenText>(const Tensors& values)> write = {};
   std::string config = "{}";  // the whole configuration, JSON; kept in checkpoints
@@ -56,7 +58,7 @@ struct RankTimes {
 struct Progress {
   int64_t step = 0, steps = 0;  // steps done, of how many
   int64_t tokens = 0;
-  double loss = 0;                                                    // of this step
+  double loss = std::numeric_limits<double>::quiet_NaN();  // of this step; none before the first
   double validation_loss = std::numeric_limits<double>::quiet_NaN();  // the newest
   double accuracy = std::numeric_limits<double>::quiet_NaN();         // then, if it is known
   double exact_match = std::numeric_limits<double>::quiet_NaN();      // and of whole samples
@@ -101,9 +103,9 @@ class ProgressLine : public Reporter {
 std::string progress_text(const Progress& progress);
 
 struct LoopResult {
-  bool stopped = false;                                    // on request, before the last step
-  int64_t step = 0;                                        // steps done
-  double loss = std::numeric_limits<double>::quiet_NaN();  // of the last step
+  bool stopped = false;  // on request, before the last step or its validation
+  int64_t step = 0;      // steps done
+  double loss = std::numeric_limits<double>::quiet_NaN();             // of the last step
   double validation_loss = std::numeric_limits<double>::quiet_NaN();  // the newest
   double accuracy = std::numeric_limits<double>::quiet_NaN();         // then, if it is known
   double exact_match = std::numeric_limits<double>::quiet_NaN();      // and of whole samples
@@ -116,17 +118,5 @@ struct LoopResult {
 LoopResult train(const Objective& objective, Tensors& values, Optimizer& optimizer,
                  const Data& data, const Tokenizer& tokenizer, const LoopOptions& options,
                  Reporter& reporter, Comm& comm = single_process());
-
-// While it lives, SIGINT, SIGTERM, SIGHUP (unless it is ignored, as under nohup) and SIGUSR1 ask
-// the loop to finish its step, save and return; a second SIGINT ends the program at once with
-// status 130. `train` makes one if there is none.
-class StopSignals {
- public:
-  StopSignals();
-  ~StopSignals();
-  StopSignals(const StopSignals&) = delete;
-  static bool requested();
-  static void request();  // as a signal does
-};
 
 }  // namespace tete

@@ -45,6 +45,13 @@ std::vector<int32_t> encode_with_blanks(const Tokenizer& tokenizer, std::string_
   return tokens;
 }
 
+std::string decode_with_blanks(const Tokenizer& tokenizer, const std::vector<int32_t>& tokens) {
+  std::string text;
+  for (int32_t token : tokens)
+    text += token < tokenizer.size() ? tokenizer.piece(token) : std::string(1, blank);
+  return text;
+}
+
 MaskedData::MaskedData(TextData text, int64_t mask)
     : text_(std::move(text)), mask_(mask), fingerprint_(text_.fingerprint() + " masked") {}
 

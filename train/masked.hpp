@@ -22,6 +22,8 @@ int64_t vocabulary_of(const std::string& task, const Tokenizer& tokenizer);
 inline constexpr char blank = '_';
 // The tokens of a prompt, in which each blank is the mask, tokenizer.size().
 std::vector<int32_t> encode_with_blanks(const Tokenizer& tokenizer, std::string_view prompt);
+// The other way round.
+std::string decode_with_blanks(const Tokenizer& tokenizer, const std::vector<int32_t>& tokens);
 
 // Sample i is a window of a text; key and i say where it starts and what of it is asked for.
 // Targets are -1 elsewhere.

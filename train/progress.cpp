@@ -29,10 +29,13 @@ std::string fixed(double number, int digits) {
 }  // namespace
 
 std::string progress_text(const Progress& p) {
-  std::string line = text("step ", p.step, "/", p.steps, "  loss ", fixed(p.loss, 3));
+  std::string line = text("step ", p.step, "/", p.steps);
+  const bool trained = !std::isnan(p.loss);  // else it makes a validation that the run owed
+  if (trained) line += "  loss " + fixed(p.loss, 3);
   if (!std::isnan(p.validation_loss)) line += "  validation " + fixed(p.validation_loss, 3);
   if (!std::isnan(p.accuracy))
     line += "  right " + fixed(p.accuracy, 3) + ", whole answers " + fixed(p.exact_match, 3);
+  if (!trained) return line;
   line += text("  ", std::llround(p.tokens_per_second), " tokens/s");
   if (p.step < p.steps) line += "  " + duration_text(p.seconds_left) + " left";
   return line;

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/update.hpp"
+#include "train/stop.hpp"
 
 namespace tete {
 
@@ -226,10 +227,17 @@ void Stepper::explain_not_finite(int64_t step, const Tensors& values, double los
   fail(ErrorKind::numbers, "the numbers went wrong in step ", step + 1, ": ", what);
 }
 
-// What is found in one batch of a validation.
+// The findings of a rank in one batch of a validation.
 struct BatchFound {
   double loss = 0;
   int64_t tokens = 0, counts = 0, right_tokens = 0, right_samples = 0;
+  int64_t stop = 0;  // nonzero: it was asked to stop
+
+  void add(const BatchFound& other) {
+    loss += other.loss, tokens += other.tokens, counts |= other.counts;
+    right_tokens += other.right_tokens, right_samples += other.right_samples;
+    stop |= other.stop;
+  }
 };
 
 static BatchFound found_in(const LossSum& loss) {
@@ -240,8 +248,8 @@ static BatchFound found_in(const LossSum& loss) {
   return found;
 }
 
-Validation validate(const Objective& objective, const Tensors& values, const Data& data,
-                    Index samples, Index batch, Comm& comm) {
+std::optional<Validation> validate(const Objective& objective, const Tensors& values,
+                                   const Data& data, Index samples, Index batch, Comm& comm) {
   if (samples < 1 || batch < 1)
     bad_input("validation needs at least 1 sample in batches of at least 1, got ", samples, " and ",
               batch);
@@ -249,18 +257,15 @@ Validation validate(const Objective& objective, const Tensors& values, const Dat
   for (const Tensor& value : values) params.push_back(value.detach());
   const Forward forward{.params = params};
   const Key key = Key(0).fold("validation");  // whatever the seed: runs can be compared
-  std::vector<BatchFound> mine;
-  const Index batches = (samples + batch - 1) / batch;
-  for (Index i = comm.rank(); i < batches; i += comm.size())
-    mine.push_back(found_in(objective.loss(
-        forward, data.validation_batch(key, i * batch, std::min(batch, samples - i * batch)))));
-  const std::vector<Bytes> all = comm.all_gather(std::as_bytes(std::span(mine)));
   BatchFound sum;
-  for (Index i = 0; i < batches; ++i) {
-    BatchFound found;
-    std::memcpy(&found, all[i % comm.size()].data() + i / comm.size() * sizeof found, sizeof found);
-    sum.loss += found.loss, sum.tokens += found.tokens, sum.counts |= found.counts;
-    sum.right_tokens += found.right_tokens, sum.right_samples += found.right_samples;
+  for (Index turn = 0; turn < samples; turn += comm.size() * batch) {
+    if (sum.stop) return {};
+    BatchFound mine;
+    if (const Index first = turn + comm.rank() * batch; first < samples)
+      mine = found_in(objective.loss(
+          forward, data.validation_batch(key, first, std::min(batch, samples - first))));
+    mine.stop = StopSignals::requested();
+    for (const BatchFound& of_rank : comm.all_gather(mine)) sum.add(of_rank);
   }
   Validation validation{.loss = sum.loss / static_cast<double>(sum.tokens)};
   if (sum.counts) {

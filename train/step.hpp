@@ -106,9 +106,11 @@ struct Validation {
   double exact_match = std::numeric_limits<double>::quiet_NaN();
 };
 // Over `samples` held-out samples that are the same in every run; no dropout, no graph, products in
-// full. Ranks take turns with the batches.
-Validation validate(const Objective& objective, const Tensors& values, const Data& data,
-                    Index samples, Index batch, Comm& comm = single_process());
+// full. Ranks take turns with the batches. Empty on all ranks if one was asked to stop before the
+// last turn.
+std::optional<Validation> validate(const Objective& objective, const Tensors& values,
+                                   const Data& data, Index samples, Index batch,
+                                   Comm& comm = single_process());
 
 // True if `name` fits `pattern`, where * stands for any letters.
 bool name_matches(std::string_view pattern, std::string_view name);

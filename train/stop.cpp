@@ -1,11 +1,11 @@
-// Stopping on request. A handler does nothing but note the signal; the loop looks once a step.
+// A handler does nothing but note the signal; who works looks between two steps, batches or tokens.
+#include "train/stop.hpp"
+
 #include <signal.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
-
-#include "train/loop.hpp"
 
 namespace tete {
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::array signals = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 
-volatile sig_atomic_t stop_requested = 0;
+volatile sig_atomic_t stop_requested = 0;  // the signal
 volatile sig_atomic_t interrupted = 0;
 std::atomic<int> listeners = 0;  // StopSignals alive
 std::array<struct sigaction, signals.size()> before;
@@ -21,7 +21,7 @@ std::array<struct sigaction, signals.size()> before;
 void on_signal(int signal) {
   if (signal == SIGINT && interrupted) _exit(130);
   if (signal == SIGINT) interrupted = 1;
-  stop_requested = 1;
+  stop_requested = signal;
 }
 
 }  // namespace
@@ -47,7 +47,8 @@ StopSignals::~StopSignals() {
   for (size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], &before[i], nullptr);
 }
 
-bool StopSignals::requested() { return stop_requested != 0; }
-void StopSignals::request() { stop_requested = 1; }
+bool StopSignals::requested() { return listeners > 0 && stop_requested != 0; }
+void StopSignals::request() { stop_requested = SIGTERM; }
+int StopSignals::exit_code() { return 128 + stop_requested; }
 
 }  // namespace tete
