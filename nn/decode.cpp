@@ -154,6 +154,20 @@ void Decoder::append(int number, const Tensor& rows, bool batched) {
   cached = cached && axis >= 0 ? concat({cached, rows}, batch + axis) : rows;
 }
 
+void Decoder::repeat(Index count) {
+  const auto spread = [count](Tensor& x, const Names& dims) {
+    if (!x || x.rank() == dims.size()) return;  // it has no batch
+    Shape shape = x.shape();
+    shape[0] = count;
+    x = broadcast(x, shape);
+  };
+  for (auto& [number, x] : cache_) spread(x, program_->values[number].dims);
+  for (size_t i = 0; i < read_.size(); ++i)
+    spread(read_[i], program_->values[program_->inputs[i]].dims);
+  for (auto* tails : {&query_tails_, &memory_tails_})
+    for (auto& [windows, x] : *tails) spread(x, windows->args[0].names);
+}
+
 // Runs the program on all positions that were read, and returns the last rows.
 Tensor Decoder::read_again(const Tensors& inputs, Index queries, std::span<const ParamId> params,
                            const Forward& forward, const std::string& path) {

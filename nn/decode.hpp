@@ -35,6 +35,9 @@ class Decoder {
   Tensor next(const Tensors& inputs, std::span<const ParamId> params, const Forward& forward,
               const std::string& path = "", const Mask& mask = {}, bool last_only = false);
 
+  // From here on a batch of `count` samples, which all have read what the only one has.
+  void repeat(Index count);
+
   Index length() const { return length_; }  // positions read
   // The names of the cached values in the text.
   std::vector<std::string> cached() const;
@@ -79,6 +82,10 @@ struct Decoding {
   std::map<std::string, Decoder> decoders = {};
   Index length = 0;  // positions read
 
+  // From here on a batch of `count` samples, which all have read what the only one has.
+  void repeat(Index count) {
+    for (auto& [path, decoder] : decoders) decoder.repeat(count);
+  }
   // The decoder at `path`; the first call makes it.
   template <class Make>
   Decoder& at(const std::string& path, const Make& make) {

@@ -523,6 +523,20 @@ check 'temperature 0' eval "'$tete' sample a --temperature 0 --length 30 --seed 
 check 'top-k 1 is greedy' eval "'$tete' sample a --top-k 1 --length 30 | cmp - x"
 check 'bytes make whole characters' \
   eval "'$tete' sample c --length 200 --temperature 5 | iconv -f UTF-8 -t UTF-8 > /dev/null"
+check 'samples side by side' "$tete" sample a --prompt 'Line 1' --length 40 --seed 2 --samples 3
+{ for seed in 2 3 4; do
+  [ $seed = 2 ] || echo
+  echo "== $((seed - 1)) of 3, --seed $seed"
+  "$tete" sample a --prompt 'Line 1' --length 40 --seed $seed
+done; } | cmp - out
+verdict $? 'each is what its seed writes alone'
+check 'in JSON' eval "'$tete' sample a --length 9 --seed 2 --samples 2 --json |
+  grep -qE '\"prompt\":\"\",\"samples\":\[\{\"seed\":2,\"text\":\".*\"},\{\"seed\":3,\"text\":\".*\"}\],\"stopped\":false}$'"
+refuses 2 '--samples.*0' sample a --samples 0
+refuses 2 '--samples.*-1' sample a --samples -1
+check 'a model that keeps megabytes of each sample' "$tete" train text.txt --d-model 256 --context 256 --batch 1 \
+  --steps 1 --eval-samples 1 --out large
+refuses 4 '1000000 samples need about .* of memory, but .* are free' sample large --samples 1000000
 # stopped_sample SIGNAL ARGUMENT…: a sample without an end gets the signal when it has begun.
 stopped_sample() {
   local signal=$1

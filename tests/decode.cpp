@@ -133,6 +133,25 @@ TEST_SUITE("decode") {
     }
   }
 
+  TEST_CASE("samples that begin alike read what is common once") {
+    const Tensor beginning = random_normal({1, 5, 12}, Key(1), Dtype::f64);
+    const Tensor rest = random_normal({3, 4, 12}, Key(2), Dtype::f64);
+    const Tensor X = concat({broadcast(beginning, {3, 5, 12}), rest}, 1);
+    for (const Variant& variant : variants()) {
+      CAPTURE(variant.name);
+      const Layer layer(variant.name);
+      if (!can_decode(*layer.program)) continue;
+      Decoder decoder = layer.attention.decoder(Growth::grows);
+      const auto next = [&](const Tensor& x) {
+        return layer.attention.next(decoder, layer.forward(), "", x, x);
+      };
+      Tensors rows = {broadcast(next(beginning), {3, 5, 12})};
+      decoder.repeat(3);
+      for (Index i = 0; i < 4; ++i) rows.push_back(next(slice(rest, 1, i, 1)));
+      CHECK(difference(concat(rows, 1), layer.whole(X, X, {.causal = true})) < 1e-12);
+    }
+  }
+
   TEST_CASE("what is kept follows from the text") {
     const auto kept = [](const char* name) {
       return Layer(name).attention.decoder(Growth::grows).cached();

@@ -2,47 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "core/random.hpp"
 #include "core/utf8.hpp"
+#include "tools/samples.hpp"
 #include "train/stop.hpp"
 
 namespace tete {
 
 namespace {
-
-// The next token: one drawn from softmax(logits / temperature) over the top_k likeliest (ties:
-// the smaller token). Temperature 0: the likeliest. Tokens are taken from the likeliest on, and few
-// are, so that a heap does what would be sorted in vain.
-int32_t draw(const std::vector<double>& logits, const Writing& o, double chance) {
-  const double most = *std::max_element(logits.begin(), logits.end());
-  const auto is_nan = [](double x) { return std::isnan(x); };
-  if (!std::isfinite(most) || std::any_of(logits.begin(), logits.end(), is_nan))
-    fail(ErrorKind::numbers, "the model's logits are not finite: its training went wrong");
-  std::vector<int32_t> order(logits.size());
-  std::iota(order.begin(), order.end(), 0);
-  const auto less_likely = [&](int32_t a, int32_t b) {
-    return logits[a] != logits[b] ? logits[a] < logits[b] : a > b;
-  };
-  if (o.top_k > 0 && o.top_k < std::ssize(order)) {
-    const auto more_likely = [&](int32_t a, int32_t b) { return less_likely(b, a); };
-    std::nth_element(order.begin(), order.begin() + o.top_k, order.end(), more_likely);
-    order.resize(o.top_k);
-  }
-  std::make_heap(order.begin(), order.end(), less_likely);
-  if (o.temperature == 0) return order[0];
-  const auto weight = [&](int32_t token) {
-    return std::exp((logits[token] - most) / o.temperature);
-  };
-  double left = 0;
-  for (int32_t token : order) left += weight(token);
-  left *= chance;
-  for (auto end = order.end();; --end) {
-    std::pop_heap(order.begin(), end, less_likely);
-    if ((left -= weight(end[-1])) < 0 || end == order.begin() + 1) return end[-1];
-  }
-}
 
 // Hands on whole characters only: bytes wait until their character is complete. What is not UTF-8
 // becomes U+FFFD, as a terminal would show it.
@@ -82,7 +50,7 @@ class WholeCharacters {
 };
 
 // Where nothing came before, a line begins.
-std::vector<int32_t> beginning(const Tokenizer& tokenizer) {
+Text beginning(const Tokenizer& tokenizer) {
   try {
     return tokenizer.encode("\n");
   } catch (const Error&) {
@@ -90,43 +58,9 @@ std::vector<int32_t> beginning(const Tokenizer& tokenizer) {
   }
 }
 
-Tensor as_tensor(const std::vector<int32_t>& tokens, Index count) {
-  return Tensor::of<int64_t>({1, count}, std::vector<int64_t>(tokens.end() - count, tokens.end()));
-}
-
-// The logits of what follows a text, token by token. As long as the text fits into the context each
-// token is read once; after that, and where an attention needs its whole sequence anew, all of the
-// context.
-class Reader {
- public:
-  // `source` is what an encoder reads.
-  explicit Reader(const Writer& writer, const ModelInputs& source = {})
-      : writer_(writer), inputs_(source) {}
-
-  std::vector<double> after(const Forward& forward, const std::vector<int32_t>& tokens) {
-    const Index count = static_cast<Index>(tokens.size());
-    if (count > writer_.context) keeps_ = false;
-    if (keeps_) try {
-        inputs_.X = as_tensor(tokens, count - past_.length);
-        return writer_.model.next_logits(forward, inputs_, past_).values();
-      } catch (const Error& error) {
-        if (error.kind() != ErrorKind::input || past_.length > 0) throw;
-        keeps_ = false;
-      }
-    inputs_.X = as_tensor(tokens, std::min(writer_.context, count));
-    return writer_.model.last_logits(forward, inputs_).values();
-  }
-
- private:
-  const Writer& writer_;
-  ModelInputs inputs_;
-  Decoding past_;
-  bool keeps_ = true;
-};
-
 // The tokens of a prompt, and the places of its blanks that are still open.
 struct Form {
-  std::vector<int32_t> tokens;
+  Text tokens;
   std::vector<size_t> open;
 };
 
@@ -141,44 +75,40 @@ Form read_form(const Tokenizer& tokenizer, const std::string& prompt) {
 
 void continue_prompt(const Writer& writer, const std::string& prompt, const Writing& o,
                      const Show& show) {
-  std::vector<int32_t> tokens = writer.tokenizer.encode(prompt);
+  Text tokens = writer.tokenizer.encode(prompt);
   if (tokens.empty()) tokens = beginning(writer.tokenizer);
-  const Key key = Key(o.seed).fold("sample");
-  const Forward forward{.params = writer.params};
-  Reader reader(writer);
-  WholeCharacters whole;
+  Samples samples(writer, o, tokens);
+  std::vector<WholeCharacters> whole(samples.count());
   for (int64_t i = 0; i < o.length && !StopSignals::requested(); ++i) {
-    const std::vector<double> logits = reader.after(forward, tokens);
-    tokens.push_back(draw(logits, o, uniform(key, i)));
-    if (static_cast<Index>(tokens.size()) > 2 * writer.context)
-      tokens.erase(tokens.begin(), tokens.end() - writer.context);
-    show(whole.add(writer.tokenizer.piece(tokens.back())));
+    samples.write_next();
+    for (size_t s = 0; s < samples.count(); ++s)
+      show(s, whole[s].add(writer.tokenizer.piece(samples.newest(s))));
   }
-  show(whole.rest());
+  for (size_t s = 0; s < samples.count(); ++s) show(s, whole[s].rest());
 }
 
 void answer(const Writer& writer, const std::string& prompt, const Writing& o, const Show& show) {
-  std::vector<int32_t> tokens = writer.tokenizer.encode(prompt);
+  Text tokens = writer.tokenizer.encode(prompt);
   ModelInputs source;
   if (writer.model.kind() == ModelKind::encoder_decoder) {
-    const auto length = static_cast<int64_t>(tokens.size());
-    source.M = as_tensor(tokens, length), source.lengths = Tensor::of<int64_t>({1}, {length});
+    source.M = as_tensor({&tokens, 1}, std::ssize(tokens));
+    source.lengths = Tensor::of<int64_t>({1}, {std::ssize(tokens)});
     tokens = {end_token};
   }
-  const Forward forward{.params = writer.params};
-  const Key key = Key(o.seed).fold("sample");
-  Reader reader(writer, source);
+  Samples samples(writer, o, tokens, source);
   for (int64_t i = 0; i < o.length && !StopSignals::requested(); ++i) {
-    if (static_cast<Index>(tokens.size()) > writer.context) return;
-    tokens.push_back(draw(reader.after(forward, tokens), o, uniform(key, i)));
-    if (tokens.back() == end_token) return;
-    show(writer.tokenizer.piece(tokens.back()));
+    if (samples.length() > writer.context || samples.have_ended()) return;
+    samples.write_next();
+    for (size_t s = 0; s < samples.count(); ++s) {
+      if (samples.newest(s) == end_token) samples.end(s);
+      if (!samples.has_ended(s)) show(s, writer.tokenizer.piece(samples.newest(s)));
+    }
   }
 }
 
 // The logits at each open blank, without that of the mask, which is the last token.
 static std::vector<std::vector<double>> logits_of_blanks(const Writer& writer, const Form& form) {
-  const Tensor X = as_tensor(form.tokens, std::ssize(form.tokens));
+  const Tensor X = as_tensor({&form.tokens, 1}, std::ssize(form.tokens));
   const Tensor Y = writer.model.logits({.params = writer.params}, {.X = X});
   std::vector<std::vector<double>> all;
   for (size_t at : form.open)

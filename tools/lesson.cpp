@@ -79,7 +79,7 @@ Lesson text_lesson(const ModelSettings& m, const LearnedText& o) {
     if (masked) return filled(writer, *data);
     std::string written;
     continue_prompt(writer, "", {.length = 240},
-                    [&](const std::string& piece) { written += piece; });
+                    [&](size_t, const std::string& piece) { written += piece; });
     return {{"", written}};
   };
   return lesson;

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "tools/generate.hpp"
 #include "tools/options.hpp"
+#include "tools/samples.hpp"
 #include "tools/trained.hpp"
 #include "train/stop.hpp"
 
@@ -16,6 +16,7 @@ struct SampleOptions {
   std::optional<double> temperature;  // not set: 0.8, and 0 for what has one right answer
   int64_t top_k = 0, length = 500;
   uint64_t seed = 0;
+  int64_t samples = 1;
   int threads = 0;
   DeviceOptions device;
   bool json = false;
@@ -30,11 +31,28 @@ static void check_options(const SampleOptions& o) {
 }
 
 static void generate(const Trained& trained, const SampleOptions& o, const Show& show) {
-  const Writing writing{*o.temperature, o.top_k, o.length, o.seed};
+  Writing writing{*o.temperature, o.top_k, o.length, o.seed, o.samples};
   const Writer writer{trained.model, trained.context(), trained.params, trained.tokenizer};
-  if (trained.fills()) show(fill_blanks(writer, o.prompt, writing));
-  else if (trained.answers()) answer(writer, o.prompt, writing, show);
-  else continue_prompt(writer, o.prompt, writing, show);
+  if (trained.fills()) {
+    for (size_t i = 0; i < static_cast<size_t>(o.samples); ++i, ++writing.seed)
+      show(i, fill_blanks(writer, o.prompt, writing));
+  } else if (trained.answers()) {
+    answer(writer, o.prompt, writing, show);
+  } else {
+    continue_prompt(writer, o.prompt, writing, show);
+  }
+}
+
+// Fails (resource) if the samples do not fit into memory together.
+static void check_memory(const Trained& trained, const SampleOptions& o) {
+  if (o.samples == 1 || trained.fills() || &trained.params[0].backend() != &cpu()) return;
+  const Writer writer{trained.model, trained.context(), trained.params, trained.tokenizer};
+  const auto prompt = static_cast<int64_t>(trained.tokenizer.encode(o.prompt).size());
+  const size_t need = bytes_of_samples(writer, o.samples, prompt + o.length);
+  const std::optional<size_t> free = free_memory();
+  if (free && need > *free)
+    fail(ErrorKind::resource, o.samples, " samples need about ", size_text(need),
+         " of memory, but ", size_text(*free), " are free");
 }
 
 // Appends the mark of the task to the prompt of a model that answers, and fails if the model cannot
@@ -51,6 +69,46 @@ static void complete_prompt(const Trained& trained, SampleOptions& o) {
     bad_input("--prompt has ", count, " tokens, but the model reads at most ", context);
 }
 
+static void say(const std::string& piece) {
+  std::cout << piece << std::flush;
+  if (!std::cout) fail(ErrorKind::resource, "standard output could not be written");
+}
+
+// Shows the first sample as it is written, and the others behind it.
+static void stream(const Trained& trained, const SampleOptions& o) {
+  const std::string begin = trained.answers() ? "" : o.prompt;
+  const auto head = [&](size_t i) {
+    if (o.samples == 1) return begin;
+    return text(i > 0 ? "\n" : "", "== ", i + 1, " of ", o.samples, ", --seed ", o.seed + i, "\n",
+                begin);
+  };
+  std::vector<std::string> later(static_cast<size_t>(o.samples));
+  say(head(0));
+  generate(trained, o, [&](size_t i, const std::string& piece) {
+    if (i == 0) say(piece);
+    else later[i] += piece;
+  });
+  say("\n");
+  for (size_t i = 1; i < later.size(); ++i) say(head(i) + later[i] + "\n");
+}
+
+// One JSON object.
+static void print_json(const Trained& trained, const SampleOptions& o) {
+  std::vector<std::string> texts(static_cast<size_t>(o.samples));
+  generate(trained, o, [&](size_t i, const std::string& piece) { texts[i] += piece; });
+  nlohmann::ordered_json line = {
+      {"checkpoint", trained.path},    {"step", trained.step}, {"seed", o.seed},
+      {"temperature", *o.temperature}, {"top_k", o.top_k},     {"prompt", o.prompt}};
+  if (o.samples == 1) {
+    line["text"] = texts[0];
+  } else {
+    for (size_t i = 0; i < texts.size(); ++i)
+      line["samples"].push_back({{"seed", o.seed + i}, {"text", texts[i]}});
+  }
+  line["stopped"] = StopSignals::requested();
+  say(line.dump() + "\n");
+}
+
 static int exit_code() { return StopSignals::requested() ? StopSignals::exit_code() : 0; }
 
 static int sample(SampleOptions& o) {
@@ -61,26 +119,9 @@ static int sample(SampleOptions& o) {
   const Trained trained = read_trained(o.checkpoint, *device);
   if (!o.temperature) o.temperature = trained.answers() ? 0 : 0.8;
   complete_prompt(trained, o);
-  if (o.json) {
-    std::string all;
-    generate(trained, o, [&](const std::string& piece) { all += piece; });
-    const nlohmann::ordered_json line = {{"checkpoint", trained.path},
-                                         {"step", trained.step},
-                                         {"seed", o.seed},
-                                         {"temperature", *o.temperature},
-                                         {"top_k", o.top_k},
-                                         {"prompt", o.prompt},
-                                         {"text", all},
-                                         {"stopped", StopSignals::requested()}};
-    std::cout << line.dump() << std::endl;
-    return exit_code();
-  }
-  if (!trained.answers()) std::cout << o.prompt << std::flush;
-  generate(trained, o, [](const std::string& piece) {
-    std::cout << piece << std::flush;
-    if (!std::cout) fail(ErrorKind::resource, "standard output could not be written");
-  });
-  std::cout << std::endl;
+  check_memory(trained, o);
+  if (o.json) print_json(trained, o);
+  else stream(trained, o);
   return exit_code();
 }
 
@@ -107,12 +148,16 @@ Run sample_verb(CLI::App& app) {
   app.add_option("--seed", o->seed, "random seed: the same seed writes the same text")
       ->type_name("N")
       ->capture_default_str();
+  add_whole(
+      app, "--samples", o->samples, 1, 1 << 20,
+      "texts to write, side by side; each has the next seed, and is what that seed writes alone");
   add_threads(app, o->threads);
   add_device(app, o->device);
   app.add_flag("--json", o->json, "one JSON object at the end instead of a stream");
   app.footer(
       "Examples:\n"
       "  tete sample runs/quickstart --prompt \"Tensor \" --temperature 0.7 --top-k 20\n"
+      "  tete sample runs/quickstart --samples 5\n"
       "  tete sample runs/addition --prompt 12+7\n"
       "  tete sample runs/mlm --prompt \"the h__ds talk\"");
   return [o] { return sample(*o); };

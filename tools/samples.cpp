@@ -1,0 +1,160 @@
+#include "tools/samples.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/random.hpp"
+#include "tools/einsum/rehearsal.hpp"
+
+namespace tete {
+
+// Tokens are taken from the likeliest on, and few are, so that a heap does what would be sorted in
+// vain.
+int32_t draw(const std::vector<double>& logits, const Writing& o, double chance) {
+  const double most = *std::max_element(logits.begin(), logits.end());
+  const auto is_nan = [](double x) { return std::isnan(x); };
+  if (!std::isfinite(most) || std::any_of(logits.begin(), logits.end(), is_nan))
+    fail(ErrorKind::numbers, "the model's logits are not finite: its training went wrong");
+  std::vector<int32_t> order(logits.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto less_likely = [&](int32_t a, int32_t b) {
+    return logits[a] != logits[b] ? logits[a] < logits[b] : a > b;
+  };
+  if (o.top_k > 0 && o.top_k < std::ssize(order)) {
+    const auto more_likely = [&](int32_t a, int32_t b) { return less_likely(b, a); };
+    std::nth_element(order.begin(), order.begin() + o.top_k, order.end(), more_likely);
+    order.resize(o.top_k);
+  }
+  std::make_heap(order.begin(), order.end(), less_likely);
+  if (o.temperature == 0) return order[0];
+  const auto weight = [&](int32_t token) {
+    return std::exp((logits[token] - most) / o.temperature);
+  };
+  double left = 0;
+  for (int32_t token : order) left += weight(token);
+  left *= chance;
+  for (auto end = order.end();; --end) {
+    std::pop_heap(order.begin(), end, less_likely);
+    if ((left -= weight(end[-1])) < 0 || end == order.begin() + 1) return end[-1];
+  }
+}
+
+bool is_sure(const std::vector<double>& logits, const Writing& o, double chance, int32_t token) {
+  double largest = 0;
+  for (double logit : logits) largest = std::max(largest, std::abs(logit));
+  const double rounding = 1e-5 * largest;  // ten times as much as models of 4 layers have
+  for (int32_t other = 0; other < std::ssize(logits); ++other)
+    if (other != token && std::abs(logits[other] - logits[token]) <= 2 * rounding) return false;
+  if (o.temperature == 0) return true;
+  // A cumulated chance p moves by at most p (1 - p) times the change of a logit.
+  const double moved = rounding / (2 * o.temperature);
+  return draw(logits, o, std::max(0.0, chance - moved)) == token &&
+         draw(logits, o, chance + moved) == token;
+}
+
+Tensor as_tensor(std::span<const Text> texts, Index count) {
+  std::vector<int64_t> last;
+  for (const Text& text : texts) last.insert(last.end(), text.end() - count, text.end());
+  return Tensor::of<int64_t>({std::ssize(texts), count}, last);
+}
+
+static Tensor repeated(const Tensor& x, Index samples) {
+  return x ? broadcast(x, {samples, x.size(1)}) : x;
+}
+
+Logits Reader::after(const std::vector<Text>& texts) {
+  const Index count = std::ssize(texts[0]);
+  if (count > writer_.context) keeps_ = false;
+  if (keeps_) try {
+      return length() == 0 ? beginning(texts) : next(texts);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::input || length() > 0) throw;
+      keeps_ = false;
+    }
+  Logits all;
+  for (const Text& text : texts) {
+    source_.X = as_tensor({&text, 1}, std::min(writer_.context, count));
+    all.push_back(writer_.model.last_logits(forward_, source_).values());
+  }
+  return all;
+}
+
+Logits Reader::beginning(const std::vector<Text>& texts) {
+  const Logits of_one = next({&texts[0], 1});
+  const Index samples = std::ssize(texts);
+  past_.repeat(samples);
+  inputs_.M = repeated(source_.M, samples);
+  if (source_.lengths) inputs_.lengths = broadcast(source_.lengths, {samples});
+  return Logits(texts.size(), of_one[0]);
+}
+
+Logits Reader::next(std::span<const Text> texts) {
+  inputs_.X = as_tensor(texts, std::ssize(texts[0]) - length());
+  const Tensor Y = writer_.model.next_logits(forward_, inputs_, past_);
+  const std::vector<double> values = Y.values();
+  Logits all;
+  for (auto row = values.begin(); row != values.end(); row += Y.size(1))
+    all.emplace_back(row, row + Y.size(1));
+  return all;
+}
+
+bool Samples::have_ended() const { return std::count(ended_.begin(), ended_.end(), false) == 0; }
+
+void Samples::write_next() {
+  const Logits logits = reader_.after(texts_);
+  for (size_t i = 0; i < count(); ++i) {
+    Text& text = texts_[i];
+    text.push_back(ended_[i] ? 0 : choose(i, logits[i]));
+    if (std::ssize(text) > 2 * writer_.context)
+      text.erase(text.begin(), text.end() - writer_.context);
+  }
+  ++written_;
+}
+
+int32_t Samples::choose(size_t i, const std::vector<double>& logits) {
+  const double chance = uniform(Key(o_.seed + i).fold("sample"), written_);
+  const int32_t token = draw(logits, o_, chance);
+  if (count() == 1 || !reader_.keeps() || is_sure(logits, o_, chance, token)) return token;
+  return draw(alone(i), o_, chance);
+}
+
+// The logits of a sample that is read as it is alone: its beginning, then token by token.
+std::vector<double> Samples::alone(size_t i) {
+  Reader& reader = alone_.try_emplace(i, writer_, source_).first->second;
+  const Text& text = texts_[i];
+  Logits logits;
+  for (Index read = std::max(begun_, reader.length() + 1); read <= std::ssize(text); ++read)
+    logits = reader.after({Text(text.begin(), text.begin() + read)});
+  return logits[0];
+}
+
+size_t bytes_of_samples(const Writer& writer, int64_t samples, int64_t tokens) {
+  Rehearsal rehearsal;
+  Tensors params;
+  for (const Tensor& value : writer.params) params.push_back(rehearsal.like(value));
+  rehearsal.reset_peak();
+  const size_t of_params = rehearsal.peak_bytes();
+  const Index longest = std::max<Index>(3, std::min(tokens, writer.context));
+  ModelInputs inputs;
+  if (writer.model.kind() == ModelKind::encoder_decoder)
+    inputs.M = Tensor::zeros({1, writer.context}, Dtype::i64);
+  Decoding past;
+  try {
+    const auto read = [&](Index batch, Index count) {
+      inputs.X = Tensor::zeros({batch, count}, Dtype::i64);
+      writer.model.next_logits({.params = params}, inputs, past);
+    };
+    read(1, longest - 2);
+    past.repeat(samples);
+    inputs.M = repeated(inputs.M, samples);
+    read(samples, 1);  // from here on each sample has its own past
+    rehearsal.reset_peak();
+    read(samples, 1);
+  } catch (const Error&) {
+    return 0;
+  }
+  return rehearsal.peak_bytes() - of_params;
+}
+
+}  // namespace tete
