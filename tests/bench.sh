@@ -26,7 +26,7 @@ times() {  # times KEYS ARGUMENT…: tete bench ARGUMENT… --json has the keys
   has $keys
   verdict $? "tete bench $* --json has $keys"
 }
-measured='median_s min_s max_s quartiles_s repeats bytes gb_per_s percent_of_memory peak_tensor_bytes
+measured='median_s min_s max_s quartiles_s repeats dropped bytes gb_per_s percent_of_memory peak_tensor_bytes
   allocations_per_call'
 machine='threads peak_gflops_per_s peak_gflops_per_s_one_thread gemm_gflops_per_s
   gemm_gflops_per_s_one_thread gemm_percent_of_peak gemm_kernel memory_gb_per_s load kernels program'
@@ -145,6 +145,20 @@ for what in "attention ${small[*]}" "step ${tiny[*]}"; do
   times 'scaling one_thread_median_s gain gemm_gain gain_of_gemm_gain' $what --scaling --threads 2
 done
 check 'threads, for people' eval "'$tete' bench attention ${small[*]} --scaling | grep -q '^threads  .*products that share nothing'"
+
+# ---- By kernel ----
+
+decode_one=(decode --layers 1 --heads 2 --d-model 16 --context 32 "${once[@]}")
+for what in "attention ${small[*]}" "step ${tiny[*]}" "${decode_one[*]}"; do
+  for count in 1 2; do
+    times 'profile bookkeeping_s kernels kernel seconds calls' $what --profile --threads $count
+    grep -q '"kernel": "contraction: ' out && grep -q '"kernel": "softmax"' out
+    verdict $? "the profile of $what on $count threads has contractions and softmax"
+  done
+done
+check 'a profile, for people' eval "'$tete' bench step ${tiny[*]} --threads 2 --profile > table &&
+  grep -q '^update  ' table && grep -qE '^bookkeeping, waiting  ' table && grep -qE '^all .* 100%' table"
+refuses 2 "no option '--profile'" bench ops --profile
 
 # ---- In turns with PyTorch and JAX, where Python has them ----
 

@@ -5,6 +5,7 @@
 #include "attention/attention.hpp"
 #include "nn/cost.hpp"
 #include "tools/bench/nouns.hpp"
+#include "tools/bench/profile.hpp"
 #include "tools/bench/report.hpp"
 #include "tools/model.hpp"
 #include "tools/tensors.hpp"
@@ -66,12 +67,12 @@ class Layer {
     return cost_of(*program, table, {.causal = o_.causal, .dtype = o_.type()});
   }
 
-  void draw() {
+  void draw(Backend& on = cpu()) {
     const Key key(0);
     const auto vectors = [&](const char* name, Index length) {
-      return random_normal({o_.batch, length, o_.d_model}, key.fold(name), o_.type());
+      return random_normal({o_.batch, length, o_.d_model}, key.fold(name), o_.type(), on);
     };
-    values_ = params_.initial_values(key, o_.type());
+    values_ = params_.initial_values(key, o_.type(), on);
     X_ = vectors("X", o_.length), G_ = vectors("G", o_.length);
     M_ = o_.memory ? vectors("M", *o_.memory) : X_;
     if (o_.forward) return;
@@ -170,6 +171,14 @@ void print(const AttentionOptions& o, const AttentionSizes& sizes, const Multipl
               size_text(bench.rows()[0].tensor_bytes).c_str());
 }
 
+Profile profile_of(const AttentionOptions& o, const std::shared_ptr<const Checked>& program) {
+  ClockedProcessor device;
+  Layer layer(o, program);
+  layer.draw(device);
+  return profile_of(
+      device, [&] { layer.call(); }, o.bench.repeats);
+}
+
 int bench_layer(const AttentionOptions& o) {
   use_threads(o.bench.threads);
   const auto program = load_attention(o.variant, o.with);
@@ -188,13 +197,17 @@ int bench_layer(const AttentionOptions& o) {
   bench.add(work);
   const std::optional<Scaling> scaling =
       o.bench.scaling ? std::optional(bench.scaling(work)) : std::nullopt;
+  const std::optional<Profile> profile =
+      o.bench.profile ? std::optional(profile_of(o, program)) : std::nullopt;
   if (o.bench.json) {
     ordered_json json = to_json(o, layer, sizes, multiplies, bench);
     if (scaling) json["scaling"] = to_json(*scaling);
+    if (profile) json["profile"] = to_json(*profile);
     std::cout << json.dump(2) << "\n";
   } else {
     print(o, sizes, multiplies, bench);
     if (scaling) print(*scaling);
+    if (profile) print(*profile);
   }
   return 0;
 }
@@ -223,6 +236,7 @@ Run bench_attention(CLI::App& app) {
   app.add_flag("--whole", o->whole, "as a whole, not a tile of queries at a time");
   add_bench_options(app, o->bench);
   add_scaling(app, o->bench);
+  add_profile(app, o->bench);
   app.footer(
       "Products and sums are two for each multiply that tete cost counts, three times\n"
       "with the gradient; of what a mask leaves. Bytes are those of inputs, parameters,\n"

@@ -29,7 +29,8 @@ Run bench_verb(CLI::App& app) {
   app.footer(
       "Times are medians of several turns, taken in turns with the machine's own rates:\n"
       "of the processor (peak), of products of large matrices by the BLAS (GEMM), and of\n"
-      "memory.\n"
+      "memory. Turns beside which the processor was slow, as a core that others use is,\n"
+      "are dropped.\n"
       "tete bench WHAT --help tells more about one.\n\n"
       "Examples:\n"
       "  tete bench attention --variant talking_heads --heads 24\n"

@@ -4,10 +4,12 @@
 
 #include "core/threads.hpp"
 #include "tools/bench/nouns.hpp"
+#include "tools/bench/profile.hpp"
 #include "tools/bench/report.hpp"
 #include "tools/config.hpp"
 #include "tools/json_number.hpp"
 #include "tools/model_options.hpp"
+#include "train/machine.hpp"
 
 namespace tete {
 
@@ -56,8 +58,9 @@ std::function<void()> decoding(const DecodeBenchOptions& o, const Model& model,
 Limit limit_of(const Work& work, double bytes, int repeats) {
   const Probe read = read_probe();
   const Turn turn = turn_of(work.call), token = [turn] { return turn() / tokens_a_turn; };
-  const std::vector<Timing> timings = in_turns({read.turn, token}, repeats);
-  return {read.rate(timings[0]), bytes, timings[1]};
+  const SteadyTurns steady =
+      in_steady_turns({read.turn, token}, peak_probe(Dtype::f32, threads()).turn, repeats);
+  return {read.rate(steady.turns[0]), bytes, steady.turns[1]};
 }
 
 ordered_json to_json(const DecodeBenchOptions& o, const Model& model, const Limit& limit,
@@ -92,6 +95,13 @@ void print(const DecodeBenchOptions& o, const Model& model, const Limit& limit,
       time_text(limit.seconds()).c_str(), digits(limit.read_rate / 1e9).c_str());
 }
 
+Profile profile_of(const DecodeBenchOptions& o, const Model& model, const Tensors& values) {
+  ClockedProcessor device;
+  Tensors there;
+  for (const Tensor& value : values) there.push_back(value.to(device));
+  return profile_of(device, decoding(o, model, there), o.bench.repeats);
+}
+
 int bench_decoding(DecodeBenchOptions& o, CLI::App& app) {
   read_model(o, app, false);
   if (o.prompt + tokens_a_turn > o.model.context)
@@ -111,8 +121,16 @@ int bench_decoding(DecodeBenchOptions& o, CLI::App& app) {
                   .bytes = tokens_a_turn * bytes};
   bench.add(work);
   const Limit limit = limit_of(work, bytes, bench.repeats());
-  if (o.bench.json) std::cout << to_json(o, model, limit, bench).dump(2) << "\n";
-  else print(o, model, limit, bench);
+  const std::optional<Profile> profile =
+      o.bench.profile ? std::optional(profile_of(o, model, values)) : std::nullopt;
+  if (o.bench.json) {
+    ordered_json json = to_json(o, model, limit, bench);
+    if (profile) json["profile"] = to_json(*profile);
+    std::cout << json.dump(2) << "\n";
+  } else {
+    print(o, model, limit, bench);
+    if (profile) print(*profile);
+  }
   return 0;
 }
 
@@ -127,6 +145,7 @@ Run bench_decode(CLI::App& app) {
             "kinds of tokens, which are drawn by chance");
   add_whole(app, "--prompt", o->prompt, 1, 1 << 24, "tokens that are cached before the first");
   add_bench_options(app, o->bench);
+  add_profile(app, o->bench);
   app.footer(
       "Every token reads all parameters, so the memory is the limit: how fast it can be\n"
       "read is measured in turns.\n\n"

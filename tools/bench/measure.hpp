@@ -32,6 +32,17 @@ Turn turn_of(std::function<void()> call);
 // Each turn once, in their order; all of that `repeats` times.
 std::vector<Timing> in_turns(const std::vector<Turn>& turns, int repeats);
 
+// Rounds of turns, the last of which stands between two turns of `peak`, which probes the
+// processor. A round counts if the peak was near its best of all rounds both times: cores that are
+// shared with others run at half their speed for seconds. `repeats` rounds are to count, but at
+// most three times as many are made; if none counts, all do.
+struct SteadyTurns {
+  std::vector<Timing> turns;  // of the rounds that count
+  Timing peak;
+  int dropped = 0;  // rounds
+};
+SteadyTurns in_steady_turns(const std::vector<Turn>& turns, const Turn& peak, int repeats);
+
 // Seconds that one call takes.
 double seconds_of(const std::function<void()>& call);
 

@@ -31,6 +31,11 @@ void add_scaling(CLI::App& app, BenchOptions& o) {
                "that share nothing");
 }
 
+void add_profile(CLI::App& app, BenchOptions& o) {
+  app.add_flag("--profile", o.profile,
+               "then also by kernel: how long a call spends in each, and in bookkeeping");
+}
+
 void add_dtype(CLI::App& app, std::string& dtype) {
   app.add_option("--dtype", dtype, "f32 or f64")->type_name("TYPE")->capture_default_str();
 }
@@ -62,12 +67,12 @@ const Measured& Bench::add(const Work& work) {
   row.tensor_bytes = memory_use().peak - held_;
   row.resident = peak_resident();
   if (!gemm_) measure_rates_alone();
-  const std::vector<Timing> timings =
-      in_turns({memory_->turn, peak_->turn, gemm_->turn, turn}, repeats());
-  row.memory_rate = memory_->rate(timings[0]);
-  row.peak_rate = peak_->rate(timings[1]);
-  row.gemm_rate = gemm_->rate(timings[2]);
-  row.time = timings[3];
+  const SteadyTurns steady =
+      in_steady_turns({memory_->turn, gemm_->turn, turn}, peak_->turn, repeats());
+  row.memory_rate = memory_->rate(steady.turns[0]);
+  row.gemm_rate = gemm_->rate(steady.turns[1]);
+  row.peak_rate = peak_->rate(steady.peak);
+  row.time = steady.turns[2], row.dropped = steady.dropped;
   rows_.push_back(std::move(row));
   return rows_.back();
 }
@@ -122,7 +127,8 @@ ordered_json to_json(const Measured& row) {
                        {"min_s", row.time.min()},
                        {"quartiles_s", {row.time.quantile(0.25), row.time.quantile(0.75)}},
                        {"max_s", row.time.quantile(1)},
-                       {"repeats", row.time.turns()}};
+                       {"repeats", row.time.turns()},
+                       {"dropped", row.dropped}};
   if (row.flops > 0) {
     json["flops"] = row.flops;
     json["gflops_per_s"] = row.flop_rate() / 1e9;
@@ -209,6 +215,11 @@ void Bench::print() const {
   std::printf(", %s of peak (%ld x %ld by the BLAS, kernel %s)\n",
               share(gemm_rate() / peak_rate()).c_str(), gemm_size, gemm_size,
               gemm_kernel().c_str());
+  for (const Measured& row : rows_)
+    if (row.dropped > 0)
+      std::printf(
+          "dropped %d of %d turns of %s, beside which the peak was below 93%% of its best\n",
+          row.dropped, row.dropped + static_cast<int>(row.time.turns()), row.name.c_str());
   std::printf("memory  %s GB/s (y += a x over 192 MiB)\n", digits(memory_rate() / 1e9).c_str());
   std::printf("load    %s (average of the last minute, this program included)\n",
               digits(load()).c_str());

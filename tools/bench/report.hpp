@@ -11,13 +11,14 @@
 
 namespace tete {
 
-// Options of everything that is timed. `scaling` is of some only.
+// Options of everything that is timed. `scaling` and `profile` are of some only.
 struct BenchOptions {
   int threads = 0, repeats = 7;
-  bool json = false, scaling = false;
+  bool json = false, scaling = false, profile = false;
 };
 void add_bench_options(CLI::App& app, BenchOptions& o);
 void add_scaling(CLI::App& app, BenchOptions& o);
+void add_profile(CLI::App& app, BenchOptions& o);
 // --dtype, and what it says.
 void add_dtype(CLI::App& app, std::string& dtype);
 Dtype dtype_of(const std::string& name);
@@ -37,6 +38,7 @@ struct Measured {
   Timing time = {};
   double flops = 0, bytes = 0;
   double peak_rate = 0, gemm_rate = 0, memory_rate = 0;  // of the machine, in the same turns
+  int dropped = 0;                                       // turns that do not count
   size_t tensor_bytes = 0;  // the most that tensors and kernels held in a call
   size_t allocations = 0;   // how often a call asked the system for memory
   size_t resident = 0;      // of the process, at its peak, after two calls

@@ -7,6 +7,7 @@
 #include "core/devices.hpp"
 #include "core/threads.hpp"
 #include "tools/bench/nouns.hpp"
+#include "tools/bench/profile.hpp"
 #include "tools/bench/report.hpp"
 #include "tools/config.hpp"
 #include "tools/json_number.hpp"
@@ -163,56 +164,91 @@ double bytes_of(const Optimizer& optimizer, Index parameters) {
   return numbers * sizeof(float);
 }
 
+// What steps train, on one device.
+class Training {
+ public:
+  Training(const StepBenchOptions& o, const Model& model, Backend& device)
+      : device_(device),
+        objective_{model.params(),
+                   [&model](const Forward& forward, const Batch& batch) -> LossSum {
+                     const Loss loss =
+                         model.loss(forward, inputs_of(model.kind(), batch), batch.target);
+                     return {loss.sum, loss.tokens};
+                   }},
+        data_(o.vocabulary, o.model.context),
+        row_(find_optimizer(o.optimizer)),
+        optimizer_(row_.make(model.params().specs(), Dtype::f32, device)),
+        // A gradient that is zero is looked for in the first steps only: no step of a long run
+        // does.
+        stepper_(objective_, data_, *optimizer_, single_process(),
+                 {.batch = o.batch,
+                  .clip = row_.clip,
+                  .dropout = o.dropout,
+                  .products = products_of(o.precision),
+                  .recompute_blocks = o.recompute_blocks,
+                  .allow_zero_grad = {"*"}}),
+        values_(model.params().initial_values(Key(0).fold("init"), Dtype::f32, device)) {}
+
+  void step() { stepper_.run(step_++, values_, 1e-3), device_.finish(); }
+  const Optimizer& optimizer() const { return *optimizer_; }
+
+ private:
+  Backend& device_;
+  Objective objective_;
+  RandomTokens data_;
+  const OptimizerRow& row_;
+  std::unique_ptr<Optimizer> optimizer_;
+  Stepper stepper_;
+  Tensors values_;
+  int64_t step_ = 0;
+};
+
+Profile profile_of(const StepBenchOptions& o, const Model& model) {
+  ClockedProcessor device;
+  Training training(o, model, device);
+  return profile_of(
+      device, [&] { training.step(); }, o.bench.repeats);
+}
+
 int bench_training(StepBenchOptions& o, CLI::App& app) {
   if (!(o.dropout >= 0 && o.dropout < 1))
     bad_input("--dropout ", o.dropout, ": expected at least 0 and less than 1");
   if (o.whole.empty()) apply_config(app, "tete bench step", recipe);
   read_model(o, app, false);
-  const OptimizerRow& row = find_optimizer(o.optimizer);
+  find_optimizer(o.optimizer);
   use_threads(o.bench.threads);
   const DeviceInUse device(o.device);
+  if (o.bench.profile && &*device != &cpu())
+    bad_input("--profile clocks the processor's kernels, not those of --device ", (*device).name());
 
   const Model model = make_model(o.model, o.vocabulary);
-  const ParamList& params = model.params();
   const Cost cost = cost_of(model, o.model.context);
-  const Index parameters = params.element_total();
+  const Index parameters = model.params().element_total();
   check_memory("this step", static_cast<size_t>(o.batch) * cost.tiled_bytes +
                                 4 * sizeof(float) * static_cast<size_t>(parameters));
-  const Objective objective{params, [&](const Forward& forward, const Batch& batch) -> LossSum {
-                              const Loss loss =
-                                  model.loss(forward, inputs_of(model.kind(), batch), batch.target);
-                              return {loss.sum, loss.tokens};
-                            }};
-  const RandomTokens data(o.vocabulary, o.model.context);
-  const std::unique_ptr<Optimizer> optimizer = row.make(params.specs(), Dtype::f32, *device);
-  // A gradient that is zero is looked for in the first steps only: no step of a long run does.
-  Stepper stepper(objective, data, *optimizer, single_process(),
-                  {.batch = o.batch,
-                   .clip = row.clip,
-                   .dropout = o.dropout,
-                   .products = products_of(o.precision),
-                   .recompute_blocks = o.recompute_blocks,
-                   .allow_zero_grad = {"*"}});
-  Tensors values = params.initial_values(Key(0).fold("init"), Dtype::f32, *device);
-  int64_t step = 0;
-  const auto call = [&] { stepper.run(step++, values, 1e-3), (*device).finish(); };
+  Training training(o, model, *device);
+  const auto call = [&] { training.step(); };
   Bench bench(o.bench, Dtype::f32);
   const Work work{
       .name = described(o.model),
       .call = call,
       .flops = 6 * static_cast<double>(o.batch) * static_cast<double>(cost.total.visible),
-      .bytes = bytes_of(*optimizer, parameters)};
+      .bytes = bytes_of(training.optimizer(), parameters)};
   bench.add(work);
   const Steady steady = Steady::of(call, *device);
   const std::optional<Scaling> scaling =
       o.bench.scaling ? std::optional(bench.scaling(work)) : std::nullopt;
+  const std::optional<Profile> profile =
+      o.bench.profile ? std::optional(profile_of(o, model)) : std::nullopt;
   if (o.bench.json) {
     ordered_json json = to_json(o, model, cost, steady, bench);
     if (scaling) json["scaling"] = to_json(*scaling);
+    if (profile) json["profile"] = to_json(*profile);
     std::cout << json.dump(2) << "\n";
   } else {
     print(o, model, steady, bench);
     if (scaling) print(*scaling);
+    if (profile) print(*profile);
   }
   return 0;
 }
@@ -235,6 +271,7 @@ Run bench_step(CLI::App& app) {
   add_recompute_blocks(app, o->recompute_blocks);
   add_bench_options(app, o->bench);
   add_scaling(app, o->bench);
+  add_profile(app, o->bench);
   app.footer(
       "The model that tete train makes of these options; as it stands, nanoGPT's recipe\n"
       "for a CPU. Bytes are those of parameters, gradients and the optimizer's state, read\n"

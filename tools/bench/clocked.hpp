@@ -1,0 +1,71 @@
+// A device that computes as the processor does, and clocks each call: nothing is clocked elsewhere.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/backend.hpp"
+
+namespace tete {
+
+class ClockedProcessor final : public Backend {
+ public:
+  struct Use {
+    double seconds = 0;
+    int64_t calls = 0;
+  };
+  // By what it did. A call that a thread makes inside a loop that all share counts by its part of
+  // the threads; one outside counts whole, as the other threads help or wait.
+  using Uses = std::map<std::string, Use, std::less<>>;
+
+  ClockedProcessor();
+  ~ClockedProcessor() override;  // after every tensor that lives here
+  ClockedProcessor(const ClockedProcessor&) = delete;
+
+  Uses uses() const;        // since the last forget()
+  double clocking() const;  // seconds that the clocks took, counted alike
+  void forget();
+
+  const char* name() const override { return "clocked"; }
+  void* allocate(size_t bytes) override;
+  void release(void* bytes, size_t count) noexcept override { cpu().release(bytes, count); }
+  void read(const void* from, void* to, size_t bytes) override;
+  void write(const void* from, void* to, size_t bytes) override;
+  void unary(Unary op, const View& x, const View& y) override;
+  void unary_gradient(Unary op, const View& x, const View& y, const View& g,
+                      const View& dx) override;
+  void binary(Binary op, const View& a, const View& b, const View& y) override;
+  void select(const View& c, const View& a, const View& b, const View& y) override;
+  void fill(double value, const View& y) override;
+  void copy(const View& x, const View& y) override;
+  void fold(Fold how, const View& x, const View& y) override;
+  void contract(const View& A, const Labels& a, const View& B, const Labels& b, const View& Y,
+                const Labels& y) override;
+  bool contracts_bf16(const View& A, const Labels& a, const View& B, const Labels& b, const View& Y,
+                      const Labels& y) const override {
+    return cpu().contracts_bf16(A, a, B, b, Y, y);
+  }
+  void gather(const View& T, const Labels& t, const View& I, const Labels& i, Label label,
+              const View& Y, const Labels& y) override;
+  void scatter(const View& G, const Labels& g, const View& I, const Labels& i, Label label,
+               const View& T, const Labels& t) override;
+  void check_inside(const View& I, Index size, Refuse refuse) override;
+  void uniform(uint64_t key, uint64_t first, const View& y) override;
+#define KERNEL(name, ...) bool name(__VA_ARGS__) override;
+#include "core/kernels.def"
+#undef KERNEL
+
+ private:
+  struct alignas(64) Thread {
+    Uses uses;
+    double clocking = 0;
+  };
+  template <class Work>
+  void clock(const std::string& kernel, const Work& work, double before);
+  template <class Work>
+  void clock(const char* kernel, const Work& work);
+
+  std::vector<Thread> threads_;
+};
+
+}  // namespace tete
