@@ -553,7 +553,7 @@ TEST_SUITE("checkpoint") {
     for (int64_t step : {0, 10, 20, 30, 40}) {
       state.step = step;
       if (step == 10) state.best_step = 10;
-      CHECK(run.save(state, {{"x", Tensor::scalar(static_cast<double>(step))}}) ==
+      CHECK(run.save(state, sources_of({{"x", Tensor::scalar(static_cast<double>(step))}})) ==
             folder / checkpoint_name(step));
     }
     CHECK(saved_steps(folder.path) == std::vector<int64_t>{40, 30, 10});
@@ -583,7 +583,7 @@ TEST_SUITE("checkpoint") {
     RunState state;
     RunFolder run(folder.path);
     for (state.step = 0; state.step <= 40; state.step += 10)
-      run.save(state, {{"x", Tensor::scalar(1)}}, 9);
+      run.save(state, sources_of({{"x", Tensor::scalar(1)}}), 9);
     for (const char* link : {"latest", "best"}) fs::remove(folder / link);
     fs::create_symlink("step-00000020.safetensors", folder / "latest");
     state.step = 30, state.best_step = 0;
@@ -621,13 +621,13 @@ TEST_SUITE("checkpoint") {
     const TemporaryFolder folder;
     RunState state;
     const Tensor x = random_normal({1 << 16}, Key(1));
-    { RunFolder(folder.path).save(state, {{"x", x}}); }
+    { RunFolder(folder.path).save(state, sources_of({{"x", x}})); }
     for (int storm = 0; storm < 20; ++storm) {
       const pid_t child = fork();
       if (child == 0) {
         RunFolder run(folder.path);
         for (state.step = saved_steps(folder.path)[0] + 1;; ++state.step)
-          run.save(state, {{"x", x}});
+          run.save(state, sources_of({{"x", x}}));
       }
       usleep(3000 + 1000 * static_cast<useconds_t>(storm));
       kill(child, SIGKILL);

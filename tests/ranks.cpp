@@ -13,6 +13,7 @@
 #include "tests/simulated_ranks.hpp"
 #include "tests/temporary_folder.hpp"
 #include "tests/tiny_run.hpp"
+#include "train/divided_optimizer.hpp"
 #include "train/files.hpp"
 #include "train/loop.hpp"
 #include "train/rank_cores.hpp"
@@ -73,20 +74,32 @@ std::string bits_of(const ShardSum& sum, const Tensors& layouts) {
 
 // ---- Steps -------------------------------------------------------------------------------------
 
+enum class State { whole, divided };
+
+std::unique_ptr<Optimizer> adam_of(const TinyRun& run, Comm& comm, State state) {
+  const std::vector<ParamSpec>& specs = run.model.params.specs();
+  return state == State::whole
+             ? adam(specs)
+             : divided_optimizer(comm, specs, [](const auto& parts) { return adam(parts); });
+}
+
 struct Trained {
   std::vector<double> losses;
   std::string values;
+  size_t state = 0;  // bytes
 };
 
-Trained trained(Comm& comm, int shards, int steps, SendAs send = SendAs::exact) {
+Trained trained(Comm& comm, int shards, int steps, SendAs send = SendAs::exact,
+                State state = State::whole) {
   TinyRun run;
-  auto optimizer = adam(run.model.params.specs());
+  const auto optimizer = adam_of(run, comm, state);
   Stepper stepper(
       run.model.objective, run.data, *optimizer, comm,
       {.batch = 24, .shards = shards, .clip = 0.5, .dropout = 0.2, .seed = 5, .send = send});
   Trained result;
   for (int s = 0; s < steps; ++s) result.losses.push_back(stepper.run(s, run.values, 1e-2).loss);
   result.values = bits_of(run.values);
+  result.state = bytes_of(optimizer->state);
   return result;
 }
 
@@ -106,7 +119,7 @@ struct Told : Reporter {
 std::vector<std::string> run_on_ranks(
     int ranks, LoopOptions options, int64_t stop_at = -1,
     const std::function<void(int rank, LoopOptions& options, Tensors& values)>& change = {},
-    int stop_in_validation = -1) {
+    std::optional<State> adams = {}, int stop_in_validation = -1) {
   const StopSignals signals;
   SimulatedNetwork network(ranks);
   std::vector<std::string> errors(static_cast<size_t>(ranks));
@@ -114,7 +127,7 @@ std::vector<std::string> run_on_ranks(
     TinyRun run;
     LoopOptions mine = options;
     if (change) change(comm.rank(), mine, run.values);
-    const auto optimizer = adafactor(run.model.params.specs());
+    const auto optimizer = adams ? adam_of(run, comm, *adams) : adafactor(run.model.params.specs());
     Told told;
     if (comm.rank() == ranks - 1) told.stop_at = stop_at;
     Objective objective = run.model.objective;
@@ -153,7 +166,7 @@ std::string timeless(const std::string& path) {
   for (std::string line; std::getline(file, line);) {
     auto json = nlohmann::json::parse(line);
     for (const char* key : {"time_s", "wall", "ms_step", "tok_per_s", "rss_mb", "ranks", "comm_s",
-                            "comm_exposed_s", "slowest_rank", "slowest_ratio"})
+                            "optimizer_mb", "comm_exposed_s", "slowest_rank", "slowest_ratio"})
       json.erase(key);
     all += json.dump() + "\n";
   }
@@ -246,6 +259,54 @@ TEST_SUITE("ranks") {
     }
   }
 
+  TEST_CASE("an optimizer that is divided among ranks has the bits of a whole one") {
+    const Trained alone = trained(single_process(), 24, 4);
+    for (int ranks : {2, 3, 4, 6, 8, 24}) {
+      CAPTURE(ranks);
+      SimulatedNetwork network(ranks);
+      std::atomic<size_t> state = 0;
+      on_simulated_ranks(network, [&](Comm& comm) {
+        const Trained found = trained(comm, 24, 4, SendAs::exact, State::divided);
+        CHECK(found.losses == alone.losses);
+        CHECK((found.values == alone.values));
+        // Two moments of a number take 8 bytes, and no rank has one more than its share.
+        CHECK(found.state < alone.state / static_cast<size_t>(ranks) + 8);
+        state += found.state;
+      });
+      CHECK(state == alone.state);
+    }
+  }
+
+  TEST_CASE(
+      "checkpoints of a divided optimizer are those of a whole one, and it goes on from them") {
+    const TemporaryFolder folder;
+    const auto options = [&](const char* name) {
+      LoopOptions made = options_of(folder / name);
+      made.step.clip = 0.5;
+      return made;
+    };
+    const auto run = [&](int ranks, const LoopOptions& run_options, State state, int64_t stop_at) {
+      for (const std::string& error : run_on_ranks(ranks, run_options, stop_at, {}, state))
+        CHECK(error == "");
+    };
+    run(1, options("alone"), State::whole, -1);
+    run(3, options("divided"), State::divided, -1);
+    LoopOptions resumed = options("resumed");
+    run(4, resumed, State::divided, 2);
+    resumed.resume = resumed.folder;
+    run(1, resumed, State::whole, 4);
+    run(6, resumed, State::divided, 7);
+    run(2, resumed, State::whole, 8);
+    run(3, resumed, State::divided, -1);
+    for (const char* name : {"divided", "resumed"}) {
+      CAPTURE(name);
+      CHECK((read_file(folder / (std::string(name) + "/" + checkpoint_name(9))) ==
+             read_file(folder / ("alone/" + checkpoint_name(9)))));
+      CHECK(timeless(folder / (std::string(name) + "/metrics.jsonl")) ==
+            timeless(folder / "alone/metrics.jsonl"));
+    }
+  }
+
   TEST_CASE("gradients that are sent as bfloat16 are the same on all ranks, and nearly right") {
     const Trained exact = trained(single_process(), 8, 4);
     SimulatedNetwork network(4);
@@ -285,7 +346,7 @@ TEST_SUITE("ranks") {
     expect_like_alone("resumed");
     // Or in the first of the turns of a validation, at step 4; all leave it, and owe it.
     options = options_of(folder / "cut");
-    run_on_ranks(2, options, -1, {}, 1);
+    run_on_ranks(2, options, -1, {}, {}, 1);
     CHECK(read_state(Safetensors(folder / ("cut/" + checkpoint_name(4)))).owes_validation);
     options.resume = options.folder;
     run_on_ranks(3, options);

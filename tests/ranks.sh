@@ -30,8 +30,9 @@ small=(--attention dot_product --layers 1 --d-model 16 --context 8 --batch 8 --e
 few=(text.txt "${small[@]}" --steps 12 --save-every 4 --keep 4)
 many=(text.txt "${small[@]}" --steps 1000000 --save-every 50)
 last=step-00000012.safetensors
-log_of() { sed -E 's/,"(time_s|wall|tok_per_s|ms_step|rss_mb|ranks|threads|comm_s|comm_exposed_s|slowest_rank|slowest_ratio)":[^,}]*//g' "$1/metrics.jsonl"; }
-same_as_alone() { cmp alone/$last "$1/$last" && cmp <(log_of alone) <(log_of "$1"); }
+log_of() { sed -E 's/,"(time_s|wall|tok_per_s|ms_step|rss_mb|ranks|threads|optimizer_mb|comm_s|comm_exposed_s|slowest_rank|slowest_ratio)":[^,}]*//g' "$1/metrics.jsonl"; }
+same_as() { cmp "$1/$last" "$2/$last" && cmp <(log_of "$1") <(log_of "$2"); }
+same_as_alone() { same_as alone "$1"; }
 
 # ---- Bits ----
 
@@ -53,6 +54,25 @@ check 'gradients as bfloat16' on 2 "$tete" train "${few[@]}" --send-bf16 --out r
 verdict $? 'gradients as bfloat16 give other bits'
 grep -q '"comm_s":.*"comm_exposed_s":.*"slowest_rank":' ranks2/metrics.jsonl
 verdict $? 'the log tells the time of communication and the slowest rank'
+
+adam=("${few[@]}" --optimizer adam --clip 0.5)
+check 'one process with adam' "$tete" train "${adam[@]}" --shards 8 --out adam
+for n in 2 3; do
+  check "--shard-optimizer on $n ranks" on $n "$tete" train "${adam[@]}" --shard-optimizer --out parts$n
+  grep -q '^ *optimizer .* on each rank' err
+  verdict $? "--shard-optimizer on $n ranks: the screen tells a rank's part"
+  check "--shard-optimizer on $n ranks: the bits and the log of one process" same_as adam parts$n
+done
+state() { grep -o '"optimizer_mb":[0-9.e-]*' "$1/metrics.jsonl" | head -n 1 | cut -d : -f 2; }
+check '2 ranks with adam, whole' on 2 "$tete" train "${adam[@]}" --out whole
+awk "BEGIN { exit !($(state parts2) <= $(state whole) / 2 + 1e-5 && $(state parts3) <= $(state whole) / 3 + 1e-5) }"
+verdict $? "the log tells the part: $(state parts2) and $(state parts3) of $(state whole) MB"
+rm -f parts3/step-00000008.safetensors parts3/$last
+check 'a divided optimizer, from 3 ranks to 2' on 2 "$tete" train --resume --out parts3
+rm parts3/$last
+check 'and to 1 process' "$tete" train --resume --out parts3
+check 'a divided optimizer that went on with other numbers of ranks has the same bits' same_as adam parts3
+refuses 2 'shard-optimizer is an option of adam, not of adafactor' train "${few[@]}" --shard-optimizer --out run
 
 check 'tete bench comm measures and predicts' on 2 "$tete" bench comm --parameters 100000 --rounds 3 --gflops 1
 grep -qE '^2 ranks: a message of 8 bytes takes [0-9.e+]+ us' out && grep -qE '^ +1024 ' out &&
@@ -76,7 +96,8 @@ fails 2 'there is no file none.txt' on 3 "$tete" train none.txt --out run
 fails 2 'rank 0 .*: ranks2 holds a run already' on 3 "$tete" train "${few[@]}" --out ranks2
 fails 2 'shards 2: expected at least the number of ranks, 3' on 3 "$tete" train "${few[@]}" --shards 2 --out run
 fails 4 'rank 0 .*: cannot write' on 2 bash -c 'ulimit -f 16; exec "$0" "$@"' "$tete" train "${few[@]}" --out run
-rm -rf run
+fails 4 'rank 0 .*: cannot write' on 3 bash -c 'ulimit -f 16; exec "$0" "$@"' "$tete" train "${adam[@]}" --shard-optimizer --out full
+rm -rf run full
 pair() { on 1 "$tete" train "$@" : "${launcher[-1]}" 1 "$tete" train text2.txt "${@:2}" --learning-rate 0.5; }
 sed 's/9/8/' text.txt > text2.txt
 fails 2 'the ranks of this run differ:' pair "${few[@]}" --out run

@@ -16,6 +16,7 @@
 #include "tools/live_report.hpp"
 #include "tools/train_options.hpp"
 #include "train/checkpoint.hpp"
+#include "train/divided_optimizer.hpp"
 #include "train/json.hpp"
 #include "train/loop.hpp"
 #include "train/machine.hpp"
@@ -47,11 +48,19 @@ static Schedule schedule_from(const TrainOptions& o) {
 }
 
 static std::unique_ptr<Optimizer> optimizer_from(const TrainOptions& o, const ParamList& params,
-                                                 Backend& on) {
+                                                 Backend& on, Comm& comm) {
   const OptimizerRow& row = find_optimizer(o.optimizer);
-  if (!o.weight_decay) return row.make(params.specs(), Dtype::f32, on);
-  if (o.optimizer != "adam") bad_input("--weight-decay is an option of adam, not of ", o.optimizer);
-  return adam(params.specs(), {.weight_decay = *o.weight_decay}, Dtype::f32, on);
+  const char* const adams = o.weight_decay      ? "--weight-decay"
+                            : o.shard_optimizer ? "--shard-optimizer"
+                                                : nullptr;
+  if (adams && o.optimizer != "adam")
+    bad_input(adams, " is an option of adam, not of ", o.optimizer);
+  const auto make = [&](const std::vector<ParamSpec>& specs) {
+    return o.weight_decay ? adam(specs, {.weight_decay = *o.weight_decay}, Dtype::f32, on)
+                          : row.make(specs, Dtype::f32, on);
+  };
+  return o.shard_optimizer && comm.size() > 1 ? divided_optimizer(comm, params.specs(), make)
+                                              : make(params.specs());
 }
 
 static ordered_json configuration(const TrainOptions& o, const Schedule& s, double clip) {
@@ -235,8 +244,8 @@ static RunSize run_size(const TrainOptions& o, const Lesson& lesson, const Optim
   RunSize size;
   size.groups = parameter_groups(lesson.model->params().specs());
   size.memory.parameters = size.memory.gradients = 4 * lesson.model->params().element_total();
-  for (const NamedTensor& tensor : optimizer.state)
-    size.memory.optimizer += size_of(tensor.value.dtype()) * tensor.value.size();
+  size.memory.optimizer = bytes_of(optimizer.state);
+  size.divided = optimizer.is_divided();
   // A shard's samples are in memory at once.
   size.memory.activations =
       static_cast<size_t>((o.loop.step.batch + o.loop.step.shards - 1) / o.loop.step.shards) *
@@ -359,7 +368,7 @@ static Prepared prepare(TrainOptions& o, CLI::App& app, Comm& comm) {
                   [](const ParamSpec& spec) { return spec.fixed; }))
     bad_input("'", lesson.model->program().name, "' has no parameter to learn");
   require_memory(params.planned(Dtype::f32));  // before the optimizer makes its state
-  std::unique_ptr<Optimizer> optimizer = optimizer_from(o, params, device);
+  std::unique_ptr<Optimizer> optimizer = optimizer_from(o, params, device, comm);
   show_start(o, comm, machine, run_size(o, lesson, *optimizer));
   return {kept, std::move(notes), &device, std::move(lesson), std::move(optimizer)};
 }

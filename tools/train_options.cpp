@@ -115,6 +115,10 @@ static void add_training_options(CLI::App& app, TrainOptions& o) {
   app.add_flag("--send-bf16", o.send_bf16,
                "ranks send gradients as bfloat16: half the bytes, and bits that depend on their "
                "number");
+  app.add_flag(
+      "--shard-optimizer", o.shard_optimizer,
+      "each rank keeps and updates a part of adam's state: less memory, half as many bytes "
+      "more to send, the same bits");
   add_list(app, "--allow-zero-grad", step.allow_zero_grad,
            "parameters whose gradient may be zero, * for any letters")
       ->type_name("NAME");

@@ -193,21 +193,24 @@ Tensors read_params(const Safetensors& file, const std::vector<ParamSpec>& specs
 void read_optimizer(const Safetensors& file, Optimizer& optimizer) {
   const std::string prefix = "optimizer/";
   std::vector<Wanted> wanted;
-  for (const NamedTensor& tensor : optimizer.state)
-    wanted.push_back({prefix + tensor.name, tensor.value.dtype(), tensor.value.shape()});
+  for (size_t i = 0; i < optimizer.state.size(); ++i) {
+    const auto& [name, value] = optimizer.state[i];
+    wanted.push_back({prefix + name, value.dtype(), optimizer.state_shape(i)});
+  }
   check_names(file, prefix, wanted);
-  for (NamedTensor& tensor : optimizer.state)
-    tensor.value = laid_out_like(file.read(prefix + tensor.name), tensor.value);
+  for (size_t i = 0; i < wanted.size(); ++i) optimizer.set_state(i, file.read(wanted[i].name));
 }
 
-NamedTensors checkpoint_tensors(const std::vector<ParamSpec>& specs, const Tensors& values,
-                                const Optimizer& optimizer) {
-  NamedTensors tensors;
+TensorSources checkpoint_tensors(const std::vector<ParamSpec>& specs, const Tensors& values,
+                                 const Optimizer& optimizer) {
+  NamedTensors params;
   for (size_t i = 0; i < specs.size(); ++i)
-    tensors.push_back({"param/" + specs[i].name, values[i].detach()});
-  for (const NamedTensor& tensor : optimizer.state)
-    tensors.push_back({"optimizer/" + tensor.name, tensor.value.detach()});
-  return tensors;
+    params.push_back({"param/" + specs[i].name, values[i].detach()});
+  TensorSources all = sources_of(params);
+  for (size_t i = 0; i < optimizer.state.size(); ++i)
+    all.push_back({"optimizer/" + optimizer.state[i].name, optimizer.state[i].value.dtype(),
+                   optimizer.state_shape(i), [&optimizer, i] { return optimizer.whole_state(i); }});
+  return all;
 }
 
 RunFolder::RunFolder(const std::string& path) : path_(path) {
@@ -237,7 +240,7 @@ RunFolder::RunFolder(const std::string& path) : path_(path) {
   for (const char* link : {".latest.tmp", ".best.tmp"}) unlink((path + "/" + link).c_str());
 }
 
-std::string RunFolder::save(const RunState& state, const NamedTensors& tensors, int keep) {
+std::string RunFolder::save(const RunState& state, const TensorSources& tensors, int keep) {
   const std::string name = checkpoint_name(state.step);
   replace_safetensors(path_, name, to_metadata(state), tensors);
   tidy(state, keep);

@@ -56,9 +56,9 @@ Tensors read_params(const Safetensors& file, const std::vector<ParamSpec>& specs
                     Dtype dtype = Dtype::f32, const std::string& prefix = "param/");
 // Reads "optimizer/…" into the tensors that the state has now; the same checks.
 void read_optimizer(const Safetensors& file, Optimizer& optimizer);
-// The tensors of a checkpoint.
-NamedTensors checkpoint_tensors(const std::vector<ParamSpec>& specs, const Tensors& values,
-                                const Optimizer& optimizer);
+// The tensors of a checkpoint, which are read from values and optimizer when it is written.
+TensorSources checkpoint_tensors(const std::vector<ParamSpec>& specs, const Tensors& values,
+                                 const Optimizer& optimizer);
 
 // A run's folder, held by one process for as long as this object lives.
 class RunFolder {
@@ -75,7 +75,7 @@ class RunFolder {
   void check_newest(const std::string& path, int64_t at) const;
   // Writes step-N, then the links, then deletes what is older than the `keep` newest and is not
   // the best. Returns the checkpoint's path.
-  std::string save(const RunState& state, const NamedTensors& tensors, int keep = 2);
+  std::string save(const RunState& state, const TensorSources& tensors, int keep = 2);
   // The links and the deletions alone: a save may have ended between the checkpoint and these.
   void tidy(const RunState& state, int keep);
 

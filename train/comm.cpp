@@ -27,41 +27,28 @@ std::string host_name() {
   return name;
 }
 
-// The same number of bytes from each rank to all others.
-class Gather : public Comm::Job {
+class Swap : public Comm::Job {
  public:
-  Gather(int rank, std::span<const std::byte> mine, std::vector<size_t> lengths)
-      : rank_(rank), mine_(mine.begin(), mine.end()) {
-    for (size_t length : lengths) all.emplace_back(length);
-    all[static_cast<size_t>(rank)] = mine_;
-  }
+  Swap(std::vector<Message> out, std::vector<Message> in, std::shared_ptr<const void> memory)
+      : out_(std::move(out)), in_(std::move(in)), memory_(std::move(memory)) {}
 
   State advance(Transport& transport) override {
-    if (!exchange_) begin(transport);
+    if (!exchange_) exchange_ = transport.begin(control_channel, out_, in_);
     return exchange_->test() ? State::done : State::waiting;
   }
   int64_t progress() const override { return exchange_ ? exchange_->progress() : 0; }
   std::vector<int> waiting_for() const override {
     return exchange_ ? exchange_->waiting_for() : std::vector<int>();
   }
-  int64_t bytes() const override { return static_cast<int64_t>(mine_.size() * (all.size() - 1)); }
-
-  std::vector<Bytes> all;
-
- private:
-  void begin(Transport& transport) {
-    std::vector<Message> out, in;
-    const int size = static_cast<int>(all.size());
-    for (int k = 1; k < size; ++k) {
-      out.push_back({(rank_ + k) % size, mine_});
-      const int from = (rank_ + size - k) % size;
-      in.push_back({from, all[static_cast<size_t>(from)]});
-    }
-    exchange_ = transport.begin(control_channel, out, in);
+  int64_t bytes() const override {
+    int64_t sum = 0;
+    for (const Message& message : out_) sum += static_cast<int64_t>(message.bytes.size());
+    return sum;
   }
 
-  int rank_;
-  Bytes mine_;
+ private:
+  std::vector<Message> out_, in_;
+  std::shared_ptr<const void> memory_;
   std::unique_ptr<Exchange> exchange_;
 };
 
@@ -278,24 +265,32 @@ void Comm::abort(int code) {
 
 // ---- What ranks tell each other ----------------------------------------------------------------
 
-std::vector<Bytes> Comm::gather_equal(std::span<const std::byte> mine) {
-  if (size_ == 1) return {{mine.begin(), mine.end()}};
-  const auto job = std::make_shared<Gather>(
-      rank_, mine, std::vector<size_t>(static_cast<size_t>(size_), mine.size()));
-  start(job);
+void Comm::exchange(std::vector<Message> out, std::vector<Message> in,
+                    std::shared_ptr<const void> memory) {
+  start(std::make_shared<Swap>(std::move(out), std::move(in), std::move(memory)));
   finish();
-  return std::move(job->all);
+}
+
+std::vector<Bytes> Comm::gather(std::span<const std::byte> mine,
+                                const std::vector<size_t>& lengths) {
+  if (size_ == 1) return {{mine.begin(), mine.end()}};
+  const auto all = std::make_shared<std::vector<Bytes>>(lengths.begin(), lengths.end());
+  Bytes& sent = (*all)[static_cast<size_t>(rank_)] = {mine.begin(), mine.end()};
+  std::vector<Message> out, in;
+  for (int k = 1; k < size_; ++k) {
+    const int from = (rank_ + size_ - k) % size_;
+    out.push_back({(rank_ + k) % size_, sent});
+    in.push_back({from, (*all)[static_cast<size_t>(from)]});
+  }
+  exchange(std::move(out), std::move(in), all);
+  return std::move(*all);
 }
 
 std::vector<Bytes> Comm::all_gather(std::span<const std::byte> mine) {
-  if (size_ == 1) return {{mine.begin(), mine.end()}};
   std::vector<size_t> lengths;
   for (int64_t length : all_gather(static_cast<int64_t>(mine.size())))
     lengths.push_back(static_cast<size_t>(length));
-  const auto job = std::make_shared<Gather>(rank_, mine, lengths);
-  start(job);
-  finish();
-  return std::move(job->all);
+  return gather(mine, lengths);
 }
 
 std::vector<std::string> Comm::all_gather(const std::string& mine) {
@@ -322,6 +317,7 @@ void together(Comm& comm, const std::function<void()>& work) {
   try {
     work();
   } catch (const Error& error) {
+    if (error.kind() == ErrorKind::peer) throw;
     kind = static_cast<int>(error.kind()), sentence = error.what();
   } catch (const std::bad_alloc&) {
     kind = static_cast<int>(ErrorKind::resource), sentence = "there is not enough memory";

@@ -104,6 +104,10 @@ class Comm {
   // The running job will not be finished: this rank failed.
   void abandon();
 
+  // Sends and receives messages, in which two ranks agree. `memory` holds their bytes, whatever
+  // becomes of this rank.
+  void exchange(std::vector<Message> out, std::vector<Message> in,
+                std::shared_ptr<const void> memory);
   // Every rank's bytes, in the order of ranks. Called by all ranks together; lengths may differ.
   std::vector<Bytes> all_gather(std::span<const std::byte> mine);
   std::vector<std::string> all_gather(const std::string& mine);
@@ -111,7 +115,8 @@ class Comm {
   template <class T>
   std::vector<T> all_gather(const T& mine) {
     std::vector<T> all;
-    for (const Bytes& bytes : gather_equal(std::as_bytes(std::span(&mine, 1))))
+    const auto bytes_of_mine = std::as_bytes(std::span(&mine, 1));
+    for (const Bytes& bytes : gather(bytes_of_mine, std::vector(ranks(), sizeof(T))))
       std::memcpy(&all.emplace_back(), bytes.data(), sizeof(T));
     return all;
   }
@@ -123,7 +128,8 @@ class Comm {
  private:
   void serve(const std::function<std::unique_ptr<Transport>()>& connect);
   void drive(Job& job);
-  std::vector<Bytes> gather_equal(std::span<const std::byte> mine);
+  size_t ranks() const { return static_cast<size_t>(size_); }
+  std::vector<Bytes> gather(std::span<const std::byte> mine, const std::vector<size_t>& lengths);
   [[noreturn]] void lost(const std::vector<int>& silent) const;
 
   int rank_ = 0, size_ = 1;

@@ -128,10 +128,12 @@ class MetricsLog {
                  {"ranks", job_.comm.size()},
                  {"threads", threads()}});
     if (p.ranks.ranks > 1)
-      line.update({{"comm_s", p.ranks.comm},
-                   {"comm_exposed_s", p.ranks.exposed},
-                   {"slowest_rank", p.ranks.slowest},
-                   {"slowest_ratio", p.ranks.ratio}});
+      line.update(
+          {{"optimizer_mb", static_cast<double>(bytes_of(job_.optimizer.state)) / (1 << 20)},
+           {"comm_s", p.ranks.comm},
+           {"comm_exposed_s", p.ranks.exposed},
+           {"slowest_rank", p.ranks.slowest},
+           {"slowest_ratio", p.ranks.ratio}});
     write(line);
   }
 
@@ -200,9 +202,11 @@ class Checkpoints {
     check_replicas(job_.comm, job_.values, job_.optimizer, state.step);
     const std::vector<ParamSpec>& specs = job_.objective.params.specs();
     together(job_.comm, [&] {
-      if (folder_)
-        path_ = folder_->save(state, checkpoint_tensors(specs, job_.values, job_.optimizer),
-                              options_.keep);
+      job_.optimizer.with_whole_state([&] {
+        if (folder_)
+          path_ = folder_->save(state, checkpoint_tensors(specs, job_.values, job_.optimizer),
+                                options_.keep);
+      });
     });
     saved_step_ = state.step;
     job_.reporter.saved(path_, state.step);

@@ -46,6 +46,7 @@ struct RunSize {
   std::vector<ParameterGroup> groups;
   MemoryNeed memory;
   Index tokens_per_step = 0;
+  bool divided = false;  // the optimizer, among ranks
 };
 // The block that is printed at the start of a run, lines of at most 80 letters.
 std::string start_block(const Machine& machine, const RunSize& run);

@@ -22,6 +22,17 @@ const OptimizerRow& find_optimizer(std::string_view name) {
   return row_named("optimizer", name, optimizers());
 }
 
+size_t bytes_of(const NamedTensors& tensors) {
+  size_t bytes = 0;
+  for (const NamedTensor& tensor : tensors)
+    bytes += size_of(tensor.value.dtype()) * static_cast<size_t>(tensor.value.size());
+  return bytes;
+}
+
+void Optimizer::set_state(size_t i, const Tensor& whole) {
+  state[i].value = laid_out_like(whole, state[i].value);
+}
+
 EffectiveRate summarize_rates(std::vector<double> rates) {
   if (rates.empty()) return {};
   std::sort(rates.begin(), rates.end());

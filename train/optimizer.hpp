@@ -1,5 +1,6 @@
 // Optimizers: how parameters follow their gradients. Each is one page and one row of a table.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@ struct NamedTensor {
   Tensor value;
 };
 using NamedTensors = std::vector<NamedTensor>;
+size_t bytes_of(const NamedTensors& tensors);
 
 // The step length that each tensor was given in an update, over all tensors.
 struct EffectiveRate {
@@ -35,6 +37,15 @@ class Optimizer {
   NamedTensors state;
   // The rates of the last update; may wait for the device.
   virtual EffectiveRate effective_rate() const = 0;
+
+  // Where ranks keep a part of the state each (train/divided_optimizer.hpp), a checkpoint has the
+  // whole of it, by these. `whole_state` is for rank 0, inside of `with_whole_state`, which all
+  // ranks call together.
+  virtual bool is_divided() const { return false; }
+  virtual Shape state_shape(size_t i) const { return state[i].value.shape(); }
+  virtual Tensor whole_state(size_t i) const { return state[i].value.detach(); }
+  virtual void with_whole_state(const std::function<void()>& work) const { work(); }
+  virtual void set_state(size_t i, const Tensor& whole);
 };
 
 // Adafactor exactly as T5 has it (spec D1). Relative step: rate is multiplied by max(RMS(p), 1e-3).

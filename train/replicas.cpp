@@ -16,7 +16,8 @@ void check_replicas(Comm& comm, const Tensors& values, const Optimizer& optimize
   if (comm.size() == 1) return;
   Checksum sum;
   for (const Tensor& value : values) add(sum, value);
-  for (const NamedTensor& tensor : optimizer.state) add(sum, tensor.value);
+  if (!optimizer.is_divided())
+    for (const NamedTensor& tensor : optimizer.state) add(sum, tensor.value);
   const std::vector<uint64_t> all = comm.all_gather(sum.value());
   // The first of the most frequent checksums.
   const uint64_t right = *std::max_element(all.begin(), all.end(), [&](uint64_t a, uint64_t b) {

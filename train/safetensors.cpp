@@ -76,16 +76,16 @@ std::string little_endian(uint64_t number) {
 // ---- Writing ---------------------------------------------------------------------------------
 
 // The length, and the header with every checksum in place.
-std::string make_header(Metadata metadata, const NamedTensors& tensors) {
+std::string make_header(Metadata metadata, const TensorSources& tensors) {
   nlohmann::ordered_json entries = nlohmann::ordered_json::object();
   size_t at = 0;
-  for (const auto& [name, value] : tensors) {
-    const std::string_view bytes = bytes_of(value);
-    metadata["checksum/" + name] = hexadecimal(checksum(bytes));
-    const std::vector<Index> shape(value.shape().begin(), value.shape().end());
-    const size_t end = at + bytes.size();
-    entries[name] = {
-        {"dtype", file_name_of(value.dtype())}, {"shape", shape}, {"data_offsets", {at, end}}};
+  for (const TensorSource& tensor : tensors) {
+    const Tensor value = row_major_copy(tensor.value());
+    metadata["checksum/" + tensor.name] = hexadecimal(checksum(bytes_of(value)));
+    const std::vector<Index> shape(tensor.shape.begin(), tensor.shape.end());
+    const size_t end = at + bytes_of(value).size();
+    entries[tensor.name] = {
+        {"dtype", file_name_of(tensor.dtype)}, {"shape", shape}, {"data_offsets", {at, end}}};
     at = end;
   }
   metadata["checksum"] = no_checksum;
@@ -255,11 +255,10 @@ std::string_view bytes_of(const Tensor& x) {
 
 // Calls `put` with the size of the file and with what writes it.
 static void with_file(
-    const Metadata& metadata, NamedTensors tensors,
+    const Metadata& metadata, TensorSources tensors,
     const std::function<void(size_t bytes, const std::function<void(const Write&)>& fill)>& put) {
-  for (NamedTensor& tensor : tensors) tensor.value = row_major_copy(tensor.value);
-  std::sort(tensors.begin(), tensors.end(), [](const NamedTensor& a, const NamedTensor& b) {
-    const size_t size_a = size_of(a.value.dtype()), size_b = size_of(b.value.dtype());
+  std::sort(tensors.begin(), tensors.end(), [](const TensorSource& a, const TensorSource& b) {
+    const size_t size_a = size_of(a.dtype), size_b = size_of(b.dtype);
     return size_a != size_b ? size_a > size_b : a.name < b.name;
   });
   for (size_t i = 1; i < tensors.size(); ++i)
@@ -267,20 +266,32 @@ static void with_file(
       bad_input("two tensors of one file are named '", tensors[i].name, "'");
   const std::string header = make_header(metadata, tensors);
   size_t bytes = header.size();
-  for (const NamedTensor& tensor : tensors) bytes += bytes_of(tensor.value).size();
+  for (const TensorSource& tensor : tensors)
+    bytes += size_of(tensor.dtype) * static_cast<size_t>(element_count(tensor.shape));
   put(bytes, [&](const Write& write) {
     write(header);
-    for (const NamedTensor& tensor : tensors) write(bytes_of(tensor.value));
+    for (const TensorSource& tensor : tensors) {
+      const Tensor value = row_major_copy(tensor.value());
+      write(bytes_of(value));
+    }
   });
 }
 
-void write_safetensors(const std::string& path, const Metadata& metadata, NamedTensors tensors) {
-  with_file(metadata, std::move(tensors),
+TensorSources sources_of(const NamedTensors& tensors) {
+  TensorSources sources;
+  for (const auto& [name, value] : tensors)
+    sources.push_back({name, value.dtype(), value.shape(), [kept = value] { return kept; }});
+  return sources;
+}
+
+void write_safetensors(const std::string& path, const Metadata& metadata,
+                       const NamedTensors& tensors) {
+  with_file(metadata, sources_of(tensors),
             [&](size_t bytes, const auto& fill) { write_file(path, bytes, fill); });
 }
 
 void replace_safetensors(const std::string& folder, const std::string& name,
-                         const Metadata& metadata, NamedTensors tensors) {
+                         const Metadata& metadata, TensorSources tensors) {
   with_file(metadata, std::move(tensors),
             [&](size_t bytes, const auto& fill) { replace_file(folder, name, bytes, fill); });
 }

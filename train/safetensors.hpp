@@ -25,11 +25,22 @@ namespace tete {
 
 using Metadata = std::map<std::string, std::string>;
 
+// A tensor that is there when a file asks for it: first for its checksum, then for its bytes.
+struct TensorSource {
+  std::string name;
+  Dtype dtype;
+  Shape shape;
+  std::function<Tensor()> value;
+};
+using TensorSources = std::vector<TensorSource>;
+TensorSources sources_of(const NamedTensors& tensors);
+
 // Writes f32, f64 and i64 tensors, as write_file does.
-void write_safetensors(const std::string& path, const Metadata& metadata, NamedTensors tensors);
+void write_safetensors(const std::string& path, const Metadata& metadata,
+                       const NamedTensors& tensors);
 // The same as replace_file does: into a file of the program's own, whatever has its name.
 void replace_safetensors(const std::string& folder, const std::string& name,
-                         const Metadata& metadata, NamedTensors tensors);
+                         const Metadata& metadata, TensorSources tensors);
 
 class Safetensors {
  public:

@@ -34,13 +34,6 @@ std::vector<ParamSpec> matrices(Index parameters) {
   return specs;
 }
 
-size_t bytes_of(const NamedTensors& tensors) {
-  size_t bytes = 0;
-  for (const NamedTensor& tensor : tensors)
-    bytes += size_of(tensor.value.dtype()) * static_cast<size_t>(tensor.value.size());
-  return bytes;
-}
-
 struct OptimizerRun {
   std::string name;
   size_t state = 0;  // bytes
