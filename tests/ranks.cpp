@@ -384,6 +384,29 @@ TEST_SUITE("ranks") {
     CHECK(saved_steps(folder / "run").empty());
   }
 
+  TEST_CASE("a NaN on one rank ends all of them, with its name and nothing changed") {
+    SimulatedNetwork network(3);
+    on_simulated_ranks(network, [&](Comm& comm) {
+      TinyRun run;
+      int64_t step = 0;
+      run.model.spoil = [&](const Forward&, const Tensor& H) {
+        return comm.rank() == 1 && step == 2 ? H * std::nan("") : H;
+      };
+      const auto optimizer = adam(run.model.params.specs());
+      Stepper stepper(run.model.objective, run.data, *optimizer, comm, {.batch = 6, .shards = 6});
+      for (; step < 2; ++step) stepper.run(step, run.values, 1e-2);
+      const std::string before = bits_of(run.values);
+      const std::string error =
+          error_of(ErrorKind::numbers, [&] { stepper.run(step, run.values, 1e-2); });
+      CAPTURE(error);
+      CHECK(error.find("the numbers went wrong in step 3: ") == 0);
+      CHECK(error.find("the first value that is not finite is 'layer/0/H', f32[1, 8, 6]: 48 NaN") !=
+            std::string::npos);
+      CHECK(error.find(" on rank 1 (") != std::string::npos);
+      CHECK((bits_of(run.values) == before));
+    });
+  }
+
   TEST_CASE("what fails on one rank is told to all") {
     SimulatedNetwork network(3);
     on_simulated_ranks(network, [&](Comm& comm) {

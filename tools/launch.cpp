@@ -4,7 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
-#include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +15,7 @@
 #include <iostream>
 #include <thread>
 
+#include "tools/hosts.hpp"
 #include "tools/train_options.hpp"
 #include "train/heartbeat.hpp"
 #include "train/ranks.hpp"
@@ -33,6 +34,7 @@ struct LaunchOptions {
 // The facts of the run that are known before it starts.
 struct Watched {
   std::string folder, heartbeats;
+  std::vector<Host> hosts = {};
   double patience = 0;  // seconds without a sign of a rank
   bool resumes = false;
 };
@@ -80,37 +82,48 @@ struct Started {
   File speech;  // what it says on standard error
 };
 
-// In a group of its own, as a Ctrl-C of the terminal is for this process alone.
+struct Pipe {
+  File reading, writing;
+};
+Pipe new_pipe() {
+  int ends[2] = {};
+  if (pipe2(ends, O_CLOEXEC) != 0) fail(ErrorKind::resource, "no pipe: ", errno_text(errno));
+  return {File(ends[0]), File(ends[1])};
+}
+
+// In a group of its own, as a Ctrl-C of the terminal is for this process alone. It is killed if
+// this process is, so that no run goes on unwatched.
 Started started(const std::vector<std::string>& words) {
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  int ends[2] = {};
-  if (pipe2(ends, O_CLOEXEC) != 0) fail(ErrorKind::resource, "no pipe: ", errno_text(errno));
-  File reading(ends[0]), writing(ends[1]);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, writing.descriptor(), STDERR_FILENO);
-  pid_t pid = -1;
-  const int status =
-      posix_spawnp(&pid, words[0].c_str(), &actions, &attributes, arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
-  if (status != 0)
-    fail(ErrorKind::resource, "cannot start ", words[0], ": ", errno_text(status),
+  Pipe speech = new_pipe(), failure = new_pipe();
+  const pid_t here = getpid(), pid = fork();
+  if (pid == 0) {
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != here) _exit(1);
+    dup2(speech.writing.descriptor(), STDERR_FILENO);
+    execvp(arguments[0], arguments.data());
+    const int code = errno;
+    (void)!write(failure.writing.descriptor(), &code, sizeof code);
+    _exit(1);
+  }
+  int code = pid < 0 ? errno : 0;
+  failure.writing = File();
+  if (code != 0 || read(failure.reading.descriptor(), &code, sizeof code) > 0)
+    fail(ErrorKind::resource, "cannot start ", words[0], ": ", errno_text(code),
          "; install the Debian package openmpi-bin or mpich");
-  return {pid, std::move(reading)};
+  return {pid, std::move(speech.reading)};
 }
 
 struct Ended {
   int code = 0;
-  bool asked = false;       // to stop
-  std::vector<Beat> beats;  // at the end
+  bool asked = false;        // to stop
+  std::vector<Beat> beats;   // at the end
+  std::vector<Beat> silent;  // the rank that gave no sign shortly before
   bool hung = false;
-  int killed = -1;                        // the rank, as the launcher said it, or -1
+  LauncherSpeech::Killed killed = {};     // as the launcher said it
   std::string node = {}, held_back = {};  // what else it said
 };
 
@@ -149,10 +162,14 @@ class Watch {
         ask_to_stop(run_.heartbeats);
         end.asked = true;
       }
-      if (!end.hung && silent()) {
+      const std::vector<Beat> beats = read_beats(run_.heartbeats);
+      if (!end.hung && silent(beats)) {
         end.hung = true;
         kill(-launcher_, SIGKILL);
       }
+      // One that was frozen gives a sign when it is woken up to be killed.
+      if (const Beat* first = first_to_end(beats)) end.silent = {*first}, seen_ = wall_seconds();
+      else if (wall_seconds() - seen_ > 2) end.silent.clear();
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
     end.beats = read_beats(run_.heartbeats);
@@ -169,9 +186,8 @@ class Watch {
     code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     return true;
   }
-  bool silent() const {
+  bool silent(const std::vector<Beat>& beats) const {
     double oldest = wall_seconds();
-    const std::vector<Beat> beats = read_beats(run_.heartbeats);
     for (const Beat& beat : beats) oldest = std::min(oldest, beat.time);
     if (beats.empty()) oldest = began_;
     return wall_seconds() - oldest > run_.patience;
@@ -179,7 +195,7 @@ class Watch {
 
   const Watched& run_;
   pid_t launcher_;
-  double began_ = wall_seconds();
+  double began_ = wall_seconds(), seen_ = 0;  // when a silent rank was
   LauncherSpeech heard_;
   std::atomic<bool> ended_{false};
   std::thread listener_;
@@ -187,18 +203,31 @@ class Watch {
 
 // ---- The verb ----
 
-std::string told(const Ended& end, const std::string& launcher) {
-  // Open MPI tells which rank was killed first, though not always where it ran.
-  const Beat* lost = first_to_end(end.beats);
+// The ranks that were lost: the one that the launcher says was killed, those of the machine that it
+// says is gone, or the one that gave no sign for longest.
+std::vector<Beat> lost_ranks(const Ended& end, const std::vector<Host>& hosts) {
+  std::vector<Beat> lost;
   for (const Beat& beat : end.beats)
-    if (beat.rank == end.killed) lost = &beat;
+    if (end.killed.rank >= 0 ? beat.rank == end.killed.rank
+                             : !end.node.empty() && host_of(beat.rank, hosts, "") == end.node)
+      lost.push_back(beat);
+  return lost.empty() ? end.silent : lost;
+}
+
+std::string told(const Ended& end, const std::string& launcher, const std::vector<Host>& hosts) {
+  const std::vector<Beat> lost = lost_ranks(end, hosts);
   const std::string how = end.hung ? launcher + " gave no sign and was killed"
-                                   : text(launcher, " ended with ", end.code);
-  // The launcher names the host of a lost daemon.
-  if (!lost && !end.node.empty()) return text("a rank on ", end.node, " was lost (", how, ")");
-  if (!lost) return text("the run was lost (", how, ")");
-  return text("rank ", lost->rank, " (", lost->host, ") was lost after step ", lost->step, " (",
-              how, ")");
+                                   : text(end.killed.how, end.killed.how.empty() ? "" : "; ",
+                                          launcher, " ended with ", end.code);
+  if (lost.empty() && end.killed.rank >= 0)
+    return text("rank ", end.killed.rank, " (", host_of(end.killed.rank, hosts, end.node),
+                ") was lost at its start (", how, ")");
+  if (lost.empty() && !end.node.empty())
+    return text("a rank on ", end.node, " was lost (", how, ")");
+  if (lost.empty()) return text("the run was lost (", how, ")");
+  const auto name = [](const Beat& beat) { return text("rank ", beat.rank, " (", beat.host, ")"); };
+  return text(list_of(lost, name, " and "), lost.size() == 1 ? " was" : " were",
+              " lost after step ", lost[0].step, " (", how, ")");
 }
 
 // Codes that a rank chose are passed on; the rest says that one was lost.
@@ -237,8 +266,12 @@ int supervise(const LaunchOptions& o, const Watched& run, const std::vector<std:
     if (!is_lost(end)) return end.code;
     const int64_t saved = newest_step(run.folder);
     failures_without_progress = saved > before ? 0 : failures_without_progress + 1;
-    const std::string what = told(end, launcher[0]);
-    if (end.beats.empty()) std::cerr << end.held_back << std::flush;  // it did not begin
+    std::string what = told(end, launcher[0], run.hosts);
+    if (end.beats.empty() && end.killed.rank < 0) {  // it did not begin
+      std::cerr << end.held_back << std::flush;
+      const std::vector<std::string> silent = silent_hosts(run.hosts, 1);
+      if (!silent.empty()) what += "; no answer from " + list_of(silent);
+    }
     const std::string from = saved < 0 ? "" : text("; step ", saved, " is saved");
     if (failures_without_progress >= 2) {
       say(what + "; two failures in a row without a new checkpoint: it is not tried again");
@@ -247,7 +280,7 @@ int supervise(const LaunchOptions& o, const Watched& run, const std::vector<std:
     if (restart >= o.restarts || end.asked)
       return say(what + from), static_cast<int>(ErrorKind::peer);
     say(text(what, from, "; restart ", restart + 1, " of ", o.restarts));
-    std::this_thread::sleep_for(std::chrono::seconds(std::min(60, 1 << std::min(restart, 6))));
+    std::this_thread::sleep_for(std::chrono::seconds(1 + failures_without_progress));
   }
 }
 
@@ -255,8 +288,9 @@ int launch(const LaunchOptions& o) {
   if (o.command.empty() || o.command[0] != "train")
     bad_input("expected the command of a run behind --, as in tete launch -n 2 -- train book.txt");
   const std::vector<std::string> train_words(o.command.begin() + 1, o.command.end());
-  const Watched run = read_train_words(train_words);
-  LaunchPlan plan{.library = mpi_library(), .ranks = o.ranks, .hosts = read_hosts(o.hosts)};
+  Watched run = read_train_words(train_words);
+  run.hosts = read_hosts(o.hosts);
+  LaunchPlan plan{.library = mpi_library(), .ranks = o.ranks, .hosts = run.hosts};
   int slots = 0;
   for (const Host& host : plan.hosts) slots += host.ranks;
   if (plan.ranks == 0) plan.ranks = slots;

@@ -3,14 +3,9 @@
 #include <string>
 #include <vector>
 
-namespace tete {
+#include "tools/hosts.hpp"
 
-struct Host {
-  std::string name;
-  int ranks = 1;
-};
-// "a,b:2": one rank on a, two on b. Fails (input) where a count is none.
-std::vector<Host> read_hosts(const std::string& list);
+namespace tete {
 
 struct LaunchPlan {
   std::string library;  // as MPI tells it: "Open MPI v4.1.4, …", "MPICH Version: 4.0.2 …"
@@ -24,7 +19,7 @@ struct LaunchPlan {
 std::vector<std::string> launch_words(const LaunchPlan& plan);
 
 // What a launcher and its ranks say on standard error, without the launcher's own messages, which
-// Open MPI sets between rows of dashes.
+// Open MPI sets between rows of dashes or begins with a process, as in [node01:1234].
 class LauncherSpeech {
  public:
   // True if people are to see the line.
@@ -32,9 +27,13 @@ class LauncherSpeech {
   // All that was held back, and the last machine that is named in it, as in "on node NAME"; or "".
   const std::string& held_back() const { return held_back_; }
   std::string node() const;
-  // The rank that was killed, as in "process rank 1 with PID 7 on node NAME exited on signal 9"; or
-  // -1.
-  int killed() const;
+  // The rank that was killed, and how: "process rank 1 with PID 7 on node NAME exited on signal 9
+  // (Killed)." is {1, "signal 9 (Killed)"}; {-1, ""}: none.
+  struct Killed {
+    int rank = -1;
+    std::string how = {};
+  };
+  Killed killed() const;
 
  private:
   std::string held_back_;

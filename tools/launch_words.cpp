@@ -6,27 +6,6 @@
 
 namespace tete {
 
-std::vector<Host> read_hosts(const std::string& list) {
-  std::vector<Host> hosts;
-  std::istringstream names(list);
-  for (std::string name; std::getline(names, name, ',');) {
-    Host host{name};
-    if (const size_t colon = name.rfind(':'); colon != std::string::npos) {
-      const std::string digits = name.substr(colon + 1);
-      host.name = name.substr(0, colon);
-      const bool number =
-          !digits.empty() && digits.size() < 7 &&
-          std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
-      host.ranks = number ? std::stoi(digits) : 0;
-    }
-    if (host.name.empty() || host.ranks < 1)
-      bad_input("--hosts ", list, ": expected names with numbers of ranks, as in a,b:2, got '",
-                name, "'");
-    hosts.push_back(host);
-  }
-  return hosts;
-}
-
 static std::string written(const std::vector<Host>& hosts) {
   std::string all;
   for (const Host& host : hosts) all += text(all.empty() ? "" : ",", host.name, ":", host.ranks);
@@ -34,6 +13,7 @@ static std::string written(const std::vector<Host>& hosts) {
 }
 
 // A dead host is noticed after 2 + 3 s, not after eight minutes. Ranks share cores by themselves.
+// When one is lost, the others have nothing to save: they are killed at once, not after 3 s.
 static std::vector<std::string> open_mpi_words(const LaunchPlan& plan) {
   std::vector<std::string> words = {"mpirun", "-np", text(plan.ranks)};
   const auto add = [&](const std::vector<std::string>& more) {
@@ -45,7 +25,7 @@ static std::vector<std::string> open_mpi_words(const LaunchPlan& plan) {
   if (plan.hosts.empty() && plan.ranks > plan.cores)
     add({"--oversubscribe", "--mca", "mpi_yield_when_idle", "1"});
   add({"--mca", "oob_tcp_keepalive_time", "2", "--mca", "oob_tcp_keepalive_intvl", "1", "--mca",
-       "oob_tcp_keepalive_probes", "3"});
+       "oob_tcp_keepalive_probes", "3", "--mca", "odls_base_sigkill_timeout", "0"});
   add({"-x", text(heartbeats_variable, "=", plan.heartbeats)});
   return words;
 }
@@ -65,9 +45,22 @@ std::vector<std::string> launch_words(const LaunchPlan& plan) {
                                  : "with " + plan.library.substr(0, 40));
 }
 
+// "[node01:1234] 1 more process has sent help message …", or "[node01][[47413,1],2][…" of a rank.
+static bool names_a_process(const std::string& line) {
+  if (!line.starts_with("[")) return false;
+  const size_t end = line.find(']'), colon = line.rfind(':', end);
+  if (end == std::string::npos) return false;
+  const auto is_digit = [](unsigned char c) { return std::isdigit(c); };
+  const bool numbered = colon != std::string::npos && colon + 1 < end &&
+                        std::all_of(line.begin() + static_cast<std::ptrdiff_t>(colon) + 1,
+                                    line.begin() + static_cast<std::ptrdiff_t>(end), is_digit);
+  return numbered || line.compare(end, 3, "][[") == 0;
+}
+
 bool LauncherSpeech::is_for_people(const std::string& line) {
-  const bool dashes = line.size() > 60 && line.find_first_not_of('-') == std::string::npos;
-  const bool shown = !dashes && !between_dashes_;
+  // A rank that is killed may leave half a line before them.
+  const bool dashes = line.ends_with(std::string(60, '-'));
+  const bool shown = !dashes && !between_dashes_ && !names_a_process(line);
   if (dashes) between_dashes_ = !between_dashes_;
   else if (!shown) held_back_ += line + "\n";
   return shown;
@@ -83,14 +76,16 @@ std::string LauncherSpeech::node() const {
   return name.ends_with('.') ? name.substr(0, name.size() - 1) : name;
 }
 
-int LauncherSpeech::killed() const {
-  const std::string before = "process rank ";
-  const size_t at = held_back_.find(before);
-  if (at == std::string::npos || held_back_.find("exited on signal", at) == std::string::npos)
-    return -1;
+LauncherSpeech::Killed LauncherSpeech::killed() const {
+  const std::string before = "process rank ", after = "exited on ";
+  const size_t at = held_back_.find(before), how = held_back_.find(after + "signal", at);
+  Killed killed;
+  if (at == std::string::npos || how == std::string::npos) return killed;
   std::istringstream digits(held_back_.substr(at + before.size(), 10));
-  int rank = -1;
-  return digits >> rank ? rank : -1;
+  digits >> killed.rank;
+  const size_t begin = how + after.size();
+  killed.how = held_back_.substr(begin, held_back_.find_first_of(".\n", begin) - begin);
+  return killed;
 }
 
 std::string shell_line(const std::vector<std::string>& words) {

@@ -196,6 +196,7 @@ void Comm::drive(Job& job) {
     const Job::State state = job.advance(*transport_);
     const double time = clock_seconds();
     if (state != Job::State::idle) moving += time - last;
+    if (time - last > 1) since = time;  // this process was stopped: it cannot tell who else was
     last = time;
     if (state == Job::State::done) break;
     if (abandons_) fail(ErrorKind::peer, "this rank failed");

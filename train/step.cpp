@@ -204,9 +204,11 @@ std::string Stepper::first_not_finite(int64_t step, const Tensors& values) const
   const int end = first_shard(comm_.rank() + 1, comm_.size(), options_.shards);
   for (int g = first_shard(comm_.rank(), comm_.size(), options_.shards); g < end; ++g)
     if (first.empty()) forward(step, g, values, watch);
-  for (const std::string& of_rank : comm_.all_gather(first))
-    if (!of_rank.empty()) return of_rank;
-  return first;
+  const std::vector<std::string> all = comm_.all_gather(first);
+  for (int r = 0; r < comm_.size(); ++r)
+    if (const std::string& found = all[static_cast<size_t>(r)]; !found.empty())
+      return comm_.size() == 1 ? found : found + " on " + comm_.name_of(r);
+  return "";
 }
 
 void Stepper::explain_not_finite(int64_t step, const Tensors& values, double loss,
