@@ -8,11 +8,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <ctime>
 #include <filesystem>
 #include <iostream>
+#include <iterator>
 #include <thread>
 
 #include "tools/hosts.hpp"
@@ -79,7 +81,7 @@ void say(const std::string& sentence) {
 
 struct Started {
   pid_t pid = -1;
-  File speech;  // what it says on standard error
+  File output, speech;  // what it says on standard output and on standard error
 };
 
 struct Pipe {
@@ -97,12 +99,13 @@ Started started(const std::vector<std::string>& words) {
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
-  Pipe speech = new_pipe(), failure = new_pipe();
+  Pipe output = new_pipe(), speech = new_pipe(), failure = new_pipe();
   const pid_t here = getpid(), pid = fork();
   if (pid == 0) {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != here) _exit(1);
+    dup2(output.writing.descriptor(), STDOUT_FILENO);
     dup2(speech.writing.descriptor(), STDERR_FILENO);
     execvp(arguments[0], arguments.data());
     const int code = errno;
@@ -114,7 +117,7 @@ Started started(const std::vector<std::string>& words) {
   if (code != 0 || read(failure.reading.descriptor(), &code, sizeof code) > 0)
     fail(ErrorKind::resource, "cannot start ", words[0], ": ", errno_text(code),
          "; install the Debian package openmpi-bin or mpich");
-  return {pid, std::move(speech.reading)};
+  return {pid, std::move(output.reading), std::move(speech.reading)};
 }
 
 struct Ended {
@@ -129,7 +132,8 @@ struct Ended {
 
 // Passes on what is for people, until nobody can say more; or, as what a launcher leaves behind may
 // hold the pipe, until it has ended and nothing comes.
-void listen_to(const File& speech, const std::atomic<bool>& ended, LauncherSpeech& heard) {
+void listen_to(const File& speech, const std::atomic<bool>& ended, LauncherSpeech& heard,
+               std::ostream& to) {
   std::string rest;
   char bytes[4096];
   for (;;) {
@@ -142,10 +146,9 @@ void listen_to(const File& speech, const std::atomic<bool>& ended, LauncherSpeec
     if (count <= 0) break;
     rest.append(bytes, static_cast<size_t>(count));
     for (size_t end; (end = rest.find('\n')) != std::string::npos; rest.erase(0, end + 1))
-      if (heard.is_for_people(rest.substr(0, end)))
-        std::cerr << rest.substr(0, end + 1) << std::flush;
+      if (heard.is_for_people(rest.substr(0, end))) to << rest.substr(0, end + 1) << std::flush;
   }
-  std::cerr << rest << std::flush;
+  to << rest << std::flush;
 }
 
 class Watch {
@@ -153,7 +156,8 @@ class Watch {
   Watch(const Watched& run, const Started& launcher)
       : run_(run),
         launcher_(launcher.pid),
-        listener_([this, &launcher] { listen_to(launcher.speech, ended_, heard_); }) {}
+        reader_([this, &launcher] { listen_to(launcher.output, ended_, read_, std::cout); }),
+        listener_([this, &launcher] { listen_to(launcher.speech, ended_, heard_, std::cerr); }) {}
 
   Ended until_end() {
     Ended end;
@@ -174,8 +178,10 @@ class Watch {
     }
     end.beats = read_beats(run_.heartbeats);
     ended_ = true;
+    reader_.join();
     listener_.join();
-    end.killed = heard_.killed(), end.node = heard_.node(), end.held_back = heard_.held_back();
+    end.killed = heard_.killed().how.empty() ? read_.killed() : heard_.killed();
+    end.node = heard_.node(), end.held_back = heard_.held_back();
     return end;
   }
 
@@ -196,9 +202,9 @@ class Watch {
   const Watched& run_;
   pid_t launcher_;
   double began_ = wall_seconds(), seen_ = 0;  // when a silent rank was
-  LauncherSpeech heard_;
+  LauncherSpeech read_, heard_;
   std::atomic<bool> ended_{false};
-  std::thread listener_;
+  std::thread reader_, listener_;
 };
 
 // ---- The verb ----
@@ -206,11 +212,13 @@ class Watch {
 // The ranks that were lost: the one that the launcher says was killed, those of the machine that it
 // says is gone, or the one that gave no sign for longest.
 std::vector<Beat> lost_ranks(const Ended& end, const std::vector<Host>& hosts) {
+  const auto is_lost = [&](const Beat& beat) {
+    if (end.killed.rank >= 0) return beat.rank == end.killed.rank;
+    if (end.killed.process >= 0) return beat.process == end.killed.process;
+    return !end.node.empty() && host_of(beat.rank, hosts, "") == end.node;
+  };
   std::vector<Beat> lost;
-  for (const Beat& beat : end.beats)
-    if (end.killed.rank >= 0 ? beat.rank == end.killed.rank
-                             : !end.node.empty() && host_of(beat.rank, hosts, "") == end.node)
-      lost.push_back(beat);
+  std::copy_if(end.beats.begin(), end.beats.end(), std::back_inserter(lost), is_lost);
   return lost.empty() ? end.silent : lost;
 }
 

@@ -19,7 +19,8 @@ struct LaunchPlan {
 std::vector<std::string> launch_words(const LaunchPlan& plan);
 
 // What a launcher and its ranks say on standard error, without the launcher's own messages, which
-// Open MPI sets between rows of dashes or begins with a process, as in [node01:1234].
+// Open MPI sets between rows of dashes or begins with a process, as in [node01:1234]. Those of
+// MPICH begin with a row of equals signs, on standard output, and nothing follows them.
 class LauncherSpeech {
  public:
   // True if people are to see the line.
@@ -27,17 +28,19 @@ class LauncherSpeech {
   // All that was held back, and the last machine that is named in it, as in "on node NAME"; or "".
   const std::string& held_back() const { return held_back_; }
   std::string node() const;
-  // The rank that was killed, and how: "process rank 1 with PID 7 on node NAME exited on signal 9
-  // (Killed)." is {1, "signal 9 (Killed)"}; {-1, ""}: none.
+  // The rank or the process that was killed, and how. Open MPI: "process rank 1 with PID 7 on node
+  // NAME exited on signal 9 (Killed)."; MPICH: "PID 7 RUNNING AT NAME" and, behind more, "EXIT
+  // STRING: Killed (signal 9)".
   struct Killed {
     int rank = -1;
+    int64_t process = -1;
     std::string how = {};
   };
   Killed killed() const;
 
  private:
   std::string held_back_;
-  bool between_dashes_ = false;
+  bool between_dashes_ = false, ends_ = false;
 };
 
 // As one would type it.

@@ -60,7 +60,8 @@ static bool names_a_process(const std::string& line) {
 bool LauncherSpeech::is_for_people(const std::string& line) {
   // A rank that is killed may leave half a line before them.
   const bool dashes = line.ends_with(std::string(60, '-'));
-  const bool shown = !dashes && !between_dashes_ && !names_a_process(line);
+  ends_ = ends_ || line.ends_with(std::string(60, '='));
+  const bool shown = !dashes && !between_dashes_ && !ends_ && !names_a_process(line);
   if (dashes) between_dashes_ = !between_dashes_;
   else if (!shown) held_back_ += line + "\n";
   return shown;
@@ -76,15 +77,25 @@ std::string LauncherSpeech::node() const {
   return name.ends_with('.') ? name.substr(0, name.size() - 1) : name;
 }
 
+// What follows `before` up to any of `ends`; "" where it is not there.
+static std::string between(const std::string& all, const std::string& before, const char* ends) {
+  const size_t at = all.find(before);
+  if (at == std::string::npos) return "";
+  const size_t begin = at + before.size();
+  return all.substr(begin, all.find_first_of(ends, begin) - begin);
+}
+
 LauncherSpeech::Killed LauncherSpeech::killed() const {
-  const std::string before = "process rank ", after = "exited on ";
-  const size_t at = held_back_.find(before), how = held_back_.find(after + "signal", at);
+  const std::string signal = between(held_back_, "exited on signal ", ".\n");
+  const std::string mpich = between(held_back_, "EXIT STRING: ", "\n");
   Killed killed;
-  if (at == std::string::npos || how == std::string::npos) return killed;
-  std::istringstream digits(held_back_.substr(at + before.size(), 10));
-  digits >> killed.rank;
-  const size_t begin = how + after.size();
-  killed.how = held_back_.substr(begin, held_back_.find_first_of(".\n", begin) - begin);
+  if (!signal.empty()) {
+    std::istringstream(between(held_back_, "process rank ", " ")) >> killed.rank;
+    killed.how = "signal " + signal;
+  } else if (mpich.find("signal") != std::string::npos) {
+    std::istringstream(between(held_back_, "PID ", " ")) >> killed.process;
+    killed.how = mpich;
+  }
   return killed;
 }
 

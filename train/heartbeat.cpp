@@ -19,7 +19,8 @@ static constexpr const char* stop_name = "stop";
 
 static void beat(const std::string& folder, const Comm& comm) {
   const std::string path = text(folder, "/", beat_name, comm.rank());
-  const std::string line = text(comm.rank(), " ", comm.host(comm.rank()), " ", comm.step(), "\n");
+  const std::string line =
+      text(comm.rank(), " ", comm.host(comm.rank()), " ", comm.step(), " ", getpid(), "\n");
   const File file(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
   if (file) (void)!pwrite(file.descriptor(), line.data(), line.size(), 0);
 }
@@ -50,7 +51,7 @@ std::vector<Beat> read_beats(const std::string& folder) {
     Beat found;
     std::ifstream file(entry.path());
     if (stat(entry.path().c_str(), &status) != 0 || !(file >> found.rank >> found.host)) continue;
-    file >> found.step;
+    file >> found.step >> found.process;
     found.time = static_cast<double>(status.st_mtim.tv_sec) +
                  1e-9 * static_cast<double>(status.st_mtim.tv_nsec);
     beats.push_back(found);

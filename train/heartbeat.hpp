@@ -29,6 +29,7 @@ struct Beat {
   int rank = -1;
   std::string host = {};
   int64_t step = 0;
+  int64_t process = 0;
   double time = 0;  // of the last sign, seconds, by the clock of the file system
 };
 // Of all ranks that gave a sign, by their numbers.
