@@ -194,6 +194,24 @@ drop_nothing_on 2
 "$tete" train "${small[@]}" --steps 60 --save-every 10 --shards 8 --out short > out 2> err && cmp short/latest run/latest
 verdict $? 'its run has the bytes of one process'
 
+# ---- A run on four hosts ----
+
+real=("$([ -e "$book" ] && echo "$book" || echo text.txt)" --attention multi_head --layers 2 --d-model 64 --heads 4 --context 32
+  --batch 24 --steps 300 --save-every 25 --eval-every 100 --eval-samples 64)
+check 'one process on that text' "$tete" train "${real[@]}" --shards 8 --out undisturbed
+rm -rf run
+launch 4 --restarts 5 -- train "${real[@]}" --shards 8 --threads 1 --out run --peer-timeout 3
+until_true test -e run/step-00000050.safetensors
+kill -KILL "$(pid_on 2)"
+until_true grep -q 'restart 1 of 5' err
+until_true test -e run/step-00000150.safetensors
+kill -STOP "$(pid_on 4)"
+ends_within 120 0 'a run on 4 hosts with one rank killed, then one frozen'
+grep -q 'rank 1 (h2) was lost .*; restart 1 of 5' err && grep -q 'rank 3 (h4) was lost .*; restart 2 of 5' err
+verdict $? 'both are named'
+cmp undisturbed/latest run/latest
+verdict $? 'it ends with the bytes of one process that nobody disturbed'
+
 # ---- Bytes ----
 
 # A gradient of 10 MB, whatever else: interface counters of all hosts between two runs of other lengths.
