@@ -1,9 +1,9 @@
 #!/bin/bash
 # Ranks as MPI starts them, on this machine: the bits of one process, one voice, agreed stops, and an
-# end where a rank is lost. tests/ranks.sh BUILD-FOLDER
+# end where a rank is lost. tests/ranks.sh BUILD-FOLDER [PROGRAM]: tete, or tete-mpich
 set -u
 cd "$(dirname "$0")/.." || exit 1
-tete=$(realpath "${1:-build}/tools/tete") || exit 1
+tete=$(realpath "${1:-build}/tools/${2:-tete}") || exit 1
 . tests/verdicts.sh
 
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
