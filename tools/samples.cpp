@@ -42,8 +42,9 @@ int32_t draw(const std::vector<double>& logits, const Writing& o, double chance)
 
 bool is_sure(const std::vector<double>& logits, const Writing& o, double chance, int32_t token) {
   double largest = 0;
-  for (double logit : logits) largest = std::max(largest, std::abs(logit));
-  const double rounding = 1e-5 * largest;  // ten times as much as models of 4 layers have
+  for (double logit : logits)
+    if (std::isfinite(logit)) largest = std::max(largest, std::abs(logit));
+  const double rounding = 4e-6 * largest;  // three times the most that models of 4 layers have
   for (int32_t other = 0; other < std::ssize(logits); ++other)
     if (other != token && std::abs(logits[other] - logits[token]) <= 2 * rounding) return false;
   if (o.temperature == 0) return true;
