@@ -48,8 +48,10 @@ bool is_sure(const std::vector<double>& logits, const Writing& o, double chance,
   for (int32_t other = 0; other < std::ssize(logits); ++other)
     if (other != token && std::abs(logits[other] - logits[token]) <= 2 * rounding) return false;
   if (o.temperature == 0) return true;
-  // A cumulated chance p moves by at most p (1 - p) times the change of a logit.
-  const double moved = rounding / (2 * o.temperature);
+  // A cumulated chance p moves by at most p (1 - p) times what two logits move apart, and so does
+  // one that comes to lie at `chance`.
+  const double apart = 2 * rounding / o.temperature;
+  const double moved = apart * (chance * (1 - chance) + apart);
   return draw(logits, o, std::max(0.0, chance - moved)) == token &&
          draw(logits, o, chance + moved) == token;
 }
