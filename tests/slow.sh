@@ -1,5 +1,5 @@
 #!/bin/bash
-# The slow part. Of 10,000 random texts none that is accepted as causal leaks; a few minutes. Every
+# The slow part. Of 10,000 random texts (or RANDOM_TEXTS) none that is accepted as causal leaks; a few minutes. Every
 # causal variant learns from tinyshakespeare at the options' defaults: after 500 steps the loss on
 # text that it has not seen is at least 0.03 below that of the same model whose attention gives
 # nothing. Half an hour on two cores. So does every whole model, made small: by 0.1 after 300 steps,
@@ -12,6 +12,7 @@ cd "$(dirname "$0")/.." || exit 1
 tete=$(realpath "${1:-build}/tools/tete") || exit 1
 tests=$(realpath "${1:-build}/tests/tete-tests") || exit 1
 shift
+random_texts=${RANDOM_TEXTS:-10000}
 folder=$PWD/nn/models
 table=$PWD/tests/data/narang.csv
 variants='' models='' has_table=
@@ -22,8 +23,8 @@ for name in ${*:-$(basename -s .tete -a attention/variants/*.tete "$folder"/*.te
 done
 . tests/verdicts.sh
 
-RANDOM_TEXTS=10000 "$tests" -tc='in a random text*' > out 2> err
-verdict $? "in 10,000 random texts no row moves"
+RANDOM_TEXTS=$random_texts "$tests" -tc='in a random text*' > out 2> err
+verdict $? "in $random_texts random texts no row moves"
 grep '^random texts' out
 
 learn() {  # learn NAME STEPS OPTION…: the loss in the end is in NAME.loss, what went wrong in NAME.err
