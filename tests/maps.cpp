@@ -76,14 +76,15 @@ TEST_SUITE("inspect") {
          "of W. W is the softmax of L over c: the share that each n takes of each c, less than 1 "
          "in "
          "all. It weighs what is summed into O (of V_c). "}};
-    for (const auto& [attention, told] : rows) {
+    for (const auto& row : rows) {
+      const std::string& attention = row.first;
       CAPTURE(attention);
       const auto program = load_attention(attention);
       const Roles roles = roles_of(*program);
       std::string all;
       for (size_t i = 0; i < roles.maps.size(); ++i)
         all += meaning_of(*program, roles, static_cast<int>(i)) + " ";
-      CHECK(all == told);
+      CHECK(all == row.second);
     }
   }
 
