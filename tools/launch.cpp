@@ -269,17 +269,18 @@ int supervise(const LaunchOptions& o, const Watched& run, const std::vector<std:
     words.insert(words.end(), program.begin(), program.end());
     if (restart > 0 && !run.resumes && before >= 0) words.push_back("--resume");
     const Started launched = started(words);
-    const Ended end = Watch(run, launched).until_end();
+    Ended end = Watch(run, launched).until_end();
     clear_beats(run);
     if (!is_lost(end)) return end.code;
     const int64_t saved = newest_step(run.folder);
     failures_without_progress = saved > before ? 0 : failures_without_progress + 1;
+    std::vector<std::string> silent;
+    if (end.node.empty() && lost_ranks(end, run.hosts).empty()) silent = silent_hosts(run.hosts, 1);
+    if (!silent.empty()) end.node = silent[0];
     std::string what = told(end, launcher[0], run.hosts);
-    if (end.beats.empty() && end.killed.rank < 0) {  // it did not begin
+    if (!silent.empty()) what += "; no answer from " + list_of(silent);
+    if (end.beats.empty() && end.killed.how.empty())  // it did not begin
       std::cerr << end.held_back << std::flush;
-      const std::vector<std::string> silent = silent_hosts(run.hosts, 1);
-      if (!silent.empty()) what += "; no answer from " + list_of(silent);
-    }
     const std::string from = saved < 0 ? "" : text("; step ", saved, " is saved");
     if (failures_without_progress >= 2) {
       say(what + "; two failures in a row without a new checkpoint: it is not tried again");
