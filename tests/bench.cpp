@@ -37,10 +37,11 @@ TEST_SUITE("bench") {
     const SteadyTurns late = steady({1, 1, 0.9, 0.9, 0.9, 0.9}, {20, 10, 11}, 2);
     CHECK(late.dropped == 1);
     CHECK(late.turns[1].quantile(1) == 11);
-    // Never at its best twice in a row: three times as many are tried, and all count.
-    const SteadyTurns none = steady({1, 2, 1, 2, 1, 2}, {5, 6, 7}, 1);
+    // Never at its best twice in a row: more are tried, and all count.
+    const SteadyTurns none = steady({1, 2, 1, 2, 1, 2, 1, 2}, {5, 6, 7, 8}, 2);
     CHECK(none.dropped == 0);
-    CHECK(none.turns[1].turns() == 3);
+    CHECK(none.turns[1].turns() == 4);
+    CHECK(steady({1, 2}, {5}, 1).turns[1].turns() == 1);
   }
 
   TEST_CASE("the clocked processor computes the same bits, and counts every kernel") {

@@ -62,7 +62,7 @@ SteadyTurns in_steady_turns(const std::vector<Turn>& turns, const Turn& peak, in
   double best = INFINITY;
   const auto counts = [&](const Round& round) { return near_best * round.slower() <= best; };
   const auto counted = [&] { return std::count_if(rounds.begin(), rounds.end(), counts); };
-  while (counted() < repeats && std::ssize(rounds) < 3 * repeats) {
+  while (counted() < repeats && std::ssize(rounds) < 3 * repeats - 2) {
     Round round;
     for (const Turn& turn : turns) {
       if (&turn == &turns.back()) round.before = peak();

@@ -35,7 +35,8 @@ std::vector<Timing> in_turns(const std::vector<Turn>& turns, int repeats);
 // Rounds of turns, the last of which stands between two turns of `peak`, which probes the
 // processor. A round counts if the peak was near its best of all rounds both times: cores that are
 // shared with others run at half their speed for seconds. `repeats` rounds are to count, but at
-// most three times as many are made; if none counts, all do.
+// most three times as many are made, and one for one, which nothing can be held against; if none
+// counts, all do.
 struct SteadyTurns {
   std::vector<Timing> turns;  // of the rounds that count
   Timing peak;
