@@ -537,23 +537,23 @@ refuses 2 '--samples.*-1' sample a --samples -1
 check 'a model that keeps megabytes of each sample' "$tete" train text.txt --d-model 256 --context 256 --batch 1 \
   --steps 1 --eval-samples 1 --out large
 refuses 4 '1000000 samples need about .* of memory, but .* are free' sample large --samples 1000000
-# stopped_sample SIGNAL ARGUMENT…: a sample without an end gets the signal when it has begun.
+# stopped_sample SIGNAL BYTES ARGUMENT…: a sample without an end gets the signal when it has written so much.
 stopped_sample() {
-  local signal=$1
-  shift
+  local signal=$1 bytes=$2
+  shift 2
   "$tete" sample "$@" --length 100000000 > out 2> err < /dev/null &
   job=$!
-  for _ in $(seq 200); do [ -s out ] && break; sleep 0.05; done
-  [ -s out ] || sleep 1
+  for _ in $(seq 400); do [ "$(wc -c < out)" -ge "$bytes" ] && break; sleep 0.05; done
+  [ "$bytes" -gt 0 ] || sleep 3
   kill -"$signal" $job
   timeout 60 tail --pid=$job -f /dev/null || kill -KILL $job
   wait $job
   status=$?
 }
-stopped_sample INT a --prompt 'Line 1' --seed 3
+stopped_sample INT 47 a --prompt 'Line 1' --seed 3
 [ $status = 130 ] && [ "$(head -c 47 out | tr '\n' _)" = "$(head -c 47 first | tr '\n' _)" ] && [ "$(tail -c 1 out | wc -l)" = 1 ]
 verdict $? "Ctrl-C ends a sample with its line, and with exit status 130 (it was $status)"
-stopped_sample TERM a --prompt 'Line 1' --seed 3 --json
+stopped_sample TERM 0 a --prompt 'Line 1' --seed 3 --json
 [ $status = 143 ] && [ "$(wc -l < out)" = 1 ] && grep -q '"stopped":true}$' out
 verdict $? "SIGTERM ends one in JSON with its object, and with exit status 143 (it was $status)"
 check 'a stream: the first characters come before the end' eval "
