@@ -61,48 +61,17 @@ class Backend {
   // Waits until all work is done.
   virtual void finish() {}
 
-  // y = op(x); every view has y's shape. f32 or f64.
-  virtual void unary(Unary op, const View& x, const View& y) = 0;
-  // dx = g · op'(x), where y = op(x); every view has dx's shape.
-  virtual void unary_gradient(Unary op, const View& x, const View& y, const View& g,
-                              const View& dx) = 0;
-  // y = op(a, b); every view has y's shape.
-  virtual void binary(Binary op, const View& a, const View& b, const View& y) = 0;
-  // y = c != 0 ? a : b; every view has y's shape.
-  virtual void select(const View& c, const View& a, const View& b, const View& y) = 0;
-  // Every element of y becomes `value`.
-  virtual void fill(double value, const View& y) = 0;
-  // y = x, converting between dtypes (real to i64 rounds toward zero, to bf16 to the nearest); x
-  // has y's shape.
-  virtual void copy(const View& x, const View& y) = 0;
-  // y has x's rank, with size 1 on the dimensions that are folded. An empty sum is 0, an empty
-  // max -infinity. A NaN wins a max.
-  virtual void fold(Fold how, const View& x, const View& y) = 0;
-  // y = Σ A·B over the labels that y lacks. Labels name the dimensions of each view, each once; one
-  // of y is in a or b; one of a or b that is in no other view is summed. All are of one real type;
-  // or A and B are bf16 and Y is f32, where the contraction multiplies matrices.
-  virtual void contract(const View& A, const Labels& a, const View& B, const Labels& b,
-                        const View& Y, const Labels& y) = 0;
   // True if contract() takes bf16 operands here: the contraction is computed as matrix products,
   // and no operand is summed before. Depends on shapes and strides alone.
   virtual bool contracts_bf16(const View& A, const Labels& a, const View& B, const Labels& b,
                               const View& Y, const Labels& y) const = 0;
-  // y[…] = T[…], where T's dimension `label` is read at the position that I (i64) holds. Labels:
-  // t names T's dimensions; i I's; y contains every label of t and i but `label`. Every index has
-  // been checked to lie in the dimension.
-  virtual void gather(const View& T, const Labels& t, const View& I, const Labels& i, Label label,
-                      const View& Y, const Labels& y) = 0;
-  // The transpose of gather: T = 0, then T[…, I[…], …] += G[…], in the row-major order of G.
-  virtual void scatter(const View& G, const Labels& g, const View& I, const Labels& i, Label label,
-                       const View& T, const Labels& t) = 0;
-  // Calls refuse(place), which throws, if an element of I (i64) is outside 0 … size - 1; `place` is
-  // the row-major number of the first. A device may do so as late as in its next `read`: what it
-  // computed since then is lost, but nothing outside its memory was touched.
+  // Told the row-major number of the first index that is outside; throws.
   using Refuse = std::function<void(Index place)>;
-  virtual void check_inside(const View& I, Index size, Refuse refuse) = 0;
-  // Element number i of y (row-major, logical order) becomes uniform in [0, 1): the Philox 4x32-10
-  // block of (key, counter = first + i).
-  virtual void uniform(uint64_t key, uint64_t first, const View& y) = 0;
+
+  // The operations that every device has.
+#define OPERATION(name, ...) virtual void name(__VA_ARGS__) = 0;
+#include "core/operations.def"
+#undef OPERATION
 
   // The kernels that a device may lack; each returns false unless the device has it.
 #pragma GCC diagnostic push

@@ -71,11 +71,10 @@ TEST_SUITE("inspect") {
          "L is J (× alpha), with R. It is the logit of W. W is the softmax of L over m" +
              share + "1 in all. It weighs what is summed into O (of V). "},
         {"memory_compressed_mean",
-         "L is the product of Q and K_c, summed over d_k: how well Q and K_c agree. It is the "
-         "logit "
-         "of W. W is the softmax of L over c: the share that each n takes of each c, less than 1 "
-         "in "
-         "all. It weighs what is summed into O (of V_c). "}};
+         "L is the product of Q and K_c, summed over d_k: how well Q and K_c agree. "
+         "It is the logit of W. "
+         "W is the softmax of L over c: the share that each n takes of each c, less than 1 in all. "
+         "It weighs what is summed into O (of V_c). "}};
     for (const auto& row : rows) {
       const std::string& attention = row.first;
       CAPTURE(attention);

@@ -1,10 +1,10 @@
 #!/bin/bash
-# The slow part. Of 10,000 random texts (or RANDOM_TEXTS) none that is accepted as causal leaks; a few minutes. Every
-# causal variant learns from tinyshakespeare at the options' defaults: after 500 steps the loss on
-# text that it has not seen is at least 0.03 below that of the same model whose attention gives
-# nothing. Half an hour on two cores. So does every whole model, made small: by 0.1 after 300 steps,
-# an encoder with a decoder on letters to reverse, others on that text; two minutes. And so does each
-# row of the table of Narang et al. 2021 (tests/data/narang.csv); six minutes.
+# The slow part. Of 10,000 random texts (or RANDOM_TEXTS) none that is accepted as causal leaks; a few
+# minutes. Every causal variant learns from tinyshakespeare at the options' defaults: after 500 steps
+# the loss on text that it has not seen is at least 0.03 below that of the same model whose attention
+# gives nothing. Half an hour on two cores. So does every whole model, made small: by 0.1 after 300
+# steps, an encoder with a decoder on letters to reverse, others on that text; two minutes. And so does
+# each row of the table of Narang et al. 2021 (tests/data/narang.csv); six minutes.
 # tests/slow.sh BUILD-FOLDER [VARIANT|MODEL|table…]
 # Without that text (see tests/verdicts.sh) only encoders with decoders learn.
 set -u

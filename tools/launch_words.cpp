@@ -77,7 +77,7 @@ std::string LauncherSpeech::node() const {
   return name.ends_with('.') ? name.substr(0, name.size() - 1) : name;
 }
 
-// What follows `before` up to any of `ends`; "" where it is not there.
+// The part of `all` between `before` and any of `ends`; "" where `before` is not there.
 static std::string between(const std::string& all, const std::string& before, const char* ends) {
   const size_t at = all.find(before);
   if (at == std::string::npos) return "";

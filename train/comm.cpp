@@ -7,17 +7,13 @@
 #include <map>
 #include <utility>
 
+#include "core/clock.hpp"
 #include "core/threads.hpp"
 #include "train/checksum.hpp"
 
 namespace tete {
 
 namespace {
-
-double clock_seconds() {
-  using namespace std::chrono;
-  return duration<double>(steady_clock::now().time_since_epoch()).count();
-}
 
 constexpr int control_channel = 0;
 
@@ -190,11 +186,11 @@ void Comm::serve(const std::function<std::unique_ptr<Transport>()>& connect) {
 // Asks the job again and again: at once while it goes fast, then with short sleeps, as the cores
 // are for those who compute.
 void Comm::drive(Job& job) {
-  double since = clock_seconds(), last = since, moving = 0;
+  double since = seconds_now(), last = since, moving = 0;
   int64_t seen = -1;
   for (int round = 0;; ++round) {
     const Job::State state = job.advance(*transport_);
-    const double time = clock_seconds();
+    const double time = seconds_now();
     if (state != Job::State::idle) moving += time - last;
     if (time - last > 1) since = time;  // this process was stopped: it cannot tell who else was
     last = time;
@@ -233,10 +229,10 @@ void Comm::start(std::shared_ptr<Job> job) {
 }
 
 void Comm::finish() {
-  const double before = clock_seconds();
+  const double before = seconds_now();
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return !job_; });
-  use_.exposed += clock_seconds() - before;
+  use_.exposed += seconds_now() - before;
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 

@@ -92,7 +92,7 @@ class MpiTransport : public Transport {
           text("a launcher started ", expected, " processes for one run, but MPI knows ", size_,
                ": it is another MPI's launcher than this program was built with"));
   }
-  // What was promised is done, so there is nothing to wait for long; a rank that died meanwhile
+  // All that was promised is done, so there is nothing to wait for long; a rank that died meanwhile
   // must not keep this one.
   ~MpiTransport() override {
     std::thread([] {

@@ -32,7 +32,7 @@ struct Beat {
   int64_t process = 0;
   double time = 0;  // of the last sign, seconds, by the clock of the file system
 };
-// Of all ranks that gave a sign, by their numbers.
+// The newest sign of each rank that gave one, by their numbers.
 std::vector<Beat> read_beats(const std::string& folder);
 // The beat that ended before the others did, by half a second at least; nullptr: none.
 const Beat* first_to_end(const std::vector<Beat>& beats);

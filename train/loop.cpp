@@ -1,37 +1,18 @@
 #include "train/loop.hpp"
 
-#include <sys/resource.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <chrono>
 #include <cmath>
-#include <ctime>
-#include <nlohmann/json.hpp>
 #include <optional>
 
-#include "core/threads.hpp"
+#include "core/clock.hpp"
 #include "train/checksum.hpp"
-#include "train/json.hpp"
 #include "train/machine.hpp"
+#include "train/metrics_log.hpp"
 #include "train/replicas.hpp"
 
 namespace tete {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-double now() {
-  using namespace std::chrono;
-  return duration<double>(steady_clock::now().time_since_epoch()).count();
-}
-
-double memory_in_mb() {
-  struct rusage use = {};
-  getrusage(RUSAGE_SELF, &use);
-  return static_cast<double>(use.ru_maxrss) / 1024;
-}
 
 // The arguments of train().
 struct Job {
@@ -43,126 +24,6 @@ struct Job {
   const LoopOptions& options;
   Reporter& reporter;
   Comm& comm;
-};
-
-// metrics.jsonl: one JSON object a line, flushed with each line.
-class MetricsLog {
- public:
-  // Keeps the lines up to that state, so that a resumed run's log is true.
-  MetricsLog(const Job& job, const RunState& state)
-      : job_(job), path_(job.options.folder + "/metrics.jsonl") {
-    const std::string kept = state.step > 0 ? lines_up_to(state) : "";
-    replace_file(job.options.folder, "metrics.jsonl", kept.size(),
-                 [&](const Write& write) { write(kept); });
-    file_ = std::fopen(path_.c_str(), "ae");
-    if (!file_) fail(ErrorKind::resource, "cannot write ", path_, ": ", errno_text(errno));
-  }
-  ~MetricsLog() { std::fclose(file_); }
-  MetricsLog(const MetricsLog&) = delete;
-
-  // True if there is a line of training for step number `step` = 1, 2, …
-  bool tells_of(int64_t step) const {
-    const LoopOptions& options = job_.options;
-    return step == 1 || step == options.schedule.steps || step % options.log_every == 0;
-  }
-
-  void note(const Progress& p, const StepResult& result, double ms) {
-    if (tells_of(p.step)) write_training(p, result.tokens, ms);
-    if (!result.norms.empty()) write_norms(p, result.norms);
-  }
-  // A validation, and what the model wrote with it.
-  void note(const Progress& p, const std::vector<WrittenText>& written) {
-    write_validation(p);
-    if (job_.options.write) write_samples(p, written);
-  }
-
- private:
-  std::string lines_up_to(const RunState& state) const {
-    std::string all, kept;
-    try {
-      all = read_file(path_);
-    } catch (const Error&) {
-      return "";  // another folder's checkpoint: this log begins here
-    }
-    for (size_t at = 0, end; (end = all.find('\n', at)) != std::string::npos; at = end + 1) {
-      const Json line = json_or_null(std::string_view(all).substr(at, end - at));
-      if (!line.is_object() || !line.contains("step") || !line["step"].is_number_integer())
-        continue;
-      const auto step = line["step"].get<int64_t>();
-      const Json split = line.value("split", Json());
-      const bool owed = state.owes_validation && (split == "validation" || split == "samples");
-      if (step < state.step + !owed) kept.append(all, at, end + 1 - at);
-    }
-    return kept;
-  }
-
-  // Every line begins so.
-  static Json line_of(const Progress& p, const char* split) {
-    return {{"step", p.step},
-            {"tokens", p.tokens},
-            {"time_s", p.seconds},
-            {"wall", static_cast<int64_t>(std::time(nullptr))},
-            {"split", split}};
-  }
-
-  void write(const Json& line) {
-    const std::string shown = line.dump(-1, ' ', false, Json::error_handler_t::replace);
-    if (std::fprintf(file_, "%s\n", shown.c_str()) < 0 || std::fflush(file_) != 0)
-      fail(ErrorKind::resource, "cannot write ", path_, ": ", errno_text(errno));
-  }
-
-  void write_training(const Progress& p, int64_t tokens, double ms) {
-    Json line = line_of(p, "train");
-    const EffectiveRate effective = job_.optimizer.effective_rate();
-    line.update({{"loss", p.loss},
-                 {"loss_tokens", tokens},
-                 {"lr", p.rate},
-                 {"lr_eff_min", effective.min},
-                 {"lr_eff_med", effective.median},
-                 {"lr_eff_max", effective.max},
-                 {"grad_norm", p.grad_norm},
-                 {"grad_norm_clipped", p.grad_norm_clipped},
-                 {"tok_per_s", p.tokens_per_second},
-                 {"ms_step", ms},
-                 {"rss_mb", memory_in_mb()},
-                 {"ranks", job_.comm.size()},
-                 {"threads", threads()}});
-    if (p.ranks.ranks > 1)
-      line.update(
-          {{"optimizer_mb", static_cast<double>(bytes_of(job_.optimizer.state)) / (1 << 20)},
-           {"comm_s", p.ranks.comm},
-           {"comm_exposed_s", p.ranks.exposed},
-           {"slowest_rank", p.ranks.slowest},
-           {"slowest_ratio", p.ranks.ratio}});
-    write(line);
-  }
-
-  void write_norms(const Progress& p, const std::vector<ParamNorms>& norms) {
-    Json line = line_of(p, "norms");
-    for (size_t i = 0; i < norms.size(); ++i)
-      line["norms"][job_.objective.params.specs()[i].name] = {norms[i].value, norms[i].gradient,
-                                                              norms[i].update};
-    write(line);
-  }
-
-  void write_validation(const Progress& p) {
-    Json line = line_of(p, "validation");
-    line.update({{"loss", p.validation_loss}, {"ppl", std::exp(p.validation_loss)}});
-    if (!std::isnan(p.accuracy)) line.update({{"acc", p.accuracy}, {"exact_match", p.exact_match}});
-    write(line);
-  }
-
-  void write_samples(const Progress& p, const std::vector<WrittenText>& written) {
-    Json line = line_of(p, "samples");
-    line["samples"] = Json::array();
-    for (const WrittenText& each : written)
-      line["samples"].push_back({{"prompt", each.prompt}, {"text", each.text}});
-    write(line);
-  }
-
-  const Job& job_;
-  std::string path_;
-  std::FILE* file_ = nullptr;
 };
 
 // The run's state beside its tensors, and its folder, where checkpoints hold both.
@@ -298,13 +159,14 @@ class Run {
     checkpoints_.begin();
     progress_.steps = options_.schedule.steps;
     progress_.step = state_.step, progress_.tokens = state_.tokens;
-    if (checkpoints_.has_folder()) log_.emplace(job, state_);
+    if (checkpoints_.has_folder())
+      log_.emplace(options_, job.objective.params, job.optimizer, job.comm, state_);
     // The first save shows early whether there is room, and makes every later moment resumable.
     if (options_.resume.empty()) checkpoints_.save();
   }
 
   LoopResult go() {
-    began_ = now();
+    began_ = seconds_now();
     bool stopped = state_.owes_validation && !catch_up();
     while (!at_end() && !stopped) {
       step();
@@ -351,10 +213,10 @@ class Run {
   }
 
   void step() {
-    const double rate = options_.schedule(state_.step), before = now();
+    const double rate = options_.schedule(state_.step), before = seconds_now();
     const CommUse used = job_.comm.use();
     const StepResult result = run_step(rate);
-    const double seconds = now() - before;
+    const double seconds = seconds_now() - before;
     progress_.ranks.ranks = job_.comm.size();
     progress_.ranks.comm = job_.comm.use().total - used.total;
     progress_.ranks.exposed = job_.comm.use().exposed - used.exposed;
@@ -392,7 +254,7 @@ class Run {
     p.tokens_per_second = static_cast<double>(result.tokens) / std::max(mean_seconds_, 1e-9);
   }
 
-  // Where a stop cuts it short, nothing of it is told, and the run owes it.
+  // The run owes a validation that a stop cuts short: nothing of it is told.
   void validate() {
     const std::optional<Validation> found =
         tete::validate(job_.objective, job_.values, job_.data, options_.validation_samples,
@@ -418,7 +280,7 @@ class Run {
   bool catch_up() {
     validate();
     if (state_.owes_validation) return false;
-    progress_.seconds = now() - began_;
+    progress_.seconds = seconds_now() - began_;
     if (log_) log_->note(progress_, written_);
     job_.reporter.step(progress_);
     if (due(options_.save_every)) note_best(), checkpoints_.save();
@@ -427,7 +289,7 @@ class Run {
 
   void report(const StepResult& result) {
     Progress& p = progress_;
-    p.seconds = now() - began_;
+    p.seconds = seconds_now() - began_;
     const double per_step = p.seconds / static_cast<double>(step_seconds_.size());
     p.seconds_left = per_step * static_cast<double>(p.steps - p.step);
     if (log_) log_->note(p, result, 1e3 * step_seconds_.back());

@@ -38,7 +38,7 @@ struct Task {
   int64_t steps;        // in which it learns it
   // An exercise that fits into the context, a function of the key alone.
   Exercise (*draw)(Key key, Index context);
-  // True for each letter of a line with its answer that is asked for. nullptr: there is no such line.
+  // True for each letter of a line with its answer that is asked for. nullptr: there is no line.
   std::vector<bool> (*asked)(const std::string& line);
 };
 const std::vector<Task>& tasks();

@@ -101,14 +101,14 @@ bool sums_first(const std::vector<Dim>& dims) {
   return std::any_of(dims.begin(), dims.end(), [](const Dim& d) { return only_a(d) || only_b(d); });
 }
 
-// All that follows from shapes and strides alone.
+// A contraction as far as types, shapes and strides tell.
 struct Planned {
   std::vector<Dim> dims;
   bool sums_first;
-  Choice choice;  // unless it sums first, or numbers are bfloat16
+  Choice choice;  // unless it sums first; of bfloat16 numbers the matrices alone
 };
 
-// All of that, in place.
+// The same types, shapes and strides under the same labels, as bytes in place.
 class PlanKey {
  public:
   void add(const View& x, const Labels& labels) {
@@ -127,6 +127,14 @@ class PlanKey {
   size_t size_ = 0;
 };
 
+// bfloat16 numbers are multiplied as matrices, the only kernels that they have.
+MatrixPlan plan_rounded(const std::vector<Dim>& dims) {
+  const Groups groups = grouped(dims);
+  const bool are_matrices =
+      !sums_first(dims) && !groups.k.empty() && !groups.m.empty() && !groups.n.empty();
+  return are_matrices ? plan_matrices(groups) : MatrixPlan{};
+}
+
 std::shared_ptr<const Planned> planned(const View& A, const Labels& a, const View& B,
                                        const Labels& b, const View& Y, const Labels& y) {
   static auto* const plans = new Cache<Planned>(1024);
@@ -136,17 +144,13 @@ std::shared_ptr<const Planned> planned(const View& A, const Labels& a, const Vie
     Planned made{dimensions(A, a, B, b, Y, y), false, {}};
     for (Dim& d : made.dims) d.before = d.stride;
     made.sums_first = sums_first(made.dims);
-    if (!made.sums_first && A.dtype != Dtype::bf16) made.choice = choose(made.dims);
+    if (A.dtype == Dtype::bf16) made.choice.matrices = plan_rounded(made.dims);
+    else if (!made.sums_first) made.choice = choose(made.dims);
     return made;
   });
 }
 
-// Contracts bfloat16 numbers, for which there are kernels of matrix products only.
-void contract_rounded(const std::vector<Dim>& dims, const View& A, const View& B, const View& Y) {
-  const Groups groups = grouped(dims);
-  const bool are_matrices =
-      !sums_first(dims) && !groups.k.empty() && !groups.m.empty() && !groups.n.empty();
-  const MatrixPlan plan = are_matrices ? plan_matrices(groups) : MatrixPlan{};
+void contract_rounded(const MatrixPlan& plan, const View& A, const View& B, const View& Y) {
   if (plan.seconds == MatrixPlan{}.seconds)
     bad_input("bf16 numbers are multiplied as matrices only");
   multiply_matrices(plan, A.as<Bf16>(), B.as<Bf16>(), Y.as<float>());
@@ -207,8 +211,8 @@ Choice choose(const std::vector<Dim>& dims) {
 
 bool CpuBackend::contracts_bf16(const View& A, const Labels& a, const View& B, const Labels& b,
                                 const View& Y, const Labels& y) const {
-  const std::vector<Dim> dims = dimensions(A, a, B, b, Y, y);
-  return !sums_first(dims) && choose(dims).method == Method::matrices;
+  const auto plan = planned(A, a, B, b, Y, y);
+  return !plan->sums_first && plan->choice.method == Method::matrices;
 }
 
 void CpuBackend::contract(const View& A, const Labels& a, const View& B, const Labels& b,
@@ -217,7 +221,7 @@ void CpuBackend::contract(const View& A, const Labels& a, const View& B, const L
   const auto plan = planned(A, a, B, b, Y, y);
   for (const Dim& d : plan->dims)
     if (d.size == 0) return fill(0, Y);
-  if (A.dtype == Dtype::bf16) return contract_rounded(plan->dims, A, B, Y);
+  if (A.dtype == Dtype::bf16) return contract_rounded(plan->choice.matrices, A, B, Y);
   const auto run = [&](const Choice& choice, const std::vector<Dim>& dims, void* left,
                        void* right) {
     visit(Y.dtype, [&]<class T>() {

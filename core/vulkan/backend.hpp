@@ -41,24 +41,11 @@ class CardBackend final : public Card {
   void write(const void* from, void* to, size_t bytes) override;
   void finish() override { stream_.finish(); }
 
-  void unary(Unary op, const View& x, const View& y) override;
-  void unary_gradient(Unary op, const View& x, const View& y, const View& g,
-                      const View& dx) override;
-  void binary(Binary op, const View& a, const View& b, const View& y) override;
-  void select(const View& c, const View& a, const View& b, const View& y) override;
-  void fill(double value, const View& y) override;
-  void copy(const View& x, const View& y) override;
-  void fold(Fold how, const View& x, const View& y) override;
-  void contract(const View& A, const Labels& a, const View& B, const Labels& b, const View& Y,
-                const Labels& y) override;
   bool contracts_bf16(const View& A, const Labels& a, const View& B, const Labels& b, const View& Y,
                       const Labels& y) const override;
-  void gather(const View& T, const Labels& t, const View& I, const Labels& i, Label label,
-              const View& Y, const Labels& y) override;
-  void scatter(const View& G, const Labels& g, const View& I, const Labels& i, Label label,
-               const View& T, const Labels& t) override;
-  void check_inside(const View& I, Index size, Refuse refuse) override;
-  void uniform(uint64_t key, uint64_t first, const View& y) override;
+#define OPERATION(name, ...) void name(__VA_ARGS__) override;
+#include "core/operations.def"
+#undef OPERATION
   bool softmax(const View& x, const View& mask, int axis, const View& y) override;
   bool softmax_gradient(const View& y, const View& g, int axis, const View& dx) override;
   bool norm(const View& x, const View& scale, const View& bias, bool center, double epsilon,

@@ -3,8 +3,8 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <chrono>
 
+#include "core/clock.hpp"
 #include "core/storage.hpp"
 #include "core/threads.hpp"
 #include "tools/einsum/contraction_note.hpp"
@@ -12,11 +12,6 @@
 namespace tete {
 
 namespace {
-
-double now() {
-  using namespace std::chrono;
-  return duration<double>(steady_clock::now().time_since_epoch()).count();
-}
 
 // The kinds of kernels. A contraction is told by how it is computed.
 constexpr const char *elementwise = "elementwise", *copies = "copies, fills",
@@ -36,18 +31,18 @@ void ClockedProcessor::clock(const std::string& kernel, const Work& work, double
   const bool shared = omp_in_parallel();
   const double part = shared ? 1.0 / threads() : 1;
   Thread& thread = threads_[static_cast<size_t>(shared ? omp_get_thread_num() : 0)];
-  const double begin = now();
+  const double begin = seconds_now();
   work();
-  const double end = now();
+  const double end = seconds_now();
   Use& use = thread.uses[kernel];
   use.seconds += part * (end - begin);
   ++use.calls;
-  thread.clocking += part * (begin - before + now() - end);
+  thread.clocking += part * (begin - before + seconds_now() - end);
 }
 
 template <class Work>
 void ClockedProcessor::clock(const char* kernel, const Work& work) {
-  clock(kernel, work, now());
+  clock(kernel, work, seconds_now());
 }
 
 ClockedProcessor::Uses ClockedProcessor::uses() const {
@@ -75,7 +70,7 @@ void* ClockedProcessor::allocate(size_t bytes) {
 }
 void ClockedProcessor::contract(const View& A, const Labels& a, const View& B, const Labels& b,
                                 const View& Y, const Labels& y) {
-  const double before = now();
+  const double before = seconds_now();
   const std::string form = cpu_kernels::describe_contraction(A, a, B, b, Y, y).form;
   clock(
       "contraction: " + form, [&] { cpu().contract(A, a, B, b, Y, y); }, before);

@@ -31,26 +31,13 @@ class ClockedProcessor final : public Backend {
   void release(void* bytes, size_t count) noexcept override { cpu().release(bytes, count); }
   void read(const void* from, void* to, size_t bytes) override;
   void write(const void* from, void* to, size_t bytes) override;
-  void unary(Unary op, const View& x, const View& y) override;
-  void unary_gradient(Unary op, const View& x, const View& y, const View& g,
-                      const View& dx) override;
-  void binary(Binary op, const View& a, const View& b, const View& y) override;
-  void select(const View& c, const View& a, const View& b, const View& y) override;
-  void fill(double value, const View& y) override;
-  void copy(const View& x, const View& y) override;
-  void fold(Fold how, const View& x, const View& y) override;
-  void contract(const View& A, const Labels& a, const View& B, const Labels& b, const View& Y,
-                const Labels& y) override;
   bool contracts_bf16(const View& A, const Labels& a, const View& B, const Labels& b, const View& Y,
                       const Labels& y) const override {
     return cpu().contracts_bf16(A, a, B, b, Y, y);
   }
-  void gather(const View& T, const Labels& t, const View& I, const Labels& i, Label label,
-              const View& Y, const Labels& y) override;
-  void scatter(const View& G, const Labels& g, const View& I, const Labels& i, Label label,
-               const View& T, const Labels& t) override;
-  void check_inside(const View& I, Index size, Refuse refuse) override;
-  void uniform(uint64_t key, uint64_t first, const View& y) override;
+#define OPERATION(name, ...) void name(__VA_ARGS__) override;
+#include "core/operations.def"
+#undef OPERATION
 #define KERNEL(name, ...) bool name(__VA_ARGS__) override;
 #include "core/kernels.def"
 #undef KERNEL

@@ -1,10 +1,10 @@
 // tete bench comm: how fast the ranks that it is started on tell each other something, how evenly
 // they compute, and what that lets one expect of training on more.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 
+#include "core/clock.hpp"
 #include "core/ops.hpp"
 #include "core/threads.hpp"
 #include "tools/as_rank.hpp"
@@ -26,11 +26,6 @@ struct CommOptions {
   double gflops = 0;
   int rounds = 20, threads = 0;
 };
-
-double seconds_now() {
-  using namespace std::chrono;
-  return duration<double>(steady_clock::now().time_since_epoch()).count();
-}
 
 // A message of so many bytes to the peer and back, again and again.
 class PingPong : public Comm::Job {

@@ -3,8 +3,9 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
+
+#include "core/clock.hpp"
 
 namespace tete {
 
@@ -22,10 +23,9 @@ double Timing::quantile(double part) const {
 }
 
 double seconds_of(const std::function<void()>& call) {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point start = Clock::now();
+  const double start = seconds_now();
   call();
-  return std::chrono::duration<double>(Clock::now() - start).count();
+  return seconds_now() - start;
 }
 
 Turn turn_of(std::function<void()> call) {
@@ -49,7 +49,7 @@ std::vector<Timing> in_turns(const std::vector<Turn>& turns, int repeats) {
   return timings;
 }
 
-// Of the best peak, where a turn beside it counts.
+// A turn counts beside a peak of at least this part of the best.
 static constexpr double near_best = 0.93;
 
 SteadyTurns in_steady_turns(const std::vector<Turn>& turns, const Turn& peak, int repeats) {

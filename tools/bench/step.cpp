@@ -164,7 +164,7 @@ double bytes_of(const Optimizer& optimizer, Index parameters) {
   return numbers * sizeof(float);
 }
 
-// What steps train, on one device.
+// A model in training on one device, a step at a time.
 class Training {
  public:
   Training(const StepBenchOptions& o, const Model& model, Backend& device)

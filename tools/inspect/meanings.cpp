@@ -9,12 +9,7 @@ namespace tete {
 namespace {
 
 // "A", "A and B", "A, B and C"
-std::string listed(const std::vector<std::string>& names) {
-  std::string all;
-  for (size_t i = 0; i < names.size(); ++i)
-    all += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
-  return all;
-}
+std::string listed(const std::vector<std::string>& names) { return list_of(names, {}, " and "); }
 
 class Meaning {
  public:

@@ -39,9 +39,13 @@ function queryOf({site: path, row, picture}, map) {
   const others = rows.filter(([i, at]) => s.rows !== s.columns || at !== i);
   return others.reduce((best, found) => found[2] > best[2] ? found : best, [-1, 0, 0])[0];
 }
+const rowOf = (map, picture, row) => {
+  const [, rows, columns] = map.shape, first = (picture * rows + row) * columns;
+  return values(map).slice(first, first + columns);
+};
 // Where a row has most, and how much.
 function strongestIn(map, picture, row) {
-  const [, rows, columns] = map.shape, all = values(map).slice((picture * rows + row) * columns, (picture * rows + row + 1) * columns);
+  const all = rowOf(map, picture, row);
   const at = all.reduce((best, x, i) => Math.abs(x) > Math.abs(all[best] || 0) ? i : best, 0);
   return [at, Math.abs(all[at]), all[at]];
 }
@@ -82,7 +86,6 @@ function meanOfEqual(measure, map, s, picture) {
 const isNear = (value, uniform) => Math.abs(value - uniform) <= 0.1 * uniform;
 // Of patterns only what uniform attention does not have.
 const standsOut = (measure, head) => !(measure in patterns) || !(head.value <= 1.1 * uniformOf(measure, head));
-const lossOfText = () => frameOf(baseRun()).losses.find((x) => x !== null);
 // [least entropy, uniform entropy] of all heads' weights where each is within 2 % of the uniform one; else null.
 function almostUniform() {
   const {columns, rows} = table(baseRun(), 'heads') ?? {columns: [], rows: []}, at = columns.findIndex((c) => c.name === 'entropy');
@@ -122,30 +125,30 @@ const tokenAt = (tokens, i) => [element('code', {}, visible(tokens[i])), ` (${i}
 function sentenceOf(found) {
   const even = almostUniform();
   if (even) return [element('b', {}, 'No head chooses'), `: attention is almost uniform. The least entropy of a head is ${number(even[0])} nats, that of uniform attention ${number(even[1])}.`];
-  const {measure, unit, heads: [first]} = found, {map, head} = placeOfFinding(first), place = siteLabel(first.site);
+  const {measure, unit, heads: [first]} = found, {map} = placeOfFinding(first);
   const told = element('code', {}, first.tensor), pattern = `${patterns[measure]} (${measure})`;
   const lead = measure === 'loss without it' ? removalOf(first)
     : !isPattern(found) ? [` has most ${measure}: ${number(first.value)} ${unit} in `, told, '. ']
     : [first.value >= 0.5 ? ` looks ${pattern}: ` : ` looks, but seldom, ${pattern}: `, `${number(first.value)} of its weight in `, told, ' on average', queriesOf(measure, first, map), '. '];
-  return [element('b', {}, `${place[0].toUpperCase()}${place.slice(1)}, head ${head}`), lead,
+  return [headTitle(first), lead,
     map?.rowTokens && map.columnTokens && queryOf(first, map) >= 0 ? example(first, map) : '',
-    isPattern(found) && ofRemoval() ? [' ', removalSentence(ofRemoval().heads[0])] : ''];
+    isPattern(found) && ofRemoval() ? [' ', headTitle(ofRemoval().heads[0]), removalOf(ofRemoval().heads[0])] : ''];
+}
+function headTitle(finding) {
+  const place = siteLabel(finding.site);
+  return element('b', {}, `${place[0].toUpperCase()}${place.slice(1)}, head ${placeOfFinding(finding).head}`);
 }
 // " changes the loss most: …"
 function removalOf({tensor, value}) {
-  const loss = lossOfText();
+  const loss = frameOf(baseRun()).losses.find((x) => x !== null);
   return [' changes the loss on this text most: with what it adds to ', element('code', {}, tensor), ` set to zero it is ${number(Math.abs(value))} nats a token ${value > 0 ? 'higher' : 'lower'} (loss without it) than ${number(loss)}`,
     Math.abs(value) < 0.02 * loss ? ': no head matters much here. ' : '. '];
 }
-function removalSentence(first) {
-  const {head} = placeOfFinding(first), place = siteLabel(first.site);
-  return [element('b', {}, `${place[0].toUpperCase()}${place.slice(1)}, head ${head}`), removalOf(first)];
-}
 // Over which queries that is the mean.
 function queriesOf(measure, {site: path, picture}, map) {
-  const s = siteOf(baseRun(), path), tokens = tokensOf(baseRun(), s.rows), [, rows, columns] = map.shape;
+  const s = siteOf(baseRun(), path), tokens = tokensOf(baseRun(), s.rows);
   const before = {'previous token': (i) => i > 0, 'duplicate token': (i) => tokens.indexOf(tokens[i]) < i, 'induction': (i) => tokens.indexOf(tokens[i]) < i - 1};
-  const sees = (i) => values(map).slice((picture * rows + i) * columns, (picture * rows + i + 1) * columns).some((x) => x && !Number.isNaN(x));
+  const sees = (i) => rowOf(map, picture, i).some((x) => x && !Number.isNaN(x));
   const all = [...tokens.keys()].filter((i) => before[measure](i) && sees(i));
   return all.length > 6 ? `, over ${all.length} tokens` : [', over ', all.map((i, k) => [k ? ', ' : '', tokenAt(tokens, i)])];
 }
@@ -181,8 +184,8 @@ function example(finding, map) {
 }
 // What else it looks at with a tenth of its weight or more.
 function besides(map, picture, row, most, tokens) {
-  const [, rows, columns] = map.shape, all = values(map).subarray((picture * rows + row) * columns, (picture * rows + row + 1) * columns);
-  const sum = all.reduce((total, x) => total + Math.abs(x || 0), 0), others = [...all.keys()].filter((j) => j !== most && all[j] >= 0.1 * sum)
+  const all = rowOf(map, picture, row), sum = all.reduce((total, x) => total + Math.abs(x || 0), 0);
+  const others = [...all.keys()].filter((j) => j !== most && all[j] >= 0.1 * sum)
     .sort((a, b) => all[b] - all[a]).slice(0, 2);
   return others.map((j) => [', and at ', tokenAt(tokens, j), `, ${approximate(all[j], map)}`]);
 }
@@ -196,12 +199,14 @@ function findingsSection(root) {
     buttons = [];
     const found = headline();
     said.replaceChildren(found ? element('p', {class: 'headline'}, sentenceOf(found)) : '', (found && talkOf(found.heads[0].site)) ?? '');
-    list.replaceChildren(element('table', {class: 'strongest-heads'}, element('tbody', {}, findings().filter(({measure, heads}) => heads.some((head) => standsOut(measure, head))).map(({measure, meaning, unit, heads}) =>
+    list.replaceChildren(element('table', {class: 'strongest-heads'}, element('tbody', {}, listed().map(({measure, meaning, unit, heads, shown}) =>
       element('tr', {}, element('th', {scope: 'row', title: meaning}, measure, ', of ', ofTensors(heads), element('small', {}, [inWords[measure], unit].filter(Boolean).join(', '))),
-        element('td', {}, element('div', {class: 'entries'}, heads.filter((head) => standsOut(measure, head)).map((head) => entry(measure, head)))))))),
+        element('td', {}, element('div', {class: 'entries'}, shown.map((head) => entry(measure, head)))))))),
     element('p', {class: 'caption'}, twoRuns ? `Of ${runs[baseRun()].name}. ` : '',
       'The strongest heads by measure, beside what attention to all tokens alike would have (uniform); a click selects layer, head and the token that shows it most. The sentences are of all layers and heads, whatever is selected.'));
   }
+  const listed = () => findings().map((found) => ({...found, shown: found.heads.filter((head) => standsOut(found.measure, head))}))
+    .filter(({shown}) => shown.length);
   // Head 0 of W is not head 0 of U: "W", "O, shown in U".
   function ofTensors(heads) {
     const names = [...new Set(heads.map(({tensor, map}) => !map || map === tensor ? tensor : `${tensor}, shown in ${map}`))];
