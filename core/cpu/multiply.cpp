@@ -15,9 +15,9 @@ namespace {
 
 constexpr Index block_steps = 384;    // terms of a sum in a block
 constexpr Index block_columns = 384;  // columns of C in a block
-// Up to so many rows of A, B is read in place: copying it would take longer. In short sums it would
-// not, unless B is read once: long lines of B evict each other from the caches.
-constexpr Index few_rows = 64;
+// Up to so many tiles one below the other, B is read in place: copying it would take longer. In
+// short sums it would not, unless B is read once: long lines of B evict each other from the caches.
+constexpr Index few_tiles = 2;
 
 // The calling thread's own memory, for the most elements asked for so far. It is kept from product
 // to product.
@@ -80,7 +80,8 @@ void multiply_block(Index m, Index n, Index k, const Matrix<const T>& A, const M
   const Rows<T>& kernels = rows<T>();
   const Index wide = kernels.product_columns, whole = n / wide * wide;
   // Beyond the last whole panel there may be no memory to read.
-  const bool in_place = B.column == 1 && m <= (k > small_side ? few_rows : kernels.product_rows);
+  const bool in_place =
+      B.column == 1 && m <= (k > small_side ? few_tiles : 1) * kernels.product_rows;
   const Index as_it_lies = in_place ? whole : 0;
   lay_out<T>({B.data + as_it_lies * B.column, B.row, B.column}, k, n - as_it_lies, wide, space.b);
   for (Index i = 0; i < m; i += kernels.product_rows) {
