@@ -145,27 +145,27 @@ SizeTable Decoder::sizes_of_new_memory(Index queries) const {
 }
 
 void Decoder::append(int number, const Tensor& rows, bool batched) {
-  Tensor& cached = cache_[number];
   const CheckedValue& v = program_->values[number];
   int axis = -1;
   for (int i = 0; i < v.dims.size(); ++i)
     if (program_->is_over({v.dims[i]}, Role::memory)) axis = i;
   const int batch = batched ? rows.rank() - v.dims.size() : 0;
-  cached = cached && axis >= 0 ? concat({cached, rows}, batch + axis) : rows;
+  if (axis >= 0) cache_[number].append(rows, batch + axis);
+  else cache_[number] = rows;
 }
 
 void Decoder::repeat(Index count) {
-  const auto spread = [count](Tensor& x, const Names& dims) {
-    if (!x || x.rank() == dims.size()) return;  // it has no batch
+  const auto spread = [count](const Tensor& x, const Names& dims) {
+    if (!x || x.rank() == dims.size()) return x;  // it has no batch
     Shape shape = x.shape();
     shape[0] = count;
-    x = broadcast(x, shape);
+    return broadcast(x, shape);
   };
-  for (auto& [number, x] : cache_) spread(x, program_->values[number].dims);
+  for (auto& [number, x] : cache_) x = spread(x.rows(), program_->values[number].dims);
   for (size_t i = 0; i < read_.size(); ++i)
-    spread(read_[i], program_->values[program_->inputs[i]].dims);
+    read_[i] = spread(read_[i].rows(), program_->values[program_->inputs[i]].dims);
   for (auto* tails : {&query_tails_, &memory_tails_})
-    for (auto& [windows, x] : *tails) spread(x, windows->args[0].names);
+    for (auto& [windows, x] : *tails) x = spread(x, windows->args[0].names);
 }
 
 // Runs the program on all positions that were read, and returns the last rows.
@@ -182,9 +182,11 @@ Tensor Decoder::read_again(const Tensors& inputs, Index queries, std::span<const
     const Tensor rows = inputs[i].detach();
     const int axis = row_axis(program_->inputs[i]);
     if (read_.size() <= i) read_.push_back(rows);
-    else if (axis < 0) read_[i] = concat({read_[i], rows}, rows.rank() + axis);
+    else if (axis < 0) read_[i].append(rows, rows.rank() + axis);
   }
-  const Tensor y = run(*program_, sizes_, read_, params, forward, path, {.causal = true}).detach();
+  Tensors all;
+  for (const GrowingRows& x : read_) all.push_back(x.rows());
+  const Tensor y = run(*program_, sizes_, all, params, forward, path, {.causal = true}).detach();
   const int axis = row_axis(program_->result);
   length_ = memory_length_ = before + queries;
   return axis < 0 ? slice(y, y.rank() + axis, before, queries) : y;
@@ -278,7 +280,7 @@ Tensor Decoder::next(const Tensors& inputs, std::span<const ParamId> params, con
   const Tensors given = with_placeholders(inputs);
   Runner whole(*program_, sizes_for(queries, memory_length_), given, params, forward, path, seen);
   whole.continue_at({.query = length_}, {&query_tails_, Role::query});
-  for (const auto& [number, value] : cache_) whole.set(number, value);
+  for (const auto& [number, value] : cache_) whole.set(number, value.rows());
   const bool cuts = last_only && queries > 1 && !behind_.empty() && !forward.is_looked_into();
   const auto waits = [&](int number) {
     return cuts && std::binary_search(behind_.begin(), behind_.end(), number);

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 
+#include "nn/growing_rows.hpp"
 #include "nn/run.hpp"
 
 namespace tete {
@@ -70,8 +71,8 @@ class Decoder {
   // Used with a complete memory: the values that the result needs; those behind, whose rows follow
   // from the same row of what they read, and which only such values read; and what these read.
   std::vector<int> order_, behind_, before_behind_;
-  std::map<int, Tensor> cache_;  // by value of the frontier
-  Tensors read_;                 // the inputs so far, where a text must read them again
+  std::map<int, GrowingRows> cache_;  // by value of the frontier
+  std::vector<GrowingRows> read_;     // the inputs so far, where a text must read them again
   std::map<const Node*, Tensor> query_tails_, memory_tails_;
   Index length_ = 0, memory_length_ = 0;
 };
