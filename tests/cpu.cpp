@@ -548,6 +548,8 @@ std::vector<double> product_by_loops(const Product& p, const View& A, const View
 }
 
 const Product products[] = {
+    {"bhd", "bmhd", "bhm", {{'b', 2}, {'h', 5}, {'m', 501}, {'d', 67}}},
+    {"bhm", "bmhd", "bhd", {{'b', 2}, {'h', 5}, {'m', 501}, {'d', 67}}},
     {"ij", "jk", "ik", {{'i', 7}, {'j', 11}, {'k', 13}}},
     {"ij", "jk", "ki", {{'i', 67}, {'j', 31}, {'k', 45}}},
     {"ji", "kj", "ik", {{'i', 130}, {'j', 70}, {'k', 90}}},
@@ -953,6 +955,9 @@ TEST_CASE("cpu: the number of threads changes no bit") {
       {"bhnm", "bgnm", "hg", {{'b', 2}, {'n', 100}, {'m', 130}, {'h', 12}, {'g', 12}}},
       {"ij", "j", "i", {{'i', 500}, {'j', 700}}},
       {"ij", "i", "j", {{'i', 500}, {'j', 700}}},
+      {"bhd", "bmhd", "bhm", {{'b', 3}, {'h', 5}, {'m', 701}, {'d', 67}}},
+      {"bhm", "bmhd", "bhd", {{'b', 3}, {'h', 5}, {'m', 701}, {'d', 67}}},
+      {"bi", "io", "bo", {{'b', 8}, {'i', 300}, {'o', 1025}}},
   };
   for (const Product& p : cases) {
     CAPTURE(std::string(p.a));

@@ -3,6 +3,7 @@
 // Fixed blocks are folded one by one, their results in a balanced tree: the same bits for any
 // number of threads, and an error that grows with the logarithm of the length. If the folded
 // dimension has stride 1, a block runs along it; else it runs across, keeping a row of totals.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -166,8 +167,10 @@ class FoldAcross {
     const Index outputs = loops_.kept.rows() * pieces_, size = outputs * blocks_ * columns_;
     const Scratch partial(static_cast<size_t>(size) * sizeof(T));
     T* const totals = partial.as<T>();
+    // Block after block, as the outputs of a block may share lines of memory.
     parallel_for(outputs * blocks_, loops_.work(), [&](Index unit) {
-      fold(unit / blocks_, unit % blocks_ * height_, totals + unit * columns_);
+      const Index output = unit % outputs, block = unit / outputs;
+      fold(output, block * height_, totals + (output * blocks_ + block) * columns_);
     });
     parallel_for(outputs, static_cast<double>(size),
                  [&](Index output) { join(output, totals + output * blocks_ * columns_); });
@@ -215,10 +218,45 @@ class FoldAcross {
   const Index blocks_ = std::max<Index>(1, (folds_ + height_ - 1) / height_);
 };
 
+// True if each total is the product of two dense rows.
+template <class T>
+bool are_dots(const FoldLoops<T, 2>& loops) {
+  return loops.steps[0] == 1 && loops.steps[1] == 1 && loops.folded.rows() == 1 &&
+         loops.folded.inner() <= block_size / 2;
+}
+
+// In the memory order of the larger operand: the other one, as the query of many keys, is short.
+template <class T>
+void run_dots(const FoldLoops<T, 2>& loops) {
+  const auto repeats = [&](int view) {
+    const Strides& steps = loops.kept.strides[view];
+    return std::find(steps.begin(), steps.end(), 0) != steps.end();
+  };
+  const Loops<3> kept = collapse(loops.kept, !repeats(2) ? 2 : !repeats(1) ? 1 : 0);
+  const Index n = loops.folded.inner(), all = kept.inner();
+  const Index group = std::max<Index>(1, block_size / std::max<Index>(1, n));
+  const Index pieces = (all + group - 1) / group, together = std::max<Index>(1, group / all);
+  const Index items = kept.rows() * pieces;
+  parallel_for((items + together - 1) / together, loops.work(), [&](Index unit) {
+    const Index first = unit * together, last = std::min(items, first + together);
+    RowCursor<3> at(kept, first / pieces);
+    for (Index item = first; item < last; ++item) {
+      const Index start = item % pieces * group;
+      const auto from = [&](int view) { return at[view] + start * kept.inner_stride(view); };
+      rows<T>().dots(loops.x[0] + from(1), kept.inner_stride(1), loops.x[1] + from(2),
+                     kept.inner_stride(2), std::min(group, all - start), n, loops.y + from(0),
+                     kept.inner_stride(0));
+      if ((item + 1) % pieces == 0) at.next();
+    }
+  });
+}
+
 template <class T, class How, int N>
 void fold_views(const View& y, const std::array<const View*, N>& x) {
   const FoldLoops<T, N> loops(y, x);
   if (loops.kept.size() == 0) return;
+  if constexpr (N == 2)
+    if (!loops.run_across() && are_dots(loops)) return run_dots(loops);
   if (loops.run_across()) FoldAcross<T, N, How>(loops).run();
   else FoldAlong<T, N, How>(loops).run();
 }

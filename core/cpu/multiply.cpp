@@ -58,6 +58,27 @@ void lay_out(const Matrix<const T>& b, Index k, Index n, Index wide, T* to) {
   }
 }
 
+// ---- Few rows of A -----------------------------------------------------------------------------
+
+// True if B comes from memory, and is read but once, in its order, for so few rows of A.
+template <class T>
+bool is_read_once(Index m, Index n, Index k, const Matrix<const T>& B) {
+  constexpr Index large = 131072;  // elements
+  return m <= Rows<T>::most_few_rows && n * k >= large && n >= 64 && B.column == 1;
+}
+
+template <class T>
+void multiply_few_rows(Index m, Index n, Index k, const Matrix<const T>& A,
+                       const Matrix<const T>& B, const Matrix<T>& C, bool add) {
+  constexpr Index columns = 512;  // of C in the first-level cache
+  for (Index j = 0; j < n; j += columns) {
+    const Index some = std::min(columns, n - j);
+    if (!add)
+      for (Index i = 0; i < m; ++i) std::fill_n(C.data + i * C.row + j, some, T(0));
+    rows<T>().few_rows(m, some, k, A.data, A.row, A.column, B.data + j, B.row, C.data + j, C.row);
+  }
+}
+
 template <class T>
 struct PanelSpace {
   T *a, *b;
@@ -196,6 +217,7 @@ void multiply_rows(Index m, Index n, Index k, const Matrix<const T>& A, const Ma
   // BLAS is slower than tiles of any registers if a small A mixes long rows of B.
   const bool mixes = std::max(m, k) <= small_side && n >= long_row;
   if (!mixes && !rows<T>().product_is_fast) return blas_multiply(m, n, k, A, B, C, add);
+  if (is_read_once(m, n, k, B)) return multiply_few_rows(m, n, k, A, B, C, add);
   const Index wide = rows<T>().product_columns, steps = std::min(k, block_steps);
   thread_local Space<T> of_a, of_b;
   const PanelSpace<T> space{of_a.of(steps * rows<T>().product_rows),

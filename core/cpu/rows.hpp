@@ -58,6 +58,7 @@ struct ProductRows {
 
 template <class T>
 struct Rows {
+  static constexpr Index most_few_rows = 16;
   using UnaryRow = void(const T* x, Index sx, T* y, Index sy, Index n);
   using GradientRow = void(const T* x, Index sx, const T* y, Index sy, const T* g, Index sg, T* dx,
                            Index sdx, Index n);
@@ -84,6 +85,8 @@ struct Rows {
   T (*sum)(const T* x, Index sx, Index n);
   T (*max)(const T* x, Index sx, Index n);
   T (*dot)(const T* a, Index sa, const T* b, Index sb, Index n);
+  // y[r·ry] = Σ_j a[r·ra + j] b[r·rb + j], r < rows, j < n: what `dot` gives for each row.
+  void (*dots)(const T* a, Index ra, const T* b, Index rb, Index rows, Index n, T* y, Index ry);
   // total_j += Σ_r x[r·rx + j·sx], r < rows; max likewise; dot Σ_r a[r·ra + j·sa] b[r·rb + j·sb].
   void (*sum_across)(const T* x, Index rx, Index sx, Index rows, Index n, T* total);
   void (*max_across)(const T* x, Index rx, Index sx, Index rows, Index n, T* total);
@@ -112,6 +115,9 @@ struct Rows {
                   Index rc, Index n, bool add);
   Index product_rows, product_columns;
   bool product_is_fast;  // faster than BLAS, for large matrices
+  // c[i·rc + j] += Σ_p a[i·ra + p·pa] b[p·rb + j] for i < m <= most_few_rows, j < n, p < k.
+  void (*few_rows)(Index m, Index n, Index k, const T* a, Index ra, Index pa, const T* b, Index rb,
+                   T* c, Index rc);
   // y[p·product_columns + j] = x[p·rx + j] for p < k and all columns.
   void (*panel)(const T* x, Index rx, Index k, T* y);
   // y[p·product_rows + i] = x[p·px + i] for p < k and all rows.

@@ -127,6 +127,42 @@ void product(Index R, Index k, const typename How::Element* a, Index ra, Index p
                                                                  add);
 }
 
+// One line of b at a time.
+template <class T>
+void one_by_one(Index m, Index n, Index k, const T* a, Index ra, Index pa, const T* b, Index rb,
+                T* __restrict c, Index rc) {
+  for (Index p = 0; p < k; ++p, a += pa, b += rb)
+    for (Index i = 0; i < m; ++i)
+      for (Index j = 0; j < n; ++j) c[i * rc + j] += a[i * ra] * b[j];
+}
+
+// Several lines of b at a time, each of which is read to its end: memory gives most when it is read
+// in its order.
+template <class T>
+void few_rows(Index m, Index n, Index k, const T* a, Index ra, Index pa, const T* b, Index rb,
+              T* __restrict c, Index rc) {
+  constexpr int together = 8;
+  const Index whole = n / width<T> * width<T>;
+  for (; k >= together; k -= together, a += together * pa, b += together * rb) {
+    T factor[Rows<T>::most_few_rows][together];
+    for (Index i = 0; i < m; ++i)
+      for (int q = 0; q < together; ++q) factor[i][q] = a[i * ra + q * pa];
+    for (Index j = 0; j < whole; j += width<T>) {
+      Register<T> line[together];
+#pragma GCC unroll 8
+      for (int q = 0; q < together; ++q) line[q] = load(b + q * rb + j);
+      for (Index i = 0; i < m; ++i) {
+        Register<T> sum = load(c + i * rc + j);
+#pragma GCC unroll 8
+        for (int q = 0; q < together; ++q) sum += all_lanes(factor[i][q]) * line[q];
+        store<T>(c + i * rc + j, sum);
+      }
+    }
+    one_by_one(m, n - whole, together, a, ra, pa, b + whole, rb, c + whole, rc);
+  }
+  one_by_one(m, n, k, a, ra, pa, b, rb, c, rc);
+}
+
 // ---- bfloat16 --------------------------------------------------------------------------------
 
 // The upper half of a float, rounded to nearest, ties to even; a NaN stays one.
@@ -174,7 +210,7 @@ template <class T>
 void fill(Rows<T>& rows) {
   rows.product = product<Single<T>>;
   rows.product_is_fast = register_bytes >= 32;
-  rows.panel = panel<T>, rows.strip = strip<T>;
+  rows.panel = panel<T>, rows.strip = strip<T>, rows.few_rows = few_rows<T>;
   rows.product_rows = tile_rows;
   rows.product_columns = tile_registers * width<T>;
 }

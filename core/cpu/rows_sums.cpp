@@ -20,6 +20,11 @@ T dot_row(const T* a, Index sa, const T* b, Index sb, Index n) {
   return sum_of_lanes(lane, lanes<T>);
 }
 
+template <class T>
+void dots(const T* a, Index ra, const T* b, Index rb, Index rows, Index n, T* y, Index ry) {
+  for (Index r = 0; r < rows; ++r, a += ra, b += rb, y += ry) *y = dense_dot(a, b, n);
+}
+
 // The larger one; a NaN wins.
 template <class T>
 TETE_INLINE T larger(T a, T b) {
@@ -177,6 +182,7 @@ void fill(Rows<T>& rows) {
   rows.sum = sum_row<T>;
   rows.max = max_row<T>;
   rows.dot = dot_row<T>;
+  rows.dots = dots<T>;
   rows.sum_across = sum_across<T>;
   rows.max_across = max_across<T>;
   rows.dot_across = dot_across<T>;
