@@ -129,7 +129,7 @@ struct StopAt : Reporter {
 
 struct TinyRun {
   Tokenizer tokenizer = Tokenizer::characters(tiny_text());
-  TextData data{tokenizer.encode(tiny_text()), 8};
+  TextData data{Tokens(tiny_text(), tokenizer), 8};
   Tiny model{tokenizer.size()};
   LoopOptions options;
 
@@ -775,7 +775,7 @@ TEST_SUITE("checkpoint") {
               "batch was 4, and is 5"));
     CHECK(has(
         refused("adam",
-                [](TinyRun& r) { r.data = TextData(r.tokenizer.encode(tiny_text() + "how"), 8); }),
+                [](TinyRun& r) { r.data = TextData(Tokens(tiny_text() + "how", r.tokenizer), 8); }),
         "its data"));
     CHECK(has(
         refused("adam",

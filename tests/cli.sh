@@ -421,13 +421,6 @@ verdict $? "a checkpoint that does not fit: exit status $status, expected 4 and 
 [ $? = 4 ] && [ "$(grep -c '^tete' err)" = 1 ]
 verdict $? 'a full standard output is exit status 4'
 
-# ---- A long text ----
-
-head -c 5000000 /dev/urandom > long.bin
-check 'the memory that a text takes is foretold, a byte a token' eval "'$tete' train long.bin --tokenizer byte \
-  ${tiny[*]} --steps 1 --eval-samples 2 --out long 2>&1 > /dev/null | tee out | grep -q 'text 4.8 MiB;'"
-rm -rf long long.bin
-
 # ---- Numbers that go wrong ----
 
 refuses 3 "step [0-9]+.*'[A-Za-z0-9_./]+'" train text.txt "${tiny[@]}" --steps 100 --learning-rate 100 \

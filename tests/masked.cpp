@@ -15,9 +15,9 @@ namespace {
 constexpr int64_t mask = 10;
 
 TextData digits(Index context, int32_t step = 7) {
-  std::vector<int32_t> tokens;
-  for (int32_t i = 0; i < 4000; ++i) tokens.push_back(i * step % 10);
-  return TextData(Tokens(tokens), context);
+  std::string bytes;
+  for (int32_t i = 0; i < 4000; ++i) bytes += static_cast<char>(i * step % 10);
+  return TextData(Tokens(bytes, Tokenizer::bytes()), context);
 }
 
 std::vector<int64_t> row(const Tensor& x, Index sample) {

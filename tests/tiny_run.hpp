@@ -50,7 +50,7 @@ inline std::string tiny_text() {
 
 struct TinyRun {
   Tokenizer tokenizer = Tokenizer::characters(tiny_text());
-  TextData data{tokenizer.encode(tiny_text()), 8};
+  TextData data{Tokens(tiny_text(), tokenizer), 8};
   Tiny model{tokenizer.size()};
   Tensors values = model.params.initial_values(Key(3));
 };

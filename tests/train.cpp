@@ -450,7 +450,7 @@ TEST_SUITE("train") {
     const TemporaryFolder folder;
     const auto problem = [&](const std::string& path,
                              Tokenizer::Unit unit = Tokenizer::Unit::characters) {
-      return error_of(ErrorKind::input, [&] { read_texts({path}, unit); });
+      return error_of(ErrorKind::input, [&] { MappedText({path}, unit); });
     };
     const std::string at = folder.path + "/";
     CHECK(problem(at + "none.txt") == "there is no file " + at + "none.txt");
@@ -463,16 +463,18 @@ TEST_SUITE("train") {
                "use bytes as tokens");
     CHECK(problem("/dev/zero") == "/dev/zero is not a regular file");
     const std::string one = folder.file("one", "h\xC3\xA9llo "), two = folder.file("two", "world");
-    CHECK(read_texts({one, two}, Tokenizer::Unit::characters) == "h\xC3\xA9llo world");
-    CHECK(read_texts({folder.path + "/latin"}, Tokenizer::Unit::bytes) == "caf\xE9 noir");
-    const std::string too_short =
-        error_of(ErrorKind::input, [] { TextData(std::vector<int32_t>(300), 64); });
+    const MappedText both({one, two}, Tokenizer::Unit::characters);
+    CHECK(both.parts() == std::vector<std::string_view>{"h\xC3\xA9llo ", "world"});
+    CHECK(MappedText({folder.path + "/latin"}, Tokenizer::Unit::bytes).parts()[0] ==
+          "caf\xE9 noir");
+    const Tokens text(std::string(300, 'a'), Tokenizer::bytes());
+    const std::string too_short = error_of(ErrorKind::input, [&] { TextData(text, 64); });
     CHECK(too_short ==
           "the text is too short: a context of 64 tokens needs 65 in each part, but its 300 tokens "
           "give 270 to train on and 30 for validation; use a longer text or a shorter context");
-    CHECK(error_of(ErrorKind::input, [] { TextData(std::vector<int32_t>(300), 0); }) ==
+    CHECK(error_of(ErrorKind::input, [&] { TextData(text, 0); }) ==
           "the context must be at least 1 token, got 0");
-    CHECK(error_of(ErrorKind::input, [] { TextData(std::vector<int32_t>(300), 8, 1.5); }) ==
+    CHECK(error_of(ErrorKind::input, [&] { TextData(text, 8, 1.5); }) ==
           "the part held out for validation must lie between 0 and 1, got 1.5");
   }
 
@@ -528,9 +530,10 @@ TEST_SUITE("train") {
   }
 
   TEST_CASE("a sample is a function of the key and its number alone") {
-    std::vector<int32_t> tokens(1000);
-    for (int i = 0; i < 1000; ++i) tokens[i] = i;
-    const TextData data(tokens, 16);
+    std::string characters;  // 1000 of them: token i is i
+    for (int i = 0; i < 1000; ++i) append_character(characters, 0x4E00 + i);
+    const Tokenizer tokenizer = Tokenizer::characters(characters);
+    const TextData data(Tokens(characters, tokenizer), 16);
     CHECK(data.train_tokens() == 900);
     const Batch all = data.batch(Key(1), 0, 64);
     CHECK(all.input.shape() == Shape{64, 16});
@@ -549,45 +552,57 @@ TEST_SUITE("train") {
     for (int64_t token : data.validation_batch(Key(2), 0, 50).input.values<int64_t>())
       CHECK(token >= 900);
     CHECK(data.batch(Key(2), 0, 64).input.values<int64_t>() != input);
-    tokens[999] = 0;
-    CHECK(TextData(tokens, 16).fingerprint() != data.fingerprint());
-    CHECK(TextData(tokens, 8).fingerprint() == TextData(tokens, 16).fingerprint());
+    const Tokens same(characters, tokenizer);
+    CHECK(TextData(same, 8).fingerprint() == data.fingerprint());
+    characters.replace(characters.size() - 3, 3, "\xE4\xB8\x80");
+    CHECK(TextData(Tokens(characters, tokenizer), 16).fingerprint() != data.fingerprint());
   }
 
-  TEST_CASE(
-      "a text takes a byte a token, or two, and what is drawn is the same; so is its checksum") {
-    const auto data_of = [](const std::string& learned, Tokenizer::Unit unit) {
-      const Tokenizer tokenizer =
-          unit == Tokenizer::Unit::bytes ? Tokenizer::bytes() : Tokenizer::characters(learned);
-      const TextData data(tokenizer.encode_all(learned), 8);
-      const TextData plain(tokenizer.encode(learned), 8);
-      CHECK(data.fingerprint() == plain.fingerprint());
-      CHECK(data.train_tokens() == plain.train_tokens());
-      CHECK(data.validation_tokens() == plain.validation_tokens());
-      const Batch a = data.batch(Key(1), 0, 50), b = plain.batch(Key(1), 0, 50);
-      CHECK(a.input.values<int64_t>() == b.input.values<int64_t>());
-      CHECK(a.target.values<int64_t>() == b.target.values<int64_t>());
-      return data;
-    };
+  TEST_CASE("tokens that are read anywhere in mapped files are those of the whole text") {
+    const TemporaryFolder folder;
     std::string bytes, wide;
     for (int i = 0; i < 10000; ++i) bytes += static_cast<char>(i * i >> 3);
     for (int i = 0; i < 10000; ++i) append_character(wide, 0x4E00 + i % 3001);
-    const TextData one = data_of(bytes, Tokenizer::Unit::bytes),
-                   few = data_of(tiny_text() + "\xC3\xA9", Tokenizer::Unit::characters),
-                   many = data_of(wide, Tokenizer::Unit::characters);
-    CHECK(one.bytes() <= 10100);
-    CHECK(few.bytes() <= tiny_text().size() + 100);
-    CHECK(many.bytes() <= 20100);
-    // A checkpoint of a program that held them in four bytes each has these.
-    CHECK(one.fingerprint() == "dd8381331ac50563 9000+1000");
-    CHECK(few.fingerprint() == "c345a275a77f0b26 2430+271");
-    CHECK(many.fingerprint() == "c50d495f02e4c12d 9000+1000");
-    // The widths at which numbers no longer fit.
-    for (int32_t largest : {255, 256, 65535, 65536}) {
-      const Tokens tokens(std::vector<int32_t>{0, largest, 7});
-      CHECK(tokens.size() == 3);
-      CHECK((tokens[0] == 0 && tokens[1] == largest && tokens[2] == 7));
+    struct Case {
+      std::string text;
+      size_t cut;  // where the second file begins
+      Tokenizer tokenizer;
+      const char* fingerprint;  // as a program that held the tokens, in four bytes each, saved it
+    };
+    const std::string few = tiny_text() + "\xC3\xA9";
+    for (const Case& c :
+         {Case{bytes, 4001, Tokenizer::bytes(), "dd8381331ac50563 9000+1000"},
+          Case{few, 1, Tokenizer::characters(few), "c345a275a77f0b26 2430+271"},
+          Case{wide, 300, Tokenizer::characters(wide), "c50d495f02e4c12d 9000+1000"}}) {
+      CAPTURE(c.fingerprint);
+      const Tokens tokens(MappedText({folder.file("a", c.text.substr(0, c.cut)),
+                                      folder.file("b", c.text.substr(c.cut))},
+                                     c.tokenizer.unit()),
+                          c.tokenizer);
+      CHECK(TextData(tokens, 8).fingerprint() == c.fingerprint);
+      const std::vector<int32_t> all = c.tokenizer.encode(c.text);
+      CHECK(tokens.size() == std::ssize(all));
+      for (Index first = 0; first + 9 <= tokens.size(); first += 7) {
+        std::vector<int64_t> read(9);
+        tokens.read(first, read);
+        CHECK(std::equal(read.begin(), read.end(), all.begin() + first));
+      }
     }
+  }
+
+  TEST_CASE(
+      "a file that is written to while it is learned from is told, one that is replaced is not") {
+    const TemporaryFolder folder;
+    const std::string path = folder.file("text", tiny_text());
+    const TextData data(Tokens(MappedText({path}, Tokenizer::Unit::bytes), Tokenizer::bytes()), 8);
+    const auto drawn = [&] { return data.batch(Key(1), 0, 9).input.values<int64_t>(); };
+    const std::vector<int64_t> before = drawn();
+    std::filesystem::rename(path, folder / "older");
+    folder.file("text", "another one");
+    CHECK(drawn() == before);
+    std::filesystem::rename(folder / "older", path);
+    std::filesystem::resize_file(path, 10);
+    CHECK(error_of(ErrorKind::input, drawn) == path + " was written to while a run learns from it");
   }
 
   TEST_CASE("a batch that is cut into shards has the same samples and the same noise") {
@@ -831,11 +846,6 @@ TEST_SUITE("train") {
       CHECK(end - at <= 80);
     CHECK(has(block, "768 tokens"));
     CHECK(has(block, "6 GiB"));
-    CHECK_FALSE(has(block, "text"));
-    const std::string of_text =
-        start_block(here, {groups, {.activations = 1 << 20, .text = size_t{3} << 20}, 768});
-    CHECK(has(of_text, "about 4 MiB"));
-    CHECK(has(of_text, "text 3 MiB; free"));
     CHECK(size_text(1536) == "1.5 KiB");
   }
 }

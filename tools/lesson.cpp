@@ -62,17 +62,16 @@ std::vector<WrittenText> filled(const Writer& writer, const Data& data) {
 }  // namespace
 
 Lesson text_lesson(const ModelSettings& m, const LearnedText& o) {
-  std::string learned = o.paths.empty() ? corpus() : read_texts(o.paths, o.unit);
-  const Tokenizer tokenizer =
-      o.unit == Tokenizer::Unit::bytes ? Tokenizer::bytes() : Tokenizer::characters(learned);
-  TextData text(tokenizer.encode_all(std::move(learned)), m.context, o.held_out);
-  const size_t bytes = text.bytes();
+  const MappedText learned = o.paths.empty() ? MappedText(corpus()) : MappedText(o.paths, o.unit);
+  const Tokenizer tokenizer = o.unit == Tokenizer::Unit::bytes
+                                  ? Tokenizer::bytes()
+                                  : Tokenizer::characters(learned.parts());
+  TextData text(Tokens(learned, tokenizer), m.context, o.held_out);
   std::shared_ptr<const Data> data;
   if (o.masked) data = std::make_shared<const MaskedData>(std::move(text), tokenizer.size());
   else data = std::make_shared<const TextData>(std::move(text));
   Lesson lesson = lesson_of(m, o.masked ? ModelKind::encoder : ModelKind::language_model,
                             o.masked ? masked_task : "text", tokenizer, data);
-  lesson.text = bytes;
   lesson.write = [model = lesson.model, tokenizer, data, masked = o.masked,
                   context = m.context](const Tensors& values) -> std::vector<WrittenText> {
     const Writer writer{*model, context, values, tokenizer};

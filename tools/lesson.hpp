@@ -16,7 +16,6 @@ struct Lesson {
   // The text that the model writes now, or its answers to prompts that it never saw.
   std::function<std::vector<WrittenText>(const Tensors& values)> write;
   size_t activations = 0;  // bytes that one sample keeps for the gradient
-  size_t text = 0;         // bytes that the tokens take
 };
 
 struct LearnedText {

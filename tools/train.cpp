@@ -182,7 +182,6 @@ static RunSize run_size(const TrainOptions& o, const Lesson& lesson, const Optim
   if (o.loop.step.recompute_blocks)
     size.memory.activations /=
         static_cast<size_t>(std::max<Index>(1, size_of(*lesson.model, "l").value_or(1)));
-  size.memory.text = lesson.text;
   size.tokens_per_step = o.loop.step.batch * o.model.context;
   return size;
 }
@@ -288,7 +287,7 @@ static Prepared prepare(TrainOptions& o, CLI::App& app, Comm& comm) {
   const DeviceInUse in_use(o.device);
   Backend& device = *in_use;
 
-  const Machine machine = inspect_machine();  // with the memory that is free before a text is read
+  const Machine machine = inspect_machine();
   const LearnedText learned{o.text, unit_of(o.tokenizer), o.held_out, o.task == masked_task};
   Lesson lesson = task ? task_lesson(*task, o.model) : text_lesson(o.model, learned);
   const ParamList& params = lesson.model->params();

@@ -8,7 +8,7 @@
 
 #include "core/random.hpp"
 #include "core/tensor.hpp"
-#include "train/tokenizer.hpp"
+#include "train/tokens.hpp"
 
 namespace tete {
 
@@ -31,10 +31,6 @@ class Data {
   virtual const std::string& fingerprint() const = 0;
 };
 
-// The files' contents, one after the other. Fails in one sentence on a file that is missing, a
-// folder, empty or binary, and on one that is not UTF-8 if it is to be read as characters.
-std::string read_texts(const std::vector<std::string>& paths, Tokenizer::Unit unit);
-
 // Sample i is a window of a text; key and i say where it starts.
 class TextData : public Data {
  public:
@@ -45,7 +41,6 @@ class TextData : public Data {
   Index context() const { return context_; }
   Index train_tokens() const { return cut_; }
   Index validation_tokens() const { return tokens_.size() - cut_; }
-  size_t bytes() const { return tokens_.bytes(); }
   Batch batch(Key key, Index first, Index count) const override;
   Batch validation_batch(Key key, Index first, Index count) const override;
   const std::string& fingerprint() const override { return fingerprint_; }

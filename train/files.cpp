@@ -146,16 +146,10 @@ void read_at(const File& file, const std::string& path, size_t offset, void* to,
   }
 }
 
-void append_file(std::string& all, const std::string& path) {
-  const File file = open_regular_file(path);
-  const size_t before = all.size(), size = file_size(file);
-  all.resize(before + size);
-  read_at(file, path, 0, all.data() + before, size);
-}
-
 std::string read_file(const std::string& path) {
-  std::string all;
-  append_file(all, path);
+  const File file = open_regular_file(path);
+  std::string all(file_size(file), '\0');
+  read_at(file, path, 0, all.data(), all.size());
   return all;
 }
 

@@ -33,8 +33,6 @@ File open_regular_file(const std::string& path);
 size_t file_size(const File& file);
 // `count` bytes at an offset; fails where the file ends before.
 void read_at(const File& file, const std::string& path, size_t offset, void* to, size_t count);
-// The whole of a regular file, behind what is there.
-void append_file(std::string& all, const std::string& path);
 // The whole of a regular file.
 std::string read_file(const std::string& path);
 

@@ -173,9 +173,8 @@ std::string start_block(const Machine& m, const RunSize& run) {
   out << "memory      about " << size_text(need.total()) << ": parameters "
       << size_text(need.parameters) << ", gradients " << size_text(need.gradients)
       << ",\n            optimizer " << size_text(need.optimizer)
-      << (run.divided ? " on each rank" : "") << ", activations " << size_text(need.activations);
-  if (need.text > 0) out << ",\n            text " << size_text(need.text);
-  out << "; free " << size_text(m.memory) << "\n"
+      << (run.divided ? " on each rank" : "") << ", activations " << size_text(need.activations)
+      << "; free " << size_text(m.memory) << "\n"
       << "a step      " << run.tokens_per_step << " tokens\n";
   return out.str();
 }

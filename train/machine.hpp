@@ -38,8 +38,8 @@ std::vector<ParameterGroup> parameter_groups(const std::vector<ParamSpec>& specs
 
 // Memory that a run is expected to take, in bytes.
 struct MemoryNeed {
-  size_t parameters = 0, gradients = 0, optimizer = 0, activations = 0, text = 0;
-  size_t total() const { return parameters + gradients + optimizer + activations + text; }
+  size_t parameters = 0, gradients = 0, optimizer = 0, activations = 0;
+  size_t total() const { return parameters + gradients + optimizer + activations; }
 };
 
 struct RunSize {

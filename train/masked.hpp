@@ -32,7 +32,6 @@ class MaskedData : public Data {
   // `mask` is the token that hides; those of the text are below it.
   MaskedData(TextData text, int64_t mask);
 
-  size_t bytes() const { return text_.bytes(); }
   Batch batch(Key key, Index first, Index count) const override;
   Batch validation_batch(Key key, Index first, Index count) const override;
   const std::string& fingerprint() const override { return fingerprint_; }

@@ -30,14 +30,15 @@ std::string name_of_character(char32_t code) {
 
 }  // namespace
 
-Tokenizer Tokenizer::characters(std::string_view text) {
+Tokenizer Tokenizer::characters(std::span<const std::string_view> texts) {
   std::vector<bool> seen(0x110000);
-  for (size_t at = 0; at < text.size();) {
-    const Character c = read_character(text, at);
-    if (c.length == 0) not_utf8(at);
-    seen[c.code] = true;
-    at += c.length;
-  }
+  for (std::string_view text : texts)
+    for (size_t at = 0; at < text.size();) {
+      const Character c = read_character(text, at);
+      if (c.length == 0) not_utf8(at);
+      seen[c.code] = true;
+      at += c.length;
+    }
   Tokenizer tokenizer;
   tokenizer.unit_ = Unit::characters;
   for (char32_t code = 0; code < seen.size(); ++code)
@@ -94,37 +95,18 @@ int32_t Tokenizer::token_of(const Character& character, size_t at) const {
   return static_cast<int32_t>(found - vocabulary_.begin());
 }
 
-// A token is taken after all bytes of its character were read.
-template <class Take>
-void Tokenizer::each_character(std::string_view text, const Take& take) const {
-  for (size_t at = 0; at < text.size();) {
-    const Character c = read_character(text, at);
-    const int32_t token = token_of(c, at);
-    at += c.length;
-    take(token);
-  }
+int32_t Tokenizer::next(std::string_view text, size_t& at) const {
+  if (unit_ == Unit::bytes) return static_cast<unsigned char>(text[at++]);
+  const Character c = read_character(text, at);
+  const int32_t token = token_of(c, at);
+  at += c.length;
+  return token;
 }
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text) const {
   std::vector<int32_t> tokens;
   tokens.reserve(text.size());
-  if (unit_ == Unit::bytes)
-    for (char c : text) tokens.push_back(static_cast<unsigned char>(c));
-  else each_character(text, [&](int32_t token) { tokens.push_back(token); });
-  return tokens;
-}
-
-Tokens Tokenizer::encode_all(std::string text) const {
-  if (unit_ == Unit::bytes) return Tokens(std::move(text));
-  if (size() <= 256) {  // no character is shorter than its token
-    size_t count = 0;
-    each_character(text, [&](int32_t token) { text[count++] = static_cast<char>(token); });
-    text.resize(count);
-    return Tokens(std::move(text));
-  }
-  const auto begins = [](char c) { return (c & 0xC0) != 0x80; };
-  Tokens tokens(size(), std::count_if(text.begin(), text.end(), begins));
-  each_character(text, [&](int32_t token) { tokens.push_back(token); });
+  for (size_t at = 0; at < text.size();) tokens.push_back(next(text, at));
   return tokens;
 }
 

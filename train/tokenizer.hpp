@@ -11,7 +11,6 @@
 
 #include "core/error.hpp"
 #include "core/utf8.hpp"
-#include "train/tokens.hpp"
 
 namespace tete {
 
@@ -19,8 +18,9 @@ class Tokenizer {
  public:
   enum class Unit { characters, bytes };
 
-  // The characters of a text. Fails on invalid UTF-8, with the offset of the byte.
-  static Tokenizer characters(std::string_view text);
+  // The characters of texts. Fails on invalid UTF-8, with the offset of the byte.
+  static Tokenizer characters(std::span<const std::string_view> texts);
+  static Tokenizer characters(std::string_view text) { return characters(std::span(&text, 1)); }
   static Tokenizer bytes();
   // Reads what describe() wrote.
   static Tokenizer read(std::string_view description);
@@ -31,9 +31,8 @@ class Tokenizer {
   int64_t size() const;  // of the vocabulary
   // Fails on a character that the vocabulary lacks, and on invalid UTF-8.
   std::vector<int32_t> encode(std::string_view text) const;
-  // The same for a long text, which is given up: its memory becomes that of the tokens where a byte
-  // holds any of them.
-  Tokens encode_all(std::string text) const;
+  // The token that begins at byte `at`, which moves behind it.
+  int32_t next(std::string_view text, size_t& at) const;
   std::string decode(std::span<const int32_t> tokens) const;
   // The text of one token. Of bytes, one token may be part of a character.
   std::string piece(int32_t token) const;
@@ -41,8 +40,6 @@ class Tokenizer {
  private:
   // Fails on what is no character of the vocabulary; `at` is its byte.
   int32_t token_of(const Character& character, size_t at) const;
-  template <class Take>
-  void each_character(std::string_view text, const Take& take) const;
 
   Unit unit_ = Unit::bytes;
   std::vector<char32_t> vocabulary_;

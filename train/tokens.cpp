@@ -2,43 +2,42 @@
 
 #include <algorithm>
 
+#include "train/checksum.hpp"
+
 namespace tete {
 
-Tokens::Tokens(const std::vector<int32_t>& tokens)
-    : Tokens(tokens.empty() ? 0 : int64_t{*std::max_element(tokens.begin(), tokens.end())} + 1,
-             tokens.size()) {
-  for (int32_t token : tokens) push_back(token);
+Tokens::Tokens(MappedText text, Tokenizer tokenizer)
+    : text_(std::move(text)), tokenizer_(std::move(tokenizer)) {
+  Checksum sum;
+  std::vector<int32_t> some;
+  const auto add = [&] {
+    sum.add(some.data(), some.size() * sizeof(int32_t));
+    some.clear();
+  };
+  for (std::string_view bytes : text_.parts()) {
+    Part& part = parts_.emplace_back(Part{bytes, size_});
+    for (size_t at = 0; at < bytes.size(); ++size_) {
+      if ((size_ - part.first) % marked == 0) part.places.push_back(at);
+      some.push_back(tokenizer_.next(bytes, at));
+      if (some.size() == 4096) add();
+    }
+  }
+  add();
+  checksum_ = sum.value();
 }
 
-Tokens::Tokens(int64_t vocabulary, size_t count) {
-  if (vocabulary > 1 << 16) tokens_.emplace<std::vector<int32_t>>();
-  else if (vocabulary > 1 << 8) tokens_.emplace<std::vector<uint16_t>>();
-  std::visit([count](auto& tokens) { tokens.reserve(count); }, tokens_);
-}
-
-void Tokens::push_back(int32_t token) {
-  std::visit([token]<class Each>(
-                 Each& tokens) { tokens.push_back(static_cast<typename Each::value_type>(token)); },
-             tokens_);
-}
-
-Index Tokens::size() const {
-  return std::visit([](const auto& tokens) { return static_cast<Index>(tokens.size()); }, tokens_);
-}
-
-size_t Tokens::bytes() const {
-  return std::visit(
-      []<class Each>(const Each& tokens) {
-        return tokens.capacity() * sizeof(typename Each::value_type);
-      },
-      tokens_);
-}
-
-int32_t Tokens::operator[](Index i) const {
-  if (const auto* bytes = std::get_if<std::string>(&tokens_))
-    return static_cast<unsigned char>((*bytes)[i]);
-  if (const auto* pairs = std::get_if<std::vector<uint16_t>>(&tokens_)) return (*pairs)[i];
-  return std::get<std::vector<int32_t>>(tokens_)[i];
+void Tokens::read(Index first, std::span<int64_t> to) const {
+  text_.check_unchanged();
+  auto part = std::upper_bound(parts_.begin(), parts_.end(), first,
+                               [](Index at, const Part& each) { return at < each.first; });
+  --part;
+  Index number = first - part->first;
+  size_t at = part->places[static_cast<size_t>(number / marked)];
+  for (number %= marked; number > 0; --number) tokenizer_.next(part->bytes, at);
+  for (int64_t& token : to) {
+    for (; at == part->bytes.size(); at = 0) ++part;
+    token = tokenizer_.next(part->bytes, at);
+  }
 }
 
 }  // namespace tete

@@ -1,30 +1,37 @@
-// The tokens of a text, each in as few bytes as hold all of them: 1, 2 or 4.
+// The tokens of a text. They are made of its bytes whenever they are asked for: in memory is only
+// where every 256th begins.
 #pragma once
-#include <cstdint>
+#include <span>
 #include <string>
-#include <utility>
-#include <variant>
-#include <vector>
 
 #include "core/shape.hpp"
+#include "train/mapped_text.hpp"
 
 namespace tete {
 
 class Tokens {
  public:
-  Tokens(const std::vector<int32_t>& tokens);  // NOLINT: the same numbers
-  // Each byte is a token: the memory of the text is theirs.
-  explicit Tokens(std::string bytes) : tokens_(std::move(bytes)) {}
-  // None, of a vocabulary of so many, and room for `count`.
-  Tokens(int64_t vocabulary, size_t count);
+  // Reads the text once.
+  Tokens(MappedText text, Tokenizer tokenizer);
 
-  void push_back(int32_t token);
-  Index size() const;
-  size_t bytes() const;  // that they take
-  int32_t operator[](Index i) const;
+  Index size() const { return size_; }
+  // The checksum of all of them, as if each took four bytes.
+  uint64_t checksum() const { return checksum_; }
+  // Those from number `first` on. Fails (input) if a file of the text was written to.
+  void read(Index first, std::span<int64_t> to) const;
 
  private:
-  std::variant<std::string, std::vector<uint16_t>, std::vector<int32_t>> tokens_;
+  static constexpr Index marked = 256;
+  struct Part {
+    std::string_view bytes;
+    Index first;                      // the number of its first token
+    std::vector<size_t> places = {};  // where its tokens 0, 256, 512 … begin
+  };
+  MappedText text_;
+  Tokenizer tokenizer_;
+  std::vector<Part> parts_;
+  Index size_ = 0;
+  uint64_t checksum_ = 0;
 };
 
 }  // namespace tete
