@@ -19,6 +19,10 @@ std::tuple<Tensor, Tensor, Tensor> adam_update(const Tensor& p, const Tensor& g,
 // Σ x² of each, f64[xs.size()], squared and summed in f64: for f32 it is finite if and only if all
 // of x is. Of an empty Tensor it is 0.
 Tensor sums_of_squares(std::span<const Tensor> xs, Backend& on);
+// The same of n dense numbers, from the sums of each row_of_squares of them, with the bits that it
+// has on the processor.
+inline constexpr Index row_of_squares = 4096;
+double sum_of_rows(std::span<const double> rows, Index n);
 
 // The means of g² over dimension d0 and over another one, d1; the mean's dimension keeps size 1.
 struct MeanSquares {

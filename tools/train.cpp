@@ -173,7 +173,7 @@ static RunSize run_size(const TrainOptions& o, const Lesson& lesson, const Optim
   size.groups = parameter_groups(lesson.model->params().specs());
   size.memory.parameters = size.memory.gradients = 4 * lesson.model->params().element_total();
   size.memory.optimizer = bytes_of(optimizer.state);
-  size.divided = optimizer.is_divided();
+  size.divided = optimizer.division() != nullptr;
   // A shard's samples are in memory at once.
   size.memory.activations =
       static_cast<size_t>((o.loop.step.batch + o.loop.step.shards - 1) / o.loop.step.shards) *

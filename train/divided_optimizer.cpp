@@ -5,22 +5,26 @@
 
 #include "core/fused.hpp"
 #include "core/ops.hpp"
+#include "core/update.hpp"
+#include "train/division.hpp"
 
 namespace tete {
 
 namespace {
 
-// Some of a parameter's numbers, in the order of its memory.
-struct Range {
-  Index begin = 0, end = 0;
-  Index size() const { return end - begin; }
-};
+using Piece = Division::Piece;
 
 // Its bytes among those of the parameter.
-std::span<std::byte> bytes_of(const Tensor& dense, Range range) {
+std::span<std::byte> bytes_of(const Tensor& dense, const Piece& piece) {
   const auto size = static_cast<Index>(size_of(dense.dtype()));
-  return dense.host_bytes().subspan(static_cast<size_t>(range.begin * size),
-                                    static_cast<size_t>(range.size() * size));
+  return dense.host_bytes().subspan(static_cast<size_t>(piece.first * size),
+                                    static_cast<size_t>(piece.count * size));
+}
+
+std::vector<Index> learned_sizes(const std::vector<ParamSpec>& specs) {
+  std::vector<Index> sizes;
+  for (const ParamSpec& spec : specs) sizes.push_back(spec.fixed ? 0 : element_count(spec.shape));
+  return sizes;
 }
 
 class DividedOptimizer : public Optimizer {
@@ -28,11 +32,12 @@ class DividedOptimizer : public Optimizer {
   DividedOptimizer(
       Comm& comm, const std::vector<ParamSpec>& specs,
       const std::function<std::unique_ptr<Optimizer>(const std::vector<ParamSpec>&)>& make)
-      : comm_(comm), specs_(specs) {
-    for (const ParamSpec& spec : specs) {
-      begins_.push_back(total_);
-      if (!spec.fixed) total_ += element_count(spec.shape);
-    }
+      : comm_(comm),
+        specs_(specs),
+        division_(learned_sizes(specs), comm.size(), row_of_squares),
+        mine_(specs.size()) {
+    for (int r = 0; r < comm.size(); ++r) pieces_.push_back(division_.pieces(r));
+    for (const Piece& piece : pieces_of(comm.rank())) mine_[piece.parameter].push_back(piece);
     for (size_t i = 0; i < specs.size(); ++i) {
       ParamSpec& part = parts_.emplace_back(specs[i]);
       part.shape = part_shape(i), part.layout = {};
@@ -52,8 +57,9 @@ class DividedOptimizer : public Optimizer {
               int64_t step) override {
     Tensors parts(values.size()), slopes(values.size());
     for (size_t i = 0; i < values.size(); ++i) {
-      if (specs_[i].fixed || !grads[i] || mine(i).size() == 0) continue;
-      parts[i] = part_of(i, values[i]), slopes[i] = part_of(i, grads[i]);
+      if (!grads[i] || mine_[i].empty()) continue;
+      parts[i] = part_of(i, values[i]);
+      slopes[i] = reshape(grads[i], part_shape(i)).to(values[i].backend());
     }
     std::swap(state, part_->state);
     part_->update(parts_, parts, slopes, rate, step);
@@ -61,9 +67,10 @@ class DividedOptimizer : public Optimizer {
     gather(values, grads, parts);
   }
 
-  bool is_divided() const override { return true; }
+  const Division* division() const override { return &division_; }
   Shape state_shape(size_t i) const override { return specs_[of_[i]].shape; }
   void set_state(size_t i, const Tensor& whole) override {
+    if (mine_[of_[i]].empty()) return;
     const Tensor part = Tensor::empty_like(state[i].value);
     copy_onto(part_of(of_[i], whole.to(part.backend())), part);
     state[i].value = part;
@@ -93,17 +100,10 @@ class DividedOptimizer : public Optimizer {
   }
 
  private:
-  Range range(size_t i, int rank) const {
-    if (specs_[i].fixed) return {};
-    const auto cut = [&](int r) {
-      return std::clamp<Index>(total_ * r / comm_.size() - begins_[i], 0,
-                               element_count(specs_[i].shape));
-    };
-    return {cut(rank), cut(rank + 1)};
-  }
-  Range mine(size_t i) const { return range(i, comm_.rank()); }
+  const std::vector<Piece>& pieces_of(int rank) const { return pieces_[static_cast<size_t>(rank)]; }
   Shape part_shape(size_t i) const {
-    const Index n = mine(i).size();
+    Index n = 0;
+    for (const Piece& piece : mine_[i]) n += piece.count;
     return specs_[i].shape.size() > 1 ? Shape{1, n} : Shape{n};
   }
   Short<int> order(size_t i) const {
@@ -111,18 +111,24 @@ class DividedOptimizer : public Optimizer {
     for (int d = order.size(); d < specs_[i].shape.size(); ++d) order.push_back(d);
     return order;
   }
-  // A window.
+  // This rank's numbers of it, one after the other.
   Tensor part_of(size_t i, const Tensor& x) const {
     const Tensor in_order = with_layout(x.detach(), order(i));
-    return in_order.window(part_shape(i), row_major(part_shape(i)), mine(i).begin);
+    Tensors windows;
+    for (const Piece& piece : mine_[i])
+      windows.push_back(in_order.window({piece.count}, {1}, piece.first));
+    return reshape(windows.size() == 1 ? windows[0] : concat(windows, 0), part_shape(i));
   }
   // Memory on the processor for all of a parameter, of which `part` is there.
   Tensor around(size_t i, const Tensor& part, Dtype dtype) const {
     const Shape& shape = specs_[i].shape;
     const Tensor whole = Tensor::empty_strided(shape, dense_strides(shape, order(i)), dtype);
-    if (mine(i).size() > 0) {
-      const std::span<std::byte> bytes = part.detach().to(cpu()).host_bytes();
-      std::copy(bytes.begin(), bytes.end(), bytes_of(whole, mine(i)).begin());
+    if (mine_[i].empty()) return whole;
+    const Tensor here = part.detach().to(cpu());
+    Piece from{i, 0, 0};
+    for (const Piece& piece : mine_[i]) {
+      from.first += std::exchange(from.count, piece.count);
+      std::ranges::copy(bytes_of(here, from), bytes_of(whole, piece).begin());
     }
     return whole;
   }
@@ -130,16 +136,21 @@ class DividedOptimizer : public Optimizer {
   // All ranks' parts, as new values.
   void gather(Tensors& values, const Tensors& grads, const Tensors& parts) const {
     const auto memory = std::make_shared<Tensors>(values.size());
+    for (size_t i = 0; i < values.size(); ++i)
+      if (!specs_[i].fixed && grads[i]) (*memory)[i] = around(i, parts[i], values[i].dtype());
+    const auto messages = [&](int peer, int pieces_are_of) {
+      std::vector<Message> all;
+      for (const Piece& piece : pieces_of(pieces_are_of))
+        if (const Tensor& whole = (*memory)[piece.parameter])
+          all.push_back({peer, bytes_of(whole, piece)});
+      return all;
+    };
     std::vector<Message> out, in;
     const int ranks = comm_.size();
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (specs_[i].fixed || !grads[i]) continue;
-      const Tensor& whole = (*memory)[i] = around(i, parts[i], values[i].dtype());
-      for (int k = 1; k < ranks; ++k) {
-        const int to = (comm_.rank() + k) % ranks, from = (comm_.rank() + ranks - k) % ranks;
-        if (mine(i).size() > 0) out.push_back({to, bytes_of(whole, mine(i))});
-        if (range(i, from).size() > 0) in.push_back({from, bytes_of(whole, range(i, from))});
-      }
+    for (int k = 1; k < ranks; ++k) {
+      const int to = (comm_.rank() + k) % ranks, from = (comm_.rank() + ranks - k) % ranks;
+      std::ranges::move(messages(to, comm_.rank()), std::back_inserter(out));
+      std::ranges::move(messages(from, from), std::back_inserter(in));
     }
     comm_.exchange(std::move(out), std::move(in), memory);
     for (size_t i = 0; i < values.size(); ++i)
@@ -149,23 +160,22 @@ class DividedOptimizer : public Optimizer {
   Tensor collected(size_t i) const {
     const Tensor part = state[i].value.detach().to(cpu());
     const size_t of = of_[i];
-    if (comm_.rank() != 0) {
-      if (mine(of).size() > 0)
-        comm_.exchange({{0, part.host_bytes()}}, {}, std::make_shared<Tensor>(part));
-      return {};
-    }
     const auto whole = std::make_shared<Tensor>(around(of, part, part.dtype()));
-    std::vector<Message> in;
-    for (int r = 1; r < comm_.size(); ++r)
-      if (range(of, r).size() > 0) in.push_back({r, bytes_of(*whole, range(of, r))});
-    comm_.exchange({}, std::move(in), whole);
+    std::vector<Message> out, in;
+    for (int r = 0; r < comm_.size(); ++r)
+      for (const Piece& piece : pieces_of(r))
+        if (piece.parameter == of && r > 0) {
+          if (comm_.rank() == 0) in.push_back({r, bytes_of(*whole, piece)});
+          if (comm_.rank() == r) out.push_back({0, bytes_of(*whole, piece)});
+        }
+    comm_.exchange(std::move(out), std::move(in), whole);
     return *whole;
   }
 
   Comm& comm_;
   std::vector<ParamSpec> specs_, parts_;
-  Index total_ = 0;
-  std::vector<Index> begins_;  // by parameter
+  Division division_;
+  std::vector<std::vector<Piece>> pieces_, mine_;  // by rank; of this one, by parameter
   std::unique_ptr<Optimizer> part_;
   std::vector<size_t> of_;  // the parameter of each tensor of the state
 };

@@ -1,9 +1,8 @@
 // An optimizer that is divided among ranks, so that each has only a part of its state (as ZeRO has
 // it, Rajbhandari, Rasley, Ruwase, He 2020).
 //
-// All numbers that are learned lie in one row, parameter after parameter, each in the order of its
-// memory. Rank r of P keeps the state of the numbers from N·r/P to N·(r+1)/P, updates them, and
-// sends their new values to the others: (P-1)/P times 4N bytes.
+// Rank r of P keeps the state of its parts of all buckets (train/division.hpp), updates these
+// numbers, and sends their new values to the others: (P-1)/P times 4N bytes.
 #pragma once
 #include "train/comm.hpp"
 #include "train/optimizer.hpp"

@@ -35,49 +35,6 @@ std::span<std::byte> bytes_of(std::vector<W>& numbers) {
   return std::as_writable_bytes(std::span(numbers));
 }
 
-// ---- The order of numbers ----------------------------------------------------------------------
-
-// All gradients as one row of numbers, the last parameter's first.
-class Row {
- public:
-  explicit Row(const Tensors& layouts) : place_(layouts.size(), -1) {
-    for (size_t i = layouts.size(); i-- > 0;) {
-      if (!layouts[i] || layouts[i].size() == 0) continue;
-      place_[i] = static_cast<int64_t>(slots_.size());
-      slots_.push_back({i, total_, layouts[i].size()});
-      total_ += layouts[i].size();
-    }
-  }
-  int64_t total() const { return total_; }
-  size_t slots() const { return slots_.size(); }
-  int64_t slot_of(size_t parameter) const { return place_[parameter]; }  // -1: it has no gradient
-  int64_t begin_of(size_t slot) const { return slot < slots_.size() ? slots_[slot].begin : total_; }
-
-  // Calls each(parameter, first, count) for the pieces of [begin, end).
-  template <class Each>
-  void walk(int64_t begin, int64_t end, const Each& each) const {
-    auto slot = std::upper_bound(slots_.begin(), slots_.end(), begin,
-                                 [](int64_t at, const Slot& s) { return at < s.begin; });
-    if (slot != slots_.begin()) --slot;
-    for (; begin < end; ++slot) {
-      const int64_t stop = std::min(end, slot->begin + slot->count);
-      each(slot->parameter, begin - slot->begin, stop - begin);
-      begin = stop;
-    }
-  }
-
- private:
-  struct Slot {
-    size_t parameter;
-    int64_t begin, count;
-  };
-  std::vector<Slot> slots_;
-  std::vector<int64_t> place_;
-  int64_t total_ = 0;
-};
-
-constexpr int64_t largest_bucket = 25'000'000, smallest_bucket = 256 << 10;  // bytes
-constexpr int buckets_wanted = 8;     // so that small models overlap, too
 constexpr size_t most_under_way = 3;  // buckets; more would take memory
 
 // ---- The exchange ------------------------------------------------------------------------------
@@ -86,36 +43,53 @@ constexpr size_t most_under_way = 3;  // buckets; more would take memory
 template <class T, class W>
 class Typed : public GradientExchange {
  public:
-  Typed(int rank, int ranks, const TreeOrder& order, const Tensors& layouts,
-        std::shared_ptr<std::vector<ShardSum>> nodes)
-      : rank_(rank), ranks_(ranks), order_(order), nodes_(std::move(nodes)), row_(layouts) {
-    for (int r = 0; r < ranks; ++r)
+  Typed(int rank, const TreeOrder& order, const Tensors& layouts,
+        std::shared_ptr<std::vector<ShardSum>> nodes, const Division& division, Result wanted)
+      : rank_(rank),
+        ranks_(division.ranks()),
+        order_(order),
+        nodes_(std::move(nodes)),
+        division_(division),
+        wanted_(wanted),
+        is_ready_(layouts.size()),
+        buckets_(division.buckets()) {
+    for (int r = 0; r < ranks_; ++r)
       count_.push_back(std::count_if(order.nodes.begin(), order.nodes.end(),
                                      [&](const TreeOrder::Node& node) { return node.rank == r; }));
-    is_ready_.assign(row_.slots(), false);
-    for (const Tensor& like : layouts)
-      sum_.grads.push_back(like ? Tensor::empty_strided(like.shape(), like.strides(), like.dtype())
-                                : Tensor());
-    const int64_t size = std::clamp(row_.total() * int64_t{sizeof(T)} / buckets_wanted,
-                                    smallest_bucket, largest_bucket) /
-                         int64_t{sizeof(T)};
-    for (int64_t at = 0; at < row_.total(); at += size)
-      buckets_.push_back({at, std::min(at + size, row_.total())});
+    std::vector<Index> mine(layouts.size());  // numbers so far
+    for (size_t b = 0; b < buckets_.size(); ++b) {
+      Bucket& bucket = buckets_[b];
+      bucket.begin = division.begin(b, wanted == Result::part ? rank : 0);
+      bucket.end = wanted == Result::part ? division.begin(b, rank + 1) : division.begin(b + 1, 0);
+      bucket.pieces = division.pieces(bucket.begin, bucket.end);
+      for (Division::Piece& piece : bucket.pieces) {
+        Index& before = mine[piece.parameter];
+        if (wanted == Result::part) piece.first = before;
+        before += piece.count;
+      }
+    }
+    for (size_t i = 0; i < layouts.size(); ++i) {
+      const Tensor& like = layouts[i];
+      if (!like) sum_.grads.emplace_back();
+      else if (wanted == Result::part) sum_.grads.push_back(Tensor::empty({mine[i]}, like.dtype()));
+      else sum_.grads.push_back(Tensor::empty_strided(like.shape(), like.strides(), like.dtype()));
+    }
   }
 
   void ready(size_t parameter) override {
-    const int64_t slot = row_.slot_of(parameter);
-    if (slot < 0) return;
-    is_ready_[static_cast<size_t>(slot)] = true;
-    while (slots_ready_ < is_ready_.size() && is_ready_[slots_ready_]) ++slots_ready_;
-    ready_until_.store(row_.begin_of(slots_ready_), std::memory_order_release);
+    is_ready_[parameter] = true;
+    const std::vector<Division::Slot>& slots = division_.slots();
+    while (slots_ready_ < slots.size() && is_ready_[slots[slots_ready_].parameter]) ++slots_ready_;
+    ready_until_.store(slots_ready_ < slots.size() ? slots[slots_ready_].begin
+                                                   : division_.begin(buckets_.size(), 0),
+                       std::memory_order_release);
   }
   void complete() override { complete_.store(true, std::memory_order_release); }
 
   State advance(Transport& transport) override {
     bool waits = false;
     while (begun_ < buckets_.size() && under_way_.size() < most_under_way &&
-           ready_until_.load(std::memory_order_acquire) >= buckets_[begun_].end)
+           ready_until_.load(std::memory_order_acquire) >= division_.begin(begun_ + 1, 0))
       scatter(transport, begun_++);
     for (size_t& number : under_way_) waits |= !move(transport, number);
     std::erase(under_way_, done);
@@ -155,9 +129,10 @@ class Typed : public GradientExchange {
 
  private:
   struct Bucket {
-    int64_t begin, end;
+    Index begin = 0, end = 0;                       // the numbers that this rank is to have
+    std::vector<Division::Piece> pieces = {};       // their places in the result
     std::vector<std::vector<W>> out = {}, in = {};  // by rank: its nodes' numbers, one by one
-    std::vector<W> all = {};                        // the finished numbers of the whole bucket
+    std::vector<W> all = {};                        // the finished numbers
     std::unique_ptr<Exchange> scatter = {}, gather = {};
   };
   static constexpr size_t done = ~size_t{0};
@@ -166,24 +141,22 @@ class Typed : public GradientExchange {
     int64_t tokens = 0;
   };
 
-  int64_t part_begin(const Bucket& b, int r) const {
-    return b.begin + (b.end - b.begin) * r / ranks_;
-  }
-  int64_t part_size(const Bucket& b, int r) const {
-    return part_begin(b, r + 1) - part_begin(b, r);
+  Index part_size(size_t bucket, int r) const {
+    return division_.begin(bucket, r + 1) - division_.begin(bucket, r);
   }
 
   // The numbers of one of this rank's nodes. A gradient that is missing is -0, which changes
   // nothing that it is added to.
-  W* pack(const ShardSum& node, int64_t begin, int64_t end, W* to) const {
-    row_.walk(begin, end, [&](size_t parameter, int64_t first, int64_t count) {
+  W* pack(const ShardSum& node, size_t bucket, int r, W* to) const {
+    for (const auto& [parameter, first, count] :
+         division_.pieces(division_.begin(bucket, r), division_.begin(bucket, r + 1))) {
       const Tensor& g = node.grads[parameter];
       if (!g) std::fill_n(to, count, sent(T(-0.0), W()));
       else
         std::transform(numbers(g) + first, numbers(g) + first + count, to,
                        [](T x) { return sent(x, W()); });
       to += count;
-    });
+    }
     return to;
   }
   static T* numbers(const Tensor& x) { return reinterpret_cast<T*>(x.host_bytes().data()); }
@@ -195,13 +168,13 @@ class Typed : public GradientExchange {
     for (int k = 0; k < ranks_; ++k) {
       const int to = (rank_ + k) % ranks_, from = (rank_ + ranks_ - k) % ranks_;
       std::vector<W>& sending = b.out[static_cast<size_t>(to)];
-      sending.resize(static_cast<size_t>(part_size(b, to)) * nodes_->size());
+      sending.resize(static_cast<size_t>(part_size(number, to)) * nodes_->size());
       W* at = sending.data();
-      for (const ShardSum& node : *nodes_)
-        at = pack(node, part_begin(b, to), part_begin(b, to + 1), at);
+      for (const ShardSum& node : *nodes_) at = pack(node, number, to, at);
       if (k == 0) continue;
       std::vector<W>& coming = b.in[static_cast<size_t>(from)];
-      coming.resize(static_cast<size_t>(part_size(b, rank_) * count_[static_cast<size_t>(from)]));
+      coming.resize(
+          static_cast<size_t>(part_size(number, rank_) * count_[static_cast<size_t>(from)]));
       out.push_back({to, bytes_of(sending)}), in.push_back({from, bytes_of(coming)});
     }
     b.scatter = begin(transport, 1 + 2 * static_cast<int>(number), out, in);
@@ -219,30 +192,31 @@ class Typed : public GradientExchange {
   // True if nothing is to be waited for.
   bool move(Transport& transport, size_t& number) {
     Bucket& b = buckets_[number];
-    if (!b.gather) {
+    if (b.all.empty()) {
       if (!b.scatter->test()) return false;
-      add_up(b);
-      gather(transport, b, 2 + 2 * static_cast<int>(number));
+      add_up(number);
+      if (wanted_ == Result::whole) gather(transport, number);
     }
-    if (!b.gather->test()) return false;
+    if (b.gather && !b.gather->test()) return false;
     unpack(b);
-    finished_ += 1 + b.scatter->progress() + b.gather->progress();
-    b = {b.begin, b.end};
+    finished_ += 1 + b.scatter->progress() + (b.gather ? b.gather->progress() : 0);
+    b = {};
     number = done;
     return true;
   }
 
   // This rank's part of the sum, in the tree's order.
-  void add_up(Bucket& b) {
+  void add_up(size_t number) {
+    Bucket& b = buckets_[number];
     std::vector<const W*> leaves;
-    const auto size = static_cast<size_t>(part_size(b, rank_));
+    const auto size = static_cast<size_t>(part_size(number, rank_));
     std::vector<size_t> taken(static_cast<size_t>(ranks_));
     for (const TreeOrder::Node& node : order_.nodes) {
       const auto r = static_cast<size_t>(node.rank);
       leaves.push_back((node.rank == rank_ ? b.out[r] : b.in[r]).data() + size * taken[r]++);
     }
     b.all.resize(static_cast<size_t>(b.end - b.begin));
-    W* sums = b.all.data() + (part_begin(b, rank_) - b.begin);
+    W* sums = b.all.data() + (division_.begin(number, rank_) - b.begin);
     constexpr size_t block = 1024;
     std::deque<std::vector<T>> stack;
     for (size_t first = 0; first < size; first += block) {
@@ -271,26 +245,28 @@ class Typed : public GradientExchange {
     }
   }
 
-  void gather(Transport& transport, Bucket& b, int channel) {
+  void gather(Transport& transport, size_t number) {
+    Bucket& b = buckets_[number];
     const auto part = [&](int r) {
-      return bytes_of(b.all).subspan(static_cast<size_t>(part_begin(b, r) - b.begin) * sizeof(W),
-                                     static_cast<size_t>(part_size(b, r)) * sizeof(W));
+      const auto before = static_cast<size_t>(division_.begin(number, r) - b.begin);
+      return bytes_of(b.all).subspan(before * sizeof(W),
+                                     static_cast<size_t>(part_size(number, r)) * sizeof(W));
     };
     std::vector<Message> out, in;
     for (int k = 1; k < ranks_; ++k) {
       const int to = (rank_ + k) % ranks_, from = (rank_ + ranks_ - k) % ranks_;
       out.push_back({to, part(rank_)}), in.push_back({from, part(from)});
     }
-    b.gather = begin(transport, channel, out, in);
+    b.gather = begin(transport, 2 + 2 * static_cast<int>(number), out, in);
   }
 
   void unpack(const Bucket& b) const {
     const W* from = b.all.data();
-    row_.walk(b.begin, b.end, [&](size_t parameter, int64_t first, int64_t count) {
+    for (const auto& [parameter, first, count] : b.pieces) {
       std::transform(from, from + count, numbers(sum_.grads[parameter]) + first,
                      [](W x) { return received(x); });
       from += count;
-    });
+    }
   }
 
   // ---- Losses, and which gradients there are ----
@@ -344,7 +320,8 @@ class Typed : public GradientExchange {
   TreeOrder order_;
   std::shared_ptr<const std::vector<ShardSum>> nodes_;
   std::vector<std::ptrdiff_t> count_;  // of nodes, by rank
-  Row row_;
+  const Division& division_;
+  Result wanted_;
   ShardSum sum_;
   std::vector<bool> is_ready_;
   size_t slots_ready_ = 0;
@@ -362,16 +339,17 @@ class Typed : public GradientExchange {
 }  // namespace
 
 std::shared_ptr<GradientExchange> GradientExchange::make(
-    int rank, int ranks, const TreeOrder& order, const Tensors& layouts,
-    std::shared_ptr<std::vector<ShardSum>> nodes, SendAs send) {
+    int rank, const TreeOrder& order, const Tensors& layouts,
+    std::shared_ptr<std::vector<ShardSum>> nodes, const Division& division, Result wanted,
+    SendAs send) {
   Dtype dtype = Dtype::f32;
   for (const Tensor& like : layouts)
     if (like) dtype = like.dtype();
-  if (dtype == Dtype::f64)
-    return std::make_shared<Typed<double, double>>(rank, ranks, order, layouts, nodes);
-  if (send == SendAs::bf16)
-    return std::make_shared<Typed<float, Bf16>>(rank, ranks, order, layouts, nodes);
-  return std::make_shared<Typed<float, float>>(rank, ranks, order, layouts, nodes);
+  const auto made = [&]<class T, class W>(T, W) -> std::shared_ptr<GradientExchange> {
+    return std::make_shared<Typed<T, W>>(rank, order, layouts, std::move(nodes), division, wanted);
+  };
+  if (dtype == Dtype::f64) return made(double(), double());
+  return send == SendAs::bf16 ? made(float(), Bf16()) : made(float(), float());
 }
 
 }  // namespace tete

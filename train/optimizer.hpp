@@ -10,6 +10,8 @@
 
 namespace tete {
 
+class Division;
+
 struct NamedTensor {
   std::string name;
   Tensor value;
@@ -38,10 +40,10 @@ class Optimizer {
   // The rates of the last update; may wait for the device.
   virtual EffectiveRate effective_rate() const = 0;
 
-  // Where ranks keep a part of the state each (train/divided_optimizer.hpp), a checkpoint has the
-  // whole of it, by these. `whole_state` is for rank 0, inside of `with_whole_state`, which all
-  // ranks call together.
-  virtual bool is_divided() const { return false; }
+  // Where ranks keep a part of the state each (train/divided_optimizer.hpp), `update` takes the
+  // gradients of that part, as tree_sum gives them, and a checkpoint has the whole state, by these.
+  // `whole_state` is for rank 0, inside of `with_whole_state`, which all ranks call together.
+  virtual const Division* division() const { return nullptr; }
   virtual Shape state_shape(size_t i) const { return state[i].value.shape(); }
   virtual Tensor whole_state(size_t i) const { return state[i].value.detach(); }
   virtual void with_whole_state(const std::function<void()>& work) const { work(); }

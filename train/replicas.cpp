@@ -16,7 +16,7 @@ void check_replicas(Comm& comm, const Tensors& values, const Optimizer& optimize
   if (comm.size() == 1) return;
   Checksum sum;
   for (const Tensor& value : values) add(sum, value);
-  if (!optimizer.is_divided())
+  if (!optimizer.division())
     for (const NamedTensor& tensor : optimizer.state) add(sum, tensor.value);
   const std::vector<uint64_t> all = comm.all_gather(sum.value());
   // The first of the most frequent checksums.

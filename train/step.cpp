@@ -25,10 +25,12 @@ NotFinite count_not_finite(const Tensor& x) {
 }
 
 // "'decoder/0/W', f32[2, 3]: 1 NaN and 2 infinities of 6"
+std::string describe_not_finite(const std::string& name, const Tensor& x, const NotFinite& count) {
+  return text("'", name, "', ", describe(x.dtype(), x.shape()), ": ", count.nan, " NaN and ",
+              count.infinite, " infinities in ", x.size(), " numbers");
+}
 std::string describe_not_finite(const std::string& name, const Tensor& x) {
-  const auto [nan, infinite] = count_not_finite(x);
-  return text("'", name, "', ", describe(x.dtype(), x.shape()), ": ", nan, " NaN and ", infinite,
-              " infinities in ", x.size(), " numbers");
+  return describe_not_finite(name, x, count_not_finite(x));
 }
 
 bool all_finite(const Tensor& x) {
@@ -74,7 +76,9 @@ double clip_factor(double norm, double limit) {
 
 // The only numbers that a step reads from the device, all at once: the loss and each gradient's sum
 // of squares, which is finite if and only if the gradient is.
-Stepper::Sums Stepper::read_sums(const ShardSum& total) {
+Stepper::Sums Stepper::read_sums(const ShardSum& total) const {
+  if (const Division* parts = optimizer_.division())
+    return {total.loss.item(), sums_of_squares(comm_, *parts, total.grads)};
   const Tensor squares = sums_of_squares(total.grads, total.loss.backend());
   std::vector<double> all = concat({reshape(total.loss, {1}), squares}, 0).values();
   const double loss = all[0];
@@ -92,7 +96,8 @@ static std::vector<double> lengths(const Tensors& xs) {
 StepResult Stepper::run(int64_t step, Tensors& values, double rate, bool with_norms) {
   ShardSum total = tree_sum(
       comm_, options_.shards, learned(values),
-      [&](int g, const OnReady& ready) { return shard(step, g, values, ready); }, options_.send);
+      [&](int g, const OnReady& ready) { return shard(step, g, values, ready); }, options_.send,
+      optimizer_.division());
   const Sums sums = read_sums(total);
   const std::vector<double>& squares = sums.squares;
   const auto tokens = static_cast<double>(total.tokens);
@@ -218,10 +223,17 @@ void Stepper::explain_not_finite(int64_t step, const Tensors& values, double los
   for (size_t i = 0; i < specs.size() && what.empty(); ++i)
     if (!all_finite(values[i]))
       what = "before it, the parameter " + describe_not_finite(specs[i].name, values[i]);
-  for (size_t i = 0; i < specs.size() && what.empty() && std::isfinite(loss); ++i)
-    if (grads[i] && !all_finite(grads[i]))
+  for (size_t i = 0; i < specs.size() && what.empty() && std::isfinite(loss); ++i) {
+    if (!grads[i]) continue;
+    NotFinite count = count_not_finite(grads[i]);
+    if (optimizer_.division()) {
+      const std::vector<NotFinite> all = comm_.all_gather(std::exchange(count, {}));
+      for (const NotFinite& part : all) count.nan += part.nan, count.infinite += part.infinite;
+    }
+    if (count.nan + count.infinite > 0)
       what = text("the loss is ", loss, ", but the gradient of ",
-                  describe_not_finite(specs[i].name, grads[i]));
+                  describe_not_finite(specs[i].name, values[i], count));
+  }
   const std::string first = first_not_finite(step, values);
   if (!first.empty())
     what += (what.empty() ? "" : "; ") + ("the first value that is not finite is " + first);

@@ -77,7 +77,7 @@ class Stepper {
     double loss;
     std::vector<double> squares;  // of each gradient; 0 where there is none
   };
-  static Sums read_sums(const ShardSum& total);
+  Sums read_sums(const ShardSum& total) const;
   Tensors learned(const Tensors& values) const;  // empty where a parameter is fixed
   ShardSum shard(int64_t step, int shard, const Tensors& values, const OnReady& ready) const;
   using Watch = std::function<void(const std::string& path, const Tensor& value)>;

@@ -66,8 +66,8 @@ struct Running {
   }
 };
 
-ShardSum sum_of_ranks(Comm& comm, int shards, const Tensors& layouts, const Leaf& leaf,
-                      SendAs send) {
+ShardSum sum_of_ranks(Comm& comm, int shards, const Tensors& layouts, const Leaf& leaf, SendAs send,
+                      const Division* parts) {
   const TreeOrder order = tree_order(comm.size(), shards);
   std::vector<TreeOrder::Node> mine;
   for (const TreeOrder::Node& node : order.nodes)
@@ -84,8 +84,13 @@ ShardSum sum_of_ranks(Comm& comm, int shards, const Tensors& layouts, const Leaf
   ShardSum& end = nodes->emplace_back();
   end.grads.resize(layouts.size());
 
+  std::vector<Index> sizes;
+  for (const Tensor& like : layouts) sizes.push_back(like ? like.size() : 0);
+  const Division evenly(sizes, comm.size());
+  using Result = GradientExchange::Result;
   const auto exchange =
-      GradientExchange::make(comm.rank(), comm.size(), order, layouts, nodes, send);
+      GradientExchange::make(comm.rank(), order, layouts, nodes, parts ? *parts : evenly,
+                             parts ? Result::part : Result::whole, send);
   comm.start(exchange);
   Running running{comm};
   std::vector<bool> told(layouts.size(), false);
@@ -105,7 +110,7 @@ ShardSum sum_of_ranks(Comm& comm, int shards, const Tensors& layouts, const Leaf
   comm.finish();
   ShardSum total = exchange->result();
   total.loss = total.loss.to(shard.loss.backend());
-  for (size_t i = 0; i < layouts.size(); ++i)
+  for (size_t i = 0; i < layouts.size() && !parts; ++i)
     if (total.grads[i]) total.grads[i] = total.grads[i].to(layouts[i].backend());
   return total;
 }
@@ -133,13 +138,14 @@ TreeOrder tree_order(int ranks, int shards) {
   return order;
 }
 
-ShardSum tree_sum(Comm& comm, int shards, const Tensors& layouts, const Leaf& leaf, SendAs send) {
+ShardSum tree_sum(Comm& comm, int shards, const Tensors& layouts, const Leaf& leaf, SendAs send,
+                  const Division* parts) {
   if (shards < 1) bad_input("a step needs at least 1 shard, got ", shards);
   if (comm.size() > shards)
     bad_input("a step of ", shards, " shards cannot be divided among ", comm.size(),
               " processes; use as many shards as processes, or more");
   if (comm.size() == 1) return sum(leaf, 0, shards);
-  return sum_of_ranks(comm, shards, layouts, leaf, send);
+  return sum_of_ranks(comm, shards, layouts, leaf, send, parts);
 }
 
 }  // namespace tete

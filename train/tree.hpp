@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/tensor.hpp"
-#include "train/comm.hpp"
+#include "train/division.hpp"
 
 namespace tete {
 
@@ -35,9 +35,13 @@ enum class SendAs { exact, bf16 };
 //
 // A rank sends (k+1)·(P-1)/P times the gradient's bytes, where k is the number of its nodes, and
 // holds at most log2(shards) + 2 gradients at a time.
+//
+// Given `parts`, of more than one rank, it sends k·(P-1)/P times those bytes: each gradient then
+// has one dimension, with the numbers that this rank has a part in, in their order, on the
+// processor.
 ShardSum tree_sum(Comm& comm, int shards, const Tensors& layouts,
                   const std::function<ShardSum(int shard, const OnReady& ready)>& leaf,
-                  SendAs send = SendAs::exact);
+                  SendAs send = SendAs::exact, const Division* parts = nullptr);
 
 // The first shard that a rank owns; the next rank's is where its range ends.
 int first_shard(int rank, int ranks, int shards);

@@ -1,11 +1,13 @@
 // Updates of parameters: each reads its arguments once and writes its result once. Sums run in
 // blocks that follow from sizes alone, added in their order.
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "core/cpu/backend.hpp"
 #include "core/cpu/rows.hpp"
 #include "core/cpu/walk.hpp"
+#include "core/update.hpp"
 
 namespace tete::cpu_kernels {
 namespace {
@@ -15,7 +17,7 @@ constexpr double cost = 4;
 
 // ---- Tiles: some rows of the innermost dimension, so that memory is read in long pieces -------
 
-constexpr Index tile_columns = 4096;
+constexpr Index tile_columns = row_of_squares;
 Index tile_rows(Index columns) {
   return std::max<Index>(64, 2 * block_size / std::max<Index>(1, columns));
 }
@@ -235,3 +237,17 @@ bool CpuBackend::minus_product(const View& p, const View& g, const View& a, cons
 }
 
 }  // namespace tete::cpu_kernels
+
+namespace tete {
+
+// As sum_of_tiles adds them.
+double sum_of_rows(std::span<const double> rows, Index n) {
+  double total = 0;
+  if (n % row_of_squares > 0) total = rows.back(), rows = rows.first(rows.size() - 1);
+  const auto tile = static_cast<size_t>(cpu_kernels::tile_rows(row_of_squares));
+  for (; !rows.empty(); rows = rows.subspan(std::min(tile, rows.size())))
+    total += std::accumulate(rows.begin(), rows.begin() + std::min(tile, rows.size()), 0.0);
+  return total;
+}
+
+}  // namespace tete

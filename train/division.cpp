@@ -1,0 +1,86 @@
+#include "train/division.hpp"
+
+#include <algorithm>
+
+#include "core/update.hpp"
+
+namespace tete {
+
+constexpr Index largest_bucket = 6'250'000, smallest_bucket = 65'536;  // numbers
+constexpr Index buckets_wanted = 8;  // so that small models overlap, too
+
+Division::Division(const std::vector<Index>& sizes, int ranks, Index unit) : ranks_(ranks) {
+  Index total = 0;
+  for (size_t i = sizes.size(); i-- > 0; total += sizes[i])
+    if (sizes[i] > 0) slots_.push_back({i, total, sizes[i]});
+  // The last place up to `at` where a part may begin.
+  const auto aligned = [&](Index at) {
+    return unit == 1 || at == total ? at : at - pieces(at, at + 1)[0].first % unit;
+  };
+  const Index size = std::clamp(total / buckets_wanted, smallest_bucket, largest_bucket);
+  std::vector<Index> given(static_cast<size_t>(ranks));  // to the ranks before each, so far
+  for (Index begin = 0; begin < total;) {
+    const Index end = aligned(std::min(begin + size, total));
+    for (int r = 1; r < ranks; ++r) {
+      Index& before = given[static_cast<size_t>(r)];
+      const Index due = begin + end * r / ranks - before;
+      cuts_.push_back(std::clamp(aligned(std::min(due, end)), cuts_.back(), end));
+      before += cuts_.back() - begin;
+    }
+    cuts_.push_back(begin = end);
+  }
+}
+
+std::vector<Division::Piece> Division::pieces(Index begin, Index end) const {
+  std::vector<Piece> all;
+  auto slot = std::upper_bound(slots_.begin(), slots_.end(), begin,
+                               [](Index at, const Slot& each) { return at < each.begin; });
+  for (; begin < end; ++slot) {
+    const Slot& here = *std::prev(slot);
+    const Index stop = std::min(end, here.begin + here.count);
+    all.push_back({here.parameter, begin - here.begin, stop - begin});
+    begin = stop;
+  }
+  return all;
+}
+
+std::vector<Division::Piece> Division::pieces(int rank) const {
+  std::vector<Piece> all;
+  for (size_t b = 0; b < buckets(); ++b)
+    for (const Piece& piece : pieces(begin(b, rank), begin(b, rank + 1))) all.push_back(piece);
+  return all;
+}
+
+// Calls each(parameter, first, count) for what a rank has of each row of squares.
+template <class Each>
+static void each_row(const Division& division, int rank, const Tensors& parts, const Each& each) {
+  for (const Division::Piece& piece : division.pieces(rank))
+    for (Index at = 0; parts[piece.parameter] && at < piece.count; at += row_of_squares)
+      each(piece.parameter, piece.first + at, std::min(row_of_squares, piece.count - at));
+}
+
+std::vector<double> sums_of_squares(Comm& comm, const Division& division, const Tensors& parts) {
+  Tensors windows;
+  std::vector<Index> taken(parts.size()), numbers(parts.size());
+  each_row(division, comm.rank(), parts, [&](size_t i, Index, Index count) {
+    windows.push_back(parts[i].window({count}, {1}, taken[i]));
+    taken[i] += count;
+  });
+  const std::vector<double> mine = sums_of_squares(windows, cpu()).values();
+  const std::vector<Bytes> all = comm.all_gather(std::as_bytes(std::span(mine)));
+  std::vector<std::vector<double>> rows(parts.size());
+  for (int r = 0; r < comm.size(); ++r) {
+    const std::byte* at = all[static_cast<size_t>(r)].data();
+    each_row(division, r, parts, [&](size_t i, Index first, Index count) {
+      const auto row = static_cast<size_t>(first / row_of_squares);
+      rows[i].resize(std::max(rows[i].size(), row + 1));
+      std::memcpy(&rows[i][row], at, sizeof(double));
+      at += sizeof(double), numbers[i] += count;
+    });
+  }
+  std::vector<double> sums;
+  for (size_t i = 0; i < parts.size(); ++i) sums.push_back(sum_of_rows(rows[i], numbers[i]));
+  return sums;
+}
+
+}  // namespace tete

@@ -1,0 +1,52 @@
+// How the numbers of all gradients are divided among ranks.
+//
+// They lie in one row, the last parameter's first, as gradients become final in that order; those
+// of a parameter are in the order of its memory. The row is cut into buckets, which are sent one by
+// one, and each bucket into a part for every rank.
+#pragma once
+#include "core/tensor.hpp"
+#include "train/comm.hpp"
+
+namespace tete {
+
+class Division {
+ public:
+  // `sizes` has the numbers of each parameter, 0 where it gets no gradient. Parts begin at
+  // multiples of `unit` numbers of a parameter; all in all they are as large as they can be then.
+  Division(const std::vector<Index>& sizes, int ranks, Index unit = 1);
+
+  int ranks() const { return ranks_; }
+  size_t buckets() const { return (cuts_.size() - 1) / static_cast<size_t>(ranks_); }
+  // Where a rank's part of a bucket begins in the row. It ends where the next rank's begins.
+  Index begin(size_t bucket, int rank) const {
+    return cuts_[bucket * static_cast<size_t>(ranks_) + static_cast<size_t>(rank)];
+  }
+  // Where the numbers of each parameter that has some begin in the row.
+  struct Slot {
+    size_t parameter;
+    Index begin, count;
+  };
+  const std::vector<Slot>& slots() const { return slots_; }
+
+  // Some of a parameter's numbers.
+  struct Piece {
+    size_t parameter;
+    Index first, count;
+  };
+  // [begin, end) of the row, in its order.
+  std::vector<Piece> pieces(Index begin, Index end) const;
+  // All that a rank has.
+  std::vector<Piece> pieces(int rank) const;
+
+ private:
+  int ranks_;
+  std::vector<Slot> slots_;
+  std::vector<Index> cuts_ = {0};  // the begins of each bucket's parts; at last the row's end
+};
+
+// Σ x² of each gradient, of which every rank has its part, f32 or f64 on the processor: the bits
+// that sums_of_squares of all of it has there. Parts begin at multiples of row_of_squares numbers.
+// Of an empty Tensor it is 0.
+std::vector<double> sums_of_squares(Comm& comm, const Division& division, const Tensors& parts);
+
+}  // namespace tete
