@@ -183,8 +183,9 @@ void Comm::serve(const std::function<std::unique_ptr<Transport>()>& connect) {
   transport_.reset();
 }
 
-// Asks the job again and again: at once while it goes fast, then with short sleeps, as the cores
-// are for those who compute.
+// Asks the job again and again. While this rank computes, it does so seldom: a look takes 12 us of
+// a core that it may share with who computes. Once that waits, too, at once while it goes fast,
+// then with short sleeps.
 void Comm::drive(Job& job) {
   double since = seconds_now(), last = since, moving = 0;
   int64_t seen = -1;
@@ -199,8 +200,15 @@ void Comm::drive(Job& job) {
     if (state == Job::State::idle || job.progress() != seen)
       since = time, seen = job.progress(), round = 0;
     else if (time - since > patience_) lost(job.waiting_for());
-    if (round < 50 && state == Job::State::waiting) std::this_thread::yield();
-    else std::this_thread::sleep_for(std::chrono::microseconds(50));
+    if (!awaited_) {
+      const std::chrono::microseconds pause(state == Job::State::idle ? 1000 : 200);
+      std::unique_lock lock(mutex_);
+      changed_.wait_for(lock, pause, [&] { return awaited_ || abandons_; });
+    } else if (round < 50 && state == Job::State::waiting) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
   }
   std::lock_guard lock(mutex_);
   use_.total += moving;
@@ -231,7 +239,10 @@ void Comm::start(std::shared_ptr<Job> job) {
 void Comm::finish() {
   const double before = seconds_now();
   std::unique_lock lock(mutex_);
+  awaited_ = true;
+  changed_.notify_all();
   changed_.wait(lock, [&] { return !job_; });
+  awaited_ = false;
   use_.exposed += seconds_now() - before;
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }

@@ -144,7 +144,7 @@ class Comm {
   std::vector<std::shared_ptr<Job>> abandoned_;  // messages may still come for their memory
   std::exception_ptr error_;
   bool connected_ = false, ending_ = false, flushes_denormals_ = false;
-  std::atomic<bool> abandons_{false};
+  std::atomic<bool> abandons_{false}, awaited_{false};  // the job: not any more; by who computes
   int abort_code_ = -1;
   CommUse use_;
 };

@@ -7,7 +7,8 @@
 namespace tete {
 
 constexpr Index largest_bucket = 6'250'000, smallest_bucket = 65'536;  // numbers
-constexpr Index buckets_wanted = 8;  // so that small models overlap, too
+constexpr Index smallest_message = 16'384;  // what is smaller is sent at a lower rate
+constexpr Index buckets_wanted = 8;         // so that small models overlap, too
 
 Division::Division(const std::vector<Index>& sizes, int ranks, Index unit) : ranks_(ranks) {
   Index total = 0;
@@ -17,7 +18,8 @@ Division::Division(const std::vector<Index>& sizes, int ranks, Index unit) : ran
   const auto aligned = [&](Index at) {
     return unit == 1 || at == total ? at : at - pieces(at, at + 1)[0].first % unit;
   };
-  const Index size = std::clamp(total / buckets_wanted, smallest_bucket, largest_bucket);
+  const Index least = std::max(smallest_bucket, ranks * smallest_message);
+  const Index size = std::min(std::max(total / buckets_wanted, least), largest_bucket);
   std::vector<Index> given(static_cast<size_t>(ranks));  // to the ranks before each, so far
   for (Index begin = 0; begin < total;) {
     const Index end = aligned(std::min(begin + size, total));
