@@ -39,6 +39,10 @@ enum class Binary : uint8_t {
   count
 };
 
+// Its row's name.
+const char* name_of(Unary op);
+const char* name_of(Binary op);
+
 enum class Fold : uint8_t { sum, max };
 
 // The factors of one step of Adam (adam_update in core/update.hpp has the formula).
@@ -69,15 +73,15 @@ class Backend {
   using Refuse = std::function<void(Index place)>;
 
   // The operations that every device has.
-#define OPERATION(name, ...) virtual void name(__VA_ARGS__) = 0;
+#define OPERATION(name, parameters, arguments) virtual void name parameters = 0;
 #include "core/operations.def"
 #undef OPERATION
 
   // The kernels that a device may lack; each returns false unless the device has it.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
-#define KERNEL(name, ...) \
-  virtual bool name(__VA_ARGS__) { return false; }
+#define KERNEL(name, parameters, arguments) \
+  virtual bool name parameters { return false; }
 #include "core/kernels.def"
 #undef KERNEL
 #pragma GCC diagnostic pop

@@ -39,6 +39,14 @@ struct Counts {
   int64_t dispatches = 0, barriers = 0, submissions = 0, reads = 0;
   size_t written = 0, read = 0;  // bytes
   double recording = 0;          // seconds that the host took to record the dispatches
+
+  // Microseconds of a dispatch.
+  double recording_us() const { return dispatches ? 1e6 * recording / double(dispatches) : 0; }
+  friend Counts operator-(const Counts& a, const Counts& b) {
+    return {a.dispatches - b.dispatches, a.barriers - b.barriers, a.submissions - b.submissions,
+            a.reads - b.reads,           a.written - b.written,   a.read - b.read,
+            a.recording - b.recording};
+  }
 };
 
 // A device beside the processor. It may lack operations, which are then computed on the processor.
@@ -48,6 +56,8 @@ class Accelerator : public Backend {
   // From now on such an operation fails (resource).
   virtual void refuse_fallbacks() = 0;
   virtual Counts counts() const = 0;
+  // Bytes that tensors can still take, besides what its free lists keep.
+  virtual size_t free_memory() const = 0;
 };
 
 // The device of "NAME" or "NAME:WHICH". Fails (input) on a name that is none, with those there are.

@@ -4,6 +4,27 @@
 
 namespace tete {
 
+const char* name_of(Unary op) {
+  static constexpr const char* names[] = {
+#define UNARY(name, value, gradient, low, high) #name,
+#define BINARY(name, value, gradient_a, gradient_b, low, high)
+#include "core/elementwise.def"
+#undef UNARY
+#undef BINARY
+  };
+  return names[static_cast<int>(op)];
+}
+const char* name_of(Binary op) {
+  static constexpr const char* names[] = {
+#define UNARY(name, value, gradient, low, high)
+#define BINARY(name, value, gradient_a, gradient_b, low, high) #name,
+#include "core/elementwise.def"
+#undef UNARY
+#undef BINARY
+  };
+  return names[static_cast<int>(op)];
+}
+
 namespace {
 
 // An empty result in the memory order of the first operand without broadcast dimensions.

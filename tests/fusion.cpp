@@ -102,7 +102,7 @@ void check_kernels(const Text& text, const std::pair<int, int>& norms) {
   Tensors there;
   for (const Tensor& value : text.values) there.push_back(value.to(device));
   text(there, Text::none());
-  CHECK(std::pair(device.norms, device.sums_with_norm) == norms);
+  CHECK(std::pair<int, int>(device.norms, device.sums_with_norm) == norms);
 }
 
 void check_second_order(const Text& text) {

@@ -322,13 +322,13 @@ TEST_SUITE("vulkan") {
     const Tensor x = noise({4, 5}, 1), y = exp(x.to(*device));
     CHECK(same_bits(y.to(cpu()), exp(x)));
     REQUIRE(device->fallbacks().size() == 1);
-    CHECK(device->fallbacks()[0].operation == "exp in f64");
+    CHECK(device->fallbacks()[0].operation == "unary exp in f64");
     CHECK(device->fallbacks()[0].times == 1);
     CHECK(device->fallbacks()[0].bytes == 2 * 20 * 8);
     device->refuse_fallbacks();
     CHECK(error_of(ErrorKind::resource, [&] {
             exp(x.to(*device));
-          }).find("lacks the operation 'exp in f64'") != std::string::npos);
+          }).find("lacks the operation 'unary exp in f64'") != std::string::npos);
   }
 
   TEST_CASE("memory that is not there is told with what would fit") {

@@ -15,10 +15,10 @@ class CpuBackend final : public Backend {
 
   bool contracts_bf16(const View& A, const Labels& a, const View& B, const Labels& b, const View& Y,
                       const Labels& y) const override;
-#define OPERATION(name, ...) void name(__VA_ARGS__) override;
+#define OPERATION(name, parameters, arguments) void name parameters override;
 #include "core/operations.def"
 #undef OPERATION
-#define KERNEL(name, ...) bool name(__VA_ARGS__) override;
+#define KERNEL(name, parameters, arguments) bool name parameters override;
 #include "core/kernels.def"
 #undef KERNEL
 };

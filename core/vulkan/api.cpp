@@ -38,18 +38,17 @@ void Api::load_device(VkDevice device) {
 #undef TETE_FUNCTION
 }
 
-std::string name_of(VkResult result) {
+static std::string name_of(VkResult result) {
   switch (result) {
-    case VK_ERROR_DEVICE_LOST:
-      return "VK_ERROR_DEVICE_LOST";
-    case VK_ERROR_OUT_OF_HOST_MEMORY:
-      return "VK_ERROR_OUT_OF_HOST_MEMORY";
-    case VK_ERROR_OUT_OF_DEVICE_MEMORY:
-      return "VK_ERROR_OUT_OF_DEVICE_MEMORY";
-    case VK_ERROR_INCOMPATIBLE_DRIVER:
-      return "VK_ERROR_INCOMPATIBLE_DRIVER";
-    case VK_ERROR_INITIALIZATION_FAILED:
-      return "VK_ERROR_INITIALIZATION_FAILED";
+#define TETE_NAME(name) \
+  case name:            \
+    return #name;
+    TETE_NAME(VK_ERROR_DEVICE_LOST)
+    TETE_NAME(VK_ERROR_OUT_OF_HOST_MEMORY)
+    TETE_NAME(VK_ERROR_OUT_OF_DEVICE_MEMORY)
+    TETE_NAME(VK_ERROR_INCOMPATIBLE_DRIVER)
+    TETE_NAME(VK_ERROR_INITIALIZATION_FAILED)
+#undef TETE_NAME
     default:
       return text("VkResult ", static_cast<int>(result));
   }

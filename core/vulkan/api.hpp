@@ -7,25 +7,23 @@
 
 namespace tete::vulkan {
 
-#define TETE_VULKAN_OF_INSTANCE(X)                                                   \
-  X(DestroyInstance)                                                                 \
-  X(EnumeratePhysicalDevices)                                                        \
-  X(GetPhysicalDeviceProperties2) X(GetPhysicalDeviceFeatures2)                      \
-      X(GetPhysicalDeviceMemoryProperties) X(GetPhysicalDeviceQueueFamilyProperties) \
-          X(EnumerateDeviceExtensionProperties) X(CreateDevice) X(GetDeviceProcAddr)
-#define TETE_VULKAN_OF_DEVICE(X)                                                                  \
-  X(DestroyDevice)                                                                                \
-  X(GetDeviceQueue)                                                                               \
-  X(DeviceWaitIdle) X(CreateBuffer) X(DestroyBuffer) X(GetBufferMemoryRequirements)               \
-      X(AllocateMemory) X(FreeMemory) X(BindBufferMemory) X(MapMemory) X(CreateShaderModule)      \
-          X(DestroyShaderModule) X(CreateDescriptorSetLayout) X(DestroyDescriptorSetLayout)       \
-              X(CreatePipelineLayout) X(DestroyPipelineLayout) X(CreateComputePipelines)          \
-                  X(DestroyPipeline) X(CreateCommandPool) X(DestroyCommandPool)                   \
-                      X(AllocateCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer)         \
-                          X(QueueSubmit) X(CreateSemaphore) X(DestroySemaphore) X(WaitSemaphores) \
-                              X(CmdBindPipeline) X(CmdPushDescriptorSetKHR) X(CmdPushConstants)   \
-                                  X(CmdDispatch) X(CmdPipelineBarrier) X(CmdCopyBuffer)           \
-                                      X(CmdUpdateBuffer) X(CmdFillBuffer)
+// clang-format off
+#define TETE_VULKAN_OF_INSTANCE(X)                                                            \
+  X(DestroyInstance) X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties2)              \
+  X(GetPhysicalDeviceFeatures2) X(GetPhysicalDeviceMemoryProperties2)                         \
+  X(GetPhysicalDeviceQueueFamilyProperties) X(EnumerateDeviceExtensionProperties)             \
+  X(CreateDevice) X(GetDeviceProcAddr)
+#define TETE_VULKAN_OF_DEVICE(X)                                                              \
+  X(DestroyDevice) X(GetDeviceQueue) X(DeviceWaitIdle) X(CreateBuffer) X(DestroyBuffer)       \
+  X(GetBufferMemoryRequirements) X(AllocateMemory) X(FreeMemory) X(BindBufferMemory)          \
+  X(MapMemory) X(CreateShaderModule) X(DestroyShaderModule) X(CreateDescriptorSetLayout)      \
+  X(DestroyDescriptorSetLayout) X(CreatePipelineLayout) X(DestroyPipelineLayout)              \
+  X(CreateComputePipelines) X(DestroyPipeline) X(CreateCommandPool) X(DestroyCommandPool)     \
+  X(AllocateCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(QueueSubmit)          \
+  X(CreateSemaphore) X(DestroySemaphore) X(WaitSemaphores) X(CmdBindPipeline)                 \
+  X(CmdPushDescriptorSetKHR) X(CmdPushConstants) X(CmdDispatch) X(CmdPipelineBarrier)         \
+  X(CmdCopyBuffer) X(CmdUpdateBuffer) X(CmdFillBuffer)
+// clang-format on
 
 struct Api {
 #define TETE_FUNCTION(name) PFN_vk##name name = nullptr;
@@ -41,8 +39,6 @@ struct Api {
   void load_device(VkDevice device);
 };
 
-// The name of a result, such as "VK_ERROR_DEVICE_LOST".
-std::string name_of(VkResult result);
 // Fails (resource) unless it is a success.
 void check(VkResult result, const char* what);
 

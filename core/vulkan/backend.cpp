@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/arguments.hpp"
 #include "core/error.hpp"
 
 namespace tete::vulkan {
@@ -11,7 +12,6 @@ namespace {
 constexpr size_t most_checks = 1024;  // of positions, between two reads
 constexpr uint32_t none_outside = UINT32_MAX;
 
-View dense_like(const View& x, void* data) { return {x.dtype, x.shape, row_major(x.shape), data}; }
 size_t bytes_of(const View& x) { return static_cast<size_t>(x.size()) * size_of(x.dtype); }
 
 }  // namespace
@@ -74,8 +74,7 @@ void CardBackend::tell_refusals(const std::vector<uint32_t>& slots) {
     if (slots[i] != none_outside) told[i](slots[i]);
 }
 
-void CardBackend::check_inside(const View& I, Index size, Refuse refuse) {
-  if (I.size() == 0) return;
+bool CardBackend::try_check_inside(const View& I, Index size, Refuse refuse) {
   uint32_t slot = 0;
   bool is_full = false;
   {
@@ -85,53 +84,54 @@ void CardBackend::check_inside(const View& I, Index size, Refuse refuse) {
     is_full = refusals_.size() == most_checks;
   }
   const Window index = window_of(I);
-  const Bound slots{slots_, 4 * most_checks, true};
-  for_each_part<1>(merge(loops_of<1>({&I})), 4,
-                   [&](const auto& inner, const auto& at, Index before) {
-                     Call call = call_for<1>(Shader::check_inside, inner, {index}, at);
-                     for (Index word : {size, before, Index{slot}}) call.words.add(word);
-                     call.buffers = {index.read(), slots};
-                     stream_.run(call);
-                   });
+  run_over<1>(merge(loops_of<1>({&I})), {index}, Shader::check_inside, {},
+              {index.read(), {slots_, 4 * most_checks, true}},
+              [&](Words& words, Index before) { words.add(size, before, slot); });
   if (is_full) read(nullptr, nullptr, 0);
+  return true;
 }
 
 // ---- What is left to the processor -----------------------------------------------------------
 
-void CardBackend::on_processor(const std::string& operation, const Views& inputs,
-                               const Views& outputs,
-                               const std::function<void(const Views&, const Views&)>& run) {
-  size_t bytes = 0;
-  for (const Views* views : {&inputs, &outputs})
-    for (const View& each : *views) bytes += bytes_of(each);
-  {
-    const std::lock_guard lock(mutex_);
-    if (refuses_)
-      fail(ErrorKind::resource, name_, " lacks the operation '", operation,
-           "', which --strict-device forbids to compute on the processor");
-    Fallback& count = fallbacks_.try_emplace(operation, Fallback{operation, 0, 0}).first->second;
-    ++count.times, count.bytes += bytes;
-  }
-  std::vector<Storage> host;
-  const auto here = [&](const View& each) {
-    host.emplace_back(cpu(), std::max<size_t>(1, bytes_of(each)));
-    return dense_like(each, host.back().data());
-  };
-  Views in, out;
-  for (const View& each : inputs) {
-    const Temporary dense(*this, each.dtype, each.shape, row_major(each.shape));
-    copy(each, dense.view());
-    in.push_back(here(each));
-    read(dense.view().data, in.back().data, bytes_of(each));
-  }
-  for (const View& each : outputs) out.push_back(here(each));
-  run(in, out);
-  for (size_t i = 0; i < out.size(); ++i) {
-    const Temporary dense(*this, out[i].dtype, out[i].shape, out[i].strides);
-    write(out[i].data, dense.view().data, bytes_of(out[i]));
-    copy(dense.view(), outputs[i]);
-  }
+void CardBackend::count_fallback(const std::string& operation, size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (refuses_)
+    fail(ErrorKind::resource, name_, " lacks the operation '", operation,
+         "', which --strict-device forbids to compute on the processor");
+  Fallback& count = fallbacks_.try_emplace(operation, Fallback{operation, 0, 0}).first->second;
+  ++count.times, count.bytes += bytes;
 }
+
+template <class Call, class Arguments>
+void CardBackend::on_processor(const char* name, const Call& call, const Arguments& arguments) {
+  const std::vector<View> views = views_of(arguments);
+  size_t bytes = 0;
+  for (const View& each : views) bytes += bytes_of(each);
+  count_fallback(text(named(name, arguments), " in ", name_of(views.back().dtype)), bytes);
+  std::vector<Storage> memory;
+  std::vector<View> here;
+  for (const View& each : views) {
+    memory.emplace_back(cpu(), std::max<size_t>(1, bytes_of(each)));
+    here.push_back({each.dtype, each.shape, row_major(each.shape), memory.back().data()});
+    const bool is_result = here.size() == views.size();
+    if (!is_result)
+      read(laid(each, here.back().strides).view().data, here.back().data, bytes_of(each));
+  }
+  call_on(here, call, arguments);
+  const View& result = here.back();
+  const Temporary there(*this, result.dtype, result.shape, result.strides);
+  write(result.data, there.view().data, bytes_of(result));
+  copy(there.view(), views.back());
+}
+
+#define OPERATION(name, parameters, arguments)                                        \
+  void CardBackend::name parameters {                                                 \
+    if (!try_##name arguments)                                                        \
+      on_processor(                                                                   \
+          #name, [](const auto&... all) { cpu().name(all...); }, std::tie arguments); \
+  }
+#include "core/operations.def"
+#undef OPERATION
 
 std::vector<Fallback> CardBackend::fallbacks() const {
   const std::lock_guard lock(mutex_);

@@ -31,6 +31,7 @@ class CardBackend final : public Card {
 
   const char* name() const override { return name_.c_str(); }
   Counts counts() const override { return stream_.counts(); }
+  size_t free_memory() const override { return memory_.free(); }
   Said said() const override;
   std::vector<Fallback> fallbacks() const override;
   void refuse_fallbacks() override { refuses_ = true; }
@@ -43,34 +44,15 @@ class CardBackend final : public Card {
 
   bool contracts_bf16(const View& A, const Labels& a, const View& B, const Labels& b, const View& Y,
                       const Labels& y) const override;
-#define OPERATION(name, ...) void name(__VA_ARGS__) override;
+// Each operation, and whether shaders did it: else it is left to the processor.
+#define OPERATION(name, parameters, arguments) \
+  void name parameters override;               \
+  bool try_##name parameters;
 #include "core/operations.def"
 #undef OPERATION
-  bool softmax(const View& x, const View& mask, int axis, const View& y) override;
-  bool softmax_gradient(const View& y, const View& g, int axis, const View& dx) override;
-  bool norm(const View& x, const View& scale, const View& bias, bool center, double epsilon,
-            const View& y, const View& stats) override;
-  bool add_norm(const View& x, const View& r, const View& scale, const View& bias, bool center,
-                double epsilon, const View& s, const View& y, const View& stats) override;
-  bool norm_gradient(const View& x, const View& scale, const View& g, const View& stats,
-                     bool center, const View& dx, const View& dscale, const View& dbias) override;
-  bool cross_entropy(const View& logits, const View& targets, const View& loss,
-                     const View& lse) override;
-  bool cross_entropy_gradient(const View& logits, const View& targets, const View& lse,
-                              const View& g, const View& dlogits) override;
-  bool unary_of_sum(Unary op, const View& a, const View& b, const View& y) override;
-  bool unary_of_sum_gradient(Unary op, const View& a, const View& b, const View& y, const View& g,
-                             const View& dsum) override;
-  bool dropout(const View& x, double rate, uint64_t key, uint64_t first, const View& y) override;
-  bool accumulate(const View& x, const View& y) override;
-  bool top_k(const View& x, int axis, const View& found) override;
-  bool adam(const View& p, const View& g, const View& m, const View& v, const AdamStep& step,
-            const View& p_to, const View& m_to, const View& v_to) override;
-  bool sum_of_squares(const View& x, const View& sum) override;
-  bool sum_of_squares_of_product(const View& g, const View& a, const View& b,
-                                 const View& sum) override;
-  bool minus_product(const View& p, const View& g, const View& a, const View& b, const View& rate,
-                     const View& p_to, const View& sum) override;
+#define KERNEL(name, parameters, arguments) bool name parameters override;
+#include "core/kernels.def"
+#undef KERNEL
 
   // The dimensions of a contraction by the operands that have them, merged: of A, B and Y.
   struct Product {
@@ -87,23 +69,38 @@ class CardBackend final : public Card {
   };
 
  private:
-  using Views = std::vector<View>;
   // Runs an operation that is lacking here on copies of its views on the processor, and counts it.
-  void on_processor(const std::string& operation, const Views& inputs, const Views& outputs,
-                    const std::function<void(const Views& in, const Views& out)>& run);
+  template <class Call, class Arguments>
+  void on_processor(const char* name, const Call& call, const Arguments& arguments);
+  void count_fallback(const std::string& operation, size_t bytes);
   // True if shaders have this type's numbers.
   bool has(Dtype dtype) const { return dtype == Dtype::f32 || (dtype == Dtype::f64 && can_.f64); }
-  // A call for each element. Inputs are at most four; `op` is a row of elementwise.def.
+  // A shader that includes view.glsl, for each element of these loops over views in the windows.
+  // add_words(words, how many elements come before) adds the words behind those of the views; there
+  // are `times` invocations for each element.
+  template <int N, class AddWords>
+  void run_over(const Loops<N>& loops, const std::array<Window, N>& windows, Shader shader,
+                const Constants& constants, const std::vector<Bound>& buffers,
+                const AddWords& add_words, Index times = 1);
+  // elementwise.comp. Inputs are at most four; `op` is a row of elementwise.def.
   void elements(Kind kind, uint32_t op, const std::vector<const View*>& inputs, const View& y,
                 const View* rate = nullptr);
+  void random(const View& x, const View& y, bool drops, double rate, uint64_t key, uint64_t first);
   // Sums (of x or of x z, as 2) or maxima, `how` of fold.comp: kept[y, x, z], folded[x, z].
   void fold_loops(uint32_t how, Shader shader, const Loops<3>& kept, const Loops<2>& folded,
                   const Window& x, const Window& z, const View& y);
+  void contract_here(const View& A, const Labels& a, const View& B, const Labels& b, const View& Y,
+                     const Labels& y);
   Temporary without_own(const View& A, Labels& a, const Labels& b, const Labels& y);
   void sum_products(const cpu_kernels::Groups& groups, const Window& left, const Window& right,
                     const View& Y);
   void multiply(const Product& p, Shader shader, const std::array<Window, 3>& windows,
                 const Cut& cut, Index y_part);
+  // A shader that includes rows.glsl, for rows of views along an axis; other buffers and words
+  // follow those of the views, of which the last `written` are written.
+  template <int N>
+  void run_rows(const std::array<const View*, N>& views, int axis, size_t written, Shader shader,
+                const Constants& constants, const std::vector<Bound>& others, const Words& words);
   void norm_rows(const View& x, const View* r, const View& scale, const View& bias, bool center,
                  double epsilon, const View* s, const View& y, const View& stats);
   void cross_entropy_rows(const View& logits, const View& targets, const View* g, const View& lse,
@@ -127,5 +124,24 @@ class CardBackend final : public Card {
   uint32_t* slots_ = nullptr;     // on the device: the first position outside, of each check
   std::vector<Refuse> refusals_;  // by slot
 };
+
+template <int N, class AddWords>
+void CardBackend::run_over(const Loops<N>& loops, const std::array<Window, N>& windows,
+                           Shader shader, const Constants& constants,
+                           const std::vector<Bound>& buffers, const AddWords& add_words,
+                           Index times) {
+  for_each_part(loops, 4, [&](const Loops<N>& inner, const auto& at, Index before) {
+    const Index groups = groups_of(inner.size() * times, 64);
+    Call call{shader, {inner.shape.size() > 1 ? 4u : 1u}, buffers, {}, groups};
+    call.constants.insert(call.constants.end(), constants.begin(), constants.end());
+    add_padded(call.words, inner.shape, 4, 1);
+    for (size_t v = 0; v < N; ++v) {
+      call.words.add(windows[v].first + at[v]);
+      add_padded(call.words, inner.strides[v], 4, 0);
+    }
+    add_words(call.words, before);
+    stream_.run(call);
+  });
+}
 
 }  // namespace tete::vulkan

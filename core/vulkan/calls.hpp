@@ -19,6 +19,8 @@ struct Window {
   size_t bytes;
   Index first;
 
+  // From another element on.
+  Window after(Index elements) const { return {from, bytes, first + elements}; }
   Bound read() const { return {from, bytes, false}; }
   Bound written() const { return {from, bytes, true}; }
 };
@@ -52,17 +54,13 @@ void add_padded(Words& words, const Numbers& numbers, int rank, Index lead) {
 
 constexpr Index groups_of(Index count, Index size) { return (count + size - 1) / size; }
 
-// The sizes and views of a shader that includes view.glsl; its call.
-template <int N>
-Call call_for(Shader shader, const Loops<N>& inner, const std::array<Window, N>& windows,
-              const std::array<Index, N>& offsets) {
-  Call call{shader, {inner.shape.size() > 1 ? 4u : 1u}, {}, {}, groups_of(inner.size(), 64)};
-  add_padded(call.words, inner.shape, 4, 1);
-  for (size_t v = 0; v < N; ++v) {
-    call.words.add(windows[v].first + offsets[v]);
-    add_padded(call.words, inner.strides[v], 4, 0);
-  }
-  return call;
+// Those that a call reads but for the last, which it writes.
+template <size_t N>
+std::vector<Bound> bound(const std::array<Window, N>& windows) {
+  std::vector<Bound> all;
+  for (const Window& each : windows) all.push_back(each.read());
+  all.back().writes = true;
+  return all;
 }
 
 template <int N>

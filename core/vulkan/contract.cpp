@@ -152,7 +152,7 @@ void CardBackend::sum_products(const Groups& groups, const Window& left, const W
       for (size_t v : {0, 1, 2}) kept.strides[v].push_back(d.stride[(v + 2) % 3]);
     }
   const Loops<3> k = merged(groups.k, in_a);
-  fold_loops(2, Y.dtype == Dtype::f64 ? Shader::fold_f64 : Shader::fold_f32, collapse(kept, 1),
+  fold_loops(2, in(Y.dtype, Shader::fold_f32), collapse(kept, 1),
              {k.shape, {k.strides[0], k.strides[1]}}, left, right, Y);
 }
 
@@ -179,14 +179,16 @@ void CardBackend::multiply(const Product& p, Shader shader, const std::array<Win
   });
 }
 
-void CardBackend::contract(const View& A, const Labels& a, const View& B, const Labels& b,
-                           const View& Y, const Labels& y) {
-  if (Y.size() == 0) return;
+bool CardBackend::try_contract(const View& A, const Labels& a, const View& B, const Labels& b,
+                               const View& Y, const Labels& y) {
+  if (!has(Y.dtype)) return false;
+  contract_here(A, a, B, b, Y, y);
+  return true;
+}
+
+void CardBackend::contract_here(const View& A, const Labels& a, const View& B, const Labels& b,
+                                const View& Y, const Labels& y) {
   if (A.size() == 0 || B.size() == 0) return fill(0, Y);
-  if (!has(Y.dtype))
-    return on_processor(
-        text("contraction in ", name_of(Y.dtype)), {A, B}, {Y},
-        [&](const Views& in, const Views& out) { cpu().contract(in[0], a, in[1], b, out[0], y); });
   const auto has_own = [&](const Labels& x, const Labels& other) {
     return std::any_of(x.begin(), x.end(),
                        [&](Label each) { return !other.contains(each) && !y.contains(each); });
@@ -195,8 +197,8 @@ void CardBackend::contract(const View& A, const Labels& a, const View& B, const 
     if (!has_own(is_a ? a : b, is_a ? b : a)) continue;
     Labels labels = is_a ? a : b;
     const Temporary sum = without_own(is_a ? A : B, labels, is_a ? b : a, y);
-    return is_a ? contract(sum.view(), labels, B, b, Y, y)
-                : contract(A, a, sum.view(), labels, Y, y);
+    return is_a ? contract_here(sum.view(), labels, B, b, Y, y)
+                : contract_here(A, a, sum.view(), labels, Y, y);
   }
   const Groups groups = cpu_kernels::grouped(cpu_kernels::dimensions(A, a, B, b, Y, y));
   const Product p = product_of(groups);
@@ -206,14 +208,12 @@ void CardBackend::contract(const View& A, const Labels& a, const View& B, const 
     const View in_order_a = reordered(A, a, left), in_order_b = reordered(B, b, right);
     const Temporary dense_a = laid(in_order_a, row_major(in_order_a.shape)),
                     dense_b = laid(in_order_b, row_major(in_order_b.shape));
-    return contract(dense_a.view(), left, dense_b.view(), right, Y, y);
+    return contract_here(dense_a.view(), left, dense_b.view(), right, Y, y);
   }
   const Window left = window_of(A), right = window_of(B);
   if (A.dtype != Dtype::bf16 && !is_product_of_matrices(groups))
     return sum_products(groups, left, right, Y);
-  const Shader shader = A.dtype == Dtype::bf16  ? Shader::gemm_bf16
-                        : Y.dtype == Dtype::f64 ? Shader::gemm_f64
-                                                : Shader::gemm_f32;
+  const Shader shader = A.dtype == Dtype::bf16 ? Shader::gemm_bf16 : in(Y.dtype, Shader::gemm_f32);
   const Cut cut = cut_of(p, can_);
   if (cut.parts == 1) return multiply(p, shader, {left, right, window_of(Y)}, cut, 0);
   View all = Y, sum = Y;

@@ -101,35 +101,29 @@ Instance::Instance(Messages* messages) {
          "Vulkan's validation layer is not installed (Debian's "
          "vulkan-validationlayers)");
   const VkApplicationInfo program{.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
-                                  .pNext = nullptr,
                                   .pApplicationName = "tete",
-                                  .applicationVersion = 0,
-                                  .pEngineName = nullptr,
-                                  .engineVersion = 0,
                                   .apiVersion = VK_API_VERSION_1_2};
-  VkDebugUtilsMessengerCreateInfoEXT listener{};
-  listener.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT;
-  listener.messageSeverity = VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT |
-                             VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
-  listener.messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT |
-                         VK_DEBUG_UTILS_MESSAGE_TYPE_PERFORMANCE_BIT_EXT;
-  listener.pfnUserCallback = hear;
-  listener.pUserData = messages;
+  const VkDebugUtilsMessengerCreateInfoEXT listener{
+      .sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT,
+      .messageSeverity = VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT |
+                         VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT,
+      .messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT |
+                     VK_DEBUG_UTILS_MESSAGE_TYPE_PERFORMANCE_BIT_EXT,
+      .pfnUserCallback = hear,
+      .pUserData = messages};
   const auto synchronization = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT;
-  VkValidationFeaturesEXT features{};
-  features.sType = VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT;
-  features.enabledValidationFeatureCount = 1;
-  features.pEnabledValidationFeatures = &synchronization;
+  const VkValidationFeaturesEXT features{.sType = VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT,
+                                         .enabledValidationFeatureCount = 1,
+                                         .pEnabledValidationFeatures = &synchronization};
   const char* const extension = VK_EXT_DEBUG_UTILS_EXTENSION_NAME;
-  VkInstanceCreateInfo info{};
-  info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
-  info.pApplicationInfo = &program;
-  if (messages) {
-    info.pNext = &features;
-    info.enabledLayerCount = info.enabledExtensionCount = 1;
-    info.ppEnabledLayerNames = &layer;
-    info.ppEnabledExtensionNames = &extension;
-  }
+  const uint32_t validates = messages != nullptr;  // how many layers, and extensions
+  const VkInstanceCreateInfo info{.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
+                                  .pNext = messages ? &features : nullptr,
+                                  .pApplicationInfo = &program,
+                                  .enabledLayerCount = validates,
+                                  .ppEnabledLayerNames = &layer,
+                                  .enabledExtensionCount = validates,
+                                  .ppEnabledExtensionNames = &extension};
   const auto create =
       reinterpret_cast<PFN_vkCreateInstance>(api.GetInstanceProcAddr(nullptr, "vkCreateInstance"));
   check(create(&info, nullptr, &instance_), "vkCreateInstance");
@@ -152,38 +146,45 @@ Instance::~Instance() {
   if (instance_) api.DestroyInstance(instance_, nullptr);
 }
 
+// The budget of each heap in `next`, if that is given.
+static VkPhysicalDeviceMemoryProperties memory_of(const Api& api, VkPhysicalDevice device,
+                                                  void* next = nullptr) {
+  VkPhysicalDeviceMemoryProperties2 memory{
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2, .pNext = next};
+  api.GetPhysicalDeviceMemoryProperties2(device, &memory);
+  return memory.memoryProperties;
+}
+
 Abilities::Abilities(const Api& api, VkPhysicalDevice device) {
-  VkPhysicalDeviceMaintenance3Properties limits3{};
-  limits3.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES;
-  VkPhysicalDeviceProperties2 properties{};
-  properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
-  properties.pNext = &limits3;
-  api.GetPhysicalDeviceProperties2(device, &properties);
-  const VkPhysicalDeviceLimits& limits = properties.properties.limits;
-  name = properties.properties.deviceName;
-  type = properties.properties.deviceType;
+  VkPhysicalDeviceMaintenance3Properties limits3{
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES};
+  VkPhysicalDeviceProperties2 all{.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                  .pNext = &limits3};
+  api.GetPhysicalDeviceProperties2(device, &all);
+  const VkPhysicalDeviceProperties& properties = all.properties;
+  const VkPhysicalDeviceLimits& limits = properties.limits;
+  name = properties.deviceName;
+  type = properties.deviceType;
   most_groups = std::min(limits.maxComputeWorkGroupCount[0], limits.maxComputeWorkGroupCount[1]);
   most_invocations = limits.maxComputeWorkGroupInvocations;
   largest = std::min<size_t>(limits.maxStorageBufferRange, limits3.maxMemoryAllocationSize);
 
-  VkPhysicalDeviceVulkan12Features features12{};
-  features12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
-  VkPhysicalDeviceVulkan11Features features11{};
-  features11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
-  features11.pNext = &features12;
-  VkPhysicalDeviceFeatures2 features{};
-  features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
-  features.pNext = &features11;
-  const bool is_new = properties.properties.apiVersion >= VK_API_VERSION_1_2;
+  VkPhysicalDeviceVulkan12Features features12{
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
+  VkPhysicalDeviceVulkan11Features features11{
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, .pNext = &features12};
+  VkPhysicalDeviceFeatures2 features{.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
+                                     .pNext = &features11};
+  const bool is_new = properties.apiVersion >= VK_API_VERSION_1_2;
   if (is_new) api.GetPhysicalDeviceFeatures2(device, &features);
   f64 = features.features.shaderFloat64;
   stores_16_bits = features11.storageBuffer16BitAccess;
 
-  VkPhysicalDeviceMemoryProperties heaps;
-  api.GetPhysicalDeviceMemoryProperties(device, &heaps);
+  const VkPhysicalDeviceMemoryProperties heaps = memory_of(api, device);
   for (uint32_t i = 0; i < heaps.memoryHeapCount; ++i)
-    if (heaps.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT)
-      memory = std::max<size_t>(memory, heaps.memoryHeaps[i].size);
+    if ((heaps.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) &&
+        heaps.memoryHeaps[i].size > memory)
+      own_heap = i, memory = heaps.memoryHeaps[i].size;
 
   const auto queues = all_of<VkQueueFamilyProperties>([&](auto* count, auto* to) {
     api.GetPhysicalDeviceQueueFamilyProperties(device, count, to);
@@ -195,10 +196,22 @@ Abilities::Abilities(const Api& api, VkPhysicalDevice device) {
   const auto extensions = all_of<VkExtensionProperties>([&](auto* count, auto* to) {
     api.EnumerateDeviceExtensionProperties(device, nullptr, count, to);
   });
-  const bool pushes = std::any_of(extensions.begin(), extensions.end(), [](const auto& each) {
-    return !std::strcmp(each.extensionName, VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
-  });
-  is_usable = is_new && pushes && features12.timelineSemaphore && computes != queues.end();
+  const auto has = [&](std::string_view extension) {
+    return std::any_of(extensions.begin(), extensions.end(),
+                       [&](const auto& each) { return each.extensionName == extension; });
+  };
+  tells_memory_left = has(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+  is_usable = is_new && has(VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME) &&
+              features12.timelineSemaphore && computes != queues.end();
+}
+
+std::optional<size_t> Abilities::memory_left(const Api& api, VkPhysicalDevice device) const {
+  if (!tells_memory_left) return {};
+  VkPhysicalDeviceMemoryBudgetPropertiesEXT budget{
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
+  memory_of(api, device, &budget);
+  return budget.heapBudget[own_heap] -
+         std::min(budget.heapBudget[own_heap], budget.heapUsage[own_heap]);
 }
 
 Found Abilities::found() const {
@@ -213,34 +226,32 @@ Opened::Opened(std::string_view which, const Options& options)
       physical(chosen(instance, which)),
       can(instance.api, physical) {
   const float priority = 1;
-  VkDeviceQueueCreateInfo queues{};
-  queues.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
-  queues.queueFamilyIndex = can.queue_family;
-  queues.queueCount = 1;
-  queues.pQueuePriorities = &priority;
-  VkPhysicalDeviceVulkan12Features features12{};
-  features12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
-  features12.timelineSemaphore = VK_TRUE;
-  VkPhysicalDeviceVulkan11Features features11{};
-  features11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
-  features11.pNext = &features12;
-  features11.storageBuffer16BitAccess = can.stores_16_bits;
-  VkPhysicalDeviceFeatures2 features{};
-  features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
-  features.pNext = &features11;
-  features.features.shaderFloat64 = can.f64;
-  const char* const extension = VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME;
-  VkDeviceCreateInfo info{};
-  info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
-  info.pNext = &features;
-  info.queueCreateInfoCount = info.enabledExtensionCount = 1;
-  info.pQueueCreateInfos = &queues;
-  info.ppEnabledExtensionNames = &extension;
+  const VkDeviceQueueCreateInfo queues{.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+                                       .queueFamilyIndex = can.queue_family,
+                                       .queueCount = 1,
+                                       .pQueuePriorities = &priority};
+  VkPhysicalDeviceVulkan12Features features12{
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, .timelineSemaphore = VK_TRUE};
+  VkPhysicalDeviceVulkan11Features features11{
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
+      .pNext = &features12,
+      .storageBuffer16BitAccess = can.stores_16_bits};
+  const VkPhysicalDeviceFeatures2 features{.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
+                                           .pNext = &features11,
+                                           .features = {.shaderFloat64 = can.f64}};
+  const char* const extensions[] = {VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME,
+                                    VK_EXT_MEMORY_BUDGET_EXTENSION_NAME};
+  const VkDeviceCreateInfo info{.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+                                .pNext = &features,
+                                .queueCreateInfoCount = 1,
+                                .pQueueCreateInfos = &queues,
+                                .enabledExtensionCount = can.tells_memory_left ? 2u : 1u,
+                                .ppEnabledExtensionNames = extensions};
   api = instance.api;
   check(api.CreateDevice(physical, &info, nullptr, &device), "vkCreateDevice");
   api.load_device(device);
   api.GetDeviceQueue(device, can.queue_family, 0, &queue);
-  api.GetPhysicalDeviceMemoryProperties(physical, &memory);
+  memory = memory_of(api, physical);
 }
 
 Opened::~Opened() { api.DestroyDevice(device, nullptr); }

@@ -2,6 +2,7 @@
 #pragma once
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -39,10 +40,12 @@ struct Abilities {
   std::string name;
   VkPhysicalDeviceType type;
   bool is_usable = false;  // Vulkan 1.2, push descriptors, timeline semaphores, a compute queue
-  bool f64 = false, stores_16_bits = false;
-  uint32_t queue_family = 0, most_groups = 0, most_invocations = 0;
+  bool f64 = false, stores_16_bits = false, tells_memory_left = false;
+  uint32_t queue_family = 0, most_groups = 0, most_invocations = 0, own_heap = 0;
   size_t largest = 0, memory = 0;  // bytes of a tensor, and of the largest heap that is its own
 
+  // Bytes that the largest heap of the device's own still has, if the driver tells.
+  std::optional<size_t> memory_left(const Api& api, VkPhysicalDevice device) const;
   bool is_emulated() const { return type == VK_PHYSICAL_DEVICE_TYPE_CPU; }
   Found found() const;
 };

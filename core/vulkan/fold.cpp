@@ -35,10 +35,10 @@ Call fold_call(Shader shader, uint32_t how, const FoldCut& cut, const Loops<3>& 
   Call call{shader, {cut.width, cut.rows, how}, {}, {}, groups_of(outputs, cut.rows)};
   add_padded(call.words, kept.shape, 3, 1);
   add_padded(call.words, folded.shape, 3, 1);
-  for (Index each : first) call.words.add(each);
+  call.words.add(first[0], first[1], first[2]);
   for (const Strides& s : kept.strides) add_padded(call.words, s, 3, 0);
   for (const Strides& s : folded.strides) add_padded(call.words, s, 3, 0);
-  for (Index word : {cut.parts, cut.part, y_part}) call.words.add(word);
+  call.words.add(cut.parts, cut.part, y_part);
   return call;
 }
 
@@ -71,43 +71,41 @@ void CardBackend::fold_loops(uint32_t how, Shader shader, const Loops<3>& kept,
   Loops<3> left = kept;
   left.strides[1] = left.strides[2] = to.strides[0];
   const Window from = window_of(partial->view());
-  fold_loops(how == 1 ? 1 : 0, y.dtype == Dtype::f64 ? Shader::fold_f64 : Shader::fold_f32, left,
+  fold_loops(how == 1 ? 1 : 0, in(y.dtype, Shader::fold_f32), left,
              {{cut.parts}, {Strides{1}, Strides{1}}}, from, from, y);
 }
 
-void CardBackend::fold(Fold how, const View& x, const View& y) {
-  if (y.size() == 0) return;
-  if (!has(y.dtype))
-    return on_processor(
-        text("fold in ", name_of(y.dtype)), {x}, {y},
-        [how](const Views& in, const Views& out) { cpu().fold(how, in[0], out[0]); });
+bool CardBackend::try_fold(Fold how, const View& x, const View& y) {
+  if (!has(y.dtype)) return false;
+  View from = x;
   Loops<3> kept;
   Loops<2> folded;
-  for (int d = 0; d < x.rank(); ++d) {
-    const bool keeps = x.shape[d] == y.shape[d];
-    (keeps ? kept.shape : folded.shape).push_back(x.shape[d]);
-    if (keeps) kept.strides[0].push_back(y.strides[d]);
-    for (size_t v : {1, 2})
-      (keeps ? kept.strides[v] : folded.strides[v - 1]).push_back(x.strides[d]);
-  }
-  kept = collapse(kept, 1), folded = collapse(folded, 0);
-  const uint32_t number = how == Fold::max ? 1 : 0;
-  const Shader shader = y.dtype == Dtype::f64 ? Shader::fold_f64 : Shader::fold_f32;
+  const auto is_kept = [&](int d) { return x.shape[d] == y.shape[d]; };
+  const auto sort = [&] {
+    kept = {}, folded = {};
+    for (int d = 0; d < x.rank(); ++d) {
+      (is_kept(d) ? kept.shape : folded.shape).push_back(x.shape[d]);
+      if (is_kept(d)) kept.strides[0].push_back(y.strides[d]);
+      for (size_t v : {1, 2})
+        (is_kept(d) ? kept.strides[v] : folded.strides[v - 1]).push_back(from.strides[d]);
+    }
+    kept = collapse(kept, 1), folded = collapse(folded, 0);
+  };
+  sort();
+  std::optional<Temporary> dense;
   if (folded.shape.size() > 3) {
     // Folded dimensions become one.
-    Shape shape = kept.shape;
-    Strides strides = kept.strides[1];
-    for (int d = 0; d < folded.shape.size(); ++d)
-      shape.push_back(folded.shape[d]), strides.push_back(folded.strides[0][d]);
-    const Temporary dense = laid({x.dtype, shape, strides, x.data}, row_major(shape));
-    const Index size = element_count(folded.shape);
-    for (int d = 0; d < kept.shape.size(); ++d)
-      kept.strides[1][d] = kept.strides[2][d] = dense.view().strides[d];
-    const Window from = window_of(dense.view());
-    return fold_loops(number, shader, kept, {{size}, {Strides{1}, Strides{1}}}, from, from, y);
+    Short<int> order;
+    for (const bool keeps : {true, false})
+      for (int d = 0; d < x.rank(); ++d)
+        if (is_kept(d) == keeps) order.push_back(d);
+    from = dense.emplace(laid(x, dense_strides(x.shape, order))).view();
+    sort();
   }
-  const Window from = window_of(x);
-  fold_loops(number, shader, kept, folded, from, from, y);
+  const Window window = window_of(from);
+  fold_loops(how == Fold::max ? 1 : 0, in(y.dtype, Shader::fold_f32), kept, folded, window, window,
+             y);
+  return true;
 }
 
 }  // namespace tete::vulkan

@@ -22,24 +22,16 @@ View spread(const View& v, const Labels& labels, const View& Y, const Labels& y)
 
 }  // namespace
 
-void CardBackend::gather(const View& T, const Labels& t, const View& I, const Labels& i,
-                         Label label, const View& Y, const Labels& y) {
-  if (Y.size() == 0) return;
-  if (Y.dtype == Dtype::bf16)
-    return on_processor("gather in bf16", {T, I}, {Y}, [&](const Views& in, const Views& out) {
-      cpu().gather(in[0], t, in[1], i, label, out[0], y);
-    });
+bool CardBackend::try_gather(const View& T, const Labels& t, const View& I, const Labels& i,
+                             Label label, const View& Y, const Labels& y) {
+  if (Y.dtype == Dtype::bf16) return false;
   const View table = spread(T, t, Y, y), index = spread(I, i, Y, y);
-  const Window from = window_of(T), at = window_of(I), to = window_of(Y);
-  const Index size = T.shape[t.find(label)];
-  for_each_part(collapse(loops_of<3>({&table, &index, &Y}), 2), 4,
-                [&](const Loops<3>& inner, const auto& offsets, Index) {
-                  Call call = call_for<3>(Shader::gather, inner, {from, at, to}, offsets);
-                  call.constants.push_back(static_cast<uint32_t>(size_of(Y.dtype) / 4));
-                  for (Index word : {stride_of(T, t, label), size}) call.words.add(word);
-                  call.buffers = {from.read(), at.read(), to.written()};
-                  stream_.run(call);
-                });
+  const std::array windows{window_of(T), window_of(I), window_of(Y)};
+  run_over<3>(
+      collapse(loops_of<3>({&table, &index, &Y}), 2), windows, Shader::gather,
+      {static_cast<uint32_t>(size_of(Y.dtype) / 4)}, bound(windows),
+      [&](Words& words, Index) { words.add(stride_of(T, t, label), T.shape[t.find(label)]); });
+  return true;
 }
 
 // The lists of links.comp, for `count` positions.
@@ -49,31 +41,20 @@ Temporary CardBackend::links(const Loops<3>& positions, Index count, Index table
   Temporary lists(*this, Dtype::f32, shape, row_major(shape));
   const Window list = window_of(lists.view()), index = window_of(I);
   const Window number{nullptr, 0, 0}, table{nullptr, 0, table_first};
-  for_each_part(positions, 4, [&](const Loops<3>& inner, const auto& offsets, Index before) {
-    Call call = call_for<3>(Shader::links, inner, {number, table, index}, offsets);
-    call.constants.push_back(0);
-    for (Index word : {along, size, before, count}) call.words.add(word);
-    call.buffers = {index.read(), list.written()};
-    stream_.run(call);
-  });
+  const std::vector<Bound> buffers{index.read(), list.written()};
+  run_over<3>(positions, {number, table, index}, Shader::links, {0}, buffers,
+              [&](Words& words, Index before) { words.add(along, size, before, count); });
   const Loops<3> flat{{count}, {Strides{0}, Strides{0}, Strides{0}}};
-  Call call = call_for<3>(Shader::links, flat, {number, number, number}, {});
-  call.constants.push_back(1);
-  for (Index word : {Index{0}, Index{0}, Index{0}, count}) call.words.add(word);
-  call.buffers = {index.read(), list.written()};
-  stream_.run(call);
+  run_over<3>(flat, {number, number, number}, Shader::links, {1}, buffers,
+              [&](Words& words, Index) { words.add(0, 0, 0, count); });
   return lists;
 }
 
-void CardBackend::scatter(const View& G, const Labels& g, const View& I, const Labels& i,
-                          Label label, const View& T, const Labels& t) {
+bool CardBackend::try_scatter(const View& G, const Labels& g, const View& I, const Labels& i,
+                              Label label, const View& T, const Labels& t) {
+  if (!has(T.dtype)) return false;
   fill(0, T);
-  if (G.size() == 0 || T.size() == 0) return;
-  if (!has(T.dtype))
-    return on_processor(text("scatter in ", name_of(T.dtype)), {G, I}, {T},
-                        [&](const Views& in, const Views& out) {
-                          cpu().scatter(in[0], g, in[1], i, label, out[0], t);
-                        });
+  if (G.size() == 0 || T.size() == 0) return true;
   const View table = spread(T, t, G, g), index = spread(I, i, G, g);
   Loops<3> positions;  // G, T, I
   Loops<2> slices;     // G, T
@@ -88,32 +69,25 @@ void CardBackend::scatter(const View& G, const Labels& g, const View& I, const L
   const Window from = window_of(G), to = window_of(T);
   const Temporary lists =
       links(merge(positions), count, to.first, stride_of(T, t, label), T.shape[t.find(label)], I);
-  const Window list = window_of(lists.view()), table_{to.from, to.bytes, 0};
-  const Shader shader = T.dtype == Dtype::f64 ? Shader::scatter_f64 : Shader::scatter_f32;
-  for_each_part(collapse(slices, 1), 4, [&](const Loops<2>& inner, const auto& offsets, Index) {
-    Call call = call_for<2>(shader, inner, {from, table_}, offsets);
-    call.words.add(count);
-    call.groups = groups_of(inner.size() * count, 64);
-    call.buffers = {from.read(), list.read(), to.written()};
-    stream_.run(call);
-  });
+  run_over<2>(
+      collapse(slices, 1), {from, Window{to.from, to.bytes, 0}}, in(T.dtype, Shader::scatter_f32),
+      {}, {from.read(), window_of(lists.view()).read(), to.written()},
+      [&](Words& words, Index) { words.add(count); }, count);
+  return true;
 }
 
 bool CardBackend::top_k(const View& x, int axis, const View& found) {
   if (!has(x.dtype)) return false;
-  if (found.size() == 0) return true;
   View rows_x = x, rows_found = found;
   for (View* view : {&rows_x, &rows_found}) view->shape.erase(axis), view->strides.erase(axis);
   const auto loops = collapse(loops_of<2>({&rows_x, &rows_found}), 0);
   const Window from = window_of(x), to = window_of(found);
-  const Shader shader = x.dtype == Dtype::f64 ? Shader::top_k_f64 : Shader::top_k_f32;
   for_each_part(loops, 3, [&](Loops<2> inner, const auto& offsets, Index) {
     inner.shape.push_back(x.shape[axis]);
     inner.strides[0].push_back(x.strides[axis]), inner.strides[1].push_back(0);
-    Call call = call_for<2>(shader, inner, {from, to}, offsets);
-    for (Index word : {found.strides[axis], found.shape[axis]}) call.words.add(word);
-    call.buffers = {from.read(), to.written()};
-    stream_.run(call);
+    const std::array windows{from.after(offsets[0]), to.after(offsets[1])};
+    run_over<2>(inner, windows, in(x.dtype, Shader::top_k_f32), {}, bound(windows),
+                [&](Words& words, Index) { words.add(found.strides[axis], found.shape[axis]); });
   });
   return true;
 }

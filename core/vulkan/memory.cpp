@@ -14,11 +14,11 @@ namespace {
 constexpr size_t usual_block = size_t{64} << 20;  // bytes
 
 VkBuffer make_buffer(const Opened& card, size_t bytes) {
-  VkBufferCreateInfo info{};
-  info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
-  info.size = bytes;
-  info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
-               VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+  const VkBufferCreateInfo info{.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+                                .size = bytes,
+                                .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT |
+                                         VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+                                         VK_BUFFER_USAGE_TRANSFER_DST_BIT};
   VkBuffer buffer = nullptr;
   check(card.api.CreateBuffer(card.device, &info, nullptr, &buffer), "vkCreateBuffer");
   return buffer;
@@ -32,10 +32,9 @@ VkDeviceMemory memory_for(const Opened& card, VkBuffer buffer, VkMemoryPropertyF
     const bool fits = (needs.memoryTypeBits >> i & 1) &&
                       (card.memory.memoryTypes[i].propertyFlags & flags) == flags;
     if (!fits) continue;
-    VkMemoryAllocateInfo info{};
-    info.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
-    info.allocationSize = needs.size;
-    info.memoryTypeIndex = i;
+    const VkMemoryAllocateInfo info{.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
+                                    .allocationSize = needs.size,
+                                    .memoryTypeIndex = i};
     VkDeviceMemory memory = nullptr;
     if (card.api.AllocateMemory(card.device, &info, nullptr, &memory) == VK_SUCCESS) return memory;
   }
@@ -66,7 +65,8 @@ void Memory::refuse(size_t bytes) const {
   fail(ErrorKind::resource, "there is no memory for ", bytes, " more bytes on the device (",
        card_.can.name, "): ", used, " of its ", card_.can.memory,
        " bytes are in use, one tensor has at most ", card_.can.largest,
-       " bytes, and what fits into its blocks has ", gap);
+       " bytes, and what fits into its blocks has ", gap,
+       "; a smaller batch or context, or more shards, takes less");
 }
 
 Memory::Blocks::iterator Memory::add_block(size_t bytes) {
@@ -123,6 +123,14 @@ void Memory::release(void* address, size_t asked) noexcept {
     if (before->first + before->second == gap->first)
       before->second += gap->second, block.free.erase(gap);
   }
+}
+
+size_t Memory::free() const {
+  const std::lock_guard lock(mutex_);
+  size_t held = 0, used = 0;
+  for (const auto& [first, block] : blocks_) held += block.size, used += block.used;
+  const std::optional<size_t> left = card_.can.memory_left(card_.api, card_.physical);
+  return left ? *left + held - used : card_.can.memory - std::min(card_.can.memory, used);
 }
 
 Place Memory::place(const void* address) const {

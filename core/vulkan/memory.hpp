@@ -28,6 +28,8 @@ class Memory {
   void* allocate(size_t bytes);
   void release(void* address, size_t bytes) noexcept;
   Place place(const void* address) const;
+  // Bytes that are left, as the driver tells, or else of the largest heap.
+  size_t free() const;
 
  private:
   struct Block {

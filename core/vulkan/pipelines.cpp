@@ -29,19 +29,19 @@ Pipelines::Pipelines(const Opened& card) : card_(card) {
   std::array<VkDescriptorSetLayoutBinding, most_buffers> bindings{};
   for (uint32_t i = 0; i < most_buffers; ++i)
     bindings[i] = {i, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr};
-  VkDescriptorSetLayoutCreateInfo set{};
-  set.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO;
-  set.flags = VK_DESCRIPTOR_SET_LAYOUT_CREATE_PUSH_DESCRIPTOR_BIT_KHR;
-  set.bindingCount = most_buffers;
-  set.pBindings = bindings.data();
+  const VkDescriptorSetLayoutCreateInfo set{
+      .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
+      .flags = VK_DESCRIPTOR_SET_LAYOUT_CREATE_PUSH_DESCRIPTOR_BIT_KHR,
+      .bindingCount = most_buffers,
+      .pBindings = bindings.data()};
   check(card.api.CreateDescriptorSetLayout(card.device, &set, nullptr, &buffers_),
         "vkCreateDescriptorSetLayout");
   const VkPushConstantRange words{VK_SHADER_STAGE_COMPUTE_BIT, 0, 4 * most_words};
-  VkPipelineLayoutCreateInfo info{};
-  info.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO;
-  info.setLayoutCount = info.pushConstantRangeCount = 1;
-  info.pSetLayouts = &buffers_;
-  info.pPushConstantRanges = &words;
+  const VkPipelineLayoutCreateInfo info{.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
+                                        .setLayoutCount = 1,
+                                        .pSetLayouts = &buffers_,
+                                        .pushConstantRangeCount = 1,
+                                        .pPushConstantRanges = &words};
   check(card.api.CreatePipelineLayout(card.device, &info, nullptr, &layout_),
         "vkCreatePipelineLayout");
 }
@@ -61,10 +61,9 @@ VkPipeline Pipelines::find(Shader shader, const Constants& constants) {
 
 VkPipeline Pipelines::make(Shader shader, const Constants& constants) const {
   const std::span<const uint32_t> code = code_of(shader);
-  VkShaderModuleCreateInfo module_info{};
-  module_info.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO;
-  module_info.codeSize = code.size_bytes();
-  module_info.pCode = code.data();
+  const VkShaderModuleCreateInfo module_info{.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
+                                             .codeSize = code.size_bytes(),
+                                             .pCode = code.data()};
   VkShaderModule module = nullptr;
   check(card_.api.CreateShaderModule(card_.device, &module_info, nullptr, &module),
         "vkCreateShaderModule");
@@ -72,14 +71,14 @@ VkPipeline Pipelines::make(Shader shader, const Constants& constants) const {
   for (uint32_t i = 0; i < constants.size(); ++i) entries.push_back({i, 4 * i, 4});
   const VkSpecializationInfo values{static_cast<uint32_t>(entries.size()), entries.data(),
                                     4 * constants.size(), constants.data()};
-  VkComputePipelineCreateInfo info{};
-  info.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
-  info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
-  info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
-  info.stage.module = module;
-  info.stage.pName = "main";
-  info.stage.pSpecializationInfo = &values;
-  info.layout = layout_;
+  const VkComputePipelineCreateInfo info{
+      .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
+      .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+                .module = module,
+                .pName = "main",
+                .pSpecializationInfo = &values},
+      .layout = layout_};
   VkPipeline pipeline = nullptr;
   const VkResult result =
       card_.api.CreateComputePipelines(card_.device, nullptr, 1, &info, nullptr, &pipeline);

@@ -7,20 +7,26 @@
 namespace tete::vulkan {
 
 // Each shader is built for the types that it is written for; core/vulkan/meson.build has the list.
-#define TETE_VULKAN_SHADERS(X)                                                                    \
-  X(elementwise_f32)                                                                              \
-  X(elementwise_f64)                                                                              \
-  X(copy) X(copy_f64) X(copy_bf16) X(random_f32) X(random_f64) X(fold_f32) X(fold_f64)            \
-      X(fold_f32_to_f64) X(gemm_f32) X(gemm_f64) X(gemm_bf16) X(softmax) X(norm_f32) X(norm_f64)  \
-          X(norm_gradient_f32) X(norm_gradient_f64) X(cross_entropy) X(gather) X(links)           \
-              X(scatter_f32) X(scatter_f64) X(check_inside) X(top_k_f32) X(top_k_f64) X(adam_f32) \
-                  X(adam_f64)
+// That for f64 follows that for f32.
+// clang-format off
+#define TETE_VULKAN_SHADERS(X)                                                        \
+  X(elementwise_f32) X(elementwise_f64) X(random_f32) X(random_f64)                   \
+  X(fold_f32) X(fold_f64) X(fold_f32_to_f64) X(gemm_f32) X(gemm_f64) X(gemm_bf16)     \
+  X(norm_f32) X(norm_f64) X(norm_gradient_f32) X(norm_gradient_f64)                   \
+  X(scatter_f32) X(scatter_f64) X(top_k_f32) X(top_k_f64) X(adam_f32) X(adam_f64)     \
+  X(copy) X(copy_f64) X(copy_bf16) X(softmax) X(cross_entropy) X(gather) X(links)     \
+  X(check_inside)
+// clang-format on
 enum class Shader : uint8_t {
 #define TETE_NAME(name) name,
   TETE_VULKAN_SHADERS(TETE_NAME)
 #undef TETE_NAME
 };
 const char* name_of(Shader shader);
+// That for a type, of one for f32.
+inline Shader in(Dtype dtype, Shader f32) {
+  return static_cast<Shader>(static_cast<int>(f32) + (dtype == Dtype::f64));
+}
 
 // The values of a shader's constants, by their number.
 using Constants = std::vector<uint32_t>;

@@ -31,25 +31,21 @@ void Words::add_bits(const void* from, size_t bytes) {
 
 Stream::Stream(const Opened& card, const Memory& memory, const Options& options)
     : card_(card), memory_(memory), options_(options), pipelines_(card) {
-  VkCommandPoolCreateInfo pool{};
-  pool.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
-  pool.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
-  pool.queueFamilyIndex = card.can.queue_family;
+  const VkCommandPoolCreateInfo pool{.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+                                     .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
+                                     .queueFamilyIndex = card.can.queue_family};
   check(card.api.CreateCommandPool(card.device, &pool, nullptr, &pool_), "vkCreateCommandPool");
   for (Batch& batch : batches_) {
-    VkCommandBufferAllocateInfo info{};
-    info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
-    info.commandPool = pool_;
-    info.commandBufferCount = 1;
+    const VkCommandBufferAllocateInfo info{.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+                                           .commandPool = pool_,
+                                           .commandBufferCount = 1};
     check(card.api.AllocateCommandBuffers(card.device, &info, &batch.commands),
           "vkAllocateCommandBuffers");
   }
-  VkSemaphoreTypeCreateInfo timeline{};
-  timeline.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO;
-  timeline.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
-  VkSemaphoreCreateInfo info{};
-  info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO;
-  info.pNext = &timeline;
+  const VkSemaphoreTypeCreateInfo timeline{.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
+                                           .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
+  const VkSemaphoreCreateInfo info{.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO,
+                                   .pNext = &timeline};
   check(card.api.CreateSemaphore(card.device, &info, nullptr, &semaphore_), "vkCreateSemaphore");
 }
 
@@ -65,19 +61,17 @@ VkCommandBuffer Stream::commands() {
   Batch& batch = batches_[at_];
   if (records_) return batch.commands;
   wait(batch.number);
-  VkCommandBufferBeginInfo info{};
-  info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
-  info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
+  const VkCommandBufferBeginInfo info{.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+                                      .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
   check_lost(card_.api.BeginCommandBuffer(batch.commands, &info), "vkBeginCommandBuffer");
   records_ = true, recorded_ = 0;
   return batch.commands;
 }
 
 void Stream::barrier(VkPipelineStageFlags to, VkAccessFlags access) {
-  VkMemoryBarrier all{};
-  all.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
-  all.srcAccessMask = device_writes;
-  all.dstAccessMask = access;
+  const VkMemoryBarrier all{.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+                            .srcAccessMask = device_writes,
+                            .dstAccessMask = access};
   card_.api.CmdPipelineBarrier(commands(), device_stages, to, 0, 1, &all, 0, nullptr, 0, nullptr);
 }
 
@@ -117,12 +111,11 @@ void Stream::run(const Call& call) {
   for (uint32_t i = 0; i < count; ++i) {
     const Place place = memory_.place(call.buffers[i].from);
     infos[i] = {place.buffer, place.offset, call.buffers[i].bytes};
-    writes[i] = {};
-    writes[i].sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET;
-    writes[i].dstBinding = i;
-    writes[i].descriptorCount = 1;
-    writes[i].descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
-    writes[i].pBufferInfo = &infos[i];
+    writes[i] = {.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
+                 .dstBinding = i,
+                 .descriptorCount = 1,
+                 .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+                 .pBufferInfo = &infos[i]};
   }
   const Api& api = card_.api;
   const auto point = VK_PIPELINE_BIND_POINT_COMPUTE;
@@ -227,27 +220,26 @@ void Stream::submit() {
   at_ = (at_ + 1) % batches_.size();
   check_lost(card_.api.EndCommandBuffer(batch.commands), "vkEndCommandBuffer");
   batch.number = submitted_ + 1;
-  VkTimelineSemaphoreSubmitInfo timeline{};
-  timeline.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO;
-  timeline.signalSemaphoreValueCount = 1;
-  timeline.pSignalSemaphoreValues = &batch.number;
-  VkSubmitInfo info{};
-  info.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
-  info.pNext = &timeline;
-  info.commandBufferCount = info.signalSemaphoreCount = 1;
-  info.pCommandBuffers = &batch.commands;
-  info.pSignalSemaphores = &semaphore_;
+  const VkTimelineSemaphoreSubmitInfo timeline{
+      .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+      .signalSemaphoreValueCount = 1,
+      .pSignalSemaphoreValues = &batch.number};
+  const VkSubmitInfo info{.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+                          .pNext = &timeline,
+                          .commandBufferCount = 1,
+                          .pCommandBuffers = &batch.commands,
+                          .signalSemaphoreCount = 1,
+                          .pSignalSemaphores = &semaphore_};
   check_lost(card_.api.QueueSubmit(card_.queue, 1, &info, nullptr), "vkQueueSubmit");
   submitted_ = batch.number;
   ++counts_.submissions;
 }
 
 void Stream::wait(uint64_t number) {
-  VkSemaphoreWaitInfo info{};
-  info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
-  info.semaphoreCount = 1;
-  info.pSemaphores = &semaphore_;
-  info.pValues = &number;
+  const VkSemaphoreWaitInfo info{.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
+                                 .semaphoreCount = 1,
+                                 .pSemaphores = &semaphore_,
+                                 .pValues = &number};
   check_lost(card_.api.WaitSemaphores(card_.device, &info, UINT64_MAX), "vkWaitSemaphores");
 }
 

@@ -30,6 +30,17 @@ class Words {
     const auto word = static_cast<uint32_t>(x);
     add_bits(&word, sizeof word);
   }
+  template <class First, class... Others>
+  requires(sizeof...(Others) > 0) void add(First first, Others... others) {
+    add(first), add(others...);
+  }
+  void add(const Words& others) {
+    for (uint32_t i = 0; i < others.count_; ++i) add(others.words_[i]);
+  }
+  // A number as the shaders of a type take it.
+  void add_real(double x, Dtype dtype) {
+    dtype == Dtype::f64 ? add(x) : add(static_cast<float>(x));
+  }
   const void* data() const { return words_.data(); }
   uint32_t bytes() const { return count_ * 4; }
 

@@ -35,10 +35,10 @@ class ClockedProcessor final : public Backend {
                       const Labels& y) const override {
     return cpu().contracts_bf16(A, a, B, b, Y, y);
   }
-#define OPERATION(name, ...) void name(__VA_ARGS__) override;
+#define OPERATION(name, parameters, arguments) void name parameters override;
 #include "core/operations.def"
 #undef OPERATION
-#define KERNEL(name, ...) bool name(__VA_ARGS__) override;
+#define KERNEL(name, parameters, arguments) bool name parameters override;
 #include "core/kernels.def"
 #undef KERNEL
 

@@ -14,11 +14,11 @@ layout(constant_id = 1) const bool CENTER = false;
 layout(constant_id = 2) const bool ADDS = false;
 layout(binding = 0) readonly buffer A_ { REAL A[]; };
 layout(binding = 1) readonly buffer R_ { REAL R[]; };
-layout(binding = 2) readonly buffer S_ { REAL scale[]; };
-layout(binding = 3) readonly buffer B_ { REAL bias[]; };
-layout(binding = 4) writeonly buffer Sum_ { REAL sum[]; };
-layout(binding = 5) writeonly buffer Y_ { REAL Y[]; };
-layout(binding = 6) writeonly buffer T_ { REAL stats[]; };
+layout(binding = 2) writeonly buffer Sum_ { REAL sum[]; };
+layout(binding = 3) writeonly buffer Y_ { REAL Y[]; };
+layout(binding = 4) writeonly buffer T_ { REAL stats[]; };
+layout(binding = 5) readonly buffer S_ { REAL scale[]; };
+layout(binding = 6) readonly buffer B_ { REAL bias[]; };
 
 REAL x_at(uint row, uint i) {
   const REAL a = A[at(0, row, i)];

@@ -13,11 +13,11 @@
 #include "rows.glsl"
 layout(constant_id = 1) const bool CENTER = false;
 layout(binding = 0) readonly buffer X_ { REAL X[]; };
-layout(binding = 1) readonly buffer S_ { REAL scale[]; };
-layout(binding = 2) readonly buffer G_ { REAL G[]; };
-layout(binding = 3) readonly buffer T_ { REAL stats[]; };
-layout(binding = 4) writeonly buffer D_ { REAL dx[]; };
-layout(binding = 5) writeonly buffer H_ { REAL gh[]; };
+layout(binding = 1) readonly buffer G_ { REAL G[]; };
+layout(binding = 2) readonly buffer T_ { REAL stats[]; };
+layout(binding = 3) writeonly buffer D_ { REAL dx[]; };
+layout(binding = 4) writeonly buffer H_ { REAL gh[]; };
+layout(binding = 5) readonly buffer S_ { REAL scale[]; };
 
 void main() {
   const uint row = row_number(), t = gl_LocalInvocationIndex;
