@@ -4,6 +4,7 @@
 
 #include <csignal>
 
+#include "core/check/compared_device.hpp"
 #include "core/check/samples.hpp"
 #include "nn/run.hpp"
 #include "tests/error_of.hpp"
@@ -16,6 +17,33 @@ using namespace tete;
 using namespace tete::tests;
 
 namespace {
+
+// The strict device with one operation or kernel whose first number is wrong.
+class PlantedDevice final : public StrictDevice {
+ public:
+  explicit PlantedDevice(std::string wrong) : wrong_(std::move(wrong)) {}
+
+#define OPERATION(name, parameters, arguments)  \
+  void name parameters override {               \
+    StrictDevice::name arguments;               \
+    spoil(#name, views_of(std::tie arguments)); \
+  }
+#include "core/operations.def"
+#undef OPERATION
+#define KERNEL(name, parameters, arguments)                 \
+  bool name parameters override {                           \
+    const bool has = StrictDevice::name arguments;          \
+    return spoil(#name, views_of(std::tie arguments)), has; \
+  }
+#include "core/kernels.def"
+#undef KERNEL
+
+ private:
+  void spoil(std::string_view call, const std::vector<View>& views) {
+    if (call == wrong_) StrictDevice::fill(7, {views.back().dtype, {}, {}, views.back().data});
+  }
+  std::string wrong_;
+};
 
 struct Outcome {
   Tensor y;
@@ -235,6 +263,34 @@ TEST_SUITE("device") {
           if (fused) check_same(there, here);
           else check_close(there, here);
         }
+    }
+  }
+
+  TEST_CASE("each operation of a step is compared, and one that is wrong is found and named") {
+    const Model model = small_model("talking_heads");
+    const auto found_with = [&](const char* wrong, const char* optimizer) {
+      PlantedDevice device(wrong);
+      ComparedDevice compared(device);
+      const Trace trace = trained(model, optimizer, compared, {});
+      if (std::string_view(wrong).empty()) check_same(trace, trained(model, optimizer, cpu(), {}));
+      return compared.findings();
+    };
+    for (const char* optimizer : {"adam", "adafactor"}) {
+      const ComparedDevice::Findings none = found_with("", optimizer);
+      CAPTURE(none.worst_call);
+      CHECK(none.wrong == 0);
+      CHECK(none.worst < 1e-5);
+      CHECK(none.calls > 300);
+    }
+    for (const char* wrong : {"contract", "fold", "unary", "binary", "copy", "gather", "scatter",
+                              "softmax", "softmax_gradient", "norm_gradient", "accumulate",
+                              "cross_entropy", "dropout", "adam", "sum_of_squares"}) {
+      CAPTURE(wrong);
+      const ComparedDevice::Findings found = found_with(wrong, "adam");
+      CAPTURE(found.worst_call);
+      CHECK(found.wrong > 0);
+      CHECK(found.wrong < found.calls / 2);
+      CHECK(found.worst_call.find(wrong) == 0);
     }
   }
 

@@ -790,6 +790,28 @@ TEST_SUITE("train") {
     CHECK(WEXITSTATUS(status) == 130);
   }
 
+  TEST_CASE("a run that does not fit into memory is told with what would") {
+    const size_t mib = size_t{1} << 20;
+    RunSize run;
+    run.memory = {.parameters = 2 * mib, .gradients = 2 * mib, .activations = 40 * mib};
+    run.batch = 16, run.shards = 2, run.context = 64;
+    Machine machine;
+    machine.memory = 44 * mib;
+    CHECK(memory_refusal(machine, run) == "");
+    machine.memory = 20 * mib, machine.device = "a card";  // 16 are for three samples of 5 each
+    CHECK(memory_refusal(machine, run) ==
+          "this run needs about 44 MiB of memory, but 20 MiB are free on a card; --batch 6 would "
+          "fit, or --shards 6");
+    machine.memory = 6 * mib, machine.device = "";
+    CHECK(memory_refusal(machine, run) ==
+          "this run needs about 44 MiB of memory, but 6 MiB are free; --batch 1 with --context 25 "
+          "would fit");
+    machine.memory = 4 * mib;
+    CHECK(memory_refusal(machine, run) ==
+          "this run needs about 44 MiB of memory, but 4 MiB are free; 4 MiB of it without "
+          "activations");
+  }
+
   TEST_CASE("the start block says what will run, and what halves the speed") {
     const Machine here = inspect_machine();
     CHECK(here.usable >= 1);
@@ -841,7 +863,7 @@ TEST_SUITE("train") {
     CHECK(groups[2].name == "embed");
     CHECK(groups[3].name == "norm");
     const std::string block =
-        start_block(here, {groups, {1 << 20, 1 << 20, 1 << 10, size_t{3} << 31}, 768});
+        start_block(here, {groups, {1 << 20, 1 << 20, 1 << 10, size_t{3} << 31}, 12, 1, 64});
     for (size_t at = 0, end; (end = block.find('\n', at)) != std::string::npos; at = end + 1)
       CHECK(end - at <= 80);
     CHECK(has(block, "768 tokens"));

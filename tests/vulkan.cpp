@@ -2,12 +2,15 @@
 // validation layer; training, chance and determinism. tests/vulkan.sh runs these cases; where there
 // is no device they say so.
 #include "core/vulkan/vulkan.hpp"
+#include "core/check/compared_device.hpp"
 #include "core/check/samples.hpp"
 #include "core/fused.hpp"
 #include "nn/run.hpp"
 #include "tests/error_of.hpp"
+#include "tests/inspect.hpp"
 #include "tests/layer.hpp"
 #include "tests/named_model.hpp"
+#include "train/safetensors.hpp"
 #include "train/step.hpp"
 
 using namespace tete;
@@ -337,6 +340,68 @@ TEST_SUITE("vulkan") {
         error_of(ErrorKind::resource, [] { Tensor::empty({Index{1} << 40}, Dtype::f32, *card()); });
     CHECK(said.find("there is no memory for ") == 0);
     CHECK(said.find("one tensor has at most ") != std::string::npos);
+    CHECK(said.find("a smaller batch or context, or more shards, takes less") != std::string::npos);
+  }
+
+  TEST_CASE("the memory that is left falls by what a tensor takes") {
+    const auto device = open_card();
+    if (!device) return;
+    const size_t before = device->free_memory();
+    const size_t bytes = size_t{80} << 20;
+    CHECK(before > bytes);
+    {
+      const Tensor x = Tensor::empty({static_cast<Index>(bytes / 4)}, Dtype::f32, *device);
+      // Other programs take memory, too.
+      CHECK(device->free_memory() < before - bytes / 2);
+    }
+    release_free_memory(*device);
+    CHECK(device->free_memory() > before - bytes / 2);
+  }
+
+  TEST_CASE("each operation of a step agrees with the processor's, compared as it runs") {
+    if (!card()) return;
+    for (const char* optimizer : {"adam", "adafactor"})
+      for (const Products products : {Products::full, Products::bf16}) {
+        ComparedDevice compared(*card());
+        trained(small_model("talking_heads"), optimizer, compared, 2, products);
+        const ComparedDevice::Findings& found = compared.findings();
+        CAPTURE(found.worst_call);
+        CHECK(found.calls > 300);
+        CHECK(found.wrong == 0);
+        CHECK(found.worst < 1e-5);
+      }
+    check_silent(*card());
+  }
+
+  TEST_CASE("inspected tensors and logits are the processor's") {
+    if (!card()) return;
+    for (const char* variant : {"talking_heads", "multi_query", "sliding_window"}) {
+      CAPTURE(variant);
+      const TemporaryFolder folder;
+      const std::string run = write_run(folder.path, settings_of(variant));
+      const auto saved = [&](Backend& on, const std::string& name) {
+        const std::string path = folder.path + "/" + name;
+        inspect({.checkpoints = {run},
+                 .text = "the quick brown",
+                 .paths = {"**"},
+                 .save = path,
+                 .ablation = false,
+                 .device = &on});
+        return Safetensors(path, Safetensors::Trust::anyone).read_all();
+      };
+      const NamedTensors here = saved(cpu(), "here"), there = saved(*card(), "there");
+      REQUIRE(here.size() == there.size());
+      bool has_logits = false;
+      for (size_t i = 0; i < here.size(); ++i) {
+        CAPTURE(here[i].name);
+        CHECK(here[i].name == there[i].name);
+        CHECK(apart_by(there[i].value, here[i].value) < 1e-5);
+        const Shape& shape = here[i].value.shape();
+        has_logits |= here[i].name == "Y" && shape.back() == std::ssize(letters);
+      }
+      CHECK(has_logits);
+    }
+    check_silent(*card());
   }
 
   TEST_CASE("validation tells a barrier that is missing") {

@@ -48,6 +48,11 @@ yes 'the quick brown fox jumps over the lazy dog' | head -n 200 > text.txt
 small=(--layers 1 --heads 2 --d-model 16 --context 12 --batch 4 --save-every 3 --seed 3
   --eval-samples 4)
 check 'train on the device' "$tete" train text.txt --out there "${small[@]}" --steps 6 --device "$device" --strict-device
+check 'each operation of a step is compared' "$tete" train text.txt --out checked "${small[@]}" --steps 1 --device "$device" --check-device
+told 'checked +[0-9]+ operations of a step; .* differs by .*e-.* of its norm'
+told 'free .* on vulkan:llvmpipe'
+refuses 2 '--check-device compares a device with the processor, and --device is cpu' train text.txt --out checked "${small[@]}" --check-device
+refuses 4 'needs about .* of memory, but .* are free on vulkan:.*; --batch [0-9]+ would fit, or --shards [0-9]+' train text.txt --out large --layers 1 --heads 2 --d-model 16 --batch 100000 --context 500 --device "$device"
 check 'and on the processor' "$tete" train text.txt --out here "${small[@]}" --steps 6
 loss() { sed -nE 's/.*"step": ?6,.*"loss": ?([0-9.]+).*/\1/p' "$1/metrics.jsonl" | head -n 1; }
 check 'to the same loss' eval "[ -n '$(loss here)' ] &&
@@ -61,4 +66,11 @@ check 'inspect on the device' "$tete" inspect there --text 'the quick' --out pag
 check 'a step is counted' "$tete" bench step --layers 1 --heads 2 --d-model 16 --context 12 --batch 2 --repeats 1 --device "$device" --json
 told '"dispatches": [1-9]'
 told '"reads": 1,'
+check 'so is a layer' "$tete" bench attention --heads 2 --d-model 16 --length 16 --batch 1 --repeats 1 --device "$device"
+told '^multi_head +[0-9]+ +[0-9]+ +[0-9]+ .* µs'
+check 'and each operation' "$tete" bench ops --rows 4 --length 8 --heads 2 --d-model 8 --tokens 4 --vocabulary 8 --repeats 1 --device "$device" --json
+told '"dispatches": [1-9]'
+check 'and an update' "$tete" bench optimizer --parameters 1000 --repeats 1 --device "$device"
+told '^adafactor +[0-9]+ +[0-9]+ +[0-9]+ .* µs'
+refuses 2 "--profile is of the processor's threads and kernels" bench attention --heads 2 --d-model 16 --length 16 --device "$device" --profile
 finish

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "core/check/compared_device.hpp"
 #include "core/threads.hpp"
 #include "core/utf8.hpp"
 #include "nn/memory.hpp"
@@ -168,12 +169,14 @@ class JsonLines : public Reporter {
   }
 };
 
-static RunSize run_size(const TrainOptions& o, const Lesson& lesson, const Optimizer& optimizer) {
+// Without an optimizer, as long as that is not made.
+static RunSize run_size(const TrainOptions& o, const Lesson& lesson, const Optimizer* optimizer) {
   RunSize size;
   size.groups = parameter_groups(lesson.model->params().specs());
   size.memory.parameters = size.memory.gradients = 4 * lesson.model->params().element_total();
-  size.memory.optimizer = bytes_of(optimizer.state);
-  size.divided = optimizer.division() != nullptr;
+  if (optimizer)
+    size.memory.optimizer = bytes_of(optimizer->state),
+    size.divided = optimizer->division() != nullptr;
   // A shard's samples are in memory at once.
   size.memory.activations =
       static_cast<size_t>((o.loop.step.batch + o.loop.step.shards - 1) / o.loop.step.shards) *
@@ -182,7 +185,7 @@ static RunSize run_size(const TrainOptions& o, const Lesson& lesson, const Optim
   if (o.loop.step.recompute_blocks)
     size.memory.activations /=
         static_cast<size_t>(std::max<Index>(1, size_of(*lesson.model, "l").value_or(1)));
-  size.tokens_per_step = o.loop.step.batch * o.model.context;
+  size.batch = o.loop.step.batch, size.shards = o.loop.step.shards, size.context = o.model.context;
   return size;
 }
 
@@ -231,12 +234,15 @@ static void say_result(const TrainOptions& o, const LoopResult& result) {
 
 // ---- The verb ----
 
+static void require_fit(const Machine& machine, const RunSize& size) {
+  if (const std::string why = memory_refusal(machine, size); !why.empty())
+    fail(ErrorKind::resource, why);
+}
+
 // Fails (resource) if the run does not fit into memory; else tells what will run, and on what.
 static void show_start(const TrainOptions& o, const Comm& comm, const Machine& machine,
                        const RunSize& size) {
-  if (size.memory.total() > machine.memory && machine.memory > 0)
-    fail(ErrorKind::resource, "this run needs about ", size_text(size.memory.total()),
-         " of memory, but ", size_text(machine.memory), " are free");
+  require_fit(machine, size);
   if (!o.json && comm.rank() == 0) {
     std::cerr << start_block(machine, size);
     for (const std::string& warning : speed_warnings(machine))
@@ -264,6 +270,27 @@ static Tensors first_values(const TrainOptions& o, const Lesson& lesson, Backend
   return values;
 }
 
+// Compares each operation of the run's first step on the device with the processor's; returns a
+// sentence. Fails (check) where one is wrong. No bit of the run depends on it.
+static std::string check_device(const TrainOptions& o, const StepOptions& step,
+                                const Lesson& lesson, const Tensors& values, Backend& device) {
+  ComparedDevice compared(device);
+  const ParamList& params = lesson.model->params();
+  const auto optimizer = optimizer_from(o, params, compared, single_process());
+  Tensors there;
+  for (const Tensor& value : values) there.push_back(value.to(compared));
+  const Objective objective{params, lesson.loss};
+  Stepper(objective, *lesson.data, *optimizer, single_process(), step).run(0, there, 1e-3);
+  const ComparedDevice::Findings& found = compared.findings();
+  const std::string worst = text(found.worst_call, " differs by ", number_text(found.worst, 2),
+                                 " of its norm from the processor's");
+  if (found.wrong > 0)
+    fail(ErrorKind::check, "the device '", device.name(), "' computes wrong numbers: ", worst,
+         ", and ", found.wrong, " of ", counted(found.calls, "operation"),
+         " of a step by more than ", ComparedDevice::allowed);
+  return text("checked     ", counted(found.calls, "operation"), " of a step; ", worst);
+}
+
 // A run before its first step.
 struct Prepared {
   std::string kept = {};  // the path of the configuration that it goes on with, or ""
@@ -286,17 +313,21 @@ static Prepared prepare(TrainOptions& o, CLI::App& app, Comm& comm) {
   use_threads(o.threads);
   const DeviceInUse in_use(o.device);
   Backend& device = *in_use;
+  if (o.check_device && &device == &cpu())
+    bad_input("--check-device compares a device with the processor, and --device is cpu");
 
-  const Machine machine = inspect_machine();
+  const Machine machine = inspect_machine(device);
   const LearnedText learned{o.text, unit_of(o.tokenizer), o.held_out, o.task == masked_task};
   Lesson lesson = task ? task_lesson(*task, o.model) : text_lesson(o.model, learned);
   const ParamList& params = lesson.model->params();
   if (std::all_of(params.specs().begin(), params.specs().end(),
                   [](const ParamSpec& spec) { return spec.fixed; }))
     bad_input("'", lesson.model->program().name, "' has no parameter to learn");
-  require_memory(params.planned(Dtype::f32));  // before the optimizer makes its state
+  // Before the optimizer makes its state.
+  if (machine.device.empty()) require_memory(params.planned(Dtype::f32));
+  else require_fit(machine, run_size(o, lesson, nullptr));
   std::unique_ptr<Optimizer> optimizer = optimizer_from(o, params, device, comm);
-  show_start(o, comm, machine, run_size(o, lesson, *optimizer));
+  show_start(o, comm, machine, run_size(o, lesson, optimizer.get()));
   return {kept, std::move(notes), &device, std::move(lesson), std::move(optimizer)};
 }
 
@@ -314,6 +345,9 @@ static int train(TrainOptions& o, CLI::App& app, Comm& comm) {
 
   Tensors values = first_values(o, lesson, *device);
   const Objective objective{lesson.model->params(), lesson.loss};
+  if (o.check_device)
+    together(comm,
+             [&] { notes.push_back(check_device(o, options.step, lesson, values, *device)); });
   Reporter silent;
   ProgressLine line;
   JsonLines lines;

@@ -155,6 +155,9 @@ static void add_run_options(CLI::App& app, TrainOptions& o) {
       ->configurable(false);
   add_threads(app, o.threads);
   add_device(app, o.device);
+  app.add_flag("--check-device", o.check_device,
+               "first compare each operation of a step on the device with the processor's")
+      ->configurable(false);
   app.add_flag("--json", o.json, "JSON lines on standard output instead of progress");
   add_list(app, "--config", o.config,
            "these options by their long names, in JSON (a run's config.json) or TOML; the command "

@@ -28,6 +28,7 @@ struct TrainOptions : ModelOptions {
   std::string precision = "f32";
   LoopOptions loop = {};  // its `folder` is --out
   bool resume = false, report = false, json = false, send_bf16 = false, shard_optimizer = false;
+  bool check_device = false;
   double peer_timeout = 0;
   int threads = 0;
   DeviceOptions device;

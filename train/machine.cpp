@@ -12,6 +12,7 @@
 
 #include "core/cpu/blas_kernel.hpp"
 #include "core/cpu/rows.hpp"
+#include "core/devices.hpp"
 #include "core/threads.hpp"
 #include "nn/control_group.hpp"
 
@@ -83,7 +84,7 @@ std::string count_text(double count) {
   return out.str();
 }
 
-Machine inspect_machine() {
+Machine inspect_machine(const Backend& on) {
   Machine machine;
   machine.cores = std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
   machine.affinity = affinity_cores(machine.cores);
@@ -103,7 +104,30 @@ Machine inspect_machine() {
                                                          : "single";
   machine.denormals_flushed = denormals_are_flushed();
   machine.memory = free_memory().value_or(0);
+  if (const auto* const accelerator = dynamic_cast<const Accelerator*>(&on))
+    machine.device = on.name(), machine.memory = accelerator->free_memory();
   return machine;
+}
+
+// Activations grow with the samples of a shard, and with the context about as much.
+std::string memory_refusal(const Machine& m, const RunSize& run) {
+  const MemoryNeed& need = run.memory;
+  if (m.memory == 0 || need.total() <= m.memory) return "";
+  const std::string sentence =
+      text("this run needs about ", size_text(need.total()), " of memory, but ",
+           size_text(m.memory), " are free", m.place());
+  const size_t fixed = need.total() - need.activations;
+  if (fixed >= m.memory)
+    return text(sentence, "; ", size_text(fixed), " of it without activations");
+  const auto left = static_cast<double>(m.memory - fixed),
+             sample = static_cast<double>(need.activations) /
+                      std::ceil(static_cast<double>(run.batch) / run.shards);
+  const auto samples = static_cast<Index>(left / sample);
+  if (samples > 0)
+    return text(sentence, "; --batch ", std::min(run.batch, samples * run.shards),
+                " would fit, or --shards ", (run.batch + samples - 1) / samples);
+  return text(sentence, "; --batch 1 with --context ",
+              static_cast<Index>(left / sample * static_cast<double>(run.context)), " would fit");
 }
 
 std::string kernel_warning(const Machine& m) {
@@ -174,8 +198,9 @@ std::string start_block(const Machine& m, const RunSize& run) {
       << size_text(need.parameters) << ", gradients " << size_text(need.gradients)
       << ",\n            optimizer " << size_text(need.optimizer)
       << (run.divided ? " on each rank" : "") << ", activations " << size_text(need.activations)
-      << "; free " << size_text(m.memory) << "\n"
-      << "a step      " << run.tokens_per_step << " tokens\n";
+      << (m.device.empty() ? "; free " : ";\n            free ") << size_text(m.memory) << m.place()
+      << "\n"
+      << "a step      " << run.batch * run.context << " tokens\n";
   return out.str();
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "core/backend.hpp"
 #include "nn/memory.hpp"
 #include "nn/param.hpp"
 
@@ -20,9 +21,13 @@ struct Machine {
   bool kernel_named = false;   // by OPENBLAS_CORETYPE
   std::string blas_threading;  // "openmp", "pthread" or "single"
   bool denormals_flushed = false;
-  size_t memory = 0;  // bytes free for this process
+  size_t memory = 0;        // bytes free for this process, or for tensors on the device
+  std::string device = {};  // its name, beside the processor
+
+  std::string place() const { return device.empty() ? "" : " on " + device; }
 };
-Machine inspect_machine();
+// With a device beside the processor, whose memory it then tells.
+Machine inspect_machine(const Backend& on = cpu());
 // A sentence where the BLAS computes with narrower vectors than the processor has, else "".
 std::string kernel_warning(const Machine& machine);
 // A sentence for each thing that halves the speed.
@@ -45,9 +50,11 @@ struct MemoryNeed {
 struct RunSize {
   std::vector<ParameterGroup> groups;
   MemoryNeed memory;
-  Index tokens_per_step = 0;
-  bool divided = false;  // the optimizer, among ranks
+  Index batch = 0, shards = 1, context = 0;  // of a step: samples, their parts, tokens of each
+  bool divided = false;                      // the optimizer, among ranks
 };
+// A sentence that says what would fit, if the run does not fit into the machine's memory; else "".
+std::string memory_refusal(const Machine& machine, const RunSize& run);
 // The block that is printed at the start of a run, lines of at most 80 letters.
 std::string start_block(const Machine& machine, const RunSize& run);
 

@@ -67,7 +67,7 @@ class Layer {
     return cost_of(*program, table, {.causal = o_.causal, .dtype = o_.type()});
   }
 
-  void draw(Backend& on = cpu()) {
+  void draw(Backend& on) {
     const Key key(0);
     const auto vectors = [&](const char* name, Index length) {
       return random_normal({o_.batch, length, o_.d_model}, key.fold(name), o_.type(), on);
@@ -181,15 +181,16 @@ Profile profile_of(const AttentionOptions& o, const std::shared_ptr<const Checke
 
 int bench_layer(const AttentionOptions& o) {
   use_threads(o.bench.threads);
+  const DeviceInUse device(o.bench.device);
   const auto program = load_attention(o.variant, o.with);
   Layer layer(o, program);
   const Cost cost = layer.cost();
-  check_memory("this layer", bytes_kept(o, cost));
+  check_memory("this layer", bytes_kept(o, cost), *device);
   const AttentionSizes sizes = sizes_of(o, *program);
-  layer.draw();
+  layer.draw(*device);
   const Multiplies multiplies = multiplies_of(o, cost);
   const auto call = [&] { layer.call(); };
-  Bench bench(o.bench, o.type());
+  Bench bench(o.bench, o.type(), *device);
   const Work work{.name = o.variant,
                   .call = call,
                   .flops = (o.forward ? 2 : 6) * multiplies.visible,
@@ -234,6 +235,7 @@ Run bench_attention(CLI::App& app) {
   add_amendments(app, o->with, o->dim);
   app.add_flag("--forward", o->forward, "without the gradient");
   app.add_flag("--whole", o->whole, "as a whole, not a tile of queries at a time");
+  add_device(app, o->bench.device);
   add_bench_options(app, o->bench);
   add_scaling(app, o->bench);
   add_profile(app, o->bench);

@@ -28,7 +28,8 @@ double product(std::initializer_list<Index> sizes) {
 // The operations, timed one after the other: what each is given is there for it alone.
 class Operations {
  public:
-  Operations(const OpsOptions& o, Bench& bench) : o_(o), dtype_(dtype_of(o.dtype)), bench_(bench) {}
+  Operations(const OpsOptions& o, Backend& on, Bench& bench)
+      : o_(o), dtype_(dtype_of(o.dtype)), on_(on), bench_(bench) {}
 
   void blocks();
   void dense();
@@ -37,7 +38,7 @@ class Operations {
 
  private:
   Tensor random(const Shape& shape) {
-    return random_normal(shape, Key(0).fold(drawn_++), dtype_) * 0.1;
+    return random_normal(shape, Key(0).fold(drawn_++), dtype_, on_) * 0.1;
   }
   // [n, m, h] as a tile has it: head after head, each a matrix.
   Tensor over_pairs() { return with_layout(random({o_.rows, o_.length, o_.heads}), {2, 0, 1}); }
@@ -69,6 +70,7 @@ class Operations {
 
   const OpsOptions& o_;
   Dtype dtype_;
+  Backend& on_;
   uint64_t drawn_ = 0;
   Bench& bench_;
 };
@@ -161,12 +163,12 @@ void Operations::tokens() {
   for (Index i = 0; i < t; ++i)
     drawn.push_back(static_cast<int64_t>(
         uniform_below(Key(0).fold("ids"), static_cast<uint64_t>(i), static_cast<uint64_t>(v))));
-  const Tensor ids = Tensor::of<int64_t>({t}, std::span<const int64_t>(drawn));
+  const Tensor ids = Tensor::of<int64_t>({t}, std::span<const int64_t>(drawn), on_);
   const Tensor z = random({t, v}).variable();
   const double logits = product({t, v}), vectors = product({t, d}), table = product({v, d});
   add("cross_entropy", 0, logits, [z = z.detach(), ids] { cross_entropy(z, ids); });
   add("cross_entropy, gradient", 0, 2 * logits,
-      gradient(cross_entropy(z, ids), {z}, Tensor::ones({t}, dtype_)));
+      gradient(cross_entropy(z, ids), {z}, Tensor::ones({t}, dtype_, on_)));
   add("embedding", 0, 2 * vectors,
       [E = random({v, d}), ids] { gather("[v] d, t -> t d", E, ids); });
   add("embedding, gradient", 0, vectors + table,
@@ -176,8 +178,9 @@ void Operations::tokens() {
 int bench_operations(const OpsOptions& o) {
   const Dtype dtype = dtype_of(o.dtype);
   use_threads(o.bench.threads);
-  Bench bench(o.bench, dtype);
-  Operations operations(o, bench);
+  const DeviceInUse device(o.bench.device);
+  Bench bench(o.bench, dtype, *device);
+  Operations operations(o, *device, bench);
   operations.blocks();
   operations.dense();
   operations.rows();
@@ -224,6 +227,7 @@ Run bench_ops(CLI::App& app) {
   size("--tokens", o->tokens, "rows of everything that is not of a block");
   size("--vocabulary", o->vocabulary, "kinds of tokens");
   add_dtype(app, o->dtype);
+  add_device(app, o->bench.device);
   add_bench_options(app, o->bench);
   app.footer(
       "Lines that begin with 'tile' are what the tile of attention does: every thread\n"

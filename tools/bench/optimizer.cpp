@@ -39,14 +39,15 @@ struct OptimizerRun {
   size_t state = 0;  // bytes
 };
 
-OptimizerRun measure(const OptimizerRow& row, const std::vector<ParamSpec>& specs, Bench& bench) {
-  const std::unique_ptr<Optimizer> optimizer = row.make(specs, Dtype::f32, cpu());
+OptimizerRun measure(const OptimizerRow& row, const std::vector<ParamSpec>& specs, Backend& on,
+                     Bench& bench) {
+  const std::unique_ptr<Optimizer> optimizer = row.make(specs, Dtype::f32, on);
   Tensors values, gradients;
   double numbers = 0;
   for (const ParamSpec& spec : specs) {
     const Key key = Key(0).fold(spec.name);
-    values.push_back(random_normal(spec.shape, key.fold("value")) * 0.02);
-    gradients.push_back(random_normal(spec.shape, key.fold("gradient")) * 1e-3);
+    values.push_back(random_normal(spec.shape, key.fold("value"), Dtype::f32, on) * 0.02);
+    gradients.push_back(random_normal(spec.shape, key.fold("gradient"), Dtype::f32, on) * 1e-3);
     numbers += static_cast<double>(element_count(spec.shape));
   }
   const size_t state = bytes_of(optimizer->state);
@@ -65,9 +66,12 @@ void print(const std::vector<OptimizerRun>& runs, const Bench& bench, Index para
               count_text(static_cast<double>(parameters)).c_str());
   bench.print();
   for (size_t i = 0; i < runs.size(); ++i)
-    std::printf("%-10s  %s of state; an update takes %s times as long as its bytes need once\n",
-                runs[i].name.c_str(), size_text(runs[i].state).c_str(),
-                digits(times_limit(bench.rows()[i])).c_str());
+    std::printf("%-10s  %s of state%s\n", runs[i].name.c_str(), size_text(runs[i].state).c_str(),
+                bench.rows()[i].memory_rate > 0
+                    ? text("; an update takes ", digits(times_limit(bench.rows()[i])),
+                           " times as long as its bytes need once")
+                          .c_str()
+                    : "");
 }
 
 int bench_update(const OptimizerOptions& o) {
@@ -76,15 +80,16 @@ int bench_update(const OptimizerOptions& o) {
   if (rows.empty())
     for (const OptimizerRow& row : optimizers()) rows.push_back(&row);
   use_threads(o.bench.threads);
+  const DeviceInUse device(o.bench.device);
   const std::vector<ParamSpec> specs = matrices(o.parameters);
   Index parameters = 0;
   for (const ParamSpec& spec : specs) parameters += element_count(spec.shape);
   // Values, gradients, two moments, and as much again on the way.
   check_memory(text("--parameters ", o.parameters),
-               8 * sizeof(float) * static_cast<size_t>(parameters));
-  Bench bench(o.bench, Dtype::f32);
+               8 * sizeof(float) * static_cast<size_t>(parameters), *device);
+  Bench bench(o.bench, Dtype::f32, *device);
   std::vector<OptimizerRun> runs;
-  for (const OptimizerRow* row : rows) runs.push_back(measure(*row, specs, bench));
+  for (const OptimizerRow* row : rows) runs.push_back(measure(*row, specs, *device, bench));
   if (!o.bench.json) {
     print(runs, bench, parameters);
     return 0;
@@ -93,7 +98,7 @@ int bench_update(const OptimizerOptions& o) {
   for (size_t i = 0; i < runs.size(); ++i) {
     ordered_json row = {{"name", runs[i].name}, {"state_bytes", runs[i].state}};
     row.update(to_json(bench.rows()[i]));
-    row["times_memory_limit"] = times_limit(bench.rows()[i]);
+    if (bench.rows()[i].memory_rate > 0) row["times_memory_limit"] = times_limit(bench.rows()[i]);
     json["rows"].push_back(row);
   }
   json.update(bench.machine());
@@ -108,6 +113,7 @@ Run bench_optimizer(CLI::App& app) {
   add_list(app, "--optimizer", o->optimizers, "adafactor or adam (default: each)")
       ->type_name("NAME");
   add_whole(app, "--parameters", o->parameters, 1, int64_t{1} << 34, "numbers, in matrices");
+  add_device(app, o->bench.device);
   add_bench_options(app, o->bench);
   app.footer(
       "Bytes are those of parameters and gradients read, of parameters written, and of\n"

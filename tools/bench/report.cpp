@@ -48,31 +48,50 @@ Dtype dtype_of(const std::string& name) {
   return Dtype::f32;
 }
 
-void check_memory(const std::string& what, size_t need) {
-  const size_t free = inspect_machine().memory;
-  if (free > 0 && need > free)
+void check_memory(const std::string& what, size_t need, const Backend& on) {
+  const Machine machine = inspect_machine(on);
+  if (machine.memory > 0 && need > machine.memory)
     fail(ErrorKind::resource, what, " needs about ", size_text(need), " of memory, but ",
-         size_text(free), " are free");
+         size_text(machine.memory), " are free", machine.place());
 }
 
 // ---- Measuring ----
 
+Bench::Bench(const BenchOptions& options, Dtype dtype, Backend& on)
+    : options_(options), dtype_(dtype), on_(on) {
+  if (!is_processor() && (options.scaling || options.profile))
+    bad_input(options.scaling ? "--scaling" : "--profile",
+              " is of the processor's threads and kernels, not of --device ", on.name());
+}
+
+static Counts counts_of(const Backend& on) {
+  const auto* const accelerator = dynamic_cast<const Accelerator*>(&on);
+  return accelerator ? accelerator->counts() : Counts{};
+}
+
 const Measured& Bench::add(const Work& work) {
   Measured row{.name = work.name, .flops = work.flops, .bytes = work.bytes};
-  reset_peak_memory();
-  const Turn turn = turn_of(work.call);
-  const size_t before = memory_use().system_allocations;
-  work.call();
-  row.allocations = memory_use().system_allocations - before;
-  row.tensor_bytes = memory_use().peak - held_;
+  const auto call = [this, &work] { work.call(), on_.finish(); };
+  reset_peak_memory(on_);
+  const Turn turn = turn_of(call);
+  const size_t before = memory_use(on_).system_allocations;
+  const Counts counts = counts_of(on_);
+  call();
+  row.device = counts_of(on_) - counts;
+  row.allocations = memory_use(on_).system_allocations - before;
+  row.tensor_bytes = memory_use(on_).peak - held_;
   row.resident = peak_resident();
-  if (!gemm_) measure_rates_alone();
-  const SteadyTurns steady =
-      in_steady_turns({memory_->turn, gemm_->turn, turn}, peak_->turn, repeats());
-  row.memory_rate = memory_->rate(steady.turns[0]);
-  row.gemm_rate = gemm_->rate(steady.turns[1]);
-  row.peak_rate = peak_->rate(steady.peak);
-  row.time = steady.turns[2], row.dropped = steady.dropped;
+  if (is_processor()) {
+    if (!gemm_) measure_rates_alone();
+    const SteadyTurns steady =
+        in_steady_turns({memory_->turn, gemm_->turn, turn}, peak_->turn, repeats());
+    row.memory_rate = memory_->rate(steady.turns[0]);
+    row.gemm_rate = gemm_->rate(steady.turns[1]);
+    row.peak_rate = peak_->rate(steady.peak);
+    row.time = steady.turns[2], row.dropped = steady.dropped;
+  } else {
+    row.time = in_turns({turn}, repeats())[0];
+  }
   rows_.push_back(std::move(row));
   return rows_.back();
 }
@@ -132,14 +151,24 @@ ordered_json to_json(const Measured& row) {
   if (row.flops > 0) {
     json["flops"] = row.flops;
     json["gflops_per_s"] = row.flop_rate() / 1e9;
-    json["percent_of_peak"] = percent(row.flop_rate() / row.peak_rate);
-    json["percent_of_gemm"] = percent(row.flop_rate() / row.gemm_rate);
+    if (row.peak_rate > 0) {
+      json["percent_of_peak"] = percent(row.flop_rate() / row.peak_rate);
+      json["percent_of_gemm"] = percent(row.flop_rate() / row.gemm_rate);
+    }
   }
   json["bytes"] = row.bytes;
   json["gb_per_s"] = row.byte_rate() / 1e9;
-  json["percent_of_memory"] = percent(row.byte_rate() / row.memory_rate);
+  if (row.memory_rate > 0) json["percent_of_memory"] = percent(row.byte_rate() / row.memory_rate);
   json["peak_tensor_bytes"] = row.tensor_bytes;
   json["allocations_per_call"] = row.allocations;
+  if (const Counts& c = row.device; c.dispatches > 0)
+    json["device"] = {{"dispatches", c.dispatches},
+                      {"barriers", c.barriers},
+                      {"submissions", c.submissions},
+                      {"reads", c.reads},
+                      {"written", c.written},
+                      {"read", c.read},
+                      {"recording_us", c.recording_us()}};
   return json;
 }
 
@@ -162,6 +191,11 @@ double resident_mb(const Measured& row) {
 }
 
 ordered_json Bench::machine() const {
+  if (!is_processor())
+    return {{"on", on_.name()},
+            {"dtype", name_of(dtype_)},
+            {"load", load()},
+            {"program", program_version()}};
   return {{"threads", threads()},
           {"dtype", name_of(dtype_)},
           {"peak_gflops_per_s", peak_rate() / 1e9},
@@ -190,21 +224,36 @@ std::string time_text(double seconds) {
   return digits(1e6 * seconds) + " µs";
 }
 
+void Bench::print_device() const {
+  std::printf("on %s\n\n", on_.name());
+  Table table(1);
+  table.add({"a call", "dispatches", "barriers", "submissions", "reads", "written", "read",
+             "to record a dispatch"});
+  for (const Measured& row : rows_) {
+    const Counts& c = row.device;
+    table.add({row.name, text(c.dispatches), text(c.barriers), text(c.submissions), text(c.reads),
+               size_text(c.written), size_text(c.read), digits(c.recording_us()) + " µs"});
+  }
+  table.print();
+}
+
 void Bench::print() const {
   Table table(1);
   table.add({"", "time", "first quartile", "third", "GFLOP/s", "of peak", "of GEMM", "GB/s",
              "of memory", "tensors hold"});
-  const auto share = [](double part) { return digits(100 * part) + "%"; };
+  const auto share = [](double rate, double of) {
+    return of > 0 && rate > 0 ? digits(100 * rate / of) + "%" : "";
+  };
   for (const Measured& row : rows_) {
-    const bool products = row.flops > 0;
+    const double rate = row.flop_rate();
     table.add({row.name, time_text(row.time.median()), time_text(row.time.quantile(0.25)),
-               time_text(row.time.quantile(0.75)), products ? digits(row.flop_rate() / 1e9) : "",
-               products ? share(row.flop_rate() / row.peak_rate) : "",
-               products ? share(row.flop_rate() / row.gemm_rate) : "",
-               digits(row.byte_rate() / 1e9), share(row.byte_rate() / row.memory_rate),
+               time_text(row.time.quantile(0.75)), rate > 0 ? digits(rate / 1e9) : "",
+               share(rate, row.peak_rate), share(rate, row.gemm_rate),
+               digits(row.byte_rate() / 1e9), share(row.byte_rate(), row.memory_rate),
                size_text(row.tensor_bytes)});
   }
   table.print();
+  if (!is_processor()) return print_device();
   const auto rates = [](const char* name, double one_thread, double all) {
     std::printf("%-7s %s GFLOP/s on one thread", name, digits(one_thread / 1e9).c_str());
     if (threads() > 1) std::printf(", %s on %d", digits(all / 1e9).c_str(), threads());
@@ -213,8 +262,7 @@ void Bench::print() const {
   std::printf(" (%s, products and sums that wait for nothing)\n", name_of(dtype_));
   rates("GEMM", gemm_rate_one_thread_, gemm_rate());
   std::printf(", %s of peak (%ld x %ld by the BLAS, kernel %s)\n",
-              share(gemm_rate() / peak_rate()).c_str(), gemm_size, gemm_size,
-              gemm_kernel().c_str());
+              share(gemm_rate(), peak_rate()).c_str(), gemm_size, gemm_size, gemm_kernel().c_str());
   for (const Measured& row : rows_)
     if (row.dropped > 0)
       std::printf(

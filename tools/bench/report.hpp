@@ -5,15 +5,17 @@
 #include <optional>
 #include <string>
 
+#include "core/devices.hpp"
 #include "core/storage.hpp"
 #include "tools/bench/rates.hpp"
 #include "tools/options.hpp"
 
 namespace tete {
 
-// Options of everything that is timed. `scaling` and `profile` are of some only.
+// Options of everything that is timed. `scaling`, `profile` and a device are of some only.
 struct BenchOptions {
   int threads = 0, repeats = 7;
+  DeviceOptions device = {};
   bool json = false, scaling = false, profile = false;
 };
 void add_bench_options(CLI::App& app, BenchOptions& o);
@@ -22,8 +24,8 @@ void add_profile(CLI::App& app, BenchOptions& o);
 // --dtype, and what it says.
 void add_dtype(CLI::App& app, std::string& dtype);
 Dtype dtype_of(const std::string& name);
-// Refuses what needs more bytes than are free; `what` begins the sentence.
-void check_memory(const std::string& what, size_t need);
+// Refuses what needs more bytes than are free on the device; `what` begins the sentence.
+void check_memory(const std::string& what, size_t need, const Backend& on = cpu());
 
 struct Work {
   std::string name;
@@ -42,6 +44,7 @@ struct Measured {
   size_t tensor_bytes = 0;  // the most that tensors and kernels held in a call
   size_t allocations = 0;   // how often a call asked the system for memory
   size_t resident = 0;      // of the process, at its peak, after two calls
+  Counts device = {};       // a call's, of a device beside the processor
 
   double flop_rate() const { return flops / time.median(); }
   double byte_rate() const { return bytes / time.median(); }
@@ -54,10 +57,12 @@ struct Scaling {
   double gain() const { return one.median() / all.median(); }
 };
 
-// Measures one work after the other, with the machine's rates in between.
+// Measures one work after the other, with the machine's rates in between; on a device beside the
+// processor, which has other rates, alone.
 class Bench {
  public:
-  Bench(const BenchOptions& options, Dtype dtype) : options_(options), dtype_(dtype) {}
+  // Fails (input) if a device is asked for what is measured on the processor alone.
+  Bench(const BenchOptions& options, Dtype dtype, Backend& on = cpu());
   const Measured& add(const Work& work);
   // The gain from threads of a work that was added.
   Scaling scaling(const Work& work);
@@ -74,10 +79,13 @@ class Bench {
   nlohmann::ordered_json machine() const;
 
  private:
+  bool is_processor() const { return &on_ == &cpu(); }
   void measure_rates_alone();
+  void print_device() const;
 
   BenchOptions options_;
   Dtype dtype_;
+  Backend& on_;
   std::optional<Probe> peak_ = {}, gemm_ = {}, memory_ = {};
   double peak_rate_one_thread_ = 0, gemm_rate_one_thread_ = 0;
   size_t held_ = 0;  // bytes of what measures the rates

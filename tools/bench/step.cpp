@@ -4,7 +4,6 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "core/devices.hpp"
 #include "core/threads.hpp"
 #include "tools/bench/nouns.hpp"
 #include "tools/bench/profile.hpp"
@@ -28,7 +27,6 @@ struct StepBenchOptions : ModelOptions {
   double dropout = 0;
   std::string precision = "f32";
   bool recompute_blocks = false;
-  DeviceOptions device;
 };
 
 // Tokens by chance: their time is that of any text.
@@ -64,29 +62,15 @@ constexpr const char* recipe = "attention = 'multi_head'\nstyle = 'gpt2'\n";
 struct Steady {
   int64_t loops = 0;       // shared among threads
   size_t allocations = 0;  // of memory for tensors, from the system
-  Counts device = {};      // of a device beside the processor
 
   static constexpr int steps = 4;
-  static Steady so_far(Backend& on) {
-    const auto* const accelerator = dynamic_cast<const Accelerator*>(&on);
-    return {shared_loops(), memory_use(on).system_allocations,
-            accelerator ? accelerator->counts() : Counts{}};
-  }
+  static Steady so_far(Backend& on) { return {shared_loops(), memory_use(on).system_allocations}; }
   static Steady of(const std::function<void()>& step, Backend& on) {
     for (int i = 0; i < steps; ++i) step();
     const Steady before = so_far(on);
     for (int i = 0; i < steps; ++i) step();
     const Steady after = so_far(on);
-    const Counts &a = after.device, &b = before.device;
-    return {(after.loops - before.loops) / steps,
-            after.allocations - before.allocations,
-            {.dispatches = (a.dispatches - b.dispatches) / steps,
-             .barriers = (a.barriers - b.barriers) / steps,
-             .submissions = (a.submissions - b.submissions) / steps,
-             .reads = (a.reads - b.reads) / steps,
-             .written = (a.written - b.written) / steps,
-             .read = (a.read - b.read) / steps,
-             .recording = (a.recording - b.recording) / steps}};
+    return {(after.loops - before.loops) / steps, after.allocations - before.allocations};
   }
 };
 
@@ -115,14 +99,6 @@ ordered_json to_json(const StepBenchOptions& o, const Model& model, const Cost& 
   json["tokens_per_s"] = static_cast<double>(o.batch * o.model.context) / row.time.median();
   json["loops_per_step"] = steady.loops;
   json["steady_allocations"] = steady.allocations;
-  if (const Counts& c = steady.device; c.dispatches > 0)
-    json["device"] = {{"dispatches", c.dispatches},
-                      {"barriers", c.barriers},
-                      {"submissions", c.submissions},
-                      {"reads", c.reads},
-                      {"written", c.written},
-                      {"read", c.read},
-                      {"recording_us", 1e6 * c.recording / static_cast<double>(c.dispatches)}};
   json["peak_rss_mb"] = resident_mb(row);
   json.update(bench.machine());
   return json;
@@ -144,14 +120,6 @@ void print(const StepBenchOptions& o, const Model& model, const Steady& steady,
               size_text(row.resident).c_str(), size_text(row.tensor_bytes).c_str());
   std::printf("threads share %lld loops a step; %zu allocations in four steps\n",
               static_cast<long long>(steady.loops), steady.allocations);
-  const Counts& c = steady.device;
-  if (c.dispatches == 0) return;
-  std::printf(
-      "device  %lld dispatches, %lld barriers, %lld submissions, %lld reads; %zu bytes "
-      "written, %zu read\n        %.2f us to record a dispatch\n",
-      static_cast<long long>(c.dispatches), static_cast<long long>(c.barriers),
-      static_cast<long long>(c.submissions), static_cast<long long>(c.reads), c.written, c.read,
-      1e6 * c.recording / static_cast<double>(c.dispatches));
 }
 
 // ---- The step ----
@@ -168,8 +136,7 @@ double bytes_of(const Optimizer& optimizer, Index parameters) {
 class Training {
  public:
   Training(const StepBenchOptions& o, const Model& model, Backend& device)
-      : device_(device),
-        objective_{model.params(),
+      : objective_{model.params(),
                    [&model](const Forward& forward, const Batch& batch) -> LossSum {
                      const Loss loss =
                          model.loss(forward, inputs_of(model.kind(), batch), batch.target);
@@ -189,11 +156,10 @@ class Training {
                   .allow_zero_grad = {"*"}}),
         values_(model.params().initial_values(Key(0).fold("init"), Dtype::f32, device)) {}
 
-  void step() { stepper_.run(step_++, values_, 1e-3), device_.finish(); }
+  void step() { stepper_.run(step_++, values_, 1e-3); }
   const Optimizer& optimizer() const { return *optimizer_; }
 
  private:
-  Backend& device_;
   Objective objective_;
   RandomTokens data_;
   const OptimizerRow& row_;
@@ -217,18 +183,18 @@ int bench_training(StepBenchOptions& o, CLI::App& app) {
   read_model(o, app, false);
   find_optimizer(o.optimizer);
   use_threads(o.bench.threads);
-  const DeviceInUse device(o.device);
-  if (o.bench.profile && &*device != &cpu())
-    bad_input("--profile clocks the processor's kernels, not those of --device ", (*device).name());
+  const DeviceInUse device(o.bench.device);
 
   const Model model = make_model(o.model, o.vocabulary);
   const Cost cost = cost_of(model, o.model.context);
   const Index parameters = model.params().element_total();
-  check_memory("this step", static_cast<size_t>(o.batch) * cost.tiled_bytes +
-                                4 * sizeof(float) * static_cast<size_t>(parameters));
+  check_memory("this step",
+               static_cast<size_t>(o.batch) * cost.tiled_bytes +
+                   4 * sizeof(float) * static_cast<size_t>(parameters),
+               *device);
   Training training(o, model, *device);
   const auto call = [&] { training.step(); };
-  Bench bench(o.bench, Dtype::f32);
+  Bench bench(o.bench, Dtype::f32, *device);
   const Work work{
       .name = described(o.model),
       .call = call,
@@ -267,7 +233,7 @@ Run bench_step(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--dropout", o->dropout, "rate")->type_name("X")->capture_default_str();
   add_precision(app, o->precision);
-  add_device(app, o->device);
+  add_device(app, o->bench.device);
   add_recompute_blocks(app, o->recompute_blocks);
   add_bench_options(app, o->bench);
   add_scaling(app, o->bench);
