@@ -51,7 +51,6 @@ class StrictMemory {
 };
 
 class StrictDevice : public Backend {
- private:
   // call(arguments …) on the pages that hold the bytes.
   template <class Call, class Arguments>
   auto inside(const Call& call, const Arguments& arguments) const {

@@ -122,10 +122,15 @@ CLI::Option* add_recompute_blocks(CLI::App& app, bool& recompute_blocks) {
                       "activation checkpointing: a third slower, one block's memory");
 }
 
-Products products_of(const std::string& precision) {
+Products products_of(const std::string& precision, const Backend& on) {
   if (precision == "f32") return Products::full;
   if (precision != "bf16") bad_input("--precision ", precision, ": expected f32 or bf16");
-  if (!cpu_kernels::has_bf16())
+  if (dynamic_cast<const Accelerator*>(&on))
+    std::fprintf(stderr,
+                 "%s has no products of bfloat16 here: numbers are rounded to it and multiplied in "
+                 "f32, no faster\n",
+                 on.name());
+  else if (!cpu_kernels::has_bf16())
     std::fputs("this processor has no products of bfloat16: they are made of f32's, and slower\n",
                stderr);
   return Products::bf16;

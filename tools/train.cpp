@@ -87,11 +87,11 @@ static ordered_json configuration(const TrainOptions& o, const Schedule& s, doub
             {"seed", o.loop.step.seed}}}};
 }
 
-static LoopOptions loop_options(const TrainOptions& o) {
+static LoopOptions loop_options(const TrainOptions& o, const Backend& device) {
   LoopOptions loop = o.loop;
   loop.schedule = schedule_from(o);
   loop.step.clip = o.clip.value_or(find_optimizer(o.optimizer).clip);
-  loop.step.products = products_of(o.precision);
+  loop.step.products = products_of(o.precision, device);
   loop.step.send = o.send_bf16 ? SendAs::bf16 : SendAs::exact;
   if (o.resume) loop.resume = loop.folder;
   loop.program = program_version();
@@ -335,7 +335,7 @@ static int train(TrainOptions& o, CLI::App& app, Comm& comm) {
   std::optional<Prepared> prepared;
   together(comm, [&] { prepared.emplace(prepare(o, app, comm)); });
   auto& [kept, notes, device, lesson, optimizer] = *prepared;
-  LoopOptions options = loop_options(o);
+  LoopOptions options = loop_options(o, *device);
   const ordered_json now = configuration(o, options.schedule, options.step.clip);
   options.config = now.dump();
   options.config_file = config_json(app);

@@ -19,8 +19,10 @@ bool Api::load(std::string& reason) {
     reason = "libvulkan.so.1 lacks vkGetInstanceProcAddr";
     return false;
   }
-  EnumerateInstanceLayerProperties = reinterpret_cast<PFN_vkEnumerateInstanceLayerProperties>(
-      GetInstanceProcAddr(nullptr, "vkEnumerateInstanceLayerProperties"));
+#define TETE_FUNCTION(name) \
+  name = reinterpret_cast<PFN_vk##name>(GetInstanceProcAddr(nullptr, "vk" #name));
+  TETE_VULKAN_OF_LOADER(TETE_FUNCTION)
+#undef TETE_FUNCTION
   return true;
 }
 

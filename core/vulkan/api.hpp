@@ -8,11 +8,13 @@
 namespace tete::vulkan {
 
 // clang-format off
+#define TETE_VULKAN_OF_LOADER(X) X(CreateInstance) X(EnumerateInstanceLayerProperties)
 #define TETE_VULKAN_OF_INSTANCE(X)                                                            \
   X(DestroyInstance) X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties2)              \
   X(GetPhysicalDeviceFeatures2) X(GetPhysicalDeviceMemoryProperties2)                         \
   X(GetPhysicalDeviceQueueFamilyProperties) X(EnumerateDeviceExtensionProperties)             \
-  X(CreateDevice) X(GetDeviceProcAddr)
+  X(CreateDevice) X(GetDeviceProcAddr) X(CreateDebugUtilsMessengerEXT)                        \
+  X(DestroyDebugUtilsMessengerEXT)
 #define TETE_VULKAN_OF_DEVICE(X)                                                              \
   X(DestroyDevice) X(GetDeviceQueue) X(DeviceWaitIdle) X(CreateBuffer) X(DestroyBuffer)       \
   X(GetBufferMemoryRequirements) X(AllocateMemory) X(FreeMemory) X(BindBufferMemory)          \
@@ -27,11 +29,11 @@ namespace tete::vulkan {
 
 struct Api {
 #define TETE_FUNCTION(name) PFN_vk##name name = nullptr;
+  TETE_VULKAN_OF_LOADER(TETE_FUNCTION)
   TETE_VULKAN_OF_INSTANCE(TETE_FUNCTION)
   TETE_VULKAN_OF_DEVICE(TETE_FUNCTION)
 #undef TETE_FUNCTION
   PFN_vkGetInstanceProcAddr GetInstanceProcAddr = nullptr;
-  PFN_vkEnumerateInstanceLayerProperties EnumerateInstanceLayerProperties = nullptr;
 
   // Opens libvulkan. False, with the reason, if this machine has none.
   bool load(std::string& reason);

@@ -38,16 +38,10 @@ VKAPI_ATTR VkBool32 VKAPI_CALL hear(VkDebugUtilsMessageSeverityFlagBitsEXT,
   return VK_FALSE;
 }
 
-// 0 for the kind that is taken first.
+// 0 for the kind that is taken first: discrete, integrated, virtual and others, emulated.
 int rank_of(const Abilities& can) {
-  switch (can.type) {
-    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU:
-      return 0;
-    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU:
-      return 1;
-    default:
-      return can.is_emulated() ? 3 : 2;
-  }
+  constexpr int ranks[] = {2, 1, 0, 2, 3};  // by VkPhysicalDeviceType
+  return can.type < std::ssize(ranks) ? ranks[can.type] : 2;
 }
 
 // The usable devices, best first: their numbers are the places here.
@@ -74,8 +68,7 @@ VkPhysicalDevice chosen(const Instance& instance, std::string_view which) {
   const auto all = usable(instance);
   if (all.empty())
     fail(ErrorKind::resource,
-         "Vulkan has no device here that computes (Vulkan 1.2 with push "
-         "descriptors)");
+         "Vulkan has no device here that computes (Vulkan 1.2 with push descriptors)");
   const std::string names = list_of(all, [](const auto& row) { return row.second.name; });
   if (which.empty()) {
     if (!all[0].second.is_emulated()) return all[0].first;
@@ -98,8 +91,7 @@ Instance::Instance(Messages* messages) {
   if (!api.load(reason)) fail(ErrorKind::resource, reason);
   if (messages && !has_layer(api))
     fail(ErrorKind::resource,
-         "Vulkan's validation layer is not installed (Debian's "
-         "vulkan-validationlayers)");
+         "Vulkan's validation layer is not installed (Debian's vulkan-validationlayers)");
   const VkApplicationInfo program{.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
                                   .pApplicationName = "tete",
                                   .apiVersion = VK_API_VERSION_1_2};
@@ -124,25 +116,17 @@ Instance::Instance(Messages* messages) {
                                   .ppEnabledLayerNames = &layer,
                                   .enabledExtensionCount = validates,
                                   .ppEnabledExtensionNames = &extension};
-  const auto create =
-      reinterpret_cast<PFN_vkCreateInstance>(api.GetInstanceProcAddr(nullptr, "vkCreateInstance"));
-  check(create(&info, nullptr, &instance_), "vkCreateInstance");
+  check(api.CreateInstance(&info, nullptr, &instance_), "vkCreateInstance");
   api.load_instance(instance_);
-  if (messages) {
-    const auto listen = reinterpret_cast<PFN_vkCreateDebugUtilsMessengerEXT>(
-        api.GetInstanceProcAddr(instance_, "vkCreateDebugUtilsMessengerEXT"));
-    check(listen(instance_, &listener, nullptr, &messenger_), "vkCreateDebugUtilsMessengerEXT");
-  }
+  if (messages)
+    check(api.CreateDebugUtilsMessengerEXT(instance_, &listener, nullptr, &messenger_),
+          "vkCreateDebugUtilsMessengerEXT");
   devices = all_of<VkPhysicalDevice>(
       [&](auto* count, auto* to) { api.EnumeratePhysicalDevices(instance_, count, to); });
 }
 
 Instance::~Instance() {
-  if (messenger_) {
-    const auto stop = reinterpret_cast<PFN_vkDestroyDebugUtilsMessengerEXT>(
-        api.GetInstanceProcAddr(instance_, "vkDestroyDebugUtilsMessengerEXT"));
-    stop(instance_, messenger_, nullptr);
-  }
+  if (messenger_) api.DestroyDebugUtilsMessengerEXT(instance_, messenger_, nullptr);
   if (instance_) api.DestroyInstance(instance_, nullptr);
 }
 

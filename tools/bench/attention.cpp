@@ -44,9 +44,9 @@ AttentionSizes sizes_of(const AttentionOptions& o, const Checked& program) {
 // A layer with its parameters, what it is given, and the gradient of what it makes.
 class Layer {
  public:
-  Layer(const AttentionOptions& o, std::shared_ptr<const Checked> program)
+  Layer(const AttentionOptions& o, std::shared_ptr<const Checked> program, Backend& on)
       : o_(o),
-        products_(products_of(o.precision)),
+        products_(products_of(o.precision, on)),
         attention_(Scope{params_}, program, sizes_of(o, *program)) {
     if (o.type() == Dtype::f64 && products_ == Products::bf16)
       bad_input("--precision bf16 is of --dtype f32: products of f64 are always in full");
@@ -173,7 +173,7 @@ void print(const AttentionOptions& o, const AttentionSizes& sizes, const Multipl
 
 Profile profile_of(const AttentionOptions& o, const std::shared_ptr<const Checked>& program) {
   ClockedProcessor device;
-  Layer layer(o, program);
+  Layer layer(o, program, device);
   layer.draw(device);
   return profile_of(
       device, [&] { layer.call(); }, o.bench.repeats);
@@ -183,7 +183,7 @@ int bench_layer(const AttentionOptions& o) {
   use_threads(o.bench.threads);
   const DeviceInUse device(o.bench.device);
   const auto program = load_attention(o.variant, o.with);
-  Layer layer(o, program);
+  Layer layer(o, program, *device);
   const Cost cost = layer.cost();
   check_memory("this layer", bytes_kept(o, cost), *device);
   const AttentionSizes sizes = sizes_of(o, *program);

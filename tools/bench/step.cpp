@@ -151,7 +151,7 @@ class Training {
                  {.batch = o.batch,
                   .clip = row_.clip,
                   .dropout = o.dropout,
-                  .products = products_of(o.precision),
+                  .products = products_of(o.precision, device),
                   .recompute_blocks = o.recompute_blocks,
                   .allow_zero_grad = {"*"}}),
         values_(model.params().initial_values(Key(0).fold("init"), Dtype::f32, device)) {}
