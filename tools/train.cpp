@@ -345,9 +345,13 @@ static int train(TrainOptions& o, CLI::App& app, Comm& comm) {
 
   Tensors values = first_values(o, lesson, *device);
   const Objective objective{lesson.model->params(), lesson.loss};
-  if (o.check_device)
-    together(comm,
-             [&] { notes.push_back(check_device(o, options.step, lesson, values, *device)); });
+  if (o.check_device) {
+    std::string agreed;
+    together(comm, [&] {
+      agreed = check_device(o, options.step, prepared->lesson, values, *prepared->device);
+    });
+    if (comm.rank() == 0) std::cerr << agreed << std::endl;
+  }
   Reporter silent;
   ProgressLine line;
   JsonLines lines;
