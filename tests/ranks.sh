@@ -100,6 +100,25 @@ fails 2 'shards 2: expected at least the number of ranks, 3' on 3 "$tete" train 
 fails 4 'rank 0 .*: cannot write' on 2 bash -c 'ulimit -f 16; exec "$0" "$@"' "$tete" train "${few[@]}" --out run
 fails 4 'rank 0 .*: cannot write' on 3 bash -c 'ulimit -f 16; exec "$0" "$@"' "$tete" train "${adam[@]}" --shard-optimizer --out full
 rm -rf run full
+# The slope of a square root at 0. Where the optimizer is divided, each rank has a part of this gradient.
+cat > steep.tete << 'END'
+def Steep(X[n, d], M[m, d], g[d, r] = zeros()):
+  where r = 2000
+  R[d, r] = sqrt(g[d, r] * g[d, r])
+  S[d]    = sum(R[d, r], reduced_dim=r)
+  L[n, m] = einsum(X[n, d], M[m, d])
+  W[n, m] = softmax(L[n, m], reduced_dim=m)
+  Y[n, d] = einsum(W[n, m], M[m, d]) + S[d]
+  return Y[n, d]
+END
+for divided in '' --shard-optimizer; do
+  fails 3 "the gradient of 'decoder/0/A/g', f32\[64, 2000\]: 128000 NaN and 0 infinities in 128000 numbers" \
+    on 2 "$tete" train "${adam[@]/dot_product/steep.tete}" $divided --out run
+  grep '^tete' err > "said$divided"
+  rm -rf run
+done
+cmp said said--shard-optimizer
+verdict $? 'a gradient of NaN is told alike with --shard-optimizer'
 pair() { on 1 "$tete" train "$@" : "${launcher[-1]}" 1 "$tete" train text2.txt "${@:2}" --learning-rate 0.5; }
 sed 's/9/8/' text.txt > text2.txt
 fails 2 'the ranks of this run differ:' pair "${few[@]}" --out run
