@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <thread>
 
 #include "train/ranks.hpp"
@@ -112,7 +113,11 @@ class MpiTransport : public Transport {
     for (const Message& message : out) exchange->send(comm_, channel, message);
     return exchange;
   }
-  void abort(int code) override { MPI_Abort(comm_, code); }
+  // The error is told already; MPICH would add a line of its own.
+  void abort(int code) override {
+    (void)!std::freopen("/dev/null", "w", stderr);
+    MPI_Abort(comm_, code);
+  }
 
  private:
   MPI_Comm comm_ = MPI_COMM_NULL;
