@@ -107,7 +107,7 @@ verdict $? 'the last line names its rank and its last step'
 
 rm -rf run
 launch 3 -- train "${small[@]}" --steps 1000000 --out run
-ends_within 6 5 'a host that is dead before the start'
+ends_within 10 5 'a host that is dead before the start'
 grep -qE '^tete launch: a rank on 10\.78\.0\.3 was lost \(.*\); no answer from 10\.78\.0\.3$' <(tail -n 1 err)
 verdict $? 'the last line names it'
 ip -n "$name-sw" link set v3 up

@@ -55,7 +55,7 @@ void write_file(const std::string& path, size_t bytes,
 void replace_link(const std::string& folder, const std::string& name, const std::string& target);
 
 // From now on a full disk or a closed pipe is an error code, not the end of the program (SIGXFSZ
-// and SIGPIPE are ignored). Called by everything here that writes.
+// and SIGPIPE are ignored). Called by everything here that writes or sends.
 void ignore_write_signals();
 
 // "No space left on device"

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "train/files.hpp"
+
 namespace tete {
 
 // A number in the environment, or -1.
@@ -34,6 +36,7 @@ std::unique_ptr<Comm> join_ranks() {
     throw SharedError(ErrorKind::input, text("a launcher started ", here.size,
                                              " processes for one run, but this program was built "
                                              "without MPI (meson setup -Dmpi=enabled)"));
+  ignore_write_signals();  // who sends to a rank that is gone is not the one that was lost
   return std::make_unique<Comm>([size = here.size] { return mpi_transport(size); });
 }
 
