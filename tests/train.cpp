@@ -448,9 +448,9 @@ TEST_SUITE("train") {
 
   TEST_CASE("bad texts are told in one sentence each") {
     const TemporaryFolder folder;
-    const auto problem = [&](const std::string& path,
-                             Tokenizer::Unit unit = Tokenizer::Unit::characters) {
-      return error_of(ErrorKind::input, [&] { MappedText({path}, unit); });
+    const auto problem = [&](const std::string& path) {
+      return error_of(ErrorKind::input,
+                      [&] { Corpus(std::vector<std::string>{path}).characters(); });
     };
     const std::string at = folder.path + "/";
     CHECK(problem(at + "none.txt") == "there is no file " + at + "none.txt");
@@ -462,11 +462,12 @@ TEST_SUITE("train") {
           at + "latin is not UTF-8: byte 3 does not continue a character; convert it (iconv), or "
                "use bytes as tokens");
     CHECK(problem("/dev/zero") == "/dev/zero is not a regular file");
-    const std::string one = folder.file("one", "h\xC3\xA9llo "), two = folder.file("two", "world");
-    const MappedText both({one, two}, Tokenizer::Unit::characters);
-    CHECK(both.parts() == std::vector<std::string_view>{"h\xC3\xA9llo ", "world"});
-    CHECK(MappedText({folder.path + "/latin"}, Tokenizer::Unit::bytes).parts()[0] ==
-          "caf\xE9 noir");
+    const std::string before(65535, 'a');  // of two bytes, one is in the next piece
+    const std::string one = folder.file("one", before + "\xC3\xA9llo "),
+                      two = folder.file("two", "wo");
+    CHECK(Corpus(std::vector<std::string>{one, two}).characters() == " alow\xC3\xA9");
+    CHECK(has(problem(folder.file("cut", before + "\xC3")), "not UTF-8: byte 65535 does"));
+    CHECK(has(problem(folder.file("late", before + "aa\xFF")), "not UTF-8: byte 65537 does"));
     const Tokens text(std::string(300, 'a'), Tokenizer::bytes());
     const std::string too_short = error_of(ErrorKind::input, [&] { TextData(text, 64); });
     CHECK(too_short ==
@@ -558,7 +559,7 @@ TEST_SUITE("train") {
     CHECK(TextData(Tokens(characters, tokenizer), 16).fingerprint() != data.fingerprint());
   }
 
-  TEST_CASE("tokens that are read anywhere in mapped files are those of the whole text") {
+  TEST_CASE("tokens that are read anywhere in files are those of the whole text") {
     const TemporaryFolder folder;
     std::string bytes, wide;
     for (int i = 0; i < 10000; ++i) bytes += static_cast<char>(i * i >> 3);
@@ -575,9 +576,8 @@ TEST_SUITE("train") {
           Case{few, 1, Tokenizer::characters(few), "c345a275a77f0b26 2430+271"},
           Case{wide, 300, Tokenizer::characters(wide), "c50d495f02e4c12d 9000+1000"}}) {
       CAPTURE(c.fingerprint);
-      const Tokens tokens(MappedText({folder.file("a", c.text.substr(0, c.cut)),
-                                      folder.file("b", c.text.substr(c.cut))},
-                                     c.tokenizer.unit()),
+      const Tokens tokens(Corpus(std::vector<std::string>{folder.file("a", c.text.substr(0, c.cut)),
+                                                          folder.file("b", c.text.substr(c.cut))}),
                           c.tokenizer);
       CHECK(TextData(tokens, 8).fingerprint() == c.fingerprint);
       const std::vector<int32_t> all = c.tokenizer.encode(c.text);
@@ -594,15 +594,23 @@ TEST_SUITE("train") {
       "a file that is written to while it is learned from is told, one that is replaced is not") {
     const TemporaryFolder folder;
     const std::string path = folder.file("text", tiny_text());
-    const TextData data(Tokens(MappedText({path}, Tokenizer::Unit::bytes), Tokenizer::bytes()), 8);
+    const TextData data(Tokens(Corpus(std::vector<std::string>{path}), Tokenizer::bytes()), 8);
     const auto drawn = [&] { return data.batch(Key(1), 0, 9).input.values<int64_t>(); };
     const std::vector<int64_t> before = drawn();
     std::filesystem::rename(path, folder / "older");
     folder.file("text", "another one");
     CHECK(drawn() == before);
-    std::filesystem::rename(folder / "older", path);
-    std::filesystem::resize_file(path, 10);
+    const auto fill = [&](const std::string& text) {  // the open file, whose name another one has
+      std::ofstream(folder / "older") << text;
+    };
+    fill(tiny_text() + "more");
+    CHECK(drawn() == before);
+    fill(std::string(tiny_text().size(), 'x'));
     CHECK(error_of(ErrorKind::input, drawn) == path + " was written to while a run learns from it");
+    fill("");
+    CHECK(error_of(ErrorKind::input, drawn) == path + " became shorter while it was read");
+    fill(tiny_text());
+    CHECK(drawn() == before);
   }
 
   TEST_CASE("a batch that is cut into shards has the same samples and the same noise") {

@@ -62,10 +62,10 @@ std::vector<WrittenText> filled(const Writer& writer, const Data& data) {
 }  // namespace
 
 Lesson text_lesson(const ModelSettings& m, const LearnedText& o) {
-  const MappedText learned = o.paths.empty() ? MappedText(corpus()) : MappedText(o.paths, o.unit);
+  const Corpus learned = o.paths.empty() ? Corpus(corpus()) : Corpus(o.paths);
   const Tokenizer tokenizer = o.unit == Tokenizer::Unit::bytes
                                   ? Tokenizer::bytes()
-                                  : Tokenizer::characters(learned.parts());
+                                  : Tokenizer::characters(learned.characters());
   TextData text(Tokens(learned, tokenizer), m.context, o.held_out);
   std::shared_ptr<const Data> data;
   if (o.masked) data = std::make_shared<const MaskedData>(std::move(text), tokenizer.size());

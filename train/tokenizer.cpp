@@ -30,15 +30,14 @@ std::string name_of_character(char32_t code) {
 
 }  // namespace
 
-Tokenizer Tokenizer::characters(std::span<const std::string_view> texts) {
+Tokenizer Tokenizer::characters(std::string_view text) {
   std::vector<bool> seen(0x110000);
-  for (std::string_view text : texts)
-    for (size_t at = 0; at < text.size();) {
-      const Character c = read_character(text, at);
-      if (c.length == 0) not_utf8(at);
-      seen[c.code] = true;
-      at += c.length;
-    }
+  for (size_t at = 0; at < text.size();) {
+    const Character c = read_character(text, at);
+    if (c.length == 0) not_utf8(at);
+    seen[c.code] = true;
+    at += c.length;
+  }
   Tokenizer tokenizer;
   tokenizer.unit_ = Unit::characters;
   for (char32_t code = 0; code < seen.size(); ++code)

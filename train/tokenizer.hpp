@@ -18,9 +18,8 @@ class Tokenizer {
  public:
   enum class Unit { characters, bytes };
 
-  // The characters of texts. Fails on invalid UTF-8, with the offset of the byte.
-  static Tokenizer characters(std::span<const std::string_view> texts);
-  static Tokenizer characters(std::string_view text) { return characters(std::span(&text, 1)); }
+  // The characters of a text. Fails on invalid UTF-8, with the offset of the byte.
+  static Tokenizer characters(std::string_view text);
   static Tokenizer bytes();
   // Reads what describe() wrote.
   static Tokenizer read(std::string_view description);

@@ -6,37 +6,45 @@
 
 namespace tete {
 
-Tokens::Tokens(MappedText text, Tokenizer tokenizer)
+Tokens::Tokens(Corpus text, Tokenizer tokenizer)
     : text_(std::move(text)), tokenizer_(std::move(tokenizer)) {
+  const size_t longest = tokenizer_.unit() == Tokenizer::Unit::bytes ? 1 : 4;  // bytes of a token
   Checksum sum;
-  std::vector<int32_t> some;
-  const auto add = [&] {
-    sum.add(some.data(), some.size() * sizeof(int32_t));
-    some.clear();
-  };
-  for (std::string_view bytes : text_.parts()) {
-    Part& part = parts_.emplace_back(Part{bytes, size_});
-    for (size_t at = 0; at < bytes.size(); ++size_) {
-      if ((size_ - part.first) % marked == 0) part.places.push_back(at);
-      some.push_back(tokenizer_.next(bytes, at));
-      if (some.size() == 4096) add();
+  for (size_t part = 0; part < text_.parts(); ++part) {
+    parts_.push_back({size_});
+    for (size_t begin = 0; begin < text_.size(part);) {
+      const std::string bytes = text_.read(part, begin, block_tokens * longest);
+      std::vector<int32_t> some;
+      size_t at = 0;
+      while (at < bytes.size() && std::ssize(some) < block_tokens)
+        some.push_back(tokenizer_.next(bytes, at));
+      sum.add(some.data(), some.size() * sizeof(int32_t));
+      parts_.back().blocks.push_back({begin, at, tete::checksum(bytes.data(), at)});
+      begin += at, size_ += std::ssize(some);
     }
   }
-  add();
   checksum_ = sum.value();
 }
 
+std::vector<int32_t> Tokens::tokens_of(size_t part, const Block& block) const {
+  const std::string bytes = text_.read(part, block.begin, block.bytes);
+  if (tete::checksum(bytes) != block.checksum)
+    bad_input(text_.path(part), " was written to while a run learns from it");
+  return tokenizer_.encode(bytes);
+}
+
 void Tokens::read(Index first, std::span<int64_t> to) const {
-  text_.check_unchanged();
-  auto part = std::upper_bound(parts_.begin(), parts_.end(), first,
-                               [](Index at, const Part& each) { return at < each.first; });
-  --part;
-  Index number = first - part->first;
-  size_t at = part->places[static_cast<size_t>(number / marked)];
-  for (number %= marked; number > 0; --number) tokenizer_.next(part->bytes, at);
-  for (int64_t& token : to) {
-    for (; at == part->bytes.size(); at = 0) ++part;
-    token = tokenizer_.next(part->bytes, at);
+  const auto behind = std::upper_bound(parts_.begin(), parts_.end(), first,
+                                       [](Index at, const Part& each) { return at < each.first; });
+  auto part = static_cast<size_t>(behind - parts_.begin() - 1);
+  auto block = static_cast<size_t>((first - parts_[part].first) / block_tokens);
+  Index skipped = (first - parts_[part].first) % block_tokens;
+  for (size_t done = 0; done < to.size(); ++block, skipped = 0) {
+    for (; block == parts_[part].blocks.size(); block = 0) ++part;
+    const std::vector<int32_t> some = tokens_of(part, parts_[part].blocks[block]);
+    const size_t count = std::min(to.size() - done, some.size() - static_cast<size_t>(skipped));
+    std::copy_n(some.begin() + skipped, count, to.begin() + static_cast<std::ptrdiff_t>(done));
+    done += count;
   }
 }
 
