@@ -112,6 +112,28 @@ TEST_SUITE("multiply") {
     }
   }
 
+  TEST_CASE("multiply: a long sum of few rows is one of blocks") {
+    const Index m = 3, n = 67, k = 20000;
+    std::vector<float> A, B, C(m * n);
+    for (double x : random_normal({m * k}, Key(1)).values()) A.push_back(std::abs(x));
+    for (double x : random_normal({k * n}, Key(2)).values()) B.push_back(std::abs(x));
+    std::vector<double> exact(m * n);
+    for (Index i = 0; i < m; ++i)
+      for (Index p = 0; p < k; ++p)
+        for (Index j = 0; j < n; ++j) exact[i * n + j] += double{A[i * k + p]} * B[p * n + j];
+    for (const char* set : {"v3", "v4", "v4_bf16"}) {
+      const std::string before = cpu_kernels::instruction_set();
+      if (!cpu_kernels::use_instruction_set(set)) continue;
+      CAPTURE(std::string(set));
+      cpu_kernels::multiply<float, float>(m, n, k, {A.data(), k, 1}, {B.data(), n, 1},
+                                          {C.data(), n, 1}, false);
+      double worst = 0;
+      for (Index i = 0; i < m * n; ++i) worst = std::max(worst, std::abs(C[i] / exact[i] - 1));
+      CHECK(worst < 2e-6);
+      cpu_kernels::use_instruction_set(before.c_str());
+    }
+  }
+
   TEST_CASE("multiply: bfloat16 keeps infinities and NaN, and rounds ties to even") {
     const float inf = std::numeric_limits<float>::infinity(), nan = std::nanf("");
     const std::vector<std::pair<float, float>> cases = {{inf, inf},

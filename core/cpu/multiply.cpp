@@ -71,11 +71,22 @@ template <class T>
 void multiply_few_rows(Index m, Index n, Index k, const Matrix<const T>& A,
                        const Matrix<const T>& B, const Matrix<T>& C, bool add) {
   constexpr Index columns = 512;  // of C in the first-level cache
+  thread_local Space<T> space;
+  T* const sums = space.of(m * columns);
   for (Index j = 0; j < n; j += columns) {
     const Index some = std::min(columns, n - j);
-    if (!add)
-      for (Index i = 0; i < m; ++i) std::fill_n(C.data + i * C.row + j, some, T(0));
-    rows<T>().few_rows(m, some, k, A.data, A.row, A.column, B.data + j, B.row, C.data + j, C.row);
+    // A long sum is one of blocks, whose errors are those of short ones.
+    for (Index p = 0; p < k; p += block_steps) {
+      std::fill_n(sums, m * some, T(0));
+      rows<T>().few_rows(m, some, std::min(block_steps, k - p), A.data + p * A.column, A.row,
+                         A.column, B.data + p * B.row + j, B.row, sums, some);
+      for (Index i = 0; i < m; ++i) {
+        T* const to = C.data + i * C.row + j;
+        if (add || p > 0)
+          for (Index c = 0; c < some; ++c) to[c] += sums[i * some + c];
+        else std::copy_n(sums + i * some, some, to);
+      }
+    }
   }
 }
 
