@@ -152,6 +152,31 @@ TEST_SUITE("decode") {
     }
   }
 
+  TEST_CASE("a decoder and its copy do not see what the other reads") {
+    const Tensor both = random_normal({2, 9, 12}, Key(1), Dtype::f64);
+    const auto begun = [&](uint64_t key) {
+      return concat({both, random_normal({2, 2, 12}, Key(key), Dtype::f64)}, 1);
+    };
+    const Tensor X = begun(2), Y = begun(3);
+    for (const Variant& variant : variants()) {
+      CAPTURE(variant.name);
+      const Layer layer(variant.name);
+      if (!can_decode(*layer.program)) continue;
+      const auto next = [&](Decoder& decoder, const Tensor& of, Index first, Index count = 1) {
+        const Tensor x = slice(of, 1, first, count);
+        return layer.attention.next(decoder, layer.forward(), "", x, x);
+      };
+      Decoder one = layer.attention.decoder(Growth::grows);
+      next(one, both, 0, 8), next(one, both, 8);  // there is room for two more
+      Decoder other = one;
+      next(one, X, 9), next(other, Y, 9);
+      for (auto& [decoder, read] : {std::pair(&one, X), std::pair(&other, Y)}) {
+        const Tensor whole = layer.whole(read, read, {.causal = true});
+        CHECK(difference(next(*decoder, read, 10), slice(whole, 1, 10, 1)) < 1e-12);
+      }
+    }
+  }
+
   TEST_CASE("what is kept follows from the text") {
     const auto kept = [](const char* name) {
       return Layer(name).attention.decoder(Growth::grows).cached();
