@@ -19,8 +19,8 @@ std::tuple<Tensor, Tensor, Tensor> adam_update(const Tensor& p, const Tensor& g,
 // Σ x² of each, f64[xs.size()], squared and summed in f64: for f32 it is finite if and only if all
 // of x is. Of an empty Tensor it is 0.
 Tensor sums_of_squares(std::span<const Tensor> xs, Backend& on);
-// The same of n dense numbers, from the sums of each row_of_squares of them, with the bits that it
-// has on the processor.
+// Σ x² of n dense numbers, given the sum of each piece of row_of_squares numbers (the last may be
+// shorter). Has the bits of sums_of_squares on the processor.
 inline constexpr Index row_of_squares = 4096;
 double sum_of_rows(std::span<const double> rows, Index n);
 

@@ -183,9 +183,9 @@ void Comm::serve(const std::function<std::unique_ptr<Transport>()>& connect) {
   transport_.reset();
 }
 
-// Asks the job again and again. While this rank computes, it does so seldom: a look takes 12 us of
-// a core that it may share with who computes. Once that waits, too, at once while it goes fast,
-// then with short sleeps.
+// Polls the job until it is done. While this rank computes, polls are far apart: each takes 12 us
+// of a core on which the computation may run. Once the computation waits for the job, polls follow
+// each other at once, and after 50 of them without progress every 50 us.
 void Comm::drive(Job& job) {
   double since = seconds_now(), last = since, moving = 0;
   int64_t seen = -1;

@@ -144,7 +144,8 @@ class Comm {
   std::vector<std::shared_ptr<Job>> abandoned_;  // messages may still come for their memory
   std::exception_ptr error_;
   bool connected_ = false, ending_ = false, flushes_denormals_ = false;
-  std::atomic<bool> abandons_{false}, awaited_{false};  // the job: not any more; by who computes
+  std::atomic<bool> abandons_{false};  // true if the job is not to be finished
+  std::atomic<bool> awaited_{false};   // true while the thread that computes waits for the job
   int abort_code_ = -1;
   CommUse use_;
 };

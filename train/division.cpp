@@ -7,7 +7,7 @@
 namespace tete {
 
 constexpr Index largest_bucket = 6'250'000, smallest_bucket = 65'536;  // numbers
-constexpr Index smallest_message = 16'384;  // what is smaller is sent at a lower rate
+constexpr Index smallest_message = 16'384;  // numbers; smaller messages are slower
 constexpr Index buckets_wanted = 8;         // so that small models overlap, too
 
 Division::Division(const std::vector<Index>& sizes, int ranks, Index unit) : ranks_(ranks) {
@@ -20,7 +20,7 @@ Division::Division(const std::vector<Index>& sizes, int ranks, Index unit) : ran
   };
   const Index least = std::max(smallest_bucket, ranks * smallest_message);
   const Index size = std::min(std::max(total / buckets_wanted, least), largest_bucket);
-  std::vector<Index> given(static_cast<size_t>(ranks));  // to the ranks before each, so far
+  std::vector<Index> given(static_cast<size_t>(ranks));  // numbers of all ranks before each
   for (Index begin = 0; begin < total;) {
     const Index end = aligned(std::min(begin + size, total));
     for (int r = 1; r < ranks; ++r) {

@@ -12,7 +12,8 @@ namespace tete {
 class Division {
  public:
   // `sizes` has the numbers of each parameter, 0 where it gets no gradient. Parts begin at
-  // multiples of `unit` numbers of a parameter; all in all they are as large as they can be then.
+  // multiples of `unit` numbers of a parameter. What that moves in one bucket is made up for in the
+  // next ones, so that all ranks get about the same.
   Division(const std::vector<Index>& sizes, int ranks, Index unit = 1);
 
   int ranks() const { return ranks_; }

@@ -11,6 +11,7 @@ namespace tete {
 
 class GradientExchange : public Comm::Job {
  public:
+  // A rank gets the sums of all gradients, or those of its part of each bucket.
   enum class Result { whole, part };
   // `nodes` are this rank's; the last one's gradients and loss may still be empty. All are on the
   // processor.

@@ -225,7 +225,8 @@ bool are_dots(const FoldLoops<T, 2>& loops) {
          loops.folded.inner() <= block_size / 2;
 }
 
-// In the memory order of the larger operand: the other one, as the query of many keys, is short.
+// Computes the dots in the memory order of the operand that does not repeat: the other one, as
+// a query that meets many keys, is small and stays in the cache.
 template <class T>
 void run_dots(const FoldLoops<T, 2>& loops) {
   const auto repeats = [&](int view) {

@@ -15,8 +15,9 @@ namespace {
 
 constexpr Index block_steps = 384;    // terms of a sum in a block
 constexpr Index block_columns = 384;  // columns of C in a block
-// Up to so many tiles one below the other, B is read in place: copying it would take longer. In
-// short sums it would not, unless B is read once: long lines of B evict each other from the caches.
+// If A has at most so many tiles of rows, B is read in place: copying it would take longer than it
+// saves. In short sums (k <= small_side) that holds for one tile only: a second one would find B
+// evicted, as its lines are far apart.
 constexpr Index few_tiles = 2;
 
 // The calling thread's own memory, for the most elements asked for so far. It is kept from product
