@@ -4,27 +4,6 @@
 
 namespace tete {
 
-const char* name_of(Unary op) {
-  static constexpr const char* names[] = {
-#define UNARY(name, value, gradient, low, high) #name,
-#define BINARY(name, value, gradient_a, gradient_b, low, high)
-#include "core/elementwise.def"
-#undef UNARY
-#undef BINARY
-  };
-  return names[static_cast<int>(op)];
-}
-const char* name_of(Binary op) {
-  static constexpr const char* names[] = {
-#define UNARY(name, value, gradient, low, high)
-#define BINARY(name, value, gradient_a, gradient_b, low, high) #name,
-#include "core/elementwise.def"
-#undef UNARY
-#undef BINARY
-  };
-  return names[static_cast<int>(op)];
-}
-
 namespace {
 
 // An empty result in the memory order of the first operand without broadcast dimensions.
@@ -95,6 +74,13 @@ const Row& row(Binary op) {
   };
   return rows[static_cast<int>(op)];
 }
+
+}  // namespace
+
+const char* name_of(Unary op) { return row(op).name; }
+const char* name_of(Binary op) { return row(op).name; }
+
+namespace {
 
 // The gradient column of elementwise.def, read with tensors.
 Tensor unary_gradient_meaning(Unary op, [[maybe_unused]] const Tensor& x,

@@ -14,9 +14,8 @@ void GrowingRows::append(const Tensor& more, int axis) {
   if (!room_ || room_.size(axis) < after) {
     Shape shape = rows_.shape();
     shape[axis] = after + after / 4;
-    const Tensor larger = Tensor::empty(shape, rows_.dtype(), rows_.backend());
-    copy_onto(rows_, slice(larger, axis, 0, before));
-    room_ = larger;
+    room_ = Tensor::empty(shape, rows_.dtype(), rows_.backend());
+    copy_onto(rows_, slice(room_, axis, 0, before));
   }
   copy_onto(more, slice(room_, axis, before, more.size(axis)));
   rows_ = slice(room_, axis, 0, after);

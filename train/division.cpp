@@ -1,6 +1,7 @@
 #include "train/division.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "core/update.hpp"
 

@@ -2,6 +2,8 @@
 // after the other, are already in the order in which the tree is finished.
 #include "train/tree.hpp"
 
+#include <optional>
+
 #include "core/ops.hpp"
 #include "train/gradient_exchange.hpp"
 #include "train/optimizer.hpp"
@@ -10,7 +12,7 @@ namespace tete {
 
 namespace {
 
-// Where one is missing, the other.
+// Adds the two; a missing one is left out.
 Tensor sum_of(const Tensor& a, const Tensor& b) { return !a ? b : !b ? a : a + b; }
 
 ShardSum add(ShardSum a, ShardSum b) {
@@ -66,6 +68,12 @@ struct Running {
   }
 };
 
+std::vector<Index> sizes_of(const Tensors& layouts) {
+  std::vector<Index> sizes;
+  for (const Tensor& like : layouts) sizes.push_back(like ? like.size() : 0);
+  return sizes;
+}
+
 ShardSum sum_of_ranks(Comm& comm, int shards, const Tensors& layouts, const Leaf& leaf, SendAs send,
                       const Division* parts) {
   const TreeOrder order = tree_order(comm.size(), shards);
@@ -84,12 +92,11 @@ ShardSum sum_of_ranks(Comm& comm, int shards, const Tensors& layouts, const Leaf
   ShardSum& end = nodes->emplace_back();
   end.grads.resize(layouts.size());
 
-  std::vector<Index> sizes;
-  for (const Tensor& like : layouts) sizes.push_back(like ? like.size() : 0);
-  const Division evenly(sizes, comm.size());
+  std::optional<Division> evenly;
+  if (!parts) evenly.emplace(sizes_of(layouts), comm.size());
   using Result = GradientExchange::Result;
   const auto exchange =
-      GradientExchange::make(comm.rank(), order, layouts, nodes, parts ? *parts : evenly,
+      GradientExchange::make(comm.rank(), order, layouts, nodes, parts ? *parts : *evenly,
                              parts ? Result::part : Result::whole, send);
   comm.start(exchange);
   Running running{comm};

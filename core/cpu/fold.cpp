@@ -167,7 +167,7 @@ class FoldAcross {
     const Index outputs = loops_.kept.rows() * pieces_, size = outputs * blocks_ * columns_;
     const Scratch partial(static_cast<size_t>(size) * sizeof(T));
     T* const totals = partial.as<T>();
-    // Block after block, as the outputs of a block may share lines of memory.
+    // Blocks go one after the other, since the outputs of a block may share lines of memory.
     parallel_for(outputs * blocks_, loops_.work(), [&](Index unit) {
       const Index output = unit % outputs, block = unit / outputs;
       fold(output, block * height_, totals + (output * blocks_ + block) * columns_);
@@ -256,10 +256,10 @@ template <class T, class How, int N>
 void fold_views(const View& y, const std::array<const View*, N>& x) {
   const FoldLoops<T, N> loops(y, x);
   if (loops.kept.size() == 0) return;
+  if (loops.run_across()) return FoldAcross<T, N, How>(loops).run();
   if constexpr (N == 2)
-    if (!loops.run_across() && are_dots(loops)) return run_dots(loops);
-  if (loops.run_across()) FoldAcross<T, N, How>(loops).run();
-  else FoldAlong<T, N, How>(loops).run();
+    if (are_dots(loops)) return run_dots(loops);
+  FoldAlong<T, N, How>(loops).run();
 }
 
 }  // namespace
