@@ -39,7 +39,7 @@ enum class Binary : uint8_t {
   count
 };
 
-// Its row's name.
+// The name of its row in elementwise.def.
 const char* name_of(Unary op);
 const char* name_of(Binary op);
 

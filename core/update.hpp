@@ -17,7 +17,7 @@ std::tuple<Tensor, Tensor, Tensor> adam_update(const Tensor& p, const Tensor& g,
                                                const Tensor& v, const AdamStep& step);
 
 // Σ x² of each, f64[xs.size()], squared and summed in f64: for f32 it is finite if and only if all
-// of x is. Of an empty Tensor it is 0.
+// of x is. That of an empty Tensor is 0.
 Tensor sums_of_squares(std::span<const Tensor> xs, Backend& on);
 // Σ x² of n dense numbers, given the sum of each piece of row_of_squares numbers (the last may be
 // shorter). Has the bits of sums_of_squares on the processor.

@@ -90,7 +90,7 @@ struct Trained {
   size_t state = 0;  // bytes
 };
 
-// With a parameter that is large enough for every rank to have some rows of its squares.
+// A run with a parameter so large that every rank has some rows of its squares.
 struct WideRun : TinyRun {
   WideRun() {
     const ParamId z = model.params.declare({.name = "extra/z",

@@ -169,7 +169,7 @@ class JsonLines : public Reporter {
   }
 };
 
-// Without an optimizer, as long as that is not made.
+// `optimizer` is null until it is made: its state is then left out.
 static RunSize run_size(const TrainOptions& o, const Lesson& lesson, const Optimizer* optimizer) {
   RunSize size;
   size.groups = parameter_groups(lesson.model->params().specs());

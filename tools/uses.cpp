@@ -11,7 +11,7 @@ namespace tete {
 
 namespace {
 
-// Where a word of a setting ends, and the next begins.
+// The place at which a word of a setting ends and the next begins.
 struct WordEnd {
   size_t end, next;
 };

@@ -344,7 +344,7 @@ void together(Comm& comm, const std::function<void()>& work) {
                     alike ? sentence : list_of(told, std::identity(), "; "));
 }
 
-// Where the texts differ: the beginning of what stands between commas.
+// The beginning of the first part between commas in which the texts differ.
 static size_t first_difference(const std::vector<std::string>& all) {
   size_t at = all[0].size();
   for (const std::string& each : all) {

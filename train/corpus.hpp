@@ -16,7 +16,7 @@ class Corpus {
   // folder or empty. They stay open: a name that another file gets changes nothing.
   explicit Corpus(const std::vector<std::string>& paths);
 
-  // A file, or the text.
+  // Each part is a file, or the one text.
   size_t parts() const { return sources_.size(); }
   const std::string& path(size_t part) const { return sources_[part].path; }
   size_t size(size_t part) const { return sources_[part].size; }  // in bytes
@@ -28,7 +28,7 @@ class Corpus {
 
  private:
   struct Source {
-    std::string path, text;  // of a text without a file, its path is empty
+    std::string path, text;  // the path is empty for a text without a file
     std::shared_ptr<const File> file;
     size_t size;
   };

@@ -18,11 +18,12 @@ class Division {
 
   int ranks() const { return ranks_; }
   size_t buckets() const { return (cuts_.size() - 1) / static_cast<size_t>(ranks_); }
-  // Where a rank's part of a bucket begins in the row. It ends where the next rank's begins.
+  // The place in the row at which a rank's part of a bucket begins; the next rank's begins where it
+  // ends.
   Index begin(size_t bucket, int rank) const {
     return cuts_[bucket * static_cast<size_t>(ranks_) + static_cast<size_t>(rank)];
   }
-  // Where the numbers of each parameter that has some begin in the row.
+  // The place of a parameter's numbers in the row. A parameter without numbers has no slot.
   struct Slot {
     size_t parameter;
     Index begin, count;
@@ -36,7 +37,7 @@ class Division {
   };
   // [begin, end) of the row, in its order.
   std::vector<Piece> pieces(Index begin, Index end) const;
-  // All that a rank has.
+  // All pieces that a rank has.
   std::vector<Piece> pieces(int rank) const;
 
  private:
@@ -47,7 +48,7 @@ class Division {
 
 // Σ x² of each gradient, of which every rank has its part, f32 or f64 on the processor: the bits
 // that sums_of_squares of all of it has there. Parts begin at multiples of row_of_squares numbers.
-// Of an empty Tensor it is 0.
+// That of an empty Tensor is 0.
 std::vector<double> sums_of_squares(Comm& comm, const Division& division, const Tensors& parts);
 
 }  // namespace tete

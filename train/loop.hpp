@@ -71,7 +71,7 @@ struct Progress {
   RankTimes ranks = {};
 };
 
-// Where a loop tells what it does. All calls come from the thread that runs it.
+// A loop tells here what it does. All calls come from the thread that runs it.
 class Reporter {
  public:
   virtual ~Reporter() = default;

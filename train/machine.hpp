@@ -26,7 +26,7 @@ struct Machine {
 
   std::string place() const { return device.empty() ? "" : " on " + device; }
 };
-// With a device beside the processor, whose memory it then tells.
+// Inspects the processor; the memory is that of `on` if it is a device beside the processor.
 Machine inspect_machine(const Backend& on = cpu());
 // A sentence where the BLAS computes with narrower vectors than the processor has, else "".
 std::string kernel_warning(const Machine& machine);

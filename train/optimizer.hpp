@@ -40,7 +40,7 @@ class Optimizer {
   // The rates of the last update; may wait for the device.
   virtual EffectiveRate effective_rate() const = 0;
 
-  // Where ranks keep a part of the state each (train/divided_optimizer.hpp), `update` takes the
+  // If ranks keep a part of the state each (train/divided_optimizer.hpp), `update` takes the
   // gradients of that part, as tree_sum gives them, and a checkpoint has the whole state, by these.
   // `whole_state` is for rank 0, inside of `with_whole_state`, which all ranks call together.
   virtual const Division* division() const { return nullptr; }

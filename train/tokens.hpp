@@ -18,7 +18,8 @@ class Tokens {
   Index size() const { return size_; }
   // The checksum of all of them, as if each took four bytes.
   uint64_t checksum() const { return checksum_; }
-  // Those from number `first` on. Fails (input) if a file has other bytes there than it had.
+  // Reads the tokens from number `first` on. Fails (input) if a file has other bytes there than it
+  // had.
   void read(Index first, std::span<int64_t> to) const;
 
  private:

@@ -36,9 +36,9 @@ enum class SendAs { exact, bf16 };
 // A rank sends (k+1)·(P-1)/P times the gradient's bytes, where k is the number of its nodes, and
 // holds at most log2(shards) + 2 gradients at a time.
 //
-// Given `parts`, of more than one rank, it sends k·(P-1)/P times those bytes: each gradient then
-// has one dimension, with the numbers that this rank has a part in, in their order, on the
-// processor.
+// If `parts` are given, and there is more than one rank, it sends k·(P-1)/P times those bytes: each
+// gradient then has one dimension, with the numbers that this rank has a part in, in their order,
+// on the processor.
 ShardSum tree_sum(Comm& comm, int shards, const Tensors& layouts,
                   const std::function<ShardSum(int shard, const OnReady& ready)>& leaf,
                   SendAs send = SendAs::exact, const Division* parts = nullptr);

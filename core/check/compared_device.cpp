@@ -17,13 +17,13 @@ struct Held {
   std::vector<Storage> memory = {};
   std::vector<View> views = {};
 
-  // One like `view`; its numbers are not there yet.
+  // Adds one like `view`, with room for its numbers.
   View& add(const View& view, Dtype dtype) {
     memory.emplace_back(cpu(), std::max<size_t>(1, static_cast<size_t>(view.size())) * 8);
     views.push_back({dtype, view.shape, row_major(view.shape), memory.back().data()});
     return views.back();
   }
-  // One that is there in no type: an argument that the call does without.
+  // Adds an argument that the call does without: it has no memory.
   void add_none(const View& view) { views.push_back(view); }
 };
 
@@ -66,7 +66,7 @@ Dtype as_it_is(Dtype dtype) { return dtype; }
 Dtype in_f32(Dtype dtype) { return dtype == Dtype::bf16 ? Dtype::f32 : dtype; }
 Dtype in_f64(Dtype dtype) { return is_real(dtype) ? Dtype::f64 : dtype; }
 
-// Calls whose results are of a type, bit for bit.
+// True if every bit of the call's result depends on its type.
 bool is_exact(std::string_view call) {
   return call == "copy" || call == "fill" || call == "uniform" || call == "dropout";
 }

@@ -127,7 +127,7 @@ void product(Index R, Index k, const typename How::Element* a, Index ra, Index p
                                                                  add);
 }
 
-// One line of b at a time.
+// Adds one line of b at a time.
 template <class T>
 void one_by_one(Index m, Index n, Index k, const T* a, Index ra, Index pa, const T* b, Index rb,
                 T* __restrict c, Index rc) {
@@ -136,8 +136,8 @@ void one_by_one(Index m, Index n, Index k, const T* a, Index ra, Index pa, const
       for (Index j = 0; j < n; ++j) c[i * rc + j] += a[i * ra] * b[j];
 }
 
-// Several lines of b at a time, each of which is read to its end: memory gives most when it is read
-// in its order.
+// Adds several lines of b at a time, each of which is read to its end: memory gives most when it is
+// read in its order.
 template <class T>
 void few_rows(Index m, Index n, Index k, const T* a, Index ra, Index pa, const T* b, Index rb,
               T* __restrict c, Index rc) {

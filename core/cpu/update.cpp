@@ -240,7 +240,7 @@ bool CpuBackend::minus_product(const View& p, const View& g, const View& a, cons
 
 namespace tete {
 
-// As sum_of_tiles adds them.
+// Adds the sums in the order of sum_of_tiles.
 double sum_of_rows(std::span<const double> rows, Index n) {
   double total = 0;
   if (n % row_of_squares > 0) total = rows.back(), rows = rows.first(rows.size() - 1);

@@ -19,7 +19,7 @@ struct Window {
   size_t bytes;
   Index first;
 
-  // From another element on.
+  // The same window from a later element on.
   Window after(Index elements) const { return {from, bytes, first + elements}; }
   Bound read() const { return {from, bytes, false}; }
   Bound written() const { return {from, bytes, true}; }
@@ -54,7 +54,7 @@ void add_padded(Words& words, const Numbers& numbers, int rank, Index lead) {
 
 constexpr Index groups_of(Index count, Index size) { return (count + size - 1) / size; }
 
-// Those that a call reads but for the last, which it writes.
+// Binds the windows of a call that reads all but the last, and writes that.
 template <size_t N>
 std::vector<Bound> bound(const std::array<Window, N>& windows) {
   std::vector<Bound> all;

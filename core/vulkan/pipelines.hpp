@@ -7,7 +7,7 @@
 namespace tete::vulkan {
 
 // Each shader is built for the types that it is written for; core/vulkan/meson.build has the list.
-// That for f64 follows that for f32.
+// The f64 form follows the f32 form.
 // clang-format off
 #define TETE_VULKAN_SHADERS(X)                                                        \
   X(elementwise_f32) X(elementwise_f64) X(random_f32) X(random_f64)                   \
@@ -23,7 +23,7 @@ enum class Shader : uint8_t {
 #undef TETE_NAME
 };
 const char* name_of(Shader shader);
-// That for a type, of one for f32.
+// The shader's form for a type, given the f32 form.
 inline Shader in(Dtype dtype, Shader f32) {
   return static_cast<Shader>(static_cast<int>(f32) + (dtype == Dtype::f64));
 }

@@ -37,7 +37,7 @@ class Words {
   void add(const Words& others) {
     for (uint32_t i = 0; i < others.count_; ++i) add(others.words_[i]);
   }
-  // A number as the shaders of a type take it.
+  // Adds a number as the shaders of a type take it.
   void add_real(double x, Dtype dtype) {
     dtype == Dtype::f64 ? add(x) : add(static_cast<float>(x));
   }
