@@ -91,7 +91,7 @@ refuses 2 "cosin.*did you mean 'cosine'" train text.txt --schedule cosin
 refuses 2 "--activation rellu:.*'rellu'.*did you mean 'relu'" train text.txt --activation rellu
 refuses 2 '--norm batch: expected a text, or layer, .*none, rms' train text.txt --norm batch
 refuses 2 "--norm rsm: expected .*; did you mean 'rms'" train text.txt --norm rsm
-refuses 2 '--positions absolute: expected a text, or learned, none or sinusoidal' train text.txt --positions absolute
+refuses 2 '--positions absolute: expected a text, or learned, learned_shared, none or sinusoidal' train text.txt --positions absolute
 refuses 2 '--tokenizer bite: expected.*byte' train text.txt --tokenizer bite
 refuses 2 '--init|initialisation' train text.txt --init xavier
 refuses 2 'expected NAME=SIZE' train text.txt --dim h_k

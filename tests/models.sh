@@ -192,6 +192,11 @@ check 'attention by stack, and positions, of each encoder with a decoder' eval "
   '$tete' train ${few[*]} --model \$model --layers 1 --attention-encoder dense_synthesizer --attention-decoder multi_query \\
     --attention-cross talking_heads --steps 1 --out stacks && '$tete' sample stacks --prompt ab && rm -r stacks || exit 1; done) &&
   '$tete' train ${few[*]} --model t5 --layers 1 --positions learned --steps 1 --out stacks"
+check 'positions of all kinds, for each encoder with a decoder' eval "(for model in vanilla untied factorized factorized_shared \\
+    tied_decoder tied_inputs transparent adaptive_input adaptive_softmax; do clusters=
+  case \$model in adaptive_*) clusters='--dim v_1=8 --dim v_2=8';; esac; [ \$model != adaptive_softmax ] || clusters+=' --dim v_4=2'
+  for positions in none learned sinusoidal t5_bias rotary; do
+    '$tete' train ${few[*]} --model \$model --layers 1 --positions \$positions \$clusters --steps 1 --out placed && rm -r placed || exit 1; done; done)"
 
 # ---- Encoders ----
 
@@ -211,6 +216,13 @@ for model in bert albert; do
   check "$model: a step's time" "$tete" bench step --model $model --layers 1 --heads 2 --d-model 16 --context 8 --batch 2 --repeats 1
   rm -r half
 done
+check 'positions of all kinds, for each encoder' eval "(for model in bert albert; do
+  for positions in none learned sinusoidal t5_bias rotary; do
+    '$tete' train text.txt ${masked[*]} --model \$model --positions \$positions --steps 1 --out placed && rm -r placed || exit 1
+  done; done)"
+check 'what replaces learned positions has none' eval "'$tete' train text.txt ${masked[*]} --model bert --positions sinusoidal \\
+  --steps 1 --out waves && '$tete' sample waves --prompt 'the h__ds' && '$tete' inspect waves --text 'the h__ds' --json > said &&
+  ! grep -aq '\"param/P\"' waves/step-00000001.safetensors && grep -aq '\"param/P\"' whole_bert/step-00000006.safetensors"
 check 'shards and batches move no mask' eval "
   '$tete' train text.txt ${masked[*]} --model bert --steps 1 --log-every 1 --out one &&
   '$tete' train text.txt ${masked[*]} --model bert --steps 1 --log-every 1 --shards 4 --out four &&
@@ -233,8 +245,9 @@ refuses 2 "'Z' .*is not in the vocabulary" sample filled --prompt 'Z_'
 
 refuses 2 "no model 'gpt3'; did you mean 'gpt2'" train text.txt --model gpt3
 refuses 2 "'switch' is no whole model: it fills a slot of one, as in --use SLOT=switch" train text.txt --model switch
-refuses 2 "--positions none:1:1: 'BERT' has no slot 'Absolute'; its slots are Activation, Attention, Block, FeedForward, Norm, Relative" \
-  train text.txt --task mlm --model bert --positions none
+sed '/^use Absolute/d; s/Absolute(T\[n, d_X\])/1 * T[n, d_X]/' "$gpt2" > unplaced.tete
+refuses 2 "--positions none:1:1: 'GPT2' has no slot 'Absolute'; its slots are Activation, Attention, Block, FeedForward, Norm, Relative" \
+  train text.txt --model unplaced.tete --positions none
 both='an encoder with a decoder' one='a language model' encoder='an encoder'
 refuses 2 "--task reverse trains $both .as --model t5, M\[m\] and X\[causal n\]., but 'GPT2' is $one$" train --task reverse --model gpt2
 refuses 2 "--task reverse trains $both .as --model t5, M\[m\] and X\[causal n\]., but 'BERT' is $encoder$" train --task reverse --model bert

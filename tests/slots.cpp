@@ -235,6 +235,46 @@ TEST_SUITE("slots") {
     CHECK(parameters_of(cost_of(*model.program, sizes)) == numbers);
   }
 
+  TEST_CASE(
+      "what fills a slot may leave the caller's parameters, and one that none takes is none") {
+    const std::string text =
+        "use Shift = Added\n"
+        "def Model(X[n, d], M[m, d], T[n<=room, d] = normal(0.3), w[d] = ones()):\n"
+        "  where room = 9, d = 4\n"
+        "  A[n, d] = Shift(X[n, d], T[n, d])\n"
+        "  B[m, d] = Shift(M[m, d], w[d])\n"
+        "  S[d] = sum(B[m, d], reduced_dim=m)\n"
+        "  Z[n, d] = A[n, d] * w[d] + S[d]\n  return Z[n, d]\n"
+        "def Added(X[n, d], T[n<=room, d] = normal(1)):\n  where room = 7\n"
+        "  Y[n, d] = X[n, d] + T[n, d]\n  return Y[n, d]\n"
+        "def Kept(X[n, d]):\n  Y[n, d] = 1 * X[n, d]\n  return Y[n, d]\n";
+    const auto parameters = [&](const std::vector<std::string>& uses) {
+      const auto program = checked(text, uses);
+      std::string names;
+      for (const CheckedParameter& p : program->parameters) names += p.name + " ";
+      return names;
+    };
+    const std::string one = "B.Shift=Kept";
+    CHECK(parameters({one}) == "T w ");
+    CHECK(parameters({"Shift=Kept"}) == "w ");
+    Valued added(checked(text, {one})), kept(checked(text, {"Shift=Kept"}));
+    CHECK(added.tensors.at("T").shape() == Shape{9, 4});
+    added.tensors["M"] = kept.tensors["M"] = noise({2, 4}, 6);
+    kept.tensors["w"] = added.tensors["w"];
+    const Tensor X = noise({3, 4}, 7);
+    CHECK(difference(added(X), kept(X)) > 0.1);
+    added.tensors["T"] = Tensor::zeros({9, 4}, Dtype::f64);
+    CHECK(difference(added(X), kept(X)) == 0);
+    // An input is not left, nor is a parameter where no slot is called; what is taken must fit.
+    const auto said = [](const std::string& of, const std::vector<std::string>& use) {
+      return error_of([&] { checked(of, use); });
+    };
+    const char* const many = "'Kept' takes 1 argument, got 2";
+    CHECK(said(replaced(text, "w[d])\n", "X[n, d])\n"), {one}).find(many) != std::string::npos);
+    CHECK(said(replaced(text, "= Shift(X", "= Kept(X"), {one}).find(many) != std::string::npos);
+    CHECK(said(text, {}).find("'T' has 2 dimensions, but 1 are passed") != std::string::npos);
+  }
+
   // A sentence about a text and, if a row has them, its caller's uses.
   struct Refused {
     const char* said;

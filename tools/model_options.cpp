@@ -189,11 +189,15 @@ class ShortForms {
     else if (own) add("--attention-decoder", "Cross", filling_of(*own));
   }
 
-  // An amendment that names no absolute positions, as t5_bias, fills the slot Relative.
+  // An amendment that names no absolute positions, as t5_bias, fills the slot Relative. Where the
+  // model's own are of the kind, as positions_learned_shared of learned ones, they stay.
   void positions() {
-    const std::string& name = o_.positions;
-    if (catalogue().amendment(name) && !catalogue().text("positions_" + name))
+    const std::string &name = o_.positions, whole = "positions_" + name;
+    if (catalogue().amendment(name) && !catalogue().text(whole))
       return fill("--positions", "Relative", name);
+    const UseText* own = of_text("Absolute");
+    if (own && !name.empty() && own->filler.name.starts_with(whole + "_"))
+      return fill("--positions", "Absolute", filling_of(*own));
     fill_short("--positions", "Absolute", name, "positions_");
   }
 

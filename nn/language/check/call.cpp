@@ -1,4 +1,6 @@
 // Calls of other defs (R10): passes their arguments and takes their results.
+#include <algorithm>
+
 #include "nn/language/check/checker.hpp"
 
 namespace tete {
@@ -35,8 +37,22 @@ size_t place_of(const Word& key, const Def& def) {
 
 }  // namespace
 
+size_t taken_arguments(const Instance& in, const ExprText& call, const Def& def) {
+  size_t taken = call.args.size();
+  if (!in.slots->contains(call.word.name)) return taken;
+  const auto is_parameter = [&](const ExprText& e) {
+    return std::any_of(in.def.args.begin(), in.def.args.end(), [&](const ArgText& arg) {
+      return arg.kind == ArgKind::parameter && e.kind == ExprKind::ref &&
+             arg.ref.word.name == e.ref.word.name;
+    });
+  };
+  while (taken > def.args.size() && is_parameter(call.args[taken - 1])) --taken;
+  return taken;
+}
+
 Arguments read_arguments(Instance& in, const ExprText& call, const Def& def) {
-  if (call.args.size() > def.args.size())
+  const size_t taken = taken_arguments(in, call, def);
+  if (taken > def.args.size())
     fail_at({call.args[def.args.size()].place, def.word.place}, "'", def.word.name, "' takes ",
             counted(std::ssize(def.args), "argument"), ", got ", call.args.size());
   Arguments arguments(def.args.size(), Argument{-1, call.place});
@@ -52,7 +68,7 @@ Arguments read_arguments(Instance& in, const ExprText& call, const Def& def) {
     else if (arguments[place_of(arg.same_as.word, def)].value != passed)  // R20
       refuse_another(call, def, arg, value.place);
   };
-  for (size_t i = 0; i < call.args.size(); ++i) pass(i, call.args[i]);
+  for (size_t i = 0; i < taken; ++i) pass(i, call.args[i]);
   for (const ExprText& key : call.keys) pass(place_of(key.key, def), key);
   for (size_t i = 0; i < arguments.size(); ++i) {
     const ArgText& arg = def.args[i];

@@ -17,6 +17,9 @@ struct Argument {
 using Arguments = std::vector<Argument>;  // in the def's order
 // The arguments of a call of `def`, by place and by name.
 Arguments read_arguments(Instance& in, const ExprText& call, const Def& def);
+// How many of the call's arguments `def` takes: what fills a slot may leave the caller's parameters
+// at their end (R22).
+size_t taken_arguments(const Instance& in, const ExprText& call, const Def& def);
 // Fails unless a value of so many dimensions can be passed for `arg`, which has `wanted`.
 void check_passed(const ArgText& arg, int wanted, int given, Element element, const Place& place);
 
@@ -48,6 +51,7 @@ class Checker {
 
   // definition.cpp. Writes a def out in the place of a call; returns the number of its result.
   int write_out(Instance& in, const Arguments& arguments, const Place& place);
+  std::set<std::string> left_parameters(const Instance& in) const;
   void define_arguments(Instance& in, const Arguments& arguments);
   void define_argument(Instance& in, const ArgText& arg, const Argument& passed);
   void statement(Instance& in, const StatementText& s);

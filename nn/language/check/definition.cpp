@@ -179,7 +179,8 @@ void check_all_used(const Instance& in) {
               suggestion(w.word.name, others));
     }
   for (const ArgText& arg : in.def.args)
-    if (arg.kind == ArgKind::parameter && !in.used.contains(arg.ref.word.name))
+    if (arg.kind == ArgKind::parameter && !in.used.contains(arg.ref.word.name) &&
+        !in.left.contains(arg.ref.word.name))
       fail_at({arg.ref.word.place}, "the parameter '", arg.ref.word.name,
               "' is never used: it would never learn");
   for (const StatementText& s : in.def.statements)
@@ -236,6 +237,12 @@ bool runs_apart(const Slots::Filler& target) {
          (target.is_slot && has_memory(*target.callee.def));
 }
 
+void add_tensors(const ExprText& e, std::set<std::string>& names) {
+  if (e.kind == ExprKind::ref) names.insert(e.ref.word.name);
+  for (const ExprText& arg : e.args) add_tensors(arg, names);
+  for (const ExprText& key : e.keys) add_tensors(key, names);
+}
+
 void check_name_count(const CheckedValue& v) {
   std::set<int> names;
   visit(v.right, [&](const Node& node) { names.insert(node.names.begin(), node.names.end()); });
@@ -251,6 +258,7 @@ int Checker::write_out(Instance& in, const Arguments& arguments, const Place& pl
   for (const Instance* outer = in.around; outer; outer = outer->around)
     if (&outer->def == &in.def) fail_at({place}, "'", in.def.word.name, "' calls itself");
   in.declare_dimensions();
+  in.left = left_parameters(in);
   define_arguments(in, arguments);
   read_where(in);
   for (const auto& [arg, number] : in.parameters) {
@@ -265,15 +273,33 @@ int Checker::write_out(Instance& in, const Arguments& arguments, const Place& pl
   return result;
 }
 
+// R22: the parameters that the def passes to slots alone, where nothing that fills them takes one.
+std::set<std::string> Checker::left_parameters(const Instance& in) const {
+  std::set<std::string> offered, used{in.def.result.word.name};
+  for (const StatementText& s : in.def.statements) {
+    ExprText taken = s.right;
+    if (!s.is_apart() && taken_arguments(in, s.right, {}) < s.right.args.size()) {
+      const Slots::Filler target = target_of(in, s.right, site_of(in, s.left.word.name));
+      taken.args.resize(taken_arguments(in, s.right, *target.callee.def));
+      add_tensors(s.right, offered);
+    }
+    add_tensors(taken, used);
+  }
+  std::erase_if(offered, [&](const std::string& name) { return used.contains(name); });
+  return offered;
+}
+
 // Defines inputs and parameters, then inputs under other names. Each is amended as soon as it and
 // the roles of its axes are known.
 void Checker::define_arguments(Instance& in, const Arguments& arguments) {
   const std::vector<ArgText>& args = in.def.args;
   for (size_t i = 0; i < args.size(); ++i)
-    if (args[i].kind != ArgKind::renamed) define_argument(in, args[i], arguments[i]);
+    if (args[i].kind != ArgKind::renamed && !in.left.contains(args[i].ref.word.name))
+      define_argument(in, args[i], arguments[i]);
   assign_roles(in);
   for (const ArgText& arg : args)
-    if (arg.kind != ArgKind::renamed) amend(in, arg.ref.word.name, arg.ref.whole);
+    if (arg.kind != ArgKind::renamed && in.values.contains(arg.ref.word.name))
+      amend(in, arg.ref.word.name, arg.ref.whole);
   for (const ArgText& arg : args) {
     if (arg.kind != ArgKind::renamed) continue;
     in.check_new_name(arg.ref.word);

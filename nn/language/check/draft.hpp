@@ -81,6 +81,7 @@ struct Instance {
   std::map<std::string, Place> written = {};  // where a value of this def's own text is defined
   std::set<std::string> mentioned = {};       // dims in annotations and expressions
   std::set<std::string> used = {};            // values
+  std::set<std::string> left = {};            // parameters that it offers to slots, and none takes
   // The parameters that no call passes: their arguments, and their numbers in the draft.
   std::vector<std::pair<const ArgText*, int>> parameters = {};
 
