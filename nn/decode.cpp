@@ -17,9 +17,6 @@ void check_growth(const Checked& program) {
             "a text whose calls run as programs of their own is not "
             "read position by position yet");
   if (!program.leak.empty()) throw Error(ErrorKind::input, program.leak);
-  if (!program.takes_mask)
-    bad_input("'", program.name, "' cannot read a sequence position by position: no statement of ",
-              "it takes a causal mask");
 }
 
 // A memory that is complete knows nothing of later queries.
@@ -170,7 +167,7 @@ void Decoder::repeat(Index count) {
 
 // Runs the program on all positions that were read, and returns the last rows.
 Tensor Decoder::read_again(const Tensors& inputs, Index queries, std::span<const ParamId> params,
-                           const Forward& forward, const std::string& path) {
+                           const Forward& forward, const std::string& path, const Mask& mask) {
   const auto row_axis = [&](int value) {
     const Names& dims = program_->values[value].dims;
     for (int i = 0; i < dims.size(); ++i)
@@ -186,7 +183,7 @@ Tensor Decoder::read_again(const Tensors& inputs, Index queries, std::span<const
   }
   Tensors all;
   for (const GrowingRows& x : read_) all.push_back(x.rows());
-  const Tensor y = run(*program_, sizes_, all, params, forward, path, {.causal = true}).detach();
+  const Tensor y = run(*program_, sizes_, all, params, forward, path, mask).detach();
   const int axis = row_axis(program_->result);
   length_ = memory_length_ = before + queries;
   return axis < 0 ? slice(y, y.rank() + axis, before, queries) : y;
@@ -269,8 +266,9 @@ Tensor Decoder::next(const Tensors& inputs, std::span<const ParamId> params, con
                      const std::string& path, const Mask& mask, bool last_only) {
   const auto [queries, memories] = lengths_of(inputs);
   const bool grows = growth_ == Growth::grows;
-  if (grows && program_->flow.rereads) return read_again(inputs, queries, params, forward, path);
-  const Mask seen = grows ? Mask{.causal = true} : mask;
+  const Mask seen = grows ? Mask{.causal = true, .of_model = mask.of_model} : mask;
+  if (grows && program_->flow.rereads)
+    return read_again(inputs, queries, params, forward, path, seen);
   if (grows) {
     Runner fresh(*program_, sizes_of_new_memory(queries), inputs, params, forward, path, seen);
     cache_rows(fresh, queries);

@@ -30,9 +30,10 @@ class Decoder {
   // Returns the result's rows for the next positions, as a run over the whole sequence has them.
   // `inputs` are in the program's order, each with its new rows only. A complete memory is given
   // whole at the first call; later calls ignore its values. Parameters must not change between
-  // calls; no gradient flows. `mask` is for a complete memory; a growing one is causal. A caller
-  // who wants the last row only may be given no other: what no other position reads behind the last
-  // call is then computed for that row alone (R28), unless a hook may look at it.
+  // calls; no gradient flows. `mask` is for a complete memory; a growing one is causal, and
+  // of `mask` only of_model counts. A caller who wants the last row only may be given no other:
+  // what no other position reads behind the last call is then computed for that row alone (R28),
+  // unless a hook may look at it.
   Tensor next(const Tensors& inputs, std::span<const ParamId> params, const Forward& forward,
               const std::string& path = "", const Mask& mask = {}, bool last_only = false);
 
@@ -62,7 +63,7 @@ class Decoder {
   Tensor run_behind(Runner& whole, Index queries, const Forward& forward, const std::string& path,
                     const Mask& mask) const;
   Tensor read_again(const Tensors& inputs, Index queries, std::span<const ParamId> params,
-                    const Forward& forward, const std::string& path);
+                    const Forward& forward, const std::string& path, const Mask& mask);
 
   std::shared_ptr<const Checked> program_;
   SizeTable sizes_;

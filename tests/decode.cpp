@@ -190,6 +190,42 @@ TEST_SUITE("decode") {
     CHECK(kept("talking_heads_inefficient") == All{"Y.M", "Y.P", "Y.Q"});
   }
 
+  TEST_CASE("windows of rows that attend keep the few before, if these have no memory axis") {
+    const std::string text =
+        "def Near(X[n, d], M[m, d], P[d, e, a] = normal(1), F[t, e, a] = normal(1)):\n"
+        "  where a = 2, e = 3, t = 3\n"
+        "  Q[n, e, a] = einsum(X[n, d], P[d, e, a])\n"
+        "  K[m, e, a] = einsum(M[m, d], P[d, e, a])\n"
+        "  L[n, m, a] = einsum(Q[n, e, a], K[m, e, a])\n"
+        "  W[n, m, a] = softmax(L[n, m, a], reduced_dim=m)\n"
+        "  O[n, e, a] = einsum(W[n, m, a], K[m, e, a])\n"
+        "  I[n, t, e, a] = windows(O[n, e, a], dim=n, into=(n t), left=2)\n"
+        "  R[n, e, a] = einsum(I[n, t, e, a], F[t, e, a])\n"
+        "  Y[n, d] = einsum(R[n, e, a], P[d, e, a])\n  return Y[n, d]\n";
+    std::string over_both = text;
+    over_both.replace(over_both.find("softmax(L"), 9, "softmax(S");
+    over_both.insert(over_both.find("  W[n"),
+                     "  N[n, t, m, a] = windows(L[n, m, a], dim=n, into=(n t), left=2)\n"
+                     "  S[n, m, a] = sum(N[n, t, m, a], reduced_dim=t)\n");
+    const Tensor X = random_normal({2, 9, 12}, Key(1), Dtype::f64);
+    using All = std::vector<std::string>;
+    for (const std::string& of : {text, over_both}) {
+      CAPTURE(of);
+      const All kept = of == text ? All{"K"} : All{"X", "M"};
+      ParamList list;
+      const auto program = load_attention(Program::parse(of));
+      CHECK(program->leak == "");
+      const Attention attention({list, ""}, program, {.d_model = 12, .dims = {}});
+      const Tensors values = list.initial_values(Key(7), Dtype::f64);
+      const Forward forward{.params = values, .watch = {}};
+      CHECK(attention.decoder(Growth::grows).cached() == kept);
+      const Tensor whole = attention(forward, "", X, X, {.causal = true});
+      for (const std::vector<Index>& lengths :
+           {std::vector<Index>{1, 1, 1, 1, 1, 1, 1, 1, 1}, {4, 1, 3, 1}})
+        CHECK(difference(tests::in_pieces(attention, forward, X, X, lengths), whole) < 1e-12);
+    }
+  }
+
   TEST_CASE("one more position costs the text's multiplies for one query and one new memory") {
     for (const Variant& variant : variants()) {
       CAPTURE(variant.name);
@@ -226,9 +262,11 @@ TEST_SUITE("decode") {
     const auto complaint = [](const char* text) -> std::string {
       try {
         ParamList list;
-        Attention({list, ""}, load_attention(Program::parse(text, "t.tete")),
-                  {.d_model = 4, .dims = {}})
-            .decoder(Growth::grows);
+        const Attention attention({list, ""}, load_attention(Program::parse(text, "t.tete")),
+                                  {.d_model = 4, .dims = {}});
+        const Tensor X = random_normal({1, 2, 4}, Key(6), Dtype::f64);
+        const Tensors none;
+        tests::in_pieces(attention, Forward{.params = none, .watch = {}}, X, X, {1, 1});
         return "";
       } catch (const Error& error) {
         CHECK(error.kind() == ErrorKind::input);
@@ -239,7 +277,7 @@ TEST_SUITE("decode") {
                     " Y[n, d] = X[n, d] + A[d]\n return Y[n, d]\n")
               .find("this combines all positions of 'm'") != std::string::npos);
     CHECK(complaint("def Taps(X[n, d]):\n Y[n, d] = X[n, d] * 2\n return Y[n, d]\n")
-              .find("'Taps' cannot read a sequence position by position") == 0);
+              .find("'Taps' is given a causal mask, but no statement of it takes the mask") == 0);
     const Layer learned("random_synthesizer");
     const Tensor X = random_normal({1, 24, 12}, Key(5), Dtype::f64);
     CHECK_THROWS_WITH_AS(in_pieces(learned, X, {23, 1}), doctest::Contains("there is room for"),

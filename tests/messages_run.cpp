@@ -387,7 +387,8 @@ TEST_SUITE("messages") {
          "  A[n, d] = sum(X_w[n, w, d], reduced_dim=w)\n"
          "  W[n, m] = softmax(einsum(A[n, d], M[m, d]), reduced_dim=m)\n"
          "  Y[n, d] = einsum(W[n, m], M[m, d])\n  return Y[n, d]\n"},
-        {"'F' cannot read a sequence position by position: no statement of it takes a causal mask",
+        {"'F' is given a causal mask, but no statement of it takes the mask of the call: none is a "
+         "softmax over one of two sequence axes",
          "def F(X[n, d]):\n  Y[n, d] = exp(X[n, d])\n  return Y[n, d]\n"},
         {"a growing memory has a position for each query: got 2 and 3",
          "def F(X[n, d], M[m, d], Z[m]):\n"

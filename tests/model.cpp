@@ -175,6 +175,32 @@ TEST_SUITE("model") {
     check_pieces(named, {.M = tokens({3, 1, 4})}, {4, 3});
   }
 
+  TEST_CASE("windows of what has read the source have their past, and need no mask") {
+    const NamedModel named(
+        Program::parse("use Attention = Taps\nuse Cross = multi_head\n"
+                       "def Taps(X[n, d], M[m, d] = X[n, d], C[t, d] = normal(1)):\n"
+                       "  where t = 3\n"
+                       "  B[n, t, d] = windows(X[n, d], dim=n, into=(n t), left=(t-1) * causal)\n"
+                       "  Y[n, d] = einsum(B[n, t, d], C[t, d])\n  return Y[n, d]\n"
+                       "def Block(X[n, d_X], M[m, d_X], F[w, d_X] = normal(1)):\n"
+                       "  where w = 2\n"
+                       "  I[n, d_X] = Attention(X[n, d_X], X[n, d_X])\n"
+                       "  A[n, d_X] = X[n, d_X] + I[n, d_X]\n"
+                       "  D[n, d_X] = Cross(A[n, d_X], M[m, d_X])\n"
+                       "  N[n, w, d_X] = windows(D[n, d_X], dim=n, into=(n w), left=1)\n"
+                       "  H[n, d_X] = tanh(einsum(N[n, w, d_X], F[w, d_X]))\n"
+                       "  Y[n, d_X] = A[n, d_X] + H[n, d_X]\n  return Y[n, d_X]\n"
+                       "def Taken(X[causal n] < v, M[m] < v, E[v, d_X] = normal(1)):\n"
+                       "  where l = 2, d_X = 6, h = 2, v = 7\n"
+                       "  R[m, d_X] = gather(E[v, d_X], M[m], dim=v)\n"
+                       "  T[n, d_X] = gather(E[v, d_X], X[n], dim=v)\n"
+                       "  Z[n, d_X] = Block(T[n, d_X], R[m, d_X]) repeated l\n"
+                       "  Y[n, v] = einsum(Z[n, d_X], E[v, d_X])\n  return Y[n, v]\n"),
+        {});
+    check_pieces(named, {.M = tokens({3, 1, 4})}, {1, 1, 3, 1, 1});
+    check_pieces(named, {.M = tokens({3, 1, 4})}, {4, 3});
+  }
+
   TEST_CASE("no new rows of a model follow from all of its earlier ones") {
     const std::string whole =
         "use Attention = multi_head\n"

@@ -37,11 +37,13 @@ void FlowFinder::pick(const Node& node, int dim, Index at, ValueFlow& out) {
 }
 
 // Earlier queries are memory for later ones. A decoder has them if they follow from the queries'
-// inputs alone, and the statement makes rows of a memory that it caches.
+// inputs alone, and the statement makes rows of a memory that it caches. Pieces of a memory under
+// another name follow from it anew.
 void FlowFinder::change_role(int from, int to, ValueFlow& out) {
   const Role before = within(from), after = program_.dimensions[to].role;
   if (before == after || before == Role::none) return;
-  if (after != Role::memory || (out.from.queries && out.from.memory)) flow_.rereads = true;
+  if (before == Role::memory && after == Role::none && !out.from.queries) out.by_row = false;
+  else if (after != Role::memory || (out.from.queries && out.from.memory)) flow_.rereads = true;
   else if (out.from.queries)
     out.from.queries = false, out.from.memory = reads_earlier_queries_ = true;
 }

@@ -1,6 +1,7 @@
 // windows(X[n, …], dim=n, into=(o w), left=, right=, stride=, fill=): X_w[o, w, …] is
 // X[o·stride + w - left, …], and `fill` outside; o = (n + left + right - w) // stride + 1. With
 // einsum it is every convolution. `into` may keep the sequence axis, (n w), or make a new one.
+#include <algorithm>
 #include <cmath>
 
 #include "nn/language/builtins/builtin.hpp"
@@ -148,11 +149,19 @@ bool ends_hidden(const Node& node, const ValueFlow& x) {
          });
 }
 
+// True if rows of queries have elements over the memory, so that earlier ones have fewer of these.
+bool is_over_both(const FlowFinder& finder, const Node& node, const ValueFlow& x) {
+  const Names& names = node.args[0].names;
+  return x.from.queries && x.from.memory && finder.within(node.dim()) == Role::query &&
+         std::any_of(names.begin(), names.end(),
+                     [&](int name) { return name != node.dim() && finder.grows(name); });
+}
+
 // A place in a window is later than its row only by right=, so that run() refuses it. Padding reads
 // as fill=, and so does what is before the first position.
 void keep_axis(FlowFinder& finder, Node& node, const ValueFlow& x, ValueFlow& out) {
   const int dim = node.dim(), place = place_of(node);
-  const bool is_mixed = x.from.queries && x.from.memory && finder.within(dim) == Role::query;
+  const bool is_mixed = is_over_both(finder, node, x);
   const bool of_windows = finder.within(dim) != Role::none && !finder.is_sequence(dim);
   if (finder.grows(place) || is_mixed || of_windows) finder.needs_all(dim, out);
   if (finder.grows(place)) {
