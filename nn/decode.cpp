@@ -127,6 +127,8 @@ SizeTable Decoder::sizes_for(Index queries, Index memories) const {
   SizeTable sizes = sizes_;
   sizes.set_lengths(queries, memories);
   sizes.set_causal(growth_ == Growth::grows);
+  for (int dim = 0; dim < std::ssize(program_->dimensions); ++dim)
+    if (program_->flow.dimensions[dim].stands_for_queries) sizes.set(dim, queries);
   return sizes;
 }
 

@@ -76,6 +76,9 @@ struct DimensionFlow {
   bool windows = false;  // … over an axis with the memory's role
   // True if its size follows from the length of a sequence, but it is not that sequence.
   bool made_of_queries = false, made_of_memory = false;
+  // True if it counts places of rows of queries that are routed (R29), and each stands for its row,
+  // whichever place that is: a decoder has as many as new rows.
+  bool stands_for_queries = false;
   // True if its size counts positions of the input X or M, and so their padding.
   bool counts_x = false, counts_m = false;
 

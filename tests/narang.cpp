@@ -8,7 +8,6 @@
 #include "core/graph.hpp"
 #include "nn/cost.hpp"
 #include "nn/model.hpp"
-#include "tests/error_of.hpp"
 #include "tests/layer.hpp"
 #include "tools/model_cost.hpp"
 #include "tools/uses.hpp"
@@ -220,12 +219,13 @@ TEST_SUITE("narang") {
     }
   }
 
-  TEST_CASE("a row of the table reads each token once, as a run of all of them, or says why not") {
+  TEST_CASE("each row of the table reads each token once, as a run of all of them") {
     for (const Row& row : printed_rows()) {
       CAPTURE(row.name);
       const SmallRun small(row.text, row.use);
       SizesByName sizes = small.options.sizes;
       for (const char* length : {"n", "m"}) sizes.erase(length);
+      if (small.program->has_losses()) sizes["decoder.Z.F.c"] = 9;  // all rows find places
       const Model model(small.program, sizes);
       Tensors values;
       for (const ParamSpec& spec : model.params().specs())
@@ -237,10 +237,6 @@ TEST_SUITE("narang") {
         return model.next_logits({.params = values}, {.X = slice(X, 1, at, count), .M = M},
                                  decoding);
       };
-      if (small.program->has_losses()) {  // experts: a writer reads all of it again
-        CHECK(error_of([&] { read(0, 2); }).find("position by position") != std::string::npos);
-        continue;
-      }
       for (Index at = 0, count; at < n; at += count) {
         count = at == 0 ? 2 : 1;
         const Tensor next = read(at, count);

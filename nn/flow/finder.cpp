@@ -107,6 +107,7 @@ void FlowFinder::find() {
   for (CheckedValue& value : program_.values)
     if (value.for_loss) find_loss(value);
     else flow_.values.push_back(flow_of(value));
+  find_places();
 }
 
 // A value that only the loss needs may read all positions, and no decoder makes it: padding alone
@@ -199,7 +200,11 @@ Names shared_past(const CallFlow& call) {
 }  // namespace
 
 ValueFlow FlowFinder::flow_of(Node& node) {
-  if (node.kind == NodeKind::value) return use(node);
+  if (node.kind == NodeKind::value) {
+    ValueFlow used = use(node);
+    keep_experts(node, used);
+    return used;
+  }
   if (node.kind == NodeKind::size && grows(node.index))
     report_length(node, node.index, Combination::How::counts);
   CallFlow call{node, {}, {}};
@@ -215,6 +220,7 @@ ValueFlow FlowFinder::flow_of(Node& node) {
   out.past = shared_past(call);
   if (node.builtin && node.builtin->flow) node.builtin->flow(*this, call, out);
   else compute_hidden(call, out);
+  keep_experts(node, out);
   finish(node.names, out);
   return out;
 }

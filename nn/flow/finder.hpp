@@ -62,15 +62,21 @@ class FlowFinder {
   bool counts_windows(int dim, std::span<const Node::Key> keys);
   // The positions of `dim` are in windows now: `at` is where.
   void count(int dim, const Clock& at, ValueFlow& out);
-  // Rows of an axis are in `places` now, as `choices` send them: each place depends on the rows up
-  // to its own, whichever that is.
-  void route(int rows, int places, const Node& choices, ValueFlow& out);
+  // Rows of an axis are in `places` of `experts` now, as the choices of `node` send them: each
+  // place depends on the rows up to its own, whichever that is.
+  void route(const Node& node, int rows, int places, int experts, ValueFlow& out);
   // They are rows again. Reports those that other choices sent.
   void unroute(const Node& node, int rows, ValueFlow& out);
   // Reports the lengths of sequences that a number follows from.
   void report_sizes(const Node& number);
 
  private:
+  // places.cpp
+  void rename_places(int from, int to, const std::function<int(int)>& name);
+  void keep_experts(const Node& node, ValueFlow& out);
+  bool follows_from_place(const Node& node, int places) const;
+  bool stand_for_rows(int places) const;
+  void find_places();
   ValueFlow flow_of(CheckedValue& value);
   void find_loss(CheckedValue& value);
   ValueFlow input(const CheckedValue& value) const;
@@ -102,13 +108,14 @@ class FlowFinder {
   bool reads_earlier_queries_ = false;  // the statement under way, as rows of a memory
   // By the dimension that counts windows: the keys of the first call that say where they are.
   std::map<int, std::span<const Node::Key>> windows_ = {};
-  // By the dimension of places: the rows that are routed there, and the value that they choose by;
-  // -1 if there are several.
+  // By the dimension of places: the rows that are routed there, the value that they choose by, or
+  // -1 if there are several, and the experts whose places they are.
   struct Routed {
-    int rows, choices;
+    int rows, choices, experts;
     bool operator==(const Routed&) const = default;
   };
   std::map<int, Routed> routed_ = {};
+  std::vector<const Node*> ways_ = {};  // the functions that route, and those that bring back
 };
 
 // The flow of all of these together: an element of the result depends on one of each. It is hidden

@@ -84,6 +84,8 @@ void FlowFinder::rename(const Place& place, const Names& from, const Names& to, 
     return at < 0 ? axis : to[at];
   };
   const auto clock = [&](const Clock& c) { return Clock{name(c.axis), name(c.place)}; };
+  for (int i = 0; i < from.size(); ++i)
+    if (from[i] != to[i]) rename_places(from[i], to[i], name);
   change_clocks(out, clock);
   for (Hidden& h : out.hidden) h.query = name(h.query), h.memory = clock(h.memory);
   for (int& axis : out.past) axis = name(axis);
@@ -151,28 +153,6 @@ void FlowFinder::count(int dim, const Clock& at, ValueFlow& out) {
   if (within(dim) == Role::query) flow_.rereads = true;
   if (!is_sequence(dim)) out.by_row = false;  // windows of windows
   change_clocks(out, [&](const Clock& clock) { return clock.axis == dim ? at : clock; });
-}
-
-void FlowFinder::route(int rows, int places, const Node& choices, ValueFlow& out) {
-  const Routed routed{rows, choices.plain ? choices.index : -1};
-  const auto [known, is_new] = routed_.try_emplace(places, routed);
-  if (!is_new && known->second != routed) known->second.choices = -1;
-  change_clocks(out,
-                [&](const Clock& clock) { return clock.axis == rows ? Clock{places} : clock; });
-  forget(rows, out);
-}
-
-void FlowFinder::unroute(const Node& node, int rows, ValueFlow& out) {
-  const int places = node.dim();
-  const auto known = routed_.find(places);
-  const Node& choices = node.args[1];
-  const bool is_back =
-      known != routed_.end() && choices.plain && known->second == Routed{rows, choices.index};
-  if (!is_back) report_clocks(node.place, places, Combination::How::gathers, out);
-  change_clocks(out, [&](const Clock& clock) {
-    return clock.axis != places ? clock : Clock{is_back ? rows : -1};
-  });
-  forget(places, out);
 }
 
 void FlowFinder::report_sizes(const Node& number) {

@@ -172,8 +172,8 @@ Value run_back(Runner& runner, const Node& node) {
 void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   const Node& node = call.node;
   out.past = {};
-  finder.needs_all(node.dim(), out);
-  finder.route(node.dim(), into(node), node.args[1], out);
+  if (finder.within(node.dim()) == Role::memory) finder.needs_all(node.dim(), out);
+  finder.route(node, node.dim(), into(node), experts_of(node), out);
 }
 
 void flow_back(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {

@@ -1,0 +1,108 @@
+// Places of experts that rows are routed to (R29). The place of an expert stands for the row that
+// came there: what is made of it may read neither another place nor that place of another expert.
+#include <algorithm>
+
+#include "nn/flow/finder.hpp"
+
+namespace tete {
+
+void FlowFinder::route(const Node& node, int rows, int places, int experts, ValueFlow& out) {
+  const Node& choices = node.args[1];
+  const Routed routed{rows, choices.plain ? choices.index : -1, experts};
+  const auto [known, is_new] = routed_.try_emplace(places, routed);
+  if (!is_new && known->second != routed) known->second.choices = -1;
+  ways_.push_back(&node);
+  change_clocks(out,
+                [&](const Clock& clock) { return clock.axis == rows ? Clock{places} : clock; });
+  forget(rows, out);
+}
+
+void FlowFinder::unroute(const Node& node, int rows, ValueFlow& out) {
+  const int places = node.dim();
+  const auto known = routed_.find(places);
+  const Node& choices = node.args[1];
+  const bool is_back = known != routed_.end() && choices.plain && known->second.rows == rows &&
+                       known->second.choices == choices.index;
+  if (is_back) ways_.push_back(&node);
+  else report_clocks(node.place, places, Combination::How::gathers, out);
+  change_clocks(out, [&](const Clock& clock) {
+    return clock.axis != places ? clock : Clock{is_back ? rows : -1};
+  });
+  forget(places, out);
+}
+
+// Places under another name are places of the same rows, if the experts come with them.
+void FlowFinder::rename_places(int from, int to, const std::function<int(int)>& name) {
+  const auto known = routed_.find(from);
+  if (known == routed_.end()) return;
+  Routed routed = known->second;
+  routed.experts = name(routed.experts);
+  const auto [at, is_new] = routed_.try_emplace(to, routed);
+  if (!is_new && at->second != routed) at->second.choices = -1;
+}
+
+// The same place of two experts has rows of any two positions.
+void FlowFinder::keep_experts(const Node& node, ValueFlow& out) {
+  for (const auto& [places, routed] : routed_) {
+    if (!has_clock(out.reads, places) && !has_clock(out.padding, places)) continue;
+    bool keeps = node.names.contains(routed.experts);
+    for (const Node::Key& key : node.keys)
+      keeps &= key.dim != routed.experts && !key.dims.contains(routed.experts);
+    if (node.kind == NodeKind::value && !node.plain) {  // two axes may exchange their names
+      const int at = program_.values[node.index].dims.find(routed.experts);
+      keeps &= at < 0 || node.axes[static_cast<size_t>(at)].parts == Names{routed.experts};
+    }
+    if (keeps) continue;
+    report_clocks(node.place, places, Combination::How::mixes, out);
+    forget(places, out);
+  }
+}
+
+// ---- Decoding ---------------------------------------------------------------------------------
+
+// True if the node's rows along `places` depend on their numbers, or on each other.
+bool FlowFinder::follows_from_place(const Node& node, int places) const {
+  if (node.kind == NodeKind::size) return node.index == places;
+  const bool makes = node.names.contains(places);
+  if (node.kind == NodeKind::value)
+    return !node.plain && (makes || program_.values[node.index].dims.contains(places));
+  if (std::find(ways_.begin(), ways_.end(), &node) != ways_.end()) return false;
+  bool reads = false, runs_along = false;
+  const auto has = [&](const Node& x) { return x.names.contains(places); };
+  for (const Node& arg : node.args) reads |= has(arg);
+  for (const Node::Key& key : node.keys) {
+    reads |= std::any_of(key.value.begin(), key.value.end(), has);
+    runs_along |= key.dim == places || key.dims.contains(places);
+  }
+  return reads != makes || runs_along;
+}
+
+// True if nothing else knows the number of a place, or how many there are.
+bool FlowFinder::stand_for_rows(int places) const {
+  const auto is_size_of = [&](const Dimension& d) {
+    const auto is_places = [&](const Dimension::Equal& equal) { return equal.dim == places; };
+    bool found = d.outer == places || d.product.contains(places) ||
+                 std::any_of(d.arguments.begin(), d.arguments.end(), is_places) ||
+                 std::any_of(d.results.begin(), d.results.end(), is_places);
+    for (const Node& size : d.fallback)
+      visit(size, [&](const Node& node) { found |= follows_from_place(node, places); });
+    return found;
+  };
+  const auto knows = [&](const CheckedValue& v) {
+    bool found = v.kind != ValueKind::statement && v.dims.contains(places);
+    visit(v.right, [&](const Node& node) { found |= follows_from_place(node, places); });
+    return found && !v.for_loss;
+  };
+  return std::none_of(program_.dimensions.begin(), program_.dimensions.end(), is_size_of) &&
+         std::none_of(program_.values.begin(), program_.values.end(), knows);
+}
+
+void FlowFinder::find_places() {
+  for (const auto& [places, routed] : routed_) {
+    if (within(routed.rows) != Role::query) continue;
+    if (stand_for_rows(places)) flow_.dimensions[places].stands_for_queries = true;
+    else flow_.rereads = true;
+  }
+}
+
+}  // namespace tete
