@@ -114,6 +114,13 @@ TEST_SUITE("decode") {
         const Tensor whole = layer.whole(X, X, {.causal = true});
         CHECK(difference(in_pieces(layer, X, {1, 1, 5, 1, 1, 1, 1}), whole) < 1e-12);
       }
+    for (const char* off : {"dropout", "scaled"}) {  // they know pieces by another name
+      CAPTURE(off);
+      const Layer layer("memory_compressed", {off});
+      CHECK(!layer.program->flow.rereads);
+      const Tensor whole = layer.whole(X, X, {.causal = true});
+      CHECK(difference(in_pieces(layer, X, {1, 1, 5, 1, 1, 1, 1}), whole) < 1e-12);
+    }
   }
 
   TEST_CASE("a complete memory is read once") {

@@ -42,7 +42,7 @@ void FlowFinder::pick(const Node& node, int dim, Index at, ValueFlow& out) {
 void FlowFinder::change_role(int from, int to, ValueFlow& out) {
   const Role before = within(from), after = program_.dimensions[to].role;
   if (before == after || before == Role::none) return;
-  if (before == Role::memory && after == Role::none && !out.from.queries) out.by_row = false;
+  if (before == Role::memory && after == Role::none) out.by_row = false;
   else if (after != Role::memory || (out.from.queries && out.from.memory)) flow_.rereads = true;
   else if (out.from.queries)
     out.from.queries = false, out.from.memory = reads_earlier_queries_ = true;
