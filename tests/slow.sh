@@ -131,7 +131,7 @@ sizes_of_row() {
   case $1 in
     *universal*) echo '--layers 6' ;;
     *funnel*) echo '--layers 3 --context 16' ;;  # two pieces are left at least
-    *product_keys*) echo '--dim s=16' ;;
+    *product_keys*) echo '--dim s=16 --dim k=8' ;;
     *adaptive_output*) echo '--dim v_1=8 --dim v_2=8 --dim v_4=2' ;;
     *moe* | *switch*) echo '--dim e=4' ;;
     *) clusters "${1%% *}" ;;
