@@ -54,6 +54,13 @@ need_vulkan() {
     /usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json
 }
 
+# Clang with its sanitizers and libFuzzer, and the OpenMP that it takes.
+need_clang() {
+  need clang command -v clang++
+  need libomp-dev sh -c 'ls /usr/lib/llvm-*/lib/libomp.so'
+  need libclang-rt-14-dev sh -c 'ls /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.asan-*.a'
+}
+
 # Runs of several processes: the MPI that the build takes, unless it is told another.
 need_mpi() {
   need libopenmpi-dev pkg-config --exists ompi-c
