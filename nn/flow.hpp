@@ -107,7 +107,8 @@ struct Combination {
     counts,
     mixes,
     renames,
-    returns
+    returns,
+    misplaces
   };
   int value;    // the statement
   Place place;  // where the function or the use stands

@@ -46,7 +46,7 @@ void FlowFinder::report_passed(const CheckedCall& call, const CheckedCall::Size&
                                const ValueFlow& out) {
   const auto how = Combination::How::combines;
   if (routed_.contains(size.outer))
-    return report_clocks(call.place, size.outer, Combination::How::mixes, out);
+    return report_clocks(call.place, size.outer, Combination::How::misplaces, out);
   if (!grows(size.outer)) return;
   if (!size.is_argument) report(call.place, size.outer, Reads::length, Combination::How::counts);
   else if (call.program->dimensions[size.inner].role == Role::none)

@@ -157,6 +157,7 @@ ValueFlow FlowFinder::flow_of(CheckedValue& value) {
       flow = flow_of(value.right);
       flow.from |= rows_of(value);
       merge(value, flow);
+      keep_experts(value, {}, flow);
       finish(value.dims, flow);
       if (reads_earlier_queries_ && (flow.from.queries || !flow.by_row)) flow_.rereads = true;
   }

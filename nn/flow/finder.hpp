@@ -67,6 +67,10 @@ class FlowFinder {
   void route(const Node& node, int rows, int places, int experts, ValueFlow& out);
   // They are rows again. Reports those that other choices sent.
   void unroute(const Node& node, int rows, ValueFlow& out);
+  // True if `dim` counts places that rows of a value of this flow were routed to.
+  bool has_places(int dim, const ValueFlow& out) const;
+  // Reports that the places are taken for something else: positions, or places of other experts.
+  void misplace(const Place& place, int places, ValueFlow& out);
   // Reports the lengths of sequences that a number follows from.
   void report_sizes(const Node& number);
 
@@ -74,6 +78,7 @@ class FlowFinder {
   // places.cpp
   void rename_places(int from, int to, const std::function<int(int)>& name);
   void keep_experts(const Node& node, ValueFlow& out);
+  void keep_experts(const CheckedValue& value, const Names& before, ValueFlow& out);
   bool follows_from_place(const Node& node, int places) const;
   bool stand_for_rows(int places) const;
   void find_places();

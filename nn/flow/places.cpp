@@ -15,6 +15,16 @@ void FlowFinder::route(const Node& node, int rows, int places, int experts, Valu
   change_clocks(out,
                 [&](const Clock& clock) { return clock.axis == rows ? Clock{places} : clock; });
   forget(rows, out);
+  if (is_sequence(places)) misplace(node.place, places, out);
+}
+
+bool FlowFinder::has_places(int dim, const ValueFlow& out) const {
+  return routed_.contains(dim) && (has_clock(out.reads, dim) || has_clock(out.padding, dim));
+}
+
+void FlowFinder::misplace(const Place& place, int places, ValueFlow& out) {
+  report_clocks(place, places, Combination::How::misplaces, out);
+  forget(places, out);
 }
 
 void FlowFinder::unroute(const Node& node, int rows, ValueFlow& out) {
@@ -44,7 +54,7 @@ void FlowFinder::rename_places(int from, int to, const std::function<int(int)>& 
 // The same place of two experts has rows of any two positions.
 void FlowFinder::keep_experts(const Node& node, ValueFlow& out) {
   for (const auto& [places, routed] : routed_) {
-    if (!has_clock(out.reads, places) && !has_clock(out.padding, places)) continue;
+    if (!has_places(places, out)) continue;
     bool keeps = node.names.contains(routed.experts);
     for (const Node::Key& key : node.keys)
       keeps &= key.dim != routed.experts && !key.dims.contains(routed.experts);
@@ -52,9 +62,17 @@ void FlowFinder::keep_experts(const Node& node, ValueFlow& out) {
       const int at = program_.values[node.index].dims.find(routed.experts);
       keeps &= at < 0 || node.axes[static_cast<size_t>(at)].parts == Names{routed.experts};
     }
-    if (keeps) continue;
-    report_clocks(node.place, places, Combination::How::mixes, out);
-    forget(places, out);
+    if (!keeps) misplace(node.place, places, out);
+  }
+}
+
+// The same for a statement's left side and for another name of a value, whose axes were `before`.
+void FlowFinder::keep_experts(const CheckedValue& value, const Names& before, ValueFlow& out) {
+  for (const auto& [places, routed] : routed_) {
+    const int at = before.find(routed.experts);
+    const bool keeps = at < 0 ? value.dims.contains(routed.experts)
+                              : at < value.dims.size() && value.dims[at] == routed.experts;
+    if (!keeps && has_places(places, out)) misplace(value.place, places, out);
   }
 }
 

@@ -72,6 +72,7 @@ void FlowFinder::rename(const Place& place, const Names& from, const Names& to, 
   const auto how = Combination::How::shifts;
   for (int i = 0; i < from.size(); ++i) {
     if (from[i] == to[i]) continue;
+    if (has_places(from[i], out) && is_sequence(to[i])) misplace(place, from[i], out);
     change_role(from[i], to[i], out);
     change_input(place, from[i], to[i], out);
     if (keeps_positions(from[i], to[i])) continue;
@@ -94,7 +95,9 @@ void FlowFinder::rename(const Place& place, const Names& from, const Names& to, 
 // Another name of a value, which may call its dimensions otherwise.
 ValueFlow FlowFinder::renamed(const CheckedValue& value) {
   ValueFlow flow = flow_.values[value.index];
-  rename(value.place, program_.values[value.index].dims, value.dims, flow);
+  const Names& before = program_.values[value.index].dims;
+  rename(value.place, before, value.dims, flow);
+  keep_experts(value, before, flow);
   return flow;
 }
 

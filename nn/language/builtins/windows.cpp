@@ -219,6 +219,8 @@ void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   change_clocks(out, [&](const Clock& clock) {  // places in windows of places
     return clock.place == dim ? Clock{clock.axis} : clock;
   });
+  if (finder.has_places(dim, out) && (!keeps || is_given(node, key_right)))
+    finder.misplace(node.place, dim, out);
   for (Key key : {key_left, key_right, key_stride, key_fill})
     if (!node.keys[key].value.empty() && !(keeps && key == key_left && ends_at_row(node)))
       finder.report_sizes(node.keys[key].value[0]);

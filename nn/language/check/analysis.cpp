@@ -61,6 +61,9 @@ constexpr Words words[] = {
     {"gives another sequence the positions", ""},
     {"returns what a program of its own makes of the positions",
      "; a call without 'with' of a def without M is part of the text"},
+    {"takes places of experts for others",
+     "; up to unroute(…) a value keeps its expert's axis and this one, or windows of it to the "
+     "left"},
 };
 
 // The axis of queries in the def that has `d`, as that def calls it, or "".
@@ -92,7 +95,7 @@ std::string cure_of(const Checked& program, const Combination& c) {
   const Dimension& d = program.dimensions[c.dim];
   const bool is_padding = c.reads == Combination::Reads::padding;
   const std::string seen = seen_by(program, c), instead = words[static_cast<size_t>(c.how)].instead;
-  if (c.how == How::mixes || c.how == How::returns) return instead;
+  if (c.how == How::mixes || c.how == How::returns || c.how == How::misplaces) return instead;
   if (c.how == How::counts)
     return d.role == Role::none ? "" : text("; the sum of ", seen, " is the number without it");
   const bool hides = c.how == How::combines || c.how == How::merges || c.how == How::joins;
