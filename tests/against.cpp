@@ -1,6 +1,6 @@
 // Implementations that are not ours, held against the text: what agrees, and where one that does
 // not first parts from it.
-#include "nn/against.hpp"
+#include "attention/against.hpp"
 
 #include <doctest/doctest.h>
 

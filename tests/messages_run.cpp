@@ -3,7 +3,7 @@
 #include <functional>
 #include <limits>
 
-#include "nn/against.hpp"
+#include "attention/against.hpp"
 #include "nn/decode.hpp"
 #include "nn/run.hpp"
 #include "tests/marked.hpp"

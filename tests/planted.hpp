@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "attention/attention.hpp"
-#include "nn/against.hpp"
+#include "attention/against.hpp"
 #include "nn/param.hpp"
 #include "tests/written.hpp"
 

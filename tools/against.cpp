@@ -5,7 +5,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "nn/against.hpp"
+#include "attention/against.hpp"
 #include "tools/json_number.hpp"
 #include "tools/uses.hpp"
 #include "train/safetensors.hpp"

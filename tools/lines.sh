@@ -37,7 +37,7 @@ largest='
   }'
 
 printf '%-12s %6s   %-27s %-39s %s\n' room lines 'largest file' 'largest class' 'largest function'
-for room in core core/cpu core/check nn nn/language nn/flow nn/run nn/tile nn/cost nn/against attention \
+for room in core core/cpu core/check nn nn/language nn/flow nn/run nn/tile nn/cost attention \
   train tools tests; do
   [ -d "$room" ] || continue
   case $room in core | nn) depth=1 ;; *) depth=9 ;; esac

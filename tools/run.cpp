@@ -5,7 +5,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "nn/against.hpp"
+#include "attention/against.hpp"
 #include "tools/tensors.hpp"
 #include "tools/uses.hpp"
 #include "train/safetensors.hpp"

@@ -2,7 +2,7 @@
 // gives the candidate's numbers: a factor, two dimensions swapped, another mask, a softmax over
 // another dimension, a detach.
 #pragma once
-#include "nn/against/replay.hpp"
+#include "attention/against/replay.hpp"
 
 namespace tete {
 

@@ -1,4 +1,4 @@
-#include "nn/against/replay.hpp"
+#include "attention/against/replay.hpp"
 
 #include <algorithm>
 #include <cmath>

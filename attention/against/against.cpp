@@ -1,16 +1,14 @@
-#include "nn/against.hpp"
+#include "attention/against.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "nn/against/guess.hpp"
-#include "nn/against/precision.hpp"
+#include "attention/against/guess.hpp"
+#include "attention/against/precision.hpp"
 
 namespace tete {
 
 namespace {
-
-using Verdict = TensorReport::Verdict;
 
 bool share(const std::vector<int>& a, const std::vector<int>& b) {
   return std::find_first_of(a.begin(), a.end(), b.begin(), b.end()) != a.end();
@@ -46,9 +44,10 @@ class Judge {
     const bool right = c.fits() && measure(c, row);
     const bool right_from_inputs = c.fits() && agrees_from_inputs(c, from_ours);
     if (!right_from_inputs && row.shape.empty()) row.cause = cause_of(c, right);
-    if (!row.cause.empty()) row.verdict = Verdict::follows;
-    else if (!row.shape.empty() || (!right && !right_from_inputs)) row.verdict = Verdict::differs;
-    if (row.verdict == Verdict::differs) blame(c, right, row);
+    if (!row.cause.empty()) row.verdict = TensorReport::Verdict::follows;
+    else if (!row.shape.empty() || (!right && !right_from_inputs))
+      row.verdict = TensorReport::Verdict::differs;
+    if (row.verdict == TensorReport::Verdict::differs) blame(c, right, row);
     report_.tensors.push_back(std::move(row));
   }
 

@@ -1,10 +1,10 @@
-#include "nn/against/precision.hpp"
+#include "attention/against/precision.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <set>
 
-#include "nn/against/replay.hpp"
+#include "attention/against/replay.hpp"
 
 namespace tete {
 

@@ -1,10 +1,10 @@
-#include "nn/against/candidate.hpp"
+#include "attention/against/candidate.hpp"
 
 #include <algorithm>
 #include <cmath>
 
+#include "attention/against/precision.hpp"
 #include "core/ops.hpp"
-#include "nn/against/precision.hpp"
 
 namespace tete {
 

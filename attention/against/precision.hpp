@@ -1,7 +1,7 @@
 // The precision that the candidate computed in, as far as its numbers show, and the errors that
 // rounding to this precision explains.
 #pragma once
-#include "nn/against/candidate.hpp"
+#include "attention/against/candidate.hpp"
 
 namespace tete {
 

@@ -1,4 +1,4 @@
-#include "nn/against/guess.hpp"
+#include "attention/against/guess.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Runs the text on the candidate's tensors: each statement on the candidate's values of its
 // operands, each gradient from the candidate's gradients of the statements that use the value.
 #pragma once
-#include "nn/against/candidate.hpp"
+#include "attention/against/candidate.hpp"
 
 namespace tete {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <map>
 
-#include "nn/against.hpp"
+#include "attention/against.hpp"
 
 namespace tete {
 
