@@ -265,6 +265,16 @@ TEST_SUITE("slots") {
     CHECK(difference(added(X), kept(X)) > 0.1);
     added.tensors["T"] = Tensor::zeros({9, 4}, Dtype::f64);
     CHECK(difference(added(X), kept(X)) == 0);
+    // Nor is one that only some repetitions take, or that goes on under another name.
+    const std::string repeated =
+        replaced(text, "Shift(X[n, d], T[n, d])\n", "Shift(X[n, d], T[n, d]) repeated l\n");
+    const std::string deep = replaced(repeated, "room = 9,", "room = 9, l = 2,");
+    CHECK(checked(deep, {"Shift=Kept"})->parameters.size() == 1);
+    CHECK(checked(deep, {one, "A.Shift[0]=Kept"})->parameters.size() == 2);
+    const std::string renamed =
+        replaced(replaced(text, "w[d] = ones()):", "w[d] = ones(), Q[q, d] = T[n, d]):"),
+                 "+ S[d]\n", "+ S[d] + Q[0, d]\n");
+    CHECK(checked(renamed, {"Shift=Kept"})->parameters.size() == 2);
     // An input is not left, nor is a parameter where no slot is called; what is taken must fit.
     const auto said = [](const std::string& of, const std::vector<std::string>& use) {
       return error_of([&] { checked(of, use); });
@@ -272,6 +282,12 @@ TEST_SUITE("slots") {
     const char* const many = "'Kept' takes 1 argument, got 2";
     CHECK(said(replaced(text, "w[d])\n", "X[n, d])\n"), {one}).find(many) != std::string::npos);
     CHECK(said(replaced(text, "= Shift(X", "= Kept(X"), {one}).find(many) != std::string::npos);
+    const std::string handed = replaced(text, "= Shift(X", "= Inner(X") +
+                               "def Inner(X[n, d], T[n<=room, d] = normal(1)):\n  where room = 7\n"
+                               "  Y[n, d] = Shift(X[n, d], T[n, d])\n  return Y[n, d]\n";
+    CHECK(checked(handed, {one})->parameters.size() == 2);
+    CHECK(said(handed, {"Shift=Kept"}).find("'T' is never used: what fills a slot leaves it") !=
+          std::string::npos);
     CHECK(said(text, {}).find("'T' has 2 dimensions, but 1 are passed") != std::string::npos);
   }
 

@@ -31,6 +31,19 @@ void find_uses(Checked& program) {
   }
 }
 
+// A def that is handed a parameter may leave it to a slot that leaves it, too.
+void refuse_unread(const Checked& program) {
+  std::set<int> read{program.result};
+  for (const CheckedValue& value : program.values)
+    read.insert(value.uses.begin(), value.uses.end());
+  for (const CheckedParameter& parameter : program.parameters)
+    if (!read.contains(parameter.value))
+      fail_at(
+          {program.values[parameter.value].place}, "the parameter '", parameter.name,
+          "' is never used: what fills a slot leaves it in the def that it is passed to; pass it "
+          "to the slot itself");
+}
+
 void find_loss_values(Checked& program) {
   std::vector<bool> needed(program.values.size(), false);
   needed[program.result] = true;
@@ -204,6 +217,7 @@ Short<int> layout_of(const Names& names, const std::vector<Dimension>& dimension
 
 void analyse(Checked& program) {
   find_uses(program);
+  refuse_unread(program);
   find_loss_values(program);
   find_flow(program);
   for (CheckedValue& value : program.values) {

@@ -51,6 +51,7 @@ class Checker {
 
   // definition.cpp. Writes a def out in the place of a call; returns the number of its result.
   int write_out(Instance& in, const Arguments& arguments, const Place& place);
+  size_t taken_by_any(const Instance& in, const StatementText& s) const;
   std::set<std::string> left_parameters(const Instance& in) const;
   void define_arguments(Instance& in, const Arguments& arguments);
   void define_argument(Instance& in, const ArgText& arg, const Argument& passed);

@@ -273,14 +273,32 @@ int Checker::write_out(Instance& in, const Arguments& arguments, const Place& pl
   return result;
 }
 
+// The most arguments that a call of a slot or def takes, over the repetitions that are filled
+// otherwise.
+size_t Checker::taken_by_any(const Instance& in, const StatementText& s) const {
+  CallSite site = site_of(in, s.left.word.name);
+  const auto taken = [&] {
+    return taken_arguments(in, s.right, *target_of(in, s.right, site).callee.def);
+  };
+  if (s.repeated.name.empty()) return taken();
+  Turn turn{.depth = site.path.size() - 1, .tied = s.tied};
+  site.turn = &turn;
+  size_t most = taken();
+  for (const std::vector<NumberText>& numbers : in.slots->numbered()) {
+    turn.number = numbers[0].value;
+    most = std::max(most, taken());
+  }
+  return most;
+}
+
 // R22: the parameters that the def passes to slots alone, where nothing that fills them takes one.
 std::set<std::string> Checker::left_parameters(const Instance& in) const {
   std::set<std::string> offered, used{in.def.result.word.name};
+  for (const ArgText& arg : in.def.args) used.insert(arg.same_as.word.name);
   for (const StatementText& s : in.def.statements) {
     ExprText taken = s.right;
-    if (!s.is_apart() && taken_arguments(in, s.right, {}) < s.right.args.size()) {
-      const Slots::Filler target = target_of(in, s.right, site_of(in, s.left.word.name));
-      taken.args.resize(taken_arguments(in, s.right, *target.callee.def));
+    if (taken_arguments(in, s.right, {}) < s.right.args.size()) {
+      taken.args.resize(taken_by_any(in, s));
       add_tensors(s.right, offered);
     }
     add_tensors(taken, used);
