@@ -79,8 +79,13 @@ struct DimensionFlow {
   // True if it counts places of rows of queries that are routed (R29), and each stands for its row,
   // whichever place that is: a decoder has as many as new rows.
   bool stands_for_queries = false;
-  // True if its size counts positions of the input X or M, and so their padding.
+  // True if it counts positions of the input X or M, and so their padding: by its size, or as
+  // places that they are routed to.
   bool counts_x = false, counts_m = false;
+
+  // True for M's own positions: if M is another sequence than X, all of them are there from the
+  // first row on.
+  bool counts_m_alone() const { return counts_m && !counts_x; }
 
   bool made_of(Role role) const { return role == Role::query ? made_of_queries : made_of_memory; }
 };
@@ -108,7 +113,9 @@ struct Combination {
     mixes,
     renames,
     returns,
-    misplaces
+    misplaces,
+    brings_back,
+    keeps
   };
   int value;    // the statement
   Place place;  // where the function or the use stands
@@ -124,6 +131,8 @@ struct Flow {
   std::vector<ValueFlow> values = {};          // by value
   std::vector<DimensionFlow> dimensions = {};  // by dimension
   std::vector<Combination> combinations = {};  // in the order of evaluation
+  // The same where M is another sequence than X: a causal mask hides nothing of M.
+  std::vector<Combination> combinations_apart = {};
   // True if values over the memory are read at positions that are computed.
   bool reads_any_memory = false;
   // True if new rows depend on earlier rows of values that depend on the queries and the memory: a

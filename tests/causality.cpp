@@ -66,6 +66,10 @@ struct TextLayer {
 
 Tensor first_rows(const Tensor& X, Index count) { return slice(X, 1, 0, count); }
 
+std::shared_ptr<const Checked> checked(const std::string& text) {
+  return std::make_shared<const Checked>(check(Program::parse(text)));
+}
+
 // Attention of one head, as wide as its input, with these statements between weights and result.
 Text with_statements(const std::string& statements, const std::string& where = "") {
   const std::string text = "def F(X[n, d], M[m, d]):\n" + where +
@@ -390,6 +394,146 @@ TEST_SUITE("causality") {
     CHECK(TextLayer(text(", stride=2")).program->leak == "");
     for (const char* keys : {", stride=1", ", left=3, fill=1, stride=2", ", stride=2, right=1"})
       CHECK(TextLayer(text(keys)).program->leak != "");
+  }
+
+  // M is another sequence: all of it is there from X's first row on, and rows of X are not,
+  // whatever they are called.
+  TEST_CASE("rows of X under names of another sequence are no memory that is all there") {
+    const auto beside_another = [](const std::string& statements, const std::string& size = "") {
+      return "def F(X[causal n, d], M[m, d], R[d, e] = normal(1)):\n  where e = 2, d = 4" + size +
+             "\n  G[n, e] = einsum(X[n, d], R[d, e])\n  L[n, m] = einsum(X[n, d], M[m, d])\n"
+             "  W[n, m] = softmax(L[n, m], reduced_dim=m)\n" +
+             statements + "  return Y[n, d]\n";
+    };
+    const std::string routed = "  A[e, c, d] = route(X[n, d], G[n, e], dim=n, into=c)\n",
+                      added = "  Y[n, d] = O[n, d] + S[d] + G[n, 0]\n",
+                      all = "  O[n, d] = einsum(W[n, m], M[m, d])\n" + added,
+                      read = "  Y[n, d] = einsum(W[n, m], B[m, d]) + G[n, 0]\n";
+    const Tensor X = noise({5, 4}, 1), M = noise({5, 4}, 2), R = noise({4, 2}, 3);
+    const Tensor changed = concat({slice(X, 0, 0, 3), noise({2, 4}, 4) * 3.0}, 0);
+    for (const auto& [statements, size] : std::vector<std::pair<std::string, std::string>>{
+             {routed +
+                  "  B[e, d] = sum(A[e, c, d], reduced_dim=c)\n"
+                  "  S[d] = sum(B[e, d], reduced_dim=e)\n" +
+                  all,
+              ", c = m"},
+             {"  K[n, e] = G[n, e] * -1\n" + routed +
+                  "  B[n, d] = unroute(A[e, c, d], K[n, e], dim=c, into=n)\n"
+                  "  Y[n, d] = einsum(W[n, m], M[m, d]) + B[n, d]\n",
+              ", c = m"},
+             {"  A[e, m, d] = route(X[n, d], G[n, e], dim=n, into=m)\n"
+              "  B[m, d] = sum(A[e, m, d], reduced_dim=e) + M[m, d]\n" +
+                  read,
+              ""},
+             {"  B[m, d] = X[n=(m), d] + M[m, d]\n  S[d] = sum(B[m, d], reduced_dim=m)\n" + all,
+              ""},
+             {"  B[m, d] = X[n=(m), d] + M[m, d]\n" + read, ""},
+             {"  Z[l, d] = X[n=(l), d]\n  T[m, l] = position(l) <= position(m)\n"
+              "  B[m, d] = einsum(T[m, l], Z[l, d]) + M[m, d]\n" +
+                  read,
+              ""}}) {
+      const std::string text = beside_another(statements, size);
+      CAPTURE(text);
+      CHECK(checked(text)->leak.find("^") != std::string::npos);
+      // It is a leak: without the mask nothing refuses it, and the first rows move.
+      const std::string free = replaced(text, "causal ", "");
+      const auto first = [&](const Tensor& x) {
+        return slice(run(free, {{"X", x}, {"M", M}, {"R", R}}), 0, 0, 3);
+      };
+      CHECK(difference(first(X), first(changed)) > 1e-3);
+    }
+    for (const auto& [statements, size] : std::vector<std::pair<std::string, std::string>>{
+             {"  S[d] = sum(M[m, d], reduced_dim=m)\n" + all, ""},
+             {"  H[m, e] = einsum(M[m, d], R[d, e])\n"
+              "  A[e, c, d] = route(M[m, d], H[m, e], dim=m, into=c)\n"
+              "  B[e, d] = sum(A[e, c, d], reduced_dim=c)\n"
+              "  S[d] = sum(B[e, d], reduced_dim=e)\n" +
+                  all,
+              ", c = 2"},
+             {"  K[l, d] = M[m=(l), d]\n  T[m, l] = position(l) <= position(m)\n"
+              "  B[m, d] = einsum(T[m, l], K[l, d])\n" +
+                  read,
+              ""}}) {
+      const std::string text = beside_another(statements, size);
+      CAPTURE(text);
+      CHECK(checked(text)->leak.empty());
+      const auto first = [&](const Tensor& x) {
+        return slice(run(text, {{"X", x}, {"M", M}, {"R", R}}), 0, 0, 3);
+      };
+      CHECK(difference(first(X), first(changed)) == 0);
+      CHECK(difference(first(X), run(text, {{"X", slice(X, 0, 0, 3)}, {"M", M}, {"R", R}})) <
+            1e-12);
+    }
+  }
+
+  TEST_CASE("another sequence attends to all of itself beside a causal one") {
+    const std::string text =
+        "def Attend(X[q, d], M[k, d]):\n  L[q, k] = einsum(X[q, d], M[k, d])\n"
+        "  W[q, k] = softmax(L[q, k], reduced_dim=k)\n  C[q, d] = einsum(W[q, k], M[k, d])\n"
+        "  return C[q, d]\n"
+        "def F(X[causal n, d], M[m, d]):\n  U[m, d] = Attend(M[m, d], M[m, d])\n"
+        "  Y[n, d] = Attend(X[n, d], U[m, d])\n  return Y[n, d]\n";
+    const Tensor X = noise({5, 4}, 1), M = noise({5, 4}, 2);
+    const auto attend = [](const Tensor& a, const Tensor& b) {
+      return einsum("q k, k d -> q d", softmax(einsum("q d, k d -> q k", a, b), {1}), b);
+    };
+    const Tensor Y = attend(X, attend(M, M));
+    CHECK(difference(run(text, {{"X", X}, {"M", M}}), Y) < 1e-12);
+    CHECK(difference(run(text, {{"X", slice(X, 0, 0, 2)}, {"M", M}}), slice(Y, 0, 0, 2)) < 1e-12);
+  }
+
+  TEST_CASE("positions under the name of something else are still those of the rows") {
+    const std::string block =
+        "def Block(X[n, d], T[d]):\n  Y[n, d] = X[n, d] + T[d]\n  return Y[n, d]\n";
+    const Tensor X = noise({6, 6}, 1), E = noise({6, 6}, 2);
+    const Tensor changed = concat({slice(X, 0, 0, 3), noise({3, 6}, 4) * 30.0}, 0);
+    for (const auto& [text, why] : std::vector<std::pair<std::string, std::string>>{
+             {"def F(X[causal n, d], E[v, d] = normal(1)):\n  Z[v, d] = X[n=(v), d] + E[v, d]\n"
+              "  Y[n, v] = einsum(X[n, d], Z[v, d])\n  return Y[n, v]\n",
+              "has rows of all positions of 'v'"},
+             {"def F(X[causal n, d]):\n  Y[n, d] = X[n=(d), d=(n)]\n  return Y[n, d]\n",
+              "has rows of all positions of 'd'"},
+             {"def F(X[causal n, d]):\n  Z[l, d] = X[n=(l), d]\n"
+              "  Y[n, l] = einsum(X[n, d], Z[l, d])\n  return Y[n, l]\n",
+              "has rows of all positions of 'l'"},
+             {"def F(X[causal n, d]):\n  where c = n\n  Z[l, d] = X[n=(l), d]\n"
+              "  L[n, l] = einsum(X[n, d], Z[l, d])\n"
+              "  A[l, c, d] = route(X[n, d], L[n, l], dim=n, into=c)\n"
+              "  Y[n, d] = unroute(A[l, c, d], L[n, l], dim=c, into=n)\n"
+              "  return Y[n, d]\n",
+              "combines all positions of 'l'"},
+             {block + "def F(X[causal n, d]):\n  where r = 6\n  T[r, d] = X[n=(r), d]\n"
+                      "  Y[n, d] = Block(X[n, d], T[r, d]) repeated r\n  return Y[n, d]\n",
+              "combines all positions of 'r'"}}) {
+      CAPTURE(text);
+      CHECK(checked(text)->leak.find(why) != std::string::npos);
+      const std::string free = replaced(text, "causal ", "");
+      const auto first = [&](const Tensor& x) {
+        TensorsByName tensors{{"X", x}};
+        if (free.find("E[v") != std::string::npos) tensors["E"] = E;
+        return slice(run(free, tensors), 0, 0, 3);
+      };
+      CHECK(difference(first(X), first(changed)) > 1e-3);
+    }
+    CHECK(checked("def Twice(X[n, d]):\n  Y[n, d] = X[n, d] * 2\n  return Y[n, d]\n"
+                  "def F(X[causal n, d]):\n  where r = n\n"
+                  "  Y[n, d] = Twice(X[n, d]) repeated r\n  return Y[n, d]\n")
+              ->leak.find("is the number of positions of 'r', so rows change") !=
+          std::string::npos);
+  }
+
+  TEST_CASE("a remainder of what is below 0 is a later position") {
+    const auto leak_of_rows = [](const std::string& at) {
+      return checked(
+                 "def F(X[causal n, d]):\n  Z[l, d] = X[n=(l), d]\n"
+                 "  Y[n, d] = gather(Z[l, d], " +
+                 at + ", dim=l)\n  return Y[n, d]\n")
+          ->leak;
+    };
+    CHECK(leak_of_rows("(position(n) - 1) % 4").find("^") != std::string::npos);
+    CHECK(leak_of_rows("position(n) % 4").empty());
+    CHECK(leak_of_rows("clip(position(n) - 2, 0, 100) // 2 % 3").empty());
+    CHECK(leak_of_rows("clip((position(n) - 3) // 2, 0, 100)").empty());
   }
 
   TEST_CASE("rows that depend on how long the sequence is are refused under a causal mask") {

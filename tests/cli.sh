@@ -589,6 +589,9 @@ sed 's|^  L\[n, m, h\] *=.*|  Q_m[m, d_k, h] = Q[n=(m), d_k, h]\n  L[n, m, h] = 
   "$variants/multi_head.tete" > squares.tete
 check 'a text that has as many queries as memories is checked so' eval "
   '$tete' check squares.tete > squares && grep -q '^X\[batch=2, n=5' squares && grep -q '^M\[batch=2, m=5' squares"
+printf '%s\n' 'def F(X[causal n, d], M[m, d]):' '  L[n, m] = einsum(X[n, d], M[m, d])' \
+  '  W[n, m] = softmax(L[n, m], reduced_dim=m)' '  Y[n, d] = einsum(W[n, m], M[m, d])' '  return Y[n, d]' > beside.tete
+check 'a text that says itself what is causal is checked so' eval "'$tete' check beside.tete | grep -q '1 passed, 0 failed'"
 check 'tete check says why there is no causal half' eval "
   '$tete' check linformer | grep -q '^linformer, causal  *not checked: no statement takes a causal mask\$'"
 sed -e 's|^  L\[n, m, h\].*|&\n  C[d_M] = mean(M[m, d_M], reduced_dim=m)|' -e 's|^  return|  Z[n, d_Y] = Y[n, d_Y] + C[d_M=(d_Y)]\n  return|' \

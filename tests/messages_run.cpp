@@ -154,6 +154,10 @@ TEST_SUITE("messages") {
         {"the size of 'e' comes to -2, expected at least 0",
          "def F(X[n]):\n  where «e» = n - 5\n  Y[n, e] = X[n] * index(e)\n  return Y[n, e]\n",
          {{"X", zeros({3})}}},
+        {"the size of 'r' comes to -2, expected 0 to 1000000 repetitions",
+         "def F(X[n]):\n  where «r» = n - 5\n  Y[n] = ‹Twice›(X[n]) repeated r\n  return Y[n]\n"
+         "def Twice(X[n]):\n  Y[n] = X[n] * 2\n  return Y[n]\n",
+         {{"X", zeros({3})}}},
         {"the batch of 'Z' is [3, 3], but that of 'X' is [2, 3]",
          "def F(‹X[n]›, «Z[m]»):\n  Y[n] = X[n] * sum(Z[m], reduced_dim=m)\n  return Y[n]\n",
          {{"X", zeros({2, 3, 4})}, {"Z", zeros({3, 3, 4})}}},

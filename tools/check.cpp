@@ -227,7 +227,7 @@ static void check_text(CheckTable& table, const std::string& name, const CheckOp
     run = [=, &check] { return check_text_gradient(program, sizes, check); };
   }
   table.run(name, run);
-  if (reads_tokens(*program)) return;  // a model says itself what is causal
+  if (reads_tokens(*program) || program->causal) return;  // the text says itself what is causal
   check.causal = true;
   const std::string reason = not_causal(*program);
   if (!reason.empty()) table.omit(name + ", causal", reason);

@@ -80,9 +80,9 @@ class PairCounter {
     for (int name : softmax.names)
       if (name != softmax.dim() && sizes_.grows_with(name, Role::query)) made.query = name;
     if (made.query < 0) return;
-    const bool is_one = !options_.apart || sizes_.dimension(made.query).sequence ==
-                                               sizes_.dimension(made.memory).sequence;
-    const bool by_call = options_.causal && is_one && softmax.takes_call_mask;
+    const bool by_call =
+        options_.causal && softmax.takes_call_mask &&
+        is_causal_pair({made.query, made.memory}, program_.dimensions, options_.apart);
     if (!mask && !by_call) return;
     const Index n = sizes_.size(made.query), m = sizes_.size(made.memory);
     made.all = exact_product(n, m);

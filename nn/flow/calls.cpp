@@ -20,6 +20,7 @@ ValueFlow FlowFinder::called(const CheckedValue& value, const CheckedCall& call)
   ValueFlow out = joined(flows);
   out.from.learned |= !call.program->parameters.empty() || !call.program->calls.empty();
   for (const CheckedCall::Size& size : call.sizes) report_passed(call, size, out);
+  report_repeated(call);
   read_memory(call, out);
   const Names& result = call.program->values[call.program->result].dims;
   Names from, to;
@@ -51,6 +52,17 @@ void FlowFinder::report_passed(const CheckedCall& call, const CheckedCall::Size&
   if (!size.is_argument) report(call.place, size.outer, Reads::length, Combination::How::counts);
   else if (call.program->dimensions[size.inner].role == Role::none)
     report_clocks(call.place, size.outer, how, out);
+}
+
+// All repetitions count, whatever row of a value each of them is passed.
+void FlowFinder::report_repeated(const CheckedCall& call) {
+  for (const CheckedCall::Passed& passed : call.passed)
+    if (passed.row >= 0)
+      report_clocks(call.place, program_.values[passed.value].dims[passed.row],
+                    Combination::How::combines, flow_.values[passed.value]);
+  if (call.repeated < 0 || !grows(call.repeated)) return;
+  for (Reads reads : {Reads::length, Reads::padding})
+    report(call.place, call.repeated, reads, Combination::How::counts);
 }
 
 // Pieces of a sequence whose places only the call's program knows.

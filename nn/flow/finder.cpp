@@ -40,6 +40,11 @@ void FlowFinder::drop(const Node& node, int dim, Combination::How how, ValueFlow
   forget(dim, out);
 }
 
+void FlowFinder::choose(const Node& node, int dim, const ValueFlow& by) {
+  if (grows(dim)) report_length(node, dim, Combination::How::combines);
+  report_clocks(node.place, dim, Combination::How::combines, by);
+}
+
 bool FlowFinder::grows(int dim) const {
   const DimensionFlow& flow = flow_.dimensions[dim];
   return flow.within != Role::none || flow.made_of_queries || flow.made_of_memory;
@@ -103,11 +108,22 @@ void FlowFinder::reduce(const Node& node, const Names& dims, ValueFlow& out, Neu
 // ---- Values -------------------------------------------------------------------------------------
 
 void FlowFinder::find() {
-  find_dimensions(program_);
   for (CheckedValue& value : program_.values)
     if (value.for_loss) find_loss(value);
     else flow_.values.push_back(flow_of(value));
   find_places();
+  check_result();
+}
+
+// A row may follow from what is up to its own position, along its own axis: what else has positions
+// of the sequence has those that come after it, too.
+void FlowFinder::check_result() {
+  const CheckedValue& result = program_.values[program_.result];
+  const auto rows = std::find_if(result.dims.begin(), result.dims.end(),
+                                 [&](int dim) { return is_sequence(dim); });
+  for (const Clock& clock : flow_.values[program_.result].reads)
+    if (rows == result.dims.end() || clock.axis != *rows)
+      report(result.place, clock.axis, Reads::future, Combination::How::keeps);
 }
 
 // A value that only the loss needs may read all positions, and no decoder makes it: padding alone
@@ -226,7 +242,14 @@ ValueFlow FlowFinder::flow_of(Node& node) {
   return out;
 }
 
-void find_flow(Checked& program) { FlowFinder(program).find(); }
+void find_flow(Checked& program) {
+  find_dimensions(program);
+  FlowFinder(program, program.flow, false).find();
+  if (!program.has_memory()) return;
+  Flow apart{.dimensions = program.flow.dimensions};
+  FlowFinder(program, apart, true).find();
+  program.flow.combinations_apart = std::move(apart.combinations);
+}
 
 // ---- For readers --------------------------------------------------------------------------------
 

@@ -22,12 +22,17 @@ class FlowFinder {
   using Reads = Combination::Reads;
   using Neutral = bool (*)(double hidden);
 
-  explicit FlowFinder(Checked& program) : program_(program), flow_(program.flow) {}
+  // `apart`: M is another sequence than X. The flow has its dimensions already.
+  FlowFinder(Checked& program, Flow& flow, bool apart)
+      : program_(program), flow_(flow), apart_(apart) {}
   void find();
 
   // For functions. `out` is the flow of what a call is given, joined: an element is taken to depend
   // on the elements of the same row of each argument, and to be hidden nowhere.
 
+  // True if M is taken for another sequence: what run() will check then follows from the other
+  // walk.
+  bool is_apart() const { return apart_; }
   Role within(int dim) const { return flow_.dimensions[dim].within; }
   // True if both have one size, as names of one dimension, or by one default.
   bool same_size(int a, int b);
@@ -50,9 +55,11 @@ class FlowFinder {
   // The call's mask hides its part of a tensor with these names: 0, if the mask is a value.
   void hide_by_mask(const Names& names, int dim, ValueFlow& out) const;
   // Adds to `out` the numbers that an elementwise function has where all its arguments have one.
-  static void compute_hidden(const CallFlow& call, ValueFlow& out);
+  void compute_hidden(const CallFlow& call, ValueFlow& out) const;
   // The function reads rows of `dim` at positions that are computed.
   void reads_any(int dim, ValueFlow& out);
+  // Reports that rows choose among the positions of `dim` by a value of this flow.
+  void choose(const Node& node, int dim, const ValueFlow& by);
   // The same for a result that reads the positions of `dim` in an unknown order, which it reports.
   void drop(const Node& node, int dim, Combination::How how, ValueFlow& out);
   // The result needs all rows of `dim`: a decoder cannot add one to what it has.
@@ -76,12 +83,14 @@ class FlowFinder {
 
  private:
   // places.cpp
+  void count_rows(int rows, int places);
   void rename_places(int from, int to, const std::function<int(int)>& name);
   void keep_experts(const Node& node, ValueFlow& out);
   void keep_experts(const CheckedValue& value, const Names& before, ValueFlow& out);
   bool follows_from_place(const Node& node, int places) const;
   bool stand_for_rows(int places) const;
   void find_places();
+  void check_result();
   ValueFlow flow_of(CheckedValue& value);
   void find_loss(CheckedValue& value);
   ValueFlow input(const CheckedValue& value) const;
@@ -90,6 +99,7 @@ class FlowFinder {
   ValueFlow called(const CheckedValue& value);
   ValueFlow called(const CheckedValue& value, const CheckedCall& call);
   void report_passed(const CheckedCall& call, const CheckedCall::Size& size, const ValueFlow& out);
+  void report_repeated(const CheckedCall& call);
   void report_returned(const CheckedCall& call, int dim);
   void read_memory(const CheckedCall& call, ValueFlow& out);
   void merge(const CheckedValue& value, ValueFlow& out);
@@ -97,8 +107,9 @@ class FlowFinder {
   ValueFlow use(const Node& node);
   void pick(const Node& node, int dim, Index at, ValueFlow& out);
   void change_role(int from, int to, ValueFlow& out);
+  bool crosses(int from, int to) const;
   bool keeps_positions(int from, int to);
-  void change_input(const Place& place, int from, int to, const ValueFlow& out);
+  void change_input(const Place& place, int from, int to, ValueFlow& out);
   bool same_number(const Node& a, const Node& b);
   bool same_key(const Node::Key& a, const Node::Key& b);
   void rename(const Place& place, const Names& from, const Names& to, ValueFlow& out);
@@ -110,6 +121,7 @@ class FlowFinder {
 
   Checked& program_;
   Flow& flow_;
+  const bool apart_;
   bool reads_earlier_queries_ = false;  // the statement under way, as rows of a memory
   // By the dimension that counts windows: the keys of the first call that say where they are.
   std::map<int, std::span<const Node::Key>> windows_ = {};

@@ -86,12 +86,13 @@ bool holds(const std::vector<Hidden>& all, const Hidden& hidden) {
                      [&](const Hidden& known) { return known.same_pair(hidden); });
 }
 
-void FlowFinder::compute_hidden(const CallFlow& call, ValueFlow& out) {
+void FlowFinder::compute_hidden(const CallFlow& call, ValueFlow& out) const {
   const Node& node = call.node;
   if (node.constant) return;
   const bool computes = node.kind == NodeKind::operation || (node.builtin && node.builtin->apply);
   if (!computes) return;
   out.hidden = hidden_by_positions(node);
+  std::erase_if(out.hidden, [&](const Hidden& h) { return crosses(h.query, h.memory.axis); });
   for (const ValueFlow& arg : call.args)
     for (const Hidden& where : arg.hidden) {
       if (holds(out.hidden, where)) continue;
@@ -102,7 +103,8 @@ void FlowFinder::compute_hidden(const CallFlow& call, ValueFlow& out) {
 
 void FlowFinder::hide_by_mask(const Names& names, int dim, ValueFlow& out) const {
   const AxisPair pair = masked_pair(names, dim, program_.dimensions);
-  if (pair.query >= 0) out.hidden.push_back({pair.query, {pair.memory}, 0});
+  if (pair.query >= 0 && !crosses(pair.query, pair.memory))
+    out.hidden.push_back({pair.query, {pair.memory}, 0});
   const int padded = pair.memory >= 0 ? pair.memory : dim;
   if (program_.dimensions[padded].role != Role::none)
     out.hidden.push_back({Hidden::padding, {padded}, 0});
@@ -150,6 +152,16 @@ bool divides_alike(const Node& a, const Node& b) {
 
 }  // namespace
 
+// True if it is made of a position by what leads to no number below 0.
+static bool is_never_negative(const Node& node) {
+  if (node.builtin && node.builtin->is_position) return true;
+  if (node.builtin && node.builtin->clips) return number_of(node.args[1]) >= 0;
+  if (node.kind != NodeKind::operation || node.args.size() != 2) return false;
+  const bool divides = node.op == Operator::floor_divide && is_never_negative(node.args[0]);
+  return (divides || node.op == Operator::modulo) && number_of(node.args[1]) >= 1;
+}
+
+// A remainder of what is below 0 is not.
 int latest_position(const Node& node) {
   if (node.builtin && node.builtin->is_position) return node.names[0];
   if (node.builtin && node.builtin->clips && number_of(node.args[1]) <= 0)
@@ -158,7 +170,8 @@ int latest_position(const Node& node) {
   const double number = number_of(node.args[1]);
   const bool lowers =
       (node.op == Operator::subtract && number >= 0) ||
-      ((node.op == Operator::floor_divide || node.op == Operator::modulo) && number >= 1);
+      (node.op == Operator::floor_divide && number >= 1) ||
+      (node.op == Operator::modulo && number >= 1 && is_never_negative(node.args[0]));
   return lowers && node.args[1].constant ? latest_position(node.args[0]) : -1;
 }
 

@@ -12,10 +12,18 @@ void FlowFinder::route(const Node& node, int rows, int places, int experts, Valu
   const auto [known, is_new] = routed_.try_emplace(places, routed);
   if (!is_new && known->second != routed) known->second.choices = -1;
   ways_.push_back(&node);
+  count_rows(rows, places);
   change_clocks(out,
                 [&](const Clock& clock) { return clock.axis == rows ? Clock{places} : clock; });
   forget(rows, out);
   if (is_sequence(places)) misplace(node.place, places, out);
+}
+
+// Places count the positions that are routed to them, whatever their own size follows from.
+void FlowFinder::count_rows(int rows, int places) {
+  DimensionFlow& counted = flow_.dimensions[places];
+  counted.counts_x |= flow_.dimensions[rows].counts_x;
+  counted.counts_m |= flow_.dimensions[rows].counts_m;
 }
 
 bool FlowFinder::has_places(int dim, const ValueFlow& out) const {
@@ -34,7 +42,7 @@ void FlowFinder::unroute(const Node& node, int rows, ValueFlow& out) {
   const bool is_back = known != routed_.end() && choices.plain && known->second.rows == rows &&
                        known->second.choices == choices.index;
   if (is_back) ways_.push_back(&node);
-  else report_clocks(node.place, places, Combination::How::gathers, out);
+  else report_clocks(node.place, places, Combination::How::brings_back, out);
   change_clocks(out, [&](const Clock& clock) {
     return clock.axis != places ? clock : Clock{is_back ? rows : -1};
   });
@@ -47,6 +55,7 @@ void FlowFinder::rename_places(int from, int to, const std::function<int(int)>& 
   if (known == routed_.end()) return;
   Routed routed = known->second;
   routed.experts = name(routed.experts);
+  count_rows(routed.rows, to);
   const auto [at, is_new] = routed_.try_emplace(to, routed);
   if (!is_new && at->second != routed) at->second.choices = -1;
 }

@@ -48,12 +48,26 @@ void FlowFinder::change_role(int from, int to, ValueFlow& out) {
     out.from.queries = false, out.from.memory = reads_earlier_queries_ = true;
 }
 
-// X and M may be padded differently: a position of M that is read as one of X may be padding.
-void FlowFinder::change_input(const Place& place, int from, int to, const ValueFlow& out) {
+// True if one of these counts positions of X and the other those of M, which is another sequence:
+// the order of their numbers says nothing about what a row may read.
+bool FlowFinder::crosses(int from, int to) const {
+  const auto is_of_m = [&](int dim) { return flow_.dimensions[dim].counts_m_alone(); };
+  return apart_ && is_of_m(from) != is_of_m(to);
+}
+
+// X and M may be padded differently: a position of one that is read as one of the other may be
+// padding. Rows of X that are read as M's are known to be X's here alone.
+void FlowFinder::change_input(const Place& place, int from, int to, ValueFlow& out) {
   const DimensionFlow &before = flow_.dimensions[from], &after = flow_.dimensions[to];
-  if (!has_clock(out.padding, from) || !before.counts_m || after.counts_m) return;
-  report(place, from, Reads::padding, Combination::How::renames);
-  flow_.combinations.back().beside = to;
+  const auto report_renamed = [&](Reads reads) {
+    report(place, from, reads, Combination::How::renames);
+    flow_.combinations.back().beside = to;
+  };
+  const bool is_other = before.counts_m ? !after.counts_m : before.counts_x && !after.counts_x;
+  if (is_other && has_clock(out.padding, from)) report_renamed(Reads::padding);
+  if (!crosses(from, to) || before.counts_m_alone() || !has_clock(out.reads, from)) return;
+  report_renamed(Reads::future);
+  forget(from, out);
 }
 
 // Pieces are at other positions than those of the same number, unless each ends at its own.
@@ -122,7 +136,8 @@ bool FlowFinder::same_size(int a, int b) {
     return size.empty() || size[0].kind != NodeKind::number ? nullptr : &size[0];
   };
   if (!number(x) || !number(y) || number(x)->number != number(y)->number) return false;
-  program_.conditions.push_back({ConditionKind::equal, x, {y}, 0, number(x)->place, {}});
+  if (!apart_)
+    program_.conditions.push_back({ConditionKind::equal, x, {y}, 0, number(x)->place, {}});
   return true;
 }
 

@@ -112,6 +112,8 @@ struct AxisPair {
   int query = -1, memory = -1;
 };
 AxisPair masked_pair(const Names& names, int dim, const std::vector<Dimension>& dimensions);
+// True if a causal mask hides later memory in such pairs: both are X's, if M is another sequence.
+bool is_causal_pair(const AxisPair& axes, const std::vector<Dimension>& dimensions, bool apart);
 
 enum class ConditionKind : uint8_t { equal, product, room, total, element, returned };
 

@@ -7,7 +7,7 @@ namespace tete {
 // if the call does not pad it.
 Tensor Runner::lengths_of(int dim) const {
   const DimensionFlow& flow = program_.flow.dimensions[dim];
-  if (flow.counts_m) return mask_.lengths;
+  if (flow.counts_m && mask_.lengths) return mask_.lengths;
   return !flow.counts_x ? Tensor() : one_sequence_ ? mask_.lengths : mask_.query_lengths;
 }
 
@@ -121,9 +121,8 @@ Value Runner::call_mask(const AxisPair& axes) {
     if (made.names == pair) return made;
   Value mask;
   const auto add = [&](const Value& v) { mask = mask.tensor ? both(mask, v, pair) : v; };
-  const bool is_one =
-      !mask_.apart || dimension(axes.query).sequence == dimension(axes.memory).sequence;
-  if (mask_.causal && is_one) add(causal(*this, pair));
+  if (mask_.causal && is_causal_pair(axes, program_.dimensions, mask_.apart))
+    add(causal(*this, pair));
   if (mask_.visible) add(given(pair));
   if (is_padded(axes.memory)) add(padding(axes.memory));
   if (!mask.tensor) return {};

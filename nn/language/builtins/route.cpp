@@ -173,12 +173,14 @@ void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   const Node& node = call.node;
   out.past = {};
   if (finder.within(node.dim()) == Role::memory) finder.needs_all(node.dim(), out);
+  finder.choose(node, experts_of(node), call.args[1]);
   finder.route(node, node.dim(), into(node), experts_of(node), out);
 }
 
 void flow_back(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   const Node& node = call.node;
   out.past = {};
+  finder.choose(node, experts_of(node), call.args[1]);
   finder.unroute(node, into(node), out);
 }
 

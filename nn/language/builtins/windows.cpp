@@ -181,9 +181,9 @@ void keep_axis(FlowFinder& finder, Node& node, const ValueFlow& x, ValueFlow& ou
   const bool reads_ahead = is_given(node, key_right) && finder.within(dim) != Role::none;
   if (reads_ahead && ends_hidden(node, x)) finder.needs_all(dim, out);
   else if (reads_ahead) {
-    if (value_of(node, key_right)->kind == NodeKind::number)
+    if (value_of(node, key_right)->kind == NodeKind::number || finder.is_apart())
       finder.report(node, dim, Combination::Reads::future, Combination::How::looks_ahead);
-    node.reads_ahead = true;
+    if (!finder.is_apart()) node.reads_ahead = true;
   }
 }
 

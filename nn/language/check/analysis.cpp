@@ -77,6 +77,9 @@ constexpr Words words[] = {
     {"takes places of experts for others",
      "; up to unroute(…) a value keeps its expert's axis and this one, or windows of it to the "
      "left"},
+    {"may read any position",
+     "; rows come back by what they were routed by, from places that have a name of their own"},
+    {"has rows of all positions", "; a result has its queries' positions, and no others"},
 };
 
 // The axis of queries in the def that has `d`, as that def calls it, or "".
@@ -108,7 +111,7 @@ std::string cure_of(const Checked& program, const Combination& c) {
   const Dimension& d = program.dimensions[c.dim];
   const bool is_padding = c.reads == Combination::Reads::padding;
   const std::string seen = seen_by(program, c), instead = words[static_cast<size_t>(c.how)].instead;
-  if (c.how == How::mixes || c.how == How::returns || c.how == How::misplaces) return instead;
+  if (c.how == How::mixes || c.how == How::returns || c.how >= How::misplaces) return instead;
   if (c.how == How::counts)
     return d.role == Role::none ? "" : text("; the sum of ", seen, " is the number without it");
   const bool hides = c.how == How::combines || c.how == How::merges || c.how == How::joins;
@@ -141,15 +144,13 @@ CallSequences sequences_of(const Checked& program, const CheckedCall& call, bool
 }
 
 std::string leak_of(const Checked& program, bool apart) {
-  const auto is_free = [&](int dim) {  // an axis of M's sequence, or pieces of it
-    const DimensionFlow& flow = program.flow.dimensions[dim];
-    const Role of = program.dimensions[dim].sequence;
-    return apart && (of == Role::memory || (of == Role::none && flow.counts_m && !flow.counts_x));
-  };
-  for (const Combination& c : program.flow.combinations)
+  const Flow& flow = program.flow;
+  for (const Combination& c : apart ? flow.combinations_apart : flow.combinations) {
+    const bool is_free = apart && flow.dimensions[c.dim].counts_m_alone();
     if ((c.reads == Combination::Reads::future || c.reads == Combination::Reads::length) &&
-        !is_free(c.dim))
+        !is_free)
       return sentence(program, c);
+  }
   std::string leak;
   for (const CheckedCall& all : program.calls)
     visit(all, [&](const CheckedCall& call) {
@@ -188,6 +189,11 @@ AxisPair masked_pair(const Names& names, int dim, const std::vector<Dimension>& 
     if (dimensions[name].role != Role::none && dimensions[name].role != role) other = name;
   if (other < 0) return {};
   return role == Role::memory ? AxisPair{other, dim} : AxisPair{dim, other};
+}
+
+bool is_causal_pair(const AxisPair& axes, const std::vector<Dimension>& dimensions, bool apart) {
+  return !apart || (dimensions[axes.query].sequence == Role::query &&
+                    dimensions[axes.memory].sequence == Role::query);
 }
 
 Short<int> layout_of(const Names& names, const std::vector<Dimension>& dimensions) {

@@ -9,6 +9,7 @@ namespace tete {
 namespace {
 
 constexpr size_t most_steps = 1000;  // sizes and operators that one size may be derived through
+constexpr Index most_repetitions = 1'000'000;
 
 // True if the def of `d` decides itself how large it is.
 bool is_own(const Dimension& d) { return d.arguments.empty() && d.outer < 0; }
@@ -217,6 +218,10 @@ SizeTable SizeTable::inside(const CheckedCall& call) {
 Index SizeTable::times_of(const CheckedCall& call) {
   if (call.repeated < 0) return 1;
   const Index times = size(call.repeated);
+  const Dimension& counted = dimension(call.repeated);
+  if (times < 0 || times > most_repetitions)
+    fail_at(places_of(call.repeated, {counted.place, call.place}), "the size of '", counted.name,
+            "' comes to ", times, ", expected 0 to ", most_repetitions, " repetitions");
   for (const CheckedCall& other : call.others)
     for (const NumberText& number : other.numbers)
       if (number.value >= times)
