@@ -23,8 +23,9 @@ TEST_SUITE("inspect") {
     AttentionMap weights;
     weights.values = Tensor::of<float>({4, n, n}, W);
     std::map<std::string, std::vector<double>> found;
-    for (const HeadStatistic& each : head_statistics(weights, tokens))
-      found[each.name] = each.values.values();
+    std::map<std::string, std::vector<Index>> most;
+    for (const HeadStatistic& each : head_statistics(weights, tokens, true))
+      found[each.name] = each.values.values(), most[each.name] = each.rows;
     const auto is = [&](const std::string& name, const std::vector<double>& expected) {
       CAPTURE(name);
       for (size_t i = 0; i < expected.size(); ++i) CHECK(close(found.at(name)[i], expected[i]));
@@ -32,25 +33,60 @@ TEST_SUITE("inspect") {
     is("previous token", {1, 1.0 / 5, 1.0 / 5, (1 / 2. + 1 / 3. + 1 / 4. + 1 / 5. + 1 / 6.) / 5});
     is("induction", {0, 1, 0, (1 / 4. + 1 / 5. + 1 / 6.) / 3});
     is("duplicate token", {0, 0, 1, (1 / 4. + 1 / 5. + 1 / 6.) / 3});
-    is("entropy", {0, 0, 0, std::log(720.) / 6});
-    is("distance", {5 / 6., 9 / 6., 12 / 6., (0 + 1 / 2. + 1 + 3 / 2. + 2 + 5 / 2.) / 6});
+    // The first row sees itself alone, whatever the head does: it is not counted.
+    is("entropy", {0, 0, 0, std::log(720.) / 5});
+    is("distance", {5 / 5., 9 / 5., 12 / 5., (1 / 2. + 1 + 3 / 2. + 2 + 5 / 2.) / 5});
+    // A share is shown most by the row that has most more of it than equal weights have.
+    CHECK(most.at("previous token")[0] == 5);
+    CHECK(most.at("induction")[1] == 5);
+    CHECK(most.at("previous token")[3] == 5);  // equal weights have no more anywhere
+    CHECK(most.at("entropy")[3] == 5);
     // Nothing repeats: there is no such number.
-    for (const HeadStatistic& each : head_statistics(weights, {1, 2, 3, 4, 5, 6}))
+    for (const HeadStatistic& each : head_statistics(weights, {1, 2, 3, 4, 5, 6}, true))
       if (each.name == "induction") CHECK(std::isnan(each.values.values()[0]));
-    CHECK(head_statistics(weights, {}).size() == 1);
+    CHECK(head_statistics(weights, {}, true).size() == 1);
+    // Without a mask the first row chooses, too.
+    CHECK(close(head_statistics(weights, {}, false)[0].values.values()[3], std::log(720.) / 6));
   }
 
   TEST_CASE("weights with negative entries have no entropy, and shares of any weights have") {
     AttentionMap map;
     map.name = "S", map.values = Tensor::of<float>({1, 2, 2}, {0.5F, 0, 0.2F, 0.6F});
-    const std::vector<HeadStatistic> found = head_statistics(map, {1, 1});
+    const std::vector<HeadStatistic> found = head_statistics(map, {1, 1}, false);
     REQUIRE(found[0].name == "entropy");
     CHECK(found[0].map == "S");
     CHECK(close(found[0].values.item(), -(0.25 * std::log(0.25) + 0.75 * std::log(0.75)) / 2));
     CHECK(close(found[1].values.item(), 0.25 / 2));  // distance
     map.values = Tensor::of<float>({1, 2, 2}, {0.5F, 0, -0.2F, 0.6F});
-    CHECK(head_statistics(map, {1, 1})[0].name == "distance");
-    CHECK(close(head_statistics(map, {1, 1})[1].values.item(), -0.25));  // previous token
+    CHECK(head_statistics(map, {1, 1}, false)[0].name == "distance");
+    CHECK(close(head_statistics(map, {1, 1}, false)[1].values.item(), -0.25));  // previous token
+  }
+
+  TEST_CASE("of two tokens one may take all by chance: a later row shows a pattern better") {
+    AttentionMap map;
+    map.name = "W", map.weights = true;
+    map.values = Tensor::of<float>({1, 4, 4}, {1, 0, 0, 0, 1, 0, 0, 0,  //
+                                               0, 0.9F, 0.1F, 0,        //
+                                               0, 0, 0.8F, 0.2F});
+    const std::vector<HeadStatistic> found = head_statistics(map, {1, 2, 3, 4}, true);
+    REQUIRE(found[2].name == "previous token");
+    CHECK(close(found[2].values.item(), 2.7 / 3));
+    CHECK(found[2].rows[0] == 2);  // 0.9 - 1/3, where row 1 has 1 - 1/2 and row 3 0.8 - 1/4
+    // The softmax's first row is 1, and not counted among the weights; nor is what is hidden.
+    double counted = 0;
+    for (double count : histogram_of(map, true, false).counts.values()) counted += count;
+    CHECK(counted == 9);
+    CHECK(histogram_of(map, true, false).counts.values().back() == 1);
+  }
+
+  TEST_CASE("where no row has a choice, nothing is measured") {
+    AttentionMap map;
+    map.name = "W", map.weights = true, map.values = Tensor::ones({2, 1, 1});
+    for (const HeadStatistic& each : head_statistics(map, {1}, true)) {
+      CAPTURE(each.name);
+      CHECK(std::isnan(each.values.values()[0]));
+      CHECK(each.rows[1] == -1);
+    }
   }
 
   TEST_CASE("measures are of the tensor that they name: the difference of two softmaxes") {
@@ -97,8 +133,8 @@ TEST_SUITE("inspect") {
     frame.sites.resize(1);
     Site& site = frame.sites[0];
     site.path = "decoder/0/A", site.weights = "W";
-    site.heads = head_statistics(map, tokens);
-    for (HeadStatistic other : head_statistics(map, tokens)) {
+    site.heads = head_statistics(map, tokens, true);
+    for (HeadStatistic other : head_statistics(map, tokens, true)) {
       other.map = "U", other.values = other.values + 5.0;  // no weights: no finding
       site.heads.push_back(other);
     }

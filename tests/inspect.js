@@ -172,7 +172,7 @@ async function checkKeys() {
   for (let i = 1; i <= maps.length; ++i) {
     await press('m');
     check('m shows another map', state.map === maps[(maps.indexOf(before) + i) % maps.length]);
-    check('the pictures follow', one('.large svg').getAttribute('aria-label').startsWith(mapAt(sitePath()).path));
+    check('the pictures follow', one('.large svg').getAttribute('aria-label').startsWith(tensorName(mapAt(sitePath())) + ' of '));
   }
   await press('t');
   check('t turns light to dark', document.documentElement.dataset.theme !== theme);
@@ -227,14 +227,23 @@ function checkDirections() {
 }
 async function checkCross() {
   const at = siteNames.findIndex((path) => siteOf(0, path).rows !== siteOf(0, path).columns);
-  const titles = () => all('.large .axis-title').map((x) => x.textContent).join();
-  check('the axes of one sequence have no titles', site().rows !== site().columns || titles() === '');
+  const titles = () => [...new Set(all('.large .axis-title').map((x) => x.textContent))].join();
+  const lines = all('.sequences span').map((x) => x.textContent);
+  check(`of two sequences the first screen says which is which: ${lines}`, lines.length === (runs[0].sequences.length > 1 ? 2 : 0)
+    && lines.every((line, i) => line.endsWith(tokensOf(0, i).map(visible).join(''))
+      && line.startsWith(runs[0].sequences[i].name + [', read by the encoder', `, written by the decoder, whose cross attention looks at the ${runs[0].sequences[0].name}: `][i])));
+  const dims = mapAt(sitePath()).dims;
+  check(`the axes say who looks at whom: ${titles()}`, site().rows !== site().columns || titles() === `who looks (${dims[1]}),at whom (${dims[2]})`);
   if (at < 0) return;
   await press('d');
   set({site: at});
   await frame();
   checkDirections();
-  check(`the axes say which sequence is which: ${titles()}`, /^decoder: .+,encoder: .+$/.test(titles()));
+  check(`the axes say which sequence is which: ${titles()}`, /^.+ \(decoder\) looks,at .+ \(encoder\)$/.test(titles()));
+  const heights = all('.tokens .token rect').slice(-tokensOf(0, site().rows).length).map((x) => x.getAttribute('y'));
+  check('what begins with a newline has it on its first line', tokensOf(0, site().rows)[0] !== '\n' || heights[0] === heights[1]);
+  check('the tokens say it, too', all('.tokens > .small').map((x) => x.textContent).join()
+    === [site().columns, site().rows].map(sequenceLabel).join());
   for (const from of ['column', 'row']) {
     await act(one(`[data-from=${from}]`), 'click');
     check('the button turns it', one(`[data-from=${from}]`).getAttribute('aria-pressed') === 'true' && all('.tie, .weight').length > 0);
@@ -270,6 +279,7 @@ const checkWidth = () => check(`nothing is wider than the window: ${document.doc
 
 // The page opens on what it found: the sentence and the list are the table's, a click selects.
 async function checkFindings() {
+  if (!findings().length) return check('of one token nothing stands out', runs[0].sequences.every(({tokens}) => tokens.length === 1));
   const found = findings(), said = headline(), [first] = said.heads, {head} = placeOfFinding(first);
   check('the first section is what stands out', all('main section')[0].id === 'findings');
   const even = almostUniform(), entropies = table(0, 'heads').columns.findIndex((c) => c.name === 'entropy');
@@ -309,15 +319,18 @@ async function checkFindings() {
   check('what follows a pattern no more than equal weights do is not listed', all('.strongest-heads tr').length === listed.length
     && all('.entry-head').length === listed.flatMap((f) => f.heads).length);
   check('each row says whose heads they are', all('.strongest-heads th').every((th, i) => found.find((f) => f.measure === listed[i].measure).heads.every(({tensor, map}) =>
-    th.textContent.includes(`${listed[i].measure}, of `) && [...th.querySelectorAll('code')].some((code) =>
-      code.textContent === (!map || map === tensor ? tensor : `${tensor}, shown in ${map}`)))));
+    th.textContent.includes(`${listed[i].measure}, of `) && [...th.querySelectorAll('code')].some((code) => code.textContent === tensor)
+      && (!map || map === tensor || th.textContent.includes('shown in ') && th.textContent.includes(map)))));
   listed.forEach(({measure, heads}, i) => heads.forEach((finding, k) => {
     const uniform = uniformOf(measure, finding);
-    const told = all('.strongest-heads tr')[i].querySelectorAll('.entry-head')[k].textContent;
-    check(`${measure}: what equal weights have stands beside it`, told.endsWith(` (uniform ${number(uniform, 3)})`) === uniform > 0);
+    const line = all('.strongest-heads tr')[i], told = line.querySelectorAll('.entry-head')[k].textContent;
+    const once = new Set(heads.map((head) => number(uniformOf(measure, head), 3))).size === 1;
+    check(`${measure}: what equal weights have stands beside it, or where all have the same once`,
+      (once ? line.querySelector('th').textContent.endsWith(`uniform ${number(uniform, 3)}`) && !told.includes('uniform')
+        : told.endsWith(` (uniform ${number(uniform, 3)})`)) === uniform > 0);
     const m = mapOf(0, finding.site, finding.map), count = m?.shape[1];
     const known = {'previous token': () => [...Array(count - 1)].reduce((sum, _, j) => sum + 1 / (j + 2), 0) / (count - 1),
-      'entropy': () => [...Array(count)].reduce((sum, _, j) => sum + Math.log(j + 1), 0) / count}[measure];
+      'entropy': () => [...Array(count - 1)].reduce((sum, _, j) => sum + Math.log(j + 2), 0) / (count - 1)}[measure];
     if (known && m.half && values(m).filter(Number.isNaN).length === m.shape[0] * count * (count - 1) / 2)
       check(`${measure}: that is the mean of causal attention`, Math.abs(uniform - known()) < 1e-9 || count === 1);
   }));
@@ -342,12 +355,44 @@ async function checkCaption() {
     if (Math.max(...mapAt(sitePath()).shape.slice(1)) > 50) check(`${map}: between its tokens every fifth has a number`,
       all('.large .tick:not(.named)').every((x) => x.textContent % 5 === 0));
     const caption = one('.large figcaption').textContent, ends = all('.large .bar text').map((x) => x.textContent);
-    check(`${map}: the caption says what the colours are, and that the heads share them`, caption.includes(words)
+    check(`${map}: the caption says what the colours are, and that the heads share them`, caption.toLowerCase().includes(words)
       && caption.includes('one scale for all '));
     check(`${map}: a scale with signs has a 0: ${ends}`, ends.length > 1 && (!signed || ends.includes('0')));
+    checkScale(mapAt(sitePath()));
+    // A softmax, or what is made of one.
+    const made = (name) => site().maps.find((m) => m.name === name).weights || site().ties.some((tie) => tie.to === name && made(tie.from));
+    const forced = site().rows === site().columns && site().causal && made(map);
+    check(`${map}: a row without a choice is grey, and it is said`, all('.large .forced').length > 0 === forced
+      && caption.includes('Grey: the first token sees itself alone.') === forced);
+    const rest = [...values(mapAt(sitePath()))].filter((x, i) => !Number.isNaN(x) && Math.floor(i / mapAt(sitePath()).shape[2]) % mapAt(sitePath()).shape[1]);
+    const high = rest.reduce((a, b) => Math.max(a, b), -Infinity), low = rest.reduce((a, b) => Math.min(a, b), Infinity);
+    if (forced && !mapAt(sitePath()).weights && rest.length) check(`${map}: nor does it stretch the scale`,
+      ends.includes(short(high)) && (low >= 0 || ends.includes(short(low))));
+    check(`${map}: where a layer has a name, its path is told for hooks alone`, caption.includes(`For hooks it is ${mapAt(sitePath()).path}.`)
+      && one('.large .told').textContent.endsWith(headLabel(sitePath(), mapAt(sitePath()), state.head)));
   }
   set({map: was});
   await frame();
+}
+
+// Each number of a scale stands where its colour is.
+function checkScale(map) {
+  for (const root of [state.root, !state.root]) {
+    state.root = root;
+    const bar = colourBar(rangeOf(map), 0, 0, 220), range = rangeOf(map), rects = [...bar.querySelectorAll('rect:not(.frame)')];
+    const told = [...bar.querySelectorAll('.small:not(.root)')].map((x) => [+x.textContent.replace('−', '-'), +x.getAttribute('x')]);
+    const [first, last] = [range.low, range.high].map((x) => place(x, range));
+    check(`${map.name}: numbers stand at their colours: ${told.map(([value]) => value)}`, told.length > 2 && told.every(([value, x], i) =>
+      i < 2 ? x === 220 * i && Math.abs(value - [range.low, range.high][i]) <= 0.005 * Math.abs(value) : Math.abs(first + (last - first) * x / 220 - place(value, range)) < 0.01));
+    check(`${map.name}: a colour is that of its place`, rects.every((rect, i) => {
+      const parts = (colour) => colour.match(/\d+/g).map(Number), bent = (i + 0.5) / rects.length * (last - first) + first;
+      const value = range.signed ? Math.sign(bent - 0.5) * Math.max(-range.low, range.high) * (root ? (2 * bent - 1) ** 2 : Math.abs(2 * bent - 1))
+        : range.low + (range.high - range.low) * (root ? bent ** 2 : bent);
+      return parts(rect.getAttribute('fill')).every((x, k) => Math.abs(x - parts(colourOf(value, range))[k]) <= 3);
+    }));
+    check(`${map.name}: a square root is named`, !!bar.querySelector('.root') === root);
+  }
+  state.root = !state.root;
 }
 
 // The column of the weights that the chosen head looks at most from a query.
@@ -414,7 +459,7 @@ async function checkCircuits() {
   const last = circuits.filter((c) => c.path + c.head === circuits.at(-1).path + circuits.at(-1).head);
   const drawn = all('#circuits svg.map');
   check('its circuits stand side by side', drawn.map((x) => x.getAttribute('aria-label')).join()
-    === last.map((c) => `${c.kind} of ${c.path}, head ${c.head}`).join());
+    === last.map((c) => `${c.kind} of ${siteLabel(c.path)}, head ${c.head}`).join());
   const box = drawn[0].getBoundingClientRect(), cell = drawn[0].querySelector('image').getBoundingClientRect();
   drawn[0].dispatchEvent(new MouseEvent('mousemove', {bubbles: true, clientX: cell.left + 2, clientY: cell.top + 2}));
   check('what is pointed at is told', box.width > 0 && one('#circuits .read').textContent.endsWith(approximate(values(last[0].map)[0], last[0].map)));
@@ -462,6 +507,7 @@ async function checkSaving() {
     const parsed = new DOMParser().parseFromString(picture, 'image/svg+xml');
     check('a saved picture is well-formed', !parsed.querySelector('parsererror') && parsed.documentElement.tagName === 'svg');
     check('and stands alone', !/var\(|class=|href="http/.test(picture));
+    check('a name is in italics in it, too', [...parsed.querySelectorAll('tspan')].every((x) => x.closest('text').getAttribute('font-style') === 'italic'));
   }
   check('every table is saved', tables.length === all('.save').filter((x) => x.textContent === 'CSV').length);
   for (const table of tables) check('a saved table has a line of names and lines of cells', table.split('\n').length > 2 && /^"run","(checkpoint|text)"/.test(table));
@@ -526,8 +572,8 @@ function checkCells(map, tensor) {
   check(`${map.path}: ${wrong} of ${shown.length} cells are not the tensor’s`, wrong === 0);
   check(`${map.path}: its scale`, map.weights || Math.abs(map.low - shown.reduce((a, b) => b < a ? b : a, Infinity)) <= map.step);
 }
-// Statistics that follow from the weights and the tokens: the means, over rows that see something,
-// of what `ofRow` gives where it is a number.
+// Statistics that follow from the weights and the tokens: the means, over rows that have a choice, of
+// what `ofRow` gives where it is a number.
 function checkHeads(s, map, tensor, row) {
   const weights = asMap(tensor, dimsOf(row[3]), map), [heads, n, m] = map.shape;
   const {columns, rows} = table(0, 'heads'), tokens = tokensOf(0, s.rows);
@@ -550,9 +596,12 @@ function checkHeads(s, map, tensor, row) {
     columns.forEach(({name}, at) => {
       if (!ofRow[name] || told[at] === null) return;
       const found = Array.from({length: n}, (_, i) => [weights.slice((head * n + i) * m, (head * n + i + 1) * m), i])
-        .filter(([W]) => W.some((w) => w !== 0)).map(([W, i]) => ofRow[name](W, i)).filter((x) => !Number.isNaN(x));
+        .filter(([W, i]) => W.some((w) => w !== 0) && (map.half ? i > 0 : m > 1)).map(([W, i]) => ofRow[name](W, i)).filter((x) => !Number.isNaN(x));
       const mean = found.reduce((a, b) => a + b, 0) / found.length;
       check(`${map.path}, picture ${head}: its ${name}`, found.length > 0 && near(told[at], mean, 1e-4));
+      const [first] = findings().filter((f) => f.measure === name).flatMap((f) => f.heads)
+        .filter((f) => f.site === s.path && f.tensor === map.name && f.picture === head);
+      if (first) check(`${map.path}, picture ${head}: its ${name} is shown by a row with a choice`, first.row > (map.half ? 0 : -1));
     });
   }
 }
@@ -560,7 +609,8 @@ function checkHistogram(map, {low, high, counts}, values_) {
   const [, n, m] = map.shape, bins = counts[0].length, width = (high - low) / bins;
   const own = counts.map(() => Array(bins).fill(0));
   values_.forEach((x, at) => {
-    if (map.half && at % m > Math.floor(at / m) % n) return;
+    const row = Math.floor(at / m) % n;
+    if (map.half && (at % m > row || map.weights && row === 0)) return;  // hidden, or always 1
     ++own[Math.floor(at / m / n)][Math.min(bins - 1, Math.max(0, Math.floor((x - low) / width)))];
   });
   // The ends of U are told in fewer digits than they have: a value may fall on the other side.

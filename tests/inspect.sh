@@ -137,7 +137,7 @@ fi
 
 check 'JSON' eval "'$tete' inspect odd --text '\"T' --json | grep -q '\"checkpoint\":40,\"heads\":\[{\"site\":\"decoder/0/A\",\"tensor\":\"W\",\"head\":0,'"
 check 'one token' "$tete" inspect odd --text '<' --out one.html --save one.safetensors
-opens one.html 'findings tokens maps talk mixing heads text training' one.safetensors
+opens one.html 'tokens maps talk mixing heads text training' one.safetensors
 longest=$(LC_ALL=C.UTF-8; line=$(tr -d '\n' < odd.txt); echo "${line:0:64}")
 check 'as many tokens as fit' "$tete" inspect odd --text "$longest" --out longest.html --save longest.safetensors
 check 'they are 64' eval "'$tete' inspect odd --text \"\$longest\" --json | grep -q '\"position\":63,'"

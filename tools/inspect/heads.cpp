@@ -12,26 +12,39 @@ namespace {
 struct Head {
   const float* first;
   Index n, m;
+  bool causal;
   double operator()(Index i, Index j) const { return first[i * m + j]; }
-  bool sees(Index i) const {
-    return std::any_of(first + i * m, first + (i + 1) * m, [](float w) { return w != 0; });
+  bool sees(Index i, Index j) const { return !causal || j <= i; }
+  // True if row i has weights, and more than one column to put them on.
+  bool chooses(Index i) const {
+    return sees(i, 1) && m > 1 &&
+           std::any_of(first + i * m, first + (i + 1) * m, [](float w) { return w != 0; });
   }
 };
 
 // The number of one row, NaN if it does not count.
 using OfRow = std::function<double(const Head& W, Index i)>;
 
-// The mean over rows, and the row that has most of it.
-std::pair<double, Index> mean_over_rows(const Head& W, const OfRow& of_row) {
+// The mean over rows, and the row that has most of it beyond what it has in `usual`: of few tokens
+// a row has much on each, whatever the head does.
+std::pair<double, Index> mean_over_rows(const Head& W, const OfRow& of_row, const Head* usual) {
   double sum = 0, rows = 0, most = -INFINITY;
   Index at = -1;
   for (Index i = 0; i < W.n; ++i) {
-    const double x = W.sees(i) ? of_row(W, i) : undefined;
+    const double x = W.chooses(i) ? of_row(W, i) : undefined;
     if (std::isnan(x)) continue;
     sum += x, ++rows;
-    if (x >= most) most = x, at = i;
+    const double beyond = usual ? x - of_row(*usual, i) : x;
+    if (beyond >= most) most = beyond, at = i;
   }
   return {rows == 0 ? undefined : sum / rows, at};
+}
+
+std::vector<float> equal_weights(Index n, Index m, bool causal) {
+  std::vector<float> equal(static_cast<size_t>(n * m), 1);
+  for (Index i = 0; causal && i < n; ++i)
+    for (Index j = i + 1; j < m; ++j) equal[i * m + j] = 0;
+  return equal;
 }
 
 double total(const Head& W, Index i) {
@@ -73,16 +86,19 @@ OfRow on_earlier(const std::vector<int64_t>& tokens, Index after) {
 }  // namespace
 
 std::vector<HeadStatistic> head_statistics(const AttentionMap& map,
-                                           const std::vector<int64_t>& tokens) {
+                                           const std::vector<int64_t>& tokens, bool causal) {
   const Index h = map.values.size(0), n = map.values.size(1), m = map.values.size(2);
   const std::vector<float> weights = map.values.values<float>();
+  const std::vector<float> equal = equal_weights(n, m, causal);
+  const Head usual{equal.data(), n, m, causal};
   std::vector<HeadStatistic> found;
-  const auto add = [&](const char* name, const char* meaning, const char* unit,
-                       const OfRow& of_row) {
+  const auto add = [&](const char* name, const char* meaning, const char* unit, const OfRow& of_row,
+                       bool is_share = false) {
     std::vector<float> values;
     std::vector<Index> rows;
     for (Index k = 0; k < h; ++k) {
-      const auto [mean, row] = mean_over_rows({weights.data() + k * n * m, n, m}, of_row);
+      const auto [mean, row] = mean_over_rows({weights.data() + k * n * m, n, m, causal}, of_row,
+                                              is_share ? &usual : nullptr);
       values.push_back(static_cast<float>(mean));
       rows.push_back(row);
     }
@@ -100,13 +116,13 @@ std::vector<HeadStatistic> head_statistics(const AttentionMap& map,
   add("previous token",
       "The mean share of the row on the token before: x[n-1] / Σ |x|, below 0 where it is "
       "negative.",
-      "", previous);
+      "", previous, true);
   add("duplicate token",
       "The mean share of the row on earlier tokens that are the same as the query's.", "",
-      on_earlier(tokens, 0));
+      on_earlier(tokens, 0), true);
   add("induction",
       "The mean share of the row on tokens that followed earlier ones like the query's.", "",
-      on_earlier(tokens, 1));
+      on_earlier(tokens, 1), true);
   return found;
 }
 
@@ -116,7 +132,8 @@ Histogram histogram_of(const AttentionMap& map, bool causal, bool own_mask) {
   const std::vector<float> values = map.values.values<float>();
   Histogram histogram{map.name, 0, 1, {}};
   const auto counts_here = [&](Index i, Index j, float x) {
-    return !(causal && j > i) && !(own_mask && x == 0) && std::isfinite(x);
+    return !(causal && (j > i || (map.weights && i == 0))) && !(own_mask && x == 0) &&
+           std::isfinite(x);
   };
   const auto each = [&](const auto& see) {
     for (size_t at = 0; at < values.size(); ++at) {

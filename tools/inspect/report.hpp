@@ -74,7 +74,7 @@ struct Mixing {
 };
 
 // How often values of a map lie where, as the Synthesizer paper's figures 2 and 3 count them.
-// Entries that a mask hides are not counted.
+// Entries that a mask hides are not counted, nor is the 1 of a softmax's row that sees one column.
 struct Histogram {
   std::string map;           // "W"
   double low = 0, high = 1;  // the ends of the first and the last bin; all are equally wide
@@ -88,7 +88,7 @@ struct HeadStatistic {
   std::string meaning;           // one sentence, with the formula
   std::string unit;              // "nats", "tokens"; "" for a pure number
   Tensor values;                 // [pictures of the map]
-  std::vector<Index> rows = {};  // of each picture the row that has most of it; -1: none
+  std::vector<Index> rows = {};  // of each picture the row that shows it most; -1: none
 };
 // As tables and findings tell it.
 inline constexpr const char* ablation_meaning =
@@ -198,8 +198,8 @@ struct Attribution {
   Index position = -1;  // of the first text
 };
 
-// The effect of a head on tokens as such, without positions and without earlier layers: the embedding
-// goes into its block. Its block's norm is applied.
+// The effect of a head on tokens as such, without positions and without earlier layers: the
+// embedding goes into its block. Its block's norm is applied.
 struct Circuit {
   std::string kind;    // "QK": the logit with which a query of a token looks at a key of another
                        // "OV": what it adds to each token's logit where it looks at one token only

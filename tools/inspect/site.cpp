@@ -157,11 +157,12 @@ class Looker {
           text(made.name, " has no measures, as no values are summed by it; ",
                weights.empty() ? "what they are summed by has no name." : weights + " has them.");
     else {
+      const bool causal = place_.causal && made.row_tokens && made.column_tokens;
       for (HeadStatistic& each : head_statistics(
-               made, own ? passage.sequences()[place_.rows].tokens : std::vector<int64_t>{}))
+               made, own ? passage.sequences()[place_.rows].tokens : std::vector<int64_t>{},
+               causal))
         site.heads.push_back(std::move(each));
-      site.histograms.push_back(
-          histogram_of(made, place_.causal && made.column_tokens, roles_.own_mask));
+      site.histograms.push_back(histogram_of(made, causal, roles_.own_mask));
     }
     site.maps.push_back(std::move(made));
   }

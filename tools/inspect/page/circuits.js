@@ -29,9 +29,9 @@ function circuitsSection(root) {
   return {build};
 
   function picture({kind, path, tensor, head, tokens, map}, side) {
-    const count = tokens.length, left = 62, top = tokens.every((token) => visible(token).length === 1) ? 26 : 58, cell = side / count, width = left + side + 10, height = top + side + 44;
+    const count = tokens.length, left = 62, top = tokens.every((token) => visible(token).length === 1) ? 26 : 58, cell = side / count, width = left + side + 10, height = top + side + 60;
     const range = rangeOf(map), box = {x: left, y: top, width: side, height: side}, every = Math.max(1, Math.ceil(11 / cell));
-    const cross = element('g', {class: 'cross'}), name = `${kind} of ${path}, head ${head}`;
+    const cross = element('g', {class: 'cross'}), name = `${kind} of ${headOf({path, head})}`;
     const told = element('div', {class: 'told read'}, `${name} (${tensor})`);
     function point(event) {
       const bounds = svg.getBoundingClientRect(), zoom = width / bounds.width;

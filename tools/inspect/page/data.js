@@ -105,10 +105,31 @@ function mapAt(path, name = state.map, view = state.view) {
 // From which value to which the colours of a map go. Weights share one scale over all sites, so that
 // one colour is one weight everywhere.
 function rangeOf(map) {
-  if (!map.weights) return {low: map.low, high: map.high, signed: map.low < 0 && map.high > 0};
+  if (!map.weights) {
+    const {low, high} = hasForcedRow(map) ? chosenRange(map) : map;
+    // Amounts that come near 0 begin there.
+    return {low: low > 0 && low < 0.1 * high ? 0 : low, high, signed: low < 0 && high > 0};
+  }
   const all = runs.flatMap((_, r) => frameOf(r) ? frameOf(r).sites.flatMap((s) => s.maps) : []);
   const high = Math.max(...all.filter((m) => m.weights && m.name === map.name).map((m) => m.high));
   return {low: 0, high: high > 0 ? high : 1, signed: false};
+}
+// True of a map whose first row sees one token and is 1 in a softmax, whatever the head does: a softmax,
+// and what is made of one.
+const hasForcedRow = (map) => map.half && isOfSoftmax(map);
+function isOfSoftmax({path, name, weights}) {
+  if (weights) return true;
+  const s = siteOf(baseRun(), path.slice(0, -name.length - 1));
+  return !!s && s.ties.some((tie) => tie.to === name && isOfSoftmax(s.maps.find((map) => map.name === tie.from)));
+}
+// Without the first row, which would be the largest of all for no reason but that it is the first.
+const chosenRanges = new WeakMap();
+function chosenRange(map) {
+  if (chosenRanges.has(map)) return chosenRanges.get(map);
+  const [, rows, columns] = map.shape, own = values(map).filter((x, i) => Math.floor(i / columns) % rows && !Number.isNaN(x));
+  const made = own.length ? {low: own.reduce((a, b) => Math.min(a, b)), high: own.reduce((a, b) => Math.max(a, b))} : map;
+  chosenRanges.set(map, made);
+  return made;
 }
 // Where a value lies on the scale: 0 … 1; of signed ones ½ is zero.
 function place(value, range) {
@@ -124,6 +145,11 @@ function place(value, range) {
 const isOff = (head) => state.off ? state.off.has(head)
   : (mapAt(sitePath())?.shape[0] ?? 1) > 12 && head !== state.head;
 const tokensOf = (run, sequence) => runs[run].sequences[sequence]?.tokens ?? [];
+const sequenceName = (sequence) => runs[baseRun()].sequences[sequence].name;
+// The stack whose sequence it is: "encoder", "decoder".
+const stackOf = (sequence) => frameOf(baseRun()).sites.find((s) => s.rows === sequence && s.columns === sequence)?.stack;
+// "source (encoder)"
+const sequenceLabel = (sequence) => sequenceName(sequence) + (stackOf(sequence) ? ` (${stackOf(sequence)})` : '');
 // The label of a row or column of a map: a token, or a number where it has none.
 function labelAt(map, s, axis, at) {
   const named = axis === 'row' ? map.rowTokens : map.columnTokens;

@@ -81,34 +81,43 @@ function heatImage(map, head, range, most = Infinity) {
   return canvas.toDataURL();
 }
 function heat(map, head, range, box, most) {
-  return element('image', {...box, href: heatImage(map, head, range, most), class: 'heat',
-    preserveAspectRatio: 'none'});
+  const [, rows, columns] = map.shape;
+  return [element('image', {...box, href: heatImage(map, head, range, most), class: 'heat', preserveAspectRatio: 'none'}),
+    hasForcedRow(map) && element('rect', {class: 'forced', x: box.x, y: box.y, width: box.width / columns, height: box.height / rows})];
 }
 
 // What the colours of a map say.
 function colourWords(map, view = state.view) {
   const {signed} = rangeOf(map), zero = state.dark ? 'black' : 'white';
   return (!signed ? `${state.dark ? 'brighter' : 'darker'} is more`
-    : view === difference ? `orange is more, blue less, ${zero} is 0` : `orange adds, blue subtracts, ${zero} is 0`)
-    + (state.root ? '; colours go with the square root' : '');
+    : view === difference ? `orange is more, blue less, ${zero} is 0` : `orange adds, blue subtracts, ${zero} is 0`);
 }
 
-// The scale of a heat map, with its ends and what lies between; a zero near an end stands above.
+// The scale of a heat map: its colours evenly, with numbers where they lie, so that one sees how far a
+// square root spreads what is small. A zero near an end stands above.
 function colourBar(range, x, y, width) {
-  const cells = 64, at = (i) => range.low + (range.high - range.low) * (i + 0.5) / cells;
-  const ticks = range.signed ? [range.low, 0, range.high]
-    : [range.low, (range.low + range.high) / 2, range.high];
+  const cells = 64, [first, last] = [place(range.low, range), place(range.high, range)], colours = paletteOf(range);
+  const at = (tick) => (place(tick, range) - first) / (last - first || 1) * width;
+  const parts = state.root ? [0.1, 0.25, 0.5] : [0.25, 0.5, 0.75], half = state.root ? 0.25 : 0.5, round = (x) => +x.toPrecision(2);
+  const between = range.signed ? [0, round(half * range.low), round(half * range.high)]
+    : parts.map((part) => round(range.low + part * (range.high - range.low)));
+  const taken = [];
+  // The ends first, then 0, then what there is room for.
+  const ticks = [range.low, range.high, ...between].map((tick) => {
+    const where = at(tick), room = 3.35 * short(tick).length + 2;
+    const middle = where <= 0 ? room : where >= width ? width - room : where;
+    const crowded = taken.some(([other, half]) => Math.abs(other - middle) < half + room);
+    if (crowded && tick !== 0) return null;
+    if (!crowded) taken.push([middle, room]);
+    return [element('line', {x1: where, x2: where, y1: crowded ? -1 : 8, y2: crowded ? 0 : 10, class: 'axis'}),
+      element('text', {x: where, y: crowded ? -2 : 20, class: 'small', 'data-place': place(tick, range),
+        'text-anchor': where <= 0 ? 'start' : where >= width ? 'end' : 'middle'}, short(tick))];
+  });
   return element('g', {class: 'bar', transform: `translate(${x} ${y})`},
-    Array.from({length: cells}, (_, i) => element('rect', {x: i * width / cells, y: 0,
-      width: width / cells + 0.5, height: 8, fill: colourOf(at(i), range)})),
-    element('rect', {x: 0, y: 0, width, height: 8, class: 'frame'}),
-    ticks.map((tick) => {
-      const where = (tick - range.low) / (range.high - range.low || 1) * width;
-      const crowded = tick !== range.low && tick !== range.high && Math.min(where, width - where) < 46;
-      if (crowded && tick !== 0) return null;
-      return element('text', {x: where, y: crowded ? -2 : 20, class: 'small',
-        'text-anchor': where <= 0 ? 'start' : where >= width ? 'end' : 'middle'}, short(tick));
-    }));
+    Array.from({length: cells}, (_, i) => element('rect', {x: i * width / cells, y: 0, width: width / cells + 0.5, height: 8,
+      fill: `rgb(${colours[Math.round((first + (last - first) * (i + 0.5) / cells) * 511)].join()})`})),
+    element('rect', {x: 0, y: 0, width, height: 8, class: 'frame'}), ticks,
+    state.root && element('text', {x: 0, y: 36, class: 'small root'}, `√ scale: half the colour is ¼ of the ${range.signed || range.low === 0 ? 'value' : 'way'}`));
 }
 
 // A name of the text as mathematics prints it: P_l with the l below. The attributes are the text's.
@@ -166,7 +175,7 @@ const fileName = (...parts) => ['tete', ...parts].join('-').replace(/[^\p{L}\p{N
 function standalone(svg) {
   const copy = svg.cloneNode(true), from = [svg, ...svg.querySelectorAll('*')];
   const kept = ['fill', 'stroke', 'stroke-width', 'stroke-dasharray', 'stroke-linecap', 'paint-order', 'opacity',
-    'font-family', 'font-size', 'font-weight', 'text-anchor', 'image-rendering', 'visibility'];
+    'font-family', 'font-size', 'font-style', 'font-weight', 'text-anchor', 'image-rendering', 'visibility'];
   [copy, ...copy.querySelectorAll('*')].forEach((node, i) => {
     const style = getComputedStyle(from[i]);
     if (style.display === 'none') node.setAttribute('display', 'none');

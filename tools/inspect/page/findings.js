@@ -1,14 +1,22 @@
 // findings.js: the heads that stand out, as a sentence and a list, with the picture of the chosen one.
 
 // "layer 0" where every layer has one attention, "decoder 0 cross" where that is one place, else its path.
+const allSites = runs.flatMap((run) => run.frames[0]?.sites ?? []).filter((s, i, all) => all.findIndex((t) => t.path === s.path) === i);
+const isOneStack = new Set(allSites.map((s) => s.layer)).size === allSites.length && new Set(allSites.map((s) => s.stack)).size === 1;
+const layerLabel = (s) => isOneStack ? `layer ${s.layer}` : `${s.stack} ${s.layer}`;
 function siteLabel(path) {
-  const sites = runs.flatMap((run) => run.frames[0]?.sites ?? []).filter((s, i, all) => all.findIndex((t) => t.path === s.path) === i);
-  const all = new Set(sites.map((s) => s.layer)).size === sites.length && new Set(sites.map((s) => s.stack)).size === 1;
-  const label = (s) => all ? `layer ${s.layer}` : `${s.stack} ${s.layer}`
-    + (sites.some((t) => t.stack === s.stack && t.kind !== s.kind) ? ' ' + s.kind : '');
-  const own = label(sites.find((s) => s.path === path));
-  return sites.filter((s) => label(s) === own).length > 1 ? path : own;
+  const label = (s) => layerLabel(s) + (allSites.some((t) => !isOneStack && t.stack === s.stack && t.kind !== s.kind) ? ' ' + s.kind : '');
+  const own = label(allSites.find((s) => s.path === path));
+  return allSites.filter((s) => label(s) === own).length > 1 ? path : own;
 }
+// A tensor beside an attention by the same name: "layer 0: F" for decoder/0/F; of no layer, its path.
+function partLabel(path) {
+  const layer = (s) => s.path.slice(0, s.path.lastIndexOf('/') + 1);
+  const own = allSites.find((s) => layer(s) && path.startsWith(layer(s)));
+  return own && siteLabel(own.path) !== own.path ? `${layerLabel(own)}: ${path.slice(layer(own).length)}` : path;
+}
+// "W of layer 0, head 1"
+const headLabel = (path, map, head) => `${tensorName(map)} of ${siteLabel(path)}, head ${head}`;
 // A pattern that a head may follow; it is told before how widely and how far each looks.
 const patterns = {
   'induction': 'at what followed the same token earlier', 'duplicate token': 'at the same token, earlier', 'previous token': 'at the token before',
@@ -37,12 +45,16 @@ function queryOf({site: path, row, picture}, map) {
   if (row >= 0 || !map?.rowTokens) return row;
   const s = siteOf(baseRun(), path), rows = [...Array(map.shape[1]).keys()].map((i) => [i, ...strongestIn(map, picture, i)]);
   const others = rows.filter(([i, at]) => s.rows !== s.columns || at !== i);
-  return others.reduce((best, found) => found[2] > best[2] ? found : best, [-1, 0, 0])[0];
+  // Of few tokens one has much by chance: what counts is how much more than the equal share.
+  const beyond = ([i, , weight]) => weight - rowOf(map, picture, i).reduce((sum, x) => sum + Math.abs(x || 0), 0) / seenOf(map, picture, i).length;
+  return others.reduce((best, found) => beyond(found) > best[1] ? [found[0], beyond(found)] : best, [-1, 0])[0];
 }
 const rowOf = (map, picture, row) => {
   const [, rows, columns] = map.shape, first = (picture * rows + row) * columns;
   return values(map).slice(first, first + columns);
 };
+// The columns that a row sees.
+const seenOf = (map, picture, row) => [...rowOf(map, picture, row).entries()].filter(([, x]) => !Number.isNaN(x)).map(([j]) => j);
 // Where a row has most, and how much.
 function strongestIn(map, picture, row) {
   const all = rowOf(map, picture, row);
@@ -57,7 +69,8 @@ function choose(finding) {
   set({token, pinned: token});
 }
 
-// What a measure is where each query looks equally at all that it sees: a row's mean, by measure.
+// What a measure is where each query looks equally at all that it sees: a row's mean, by measure. A row
+// that sees one token has no choice and is not counted.
 const ofEqualWeights = {
   'entropy': (i, seen) => Math.log(seen.length),
   'distance': (i, seen) => seen.reduce((sum, j) => sum + Math.abs(i - j), 0) / seen.length,
@@ -77,9 +90,9 @@ function uniformOf(measure, finding) {
   return known[key] ?? (known[key] = meanOfEqual(measure, map, siteOf(baseRun(), finding.site), finding.picture));
 }
 function meanOfEqual(measure, map, s, picture) {
-  const [, rows, columns] = map.shape, all = values(map), tokens = map.rowTokens ? tokensOf(baseRun(), s.rows) : [];
-  const each = [...Array(rows).keys()].map((i) => [i, [...Array(columns).keys()].filter((j) => !Number.isNaN(all[(picture * rows + i) * columns + j]))])
-    .filter(([, seen]) => seen.length).map(([i, seen]) => ofEqualWeights[measure](i, seen, tokens)).filter((x) => !Number.isNaN(x));
+  const tokens = map.rowTokens ? tokensOf(baseRun(), s.rows) : [];
+  const each = [...Array(map.shape[1]).keys()].map((i) => [i, seenOf(map, picture, i)])
+    .filter(([, seen]) => seen.length > 1).map(([i, seen]) => ofEqualWeights[measure](i, seen, tokens)).filter((x) => !Number.isNaN(x));
   return each.reduce((sum, x) => sum + x, 0) / each.length;
 }
 // True if a head's measure hardly tells it from one that looks everywhere equally.
@@ -130,9 +143,11 @@ function sentenceOf(found) {
   const lead = measure === 'loss without it' ? removalOf(first)
     : !isPattern(found) ? [` has most ${measure}: ${number(first.value)} ${unit} in `, told, '. ']
     : [first.value >= 0.5 ? ` looks ${pattern}: ` : ` looks, but seldom, ${pattern}: `, `${number(first.value)} of its weight in `, told, ' on average', queriesOf(measure, first, map), '. '];
+  const missed = isPattern(found) ? ofRemoval()?.heads[0] : undefined;
+  const isSame = missed && missed.site === first.site && missed.map === first.map && missed.picture === first.picture;
   return [headTitle(first), lead,
     map?.rowTokens && map.columnTokens && queryOf(first, map) >= 0 ? example(first, map) : '',
-    isPattern(found) && ofRemoval() ? [' ', headTitle(ofRemoval().heads[0]), removalOf(ofRemoval().heads[0])] : ''];
+    missed ? [' ', isSame ? 'It' : headTitle(missed), removalOf(missed)] : ''];
 }
 function headTitle(finding) {
   const place = siteLabel(finding.site);
@@ -178,8 +193,10 @@ function example(finding, map) {
   const [at, , weight] = strongestIn(map, picture, row);
   const follows = s.rows === s.columns && at > 0 && from[at - 1] === from[row] && at - 1 < row;
   const told = approximate(weight, map), where = [' in ', element('code', {}, map.name)];
-  return [weight < 0 ? ['Token ', tokenAt(from, row), ' weighs ', tokenAt(to, at), ` most, with a negative sign: ${told}`, where]
-    : ['From ', tokenAt(from, row), ' it looks most at ', tokenAt(to, at), `, ${told}`, map.name === finding.tensor ? '' : where],
+  // Of two sequences it is said whose tokens they are.
+  const whose = (sequence) => s.rows === s.columns ? '' : ` of the ${sequenceName(sequence)}`;
+  return [weight < 0 ? ['Token ', tokenAt(from, row), whose(s.rows), ' weighs ', tokenAt(to, at), whose(s.columns), ` most, with a negative sign: ${told}`, where]
+    : ['From ', tokenAt(from, row), whose(s.rows), ' it looks most at ', tokenAt(to, at), whose(s.columns), `, ${told}`, map.name === finding.tensor ? '' : where],
     follows ? [', which followed ', tokenAt(from, at - 1)] : '', weight > 0 ? besides(map, picture, row, at, to) : '', '.'];
 }
 // What else it looks at with a tenth of its weight or more.
@@ -198,22 +215,34 @@ function findingsSection(root) {
   function build() {
     buttons = [];
     const found = headline();
-    said.replaceChildren(found ? element('p', {class: 'headline'}, sentenceOf(found)) : '', (found && talkOf(found.heads[0].site)) ?? '');
-    list.replaceChildren(element('table', {class: 'strongest-heads'}, element('tbody', {}, listed().map(({measure, meaning, unit, heads, shown}) =>
-      element('tr', {}, element('th', {scope: 'row', title: meaning}, measure, ', of ', ofTensors(heads), element('small', {}, [inWords[measure], unit].filter(Boolean).join(', '))),
-        element('td', {}, element('div', {class: 'entries'}, shown.map((head) => entry(measure, head)))))))),
+    said.replaceChildren(...sequencesTold(), found ? element('p', {class: 'headline'}, sentenceOf(found)) : '', (found && talkOf(found.heads[0].site)) ?? '');
+    list.replaceChildren(element('table', {class: 'strongest-heads'}, element('tbody', {}, listed().map(({measure, meaning, unit, heads, shown, uniform}) =>
+      element('tr', {}, element('th', {scope: 'row', title: meaning}, measure, ', of ', ofTensors(heads),
+        element('small', {}, [inWords[measure], unit, shownIn(heads)].filter(Boolean).join(', ')),
+        uniform > 0 && element('small', {}, `uniform ${number(uniform, 3)}`)),
+        element('td', {}, element('div', {class: 'entries'}, shown.map((head) => entry(measure, head, uniform)))))))),
     element('p', {class: 'caption'}, twoRuns ? `Of ${runs[baseRun()].name}. ` : '',
-      'The strongest heads by measure, beside what attention to all tokens alike would have (uniform); a click selects layer, head and the token that shows it most. The sentences are of all layers and heads, whatever is selected.'));
+      'The strongest heads of all layers by measure; a click selects layer, head and the token that shows it most. Uniform is what attention to all tokens alike would have. '
+      + 'A token that sees no other has no choice, and is not counted.'));
   }
+  // Of two sequences: which is which, and who reads or writes it.
+  const sequencesTold = () => runs[baseRun()].sequences.length < 2 ? [] : [element('p', {class: 'sequences'},
+    runs[baseRun()].sequences.map(({tokens}, i) => element('span', {}, element('b', {}, sequenceName(i)),
+      {encoder: ', read by the encoder: ', decoder: `, written by the decoder, whose cross attention looks at the ${sequenceName(0)}: `}[stackOf(i)] ?? ': ', element('code', {}, tokens.map(visible).join('')))))];
+  // What uniform attention has is said once where all heads that are shown have the same.
   const listed = () => findings().map((found) => ({...found, shown: found.heads.filter((head) => standsOut(found.measure, head))}))
-    .filter(({shown}) => shown.length);
-  // Head 0 of W is not head 0 of U: "W", "O, shown in U".
-  function ofTensors(heads) {
-    const names = [...new Set(heads.map(({tensor, map}) => !map || map === tensor ? tensor : `${tensor}, shown in ${map}`))];
-    return names.map((name, i) => [i ? ' or ' : '', element('code', {}, name)]);
+    .filter(({shown}) => shown.length).map((found) => {
+      const uniforms = new Set(found.shown.map((head) => number(uniformOf(found.measure, head), 3)));
+      return {...found, uniform: uniforms.size === 1 ? uniformOf(found.measure, found.shown[0]) : NaN};
+    });
+  // Head 0 of W is not head 0 of U; O has no picture, and the heads of U are its own.
+  const ofTensors = (heads) => [...new Set(heads.map(({tensor}) => tensor))].map((name, i) => [i ? ' or ' : '', element('code', {}, name)]);
+  function shownIn(heads) {
+    const maps = [...new Set(heads.filter(({tensor, map}) => map && map !== tensor).map(({map}) => map))];
+    return maps.length && `shown in ${maps.join(' or ')}`;
   }
-  function entry(measure, finding) {
-    const {head} = placeOfFinding(finding), uniform = uniformOf(measure, finding), node = element('button', {class: 'entry-head', onclick: () => choose(finding)},
+  function entry(measure, finding, shared) {
+    const {head} = placeOfFinding(finding), uniform = shared > 0 ? NaN : uniformOf(measure, finding), node = element('button', {class: 'entry-head', onclick: () => choose(finding)},
       `${siteLabel(finding.site)}, head ${head} `, element('b', {}, number(finding.value, 3)),
       uniform > 0 && ` (uniform ${number(uniform, 3)})`);
     buttons.push({node, finding, head});

@@ -71,20 +71,19 @@ function changesSection(root) {
 
 function attributionSection(root) {
   const said = element('p', {class: 'caption'}), all = folded('attribution');
-  const made = figure('attribution', 'What each head, each feed-forward layer, the embedding and the biases behind the stream add to it: '
-    + 'orange raises the logit, blue lowers it.', element('svg'));
+  const made = figure('attribution', 'Orange raises the logit, blue lowers it.', element('svg'));
   root.append(said, made, all.node);
 
   function build() {
     const asked = frameOf(baseRun()).attribution, {rows, columns} = rowsInView('attribution');
     said.replaceChildren(...['The logit of ', askedText(asked), ` is ${withDeviation(asked.logit)}`,
-      ', the sum of what is added to the residual stream, with the last norm’s divisor as it is.'].flat());
+      ': the sum of what each head, each feed-forward layer, the embedding and the biases at the end add to it, with the last norm’s divisor as it is.'].flat());
     const parts = [...new Set(rows.map((row) => row[0]))], heads = Math.max(0, ...rows.map((row) => row[1] === '' ? 0 : row[1] + 1));
     const adds = columns.findIndex((c) => c.name === 'adds');
-    const named = (part) => part.includes('/') ? part : part === 'bias' ? 'biases at the end' : `${part}, embedding`;
+    const named = (part) => part.includes('/') ? partLabel(part) : part === 'bias' ? 'biases at the end' : `${part}, embedding`;
     made.show(cellGrid(root, 'what each part adds to the logit', parts.map(named), [...headNames(heads), 'all or rest'], (i, j) => {
       const row = rows.find((r) => r[0] === parts[i] && r[1] === (j < heads ? j : '')), at = siteNames.indexOf(parts[i]);
-      return row && {value: row[adds], title: parts[i] + (j < heads ? `, head ${j}` : ''),
+      return row && {value: row[adds], title: partLabel(parts[i]) + (j < heads ? `, head ${j}` : ''),
         pick: at >= 0 && j < heads ? () => set({site: at, head: j}) : null};
     }));
     all.update();

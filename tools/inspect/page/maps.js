@@ -40,14 +40,11 @@ function gridSection(root) {
   }
   function caption() {
     const map = mapAt(sitePath());
-    const axes = map ? ` Rows are ${map.dims[1]} (queries), columns ${map.dims[2]} (memory).` : '';
-    return `${map ? tensorName(map) : state.map} of every layer and head.${axes} `
-      + [map?.weights ? 'One scale for all layers and heads.' : 'Each layer has its own scale, one for all its heads.',
-      ...map ? [`${colourWords(map)}.`.replace(/^./, (c) => c.toUpperCase())] : [], ...site().unshown].join(' ');
+    return [`${map ? tensorName(map) : state.map} of every layer and head; a click shows one large.`, ...site().unshown].join(' ');
   }
 
   function thumbnail(path, i, map, head, range, box) {
-    const node = element('g', {class: 'thumb', role: 'button', 'aria-label': `${path}, head ${head}`,
+    const node = element('g', {class: 'thumb', role: 'button', 'aria-label': headLabel(path, map, head),
       onclick: () => set({site: i, head})}, element('rect', {...box, class: 'paper'}),
       heat(map, head, range, box, 128), element('rect', {...box, class: 'frame'}));
     marks.push({node, i, head});
@@ -68,7 +65,7 @@ const viewName = (view) => view === difference ? `${runs[1].name} − ${runs[0].
 // The chosen head of the chosen layer, `side` wide, with its tokens on both axes.
 function largeMap(view, side) {
   const s = site(), map = mapAt(sitePath(), state.map, view), head = Math.min(state.head, map ? map.shape[0] - 1 : 0);
-  if (!map) return element('p', {class: 'told'}, `${sitePath()}: ${state.map} cannot be compared.`);
+  if (!map) return element('p', {class: 'told'}, `${siteLabel(sitePath())}: ${state.map} cannot be compared.`);
   const range = rangeOf(map), [, rows, columns] = map.shape;
   const cell = side / Math.max(rows, columns), every = cell < 10 ? 5 * Math.ceil(2.2 / cell) : 1;
   const [row, column] = namedCell(view), named = {row, column};
@@ -80,14 +77,14 @@ function largeMap(view, side) {
   const isTick = (axis, i) => i === named[axis] || i % every === 0 && !(Math.abs(i - named[axis]) * cell < 11);
   const tickClass = (axis, i) => i === named[axis] ? 'tick named' : 'tick';
   const longest = Math.max(...Array.from({length: columns}, (_, i) => name('column', i).length));
-  // Of two sequences the axes say which is which.
-  const stackOf = (sequence) => frameOf(baseRun()).sites.find((t) => t.rows === sequence && t.columns === sequence)?.stack;
-  const title = (sequence) => s.rows === s.columns ? '' : [stackOf(sequence), runs[baseRun()].sequences[sequence].name].filter(Boolean).join(': ');
-  const left = 62, top = (longest > 1 ? 14 + 7 * Math.min(longest, 7) : 22) + (title(s.columns) ? 16 : 0);
-  const w = cell * columns, h = cell * rows, width = left + side + 10, height = top + h + 44;
+  // The axes say who looks at whom, of two sequences which is which.
+  const looking = s.rows === s.columns ? `who looks (${map.dims[1]})` : `${sequenceLabel(s.rows)} looks`;
+  const lookedAt = s.rows === s.columns ? `at whom (${map.dims[2]})` : `at ${sequenceLabel(s.columns)}`;
+  const left = 74, top = (longest > 1 ? 14 + 7 * Math.min(longest, 7) : 22) + 16;
+  const w = cell * columns, h = cell * rows, width = left + Math.max(side + 10, 240), height = top + h + 60;
   const box = {x: left, y: top, width: w, height: h};
   const cross = element('g', {class: 'cross'}), told = element('div', {class: 'told read'},
-    twoRuns ? viewName(view) : `${map.path}${map.chosen ?? ''}, head ${head}`);
+    (twoRuns ? viewName(view) + ': ' : '') + headLabel(sitePath(), map, head));
   function point(event) {
     const bounds = svg.getBoundingClientRect(), zoom = width / bounds.width;
     const column = Math.floor(((event.clientX - bounds.left) * zoom - left) / cell);
@@ -100,7 +97,7 @@ function largeMap(view, side) {
     if (map.rowTokens) set({token: {sequence: s.rows, at: row}});
   }
   const svg = element('svg', {viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', class: 'map',
-    'aria-label': `${map.path}, head ${head}`, onmousemove: point,
+    'aria-label': headLabel(sitePath(), map, head), onmousemove: point,
     onmouseleave: () => { cross.replaceChildren(); set({token: state.pinned}); }},
     element('rect', {...box, class: 'paper'}), heat(map, head, range, box),
     element('rect', {...box, class: 'frame'}),
@@ -109,11 +106,11 @@ function largeMap(view, side) {
     Array.from({length: columns}, (_, i) => isTick('column', i) && (name('column', i).length === 1
       ? element('text', {class: tickClass('column', i), 'text-anchor': 'middle', x: left + (i + 0.5) * cell, y: top - 6}, name('column', i))
       : element('text', {class: tickClass('column', i), transform: `translate(${left + (i + 0.5) * cell + 3.5} ${top - 5}) rotate(-90)`}, name('column', i)))),
-    title(s.rows) && [
-      element('text', {class: 'small axis-title', transform: `translate(10 ${top + h / 2}) rotate(-90)`, 'text-anchor': 'middle'}, title(s.rows)),
-      element('text', {class: 'small axis-title', x: left + w / 2, y: 11, 'text-anchor': 'middle'}, title(s.columns))],
+    element('text', {class: 'small axis-title', transform: `translate(10 ${top + h / 2}) rotate(-90)`, 'text-anchor': 'middle'}, looking),
+    element('text', {class: 'small axis-title', x: left + w / 2, y: 11, 'text-anchor': 'middle'}, lookedAt),
     row >= 0 && element('rect', {class: 'named-cell', x: left + column * cell, y: top + row * cell, width: cell, height: cell}),
     cross, colourBar(range, left, top + h + 12, Math.min(w, 220)));
   return element('div', {}, told, figure(`${map.path}-head-${head}${twoRuns ? '-' + viewName(view) : ''}`,
-    `${map.path}${map.chosen ?? ''}, head ${head}: rows (${map.dims[1]}) look at columns (${map.dims[2]}); ${colourWords(map, view)}; one scale for all ${map.weights ? 'layers and heads' : 'heads'}.`, svg));
+    [`${colourWords(map, view)}; one scale for all ${map.weights ? 'layers and heads' : 'heads of a layer'}. `.replace(/^./, (c) => c.toUpperCase()),
+      hasForcedRow(map) ? 'Grey: the first token sees itself alone. ' : '', 'For hooks it is ', element('code', {}, map.path), '.'], svg));
 }

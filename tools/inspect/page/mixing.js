@@ -61,7 +61,6 @@ function talkSection(root) {
     const path = sitePath(), s = site();
     const maps = s.maps.map((m) => mapAt(path, m.name)).filter(Boolean);
     const ties = s.ties.filter((t) => [t.from, t.to].every((name) => maps.some((m) => m.name === name)));
-    meanings.textContent = maps.map((map) => map.meaning).join(' ');
     const depths = depthsOf(maps, ties), columns = [];
     for (const map of maps) (columns[depths.get(map.name)] ||= []).push(map);
     const most = Math.max(...columns.map((column) => column.reduce((n, map) => n + map.shape[0], 0)));
@@ -83,7 +82,7 @@ function talkSection(root) {
       });
     });
     made.show(element('svg', {viewBox: `0 0 ${width} ${height}`, width, height, class: 'talk', role: 'img',
-      'aria-label': `maps of ${path} and how they are made of each other`}, drawing, drawn), `talk-${path}`);
+      'aria-label': `maps of ${siteLabel(path)} and how they are made of each other`}, drawing, drawn), `talk-${path}`);
     mixersOf = null;
     isNew = true;
   }
@@ -156,6 +155,8 @@ function talkSection(root) {
 
   let mixersOf = null;  // the token and the head whose mixers are drawn
   function update() {
+    // That of the chosen one stands at the top of the page.
+    meanings.textContent = [...places.keys()].filter((name) => name !== state.map).map((name) => mapAt(sitePath(), name)?.meaning).join(' ');
     for (const {node, name, head} of faces)
       node.classList.toggle('here', name === state.map && head === state.head);
     const chosen = JSON.stringify([state.token, state.head]);
@@ -176,10 +177,10 @@ function talkSection(root) {
     const mixed = mixes.filter(([, mix]) => mix);
     const places_ = mixed.flatMap(([, mix]) => mix.terms).filter((t) => t.place)
       .map((t) => `${t.name} is that of ${quoted(tokensOf(baseRun(), t.place.sequence)[t.place.at] ?? '')}`);
-    made.querySelector('figcaption span').textContent = `${path}. ` + (mixed.length
+    made.querySelector('figcaption span').textContent = (mixed.length
       ? 'A wire is an entry of what mixes heads: thick is large, orange adds, blue subtracts. '
         + 'Point at a head to see what it says to whom. ' + [...new Set(places_)].join('; ')
-      : ties.some((t) => t.unknown) ? 'Its heads are mixed by what has no name (dashed).' : 'Its heads do not talk: nothing mixes them.');
+      : ties.some((t) => t.unknown) ? `The heads of ${siteLabel(path)} are mixed by what has no name (dashed).` : `The heads of ${siteLabel(path)} do not talk: nothing mixes them.`);
     if (!mixed.length) return terms.remove();
     root.append(terms);
     terms.show(sumsPicture(path, mixed), `mixers-${path}`);
@@ -194,7 +195,7 @@ function sumsPicture(path, mixed) {
     [tie, terms.length > 1 ? [...terms, {name: 'sum', values: sum}] : terms]);
   const width = left + Math.max(...lines.map(([, all]) => all.length)) * (box + 40), height = lines.length * line;
   return linear(() => element('svg', {viewBox: `0 0 ${width} ${height}`, width, height, class: 'sums', role: 'img',
-    'aria-label': `what mixes the heads of ${path}`}, lines.map(([tie, all], i) => {
+    'aria-label': `what mixes the heads of ${siteLabel(path)}`}, lines.map(([tie, all], i) => {
     const size = Math.max(1e-12, ...all.flatMap((t) => t.values.flat()).map(Math.abs)), range = {low: -size, high: size, signed: true};
     return element('g', {}, element('text', {class: 'label', x: 0, y: i * line + top + box / 2 + 4}, `${tie.from} → ${tie.to}`),
       all.map((term, k) => [
@@ -254,7 +255,7 @@ function matricesSection(root) {
   function matrix(m, path, x, y, box, range) {
     if (!m) return null;
     const size = Math.max(...m.values.flat().map(Math.abs)) || 1;
-    return linear(() => matrixPicture(m.values.map((row) => row.map((v) => v / size)), `${path}/${m.name}`, x, y, box, range,
+    return linear(() => matrixPicture(m.values.map((row) => row.map((v) => v / size)), `${m.name} of ${siteLabel(path)}`, x, y, box, range,
       (i, j) => `[${m.rows}=${i}, ${m.columns}=${j}] = ${number(m.values[i][j])}, divided by ${number(size)}`));
   }
   return {build};

@@ -50,12 +50,15 @@ function tableView(name, {mark, pick, keep = () => true, only = () => true} = {}
     const now = sorting[name];
     sorting[name] = now?.column === i && now.sign > 0 ? null : {column: i, sign: now?.column === i ? 1 : -1};
     show();
-  }}, data.columns[i].name, by?.column === i ? (by.sign > 0 ? ' ↑' : ' ↓') : ''),
+  }}, data.columns[i].name === 'site' ? 'layer' : data.columns[i].name, by?.column === i ? (by.sign > 0 ? ' ↑' : ' ↓') : ''),
   data.columns[i].unit && element('small', {}, data.columns[i].unit));
   show();
   return holder;
 }
+// Columns that hold paths, as people say them.
+const placeLabels = {site: siteLabel, point: partLabel, part: partLabel};
 function cellOf(value, column, share) {
+  if (typeof value === 'string' && column.name in placeLabels) return element('td', {title: value}, placeLabels[column.name](value));
   if (typeof value === 'string') return element('td', {}, column.token ? element('code', {}, visible(value)) : value);
   const range = {low: 0, high: 1, signed: false};
   const fill = share > 0 ? linear(() => colourOf(share, range)) : null;
@@ -81,7 +84,8 @@ function headsSection(root) {
     const map = mapAt(sitePath());
     holder.replaceChildren(
       element('p', {class: 'caption'}, map?.unmeasured || (shown.some((c) => c.name === 'entropy') || !map ? ''
-        : `${tensorName(map)} has negative entries, so its rows are no shares and have no entropy.`)),
+        : `${tensorName(map)} has negative entries, so its rows are no shares and have no entropy. `),
+      map?.unmeasured ? '' : 'A row that sees one column has no choice, and is not counted.'),
       element('dl', {class: 'meanings'}, shown.slice(3).map((c) =>
         element('div', {}, element('dt', {}, c.name), element('dd', {}, c.meaning)))),
       tableView('heads', {
@@ -117,12 +121,16 @@ function histogramsSection(root) {
     if (!found.length) return null;
     const {low, high} = found[0][1];
     const most = Math.max(1, ...found.flatMap(([, h]) => sums(h.counts)));
-    const label = `how often ${name} of ${path} lies where`;
+    const label = `how often ${name} of ${siteLabel(path)} lies where`;
     const ten = Math.max(1, Math.ceil(Math.log10(most)));
     const svg = plot({width, height: 190, x: [low, high], y: [0, tall(10 ** ten)], xLabel: name, yLabel: 'cells', label,
       yTicks: Array.from({length: ten + 1}, (_, i) => i ? [tall(10 ** i), plain(10 ** i)] : [0, '0']),
       draw: (toX, toY) => found.map(([r, h]) => bars(h, toX, toY, shown.length > 1 ? r : null))});
-    return figure(`histogram-${path}-${name}`, `${path}/${name}` + (shown.length > 1 ? ' of both runs' : ', all heads, and each'), svg);
+    return figure(`histogram-${path}-${name}`, `${name} of ${siteLabel(path)}` + (shown.length > 1 ? ', both runs' : ', all heads, and each')
+      + (found.some(([r]) => {
+        const map = mapOf(r, path, name);
+        return map.half && map.weights;
+      }) ? ', without the first row’s 1' : ''), svg);
   }
   const sums = (counts) => counts[0].map((_, bin) => counts.reduce((sum, head) => sum + head[bin], 0));
   const tall = (count) => Math.log10(count + 1);  // none is 0
@@ -192,7 +200,7 @@ function ablationSection(root) {
     };
     const paths = siteNames.filter(change), heads = Math.max(1, ...paths.map((path) => change(path).length));
     made.show(cellGrid(root, 'the loss without each head', paths.map(siteLabel), headNames(heads), (i, head) =>
-      head >= change(paths[i]).length ? null : {value: change(paths[i])[head], title: `${paths[i]}, head ${head}`,
+      head >= change(paths[i]).length ? null : {value: change(paths[i])[head], title: `${siteLabel(paths[i])}, head ${head}`,
         pick: () => set({site: siteNames.indexOf(paths[i]), head})}));
   }
   return {build};

@@ -85,7 +85,7 @@ function set(next) {
   const heads = mapAt(sitePath())?.shape[0] ?? 1;
   if (state.head >= heads) { state.head = heads - 1; changed.add('head'); }
   if (changed.has('site') || changed.has('head') || changed.has('map'))
-    live.textContent = `${sitePath()}, ${state.map}, head ${state.head}`;
+    live.textContent = `${siteLabel(sitePath())}, ${state.map}, head ${state.head}`;
   if (changed.has('dark')) document.documentElement.dataset.theme = state.dark ? 'dark' : 'light';
   if (changed.size) redraw();
 }

@@ -68,7 +68,7 @@ function lensSection(root) {
         const shown = rows.filter((row) => Math.floor(row[2] / room) === line), x = (row) => left + row[2] % room * w;
         const y = (point) => top + 8 + points.indexOf(point) * h;
         width = Math.max(width, left + Math.min(count, room) * w);
-        const drawn = [points.map((point) => element('text', {class: 'label', x: 0, y: y(point) + 17}, point)),
+        const drawn = [points.map((point) => element('text', {class: 'label', x: 0, y: y(point) + 17}, partLabel(point), element('title', {}, point))),
           shown.map((row) => lensCell(row, x(row), y(row[1]), w, h, row[4] === following.get(row[2] + 1), range)),
           shown.filter((row) => row[1] === points[0]).map((row) => element('text', {class: 'token', 'text-anchor': 'middle',
             x: x(row) + w / 2, y: top + 8 + points.length * h + 18}, visible(row[3])))];
@@ -88,7 +88,7 @@ function lensSection(root) {
       element('text', {class: 'token', 'text-anchor': 'middle', x: x + w / 2, y: y + 17, style: {fill: inkOn(fill)}},
         visible(likeliest)),
       right && element('line', {x1: x + 5, x2: x + w - 5, y1: y + h - 4, y2: y + h - 4, stroke: inkOn(fill), 'stroke-width': 1.5}),
-      element('title', {}, `${point}, after ${at} ${quoted(token)}: ${quoted(likeliest)} ${number(chance)}`
+      element('title', {}, `${partLabel(point)}, after ${at} ${quoted(token)}: ${quoted(likeliest)} ${number(chance)}`
         + (next === null ? '' : `; what follows ${number(next)}`)));
   }
   return {build};

@@ -18,7 +18,7 @@ function layTokens(tokens, sequence, y, width) {
     if (x + w > width && x > 0) { x = 0; y += line; }
     const box = {sequence, at, token, shown, x, y, width: w, height: 24};
     x += w + space;
-    if (token === '\n' && tokens[at + 1] !== '\n') { x = 0; y += line; }
+    if (token === '\n' && at > 0 && tokens[at + 1] !== '\n') { x = 0; y += line; }
     return box;
   });
   return {boxes, end: (x > 0 ? y + line : y)};
@@ -80,9 +80,9 @@ function tokensSection(root) {
     boxes = new Map();
     const labels = [], groups = [];
     for (const sequence of sequencesOf(s)) {
-      const {name} = runs[baseRun()].sequences[sequence], tokens = tokensOf(baseRun(), sequence);
+      const tokens = tokensOf(baseRun(), sequence);
       if (runs[baseRun()].sequences.length > 1) {
-        labels.push(element('text', {x: 0, y: y - 18, class: 'small'}, name));
+        labels.push(element('text', {x: 0, y: y - 18, class: 'small'}, sequenceLabel(sequence)));
         y += 8;
       }
       const laid = layTokens(tokens, sequence, y, width);
@@ -128,11 +128,11 @@ function tokensSection(root) {
       button.setAttribute('aria-pressed', button.dataset.from === state.from);
     overlay.replaceChildren();
     const map = mapAt(sitePath()), from = state.token && boxes.get(state.token.sequence)?.[state.token.at];
-    if (!map) return told.replaceChildren(`${sitePath()} has no ${state.map} to compare.`);
+    if (!map) return told.replaceChildren(`${siteLabel(sitePath())} has no ${state.map} to compare.`);
     if (!from) return told.replaceChildren('');
     const attention = attentionOf(map, site(), state.token);
     if (!attention)
-      return told.replaceChildren(`The rows or columns of ${state.map} in ${sitePath()} are not these tokens.`);
+      return told.replaceChildren(`The rows or columns of ${state.map} in ${siteLabel(sitePath())} are not these tokens.`);
     const to = boxes.get(attention.to), on = attention.heads.map((_, head) => head).filter((h) => !isOff(h));
     const size = Math.max(1e-12, ...on.flatMap((h) => attention.heads[h].map((x) => Math.abs(x) || 0)));
     overlay.append(...on.flatMap((head, i) => strongest(attention.heads[head], size)

@@ -40,7 +40,7 @@ function textSection(root) {
   function values(line) {
     const rows = rowsInView('values').rows.filter((row) => row[0] === sitePath()
       && (!line || line.values.includes(row[1])));
-    found.replaceChildren(element('h3', {}, sitePath()), element('div', {class: 'scroll'}, element('table', {},
+    found.replaceChildren(element('h3', {}, siteLabel(sitePath()), ' ', element('code', {}, sitePath())), element('div', {class: 'scroll'}, element('table', {},
       element('thead', {}, element('tr', {}, ['', 'shape', 'mean', 'deviation', 'smallest', 'largest'].map((x, i) => element('th', {scope: 'col', class: i > 1 ? 'number' : null}, x)))),
       element('tbody', {}, rows.map((row) => element('tr', {title: row[2]}, element('th', {scope: 'row'}, element('code', {}, row[1])),
         element('td', {}, element('code', {}, row[3])), row.slice(4).map((x) => element('td', {class: 'number'}, number(x)))))))),
