@@ -71,6 +71,8 @@ check 'so is a layer' "$tete" bench attention --heads 2 --d-model 16 --length 16
 told '^multi_head +[0-9]+ +[0-9]+ +[0-9]+ .* µs'
 check 'and each operation' "$tete" bench ops --rows 4 --length 8 --heads 2 --d-model 8 --tokens 4 --vocabulary 8 --repeats 1 --device "$device" --json
 told '"dispatches": [1-9]'
+check 'a token' "$tete" bench decode --layers 1 --heads 2 --d-model 16 --context 32 --repeats 1 --device "$device" --json
+told '"dispatches": [1-9]'
 check 'and an update' "$tete" bench optimizer --parameters 1000 --repeats 1 --device "$device"
 told '^adafactor +[0-9]+ +[0-9]+ +[0-9]+ .* µs'
 refuses 2 "--profile is of the processor's threads and kernels" bench attention --heads 2 --d-model 16 --length 16 --device "$device" --profile

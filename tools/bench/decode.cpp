@@ -24,8 +24,8 @@ struct DecodeBenchOptions : ModelOptions {
 
 constexpr Index tokens_a_turn = 8;
 
-// The rate at which memory is only read, in turns with a token: no token can be faster than
-// all parameters are read once.
+// The rate at which the processor's memory is only read, in turns with a token: no token can be
+// faster than all parameters are read once.
 struct Limit {
   double read_rate = 0;  // bytes a second
   double bytes = 0;      // of the parameters
@@ -63,8 +63,10 @@ Limit limit_of(const Work& work, double bytes, int repeats) {
   return {read.rate(steady.turns[0]), bytes, steady.turns[1]};
 }
 
-ordered_json to_json(const DecodeBenchOptions& o, const Model& model, const Limit& limit,
-                     const Bench& bench) {
+ordered_json to_json(const DecodeBenchOptions& o, const Model& model,
+                     const std::optional<Limit>& limit, const Bench& bench) {
+  const Measured& row = bench.rows()[0];
+  const double token = limit ? limit->token.median() : row.time.median() / tokens_a_turn;
   ordered_json json = {{"bench", "decode"},
                        {"model", described(o.model)},
                        {"layers", or_null(size_of(model, "l"))},
@@ -74,25 +76,28 @@ ordered_json to_json(const DecodeBenchOptions& o, const Model& model, const Limi
                        {"batch", o.batch},
                        {"vocabulary", o.vocabulary},
                        {"parameters", model.params().element_total()},
-                       {"ms_per_token", 1e3 * limit.token.median()},
-                       {"read_gb_per_s", limit.read_rate / 1e9},
-                       {"percent_of_reading", 100 * limit.part()}};
-  json.update(to_json(bench.rows()[0]));
+                       {"ms_per_token", 1e3 * token}};
+  if (limit) {
+    json["read_gb_per_s"] = limit->read_rate / 1e9;
+    json["percent_of_reading"] = 100 * limit->part();
+  }
+  json.update(to_json(row));
   json.update(bench.machine());
   return json;
 }
 
-void print(const DecodeBenchOptions& o, const Model& model, const Limit& limit,
+void print(const DecodeBenchOptions& o, const Model& model, const std::optional<Limit>& limit,
            const Bench& bench) {
   std::printf("%s, %sbatch %lld, behind %lld tokens, f32, %s parameters\n\n",
               described(o.model).c_str(), shape_of(model).c_str(), static_cast<long long>(o.batch),
               static_cast<long long>(o.prompt),
               count_text(static_cast<double>(model.params().element_total())).c_str());
   bench.print();
+  if (!limit) return;
   std::printf(
       "token   %s: %s%% of the rate at which its parameters can be read once (%s, %s GB/s)\n",
-      time_text(limit.token.median()).c_str(), digits(100 * limit.part()).c_str(),
-      time_text(limit.seconds()).c_str(), digits(limit.read_rate / 1e9).c_str());
+      time_text(limit->token.median()).c_str(), digits(100 * limit->part()).c_str(),
+      time_text(limit->seconds()).c_str(), digits(limit->read_rate / 1e9).c_str());
 }
 
 Profile profile_of(const DecodeBenchOptions& o, const Model& model, const Tensors& values) {
@@ -108,19 +113,21 @@ int bench_decoding(DecodeBenchOptions& o, CLI::App& app) {
     bad_input("--prompt ", o.prompt, ": with ", tokens_a_turn, " tokens more it is longer than ",
               "--context ", o.model.context);
   use_threads(o.bench.threads);
+  const DeviceInUse device(o.bench.device);
   const Model model = make_model(o.model, o.vocabulary);
   if (model.kind() != ModelKind::language_model)
     bad_input("bench decode times a language model; ", described(o.model), " is ",
               name_of(model.kind()));
   const double bytes = sizeof(float) * static_cast<double>(model.params().element_total());
-  check_memory("this model", static_cast<size_t>(bytes));
-  const Tensors values = model.params().initial_values(Key(0).fold("init"));
-  Bench bench(o.bench, Dtype::f32);
+  check_memory("this model", static_cast<size_t>(bytes), *device);
+  const Tensors values = model.params().initial_values(Key(0).fold("init"), Dtype::f32, *device);
+  Bench bench(o.bench, Dtype::f32, *device);
   const Work work{.name = std::to_string(tokens_a_turn) + " tokens",
                   .call = decoding(o, model, values),
                   .bytes = tokens_a_turn * bytes};
   bench.add(work);
-  const Limit limit = limit_of(work, bytes, bench.repeats());
+  const std::optional<Limit> limit =
+      &*device == &cpu() ? std::optional(limit_of(work, bytes, bench.repeats())) : std::nullopt;
   const std::optional<Profile> profile =
       o.bench.profile ? std::optional(profile_of(o, model, values)) : std::nullopt;
   if (o.bench.json) {
@@ -146,9 +153,10 @@ Run bench_decode(CLI::App& app) {
   add_whole(app, "--prompt", o->prompt, 1, 1 << 24, "tokens that are cached before the first");
   add_bench_options(app, o->bench);
   add_profile(app, o->bench);
+  add_device(app, o->bench.device);
   app.footer(
-      "Every token reads all parameters, so the memory is the limit: how fast it can be\n"
-      "read is measured in turns.\n\n"
+      "Every token reads all parameters, so the memory is the limit: how fast the\n"
+      "processor can read it is measured in turns.\n\n"
       "Examples:\n"
       "  tete bench decode --attention talking_heads\n"
       "  tete bench decode --model gpt2 --vocabulary 50257 --context 1024");
