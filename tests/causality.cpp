@@ -428,6 +428,7 @@ TEST_SUITE("causality") {
              {"  B[m, d] = X[n=(m), d] + M[m, d]\n  S[d] = sum(B[m, d], reduced_dim=m)\n" + all,
               ""},
              {"  B[m, d] = X[n=(m), d] + M[m, d]\n" + read, ""},
+             {"  B[m, d] = gather(X[n, d], position(m), dim=n) + M[m, d]\n" + read, ""},
              {"  Z[l, d] = X[n=(l), d]\n  T[m, l] = position(l) <= position(m)\n"
               "  B[m, d] = einsum(T[m, l], Z[l, d]) + M[m, d]\n" +
                   read,
@@ -468,14 +469,19 @@ TEST_SUITE("causality") {
 
   TEST_CASE("another sequence attends to all of itself beside a causal one") {
     const std::string text =
-        "def Attend(X[q, d], M[k, d]):\n  L[q, k] = einsum(X[q, d], M[k, d])\n"
+        "def Attend(X[q, d], M[k, d]):\n"
+        "  L[q, k] = einsum(X[q, d], M[k, d]) - abs(position(q) - position(k))\n"
         "  W[q, k] = softmax(L[q, k], reduced_dim=k)\n  C[q, d] = einsum(W[q, k], M[k, d])\n"
         "  return C[q, d]\n"
         "def F(X[causal n, d], M[m, d]):\n  U[m, d] = Attend(M[m, d], M[m, d])\n"
         "  Y[n, d] = Attend(X[n, d], U[m, d])\n  return Y[n, d]\n";
     const Tensor X = noise({5, 4}, 1), M = noise({5, 4}, 2);
     const auto attend = [](const Tensor& a, const Tensor& b) {
-      return einsum("q k, k d -> q d", softmax(einsum("q d, k d -> q k", a, b), {1}), b);
+      const Shape pairs{a.size(0), b.size(0)};
+      const Tensor i = expand(arange(pairs[0], Dtype::f64), {1}, pairs),
+                   j = expand(arange(pairs[1], Dtype::f64), {0}, pairs);
+      const Tensor L = einsum("q d, k d -> q k", a, b) - abs(i - j);
+      return einsum("q k, k d -> q d", softmax(L, {1}), b);
     };
     const Tensor Y = attend(X, attend(M, M));
     CHECK(difference(run(text, {{"X", X}, {"M", M}}), Y) < 1e-12);

@@ -33,6 +33,9 @@ class FlowFinder {
   // True if M is taken for another sequence: what run() will check then follows from the other
   // walk.
   bool is_apart() const { return apart_; }
+  // True if one of these counts positions of X and the other those of M, which is another sequence:
+  // the order of their numbers says nothing about what a row may read.
+  bool crosses(int from, int to) const;
   Role within(int dim) const { return flow_.dimensions[dim].within; }
   // True if both have one size, as names of one dimension, or by one default.
   bool same_size(int a, int b);
@@ -107,7 +110,6 @@ class FlowFinder {
   ValueFlow use(const Node& node);
   void pick(const Node& node, int dim, Index at, ValueFlow& out);
   void change_role(int from, int to, ValueFlow& out);
-  bool crosses(int from, int to) const;
   bool keeps_positions(int from, int to);
   void change_input(const Place& place, int from, int to, ValueFlow& out);
   bool same_number(const Node& a, const Node& b);

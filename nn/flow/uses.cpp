@@ -48,8 +48,6 @@ void FlowFinder::change_role(int from, int to, ValueFlow& out) {
     out.from.queries = false, out.from.memory = reads_earlier_queries_ = true;
 }
 
-// True if one of these counts positions of X and the other those of M, which is another sequence:
-// the order of their numbers says nothing about what a row may read.
 bool FlowFinder::crosses(int from, int to) const {
   const auto is_of_m = [&](int dim) { return flow_.dimensions[dim].counts_m_alone(); };
   return apart_ && is_of_m(from) != is_of_m(to);

@@ -202,9 +202,12 @@ Index Runner::block_start(int dim) const {
   return dimension(dim).role == Role::query ? block_.query : 0;
 }
 
-// All rows of queries end together, as do those of a memory that a called def takes as X.
+// All rows of queries end together, as do those of a memory that a called def takes as X, unless it
+// is another sequence, of which all is there.
 Index Runner::first(int dim) {
   const Role role = dimension(dim).role;
+  if (mask_.apart && dimension(dim).sequence == Role::memory)
+    return dim == strip_.dim ? strip_.from : 0;
   if (role == Role::query) return first_.query + length(role) - size(dim);
   return (role == Role::memory ? first_.memory : 0) + (dim == strip_.dim ? strip_.from : 0);
 }

@@ -51,7 +51,7 @@ void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   const auto how = Combination::How::gathers;
   const ValueFlow& table = call.args[0];
   const int latest = finder.is_sequence(dim) ? latest_position(node.args[1]) : -1;
-  if (latest >= 0 && has_clock(out.reads, dim)) {
+  if (latest >= 0 && has_clock(out.reads, dim) && !finder.crosses(dim, latest)) {
     std::erase(out.reads, Clock{dim});
     out.reads.push_back({latest});
   }
