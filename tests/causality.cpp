@@ -454,7 +454,11 @@ TEST_SUITE("causality") {
              {"  K[l, d] = M[m=(l), d]\n  T[m, l] = position(l) <= position(m)\n"
               "  B[m, d] = einsum(T[m, l], K[l, d])\n" +
                   read,
-              ""}}) {
+              ""},
+             {"  A[m, t, d] = windows(M[m, d], dim=m, into=(m t), left=1, right=1)\n"
+              "  B[m, d] = sum(A[m, t, d], reduced_dim=t)\n" +
+                  read,
+              ", t = 3"}}) {
       const std::string text = beside_another(statements, size);
       CAPTURE(text);
       CHECK(checked(text)->leak.empty());
@@ -486,6 +490,9 @@ TEST_SUITE("causality") {
     const Tensor Y = attend(X, attend(M, M));
     CHECK(difference(run(text, {{"X", X}, {"M", M}}), Y) < 1e-12);
     CHECK(difference(run(text, {{"X", slice(X, 0, 0, 2)}, {"M", M}}), slice(Y, 0, 0, 2)) < 1e-12);
+    const Tensor short_M = slice(M, 0, 0, 3);
+    CHECK(difference(run(replaced(text, "causal ", ""), {{"X", X}, {"M", short_M}}),
+                     attend(X, attend(short_M, short_M))) < 1e-12);
   }
 
   TEST_CASE("positions under the name of something else are still those of the rows") {

@@ -147,7 +147,10 @@ class Runner {
   Dropout next_dropout();
 
   // The call's mask (mask.cpp).
-  bool is_causal() const { return mask_.causal; }
+  // True if the call's mask hides later positions of `dim`.
+  bool is_causal(int dim) const {
+    return mask_.causal && !(mask_.apart && dimension(dim).sequence == Role::memory);
+  }
   // The mask of the call on a tensor with these names, for a function that reduces `dim`
   // (R18); no tensor where it hides nothing.
   Value mask_along(const Names& names, int dim);

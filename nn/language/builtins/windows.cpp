@@ -46,7 +46,7 @@ Index count(Runner& runner, const Node& node, Key key, Index least) {
 
 // Under a causal mask a window of what the mask does not hide may not reach to the right.
 void check_causal(const Runner& runner, const Node& node, Index right) {
-  if (right > 0 && runner.is_causal() && node.reads_ahead)
+  if (right > 0 && runner.is_causal(node.dim()) && node.reads_ahead)
     fail_at({node.keys[key_right].place}, "the windows reach ", counted(right, "position"),
             " to the right, so a causal mask does not ", "keep the future hidden");
 }
@@ -55,7 +55,7 @@ void check_causal(const Runner& runner, const Node& node, Index right) {
 void check_begin(Runner& runner, const Node& node, Index left, const Tensor* tail) {
   const Dimension& d = runner.dimension(node.dim());
   const bool looks_back = left > 0 || window_of(node) != node.dim();
-  if (looks_back && !tail && runner.is_causal() && d.role == Role::query &&
+  if (looks_back && !tail && runner.is_causal(node.dim()) && d.role == Role::query &&
       runner.first(node.dim()) > 0)
     fail_at({node.place}, "this has windows of '", d.name, "', but this call begins later");
 }
