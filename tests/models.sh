@@ -243,6 +243,12 @@ refuses 2 "'Z' .*is not in the vocabulary" sample filled --prompt 'Z_'
 
 # ---- Mistakes ----
 
+printf '%s\n' 'def Second(X[causal n] < v, E[v, d] = normal(1)):' '  where d = 8' \
+  '  T[n, d] = gather(E[v, d], X[n], dim=v)' '  Z[l, d] = T[n=(l), d]' \
+  '  W[n, l] = softmax(einsum(T[n, d], Z[l, d]), reduced_dim=l)' \
+  '  H[n, d] = einsum(W[n, l], Z[l, d])' '  Y[n, v] = einsum(H[n, d], E[v, d])' \
+  '  return Y[n, v]' > second.tete
+check 'a second axis of the sequence may be called l, as layers are' "$tete" train text.txt --model second.tete --context 8 --steps 1 --out second
 refuses 2 "no model 'gpt3'; did you mean 'gpt2'" train text.txt --model gpt3
 refuses 2 "'switch' is no whole model: it fills a slot of one, as in --use SLOT=switch" train text.txt --model switch
 sed '/^use Absolute/d; s/Absolute(T\[n, d_X\])/1 * T[n, d_X]/' "$gpt2" > unplaced.tete

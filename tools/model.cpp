@@ -182,11 +182,12 @@ void visit_free_sizes(const Checked& program, const See& see, const CheckedCall*
     visit(all, [&](const CheckedCall& inner) { visit_free_sizes(*inner.program, see, &inner); });
 }
 
-// True if a size of this name has no default either.
+// True if a size of this name has no default either. A sequence is as long as what is read.
 bool leaves_open(const Checked& program, const std::string& name) {
   bool open = false;
-  visit_free_sizes(
-      program, [&](const Dimension& d) { open |= d.short_name() == name && d.fallback.empty(); });
+  visit_free_sizes(program, [&](const Dimension& d) {
+    open |= d.short_name() == name && d.fallback.empty() && d.role == Role::none;
+  });
   return open;
 }
 
