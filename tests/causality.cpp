@@ -485,7 +485,7 @@ TEST_SUITE("causality") {
       const Tensor i = expand(arange(pairs[0], Dtype::f64), {1}, pairs),
                    j = expand(arange(pairs[1], Dtype::f64), {0}, pairs);
       const Tensor L = einsum("q d, k d -> q k", a, b) - abs(i - j);
-      return einsum("q k, k d -> q d", softmax(L, {1}), b);
+      return einsum("q k, k d -> q d", softmax(L, 1), b);
     };
     const Tensor Y = attend(X, attend(M, M));
     CHECK(difference(run(text, {{"X", X}, {"M", M}}), Y) < 1e-12);
@@ -500,7 +500,7 @@ TEST_SUITE("causality") {
         "def Block(X[n, d], T[d]):\n  Y[n, d] = X[n, d] + T[d]\n  return Y[n, d]\n";
     const Tensor X = noise({6, 6}, 1), E = noise({6, 6}, 2);
     const Tensor changed = concat({slice(X, 0, 0, 3), noise({3, 6}, 4) * 30.0}, 0);
-    for (const auto& [text, why] : std::vector<std::pair<std::string, std::string>>{
+    for (const auto& [leaking, why] : std::vector<std::pair<std::string, std::string>>{
              {"def F(X[causal n, d], E[v, d] = normal(1)):\n  Z[v, d] = X[n=(v), d] + E[v, d]\n"
               "  Y[n, v] = einsum(X[n, d], Z[v, d])\n  return Y[n, v]\n",
               "has rows of all positions of 'v'"},
@@ -518,6 +518,7 @@ TEST_SUITE("causality") {
              {block + "def F(X[causal n, d]):\n  where r = 6\n  T[r, d] = X[n=(r), d]\n"
                       "  Y[n, d] = Block(X[n, d], T[r, d]) repeated r\n  return Y[n, d]\n",
               "combines all positions of 'r'"}}) {
+      const std::string text = leaking;
       CAPTURE(text);
       CHECK(checked(text)->leak.find(why) != std::string::npos);
       const std::string free = replaced(text, "causal ", "");
