@@ -111,6 +111,15 @@ inline const std::string text_of_a_difference =
             "  W_2[n, m, h] = softmax(L_2[n, m, h], reduced_dim=m)\n"
             "  W[n, m, h] = W_1[n, m, h] - l[h] * W_2[n, m, h]\n" +
                 summed);
+inline const std::string text_of_gates =
+    text_of(one_query + ", P_w[h, h_v] = normal(1), g[h_v] = normal(1)",
+            "  L[n, m, h] = einsum(X[n, d_X], P_q[d_X, d_k, h], K[m, d_k, h])\n"
+            "  W[n, m, h] = softmax(L[n, m, h] / d_k^0.5, reduced_dim=m)\n"
+            "  T[n, m, h_v] = einsum(W[n, m, h], P_w[h, h_v])\n"
+            "  U[n, m, h_v] = sigmoid(g[h_v]) * T[n, m, h_v] + "
+            "(1 - sigmoid(g[h_v])) * W[n, m, h=(h_v)]\n"
+            "  O[n, d_v, h_v] = einsum(U[n, m, h_v], V[m, d_v, h=(h_v)])\n"
+            "  Y[n, d_Y] = einsum(O[n, d_v, h_v], P_o[d_Y, d_v, h=(h_v)])\n");
 inline const std::string text_of_unnamed_mixing = text_of(
     "P_q[d_X, d_k, h] = normal(1), P_o[d_Y, d_v, h] = normal(1), P_a[h, r] = normal(1), "
     "P_b[r, h_2] = normal(1)",

@@ -15,17 +15,22 @@ TEST_SUITE("inspect") {
     const TemporaryFolder folder;
     std::ofstream(folder / "minus.tete") << text_of_a_difference;
     std::ofstream(folder / "unnamed.tete") << text_of_unnamed_mixing;
+    std::ofstream(folder / "gates.tete") << text_of_gates;
     for (const Row& row :
          {Row{folder / "minus.tete", {"L_1 W_1 softmax", "L_2 W_2 softmax", "W_1 W ", "W_2 W −l"}},
           Row{"talking_heads", {"J L  P_l[]", "L W softmax", "W U  P_w[]"}},
           Row{"dynamic_projections",
               {"J L  P_l[] R_Xl[n] R_Ml[m]", "L W softmax", "W U  P_w[] R_Xw[n] R_Mw[m]"}},
           Row{folder / "unnamed.tete", {"J L mixed by P_a × P_b unknown", "L W softmax"}},
+          Row{folder / "gates.tete",
+              {"L W softmax, ÷ d_k^0.5", "T U × sigmoid(g)", "W T  P_w[]",
+               "W U × (1 − sigmoid(g))"}},
           Row{"dense_plus", {"D L ", "J L ", "L W softmax"}}}) {
       CAPTURE(row.attention);
       const TemporaryFolder run;
       ModelSettings s = settings_of(row.attention);
       if (row.ties[0].ends_with("unknown")) s.dims["r"] = 2, s.dims["h_2"] = 3;
+      if (row.attention.ends_with("gates.tete")) s.dims["h_v"] = 3;
       write_run(run / "run", s);
       InspectOptions options;
       options.checkpoints = {run / "run"};
@@ -49,27 +54,42 @@ TEST_SUITE("inspect") {
     const std::string share = ": the share that each n takes of each m, ";
     const TemporaryFolder folder;
     std::ofstream(folder / "minus.tete") << text_of_a_difference;
+    std::ofstream(folder / "gates.tete") << text_of_gates;
+    std::ofstream(folder / "sigmoid.tete") << text_of_sigmoid;
     const std::vector<std::pair<std::string, std::string>> rows{
         {"talking_heads",
-         "J is the product of Q and K, summed over d_k: how well Q and K agree. "
-         "L is J, its heads mixed by P_l. It is the logit of W. "
+         "J is the product of Q and K, summed over d_k: how well Q and K agree. Its heads are "
+         "mixed "
+         "by P_l into L. L is J, its heads mixed by P_l. It is the logit of W. "
          "W is the softmax of L over m" +
              share +
-             "1 in all. U is W, its heads mixed by P_w. It weighs what is summed into O (of V). "},
+             "1 in all. Its heads are mixed by P_w into U, which weighs what is summed into O (of "
+             "V). "
+             "U is W, its heads mixed by P_w. It weighs what is summed into O (of V). "},
         {folder / "minus.tete",
          "L_1 is the product of X, P_q and K, summed over d_X and d_k. It is the logit of W_1. "
          "L_2 is the product of X, P_2 and K, summed over d_X and d_k. It is the logit of W_2. "
          "W_1 is the softmax of L_1 over m" +
              share + "1 in all. W_2 is the softmax of L_2 over m" + share +
-             "1 in all. W is W_1 − W_2 (× l). It weighs what is summed into O (of V). "},
+             "1 in all. W is W_1 − l·W_2. It weighs what is summed into O (of V). "},
         {"glu_synthesizer",
          "A is the product of M and W_a, summed over c. B is the product of M and W_b, summed over "
-         "c. L is made of A and B. It is the logit of W. W is the softmax of L over m" +
+         "c. L is A·sigmoid(B). It is the logit of W. W is the softmax of L over m" +
              share + "1 in all. It weighs what is summed into O (of V). "},
         {"random_plus_alpha",
          "J is the product of Q and K, summed over d_k: how well Q and K agree. "
-         "L is J (× alpha), with R. It is the logit of W. W is the softmax of L over m" +
+         "L is (1 − alpha)·J + alpha·R. It is the logit of W. W is the softmax of L over m" +
              share + "1 in all. It weighs what is summed into O (of V). "},
+        {folder / "gates.tete",
+         "L is the product of X, P_q and K, summed over d_X and d_k. It is the logit of W. "
+         "W is the softmax of L / d_k^0.5 over m" +
+             share +
+             "1 in all. Its heads are mixed by P_w into T. T is W, its heads mixed by P_w. "
+             "U is sigmoid(g)·T + (1 − sigmoid(g))·W. "
+             "It weighs what is summed into O (of V). "},
+        {folder / "sigmoid.tete",
+         "L is the product of X, P_q and K, summed over d_X and d_k. "
+         "S is select(visible(m), sigmoid(L − 2), 0). It weighs what is summed into O (of V). "},
         {"memory_compressed_mean",
          "L is the product of Q and K_c, summed over d_k: how well Q and K_c agree. "
          "It is the logit of W. "

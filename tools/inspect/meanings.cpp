@@ -1,7 +1,10 @@
 #include "tools/inspect/meanings.hpp"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
+#include "tools/inspect/expression.hpp"
 #include "tools/inspect/ties.hpp"
 
 namespace tete {
@@ -10,6 +13,13 @@ namespace {
 
 // "A", "A and B", "A, B and C"
 std::string listed(const std::vector<std::string>& names) { return list_of(names, {}, " and "); }
+
+// "P_l + R_Xl"
+std::string sum_of(const std::vector<std::string>& terms) {
+  std::string all;
+  for (const std::string& term : terms) all += (all.empty() ? "" : " + ") + term;
+  return all;
+}
 
 class Meaning {
  public:
@@ -48,45 +58,41 @@ class Meaning {
     if (map_.is_softmax) return softmax();
     if (const std::string others = other_maps(); !others.empty()) return others;
     if (right_.builtin && right_.builtin->contracts && right_.args.size() > 1) return product();
-    const std::vector<std::string> names = names_in(right_);
-    return names.empty() ? "what the text says of positions" : "made of " + listed(names);
+    return names_in(right_).empty() ? "what the text says of positions" : written(right_);
+  }
+  // As the text says it; of a long expression what it is made of.
+  std::string written(const Node& node) const {
+    constexpr size_t most = 120;
+    std::string all = expression(program_, aliases_, node);
+    return all.size() <= most ? all : "made of " + listed(names_in(node));
   }
 
   std::string softmax() const {
     const bool has_extra = std::any_of(right_.keys.begin() + 2, right_.keys.end(),
                                        [](const Node::Key& key) { return !key.value.empty(); });
-    return text("the softmax of ", listed(names_in(right_.args[0])), " over ", dim_name(column_),
+    return text("the softmax of ", written(right_.args[0]), " over ", dim_name(column_),
                 ": the share that each ", dim_name(row_), " takes of each ", dim_name(column_),
                 ", ", has_extra ? "less than 1 in all" : "1 in all");
   }
 
-  // A sum of other maps, or else what they are multiplied to. Terms that are no maps, as a bias of
-  // each distance, are named behind.
+  // Another map whose heads are mixed is told in words, all else as the text says it.
   std::string other_maps() const {
-    std::vector<std::string> maps, rest = names_in(right_);
-    std::string all;
-    bool is_sum = true;
+    std::vector<std::string> mixers, rest = names_in(right_);
+    std::set<int> maps;
+    bool is_mixed = true;
     for (const Roles::Tie& tie : roles_.ties) {
       if (tie.to != number_) continue;
-      const std::string from = name(roles_.maps[tie.from].value);
-      const bool is_known = std::find(maps.begin(), maps.end(), from) != maps.end();
-      if (is_known && tie.mixer >= 0) all += " + " + name(tie.mixer);
-      else all += term(tie, from, all.empty());
-      if (!is_known) maps.push_back(from);
+      maps.insert(tie.from);
+      is_mixed = is_mixed && tie.mixer >= 0 && tie.by.empty() && tie.scale == 1;
+      if (is_mixed) mixers.push_back(name(tie.mixer));
     }
-    for (const Roles::Tie& tie : roles_.ties)
-      for (const std::string& other : maps)
-        is_sum = is_sum && (tie.to != number_ || tie.by.find("× " + other) == std::string::npos);
-    if (!is_sum) return "made of " + listed(rest);
-    std::erase_if(rest, [&](const std::string& one) { return all.find(one) != std::string::npos; });
-    return all.empty() || rest.empty() ? all : all + ", with " + listed(rest);
-  }
-  std::string term(const Roles::Tie& tie, const std::string& from, bool is_first) const {
-    const std::string sign = tie.mixer >= 0 || tie.scale > 0 ? is_first ? "" : " + "
-                             : is_first                      ? "−"
-                                                             : " − ";
-    return sign + from + (tie.mixer < 0 ? "" : ", its heads mixed by " + name(tie.mixer)) +
-           (tie.by.empty() ? "" : " (" + tie.by + ")");
+    if (maps.empty()) return "";
+    const std::string from = name(roles_.maps[*maps.begin()].value);
+    std::erase_if(rest, [&](const std::string& one) {
+      return one == from || std::find(mixers.begin(), mixers.end(), one) != mixers.end();
+    });
+    if (!is_mixed || maps.size() > 1 || !rest.empty()) return written(right_);
+    return from + ", its heads mixed by " + sum_of(mixers);
   }
 
   // A product of what queries have and what the memory has is how well the two agree.
@@ -95,7 +101,7 @@ class Meaning {
     std::vector<std::string> operands;
     bool is_of_both = right_.args.size() == 2;
     for (const Node& arg : right_.args) {
-      operands.push_back(listed(names_in(arg)));
+      operands.push_back(operand(arg));
       is_of_both =
           is_of_both && has(arg.names, row_) != has(arg.names, column_) && !is_learned(arg);
       for (int i : arg.names)
@@ -108,36 +114,59 @@ class Meaning {
            (is_of_both ? ": how well " + operands[0] + " and " + operands[1] + " agree" : "");
   }
 
+  std::string operand(const Node& arg) const {
+    const bool is_product = arg.builtin && arg.builtin->contracts;
+    return is_product ? listed(names_in(arg)) : factor(program_, aliases_, arg);
+  }
   bool is_learned(const Node& arg) const {
     return arg.kind == NodeKind::value && program_.values[arg.index].kind == ValueKind::parameter;
   }
 
-  // Tells what is made of it: a softmax, or a sum of values.
+  // Tells what is made of it: a softmax, a sum of values, or a map of other heads.
   std::string use() const {
-    std::vector<std::string> softmaxes, sums;
+    std::vector<std::string> softmaxes;
     for (const Roles::Tie& tie : roles_.ties)
       if (tie.from == number_ && roles_.maps[tie.to].is_softmax)
         softmaxes.push_back(name(roles_.maps[tie.to].value));
-    for (size_t i = 0; i < program_.values.size(); ++i)
-      visit(program_.values[i].right, [&](const Node& node) {
-        if (is_sum_by_it(node)) sums.push_back(name(static_cast<int>(i)) + summed_in(node));
-      });
-    return (softmaxes.empty() ? "" : " It is the logit of " + listed(softmaxes) + ".") +
+    const std::vector<std::string> sums = sums_by(map_.value);
+    return (softmaxes.empty() ? "" : " It is the logit of " + listed(softmaxes) + ".") + mixed() +
            (sums.empty() ? "" : " It weighs what is summed into " + listed(sums) + ".");
   }
-  bool is_it(const Node& node) const {
-    return node.kind == NodeKind::value && aliases_.shown(node.index) == map_.value;
+  // " Its heads are mixed by P_w into U, which weighs what is summed into O (of V)."
+  std::string mixed() const {
+    std::map<int, std::vector<std::string>> mixers;  // by the map that they make
+    for (const Roles::Tie& tie : roles_.ties)
+      if (tie.from == number_ && tie.mixer >= 0) mixers[tie.to].push_back(name(tie.mixer));
+    std::string all;
+    for (const auto& [to, by] : mixers) {
+      const std::vector<std::string> sums = sums_by(roles_.maps[to].value);
+      all += " Its heads are mixed by " + sum_of(by) + " into " + name(roles_.maps[to].value) +
+             (sums.empty() ? "" : ", which weighs what is summed into " + listed(sums)) + ".";
+    }
+    return all;
   }
-  bool is_sum_by_it(const Node& node) const {
+  // "O (of V)": what a map weighs.
+  std::vector<std::string> sums_by(int map) const {
+    std::vector<std::string> sums;
+    for (size_t i = 0; i < program_.values.size(); ++i)
+      visit(program_.values[i].right, [&](const Node& node) {
+        if (is_sum_by(node, map)) sums.push_back(name(static_cast<int>(i)) + summed_in(node, map));
+      });
+    return sums;
+  }
+  bool is_map(const Node& node, int map) const {
+    return node.kind == NodeKind::value && aliases_.shown(node.index) == map;
+  }
+  bool is_sum_by(const Node& node, int map) const {
     return node.builtin && node.builtin->contracts && node.args.size() > 1 &&
            !has(node.names, column_) &&
            std::any_of(node.args.begin(), node.args.end(),
-                       [&](const Node& arg) { return is_it(arg); });
+                       [&](const Node& arg) { return is_map(arg, map); });
   }
-  std::string summed_in(const Node& node) const {
+  std::string summed_in(const Node& node, int map) const {
     std::vector<std::string> names;
     for (const Node& arg : node.args)
-      if (!is_it(arg) && has(arg.names, column_)) names.push_back(listed(names_in(arg)));
+      if (!is_map(arg, map) && has(arg.names, column_)) names.push_back(listed(names_in(arg)));
     return names.empty() ? "" : " (of " + listed(names) + ")";
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tools/inspect/expression.hpp"
 #include "tools/inspect/places.hpp"
 
 namespace tete {
@@ -99,7 +100,7 @@ class TieFinder {
       const Node& other = node.args[1 - i];
       const bool is_number = other.kind == NodeKind::number;
       if (is_number) tie.scale *= op == Operator::divide ? 1 / other.number : other.number;
-      else add(tie.by, (op == Operator::divide ? "÷ " : "× ") + names_in(other));
+      else add(tie.by, (op == Operator::divide ? "÷ " : "× ") + factor_of(other));
       return;
     }
     add(tie.by, is_divisor ? "1 ÷" : "compared");
@@ -114,7 +115,7 @@ class TieFinder {
                                         [&](int name) { return !node.names.contains(name); });
       const bool is_product = node.args.size() > 1;
       if (is_mixed && is_product) mix(node, i, inner);
-      else if (is_product) add(inner.by, "× " + names_in_others(node, i));
+      else if (is_product) add(inner.by, "× " + others_of(node, i));
       else if (is_mixed) add(inner.by, "summed");
       follow(arg, inner);
     }
@@ -125,7 +126,7 @@ class TieFinder {
     const bool is_matrix = node.args.size() == 2 && is_plain_value(other) && tie.mixer < 0 &&
                            find_axes(node.args[i], other, node, tie);
     if (is_matrix) tie.mixer = other.index;
-    else tie.is_unknown = true, add(tie.by, "mixed by " + names_in_others(node, i));
+    else tie.is_unknown = true, add(tie.by, "mixed by " + others_of(node, i));
   }
   // True if the value has one axis of the heads that are summed, one of the result's, and the
   // queries' or the columns' at most.
@@ -148,20 +149,13 @@ class TieFinder {
     by += by.empty() ? "" : ", ";
     by += what;
   }
-  std::string names_in_others(const Node& node, size_t i) const {
+  std::string others_of(const Node& node, size_t i) const {
     std::string all;
     for (size_t k = 0; k < node.args.size(); ++k)
-      if (k != i) all += (all.empty() ? "" : " × ") + names_in(node.args[k]);
+      if (k != i) all += (all.empty() ? "" : " × ") + factor_of(node.args[k]);
     return all;
   }
-  std::string names_in(const Node& node) const {
-    std::string all;
-    visit(node, [&](const Node& each) {
-      if (each.kind == NodeKind::value)
-        all += (all.empty() ? "" : ", ") + program_.name_of(each.index);
-    });
-    return all.empty() ? "a number" : all;
-  }
+  std::string factor_of(const Node& node) const { return factor(program_, aliases_, node); }
 
   const Checked& program_;
   const std::vector<Roles::Map>& maps_;
