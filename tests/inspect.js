@@ -288,7 +288,19 @@ async function checkFindings() {
   if (!even) check('the sentence says which head, which measure and which score', one('.headline').textContent.includes(`head ${head} `)
     && one('.headline').textContent.includes(said.measure)
     && one('.headline').textContent.includes(number(said.measure === 'loss without it' ? Math.abs(first.value) : first.value)));
-  const map = mapOf(0, first.site, first.map), row = map && queryOf(first, map);
+  const missed = found.find(({measure}) => measure === 'loss without it')?.heads[0], mixes = siteOf(0, first.site).ties.some((tie) => tie.mixers.length || tie.unknown);
+  if (!even && mixes) check('where heads are mixed each is said to be one of a tensor', [first, missed].filter((x) => x && x.site === first.site).every((x) =>
+    x === missed && first.map === missed.map && first.picture === missed.picture || one('.headline').textContent.includes(`, head ${placeOfFinding(x).head} of ${x.map || x.tensor} `)));
+  const map = mapOf(0, first.site, first.map), row = map && !isEven(first) ? queryOf(first, map) : -1;
+  const rest = map && [...Array(map.shape[1]).keys()].map((i) => [i, seenOf(map, first.picture, i)]).filter(([, seen]) => seen.length > 1);
+  const ofRow = (i) => [...values(map)].slice((first.picture * map.shape[1] + i) * map.shape[2], (first.picture * map.shape[1] + i + 1) * map.shape[2]).map((x) => x || 0);
+  const isFlat = map?.weights && rest.reduce((sum, [i]) => sum - ofRow(i).reduce((s, p) => s + (p > 0 ? p * Math.log(p) : 0), 0), 0)
+    >= 0.95 * rest.reduce((sum, [, seen]) => sum + Math.log(seen.length), 0);
+  if (!even && map?.weights && rest.length) check('a head that looks almost evenly at everything is said to', one('.headline').textContent.includes('looks almost evenly at everything') === isFlat);
+  if (!even && row >= 0 && map.columnTokens) {
+    const sum = ofRow(row).reduce((a, b) => a + b);
+    check('of a row that does not sum to 1 the sum is told', one('.headline').textContent.includes(`its row sums to ${number(sum, 3)}.`) === Math.abs(sum - 1) > 0.02);
+  }
   if (!even && row >= 0 && map.columnTokens) {
     const [at, , weight] = strongestIn(map, first.picture, row), words = weight < 0 ? ' most, with a negative sign: −' : ' it looks most at ';
     check('it looks at what weighs more than 0, and a weight below 0 has its sign', one('.headline').textContent.includes(words)
@@ -304,6 +316,9 @@ async function checkFindings() {
   const wires = matrices.flatMap((m) => m.map((x) => [x, Math.abs(x) / Math.sqrt(m.reduce((sum, y) => sum + y * y, 0) / m.length)]));
   check('it says that heads talk where they do, and which wire stands out', !talk === !wires.length
     && (!talk || talk.textContent.includes(number(wires.reduce((a, b) => b[1] > a[1] ? b : a)[0]))));
+  const of = site().ties.flatMap((tie) => tie.mixers).filter((m) => m.dims[0] && talk?.textContent.includes(`(${m.name})`));
+  check('what queries and keys make is told in words, by their tokens', !talk || !talk.textContent.includes('=') && talk.textContent.includes('root mean square')
+    && of.every((m) => talk.textContent.includes(`what the ${m.dims[0] === site().maps[0].dims[1] ? 'query' : 'key'} `)));
   const {columns, rows} = table(0, 'heads');
   for (const {measure, heads} of found) {
     const column = columns.findIndex((c) => c.name === measure);
@@ -347,6 +362,8 @@ async function checkFindings() {
 
 // Under a map its colours are told in words, those of signs and those of amounts.
 async function checkCaption() {
+  check('signs of tokens and scales of tables are told', one('footer').textContent.includes('· is a space')
+    && (!one('#heads') || !one('#heads tbody') || one('#heads').textContent.includes('Darkest is the most of a column')));
   const names = site().maps.map((m) => m.name), was = state.map;
   for (const map of names) {
     set({map});
@@ -405,6 +422,13 @@ function lookedAt(at) {
 async function checkTalk() {
   const ties = site().ties, drawn = all('.tied').map((g) => g.dataset.tie);
   check('a tie is drawn for each that the text has', drawn.join() === ties.map((t) => `${t.from} ${t.to}`).join());
+  const overlaps = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 2 && b.top < a.bottom - 2;
+  const words = all('svg.talk text').map((x) => [x.textContent, x.getBoundingClientRect()]);
+  const over = words.flatMap(([a, box], i) => words.slice(i + 1).filter(([, other]) => overlaps(box, other)).map(([b]) => `${a} ${b}`));
+  check(`no words lie over others between maps: ${over}`, over.length === 0);
+  const numbers = all('svg.talk .thumb text').map((x) => x.getBBox());
+  const ends = all('svg.talk .tied path').flatMap((x) => [0, 4, 8, 12, 16].map((back) => x.getPointAtLength(x.getTotalLength() - back)));
+  check('no wire ends in the number of a head', ends.every(({x, y}) => numbers.every((box) => x < box.x || x > box.x + box.width || y < box.y || y > box.y + box.height)));
   for (const at of [0, tokensOf(0, site().rows).length - 1]) {
     set({token: {sequence: site().rows, at}});
     await frame();
@@ -449,6 +473,10 @@ function checkAttribution() {
   const {rows} = table(0, 'attribution'), {logit} = frameOf(0).attribution;
   checkGrid('attribution', rows.map((row) => row[2]));
   const sum = rows.reduce((total, row) => total + row[2], 0);
+  const {slots} = frameOf(0).attribution;
+  check('a part that fills a slot is told with a word', all('#attribution .label').every((x) => !x.textContent.includes('layer') || /, (attention|cross-attention|feed-forward)$/.test(x.textContent))
+    && Object.values(slots).filter((slot) => slot === 'FeedForward').length === all('#attribution .label').filter((x) => x.textContent.endsWith(', feed-forward')).length);
+  if (one('#lens')) check('a point on the way says what was added', all('#lens .label').every((x) => /, (embedding|after (attention|cross-attention|feed-forward))$/.test(x.firstChild.data)));
   check('the parts’ sum is the logit that is told', Math.abs(sum - logit[0]) < 1e-6 && one('#attribution .caption').textContent.includes(number(logit[0])));
 }
 async function checkCircuits() {

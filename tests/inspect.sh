@@ -240,7 +240,9 @@ $attention/retention.tete W
 $attention/sparsemax.tete W
 multi_query W
 dynamic_projections W mixing
+$attention/gates.tete W mixing
 END
+check 'a gate between heads and their mixture' grep -qF 'U is G\u00b7T + (1 \u2212 G)\u00b7W.' gates.html
 check 'a model that is a text' "$tete" train odd.txt --model gpt2 --layers 2 "${tiny[@]}" --out gpt2
 check 'its page' "$tete" inspect gpt2 --text "$odd" --out gpt2.html --save gpt2.safetensors
 opens gpt2.html "$everything" gpt2.safetensors

@@ -138,10 +138,13 @@ ordered_json to_json(const RunReport& run, const ValueChanges& c) {
 }
 
 ordered_json to_json(const RunReport& run, const Attribution& a) {
+  ordered_json slots = ordered_json::object();
+  for (const Contribution& row : a.rows) slots[row.path] = row.slot;
   return {{"texts", a.texts},
           {"token", asked_token(run, a.token)},
           {"position", a.position},
-          {"logit", to_json(a.logit)}};
+          {"logit", to_json(a.logit)},
+          {"slots", std::move(slots)}};
 }
 
 ordered_json to_json(const RunReport& run, const Circuit& c) {
@@ -158,7 +161,9 @@ ordered_json to_json(const RunReport& run, const Circuit& c) {
 ordered_json to_json(const RunReport& run, const Frame& frame, int bits) {
   ordered_json sites = ordered_json::array(), tables, losses = ordered_json::array(),
                logits = ordered_json::array(), findings = ordered_json::array(),
-               counted = ordered_json::array();
+               counted = ordered_json::array(), points = ordered_json::object();
+  for (const LogitLens& lens : frame.lens)
+    for (size_t i = 0; i < lens.slots.size(); ++i) points[lens.points[i]] = lens.slots[i];
   for (const Findings& each : findings_of(frame)) findings.push_back(to_json(each));
   for (const Site& site : frame.sites) sites.push_back(to_json(site, bits));
   for (const DataTable& table : shown_tables(run, frame)) tables[table.name] = to_json(table);
@@ -173,6 +178,7 @@ ordered_json to_json(const RunReport& run, const Frame& frame, int bits) {
           {"withoutCircuit", frame.without_circuit},
           {"losses", losses},
           {"counted", counted},
+          {"points", std::move(points)},
           {"logits", logits},
           {"findings", findings},
           {"sites", std::move(sites)},

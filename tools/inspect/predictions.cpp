@@ -51,10 +51,25 @@ static std::vector<std::string> points_of(const Trained& trained, const Activati
   return points;
 }
 
+// The slot whose filler a point on the way adds.
+static std::string added_at(const std::vector<SitePlace>& programs, const std::string& path) {
+  std::string slot;
+  for (const SitePlace& place : programs)
+    for (size_t i = 0; i < place.program->values.size() && slot.empty(); ++i)
+      if (path_of(place, static_cast<int>(i)) == path)
+        visit(place.program->values[i].right, [&](const Node& node) {
+          if (slot.empty() && node.kind == NodeKind::value)
+            slot = place.program->values[node.index].slot;
+        });
+  return slot;
+}
+
 LogitLens lens_of(const Trained& trained, const Passage& passage, const Activations& seen) {
   LogitLens lens;
   lens.sequence = passage.predicted();
   lens.points = points_of(trained, seen);
+  const std::vector<SitePlace> programs = programs_of(trained.model);
+  for (const std::string& point : lens.points) lens.slots.push_back(added_at(programs, point));
   const auto n = std::ssize(passage.next());
   std::vector<int64_t> tokens;
   std::vector<float> probabilities, next;

@@ -144,6 +144,7 @@ struct Predictions {
 struct LogitLens {
   int sequence = 0;
   std::vector<std::string> points;  // paths: "B", "decoder/0/B", …
+  std::vector<std::string> slots;   // by point: what it adds, "FeedForward"; "" for what fills none
   Tensor tokens;                    // i64 [points, n]: the likeliest
   Tensor probabilities;             // [points, n]: its probability
   Tensor next_probability;          // [points, n]: of the token that does follow; NaN: not known
@@ -185,7 +186,8 @@ struct ValueChanges {
 struct Contribution {
   std::string path;  // "decoder/3/A"; "T", the embedding; "bias": what is added behind the stream
   Index head = -1;   // -1: all of it, or what is no head's
-  Estimate logit = {};  // with the last norm's divisor as it is
+  Estimate logit = {};    // with the last norm's divisor as it is
+  std::string slot = {};  // that its text fills: "FeedForward"; "" for what fills none
 };
 
 // The logit of a token after a position, as a sum over what was added to the residual stream.

@@ -128,7 +128,7 @@ function namedCell(view) {
   const first = almostUniform() ? null : headline()?.heads[0], {map, head, slices} = first ? placeOfFinding(first) : {};
   if (!map?.rowTokens || !map.columnTokens || view !== baseRun() || first.site !== sitePath() || map.name !== state.map
     || head !== state.head || map.outer.some(([name]) => slices[name] !== (state.slices[name] ?? 0))) return [];
-  const row = queryOf(first, map);
+  const row = isEven(first) ? -1 : queryOf(first, map);
   return row >= 0 ? [row, strongestIn(map, first.picture, row)[0]] : [];
 }
 
@@ -146,12 +146,24 @@ function sentenceOf(found) {
   const missed = isPattern(found) ? ofRemoval()?.heads[0] : undefined;
   const isSame = missed && missed.site === first.site && missed.map === first.map && missed.picture === first.picture;
   return [headTitle(first), lead,
-    map?.rowTokens && map.columnTokens && queryOf(first, map) >= 0 ? example(first, map) : '',
+    isEven(first) ? evenly(first) : map?.rowTokens && map.columnTokens && queryOf(first, map) >= 0 ? example(first, map) : '',
     missed ? [' ', isSame ? 'It' : headTitle(missed), removalOf(missed)] : ''];
 }
+// Where heads are mixed, head 0 of W is not head 0 of U: " of U".
+const ofMixed = ({site: path, map, tensor}) => siteOf(baseRun(), path)?.ties.some((tie) => tie.mixers.length || tie.unknown) ? ` of ${map || tensor}` : '';
+// A head's measure in the table; of the finding's picture, not of the tensor whose heads it is about.
+function measureOf(measure, {site: path, map: name, picture}) {
+  const {columns, rows} = table(baseRun(), 'heads') ?? {columns: [], rows: []}, at = columns.findIndex((c) => c.name === measure);
+  const own = rows.filter((row) => row[0] === path && (row[1] === name || row[1].startsWith(name + '[')));
+  return own[picture]?.[at] ?? NaN;
+}
+const uniformEntropy = (finding) => uniformOf('entropy', {...finding, tensor: finding.map});
+// True if its entropy is within 5 % of that of uniform attention: what it looks at most says nothing then.
+const isEven = (finding) => measureOf('entropy', finding) >= 0.95 * uniformEntropy(finding);
+const evenly = (finding) => `It looks almost evenly at everything: the entropy of ${finding.map} is ${number(measureOf('entropy', finding))} nats, that of uniform attention ${number(uniformEntropy(finding))}.`;
 function headTitle(finding) {
   const place = siteLabel(finding.site);
-  return element('b', {}, `${place[0].toUpperCase()}${place.slice(1)}, head ${placeOfFinding(finding).head}`);
+  return element('b', {}, `${place[0].toUpperCase()}${place.slice(1)}, head ${placeOfFinding(finding).head}${ofMixed(finding)}`);
 }
 // " changes the loss most: …"
 function removalOf({tensor, value}) {
@@ -183,8 +195,13 @@ function talkOf(path) {
   // So far the largest of as many normally distributed numbers lies from 0.
   const isChance = count > 64 && times < 1.15 * Math.sqrt(2 * Math.log(count));
   return element('p', {class: 'headline talks'}, `The heads of ${siteLabel(path)} `, element('a', {href: '#talk'}, 'talk'), `: most of all head ${a} of `, element('code', {}, tie.from),
-    ` to head ${b} of `, element('code', {}, tie.to), `, ${number(value)} in `, element('code', {}, mix.terms.map((t) => t.name).join(' + ')),
-    `, ${number(times, 2)} times its typical entry`, isChance ? ', as the largest of so many random numbers would be.' : '.');
+    ` to head ${b} of `, element('code', {}, tie.to), `, ${number(value)} in `, mix.terms.map(termInWords),
+    `, ${number(times, 2)} times its typical entry (the root mean square)`, isChance ? ', as the largest of so many random numbers would be.' : '.');
+}
+// "P_l", " plus what the query · (10) adds (R_Xl)"
+function termInWords({mixer, name, place}, i) {
+  if (!place) return [i ? ' plus ' : '', element('code', {}, mixer.name)];
+  return [i ? ' plus ' : '', `what the ${place.isRow ? 'query' : 'key'} `, tokenAt(tokensOf(baseRun(), place.sequence), place.at), ' adds (', element('code', {}, mixer.name), ')'];
 }
 // What the query that shows it most looks at.
 function example(finding, map) {
@@ -197,7 +214,12 @@ function example(finding, map) {
   const whose = (sequence) => s.rows === s.columns ? '' : ` of the ${sequenceName(sequence)}`;
   return [weight < 0 ? ['Token ', tokenAt(from, row), whose(s.rows), ' weighs ', tokenAt(to, at), whose(s.columns), ` most, with a negative sign: ${told}`, where]
     : ['From ', tokenAt(from, row), whose(s.rows), ' it looks most at ', tokenAt(to, at), whose(s.columns), `, ${told}`, map.name === finding.tensor ? '' : where],
-    follows ? [', which followed ', tokenAt(from, at - 1)] : '', weight > 0 ? besides(map, picture, row, at, to) : '', '.'];
+    follows ? [', which followed ', tokenAt(from, at - 1)] : '', weight > 0 ? besides(map, picture, row, at, to) : '', sumOfRow(map, picture, row), '.'];
+}
+// A weight says little by itself where rows have other sums than 1.
+function sumOfRow(map, picture, row) {
+  const sum = rowOf(map, picture, row).reduce((total, x) => total + (x || 0), 0);
+  return Math.abs(sum - 1) > 0.02 ? `; its row sums to ${number(sum, 3)}` : '';
 }
 // What else it looks at with a tenth of its weight or more.
 function besides(map, picture, row, most, tokens) {

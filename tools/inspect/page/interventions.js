@@ -69,6 +69,13 @@ function changesSection(root) {
 
 // ---- Where a logit comes from ----
 
+// "layer 0: F, feed-forward": a letter of the text, and the slot that it fills.
+const slotWords = {Attention: 'attention', Cross: 'cross-attention', FeedForward: 'feed-forward'};
+function partInWords(path) {
+  const word = slotWords[frameOf(baseRun()).attribution.slots[path]];
+  return partLabel(path) + (word ? `, ${word}` : '');
+}
+
 function attributionSection(root) {
   const said = element('p', {class: 'caption'}), all = folded('attribution');
   const made = figure('attribution', 'Orange raises the logit, blue lowers it.', element('svg'));
@@ -80,7 +87,7 @@ function attributionSection(root) {
       ': the sum of what each head, each feed-forward layer, the embedding and the biases at the end add to it, with the last norm’s divisor as it is.'].flat());
     const parts = [...new Set(rows.map((row) => row[0]))], heads = Math.max(0, ...rows.map((row) => row[1] === '' ? 0 : row[1] + 1));
     const adds = columns.findIndex((c) => c.name === 'adds');
-    const named = (part) => part.includes('/') ? partLabel(part) : part === 'bias' ? 'biases at the end' : `${part}, embedding`;
+    const named = (part) => part.includes('/') ? partInWords(part) : part === 'bias' ? 'biases at the end' : `${part}, embedding`;
     made.show(cellGrid(root, 'what each part adds to the logit', parts.map(named), [...headNames(heads), 'all or rest'], (i, j) => {
       const row = rows.find((r) => r[0] === parts[i] && r[1] === (j < heads ? j : '')), at = siteNames.indexOf(parts[i]);
       return row && {value: row[adds], title: partLabel(parts[i]) + (j < heads ? `, head ${j}` : ''),

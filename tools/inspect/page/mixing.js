@@ -11,7 +11,7 @@ function placeOf(mixer, to, s) {
   const map = mapOf(baseRun(), s.path, s.weights) ?? to;
   const at = isRow || s.rows !== s.columns || query < 0 ? state.token?.sequence === sequence ? state.token.at : Infinity
     : strongestIn(map, Math.min(state.head, map.shape[0] - 1), Math.min(query, map.shape[1] - 1))[0];
-  return {sequence, at: Math.min(mixer.shape[0] - 1, at)};
+  return {sequence, isRow, at: Math.min(mixer.shape[0] - 1, at)};
 }
 // A mixer as rows of numbers there, with its name: "R_Xl[n=3]".
 function termOf(mixer, to, s) {
@@ -55,7 +55,7 @@ function talkSection(root) {
   const meanings = element('p', {class: 'caption'});
   root.append(meanings, threshold, made);
   const drawing = element('g');
-  let wires = [], faces = [], places = new Map(), face = 0, room = 0, isNew = true;
+  let wires = [], faces = [], places = new Map(), face = 0, room = 0, gap = 0, isNew = true;
 
   function build() {
     const path = sitePath(), s = site();
@@ -64,20 +64,20 @@ function talkSection(root) {
     const depths = depthsOf(maps, ties), columns = [];
     for (const map of maps) (columns[depths.get(map.name)] ||= []).push(map);
     const most = Math.max(...columns.map((column) => column.reduce((n, map) => n + map.shape[0], 0)));
-    const gap = most > 12 ? 3 : 8, title = 44;
+    const space = most > 12 ? 3 : 8, title = 44;
     room = Math.max(300, root.clientWidth);
-    face = Math.max(18, Math.min(112, Math.floor(560 / most) - gap, (room - 56) / columns.length - 36));
-    const tall = (column) => column.reduce((y, map) => y + title + map.shape[0] * (face + gap), 0);
+    face = Math.max(18, Math.min(112, Math.floor(560 / most) - space, (room - 56) / columns.length - 36));
+    const tall = (column) => column.reduce((y, map) => y + title + map.shape[0] * (face + space), 0);
     const height = Math.max(...columns.map(tall));
-    const between = columns.length > 1 ? Math.min(300, (room - 56 - columns.length * face) / (columns.length - 1)) : 0;
-    const width = 30 + columns.length * face + (columns.length - 1) * between + 26;
+    gap = columns.length > 1 ? Math.min(300, (room - 56 - columns.length * face) / (columns.length - 1)) : 0;
+    const width = 30 + columns.length * face + (columns.length - 1) * gap + 26;
     places = new Map();
     faces = [];
     const drawn = columns.map((column, i) => {
       let y = (height - tall(column)) / 2;
       return column.map((map) => {
-        places.set(map.name, {x: 30 + i * (face + between), y: y + title, step: face + gap, heads: map.shape[0]});
-        y += title + map.shape[0] * (face + gap);
+        places.set(map.name, {x: 30 + i * (face + gap), y: y + title, step: face + space, heads: map.shape[0], column: i});
+        y += title + map.shape[0] * (face + space);
         return stack(map, places.get(map.name));
       });
     });
@@ -104,17 +104,21 @@ function talkSection(root) {
       }));
   }
 
+  const passesBy = ({from, to}) => places.get(to)?.column - places.get(from)?.column > 1;
   // One tie: wires where a matrix mixes, a line a head where each is for itself.
   function tieOf(tie, mix) {
     const from = places.get(tie.from), to = places.get(tie.to);
     const start = (head) => [from.x + face, from.y + head * from.step + face / 2];
-    const end = (head) => [to.x, to.y + head * to.step + face / 2];
-    const words = [mix?.terms.map((t) => t.name).join(' + '), tie.by].filter(Boolean).join(', ');
-    const level = from.y === to.y, x = level ? (from.x + face + to.x) / 2 : from.x + face + 10;
-    const y = level ? from.y - 6 : from.y + face / 2 - 6;
+    // A wire ends before the number of its head.
+    const end = (head) => [to.x - (to.heads > 1 ? 13 + 7 * String(head).length : 0), to.y + head * to.step + face / 2];
+    // The words of a tie that passes by another map stand before its end, and say whence it comes.
+    const told = [mix?.terms.map((t) => t.name).join(' + '), tie.by].filter(Boolean).join(', '), isLong = passesBy(tie);
+    const words = told && isLong ? `${tie.from}: ${told}` : told, level = from.y === to.y || isLong, x = level ? to.x - gap / 2 : from.x + face + 10;
+    const before = site().ties.filter((other) => other.to === tie.to && passesBy(other)).findIndex((other) => other.from === tie.from);
+    const y = !level ? from.y + face / 2 - 6 : to.y - 6 - (isLong ? 14 * (before + 1) : 0);
     return element('g', {class: 'tied', 'data-tie': `${tie.from} ${tie.to}`},
       mix ? wiresOf(tie, mix, start, end) : straight(tie, from.heads, to.heads, start, end),
-      6.5 * words.length < to.x - from.x - face && element('text', {class: 'small over', 'text-anchor': level ? 'middle' : 'start', x, y}, words));
+      6.5 * words.length < gap && element('text', {class: 'small over', 'text-anchor': level ? 'middle' : 'start', x, y}, words));
   }
   // Of many heads the strongest wires, one a head; of few heads all.
   function fewOf(all) {
@@ -178,13 +182,13 @@ function talkSection(root) {
     const places_ = mixed.flatMap(([, mix]) => mix.terms).filter((t) => t.place)
       .map((t) => `${t.name} is that of ${quoted(tokensOf(baseRun(), t.place.sequence)[t.place.at] ?? '')}`);
     made.querySelector('figcaption span').textContent = (mixed.length
-      ? 'A wire is an entry of what mixes heads: thick is large, orange adds, blue subtracts. '
+      ? 'A wire is an entry of what mixes heads: thick is large beside the others between the same two tensors, orange adds, blue subtracts. '
         + 'Point at a head to see what it says to whom. ' + [...new Set(places_)].join('; ')
       : ties.some((t) => t.unknown) ? `The heads of ${siteLabel(path)} are mixed by what has no name (dashed).` : `The heads of ${siteLabel(path)} do not talk: nothing mixes them.`);
     if (!mixed.length) return terms.remove();
     root.append(terms);
     terms.show(sumsPicture(path, mixed), `mixers-${path}`);
-    terms.querySelector('figcaption span').textContent = 'What mixes, as a sum. Rows are the heads that speak, columns those that hear.';
+    terms.querySelector('figcaption span').textContent = 'What mixes, as a sum. Rows are the heads that speak, columns those that hear; the matrices of a line share the scale under them.';
   }
   return {build, update};
 }

@@ -85,7 +85,7 @@ function headsSection(root) {
     holder.replaceChildren(
       element('p', {class: 'caption'}, map?.unmeasured || (shown.some((c) => c.name === 'entropy') || !map ? ''
         : `${tensorName(map)} has negative entries, so its rows are no shares and have no entropy. `),
-      map?.unmeasured ? '' : 'A row that sees one column has no choice, and is not counted.'),
+      map?.unmeasured ? '' : 'A row that sees one column has no choice, and is not counted. Darkest is the most of a column.'),
       element('dl', {class: 'meanings'}, shown.slice(3).map((c) =>
         element('div', {}, element('dt', {}, c.name), element('dd', {}, c.meaning)))),
       tableView('heads', {

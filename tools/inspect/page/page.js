@@ -272,7 +272,9 @@ function footer() {
     map && (map.decimals === null ? 'Maps are kept here in 8 bits, on the scale that stands under them: what is read off a cell is told with its uncertainty. '
       : 'Maps are kept here in 16 bits: what is read off a cell has the digits of the tensor. '),
     report.saved && ['The tensors in full are in ', element('code', {}, report.saved), '. '],
-    'Layers, heads and positions are counted from 0.'), element('p', {}, report.program));
+    'Layers, heads and positions are counted from 0.'),
+    element('p', {class: 'legend'}, 'Of tokens · is a space and ⏎ the end of a line; the one that begins or ends a text is read, not written.'),
+    element('p', {}, report.program));
 }
 
 start();

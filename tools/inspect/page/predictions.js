@@ -46,6 +46,11 @@ function predictionsSection(root) {
   return {build, update};
 }
 
+// A point on the way, and what is added there; what goes into the first layer is of no layer.
+function pointInWords(path) {
+  const word = slotWords[frameOf(baseRun()).points[path]];
+  return !path.includes('/') ? `${path}, embedding` : partLabel(path) + (word ? `, after ${word}` : '');
+}
 // The likeliest next token after each layer: a row a point on the way, the last at the top.
 function lensSection(root) {
   const made = figure('lens', 'The likeliest next token if the residual stream ended at the tensor on the left; the stronger its colour, '
@@ -58,7 +63,7 @@ function lensSection(root) {
     const names = [...new Set(data.map((row) => row[0]))];
     let top = 0;
     let width = 320;
-    const w = 30, h = 26, left = 150, room = Math.max(1, Math.floor((root.clientWidth - left) / w));
+    const w = 30, h = 26, left = Math.max(150, 14 + 7.4 * Math.max(...data.map((row) => pointInWords(row[1]).length))), room = Math.max(1, Math.floor((root.clientWidth - left) / w));
     const parts = names.flatMap((name) => {
       const rows = data.filter((row) => row[0] === name), points = [...new Set(rows.map((row) => row[1]))].reverse();
       const count = Math.max(...rows.map((row) => row[2])) + 1;
@@ -68,7 +73,7 @@ function lensSection(root) {
         const shown = rows.filter((row) => Math.floor(row[2] / room) === line), x = (row) => left + row[2] % room * w;
         const y = (point) => top + 8 + points.indexOf(point) * h;
         width = Math.max(width, left + Math.min(count, room) * w);
-        const drawn = [points.map((point) => element('text', {class: 'label', x: 0, y: y(point) + 17}, partLabel(point), element('title', {}, point))),
+        const drawn = [points.map((point) => element('text', {class: 'label', x: 0, y: y(point) + 17}, pointInWords(point), element('title', {}, point))),
           shown.map((row) => lensCell(row, x(row), y(row[1]), w, h, row[4] === following.get(row[2] + 1), range)),
           shown.filter((row) => row[1] === points[0]).map((row) => element('text', {class: 'token', 'text-anchor': 'middle',
             x: x(row) + w / 2, y: top + 8 + points.length * h + 18}, visible(row[3])))];
