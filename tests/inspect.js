@@ -288,6 +288,11 @@ async function checkFindings() {
   if (!even) check('the sentence says which head, which measure and which score', one('.headline').textContent.includes(`head ${head} `)
     && one('.headline').textContent.includes(said.measure)
     && one('.headline').textContent.includes(number(said.measure === 'loss without it' ? Math.abs(first.value) : first.value)));
+  const weighed = siteOf(0, first.site), lost = found.find(({measure}) => measure === 'loss without it')?.heads ?? [];
+  const sharp = lost.find(({site: path}) => siteOf(0, path).rows !== siteOf(0, path).columns && table(0, 'heads').rows.some((r) => r[0] === path
+    && r[1] === siteOf(0, path).weights && r[entropies] < 0.8 * Math.log(tokensOf(0, siteOf(0, path).columns).length)));
+  if (!even && sharp && said.measure !== 'induction') check('a head of cross attention that is far from uniform comes first', weighed.rows !== weighed.columns
+    && first.value === sharp.value && one('.headline').textContent.includes('most of all heads of cross attention') === (sharp !== lost[0]));
   const missed = found.find(({measure}) => measure === 'loss without it')?.heads[0], mixes = siteOf(0, first.site).ties.some((tie) => tie.mixers.length || tie.unknown);
   if (!even && mixes) check('where heads are mixed each is said to be one of a tensor', [first, missed].filter((x) => x && x.site === first.site).every((x) =>
     x === missed && first.map === missed.map && first.picture === missed.picture || one('.headline').textContent.includes(`, head ${placeOfFinding(x).head} of ${x.map || x.tensor} `)));

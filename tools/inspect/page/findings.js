@@ -118,9 +118,20 @@ function headline() {
   const found = findings().filter((each) => isPattern(each) && !isNear(each.heads[0].value, uniformOf(each.measure, each.heads[0]))).sort((a, b) => b.heads[0].value - a.heads[0].value);
   const induction = found.find(({measure, heads}) => measure === 'induction' && heads[0].value >= 0.5);
   const missed = ofRemoval();
-  return induction ?? (found[0]?.heads[0].value >= 0.5 ? found[0] : missed ?? found[0] ?? findings()[0]);
+  return induction ?? ofCross(missed) ?? (found[0]?.heads[0].value >= 0.5 ? found[0] : missed ?? found[0] ?? findings()[0]);
 }
 
+// Where one sequence looks at another, the head of cross attention that changes the loss most comes
+// first, if a head there is far from uniform.
+function ofCross(missed) {
+  const isCross = ({site: path}) => {
+    const s = siteOf(baseRun(), path), entropies = (table(baseRun(), 'heads')?.rows ?? []).filter((row) => row[0] === path && row[1] === s.weights)
+      .map((_, picture) => measureOf('entropy', {site: path, map: s.weights, picture}));
+    return s.rows !== s.columns && entropies.some((x) => x < 0.8 * uniformOf('entropy', {site: path, map: s.weights, tensor: s.weights, picture: 0}));
+  };
+  const heads = missed?.heads.filter(isCross) ?? [];
+  return heads.length ? {...missed, heads, among: missed.heads[0] === heads[0] ? '' : ' of all heads of cross attention'} : undefined;
+}
 const ofRemoval = () => findings().find(({measure}) => measure === 'loss without it');
 
 // [row, column] of the cell that the headline names, if its map is what is looked at.
@@ -140,7 +151,7 @@ function sentenceOf(found) {
   if (even) return [element('b', {}, 'No head chooses'), `: attention is almost uniform. The least entropy of a head is ${number(even[0])} nats, that of uniform attention ${number(even[1])}.`];
   const {measure, unit, heads: [first]} = found, {map} = placeOfFinding(first);
   const told = element('code', {}, first.tensor), pattern = `${patterns[measure]} (${measure})`;
-  const lead = measure === 'loss without it' ? removalOf(first)
+  const lead = measure === 'loss without it' ? removalOf(first, found.among)
     : !isPattern(found) ? [` has most ${measure}: ${number(first.value)} ${unit} in `, told, '. ']
     : [first.value >= 0.5 ? ` looks ${pattern}: ` : ` looks, but seldom, ${pattern}: `, `${number(first.value)} of its weight in `, told, ' on average', queriesOf(measure, first, map), '. '];
   const missed = isPattern(found) ? ofRemoval()?.heads[0] : undefined;
@@ -166,9 +177,9 @@ function headTitle(finding) {
   return element('b', {}, `${place[0].toUpperCase()}${place.slice(1)}, head ${placeOfFinding(finding).head}${ofMixed(finding)}`);
 }
 // " changes the loss most: …"
-function removalOf({tensor, value}) {
+function removalOf({tensor, value}, among = '') {
   const loss = frameOf(baseRun()).losses.find((x) => x !== null);
-  return [' changes the loss on this text most: with what it adds to ', element('code', {}, tensor), ` set to zero it is ${number(Math.abs(value))} nats a token ${value > 0 ? 'higher' : 'lower'} (loss without it) than ${number(loss)}`,
+  return [` changes the loss on this text most${among}: with what it adds to `, element('code', {}, tensor), ` set to zero it is ${number(Math.abs(value))} nats a token ${value > 0 ? 'higher' : 'lower'} (loss without it) than ${number(loss)}`,
     Math.abs(value) < 0.02 * loss ? ': no head matters much here. ' : '. '];
 }
 // Over which queries that is the mean.
