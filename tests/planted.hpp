@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "attention/attention.hpp"
 #include "attention/against.hpp"
+#include "attention/attention.hpp"
 #include "nn/param.hpp"
 #include "tests/written.hpp"
 

@@ -14,7 +14,6 @@ int binding(Operator op) {
   if (op <= Operator::modulo) return 5;
   return op == Operator::minus ? 6 : 7;
 }
-constexpr int whole = 8;
 
 std::string sign(Operator op) {
   if (op == Operator::multiply) return "·";
