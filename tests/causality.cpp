@@ -536,6 +536,20 @@ TEST_SUITE("causality") {
           std::string::npos);
   }
 
+  TEST_CASE("rows that a table's numbers make are not the first ones when new rows are read") {
+    for (const char* made :
+         {"  A[n, d] = part(R[p, d], dim=p, into=n)\n",
+          "  V[d, p] = R[p, d] * 1\n  J[p] = clip(index(p), 0, 1)\n"
+          "  B[d, n] = scatter(V[d, p], J[p], reduced_dim=p, dim=n)\n  A[n, d] = B[d, n] * 1\n"}) {
+      CAPTURE(made);
+      const std::string text =
+          "def F(X[n, d], M[m, d], R[p, d] = normal(1)):\n  where p = 20\n"
+          "  W[n, m] = softmax(einsum(X[n, d], M[m, d]), reduced_dim=m)\n" +
+          std::string(made) + "  Y[n, d] = einsum(W[n, m], M[m, d]) + A[n, d]\n  return Y[n, d]\n";
+      check_causal(TextLayer({"F", "", Program::parse(text, "F"), false}), 2);
+    }
+  }
+
   TEST_CASE("a remainder of what is below 0 is a later position") {
     const auto leak_of_rows = [](const std::string& at) {
       return checked(

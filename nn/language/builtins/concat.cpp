@@ -85,6 +85,7 @@ Value run(Runner& runner, const Node& node) {
 void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   const Node& node = call.node;
   std::vector<int> joined = {node.dim()};
+  finder.needs_all(node.dim(), out);
   for (const Node& arg : node.args)
     for (int name : arg.names) {
       if (node.names.contains(name) && name != node.dim()) continue;

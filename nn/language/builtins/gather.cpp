@@ -99,6 +99,7 @@ Value run_scatter(Runner& runner, const Node& node) {
 void scatter_flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   keep_hidden_zeros(call, out);
   finder.reduce(call.node, {call.node.dim()}, out, is_zero);
+  finder.needs_all(into(call.node), out);
 }
 
 constexpr KeyRow keys[] = {{"dim", KeyKind::dim}};

@@ -42,6 +42,8 @@ void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
       !has_clock(out.reads, node.dim()))
     finder.report_length(node, node.dim(), how);
   finder.drop(node, node.dim(), how, out);
+  finder.needs_all(node.keys[key_into].dim,
+                   out);  // row i of the part is the table's, however many are new
 }
 
 constexpr KeyRow keys[] = {
