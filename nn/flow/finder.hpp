@@ -61,10 +61,10 @@ class FlowFinder {
   void compute_hidden(const CallFlow& call, ValueFlow& out) const;
   // The function reads rows of `dim` at positions that are computed.
   void reads_any(int dim, ValueFlow& out);
-  // Reports that rows choose among the positions of `dim` by a value of this flow.
-  void choose(const Node& node, int dim, const ValueFlow& by);
   // The same for a result that reads the positions of `dim` in an unknown order, which it reports.
   void drop(const Node& node, int dim, Combination::How how, ValueFlow& out);
+  // Reports that rows choose among the positions of `dim` by a value of this flow.
+  void choose(const Node& node, int dim, const ValueFlow& by);
   // The result needs all rows of `dim`: a decoder cannot add one to what it has.
   void needs_all(int dim, ValueFlow& out);
 

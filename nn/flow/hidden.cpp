@@ -103,7 +103,7 @@ void FlowFinder::compute_hidden(const CallFlow& call, ValueFlow& out) const {
 
 void FlowFinder::hide_by_mask(const Names& names, int dim, ValueFlow& out) const {
   const AxisPair pair = masked_pair(names, dim, program_.dimensions);
-  if (pair.query >= 0 && !crosses(pair.query, pair.memory))
+  if (pair.query >= 0 && is_causal_pair(pair, program_.dimensions, apart_))
     out.hidden.push_back({pair.query, {pair.memory}, 0});
   const int padded = pair.memory >= 0 ? pair.memory : dim;
   if (program_.dimensions[padded].role != Role::none)

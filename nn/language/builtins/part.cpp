@@ -33,7 +33,8 @@ Value run(Runner& runner, const Node& node) {
   return runner.aligned({y, names, x.batched}, node.names, x.batched);
 }
 
-// Positions in a part are those of no sequence: they are other ones than their numbers say.
+// Positions in a part are those of no sequence: they are other ones than their numbers say. Row i
+// of the part is the table's, however many rows are new.
 void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   const Node& node = call.node;
   const auto how = Combination::How::splits;
@@ -42,8 +43,7 @@ void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
       !has_clock(out.reads, node.dim()))
     finder.report_length(node, node.dim(), how);
   finder.drop(node, node.dim(), how, out);
-  finder.needs_all(node.keys[key_into].dim,
-                   out);  // row i of the part is the table's, however many are new
+  finder.needs_all(node.keys[key_into].dim, out);
 }
 
 constexpr KeyRow keys[] = {

@@ -10,7 +10,8 @@ namespace {
 
 // ---- Uses -------------------------------------------------------------------------------------
 
-void find_uses(Checked& program) {
+// Returns which values are used.
+std::vector<bool> find_uses(Checked& program) {
   std::vector<bool> seen(program.values.size(), false);
   seen[program.result] = true;
   for (size_t i = program.values.size(); i-- > 0;) {
@@ -29,15 +30,13 @@ void find_uses(Checked& program) {
         value.finished.push_back(used);
       }
   }
+  return seen;
 }
 
 // A def that is handed a parameter may leave it to a slot that leaves it, too.
-void refuse_unread(const Checked& program) {
-  std::set<int> read{program.result};
-  for (const CheckedValue& value : program.values)
-    read.insert(value.uses.begin(), value.uses.end());
+void refuse_unread(const Checked& program, const std::vector<bool>& used) {
   for (const CheckedParameter& parameter : program.parameters)
-    if (!read.contains(parameter.value))
+    if (!used[parameter.value])
       fail_at(
           {program.values[parameter.value].place}, "the parameter '", parameter.name,
           "' is never used: what fills a slot leaves it in the def that it is passed to; pass it "
@@ -111,7 +110,8 @@ std::string cure_of(const Checked& program, const Combination& c) {
   const Dimension& d = program.dimensions[c.dim];
   const bool is_padding = c.reads == Combination::Reads::padding;
   const std::string seen = seen_by(program, c), instead = words[static_cast<size_t>(c.how)].instead;
-  if (c.how == How::mixes || c.how == How::returns || c.how >= How::misplaces) return instead;
+  for (How has_its_own : {How::mixes, How::returns, How::misplaces, How::brings_back, How::keeps})
+    if (c.how == has_its_own) return instead;
   if (c.how == How::counts)
     return d.role == Role::none ? "" : text("; the sum of ", seen, " is the number without it");
   const bool hides = c.how == How::combines || c.how == How::merges || c.how == How::joins;
@@ -222,8 +222,7 @@ Short<int> layout_of(const Names& names, const std::vector<Dimension>& dimension
 }
 
 void analyse(Checked& program) {
-  find_uses(program);
-  refuse_unread(program);
+  refuse_unread(program, find_uses(program));
   find_loss_values(program);
   find_flow(program);
   for (CheckedValue& value : program.values) {
