@@ -75,7 +75,7 @@ TEST_SUITE("inspect") {
         for (size_t h = 0; h < 3; ++h) {
           double all = 0;
           for (size_t i = 0; i < counts.size() / 3; ++i) all += counts[h * counts.size() / 3 + i];
-          // What a causal mask leaves of 10 × 10, of weights without the first row's 1.
+          // A causal mask leaves these of 10 × 10; of weights the first row's 1 is not counted.
           CHECK(all == (histogram.map == "W" ? 54 : 55));
         }
       }

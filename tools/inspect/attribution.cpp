@@ -33,14 +33,6 @@ Tensor row_at(const Tensor& x, Index position) {
   return reshape(slice(x, 0, position, 1), {x.size(1)});
 }
 
-// The slot that a value of the model fills.
-std::string slot_at(const std::vector<SitePlace>& programs, const std::string& path) {
-  for (const SitePlace& place : programs)
-    for (size_t i = 0; i < place.program->values.size(); ++i)
-      if (path_of(place, static_cast<int>(i)) == path) return place.program->values[i].slot;
-  return "";
-}
-
 // The logit of one text, whose parts are added; or why there is none.
 std::string attribute(const Trained& trained, const TextReading& reading, const Activations& seen,
                       Gathered& rows, std::vector<double>& logits) {
@@ -76,7 +68,9 @@ Attribution attribution_of(const Trained& trained, const std::vector<TextReading
   if (!made.refused.empty()) return made;
   made.rows = rows.rows(), made.logit = estimate_of(logits);
   const std::vector<SitePlace> programs = programs_of(trained.model);
-  for (Contribution& row : made.rows) row.slot = slot_at(programs, row.path);
+  for (Contribution& row : made.rows)
+    if (const PlacedValue at = value_at(programs, row.path); at.program)
+      row.slot = at.program->values[at.number].slot;
   made.texts = std::ssize(readings);
   made.token = readings.front().token, made.position = readings.front().position;
   return made;

@@ -13,6 +13,13 @@ std::string path_of(const SitePlace& place, int number) {
   return program.name_of(number) == "X" ? place.X : place.M;
 }
 
+PlacedValue value_at(const std::vector<SitePlace>& programs, const std::string& path) {
+  for (const SitePlace& place : programs)
+    for (int i = 0; i < std::ssize(place.program->values); ++i)
+      if (path_of(place, i) == path) return {place.program.get(), i};
+  return {};
+}
+
 std::string without_numbers(const std::string& path) {
   std::string kept;
   for (size_t at = 0; at < path.size();) {

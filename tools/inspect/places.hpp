@@ -33,6 +33,12 @@ std::vector<SitePlace> programs_of(const Model& model);
 // The path of a value of its text, by its number in program.values; of an input, the path of what
 // the site is given.
 std::string path_of(const SitePlace& place, int number);
+// The program that has a value at this path, and its number there; no program if none has.
+struct PlacedValue {
+  const Checked* program = nullptr;
+  int number = -1;
+};
+PlacedValue value_at(const std::vector<SitePlace>& programs, const std::string& path);
 // A path without the numbers of its repetitions, under which a parameter `per stack` is found.
 std::string without_numbers(const std::string& path);
 

@@ -53,14 +53,12 @@ static std::vector<std::string> points_of(const Trained& trained, const Activati
 
 // The slot whose filler a point on the way adds.
 static std::string added_at(const std::vector<SitePlace>& programs, const std::string& path) {
+  const PlacedValue at = value_at(programs, path);
   std::string slot;
-  for (const SitePlace& place : programs)
-    for (size_t i = 0; i < place.program->values.size() && slot.empty(); ++i)
-      if (path_of(place, static_cast<int>(i)) == path)
-        visit(place.program->values[i].right, [&](const Node& node) {
-          if (slot.empty() && node.kind == NodeKind::value)
-            slot = place.program->values[node.index].slot;
-        });
+  if (at.program)
+    visit(at.program->values[at.number].right, [&](const Node& node) {
+      if (slot.empty() && node.kind == NodeKind::value) slot = at.program->values[node.index].slot;
+    });
   return slot;
 }
 
