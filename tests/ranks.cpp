@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -505,8 +506,9 @@ TEST_SUITE("ranks") {
       const int faulty = static_cast<int>(uniform_below(key, 1, static_cast<uint64_t>(ranks)));
       const auto fault = static_cast<Fault>(1 + seed % 4);
       SimulatedNetwork network(ranks);
-      // Of the messages after the start, which has four exchanges.
-      const int64_t least = 4 * 2 * (ranks - 1), some = 8 * 2 * (ranks - 1);
+      // Of the messages after the start, which has four exchanges, each with as many steps.
+      const auto steps = static_cast<int64_t>(std::bit_width(static_cast<unsigned>(ranks - 1)));
+      const int64_t least = 4 * 2 * steps, some = 8 * 2 * steps;
       network.plan(faulty, fault,
                    least + static_cast<int64_t>(uniform_below(key, 2, static_cast<uint64_t>(some))),
                    key.fold("fault"));
@@ -521,6 +523,7 @@ TEST_SUITE("ranks") {
             for (const Tensor& g : sum.grads) found += bits_of(g) + "|";
             if (found != expected) right = false;
           }
+          all_max(comm, 0);  // who is done stays until all are
         } catch (const Error& error) {
           if (fault == Fault::kill && comm.rank() == faulty) return;
           failed = true;
@@ -615,5 +618,9 @@ TEST_SUITE("ranks") {
     CHECK(exchange_seconds(25e6, model.link, 2) == doctest::Approx(two.exchange));
     // On 3 ranks a rank has 3 nodes of the tree of 24 shards.
     CHECK(predict(model, 3).exchange == doctest::Approx(4 * 4e-3 + 4 * 0.1 * 2 / 3));
+    // A power of two takes log2 P messages.
+    CHECK(exchange_seconds(25e6, model.link, 1024) ==
+          doctest::Approx(2 * (4 * 10e-3 + 0.1 * 1023 / 1024)));
+    CHECK(predict(model, 8).exchange == doctest::Approx(2 * (4 * 3e-3 + 0.1 * 7 / 8)));
   }
 }

@@ -9,13 +9,13 @@
 
 #include "core/clock.hpp"
 #include "core/threads.hpp"
-#include "train/checksum.hpp"
+#include "train/checked_transport.hpp"
+#include "train/gathering.hpp"
+#include "train/roll_call.hpp"
 
 namespace tete {
 
 namespace {
-
-constexpr int control_channel = 0;
 
 std::string host_name() {
   char name[256] = {};
@@ -48,71 +48,31 @@ class Swap : public Comm::Job {
   std::unique_ptr<Exchange> exchange_;
 };
 
-// Adds a checksum to every message, which also counts them: one that was damaged, lost or taken for
-// another on its way is found, and its sender named.
-class Checked : public Transport {
+class GatherJob : public Comm::Job {
  public:
-  Checked(std::unique_ptr<Transport> carrier, const Comm& comm)
-      : carrier_(std::move(carrier)), comm_(comm) {}
-  int rank() const override { return carrier_->rank(); }
-  int size() const override { return carrier_->size(); }
-  void abort(int code) override { carrier_->abort(code); }
-
-  std::unique_ptr<Exchange> begin(int channel, const std::vector<Message>& out,
-                                  const std::vector<Message>& in) override {
-    auto exchange = std::make_unique<Verified>(comm_, in);
-    exchange->sent.reserve(out.size());
-    std::vector<Message> all_out, all_in;
-    for (const Message& message : out) {
-      exchange->sent.push_back(checksum(message.bytes.data(), message.bytes.size(),
-                                        number_sent_[{message.peer, channel}]++));
-      all_out.insert(all_out.end(), {message, {message.peer, bytes_of(exchange->sent.back())}});
-    }
-    for (size_t i = 0; i < in.size(); ++i) {
-      exchange->numbers.push_back(number_received_[{in[i].peer, channel}]++);
-      all_in.insert(all_in.end(), {in[i], {in[i].peer, bytes_of(exchange->received[i])}});
-    }
-    exchange->carried = carrier_->begin(channel, all_out, all_in);
-    return exchange;
+  GatherJob(int rank, std::span<const std::byte> mine, const std::vector<size_t>& lengths)
+      : gathering(control_channel, rank, mine, lengths) {}
+  State advance(Transport& transport) override {
+    return gathering.advance(transport) ? State::done : State::waiting;
   }
+  int64_t progress() const override { return gathering.progress(); }
+  std::vector<int> waiting_for() const override { return gathering.waiting_for(); }
+  int64_t bytes() const override { return gathering.bytes(); }
 
- private:
-  static std::span<std::byte> bytes_of(uint64_t& sum) {
-    return std::as_writable_bytes(std::span(&sum, 1));
-  }
-
-  struct Verified : Exchange {
-    Verified(const Comm& of, const std::vector<Message>& messages)
-        : comm(of), in(messages), received(messages.size()) {}
-    bool test() override {
-      if (verified) return true;
-      if (!carried->test()) return false;
-      for (size_t i = 0; i < in.size(); ++i)
-        if (checksum(in[i].bytes.data(), in[i].bytes.size(), numbers[i]) != received[i])
-          fail(ErrorKind::peer, "what came from ", comm.name_of(in[i].peer), " in the step after ",
-               comm.step(),
-               " was damaged on its way; the run can go on from its last checkpoint "
-               "(--resume)");
-      return verified = true;
-    }
-    int64_t progress() const override { return carried->progress(); }
-    std::vector<int> waiting_for() const override { return carried->waiting_for(); }
-
-    const Comm& comm;
-    std::vector<Message> in;
-    std::vector<uint64_t> sent, received, numbers;
-    std::unique_ptr<Exchange> carried;
-    bool verified = false;
-  };
-
-  std::unique_ptr<Transport> carrier_;
-  const Comm& comm_;
-  std::map<std::pair<int, int>, uint64_t> number_sent_, number_received_;  // by peer and channel
+  Gathering gathering;
 };
 
 }  // namespace
 
 // ---- The communication thread ------------------------------------------------------------------
+
+struct Comm::Running {
+  std::shared_ptr<Job> job;
+  int64_t seen = -1;             // its progress,
+  double since = 0, called = 0;  // when that last grew, and when the others were called
+};
+
+Comm::Comm() = default;
 
 Comm::Comm(std::function<std::unique_ptr<Transport>()> connect) {
   thread_ = std::thread([this, connect = std::move(connect)] { serve(connect); });
@@ -151,7 +111,8 @@ void Comm::serve(const std::function<std::unique_ptr<Transport>()>& connect) {
     lock.unlock();
     std::unique_ptr<Transport> made = connect();
     lock.lock();
-    transport_ = std::make_unique<Checked>(std::move(made), *this);
+    transport_ = std::make_unique<CheckedTransport>(std::move(made), *this);
+    roll_call_ = std::make_unique<RollCall>(*transport_);
     rank_ = transport_->rank(), size_ = transport_->size();
     connected_ = true;
   } catch (...) {
@@ -160,64 +121,98 @@ void Comm::serve(const std::function<std::unique_ptr<Transport>()>& connect) {
   }
   changed_.notify_all();
   while (connected_) {
-    changed_.wait(lock, [&] { return job_ || ending_ || abort_code_ >= 0; });
+    changed_.wait(lock, [&] { return !running_.empty() || ending_ || abort_code_ >= 0; });
     if (abort_code_ >= 0) return lock.unlock(), transport_->abort(abort_code_);
-    if (!job_) break;
-    const std::shared_ptr<Job> job = job_;
+    if (running_.empty()) break;
     flush_denormals(flushes_denormals_);
     lock.unlock();
     std::exception_ptr error;
     try {
-      drive(*job);
+      drive();
     } catch (...) {
       error = std::current_exception();
     }
     lock.lock();
-    error_ = error;
-    use_.bytes += job->bytes();
-    if (error) abandoned_.push_back(job);
-    job_.reset();
+    if (error) {
+      error_ = error;
+      for (std::shared_ptr<Running>& each : running_) use_.bytes += each->job->bytes();
+      std::ranges::move(running_, std::back_inserter(abandoned_));
+      running_.clear();
+    }
     changed_.notify_all();
   }
   lock.unlock();
   transport_.reset();
 }
 
-// Polls the job until it is done. While this rank computes, polls are far apart: each takes 12 us
-// of a core on which the computation may run. Once the computation waits for the job, polls follow
-// each other at once, and after 50 of them without progress every 50 us.
-void Comm::drive(Job& job) {
-  double since = seconds_now(), last = since, moving = 0;
-  int64_t seen = -1;
-  for (int round = 0;; ++round) {
-    const Job::State state = job.advance(*transport_);
-    const double time = seconds_now();
-    if (state != Job::State::idle) moving += time - last;
-    if (time - last > 1) since = time;  // this process was stopped: it cannot tell who else was
-    last = time;
-    if (state == Job::State::done) break;
-    if (abandons_) fail(ErrorKind::peer, "this rank failed");
-    if (state == Job::State::idle || job.progress() != seen)
-      since = time, seen = job.progress(), round = 0;
-    else if (time - since > patience_) lost(job.waiting_for());
-    if (!awaited_) {
-      const std::chrono::microseconds pause(state == Job::State::idle ? 1000 : 200);
-      std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, pause, [&] { return awaited_ || abandons_; });
-    } else if (round < 50 && state == Job::State::waiting) {
-      std::this_thread::yield();
-    } else {
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-    }
-  }
+std::vector<std::shared_ptr<Comm::Running>> Comm::running() {
   std::lock_guard lock(mutex_);
-  use_.total += moving;
+  return running_;
+}
+bool Comm::runs(const Job& job) const {
+  return std::any_of(running_.begin(), running_.end(),
+                     [&](const auto& each) { return each->job.get() == &job; });
 }
 
-void Comm::lost(const std::vector<int>& silent) const {
+// Polls the jobs until all are done. While this rank computes, polls are far apart: each takes 12
+// us of a core on which the computation may run. Once the computation waits for a job, polls follow
+// each other at once, and after 50 of them without progress every 50 us.
+void Comm::drive() {
+  double last = seconds_now();
+  bool waited = false;
+  int round = 0;  // without progress
+  for (auto jobs = running(); !jobs.empty(); jobs = running(), ++round) {
+    const double now = seconds_now(), passed = now - last;
+    last = now;
+    bool waits = false, ended = false;
+    for (const std::shared_ptr<Running>& each : jobs) {
+      if (passed > 1) each->since = now;  // stopped, this process cannot tell who else was
+      const int64_t seen = each->seen;
+      const Job::State state = move(*each, now);
+      if (state == Job::State::done) end(*each), ended = true;
+      waits |= state != Job::State::idle;
+      if (state == Job::State::done || each->seen != seen) round = 0;
+    }
+    std::unique_lock lock(mutex_);
+    if (std::exchange(waited, waits)) use_.total += passed;
+    if (!awaited_ && !ended) {
+      const std::chrono::microseconds pause(waits ? 200 : 1000);
+      changed_.wait_for(lock, pause, [&] { return awaited_ || abandons_; });
+    }
+    if (!awaited_) continue;
+    if (round == 0) changed_.notify_all();
+    lock.unlock();
+    if (round < 50 && waits) std::this_thread::yield();
+    else std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
+void Comm::end(const Running& job) {
+  std::lock_guard lock(mutex_);
+  use_.bytes += job.job->bytes();
+  std::erase_if(running_, [&](const auto& each) { return each.get() == &job; });
+}
+
+// After half of the time without a sign it calls the others.
+Comm::Job::State Comm::move(Running& running, double now) {
+  const Job::State state = running.job->advance(*transport_);
+  if (state == Job::State::done) return state;
+  if (abandons_) fail(ErrorKind::peer, "this rank failed");
+  const double patience = patience_;
+  if (state == Job::State::idle || running.job->progress() != running.seen)
+    running.since = running.called = now, running.seen = running.job->progress();
+  if (now - running.since < patience / 2) running.called = now;
+  else roll_call_->advance(*transport_, step_, running.job->waiting_for());
+  if (now - running.since > patience && now - running.called > patience / 4) lost();
+  return state;
+}
+
+void Comm::lost() const {
+  const std::vector<int> missing = roll_call_->missing();
   fail(ErrorKind::peer, "no sign for ", patience_.load(), " s of ",
        list_of(
-           silent, [&](int peer) { return name_of(peer); }, " and "),
+           missing.empty() ? roll_call_->chain() : missing, [&](int peer) { return name_of(peer); },
+           " and "),
        ", whose last step was ", step_.load(),
        "; the run can go on from its last checkpoint (--resume)");
 }
@@ -231,26 +226,31 @@ std::string Comm::host(int rank) const {
 
 void Comm::start(std::shared_ptr<Job> job) {
   std::lock_guard lock(mutex_);
-  job_ = std::move(job);
+  if (error_) std::rethrow_exception(error_);
+  running_.push_back(std::make_shared<Running>(Running{.job = std::move(job)}));
   flushes_denormals_ = denormals_are_flushed();
   changed_.notify_all();
 }
 
-void Comm::finish() {
+void Comm::finish(const Job& job) {
+  wait(job, [] { return false; });
+}
+
+void Comm::wait(const Job& job, const std::function<bool()>& enough) {
   const double before = seconds_now();
   std::unique_lock lock(mutex_);
   awaited_ = true;
   changed_.notify_all();
-  changed_.wait(lock, [&] { return !job_; });
+  changed_.wait(lock, [&] { return error_ || enough() || !runs(job); });
   awaited_ = false;
   use_.exposed += seconds_now() - before;
-  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+  if (error_) std::rethrow_exception(error_);
 }
 
 void Comm::abandon() {
   abandons_ = true;
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return !job_; });
+  changed_.wait(lock, [&] { return running_.empty(); });
 }
 
 CommUse Comm::use() const {
@@ -275,23 +275,23 @@ void Comm::abort(int code) {
 
 void Comm::exchange(std::vector<Message> out, std::vector<Message> in,
                     std::shared_ptr<const void> memory) {
-  start(std::make_shared<Swap>(std::move(out), std::move(in), std::move(memory)));
-  finish();
+  const auto job = std::make_shared<Swap>(std::move(out), std::move(in), std::move(memory));
+  start(job);
+  finish(*job);
 }
 
 std::vector<Bytes> Comm::gather(std::span<const std::byte> mine,
                                 const std::vector<size_t>& lengths) {
   if (size_ == 1) return {{mine.begin(), mine.end()}};
-  const auto all = std::make_shared<std::vector<Bytes>>(lengths.begin(), lengths.end());
-  Bytes& sent = (*all)[static_cast<size_t>(rank_)] = {mine.begin(), mine.end()};
-  std::vector<Message> out, in;
-  for (int k = 1; k < size_; ++k) {
-    const int from = (rank_ + size_ - k) % size_;
-    out.push_back({(rank_ + k) % size_, sent});
-    in.push_back({from, (*all)[static_cast<size_t>(from)]});
+  const auto job = std::make_shared<GatherJob>(rank_, mine, lengths);
+  start(job);
+  finish(*job);
+  std::vector<Bytes> all;
+  for (int r = 0; r < size_; ++r) {
+    const std::span<const std::byte> bytes = job->gathering.of(r);
+    all.emplace_back(bytes.begin(), bytes.end());
   }
-  exchange(std::move(out), std::move(in), all);
-  return std::move(*all);
+  return all;
 }
 
 std::vector<Bytes> Comm::all_gather(std::span<const std::byte> mine) {

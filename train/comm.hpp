@@ -22,6 +22,9 @@ namespace tete {
 
 using Bytes = std::vector<std::byte>;
 
+// Channels below are those of agreements and of roll calls.
+inline constexpr int control_channel = 0, roll_call_channel = 1, first_free_channel = 2;
+
 // Bytes to another rank, or from it.
 struct Message {
   int peer;
@@ -67,6 +70,8 @@ struct CommUse {
   int64_t bytes = 0;   // sent
 };
 
+class RollCall;
+
 class Comm {
  public:
   // Work of the communication thread: it is asked again and again until it is done.
@@ -80,7 +85,7 @@ class Comm {
     virtual int64_t bytes() const = 0;  // sent
   };
 
-  Comm() = default;  // the only process of a run
+  Comm();  // the only process of a run
   // `connect` is called on the communication thread. All ranks do this together.
   explicit Comm(std::function<std::unique_ptr<Transport>()> connect);
   ~Comm();
@@ -98,10 +103,12 @@ class Comm {
   void set_step(int64_t step) { step_ = step; }
   int64_t step() const { return step_; }
 
-  // Begins a job; `finish` waits for its end and passes on its error. One job at a time.
+  // Begins a job beside those that run. `finish` waits for its end, `wait` only until `enough`,
+  // which is asked whenever something has moved. After an error of any job all of these pass it on.
   void start(std::shared_ptr<Job> job);
-  void finish();
-  // The running job will not be finished: this rank failed.
+  void finish(const Job& job);
+  void wait(const Job& job, const std::function<bool()>& enough);
+  // The running jobs will not be finished: this rank failed.
   void abandon();
 
   // Sends and receives messages, in which two ranks agree. `memory` holds their bytes, whatever
@@ -127,10 +134,15 @@ class Comm {
 
  private:
   void serve(const std::function<std::unique_ptr<Transport>()>& connect);
-  void drive(Job& job);
+  struct Running;
+  void drive();
+  Job::State move(Running& running, double now);
+  void end(const Running& running);
+  std::vector<std::shared_ptr<Running>> running();
+  bool runs(const Job& job) const;
   size_t ranks() const { return static_cast<size_t>(size_); }
   std::vector<Bytes> gather(std::span<const std::byte> mine, const std::vector<size_t>& lengths);
-  [[noreturn]] void lost(const std::vector<int>& silent) const;
+  [[noreturn]] void lost() const;
 
   int rank_ = 0, size_ = 1;
   std::vector<std::string> hosts_;
@@ -140,12 +152,12 @@ class Comm {
   mutable std::mutex mutex_;  // of what follows
   std::condition_variable changed_;
   std::unique_ptr<Transport> transport_;  // that thread's
-  std::shared_ptr<Job> job_;
-  std::vector<std::shared_ptr<Job>> abandoned_;  // messages may still come for their memory
+  std::unique_ptr<RollCall> roll_call_;
+  std::vector<std::shared_ptr<Running>> running_, abandoned_;  // messages may still come for these
   std::exception_ptr error_;
   bool connected_ = false, ending_ = false, flushes_denormals_ = false;
-  std::atomic<bool> abandons_{false};  // true if the job is not to be finished
-  std::atomic<bool> awaited_{false};   // true while the thread that computes waits for the job
+  std::atomic<bool> abandons_{false};  // true if no job is to be finished
+  std::atomic<bool> awaited_{false};   // true while the thread that computes waits for a job
   int abort_code_ = -1;
   CommUse use_;
 };

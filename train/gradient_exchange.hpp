@@ -1,11 +1,10 @@
-// Partial sums of gradients go to all ranks, and their sum comes back: a reduce-scatter by pairwise
-// exchange, in which each rank finishes the tree for its part of the numbers, and an all-gather,
-// unless each is to have its part alone. A bucket of numbers is on its way while the gradients of
-// the next are computed.
+// Partial sums of gradients go to all ranks, and their sum comes back, bucket by bucket
+// (train/bucket.hpp), while later gradients are computed.
 #pragma once
 #include <memory>
+#include <optional>
 
-#include "train/tree.hpp"
+#include "train/step_totals.hpp"
 
 namespace tete {
 
@@ -15,18 +14,51 @@ class GradientExchange : public Comm::Job {
   enum class Result { whole, part };
   // `nodes` are this rank's; the last one's gradients and loss may still be empty. All are on the
   // processor.
-  static std::shared_ptr<GradientExchange> make(int rank, const TreeOrder& order,
-                                                const Tensors& layouts,
-                                                std::shared_ptr<std::vector<ShardSum>> nodes,
-                                                const Division& division, Result wanted,
-                                                SendAs send);
+  GradientExchange(int rank, const TreeOrder& order, const Tensors& layouts,
+                   std::shared_ptr<std::vector<ShardSum>> nodes, const Division& division,
+                   Result wanted, SendAs send);
 
   // The gradients of a parameter are final in all of this rank's nodes. Each parameter once.
-  virtual void ready(size_t parameter) = 0;
+  void ready(size_t parameter);
   // So are the losses.
-  virtual void complete() = 0;
+  void complete() { complete_.store(true, std::memory_order_release); }
   // After the job is done.
-  virtual ShardSum result() = 0;
+  ShardSum result() { return totals_->result(sum_); }
+
+  State advance(Transport& transport) override;
+  int64_t progress() const override;
+  std::vector<int> waiting_for() const override;
+  int64_t bytes() const override { return bytes_ + (totals_ ? totals_->gathering().bytes() : 0); }
+
+ private:
+  // A bucket's scatter or gather.
+  struct Leg {
+    size_t bucket;
+    bool gathers;
+    int step = 0;  // the next one of the bucket, or that which is on its way
+    std::unique_ptr<Exchange> exchange = {};
+  };
+  static SumOfRanks sum_of(int rank, const TreeOrder& order, const Tensors& layouts,
+                           std::shared_ptr<std::vector<ShardSum>> nodes, const Division& division,
+                           Result wanted);
+  bool can_begin(const Leg& leg) const;
+  bool move(Transport& transport, Leg& leg);
+  std::unique_ptr<Exchange> begin(Transport& transport, const Leg& leg);
+
+  SumOfRanks sum_;
+  std::vector<std::unique_ptr<Bucket>> buckets_;
+  std::vector<bool> scattered_;  // by bucket
+  // All ranks begin them in one order, so no two wait for each other.
+  std::vector<Leg> legs_;
+  size_t begun_ = 0;
+  std::vector<Leg*> under_way_;
+  std::vector<bool> is_ready_;
+  size_t slots_ready_ = 0;
+  std::atomic<int64_t> ready_until_{0};
+  std::atomic<bool> complete_{false};
+  std::optional<StepTotals> totals_;
+  bool totals_known_ = false;
+  int64_t progress_ = 0, bytes_ = 0;
 };
 
 }  // namespace tete

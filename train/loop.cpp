@@ -157,6 +157,7 @@ class Run {
       bad_input("the model has ", count, " parameters, but ", job.values.size(),
                 " values were given");
     checkpoints_.begin();
+    job.comm.set_step(state_.step);
     progress_.steps = options_.schedule.steps;
     progress_.step = state_.step, progress_.tokens = state_.tokens;
     if (checkpoints_.has_folder())

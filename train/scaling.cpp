@@ -10,26 +10,33 @@ namespace tete {
 
 namespace {
 
-constexpr double bucket = 25e6;  // bytes, as in train/gradient_exchange.cpp
+constexpr double bucket = 25e6;  // bytes, the largest of train/division.cpp
 
-// Nodes of the tree that a rank has, on average.
-double nodes_a_rank(int ranks) {
-  const int shards =
-      ranks <= 24 ? 24 : static_cast<int>(std::bit_ceil(static_cast<unsigned>(ranks)));
-  return static_cast<double>(tree_order(ranks, shards).nodes.size()) / ranks;
+// How gradients are added: nodes of the tree that a rank has, on average, and steps of a bucket and
+// phase.
+struct Way {
+  double nodes, steps;
+};
+Way way(int ranks, int shards) {
+  const TreeOrder order = tree_order(ranks, shards);
+  return {static_cast<double>(order.nodes.size()) / ranks,
+          order.is_perfect(ranks) ? std::log2(ranks) : ranks - 1.0};
+}
+int shards_for(int ranks) {
+  return ranks <= 24 ? 24 : static_cast<int>(std::bit_ceil(static_cast<unsigned>(ranks)));
 }
 
 struct Phases {
   double scatter = 0, gather = 0, last_bucket = 0;
 };
-Phases phases(double parameters, const LinkRates& link, int ranks, double nodes) {
+Phases phases(double parameters, const LinkRates& link, int ranks, const Way& way) {
   const double bytes = 4 * parameters, part = (ranks - 1.0) / ranks;
-  const double buckets = std::ceil(bytes / bucket), latency = (ranks - 1) * link.latency;
+  const double buckets = std::ceil(bytes / bucket), latency = way.steps * link.latency;
   const auto seconds = [&](double count, double sent) {
     return count * latency + part * sent / link.bandwidth;
   };
-  return {seconds(buckets, nodes * bytes), seconds(buckets, bytes),
-          seconds(1, nodes * std::min(bytes, bucket))};
+  return {seconds(buckets, way.nodes * bytes), seconds(buckets, bytes),
+          seconds(1, way.nodes * std::min(bytes, bucket))};
 }
 
 // Seconds of a step in which a rank has so many tokens.
@@ -37,7 +44,7 @@ StepForecast step_of(const ScalingModel& m, double tokens, int ranks) {
   StepForecast s;
   s.compute = 6 * m.parameters * tokens / m.rate;
   if (ranks == 1) return s;
-  const Phases p = phases(m.parameters, m.link, ranks, nodes_a_rank(ranks));
+  const Phases p = phases(m.parameters, m.link, ranks, way(ranks, shards_for(ranks)));
   s.exchange = p.scatter + p.gather;
   s.exposed = std::max(p.last_bucket, p.scatter - s.compute * 2 / 3) + p.gather;
   s.late = m.link.jitter * std::sqrt(2 * std::log(ranks)) * s.compute;
@@ -50,7 +57,7 @@ double total(const StepForecast& s) { return s.compute + s.exposed + s.late; }
 
 double exchange_seconds(double parameters, const LinkRates& link, int ranks) {
   if (ranks == 1) return 0;
-  const Phases p = phases(parameters, link, ranks, 1);
+  const Phases p = phases(parameters, link, ranks, way(ranks, ranks));
   return p.scatter + p.gather;
 }
 

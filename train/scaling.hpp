@@ -1,6 +1,7 @@
 // How training is expected to scale: the α–β model. With N parameters, t tokens a rank and step and
-// F operations a second: a rank computes for T = 6Nt/F; its messages take (P-1)α a bucket and
-// phase, and their bytes by B: k·(P-1)/P·4N for the sums of shards, (P-1)/P·4N for what comes back.
+// F operations a second: a rank computes for T = 6Nt/F; its messages take log₂P·α a bucket and
+// phase ((P-1)·α where P is no power of two), and their bytes by B: k·(P-1)/P·4N for the sums of
+// shards, (P-1)/P·4N for what comes back.
 // The first hide under the backward pass, two thirds of T, but for the last bucket. The slowest of
 // P ranks, whose steps differ by σ, is σ√(2 ln P)·T late.
 #pragma once

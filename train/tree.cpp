@@ -95,9 +95,9 @@ ShardSum sum_of_ranks(Comm& comm, int shards, const Tensors& layouts, const Leaf
   std::optional<Division> evenly;
   if (!parts) evenly.emplace(sizes_of(layouts), comm.size());
   using Result = GradientExchange::Result;
-  const auto exchange =
-      GradientExchange::make(comm.rank(), order, layouts, nodes, parts ? *parts : *evenly,
-                             parts ? Result::part : Result::whole, send);
+  const auto exchange = std::make_shared<GradientExchange>(
+      comm.rank(), order, layouts, nodes, parts ? *parts : *evenly,
+      parts ? Result::part : Result::whole, send);
   comm.start(exchange);
   Running running{comm};
   std::vector<bool> told(layouts.size(), false);
@@ -114,7 +114,7 @@ ShardSum sum_of_ranks(Comm& comm, int shards, const Tensors& layouts, const Leaf
   end.loss = end.loss.to(cpu());
   exchange->complete();
   running.finished = true;
-  comm.finish();
+  comm.finish(*exchange);
   ShardSum total = exchange->result();
   total.loss = total.loss.to(shard.loss.backend());
   for (size_t i = 0; i < layouts.size() && !parts; ++i)
@@ -143,6 +143,22 @@ TreeOrder tree_order(int ranks, int shards) {
   };
   walk(0, shards);
   return order;
+}
+
+bool TreeOrder::is_perfect(int ranks) const {
+  if (nodes.size() != static_cast<size_t>(ranks)) return false;
+  std::vector<size_t> leaves;  // of subtrees
+  for (bool leaf : is_leaf) {
+    if (leaf) {
+      leaves.push_back(1);
+      continue;
+    }
+    const size_t right = leaves.back();
+    leaves.pop_back();
+    if (leaves.back() != right) return false;
+    leaves.back() += right;
+  }
+  return true;
 }
 
 ShardSum tree_sum(Comm& comm, int shards, const Tensors& layouts, const Leaf& leaf, SendAs send,

@@ -53,6 +53,8 @@ struct TreeOrder {
   };
   std::vector<Node> nodes;    // the largest that lie in one rank's range, from left to right
   std::vector<bool> is_leaf;  // how they are added: true takes the next, false adds the last two
+  // True if the nodes are the leaves of one perfect tree, one of each rank.
+  bool is_perfect(int ranks) const;
 };
 TreeOrder tree_order(int ranks, int shards);
 

@@ -54,7 +54,7 @@ class PingPong : public Comm::Job {
     // The round before is over: that of the rank which begins has come back.
     if (half_ > 0 && half_ % 2 == 0 && begins_) one_way.add((seconds_now() - last_) / 2);
     if (half_ % 2 == 0) last_ = seconds_now();
-    exchange_ = transport.begin(1, sends ? message : std::vector<Message>(),
+    exchange_ = transport.begin(first_free_channel, sends ? message : std::vector<Message>(),
                                 sends ? std::vector<Message>() : message);
   }
 
@@ -73,7 +73,7 @@ double one_way(Comm& comm, size_t bytes, int rounds) {
       const auto job =
           std::make_shared<PingPong>(comm.rank() == 0, comm.rank() == 0 ? r : 0, bytes, rounds + 1);
       comm.start(job);
-      comm.finish();
+      comm.finish(*job);
       if (comm.rank() == 0) medians.add(job->one_way.median());
     }
     all_max(comm, 0);
