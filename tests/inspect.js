@@ -229,9 +229,10 @@ async function checkCross() {
   const at = siteNames.findIndex((path) => siteOf(0, path).rows !== siteOf(0, path).columns);
   const titles = () => [...new Set(all('.large .axis-title').map((x) => x.textContent))].join();
   const lines = all('.sequences span').map((x) => x.textContent);
-  check(`of two sequences the first screen says which is which: ${lines}`, lines.length === (runs[0].sequences.length > 1 ? 2 : 0)
-    && lines.every((line, i) => line.endsWith(tokensOf(0, i).map(visible).join(''))
-      && line.startsWith(runs[0].sequences[i].name + [', read by the encoder', `, written by the decoder, whose cross attention looks at the ${runs[0].sequences[0].name}: `][i])));
+  check(`the first screen has the text, of two sequences it says which is which: ${lines}`, lines.length === (findings().length ? runs[0].sequences.length : 0)
+    && lines.every((line, i) => line.endsWith(tokensOf(0, i).slice(0, 160).map(visible).join('') + (tokensOf(0, i).length > 160 ? '…' : ''))
+      && line.startsWith(runs[0].sequences[i].name + (lines.length < 2 ? ': '
+        : [', read by the encoder', `, written by the decoder, whose cross attention looks at the ${runs[0].sequences[0].name}: `][i]))));
   const dims = mapAt(sitePath()).dims;
   check(`the axes say who looks at whom: ${titles()}`, site().rows !== site().columns || titles() === `who looks (${dims[1]}),at whom (${dims[2]})`);
   if (at < 0) return;
@@ -277,6 +278,36 @@ function checkContrast() {
 const checkWidth = () => check(`nothing is wider than the window: ${document.documentElement.scrollWidth} of ${innerWidth}`,
   document.documentElement.scrollWidth <= innerWidth);
 
+// A head of cross attention that looks one token back at each step reads the other sequence backwards.
+function checkWalk() {
+  const s = frameOf(0).sites.find(({rows, columns, weights}) => rows !== columns && weights), map = s && mapOf(0, s.path, s.weights);
+  if (!map?.rowTokens || !map.columnTokens || map.outer.length) return;
+  const [heads, rows, columns] = map.shape, own = values(map), last = heads - 1;
+  for (const by of [-1, 1]) {
+    const walked = own.map((_, i) => {
+      const head = Math.floor(i / rows / columns), row = Math.floor(i / columns) % rows, column = i % columns;
+      return head !== last ? (column === 0 ? 1 : 0) : column === (by < 0 ? columns - 1 - row : row) ? 1 : 0;
+    });
+    decoded.set(map, walked);
+    const found = ofWalk(), steps = Math.min(rows, columns) - 1;
+    check(`a head that reads ${by < 0 ? 'backwards' : 'forwards'} is found`, rows < 4 || steps < 0.75 * (rows - 1) ? true
+      : found?.heads[0].site === s.path && found.heads[0].picture === last
+        && walkInWords(found.heads[0]).includes(`${by < 0 ? 'backwards' : 'forwards'}, token by token: in ${found.heads[0].taken} of its ${rows - 1} steps`));
+  }
+  decoded.set(map, own.map((_, i) => i % columns === 0 ? 1 : 0));
+  check('one that stays at a token reads nothing', ofWalk()?.heads.every(({site: path}) => path !== s.path) ?? true);
+  decoded.set(map, own);
+}
+// Tokens that give much more than others, where a row may have any sum.
+function checkOpening() {
+  const tokens = ['a', 'b', 'a', 'b'], map = {shape: [1, 4, 4], values: Float32Array.from({length: 16}, (_, i) =>
+    i % 4 > Math.floor(i / 4) ? NaN : Math.floor(i / 4) % 2 ? 0.5 : 0.125)};
+  const told = (numbers) => element('p', {}, opening({...map, values: numbers}, 0, tokens)).textContent;
+  check('a token that gives much to all that it sees is named', told(map.values) === ` b gives ${number(0.5, 2)} on average to each token that it sees, any other token ${number(0.125, 2)}.`);
+  check('one that gives as much as others is not', told(map.values.map((x) => x && 0.5)) === '');
+  check('nor one whose weights sum to 1', told(map.values.map((x, i) => x && 1 / (1 + Math.floor(i / 4)))) === '');
+}
+
 // The page opens on what it found: the sentence and the list are the table's, a click selects.
 async function checkFindings() {
   if (!findings().length) return check('of one token nothing stands out', runs[0].sequences.every(({tokens}) => tokens.length === 1));
@@ -286,7 +317,7 @@ async function checkFindings() {
   check('where attention is almost uniform it says so, and names no head', one('.headline').textContent.startsWith('No head chooses') === !!even
     && (!even || table(0, 'heads').rows.some((r) => r[entropies] === even[0])));
   if (!even) check('the sentence says which head, which measure and which score', one('.headline').textContent.includes(`head ${head} `)
-    && one('.headline').textContent.includes(said.measure)
+    && one('.headline').textContent.includes({walk: 'token by token'}[said.measure] ?? said.measure)
     && one('.headline').textContent.includes(number(said.measure === 'loss without it' ? Math.abs(first.value) : first.value)));
   const weighed = siteOf(0, first.site), lost = found.find(({measure}) => measure === 'loss without it')?.heads ?? [];
   const sharp = lost.find(({site: path}) => siteOf(0, path).rows !== siteOf(0, path).columns && table(0, 'heads').rows.some((r) => r[0] === path
@@ -316,9 +347,13 @@ async function checkFindings() {
     check('its tokens stand at the axes', all('.finding .tick.named').map((x) => x.textContent).join('\n')
       === [tokensOf(0, siteOf(0, first.site).rows)[row], tokensOf(0, siteOf(0, first.site).columns)[at]].map(visible).join('\n'));
   }
+  checkWalk();
+  checkOpening();
   check('the page opens on that head', sitePath() === first.site && state.head === head && (first.row < 0 || state.token.at === first.row));
-  const matrices = site().ties.map((tie) => mixOf(0, sitePath(), tie)?.sum.flat() ?? []).filter((m) => m.length), talk = one('.talks');
-  const wires = matrices.flatMap((m) => m.map((x) => [x, Math.abs(x) / Math.sqrt(m.reduce((sum, y) => sum + y * y, 0) / m.length)]));
+  const matrices = site().ties.map((tie) => mixOf(0, sitePath(), tie)?.sum ?? []).filter((m) => m.length), talk = one('.talks');
+  // That a head speaks to itself is not worth a word.
+  const wires = matrices.flatMap((m) => m.flatMap((row, a) => row.map((x, b) => m.length === row.length && a === b && m.length > 1 ? null
+    : [x, Math.abs(x) / Math.sqrt(m.flat().reduce((sum, y) => sum + y * y, 0) / m.flat().length)]))).filter(Boolean);
   check('it says that heads talk where they do, and which wire stands out', !talk === !wires.length
     && (!talk || talk.textContent.includes(number(wires.reduce((a, b) => b[1] > a[1] ? b : a)[0]))));
   const of = site().ties.flatMap((tie) => tie.mixers).filter((m) => m.dims[0] && talk?.textContent.includes(`(${m.name})`));

@@ -118,7 +118,7 @@ function headline() {
   const found = findings().filter((each) => isPattern(each) && !isNear(each.heads[0].value, uniformOf(each.measure, each.heads[0]))).sort((a, b) => b.heads[0].value - a.heads[0].value);
   const induction = found.find(({measure, heads}) => measure === 'induction' && heads[0].value >= 0.5);
   const missed = ofRemoval();
-  return induction ?? ofCross(missed) ?? (found[0]?.heads[0].value >= 0.5 ? found[0] : missed ?? found[0] ?? findings()[0]);
+  return induction ?? ofWalk() ?? ofCross(missed) ?? (found[0]?.heads[0].value >= 0.5 ? found[0] : missed ?? found[0] ?? findings()[0]);
 }
 
 // Where one sequence looks at another, the head of cross attention that changes the loss most comes
@@ -132,15 +132,30 @@ function ofCross(missed) {
   const heads = missed?.heads.filter(isCross) ?? [];
   return heads.length ? {...missed, heads, among: missed.heads[0] === heads[0] ? '' : ' of all heads of cross attention'} : undefined;
 }
+// The head of cross attention that reads the other sequence token by token, forwards or backwards, if what
+// it looks at most moves by one in most of its steps.
+function ofWalk() {
+  const heads = frameOf(baseRun()).sites.filter((s) => s.rows !== s.columns && s.weights).flatMap((s) => {
+    const map = mapOf(baseRun(), s.path, s.weights), [pictures, rows] = map.shape;
+    if (!map.rowTokens || !map.columnTokens || map.outer.length || rows < 4) return [];
+    return Array.from({length: pictures}, (_, picture) => {
+      const at = [...Array(rows).keys()].map((i) => strongestIn(map, picture, i)), steps = at.slice(1).map(([j], i) => j - at[i][0]);
+      const by = steps.filter((x) => x === 1).length < steps.filter((x) => x === -1).length ? -1 : 1, taken = steps.filter((x) => x === by).length;
+      return {site: s.path, map: map.name, tensor: map.name, picture, row: -1, by, taken, steps: steps.length, value: taken / steps.length,
+        weight: at.reduce((sum, [, weight]) => sum + weight, 0) / rows};
+    });
+  }).filter(({value}) => value >= 0.75).sort((a, b) => b.value - a.value || b.weight - a.weight);
+  return heads.length ? {measure: 'walk', heads} : undefined;
+}
+const walkInWords = ({by, taken, steps, site: path}) => ` reads the ${sequenceName(siteOf(baseRun(), path).columns)} ${by < 0 ? 'backwards' : 'forwards'}, token by token: in ${taken} of its ${steps} steps what it looks at most is the token ${by < 0 ? 'before' : 'after'} that of the last step. `;
 const ofRemoval = () => findings().find(({measure}) => measure === 'loss without it');
 
-// [row, column] of the cell that the headline names, if its map is what is looked at.
+// [row, column] of the cell where the token that is held looks most, in the map and head looked at.
 function namedCell(view) {
-  const first = almostUniform() ? null : headline()?.heads[0], {map, head, slices} = first ? placeOfFinding(first) : {};
-  if (!map?.rowTokens || !map.columnTokens || view !== baseRun() || first.site !== sitePath() || map.name !== state.map
-    || head !== state.head || map.outer.some(([name]) => slices[name] !== (state.slices[name] ?? 0))) return [];
-  const row = isEven(first) ? -1 : queryOf(first, map);
-  return row >= 0 ? [row, strongestIn(map, first.picture, row)[0]] : [];
+  const map = mapAt(sitePath(), state.map, view), s = site(), held = state.pinned;
+  if (!map?.rowTokens || !map.columnTokens || held?.sequence !== s.rows || held.at >= map.shape[1]) return [];
+  const head = Math.min(state.head, map.shape[0] - 1);
+  return [held.at, strongestIn(map, head, held.at)[0]];
 }
 
 const tokenAt = (tokens, i) => [element('code', {}, visible(tokens[i])), ` (${i})`];
@@ -152,9 +167,10 @@ function sentenceOf(found) {
   const {measure, unit, heads: [first]} = found, {map} = placeOfFinding(first);
   const told = element('code', {}, first.tensor), pattern = `${patterns[measure]} (${measure})`;
   const lead = measure === 'loss without it' ? removalOf(first, found.among)
+    : measure === 'walk' ? walkInWords(first)
     : !isPattern(found) ? [` has most ${measure}: ${number(first.value)} ${unit} in `, told, '. ']
     : [first.value >= 0.5 ? ` looks ${pattern}: ` : ` looks, but seldom, ${pattern}: `, `${number(first.value)} of its weight in `, told, ' on average', queriesOf(measure, first, map), '. '];
-  const missed = isPattern(found) ? ofRemoval()?.heads[0] : undefined;
+  const missed = isPattern(found) || measure === 'walk' ? ofRemoval()?.heads[0] : undefined;
   const isSame = missed && missed.site === first.site && missed.map === first.map && missed.picture === first.picture;
   return [headTitle(first), lead,
     isEven(first) ? evenly(first) : map?.rowTokens && map.columnTokens && queryOf(first, map) >= 0 ? example(first, map) : '',
@@ -197,7 +213,9 @@ function talkOf(path) {
   for (const tie of siteOf(baseRun(), path)?.ties ?? []) {
     const mix = mixOf(baseRun(), path, tie), all = mix?.sum.flat() ?? [];
     const typical = Math.sqrt(all.reduce((sum, x) => sum + x * x, 0) / all.length);
+    const isSquare = mix?.sum.length === mix?.sum[0].length;
     mix?.sum.forEach((row, a) => row.forEach((value, b) => {
+      if (isSquare && a === b && all.length > 1) return;  // as good as itself
       if (!most || Math.abs(value) / typical > Math.abs(most.value) / most.typical) most = {tie, mix, a, b, value, typical, count: all.length};
     }));
   }
@@ -225,13 +243,28 @@ function example(finding, map) {
   const whose = (sequence) => s.rows === s.columns ? '' : ` of the ${sequenceName(sequence)}`;
   return [weight < 0 ? ['Token ', tokenAt(from, row), whose(s.rows), ' weighs ', tokenAt(to, at), whose(s.columns), ` most, with a negative sign: ${told}`, where]
     : ['From ', tokenAt(from, row), whose(s.rows), ' it looks most at ', tokenAt(to, at), whose(s.columns), `, ${told}`, map.name === finding.tensor ? '' : where],
-    follows ? [', which followed ', tokenAt(from, at - 1)] : '', weight > 0 ? besides(map, picture, row, at, to) : '', sumOfRow(map, picture, row), '.'];
+    follows ? [', which followed ', tokenAt(from, at - 1)] : '', weight > 0 ? besides(map, picture, row, at, to) : '', sumOfRow(map, picture, row), '.', opening(map, picture, from)];
 }
 // A weight says little by itself where rows have other sums than 1.
 function sumOfRow(map, picture, row) {
   const sum = rowOf(map, picture, row).reduce((total, x) => total + (x || 0), 0);
   return Math.abs(sum - 1) > 0.02 ? `; its row sums to ${number(sum, 3)}` : '';
 }
+// Queries of one token may be open where rows have other sums than 1: " · gives 0.53 on average to what it
+// sees, any other token 0.02."
+function opening(map, picture, tokens) {
+  const rows = [...Array(map.shape[1]).keys()].map((i) => [...rowOf(map, picture, i)].filter((x) => !Number.isNaN(x)));
+  const sum = (row) => row.reduce((total, x) => total + x, 0);
+  if (rows.every((row) => Math.abs(sum(row) - 1) < 0.02) || rows.flat().some((x) => x < 0)) return '';
+  const meanOf = (isOne) => {
+    const all = rows.filter((_, i) => isOne(tokens[i])).flat();
+    return sum(all) / all.length;
+  };
+  const [most, token] = [...new Set(tokens)].map((each) => [meanOf((x) => x === each), each]).sort(([a], [b]) => b - a)[0];
+  const others = meanOf((x) => x !== token);
+  return most > 2 * others ? [' ', element('code', {}, visible(token)), ` gives ${number(most, 2)} on average to each token that it sees, any other token ${number(others, 2)}.`] : '';
+}
+
 // What else it looks at with a tenth of its weight or more.
 function besides(map, picture, row, most, tokens) {
   const all = rowOf(map, picture, row), sum = all.reduce((total, x) => total + Math.abs(x || 0), 0);
@@ -241,14 +274,15 @@ function besides(map, picture, row, most, tokens) {
 }
 
 function findingsSection(root) {
-  const said = element('div', {class: 'said'}), list = element('div', {class: 'list'}), picture = element('div', {class: 'finding'});
-  root.append(element('div', {class: 'beside'}, said, picture, list));
+  const said = element('div', {class: 'said'}), talk = element('div', {class: 'said-of-talk'}), list = element('div', {class: 'list'}), picture = element('div', {class: 'finding'});
+  root.append(element('div', {class: 'beside'}, said, picture, talk, list));
   let buttons = [];
 
   function build() {
     buttons = [];
     const found = headline();
-    said.replaceChildren(...sequencesTold(), found ? element('p', {class: 'headline'}, sentenceOf(found)) : '', (found && talkOf(found.heads[0].site)) ?? '');
+    said.replaceChildren(sequencesTold(), found ? element('p', {class: 'headline'}, sentenceOf(found)) : '');
+    talk.replaceChildren((found && talkOf(found.heads[0].site)) ?? '');
     list.replaceChildren(element('table', {class: 'strongest-heads'}, element('tbody', {}, listed().map(({measure, meaning, unit, heads, shown, uniform}) =>
       element('tr', {}, element('th', {scope: 'row', title: meaning}, measure, ', of ', ofTensors(heads),
         element('small', {}, [inWords[measure], unit, shownIn(heads)].filter(Boolean).join(', ')),
@@ -258,10 +292,14 @@ function findingsSection(root) {
       'The strongest heads of all layers by measure; a click selects layer, head and the token that shows it most. Uniform is what attention to all tokens alike would have. '
       + 'A token that sees no other has no choice, and is not counted.'));
   }
-  // Of two sequences: which is which, and who reads or writes it.
-  const sequencesTold = () => runs[baseRun()].sequences.length < 2 ? [] : [element('p', {class: 'sequences'},
-    runs[baseRun()].sequences.map(({tokens}, i) => element('span', {}, element('b', {}, sequenceName(i)),
-      {encoder: ', read by the encoder: ', decoder: `, written by the decoder, whose cross attention looks at the ${sequenceName(0)}: `}[stackOf(i)] ?? ': ', element('code', {}, tokens.map(visible).join('')))))];
+  // The text; of two sequences which is which, and who reads or writes it.
+  function sequencesTold() {
+    const {sequences} = runs[baseRun()], most = 160;
+    const whose = (i) => sequences.length < 2 ? ': ' : {encoder: ', read by the encoder: ',
+      decoder: `, written by the decoder, whose cross attention looks at the ${sequenceName(0)}: `}[stackOf(i)] ?? ': ';
+    return element('p', {class: 'sequences'}, sequences.map(({tokens}, i) => element('span', {}, element('b', {}, sequenceName(i)), whose(i),
+      element('code', {}, tokens.slice(0, most).map(visible).join('') + (tokens.length > most ? '…' : '')))));
+  }
   // What uniform attention has is said once where all heads that are shown have the same.
   const listed = () => findings().map((found) => ({...found, shown: found.heads.filter((head) => standsOut(found.measure, head))}))
     .filter(({shown}) => shown.length).map((found) => {

@@ -88,7 +88,7 @@ function attributionSection(root) {
     const parts = [...new Set(rows.map((row) => row[0]))], heads = Math.max(0, ...rows.map((row) => row[1] === '' ? 0 : row[1] + 1));
     const adds = columns.findIndex((c) => c.name === 'adds');
     const named = (part) => part.includes('/') ? partInWords(part) : part === 'bias' ? 'biases at the end' : `${part}, embedding`;
-    made.show(cellGrid(root, 'what each part adds to the logit', parts.map(named), [...headNames(heads), 'all or rest'], (i, j) => {
+    made.show(cellGrid(root, 'what each part adds to the logit', parts.map(named), [...headNames(heads), 'of no head'], (i, j) => {
       const row = rows.find((r) => r[0] === parts[i] && r[1] === (j < heads ? j : '')), at = siteNames.indexOf(parts[i]);
       return row && {value: row[adds], title: partLabel(parts[i]) + (j < heads ? `, head ${j}` : ''),
         pick: at >= 0 && j < heads ? () => set({site: at, head: j}) : null};

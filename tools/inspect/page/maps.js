@@ -28,6 +28,7 @@ function gridSection(root) {
     const rows = siteNames.map((path, i) => {
       const y = 22 + i * (cell + gap), map = mapAt(path), range = map && rangeOf(map);
       return element('g', {}, element('text', {x: 0, y: y + cell / 2 + 4, class: 'label'}, siteLabel(path)),
+        !map && element('text', {x: left, y: y + cell / 2 + 4, class: 'small'}, `no ${state.map}`),
         map && Array.from({length: map.shape[0]}, (_, head) => thumbnail(path, i, map, head, range,
           {x: left + head * (cell + gap), y, width: cell, height: cell})));
     });
@@ -40,7 +41,7 @@ function gridSection(root) {
   }
   function caption() {
     const map = mapAt(sitePath());
-    return [`${map ? tensorName(map) : state.map} of every layer and head; a click shows one large.`, ...site().unshown].join(' ');
+    return [`${map ? tensorName(map) : state.map} of every layer and head${siteNames.every((path) => mapAt(path)) ? '' : ' that has it'}; a click shows one large.`, ...site().unshown].join(' ');
   }
 
   function thumbnail(path, i, map, head, range, box) {
@@ -74,7 +75,7 @@ function largeMap(view, side) {
     return label === null || every > 1 && at !== named[axis] ? `${at}` : visible(label);
   };
   // Numbers give way to the named token.
-  const isTick = (axis, i) => i === named[axis] || i % every === 0 && !(Math.abs(i - named[axis]) * cell < 11);
+  const isTick = (axis, i) => i === named[axis] || i % every === 0 && !(every > 1 && Math.abs(i - named[axis]) * cell < 11);
   const tickClass = (axis, i) => i === named[axis] ? 'tick named' : 'tick';
   const longest = Math.max(...Array.from({length: columns}, (_, i) => name('column', i).length));
   // The axes say who looks at whom, of two sequences which is which.

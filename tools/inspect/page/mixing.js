@@ -7,8 +7,8 @@
 function placeOf(mixer, to, s) {
   if (!mixer.dims[0]) return null;
   const isRow = mixer.dims[0] === to.dims[1], sequence = isRow ? s.rows : s.columns, query = state.token?.sequence === s.rows ? state.token.at : -1;
-  // Of the memory it is what the chosen query looks at most.
-  const map = mapOf(baseRun(), s.path, s.weights) ?? to;
+  // Of the memory it is what the chosen query looks at most, in the map that is looked at.
+  const chosen = mapAt(s.path, state.map, baseRun()), map = chosen?.rowTokens && chosen.columnTokens ? chosen : to;
   const at = isRow || s.rows !== s.columns || query < 0 ? state.token?.sequence === sequence ? state.token.at : Infinity
     : strongestIn(map, Math.min(state.head, map.shape[0] - 1), Math.min(query, map.shape[1] - 1))[0];
   return {sequence, isRow, at: Math.min(mixer.shape[0] - 1, at)};
@@ -163,7 +163,7 @@ function talkSection(root) {
     meanings.textContent = [...places.keys()].filter((name) => name !== state.map).map((name) => mapAt(sitePath(), name)?.meaning).join(' ');
     for (const {node, name, head} of faces)
       node.classList.toggle('here', name === state.map && head === state.head);
-    const chosen = JSON.stringify([state.token, state.head]);
+    const chosen = JSON.stringify([state.token, state.head, state.map]);
     if (chosen !== mixersOf) drawMixers();
     mixersOf = chosen;
     threshold.lastChild.textContent = `${Math.round(100 * least.value)} % of the largest`;

@@ -81,9 +81,10 @@ function headsSection(root) {
     const all = rowsInView('heads'), rows = all.rows.filter(isShown), {columns} = all;
     const shown = columns.filter((_, i) => i < 3 || rows.some((row) => row[i] !== null));
     const largest = columns.map((_, i) => i < 3 ? 0 : Math.max(...rows.map((row) => Math.abs(row[i] ?? 0))));
-    const map = mapAt(sitePath());
+    const map = mapAt(sitePath()), entropy = columns.findIndex((c) => c.name === 'entropy');
+    const hasEntropy = rows.some((row) => row[0] === sitePath() && row[entropy] !== null);
     holder.replaceChildren(
-      element('p', {class: 'caption'}, map?.unmeasured || (shown.some((c) => c.name === 'entropy') || !map ? ''
+      element('p', {class: 'caption'}, map?.unmeasured || (hasEntropy || !map ? ''
         : `${tensorName(map)} has negative entries, so its rows are no shares and have no entropy. `),
       map?.unmeasured ? '' : 'A row that sees one column has no choice, and is not counted. Darkest is the most of a column.'),
       element('dl', {class: 'meanings'}, shown.slice(3).map((c) =>
@@ -126,11 +127,16 @@ function histogramsSection(root) {
     const svg = plot({width, height: 190, x: [low, high], y: [0, tall(10 ** ten)], xLabel: name, yLabel: 'cells', label,
       yTicks: Array.from({length: ten + 1}, (_, i) => i ? [tall(10 ** i), plain(10 ** i)] : [0, '0']),
       draw: (toX, toY) => found.map(([r, h]) => bars(h, toX, toY, shown.length > 1 ? r : null))});
-    return figure(`histogram-${path}-${name}`, `${name} of ${siteLabel(path)}` + (shown.length > 1 ? ', both runs' : ', all heads, and each')
+    return figure(`histogram-${path}-${name}`, `${name} of ${siteLabel(path)}` + (shown.length > 1 ? ', both runs' : headsShown(found[0][1].counts.length))
       + (found.some(([r]) => {
         const map = mapOf(r, path, name);
         return map.half && map.weights;
       }) ? ', without the first row’s 1' : ''), svg);
+  }
+  // Which heads have a line of their own.
+  function headsShown(count) {
+    const on = [...Array(count).keys()].filter((head) => !isOff(head));
+    return ', all heads' + (count === 1 || !on.length ? '' : on.length === count ? ', and each' : `, and head${on.length > 1 ? 's' : ''} ${on.join(', ')}`);
   }
   const sums = (counts) => counts[0].map((_, bin) => counts.reduce((sum, head) => sum + head[bin], 0));
   const tall = (count) => Math.log10(count + 1);  // none is 0
@@ -187,8 +193,7 @@ const headNames = (count) => Array.from({length: count}, (_, i) => count > 12 ? 
 // ---- The loss without each head ----
 
 function ablationSection(root) {
-  const made = figure('ablation', 'What the loss gains (nats a token) when a head’s output is set to zero: '
-    + 'orange, it is missed; blue, the loss is lower without it.', element('svg'));
+  const made = figure('ablation', '', element('svg'));
   root.append(made);
 
   function build() {
@@ -199,6 +204,10 @@ function ablationSection(root) {
       return a && b && a.length === b.length ? b.map((x, i) => x - a[i]) : null;
     };
     const paths = siteNames.filter(change), heads = Math.max(1, ...paths.map((path) => change(path).length));
+    const all = ofRemoval()?.heads ?? [], names = (key) => [...new Set(all.map((head) => head[key]).filter(Boolean))].join(' or ');
+    made.querySelector('figcaption span').textContent = 'What the loss gains (nats a token) when what a head adds'
+      + `${names('tensor') && ` to ${names('tensor')}`} is set to zero: orange, it is missed; blue, the loss is lower without it.`
+      + (names('map') && ` Heads are those of ${names('map')}.`);
     made.show(cellGrid(root, 'the loss without each head', paths.map(siteLabel), headNames(heads), (i, head) =>
       head >= change(paths[i]).length ? null : {value: change(paths[i])[head], title: `${siteLabel(paths[i])}, head ${head}`,
         pick: () => set({site: siteNames.indexOf(paths[i]), head})}));

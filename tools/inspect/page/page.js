@@ -3,11 +3,11 @@
 // A section is drawn anew when something in `needs` changes; `update` is for what changes often.
 const sections = [
   {id: 'findings', title: 'What stands out', says: 'the strongest heads', make: findingsSection, has: () => findings().length,
-    needs: ['frame', 'view', 'dark'], often: ['site', 'map', 'slices', 'head', 'root']},
+    needs: ['frame', 'view', 'dark'], often: ['site', 'map', 'slices', 'head', 'root', 'pinned']},
   {id: 'tokens', title: 'Tokens', says: 'who looks at whom', make: tokensSection, has: () => siteNames.length,
     needs: ['site', 'view'], often: ['token', 'from', 'off', 'map', 'slices', 'frame', 'dark', 'head']},
   {id: 'maps', title: 'Maps', says: 'every layer, every head', make: gridSection, has: () => siteNames.length,
-    needs: ['map', 'slices', 'frame', 'view', 'dark', 'root'], often: ['site', 'head']},
+    needs: ['map', 'slices', 'frame', 'view', 'dark', 'root'], often: ['site', 'head', 'pinned']},
   {id: 'talk', title: headsTalk() ? 'Before and after mixing' : 'From tensor to tensor',
     says: headsTalk() ? 'what the heads say to each other' : 'how maps are made of each other', make: talkSection,
     has: () => siteNames.length, needs: ['site', 'slices', 'frame', 'view', 'dark', 'root'], often: ['map', 'head', 'token']},
@@ -25,7 +25,7 @@ const sections = [
     has: () => runs.some((_, r) => frameOf(r)?.circuits.length || frameOf(r)?.withoutCircuit.length),
     needs: ['frame', 'view', 'dark', 'root'], often: []},
   {id: 'histograms', title: 'Histograms', says: 'where the weights lie', make: histogramsSection,
-    has: () => anySite((s) => s.histograms.length), needs: ['frame', 'view', 'dark', 'off'], often: []},
+    has: () => anySite((s) => s.histograms.length), needs: ['frame', 'view', 'dark', 'off', 'site', 'map', 'head'], often: []},
   {id: 'predictions', title: 'Predictions', says: 'what comes next', make: predictionsSection,
     has: () => anyRow('predictions'), needs: ['frame', 'view', 'dark'], often: ['token']},
   {id: 'lens', title: 'Logit lens', says: 'what it would say after each layer', make: lensSection,
@@ -114,6 +114,9 @@ function makeBar() {
     runs[0].frames.length > 1 && element('label', {class: 'slider'}, slider, step), twoRuns && views, meaning);
 
   function update() {
+    // What one goes to stands under the bar, if that stays.
+    const stays = getComputedStyle(node).position === 'sticky';
+    document.documentElement.style.scrollPaddingTop = `${stays ? node.offsetHeight : 0}px`;
     sites.value = state.site;
     slider.value = state.frame;
     step.textContent = 'step ' + grouped(runs[0].frames[state.frame].step);

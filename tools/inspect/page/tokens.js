@@ -49,11 +49,19 @@ function tie(a, b, side) {
   return `M${x1 + 5 * side} ${y1}C${x1 + 5 * side} ${(y1 + y2) / 2} ${x2 + 5 * side} ${(y1 + y2) / 2} ${x2 + 5 * side} ${y2}`;
 }
 
+// True of a map that becomes a softmax, whose highest entry is the largest weight, and not its farthest
+// from 0.
+const isLogit = (map, s) => s.ties.some(({from, to}) => from === map.name && (s.maps.find((m) => m.name === to)?.weights
+  || isLogit({name: to}, s)));
+// How strong each of a head's lines is, 0 … 1: of logits e to what it is below the highest, else its share of `size`.
+function strengthsOf(weights, size, isOfLogits) {
+  const highest = weights.reduce((most, x) => x > most ? x : most, -Infinity);
+  return weights.map((x) => Number.isNaN(x) ? 0 : isOfLogits ? Math.exp(x - highest) : Math.abs(x) / size);
+}
 // The strongest of a head's lines; the others would only be grey.
-function strongest(weights, size) {
-  return weights.map((weight, at) => ({weight, at}))
-    .filter((x) => Math.abs(x.weight) > 0.04 * size)
-    .sort((a, b) => Math.abs(b.weight) - Math.abs(a.weight)).slice(0, 8);
+function strongest(weights, strengths) {
+  return weights.map((weight, at) => ({weight, at, strength: strengths[at]})).filter((x) => x.strength > 0.04)
+    .sort((a, b) => b.strength - a.strength).slice(0, 8);
 }
 
 // Between two sequences the other direction is another token's: the last of the other sequence.
@@ -135,28 +143,31 @@ function tokensSection(root) {
       return told.replaceChildren(`The rows or columns of ${state.map} in ${siteLabel(sitePath())} are not these tokens.`);
     const to = boxes.get(attention.to), on = attention.heads.map((_, head) => head).filter((h) => !isOff(h));
     const size = Math.max(1e-12, ...on.flatMap((h) => attention.heads[h].map((x) => Math.abs(x) || 0)));
-    overlay.append(...on.flatMap((head, i) => strongest(attention.heads[head], size)
-      .filter(({at}) => to[at] !== from).map(({weight, at}) => element('path', {class: 'tie', d: tie(from, to[at], on.length > 1 ? 2 * i / (on.length - 1) - 1 : 0),
-        stroke: headColour(head), 'stroke-width': 0.7 + 2.6 * Math.abs(weight) / size, 'data-head': head,
-        'data-to': at, opacity: 0.12 + 0.88 * Math.abs(weight) / size,
-        'stroke-dasharray': weight < 0 ? '3 3' : null}))));
-    overlay.append(...to.flatMap((box) => bars(box, on, attention.heads, size)));
-    told.replaceChildren(sentence(from, on, attention, to, map));
+    const strengths = attention.heads.map((row) => strengthsOf(row, size, isLogit(map, site())));
+    overlay.append(...on.flatMap((head, i) => strongest(attention.heads[head], strengths[head])
+      .filter(({at}) => to[at] !== from).map(({weight, at, strength}) => element('path', {class: 'tie', d: tie(from, to[at], on.length > 1 ? 2 * i / (on.length - 1) - 1 : 0),
+        stroke: headColour(head), 'stroke-width': 0.7 + 2.6 * strength, 'data-head': head,
+        'data-to': at, opacity: 0.12 + 0.88 * strength,
+        'stroke-dasharray': weight < 0 && !isLogit(map, site()) ? '3 3' : null}))));
+    overlay.append(...to.flatMap((box) => bars(box, on, strengths)));
+    told.replaceChildren(element('p', {class: 'caption'}, element('code', {}, tensorName(map)), ` of ${siteLabel(sitePath())}`,
+      isLogit(map, site()) ? ', logits: the highest first; a line is as strong as e to its distance from the highest.' : ':'),
+    sentence(on, attention, to, map));
   }
 
-  // Under a token a bar a head, as high as its weight.
-  function bars(box, on, heads, size) {
+  // Under a token a bar a head, as high as its line is strong.
+  function bars(box, on, strengths) {
     const width = Math.min(6, (box.width - 2) / on.length), left = box.x + (box.width - width * on.length) / 2;
-    return on.map((head, i) => [head, i, Math.abs(heads[head][box.at]) / size * 18])
+    return on.map((head, i) => [head, i, strengths[head][box.at] * 18])
       .filter(([, , height]) => height > 0.4)
       .map(([head, i, height]) => element('rect', {class: 'weight', x: left + i * width, width: Math.max(0.8, width - 0.6),
         y: box.y + box.height + 2, height, fill: headColour(head)}));
   }
 
-  function sentence(from, on, attention, to, map) {
+  function sentence(on, attention, to, map) {
     return element('ul', {class: 'strongest'}, on.map((head) => {
-      const best = strongest(attention.heads[head], Math.max(...attention.heads[head].map((x) => Math.abs(x) || 0)))
-        .slice(0, 3);
+      const row = attention.heads[head], size = Math.max(...row.map((x) => Math.abs(x) || 0));
+      const best = strongest(row, strengthsOf(row, size, isLogit(map, site()))).slice(0, 3);
       return element('li', {}, element('b', {style: {color: headColour(head)}}, `head ${head} `),
         best.map(({weight, at}) => element('span', {class: 'pair'}, element('code', {}, to[at].shown),
           ` ${at}: ${approximate(weight, map)} `)));
