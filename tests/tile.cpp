@@ -220,6 +220,22 @@ TEST_SUITE("tile") {
     }
   }
 
+  TEST_CASE("a memory that attends to itself has its block's positions, however long X is") {
+    const std::string text =
+        "def Near(X[n, d], M[m, d]):\n"
+        "  W[n, m] = softmax(einsum(X[n, d], M[m, d]) - abs(position(n) - position(m)), "
+        "reduced_dim=m)\n"
+        "  Y[n, d] = einsum(W[n, m], M[m, d])\n  return Y[n, d]\n"
+        "def F(X[n, d], M[m, d]):\n  A[m, d] = Near(M[m, d], M[m, d])\n"
+        "  G[d] = mean(A[m, d], reduced_dim=m)\n  Y[n, d] = X[n, d] + G[d]\n  return Y[n, d]\n";
+    const Tiled layer(std::make_shared<const Checked>(check(Program::parse(text))));
+    for (const auto& [n, m] : {std::pair<Index, Index>{7, 4}, {4, 7}, {7, 7}}) {
+      const Call call{noise({2, n, 12}, 1), noise({2, m, 12}, 2)};
+      const Outcome expected = outcome(layer, call, whole);
+      CHECK(apart(outcome(layer, call, {.queries = 2, .samples = 1}), expected) < 1e-10);
+    }
+  }
+
   TEST_CASE("another name of X's sequence is as long as X, whatever the memory is") {
     const Tiled layer(std::make_shared<const Checked>(
         check(Program::parse("def F(X[n, d], M[m, d]):\n"
@@ -412,5 +428,18 @@ TEST_SUITE("tile") {
                   "  return L[n, m]\n")
               .find("'L' is over queries and memory, and is read after") != std::string::npos);
     CHECK(refusal("def F(X[n, d], M[m, d]):\n  return X[n, d]\n") == "");
+    const std::string att =
+        "def Att(X[n, d], M[m, d]):\n  W[n, m] = softmax(einsum(X[n, d], M[m, d]), reduced_dim=m)\n"
+        "  Y[n, d] = einsum(W[n, m], M[m, d])\n  return Y[n, d]\n"
+        "def Act(X[n, d], P[d, d_Y] = normal(1)):\n  where d_Y = d\n"
+        "  Y[n, d_Y] = tanh(einsum(X[n, d], P[d, d_Y]))\n  return Y[n, d_Y]\n";
+    const auto around = [&](const std::string& act, const std::string& sizes = "") {
+      return refusal(att + "def F(X[n, d], M[m, d]):\n" + sizes +
+                     "  A[n, d] = Att(X[n, d], M[m, d])\n  B[n, d] = " + act +
+                     "\n  Y[n, d] = Att(B[n, d], M[m, d])\n  return Y[n, d]\n");
+    };
+    CHECK(around("Act(A[n, d]) repeated u", "  where u = 2\n") ==
+          "'B' lies between values over queries and memory, and is a call that runs by itself");
+    CHECK(around("tanh(A[n, d])") == "");
   }
 }

@@ -206,8 +206,7 @@ Index Runner::block_start(int dim) const {
 // is another sequence, of which all is there.
 Index Runner::first(int dim) {
   const Role role = dimension(dim).role;
-  if (!one_sequence_ && dimension(dim).sequence == Role::memory)
-    return dim == strip_.dim ? strip_.from : 0;
+  if (!one_sequence_ && dimension(dim).sequence == Role::memory) return block_start(dim);
   if (role == Role::query) return first_.query + length(role) - size(dim);
   return (role == Role::memory ? first_.memory : 0) + (dim == strip_.dim ? strip_.from : 0);
 }

@@ -40,6 +40,7 @@ class TileFinder {
     for (size_t i = 0; i < inside.size(); ++i)
       if (inside[i]) tile_.inside.push_back(static_cast<int>(i));
     find_borders(inside);
+    check_calls();
     check_given();
     for (int i : tile_.inside) check_rows(value(i));
     if (!tile_.reason.empty()) return {.reason = tile_.reason, .refused_at = tile_.refused_at};
@@ -113,6 +114,15 @@ class TileFinder {
       else if (has_memory(value(exit).dims))
         refuse(text("'", value(exit).name, "' is over queries and memory, and is read after"),
                {value(exit).place});
+  }
+
+  // A block has no parameters to pass on.
+  void check_calls() {
+    for (int i : tile_.inside)
+      if (value(i).kind == ValueKind::call)
+        refuse(text("'", value(i).name, "' lies between values over queries and memory, and is a ",
+                    "call that runs by itself"),
+               {value(i).place});
   }
 
   // ---- Rows of a block ------------------------------------------------------------------------
