@@ -44,7 +44,9 @@ struct Hidden {
   static constexpr int padding = -1, before = -2;
   int query;
   Clock memory;
-  double number;  // NaN if it follows from sizes
+  double number;  // of a run in f64; NaN if it is not known
+  // The same of a run in f32, which rounds; 0 where `number` is.
+  double in_f32 = static_cast<float>(number);
 
   bool same_pair(const Hidden& other) const {
     return query == other.query && memory == other.memory;

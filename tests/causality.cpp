@@ -550,6 +550,58 @@ TEST_SUITE("causality") {
     }
   }
 
+  TEST_CASE("numbers that f32 rounds otherwise than f64 hide nothing") {
+    const auto is_refused = [](const std::string& weights) {
+      return !checked("def F(X[causal n, d]):\n  M[m, d] = X[n=(m), d]\n" + weights +
+                      "  Y[n, d] = einsum(U[n, m], M[m, d])\n  return Y[n, d]\n")
+                  ->leak.empty();
+    };
+    const std::string masked = "  A[n, m] = select(position(m) <= position(n), X[n, 0] * M[m, 0], ";
+    CHECK(is_refused(masked + "0.1)\n  U[n, m] = A[n, m] + 0.6 > 0.7\n"));
+    CHECK(is_refused(masked + "0)\n  U[n, m] = floor((A[n, m] + 0.29) * 100) - 28\n"));
+    CHECK(!is_refused(masked + "0.5)\n  U[n, m] = A[n, m] + 0.25 > 0.75\n"));
+    CHECK(!is_refused(masked + "-1e30)\n  U[n, m] = exp(A[n, m])\n"));
+    CHECK(!is_refused(masked + "-1e30)\n  U[n, m] = sigmoid(A[n, m] * 0.3 - 0.1)\n"));
+    const std::string end = ") * X[n, 0]\n", begin = "  U[n, m] = (";
+    for (const char* comparison :
+         {"position(n) + 0.1 - position(m) > -0.9", "position(n) - position(m) + 1.1 - 0.1 > 0",
+          "position(m) + 9007199254740992 <= position(n) + 9007199254740993",
+          "position(m) + 100000000.5 <= position(n) + 100000000.5"}) {
+      CAPTURE(comparison);
+      CHECK(is_refused(begin + comparison + end));
+    }
+    for (const char* comparison :
+         {"position(n) + 0.5 > position(m)", "position(m) + 1000 <= position(n) + 1000",
+          "10 - position(m) >= 10 - position(n)"}) {
+      CAPTURE(comparison);
+      CHECK(!is_refused(begin + comparison + end));
+    }
+  }
+
+  TEST_CASE("a call that runs by itself and how a parameter starts may depend on the length") {
+    const std::string two =
+        "def Two(X[a, d], M[b, d]):\n  W[a, b] = softmax(einsum(X[a, d], M[b, d]), reduced_dim=b)\n"
+        "  Y[a, d] = einsum(W[a, b], M[b, d])\n  return Y[a, d]\n";
+    const auto leak_of_call = [&](const std::string& memory) {
+      return checked(two +
+                     "def F(X[causal n, d], E[e, d] = normal(1), P[n<=max_n, d] = normal(1)):\n"
+                     "  where u = 2, e = 3\n  A[e, d] = Two(E[e, d], " +
+                     memory +
+                     ") repeated u\n  B[d] = sum(A[e, d], reduced_dim=e)\n"
+                     "  Y[n, d] = X[n, d] + B[d] * P[n, d]\n  return Y[n, d]\n")
+          ->leak;
+    };
+    CHECK(leak_of_call("P[n, d]").find("this combines all positions of 'n'") != std::string::npos);
+    CHECK(leak_of_call("E[e, d]").empty());
+    const auto leak_of_start = [](const std::string& start) {
+      return checked("def F(X[causal n, d], K[d] = fixed constant(" + start +
+                     ")):\n  Y[n, d] = X[n, d] * K[d]\n  return Y[n, d]\n")
+          ->leak;
+    };
+    CHECK(leak_of_start("n").find("^") != std::string::npos);
+    CHECK(leak_of_start("d").empty());
+  }
+
   TEST_CASE("a remainder of what is below 0 is a later position") {
     const auto leak_of_rows = [](const std::string& at) {
       return checked(

@@ -303,7 +303,7 @@ TEST_SUITE("messages") {
         {"what is joined shares all dimensions but one; 'n' is in one of these only",
          "def F(X[n, d], B[k, c], Z[k, n, e] ):\n  Y[n, k, e] = concat(‹X[n, d]›, «B[k, c]», "
          "dim=e)\n  return Y[n, k, e]\n"},
-        {"'a' and 'b' are both of one sequence; the call's mask is over queries and memory, "
+        {"'a' and 'b' are both queries; the call's mask is over queries and memory, "
          "visible(n, m)",
          "def F(X[n], M[m]):\n  Y[n] = G(X[n], X[n])\n  return Y[n]\ndef G(A[a], B[b]):\n"
          "  W[a, b] = select(«visible»(a, b), A[a] * B[b], 0)\n"

@@ -45,13 +45,19 @@ ValueFlow FlowFinder::called(const CheckedValue& value, const CheckedCall& call)
 // known here.
 void FlowFinder::report_passed(const CheckedCall& call, const CheckedCall::Size& size,
                                const ValueFlow& out) {
-  const auto how = Combination::How::combines;
   if (routed_.contains(size.outer))
     return report_clocks(call.place, size.outer, Combination::How::misplaces, out);
   if (!grows(size.outer)) return;
   if (!size.is_argument) report(call.place, size.outer, Reads::length, Combination::How::counts);
   else if (call.program->dimensions[size.inner].role == Role::none)
-    report_clocks(call.place, size.outer, how, out);
+    report_combined(call.place, size.outer, out);
+}
+
+// It combines all positions, of which it reads the data or the number alone.
+void FlowFinder::report_combined(const Place& place, int dim, const ValueFlow& out) {
+  const auto how = Combination::How::combines;
+  report_clocks(place, dim, how, out);
+  if (!has_clock(out.reads, dim) && grows(dim)) report(place, dim, Reads::length, how);
 }
 
 // All repetitions count, whatever row of a value each of them is passed.
@@ -85,9 +91,8 @@ void FlowFinder::read_memory(const CheckedCall& call, ValueFlow& out) {
   const Role of = sequence(call.queries), read = sequence(call.memory);
   const bool is_same =
       call.queries >= 0 && (of == read || (of == Role::query && read == Role::memory));
-  if (!is_same && has_clock(out.reads, call.memory))
-    report(call.place, call.memory, Reads::future, Combination::How::combines);
-  if (is_same)
+  if (!is_same) report_combined(call.place, call.memory, out);
+  else
     change_clocks(out, [&](const Clock& clock) {
       return clock.axis == call.memory ? Clock{call.queries} : clock;
     });

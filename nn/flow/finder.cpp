@@ -69,7 +69,7 @@ void add_chains(std::vector<Hidden>& hidden, FlowFinder::Neutral neutral) {
       const Hidden &outer = hidden[i], &inner = hidden[k];
       if (inner.query < 0 || outer.memory != Clock{inner.query} || outer.query < 0) continue;
       if (!neutral(outer.number) || outer.number != inner.number) continue;
-      const Hidden chain{outer.query, inner.memory, outer.number};
+      const Hidden chain{outer.query, inner.memory, outer.number, outer.in_f32};
       if (chain.query != chain.memory.axis && !holds(hidden, chain)) hidden.push_back(chain);
     }
 }
@@ -158,6 +158,11 @@ ValueFlow FlowFinder::flow_of(CheckedValue& value) {
       return input(value);
     case ValueKind::parameter:
       flow.from.learned = !program_.parameters[value.index].fixed;
+      for (const Node& arg : program_.parameters[value.index].args)
+        visit(arg, [&](const Node& part) {  // how it starts
+          if (part.kind == NodeKind::size && grows(part.index))
+            report(part, part.index, Reads::length, Combination::How::counts);
+        });
       for (int dim : value.dims)  // new rows of it alone are not the first ones
         if (!is_sequence(dim)) needs_all(dim, flow);
       return flow;

@@ -102,6 +102,7 @@ class FlowFinder {
   ValueFlow called(const CheckedValue& value);
   ValueFlow called(const CheckedValue& value, const CheckedCall& call);
   void report_passed(const CheckedCall& call, const CheckedCall::Size& size, const ValueFlow& out);
+  void report_combined(const Place& place, int dim, const ValueFlow& out);
   void report_repeated(const CheckedCall& call);
   void report_returned(const CheckedCall& call, int dim);
   void read_memory(const CheckedCall& call, ValueFlow& out);

@@ -12,27 +12,53 @@ namespace {
 
 const double unknown = std::nan("");
 
-// NaN if a number is not known, and for // and %, which are not followed.
+// NaN for // and %, which are not followed.
 double operate_known(Operator op, double a, double b) {
   const bool is_whole = op == Operator::floor_divide || op == Operator::modulo;
-  return is_whole || std::isnan(a) || std::isnan(b) ? unknown : operate(op, a, b);
+  return is_whole ? unknown : operate(op, a, b);
 }
 
+// What a run holds in f64 and in f32: 0.1 + 0.6 > 0.7 is true in f32 alone.
+struct Number {
+  double f64, f32;
+
+  bool is_known() const { return !std::isnan(f64); }
+  bool operator==(const Number&) const = default;
+};
+const Number not_known = {unknown, unknown};
+
+double rounded(double number) { return static_cast<float>(number); }
+
 // The number that argument i holds at `where`, if it holds one.
-std::optional<double> number_at(const CallFlow& call, size_t i, const Hidden& where) {
-  if (call.node.args[i].constant) return number_of(call.node.args[i]);
+std::optional<Number> number_at(const CallFlow& call, size_t i, const Hidden& where) {
+  if (call.node.args[i].constant) {
+    const double number = number_of(call.node.args[i]);
+    return Number{number, rounded(number)};
+  }
   for (const Hidden& hidden : call.args[i].hidden)
-    if (hidden.same_pair(where)) return hidden.number;
+    if (hidden.same_pair(where)) return Number{hidden.number, hidden.in_f32};
   return {};
 }
 
-double compute(const Node& node, const std::vector<double>& numbers) {
+double compute(const Node& node, const std::vector<double>& numbers, Dtype dtype) {
   if (node.kind == NodeKind::operation) return operate_known(node.op, numbers[0], numbers.back());
-  for (double number : numbers)
-    if (std::isnan(number)) return unknown;
   Tensors args;
-  for (double number : numbers) args.push_back(Tensor::scalar(number, Dtype::f64));
+  for (double number : numbers) args.push_back(Tensor::scalar(number, dtype));
   return node.builtin->apply(args).values()[0];
+}
+
+// Not known where rounding changes more than the last digits.
+Number compute(const Node& node, const std::vector<Number>& numbers) {
+  std::vector<double> f64, f32;
+  for (const Number& number : numbers) {
+    if (!number.is_known()) return not_known;
+    f64.push_back(number.f64), f32.push_back(number.f32);
+  }
+  const Number made = {compute(node, f64, Dtype::f64), rounded(compute(node, f32, Dtype::f32))};
+  const bool is_alike =
+      rounded(made.f64) == made.f32 ||
+      (made.f32 != 0 && std::abs(made.f64 - made.f32) <= 1e-5 * std::abs(made.f64));
+  return is_alike ? made : not_known;
 }
 
 // True if 0 times the other argument, or divided by it, is 0 at `where`: it is not if that is
@@ -44,26 +70,27 @@ bool leaves_zero(const CallFlow& call, size_t zero, const Hidden& where) {
   const std::vector<Hidden>& hidden = call.args[other].hidden;
   if (call.node.op == Operator::divide)
     return std::none_of(hidden.begin(), hidden.end(), may_be_zero);
-  return std::isfinite(number_at(call, other, where).value_or(0));
+  const Number number = number_at(call, other, where).value_or(Number{0, 0});
+  return std::isfinite(number.f64) && std::isfinite(number.f32);
 }
 
 // The number that the call's result holds at `where`, if it holds one.
-std::optional<double> result_at(const CallFlow& call, const Hidden& where) {
+std::optional<Number> result_at(const CallFlow& call, const Hidden& where) {
   const Node& node = call.node;
   const bool multiplies = node.op == Operator::multiply || node.op == Operator::both;
-  std::vector<double> numbers;
+  std::vector<Number> numbers;
   bool all = true;
   for (size_t i = 0; i < node.args.size(); ++i) {
-    const std::optional<double> number = number_at(call, i, where);
+    const std::optional<Number> number = number_at(call, i, where);
     const bool is_factor = multiplies || (i == 0 && node.op == Operator::divide);
-    if (number == 0 && node.kind == NodeKind::operation && is_factor)
-      return leaves_zero(call, i, where) ? 0 : unknown;
+    if (number == Number{0, 0} && node.kind == NodeKind::operation && is_factor)
+      return leaves_zero(call, i, where) ? Number{0, 0} : not_known;
     all &= number.has_value();
     if (number) numbers.push_back(*number);
   }
   if (node.builtin && node.builtin->chooses) {
-    const double which = number_at(call, 0, where).value_or(unknown);
-    if (!std::isnan(which)) return number_at(call, which != 0 ? 1 : 2, where);
+    const Number which = number_at(call, 0, where).value_or(not_known);
+    if (which.is_known()) return number_at(call, which.f64 != 0 ? 1 : 2, where);
     const auto a = number_at(call, 1, where), b = number_at(call, 2, where);
     return a == b ? a : std::nullopt;
   }
@@ -96,8 +123,8 @@ void FlowFinder::compute_hidden(const CallFlow& call, ValueFlow& out) const {
   for (const ValueFlow& arg : call.args)
     for (const Hidden& where : arg.hidden) {
       if (holds(out.hidden, where)) continue;
-      if (const std::optional<double> number = result_at(call, where))
-        out.hidden.push_back({where.query, where.memory, *number});
+      if (const std::optional<Number> number = result_at(call, where))
+        out.hidden.push_back({where.query, where.memory, number->f64, number->f32});
     }
 }
 
@@ -127,10 +154,17 @@ struct Distance {
   }
 };
 
+// True if sums of positions and such numbers are exact in f32: quarters, up to a million.
+bool is_exact(double number) {
+  return std::abs(number) <= 1 << 20 && std::floor(4 * number) == 4 * number;
+}
+
 void add(const Node& node, double sign, Distance& distance) {
   const bool sums = node.op == Operator::add || node.op == Operator::subtract;
   if (node.constant) {
-    distance.number += sign * number_of(node);
+    const double number = number_of(node);
+    distance.number += sign * number;
+    distance.is_known &= is_exact(number);
   } else if (node.builtin && node.builtin->is_position) {
     distance.add(node.names[0], sign);
   } else if (node.kind == NodeKind::operation && sums) {

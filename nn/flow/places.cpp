@@ -13,6 +13,9 @@ void FlowFinder::route(const Node& node, int rows, int places, int experts, Valu
   if (!is_new && known->second != routed) known->second.choices = -1;
   ways_.push_back(&node);
   count_rows(rows, places);
+  // As many places as new queries are too few for the rows of a memory.
+  if (within(rows) == Role::memory && flow_.dimensions[places].made_of_queries)
+    flow_.rereads = true;
   change_clocks(out,
                 [&](const Clock& clock) { return clock.axis == rows ? Clock{places} : clock; });
   forget(rows, out);

@@ -97,7 +97,8 @@ void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
     if (std::any_of(joined.begin(), joined.end(), is_of)) continue;
     const auto has = [&](const ValueFlow& arg) {
       return std::any_of(arg.hidden.begin(), arg.hidden.end(), [&](const Hidden& other) {
-        return other.same_pair(hidden) && other.number == hidden.number;
+        return other.same_pair(hidden) && other.number == hidden.number &&
+               other.in_f32 == hidden.in_f32;
       });
     };
     if (std::all_of(call.args.begin(), call.args.end(), has)) out.hidden.push_back(hidden);

@@ -86,7 +86,7 @@ Value run_mean(Runner& runner, const Node& node) {
 void reduce_hidden(const CallFlow& call, double (*all)(double), ValueFlow& out) {
   for (const Hidden& hidden : call.args[0].hidden)
     if (!hidden.mentions(call.node.dim()))
-      out.hidden.push_back({hidden.query, hidden.memory, all(hidden.number)});
+      out.hidden.push_back({hidden.query, hidden.memory, all(hidden.number), all(hidden.in_f32)});
 }
 double itself(double number) { return number; }
 double zero_or_unknown(double number) { return number == 0 ? 0 : std::nan(""); }

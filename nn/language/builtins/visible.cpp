@@ -19,10 +19,11 @@ void check(Reading& reading, const ExprText& e, Node& node) {
   reading.refuse_unexpected(e, node.names);
   node.element = Element::truth;
   if (node.names.size() == 2) {
-    if (draft.dim(node.names[0]).role == draft.dim(node.names[1]).role)
-      fail_at({e.place}, "'", e.args[0].word.name, "' and '", e.args[1].word.name,
-              "' are both of one sequence; the call's mask is over queries and memory, "
-              "visible(n, m)");
+    const Role side = draft.dim(node.names[0]).role;
+    if (side == draft.dim(node.names[1]).role)
+      fail_at({e.place}, "'", e.args[0].word.name, "' and '", e.args[1].word.name, "' are both ",
+              side == Role::query ? "queries" : "memory",
+              "; the call's mask is over queries and memory, visible(n, m)");
     draft.program.takes_mask = true;
   }
   draft.program.takes_padding = true;

@@ -204,7 +204,8 @@ void count_windows(FlowFinder& finder, const Node& node, const ValueFlow& x, Val
     if (is_of_dim && hidden.query == Hidden::padding) continue;  // it reads as fill=
     if (is_of_dim ? fits || hidden.number == fill_of(node)
                   : !hidden.mentions(dim) && hidden.number == fill_of(node))
-      out.hidden.push_back({hidden.query, is_of_dim ? at : hidden.memory, hidden.number});
+      out.hidden.push_back(
+          {hidden.query, is_of_dim ? at : hidden.memory, hidden.number, hidden.in_f32});
   }
   if (is_sequence) out.hidden.push_back({Hidden::padding, at, fill_of(node)});
   if (is_sequence && !fits) finder.needs_all(dim, out);  // later rows complete a window
