@@ -443,6 +443,14 @@ TEST_SUITE("causality") {
       };
       CHECK(difference(first(X), first(changed)) > 1e-3);
     }
+    // As much room as X is long is more for M's rows as X grows.
+    const std::string roomy =
+        "  H[m, e] = einsum(M[m, d], R[d, e])\n"
+        "  A[e, c, d] = route(M[m, d], H[m, e], dim=m, into=c)\n"
+        "  B[m, d] = unroute(A[e, c, d], H[m, e], dim=c, into=m)\n" +
+        read;
+    CHECK(checked(beside_another(roomy, ", c = n"))->leak.find("^") != std::string::npos);
+    CHECK(checked(beside_another(roomy, ", c = m"))->leak.empty());
     for (const auto& [statements, size] : std::vector<std::pair<std::string, std::string>>{
              {"  S[d] = sum(M[m, d], reduced_dim=m)\n" + all, ""},
              {"  H[m, e] = einsum(M[m, d], R[d, e])\n"

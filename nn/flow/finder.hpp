@@ -86,6 +86,7 @@ class FlowFinder {
 
  private:
   // places.cpp
+  void make_room_by_queries(const Node& node);
   void count_rows(int rows, int places);
   void rename_places(int from, int to, const std::function<int(int)>& name);
   void keep_experts(const Node& node, ValueFlow& out);

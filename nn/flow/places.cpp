@@ -13,13 +13,21 @@ void FlowFinder::route(const Node& node, int rows, int places, int experts, Valu
   if (!is_new && known->second != routed) known->second.choices = -1;
   ways_.push_back(&node);
   count_rows(rows, places);
-  // As many places as new queries are too few for the rows of a memory.
   if (within(rows) == Role::memory && flow_.dimensions[places].made_of_queries)
-    flow_.rereads = true;
+    make_room_by_queries(node);
   change_clocks(out,
                 [&](const Clock& clock) { return clock.axis == rows ? Clock{places} : clock; });
   forget(rows, out);
   if (is_sequence(places)) misplace(node.place, places, out);
+}
+
+// As many places as new queries are too few for the rows of a memory; for those of another sequence
+// they become more as X grows.
+void FlowFinder::make_room_by_queries(const Node& node) {
+  flow_.rereads = true;
+  for (int dim = 0; apart_ && dim < std::ssize(program_.dimensions); ++dim)
+    if (program_.dimensions[dim].role == Role::query && flow_.dimensions[dim].counts_x)
+      return report(node.place, dim, Reads::length, Combination::How::counts);
 }
 
 // Places count the positions that are routed to them, whatever their own size follows from.
