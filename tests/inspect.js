@@ -303,7 +303,7 @@ function checkOpening() {
   const tokens = ['a', 'b', 'a', 'b'], map = {shape: [1, 4, 4], values: Float32Array.from({length: 16}, (_, i) =>
     i % 4 > Math.floor(i / 4) ? NaN : Math.floor(i / 4) % 2 ? 0.5 : 0.125)};
   const told = (numbers) => element('p', {}, opening({...map, values: numbers}, 0, tokens)).textContent;
-  check('a token that gives much to all that it sees is named', told(map.values) === ` b gives ${number(0.5, 2)} on average to each token that it sees, any other token ${number(0.125, 2)}.`);
+  check('a token that gives much to all that it sees is named', told(map.values) === ` On average a token that is seen is given ${number(0.5, 2)} by b, ${number(0.125, 2)} by any other.`);
   check('one that gives as much as others is not', told(map.values.map((x) => x && 0.5)) === '');
   check('nor one whose weights sum to 1', told(map.values.map((x, i) => x && 1 / (1 + Math.floor(i / 4)))) === '');
 }
