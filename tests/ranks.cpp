@@ -506,7 +506,7 @@ TEST_SUITE("ranks") {
       const int faulty = static_cast<int>(uniform_below(key, 1, static_cast<uint64_t>(ranks)));
       const auto fault = static_cast<Fault>(1 + seed % 4);
       SimulatedNetwork network(ranks);
-      // Of the messages after the start, which has four exchanges, each with as many steps.
+      // The fault hits a message after the four exchanges of the start, each with as many steps.
       const auto steps = static_cast<int64_t>(std::bit_width(static_cast<unsigned>(ranks - 1)));
       const int64_t least = 4 * 2 * steps, some = 8 * 2 * steps;
       network.plan(faulty, fault,

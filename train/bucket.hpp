@@ -18,7 +18,7 @@ struct SumOfRanks {
   // This rank's nodes; the last one's gradients may come while earlier buckets are on their way.
   std::shared_ptr<const std::vector<ShardSum>> nodes;
   Tensors results = {};  // of each parameter, on the processor
-  // Where the numbers of this rank's part of a bucket are in these.
+  // The pieces of these that are this rank's part, by bucket.
   std::vector<std::vector<Division::Piece>> mine = {};
 
   size_t nodes_of(int of) const;

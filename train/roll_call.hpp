@@ -1,5 +1,6 @@
-// Who is still there? Where messages are passed on, a rank waits for others that wait for the one
-// that is lost. So a rank that has waited long tells all others that it is there, as they do.
+// Ranks tell each other that they are still there. Where messages are passed on, a rank waits for
+// others that wait for the one that is lost. So a rank that has waited long tells all others that
+// it is there, as they do.
 #pragma once
 #include <list>
 

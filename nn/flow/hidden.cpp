@@ -12,13 +12,13 @@ namespace {
 
 const double unknown = std::nan("");
 
-// NaN for // and %, which are not followed.
+// NaN if a number is not known, and for // and %, which are not followed.
 double operate_known(Operator op, double a, double b) {
   const bool is_whole = op == Operator::floor_divide || op == Operator::modulo;
-  return is_whole ? unknown : operate(op, a, b);
+  return is_whole || std::isnan(a) || std::isnan(b) ? unknown : operate(op, a, b);
 }
 
-// What a run holds in f64 and in f32: 0.1 + 0.6 > 0.7 is true in f32 alone.
+// A number as runs in f64 and in f32 have it: 0.1 + 0.6 > 0.7 is true in f32 alone.
 struct Number {
   double f64, f32;
 

@@ -143,16 +143,16 @@ function tokensSection(root) {
       return told.replaceChildren(`The rows or columns of ${state.map} in ${siteLabel(sitePath())} are not these tokens.`);
     const to = boxes.get(attention.to), on = attention.heads.map((_, head) => head).filter((h) => !isOff(h));
     const size = Math.max(1e-12, ...on.flatMap((h) => attention.heads[h].map((x) => Math.abs(x) || 0)));
-    const strengths = attention.heads.map((row) => strengthsOf(row, size, isLogit(map, site())));
+    const isOfLogits = isLogit(map, site()), strengths = attention.heads.map((row) => strengthsOf(row, size, isOfLogits));
     overlay.append(...on.flatMap((head, i) => strongest(attention.heads[head], strengths[head])
       .filter(({at}) => to[at] !== from).map(({weight, at, strength}) => element('path', {class: 'tie', d: tie(from, to[at], on.length > 1 ? 2 * i / (on.length - 1) - 1 : 0),
         stroke: headColour(head), 'stroke-width': 0.7 + 2.6 * strength, 'data-head': head,
         'data-to': at, opacity: 0.12 + 0.88 * strength,
-        'stroke-dasharray': weight < 0 && !isLogit(map, site()) ? '3 3' : null}))));
+        'stroke-dasharray': weight < 0 && !isOfLogits ? '3 3' : null}))));
     overlay.append(...to.flatMap((box) => bars(box, on, strengths)));
     told.replaceChildren(element('p', {class: 'caption'}, element('code', {}, tensorName(map)), ` of ${siteLabel(sitePath())}`,
-      isLogit(map, site()) ? ', logits: the highest first; a line is as strong as e to its distance from the highest.' : ':'),
-    sentence(on, attention, to, map));
+      isOfLogits ? ', logits: the highest first; a line is as strong as e to its distance from the highest.' : ':'),
+    sentence(on, attention, to, map, isOfLogits));
   }
 
   // Under a token a bar a head, as high as its line is strong.
@@ -164,10 +164,10 @@ function tokensSection(root) {
         y: box.y + box.height + 2, height, fill: headColour(head)}));
   }
 
-  function sentence(on, attention, to, map) {
+  function sentence(on, attention, to, map, isOfLogits) {
     return element('ul', {class: 'strongest'}, on.map((head) => {
       const row = attention.heads[head], size = Math.max(...row.map((x) => Math.abs(x) || 0));
-      const best = strongest(row, strengthsOf(row, size, isLogit(map, site()))).slice(0, 3);
+      const best = strongest(row, strengthsOf(row, size, isOfLogits)).slice(0, 3);
       return element('li', {}, element('b', {style: {color: headColour(head)}}, `head ${head} `),
         best.map(({weight, at}) => element('span', {class: 'pair'}, element('code', {}, to[at].shown),
           ` ${at}: ${approximate(weight, map)} `)));
