@@ -75,7 +75,7 @@ std::atomic<int64_t> loops_begun{0};
 }  // namespace
 
 void run_blocks(Index count, double work, const void* body, void (*run)(const void*, Index)) {
-  if (count <= 1 || threads() == 1 || work < worth_sharing || omp_in_parallel()) {
+  if (count <= 1 || threads_here() == 1 || work < worth_sharing) {
     for (Index i = 0; i < count; ++i) run(body, i);
     return;
   }
@@ -102,6 +102,7 @@ void set_threads(int count) {
 }
 
 int threads() { return wanted_threads(); }
+int threads_here() { return omp_in_parallel() ? 1 : threads(); }
 
 // Changes the mode of the calling thread alone; the threads of a loop take over that of its caller.
 void flush_denormals(bool on) {

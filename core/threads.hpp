@@ -23,6 +23,8 @@ int64_t shared_loops();
 // Threads used by parallel_for; set it once, at the start.
 void set_threads(int count);
 int threads();
+// The threads that a loop which begins here is shared among: inside another loop, one.
+int threads_here();
 
 // Numbers below 1e-38 are flushed to zero (a denormal costs a hundred times a normal number) on
 // this thread, and, for as long as they last, in the loops that it shares with others.

@@ -8,6 +8,7 @@
 #include "core/derivatives.hpp"
 #include "core/ops.hpp"
 #include "core/threads.hpp"
+#include "core/unchanged.hpp"
 
 using namespace tete;
 
@@ -226,6 +227,37 @@ TEST_SUITE("core") {
     const Tensor tail = dropout(slice(x, 0, 2, 4), 0.4, key, 10);
     const auto part = tail.values();
     for (size_t i = 0; i < part.size(); ++i) CHECK(part[i] == whole[i + 10]);
+  }
+
+  TEST_CASE("what a kernel makes of unchanged numbers it makes at its second call, and no more") {
+    const Tensor x = random_normal({8, 16}, Key(1)), other = random_normal({8, 16}, Key(2));
+    const Unchanged known({x, Tensor::empty({0, 3}, Dtype::f64, cpu())});
+    const std::byte* const at = static_cast<const std::byte*>(x.view().data);
+    CHECK(Unchanged::at(at) == nullptr);
+    const Unchanged::Here here(known);
+    const size_t bytes = 8 * 16 * size_of(x.dtype());
+    CHECK(Unchanged::at(at) == &known);
+    CHECK(Unchanged::at(at + bytes - 1) == &known);
+    CHECK(Unchanged::at(at + bytes) == nullptr);
+    CHECK(Unchanged::at(other.view().data) == nullptr);
+    int made = 0;
+    const auto ask = [&](const char* key, size_t size) {
+      return known.made_of(key, size, [&](void* to) { std::memset(to, ++made, size); });
+    };
+    CHECK(ask("a", bytes / 2) == nullptr);
+    const void* const first = ask("a", bytes / 2);
+    REQUIRE(first != nullptr);
+    CHECK(*static_cast<const char*>(first) == 1);
+    CHECK(ask("a", bytes / 2) == first);
+    CHECK(ask("b", bytes) == nullptr);
+    CHECK(ask("b", bytes) == nullptr);  // copies take no more room than the numbers
+    CHECK(made == 1);
+    {
+      const Unchanged none({});
+      const Unchanged::Here inner(none);
+      CHECK(Unchanged::at(at) == nullptr);
+    }
+    CHECK(Unchanged::at(at) == &known);
   }
 
   TEST_CASE("uniform integers cover their range") {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/cpu/blas.hpp"
+#include "core/cpu/multiply.hpp"
 #include "core/cpu/rows.hpp"
 #include "core/ops.hpp"
 #include "core/threads.hpp"
@@ -85,6 +86,26 @@ void check_product(Index m, Index n, Index k, int how) {
   CHECK(kept.memory == C.memory);  // nothing beside the product was written
 }
 
+// Four products make the parts of C that one product makes.
+template <class X, class Z>
+void check_cut(Index m, Index n, Index k, int how) {
+  const Key key(static_cast<uint64_t>(m * 1000003 + n * 1009 + k * 17 + how));
+  Lines<X> A(m, k, how & 1, key.fold("A")), B(k, n, how & 2, key.fold("B"));
+  Lines<Z> whole(m, n, how & 4, key.fold("C")), cut = whole;
+  const bool add = how & 8;
+  const cpu_kernels::BlasOnOneThread blas;
+  const Matrix<const X> a = A.template matrix<const X>(), b = B.template matrix<const X>();
+  cpu_kernels::multiply<X, Z>(m, n, k, a, b, whole.template matrix<Z>(), add);
+  const Matrix<Z> c = cut.template matrix<Z>();
+  const Index rows = m * 2 / 3, columns = n / 3;
+  for (const auto& [i, some] : {std::pair{Index{0}, rows}, {rows, m - rows}})
+    for (const auto& [j, wide] : {std::pair{Index{0}, columns}, {columns, n - columns}})
+      cpu_kernels::multiply<X, Z>(some, wide, k, {a.data + i * a.row, a.row, a.column},
+                                  {b.data + j * b.column, b.row, b.column},
+                                  {c.data + i * c.row + j * c.column, c.row, c.column}, add);
+  CHECK(whole.memory == cut.memory);
+}
+
 }  // namespace
 
 TEST_SUITE("multiply") {
@@ -107,6 +128,27 @@ TEST_SUITE("multiply") {
           check_product<float, float>(m, n, k, how);
           check_product<double, double>(m, n, k, how);
           check_product<Bf16, float>(m, n, k, how);
+        }
+      cpu_kernels::use_instruction_set(before.c_str());
+    }
+  }
+
+  TEST_CASE("multiply: however a product is cut, its numbers have the same bits") {
+    const Index sizes[][3] = {{40, 700, 400}, {25, 65, 37}, {24, 401, 24},  {29, 97, 769},
+                              {33, 70, 64},   {17, 33, 5},  {13, 1100, 300}};
+    for (const char* set : {"v2", "v3", "v4", "v4_bf16"}) {
+      const std::string before = cpu_kernels::instruction_set();
+      if (!cpu_kernels::use_instruction_set(set)) continue;
+      CAPTURE(std::string(set));
+      for (const auto& [m, n, k] : sizes)
+        for (int how = 0; how < 16; ++how) {
+          CAPTURE(how);
+          const Index M = m, N = n;
+          CAPTURE(M);
+          CAPTURE(N);
+          if (cpu_kernels::cuts_keep_bits<float>()) check_cut<float, float>(m, n, k, how);
+          if (cpu_kernels::cuts_keep_bits<double>()) check_cut<double, double>(m, n, k, how);
+          check_cut<Bf16, float>(m, n, k, how);
         }
       cpu_kernels::use_instruction_set(before.c_str());
     }

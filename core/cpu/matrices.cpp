@@ -3,7 +3,7 @@
 // with the shortest estimated time is taken. Strides that a leading dimension or a transpose can
 // express need no copy.
 //
-// The result is cut into tiles by sizes alone and every tile is one call on one thread.
+// The result is cut into tiles, and every tile is one call on one thread.
 #include "core/cpu/matrices.hpp"
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 
 #include "core/cpu/blas.hpp"
 #include "core/cpu/relaid.hpp"
+#include "core/threads.hpp"
 
 namespace tete::cpu_kernels {
 namespace {
@@ -141,14 +142,22 @@ namespace {
 
 // ---- Tiles -----------------------------------------------------------------------------------
 
-// The tiles of m × n results. They are halved until there are enough to share among threads, but
-// are never so small that products slow down.
+// The number of tiles that a product is cut into at least: as few as the threads need, as each lays
+// out its part of B for itself.
+template <class X>
+Index enough_tiles() {
+  constexpr Index for_a_thread = 4, whatever_threads = 16;
+  if (!cuts_keep_bits<X>()) return whatever_threads;
+  return threads_here() == 1 ? 1 : for_a_thread * threads_here();
+}
+
+// The tiles of m × n results. They are halved until there are enough, but are never so small that
+// products slow down.
 struct Grid {
   Index rows, columns;  // the size of a tile
   Index down, right;    // the number of tiles
 
-  Grid(Index m, Index n, Index k, Index matrices) {
-    constexpr Index enough = 16;
+  Grid(Index m, Index n, Index k, Index matrices, Index enough) {
     constexpr double least_work = 1.5e6;  // multiplications in a tile
     Index cut_m = 1, cut_n = 1;
     for (;;) {
@@ -191,7 +200,7 @@ template <class X, class Z>
 void run(const MatrixPlan& plan, const Pointers<X, Z>& at) {
   const Loops<3> outputs = loops_over(plan.outputs), sums = loops_over(plan.sums);
   const Index k = plan.k.size * sums.rows();
-  const Grid grid(plan.m.size, plan.n.size, k, outputs.rows());
+  const Grid grid(plan.m.size, plan.n.size, k, outputs.rows(), enough_tiles<X>());
   const Index tiles = outputs.rows() * grid.down * grid.right;
   const double tile_work =
       static_cast<double>(grid.rows) * static_cast<double>(grid.columns) * static_cast<double>(k);

@@ -9,6 +9,7 @@
 
 #include "core/cpu/blas.hpp"
 #include "core/cpu/rows.hpp"
+#include "core/unchanged.hpp"
 
 namespace tete::cpu_kernels {
 namespace {
@@ -17,8 +18,8 @@ constexpr Index block_steps = 384;    // terms of a sum in a block
 constexpr Index block_columns = 384;  // columns of C in a block
 // If A has at most so many tiles of rows, B is read in place: copying it would take longer than it
 // saves. In short sums (k <= small_side) that holds for one tile only: a second one would find B
-// evicted, as its lines are far apart.
-constexpr Index few_tiles = 2;
+// evicted, as its lines are far apart. Lines of at most so many panels are not.
+constexpr Index few_tiles = 2, short_line = 2;
 
 // The calling thread's own memory, for the most elements asked for so far. It is kept from product
 // to product.
@@ -57,6 +58,22 @@ void lay_out(const Matrix<const T>& b, Index k, Index n, Index wide, T* to) {
     else
       for (Index p = 0; p < k; ++p) std::copy_n(from + p * b.row, some, to + p * wide);
   }
+}
+
+// The same of a B that may be unchanged from call to call: then its panels are kept. Otherwise they
+// are laid out in `space`, which has room for so many.
+template <class T>
+const T* panels_of(const Matrix<const T>& b, Index k, Index n, Index wide, T* space) {
+  if (const Unchanged* const known = Unchanged::at(b.data)) {
+    const Index key[] = {reinterpret_cast<Index>(b.data), b.row, b.column, k, n};
+    const void* const made =
+        known->made_of({reinterpret_cast<const char*>(key), sizeof key},
+                       static_cast<size_t>(k * rounded_up(n, wide)) * sizeof(T),
+                       [&](void* to) { lay_out(b, k, n, wide, static_cast<T*>(to)); });
+    if (made) return static_cast<const T*>(made);
+  }
+  lay_out(b, k, n, wide, space);
+  return space;
 }
 
 // ---- Few rows of A -----------------------------------------------------------------------------
@@ -114,9 +131,13 @@ void multiply_block(Index m, Index n, Index k, const Matrix<const T>& A, const M
   const Index wide = kernels.product_columns, whole = n / wide * wide;
   // Beyond the last whole panel there may be no memory to read.
   const bool in_place =
-      B.column == 1 && m <= (k > small_side ? few_tiles : 1) * kernels.product_rows;
-  const Index as_it_lies = in_place ? whole : 0;
-  lay_out<T>({B.data + as_it_lies * B.column, B.row, B.column}, k, n - as_it_lies, wide, space.b);
+      B.column == 1 &&
+      (m <= (k > small_side ? few_tiles : 1) * kernels.product_rows || B.row <= short_line * wide);
+  const Index as_it_lies = in_place ? whole : 0, others = n - as_it_lies;
+  const T* const panels = others == 0
+                              ? nullptr
+                              : panels_of<T>({B.data + as_it_lies * B.column, B.row, B.column}, k,
+                                             others, wide, space.b);
   for (Index i = 0; i < m; i += kernels.product_rows) {
     const Index some = std::min(kernels.product_rows, m - i);
     const Matrix<const T> a =
@@ -124,7 +145,7 @@ void multiply_block(Index m, Index n, Index k, const Matrix<const T>& A, const M
     for (Index j = 0; j < n; j += wide) {
       const bool lies = j < as_it_lies;
       kernels.product(some, k, a.data, a.row, a.column,
-                      lies ? B.data + j : space.b + (j - as_it_lies) * k, lies ? B.row : wide,
+                      lies ? B.data + j : panels + (j - as_it_lies) * k, lies ? B.row : wide,
                       C.data + i * C.row + j, C.row, std::min(wide, n - j), add);
     }
   }
@@ -259,6 +280,17 @@ void multiply(Index m, Index n, Index k, const Matrix<const X>& A, const Matrix<
   multiply_rows(n, m, k, turned(B), turned(A), turned(C), add);
 }
 
+template <class X>
+bool cuts_keep_bits() {
+  return rows<X>().product_is_fast;
+}
+template <>
+bool cuts_keep_bits<Bf16>() {
+  return true;
+}
+
+template bool cuts_keep_bits<float>();
+template bool cuts_keep_bits<double>();
 template void multiply(Index, Index, Index, const Matrix<const float>&, const Matrix<const float>&,
                        const Matrix<float>&, bool);
 template void multiply(Index, Index, Index, const Matrix<const double>&,

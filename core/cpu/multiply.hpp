@@ -18,4 +18,9 @@ template <class X, class Y>
 void multiply(Index m, Index n, Index k, const Matrix<const X>& A, const Matrix<const X>& B,
               const Matrix<Y>& C, bool add);
 
+// True if each number of C has the same bits however a product of such X is cut into products of
+// parts of A and B, as its terms are added in one order. BLAS promises no such thing.
+template <class X>
+bool cuts_keep_bits();
+
 }  // namespace tete::cpu_kernels

@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "core/threads.hpp"
+#include "core/unchanged.hpp"
 #include "nn/tile/tile.hpp"
 
 namespace tete {
@@ -107,7 +108,9 @@ Tensors tile_gradient(const TiledCall& call, const Backward& at) {
   const size_t size = 1 + call.given.size();  // the tensors of one block that was kept
   for (auto next = at.kept.begin(); next != at.kept.end(); next += size)
     kept.push_back({*next, Tensors(next + 1, next + size)});
+  const Unchanged memory(call.without_queries(at.in));
   parallel_for(call.grid.units(), 4 * call.bytes, [&](Index number) {
+    const Unchanged::Here known(memory);
     const RecordWatch unseen([](const Tensor& made) { return made; });
     GradientSums::Unit unit = sums.begin(number);
     for (Index b = call.grid.first_block(number); b < call.grid.first_block(number + 1); ++b) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/threads.hpp"
+#include "core/unchanged.hpp"
 
 namespace tete {
 
@@ -113,6 +114,13 @@ Mask TiledCall::mask_of(const Range& range, Index memory) const {
   return mask;
 }
 
+Tensors TiledCall::without_queries(const Tensors& all) const {
+  Tensors some;
+  for (size_t i = 0; i < all.size(); ++i)
+    if (given[i].query < 0) some.push_back(all[i]);
+  return some;
+}
+
 // ---- One block ----------------------------------------------------------------------------------
 
 Forward TiledCall::forward(const Range& range) const {
@@ -179,7 +187,9 @@ FusedValue tile_value(const TiledCall& call, const Tensors& given, const std::ve
   const Tensor y =
       Tensor::empty(call.shape(call.grid.whole()), given[0].dtype(), given[0].backend());
   std::vector<Tensors> kept(keep ? static_cast<size_t>(call.grid.blocks()) : 0);
+  const Unchanged memory(call.without_queries(given));
   parallel_for(call.grid.blocks(), call.bytes, [&](Index block) {
+    const Unchanged::Here known(memory);
     const RecordWatch unseen([](const Tensor& made) { return made; });
     const Range range = call.grid.block(block);
     Tensors parts = call.parts_of(given, range, call.seen(range));

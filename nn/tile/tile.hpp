@@ -114,6 +114,8 @@ class TiledCall {
   // memory.
   Tensor part_of(const Tensor& x, const TileInput& axes, const Range& range, Index memory) const;
   Tensors parts_of(const Tensors& all, const Range& range, Index memory) const;
+  // Those of the given values that all blocks of queries read whole, or from the first position on.
+  Tensors without_queries(const Tensors& all) const;
 
   // Computes the exits of a range from its parts of the given values.
   Tensor run(const Tensors& parts, const Range& range) const;
