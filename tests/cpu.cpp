@@ -386,6 +386,28 @@ TEST_CASE("cpu: a float function is within a few units of the last place of the 
   }
 }
 
+TEST_CASE("cpu: the slope of gelu_erf is right to a few units of the last place of 1") {
+  for (const char* set : {"v2", "v3", "v4", "generic"}) {
+    const std::string before = cpu_kernels::instruction_set();
+    if (!cpu_kernels::use_instruction_set(set)) continue;
+    const Index count = 200'003;
+    Array x(Dtype::f32, {count}), g(Dtype::f32, {count}), dx(Dtype::f32, {count});
+    for (Index i = 0; i < count; ++i) {
+      x.view.as<float>()[i] = static_cast<float>(-14 + 28.0 * static_cast<double>(i) / count);
+      g.view.as<float>()[i] = 1;
+    }
+    cpu().unary_gradient(Unary::gelu_erf, x.view, x.view, g.view, dx.view);
+    double worst = 0;
+    for (Index i = 0; i < count; ++i) {
+      const double exact = gelu_erf_slope(static_cast<double>(x.view.as<float>()[i]));
+      worst = std::max(worst, std::fabs(static_cast<double>(dx.view.as<float>()[i]) - exact));
+    }
+    CAPTURE(std::string(set));
+    CHECK(worst <= 3e-7);
+    cpu_kernels::use_instruction_set(before.c_str());
+  }
+}
+
 TEST_CASE("cpu: infinities, NaN, overflow and underflow come out right") {
   const double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
   struct Case {

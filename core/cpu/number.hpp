@@ -155,6 +155,18 @@ TETE_INLINE double softplus(double x) {
   return (x < 0 ? 0.0 : x) + __builtin_log1p(exp(-absolute(x)));
 }
 
+// Φ(x) + x Φ'(x) with one exponential. Φ(-|x|) = t q(t) exp(-x²/2), t = 1/(1 + 0.3 |x|/√2), where
+// q fits erfc with a relative error of 2e-8. At most 3 ulp of 1.
+TETE_INLINE float gelu_erf_slope(float x) {
+  const float bell = exp(-0.5f * x * x), t = 1.0f / (1.0f + 0.212132037f * absolute(x));
+  const float tail =
+      t * bell *
+      polynomial({0.08459400386f, 0.08535760641f, 0.07416963577f, 0.1074628234f, -0.04732486978f,
+                  0.2738592923f, -0.2561383843f, 0.2427812815f, -0.06476138532f},
+                 t);
+  return (x > 0.0f ? 1.0f - tail : tail) + x * 0.398942292f * bell;
+}
+
 // A T that turns every literal it meets into a T: no float kernel computes in double.
 template <class T>
 struct Number {
@@ -197,6 +209,10 @@ struct Number {
   TETE_MEMBER friend Number step(Number x) { return x > 0 ? T(1) : T(0); }
   TETE_MEMBER friend Number relu(Number x) { return x < 0 ? T(0) : x.v; }
   TETE_MEMBER friend Number less(Number a, Number b) { return a < b ? T(1) : T(0); }
+  TETE_MEMBER friend Number gelu_erf_slope(Number x) {
+    if constexpr (sizeof(T) == sizeof(float)) return TETE_ISA::gelu_erf_slope(x.v);
+    else return tete::gelu_erf_slope<Number>(x);
+  }
   // x sigmoid 2u is 0.5 x (1 + tanh u) without its cancellation.
   TETE_MEMBER friend Number gelu(Number x) {
     return x * sigmoid((x * x * gelu_cubic + 1.0) * x * (2.0 * gelu_scale));
