@@ -567,6 +567,7 @@ TEST_SUITE("causality") {
     const std::string masked = "  A[n, m] = select(position(m) <= position(n), X[n, 0] * M[m, 0], ";
     CHECK(is_refused(masked + "0.1)\n  U[n, m] = A[n, m] + 0.6 > 0.7\n"));
     CHECK(is_refused(masked + "0)\n  U[n, m] = floor((A[n, m] + 0.29) * 100) - 28\n"));
+    CHECK(is_refused(masked + "d > 3)\n  U[n, m] = A[n, m] * 1\n"));  // 1 where d is 4
     CHECK(!is_refused(masked + "0.5)\n  U[n, m] = A[n, m] + 0.25 > 0.75\n"));
     CHECK(!is_refused(masked + "-1e30)\n  U[n, m] = exp(A[n, m])\n"));
     CHECK(!is_refused(masked + "-1e30)\n  U[n, m] = sigmoid(A[n, m] * 0.3 - 0.1)\n"));
