@@ -95,6 +95,29 @@ void check_causal(const TextLayer& layer, Index least = 1) {
     CHECK(difference(layer(X, {.causal = true}, {.queries = queries, .samples = 1}), Y) < 1e-12);
 }
 
+// Checks that the rows of a sample do not depend on how far it is padded, nor with what.
+void check_padded(const TextLayer& layer, Index least = 1) {
+  const Mask padded{.lengths = Tensor::of<int64_t>({2}, {least + 2, 7})};
+  const Tensor X = noise({2, 7, 4}, 1), x = slice(X, 0, 0, 1);
+  const auto rows = [&](const Tensor& y) { return first_rows(slice(y, 0, 0, 1), least + 2); };
+  const Tensor Y = rows(layer(X, padded)), other = slice(noise({2, 7, 4}, 2), 0, 0, 1);
+  CHECK(difference(Y, layer(rows(X), {})) < 1e-12);
+  const Tensor changed = concat({rows(X), slice(other, 1, least + 2, 5 - least)}, 1);
+  CHECK(same_bits(rows(layer(concat({changed, slice(X, 0, 1, 1)}, 0), padded)), Y));
+}
+
+// Checks that a step along the gradient of a causal run lowers the loss.
+void check_learns(TextLayer& layer, const Tensor& X) {
+  const Tensor target = noise(X.shape(), 2);
+  const auto loss = [&] { return sum(square(layer(X, {.causal = true}) - target)); };
+  const double before = loss().item();
+  for (Tensor& value : layer.values) value = value.variable();
+  const Tensors gradient = grad(loss(), layer.values);
+  for (size_t i = 0; i < gradient.size(); ++i)
+    layer.values[i] = (layer.values[i] - 1e-4 * gradient[i]).detach();
+  CHECK(loss().item() < before);
+}
+
 }  // namespace
 
 TEST_SUITE("causality") {
@@ -222,7 +245,7 @@ TEST_SUITE("causality") {
   TEST_CASE("texts that read padding are refused with a caret, others do not change with it") {
     int count = 0;
     const Mask padded{.lengths = Tensor::of<int64_t>({2}, {3, 7})};
-    const Tensor X = noise({2, 7, 4}, 1), other = noise({2, 7, 4}, 2);
+    const Tensor X = noise({2, 7, 4}, 1);
     for (const Text& text : texts("reads padding")) {
       CAPTURE(text.name);
       const TextLayer layer(text);
@@ -231,12 +254,7 @@ TEST_SUITE("causality") {
     }
     for (const Text& text : texts("leaves out padding")) {
       CAPTURE(text.name);
-      const TextLayer layer(text);
-      const Tensor x = slice(X, 0, 0, 1), y = slice(layer(X, padded), 0, 0, 1);
-      CHECK(difference(first_rows(y, 3), layer(first_rows(x, 3), {})) < 1e-12);
-      const Tensor changed = concat({first_rows(x, 3), slice(slice(other, 0, 0, 1), 1, 3, 4)}, 1);
-      const Tensor z = layer(concat({changed, slice(X, 0, 1, 1)}, 0), padded);
-      CHECK(same_bits(first_rows(slice(z, 0, 0, 1), 3), first_rows(y, 3)));
+      check_padded(TextLayer(text));
       ++count;
     }
     CHECK(count == 20);
@@ -611,6 +629,40 @@ TEST_SUITE("causality") {
     CHECK(leak_of_start("d").empty());
   }
 
+  TEST_CASE("an order of positions is one, however it is written") {
+    const auto with_mask = [](const std::string& mask) {
+      return Text{"amend_K", "",
+                  Program::parse("def C(K[m, d_k, h]):\n  Z[l, d_k, h] = K[m=(l), d_k, h]\n"
+                                 "  S[l, m, h] = einsum(Z[l, d_k, h], K[m, d_k, h])\n"
+                                 "  T[l, m, h] = softmax(S[l, m, h], reduced_dim=m, mask=" +
+                                 mask +
+                                 ")\n  R[l, d_k, h] = einsum(T[l, m, h], K[m, d_k, h])\n"
+                                 "  Y[m, d_k, h] = R[l=(m), d_k, h]\n  return Y[m, d_k, h]\n"),
+                  true};
+    };
+    for (const char* mask :
+         {"not (position(m) > position(l))", "not position(l) < position(m)",
+          "position(l) >= position(m)", "not (position(m) >= 1 + position(l) or K[m, 0, h] > 1)",
+          "not (position(m) > position(l)) and K[m, 0, h] > 0", "not (position(m) != position(l))",
+          "not (K[m, 0, h] > 0 or not (position(m) <= position(l)))",
+          "not (position(l) // 2 <= position(m) // 2) or position(m) == position(l)"}) {
+      CAPTURE(mask);
+      TextLayer layer(with_mask(mask));
+      check_causal(layer);
+      check_padded(layer);
+      check_learns(layer, noise({2, 9, 4}, 1));
+    }
+    for (const char* mask :
+         {"not (position(m) > position(l) + 1)", "not (position(m) < position(l))",
+          "not (position(m) > position(l)) or K[m, 0, h] > 0",
+          "not (position(m) > position(l) and K[m, 0, h] > 0)", "position(m) != position(l)",
+          "not (position(m) // 2 > position(l) // 2)", "not (position(m) == position(l))",
+          "position(m) // 2 <= position(l) // 2"}) {
+      CAPTURE(mask);
+      CHECK(TextLayer(with_mask(mask)).program->leak.find("^") != std::string::npos);
+    }
+  }
+
   TEST_CASE("a remainder of what is below 0 is a later position") {
     const auto leak_of_rows = [](const std::string& at) {
       return checked(
@@ -722,16 +774,8 @@ TEST_SUITE("causality") {
       if (length == lengths.end()) continue;
       CAPTURE(text.name);
       TextLayer layer(text);
-      Tensors& values = layer.values;
       const Tensor X = noise({1, length->second, 4}, 1), first = first_rows(X, 64);
-      const Tensor target = noise(first.shape(), 2);
-      const auto loss = [&] { return sum(square(layer(first, {.causal = true}) - target)); };
-      const double before = loss().item();
-      for (Tensor& value : values) value = value.variable();
-      const Tensors gradient = grad(loss(), values);
-      for (size_t i = 0; i < values.size(); ++i)
-        values[i] = (values[i] - 1e-4 * gradient[i]).detach();
-      CHECK(loss().item() < before);
+      check_learns(layer, first);
       const Tensor Y = layer(X, {.causal = true});
       CHECK(difference(first_rows(Y, 64), layer(first, {.causal = true})) < 1e-12);
       ++count;

@@ -158,7 +158,8 @@ inline bool is_lowest(double hidden) { return hidden <= -1e30; }
 // The value of an expression of numbers; NaN if it needs a size, or is not followed.
 double number_of(const Node& node);
 
-// The pairs of positions that a comparison such as position(m) <= position(n) is false for.
+// The pairs of positions that a comparison such as position(m) <= position(n) is false for, or
+// true.
 std::vector<Hidden> hidden_by_positions(const Node& comparison);
 
 // The sequence axis whose positions these numbers never exceed, as in position(n) // 2; or -1.

@@ -85,6 +85,8 @@ std::optional<Number> result_at(const CallFlow& call, const Hidden& where) {
     const bool is_factor = multiplies || (i == 0 && node.op == Operator::divide);
     if (number == Number{0, 0} && node.kind == NodeKind::operation && is_factor)
       return leaves_zero(call, i, where) ? Number{0, 0} : not_known;
+    if (number == Number{1, 1} && node.kind == NodeKind::operation && node.op == Operator::either)
+      return Number{1, 1};
     all &= number.has_value();
     if (number) numbers.push_back(*number);
   }
@@ -175,7 +177,7 @@ void add(const Node& node, double sign, Distance& distance) {
   }
 }
 
-// a // 2 < b // 2 only if a < b.
+// a // 2 < b // 2 only if a < b, and a <= b only if a // 2 <= b // 2.
 bool divides_alike(const Node& a, const Node& b) {
   const auto divides = [](const Node& x) {
     return x.kind == NodeKind::operation && x.op == Operator::floor_divide &&
@@ -212,21 +214,24 @@ int latest_position(const Node& node) {
 std::vector<Hidden> hidden_by_positions(const Node& comparison) {
   if (comparison.kind != NodeKind::operation || comparison.args.size() != 2) return {};
   const Operator op = comparison.op;
-  const bool at_most = op == Operator::less || op == Operator::less_equal,
-             at_least = op == Operator::greater || op == Operator::greater_equal;
-  const bool equal = op == Operator::equal;
-  if (!at_most && !at_least && !equal) return {};
-  const bool strict = op == Operator::less || op == Operator::greater;
+  const bool strict = op == Operator::less || op == Operator::greater,
+             at_least = op == Operator::greater || op == Operator::greater_equal,
+             at_most = op == Operator::less || op == Operator::less_equal,
+             compares_equal = op == Operator::equal || op == Operator::unequal;
+  if (!at_most && !at_least && !compares_equal) return {};
   const Node *a = &comparison.args[0], *b = &comparison.args[1];
-  if (strict && divides_alike(*a, *b)) a = &a->args[0], b = &b->args[0];
-  Distance distance;  // between the sides: the comparison is true only if it is at most 0
+  const bool divides = divides_alike(*a, *b) && !compares_equal;
+  if (divides) a = &a->args[0], b = &b->args[0];
+  Distance distance;  // between the sides: an order is true where it is at most 0
   add(*a, at_least ? -1 : 1, distance);
   add(*b, at_least ? 1 : -1, distance);
   if (!distance.is_known || distance.late < 0 || distance.early < 0) return {};
-  const double number = distance.number + (strict ? 1 : 0);
+  const double number = distance.number + (strict ? 1 : 0), apart = op == Operator::unequal;
+  const Hidden later{distance.early, {distance.late}, apart},
+      earlier{distance.late, {distance.early}, compares_equal ? apart : 1};
   std::vector<Hidden> hidden;
-  if (number >= 0) hidden.push_back({distance.early, {distance.late}, 0});
-  if (equal && number <= 0) hidden.push_back({distance.late, {distance.early}, 0});
+  if (number >= 0 && (strict || !divides)) hidden.push_back(later);
+  if (number <= (compares_equal ? 0 : 1) && !(strict && divides)) hidden.push_back(earlier);
   return hidden;
 }
 
