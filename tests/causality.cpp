@@ -362,6 +362,39 @@ TEST_SUITE("causality") {
       const std::string leak = TextLayer(with_statements(row.statements, row.where)).program->leak;
       CHECK(leak.find(row.sentence) != std::string::npos);
     }
+    // No order of positions lets rows of M choose among those of X; rows of queries do.
+    const auto over_both = [](const std::string& best) {
+      return checked(
+                 "def F(X[causal n, d], M[m, d]):\n  Z[p, d] = X[n=(p), d]\n"
+                 "  S[p, m] = einsum(Z[p, d], M[m, d])\n" +
+                 best +
+                 "  W[n, m] = softmax(einsum(X[n, d], M[m, d]), reduced_dim=m)\n"
+                 "  Y[n, d] = einsum(W[n, m], A[n, m], M[m, d])\n  return Y[n, d]\n")
+          ->leak;
+    };
+    const std::string seen = "select(visible(n, p), ";
+    CHECK(over_both("  B[m] = max(S[p, m], reduced_dim=p)\n  A[n, m] = B[m] + X[n, 0]\n")
+              .find("what is combined must be 0 there, as in " + seen + "…, 0)") !=
+          std::string::npos);
+    CHECK(over_both("  T[n, p, m] = " + seen +
+                    "S[p, m], 0)\n  A[n, m] = max(T[n, p, m], reduced_dim=p)\n") == "");
+    // Where the def has no queries, rows of the memory read those before them.
+    const auto amended = [](const std::string& statements) {
+      return TextLayer({"amend_K", "",
+                        Program::parse("def C(K[m, d, h]):\n" + statements +
+                                       "  R[m, d, h] = K[m, d, h] - S[m, d, h]\n"
+                                       "  return R[m, d, h]\n"),
+                        true});
+    };
+    CHECK(amended("  B[d, h] = mean(K[m, d, h], reduced_dim=m)\n"
+                  "  S[m, d, h] = K[m, d, h] * B[d, h]\n")
+              .program->leak.find("after Z[l, …] = A[m=(l), …], position(l) <= position(m) says") !=
+          std::string::npos);
+    TextLayer before = amended(
+        "  Z[l, d, h] = K[m=(l), d, h]\n  T[m, l] = position(l) <= position(m)\n"
+        "  S[m, d, h] = einsum(T[m, l], Z[l, d, h]) / (position(m) + 1)\n");
+    check_causal(before);
+    check_learns(before, noise({2, 9, 4}, 1));
     const Program amendment = Program::parse(
         "def N(L[a, b, h]):\n  S[a, b, h] = tanh(L[a, b, h])\n"
         "  T[a, h] = sum(S[a, b, h], reduced_dim=b)\n"

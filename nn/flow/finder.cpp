@@ -20,7 +20,8 @@ void FlowFinder::report(const Node& node, int dim, Reads reads, Combination::How
   made.function = node.builtin;
   for (const Node& arg : node.args)
     for (int name : arg.names)
-      if (name != dim && is_sequence(name) && !is_query(made.beside)) made.beside = name;
+      if (name != dim && is_sequence(name) && !is_query(made.beside) && !crosses(name, dim))
+        made.beside = name;
 }
 
 void FlowFinder::report_length(const Node& node, int dim, Combination::How how) {

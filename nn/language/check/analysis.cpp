@@ -99,7 +99,7 @@ std::string seen_by(const Checked& program, const Combination& c) {
   if (c.reads == Combination::Reads::padding) return text("visible(", m, ")");
   if (c.beside >= 0 && program.dimensions[c.beside].role == d.role)
     return text("position(", m, ") <= position(", program.dimensions[c.beside].short_name(), ")");
-  return n.empty() ? "c" : text("visible(", n, ", ", m, ")");
+  return n.empty() ? "" : text("visible(", n, ", ", m, ")");
 }
 
 bool takes_mask(const Combination& c) { return c.function && find_named("mask", c.function->keys); }
@@ -118,6 +118,9 @@ std::string cure_of(const Checked& program, const Combination& c) {
   if (!hides && (!is_padding || c.how == How::shifts)) return instead;
   if (!is_padding && d.role == Role::query)
     return text("; another name, as in Z[l, …] = A[", d.short_name(), "=(l), …], makes it memory");
+  if (seen.empty() && d.role == Role::memory)
+    return text("; after Z[l, …] = A[", d.short_name(), "=(l), …], position(l) <= position(",
+                d.short_name(), ") says what each row may read");
   if (seen.empty())
     return text(takes_mask(c) ? "; mask= must leave it out" : "; what is combined must be 0 there",
                 ", as a minimum over the same windows of visible(…) says");
