@@ -278,6 +278,48 @@ TEST_SUITE("route") {
     }
   }
 
+  TEST_CASE("experts that a slot amends have as much room as those in its place") {
+    const std::string experts =
+        "def Routed(X[n, d], G[n, k], w[k, d] = normal(1)):\n"
+        "  A[k, p, d] = route(X[n, d], G[n, k], dim=n, into=p)\n"
+        "  O[k, p, d] = tanh(A[k, p, d]) * w[k, d]\n"
+        "  Y[n, d] = unroute(O[k, p, d], G[n, k], dim=p, into=n)\n  return Y[n, d]\n"
+        "def Louder(O[k, p, d]):\n  S[k, p, d] = 2 * O[k, p, d]\n  return S[k, p, d]\n";
+    const auto layer = [&](const std::string& call) {
+      return model_of_layers +
+             "def Layer(X[n, d], R[d, k] = normal(1)):\n  where k = 3, p = n\n"
+             "  G[n, k] = softmax(einsum(X[n, d], R[d, k]), reduced_dim=k)\n"
+             "  Y[n, d] = " +
+             call + "\n  return Y[n, d]\n" + experts;
+    };
+    const auto model_of = [](const std::string& text) { return Model(checked(text), {}); };
+    const Model amended = model_of("use Experts = Routed with Louder\n" +
+                                   layer("Experts(X[n, d], G[n, k])")),
+                there = model_of(replaced(layer("Routed(X[n, d], G[n, k])"), "tanh(", "2 * tanh("));
+    const Tensors values = there.params().initial_values(Key(5), Dtype::f64);
+    const Tensor X = tokens({1, 4, 0, 2, 5, 3}), whole = amended.logits({.params = values}, {X});
+    CHECK(difference(whole, there.logits({.params = values}, {X})) < 1e-12);
+    for (Index n = 1; n < 6; ++n)
+      CHECK(difference(amended.logits({.params = values}, {slice(X, 1, 0, n)}),
+                       slice(whole, 1, 0, n)) < 1e-12);
+    check_decoding(amended, values, X);
+    // Rows of another sequence lose no place to X's length.
+    const auto leak = [&](const std::string& room) {
+      return checked(
+                 "use Experts = Routed with Louder\n"
+                 "def F(X[causal n, d], M[m, d], R[d, k] = normal(1)):\n  where k = 3, p = " +
+                 room +
+                 "\n  G[m, k] = softmax(einsum(M[m, d], R[d, k]), reduced_dim=k)\n"
+                 "  H[m, d] = Experts(M[m, d], G[m, k])\n"
+                 "  W[n, m] = softmax(einsum(X[n, d], H[m, d]), reduced_dim=m)\n"
+                 "  Y[n, d] = einsum(W[n, m], M[m, d])\n  return Y[n, d]\n" +
+                 experts)
+          ->leak;
+    };
+    CHECK(leak("n").find("this is the number of positions of 'p'") != std::string::npos);
+    CHECK(leak("m") == "");
+  }
+
   TEST_CASE("a text whose places stand for rows alone is read position by position") {
     const Tensor X = tokens({1, 4, 0, 2, 5, 3, 3, 6, 1});
     const auto read = [&](const std::string& layer, const SizesByName& sizes = {}) {

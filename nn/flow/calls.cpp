@@ -42,12 +42,16 @@ ValueFlow FlowFinder::called(const CheckedValue& value, const CheckedCall& call)
 }
 
 // The call's program follows the sequences that X and M bring. What it does with another is not
-// known here.
+// known here, but that rows of X may find no room in places of experts (R29).
 void FlowFinder::report_passed(const CheckedCall& call, const CheckedCall::Size& size,
                                const ValueFlow& out) {
   if (routed_.contains(size.outer))
     return report_clocks(call.place, size.outer, Combination::How::misplaces, out);
   if (!grows(size.outer)) return;
+  const bool is_room = call.program->flow.dimensions[size.inner].stands_for_queries &&
+                       call.queries >= 0 &&
+                       program_.dimensions[call.queries].sequence == Role::query;
+  if (is_room) return;
   if (!size.is_argument) report(call.place, size.outer, Reads::length, Combination::How::counts);
   else if (call.program->dimensions[size.inner].role == Role::none)
     report_combined(call.place, size.outer, out);

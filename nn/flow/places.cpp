@@ -115,10 +115,14 @@ bool FlowFinder::follows_from_place(const Node& node, int places) const {
   return reads != makes || runs_along;
 }
 
-// True if nothing else knows the number of a place, or how many there are.
+// True if nothing else knows the number of a place, or how many there are, but places under other
+// names.
 bool FlowFinder::stand_for_rows(int places) const {
   const auto is_size_of = [&](const Dimension& d) {
-    const auto is_places = [&](const Dimension::Equal& equal) { return equal.dim == places; };
+    const bool is_name = routed_.contains(static_cast<int>(&d - program_.dimensions.data()));
+    const auto is_places = [&](const Dimension::Equal& equal) {
+      return equal.dim == places && !is_name;
+    };
     bool found = d.outer == places || d.product.contains(places) ||
                  std::any_of(d.arguments.begin(), d.arguments.end(), is_places) ||
                  std::any_of(d.results.begin(), d.results.end(), is_places);
@@ -127,7 +131,8 @@ bool FlowFinder::stand_for_rows(int places) const {
     return found;
   };
   const auto knows = [&](const CheckedValue& v) {
-    bool found = v.kind != ValueKind::statement && v.dims.contains(places);
+    const bool is_made = v.kind == ValueKind::statement || v.kind == ValueKind::same;
+    bool found = !is_made && v.dims.contains(places);
     visit(v.right, [&](const Node& node) { found |= follows_from_place(node, places); });
     return found && !v.for_loss;
   };

@@ -153,7 +153,9 @@ void Checker::return_apart(const Apart& a, const Names& left, int other) {
     if (same != call.sizes.end()) draft_.take_result(left[k], same->outer, place);
     if (call.repeated >= 0) draft_.take_result(left[k], call.sizes[k].outer, place);
     const auto number = static_cast<int>(draft_.program.calls.size());
-    if (other < 0) draft_.dim(left[k]).call = number, draft_.dim(left[k]).inner = result[k];
+    const bool is_passed = same != call.sizes.end() && same->outer == left[k];
+    if (other < 0 && !is_passed)
+      draft_.dim(left[k]).call = number, draft_.dim(left[k]).inner = result[k];
     draft_.program.conditions.push_back(
         {ConditionKind::returned, left[k], {}, number, place, result[k], other});
   }
