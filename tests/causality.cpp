@@ -696,6 +696,28 @@ TEST_SUITE("causality") {
     }
   }
 
+  TEST_CASE("the largest under a mask do not leave out what is low alone") {
+    const auto leak_of = [](const std::string& mask) {
+      const std::string low = "select(position(m) <= position(l), S[l, m], -1e30)",
+                        text =
+                            "def F(X[causal n, d]):\n  where t = 2\n  M[m, d] = X[n=(m), d]\n"
+                            "  Z[l, d] = X[n=(l), d]\n  S[l, m] = einsum(Z[l, d], M[m, d])\n"
+                            "  H[l, m] = " +
+                            low +
+                            "\n"
+                            "  I[l, t] = top_k(H[l, m], reduced_dim=m, dim=t" +
+                            mask +
+                            ")\n"
+                            "  A[l] = sum(I[l, t], reduced_dim=t)\n"
+                            "  Y[n, d] = X[n, d] + A[l=(n)]\n  return Y[n, d]\n";
+      return checked(text)->leak;
+    };
+    CHECK(leak_of("") == "");
+    CHECK(leak_of(", mask=S[l, m] > 0 and position(m) <= position(l)") == "");
+    CHECK(leak_of(", mask=S[l, m] > 0").find("this combines all positions of 'm'") !=
+          std::string::npos);
+  }
+
   TEST_CASE("a remainder of what is below 0 is a later position") {
     const auto leak_of_rows = [](const std::string& at) {
       return checked(

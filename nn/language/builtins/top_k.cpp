@@ -35,10 +35,14 @@ Value run(Runner& runner, const Node& node) {
   return runner.aligned({cast(found, runner.dtype()), names, x.batched}, node.names, x.batched);
 }
 
+bool none(double) { return false; }
+
 // Hidden positions come after all visible ones, so a row that sees less than t is given hidden
-// ones: their places do not depend on the data.
+// ones: their places do not depend on the data. Behind low numbers that a mask shows come those
+// that it hides, so that a row may be given them by how many come later.
 void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
-  reduce_masked(finder, call, key_mask, is_lowest, out);
+  const bool is_masked = value_of(call.node, key_mask) || call.node.takes_call_mask;
+  reduce_masked(finder, call, key_mask, is_masked ? none : is_lowest, out);
   out.hidden = {};
 }
 
