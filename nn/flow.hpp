@@ -29,10 +29,11 @@ struct Sources {
 };
 
 // The position of a row: its index along `axis`; or, if `axis` counts windows, the last position of
-// the window, or that of the window's `place`.
+// the window, or that of the window's `place`; or the one that `found` holds, a value over `axis`.
 struct Clock {
   int axis;
   int place = -1;
+  int found = -1;
   bool operator==(const Clock&) const = default;
 };
 using Clocks = std::vector<Clock>;
@@ -82,7 +83,7 @@ struct DimensionFlow {
   // whichever place that is: a decoder has as many as new rows.
   bool stands_for_queries = false;
   // True if it counts positions of the input X or M, and so their padding: by its size, or as
-  // places that they are routed to.
+  // places that they are routed to or gathered in.
   bool counts_x = false, counts_m = false;
 
   // True for M's own positions: if M is another sequence than X, all of them are there from the

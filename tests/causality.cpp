@@ -80,6 +80,19 @@ Text with_statements(const std::string& statements, const std::string& where = "
   return {"F", "", Program::parse(text, "F"), false};
 }
 
+// The same with a matrix to learn, and logits alone; `where` has more sizes.
+Text learned(const std::string& statements, const std::string& where = "") {
+  const auto use = [&](const char* name, const char* text) {
+    return statements.find(name) == std::string::npos ? "" : text;
+  };
+  const std::string text = std::string("def F(X[n, d], M[m, d], R[d, e] = normal(1)") +
+                           use("P[", ", P[p, d] = normal(1)") + "):\n  where e = d" +
+                           use("u)", ", u = 2") + where + "\n" +
+                           use("L[n, m]", "  L[n, m] = einsum(X[n, d], R[d, e], M[m, d=(e)])\n") +
+                           statements + "  return Y[n, d]\n";
+  return {"F", "", Program::parse(text, "F"), false};
+}
+
 // Checks that a text is causal: rows do not depend on what follows, on how much follows, on how
 // many rows are read at once, nor on blocks.
 void check_causal(const TextLayer& layer, Index least = 1) {
@@ -696,6 +709,61 @@ TEST_SUITE("causality") {
     }
   }
 
+  TEST_CASE("what a mask hides is hidden at positions that top_k finds") {
+    const std::string found =
+                          "  I[n, t] = top_k(L[n, m], reduced_dim=m, dim=t)\n"
+                          "  L_t[n, t] = gather(L[n, m], I[n, t], dim=m)\n",
+                      read = "  V[n, t, d] = gather(M[m, d], I[n, t], dim=m)\n",
+                      seen =
+                          "  S[n, m] = visible(n, m)\n"
+                          "  S_t[n, t] = gather(S[n, m], I[n, t], dim=m)\n",
+                      weights = "  W[n, t] = softmax(L_t[n, t], reduced_dim=t, mask=S_t[n, t])\n",
+                      sum = "  Y[n, d] = einsum(W[n, t], V[n, t, d])\n";
+    TextLayer layer(learned(found + read + seen + weights + sum, ", t = 2"));
+    check_causal(layer, 2);
+    check_padded(layer, 2);
+    check_learns(layer, noise({2, 9, 4}, 1));
+    for (const std::string& statements :
+         {found + "  E[n, t] = select(I[n, t] <= position(n), exp(L_t[n, t]), 0)\n"
+                  "  V[n, t, d] = E[n, t] * gather(M[m, d], I[n, t], dim=m)\n"
+                  "  Y[n, d] = sum(V[n, t, d], reduced_dim=t)\n",
+          found + read + replaced(weights, "S_t[n, t]", "not I[n, t] > position(n)") + sum,
+          "  T[n, m] = softmax(L[n, m], reduced_dim=m)\n"
+          "  I[n, t] = top_k(T[n, m], reduced_dim=m, dim=t)\n"
+          "  W[n, t] = gather(T[n, m], I[n, t], dim=m)\n" +
+              read + sum})
+      check_causal(TextLayer(learned(statements, ", t = 2")), 2);
+    const std::string cure =
+        "at positions I[…] that a statement holds visible(…), gathered like this, says what to "
+        "leave "
+        "out";
+    const std::string open = replaced(weights, ", mask=S_t[n, t]", "");
+    CHECK(TextLayer(learned(found + read + open + sum, ", t = 2")).program->leak.find(cure) !=
+          std::string::npos);
+    const std::string all = found + read + seen + weights;
+    for (const std::string& statements :
+         {found + replaced(read, "I[n, t]", "clip(I[n, t], 0, 99)") + seen + weights + sum,
+          found + "  H[n, t] = I[n, t] + 0\n" + replaced(read, "I[n, t]", "H[n, t]") + seen +
+              weights + sum,
+          found + read + replaced(weights, "S_t[n, t]", "I[n, t] <= position(n) + 1") + sum,
+          all + "  Z[l, t] = W[n=(l), t]\n  B[l, d] = X[n=(l), d]\n  C[n, l] = visible(n, l)\n"
+                "  Y[n, d] = einsum(C[n, l], Z[l, t], B[l, d], V[n, t, d])\n",
+          all + "  A[t, d] = sum(V[n, t, d], reduced_dim=n)\n"
+                "  Y[n, d] = einsum(W[n, t], A[t, d])\n",
+          all + "  A[n, t, u, d] = windows(V[n, t, d], dim=t, into=(t u), left=1)\n"
+                "  B[n, t, d] = sum(A[n, t, u, d], reduced_dim=u)\n"
+                "  Y[n, d] = einsum(W[n, t], B[n, t, d])\n",
+          all + "  A[n, u, d] = V[n, t=(u), d]\n  B[n, u] = W[n, t=(u)]\n"
+                "  Y[n, d] = einsum(B[n, u], A[n, u, d])\n",
+          all + "  A[n, u, t] = windows(W[n, t], dim=n, into=(n u), left=1)\n"
+                "  B[n, t] = sum(A[n, u, t], reduced_dim=u)\n"
+                "  Y[n, d] = einsum(B[n, t], V[n, t, d])\n",
+          all + "  Y[n, d] = V[n, 0, d] + W[n, 0]\n"}) {
+      CAPTURE(statements);
+      CHECK(TextLayer(learned(statements, ", t = 2")).program->leak.find("^") != std::string::npos);
+    }
+  }
+
   TEST_CASE("the largest under a mask do not leave out what is low alone") {
     const auto leak_of = [](const std::string& mask) {
       const std::string low = "select(position(m) <= position(l), S[l, m], -1e30)",
@@ -716,6 +784,32 @@ TEST_SUITE("causality") {
     CHECK(leak_of(", mask=S[l, m] > 0 and position(m) <= position(l)") == "");
     CHECK(leak_of(", mask=S[l, m] > 0").find("this combines all positions of 'm'") !=
           std::string::npos);
+  }
+
+  TEST_CASE("pieces that end at a row are read from there on") {
+    const auto spread = [](const std::string& keys,
+                           const std::string& number = "position(n) // 2") {
+      return learned(
+          "  W[n, m] = softmax(L[n, m], reduced_dim=m)\n"
+          "  A[c, w, d] = windows(M[m, d], dim=m, into=(c w), " +
+              keys +
+              ")\n"
+              "  B[c, d] = sum(A[c, w, d], reduced_dim=w)\n"
+              "  Y[n, d] = einsum(W[n, m], M[m, d]) + gather(B[c, d], " +
+              number + ", dim=c)\n",
+          ", w = 3, c = (m - 1) // 2 + 1");
+    };
+    TextLayer layer(spread("left=w - 1, stride=2"));
+    check_causal(layer);
+    check_padded(layer);
+    check_learns(layer, noise({2, 9, 4}, 1));
+    for (const Text& text :
+         {spread("stride=2"), spread("left=1, stride=2"), spread("left=w - 1, stride=3"),
+          spread("left=w - 1, right=1, stride=2"),
+          spread("left=w - 1, stride=2", "(position(n) + 1) // 2"),
+          spread("left=w - 1, stride=2", "position(n)")})
+      CHECK(TextLayer(text).program->leak.find("may read any position of 'c'") !=
+            std::string::npos);
   }
 
   TEST_CASE("a remainder of what is below 0 is a later position") {

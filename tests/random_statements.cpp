@@ -210,7 +210,12 @@ void largest(Draft& draft) {
   const int from = draft.chance(0.5) ? x : draft.find_over(s);
   const Axes found = joined(without(draft[from].axes, s), axes);
   if (found.size() > most_axes || has(draft[from].axes, "t")) return;
-  draft.add(found, "gather(" + draft.use(from) + ", " + draft.use(at) + ", dim=" + s + ")");
+  const int read =
+      draft.add(found, "gather(" + draft.use(from) + ", " + draft.use(at) + ", dim=" + s + ")");
+  const std::string q = draft.one_of(draft.sequences());
+  if (has(found, q) && draft.chance(0.7))
+    draft.add(found, "select(" + draft.use(at) + draft.one_of<std::string>({" <= ", " < "}) +
+                         "position(" + q + "), " + draft.use(read) + ", 0)");
 }
 
 void lookup(Draft& draft) {

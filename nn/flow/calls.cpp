@@ -18,6 +18,8 @@ ValueFlow FlowFinder::called(const CheckedValue& value, const CheckedCall& call)
   std::vector<ValueFlow> flows;
   for (const CheckedCall::Passed& passed : call.passed) flows.push_back(flow_.values[passed.value]);
   ValueFlow out = joined(flows);
+  lose_found(
+      value.place, [](int) { return true; }, out);
   out.from.learned |= !call.program->parameters.empty() || !call.program->calls.empty();
   for (const CheckedCall::Size& size : call.sizes) report_passed(call, size, out);
   report_repeated(call);

@@ -19,7 +19,8 @@ void add(Clocks& clocks, const Clock& clock) {
 
 // True if `clock` is never later than `limit`: the same one, or a place of its window.
 bool is_within(const Clock& clock, const Clock& limit) {
-  return clock.axis == limit.axis && (limit.place < 0 || clock.place == limit.place);
+  return clock.axis == limit.axis && clock.found == limit.found &&
+         (limit.place < 0 || clock.place == limit.place);
 }
 
 }  // namespace

@@ -83,6 +83,8 @@ void FlowFinder::reduce(const Node& node, const Names& dims, ValueFlow& out, Neu
   // Two axes may limit each other, as where m is n: the one that stays limits the one that goes.
   std::erase_if(out.hidden, [&](const Hidden& hidden) { return dims.contains(hidden.query); });
   settle(out);
+  lose_found(
+      node.place, [&](int dim) { return dims.contains(dim); }, out);
   for (int dim : dims) {
     const bool is_of_sequence = within(dim) != Role::none || has_clock(out.reads, dim);
     if (!is_of_sequence && !grows(dim)) continue;
@@ -220,6 +222,14 @@ Names shared_past(const CallFlow& call) {
   return past;
 }
 
+// True if the function runs along `dim` and does not reduce it.
+bool runs_along(const Node& node, int dim) {
+  for (size_t i = 0; i < node.keys.size(); ++i)
+    if (node.keys[i].dim == dim || node.keys[i].dims.contains(dim))
+      return std::string_view(node.builtin->keys[i].name) != "reduced_dim";
+  return false;
+}
+
 }  // namespace
 
 ValueFlow FlowFinder::flow_of(Node& node) {
@@ -232,7 +242,12 @@ ValueFlow FlowFinder::flow_of(Node& node) {
     report_length(node, node.index, Combination::How::counts);
   CallFlow call{node, {}, {}};
   std::vector<ValueFlow> all;
-  for (Node& arg : node.args) all.push_back(call.args.emplace_back(flow_of(arg)));
+  for (Node& arg : node.args) {
+    call.args.push_back(flow_of(arg));
+    lose_found(
+        node.place, [&](int dim) { return runs_along(node, dim); }, call.args.back());
+    all.push_back(call.args.back());
+  }
   const bool counts = node.builtin && node.builtin->reads_earlier_rows;
   for (Node::Key& key : node.keys) {
     const bool is_given = !key.value.empty() && !counts;
@@ -243,6 +258,8 @@ ValueFlow FlowFinder::flow_of(Node& node) {
   out.past = shared_past(call);
   if (node.builtin && node.builtin->flow) node.builtin->flow(*this, call, out);
   else compute_hidden(call, out);
+  lose_found(
+      node.place, [&](int dim) { return !node.names.contains(dim); }, out);
   keep_experts(node, out);
   finish(node.names, out);
   return out;

@@ -36,6 +36,8 @@ class FlowFinder {
   // True if one of these counts positions of X and the other those of M, which is another sequence:
   // the order of their numbers says nothing about what a row may read.
   bool crosses(int from, int to) const;
+  // True if `dim` counts positions of M, which is another sequence.
+  bool is_of_another(int dim) const { return apart_ && flow_.dimensions[dim].counts_m_alone(); }
   Role within(int dim) const { return flow_.dimensions[dim].within; }
   // True if both have one size, as names of one dimension, or by one default.
   bool same_size(int a, int b);
@@ -68,6 +70,13 @@ class FlowFinder {
   // The result needs all rows of `dim`: a decoder cannot add one to what it has.
   void needs_all(int dim, ValueFlow& out);
 
+  // The clock of what is read at the positions that the node holds, or one without an axis.
+  Clock found_by(const Node& node) const;
+
+  // The sequence axis after whose position no piece of `dim` with these numbers ends; or -1. One is
+  // position(n) // 2, where stride=2 and left=w - 1.
+  int latest_piece(int dim, const Node& number);
+
   // True if `dim` counts windows whose places these keys say, and no others.
   bool counts_windows(int dim, std::span<const Node::Key> keys);
   // The positions of `dim` are in windows now: `at` is where.
@@ -77,6 +86,8 @@ class FlowFinder {
   void route(const Node& node, int rows, int places, int experts, ValueFlow& out);
   // They are rows again. Reports those that other choices sent.
   void unroute(const Node& node, int rows, ValueFlow& out);
+  // `places` count positions of `rows`, whatever their own size follows from.
+  void count_rows(int rows, int places);
   // True if `dim` counts places that rows of a value of this flow were routed to.
   bool has_places(int dim, const ValueFlow& out) const;
   // Reports that the places are taken for something else: positions, or places of other experts.
@@ -87,7 +98,6 @@ class FlowFinder {
  private:
   // places.cpp
   void make_room_by_queries(const Node& node);
-  void count_rows(int rows, int places);
   void rename_places(int from, int to, const std::function<int(int)>& name);
   void keep_experts(const Node& node, ValueFlow& out);
   void keep_experts(const CheckedValue& value, const Names& before, ValueFlow& out);
@@ -99,6 +109,9 @@ class FlowFinder {
   void find_loss(CheckedValue& value);
   ValueFlow input(const CheckedValue& value) const;
   ValueFlow renamed(const CheckedValue& value);
+  // uses.cpp
+  using Changed = std::function<bool(int)>;
+  void lose_found(const Place& place, const Changed& changed, ValueFlow& out);
   // calls.cpp
   ValueFlow called(const CheckedValue& value);
   ValueFlow called(const CheckedValue& value, const CheckedCall& call);
@@ -160,10 +173,12 @@ double number_of(const Node& node);
 
 // The pairs of positions that a comparison such as position(m) <= position(n) is false for, or
 // true.
-std::vector<Hidden> hidden_by_positions(const Node& comparison);
+std::vector<Hidden> hidden_by_positions(const FlowFinder& finder, const Node& comparison);
 
 // The sequence axis whose positions these numbers never exceed, as in position(n) // 2; or -1.
 int latest_position(const Node& node);
+// True if windows with this left= end at their row: left=t - 1 for windows of t places.
+bool ends_at_row(const Node::Key& left, int places);
 
 // The dimension of which `dim` is another name: in calls, by renaming, or by a default as in
 // 'where t = n'. A sequence's source has its role.

@@ -120,7 +120,7 @@ void FlowFinder::compute_hidden(const CallFlow& call, ValueFlow& out) const {
   if (node.constant) return;
   const bool computes = node.kind == NodeKind::operation || (node.builtin && node.builtin->apply);
   if (!computes) return;
-  out.hidden = hidden_by_positions(node);
+  out.hidden = hidden_by_positions(*this, node);
   std::erase_if(out.hidden, [&](const Hidden& h) { return crosses(h.query, h.memory.axis); });
   for (const ValueFlow& arg : call.args)
     for (const Hidden& where : arg.hidden) {
@@ -143,16 +143,16 @@ void FlowFinder::hide_by_mask(const Names& names, int dim, ValueFlow& out) const
 
 namespace {
 
-// position(late) - position(early) + number
+// late - early + number, of two positions
 struct Distance {
-  int late = -1, early = -1;
+  Clock late = {-1}, early = {-1};
   double number = 0;
   bool is_known = true;
 
-  void add(int axis, double sign) {
-    int& free = sign > 0 ? late : early;
-    if (free >= 0) is_known = false;
-    free = axis;
+  void add(const Clock& position, double sign) {
+    Clock& free = sign > 0 ? late : early;
+    if (free.axis >= 0) is_known = false;
+    free = position;
   }
 };
 
@@ -161,17 +161,19 @@ bool is_exact(double number) {
   return std::abs(number) <= 1 << 20 && std::floor(4 * number) == 4 * number;
 }
 
-void add(const Node& node, double sign, Distance& distance) {
+void add(const FlowFinder& finder, const Node& node, double sign, Distance& distance) {
   const bool sums = node.op == Operator::add || node.op == Operator::subtract;
   if (node.constant) {
     const double number = number_of(node);
     distance.number += sign * number;
     distance.is_known &= is_exact(number);
   } else if (node.builtin && node.builtin->is_position) {
-    distance.add(node.names[0], sign);
+    distance.add({node.names[0]}, sign);
+  } else if (const Clock found = finder.found_by(node); found.axis >= 0) {
+    distance.add(found, sign);
   } else if (node.kind == NodeKind::operation && sums) {
-    add(node.args[0], sign, distance);
-    add(node.args[1], node.op == Operator::add ? sign : -sign, distance);
+    add(finder, node.args[0], sign, distance);
+    add(finder, node.args[1], node.op == Operator::add ? sign : -sign, distance);
   } else {
     distance.is_known = false;
   }
@@ -211,7 +213,7 @@ int latest_position(const Node& node) {
   return lowers && node.args[1].constant ? latest_position(node.args[0]) : -1;
 }
 
-std::vector<Hidden> hidden_by_positions(const Node& comparison) {
+std::vector<Hidden> hidden_by_positions(const FlowFinder& finder, const Node& comparison) {
   if (comparison.kind != NodeKind::operation || comparison.args.size() != 2) return {};
   const Operator op = comparison.op;
   const bool strict = op == Operator::less || op == Operator::greater,
@@ -223,15 +225,17 @@ std::vector<Hidden> hidden_by_positions(const Node& comparison) {
   const bool divides = divides_alike(*a, *b) && !compares_equal;
   if (divides) a = &a->args[0], b = &b->args[0];
   Distance distance;  // between the sides: an order is true where it is at most 0
-  add(*a, at_least ? -1 : 1, distance);
-  add(*b, at_least ? 1 : -1, distance);
-  if (!distance.is_known || distance.late < 0 || distance.early < 0) return {};
-  const double number = distance.number + (strict ? 1 : 0), apart = op == Operator::unequal;
-  const Hidden later{distance.early, {distance.late}, apart},
-      earlier{distance.late, {distance.early}, compares_equal ? apart : 1};
+  add(finder, *a, at_least ? -1 : 1, distance);
+  add(finder, *b, at_least ? 1 : -1, distance);
+  const auto& [late, early, added, is_known] = distance;
+  if (!is_known || late.axis < 0 || early.axis < 0) return {};
+  const double number = added + (strict ? 1 : 0), apart = op == Operator::unequal;
+  const Hidden later{early.axis, late, apart},
+      earlier{late.axis, early, compares_equal ? apart : 1};
   std::vector<Hidden> hidden;
-  if (number >= 0 && (strict || !divides)) hidden.push_back(later);
-  if (number <= (compares_equal ? 0 : 1) && !(strict && divides)) hidden.push_back(earlier);
+  if (number >= 0 && early.found < 0 && (strict || !divides)) hidden.push_back(later);
+  if (number <= (compares_equal ? 0 : 1) && late.found < 0 && !(strict && divides))
+    hidden.push_back(earlier);
   return hidden;
 }
 

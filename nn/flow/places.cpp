@@ -30,7 +30,6 @@ void FlowFinder::make_room_by_queries(const Node& node) {
       return report(node.place, dim, Reads::length, Combination::How::counts);
 }
 
-// Places count the positions that are routed to them, whatever their own size follows from.
 void FlowFinder::count_rows(int rows, int places) {
   DimensionFlow& counted = flow_.dimensions[places];
   counted.counts_x |= flow_.dimensions[rows].counts_x;

@@ -9,6 +9,11 @@ ValueFlow FlowFinder::use(const Node& node) {
   ValueFlow flow = flow_.values[node.index];
   if (node.plain) return flow;
   const Names& dims = program_.values[node.index].dims;
+  const auto is_changed = [&](int dim) {
+    const int at = dims.find(dim);
+    return at < 0 || node.axes[static_cast<size_t>(at)].parts != Names{dim};
+  };
+  lose_found(node.place, is_changed, flow);
   Names from, to;
   for (int i = 0; i < dims.size(); ++i) {
     const Node::RefAxis& axis = node.axes[static_cast<size_t>(i)];
@@ -49,8 +54,7 @@ void FlowFinder::change_role(int from, int to, ValueFlow& out) {
 }
 
 bool FlowFinder::crosses(int from, int to) const {
-  const auto is_of_m = [&](int dim) { return flow_.dimensions[dim].counts_m_alone(); };
-  return apart_ && is_of_m(from) != is_of_m(to);
+  return is_of_another(from) != is_of_another(to);
 }
 
 // X and M may be padded differently: a position of one that is read as one of the other may be
@@ -96,7 +100,7 @@ void FlowFinder::rename(const Place& place, const Names& from, const Names& to, 
     const int at = from.find(axis);
     return at < 0 ? axis : to[at];
   };
-  const auto clock = [&](const Clock& c) { return Clock{name(c.axis), name(c.place)}; };
+  const auto clock = [&](const Clock& c) { return Clock{name(c.axis), name(c.place), c.found}; };
   for (int i = 0; i < from.size(); ++i)
     if (from[i] != to[i]) rename_places(from[i], to[i], name);
   change_clocks(out, clock);
@@ -108,6 +112,8 @@ void FlowFinder::rename(const Place& place, const Names& from, const Names& to, 
 ValueFlow FlowFinder::renamed(const CheckedValue& value) {
   ValueFlow flow = flow_.values[value.index];
   const Names& before = program_.values[value.index].dims;
+  lose_found(
+      value.place, [&](int dim) { return value.dims.find(dim) != before.find(dim); }, flow);
   rename(value.place, before, value.dims, flow);
   keep_experts(value, before, flow);
   return flow;
@@ -115,12 +121,40 @@ ValueFlow FlowFinder::renamed(const CheckedValue& value) {
 
 // Merges names on the left of a statement: their positions are in no order that is known.
 void FlowFinder::merge(const CheckedValue& value, ValueFlow& out) {
+  lose_found(
+      value.place, [&](int dim) { return !value.dims.contains(dim); }, out);
   for (int name : value.names) {
     if (value.dims.contains(name)) continue;
     report_clocks(value.place, name, Combination::How::merges, out);
     if (within(name) != Role::none) out.by_row = false;
     forget(name, out);
   }
+}
+
+// ---- Positions that a value holds -------------------------------------------------------------
+
+Clock FlowFinder::found_by(const Node& node) const {
+  if (node.kind != NodeKind::value || !node.plain || node.element != Element::whole) return {-1};
+  for (int name : node.names)
+    if (!grows(name)) return {name, -1, node.index};
+  return {-1};
+}
+
+// They are those of the value's own rows: what lacks one of its axes, or has it under another name,
+// is read at positions that are not known.
+void FlowFinder::lose_found(const Place& place, const Changed& changed, ValueFlow& out) {
+  const auto is_lost = [&](const Clock& clock) {
+    if (clock.found < 0) return false;
+    const Names& dims = program_.values[clock.found].dims;
+    return std::any_of(dims.begin(), dims.end(), changed);
+  };
+  std::erase_if(out.hidden, [&](const Hidden& hidden) { return is_lost(hidden.memory); });
+  for (const Clocks& clocks : {out.reads, out.padding})
+    for (const Clock& clock : clocks)
+      if (is_lost(clock)) {
+        report_clocks(place, clock.axis, Combination::How::gathers, out);
+        forget(clock.axis, out);
+      }
 }
 
 // ---- Windows ----------------------------------------------------------------------------------
@@ -156,6 +190,29 @@ bool FlowFinder::same_key(const Node::Key& a, const Node::Key& b) {
   if (!a.dims.empty() && !same_size(a.dims[1], b.dims[1])) return false;
   return std::equal(a.value.begin(), a.value.end(), b.value.begin(), b.value.end(),
                     [&](const Node& x, const Node& y) { return same_number(x, y); });
+}
+
+int FlowFinder::latest_piece(int dim, const Node& number) {
+  const auto known = windows_.find(dim);
+  if (known == windows_.end() || !is_sequence(known->second[0].dim)) return -1;
+  const auto key = [&](WindowKey k) -> const Node::Key& {
+    return known->second[static_cast<size_t>(k)];
+  };
+  const bool divides = number.kind == NodeKind::operation && number.op == Operator::floor_divide;
+  if (!divides || key(WindowKey::stride).value.empty() || !key(WindowKey::right).value.empty() ||
+      !ends_at_row(key(WindowKey::left), key(WindowKey::into).dims[1]) ||
+      !same_number(number.args[1], key(WindowKey::stride).value[0]))
+    return -1;
+  return latest_position(number.args[0]);
+}
+
+bool ends_at_row(const Node::Key& left, int places) {
+  if (left.value.empty() || left.value[0].op != Operator::subtract ||
+      left.value[0].args.size() != 2)
+    return false;
+  const Node &width = left.value[0].args[0], &one = left.value[0].args[1];
+  return width.kind == NodeKind::size && width.index == places && one.kind == NodeKind::number &&
+         one.number == 1;
 }
 
 bool FlowFinder::counts_windows(int dim, std::span<const Node::Key> keys) {

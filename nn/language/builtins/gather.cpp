@@ -44,21 +44,30 @@ Value run(Runner& runner, const Node& node) {
   return {y, node.names, batched};
 }
 
-// Unless the positions are at most a row's own, a row may be of any.
+// The positions are at most a row's own, or a value holds them, with which a mask is gathered, too;
+// else a row may be of any.
 void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
-  const Node& node = call.node;
+  const Node &node = call.node, &position = node.args[1];
   const int dim = node.dim();
   const auto how = Combination::How::gathers;
-  const ValueFlow& table = call.args[0];
-  const int latest = finder.is_sequence(dim) ? latest_position(node.args[1]) : -1;
-  if (latest >= 0 && has_clock(out.reads, dim) && !finder.crosses(dim, latest)) {
-    std::erase(out.reads, Clock{dim});
-    out.reads.push_back({latest});
+  const bool is_sequence = finder.is_sequence(dim);
+  int latest = is_sequence ? latest_position(position) : finder.latest_piece(dim, position);
+  if (latest >= 0 && finder.crosses(dim, latest)) latest = -1;
+  const Clock found =
+      is_sequence && !finder.is_of_another(dim) ? finder.found_by(position) : Clock{-1};
+  const auto at = [&](const Clock& clock) { return clock == Clock{dim} ? found : clock; };
+  out.hidden = call.args[0].hidden;
+  if (latest >= 0) {
+    change_clocks(out.reads,
+                  [&](const Clock& clock) { return clock.axis == dim ? Clock{latest} : clock; });
+  } else if (found.axis >= 0) {
+    finder.count_rows(dim, found.axis);
+    change_clocks(out, at);
+    for (Hidden& hidden : out.hidden) hidden.memory = at(hidden.memory);
   }
   if (has_clock(out.reads, dim)) finder.report(node, dim, Combination::Reads::future, how);
-  else if (finder.grows(dim) && !finder.is_sequence(dim)) finder.report_length(node, dim, how);
-  if (has_clock(table.padding, dim)) finder.report(node, dim, Combination::Reads::padding, how);
-  out.hidden = table.hidden;
+  else if (finder.grows(dim) && !is_sequence && latest < 0) finder.report_length(node, dim, how);
+  if (has_clock(out.padding, dim)) finder.report(node, dim, Combination::Reads::padding, how);
   FlowFinder::forget(dim, out);
   finder.reads_any(dim, out);
 }

@@ -124,14 +124,7 @@ bool is_given(const Node& node, Key key) {
   return value && !(value->kind == NodeKind::number && value->number == 0);
 }
 
-// True if windows end at their row: left=t - 1 for windows of t places.
-bool ends_at_row(const Node& node) {
-  const std::vector<Node>& left = node.keys[key_left].value;
-  if (left.empty() || left[0].op != Operator::subtract || left[0].args.size() != 2) return false;
-  const Node &width = left[0].args[0], &one = left[0].args[1];
-  return width.kind == NodeKind::size && width.index == place_of(node) &&
-         one.kind == NodeKind::number && one.number == 1;
-}
+bool ends_at_row(const Node& node) { return ends_at_row(node.keys[key_left], place_of(node)); }
 
 // The number outside, NaN if it follows from sizes.
 double fill_of(const Node& node) {

@@ -60,7 +60,9 @@ struct Words {
 constexpr Words words[] = {
     {"combines all positions", ""},
     {"reads one position", "; only position 0 comes before every row"},
-    {"may read any position", "; windows(…, left=k) reads what comes before"},
+    {"may read any position",
+     "; windows(…, left=k) reads what comes before, and at positions I[…] that a statement holds "
+     "visible(…), gathered like this, says what to leave out"},
     {"has windows that reach to the right", "; windows(…, left=k) reads what comes before"},
     {"has windows of all positions",
      "; all that come before are left=t - 1 of t places, as many as positions"},
@@ -115,7 +117,8 @@ std::string cure_of(const Checked& program, const Combination& c) {
   if (c.how == How::counts)
     return d.role == Role::none ? "" : text("; the sum of ", seen, " is the number without it");
   const bool hides = c.how == How::combines || c.how == How::merges || c.how == How::joins;
-  if (!hides && (!is_padding || c.how == How::shifts)) return instead;
+  const bool is_found = c.how == How::gathers && d.role == Role::none;
+  if (!hides && (!is_padding || c.how == How::shifts || is_found)) return instead;
   if (!is_padding && d.role == Role::query)
     return text("; another name, as in Z[l, …] = A[", d.short_name(), "=(l), …], makes it memory");
   if (seen.empty() && d.role == Role::memory)
