@@ -83,7 +83,7 @@ struct DimensionFlow {
   // whichever place that is: a decoder has as many as new rows.
   bool stands_for_queries = false;
   // True if it counts positions of the input X or M, and so their padding: by its size, or as
-  // places that they are routed to or gathered in.
+  // places that they are routed to, gathered or joined.
   bool counts_x = false, counts_m = false;
 
   // True for M's own positions: if M is another sequence than X, all of them are there from the

@@ -812,6 +812,70 @@ TEST_SUITE("causality") {
             std::string::npos);
   }
 
+  TEST_CASE("learned rows in front of a memory are before all its positions") {
+    const std::string front =
+                          "  Z[j, d] = concat(P[p, d], M[m, d], dim=j)\n"
+                          "  K[n, j] = einsum(X[n, d], R[d, e], Z[j, d=(e)])\n",
+                      seen =
+                          "  T[n, p] = position(n) + index(p) >= 0\n  S[n, m] = visible(n, m)\n"
+                          "  C[n, j] = concat(T[n, p], S[n, m], dim=j)\n",
+                      weights = "  W[n, j] = softmax(K[n, j], reduced_dim=j, mask=C[n, j])\n",
+                      sum = "  Y[n, d] = einsum(W[n, j], Z[j, d])\n", sizes = ", p = 2, j = m + p";
+    TextLayer layer(learned(front + seen + weights + sum, sizes));
+    check_causal(layer);
+    check_padded(layer);
+    check_learns(layer, noise({2, 9, 4}, 1));
+    for (const std::string& statements :
+         {front + seen + "  W[n, j] = softmax(K[n, j] + index(j), reduced_dim=j, mask=C[n, j])\n" +
+              sum,
+          "  B[j] = 1 / (1 + index(j))\n" + front + seen + weights +
+              "  Y[n, d] = einsum(W[n, j], B[j], Z[j, d])\n"})
+      check_causal(TextLayer(learned(statements, sizes)));
+    CHECK(TextLayer(learned(front + "  W[n, j] = softmax(K[n, j], reduced_dim=j)\n" + sum, sizes))
+              .program->leak.find(
+                  "mask= must leave it out, as visible(…) joined behind what is in front says") !=
+          std::string::npos);
+    // Another sequence is there before X's first row.
+    const std::string beside =
+        "def F(X[causal n, d], M[m, d]):\n  where j = m + l\n  Z[l, d] = X[n=(l), d]\n"
+        "  K[j, d] = concat(M[m, d], Z[l, d], dim=j)\n"
+        "  T[n, m] = position(n) + position(m) >= 0\n  S[n, l] = visible(n, l)\n"
+        "  C[n, j] = concat(T[n, m], S[n, l], dim=j)\n"
+        "  W[n, j] = softmax(einsum(X[n, d], K[j, d]), reduced_dim=j, mask=C[n, j])\n"
+        "  Y[n, d] = einsum(W[n, j], K[j, d])\n  return Y[n, d]\n";
+    const Tensor X = noise({5, 4}, 1), M = noise({6, 4}, 2);
+    const auto rows = [&](const Tensor& x) {
+      return slice(run(beside, {{"X", x}, {"M", M}}), 0, 0, 3);
+    };
+    const Tensor changed = concat({slice(X, 0, 0, 3), noise({2, 4}, 4) * 3.0}, 0);
+    CHECK(difference(rows(X), rows(changed)) == 0);
+    CHECK(difference(rows(X), rows(slice(X, 0, 0, 3))) < 1e-12);
+    for (const char* turned :
+         {"concat(Z[l, d], M[m, d], dim=j)", "concat(Z[l, d], Z[l, d], dim=j)"})
+      CHECK(checked(replaced(beside, "concat(M[m, d], Z[l, d], dim=j)", turned))
+                ->leak.find("joins the positions of 'l'") != std::string::npos);
+    const std::string behind = replaced(front, "P[p, d], M[m, d]", "M[m, d], P[p, d]"),
+                      seen_first = replaced(seen, "T[n, p], S[n, m]", "S[n, m], T[n, p]");
+    const std::string all = front + seen + weights;
+    for (const std::string& statements :
+         {behind + seen + weights + sum, behind + seen_first + weights + sum,
+          front + seen_first + weights + sum,
+          all + "  A[j, u, d] = windows(Z[j, d], dim=j, into=(j u), right=1)\n"
+                "  B[j, d] = sum(A[j, u, d], reduced_dim=u)\n"
+                "  Y[n, d] = einsum(W[n, j], B[j, d])\n",
+          all + "  A[n, j, u] = windows(C[n, j], dim=j, into=(j u), left=1)\n"
+                "  B[n, j] = any(A[n, j, u], reduced_dim=u)\n"
+                "  Y[n, d] = einsum(B[n, j], Z[j, d]) + W[n, 0]\n",
+          all + "  A[m, d] = Z[j=(m), d]\n  B[n, m] = softmax(L[n, m], reduced_dim=m)\n"
+                "  Y[n, d] = einsum(W[n, j], Z[j, d]) + einsum(B[n, m], A[m, d])\n",
+          all + "  A[m, d] = M[m, d] * 1\n  B[j, d] = A[m=(j), d]\n"
+                "  Y[n, d] = einsum(W[n, j], B[j, d])\n",
+          all + "  Y[n, d] = einsum(W[n, j], Z[j, d]) + Z[3, d]\n"}) {
+      CAPTURE(statements);
+      CHECK(TextLayer(learned(statements, sizes)).program->leak.find("^") != std::string::npos);
+    }
+  }
+
   TEST_CASE("a remainder of what is below 0 is a later position") {
     const auto leak_of_rows = [](const std::string& at) {
       return checked(

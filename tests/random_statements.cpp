@@ -313,7 +313,11 @@ void join(Draft& draft) {
     return;
   if (e == "e") draft.text.joined = a + " + " + a;
   const bool hidden = draft[x].hidden && draft[y].hidden;
-  draft.add(axes, "concat(" + draft.use(x) + ", " + draft.use(y) + ", dim=" + e + ")", hidden);
+  const bool in_front = a != b && draft.chance(0.9);
+  draft.add(axes,
+            "concat(" + draft.use(in_front ? y : x) + ", " + draft.use(in_front ? x : y) +
+                ", dim=" + e + ")",
+            in_front ? draft[x].hidden : hidden);
 }
 
 void renaming(Draft& draft) {

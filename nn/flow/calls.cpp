@@ -55,7 +55,7 @@ void FlowFinder::report_passed(const CheckedCall& call, const CheckedCall::Size&
                        program_.dimensions[call.queries].sequence == Role::query;
   if (is_room) return;
   if (!size.is_argument) report(call.place, size.outer, Reads::length, Combination::How::counts);
-  else if (call.program->dimensions[size.inner].role == Role::none)
+  else if (is_joined(size.outer) || call.program->dimensions[size.inner].role == Role::none)
     report_combined(call.place, size.outer, out);
 }
 

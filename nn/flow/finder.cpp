@@ -86,7 +86,8 @@ void FlowFinder::reduce(const Node& node, const Names& dims, ValueFlow& out, Neu
   lose_found(
       node.place, [&](int dim) { return dims.contains(dim); }, out);
   for (int dim : dims) {
-    const bool is_of_sequence = within(dim) != Role::none || has_clock(out.reads, dim);
+    const bool is_of_sequence =
+        within(dim) != Role::none || is_joined(dim) || has_clock(out.reads, dim);
     if (!is_of_sequence && !grows(dim)) continue;
     const auto is_neutral = [&](auto fits) {
       return std::any_of(out.hidden.begin(), out.hidden.end(), [&](const Hidden& hidden) {
@@ -196,10 +197,14 @@ ValueFlow FlowFinder::input(const CheckedValue& value) const {
   return flow;
 }
 
-// A value over two memory axes has no rows that a decoder could add one by one.
+// A value over two memory axes has no rows that a decoder could add one by one, nor has one over
+// something else that is as long.
 void FlowFinder::finish(const Names& names, ValueFlow& out) const {
   int memory = 0;
-  for (int name : names) memory += within(name) == Role::memory;
+  for (int name : names) {
+    memory += within(name) == Role::memory;
+    out.by_row &= within(name) != Role::none || !flow_.dimensions[name].made_of_memory;
+  }
   out.by_row &= memory <= 1;
   settle(out);
 }

@@ -81,6 +81,12 @@ class FlowFinder {
   bool counts_windows(int dim, std::span<const Node::Key> keys);
   // The positions of `dim` are in windows now: `at` is where.
   void count(int dim, const Clock& at, ValueFlow& out);
+  // True if `dim` has the rows of these axes, one after the other, of which the last is a sequence
+  // and the others do not grow with it, here and wherever else it is joined: positions of the last
+  // go on along `dim`, and what is in front is before all of them.
+  bool joins(int dim, const Names& parts, ValueFlow& out);
+  bool is_joined(int dim) const { return joined_.contains(dim); }
+
   // Rows of an axis are in `places` of `experts` now, as the choices of `node` send them: each
   // place depends on the rows up to its own, whichever that is.
   void route(const Node& node, int rows, int places, int experts, ValueFlow& out);
@@ -126,6 +132,7 @@ class FlowFinder {
   void pick(const Node& node, int dim, Index at, ValueFlow& out);
   void change_role(int from, int to, ValueFlow& out);
   bool keeps_positions(int from, int to);
+  bool counts_joined(int dim, const Names& parts);
   void change_input(const Place& place, int from, int to, ValueFlow& out);
   bool same_number(const Node& a, const Node& b);
   bool same_key(const Node::Key& a, const Node::Key& b);
@@ -142,6 +149,8 @@ class FlowFinder {
   bool reads_earlier_queries_ = false;  // the statement under way, as rows of a memory
   // By the dimension that counts windows: the keys of the first call that say where they are.
   std::map<int, std::span<const Node::Key>> windows_ = {};
+  // By the dimension that is joined: the axes whose rows it has.
+  std::map<int, Names> joined_ = {};
   // By the dimension of places: the rows that are routed there, the value that they choose by, or
   // -1 if there are several, and the experts whose places they are.
   struct Routed {

@@ -18,7 +18,7 @@ void FlowFinder::route(const Node& node, int rows, int places, int experts, Valu
   change_clocks(out,
                 [&](const Clock& clock) { return clock.axis == rows ? Clock{places} : clock; });
   forget(rows, out);
-  if (is_sequence(places)) misplace(node.place, places, out);
+  if (is_sequence(places) || is_joined(places)) misplace(node.place, places, out);
 }
 
 // As many places as new queries are too few for the rows of a memory; for those of another sequence

@@ -74,6 +74,9 @@ void FlowFinder::change_input(const Place& place, int from, int to, ValueFlow& o
 
 // Pieces are at other positions than those of the same number, unless each ends at its own.
 bool FlowFinder::keeps_positions(int from, int to) {
+  if (const auto joined = joined_.find(from); joined != joined_.end())
+    return !is_sequence(to) && counts_joined(to, joined->second);
+  if (joined_.contains(to)) return false;
   const auto known = windows_.find(from);
   if (known == windows_.end()) return !windows_.contains(to);
   if (!is_sequence(to)) return counts_windows(to, known->second);
@@ -129,6 +132,33 @@ void FlowFinder::merge(const CheckedValue& value, ValueFlow& out) {
     if (within(name) != Role::none) out.by_row = false;
     forget(name, out);
   }
+}
+
+// ---- Joined rows ------------------------------------------------------------------------------
+
+bool FlowFinder::counts_joined(int dim, const Names& parts) {
+  if (is_sequence(dim) || windows_.contains(dim) || routed_.contains(dim)) return false;
+  return joined_.try_emplace(dim, parts).first->second == parts;
+}
+
+bool FlowFinder::joins(int dim, const Names& parts, ValueFlow& out) {
+  const auto is_front = [&](int part) {
+    const bool has_own = has_clock(out.reads, part) || has_clock(out.padding, part);
+    return is_sequence(part) ? is_of_another(part) : !grows(part) && !has_own;
+  };
+  const int last = parts.back();
+  const auto front = std::count_if(parts.begin(), parts.end(), is_front);
+  const bool in_order = front == parts.size() - 1 && is_sequence(last) && !is_front(last);
+  if (!in_order || parts.contains(dim) || is_of_another(dim) || !counts_joined(dim, parts))
+    return false;
+  flow_.rereads |= flow_.dimensions[dim].made_of_queries;
+  for (int part : parts) {
+    count_rows(part, dim);
+    if (is_of_another(part)) std::erase(out.reads, Clock{part});
+  }
+  change_clocks(
+      out, [&](const Clock& clock) { return parts.contains(clock.axis) ? Clock{dim} : clock; });
+  return true;
 }
 
 // ---- Positions that a value holds -------------------------------------------------------------
@@ -216,6 +246,7 @@ bool ends_at_row(const Node::Key& left, int places) {
 }
 
 bool FlowFinder::counts_windows(int dim, std::span<const Node::Key> keys) {
+  if (joined_.contains(dim)) return false;
   const auto [known, is_first] = windows_.try_emplace(dim, keys);
   const auto& before = known->second;
   return is_first || std::equal(before.begin(), before.end(), keys.begin(), keys.end(),

@@ -80,29 +80,56 @@ Value run(Runner& runner, const Node& node) {
   return {concat(tensors, at + (batched ? runner.batch_rank() : 0)), node.names, batched};
 }
 
-// Positions that are joined to others are in no order that is known. What is hidden in all operands
-// stays hidden, where it is the same number.
+// By operand: its own axis.
+Names parts_of(const Node& node) {
+  Names parts;
+  for (const Node& arg : node.args)
+    for (int name : arg.names)
+      if (!node.names.contains(name) || name == node.dim()) parts.push_back(name);
+  return parts;
+}
+
+// What is hidden in all operands stays hidden, where it is the same number. If they are `in_order`,
+// what is over the sequence behind is at its positions, and what is in front hides nothing.
+void join_hidden(const FlowFinder& finder, const CallFlow& call, const Names& parts, bool in_order,
+                 ValueFlow& out) {
+  const int joined = call.node.dim();
+  const auto moved = [&](Hidden hidden, int part) {
+    if (in_order && hidden.memory == Clock{part}) hidden.memory = {joined};
+    return hidden;
+  };
+  const auto has = [&](int operand, const Hidden& hidden) {
+    const int part = parts[operand];
+    const bool is_there = finder.is_of_another(part) && hidden.query != Hidden::padding;
+    if (hidden.memory == Clock{joined} && (is_there || !finder.is_sequence(part))) return true;
+    const std::vector<Hidden>& all = call.args[static_cast<size_t>(operand)].hidden;
+    return std::any_of(all.begin(), all.end(), [&](const Hidden& own) {
+      const Hidden other = moved(own, part);
+      return other.same_pair(hidden) && other.number == hidden.number &&
+             other.in_f32 == hidden.in_f32;
+    });
+  };
+  const int last = parts.size() - 1;
+  for (const Hidden& own : call.args[static_cast<size_t>(last)].hidden) {
+    const Hidden hidden = moved(own, parts[last]);
+    bool stays = true;
+    for (int i = 0; i <= last; ++i) stays &= !hidden.mentions(parts[i]) && has(i, hidden);
+    if (stays) out.hidden.push_back(hidden);
+  }
+}
+
+// Rows in front of a sequence leave its rows in their order; else positions that are joined are in
+// none that is known.
 void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   const Node& node = call.node;
-  std::vector<int> joined = {node.dim()};
+  const Names parts = parts_of(node);
+  const bool in_order = finder.joins(node.dim(), parts, out);
   finder.needs_all(node.dim(), out);
-  for (const Node& arg : node.args)
-    for (int name : arg.names) {
-      if (node.names.contains(name) && name != node.dim()) continue;
-      finder.drop(node, name, Combination::How::joins, out);
-      joined.push_back(name);
-    }
-  for (const Hidden& hidden : call.args[0].hidden) {
-    const auto is_of = [&](int dim) { return hidden.mentions(dim); };
-    if (std::any_of(joined.begin(), joined.end(), is_of)) continue;
-    const auto has = [&](const ValueFlow& arg) {
-      return std::any_of(arg.hidden.begin(), arg.hidden.end(), [&](const Hidden& other) {
-        return other.same_pair(hidden) && other.number == hidden.number &&
-               other.in_f32 == hidden.in_f32;
-      });
-    };
-    if (std::all_of(call.args.begin(), call.args.end(), has)) out.hidden.push_back(hidden);
+  for (int part : parts) {
+    if (in_order) finder.needs_all(part, out);
+    else finder.drop(node, part, Combination::How::joins, out);
   }
+  join_hidden(finder, call, parts, in_order, out);
 }
 
 constexpr KeyRow keys[] = {{"dim", KeyKind::dim}};

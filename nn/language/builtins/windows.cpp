@@ -218,7 +218,8 @@ void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   for (Key key : {key_left, key_right, key_stride, key_fill})
     if (!node.keys[key].value.empty() && !(keeps && key == key_left && ends_at_row(node)))
       finder.report_sizes(node.keys[key].value[0]);
-  if (keeps) keep_axis(finder, node, call.args[0], out);
+  if (finder.is_joined(dim)) finder.drop(node, dim, Combination::How::joins, out);
+  else if (keeps) keep_axis(finder, node, call.args[0], out);
   else count_windows(finder, node, call.args[0], out);
 }
 

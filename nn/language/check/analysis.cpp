@@ -124,9 +124,14 @@ std::string cure_of(const Checked& program, const Combination& c) {
   if (seen.empty() && d.role == Role::memory)
     return text("; after Z[l, …] = A[", d.short_name(), "=(l), …], position(l) <= position(",
                 d.short_name(), ") says what each row may read");
+  const auto is_joined = [&](const Condition& condition) {
+    return condition.kind == ConditionKind::total && condition.dim == c.dim;
+  };
   if (seen.empty())
     return text(takes_mask(c) ? "; mask= must leave it out" : "; what is combined must be 0 there",
-                ", as a minimum over the same windows of visible(…) says");
+                std::any_of(program.conditions.begin(), program.conditions.end(), is_joined)
+                    ? ", as visible(…) joined behind what is in front says"
+                    : ", as a minimum over the same windows of visible(…) says");
   if (takes_mask(c) && (is_padding || c.beside >= 0))
     return text("; mask=", seen, " leaves it out");
   return text("; what is combined must be 0 there, as in select(", seen, ", …, 0)");
