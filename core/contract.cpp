@@ -128,7 +128,8 @@ Tensor contract(const Tensor& whole_A, const Labels& whole_a, const Tensor& whol
   const auto read = [&](const Tensor& X) {
     return rounds ? X.detach().rounded() : in_full(X.detach());
   };
-  A.backend().contract(read(left).view(), a, read(right).view(), b, Y.view(), y);
+  if (!options.only_graph)
+    A.backend().contract(read(left).view(), a, read(right).view(), b, Y.view(), y);
   // y = Σ over the labels missing from it, so dA is the same sum with y and A exchanged, and dB
   // likewise. A gradient has its operand's memory order, so adding and updating stay flat loops.
   const auto gradient = [a, b, y, rounds, products = options.products](const Backward& at) {
@@ -142,7 +143,8 @@ Tensor contract(const Tensor& whole_A, const Labels& whole_a, const Tensor& whol
                    at.wants(1) ? product(read(A), a, g, y, B, b) : Tensor()};
   };
   const Saved saved{.result = false, .inputs = (B.tracked() ? 1u : 0u) | (A.tracked() ? 2u : 0u)};
-  return record("contract", Y, {left, right}, gradient, saved);
+  const Tensor made = record("contract", Y, {left, right}, gradient, saved);
+  return options.only_graph ? made.without_storage() : made;
 }
 
 // One operand: a sum over the labels that the result lacks, then a permutation.
@@ -176,10 +178,12 @@ Tensor contract_all(const std::vector<Operand>& operands, const Labels& y, const
   for (size_t i = 0; i < order->steps.size(); ++i) {
     const auto& [a, b, result, multiplies] = order->steps[i];
     const bool last = i + 1 == order->steps.size();
+    EinsumOptions here = options;
+    here.only_graph = options.only_graph && last;
     const Labels& left = last ? y : result;
     const Operand &A = made[static_cast<size_t>(a)], &B = made[static_cast<size_t>(b)];
     made.push_back(
-        {contract(A.value, A.labels, B.value, B.labels, left, last ? layout : Labels{}, options),
+        {contract(A.value, A.labels, B.value, B.labels, left, last ? layout : Labels{}, here),
          left});
   }
   return made.back().value;

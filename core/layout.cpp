@@ -78,9 +78,10 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
     bad_input("reshape: ", describe(x.dtype(), x.shape()), " has ", x.size(),
               " elements, but a tensor of shape ", shape, " has ", element_count(shape));
   Strides strides = row_major(shape);
-  const bool viewed = x.size() == 0 || strides_for(x, shape, strides);
+  const bool has_numbers = x.size() > 0 && x.has_storage();
+  const bool viewed = !has_numbers || strides_for(x, shape, strides);
   const Tensor dense = viewed ? x : copied(x, row_major(x.shape()));
-  if (!viewed || x.size() == 0) strides = row_major(shape);
+  if (!viewed || !has_numbers) strides = row_major(shape);
   return record(
       "reshape", dense.window(shape, strides), {x},
       [](const Backward& at) -> Tensors { return {reshape(at.g, at.in[0].shape())}; },

@@ -60,6 +60,8 @@ enum class Products : uint8_t { full, bf16 };
 struct EinsumOptions {
   size_t memory_limit = SIZE_MAX;      // bytes of the largest intermediate result; else an error
   Products products = Products::full;  // in its matrix products and its gradients'
+  // True: the result is its place in the graph, without storage; its numbers are not computed.
+  bool only_graph = false;
 };
 Tensor einsum(const Pattern& pattern, const Tensors& operands, const EinsumOptions& options = {});
 // The multiplications of one loop over every name at once, which is what planning saves.

@@ -492,6 +492,23 @@ TEST_SUITE("einsum") {
     }
   }
 
+  TEST_CASE("a result that is only its place in the graph has the same gradients, and no numbers") {
+    const Tensor a = random_normal({3, 4, 5}, Key(1), Dtype::f64).variable(),
+                 b = random_normal({5, 2}, Key(2), Dtype::f64).variable(),
+                 c = random_normal({2, 6}, Key(3), Dtype::f64).variable();
+    const Tensor g = random_normal({6, 3, 4}, Key(4), Dtype::f64);
+    const auto gradients = [&](bool only_graph) {
+      const Tensor y = einsum("i j k, k l, l m -> m i j", {.only_graph = only_graph}, a, b, c);
+      CHECK(y.has_storage() != only_graph);
+      // Its memory order is another, so that a reshape of numbers would copy them.
+      const Tensor rows = reshape(permute(y, {1, 0, 2}), {3, 24});
+      return grad(rows, Tensors{a, b, c}, {.cotangent = reshape(permute(g, {1, 0, 2}), {3, 24})});
+    };
+    const Tensors with = gradients(false), without = gradients(true);
+    for (size_t i = 0; i < with.size(); ++i)
+      CHECK(with[i].values<double>() == without[i].values<double>());
+  }
+
   TEST_CASE("one tensor several times is as many operands, and its gradient the sum of theirs") {
     const Tensor x = random_normal({3, 3}, Key(1), Dtype::f64).variable();
     const Tensor y = random_normal({3, 2}, Key(2), Dtype::f64).variable();

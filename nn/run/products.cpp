@@ -54,8 +54,18 @@ Value Runner::contracted(const Node& node, const std::vector<Value>& values) {
   Names in_memory;
   for (int i : layout_of(node.names, program_.dimensions)) in_memory.push_back(node.names[i]);
   const Labels layout = labels(in_memory, batched);
-  return {contract_all(operands, result, layout, {.products = forward_.products}), node.names,
-          batched};
+  const EinsumOptions options{.products = forward_.products, .only_graph = &node == only_graph_};
+  return {contract_all(operands, result, layout, options), node.names, batched};
+}
+
+void Runner::make_only_graph_of(int number) {
+  const Node& made = checked(number).right;
+  const std::vector<int>& inside = program_.tile.inside;
+  const bool is_read = std::any_of(inside.begin(), inside.end(), [&](int reader) {
+    const std::vector<int>& uses = checked(reader).uses;
+    return std::find(uses.begin(), uses.end(), number) != uses.end();
+  });
+  if (is_product_of_two(made) && !is_read) only_graph_ = &made;
 }
 
 std::optional<Value> joined(Runner& runner, const Node& a, const Node& b) {

@@ -105,6 +105,9 @@ class Runner {
   const Value& at(int number);
   void set(int number, const Tensor& x);
   bool has(int number) const { return static_cast<bool>(values_[number].tensor); }
+  // If the value is an exit of the tile, a product that nothing inside reads: its place in the
+  // graph is made without its numbers. A gradient does not read them.
+  void make_only_graph_of(int number);
 
   // The value of an expression.
   Value node(const Node& n);
@@ -230,7 +233,8 @@ class Runner {
   Strip strip_;
   bool one_sequence_ = false;
   Tails tails_;
-  int dropouts_ = 0;  // so far in the current statement
+  int dropouts_ = 0;                  // so far in the current statement
+  const Node* only_graph_ = nullptr;  // the expression whose numbers are left out
   // True if a hook replaced a value in which something is hidden; and if that changed the numbers.
   bool replaced_hidden_ = false, changed_hidden_ = false;
 };

@@ -120,7 +120,7 @@ Tensors tile_gradient(const TiledCall& call, const Backward& at) {
         continue;
       }
       const Tensors leaves = leaves_of(call.parts_of(at.in, range, call.seen(range)), at.wanted);
-      add_gradient(call, at, {call.run(leaves, range), leaves}, range, sums, unit);
+      add_gradient(call, at, {call.graph_of(leaves, range), leaves}, range, sums, unit);
     }
     sums.end(number, std::move(unit));
   });

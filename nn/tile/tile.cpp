@@ -153,6 +153,12 @@ Tensor TiledCall::run(const Tensors& parts, const Range& range) const {
   return exits_of(parts, range, seen(range));
 }
 
+Tensor TiledCall::graph_of(const Tensors& parts, const Range& range) const {
+  TileBlock block(*this, range, seen(range), parts);
+  if (exits.size() == 1) block->make_only_graph_of(exits[0].value);
+  return collected(*block, range);
+}
+
 Tensor TiledCall::run_whole(const Tensors& all) const {
   return exits_of(all, grid.whole(), memory());
 }

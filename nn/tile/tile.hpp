@@ -119,6 +119,8 @@ class TiledCall {
 
   // Computes the exits of a range from its parts of the given values.
   Tensor run(const Tensors& parts, const Range& range) const;
+  // The same for its gradient, which needs the exits' place in the graph.
+  Tensor graph_of(const Tensors& parts, const Range& range) const;
   // Puts the exits of a block's run side by side.
   Tensor collected(Runner& block, const Range& range) const;
   // Computes the exits of the whole call, as one block.
