@@ -51,7 +51,8 @@ TEST_SUITE("inspect") {
   }
 
   TEST_CASE("a map is told in words that follow from its statement") {
-    const std::string share = ": the share that each n takes of each m, ";
+    const std::string share =
+        " over the key tokens (m): the share that each query token (n) takes of each, ";
     const TemporaryFolder folder;
     std::ofstream(folder / "minus.tete") << text_of_a_difference;
     std::ofstream(folder / "gates.tete") << text_of_gates;
@@ -61,7 +62,7 @@ TEST_SUITE("inspect") {
          "J is the product of Q and K, summed over d_k: how well Q and K agree. Its heads are "
          "mixed "
          "by P_l into L. L is J, its heads mixed by P_l. It is the logit of W. "
-         "W is the softmax of L over m" +
+         "W is the softmax of L" +
              share +
              "1 in all. Its heads are mixed by P_w into U, which weighs what is summed into O (of "
              "V). "
@@ -69,20 +70,20 @@ TEST_SUITE("inspect") {
         {folder / "minus.tete",
          "L_1 is the product of X, P_q and K, summed over d_X and d_k. It is the logit of W_1. "
          "L_2 is the product of X, P_2 and K, summed over d_X and d_k. It is the logit of W_2. "
-         "W_1 is the softmax of L_1 over m" +
-             share + "1 in all. W_2 is the softmax of L_2 over m" + share +
+         "W_1 is the softmax of L_1" +
+             share + "1 in all. W_2 is the softmax of L_2" + share +
              "1 in all. W is W_1 − l·W_2. It weighs what is summed into O (of V). "},
         {"glu_synthesizer",
          "A is the product of M and W_a, summed over c. B is the product of M and W_b, summed over "
-         "c. L is A·sigmoid(B). It is the logit of W. W is the softmax of L over m" +
+         "c. L is A·sigmoid(B). It is the logit of W. W is the softmax of L" +
              share + "1 in all. It weighs what is summed into O (of V). "},
         {"random_plus_alpha",
          "J is the product of Q and K, summed over d_k: how well Q and K agree. "
-         "L is (1 − alpha)·J + alpha·R. It is the logit of W. W is the softmax of L over m" +
+         "L is (1 − alpha)·J + alpha·R. It is the logit of W. W is the softmax of L" +
              share + "1 in all. It weighs what is summed into O (of V). "},
         {folder / "gates.tete",
          "L is the product of X, P_q and K, summed over d_X and d_k. It is the logit of W. "
-         "W is the softmax of L / d_k^0.5 over m" +
+         "W is the softmax of L / d_k^0.5" +
              share +
              "1 in all. Its heads are mixed by P_w into T. T is W, its heads mixed by P_w. "
              "U is sigmoid(g)·T + (1 − sigmoid(g))·W. "
@@ -93,7 +94,8 @@ TEST_SUITE("inspect") {
         {"memory_compressed_mean",
          "L is the product of Q and K_c, summed over d_k: how well Q and K_c agree. "
          "It is the logit of W. "
-         "W is the softmax of L over c: the share that each n takes of each c, less than 1 in all. "
+         "W is the softmax of L over the keys (c): the share that each query token (n) takes of "
+         "each, less than 1 in all. "
          "It weighs what is summed into O (of V_c). "}};
     for (const auto& row : rows) {
       const std::string& attention = row.first;

@@ -106,13 +106,15 @@ std::vector<HeadStatistic> head_statistics(const AttentionMap& map,
   };
   if (std::none_of(weights.begin(), weights.end(), [](float w) { return w < 0; }))
     add("entropy",
-        "How widely a query looks: the mean of -Σ p log p over its row x of the tensor, p = x / "
-        "Σx.",
+        "How widely a query token looks: the mean of -Σ p log p over its row x of the tensor, p = "
+        "x / Σx.",
         "nats", entropy);
   if (tokens.empty()) return found;
   add("distance",
-      "How far away it looks: the mean of Σ |x| |n - m| / Σ |x|, x a row of the tensor.", "tokens",
-      distance);
+      "How far away it looks: the mean of Σ |x| |n - m| / Σ |x|, x the row of the query token at "
+      "n, "
+      "m the place of a key token.",
+      "tokens", distance);
   add("previous token",
       "The mean share of the row on the token before: x[n-1] / Σ |x|, below 0 where it is "
       "negative.",

@@ -70,9 +70,15 @@ class Meaning {
   std::string softmax() const {
     const bool has_extra = std::any_of(right_.keys.begin() + 2, right_.keys.end(),
                                        [](const Node::Key& key) { return !key.value.empty(); });
-    return text("the softmax of ", written(right_.args[0]), " over ", dim_name(column_),
-                ": the share that each ", dim_name(row_), " takes of each ", dim_name(column_),
-                ", ", has_extra ? "less than 1 in all" : "1 in all");
+    return text("the softmax of ", written(right_.args[0]), " over the ",
+                of_sequence("key", column_, Role::memory, "s"), ": the share that each ",
+                of_sequence("query", row_, Role::query, ""), " takes of each, ",
+                has_extra ? "less than 1 in all" : "1 in all");
+  }
+  // "key tokens (m)"; of a sequence that has been made of the tokens "keys (c)".
+  std::string of_sequence(const char* word, int dim, Role tokens, const char* plural) const {
+    const bool is_of_tokens = program_.dimensions[dim].role == tokens;
+    return text(word, is_of_tokens ? " token" : "", plural, " (", dim_name(dim), ")");
   }
 
   // Another map whose heads are mixed is told in words, all else as the text says it.
