@@ -1,6 +1,8 @@
 // What `tete inspect` attributes to parts of the residual stream is what they add to a logit.
 #include "tools/inspect/attribution.hpp"
 
+#include <algorithm>
+
 #include "tests/inspect.hpp"
 #include "tools/inspect/model_end.hpp"
 
@@ -121,6 +123,38 @@ TEST_SUITE("logit attribution") {
     double constant = 0;
     for (size_t i = 0; i < d; ++i) constant += bias[i] * u[i];
     CHECK(close(a.rows.back().logit.mean, constant));
+  }
+
+  TEST_CASE("what a head raises most has the most of what it adds to any logit") {
+    for (const std::string model : {"language_model", "gpt2"}) {
+      CAPTURE(model);
+      const TemporaryFolder folder;
+      write_run(folder / "run", settings_of_text(model));
+      InspectOptions options = asking(folder / "run", "abcab");
+      constexpr Index position = 2;
+      options.asked.position = position;
+      const std::vector<Site> sites = inspect(options).runs[0].frames[0].sites;
+      std::map<std::pair<std::string, Index>, std::vector<double>> added;  // by token
+      for (const char letter : letters) {
+        options.asked.token = std::string(1, letter);
+        const Attribution asked = inspect(options).runs[0].frames[0].attribution;
+        for (const Contribution& each : asked.rows)
+          added[{each.path, each.head}].push_back(each.logit.mean);
+      }
+      for (const Site& site : sites) {
+        REQUIRE(site.raised.shape() == Shape{3, 5, 2});
+        const std::vector<int64_t> tokens = site.raised.values<int64_t>();
+        const std::vector<double> by = site.raised_by.values();
+        for (Index head = 0; head < 3; ++head) {
+          std::vector<double> all = added.at({site.path, head});
+          const size_t at = static_cast<size_t>((head * 5 + position) * 2);
+          for (size_t k : {at, at + 1}) CHECK(close(by[k], all[static_cast<size_t>(tokens[k])]));
+          std::sort(all.begin(), all.end());
+          CHECK(close(by[at], all.back()));
+          CHECK(close(by[at + 1], all[all.size() - 2]));
+        }
+      }
+    }
   }
 
   TEST_CASE("over several texts: the mean of each") {

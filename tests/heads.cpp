@@ -118,7 +118,7 @@ TEST_SUITE("inspect") {
     CHECK(map_of(site, "W_1").unmeasured.empty());
     CHECK(map_of(site, "L_1").unmeasured ==
           "L_1 has no measures, as no values are summed by it; W has them.");
-    CHECK(site.ablated == "O");
+    CHECK(site.contribution == "O");
   }
 
   TEST_CASE("findings are the strongest heads of the weights, with the query that shows it most") {
@@ -138,8 +138,8 @@ TEST_SUITE("inspect") {
       other.map = "U", other.values = other.values + 5.0;  // no weights: no finding
       site.heads.push_back(other);
     }
-    site.ablation = Tensor::of<float>({2}, {0.1F, 0.3F}), site.ablated = "O",
-    site.ablated_map = "U";
+    site.ablation = Tensor::of<float>({2}, {0.1F, 0.3F}), site.contribution = "O",
+    site.contribution_map = "U";
     bool induction = false, loss = false;
     for (const Findings& each : findings_of(frame)) {
       if (each.measure == "induction") {

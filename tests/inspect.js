@@ -228,7 +228,10 @@ function checkDirections() {
 async function checkCross() {
   const at = siteNames.findIndex((path) => siteOf(0, path).rows !== siteOf(0, path).columns);
   const titles = () => [...new Set(all('.large .axis-title').map((x) => x.textContent))].join();
-  const lines = all('.sequences span').map((x) => x.textContent);
+  const lines = all('.sequences span:not(.judged)').map((x) => x.textContent), judged = one('.judged')?.textContent;
+  const answered = table(0, 'predictions').rows.filter((row) => row[0] === 'own answer').map((row) => row[3]).join('').replace('\n', '');
+  if (findings().length) check(`it is said whether the model’s own answer is right: ${judged}`, !judged === !answered && (!judged || judged === `The model answers ${answered}, which is `
+    + (answered === [...report.text].reverse().join('') ? 'right.' : `wrong: the task’s answer is ${[...report.text].reverse().join('')}.`)));
   check(`the first screen has the text, of two sequences it says which is which: ${lines}`, lines.length === (findings().length ? runs[0].sequences.length : 0)
     && lines.every((line, i) => line.endsWith(tokensOf(0, i).slice(0, 160).map(visible).join('') + (tokensOf(0, i).length > 160 ? '…' : ''))
       && line.startsWith(runs[0].sequences[i].name + (lines.length < 2 ? ': '
@@ -275,8 +278,17 @@ function checkContrast() {
   }
   check(`contrast in ${state.dark ? 'dark' : 'light'}: ${worst[0].toFixed(2)} of ‘${worst[1]}’`, worst[0] >= 4.5);
 }
-const checkWidth = () => check(`nothing is wider than the window: ${document.documentElement.scrollWidth} of ${innerWidth}`,
-  document.documentElement.scrollWidth <= innerWidth);
+function checkWidth() {
+  check(`nothing is wider than the window: ${document.documentElement.scrollWidth} of ${innerWidth}`, document.documentElement.scrollWidth <= innerWidth);
+  // Beside a long title the menu has every section, and two lines.
+  const nav = one('nav'), own = [...nav.childNodes], {textContent} = one('h1');
+  one('h1').textContent = 'Inside runs/one-layer and runs/two-layers';
+  nav.replaceChildren(...sections.map(({title}) => element('a', {href: '#'}, title)));
+  const lines = new Set([...nav.children].map((x) => x.offsetTop)).size;
+  check(`the menu has two lines at most: ${lines}`, innerWidth < 1200 || lines <= 2);
+  nav.replaceChildren(...own);
+  one('h1').textContent = textContent;
+}
 
 // A head of cross attention that looks one token back at each step reads the other sequence backwards.
 function checkWalk() {
@@ -306,32 +318,92 @@ function checkOpening() {
   check('a token that gives much to all that it sees is named', told(map.values) === ` On average a token that is seen is given ${number(0.5, 2)} by b, ${number(0.125, 2)} by any other.`);
   check('one that gives as much as others is not', told(map.values.map((x) => x && 0.5)) === '');
   check('nor one whose weights sum to 1', told(map.values.map((x, i) => x && 1 / (1 + Math.floor(i / 4)))) === '');
+  check('nor one that has no choice', told(map.values.map((x, i) => i === 0 ? 8 : x && 0.5)) === '');
+}
+// "from 1.661 to 1.851": the loss with a head and without it.
+const lossesOf = ({value}) => `the loss ${value > 0 ? 'rises' : 'falls'} from ${number(frameOf(0).losses[0])} to ${number(frameOf(0).losses[0] + value)} nats a token`;
+// What a click does stands above what is clicked, and the colours of the map above the map.
+function checkHint() {
+  const top = (selector) => one(selector)?.getBoundingClientRect().top ?? Infinity, height = one('.legend')?.getBoundingClientRect().height ?? 0;
+  check('the list is told before it comes', !all('.entry-head').length || one('.hint').textContent.includes('a click selects') && top('.hint') < top('.list'));
+  check('a legend stands above the map', height > 0 && top('.finding .legend') < top('.finding svg') && one('.finding .bar').getBoundingClientRect().top < one('.finding image').getBoundingClientRect().top);
+  check('the map leaves room for what stands above it', one('.finding image').getBoundingClientRect().height <= Math.max(241, innerHeight - 420));
+}
+// The largest of k normally distributed numbers is in one of twenty cases beyond: 1.960 of 1, 2.858 of
+// 12, 4.046 of 992.
+function checkChance() {
+  for (const [count, most] of [[1, 1.96], [12, 2.858], [992, 4.046]])
+    check(`the largest of ${count} by chance`, isByChance(most - 0.005, count) && !isByChance(most + 0.005, count));
+}
+// A head that looks at one kind of token alone is said to, with what equal weights have.
+function checkKinds() {
+  const s = frameOf(0).sites.find(({rows, columns, weights}) => rows === columns && weights), map = s && mapOf(0, s.path, s.weights);
+  if (!map?.rowTokens || !map.columnTokens || map.outer.length) return;
+  const [heads, rows, columns] = map.shape, own = values(map), tokens = tokensOf(0, s.rows), picture = heads - 1, finding = {site: s.path, map: map.name, picture};
+  const sees = (i, j) => !Number.isNaN(own[(picture * rows + i) * columns + j]);
+  const sets = (isOne, sign) => {
+    decoded.set(map, own.map((x, at) => {
+      const i = Math.floor(at / columns) % rows, j = at % columns, ones = [...Array(columns).keys()].filter((k) => sees(i, k) && isOne(i, k));
+      return Number.isNaN(x) ? x : (ones.length ? isOne(i, j) ? sign / ones.length : 0 : sign / columns);
+    }));
+    kindsFound.delete(map);
+    return element('p', {}, kindInWords(finding, map)).textContent;
+  };
+  const told = {'the token itself': (i, j) => i === j, 'spaces': (i, j) => tokens[j] === ' ', 'the first token': (i, j) => j === 0};
+  for (const [words, isOne] of Object.entries(told)) {
+    const asked = [...Array(rows).keys()].map((i) => [...Array(columns).keys()].filter((j) => sees(i, j)).map((j) => isOne(i, j)))
+      .filter((seen) => seen.includes(true) && seen.includes(false));
+    if (asked.length < 3) continue;
+    const uniform = asked.reduce((sum, seen) => sum + seen.filter(Boolean).length / seen.length, 0) / asked.length;
+    const line = `${words}: ${map.decimals === null ? '≈' : ''}1 of its weight in ${map.name} on average, over ${counted(asked.length, 'token')}; uniform attention would give ${number(uniform, 2)}. `;
+    check(`a head that looks at ${words} is said to: ${sets(isOne, 1)}`, sets(isOne, 1) === ` looks at ${line}`);
+    check('one whose weights are negative weighs it, and it is said', sets(isOne, -1) === ` weighs ${line.replace('its weight', 'its absolute weight')}Of all its absolute weight ${map.decimals === null ? '≈' : ''}1 is negative. `);
+  }
+  check('one that looks everywhere alike is drawn to nothing', sets(() => true, 1).startsWith(' looks at no kind of token much more'));
+  decoded.set(map, own);
+  kindsFound.delete(map);
+}
+// What a head raises most it raises at least as much as the token that is asked about.
+function checkRaised() {
+  const asked = frameOf(0).attribution, last = runs[0].sequences.length - 1;
+  check('where a logit is a sum of parts it is known what its heads raise', !one('#attribution') || frameOf(0).sites.some((s) => s.raised));
+  if (asked.texts !== 1) return;
+  for (const [path, head, logit] of table(0, 'attribution')?.rows ?? []) {
+    const s = siteOf(0, path), {raised} = s ?? {};
+    if (!raised || s.rows !== last || typeof head !== 'number') continue;
+    const [, n, k] = raised.shape, at = (head * n + asked.position) * k, own = raised.tokens.slice(at, at + k).indexOf(asked.token);
+    check(`${path}, head ${head}: what it raises most`, raised.logits[at] >= logit - 2e-5 && (own < 0 ? raised.logits[at + k - 1] >= logit - 2e-5 : Math.abs(raised.logits[at + own] - logit) <= 2e-5 * Math.max(1, Math.abs(logit))));
+  }
 }
 
 // The page opens on what it found: the sentence and the list are the table's, a click selects.
 async function checkFindings() {
   if (!findings().length) return check('of one token nothing stands out', runs[0].sequences.every(({tokens}) => tokens.length === 1));
   const found = findings(), said = headline(), [first] = said.heads, {head} = placeOfFinding(first);
+  const told = all('.headline:not(.talks)').map((x) => x.textContent).join(' ');
   check('the first section is what stands out', all('main section')[0].id === 'findings');
+  checkHint();
+  checkChance();
   const even = almostUniform(), entropies = table(0, 'heads').columns.findIndex((c) => c.name === 'entropy');
   check('where attention is almost uniform it says so, and names no head', one('.headline').textContent.startsWith('No head chooses') === !!even
     && (!even || table(0, 'heads').rows.some((r) => r[entropies] === even[0])));
   if (!even) check('the sentence says which head, which measure and which score', one('.headline').textContent.includes(`head ${head} `)
-    && one('.headline').textContent.includes({walk: 'token by token'}[said.measure] ?? said.measure)
-    && one('.headline').textContent.includes(number(said.measure === 'loss without it' ? Math.abs(first.value) : first.value)));
+    && one('.headline').textContent.includes({walk: 'token by token', kind: 'uniform attention would give ', 'loss without it': 'changes the loss on '}[said.measure] ?? said.measure)
+    && one('.headline').textContent.includes({walk: `in ${first.taken} of its ${first.steps} steps`, kind: number(first.value, 2), 'loss without it': lossesOf(first)}[said.measure] ?? number(first.value)));
   const weighed = siteOf(0, first.site), lost = found.find(({measure}) => measure === 'loss without it')?.heads ?? [];
   const sharp = lost.find(({site: path}) => siteOf(0, path).rows !== siteOf(0, path).columns && table(0, 'heads').rows.some((r) => r[0] === path
     && r[1] === siteOf(0, path).weights && r[entropies] < 0.8 * Math.log(tokensOf(0, siteOf(0, path).columns).length)));
-  if (!even && sharp && said.measure !== 'induction') check('a head of cross attention that is far from uniform comes first', weighed.rows !== weighed.columns
+  if (!even && sharp && !['induction', 'walk'].includes(said.measure)) check('a head of cross attention that is far from uniform comes first', weighed.rows !== weighed.columns
     && first.value === sharp.value && one('.headline').textContent.includes('most of all heads of cross attention') === (sharp !== lost[0]));
   const missed = found.find(({measure}) => measure === 'loss without it')?.heads[0], mixes = siteOf(0, first.site).ties.some((tie) => tie.mixers.length || tie.unknown);
   if (!even && mixes) check('where heads are mixed each is said to be one of a tensor', [first, missed].filter((x) => x && x.site === first.site).every((x) =>
-    x === missed && first.map === missed.map && first.picture === missed.picture || one('.headline').textContent.includes(`, head ${placeOfFinding(x).head} of ${x.map || x.tensor} `)));
+    x === missed && first.map === missed.map && first.picture === missed.picture || told.includes(`, head ${placeOfFinding(x).head} of ${x.map || x.tensor} `)));
   const map = mapOf(0, first.site, first.map), row = map && !isEven(first) ? queryOf(first, map) : -1;
   const rest = map && [...Array(map.shape[1]).keys()].map((i) => [i, seenOf(map, first.picture, i)]).filter(([, seen]) => seen.length > 1);
   const ofRow = (i) => [...values(map)].slice((first.picture * map.shape[1] + i) * map.shape[2], (first.picture * map.shape[1] + i + 1) * map.shape[2]).map((x) => x || 0);
   const isFlat = map?.weights && rest.reduce((sum, [i]) => sum - ofRow(i).reduce((s, p) => s + (p > 0 ? p * Math.log(p) : 0), 0), 0)
     >= 0.95 * rest.reduce((sum, [, seen]) => sum + Math.log(seen.length), 0);
+  if (!even && missed) check('the loss is told with the head and without it', told.includes(lossesOf(said.measure === 'loss without it' ? first : missed)));
   if (!even && map?.weights && rest.length) check('a head that looks almost evenly at everything is said to', one('.headline').textContent.includes('looks almost evenly at everything') === isFlat);
   if (!even && row >= 0 && map.columnTokens) {
     const sum = ofRow(row).reduce((a, b) => a + b);
@@ -345,19 +417,26 @@ async function checkFindings() {
     const place = (axis) => Math.round((cell?.getAttribute(axis) - paper.getAttribute(axis)) / size);
     check('its cell is outlined in the map', place('x') === at && place('y') === row);
     check('its tokens stand at the axes', all('.finding .tick.named').map((x) => x.textContent).join('\n')
-      === [tokensOf(0, siteOf(0, first.site).rows)[row], tokensOf(0, siteOf(0, first.site).columns)[at]].map(visible).join('\n'));
+      === [[tokensOf(0, siteOf(0, first.site).rows)[row], row], [tokensOf(0, siteOf(0, first.site).columns)[at], at]]
+        .map(([token, i]) => visible(token) + (/^\s+$/.test(token) ? i : '')).join('\n'));
+    check('no two blanks at an axis look alike', all('.finding .tick').every((x) => !'·⏎⇥'.includes(x.textContent)));
   }
+  checkKinds();
+  checkRaised();
   checkWalk();
   checkOpening();
   check('the page opens on that head', sitePath() === first.site && state.head === head && (first.row < 0 || state.token.at === first.row));
   const matrices = site().ties.map((tie) => mixOf(0, sitePath(), tie)?.sum ?? []).filter((m) => m.length), talk = one('.talks');
   // That a head speaks to itself is not worth a word.
   const wires = matrices.flatMap((m) => m.flatMap((row, a) => row.map((x, b) => m.length === row.length && a === b && m.length > 1 ? null
-    : [x, Math.abs(x) / Math.sqrt(m.flat().reduce((sum, y) => sum + y * y, 0) / m.flat().length)]))).filter(Boolean);
+    : [x, Math.abs(x) / Math.sqrt(m.flat().reduce((sum, y) => sum + y * y, 0) / m.flat().length), m.flat().length - (m.length === row.length && m.length > 1 ? m.length : 0)]))).filter(Boolean);
+  const thickest = wires.length && wires.reduce((a, b) => b[1] > a[1] ? b : a);
   check('it says that heads talk where they do, and which wire stands out', !talk === !wires.length
-    && (!talk || talk.textContent.includes(number(wires.reduce((a, b) => b[1] > a[1] ? b : a)[0]))));
+    && (!talk || talk.textContent.includes(number(thickest[0]))));
+  check('a wire that chance explains does not stand out', !talk || talk.textContent.includes('no wire between two of them stands out') === isByChance(thickest[1], thickest[2])
+    && talk.textContent.includes(isByChance(thickest[1], thickest[2]) ? `than the largest of ${counted(thickest[2], 'random number')} would be` : 'root mean square'));
   const of = site().ties.flatMap((tie) => tie.mixers).filter((m) => m.dims[0] && talk?.textContent.includes(`(${m.name})`));
-  check('what queries and keys make is told in words, by their tokens', !talk || !talk.textContent.includes('=') && talk.textContent.includes('root mean square')
+  check('what queries and keys make is told in words, by their tokens', !talk || !talk.textContent.includes('=')
     && of.every((m) => talk.textContent.includes(`what the ${m.dims[0] === site().maps[0].dims[1] ? 'query' : 'key'} `)));
   const {columns, rows} = table(0, 'heads');
   for (const {measure, heads} of found) {
@@ -369,9 +448,10 @@ async function checkFindings() {
     check(`${measure}: none is stronger`, new Set(heads.map((h) => h.tensor)).size > 1 || siteNames.length > 2
       || rows.every((r) => r[1] !== heads[0].tensor || r[column] === null || Math.abs(r[column]) <= Math.abs(heads[0].value)));
   }
-  const listed = found.map((f) => ({...f, heads: f.heads.filter((head) => !(f.measure in patterns && head.value <= 1.1 * uniformOf(f.measure, head)))}))
-    .filter((f) => f.heads.length);
-  check('what follows a pattern no more than equal weights do is not listed', all('.strongest-heads tr').length === listed.length
+  const isListed = (measure, {value}, uniform) => measure === 'entropy' ? value >= 0.95 * uniform : measure === 'distance' ? value > 1.1 * uniform
+    : !(measure in patterns && value <= 1.1 * uniform);
+  const listed = found.map((f) => ({...f, heads: f.heads.filter((head) => isListed(f.measure, head, uniformOf(f.measure, head)))})).filter((f) => f.heads.length);
+  check('what follows a pattern, or looks as far or as widely, no more than equal weights do is not listed', all('.strongest-heads tr').length === listed.length
     && all('.entry-head').length === listed.flatMap((f) => f.heads).length);
   check('each row says whose heads they are', all('.strongest-heads th').every((th, i) => found.find((f) => f.measure === listed[i].measure).heads.every(({tensor, map}) =>
     th.textContent.includes(`${listed[i].measure}, of `) && [...th.querySelectorAll('code')].some((code) => code.textContent === tensor)
@@ -390,8 +470,8 @@ async function checkFindings() {
       check(`${measure}: that is the mean of causal attention`, Math.abs(uniform - known()) < 1e-9 || count === 1);
   }));
   const last = listed.flatMap(({heads}) => heads).at(-1);
-  await act(all('.entry-head').at(-1), 'click');
-  check('an entry selects layer and head', sitePath() === last.site && state.head === placeOfFinding(last).head);
+  if (last) await act(all('.entry-head').at(-1), 'click');
+  check('an entry selects layer and head', !last || sitePath() === last.site && state.head === placeOfFinding(last).head);
   check('and the picture beside it is of that head', one('.finding svg').getAttribute('aria-label').endsWith(`head ${state.head}`));
   if (siteOf(0, sitePath()).ties.some((tie) => tie.mixers.length)) check('where heads talk, that comes next', all('main section')[1].id === 'talk');
   set({site: 0, head: 0, map: siteOf(0, siteNames[0]).weights, slices: {}, from: 'row'});
@@ -411,9 +491,9 @@ async function checkCaption() {
     const {signed} = rangeOf(mapAt(sitePath())), words = signed ? 'orange adds, blue subtracts' : `${state.dark ? 'brighter' : 'darker'} is more`;
     if (Math.max(...mapAt(sitePath()).shape.slice(1)) > 50) check(`${map}: between its tokens every fifth has a number`,
       all('.large .tick:not(.named)').every((x) => x.textContent % 5 === 0));
-    const caption = one('.large figcaption').textContent, ends = all('.large .bar text').map((x) => x.textContent);
+    const caption = one('.large').textContent, ends = all('.large .bar text').map((x) => x.textContent);
     check(`${map}: the caption says what the colours are, and that the heads share them`, caption.toLowerCase().includes(words)
-      && caption.includes('one scale for all '));
+      && caption.includes('One scale for all '));
     check(`${map}: a scale with signs has a 0: ${ends}`, ends.length > 1 && (!signed || ends.includes('0')));
     checkScale(mapAt(sitePath()));
     // A softmax, or what is made of one.

@@ -66,17 +66,26 @@ opens() {
   shoots "$page"
 }
 
-# narrow PAGE: nothing of it is wider than a telephone. A window is never as narrow, a frame is.
+# narrow PAGE: nothing of it is wider than a telephone, whose first screen says what the colours are, what
+# a click does, and which head is chosen. A window is never as narrow, a frame is.
 narrow() {
   [ -n "$chromium" ] || return 0
   {
     sed '/^<\/body>$/,$d' "$1"
-    echo "<script>setTimeout(() => console.log('width ' + document.documentElement.scrollWidth), 3000)</script></body></html>"
+    cat << 'EOF'
+<script>setTimeout(() => {
+  const seen = (node) => { const box = node?.getBoundingClientRect(); return !node || box.height > 0 && box.bottom <= innerHeight && box.left >= 0 && box.right <= innerWidth; };
+  const chip = document.querySelector('button.head.here'), chips = chip?.parentNode.getBoundingClientRect();
+  const unseen = ['.finding .legend', '.finding .bar', '.hint'].filter((x) => !seen(document.querySelector(x)));
+  if (!seen(chip) || chip && (chip.getBoundingClientRect().left < chips.left || chip.getBoundingClientRect().right > chips.right)) unseen.push('its head');
+  console.log('width ' + document.documentElement.scrollWidth + ', not on the first screen: ' + (unseen.join(' ') || 'nothing'));
+}, 3000)</script></body></html>
+EOF
   } > inner.html
   echo '<iframe src=inner.html width=390 height=844></iframe>' > outer.html
   "${browser[@]}" --hide-scrollbars --virtual-time-budget=9000 --enable-logging=stderr --screenshot=narrow.png "file://$work/outer.html" > out 2> console < /dev/null
-  grep -qE 'CONSOLE.*"width 390"' console
-  verdict $? "$1: it is as wide as a telephone: $(grep -o 'width [0-9]*' console)"
+  grep -qE 'CONSOLE.*"width 390, not on the first screen: nothing"' console
+  verdict $? "$1: it is as wide as a telephone, whose first screen has it all: $(grep -o 'width [0-9]*[^"]*' console)"
 }
 
 # ---- A language model on text that would like to be markup ----

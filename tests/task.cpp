@@ -122,6 +122,8 @@ TEST_SUITE("task") {
           const Exercise drawn = task.draw(Key(1).fold(i), context);
           CAPTURE(drawn.prompt);
           CHECK(drawn.answer == right_answer(task.name, drawn.prompt, context));
+          REQUIRE((task.answer != nullptr) == task.encoder);
+          if (task.answer) CHECK(task.answer(drawn.prompt) == drawn.answer);
           CHECK(drawn.prompt.ends_with(task.mark));
           const auto in_line = static_cast<Index>(drawn.prompt.size() + drawn.answer.size()) - 1;
           if (task.encoder) CHECK(static_cast<Index>(drawn.answer.size()) <= context);

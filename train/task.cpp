@@ -36,12 +36,16 @@ Exercise sort(Key key, Index context) {
   return {string + ">", sorted + "\n"};
 }
 
+std::string reversed(const std::string& prompt) {
+  return std::string(prompt.rbegin(), prompt.rend()) + "\n";
+}
+
 // Strings of 1 … context - 1 letters: each side is as long as the context.
 Exercise reverse(Key key, Index context) {
   Dice dice(key);
   const Index count = dice.between(1, context - 1);
   const std::string string = letters(dice, count);
-  return {string, std::string(string.rbegin(), string.rend()) + "\n"};
+  return {string, reversed(string)};
 }
 
 // Numbers of 1 … d digits, where 3 d + 3 tokens fit: two numbers, two signs, and a digit more.
@@ -133,7 +137,7 @@ const std::vector<Task>& tasks() {
       {"copy", "letters, and after the mark > the same again", alphabet, ">", false, 3,
        "layers = 2\nd-model = 64", 24, 1500, copy, after_the_mark},
       {"reverse", "an encoder reads letters, and a decoder writes them from the end", alphabet, "",
-       true, 2, "layers = 1\nd-model = 64", 12, 1500, reverse, nullptr},
+       true, 2, "layers = 1\nd-model = 64", 12, 1500, reverse, nullptr, reversed},
       {"sort", "letters, and after the mark > the same in the order of the alphabet", alphabet, ">",
        false, 3, "layers = 2\nd-model = 64", 16, 3000, sort, after_the_mark},
       {"addition", "decimal numbers, 12+7=19", "+0123456789", "=", false, 6,

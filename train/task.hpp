@@ -40,6 +40,8 @@ struct Task {
   Exercise (*draw)(Key key, Index context);
   // True for each letter of a line with its answer that is asked for. nullptr: there is no line.
   std::vector<bool> (*asked)(const std::string& line);
+  // The right answer to a prompt. nullptr: it stands in the prompt's own line.
+  std::string (*answer)(const std::string& prompt) = nullptr;
 };
 const std::vector<Task>& tasks();
 // TOML: how all of them are trained.

@@ -47,8 +47,9 @@ std::vector<Findings> findings_of(const Frame& frame) {
     if (!site.ablation) continue;
     const std::vector<double> effects = site.ablation.values();
     for (size_t i = 0; i < effects.size(); ++i)
-      found.add({"loss without it", ablation_meaning, "nats a token", {}},
-                {&site, site.ablated, site.ablated_map, static_cast<Index>(i), effects[i]});
+      found.add(
+          {"loss without it", ablation_meaning, "nats a token", {}},
+          {&site, site.contribution, site.contribution_map, static_cast<Index>(i), effects[i]});
   }
   return found.strongest();
 }

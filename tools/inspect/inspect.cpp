@@ -10,6 +10,7 @@
 #include "tools/inspect/circuits.hpp"
 #include "tools/inspect/curves.hpp"
 #include "tools/inspect/predictions.hpp"
+#include "tools/inspect/raised.hpp"
 #include "tools/inspect/result_by_heads.hpp"
 #include "tools/inspect/site.hpp"
 #include "tools/inspect/texts.hpp"
@@ -84,6 +85,9 @@ class Inspection {
       run_.vocabulary.push_back(trained.tokenizer.piece(static_cast<int32_t>(token)));
     if (trained.fills()) run_.vocabulary.push_back(std::string(1, blank));
     run_.sequences = passage.sequences();
+    if (run_.sequences.size() > 1 && trained.task && trained.task->answer)
+      for (int32_t token : trained.tokenizer.encode(trained.task->answer(o_.text)))
+        run_.right.push_back(token);
   }
 
   // Every value of the model, what each head adds, and the logits.
@@ -127,6 +131,7 @@ class Inspection {
       if (o_.ablation) add_ablation(place, passage, made.predictions[0].loss, site);
       made.sites.push_back(std::move(site));
     }
+    add_raised(trained, seen, made.sites);
     run_.frames.push_back(std::move(made));
   }
 

@@ -14,6 +14,13 @@ double largest_of(const std::vector<double>& numbers) {
   return most;
 }
 
+// s, where whole = s made as nearly as can be; 0 where nothing is made.
+double scale_of(const double* whole, const double* made, size_t count) {
+  double both = 0, squares = 0;
+  for (size_t i = 0; i < count; ++i) both += whole[i] * made[i], squares += made[i] * made[i];
+  return squares == 0 ? 0 : both / squares;
+}
+
 }  // namespace
 
 ModelEnd::ModelEnd(const Trained& trained, int stream, const Tensor& z)
@@ -24,10 +31,8 @@ ModelEnd::ModelEnd(const Trained& trained, int stream, const Tensor& z)
   std::vector<double> whole = end_of(row).values();
   for (size_t i = 0; i < whole.size(); ++i) whole[i] -= constants_[i];
   const std::vector<double> made = linear(row).values();
-  double both = 0, squares = 0;
-  for (size_t i = 0; i < made.size(); ++i) both += whole[i] * made[i], squares += made[i] * made[i];
-  if (squares == 0) return;
-  scale_ = both / squares;
+  scale_ = scale_of(whole.data(), made.data(), made.size());
+  if (scale_ == 0) return;
   std::vector<double> rest = whole;
   for (size_t i = 0; i < rest.size(); ++i) rest[i] -= scale_ * made[i];
   is_sum_ = largest_of(rest) <= 1e-6 * largest_of(whole);
@@ -63,5 +68,17 @@ Tensor ModelEnd::direction(int64_t token) const {
 }
 
 Tensor ModelEnd::logits(const Tensor& x) const { return linear(x) * scale_; }
+
+Tensor ModelEnd::logits(const Tensor& x, const Tensor& z) const {
+  const Tensor constants = Tensor::of<double>({1, std::ssize(constants_)}, constants_),
+               G_z = linear(z);
+  const std::vector<double> whole = (end_of(z) - broadcast(constants, G_z.shape())).values(),
+                            made = G_z.values();
+  std::vector<double> scales;
+  for (size_t i = 0; i < made.size(); i += constants_.size())
+    scales.push_back(scale_of(&whole[i], &made[i], constants_.size()));
+  const Index k = z.size(0);
+  return linear(x) * broadcast(Tensor::of<double>({k, 1}, scales), G_z.shape());
+}
 
 }  // namespace tete

@@ -21,6 +21,8 @@ class ModelEnd {
   Tensor direction(int64_t token) const;
   // s(z) G x of every token, of x[k, d_X]: [k, v].
   Tensor logits(const Tensor& x) const;
+  // The same with a last state of its own for each row, z[k, d_X].
+  Tensor logits(const Tensor& x, const Tensor& z) const;
 
  private:
   Tensor end_of(const Tensor& x) const;

@@ -1,5 +1,7 @@
 #include "tools/inspect/page.hpp"
 
+#include <cmath>
+
 #include <nlohmann/json.hpp>
 
 #include "tools/embedded.hpp"
@@ -71,7 +73,24 @@ ordered_json to_json(const MapTie& tie) {
           {"unknown", tie.is_unknown}};
 }
 
-ordered_json to_json(const Site& site, int bits) {
+std::vector<std::string> pieces_of(const RunReport& run, const std::vector<int64_t>& tokens) {
+  std::vector<std::string> pieces;
+  for (int64_t token : tokens) pieces.push_back(token_text(run, token));
+  return pieces;
+}
+
+// Tokens and what is added to their logits, of every head and position, k of each.
+ordered_json raised_in(const RunReport& run, const Site& site) {
+  if (!site.raised) return {};
+  std::vector<double> by = site.raised_by.values();
+  for (double& x : by) x = std::round(x * 1e5) / 1e5;
+  return {{"map", site.contribution_map},
+          {"shape", {site.raised.size(0), site.raised.size(1), site.raised.size(2)}},
+          {"tokens", pieces_of(run, site.raised.values<int64_t>())},
+          {"logits", by}};
+}
+
+ordered_json to_json(const RunReport& run, const Site& site, int bits) {
   ordered_json maps = ordered_json::array(), mixing = ordered_json::array(),
                histograms = ordered_json::array(), ties = ordered_json::array();
   for (const MapTie& tie : site.ties) ties.push_back(to_json(tie));
@@ -99,6 +118,7 @@ ordered_json to_json(const Site& site, int bits) {
           {"ties", std::move(ties)},
           {"mixing", mixing},
           {"histograms", histograms},
+          {"raised", raised_in(run, site)},
           {"ablation", site.ablation ? ordered_json(site.ablation.values()) : ordered_json()}};
 }
 
@@ -165,7 +185,7 @@ ordered_json to_json(const RunReport& run, const Frame& frame, int bits) {
   for (const LogitLens& lens : frame.lens)
     for (size_t i = 0; i < lens.slots.size(); ++i) points[lens.points[i]] = lens.slots[i];
   for (const Findings& each : findings_of(frame)) findings.push_back(to_json(each));
-  for (const Site& site : frame.sites) sites.push_back(to_json(site, bits));
+  for (const Site& site : frame.sites) sites.push_back(to_json(run, site, bits));
   for (const DataTable& table : shown_tables(run, frame)) tables[table.name] = to_json(table);
   for (const Predictions& p : frame.predictions)
     losses.push_back(p.loss), logits.push_back(p.logits), counted.push_back(p.counted);
@@ -200,11 +220,8 @@ ordered_json to_json(const RunReport& run, int bits) {
   ordered_json sequences = ordered_json::array(), texts = ordered_json::array(),
                frames = ordered_json::array(), curves = ordered_json::array(),
                samples = ordered_json::array();
-  for (const TokenSequence& sequence : run.sequences) {
-    std::vector<std::string> tokens;
-    for (int64_t token : sequence.tokens) tokens.push_back(token_text(run, token));
-    sequences.push_back({{"name", sequence.name}, {"tokens", tokens}});
-  }
+  for (const TokenSequence& sequence : run.sequences)
+    sequences.push_back({{"name", sequence.name}, {"tokens", pieces_of(run, sequence.tokens)}});
   for (const VariantText& variant : run.texts) texts.push_back(to_json(variant));
   for (const Frame& frame : run.frames) frames.push_back(to_json(run, frame, bits));
   for (const Curve& c : run.curves)
@@ -215,10 +232,10 @@ ordered_json to_json(const RunReport& run, int bits) {
                       {"values", c.values}});
   for (const WrittenSample& s : run.samples)
     samples.push_back({{"step", s.step}, {"prompt", s.prompt}, {"text", s.text}});
-  return {{"name", run.name},           {"description", run.description},
-          {"sequences", sequences},     {"texts", texts},
-          {"curves", curves},           {"samples", samples},
-          {"frames", std::move(frames)}};
+  return {{"name", run.name},       {"description", run.description},
+          {"sequences", sequences}, {"right", pieces_of(run, run.right)},
+          {"texts", texts},         {"curves", curves},
+          {"samples", samples},     {"frames", std::move(frames)}};
 }
 
 size_t bytes_in(const Report& report, int bits) {

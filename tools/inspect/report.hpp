@@ -122,9 +122,12 @@ struct Site {
   std::vector<Mixing> mixing;
   std::vector<Histogram> histograms;
   std::vector<SiteValue> values;  // in the order of the text
-  Tensor ablation;          // [heads]: the loss without this head, minus the loss; nats a token
-  std::string ablated;      // the value whose head is set to zero: "O"
-  std::string ablated_map;  // the last map whose heads are these: "U"; "" where there is none
+  std::string contribution;       // the value that a head adds last before heads are summed: "O"
+  std::string contribution_map;   // the last map whose heads are its: "U"; "" where there is none
+  Tensor ablation;  // [heads]: the loss without this head of it, minus the loss; nats a token
+  // After each token the tokens whose logits a head raises most, i64 [heads, n, k], and what it
+  // adds to them, with the last norm's divisor as it is. Empty where a logit is no sum over heads.
+  Tensor raised, raised_by;
 };
 
 // The tokens that the model expects after each one of a sequence.
@@ -256,6 +259,7 @@ struct RunReport {
   // The bytes of each token by its number. Of bytes, one may be part of a character only.
   std::vector<std::string> vocabulary;
   std::vector<TokenSequence> sequences;
+  std::vector<int64_t> right;  // the task's answer to a source, with its end; empty: it has none
   std::vector<VariantText> texts;
   std::vector<Frame> frames;  // by step; every frame has the same sequences, sites and maps
   std::vector<Curve> curves;

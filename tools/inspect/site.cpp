@@ -102,10 +102,20 @@ class Looker {
       return reader_.parameter(program_.parameters[number].name);
     });
     for (size_t i = 0; i < program_.values.size(); ++i) add_value(static_cast<int>(i), site);
+    add_contribution(site);
     return site;
   }
 
  private:
+  void add_contribution(Site& site) const {
+    if (roles_.contribution < 0) return;
+    site.contribution = value(roles_.contribution).name;
+    const int axis = roles_.contribution_heads;
+    for (const AttentionMap& map : site.maps)
+      if (axis >= 0 && map.heads == dim_name(roles_.contribution, axis))
+        site.contribution_map = map.name;
+  }
+
   const CheckedValue& value(int number) const { return program_.values[number]; }
   Role role(int dim) const { return program_.dimensions[dim].role; }
 
@@ -260,9 +270,6 @@ void add_ablation(const SitePlace& place, const Passage& passage, double loss, S
     });
   }
   site.ablation = Tensor::of<float>({heads}, effects);
-  site.ablated = program.values[roles.contribution].name;
-  for (const AttentionMap& map : site.maps)
-    if (axis >= 0 && map.heads == value.dims[axis]) site.ablated_map = map.name;
 }
 
 }  // namespace tete

@@ -64,7 +64,7 @@ DataTable heads_table(const Frame& frame) {
     for (const AttentionMap& map : site.maps)
       if (map.unmeasured.empty()) add_measures(site, map, table);
     for (Index head = 0; site.ablation && head < site.ablation.size(); ++head) {
-      Row row{site.path, site.ablated, head};
+      Row row{site.path, site.contribution, head};
       table.put(row, {"loss without it", "nats a token", ablation_meaning},
                 site.ablation.values()[head]);
       table.rows.push_back(std::move(row));

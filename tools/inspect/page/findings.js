@@ -22,7 +22,7 @@ const patterns = {
   'induction': 'at what followed the same token earlier', 'duplicate token': 'at the same token, earlier', 'previous token': 'at the token before',
 };
 const isPattern = ({measure}) => measure in patterns;
-const inWords = {...patterns, 'entropy': 'how widely it looks', 'distance': 'how far away it looks', 'loss without it': 'what the loss gains'};
+const inWords = {...patterns, 'entropy': 'looks almost evenly at everything', 'distance': 'looks farther away than uniform attention', 'loss without it': 'what the loss gains'};
 function findings() {
   const all = frameOf(baseRun())?.findings ?? [];
   return [...all.filter(isPattern), ...all.filter((found) => !isPattern(found))];
@@ -40,11 +40,14 @@ function placeOfFinding({site: path, map: name, picture}) {
   }
   return {map, head: picture % heads, slices: {...state.slices, ...chosen}};
 }
-// The query that shows it most; of a loss the one that looks most at another token.
+// The query that shows it most; of what has none the one that looks most at what it is said to look at.
 function queryOf({site: path, row, picture}, map) {
   if (row >= 0 || !map?.rowTokens) return row;
   const s = siteOf(baseRun(), path), rows = [...Array(map.shape[1]).keys()].map((i) => [i, ...strongestIn(map, picture, i)]);
-  const others = rows.filter(([i, at]) => s.rows !== s.columns || at !== i);
+  const kind = kindOf({site: path, picture}, map), isOfKind = kind && isDrawn(kind) && !isEven({site: path, map: map.name, picture})
+    ? ([i, j]) => kind.has({from: tokensOf(baseRun(), s.rows), to: tokensOf(baseRun(), s.columns), i, j, isOwn: s.rows === s.columns}) : () => false;
+  // One whose strongest is of the kind that is told, else one that looks at another token.
+  const shows = rows.filter(isOfKind), others = shows.length ? shows : rows.filter(([i, at]) => s.rows !== s.columns || at !== i);
   // Of few tokens one has much by chance: what counts is how much more than the equal share.
   const beyond = ([i, , weight]) => weight - rowOf(map, picture, i).reduce((sum, x) => sum + Math.abs(x || 0), 0) / seenOf(map, picture, i).length;
   return others.reduce((best, found) => beyond(found) > best[1] ? [found[0], beyond(found)] : best, [-1, 0])[0];
@@ -67,6 +70,85 @@ function choose(finding) {
     : state.token?.sequence === s.rows ? state.token : {sequence: s.rows, at: tokensOf(baseRun(), s.rows).length - 1};
   set({site: siteNames.indexOf(finding.site), map: map?.name ?? s.weights, slices, head, from: 'row'});
   set({token, pinned: token});
+}
+
+// ---- Kinds of token ----
+
+// What a head may look at, of a key at j for the query at i. Some are there in prose alone.
+const isLetter = (token) => /^\p{L}$/u.test(token ?? '');
+const kinds = [
+  {words: 'the token itself', has: ({i, j, isOwn}) => isOwn && j === i},
+  {words: 'the token before', has: ({i, j, isOwn}) => isOwn && j === i - 1},
+  {words: 'the same token, earlier', has: ({from, i, j, isOwn}) => isOwn && j < i && from[j] === from[i]},
+  {words: 'what followed the same token earlier', has: ({from, i, j, isOwn}) => isOwn && j > 0 && j < i && from[j - 1] === from[i]},
+  {words: 'the same token', has: ({from, to, i, j, isOwn}) => !isOwn && to[j] === from[i]},
+  {words: 'the token at the same place', has: ({i, j, isOwn}) => !isOwn && j === i},
+  {words: 'the first token', has: ({j}) => j === 0},
+  {words: 'digits', has: ({to, j}) => /^\p{N}$/u.test(to[j])},
+  {words: 'earlier letters of the same word', isOfProse: true, has: ({from, i, j, isOwn}) => isOwn && j < i && from.slice(j, i + 1).every(isLetter)},
+  {words: 'first letters of words', isOfProse: true, has: ({to, j}) => isLetter(to[j]) && !isLetter(to[j - 1])},
+  {words: 'spaces', isOfProse: true, has: ({to, j}) => to[j] === ' '},
+  {words: 'ends of lines', isOfProse: true, has: ({to, j}) => to[j] === '\n'},
+  {words: 'first tokens of lines', isOfProse: true, has: ({to, j}) => to[j - 1] === '\n'},
+  {words: 'vowels', isOfProse: true, has: ({to, j}) => /^[aeiou]$/i.test(to[j])},
+  {words: 'consonants', isOfProse: true, has: ({to, j}) => /^[b-df-hj-np-tv-z]$/i.test(to[j])},
+  {words: 'capital letters', isOfProse: true, has: ({to, j}) => /^\p{Lu}$/u.test(to[j])},
+  {words: 'punctuation marks', isOfProse: true, has: ({to, j}) => /^\p{P}$/u.test(to[j])},
+];
+// The part of a head's weight that is on a kind and the part that equal weights would have there, means over
+// the queries that see tokens of the kind and others. Of weights with signs it is a part of their absolute values.
+function shareOfKind({has}, map, picture, s) {
+  const from = tokensOf(baseRun(), s.rows), to = tokensOf(baseRun(), s.columns), found = {share: 0, uniform: 0, queries: 0};
+  for (let i = 0; i < map.shape[1]; ++i) {
+    const row = rowOf(map, picture, i), seen = [...row.keys()].filter((j) => !Number.isNaN(row[j]));
+    const those = seen.filter((j) => has({from, to, i, j, isOwn: s.rows === s.columns})), total = seen.reduce((sum, j) => sum + Math.abs(row[j]), 0);
+    if (!those.length || those.length === seen.length || total === 0) continue;
+    found.share += those.reduce((sum, j) => sum + Math.abs(row[j]), 0) / total;
+    found.uniform += those.length / seen.length;
+    ++found.queries;
+  }
+  return {share: found.share / found.queries, uniform: found.uniform / found.queries, queries: found.queries};
+}
+// How far a share is from the uniform one, in nats, over all queries.
+function surpriseOf({share, uniform, queries}) {
+  const part = (p, q) => p > 0 ? p * Math.log(p / q) : 0;
+  return share > uniform ? queries * (part(share, uniform) + part(1 - share, 1 - uniform)) : 0;
+}
+// The kind at which a head looks most beyond what uniform attention does; undefined where there are no tokens.
+const kindsFound = new WeakMap();
+function kindOf({site: path, picture}, map) {
+  if (!map?.rowTokens || !map.columnTokens) return undefined;
+  if (!kindsFound.has(map)) kindsFound.set(map, {});
+  const known = kindsFound.get(map), s = siteOf(baseRun(), path), isProse = tokensOf(baseRun(), s.columns).includes(' ');
+  return known[picture] ?? (known[picture] = kinds.filter(({isOfProse}) => isProse || !isOfProse).map((kind) => ({...kind, ...shareOfKind(kind, map, picture, s)}))
+    .filter(({queries}) => queries > 0).sort((a, b) => surpriseOf(b) - surpriseOf(a))[0]);
+}
+// True if a head looks at a kind for more than it is often there.
+const isDrawn = ({share, uniform}) => share >= 1.2 * uniform && share >= uniform + 0.05;
+// " looks at spaces: 0.62 of its weight in W on average, over 40 tokens; uniform attention would give 0.21."
+function kindInWords(finding, map) {
+  const kind = kindOf(finding, map), s = siteOf(baseRun(), finding.site), negative = negativePart(map, finding.picture);
+  const about = (x) => (map.decimals === null ? '≈' : '') + number(x, 2), looks = negative > 0.5 ? 'weighs' : 'looks at';
+  const words = kind.words + (s.rows === s.columns ? '' : ` of the ${sequenceName(s.columns)}`);
+  return [isDrawn(kind) ? ` ${looks} ${words}: ` : ` ${looks} no kind of token much more than uniform attention would, most ${negative > 0.5 ? '' : 'at '}${words}: `,
+    about(kind.share), negative > 0 ? ' of its absolute weight in ' : ' of its weight in ', element('code', {}, map.name),
+    ` on average, over ${counted(kind.queries, 'token')}; uniform attention would give ${number(kind.uniform, 2)}. `,
+    negative > 0 ? `Of all its absolute weight ${about(negative)} is negative. ` : ''];
+}
+// The mean part of a row's absolute weights that is negative.
+function negativePart(map, picture) {
+  const sum = (row) => row.reduce((total, x) => total + Math.abs(x || 0), 0);
+  const rows = [...Array(map.shape[1]).keys()].map((i) => [...rowOf(map, picture, i)]).filter((row) => sum(row) > 0);
+  return rows.reduce((total, row) => total + sum(row.filter((x) => x < 0)) / sum(row), 0) / rows.length;
+}
+// Where no pattern is followed and no head was removed: the head that is drawn most to a kind of token.
+function ofKinds() {
+  const heads = frameOf(baseRun()).sites.filter((s) => s.weights).flatMap((s) => {
+    const map = mapOf(baseRun(), s.path, s.weights);
+    return Array.from({length: map.shape[0]}, (_, picture) => ({site: s.path, map: map.name, tensor: map.name, picture, row: -1}))
+      .map((head) => ({...head, kind: kindOf(head, map)}));
+  }).filter(({kind}) => kind && isDrawn(kind)).sort((a, b) => surpriseOf(b.kind) - surpriseOf(a.kind)).map((head) => ({...head, value: head.kind.share}));
+  return heads.length ? {measure: 'kind', heads} : undefined;
 }
 
 // What a measure is where each query looks equally at all that it sees: a row's mean, by measure. A row
@@ -97,8 +179,9 @@ function meanOfEqual(measure, map, s, picture) {
 }
 // True if a head's measure hardly tells it from one that looks everywhere equally.
 const isNear = (value, uniform) => Math.abs(value - uniform) <= 0.1 * uniform;
-// Of patterns only what uniform attention does not have.
-const standsOut = (measure, head) => !(measure in patterns) || !(head.value <= 1.1 * uniformOf(measure, head));
+// Only what uniform attention does not have; of entropy, which is never above that, what is as wide.
+const standsOut = (measure, head) => measure === 'entropy' ? isEven(head)
+  : measure === 'distance' ? head.value > 1.1 * uniformOf(measure, head) : !(measure in patterns) || !(head.value <= 1.1 * uniformOf(measure, head));
 // [least entropy, uniform entropy] of all heads' weights where each is within 2 % of the uniform one; else null.
 function almostUniform() {
   const {columns, rows} = table(baseRun(), 'heads') ?? {columns: [], rows: []}, at = columns.findIndex((c) => c.name === 'entropy');
@@ -113,12 +196,14 @@ function almostUniform() {
 }
 
 // Induction if a head follows it mostly, else the pattern that is followed most; where none is followed
-// what changes the loss most. A pattern that equal weights follow as well is none.
+// what changes the loss most, and where no head does so much, what is drawn most to a kind of token. A
+// pattern that equal weights follow as well is none.
 function headline() {
   const found = findings().filter((each) => isPattern(each) && !isNear(each.heads[0].value, uniformOf(each.measure, each.heads[0]))).sort((a, b) => b.heads[0].value - a.heads[0].value);
   const induction = found.find(({measure, heads}) => measure === 'induction' && heads[0].value >= 0.5);
   const missed = ofRemoval();
-  return induction ?? ofWalk() ?? ofCross(missed) ?? (found[0]?.heads[0].value >= 0.5 ? found[0] : missed ?? found[0] ?? findings()[0]);
+  const drawn = () => ofKinds() ?? missed;
+  return induction ?? ofWalk() ?? ofCross(missed) ?? (found[0]?.heads[0].value >= 0.5 ? found[0] : matters(missed?.heads[0]) ? missed : drawn() ?? found[0] ?? findings()[0]);
 }
 
 // Where one sequence looks at another, the head of cross attention that changes the loss most comes
@@ -148,6 +233,9 @@ function ofWalk() {
   return heads.length ? {measure: 'walk', heads} : undefined;
 }
 const walkInWords = ({by, taken, steps, site: path}) => ` reads the ${sequenceName(siteOf(baseRun(), path).columns)} ${by < 0 ? 'backwards' : 'forwards'}, token by token: in ${taken} of its ${steps} steps what it looks at most is the token ${by < 0 ? 'before' : 'after'} that of the last step. `;
+const lossOf = () => frameOf(baseRun()).losses.find((x) => x !== null);
+// True if the loss without a head is another one, by 2 % or more.
+const matters = (head) => !!head && Math.abs(head.value) >= 0.02 * lossOf();
 const ofRemoval = () => findings().find(({measure}) => measure === 'loss without it');
 
 // [row, column] of the cell where the token that is held looks most, in the map and head looked at.
@@ -165,16 +253,23 @@ function sentenceOf(found) {
   const even = almostUniform();
   if (even) return [element('b', {}, 'No head chooses'), `: attention is almost uniform. The least entropy of a head is ${number(even[0])} nats, that of uniform attention ${number(even[1])}.`];
   const {measure, unit, heads: [first]} = found, {map} = placeOfFinding(first);
-  const told = element('code', {}, first.tensor), pattern = `${patterns[measure]} (${measure})`;
-  const lead = measure === 'loss without it' ? removalOf(first, found.among)
-    : measure === 'walk' ? walkInWords(first)
-    : !isPattern(found) ? [` has most ${measure}: ${number(first.value)} ${unit} in `, told, '. ']
-    : [first.value >= 0.5 ? ` looks ${pattern}: ` : ` looks, but seldom, ${pattern}: `, `${number(first.value)} of its weight in `, told, ' on average', queriesOf(measure, first, map), '. '];
-  const missed = isPattern(found) || measure === 'walk' ? ofRemoval()?.heads[0] : undefined;
-  const isSame = missed && missed.site === first.site && missed.map === first.map && missed.picture === first.picture;
-  return [headTitle(first), lead,
-    isEven(first) ? evenly(first) : map?.rowTokens && map.columnTokens && queryOf(first, map) >= 0 ? example(first, map) : '',
-    missed ? [' ', isSame ? 'It' : headTitle(missed), removalOf(missed)] : ''];
+  const told = element('code', {}, first.tensor), pattern = `${patterns[measure]} (${measure})`, uniform = uniformOf(measure, first);
+  const lead = measure === 'walk' ? walkInWords(first)
+    : isPattern(found) ? [first.value >= 0.5 ? ` looks ${pattern}: ` : ` looks, but seldom, ${pattern}: `, `${number(first.value)} of its weight in `, told, ' on average', queriesOf(measure, first, map),
+      uniform > 0 ? `; uniform attention would give ${number(uniform, 2)}. ` : '. ']
+    : isEven(first) ? [' ', evenly(first)] : kindOf(first, map) ? kindInWords(first, map)
+    : measure === 'loss without it' ? '' : [` has most ${measure}: ${number(first.value)} ${unit} in `, told, '. '];
+  const own = measure === 'loss without it' ? first : ofRemoval()?.heads[0];
+  return [headTitle(first), lead, isEven(first) && (measure === 'walk' || isPattern(found)) ? ['It ', evenly(first)] : '',
+    !isEven(first) && map?.rowTokens && map.columnTokens && queryOf(first, map) >= 0 ? [example(first, map), ' '] : '', raisedInWords(first, map),
+    own && isSameHead(own, first) ? [lead ? 'It' : '', removalOf(own, found.among)] : ''];
+}
+const isSameHead = (a, b) => a.site === b.site && a.map === b.map && a.picture === b.picture;
+// What is told of the head that is missed most, if the headline is another's.
+function otherLoss(found) {
+  const missed = ofRemoval()?.heads[0];
+  return !missed || almostUniform() || found.measure === 'loss without it' || isSameHead(missed, found.heads[0]) ? ''
+    : element('p', {class: 'headline missed'}, headTitle(missed), removalOf(missed));
 }
 // Where heads are mixed, head 0 of W is not head 0 of U: " of U".
 const ofMixed = ({site: path, map, tensor}) => siteOf(baseRun(), path)?.ties.some((tie) => tie.mixers.length || tie.unknown) ? ` of ${map || tensor}` : '';
@@ -187,16 +282,21 @@ function measureOf(measure, {site: path, map: name, picture}) {
 const uniformEntropy = (finding) => uniformOf('entropy', {...finding, tensor: finding.map});
 // True if its entropy is within 5 % of that of uniform attention: what it looks at most says nothing then.
 const isEven = (finding) => measureOf('entropy', finding) >= 0.95 * uniformEntropy(finding);
-const evenly = (finding) => `It looks almost evenly at everything: the entropy of ${finding.map} is ${number(measureOf('entropy', finding))} nats, that of uniform attention ${number(uniformEntropy(finding))}.`;
+const evenly = (finding) => `looks almost evenly at everything: the entropy of ${finding.map} is ${number(measureOf('entropy', finding))} nats, that of uniform attention ${number(uniformEntropy(finding))}. `;
 function headTitle(finding) {
   const place = siteLabel(finding.site);
   return element('b', {}, `${place[0].toUpperCase()}${place.slice(1)}, head ${placeOfFinding(finding).head}${ofMixed(finding)}`);
 }
 // " changes the loss most: …"
-function removalOf({tensor, value}, among = '') {
-  const loss = frameOf(baseRun()).losses.find((x) => x !== null);
-  return [` changes the loss on this text most${among}: with what it adds to `, element('code', {}, tensor), ` set to zero it is ${number(Math.abs(value))} nats a token ${value > 0 ? 'higher' : 'lower'} (loss without it) than ${number(loss)}`,
-    Math.abs(value) < 0.02 * loss ? ': no head matters much here. ' : '. '];
+function removalOf(head, among = '') {
+  const {tensor, value} = head, loss = lossOf();
+  return [` changes the loss on ${lossIsOn()} most${among}: without it (what it adds to `, element('code', {}, tensor),
+    ` set to zero) the loss ${value > 0 ? 'rises' : 'falls'} from ${number(loss)} to ${number(loss + value)} nats a token`,
+    matters(head) ? '. ' : ': no head matters much here. '];
+}
+function lossIsOn() {
+  const {name} = runs[baseRun()].sequences.at(-1);
+  return name === 'own answer' ? 'the model’s own answer' : name === 'answer' ? 'the answer' : 'this text';
 }
 // Over which queries that is the mean.
 function queriesOf(measure, {site: path, picture}, map) {
@@ -206,26 +306,38 @@ function queriesOf(measure, {site: path, picture}, map) {
   const all = [...tokens.keys()].filter((i) => before[measure](i) && sees(i));
   return all.length > 6 ? `, over ${all.length} tokens` : [', over ', all.map((i, k) => [k ? ', ' : '', tokenAt(tokens, i)])];
 }
-// Where heads talk: the wire of the layer that is thickest beside the others of its matrix. Logits and
-// weights have scales of their own, so entries of two matrices are not held against each other.
-function talkOf(path) {
+// Where heads talk: the wire between two heads that is thickest beside the others of its matrix. Logits
+// and weights have scales of their own, so entries of two matrices are not held against each other.
+function thickestWire(path) {
   let most = null;
   for (const tie of siteOf(baseRun(), path)?.ties ?? []) {
     const mix = mixOf(baseRun(), path, tie), all = mix?.sum.flat() ?? [];
     const typical = Math.sqrt(all.reduce((sum, x) => sum + x * x, 0) / all.length);
     const isSquare = mix?.sum.length === mix?.sum[0].length;
-    mix?.sum.forEach((row, a) => row.forEach((value, b) => {
-      if (isSquare && a === b && all.length > 1) return;  // as good as itself
-      if (!most || Math.abs(value) / typical > Math.abs(most.value) / most.typical) most = {tie, mix, a, b, value, typical, count: all.length};
-    }));
+    const wires = (mix?.sum ?? []).flatMap((row, a) => row.map((value, b) => ({tie, mix, a, b, value, times: Math.abs(value) / typical})))
+      .filter(({a, b}) => !isSquare || a !== b || all.length === 1);  // that a head speaks to itself is no news
+    for (const wire of wires)
+      if (!most || wire.times > most.times) most = {...wire, count: wires.length};
   }
+  return most;
+}
+// True if the largest of so many normally distributed numbers is as far from 0, in units of their root mean
+// square, in one of twenty cases or more.
+const isByChance = (times, count) => 1 - (1 - beyond(times)) ** count >= 0.05;
+// The chance that a normally distributed number is farther from 0 than `x` deviations. Abramowitz and Stegun
+// 1964, 7.1.26.
+function beyond(x) {
+  const t = 1 / (1 + 0.3275911 * x / Math.SQRT2), factors = [1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592];
+  return factors.reduce((sum, factor) => (sum + factor) * t, 0) * Math.exp(-x * x / 2);
+}
+function talkOf(path) {
+  const most = thickestWire(path);
   if (!most) return null;
-  const {tie, mix, a, b, value, typical, count} = most, times = Math.abs(value) / typical;
-  // So far the largest of as many normally distributed numbers lies from 0.
-  const isChance = count > 64 && times < 1.15 * Math.sqrt(2 * Math.log(count));
-  return element('p', {class: 'headline talks'}, `The heads of ${siteLabel(path)} `, element('a', {href: '#talk'}, 'talk'), `: most of all head ${a} of `, element('code', {}, tie.from),
-    ` to head ${b} of `, element('code', {}, tie.to), `, ${number(value)} in `, mix.terms.map(termInWords),
-    `, ${number(times, 2)} times its typical entry (the root mean square)`, isChance ? ', as the largest of so many random numbers would be.' : '.');
+  const {tie, mix, a, b, value, times, count} = most, talk = [`The heads of ${siteLabel(path)} `, element('a', {href: '#talk'}, 'talk')];
+  const wire = [`head ${a} of `, element('code', {}, tie.from), ` to head ${b} of `, element('code', {}, tie.to), `, ${number(value)} in `, mix.terms.map(termInWords)];
+  return element('p', {class: 'headline talks'}, talk, isByChance(times, count)
+    ? ['; no wire between two of them stands out. The thickest, ', wire, `, is no more than the largest of ${counted(count, 'random number')} would be.`]
+    : [': most of all ', wire, `, ${number(times, 2)} times its typical entry (the root mean square).`]);
 }
 // "P_l", " plus what the query · (10) adds (R_Xl)"
 function termInWords({mixer, name, place}, i) {
@@ -245,6 +357,16 @@ function example(finding, map) {
     : ['From ', tokenAt(from, row), whose(s.rows), ' it looks most at ', tokenAt(to, at), whose(s.columns), `, ${told}`, map.name === finding.tensor ? '' : where],
     follows ? [', which followed ', tokenAt(from, at - 1)] : '', weight > 0 ? besides(map, picture, row, at, to) : '', sumOfRow(map, picture, row), '.', opening(map, picture, from)];
 }
+// "After s (31) it raises the logit of h most, by 0.53, and of e, by 0.31. " A change that is hardly one is
+// not told.
+function raisedInWords({site: path, picture, ...finding}, map) {
+  const {raised} = siteOf(baseRun(), path), s = siteOf(baseRun(), path), tokens = tokensOf(baseRun(), s.rows);
+  if (!raised || raised.map !== map?.name || map.outer.length) return '';
+  const row = map.rowTokens ? queryOf({site: path, picture, ...finding}, map) : -1, at = row >= 0 ? row : tokens.length - 1, [, n, k] = raised.shape;
+  const first = (picture * n + at) * k, most = raised.logits.slice(first, first + k).map((by, i) => [raised.tokens[first + i], by]).filter(([, by]) => by >= 0.3);
+  return most.length ? ['After ', tokenAt(tokens, at), ' it raises the logit of ', most.map(([token, by], i) =>
+    [i ? ', and of ' : '', element('code', {}, visible(token)), i ? ', by ' : ' most, by ', by.toFixed(2)]), '. '] : '';
+}
 // A weight says little by itself where rows have other sums than 1.
 function sumOfRow(map, picture, row) {
   const sum = rowOf(map, picture, row).reduce((total, x) => total + (x || 0), 0);
@@ -253,14 +375,16 @@ function sumOfRow(map, picture, row) {
 // Queries of few tokens may be open where rows have other sums than 1: " On average a token that is seen is
 // given 0.49 by ·, 0.24 by i, 0.0048 by any other."
 function opening(map, picture, tokens) {
-  const rows = [...Array(map.shape[1]).keys()].map((i) => [...rowOf(map, picture, i)].filter((x) => !Number.isNaN(x)));
   const sum = (row) => row.reduce((total, x) => total + x, 0);
-  if (rows.every((row) => Math.abs(sum(row) - 1) < 0.02) || rows.flat().some((x) => x < 0)) return '';
+  // What sees one token has no choice.
+  const rows = [...Array(map.shape[1]).keys()].map((i) => [...rowOf(map, picture, i)].filter((x) => !Number.isNaN(x)))
+    .map((row) => row.length > 1 ? row : []);
+  if (rows.every((row) => !row.length || Math.abs(sum(row) - 1) < 0.02) || rows.flat().some((x) => x < 0)) return '';
   const meanOf = (isOne) => {
     const all = rows.filter((_, i) => isOne(tokens[i])).flat();
     return sum(all) / all.length;
   };
-  const means = [...new Set(tokens)].map((token) => [meanOf((x) => x === token), token]).sort(([a], [b]) => b - a);
+  const means = [...new Set(tokens.filter((_, i) => rows[i]?.length))].map((token) => [meanOf((x) => x === token), token]).sort(([a], [b]) => b - a);
   const restAfter = (count) => meanOf((x) => means.slice(count).some(([, token]) => token === x));
   let count = 1;
   while (count < 3 && means.length > count + 1 && means[count][0] > 4 * restAfter(count + 1)) ++count;
@@ -278,23 +402,23 @@ function besides(map, picture, row, most, tokens) {
 }
 
 function findingsSection(root) {
-  const said = element('div', {class: 'said'}), talk = element('div', {class: 'said-of-talk'}), list = element('div', {class: 'list'}), picture = element('div', {class: 'finding'});
-  root.append(element('div', {class: 'beside'}, said, picture, talk, list));
+  const said = element('div', {class: 'said'}), talk = element('div', {class: 'said-of-talk'}), hint = element('p', {class: 'caption hint'}), list = element('div', {class: 'list'}), picture = element('div', {class: 'finding'});
+  root.append(element('div', {class: 'beside'}, said, hint, picture, talk, list));
   let buttons = [];
 
   function build() {
     buttons = [];
     const found = headline();
     said.replaceChildren(sequencesTold(), found ? element('p', {class: 'headline'}, sentenceOf(found)) : '');
-    talk.replaceChildren((found && talkOf(found.heads[0].site)) ?? '');
-    list.replaceChildren(element('table', {class: 'strongest-heads'}, element('tbody', {}, listed().map(({measure, meaning, unit, heads, shown, uniform}) =>
+    talk.replaceChildren(...found ? [otherLoss(found), talkOf(found.heads[0].site) ?? ''] : []);
+    const shown = listed();
+    hint.textContent = shown.length ? `The strongest heads${twoRuns ? ` of ${runs[baseRun()].name}` : ''}, by measure, stand below: a click selects one and the token that shows it most.` : '';
+    list.replaceChildren(element('table', {class: 'strongest-heads'}, element('tbody', {}, shown.map(({measure, meaning, unit, heads, shown, uniform}) =>
       element('tr', {}, element('th', {scope: 'row', title: meaning}, measure, ', of ', ofTensors(heads),
         element('small', {}, [inWords[measure], unit, shownIn(heads)].filter(Boolean).join(', ')),
         uniform > 0 && element('small', {}, `uniform ${number(uniform, 3)}`)),
         element('td', {}, element('div', {class: 'entries'}, shown.map((head) => entry(measure, head, uniform)))))))),
-    element('p', {class: 'caption'}, twoRuns ? `Of ${runs[baseRun()].name}. ` : '',
-      'The strongest heads of all layers by measure; a click selects layer, head and the token that shows it most. Uniform is what attention to all tokens alike would have. '
-      + 'A token that sees no other has no choice, and is not counted.'));
+    element('p', {class: 'caption'}, 'Uniform is what attention to all tokens alike would have. A token that sees no other has no choice, and is not counted.'));
   }
   // The text; of two sequences which is which, and who reads or writes it.
   function sequencesTold() {
@@ -302,7 +426,17 @@ function findingsSection(root) {
     const whose = (i) => sequences.length < 2 ? ': ' : {encoder: ', read by the encoder: ',
       decoder: `, written by the decoder, whose cross attention looks at the ${sequenceName(0)}: `}[stackOf(i)] ?? ': ';
     return element('p', {class: 'sequences'}, sequences.map(({tokens}, i) => element('span', {}, element('b', {}, sequenceName(i)), whose(i),
-      element('code', {}, tokens.slice(0, most).map(visible).join('') + (tokens.length > most ? '…' : '')))));
+      element('code', {}, tokens.slice(0, most).map(visible).join('') + (tokens.length > most ? '…' : '')))), judged());
+  }
+  // Whether the model's own answer is the task's.
+  function judged() {
+    const {sequences} = runs[baseRun()], {name} = sequences.at(-1), right = runs[baseRun()].right.filter((token) => token !== '\n');
+    const answer = (table(baseRun(), 'predictions')?.rows ?? []).filter((row) => row[0] === name)
+      .map((row) => row[3]).filter((token) => token !== '\n');
+    if (!right.length || name !== 'own answer') return '';
+    const word = (tokens) => element('code', {}, tokens.map(visible).join(''));
+    return element('span', {class: 'judged'}, 'The model answers ', word(answer), answer.join('') === right.join('') ? ', which is right.'
+      : [', which is wrong: the task’s answer is ', word(right), '.']);
   }
   // What uniform attention has is said once where all heads that are shown have the same.
   const listed = () => findings().map((found) => ({...found, shown: found.heads.filter((head) => standsOut(found.measure, head))}))
@@ -323,13 +457,13 @@ function findingsSection(root) {
     buttons.push({node, finding, head});
     return node;
   }
-  // As large as there is room for beside the list; of few tokens smaller.
+  // As large as there is room for beside the list and on the first screen; of few tokens smaller.
   function update() {
     for (const {node, finding, head} of buttons)
       node.setAttribute('aria-pressed', finding.site === sitePath() && finding.map === state.map && head === state.head);
     const tokens = Math.max(...mapAt(sitePath())?.shape.slice(1) ?? [1]);
     const room = root.clientWidth - (innerWidth > 800 ? 860 : 80);
-    picture.replaceChildren(largeMap(state.view, Math.min(560, 40 * tokens, Math.max(240, room))));
+    picture.replaceChildren(largeMap(state.view, Math.min(560, 40 * tokens, Math.max(240, Math.min(room, innerHeight - 420)))));
   }
   return {build, update};
 }

@@ -63,6 +63,9 @@ function gridSection(root) {
 
 const viewName = (view) => view === difference ? `${runs[1].name} − ${runs[0].name}` : runs[view].name;
 
+// A token at an axis; of blanks, which are many and have no face, with its place: "·36".
+const placed = (token, at) => /^\s+$/.test(token) ? visible(token) + at : visible(token);
+
 // The chosen head of the chosen layer, `side` wide, with its tokens on both axes.
 function largeMap(view, side) {
   const s = site(), map = mapAt(sitePath(), state.map, view), head = Math.min(state.head, map ? map.shape[0] - 1 : 0);
@@ -72,7 +75,7 @@ function largeMap(view, side) {
   const [row, column] = namedCell(view), named = {row, column};
   const name = (axis, at) => {
     const label = labelAt(map, s, axis, at);
-    return label === null || every > 1 && at !== named[axis] ? `${at}` : visible(label);
+    return label === null || every > 1 && at !== named[axis] ? `${at}` : placed(label, at);
   };
   // Numbers give way to the named token.
   const isTick = (axis, i) => i === named[axis] || i % every === 0 && !(every > 1 && Math.abs(i - named[axis]) * cell < 11);
@@ -81,8 +84,9 @@ function largeMap(view, side) {
   // The axes say who looks at whom, of two sequences which is which.
   const looking = s.rows === s.columns ? `who looks (${map.dims[1]})` : `${sequenceLabel(s.rows)} looks`;
   const lookedAt = s.rows === s.columns ? `at whom (${map.dims[2]})` : `at ${sequenceLabel(s.columns)}`;
-  const left = 74, top = (longest > 1 ? 14 + 7 * Math.min(longest, 7) : 22) + 16;
-  const w = cell * columns, h = cell * rows, width = left + Math.max(side + 10, 240), height = top + h + 60;
+  // What the colours are stands above the map.
+  const left = 74, scale = state.root ? 54 : 38, top = scale + (longest > 1 ? 14 + 7 * Math.min(longest, 7) : 22) + 16;
+  const w = cell * columns, h = cell * rows, width = left + Math.max(side + 10, 240), height = top + h + 8;
   const box = {x: left, y: top, width: w, height: h};
   const cross = element('g', {class: 'cross'}), told = element('div', {class: 'told read'},
     (twoRuns ? viewName(view) + ': ' : '') + headLabel(sitePath(), map, head));
@@ -108,10 +112,11 @@ function largeMap(view, side) {
       ? element('text', {class: tickClass('column', i), 'text-anchor': 'middle', x: left + (i + 0.5) * cell, y: top - 6}, name('column', i))
       : element('text', {class: tickClass('column', i), transform: `translate(${left + (i + 0.5) * cell + 3.5} ${top - 5}) rotate(-90)`}, name('column', i)))),
     element('text', {class: 'small axis-title', transform: `translate(10 ${top + h / 2}) rotate(-90)`, 'text-anchor': 'middle'}, looking),
-    element('text', {class: 'small axis-title', x: left + w / 2, y: 11, 'text-anchor': 'middle'}, lookedAt),
+    element('text', {class: 'small axis-title', x: left + w / 2, y: scale + 11, 'text-anchor': 'middle'}, lookedAt),
     row >= 0 && element('rect', {class: 'named-cell', x: left + column * cell, y: top + row * cell, width: cell, height: cell}),
-    cross, colourBar(range, left, top + h + 12, Math.min(w, 220)));
-  return element('div', {}, told, figure(`${map.path}-head-${head}${twoRuns ? '-' + viewName(view) : ''}`,
-    [`${colourWords(map, view)}; one scale for all ${map.weights ? 'layers and heads' : 'heads of a layer'}. `.replace(/^./, (c) => c.toUpperCase()),
-      hasForcedRow(map) ? 'Grey: the first token sees itself alone. ' : '', 'For hooks it is ', element('code', {}, map.path), '.'], svg));
+    cross, colourBar(range, left, 12, Math.min(Math.max(w, 160), 220)));
+  const legend = element('p', {class: 'caption legend'}, `${colourWords(map, view)}. `.replace(/^./, (c) => c.toUpperCase()),
+    hasForcedRow(map) ? 'Grey: the first token sees itself alone.' : '');
+  return element('div', {}, told, legend, figure(`${map.path}-head-${head}${twoRuns ? '-' + viewName(view) : ''}`,
+    [`One scale for all ${map.weights ? 'layers and heads' : 'heads of a layer'}. For hooks it is `, element('code', {}, map.path), '.'], svg));
 }
