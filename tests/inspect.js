@@ -327,7 +327,7 @@ function checkHint() {
   const top = (selector) => one(selector)?.getBoundingClientRect().top ?? Infinity, height = one('.legend')?.getBoundingClientRect().height ?? 0;
   check('the list is told before it comes', !all('.entry-head').length || one('.hint').textContent.includes('a click selects') && top('.hint') < top('.list'));
   check('a legend stands above the map', height > 0 && top('.finding .legend') < top('.finding svg') && one('.finding .bar').getBoundingClientRect().top < one('.finding image').getBoundingClientRect().top);
-  check('the map leaves room for what stands above it', one('.finding image').getBoundingClientRect().height <= Math.max(241, innerHeight - 420));
+  check('the map leaves room for what stands above it', one('.finding image').getBoundingClientRect().height <= Math.max(241, innerHeight - 360));
 }
 // The largest of k normally distributed numbers is in one of twenty cases beyond: 1.960 of 1, 2.858 of
 // 12, 4.046 of 992.
@@ -366,9 +366,10 @@ function checkKinds() {
 // What a head raises most it raises at least as much as the token that is asked about.
 function checkRaised() {
   const asked = frameOf(0).attribution, last = runs[0].sequences.length - 1;
-  check('where a logit is a sum of parts it is known what its heads raise', !one('#attribution') || frameOf(0).sites.some((s) => s.raised));
+  const parts = table(0, 'attribution')?.rows ?? [];
+  check('where a logit is a sum of what heads add it is known what they raise', parts.some(([, head]) => typeof head === 'number') === frameOf(0).sites.some((s) => s.raised));
   if (asked.texts !== 1) return;
-  for (const [path, head, logit] of table(0, 'attribution')?.rows ?? []) {
+  for (const [path, head, logit] of parts) {
     const s = siteOf(0, path), {raised} = s ?? {};
     if (!raised || s.rows !== last || typeof head !== 'number') continue;
     const [, n, k] = raised.shape, at = (head * n + asked.position) * k, own = raised.tokens.slice(at, at + k).indexOf(asked.token);
@@ -705,7 +706,23 @@ function checkNumbers(tensors) {
     check(`the logits ${path} are saved`, tensors.has(path));
     checkProbabilities(path, tensors.get(path));
   }
+  checkShare(tensors);
   check('tensors were compared', compared > 0);
+}
+// The part of its weight that a head is said to have on a kind of token is that of the saved tensor.
+function checkShare(tensors) {
+  const said = findings().length ? headline() : undefined, first = said?.heads[0], {map} = first ? placeOfFinding(first) : {}, tensor = tensors.get(map?.path);
+  const told = one('.headline')?.textContent.match(/: ≈?([\d.]+) of its (?:absolute )?weight in /);
+  if (!told || !tensor || said.measure in patterns) return;
+  const s = siteOf(0, first.site), [, n, m] = map.shape, all_ = asMap(tensor, dimsOf(table(0, 'values').rows.find((r) => r[2] === map.path)[3]), map);
+  const from = tokensOf(0, s.rows), to = tokensOf(0, s.columns), {has} = kindOf(first, map), shares = [];
+  for (let i = 0; i < n; ++i) {
+    const W = all_.slice((first.picture * n + i) * m, (first.picture * n + i + 1) * m).slice(0, map.half ? i + 1 : m).map(Math.abs);
+    const on = W.filter((_, j) => has({from, to, i, j, isOwn: s.rows === s.columns})), total = W.reduce((a, b) => a + b, 0);
+    if (on.length && on.length < W.length && total > 0) shares.push(on.reduce((a, b) => a + b) / total);
+  }
+  const mean = shares.reduce((a, b) => a + b, 0) / shares.length, last = 10 ** (Math.floor(Math.log10(mean)) - 1);
+  check(`${map.path}: ${told[1]} of its weight is on a kind of token, ${mean} in the tensor`, Math.abs(mean - told[1]) <= (map.decimals === null ? 1.5 : 0.51) * last);
 }
 const near = (a, b, share) => Math.abs(a - b) <= share * Math.max(1e-6, Math.abs(b));
 function checkCells(map, tensor) {

@@ -73,13 +73,20 @@ narrow() {
   {
     sed '/^<\/body>$/,$d' "$1"
     cat << 'EOF'
-<script>setTimeout(() => {
-  const seen = (node) => { const box = node?.getBoundingClientRect(); return !node || box.height > 0 && box.bottom <= innerHeight && box.left >= 0 && box.right <= innerWidth; };
-  const chip = document.querySelector('button.head.here'), chips = chip?.parentNode.getBoundingClientRect();
-  const unseen = ['.finding .legend', '.finding .bar', '.hint'].filter((x) => !seen(document.querySelector(x)));
-  if (!seen(chip) || chip && (chip.getBoundingClientRect().left < chips.left || chip.getBoundingClientRect().right > chips.right)) unseen.push('its head');
-  console.log('width ' + document.documentElement.scrollWidth + ', not on the first screen: ' + (unseen.join(' ') || 'nothing'));
-}, 3000)</script></body></html>
+<script>
+  setTimeout(async () => {
+    const one = (selector) => document.querySelector(selector);
+    const seen = (node) => { const box = node?.getBoundingClientRect(); return box?.height > 0 && box.bottom <= innerHeight && box.left >= 0 && box.right <= innerWidth; };
+    const isInView = (chip) => { const all = chip.parentNode.getBoundingClientRect(), box = chip.getBoundingClientRect(); return seen(chip) && box.left >= all.left && box.right <= all.right; };
+    const unseen = one('#findings') ? ['.finding .legend', '.finding .bar', '.hint'].filter((x) => !seen(one(x))) : [];
+    for (const head of [state.head, (mapAt(sitePath())?.shape[0] ?? 1) - 1, 0]) {
+      set({head});
+      await new Promise((done) => setTimeout(done, 200));
+      if (one('button.head') && !isInView(one('button.head.here'))) unseen.push('head ' + head);
+    }
+    console.log('width ' + document.documentElement.scrollWidth + ', not on the first screen: ' + (unseen.join(' ') || 'nothing'));
+  }, 3000);
+</script></body></html>
 EOF
   } > inner.html
   echo '<iframe src=inner.html width=390 height=844></iframe>' > outer.html

@@ -463,7 +463,7 @@ function findingsSection(root) {
       node.setAttribute('aria-pressed', finding.site === sitePath() && finding.map === state.map && head === state.head);
     const tokens = Math.max(...mapAt(sitePath())?.shape.slice(1) ?? [1]);
     const room = root.clientWidth - (innerWidth > 800 ? 860 : 80);
-    picture.replaceChildren(largeMap(state.view, Math.min(560, 40 * tokens, Math.max(240, Math.min(room, innerHeight - 420)))));
+    picture.replaceChildren(largeMap(state.view, Math.min(560, 40 * tokens, Math.max(240, Math.min(room, innerHeight - 360)))));
   }
   return {build, update};
 }
