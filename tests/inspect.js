@@ -322,7 +322,7 @@ function checkOpening() {
 }
 // "from 1.661 to 1.851": the loss with a head and without it.
 const lossesOf = ({value}) => `the loss ${value > 0 ? 'rises' : 'falls'} from ${number(frameOf(0).losses[0])} to ${number(frameOf(0).losses[0] + value)} nats a token`;
-// What a click does stands above what is clicked, and the colours of the map above the map.
+// The list is told above the list, and the colours of the map above the map.
 function checkHint() {
   const top = (selector) => one(selector)?.getBoundingClientRect().top ?? Infinity, height = one('.legend')?.getBoundingClientRect().height ?? 0;
   check('the list is told before it comes', !all('.entry-head').length || one('.hint').textContent.includes('a click selects') && top('.hint') < top('.list'));
@@ -363,7 +363,7 @@ function checkKinds() {
   decoded.set(map, own);
   kindsFound.delete(map);
 }
-// What a head raises most it raises at least as much as the token that is asked about.
+// A head raises no logit more than those that it is said to, that of the token that is asked about included.
 function checkRaised() {
   const asked = frameOf(0).attribution, last = runs[0].sequences.length - 1;
   const parts = table(0, 'attribution')?.rows ?? [];

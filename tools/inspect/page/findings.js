@@ -74,7 +74,7 @@ function choose(finding) {
 
 // ---- Kinds of token ----
 
-// What a head may look at, of a key at j for the query at i. Some are there in prose alone.
+// Kinds of key, at j, for a query at i. Some are there in prose alone.
 const isLetter = (token) => /^\p{L}$/u.test(token ?? '');
 const kinds = [
   {words: 'the token itself', has: ({i, j, isOwn}) => isOwn && j === i},
@@ -141,7 +141,7 @@ function negativePart(map, picture) {
   const rows = [...Array(map.shape[1]).keys()].map((i) => [...rowOf(map, picture, i)]).filter((row) => sum(row) > 0);
   return rows.reduce((total, row) => total + sum(row.filter((x) => x < 0)) / sum(row), 0) / rows.length;
 }
-// Where no pattern is followed and no head was removed: the head that is drawn most to a kind of token.
+// The heads that are drawn to a kind of token, the one that is least so by chance first.
 function ofKinds() {
   const heads = frameOf(baseRun()).sites.filter((s) => s.weights).flatMap((s) => {
     const map = mapOf(baseRun(), s.path, s.weights);
@@ -265,7 +265,7 @@ function sentenceOf(found) {
     own && isSameHead(own, first) ? [lead ? 'It' : '', removalOf(own, found.among)] : ''];
 }
 const isSameHead = (a, b) => a.site === b.site && a.map === b.map && a.picture === b.picture;
-// What is told of the head that is missed most, if the headline is another's.
+// The head that is missed most, if the headline is another's.
 function otherLoss(found) {
   const missed = ofRemoval()?.heads[0];
   return !missed || almostUniform() || found.measure === 'loss without it' || isSameHead(missed, found.heads[0]) ? ''
@@ -306,8 +306,8 @@ function queriesOf(measure, {site: path, picture}, map) {
   const all = [...tokens.keys()].filter((i) => before[measure](i) && sees(i));
   return all.length > 6 ? `, over ${all.length} tokens` : [', over ', all.map((i, k) => [k ? ', ' : '', tokenAt(tokens, i)])];
 }
-// Where heads talk: the wire between two heads that is thickest beside the others of its matrix. Logits
-// and weights have scales of their own, so entries of two matrices are not held against each other.
+// The wire between two heads that is thickest beside the others of its matrix, if heads talk. Logits and
+// weights have scales of their own, so entries of two matrices are not held against each other.
 function thickestWire(path) {
   let most = null;
   for (const tie of siteOf(baseRun(), path)?.ties ?? []) {
@@ -376,7 +376,7 @@ function sumOfRow(map, picture, row) {
 // given 0.49 by ·, 0.24 by i, 0.0048 by any other."
 function opening(map, picture, tokens) {
   const sum = (row) => row.reduce((total, x) => total + x, 0);
-  // What sees one token has no choice.
+  // A query that sees one token has no choice.
   const rows = [...Array(map.shape[1]).keys()].map((i) => [...rowOf(map, picture, i)].filter((x) => !Number.isNaN(x)))
     .map((row) => row.length > 1 ? row : []);
   if (rows.every((row) => !row.length || Math.abs(sum(row) - 1) < 0.02) || rows.flat().some((x) => x < 0)) return '';

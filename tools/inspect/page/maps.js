@@ -84,7 +84,7 @@ function largeMap(view, side) {
   // The axes say who looks at whom, of two sequences which is which.
   const looking = s.rows === s.columns ? `who looks (${map.dims[1]})` : `${sequenceLabel(s.rows)} looks`;
   const lookedAt = s.rows === s.columns ? `at whom (${map.dims[2]})` : `at ${sequenceLabel(s.columns)}`;
-  // What the colours are stands above the map.
+  // The scale stands above the map, that it is seen first.
   const left = 74, scale = state.root ? 54 : 38, top = scale + (longest > 1 ? 14 + 7 * Math.min(longest, 7) : 22) + 16;
   const w = cell * columns, h = cell * rows, width = left + Math.max(side + 10, 240), height = top + h + 8;
   const box = {x: left, y: top, width: w, height: h};

@@ -136,7 +136,7 @@ function makeBar() {
       class: 'head' + (head === state.head ? ' here' : ''), 'aria-pressed': !isOff(head),
       'aria-label': `head ${head}`, title: `head ${head}: a click selects it; with shift its lines are hidden or shown; twice: this one only`,
       style: {'--colour': headColour(head)}, onclick: (e) => e.shiftKey ? toggle(head) : set({head}), ondblclick: () => only(head)}, head)));
-    // Of many heads the chosen one is in view.
+    // The chosen one of many heads is in view.
     const here = heads.children[state.head];
     if (here) heads.scrollLeft = here.offsetLeft - heads.offsetLeft - (heads.clientWidth - here.offsetWidth) / 2;
   }
