@@ -812,6 +812,37 @@ TEST_SUITE("causality") {
             std::string::npos);
   }
 
+  TEST_CASE("a call on pieces has no mask, so that its rows may not read each other") {
+    const std::string two =
+        "def Two(X[a, d], M[b, d]):\n"
+        "  W[a, b] = softmax(einsum(X[a, d], M[b, d]), reduced_dim=b)\n"
+        "  Y[a, d] = einsum(W[a, b], M[b, d])\n  return Y[a, d]\n";
+    const auto leak_of_call = [](const std::string& defs, const std::string& call) {
+      return checked(defs +
+                     "def F(X[causal n, d]):\n  where w = 2, l = 2, c = (n - 1) // w + 1\n"
+                     "  A[c, w, d] = windows(X[n, d], dim=n, into=(c w), stride=w, left=w - 1)\n"
+                     "  P[c, d] = sum(A[c, w, d], reduced_dim=w)\n  B[c, d] = " +
+                     call +
+                     " repeated l\n"
+                     "  Y[n, d] = X[n, d] + gather(B[c, d], position(n) // w, dim=c)\n"
+                     "  return Y[n, d]\n")
+          ->leak;
+    };
+    const std::string block = two +
+                              "def Block(X[n, d]):\n  where u = 1\n"
+                              "  B[n, d] = Two(X[n, d], X[n, d]) repeated u\n  return B[n, d]\n";
+    const std::string beside =
+        "def Beside(X[n, d]):\n  where w = 3\n"
+        "  B[n, w, d] = windows(X[n, d], dim=n, into=(n w), left=1, right=1)\n"
+        "  Y[n, d] = sum(B[n, w, d], reduced_dim=w)\n  return Y[n, d]\n";
+    const std::string combines = "this combines all positions of 'c'";
+    CHECK(leak_of_call(two, "Two(P[c, d], P[c, d])").find(combines) != std::string::npos);
+    CHECK(leak_of_call(block, "Block(P[c, d])").find(combines) != std::string::npos);
+    CHECK(leak_of_call(beside, "Beside(P[c, d])").find(combines) != std::string::npos);
+    const std::string alone = "def Alone(X[n, d]):\n  Y[n, d] = tanh(X[n, d])\n  return Y[n, d]\n";
+    CHECK(leak_of_call(alone, "Alone(P[c, d])") == "");
+  }
+
   TEST_CASE("learned rows in front of a memory are before all its positions") {
     const std::string front =
                           "  Z[j, d] = concat(P[p, d], M[m, d], dim=j)\n"

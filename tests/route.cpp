@@ -303,6 +303,11 @@ TEST_SUITE("route") {
       CHECK(difference(amended.logits({.params = values}, {slice(X, 1, 0, n)}),
                        slice(whole, 1, 0, n)) < 1e-12);
     check_decoding(amended, values, X);
+    // What reads the number of places changes with the length.
+    const auto counted =
+        checked("use Experts = Routed with Louder\n" +
+                replaced(layer("Experts(X[n, d], G[n, k])"), "2 * O[k, p, d]", "O[k, p, d] / p"));
+    CHECK(counted->leak.find("this is the number of positions of 'p'") != std::string::npos);
     // Rows of another sequence lose no place to X's length.
     const auto leak = [&](const std::string& room) {
       return checked(

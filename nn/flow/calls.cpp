@@ -12,6 +12,16 @@ ValueFlow FlowFinder::called(const CheckedValue& value) {
   return flows.size() == 1 ? flows[0] : joined(flows);
 }
 
+// True if a row of X that a program returns may read other rows where its call has no mask.
+static bool reads_other_rows(const Checked& program) {
+  const auto is_memory = [](const Dimension& d) { return d.role == Role::memory; };
+  bool reads = !program.leak.empty() ||
+               std::any_of(program.dimensions.begin(), program.dimensions.end(), is_memory);
+  for (const CheckedCall& all : program.calls)
+    visit(all, [&](const CheckedCall& call) { reads = reads || reads_other_rows(*call.program); });
+  return reads;
+}
+
 // A row of what a call returns reads its queries' sequence up to the same row, if the call's own
 // program does not leak, and all of another sequence but its padding.
 ValueFlow FlowFinder::called(const CheckedValue& value, const CheckedCall& call) {
@@ -54,8 +64,12 @@ void FlowFinder::report_passed(const CheckedCall& call, const CheckedCall::Size&
                        call.queries >= 0 &&
                        program_.dimensions[call.queries].sequence == Role::query;
   if (is_room) return;
+  // Pieces of X's sequence are none: a call on them has no mask.
+  const bool is_open =
+      program_.dimensions[size.outer].sequence == Role::none && reads_other_rows(*call.program);
   if (!size.is_argument) report(call.place, size.outer, Reads::length, Combination::How::counts);
-  else if (is_joined(size.outer) || call.program->dimensions[size.inner].role == Role::none)
+  else if (is_joined(size.outer) || is_open ||
+           call.program->dimensions[size.inner].role == Role::none)
     report_combined(call.place, size.outer, out);
 }
 

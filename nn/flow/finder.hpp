@@ -109,6 +109,7 @@ class FlowFinder {
   void keep_experts(const CheckedValue& value, const Names& before, ValueFlow& out);
   bool follows_from_place(const Node& node, int places) const;
   bool stand_for_rows(int places) const;
+  bool are_same_places(int a, int b) const;
   void find_places();
   void check_result();
   ValueFlow flow_of(CheckedValue& value);

@@ -1,6 +1,7 @@
 // Places of experts that rows are routed to (R29). The place of an expert stands for the row that
 // came there: what is made of it may read neither another place nor that place of another expert.
 #include <algorithm>
+#include <set>
 
 #include "nn/flow/finder.hpp"
 
@@ -139,10 +140,27 @@ bool FlowFinder::stand_for_rows(int places) const {
          std::none_of(program_.values.begin(), program_.values.end(), knows);
 }
 
+// True if one is the other's name in an amendment.
+bool FlowFinder::are_same_places(int a, int b) const {
+  const Dimension& d = program_.dimensions[a];
+  const auto is_b = [b](const Dimension::Equal& equal) { return equal.dim == b; };
+  return std::any_of(d.arguments.begin(), d.arguments.end(), is_b) ||
+         std::any_of(d.results.begin(), d.results.end(), is_b);
+}
+
 void FlowFinder::find_places() {
+  std::set<int> known;  // by something else, under one of their names
+  for (const auto& [places, routed] : routed_)
+    if (!stand_for_rows(places)) known.insert(places);
+  for (size_t before = known.size() + 1; before != known.size();) {
+    before = known.size();
+    for (const auto& [places, routed] : routed_)
+      for (int other : std::set<int>(known))
+        if (are_same_places(places, other) || are_same_places(other, places)) known.insert(places);
+  }
   for (const auto& [places, routed] : routed_) {
     if (within(routed.rows) != Role::query) continue;
-    if (stand_for_rows(places)) flow_.dimensions[places].stands_for_queries = true;
+    if (!known.contains(places)) flow_.dimensions[places].stands_for_queries = true;
     else flow_.rereads = true;
   }
 }
