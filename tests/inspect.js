@@ -315,9 +315,11 @@ function checkOpening() {
   const tokens = ['a', 'b', 'a', 'b'], map = {shape: [1, 4, 4], values: Float32Array.from({length: 16}, (_, i) =>
     i % 4 > Math.floor(i / 4) ? NaN : Math.floor(i / 4) % 2 ? 0.5 : 0.125)};
   const told = (numbers) => element('p', {}, opening({...map, values: numbers}, 0, tokens)).textContent;
-  check('a token that gives much to all that it sees is named', told(map.values) === ` On average a token that is seen is given ${number(0.5, 2)} by b, ${number(0.125, 2)} by any other.`);
+  check('a token that gives much to all that it sees is named', told(map.values) === ` On average b gives each token that it sees ${number(0.5, 2)}, any other token ${number(0.125, 2)}.`);
   check('one that gives as much as others is not', told(map.values.map((x) => x && 0.5)) === '');
   check('nor one whose weights sum to 1', told(map.values.map((x, i) => x && 1 / (1 + Math.floor(i / 4)))) === '');
+  const early = {shape: [1, 8, 8], values: Float32Array.from({length: 64}, (_, i) => i % 8 > Math.floor(i / 8) ? NaN : 2 / (1 + Math.floor(i / 8)))};
+  check('nor one that stands early, and sees few', element('p', {}, opening(early, 0, [...'abaaaaaa'])).textContent === '');
   check('nor one that has no choice', told(map.values.map((x, i) => i === 0 ? 8 : x && 0.5)) === '');
 }
 // "from 1.661 to 1.851": the loss with a head and without it.
@@ -435,7 +437,7 @@ async function checkFindings() {
   check('it says that heads talk where they do, and which wire stands out', !talk === !wires.length
     && (!talk || talk.textContent.includes(number(thickest[0]))));
   check('a wire that chance explains does not stand out', !talk || talk.textContent.includes('no wire between two of them stands out') === isByChance(thickest[1], thickest[2])
-    && talk.textContent.includes(isByChance(thickest[1], thickest[2]) ? `than the largest of ${counted(thickest[2], 'random number')} would be` : 'root mean square'));
+    && talk.textContent.includes(isByChance(thickest[1], thickest[2]) ? `the largest of ${counted(thickest[2], 'random number')} is as large in ${Math.round(100 * chanceOf(thickest[1], thickest[2]))} % of cases` : 'root mean square'));
   const of = site().ties.flatMap((tie) => tie.mixers).filter((m) => m.dims[0] && talk?.textContent.includes(`(${m.name})`));
   check('what queries and keys make is told in words, by their tokens', !talk || !talk.textContent.includes('=')
     && of.every((m) => talk.textContent.includes(`what the ${m.dims[0] === site().maps[0].dims[1] ? 'query' : 'key'} `)));

@@ -43,8 +43,10 @@ function placeOfFinding({site: path, map: name, picture}) {
 // The query that shows it most; of what has none the one that looks most at what it is said to look at.
 function queryOf({site: path, row, picture}, map) {
   if (row >= 0 || !map?.rowTokens) return row;
+  // Of a head that looks evenly the last, which looks at most tokens.
+  if (isEven({site: path, map: map.name, picture})) return map.shape[1] - 1;
   const s = siteOf(baseRun(), path), rows = [...Array(map.shape[1]).keys()].map((i) => [i, ...strongestIn(map, picture, i)]);
-  const kind = kindOf({site: path, picture}, map), isOfKind = kind && isDrawn(kind) && !isEven({site: path, map: map.name, picture})
+  const kind = kindOf({site: path, picture}, map), isOfKind = kind && isDrawn(kind)
     ? ([i, j]) => kind.has({from: tokensOf(baseRun(), s.rows), to: tokensOf(baseRun(), s.columns), i, j, isOwn: s.rows === s.columns}) : () => false;
   // One whose strongest is of the kind that is told, else one that looks at another token.
   const shows = rows.filter(isOfKind), others = shows.length ? shows : rows.filter(([i, at]) => s.rows !== s.columns || at !== i);
@@ -321,9 +323,10 @@ function thickestWire(path) {
   }
   return most;
 }
-// True if the largest of so many normally distributed numbers is as far from 0, in units of their root mean
-// square, in one of twenty cases or more.
-const isByChance = (times, count) => 1 - (1 - beyond(times)) ** count >= 0.05;
+// In what part of cases the largest of so many normally distributed numbers is as far from 0, in units of their
+// root mean square; and whether that is often, one of twenty or more.
+const chanceOf = (times, count) => 1 - (1 - beyond(times)) ** count;
+const isByChance = (times, count) => chanceOf(times, count) >= 0.05;
 // The chance that a normally distributed number is farther from 0 than `x` deviations. Abramowitz and Stegun
 // 1964, 7.1.26.
 function beyond(x) {
@@ -336,7 +339,8 @@ function talkOf(path) {
   const {tie, mix, a, b, value, times, count} = most, talk = [`The heads of ${siteLabel(path)} `, element('a', {href: '#talk'}, 'talk')];
   const wire = [`head ${a} of `, element('code', {}, tie.from), ` to head ${b} of `, element('code', {}, tie.to), `, ${number(value)} in `, mix.terms.map(termInWords)];
   return element('p', {class: 'headline talks'}, talk, isByChance(times, count)
-    ? ['; no wire between two of them stands out. The thickest, ', wire, `, is no more than the largest of ${counted(count, 'random number')} would be.`]
+    ? ['; no wire between two of them stands out. The one farthest above the others of its matrix, ', wire,
+      `, is not unusual: the largest of ${counted(count, 'random number')} is as large in ${Math.round(100 * chanceOf(times, count))} % of cases.`]
     : [': most of all ', wire, `, ${number(times, 2)} times its typical entry (the root mean square).`]);
 }
 // "P_l", " plus what the query · (10) adds (R_Xl)"
@@ -372,8 +376,9 @@ function sumOfRow(map, picture, row) {
   const sum = rowOf(map, picture, row).reduce((total, x) => total + (x || 0), 0);
   return Math.abs(sum - 1) > 0.02 ? `; its row sums to ${number(sum, 3)}` : '';
 }
-// Queries of few tokens may be open where rows have other sums than 1: " On average a token that is seen is
-// given 0.49 by ·, 0.24 by i, 0.0048 by any other."
+// Queries of few tokens may be open where rows have other sums than 1: " On average · gives each token that it
+// sees 0.49, i 0.24, any other token 0.0048." Not where such rows have hardly more in all, as an early token's,
+// which sees few.
 function opening(map, picture, tokens) {
   const sum = (row) => row.reduce((total, x) => total + x, 0);
   // A query that sees one token has no choice.
@@ -388,9 +393,14 @@ function opening(map, picture, tokens) {
   const restAfter = (count) => meanOf((x) => means.slice(count).some(([, token]) => token === x));
   let count = 1;
   while (count < 3 && means.length > count + 1 && means[count][0] > 4 * restAfter(count + 1)) ++count;
-  const rest = restAfter(count);
-  return means[0][0] > 2 * rest ? [' On average a token that is seen is given ', means.slice(0, count).map(([mean, token]) =>
-    [`${number(mean, 2)} by `, element('code', {}, visible(token)), ', ']), `${number(rest, 2)} by any other.`] : '';
+  const rest = restAfter(count), isOpen = (token) => means.slice(0, count).some(([, open]) => token === open);
+  const inAll = (isOne) => {
+    const some = rows.filter((row, i) => row.length && isOne(tokens[i]));
+    return sum(some.map(sum)) / some.length;
+  };
+  if (!(means[0][0] > 2 * rest && inAll(isOpen) > 1.5 * inAll((token) => !isOpen(token)))) return '';
+  return [' On average ', means.slice(0, count).map(([mean, token], i) =>
+    [element('code', {}, visible(token)), i ? ' ' : ' gives each token that it sees ', `${number(mean, 2)}, `]), `any other token ${number(rest, 2)}.`];
 }
 
 // What else it looks at with a tenth of its weight or more.
