@@ -127,13 +127,18 @@ void product(Index R, Index k, const typename How::Element* a, Index ra, Index p
                                                                  add);
 }
 
-// Adds one line of b at a time.
+// Adds one line of b at a time. Each product and its sum are one expression of numbers already
+// read: what a sanitizer puts between a product and a sum would keep it from being one instruction,
+// with other bits.
 template <class T>
 void one_by_one(Index m, Index n, Index k, const T* a, Index ra, Index pa, const T* b, Index rb,
                 T* __restrict c, Index rc) {
   for (Index p = 0; p < k; ++p, a += pa, b += rb)
     for (Index i = 0; i < m; ++i)
-      for (Index j = 0; j < n; ++j) c[i * rc + j] += a[i * ra] * b[j];
+      for (Index j = 0; j < n; ++j) {
+        const T sum = c[i * rc + j], one = a[i * ra], other = b[j];
+        c[i * rc + j] = sum + one * other;
+      }
 }
 
 // Adds several lines of b at a time, each of which is read to its end: memory gives most when it is
