@@ -843,6 +843,44 @@ TEST_SUITE("causality") {
     CHECK(leak_of_call(alone, "Alone(P[c, d])") == "");
   }
 
+  TEST_CASE("pieces of a padded sample are those that it has alone, wherever they reach") {
+    const std::string two =
+        "def Two(X[a, d], M[b, d]):\n"
+        "  W[a, b] = softmax(einsum(X[a, d], M[b, d]), reduced_dim=b)\n"
+        "  Y[a, d] = einsum(W[a, b], M[b, d])\n  return Y[a, d]\n";
+    const auto layer = [&](const std::string& keys, const std::string& sizes,
+                           const std::string& statements) {
+      const std::string text = two +
+                               "def F(X[n, d], M[m, d]):\n  where k = 2, w = 3, c = " + sizes +
+                               "\n  A[c, w, d] = windows(M[m, d], dim=m, into=(c w), " + keys +
+                               ")\n  P[c, d] = sum(A[c, w, d], reduced_dim=w)\n" + statements +
+                               " repeated k\n  return Y[n, d]\n";
+      return TextLayer({"F", "", Program::parse(text, "F"), false});
+    };
+    for (const auto& [keys, size] : std::vector<std::pair<std::string, std::string>>{
+             {"stride=2, left=1, right=1", "(m - 1) // 2 + 1"},
+             {"stride=2, left=w - 1", "(m - 1) // 2 + 1"},
+             {"stride=3, right=w - 1, fill=1", "(m - 1) // 3 + 1"},
+             {"left=1, right=2", "m + 1"},
+             {"stride=2", "(m - w) // 2 + 1"}})
+      for (Index least : {1, 2, 3}) {
+        CAPTURE(keys);
+        CAPTURE(least);
+        check_padded(layer(keys, size, "  Y[n, d] = Two(X[n, d], P[c, d])"), least);
+        check_padded(layer(keys, size + ", u = 2",
+                           "  B[c, u, d] = windows(P[c, d], dim=c, into=(c u), right=1)\n"
+                           "  Q[c, d] = max(B[c, u, d], reduced_dim=u)\n"
+                           "  Y[n, d] = Two(X[n, d], Q[c, d])"),
+                     least);
+        check_padded(
+            layer(keys, size + ", u = 2, r = (c - 1) // 2 + 1",
+                  "  B[r, u, d] = windows(P[c, d], dim=c, into=(r u), right=1, stride=2, fill=2)\n"
+                  "  Q[r, d] = max(B[r, u, d], reduced_dim=u)\n"
+                  "  Y[n, d] = Two(X[n, d], Q[r, d])"),
+            least);
+      }
+  }
+
   TEST_CASE("learned rows in front of a memory are before all its positions") {
     const std::string front =
                           "  Z[j, d] = concat(P[p, d], M[m, d], dim=j)\n"

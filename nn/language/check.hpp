@@ -131,7 +131,7 @@ struct Condition {
 // Windows over the axis `of`: `count` counts them, `place` the positions in one.
 struct Windows {
   int of, count, place;
-  std::vector<Node> left = {}, stride = {};  // numbers; none: 0 and 1
+  std::vector<Node> left = {}, right = {}, stride = {};  // numbers; none: 0, 0 and 1
 };
 
 enum class ValueKind : uint8_t { input, parameter, same, statement, call };

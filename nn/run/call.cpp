@@ -89,20 +89,23 @@ Tensor stacked(const Tensors& states, const Tensor& like, int axis) {
 
 }  // namespace
 
-// The lengths of a sequence or of its pieces (R17): a piece is there when its last place is.
+// The lengths of a sequence or of its pieces (R17): a piece is there when its last place is, or is
+// one of `right=` behind the last position.
 Tensor Runner::lengths_inside(int dim) {
   const int pieces = program_.flow.dimensions[dim].pieces;
   if (pieces < 0) return lengths_of(dim);
   const Windows& w = program_.windows[static_cast<size_t>(pieces)];
   const Tensor whole = lengths_inside(w.of);
   if (!whole) return whole;
-  const double left = w.left.empty() ? 0 : quantity(w.left[0]),
-               stride = w.stride.empty() ? 1 : quantity(w.stride[0]),
+  const auto number = [&](const std::vector<Node>& given, double otherwise) {
+    return given.empty() ? otherwise : quantity(given[0]);
+  };
+  const double beside = number(w.left, 0) + number(w.right, 0), stride = number(w.stride, 1),
                width = static_cast<double>(size(w.place)),
                count = static_cast<double>(size(w.count));
   std::vector<int64_t> lengths;
   for (double length : whole.values<double>()) {
-    const double there = std::floor((length + left - width) / stride) + 1;
+    const double there = std::floor((length + beside - width) / stride) + 1;
     lengths.push_back(static_cast<int64_t>(std::clamp(there, 0.0, count)));
   }
   return Tensor::of<int64_t>(whole.shape(), std::span<const int64_t>(lengths));

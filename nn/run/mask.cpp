@@ -87,10 +87,15 @@ Value Runner::mask_along(const Names& names, int dim) {
 
 Value Runner::padding_along(int dim) { return is_padded(dim) ? padding(dim) : Value{}; }
 
+Value Runner::there_along(int dim) {
+  const bool is_of_pieces = program_.flow.dimensions[dim].pieces >= 0 && lengths_inside(dim);
+  return is_of_pieces ? padding(dim) : padding_along(dim);
+}
+
 // visible[batch, m] = m < length.
 Value Runner::padding(int dim) {
   const Index m = size(dim), begin = block_start(dim);
-  const Tensor of_samples = lengths_of(dim);
+  const Tensor of_samples = lengths_inside(dim);
   for (double length : of_samples.values<double>())
     if (!(length >= 0 && length <= static_cast<double>(whole_size(dim))))
       bad_input("a memory of length ", length, " does not fit into '", dimension(dim).name,

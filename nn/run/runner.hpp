@@ -159,6 +159,8 @@ class Runner {
   Value mask_along(const Names& names, int dim);
   // 1 where `dim` is no padding: [batch…, dim]; no tensor where the call does not pad it.
   Value padding_along(int dim);
+  // The same, and of pieces of a padded sequence, those that are there.
+  Value there_along(int dim);
   // The mask over the query and the memory axis among `names`, as a tensor over `names`, after the
   // batch's dimensions if it depends on them.
   Tensor visible_over(const Names& names);

@@ -33,6 +33,7 @@ void check(Reading& reading, const ExprText& e, Node& node) {
   if (into.dims[0] != node.dim())
     reading.in.draft.program.windows.push_back({node.dim(), into.dims[0], into.dims[1],
                                                 node.keys[key_left].value,
+                                                node.keys[key_right].value,
                                                 node.keys[key_stride].value});
 }
 
@@ -95,8 +96,9 @@ Value run(Runner& runner, const Node& node) {
   check_causal(runner, node, right);
   // Windows that keep their axis and look back only read no padding, but where they are padding.
   const bool meets_padding = right > 0 || window_of(node) != node.dim();
-  if (const Value there = runner.padding_along(node.dim()); there.tensor && meets_padding)
-    x = filled(runner, x, there, fill);
+  if (meets_padding)
+    if (const Value there = runner.there_along(node.dim()); there.tensor)
+      x = filled(runner, x, there, fill);
   const int axis = runner.axis_of(x, node.dim());
   Tensor padded = x.tensor;
   if (left > 0 || right > 0) padded = padded_with(fill, padded, axis, left, right);
