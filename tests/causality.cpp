@@ -881,6 +881,24 @@ TEST_SUITE("causality") {
       }
   }
 
+  TEST_CASE("rows that are picked from a padded memory are all there") {
+    const Text text{
+        "F", "",
+        Program::parse("def Two(X[a, d], M[b, d]):\n"
+                       "  W[a, b] = softmax(einsum(X[a, d], M[b, d]), reduced_dim=b)\n"
+                       "  Y[a, d] = einsum(W[a, b], M[b, d])\n  return Y[a, d]\n"
+                       "def F(X[n, d], M[m, d], R[d] = normal(1)):\n  where k = 2, t = 3\n"
+                       "  S[m] = einsum(M[m, d], R[d])\n"
+                       "  I[t] = top_k(S[m], reduced_dim=m, dim=t)\n"
+                       "  V[m] = visible(m)\n  T[t] = gather(V[m], I[t], dim=m)\n"
+                       "  Z[t, d] = gather(M[m, d], I[t], dim=m)\n"
+                       "  P[t, d] = select(T[t], Z[t, d], 0)\n"
+                       "  Y[n, d] = Two(X[n, d], P[t, d]) repeated k\n  return Y[n, d]\n",
+                       "F"),
+        false};
+    for (Index least : {1, 2, 3}) check_padded(TextLayer(text), least);
+  }
+
   TEST_CASE("learned rows in front of a memory are before all its positions") {
     const std::string front =
                           "  Z[j, d] = concat(P[p, d], M[m, d], dim=j)\n"

@@ -92,7 +92,9 @@ Tensor stacked(const Tensors& states, const Tensor& like, int axis) {
 // The lengths of a sequence or of its pieces (R17): a piece is there when its last place is, or is
 // one of `right=` behind the last position.
 Tensor Runner::lengths_inside(int dim) {
-  const int pieces = program_.flow.dimensions[dim].pieces;
+  const DimensionFlow& flow = program_.flow.dimensions[dim];
+  if (flow.within == Role::none) return {};  // as rows that are picked
+  const int pieces = flow.pieces;
   if (pieces < 0) return lengths_of(dim);
   const Windows& w = program_.windows[static_cast<size_t>(pieces)];
   const Tensor whole = lengths_inside(w.of);
