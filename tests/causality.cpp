@@ -857,14 +857,16 @@ TEST_SUITE("causality") {
                                " repeated k\n  return Y[n, d]\n";
       return TextLayer({"F", "", Program::parse(text, "F"), false});
     };
-    for (const auto& [keys, size] : std::vector<std::pair<std::string, std::string>>{
-             {"stride=2, left=1, right=1", "(m - 1) // 2 + 1"},
-             {"stride=2, left=w - 1", "(m - 1) // 2 + 1"},
-             {"stride=3, right=w - 1, fill=1", "(m - 1) // 3 + 1"},
-             {"left=1, right=2", "m + 1"},
-             {"stride=2", "(m - w) // 2 + 1"}})
+    using Windows = std::pair<std::string, std::string>;  // their keys, and how many there are
+    for (const Windows& windows :
+         std::vector<Windows>{{"stride=2, left=1, right=1", "(m - 1) // 2 + 1"},
+                              {"stride=2, left=w - 1", "(m - 1) // 2 + 1"},
+                              {"stride=3, right=w - 1, fill=1", "(m - 1) // 3 + 1"},
+                              {"left=1, right=2", "m + 1"},
+                              {"stride=2", "(m - w) // 2 + 1"}})
       for (Index least : {1, 2, 3}) {
-        CAPTURE(keys);
+        const auto& [keys, size] = windows;
+        CAPTURE(windows.first);
         CAPTURE(least);
         check_padded(layer(keys, size, "  Y[n, d] = Two(X[n, d], P[c, d])"), least);
         check_padded(layer(keys, size + ", u = 2",
@@ -897,6 +899,63 @@ TEST_SUITE("causality") {
                        "F"),
         false};
     for (Index least : {1, 2, 3}) check_padded(TextLayer(text), least);
+  }
+
+  // As the selected blocks of native sparse attention (arXiv:2502.11089, section 3.3.2).
+  TEST_CASE("pieces that a value picks are read where the mask, picked alike, shows them") {
+    const std::string pieces =
+        "  A[c, w, d] = windows(M[m, d], dim=m, into=(c w), stride=w, left=w - 1)\n"
+        "  V[n, m] = visible(n, m)\n"
+        "  B[n, c, w] = windows(V[n, m], dim=m, into=(c w), stride=w, left=w - 1)\n"
+        "  C[c, d] = sum(A[c, w, d], reduced_dim=w)\n"
+        "  G[n, c] = min(B[n, c, w], reduced_dim=w)\n"
+        "  S[n, c] = einsum(X[n, d], R[d, e], C[c, d=(e)])\n"
+        "  I[n, t] = top_k(S[n, c], reduced_dim=c, dim=t, mask=G[n, c])\n";
+    const std::string summaries = pieces +
+                                  "  K[n, t, d] = gather(C[c, d], I[n, t], dim=c)\n"
+                                  "  T[n, t] = gather(G[n, c], I[n, t], dim=c)\n"
+                                  "  D[n, t] = einsum(X[n, d], R[d, e], K[n, t, d=(e)])\n"
+                                  "  W[n, t] = softmax(D[n, t], reduced_dim=t, mask=T[n, t])\n"
+                                  "  Y[n, d] = einsum(W[n, t], K[n, t, d])\n";
+    const std::string rows = pieces +
+                             "  K[n, t, w, d] = gather(A[c, w, d], I[n, t], dim=c)\n"
+                             "  T[n, t, w] = gather(B[n, c, w], I[n, t], dim=c)\n"
+                             "  D[n, t, w] = tanh(einsum(X[n, d], R[d, e], K[n, t, w, d=(e)]))\n"
+                             "  E[n, t, w] = select(T[n, t, w], D[n, t, w], 0)\n"
+                             "  Y[n, d] = einsum(E[n, t, w], K[n, t, w, d])\n";
+    const std::string sizes = ", w = 3, c = (m - 1) // w + 1, t = ";
+    for (const std::string& statements : {summaries, rows}) {
+      CAPTURE(statements);
+      TextLayer one(learned(statements, sizes + "1")), two(learned(statements, sizes + "2"));
+      check_causal(one);
+      check_padded(one);
+      const Tensor X = noise({2, 9, 4}, 1), Y = two(X, {.causal = true});
+      CHECK(two.program->leak == "");
+      for (Index n : {4, 5, 8})
+        CHECK(difference(two(first_rows(X, n), {.causal = true}), first_rows(Y, n)) < 1e-12);
+      CHECK(difference(two.in_pieces(X, {4, 1, 1, 3}), Y) < 1e-12);
+      check_padded(two, 4);
+      check_learns(two, X);
+    }
+    // Without what hides them, or hidden as something else is.
+    const std::string more = sizes + "1";
+    for (const std::string& statements :
+         {replaced(summaries, "D[n, t], reduced_dim=t, mask=T[n, t]",
+                   "T[n, t] * D[n, t], reduced_dim=t"),
+          replaced(rows, "select(T[n, t, w], D[n, t, w], 0)", "D[n, t, w] * T[n, t, w] + 1"),
+          replaced(rows, "gather(B[n, c, w], I[n, t], dim=c)", "I[n, t] * w <= position(n)"),
+          replaced(summaries, "gather(G[n, c], I[n, t], dim=c)", "gather(V[n, m], I[n, t], dim=m)"),
+          replaced(summaries, "gather(G[n, c], I[n, t], dim=c)", "I[n, t] <= position(n)"),
+          replaced(summaries, "gather(C[c, d], I[n, t], dim=c)", "gather(M[m, d], I[n, t], dim=m)"),
+          replaced(summaries, "gather(C[c, d], I[n, t], dim=c)",
+                   "gather(C[c, d], I[n, t] + 1, dim=c)"),
+          replaced(rows, "  I[n, t] = top_k(S[n, c], reduced_dim=c, dim=t, mask=G[n, c])",
+                   "  H[n, c] = S[n, c] * G[n, c]\n"
+                   "  I[n, t] = top_k(H[n, c], reduced_dim=c, dim=t)"),
+          replaced(summaries, "min(B", "max(B")}) {
+      CAPTURE(statements);
+      CHECK(TextLayer(learned(statements, more)).program->leak != "");
+    }
   }
 
   TEST_CASE("learned rows in front of a memory are before all its positions") {

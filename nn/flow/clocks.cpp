@@ -19,7 +19,7 @@ void add(Clocks& clocks, const Clock& clock) {
 
 // True if `clock` is never later than `limit`: the same one, or a place of its window.
 bool is_within(const Clock& clock, const Clock& limit) {
-  return clock.axis == limit.axis && clock.found == limit.found &&
+  return clock.axis == limit.axis && clock.found == limit.found && clock.pieces == limit.pieces &&
          (limit.place < 0 || clock.place == limit.place);
 }
 
@@ -67,7 +67,7 @@ ValueFlow joined(const std::vector<ValueFlow>& flows) {
 
 void FlowFinder::forget(int dim, ValueFlow& out) {
   change_clocks(out, [&](const Clock& clock) {
-    return clock.axis == dim ? Clock{-1} : clock.place == dim ? Clock{clock.axis} : clock;
+    return clock.axis == dim ? Clock{-1} : clock.place == dim ? clock.of_window() : clock;
   });
   std::erase_if(out.hidden, [&](const Hidden& hidden) { return hidden.mentions(dim); });
   out.past = out.past.without(dim);

@@ -79,6 +79,10 @@ class FlowFinder {
 
   // True if `dim` counts windows whose places these keys say, and no others.
   bool counts_windows(int dim, std::span<const Node::Key> keys);
+  // True if `dim` counts windows, and nothing else.
+  bool are_pieces(int dim) const {
+    return windows_.contains(dim) && !is_sequence(dim) && !is_joined(dim) && !routed_.contains(dim);
+  }
   // The positions of `dim` are in windows now: `at` is where.
   void count(int dim, const Clock& at, ValueFlow& out);
   // True if `dim` has the rows of these axes, one after the other, of which the last is a sequence

@@ -103,7 +103,9 @@ void FlowFinder::rename(const Place& place, const Names& from, const Names& to, 
     const int at = from.find(axis);
     return at < 0 ? axis : to[at];
   };
-  const auto clock = [&](const Clock& c) { return Clock{name(c.axis), name(c.place), c.found}; };
+  const auto clock = [&](const Clock& c) {
+    return Clock{name(c.axis), name(c.place), c.found, c.pieces};
+  };
   for (int i = 0; i < from.size(); ++i)
     if (from[i] != to[i]) rename_places(from[i], to[i], name);
   change_clocks(out, clock);

@@ -53,9 +53,12 @@ void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   const bool is_sequence = finder.is_sequence(dim);
   int latest = is_sequence ? latest_position(position) : finder.latest_piece(dim, position);
   if (latest >= 0 && finder.crosses(dim, latest)) latest = -1;
-  const Clock found =
-      is_sequence && !finder.is_of_another(dim) ? finder.found_by(position) : Clock{-1};
-  const auto at = [&](const Clock& clock) { return clock == Clock{dim} ? found : clock; };
+  const bool is_found = (is_sequence || finder.are_pieces(dim)) && !finder.is_of_another(dim);
+  const Clock found = is_found ? finder.found_by(position) : Clock{-1};
+  const auto at = [&](const Clock& clock) {
+    if (clock.axis != dim || clock.found >= 0) return clock;
+    return Clock{found.axis, clock.place, found.found, is_sequence ? -1 : dim};
+  };
   out.hidden = call.args[0].hidden;
   if (latest >= 0) {
     change_clocks(out.reads,
@@ -66,7 +69,8 @@ void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
     for (Hidden& hidden : out.hidden) hidden.memory = at(hidden.memory);
   }
   if (has_clock(out.reads, dim)) finder.report(node, dim, Combination::Reads::future, how);
-  else if (finder.grows(dim) && !is_sequence && latest < 0) finder.report_length(node, dim, how);
+  else if (finder.grows(dim) && !is_sequence && latest < 0 && found.axis < 0)
+    finder.report_length(node, dim, how);
   if (has_clock(out.padding, dim)) finder.report(node, dim, Combination::Reads::padding, how);
   FlowFinder::forget(dim, out);
   finder.reads_any(dim, out);

@@ -213,7 +213,7 @@ void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   const bool keeps = window_of(node) == dim;
   out.past = {};
   change_clocks(out, [&](const Clock& clock) {  // places in windows of places
-    return clock.place == dim ? Clock{clock.axis} : clock;
+    return clock.place == dim ? clock.of_window() : clock;
   });
   if (finder.has_places(dim, out) && (!keeps || is_given(node, key_right)))
     finder.misplace(node.place, dim, out);
