@@ -69,7 +69,9 @@ constexpr Words words[] = {
     {"has other windows than those counted before", "; windows that are shifted need another axis"},
     {"cuts the positions into parts", "; windows(…) with an axis of their own are pieces"},
     {"merges positions", ""},
-    {"joins the positions", ""},
+    {"joins the positions",
+     "; rows that are joined stand in front of them, as in concat(P[p, …], M[m, …], dim=j), and so "
+     "does what says which of them each row may read"},
     {"is the number of positions", ""},
     {"mixes all positions", "; it can leave none out"},
     {"gives another sequence the positions", ""},
@@ -114,6 +116,7 @@ std::string cure_of(const Checked& program, const Combination& c) {
   const std::string seen = seen_by(program, c), instead = words[static_cast<size_t>(c.how)].instead;
   for (How has_its_own : {How::mixes, How::returns, How::misplaces, How::brings_back, How::keeps})
     if (c.how == has_its_own) return instead;
+  if (c.how == How::joins && !is_padding) return instead;
   if (c.how == How::counts)
     return d.role == Role::none ? "" : text("; the sum of ", seen, " is the number without it");
   const bool hides = c.how == How::combines || c.how == How::merges || c.how == How::joins;
