@@ -218,6 +218,37 @@ void largest(Draft& draft) {
                          "position(" + q + "), " + draft.use(read) + ", 0)");
 }
 
+// The largest of pieces that each query sees, or nearly, and what they are of, hidden alike.
+void largest_pieces(Draft& draft) {
+  const int x = draft.find([](const Draft::Value& v) {
+    return v.element == Element::real && v.axes.size() < most_axes && !has(v.axes, "t") &&
+           (has(v.axes, "c") || has(v.axes, "u"));
+  });
+  if (x < 0) return;
+  const std::string s = has(draft[x].axes, "c") ? "c" : "u";
+  const int seen = draft.weights(s), other = draft.chance(0.9) ? seen : draft.weights(s);
+  if (seen < 0 || other < 0) return;
+  Axes axes = joined(without(draft[x].axes, s), {"n"});
+  if (axes.size() > 2 || has(draft[seen].axes, "t")) return;
+  const int score = draft.add(joined(axes, {s}), draft.use(x) + " * 1 + position(n) * 0.01");
+  axes.push_back("t");
+  const std::string mask =
+      draft.chance(0.8) && draft[seen].element == Element::truth ? ", mask=" + draft.use(seen) : "";
+  const int at =
+      draft.add(axes, "top_k(" + draft.use(score) + ", reduced_dim=" + s + ", dim=t" + mask + ")",
+                false, Element::whole);
+  const auto found = [&](int value) {
+    const Axes all = joined(without(draft[value].axes, s), axes);
+    return draft.add(all, "gather(" + draft.use(value) + ", " + draft.use(at) + ", dim=" + s + ")",
+                     false, draft[value].element);
+  };
+  const int read = found(x), hides = found(other);
+  const bool is_truth = draft[hides].element == Element::truth;
+  draft.add(joined(draft[read].axes, draft[hides].axes),
+            is_truth ? "select(" + draft.use(hides) + ", " + draft.use(read) + ", 0)"
+                     : draft.use(hides) + " * " + draft.use(read));
+}
+
 void lookup(Draft& draft) {
   const int x = draft.find_real();
   const std::string s = draft.one_of(draft[x].axes);
@@ -451,11 +482,12 @@ void recurrence(Draft& draft) {
 }
 
 const std::vector<Maker> makers = {
-    contraction, contraction, projection, weighted_sum, weighted_sum, weighted_sum, weighted_sum,
-    reduction,   reduction,   function,   function,     combination,  combination,  choice,
-    choice,      numbers,     truth,      table,        soft,         soft,         along,
-    largest,     lookup,      scattering, cut,          cut,          blocks,       join,
-    renaming,    renaming,    picking,    parts,        call,         pooling,      recurrence};
+    contraction,  contraction, projection, weighted_sum, weighted_sum,   weighted_sum,
+    weighted_sum, reduction,   reduction,  function,     function,       combination,
+    combination,  choice,      choice,     numbers,      truth,          table,
+    soft,         soft,        along,      largest,      largest_pieces, lookup,
+    scattering,   cut,         cut,        blocks,       join,           renaming,
+    renaming,     picking,     parts,      call,         pooling,        recurrence};
 
 }  // namespace
 
