@@ -29,14 +29,15 @@ struct Sources {
 };
 
 // The position of a row: its index along `axis`; or, if `axis` counts windows, the last position of
-// the window, or that of the window's `place`. Or `found`, a value over `axis`, holds the index: a
-// position, or the number of a window along the axis `pieces`.
+// the window, or that of the window's `place`. If `found` is given, that value over `axis` holds
+// the number: of a position, or, with `pieces`, of a window along that axis.
 struct Clock {
   int axis;
   int place = -1;
   int found = -1;
   int pieces = -1;
   bool operator==(const Clock&) const = default;
+  // The last position of the window that this is a place of.
   Clock of_window() const { return {axis, -1, found, pieces}; }
 };
 using Clocks = std::vector<Clock>;

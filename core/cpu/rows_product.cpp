@@ -136,8 +136,8 @@ void one_by_one(Index m, Index n, Index k, const T* a, Index ra, Index pa, const
   for (Index p = 0; p < k; ++p, a += pa, b += rb)
     for (Index i = 0; i < m; ++i)
       for (Index j = 0; j < n; ++j) {
-        const T sum = c[i * rc + j], one = a[i * ra], other = b[j];
-        c[i * rc + j] = sum + one * other;
+        const T sum = c[i * rc + j], factor = a[i * ra], entry = b[j];
+        c[i * rc + j] = sum + factor * entry;
       }
 }
 

@@ -79,8 +79,9 @@ class FlowFinder {
 
   // True if `dim` counts windows whose places these keys say, and no others.
   bool counts_windows(int dim, std::span<const Node::Key> keys);
-  // True if `dim` counts windows, and nothing else.
-  bool are_pieces(int dim) const {
+  // True if `dim` counts windows: no rows that are joined or routed, and not a sequence's
+  // positions.
+  bool counts_pieces(int dim) const {
     return windows_.contains(dim) && !is_sequence(dim) && !is_joined(dim) && !routed_.contains(dim);
   }
   // The positions of `dim` are in windows now: `at` is where.

@@ -89,30 +89,6 @@ Tensor stacked(const Tensors& states, const Tensor& like, int axis) {
 
 }  // namespace
 
-// The lengths of a sequence or of its pieces (R17): a piece is there when its last place is, or is
-// one of `right=` behind the last position.
-Tensor Runner::lengths_inside(int dim) {
-  const DimensionFlow& flow = program_.flow.dimensions[dim];
-  if (flow.within == Role::none) return {};  // as rows that are picked
-  const int pieces = flow.pieces;
-  if (pieces < 0) return lengths_of(dim);
-  const Windows& w = program_.windows[static_cast<size_t>(pieces)];
-  const Tensor whole = lengths_inside(w.of);
-  if (!whole) return whole;
-  const auto number = [&](const std::vector<Node>& given, double otherwise) {
-    return given.empty() ? otherwise : quantity(given[0]);
-  };
-  const double beside = number(w.left, 0) + number(w.right, 0), stride = number(w.stride, 1),
-               width = static_cast<double>(size(w.place)),
-               count = static_cast<double>(size(w.count));
-  std::vector<int64_t> lengths;
-  for (double length : whole.values<double>()) {
-    const double there = std::floor((length + beside - width) / stride) + 1;
-    lengths.push_back(static_cast<int64_t>(std::clamp(there, 0.0, count)));
-  }
-  return Tensor::of<int64_t>(whole.shape(), std::span<const int64_t>(lengths));
-}
-
 // The mask of a call: what its X and M are in this one (R17, R19).
 Mask Runner::mask_inside(const CheckedCall& call) {
   const CallSequences inside = sequences_of(program_, call, mask_.causal, !one_sequence_);

@@ -11,6 +11,30 @@ Tensor Runner::lengths_of(int dim) const {
   return !flow.counts_x ? Tensor() : one_sequence_ ? mask_.lengths : mask_.query_lengths;
 }
 
+// The lengths of a sequence or of its pieces (R17): a piece is there if its last place is a
+// position, or one of the `right=` places behind them.
+Tensor Runner::lengths_inside(int dim) {
+  const DimensionFlow& flow = program_.flow.dimensions[dim];
+  if (flow.within == Role::none) return {};  // rows that are picked are all there
+  const int pieces = flow.pieces;
+  if (pieces < 0) return lengths_of(dim);
+  const Windows& w = program_.windows[static_cast<size_t>(pieces)];
+  const Tensor whole = lengths_inside(w.of);
+  if (!whole) return whole;
+  const auto number = [&](const std::vector<Node>& given, double otherwise) {
+    return given.empty() ? otherwise : quantity(given[0]);
+  };
+  const double beside = number(w.left, 0) + number(w.right, 0), stride = number(w.stride, 1),
+               width = static_cast<double>(size(w.place)),
+               count = static_cast<double>(size(w.count));
+  std::vector<int64_t> lengths;
+  for (double length : whole.values<double>()) {
+    const double there = std::floor((length + beside - width) / stride) + 1;
+    lengths.push_back(static_cast<int64_t>(std::clamp(there, 0.0, count)));
+  }
+  return Tensor::of<int64_t>(whole.shape(), std::span<const int64_t>(lengths));
+}
+
 // Position 0 is padding where a sample is empty.
 bool Runner::reads_padding(const Combination& c) {
   const Tensor padded = lengths_of(c.dim);
@@ -85,17 +109,19 @@ Value Runner::mask_along(const Names& names, int dim) {
   return pair.query >= 0 ? call_mask(pair) : padding_along(dim);
 }
 
-Value Runner::padding_along(int dim) { return is_padded(dim) ? padding(dim) : Value{}; }
+Value Runner::padding_along(int dim) {
+  return is_padded(dim) ? padding(dim, lengths_of(dim)) : Value{};
+}
 
 Value Runner::there_along(int dim) {
-  const bool is_of_pieces = program_.flow.dimensions[dim].pieces >= 0 && lengths_inside(dim);
-  return is_of_pieces ? padding(dim) : padding_along(dim);
+  if (program_.flow.dimensions[dim].pieces < 0) return padding_along(dim);
+  const Tensor lengths = lengths_inside(dim);
+  return lengths ? padding(dim, lengths) : Value{};
 }
 
 // visible[batch, m] = m < length.
-Value Runner::padding(int dim) {
+Value Runner::padding(int dim, const Tensor& of_samples) {
   const Index m = size(dim), begin = block_start(dim);
-  const Tensor of_samples = lengths_inside(dim);
   for (double length : of_samples.values<double>())
     if (!(length >= 0 && length <= static_cast<double>(whole_size(dim))))
       bad_input("a memory of length ", length, " does not fit into '", dimension(dim).name,
@@ -129,7 +155,7 @@ Value Runner::call_mask(const AxisPair& axes) {
   if (mask_.causal && is_causal_pair(axes, program_.dimensions, mask_.apart))
     add(causal(*this, pair));
   if (mask_.visible) add(given(pair));
-  if (is_padded(axes.memory)) add(padding(axes.memory));
+  if (is_padded(axes.memory)) add(padding(axes.memory, lengths_of(axes.memory)));
   if (!mask.tensor) return {};
   masks_.push_back(aligned(mask, pair, mask.batched));
   return masks_.back();

@@ -159,7 +159,7 @@ class Runner {
   Value mask_along(const Names& names, int dim);
   // 1 where `dim` is no padding: [batch…, dim]; no tensor where the call does not pad it.
   Value padding_along(int dim);
-  // The same, and of pieces of a padded sequence, those that are there.
+  // The same, also for pieces of a padded sequence: 1 where a piece is there.
   Value there_along(int dim);
   // The mask over the query and the memory axis among `names`, as a tensor over `names`, after the
   // batch's dimensions if it depends on them.
@@ -210,7 +210,7 @@ class Runner {
   bool is_padded(int dim) const;
   bool reads_padding(const Combination& c);
   Value call_mask(const AxisPair& pair);
-  Value padding(int dim);
+  Value padding(int dim, const Tensor& of_samples);
   Value given(const Names& pair);
   Tensor lengths_of(int dim) const;
   Mask mask_inside(const CheckedCall& call);

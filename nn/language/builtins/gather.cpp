@@ -44,8 +44,8 @@ Value run(Runner& runner, const Node& node) {
   return {y, node.names, batched};
 }
 
-// The positions are at most a row's own, or a value holds them, with which a mask is gathered, too;
-// else a row may be of any.
+// The positions, or numbers of pieces, are at most a row's own, or a value holds them, with which a
+// mask is gathered, too; else a row may be of any.
 void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   const Node &node = call.node, &position = node.args[1];
   const int dim = node.dim();
@@ -53,9 +53,9 @@ void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   const bool is_sequence = finder.is_sequence(dim);
   int latest = is_sequence ? latest_position(position) : finder.latest_piece(dim, position);
   if (latest >= 0 && finder.crosses(dim, latest)) latest = -1;
-  const bool is_found = (is_sequence || finder.are_pieces(dim)) && !finder.is_of_another(dim);
+  const bool is_found = (is_sequence || finder.counts_pieces(dim)) && !finder.is_of_another(dim);
   const Clock found = is_found ? finder.found_by(position) : Clock{-1};
-  const auto at = [&](const Clock& clock) {
+  const auto picked = [&](const Clock& clock) {
     if (clock.axis != dim || clock.found >= 0) return clock;
     return Clock{found.axis, clock.place, found.found, is_sequence ? -1 : dim};
   };
@@ -65,8 +65,8 @@ void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
                   [&](const Clock& clock) { return clock.axis == dim ? Clock{latest} : clock; });
   } else if (found.axis >= 0) {
     finder.count_rows(dim, found.axis);
-    change_clocks(out, at);
-    for (Hidden& hidden : out.hidden) hidden.memory = at(hidden.memory);
+    change_clocks(out, picked);
+    for (Hidden& hidden : out.hidden) hidden.memory = picked(hidden.memory);
   }
   if (has_clock(out.reads, dim)) finder.report(node, dim, Combination::Reads::future, how);
   else if (finder.grows(dim) && !is_sequence && latest < 0 && found.axis < 0)

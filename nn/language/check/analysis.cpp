@@ -116,10 +116,10 @@ std::string cure_of(const Checked& program, const Combination& c) {
   const std::string seen = seen_by(program, c), instead = words[static_cast<size_t>(c.how)].instead;
   for (How has_its_own : {How::mixes, How::returns, How::misplaces, How::brings_back, How::keeps})
     if (c.how == has_its_own) return instead;
-  if (c.how == How::joins && !is_padding) return instead;
   if (c.how == How::counts)
     return d.role == Role::none ? "" : text("; the sum of ", seen, " is the number without it");
-  const bool hides = c.how == How::combines || c.how == How::merges || c.how == How::joins;
+  const bool hides =
+      c.how == How::combines || c.how == How::merges || (c.how == How::joins && is_padding);
   const bool is_found = c.how == How::gathers && d.role == Role::none;
   if (!hides && (!is_padding || c.how == How::shifts || is_found)) return instead;
   if (!is_padding && d.role == Role::query)

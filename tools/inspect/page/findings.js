@@ -262,7 +262,7 @@ function sentenceOf(found) {
     : isEven(first) ? [' ', evenly(first)] : kindOf(first, map) ? kindInWords(first, map)
     : measure === 'loss without it' ? '' : [` has most ${measure}: ${number(first.value)} ${unit} in `, told, '. '];
   const own = measure === 'loss without it' ? first : ofRemoval()?.heads[0];
-  // Of a head that is drawn to no kind of token, but opens for some queries, no query is an example.
+  // No query is an example of a head that is drawn to no kind of token but opens for some queries.
   const kind = map && !isPattern(found) && measure !== 'walk' ? kindOf(first, map) : null;
   const opens = kind && !isDrawn(kind) && map.rowTokens ? opening(map, first.picture, tokensOf(baseRun(), siteOf(baseRun(), first.site).rows)) : '';
   if (opens && !isEven(first)) return [headTitle(first), lead, opens, ' ', raisedInWords(first, map), own && isSameHead(own, first) ? ['It', removalOf(own, found.among)] : ''];
