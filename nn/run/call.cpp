@@ -1,7 +1,4 @@
 // Calls that run as programs of their own: their masks, parameters and repetitions (R22 to R24).
-#include <algorithm>
-#include <cmath>
-
 #include "core/fused.hpp"
 #include "nn/decode.hpp"
 #include "nn/run/runner.hpp"

@@ -1,4 +1,7 @@
 // The mask of a call (R18): a causal part, the padding, and the mask that the caller gives.
+#include <algorithm>
+#include <cmath>
+
 #include "nn/run/runner.hpp"
 
 namespace tete {

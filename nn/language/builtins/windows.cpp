@@ -31,10 +31,9 @@ void check(Reading& reading, const ExprText& e, Node& node) {
   set_names(reading, e, x.names.without(node.dim()), into.dims, node);
   node.element = x.element;
   if (into.dims[0] != node.dim())
-    reading.in.draft.program.windows.push_back({node.dim(), into.dims[0], into.dims[1],
-                                                node.keys[key_left].value,
-                                                node.keys[key_right].value,
-                                                node.keys[key_stride].value});
+    reading.in.draft.program.windows.push_back(
+        {node.dim(), into.dims[0], into.dims[1], node.keys[key_left].value,
+         node.keys[key_right].value, node.keys[key_stride].value});
 }
 
 Index count(Runner& runner, const Node& node, Key key, Index least) {
