@@ -6,8 +6,8 @@
 #include "core/graph.hpp"
 #include "nn/run.hpp"
 #include "tests/layer.hpp"
-#include "tests/written.hpp"
 #include "tests/strict_device.hpp"
+#include "tests/written.hpp"
 
 using namespace tete;
 using namespace tete::tests;

@@ -226,7 +226,8 @@ static ordered_json recorded(const CLI::Option& option) {
 }
 
 ordered_json configuration_of(const CLI::App& verb) {
-  const std::set<std::string> not_of_the_run = {"out", "threads", "device", "strict-device", "json"};
+  const std::set<std::string> not_of_the_run = {"out", "threads", "device", "strict-device",
+                                                "json"};
   ordered_json all;
   for (const CLI::Option* option : verb.get_options()) {
     const std::string& key = option->get_lnames().front();

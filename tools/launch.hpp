@@ -18,10 +18,10 @@ struct LaunchPlan {
 // The words before the program's own.
 std::vector<std::string> launch_words(const LaunchPlan& plan);
 
-// Tells what is for people in what a launcher and its ranks say on standard error from the launcher's
-// own messages. Open MPI sets these between rows of dashes or begins with a process, as in
-// [node01:1234]; those of MPICH begin with a row of equals signs, on standard output, and nothing
-// follows them.
+// Tells what is for people in what a launcher and its ranks say on standard error from the
+// launcher's own messages. Open MPI sets these between rows of dashes or begins with a process, as
+// in [node01:1234]; those of MPICH begin with a row of equals signs, on standard output, and
+// nothing follows them.
 class LauncherSpeech {
  public:
   // True if people are to see the line.

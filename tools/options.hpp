@@ -87,8 +87,8 @@ class DeviceInUse {
   Backend& device_;
 };
 
-// --precision: f32 or bf16, of matrix products. Where the device cannot multiply bfloat16 by itself,
-// products_of says so on stderr.
+// --precision: f32 or bf16, of matrix products. Where the device cannot multiply bfloat16 by
+// itself, products_of says so on stderr.
 CLI::Option* add_precision(CLI::App& app, std::string& precision);
 Products products_of(const std::string& precision, const Backend& on);
 
