@@ -265,10 +265,9 @@ function sentenceOf(found) {
   // No query is an example of a head that is drawn to no kind of token but opens for some queries.
   const kind = map && !isPattern(found) && measure !== 'walk' ? kindOf(first, map) : null;
   const opens = kind && !isDrawn(kind) && map.rowTokens ? opening(map, first.picture, tokensOf(baseRun(), siteOf(baseRun(), first.site).rows)) : '';
-  if (opens && !isEven(first)) return [headTitle(first), lead, opens, ' ', raisedInWords(first, map), own && isSameHead(own, first) ? ['It', removalOf(own, found.among)] : ''];
+  const shown = isEven(first) ? '' : opens ? [opens, ' '] : map?.rowTokens && map.columnTokens && queryOf(first, map) >= 0 ? [example(first, map), ' '] : '';
   return [headTitle(first), lead, isEven(first) && (measure === 'walk' || isPattern(found)) ? ['It ', evenly(first)] : '',
-    !isEven(first) && map?.rowTokens && map.columnTokens && queryOf(first, map) >= 0 ? [example(first, map), ' '] : '', raisedInWords(first, map),
-    own && isSameHead(own, first) ? [lead ? 'It' : '', removalOf(own, found.among)] : ''];
+    shown, raisedInWords(first, map), own && isSameHead(own, first) ? [lead ? 'It' : '', removalOf(own, found.among)] : ''];
 }
 const isSameHead = (a, b) => a.site === b.site && a.map === b.map && a.picture === b.picture;
 // The head that is missed most, if the headline is another's.
