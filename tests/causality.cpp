@@ -958,6 +958,100 @@ TEST_SUITE("causality") {
     }
   }
 
+  TEST_CASE("what a refusal of pieces says to write instead is causal") {
+    const std::string pieces =
+        "  A[c, w, d] = windows(M[m, d], dim=m, into=(c w), stride=w)\n"
+        "  V[n, m] = visible(n, m)\n  B[n, c, w] = windows(V[n, m], dim=m, into=(c w), stride=w)\n"
+        "  C[c, d] = sum(A[c, w, d], reduced_dim=w)\n"
+        "  G[n, c] = min(B[n, c, w], reduced_dim=w)\n";
+    const std::string scores = pieces + "  S[n, c] = einsum(X[n, d], R[d, e], C[c, d=(e)])\n";
+    const std::string picked = scores +
+                               "  I[n, t] = top_k(S[n, c], reduced_dim=c, dim=t, mask=G[n, c])\n"
+                               "  K[n, t, d] = gather(C[c, d], I[n, t], dim=c)\n"
+                               "  T[n, t] = gather(G[n, c], I[n, t], dim=c)\n";
+    const std::string masked = picked + "  E[n, t, d] = select(T[n, t], K[n, t, d], 0)\n";
+    const std::string other =
+        "  N[n, c] = -S[n, c]\n"
+        "  J[n, s] = top_k(N[n, c], reduced_dim=c, dim=s, mask=G[n, c])\n";
+    const std::string sum =
+        "  E[n, k, d] = select(U[n, k], H[n, k, d], 0)\n"
+        "  Y[n, d] = sum(E[n, k, d], reduced_dim=k)\n";
+    const std::string shown = "visible(…), gathered at the same positions, is false";
+    struct Row {
+      std::string sentence, refused, instead, more, of_refused = {}, of_instead = {};
+    };
+    const Row rows[] = {
+        {shown, picked + "  Y[n, d] = select(T[n, 0], K[n, 0, d], 0)\n",
+         masked + "  Y[n, d] = E[n, 0, d]\n", ", t = 1"},
+        {shown,
+         picked + "  U[n, t] = not T[n, t]\n  E[n, t, d] = select(U[n, t], 0, K[n, t, d])\n"
+                  "  H[n, s, d] = part(K[n, t, d], dim=t, into=s, first=0)\n"
+                  "  Y[n, d] = sum(H[n, s, d], reduced_dim=s) + E[n, 0, d]\n",
+         masked + "  H[n, s, d] = part(E[n, t, d], dim=t, into=s, first=0)\n"
+                  "  Y[n, d] = sum(H[n, s, d], reduced_dim=s)\n",
+         ", t = 1, s = 1"},
+        {"join the positions that they were gathered at, as in I[n, k] = concat(I_1[n, t]",
+         picked + other +
+             "  Z[n, s, d] = gather(C[c, d], J[n, s], dim=c)\n"
+             "  Q[n, s] = gather(G[n, c], J[n, s], dim=c)\n"
+             "  H[n, k, d] = concat(K[n, t, d], Z[n, s, d], dim=k)\n"
+             "  U[n, k] = concat(T[n, t], Q[n, s], dim=k)\n" +
+             sum,
+         scores + "  I[n, t] = top_k(S[n, c], reduced_dim=c, dim=t, mask=G[n, c])\n" + other +
+             "  L[n, k] = concat(I[n, t], J[n, s], dim=k)\n"
+             "  H[n, k, d] = gather(C[c, d], L[n, k], dim=c)\n"
+             "  U[n, k] = gather(G[n, c], L[n, k], dim=c)\n" +
+             sum,
+         ", t = 1, s = 1, k = t + s"},
+        {"joins the pieces of 'c' outside a masked weight, so a causal mask does not keep the "
+         "future hidden; a softmax over both is one over each",
+         pieces + "  Z[k, d] = concat(C[c, d], M[m, d], dim=k)\n"
+                  "  H[n, k] = concat(G[n, c], V[n, m], dim=k)\n"
+                  "  S[n, k] = einsum(X[n, d], R[d, e], Z[k, d=(e)])\n"
+                  "  W[n, k] = softmax(S[n, k], reduced_dim=k, mask=H[n, k])\n"
+                  "  Y[n, d] = einsum(W[n, k], Z[k, d])\n",
+         scores + "  W[n, c] = softmax(S[n, c], reduced_dim=c, mask=G[n, c])\n"
+                  "  U[n, m] = softmax(L[n, m], reduced_dim=m)\n"
+                  "  a[n] = select(any(G[n, c], reduced_dim=c), "
+                  "sigmoid(logsumexp(S[n, c], reduced_dim=c, mask=G[n, c]) - "
+                  "logsumexp(L[n, m], reduced_dim=m)), 0)\n"
+                  "  Y[n, d] = a[n] * einsum(W[n, c], C[c, d]) + "
+                  "(1 - a[n]) * einsum(U[n, m], M[m, d])\n",
+         "", ", k = c + m"},
+        {"of windows with an axis of their own a mask can leave out those that reach too far",
+         pieces + "  Z[c, u, d] = windows(C[c, d], dim=c, into=(c u), right=1)\n"
+                  "  Q[c, d] = sum(Z[c, u, d], reduced_dim=u)\n"
+                  "  S[n, c] = einsum(X[n, d], R[d, e], Q[c, d=(e)])\n"
+                  "  W[n, c] = softmax(S[n, c], reduced_dim=c, mask=G[n, c])\n"
+                  "  Y[n, d] = einsum(W[n, c], Q[c, d])\n",
+         pieces + "  Z[q, u, d] = windows(C[c, d], dim=c, into=(q u), right=1)\n"
+                  "  H[n, q, u] = windows(G[n, c], dim=c, into=(q u), right=1)\n"
+                  "  Q[q, d] = sum(Z[q, u, d], reduced_dim=u)\n"
+                  "  U[n, q] = min(H[n, q, u], reduced_dim=u)\n"
+                  "  S[n, q] = einsum(X[n, d], R[d, e], Q[q, d=(e)])\n"
+                  "  W[n, q] = softmax(S[n, q], reduced_dim=q, mask=U[n, q])\n"
+                  "  Y[n, d] = einsum(W[n, q], Q[q, d])\n",
+         "", "", ", q = c"},
+        {"as a minimum over the same windows of visible(…) says, outside of which fill=0",
+         replaced(replaced(scores, "stride=w)\n  V", "stride=w, right=1)\n  V"), "stride=w)\n  C",
+                  "stride=w, right=1, fill=1)\n  C") +
+             "  W[n, c] = softmax(S[n, c], reduced_dim=c, mask=G[n, c])\n"
+             "  Y[n, d] = einsum(W[n, c], C[c, d])\n",
+         scores + "  W[n, c] = softmax(S[n, c], reduced_dim=c, mask=G[n, c])\n"
+                  "  Y[n, d] = einsum(W[n, c], C[c, d])\n",
+         ""}};
+    for (const Row& row : rows) {
+      CAPTURE(row.refused);
+      const std::string where = ", w = 2, c = m // w" + row.more;
+      CHECK(TextLayer(learned(row.refused, where + row.of_refused))
+                .program->leak.find(row.sentence) != std::string::npos);
+      TextLayer layer(learned(row.instead, where + row.of_instead));
+      CHECK(layer.program->leak == "");
+      check_causal(layer, 2);
+      check_padded(layer, 2);
+    }
+  }
+
   TEST_CASE("learned rows in front of a memory are before all its positions") {
     const std::string front =
                           "  Z[j, d] = concat(P[p, d], M[m, d], dim=j)\n"

@@ -184,7 +184,7 @@ void FlowFinder::lose_found(const Place& place, const Changed& changed, ValueFlo
   for (const Clocks& clocks : {out.reads, out.padding})
     for (const Clock& clock : clocks)
       if (is_lost(clock)) {
-        report_clocks(place, clock.axis, Combination::How::gathers, out);
+        report_clocks(place, clock.axis, Combination::How::unties, out);
         forget(clock.axis, out);
       }
 }

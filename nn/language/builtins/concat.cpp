@@ -118,6 +118,13 @@ void join_hidden(const FlowFinder& finder, const CallFlow& call, const Names& pa
   }
 }
 
+Combination::How joining(const FlowFinder& finder, int part, const ValueFlow& out) {
+  const auto is_gathered = [part](const Clock& c) { return c.axis == part && c.found >= 0; };
+  if (std::any_of(out.reads.begin(), out.reads.end(), is_gathered))
+    return Combination::How::joins_gathered;
+  return finder.counts_pieces(part) ? Combination::How::joins_pieces : Combination::How::joins;
+}
+
 // Rows in front of a sequence leave its rows in their order; else positions that are joined are in
 // none that is known.
 void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
@@ -127,7 +134,7 @@ void flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   finder.needs_all(node.dim(), out);
   for (int part : parts) {
     if (in_order) finder.needs_all(part, out);
-    else finder.drop(node, part, Combination::How::joins, out);
+    else finder.drop(node, part, joining(finder, part, out), out);
   }
   join_hidden(finder, call, parts, in_order, out);
 }

@@ -112,7 +112,7 @@ void min_flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   if (call.node.element != Element::truth || !call.node.keys[key_mask].value.empty()) return;
   for (const Hidden& hidden : call.args[0].hidden)
     if (hidden.memory.place == call.node.dim() && is_zero(hidden.number))
-      out.hidden.push_back({hidden.query, {hidden.memory.axis}, 0});
+      out.hidden.push_back({hidden.query, hidden.memory.of_window(), 0});
 }
 void logsumexp_flow(FlowFinder& finder, const CallFlow& call, ValueFlow& out) {
   reduce_masked(finder, call, key_mask, is_lowest, out);

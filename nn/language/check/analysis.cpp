@@ -63,7 +63,13 @@ constexpr Words words[] = {
     {"may read any position",
      "; windows(…, left=k) reads what comes before, and at positions I[…] that a statement holds "
      "visible(…), gathered like this, says what to leave out"},
-    {"has windows that reach to the right", "; windows(…, left=k) reads what comes before"},
+    {"may read any position",
+     "; it must be 0 first where visible(…), gathered at the same positions, is false, as in "
+     "select(T[…], …, 0)"},
+    {"has windows that reach to the right",
+     "; windows(…, left=k) reads what comes before, and of windows with an axis of their own a "
+     "mask "
+     "can leave out those that reach too far"},
     {"has windows of all positions",
      "; all that come before are left=t - 1 of t places, as many as positions"},
     {"has other windows than those counted before", "; windows that are shifted need another axis"},
@@ -72,6 +78,12 @@ constexpr Words words[] = {
     {"joins the positions",
      "; rows that are joined stand in front of them, as in concat(P[p, …], M[m, …], dim=j), and so "
      "does what says which of them each row may read"},
+    {"joins rows",
+     "; join the positions that they were gathered at, as in I[n, k] = concat(I_1[n, t], I_2[n, "
+     "s], dim=k), and gather at these"},
+    {"joins the pieces",
+     "; a softmax over both is one over each, the first times sigmoid(logsumexp(…) - "
+     "logsumexp(…)) where the first sees any, the second times the rest"},
     {"is the number of positions", ""},
     {"mixes all positions", "; it can leave none out"},
     {"gives another sequence the positions", ""},
@@ -114,7 +126,8 @@ std::string cure_of(const Checked& program, const Combination& c) {
   const Dimension& d = program.dimensions[c.dim];
   const bool is_padding = c.reads == Combination::Reads::padding;
   const std::string seen = seen_by(program, c), instead = words[static_cast<size_t>(c.how)].instead;
-  for (How has_its_own : {How::mixes, How::returns, How::misplaces, How::brings_back, How::keeps})
+  for (How has_its_own : {How::unties, How::joins_gathered, How::joins_pieces, How::mixes,
+                          How::returns, How::misplaces, How::brings_back, How::keeps})
     if (c.how == has_its_own) return instead;
   if (c.how == How::counts)
     return d.role == Role::none ? "" : text("; the sum of ", seen, " is the number without it");
@@ -134,7 +147,8 @@ std::string cure_of(const Checked& program, const Combination& c) {
     return text(takes_mask(c) ? "; mask= must leave it out" : "; what is combined must be 0 there",
                 std::any_of(program.conditions.begin(), program.conditions.end(), is_joined)
                     ? ", as visible(…) joined behind what is in front says"
-                    : ", as a minimum over the same windows of visible(…) says");
+                    : ", as a minimum over the same windows of visible(…) says, outside of which "
+                      "fill=0");
   if (takes_mask(c) && (is_padding || c.beside >= 0))
     return text("; mask=", seen, " leaves it out");
   return text("; what is combined must be 0 there, as in select(", seen, ", …, 0)");
