@@ -734,9 +734,7 @@ TEST_SUITE("causality") {
               read + sum})
       check_causal(TextLayer(learned(statements, ", t = 2")), 2);
     const std::string cure =
-        "at positions I[…] that a statement holds visible(…), gathered like this, says what to "
-        "leave "
-        "out";
+        "mask=T[…] or select(T[…], …, 0) leaves out first what its row may not see";
     const std::string open = replaced(weights, ", mask=S_t[n, t]", "");
     CHECK(TextLayer(learned(found + read + open + sum, ", t = 2")).program->leak.find(cure) !=
           std::string::npos);
@@ -976,7 +974,8 @@ TEST_SUITE("causality") {
     const std::string sum =
         "  E[n, k, d] = select(U[n, k], H[n, k, d], 0)\n"
         "  Y[n, d] = sum(E[n, k, d], reduced_dim=k)\n";
-    const std::string shown = "visible(…), gathered at the same positions, is false";
+    const std::string shown =
+        "leaves out first what its row may not see, where T[…] is visible(…) gathered at";
     struct Row {
       std::string sentence, refused, instead, more, of_refused = {}, of_instead = {};
     };

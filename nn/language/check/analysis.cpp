@@ -64,12 +64,11 @@ constexpr Words words[] = {
      "; windows(…, left=k) reads what comes before, and at positions I[…] that a statement holds "
      "visible(…), gathered like this, says what to leave out"},
     {"may read any position",
-     "; it must be 0 first where visible(…), gathered at the same positions, is false, as in "
-     "select(T[…], …, 0)"},
+     "; mask=T[…] or select(T[…], …, 0) leaves out first what its row may not see, where T[…] is "
+     "visible(…) gathered at the same positions"},
     {"has windows that reach to the right",
      "; windows(…, left=k) reads what comes before, and of windows with an axis of their own a "
-     "mask "
-     "can leave out those that reach too far"},
+     "mask can leave out those that reach too far"},
     {"has windows of all positions",
      "; all that come before are left=t - 1 of t places, as many as positions"},
     {"has other windows than those counted before", "; windows that are shifted need another axis"},
