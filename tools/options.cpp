@@ -130,9 +130,11 @@ Products products_of(const std::string& precision, const Backend& on) {
                  "%s has no products of bfloat16 here: numbers are rounded to it and multiplied in "
                  "f32, no faster\n",
                  on.name());
-  else if (!cpu_kernels::has_bf16())
-    std::fputs("this processor has no products of bfloat16: they are made of f32's, and slower\n",
-               stderr);
+  else if (!cpu_kernels::bf16_is_faster())
+    std::fputs(
+        "this processor has no products of bfloat16 faster than those of f32: they are made of "
+        "these, and no faster\n",
+        stderr);
   return Products::bf16;
 }
 

@@ -258,12 +258,46 @@ void multiply_rows(Index m, Index n, Index k, const Matrix<const T>& A, const Ma
   multiply_in_blocks(m, n, k, A, B, C, add, space);
 }
 
+// The matrix in f32, one line after the other; one row is a line whatever its stride.
+Matrix<const float> widened(const Matrix<const Bf16>& x, Index rows, Index columns, float* space) {
+  const bool lies = x.column == 1;
+  const Index lines = lies ? rows : columns, length = lies ? columns : rows;
+  for (Index i = 0; i < lines; ++i)
+    pair_rows().widen(x.data + i * (lies ? x.row : x.column), space + i * length, length);
+  return lies || rows == 1 ? Matrix<const float>{space, columns, 1}
+                           : Matrix<const float>{space, 1, rows};
+}
+
+struct WideSpace {
+  float *a, *b;
+};
+
+constexpr Index widened_rows = 384;  // of A at a time
+
+// For processors that multiply f32 faster.
+void multiply_block(Index m, Index n, Index k, const Matrix<const Bf16>& A,
+                    const Matrix<const Bf16>& B, const Matrix<float>& C, bool add,
+                    const WideSpace& space) {
+  const Matrix<const float> b = widened(B, k, n, space.b);
+  for (Index i = 0; i < m; i += widened_rows) {
+    const Index some = std::min(widened_rows, m - i);
+    const auto a = widened({A.data + i * A.row, A.row, A.column}, some, k, space.a);
+    multiply_rows(some, n, k, a, b, Matrix<float>{C.data + i * C.row, C.row, C.column}, add);
+  }
+}
+
 void multiply_rows(Index m, Index n, Index k, const Matrix<const Bf16>& A,
                    const Matrix<const Bf16>& B, const Matrix<float>& C, bool add) {
-  const Index wide = pair_rows().product_columns, pairs = pairs_of(std::min(k, block_steps));
+  const Index steps = std::min(k, block_steps), columns = std::min(n, block_columns);
+  if (!pair_rows().product) {
+    thread_local Space<float> of_a, of_b;
+    const WideSpace space{of_a.of(std::min(m, widened_rows) * steps), of_b.of(steps * columns)};
+    return multiply_in_blocks(m, n, k, A, B, C, add, space);
+  }
   thread_local Space<uint32_t> of_a, of_b;
+  const Index pairs = pairs_of(steps);
   const PairSpace space{of_a.of(pairs * paired_rows),
-                        of_b.of(pairs * rounded_up(std::min(n, block_columns), wide))};
+                        of_b.of(pairs * rounded_up(columns, pair_rows().product_columns))};
   multiply_in_blocks(m, n, k, A, B, C, add, space);
 }
 
@@ -286,7 +320,7 @@ bool cuts_keep_bits() {
 }
 template <>
 bool cuts_keep_bits<Bf16>() {
-  return true;
+  return pair_rows().product || cuts_keep_bits<float>();
 }
 
 template bool cuts_keep_bits<float>();

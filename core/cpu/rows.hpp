@@ -147,7 +147,8 @@ struct Rows {
 // Row kernels of bfloat16 numbers, whose products are summed in f32. A word has two numbers that
 // follow each other in the sum, the first one in its lower half.
 struct PairRows {
-  // The same as Rows::product, but p counts pairs; a, ra and pa count numbers.
+  // The same as Rows::product, but p counts pairs; a, ra and pa count numbers. Null where products
+  // of f32 are faster.
   void (*product)(Index R, Index k, const Bf16* a, Index ra, Index pa, const uint32_t* b, Index pb,
                   float* c, Index rc, Index n, bool add);
   Index product_rows, product_columns;
@@ -174,11 +175,12 @@ const Rows<float>& rows<float>();
 template <>
 const Rows<double>& rows<double>();
 const PairRows& pair_rows();
-// True if the processor multiplies bfloat16 by itself. If not, f32 products are used.
-bool has_bf16();
+// True if the processor multiplies bfloat16 faster than f32. If not, f32 products are used.
+bool bf16_is_faster();
 
-// Chooses another instruction set than the machine's best: "v2", "v3", "v4" or "generic". False if
-// the machine or the program lacks it. For tests, before other threads use rows.
+// Chooses another instruction set than the machine's best: "v2", "v3", "v4", "v4_bf16" or
+// "generic". False if the machine or the program lacks it. For tests, before other threads use
+// rows.
 bool use_instruction_set(const char* name);
 const char* instruction_set();
 

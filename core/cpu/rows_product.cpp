@@ -13,9 +13,6 @@ namespace {
 constexpr int tile_rows = register_count == 32 ? 12 : 6;
 constexpr int tile_registers = 2;  // columns of registers
 
-typedef uint32_t Words __attribute__((vector_size(register_bytes)));
-typedef uint32_t WordsInMemory __attribute__((vector_size(register_bytes), aligned(4), may_alias));
-
 // One step of a sum: one product.
 template <class T>
 struct Single {
@@ -29,12 +26,17 @@ struct Single {
   TETE_INLINE Sum step(Sum sum, T a, Wide b) { return sum + a * b; }
 };
 
+#if defined(__AVX512BF16__)
+typedef uint32_t Words __attribute__((vector_size(register_bytes)));
+typedef uint32_t WordsInMemory __attribute__((vector_size(register_bytes), aligned(4), may_alias));
+
 // One step of a sum of bfloat16 numbers: two products, as a word has two numbers.
 struct Pairs {
   using Number = float;
   using Element = Bf16;
   using Word = uint32_t;
   using Wide = Words;
+  using Sum = __m512;
   TETE_INLINE Word read(const Element* a) {
     Word pair;
     __builtin_memcpy(&pair, a, sizeof pair);
@@ -43,22 +45,12 @@ struct Pairs {
   TETE_INLINE Wide read_register(const Word* b) {
     return *reinterpret_cast<const WordsInMemory*>(b);
   }
-#if defined(__AVX512BF16__)
-  using Sum = __m512;
   TETE_INLINE Sum step(Sum sum, uint32_t a, Words b) {
     return _mm512_dpbf16_ps(sum, __builtin_bit_cast(__m512bh, a - Words{}),
                             __builtin_bit_cast(__m512bh, b));
   }
-#else
-  using Sum = Register<float>;
-  TETE_INLINE Sum low(Words w) { return __builtin_bit_cast(Sum, w << 16); }
-  TETE_INLINE Sum high(Words w) { return __builtin_bit_cast(Sum, w & 0xFFFF0000u); }
-  TETE_INLINE Sum step(Sum sum, uint32_t a, Words b) {
-    const Words both = a - Words{};
-    return sum + low(both) * low(b) + high(both) * high(b);
-  }
-#endif
 };
+#endif
 
 template <class How>
 using Tile = void(Index k, const typename How::Element* a, Index ra, Index pa,
@@ -224,8 +216,10 @@ void fill(Rows<T>& rows) {
 
 void fill_product(Table& table) {
   fill(table.floats), fill(table.doubles);
-  table.pairs = {product<Pairs>, tile_rows, tile_registers * width<float>,
-                 zip_rows,       round_row, widen_row};
+  table.pairs = {nullptr, tile_rows, tile_registers * width<float>, zip_rows, round_row, widen_row};
+#if defined(__AVX512BF16__)
+  table.pairs.product = product<Pairs>;
+#endif
 }
 
 }  // namespace tete::cpu_kernels::TETE_ISA
