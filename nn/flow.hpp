@@ -105,7 +105,7 @@ struct Combination {
     padding,  // what stands in padding
     first,    // position 0, which a call that begins later lacks
   };
-  // How it comes to that; nn/language/check/analysis.cpp has the words, and what to write instead.
+  // How it comes to that; nn/language/check/leak.cpp has the words, and what to write instead.
   enum class How : uint8_t {
     combines,
     picks,

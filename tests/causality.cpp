@@ -350,8 +350,10 @@ TEST_SUITE("causality") {
         "  V[n, c] = softmax(S[n, c], reduced_dim=c)\n"
         "  Y[n, d] = O[n, d] + einsum(V[n, c], A[c, d])\n";
     const Row rows[] = {
-        {"mask= must leave it out, as a minimum over the same windows of visible(…) says", pieces,
-         "  where w = 2, c = m // 2\n"},
+        {"mask= must leave it out, as by min(B[…], reduced_dim=w), where B[…] has the same "
+         "windows "
+         "of visible(…), with fill=0",
+         pieces, "  where w = 2, c = m // 2\n"},
         {"another name, as in Z[l, …] = A[n=(l), …], makes it memory",
          "  S[n, m] = softmax(L[n, m], reduced_dim=n)\n"
          "  Y[n, d] = O[n, d] + einsum(S[n, m], M[m, d])\n",
@@ -362,7 +364,7 @@ TEST_SUITE("causality") {
          "  Y[n, d] = O[n, d] + einsum(W[n, m], A[m], M[m, d])\n",
          ""},
         {"this mixes all positions of 'm' outside a masked weight, so a causal mask does not keep "
-         "the future hidden; it can leave none out",
+         "the future hidden; it can leave none out, but mean(…) of them and of their squares can",
          "  S[n, m] = layer_norm(L[n, m], dim=m)\n  V[n, m] = softmax(S[n, m], reduced_dim=m)\n"
          "  Y[n, d] = O[n, d] + einsum(V[n, m], M[m, d])\n",
          ""},
@@ -387,7 +389,7 @@ TEST_SUITE("causality") {
     };
     const std::string seen = "select(visible(n, p), ";
     CHECK(over_both("  B[m] = max(S[p, m], reduced_dim=p)\n  A[n, m] = B[m] + X[n, 0]\n")
-              .find("what is combined must be 0 there, as in " + seen + "…, 0)") !=
+              .find("it leaves out what is hidden of " + seen + "…, 0), with n on the left, too") !=
           std::string::npos);
     CHECK(over_both("  T[n, p, m] = " + seen +
                     "S[p, m], 0)\n  A[n, m] = max(T[n, p, m], reduced_dim=p)\n") == "");
@@ -956,6 +958,64 @@ TEST_SUITE("causality") {
     }
   }
 
+  TEST_CASE("what a refusal says to write instead is causal") {
+    struct Row {
+      const char *sentence, *refused, *instead;
+    };
+    const Row rows[] = {
+        {"it leaves out what is hidden of select(visible(n, m), …, 0), with n on the left, too",
+         "  A[d] = mean(M[m, d], reduced_dim=m)\n  Y[n, d] = O[n, d] * A[d]\n",
+         "  S[n, m, d] = select(visible(n, m), M[m, d], 0)\n"
+         "  A[n, d] = mean(S[n, m, d], reduced_dim=m)\n  Y[n, d] = O[n, d] * A[n, d]\n"},
+        {"what is combined must be 0 there, as in select(visible(n, m), …, 0), with n on the left",
+         "  A[d] = sum(M[m, d], reduced_dim=m)\n  Y[n, d] = O[n, d] * A[d]\n",
+         "  S[n, m, d] = select(visible(n, m), M[m, d], 0)\n"
+         "  A[n, d] = sum(S[n, m, d], reduced_dim=m)\n  Y[n, d] = O[n, d] * A[n, d]\n"},
+        {"what is combined must be false there, as in visible(n, m) and …",
+         "  S[n, m] = L[n, m] > 0.2\n  A[n] = any(S[n, m], reduced_dim=m)\n"
+         "  Y[n, d] = O[n, d] * A[n]\n",
+         "  S[n, m] = visible(n, m) and L[n, m] > 0.2\n  A[n] = any(S[n, m], reduced_dim=m)\n"
+         "  Y[n, d] = O[n, d] * A[n]\n"},
+        {"the sum over 'm' of select(visible(n, m) and position(m) == …, …, 0) is another",
+         "  Y[n, d] = O[n, d] + M[2, d]\n",
+         "  S[n, m, d] = select(visible(n, m) and position(m) == 2, M[m, d], 0)\n"
+         "  Y[n, d] = O[n, d] + sum(S[n, m, d], reduced_dim=m)\n"},
+        {"it can leave none out, but mean(…) of them and of their squares can",
+         "  S[n, m] = layer_norm(L[n, m], dim=m)\n  V[n, m] = softmax(S[n, m], reduced_dim=m)\n"
+         "  Y[n, d] = O[n, d] + einsum(V[n, m], M[m, d])\n",
+         "  A[n] = mean(L[n, m], reduced_dim=m)\n  D[n, m] = (L[n, m] - A[n])^2\n"
+         "  B[n] = mean(D[n, m], reduced_dim=m)\n"
+         "  S[n, m] = (L[n, m] - A[n]) / sqrt(B[n] + 1e-6)\n"
+         "  V[n, m] = softmax(S[n, m], reduced_dim=m)\n"
+         "  Y[n, d] = O[n, d] + einsum(V[n, m], M[m, d])\n"},
+        {"a row sees position(m) + 1 positions",
+         "  S[m, d] = M[m, d] * position(m) / m\n  Y[n, d] = einsum(W[n, m], S[m, d]) + O[n, d]\n",
+         "  S[m, d] = M[m, d] * position(m) / (position(m) + 1)\n"
+         "  Y[n, d] = einsum(W[n, m], S[m, d]) + O[n, d]\n"},
+        {"at positions I[n, t] that a statement holds, a fixed number t for each row, visible(…)",
+         "  Y[n, d] = O[n, d] + gather(M[m, d], (position(n) + 1) % 4, dim=m)\n",
+         "  I[n, t] = clip(position(n) - 1 + index(t), 0, 9)\n  S[n, m] = visible(n, m)\n"
+         "  A[n, t, d] = gather(M[m, d], I[n, t], dim=m)\n"
+         "  T[n, t] = gather(S[n, m], I[n, t], dim=m)\n"
+         "  B[n, t, d] = select(T[n, t], A[n, t, d], 0)\n"
+         "  Y[n, d] = O[n, d] + sum(B[n, t, d], reduced_dim=t)\n"}};
+    for (const Row& row : rows) {
+      CAPTURE(std::string(row.refused));
+      CHECK(TextLayer(with_statements(row.refused)).program->leak.find(row.sentence) !=
+            std::string::npos);
+      const bool picks = std::string(row.instead).find("I[n, t]") != std::string::npos;
+      const TextLayer layer(with_statements(row.instead, picks ? "  where t = 2\n" : ""));
+      CHECK(layer.program->leak == "");
+      const Tensor X = noise({2, 9, 4}, 1), Y = layer(X, {.causal = true});
+      for (Index n : {2, 3, 8})
+        CHECK(difference(first_rows(layer(concat({first_rows(X, n), noise({2, 9 - n, 4}, 7)}, 1),
+                                          {.causal = true}),
+                                    n),
+                         first_rows(Y, n)) == 0);
+      if (!picks) check_causal(layer);
+    }
+  }
+
   TEST_CASE("what a refusal of pieces says to write instead is causal") {
     const std::string pieces =
         "  A[c, w, d] = windows(M[m, d], dim=m, into=(c w), stride=w)\n"
@@ -1017,6 +1077,16 @@ TEST_SUITE("causality") {
                   "  Y[n, d] = a[n] * einsum(W[n, c], C[c, d]) + "
                   "(1 - a[n]) * einsum(U[n, m], M[m, d])\n",
          "", ", k = c + m"},
+        {"the sum over 'c' of select(S[…] and index(c) == …, …, 0) is one of them",
+         pieces + "  Z[n, d, w] = select(G[n, 0], A[0, w, d], 0)\n"
+                  "  S[n, e] = einsum(X[n, d], R[d, e])\n"
+                  "  Y[n, d] = S[n, e=(d)] + sum(Z[n, d, w], reduced_dim=w) + 0 * C[0, d]\n",
+         replaced(pieces, "  C[c, d] = sum(A[c, w, d], reduced_dim=w)\n", "") +
+             "  Z[n, c, w, d] = select(G[n, c] and index(c) == 0, A[c, w, d], 0)\n"
+             "  H[n, w, d] = sum(Z[n, c, w, d], reduced_dim=c)\n"
+             "  S[n, e] = einsum(X[n, d], R[d, e])\n"
+             "  Y[n, d] = S[n, e=(d)] + sum(H[n, w, d], reduced_dim=w)\n",
+         ""},
         {"of windows with an axis of their own a mask can leave out those that reach too far",
          pieces + "  Z[c, u, d] = windows(C[c, d], dim=c, into=(c u), right=1)\n"
                   "  Q[c, d] = sum(Z[c, u, d], reduced_dim=u)\n"
@@ -1031,7 +1101,8 @@ TEST_SUITE("causality") {
                   "  W[n, q] = softmax(S[n, q], reduced_dim=q, mask=U[n, q])\n"
                   "  Y[n, d] = einsum(W[n, q], Q[q, d])\n",
          "", "", ", q = c"},
-        {"as a minimum over the same windows of visible(…) says, outside of which fill=0",
+        {"as by min(B[…], reduced_dim=w), where B[…] has the same windows of visible(…), with "
+         "fill=0",
          replaced(replaced(scores, "stride=w)\n  V", "stride=w, right=1)\n  V"), "stride=w)\n  C",
                   "stride=w, right=1, fill=1)\n  C") +
              "  W[n, c] = softmax(S[n, c], reduced_dim=c, mask=G[n, c])\n"
@@ -1072,7 +1143,7 @@ TEST_SUITE("causality") {
       check_causal(TextLayer(learned(statements, sizes)));
     CHECK(TextLayer(learned(front + "  W[n, j] = softmax(K[n, j], reduced_dim=j)\n" + sum, sizes))
               .program->leak.find(
-                  "mask= must leave it out, as visible(…) joined behind what is in front says") !=
+                  "mask= must leave it out, as concat(…) of what each part may see says") !=
           std::string::npos);
     // Another sequence is there before X's first row.
     const std::string beside =

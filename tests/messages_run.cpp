@@ -235,17 +235,17 @@ TEST_SUITE("messages") {
     const Tensor X = zeros({2, 3}), M = zeros({4, 3}), two = zeros({5, 2, 3});
     const Run rows[] = {
         {"'F' is given a causal mask, but no statement of it takes the mask of the call: none is a "
-         "softmax over one of two sequence axes",
+         "softmax over one of two sequence axes, and none says visible(…)",
          "def F(X[n]):\n  Y[n] = exp(X[n])\n  return Y[n]\n",
          {{"X", zeros({2})}},
          {.mask = {.causal = true}}},
         {"'F' is given a mask, but no statement of it takes the mask of the call: none is a "
-         "softmax over one of two sequence axes",
+         "softmax over one of two sequence axes, and none says visible(…)",
          "def F(X[n]):\n  Y[n] = exp(X[n])\n  return Y[n]\n",
          {{"X", zeros({2})}},
          {.mask = {.visible = zeros({2, 2})}}},
         {"'F' is given a padded memory, but no statement of it takes the mask of the call: none is "
-         "a softmax over one of two sequence axes",
+         "a softmax over one of two sequence axes, and none says visible(…)",
          "def F(X[n]):\n  Y[n] = exp(X[n])\n  return Y[n]\n",
          {{"X", zeros({2})}},
          {.mask = {.lengths = zeros({}, Dtype::i64)}}},
@@ -369,17 +369,20 @@ TEST_SUITE("messages") {
     };
     const Row rows[] = {
         {"this combines all positions of 'm' outside a masked weight, so a causal mask does not "
-         "keep the future hidden; what is combined must be 0 there, as in select(visible(n, m), …, "
-         "0)",
+         "keep the future hidden; it leaves out what is hidden of select(visible(n, m), …, 0), "
+         "with "
+         "n on the left, too",
          "def F(X[n, d], M[m, d]):\n  A[d] = «mean»(M[m, d], reduced_dim=m)\n"
          "  W[n, m] = softmax(einsum(X[n, d], M[m, d]), reduced_dim=m)\n"
          "  Y[n, d] = einsum(W[n, m], M[m, d]) + A[d]\n  return Y[n, d]\n"},
         {"this reads one position of 'm' outside a masked weight, so a causal mask does not keep "
-         "the future hidden; only position 0 comes before every row",
+         "the future hidden; only position 0 comes before every row, the sum over 'm' of "
+         "select(visible(n, "
+         "m) and position(m) == …, …, 0) is another",
          "def F(X[n, d], M[m, d]):\n  A[d] = «M[1, d]»\n"
          "  W[n, m] = softmax(einsum(X[n, d], M[m, d]), reduced_dim=m)\n"
          "  Y[n, d] = einsum(W[n, m], M[m, d]) + A[d]\n  return Y[n, d]\n"},
-        {"this cuts the positions into parts of 'm' outside a masked weight, so a causal mask does "
+        {"this cuts up the positions of 'm' outside a masked weight, so a causal mask does "
          "not keep the future hidden; windows(…) with an axis of their own are pieces",
          "def F(X[n, d], M[m, d]):\n  where w = 1\n  A[o, w, d] = 2 * «M[m=(o w), d]»\n"
          "  B[m=(o w), d] = A[o, w, d]\n"
@@ -392,7 +395,7 @@ TEST_SUITE("messages") {
          "  W[n, m] = softmax(einsum(A[n, d], M[m, d]), reduced_dim=m)\n"
          "  Y[n, d] = einsum(W[n, m], M[m, d])\n  return Y[n, d]\n"},
         {"'F' is given a causal mask, but no statement of it takes the mask of the call: none is a "
-         "softmax over one of two sequence axes",
+         "softmax over one of two sequence axes, and none says visible(…)",
          "def F(X[n, d]):\n  Y[n, d] = exp(X[n, d])\n  return Y[n, d]\n"},
         {"a growing memory has a position for each query: got 2 and 3",
          "def F(X[n, d], M[m, d], Z[m]):\n"

@@ -126,8 +126,10 @@ void FlowFinder::check_result() {
   const auto rows = std::find_if(result.dims.begin(), result.dims.end(),
                                  [&](int dim) { return is_sequence(dim); });
   for (const Clock& clock : flow_.values[program_.result].reads)
-    if (rows == result.dims.end() || clock.axis != *rows)
+    if (rows == result.dims.end() || clock.axis != *rows) {
       report(result.place, clock.axis, Reads::future, Combination::How::keeps);
+      flow_.combinations.back().value = program_.result;
+    }
 }
 
 // A value that only the loss needs may read all positions, and no decoder makes it: padding alone

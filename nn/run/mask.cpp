@@ -55,8 +55,9 @@ void Runner::check_mask() {
     if (const std::string leak = mask_.apart ? leak_of(program_, true) : program_.leak;
         !leak.empty())
       throw Error(ErrorKind::input, leak);
+  check_lengths();
+  if (mask_.of_model) return;
   const bool pairs = mask_.causal || mask_.visible;
-  if (mask_.of_model) return check_lengths();
   if ((pairs && !program_.takes_mask) ||
       (mask_.lengths && !program_.takes_mask && !program_.takes_padding))
     bad_input("'", program_.name, "' is given a ",
@@ -64,8 +65,7 @@ void Runner::check_mask() {
               : mask_.visible ? "mask"
                               : "padded memory",
               ", but no statement of it takes the mask of the call: none is a softmax over one ",
-              "of two sequence axes");
-  check_lengths();
+              "of two sequence axes, and none says visible(…)");
 }
 
 void Runner::check_lengths() {

@@ -117,7 +117,7 @@ class Checker {
 };
 
 // Facts that follow from a program's statements: fills in Dimension::head, CheckedValue::layout,
-// ::uses, ::finished and ::for_loss, Checked::flow, ::leak and ::tile (analysis.cpp).
+// ::uses, ::finished and ::for_loss, Checked::flow, ::leak (leak.cpp) and ::tile (analysis.cpp).
 void analyse(Checked& program);
 
 // The names of the defs of the program that another of its defs calls.
