@@ -110,7 +110,7 @@ struct Combination {
     combines,
     picks,
     gathers,
-    unties,  // what was gathered, from the positions that a value holds
+    unties,  // gathered rows lose the positions that a value holds
     looks_ahead,
     surrounds,
     shifts,

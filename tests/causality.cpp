@@ -350,7 +350,7 @@ TEST_SUITE("causality") {
         "  V[n, c] = softmax(S[n, c], reduced_dim=c)\n"
         "  Y[n, d] = O[n, d] + einsum(V[n, c], A[c, d])\n";
     const Row rows[] = {
-        {"mask= must leave it out, as by min(B[…], reduced_dim=w), where B[…] has the same "
+        {"mask= must leave it out, as min(B[…], reduced_dim=w), where B[…] has the same "
          "windows "
          "of visible(…), with fill=0",
          pieces, "  where w = 2, c = m // 2\n"},
@@ -364,7 +364,7 @@ TEST_SUITE("causality") {
          "  Y[n, d] = O[n, d] + einsum(W[n, m], A[m], M[m, d])\n",
          ""},
         {"this mixes all positions of 'm' outside a masked weight, so a causal mask does not keep "
-         "the future hidden; it can leave none out, but mean(…) of them and of their squares can",
+         "the future hidden; it can leave none out, but mean(…), of which norms are made, can",
          "  S[n, m] = layer_norm(L[n, m], dim=m)\n  V[n, m] = softmax(S[n, m], reduced_dim=m)\n"
          "  Y[n, d] = O[n, d] + einsum(V[n, m], M[m, d])\n",
          ""},
@@ -980,7 +980,7 @@ TEST_SUITE("causality") {
          "  Y[n, d] = O[n, d] + M[2, d]\n",
          "  S[n, m, d] = select(visible(n, m) and position(m) == 2, M[m, d], 0)\n"
          "  Y[n, d] = O[n, d] + sum(S[n, m, d], reduced_dim=m)\n"},
-        {"it can leave none out, but mean(…) of them and of their squares can",
+        {"it can leave none out, but mean(…), of which norms are made, can",
          "  S[n, m] = layer_norm(L[n, m], dim=m)\n  V[n, m] = softmax(S[n, m], reduced_dim=m)\n"
          "  Y[n, d] = O[n, d] + einsum(V[n, m], M[m, d])\n",
          "  A[n] = mean(L[n, m], reduced_dim=m)\n  D[n, m] = (L[n, m] - A[n])^2\n"
@@ -1101,7 +1101,7 @@ TEST_SUITE("causality") {
                   "  W[n, q] = softmax(S[n, q], reduced_dim=q, mask=U[n, q])\n"
                   "  Y[n, d] = einsum(W[n, q], Q[q, d])\n",
          "", "", ", q = c"},
-        {"as by min(B[…], reduced_dim=w), where B[…] has the same windows of visible(…), with "
+        {"as min(B[…], reduced_dim=w), where B[…] has the same windows of visible(…), with "
          "fill=0",
          replaced(replaced(scores, "stride=w)\n  V", "stride=w, right=1)\n  V"), "stride=w)\n  C",
                   "stride=w, right=1, fill=1)\n  C") +

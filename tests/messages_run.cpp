@@ -235,17 +235,17 @@ TEST_SUITE("messages") {
     const Tensor X = zeros({2, 3}), M = zeros({4, 3}), two = zeros({5, 2, 3});
     const Run rows[] = {
         {"'F' is given a causal mask, but no statement of it takes the mask of the call: none is a "
-         "softmax over one of two sequence axes, and none says visible(…)",
+         "softmax over one of two sequence axes, and none says visible(n, m)",
          "def F(X[n]):\n  Y[n] = exp(X[n])\n  return Y[n]\n",
          {{"X", zeros({2})}},
          {.mask = {.causal = true}}},
         {"'F' is given a mask, but no statement of it takes the mask of the call: none is a "
-         "softmax over one of two sequence axes, and none says visible(…)",
+         "softmax over one of two sequence axes, and none says visible(n, m)",
          "def F(X[n]):\n  Y[n] = exp(X[n])\n  return Y[n]\n",
          {{"X", zeros({2})}},
          {.mask = {.visible = zeros({2, 2})}}},
         {"'F' is given a padded memory, but no statement of it takes the mask of the call: none is "
-         "a softmax over one of two sequence axes, and none says visible(…)",
+         "a softmax over one of two sequence axes, and none says visible(m)",
          "def F(X[n]):\n  Y[n] = exp(X[n])\n  return Y[n]\n",
          {{"X", zeros({2})}},
          {.mask = {.lengths = zeros({}, Dtype::i64)}}},
@@ -395,7 +395,7 @@ TEST_SUITE("messages") {
          "  W[n, m] = softmax(einsum(A[n, d], M[m, d]), reduced_dim=m)\n"
          "  Y[n, d] = einsum(W[n, m], M[m, d])\n  return Y[n, d]\n"},
         {"'F' is given a causal mask, but no statement of it takes the mask of the call: none is a "
-         "softmax over one of two sequence axes, and none says visible(…)",
+         "softmax over one of two sequence axes, and none says visible(n, m)",
          "def F(X[n, d]):\n  Y[n, d] = exp(X[n, d])\n  return Y[n, d]\n"},
         {"a growing memory has a position for each query: got 2 and 3",
          "def F(X[n, d], M[m, d], Z[m]):\n"

@@ -132,8 +132,8 @@ Products products_of(const std::string& precision, const Backend& on) {
                  on.name());
   else if (!cpu_kernels::bf16_is_faster())
     std::fputs(
-        "this processor has no products of bfloat16 faster than those of f32: they are made of "
-        "these, and no faster\n",
+        "this processor multiplies bfloat16 no faster than f32: numbers are rounded to it and "
+        "multiplied in f32\n",
         stderr);
   return Products::bf16;
 }

@@ -36,8 +36,8 @@ bool has_v3() {
 }
 bool has_v4() { return has_v3() && vectors_of_processor() == Vectors::avx512; }
 bool has_v4_bf16() { return has_v4() && __builtin_cpu_supports("avx512bf16"); }
-// Intel's make products of bfloat16 at half the rate of f32's but for AMX, which is not used:
-// Sapphire Rapids 115 of 230 GFLOP/s on a core.
+// Intel's processors multiply bfloat16 at half the rate of f32, as AMX is not used: Sapphire Rapids
+// at 115 of 230 GFLOP/s on a core.
 bool makes_bf16_at_full_rate() { return !__builtin_cpu_is("intel"); }
 constexpr InstructionSet sets[] = {
     {"v4_bf16", has_v4_bf16,

@@ -274,7 +274,7 @@ struct WideSpace {
 
 constexpr Index widened_rows = 384;  // of A at a time
 
-// For processors that multiply f32 faster.
+// The same where the processor multiplies f32 faster.
 void multiply_block(Index m, Index n, Index k, const Matrix<const Bf16>& A,
                     const Matrix<const Bf16>& B, const Matrix<float>& C, bool add,
                     const WideSpace& space) {

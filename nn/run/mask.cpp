@@ -65,7 +65,7 @@ void Runner::check_mask() {
               : mask_.visible ? "mask"
                               : "padded memory",
               ", but no statement of it takes the mask of the call: none is a softmax over one ",
-              "of two sequence axes, and none says visible(…)");
+              "of two sequence axes, and none says visible(", pairs ? "n, m" : "m", ")");
 }
 
 void Runner::check_lengths() {

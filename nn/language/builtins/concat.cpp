@@ -118,6 +118,7 @@ void join_hidden(const FlowFinder& finder, const CallFlow& call, const Names& pa
   }
 }
 
+// How the positions of `part` come to be in no order that is known.
 Combination::How joining(const FlowFinder& finder, int part, const ValueFlow& out) {
   const auto is_gathered = [part](const Clock& c) { return c.axis == part && c.found >= 0; };
   if (std::any_of(out.reads.begin(), out.reads.end(), is_gathered))

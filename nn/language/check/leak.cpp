@@ -14,7 +14,7 @@ struct Words {
 // By Combination::How.
 constexpr Words words[] = {
     {"combines all positions", ""},
-    {"reads one position", "; only position 0 comes before every row"},
+    {"reads one position", ""},
     {"may read any position",
      "; windows(…, left=k) reads what comes before, and at positions I[n, t] that a statement "
      "holds, a fixed number t for each row, visible(…), gathered like this, says what to leave "
@@ -40,8 +40,7 @@ constexpr Words words[] = {
      "; a softmax over both is one over each, the first times sigmoid(logsumexp(…) - "
      "logsumexp(…)) where the first sees any, the second times the rest"},
     {"is the number of positions", ""},
-    {"mixes all positions",
-     "; it can leave none out, but mean(…) of them and of their squares can"},
+    {"mixes all positions", "; it can leave none out, but mean(…), of which norms are made, can"},
     {"gives another sequence the positions", ""},
     {"returns what a program of its own makes of the positions",
      "; a call without 'with' of a def without M is part of the text"},
@@ -53,18 +52,13 @@ constexpr Words words[] = {
     {"has rows of all positions", "; a result has its queries' positions, and no others"},
 };
 
-// True if `x` is of the def that has `d`.
-bool is_beside(const Dimension& x, const Dimension& d) {
-  const auto def_of = [](const Dimension& of) {
-    return of.name.substr(0, of.name.size() - of.short_name().size());
-  };
-  return def_of(x) == def_of(d);
-}
-
 // The axis of queries in the def that has `d`, as that def calls it, or "".
 std::string queries_beside(const Checked& program, const Dimension& d) {
+  const auto def_of = [](const Dimension& x) {
+    return x.name.substr(0, x.name.size() - x.short_name().size());
+  };
   for (const Dimension& other : program.dimensions)
-    if (other.role == Role::query && is_beside(other, d)) return other.short_name();
+    if (other.role == Role::query && def_of(other) == def_of(d)) return other.short_name();
   return "";
 }
 
@@ -102,21 +96,26 @@ std::string piece_is_seen(const Checked& program, const Combination& c) {
               "), where B[…] has the same windows of visible(…), with fill=0");
 }
 
-// How to hide rows that are no positions of a sequence, but made of them.
+bool is_any(const Combination& c) {
+  return c.function && std::string_view(c.function->name) == "any";
+}
+
+// Says how to hide rows that are no positions of a sequence, but made of them.
 std::string cure_of_pieces(const Checked& program, const Combination& c) {
   const auto is_joined = [&](const Condition& condition) {
     return condition.kind == ConditionKind::total && condition.dim == c.dim;
   };
   const std::string begin = takes_mask(c) ? "; mask= must leave it out"
+                            : is_any(c)   ? "; what is combined must be false there"
                                           : "; what is combined must be 0 there",
                     seen = piece_is_seen(program, c);
   if (std::any_of(program.conditions.begin(), program.conditions.end(), is_joined))
     return begin +
            ", as concat(…) of what each part may see says: true in front, visible(…) behind";
-  return begin + (seen.empty() ? ", where visible(…) is false" : ", as by " + seen);
+  return begin + (seen.empty() ? ", where visible(…) is false" : ", as " + seen);
 }
 
-// How to read one position, or piece, other than the first.
+// Says how to read one position, or piece, other than the first.
 std::string cure_of_pick(const Checked& program, const Combination& c) {
   const Dimension& d = program.dimensions[c.dim];
   const std::string m = d.short_name(), seen = seen_by(program, c);
@@ -125,12 +124,13 @@ std::string cure_of_pick(const Checked& program, const Combination& c) {
     return text("; the sum over '", m, "' of select(S[…] and index(", m,
                 ") == …, …, 0) is one of them, with S[…] = ", piece_is_seen(program, c));
   return text("; only position 0 comes before every row",
-              seen.empty() ? ""
-                           : text(", the sum over '", m, "' of select(", seen, " and position(", m,
-                                  ") == …, …, 0) is another"));
+              seen.empty() || d.role == Role::query
+                  ? ""
+                  : text(", the sum over '", m, "' of select(", seen, " and position(", m,
+                         ") == …, …, 0) is another"));
 }
 
-// How to hide what is combined.
+// Says how to hide what is combined.
 std::string cure_of_combined(const Checked& program, const Combination& c) {
   const Dimension& d = program.dimensions[c.dim];
   const bool is_padding = c.reads == Combination::Reads::padding;
@@ -148,12 +148,12 @@ std::string cure_of_combined(const Checked& program, const Combination& c) {
       adds_queries ? text(", with ", queries_beside(program, d), " on the left, too") : "";
   if (takes_mask(c))
     return text("; it leaves out what is hidden of select(", seen, ", …, 0)", left);
-  if (c.function && std::string_view(c.function->name) == "any")
+  if (is_any(c))
     return text("; what is combined must be false there, as in ", seen, " and …", left);
   return text("; what is combined must be 0 there, as in select(", seen, ", …, 0)", left);
 }
 
-// How to hide what the combination reads.
+// Says how to hide what the combination reads.
 std::string cure_of(const Checked& program, const Combination& c) {
   using How = Combination::How;
   const Dimension& d = program.dimensions[c.dim];
@@ -174,14 +174,15 @@ std::string cure_of(const Checked& program, const Combination& c) {
   return cure_of_combined(program, c);
 }
 
-// How a row knows the number of positions, or how to do without.
+// Says how a row knows the number of positions, or how to do without.
 std::string cure_of_length(const Checked& program, const Combination& c) {
   const Dimension& d = program.dimensions[c.dim];
   const bool is_pick = c.how == Combination::How::picks;
   if (takes_mask(c) || is_pick || c.how == Combination::How::mixes ||
       c.how == Combination::How::surrounds)
     return cure_of(program, c);
-  const bool is_row = !has_queries(program, c) && names_of(program, c).contains(c.dim);
+  const bool is_row =
+      d.role != Role::none && !has_queries(program, c) && names_of(program, c).contains(c.dim);
   const std::string n = is_row ? d.short_name() : queries_beside(program, d);
   return text("; a row sees ", n.empty() ? "its position" : text("position(", n, ")"),
               " + 1 positions");
