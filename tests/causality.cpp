@@ -351,8 +351,7 @@ TEST_SUITE("causality") {
         "  Y[n, d] = O[n, d] + einsum(V[n, c], A[c, d])\n";
     const Row rows[] = {
         {"mask= must leave it out, as min(B[…], reduced_dim=w), where B[…] has the same "
-         "windows "
-         "of visible(…), with fill=0",
+         "windows of visible(…), with fill=0",
          pieces, "  where w = 2, c = m // 2\n"},
         {"another name, as in Z[l, …] = A[n=(l), …], makes it memory",
          "  S[n, m] = softmax(L[n, m], reduced_dim=n)\n"

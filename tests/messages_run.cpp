@@ -370,15 +370,13 @@ TEST_SUITE("messages") {
     const Row rows[] = {
         {"this combines all positions of 'm' outside a masked weight, so a causal mask does not "
          "keep the future hidden; it leaves out what is hidden of select(visible(n, m), …, 0), "
-         "with "
-         "n on the left, too",
+         "with n on the left, too",
          "def F(X[n, d], M[m, d]):\n  A[d] = «mean»(M[m, d], reduced_dim=m)\n"
          "  W[n, m] = softmax(einsum(X[n, d], M[m, d]), reduced_dim=m)\n"
          "  Y[n, d] = einsum(W[n, m], M[m, d]) + A[d]\n  return Y[n, d]\n"},
         {"this reads one position of 'm' outside a masked weight, so a causal mask does not keep "
          "the future hidden; only position 0 comes before every row, the sum over 'm' of "
-         "select(visible(n, "
-         "m) and position(m) == …, …, 0) is another",
+         "select(visible(n, m) and position(m) == …, …, 0) is another",
          "def F(X[n, d], M[m, d]):\n  A[d] = «M[1, d]»\n"
          "  W[n, m] = softmax(einsum(X[n, d], M[m, d]), reduced_dim=m)\n"
          "  Y[n, d] = einsum(W[n, m], M[m, d]) + A[d]\n  return Y[n, d]\n"},

@@ -109,7 +109,7 @@ void multiply_few_rows(Index m, Index n, Index k, const Matrix<const T>& A,
 }
 
 template <class T>
-struct PanelSpace {
+struct BlockSpace {
   T *a, *b;
 };
 
@@ -126,7 +126,7 @@ Matrix<const T> strip_of(const Matrix<const T>& A, Index some, Index k, bool is_
 // C (+)= A B for k <= block_steps, n <= block_columns.
 template <class T>
 void multiply_block(Index m, Index n, Index k, const Matrix<const T>& A, const Matrix<const T>& B,
-                    const Matrix<T>& C, bool add, const PanelSpace<T>& space) {
+                    const Matrix<T>& C, bool add, const BlockSpace<T>& space) {
   const Rows<T>& kernels = rows<T>();
   const Index wide = kernels.product_columns, whole = n / wide * wide;
   // Beyond the last whole panel there may be no memory to read.
@@ -209,13 +209,9 @@ Matrix<const Bf16> in_pairs(const Matrix<const Bf16>& A, Index rows, Index k, ui
   return {laid, 2, 2 * paired_rows};
 }
 
-struct PairSpace {
-  uint32_t *a, *b;
-};
-
 void multiply_block(Index m, Index n, Index k, const Matrix<const Bf16>& A,
                     const Matrix<const Bf16>& B, const Matrix<float>& C, bool add,
-                    const PairSpace& space) {
+                    const BlockSpace<uint32_t>& space) {
   const PairRows& kernels = pair_rows();
   const Index wide = kernels.product_columns, pairs = pairs_of(k);
   lay_out(B, k, n, wide, space.b);
@@ -253,7 +249,7 @@ void multiply_rows(Index m, Index n, Index k, const Matrix<const T>& A, const Ma
   if (is_read_once(m, n, k, B)) return multiply_few_rows(m, n, k, A, B, C, add);
   const Index wide = rows<T>().product_columns, steps = std::min(k, block_steps);
   thread_local Space<T> of_a, of_b;
-  const PanelSpace<T> space{of_a.of(steps * rows<T>().product_rows),
+  const BlockSpace<T> space{of_a.of(steps * rows<T>().product_rows),
                             of_b.of(steps * rounded_up(std::min(n, block_columns), wide))};
   multiply_in_blocks(m, n, k, A, B, C, add, space);
 }
@@ -268,16 +264,12 @@ Matrix<const float> widened(const Matrix<const Bf16>& x, Index rows, Index colum
                            : Matrix<const float>{space, 1, rows};
 }
 
-struct WideSpace {
-  float *a, *b;
-};
-
 constexpr Index widened_rows = 384;  // of A at a time
 
 // The same where the processor multiplies f32 faster.
 void multiply_block(Index m, Index n, Index k, const Matrix<const Bf16>& A,
                     const Matrix<const Bf16>& B, const Matrix<float>& C, bool add,
-                    const WideSpace& space) {
+                    const BlockSpace<float>& space) {
   const Matrix<const float> b = widened(B, k, n, space.b);
   for (Index i = 0; i < m; i += widened_rows) {
     const Index some = std::min(widened_rows, m - i);
@@ -291,13 +283,15 @@ void multiply_rows(Index m, Index n, Index k, const Matrix<const Bf16>& A,
   const Index steps = std::min(k, block_steps), columns = std::min(n, block_columns);
   if (!pair_rows().product) {
     thread_local Space<float> of_a, of_b;
-    const WideSpace space{of_a.of(std::min(m, widened_rows) * steps), of_b.of(steps * columns)};
+    const BlockSpace<float> space{of_a.of(std::min(m, widened_rows) * steps),
+                                  of_b.of(steps * columns)};
     return multiply_in_blocks(m, n, k, A, B, C, add, space);
   }
   thread_local Space<uint32_t> of_a, of_b;
   const Index pairs = pairs_of(steps);
-  const PairSpace space{of_a.of(pairs * paired_rows),
-                        of_b.of(pairs * rounded_up(columns, pair_rows().product_columns))};
+  const BlockSpace<uint32_t> space{
+      of_a.of(pairs * paired_rows),
+      of_b.of(pairs * rounded_up(columns, pair_rows().product_columns))};
   multiply_in_blocks(m, n, k, A, B, C, add, space);
 }
 

@@ -10,6 +10,7 @@ namespace {
 
 struct Words {
   const char *how, *instead;
+  bool of_all = false;  // `instead` is the answer whatever it reads
 };
 // By Combination::How.
 constexpr Words words[] = {
@@ -21,7 +22,8 @@ constexpr Words words[] = {
      "out"},
     {"may read any position",
      "; mask=T[…] or select(T[…], …, 0) leaves out first what its row may not see, where T[…] is "
-     "visible(…) gathered at the same positions"},
+     "visible(…) gathered at the same positions",
+     true},
     {"has windows that reach to the right",
      "; windows(…, left=k) reads what comes before, and of windows with an axis of their own a "
      "mask can leave out those that reach too far"},
@@ -35,22 +37,28 @@ constexpr Words words[] = {
      "mask over j is joined alike"},
     {"joins rows",
      "; join the positions that they were gathered at, as in I[n, k] = concat(I_1[n, t], I_2[n, "
-     "s], dim=k), and gather at these"},
+     "s], dim=k), and gather at these",
+     true},
     {"joins the pieces",
      "; a softmax over both is one over each, the first times sigmoid(logsumexp(…) - "
-     "logsumexp(…)) where the first sees any, the second times the rest"},
+     "logsumexp(…)) where the first sees any, the second times the rest",
+     true},
     {"is the number of positions", ""},
-    {"mixes all positions", "; it can leave none out, but mean(…), of which norms are made, can"},
+    {"mixes all positions", "; it can leave none out, but mean(…), of which norms are made, can",
+     true},
     {"gives another sequence the positions", ""},
     {"returns what a program of its own makes of the positions",
-     "; a call without 'with' of a def without M is part of the text"},
+     "; a call without 'with' of a def without M is part of the text", true},
     {"takes places of experts for others",
      "; up to unroute(…) a value keeps its expert's axis and this one, or windows of it to the "
-     "left"},
+     "left",
+     true},
     {"may read any position",
-     "; rows come back by what they were routed by, from places that have a name of their own"},
-    {"has rows of all positions", "; a result has its queries' positions, and no others"},
+     "; rows come back by what they were routed by, from places that have a name of their own",
+     true},
+    {"has rows of all positions", "; a result has its queries' positions, and no others", true},
 };
+static_assert(std::size(words) == static_cast<size_t>(Combination::How::keeps) + 1);
 
 // The axis of queries in the def that has `d`, as that def calls it, or "".
 std::string queries_beside(const Checked& program, const Dimension& d) {
@@ -119,10 +127,12 @@ std::string cure_of_pieces(const Checked& program, const Combination& c) {
 std::string cure_of_pick(const Checked& program, const Combination& c) {
   const Dimension& d = program.dimensions[c.dim];
   const std::string m = d.short_name(), seen = seen_by(program, c);
-  if (d.role == Role::none && piece_is_seen(program, c).empty()) return "";
-  if (d.role == Role::none)
-    return text("; the sum over '", m, "' of select(S[…] and index(", m,
-                ") == …, …, 0) is one of them, with S[…] = ", piece_is_seen(program, c));
+  if (d.role == Role::none) {
+    const std::string piece = piece_is_seen(program, c);
+    return piece.empty() ? ""
+                         : text("; the sum over '", m, "' of select(S[…] and index(", m,
+                                ") == …, …, 0) is one of them, with S[…] = ", piece);
+  }
   return text("; only position 0 comes before every row",
               seen.empty() || d.role == Role::query
                   ? ""
@@ -158,10 +168,8 @@ std::string cure_of(const Checked& program, const Combination& c) {
   using How = Combination::How;
   const Dimension& d = program.dimensions[c.dim];
   const bool is_padding = c.reads == Combination::Reads::padding;
-  const std::string instead = words[static_cast<size_t>(c.how)].instead;
-  for (How has_its_own : {How::unties, How::joins_gathered, How::joins_pieces, How::mixes,
-                          How::returns, How::misplaces, How::brings_back, How::keeps})
-    if (c.how == has_its_own) return instead;
+  const auto& [how, instead, of_all] = words[static_cast<size_t>(c.how)];
+  if (of_all) return instead;
   if (c.how == How::counts)
     return d.role == Role::none
                ? ""
