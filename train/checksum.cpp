@@ -43,7 +43,12 @@ void Checksum::add(const void* bytes, size_t count) {
     mix_block(rest_);
     at += taken, count -= taken;
   }
-  for (; count >= 32; count -= 32, at += 32) mix_block(at);
+  auto [a, b, c, d] = lanes_;  // in registers
+  for (; count >= 32; count -= 32, at += 32) {
+    a = mix(a, load<uint64_t>(at)), b = mix(b, load<uint64_t>(at + 8));
+    c = mix(c, load<uint64_t>(at + 16)), d = mix(d, load<uint64_t>(at + 24));
+  }
+  lanes_[0] = a, lanes_[1] = b, lanes_[2] = c, lanes_[3] = d;
   if (count > 0) std::memcpy(rest_, at, count);
 }
 
