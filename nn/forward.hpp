@@ -58,7 +58,13 @@ struct Forward {
   // of the memory that all blocks of a decoder read. Ignored with hooks and in decoding.
   bool recompute_blocks = false;
 
-  const Tensor& operator[](ParamId id) const { return params.get()[id.index]; }
+  // If set, it is called before a parameter is read: its value may still be on its way.
+  std::function<void(ParamId id)> before_read = {};
+
+  const Tensor& operator[](ParamId id) const {
+    if (before_read) before_read(id);
+    return params.get()[id.index];
+  }
   // The same call with other values of the parameters.
   Forward with(const Tensors& values) const;
 

@@ -77,6 +77,8 @@ std::string bits_of(const ShardSum& sum, const Tensors& layouts) {
 // ---- Steps -------------------------------------------------------------------------------------
 
 enum class State { whole, divided };
+// Each step ends with its update, or goes on while the next one begins.
+enum class Steps { one_by_one, ahead };
 
 std::unique_ptr<Optimizer> adam_of(const TinyRun& run, Comm& comm, State state) {
   const std::vector<ParamSpec>& specs = run.model.params.specs();
@@ -107,14 +109,20 @@ struct WideRun : TinyRun {
 };
 
 Trained trained(Comm& comm, int shards, int steps, SendAs send = SendAs::exact,
-                State state = State::whole) {
+                State state = State::whole, Steps order = Steps::one_by_one,
+                bool with_adafactor = false) {
   WideRun run;
-  const auto optimizer = adam_of(run, comm, state);
+  const auto optimizer =
+      with_adafactor ? adafactor(run.model.params.specs()) : adam_of(run, comm, state);
   Stepper stepper(
       run.model.objective, run.data, *optimizer, comm,
       {.batch = 24, .shards = shards, .clip = 0.5, .dropout = 0.2, .seed = 5, .send = send});
   Trained result;
-  for (int s = 0; s < steps; ++s) result.losses.push_back(stepper.run(s, run.values, 1e-2).loss);
+  for (int s = 0; s < steps; ++s)
+    result.losses.push_back((order == Steps::ahead ? stepper.run_ahead(s, run.values, 1e-2)
+                                                   : stepper.run(s, run.values, 1e-2))
+                                .loss);
+  stepper.settle(run.values);
   result.values = bits_of(run.values);
   result.state = bytes_of(optimizer->state);
   return result;
@@ -270,7 +278,7 @@ TEST_SUITE("ranks") {
   }
 
   TEST_CASE("a sum sends what the tree asks for, and holds few gradients") {
-    const Index count = 400'000;
+    const Index count = 2'000'000;
     const Tensors layouts = {Tensor::zeros({count / 4}), Tensor::zeros({count / 4 * 3})};
     for (int shards : {8, 24, 64})
       for (int ranks : {2, 3, 4, 6, 8}) {
@@ -315,11 +323,51 @@ TEST_SUITE("ranks") {
         CAPTURE(ranks);
         SimulatedNetwork network(ranks);
         on_simulated_ranks(network, [&](Comm& comm) {
-          const Trained found = trained(comm, shards, 4);
-          CHECK(found.losses == alone.losses);
-          CHECK((found.values == alone.values));
+          for (Steps order : {Steps::one_by_one, Steps::ahead}) {
+            const Trained found = trained(comm, shards, 4, SendAs::exact, State::whole, order);
+            CHECK(found.losses == alone.losses);
+            CHECK((found.values == alone.values));
+          }
         });
       }
+    }
+  }
+
+  TEST_CASE("steps that go on while the next begins have the same bits with Adafactor, too") {
+    const auto run = [](Comm& comm, int shards, Steps order) {
+      return trained(comm, shards, 5, SendAs::exact, State::whole, order, /*with_adafactor=*/true);
+    };
+    const Trained alone = run(single_process(), 6, Steps::ahead);
+    CHECK((run(single_process(), 6, Steps::one_by_one).values == alone.values));
+    for (int ranks : {2, 3, 4}) {
+      CAPTURE(ranks);
+      SimulatedNetwork network(ranks);
+      on_simulated_ranks(network, [&](Comm& comm) {
+        const Trained found = run(comm, 6, Steps::ahead);
+        CHECK(found.losses == alone.losses);
+        CHECK((found.values == alone.values));
+      });
+    }
+  }
+
+  TEST_CASE("the sum of a parameter is there when it was waited for, the last ones later") {
+    const Leaves leaves;
+    const ShardSum whole = tree_sum(single_process(), 6, leaves.layouts, leaves);
+    for (int ranks : {2, 3}) {
+      CAPTURE(ranks);
+      SimulatedNetwork network(ranks);
+      on_simulated_ranks(network, [&](Comm& comm) {
+        ArrivingSum sum(comm, 6, leaves.layouts, leaves);
+        CHECK(sum.total().tokens == whole.tokens);
+        const auto [loss, squares] = sum.numbers();
+        CHECK(loss == whole.loss.item());
+        CHECK(squares == sums_of_squares(whole.grads, cpu()).values());
+        for (size_t i = 0; i < leaves.layouts.size(); ++i) {
+          sum.wait(i);
+          CHECK(bits_of(sum.total().grads[i]) == bits_of(whole.grads[i]));
+        }
+        sum.wait();
+      });
     }
   }
 
@@ -606,21 +654,23 @@ TEST_SUITE("ranks") {
   }
 
   TEST_CASE("the expected time of a step is that of the model by hand") {
-    // 25 M parameters, 100 MB in 4 buckets: 4 messages of 1 ms and 50 MB at 1 GB/s, both ways.
+    // 25 M parameters, 100 MB in 48 buckets: 48 messages of 1 ms and 50 MB at 1 GB/s, both ways.
+    CHECK(bucket_size(25'000'000, 2) == 520'834);
     const ScalingModel model{25e6, 1000, 1e12, {1e-3, 1e9, 0.02}};
     const StepForecast two = predict(model, 2);
     CHECK(two.compute == doctest::Approx(0.15));
-    CHECK(two.exchange == doctest::Approx(2 * (4e-3 + 0.05)));
-    CHECK(two.exposed == doctest::Approx(1e-3 + 0.0125 + 4e-3 + 0.05));  // the last bucket first
+    CHECK(two.exchange == doctest::Approx(2 * (48e-3 + 0.05)));
+    // All of the scatter but the last bucket is hidden by 0.1 s, and of the gather by 0.05 s.
+    CHECK(two.exposed == doctest::Approx(1e-3 + 0.05 * 520'834 / 25e6 + 48e-3 + 0.05 - 0.05));
     CHECK(two.late == doctest::Approx(0.02 * std::sqrt(2 * std::log(2.0)) * 0.15));
     CHECK(two.weak_efficiency ==
           doctest::Approx(two.compute / (two.compute + two.exposed + two.late)));
     CHECK(exchange_seconds(25e6, model.link, 2) == doctest::Approx(two.exchange));
     // On 3 ranks a rank has 3 nodes of the tree of 24 shards.
-    CHECK(predict(model, 3).exchange == doctest::Approx(4 * 4e-3 + 4 * 0.1 * 2 / 3));
+    CHECK(predict(model, 3).exchange == doctest::Approx(2 * 2 * 48e-3 + 4 * 0.1 * 2 / 3));
     // A power of two takes log2 P messages.
     CHECK(exchange_seconds(25e6, model.link, 1024) ==
-          doctest::Approx(2 * (4 * 10e-3 + 0.1 * 1023 / 1024)));
-    CHECK(predict(model, 8).exchange == doctest::Approx(2 * (4 * 3e-3 + 0.1 * 7 / 8)));
+          doctest::Approx(2 * (4 * 10e-3 + 0.1 * 1023 / 1024)));  // in 4 buckets
+    CHECK(predict(model, 8).exchange == doctest::Approx(2 * (48 * 3e-3 + 0.1 * 7 / 8)));
   }
 }

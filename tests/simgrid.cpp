@@ -107,6 +107,7 @@ void measure(Index parameters, const LinkRates& link) {
                               GradientExchange::Result::whole, SendAs::exact);
     exchange.ready(0);
     exchange.complete();
+    exchange.gather();
     while (exchange.advance(cluster) != Comm::Job::State::done) {
     }
     const double took = MPI_Wtime() - before;

@@ -12,6 +12,7 @@
 // Its kernels are those of core/update.hpp, on the processor core/cpu/rows_update.cpp.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "core/ops.hpp"
 #include "core/update.hpp"
@@ -73,7 +74,7 @@ class Adafactor : public Optimizer {
   void update(const std::vector<ParamSpec>& specs, Tensors& values, const Tensors& grads,
               double rate, int64_t step) override {
     const double beta = 1 - std::pow(static_cast<double>(step + 1), -0.8);
-    lengths_.clear();
+    if (std::exchange(step_, step) != step) lengths_.clear();
     for (size_t i = 0; i < specs.size(); ++i) {
       if (specs[i].fixed || !grads[i]) continue;
       const Tensor p = values[i].detach(), g = laid_out_like(grads[i], p);
@@ -130,7 +131,8 @@ class Adafactor : public Optimizer {
 
   std::vector<size_t> first_;  // by parameter: where its state begins
   std::vector<KnownSquares> known_;
-  Tensors lengths_;  // by parameter, after the last update
+  int64_t step_ = -1;  // the last one
+  Tensors lengths_;    // in it, one of each parameter
 };
 
 }  // namespace

@@ -1,15 +1,17 @@
 #include "train/bucket.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
-#include <deque>
 
 #include "core/bf16.hpp"
 
 namespace tete {
 
 namespace {
+
+using Piece = Division::Piece;
 
 // ---- Numbers on the wire -----------------------------------------------------------------------
 
@@ -29,10 +31,19 @@ T received(T x) {
 }
 float received(Bf16 x) { return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16); }
 
-template <class T>
-T* numbers(const Tensor& x) {
-  return reinterpret_cast<T*>(x.host_bytes().data());
-}
+// Memory that is not set to zero first.
+template <class W>
+struct Room {
+  std::unique_ptr<W[]> numbers;
+  size_t count = 0;
+
+  Room() = default;
+  explicit Room(size_t n) : numbers(new W[n]), count(n) {}
+  std::span<std::byte> bytes(Index first, Index n) const {
+    return std::as_writable_bytes(std::span(numbers.get(), count)
+                                      .subspan(static_cast<size_t>(first), static_cast<size_t>(n)));
+  }
+};
 
 // ---- All ways ----------------------------------------------------------------------------------
 
@@ -40,72 +51,67 @@ T* numbers(const Tensor& x) {
 template <class T, class W>
 class TypedBucket : public Bucket {
  protected:
-  using Numbers = std::vector<W>;
+  TypedBucket(const SumOfRanks& sum, size_t number) : sum_(sum), number_(number) {}
 
-  // `place` is that of a rank's part among all parts in memory.
-  TypedBucket(const SumOfRanks& sum, size_t number, const std::function<size_t(int)>& place)
-      : sum_(sum), number_(number), place_(place(sum.rank)), rank_at_(ranks()), at_(1) {
-    for (int r = 0; r < sum.division.ranks(); ++r) rank_at_[place(r)] = r;
-    for (int r : rank_at_) at_.push_back(at_.back() + size_of_part(r));
+  const Division& division() const { return sum_.division; }
+  int ranks() const { return division().ranks(); }
+  const std::vector<Piece>& mine() const { return sum_.mine[number_]; }
+  Index size_of_part(int rank) const {
+    const int part = division().part_of(rank);
+    return division().begin(number_, part + 1) - division().begin(number_, part);
+  }
+  std::vector<Piece> pieces_of(int rank) const { return division().pieces(number_, rank); }
+  T* result(const Piece& piece) const {
+    return reinterpret_cast<T*>(sum_.results[piece.parameter].host_bytes().data()) + piece.first;
+  }
+  // A node's numbers. A gradient that is missing is -0, which changes nothing that it is added to.
+  T* gradient(const ShardSum& node, const Piece& piece) {
+    if (const Tensor& g = node.grads[piece.parameter])
+      return reinterpret_cast<T*>(g.host_bytes().data()) + piece.first;
+    const auto count = static_cast<size_t>(piece.count);
+    Room<T>& missing = missing_.emplace_back(count);
+    std::fill_n(missing.numbers.get(), count, T(-0.0));
+    return missing.numbers.get();
   }
 
-  size_t ranks() const { return static_cast<size_t>(sum_.division.ranks()); }
-  size_t size_of_part(int r) const {
-    const Division& division = sum_.division;
-    return static_cast<size_t>(division.begin(number_, r + 1) - division.begin(number_, r));
-  }
-  // Those of the parts at places [first, last).
-  std::span<std::byte> bytes(Numbers& all, size_t first, size_t last) const {
-    return std::as_writable_bytes(std::span(all).subspan(at_[first], at_[last] - at_[first]));
-  }
-
-  // A node's numbers in a rank's part. A gradient that is missing is -0, which changes nothing that
-  // it is added to.
-  W* pack(const ShardSum& node, int r, W* to) const {
-    for (const auto& [parameter, first, count] : pieces(r)) {
-      const Tensor& g = node.grads[parameter];
-      if (!g) std::fill_n(to, count, sent(T(-0.0), W()));
-      else
-        std::transform(numbers<T>(g) + first, numbers<T>(g) + first + count, to,
-                       [](T x) { return sent(x, W()); });
-      to += count;
-    }
-    return to;
-  }
-  void unpack(const std::vector<Division::Piece>& pieces, const W* from) const {
-    for (const auto& [parameter, first, count] : pieces) {
-      std::transform(from, from + count, numbers<T>(sum_.results[parameter]) + first,
-                     [](W x) { return received(x); });
-      from += count;
+  // Numbers to a peer, or from it. Where W is not T they take memory of their own, and those that
+  // come are there after `land`.
+  Message to(int peer, T* from, Index count) {
+    if constexpr (std::is_same_v<T, W>) {
+      return {peer, std::as_writable_bytes(std::span(from, static_cast<size_t>(count)))};
+    } else {
+      const Room<W>& room = staged_.emplace_back(static_cast<size_t>(count));
+      std::transform(from, from + count, room.numbers.get(), [](T x) { return sent(x, W()); });
+      return {peer, room.bytes(0, count)};
     }
   }
-  std::vector<Division::Piece> pieces(int r) const {
-    return sum_.division.pieces(sum_.division.begin(number_, r),
-                                sum_.division.begin(number_, r + 1));
+  Message from(int peer, T* to, Index count) {
+    if constexpr (std::is_same_v<T, W>) {
+      return {peer, std::as_writable_bytes(std::span(to, static_cast<size_t>(count)))};
+    } else {
+      const Room<W>& room = staged_.emplace_back(static_cast<size_t>(count));
+      landing_.push_back({room.numbers.get(), to, count});
+      return {peer, room.bytes(0, count)};
+    }
   }
-
-  // This rank's part of the sum is known.
-  void keep(Numbers part) {
-    part_ = std::move(part);
-    unpack(sum_.mine[number_], part_.data());
-  }
-  // Makes room for all parts.
-  void begin_gather() {
-    all_.resize(at_.back());
-    std::ranges::copy(part_, all_.begin() + static_cast<std::ptrdiff_t>(at_[place_]));
-    part_ = {};
-  }
-  void end_gather() {
-    for (size_t i = 0; i < ranks(); ++i)
-      if (i != place_) unpack(pieces(rank_at_[i]), all_.data() + at_[i]);
-    all_ = {};
+  void land() {
+    for (const Landing& each : landing_)
+      std::transform(each.from, each.from + each.count, each.to, [](W x) { return received(x); });
+    landing_.clear(), staged_.clear(), missing_.clear();
   }
 
   const SumOfRanks& sum_;
-  size_t number_, place_;     // of the bucket; of this rank's part
-  std::vector<int> rank_at_;  // by place
-  std::vector<size_t> at_;    // where each place's part begins; at last the end
-  Numbers part_, all_;
+  size_t number_;  // of the bucket
+
+ private:
+  struct Landing {
+    const W* from;
+    T* to;
+    Index count;
+  };
+  std::vector<Room<T>> missing_;
+  std::vector<Room<W>> staged_;
+  std::vector<Landing> landing_;
 };
 
 // ---- Each to each ------------------------------------------------------------------------------
@@ -113,157 +119,217 @@ class TypedBucket : public Bucket {
 template <class T, class W>
 class Pairwise : public TypedBucket<T, W> {
   using Base = TypedBucket<T, W>;
-  using typename Base::Numbers, typename Base::Step;
+  using typename Bucket::Step;
 
  public:
-  Pairwise(const SumOfRanks& sum, size_t number)
-      : Base(sum, number, [](int r) { return static_cast<size_t>(r); }) {}
+  Pairwise(const SumOfRanks& sum, size_t number) : Base(sum, number) {}
   int scatter_steps() const override { return 1; }
   int gather_steps() const override { return 1; }
   Step begin(int step) override { return step == 0 ? scatter() : gather(); }
   void end(int step) override {
-    if (step == 0) this->keep(add_up());
-    else this->end_gather();
+    if (step == 0) add_up();
+    this->land();
   }
 
  private:
-  int peer(size_t k) const {
-    return static_cast<int>((static_cast<size_t>(this->sum_.rank) + k) % this->ranks());
-  }
+  // The k-th rank after this one, of P.
+  int peer(int k) const { return (this->sum_.rank + k) % this->ranks(); }
+
   Step scatter() {
-    const size_t ranks = this->ranks(), mine = this->size_of_part(this->sum_.rank);
-    out_.resize(ranks), in_.resize(ranks);
+    const auto ranks = this->ranks();
+    const Index size = this->size_of_part(this->sum_.rank);
+    in_.resize(static_cast<size_t>(ranks));
     Step step;
-    for (size_t k = 0; k < ranks; ++k) {
+    for (int k = 1; k < ranks; ++k) {
       const int to = peer(k), from = peer(ranks - k);
-      Numbers& sending = out_[static_cast<size_t>(to)];
-      sending.resize(this->size_of_part(to) * this->sum_.nodes->size());
-      W* at = sending.data();
-      for (const ShardSum& node : *this->sum_.nodes) at = this->pack(node, to, at);
-      if (k == 0) continue;
-      Numbers& coming = in_[static_cast<size_t>(from)];
-      coming.resize(mine * this->sum_.nodes_of(from));
-      step.out.push_back({to, std::as_writable_bytes(std::span(sending))});
-      step.in.push_back({from, std::as_writable_bytes(std::span(coming))});
+      for (const ShardSum& node : *this->sum_.nodes)
+        for (const Piece& piece : this->pieces_of(to))
+          step.out.push_back(this->to(to, this->gradient(node, piece), piece.count));
+      Room<W>& coming = in_[static_cast<size_t>(from)];
+      const size_t nodes = this->sum_.nodes_of(from);
+      coming = Room<W>(nodes * static_cast<size_t>(size));
+      Index at = 0;
+      for (size_t i = 0; i < nodes; ++i)
+        for (const Piece& piece : this->mine()) {
+          step.in.push_back({from, coming.bytes(at, piece.count)});
+          at += piece.count;
+        }
     }
     return step;
   }
   Step gather() {
-    this->begin_gather();
     Step step;
-    const auto part = [&](int r) {
-      const auto place = static_cast<size_t>(r);
-      return this->bytes(this->all_, place, place + 1);
-    };
-    for (size_t k = 1; k < this->ranks(); ++k) {
-      const int from = peer(this->ranks() - k);
-      step.out.push_back({peer(k), part(this->sum_.rank)});
-      step.in.push_back({from, part(from)});
+    for (int k = 1; k < this->ranks(); ++k) {
+      const int to = peer(k), from = peer(this->ranks() - k);
+      for (const Piece& piece : this->mine())
+        step.out.push_back(this->to(to, this->result(piece), piece.count));
+      for (const Piece& piece : this->pieces_of(from))
+        step.in.push_back(this->from(from, this->result(piece), piece.count));
     }
     return step;
   }
 
   // This rank's part of the sum, in the tree's order.
-  Numbers add_up() {
-    const size_t size = this->size_of_part(this->sum_.rank);
-    std::vector<const W*> leaves;
-    std::vector<size_t> taken(this->ranks());
+  void add_up() {
+    const std::vector<Piece> pieces = this->pieces_of(this->sum_.rank);
+    Index at = 0;
+    for (size_t i = 0; i < pieces.size(); at += pieces[i++].count) {
+      const std::vector<Leaf> leaves = leaves_of(pieces[i], at);
+      T* const to = this->result(this->mine()[i]);
+      for (Index first = 0; first < pieces[i].count; first += block)
+        add_block(leaves, first, std::min(block, pieces[i].count - first), to + first);
+    }
+    in_.clear();
+  }
+  // A node's numbers of a piece: this rank's, or another's as they came.
+  struct Leaf {
+    const T* own;
+    const W* came;
+  };
+  std::vector<Leaf> leaves_of(const Piece& piece, Index at) {
+    const Index size = this->size_of_part(this->sum_.rank);
+    std::vector<Index> taken(in_.size());
+    std::vector<Leaf> leaves;
     for (const TreeOrder::Node& node : this->sum_.order.nodes) {
       const auto r = static_cast<size_t>(node.rank);
-      leaves.push_back((node.rank == this->sum_.rank ? out_[r] : in_[r]).data() +
-                       size * taken[r]++);
+      const Index number = taken[r]++;
+      if (node.rank == this->sum_.rank)
+        leaves.push_back(
+            {this->gradient((*this->sum_.nodes)[static_cast<size_t>(number)], piece), nullptr});
+      else leaves.push_back({nullptr, in_[r].numbers.get() + number * size + at});
     }
-    Numbers sums(size);
-    constexpr size_t block = 1024;
-    std::deque<std::vector<T>> stack;
-    for (size_t first = 0; first < size; first += block) {
-      add_block(leaves, first, std::min(block, size - first), stack);
-      std::transform(stack[0].begin(), stack[0].end(), sums.data() + first,
-                     [](T x) { return sent(x, W()); });
-    }
-    out_.clear(), in_.clear();
-    return sums;
+    return leaves;
   }
-  // The sum of `count` numbers of each leaf is then stack[0].
-  void add_block(const std::vector<const W*>& leaves, size_t first, size_t count,
-                 std::deque<std::vector<T>>& stack) const {
+  static constexpr Index block = 1024;
+  void add_block(const std::vector<Leaf>& leaves, Index first, Index count, T* to) {
     size_t height = 0, next = 0;
     for (bool is_leaf : this->sum_.order.is_leaf) {
       if (is_leaf) {
-        if (stack.size() == height) stack.emplace_back();
-        const W* from = leaves[next++] + first;
-        stack[height].resize(count);
-        std::transform(from, from + count, stack[height++].begin(),
-                       [](W x) { return received(x); });
+        if (stack_.size() == height) stack_.emplace_back();
+        T* const top = stack_[height++].data();
+        const auto [own, came] = leaves[next++];
+        if (own)
+          for (Index i = 0; i < count; ++i) top[i] = received(sent(own[first + i], W()));
+        else
+          for (Index i = 0; i < count; ++i) top[i] = received(came[first + i]);
         continue;
       }
       --height;
-      std::vector<T>&left = stack[height - 1], &right = stack[height];
-      for (size_t i = 0; i < count; ++i) left[i] = left[i] + right[i];
+      T *const left = stack_[height - 1].data(), *const right = stack_[height].data();
+#pragma omp simd
+      for (Index i = 0; i < count; ++i) left[i] = left[i] + right[i];
     }
+    std::transform(stack_[0].begin(), stack_[0].begin() + count, to,
+                   [](T x) { return received(sent(x, W())); });
   }
 
-  std::vector<Numbers> out_, in_;  // by rank: its nodes' numbers, one by one
+  std::vector<Room<W>> in_;  // by rank: its nodes' numbers, one by one
+  std::vector<std::array<T, block>> stack_;
 };
 
 // ---- Halving and doubling ----------------------------------------------------------------------
 
-// A rank's part has its number's bits in reverse as its place, so that what is sent is one piece.
-size_t reversed(size_t r, int bits) {
-  size_t place = 0;
-  for (int i = 0; i < bits; ++i) place |= (r >> i & 1) << (bits - 1 - i);
-  return place;
-}
-
 template <class T, class W>
 class Halving : public TypedBucket<T, W> {
   using Base = TypedBucket<T, W>;
-  using typename Base::Numbers, typename Base::Step;
+  using typename Bucket::Step;
 
  public:
-  Halving(const SumOfRanks& sum, size_t number, int bits)
-      : Base(sum, number, [bits](int r) { return reversed(static_cast<size_t>(r), bits); }),
-        bits_(bits) {}
+  Halving(const SumOfRanks& sum, size_t number, int bits) : Base(sum, number), bits_(bits) {}
   int scatter_steps() const override { return bits_; }
   int gather_steps() const override { return bits_; }
-
   Step begin(int step) override {
-    const bool halves = step < bits_;
-    if (step == 0) pack_all();
-    if (step == bits_) this->begin_gather();
-    const int bit = halves ? step : 2 * bits_ - 1 - step;
-    const size_t size = this->ranks() >> (bit + 1);  // parts that are sent
-    const size_t here = this->place_ / size * size, there = here ^ size;
-    const std::span<std::byte> mine = this->bytes(this->all_, here, here + size);
-    const std::span<std::byte> other = this->bytes(this->all_, there, there + size);
-    const int peer = this->sum_.rank ^ (1 << bit);
-    if (!halves) return {{{peer, mine}}, {{peer, other}}};
-    coming_.resize(mine.size() / sizeof(W));
-    return {{{peer, other}}, {{peer, std::as_writable_bytes(std::span(coming_))}}};
+    return step < bits_ ? scatter(step) : gather(2 * bits_ - 1 - step);
   }
   void end(int step) override {
-    if (step == 2 * bits_ - 1) return this->end_gather();
-    if (step >= bits_) return;
-    const size_t size = this->ranks() >> (step + 1);
-    W* sum = this->all_.data() + this->at_[this->place_ / size * size];
-    // The tree adds the left one's numbers and the right one's; that order changes no bit.
-    for (size_t i = 0; i < coming_.size(); ++i)
-      sum[i] = sent(received(sum[i]) + received(coming_[i]), W());
-    if (step + 1 < bits_) return;
-    Numbers part(sum, sum + coming_.size());
-    this->all_ = {}, coming_ = {};
-    this->keep(std::move(part));
+    if (step < bits_) add(step);
+    this->land();
   }
 
  private:
-  void pack_all() {
-    this->all_.resize(this->at_.back());
-    for (size_t i = 0; i < this->ranks(); ++i)
-      this->pack(this->sum_.nodes->front(), this->rank_at_[i], this->all_.data() + this->at_[i]);
+  // The parts [first, end) that this rank keeps, or gives away, in the step of so many.
+  struct Half {
+    int first, end;
+  };
+  Half kept(int step) const {
+    const int size = this->ranks() >> (step + 1);
+    const int first = this->division().part_of(this->sum_.rank) / size * size;
+    return {first, first + size};
+  }
+  Half given(int step) const {
+    const auto [first, end] = kept(step);
+    const int size = end - first;
+    return {first ^ size, (first ^ size) + size};
+  }
+  Index place(int part) const { return this->division().begin(this->number_, part); }
+  std::vector<Piece> pieces(Half half) const {
+    return this->division().pieces(place(half.first), place(half.end));
+  }
+
+  Step scatter(int step) {
+    const int peer = this->sum_.rank ^ (1 << step);
+    const Half keeps = kept(step), gives = given(step);
+    Step messages;
+    coming_ = Room<W>(static_cast<size_t>(place(keeps.end) - place(keeps.first)));
+    if (step > 0) {
+      const Index first = place(gives.first), end = place(gives.end);
+      messages.out.push_back({peer, sums_.bytes(first - begin_, end - first)});
+      messages.in.push_back({peer, coming_.bytes(0, static_cast<Index>(coming_.count))});
+      return messages;
+    }
+    const ShardSum& node = this->sum_.nodes->front();
+    for (const Piece& piece : pieces(gives))
+      messages.out.push_back(this->to(peer, this->gradient(node, piece), piece.count));
+    Index at = 0;
+    for (const Piece& piece : pieces(keeps)) {
+      messages.in.push_back({peer, coming_.bytes(at, piece.count)});
+      at += piece.count;
+    }
+    return messages;
+  }
+
+  // The tree adds the left one's numbers and the right one's; that order changes no bit.
+  void add(int step) {
+    const Half keeps = kept(step);
+    const std::vector<Piece> all = pieces(keeps);
+    const bool is_last = step + 1 == bits_;
+    const W* sums = sums_.numbers.get() + (step > 0 ? place(keeps.first) - begin_ : 0);
+    W* coming = coming_.numbers.get();
+    for (size_t i = 0; i < all.size(); ++i) {
+      const Index count = all[i].count;
+      const T* own = step > 0 ? nullptr : this->gradient(this->sum_.nodes->front(), all[i]);
+      T* result = is_last ? this->result(this->mine()[i]) : nullptr;
+      const auto each = [&](const auto& mine, const auto& put) {
+#pragma omp simd
+        for (Index k = 0; k < count; ++k) put(k, sent(mine(k) + received(coming[k]), W()));
+      };
+      const auto from = [&](const auto& put) {
+        if (own) each([&](Index k) { return received(sent(own[k], W())); }, put);
+        else each([&](Index k) { return received(sums[k]); }, put);
+      };
+      if (result) from([&](Index k, W x) { result[k] = received(x); });
+      else from([&](Index k, W x) { coming[k] = x; });
+      coming += count;
+      if (step > 0) sums += count;
+    }
+    sums_ = is_last ? Room<W>() : std::exchange(coming_, {});
+    coming_ = {};
+    begin_ = place(keeps.first);
+  }
+
+  Step gather(int step) {
+    const int peer = this->sum_.rank ^ (1 << step);
+    Step messages;
+    for (const Piece& piece : pieces(kept(step)))
+      messages.out.push_back(this->to(peer, this->result(piece), piece.count));
+    for (const Piece& piece : pieces(given(step)))
+      messages.in.push_back(this->from(peer, this->result(piece), piece.count));
+    return messages;
   }
 
   int bits_;
-  Numbers coming_;
+  Room<W> sums_, coming_;
+  Index begin_ = 0;  // the place of the sums in the row
 };
 
 }  // namespace

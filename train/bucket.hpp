@@ -2,7 +2,8 @@
 // the tree (scatter), then all get all parts (gather). Where each rank has one node, and these are
 // the leaves of one perfect tree, both take log2 P steps: neighbours exchange halves of what they
 // have and add what comes, as the tree does, and on the way back they double it. Elsewhere each
-// rank sends each other its part.
+// rank sends each other its part. Numbers that are sent as they are go from the gradients and come
+// into the results, without copies.
 #pragma once
 #include <memory>
 

@@ -1,6 +1,7 @@
 #include "train/division.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "core/update.hpp"
@@ -9,7 +10,12 @@ namespace tete {
 
 constexpr Index largest_bucket = 6'250'000, smallest_bucket = 65'536;  // numbers
 constexpr Index smallest_message = 16'384;  // numbers; smaller messages are slower
-constexpr Index buckets_wanted = 8;         // so that small models overlap, too
+constexpr Index buckets_wanted = 48;        // so that little is left when the last is ready
+
+Index bucket_size(Index all, int ranks) {
+  const Index least = std::max(smallest_bucket, ranks * smallest_message);
+  return std::min(std::max((all + buckets_wanted - 1) / buckets_wanted, least), largest_bucket);
+}
 
 Division::Division(const std::vector<Index>& sizes, int ranks, Index unit) : ranks_(ranks) {
   Index total = 0;
@@ -19,8 +25,7 @@ Division::Division(const std::vector<Index>& sizes, int ranks, Index unit) : ran
   const auto aligned = [&](Index at) {
     return unit == 1 || at == total ? at : at - pieces(at, at + 1)[0].first % unit;
   };
-  const Index least = std::max(smallest_bucket, ranks * smallest_message);
-  const Index size = std::min(std::max(total / buckets_wanted, least), largest_bucket);
+  const Index size = bucket_size(total, ranks);
   std::vector<Index> given(static_cast<size_t>(ranks));  // numbers of all ranks before each
   for (Index begin = 0; begin < total;) {
     const Index end = aligned(std::min(begin + size, total));
@@ -32,6 +37,14 @@ Division::Division(const std::vector<Index>& sizes, int ranks, Index unit) : ran
     }
     cuts_.push_back(begin = end);
   }
+}
+
+int Division::part_of(int rank) const {
+  const auto count = static_cast<unsigned>(ranks_);
+  if (!std::has_single_bit(count)) return rank;
+  int part = 0;
+  for (unsigned bit = 1; bit < count; bit <<= 1, rank >>= 1) part = 2 * part + rank % 2;
+  return part;
 }
 
 std::vector<Division::Piece> Division::pieces(Index begin, Index end) const {
@@ -50,7 +63,7 @@ std::vector<Division::Piece> Division::pieces(Index begin, Index end) const {
 std::vector<Division::Piece> Division::pieces(int rank) const {
   std::vector<Piece> all;
   for (size_t b = 0; b < buckets(); ++b)
-    for (const Piece& piece : pieces(begin(b, rank), begin(b, rank + 1))) all.push_back(piece);
+    for (const Piece& piece : pieces(b, rank)) all.push_back(piece);
   return all;
 }
 
@@ -64,9 +77,11 @@ static void each_row(const Division& division, int rank, const Tensors& parts, c
 
 std::vector<double> sums_of_squares(Comm& comm, const Division& division, const Tensors& parts) {
   Tensors windows;
-  std::vector<Index> taken(parts.size()), numbers(parts.size());
-  each_row(division, comm.rank(), parts, [&](size_t i, Index, Index count) {
-    windows.push_back(parts[i].window({count}, {1}, taken[i]));
+  std::vector<Index> taken(parts.size()), numbers(parts.size()), all_of(parts.size());
+  for (const Division::Slot& slot : division.slots()) all_of[slot.parameter] = slot.count;
+  each_row(division, comm.rank(), parts, [&](size_t i, Index first, Index count) {
+    const bool has_room = parts[i].size() == all_of[i];
+    windows.push_back(parts[i].window({count}, {1}, has_room ? first : taken[i]));
     taken[i] += count;
   });
   const std::vector<double> mine = sums_of_squares(windows, cpu()).values();

@@ -12,7 +12,7 @@ SumOfRanks GradientExchange::sum_of(int rank, const TreeOrder& order, const Tens
   SumOfRanks sum{rank, order, division, std::move(nodes)};
   std::vector<Index> counts(layouts.size());
   for (size_t b = 0; b < division.buckets(); ++b) {
-    sum.mine.push_back(division.pieces(division.begin(b, rank), division.begin(b, rank + 1)));
+    sum.mine.push_back(division.pieces(b, rank));
     for (Division::Piece& piece : sum.mine.back()) {
       Index& before = counts[piece.parameter];
       if (wanted == Result::part) piece.first = before;
@@ -33,16 +33,18 @@ GradientExchange::GradientExchange(int rank, const TreeOrder& order, const Tenso
                                    std::shared_ptr<std::vector<ShardSum>> nodes,
                                    const Division& division, Result wanted, SendAs send)
     : sum_(sum_of(rank, order, layouts, std::move(nodes), division, wanted)),
-      scattered_(division.buckets()),
+      gathered_(division.buckets()),
       is_ready_(layouts.size()) {
   Dtype dtype = Dtype::f32;
   for (const Tensor& like : layouts)
     if (like) dtype = like.dtype();
-  for (size_t b = 0; b < division.buckets(); ++b) {
+  const size_t count = division.buckets();
+  for (size_t b = 0; b < count; ++b) {
     buckets_.push_back(make_bucket(sum_, b, dtype, send));
     legs_.push_back({b, false});
-    if (wanted == Result::whole) legs_.push_back({b, true, buckets_[b]->scatter_steps()});
   }
+  for (size_t b = count; b-- > 0 && wanted == Result::whole;)
+    legs_.push_back({b, true, buckets_[b]->scatter_steps()});
 }
 
 void GradientExchange::ready(size_t parameter) {
@@ -55,14 +57,14 @@ void GradientExchange::ready(size_t parameter) {
       std::memory_order_release);
 }
 
+// What ranks tell each other between two steps does not wait for gathers.
 bool GradientExchange::can_begin(const Leg& leg) const {
-  if (leg.gathers) return scattered_[leg.bucket];
+  if (leg.gathers) return all_scattered() && may_gather_.load(std::memory_order_acquire);
   return ready_until_.load(std::memory_order_acquire) >= sum_.division.begin(leg.bucket + 1, 0);
 }
 
 Comm::Job::State GradientExchange::advance(Transport& transport) {
   for (bool more = true; more;) {
-    more = false;
     while (begun_ < legs_.size() && under_way_.size() < most_under_way && can_begin(legs_[begun_]))
       under_way_.push_back(&legs_[begun_++]);
     more = std::erase_if(under_way_, [&](Leg* leg) { return move(transport, *leg); }) > 0;
@@ -70,8 +72,20 @@ Comm::Job::State GradientExchange::advance(Transport& transport) {
   if (!totals_ && complete_.load(std::memory_order_acquire))
     totals_.emplace(first_free_channel + static_cast<int>(buckets_.size()), sum_);
   if (totals_ && !totals_known_) totals_known_ = totals_->advance(transport);
+  if (totals_known_ && all_scattered()) summed_.store(true, std::memory_order_release);
   if (!under_way_.empty() || (totals_ && !totals_known_)) return State::waiting;
   return begun_ == legs_.size() && totals_known_ ? State::done : State::idle;
+}
+
+bool GradientExchange::has(size_t parameter) const {
+  const Division& division = sum_.division;
+  for (const Division::Slot& slot : division.slots())
+    if (slot.parameter == parameter)
+      for (size_t b = 0; b < buckets_.size(); ++b)
+        if (division.begin(b, 0) < slot.begin + slot.count &&
+            division.begin(b + 1, 0) > slot.begin && !gathered_[b].load(std::memory_order_acquire))
+          return false;
+  return true;
 }
 
 std::unique_ptr<Exchange> GradientExchange::begin(Transport& transport, const Leg& leg) {
@@ -94,7 +108,8 @@ bool GradientExchange::move(Transport& transport, Leg& leg) {
     leg.exchange.reset();
     bucket.end(leg.step++);
   }
-  scattered_[leg.bucket] = true;
+  if (leg.gathers) gathered_[leg.bucket].store(true, std::memory_order_release);
+  else ++scattered_;
   return true;
 }
 

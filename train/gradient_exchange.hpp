@@ -1,6 +1,8 @@
 // Partial sums of gradients go to all ranks, and their sum comes back, bucket by bucket
-// (train/bucket.hpp), while later gradients are computed.
+// (train/bucket.hpp): the one while the backward pass computes later gradients, the other while the
+// next forward pass computes with the first layers' new values.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <optional>
 
@@ -22,8 +24,14 @@ class GradientExchange : public Comm::Job {
   void ready(size_t parameter);
   // So are the losses.
   void complete() { complete_.store(true, std::memory_order_release); }
-  // After the job is done.
-  ShardSum result() { return totals_->result(sum_); }
+  // True once this rank's part of all sums is known, and so are the totals.
+  bool is_summed() const { return summed_.load(std::memory_order_acquire); }
+  // The other ranks' parts may come, unless Result::part is wanted; the first layers' come first.
+  void gather() { may_gather_.store(true, std::memory_order_release); }
+  // True once all of a parameter's sum is there.
+  bool has(size_t parameter) const;
+  // After is_summed(). Gradients fill as they come.
+  ShardSum result() const { return totals_->result(sum_); }
 
   State advance(Transport& transport) override;
   int64_t progress() const override;
@@ -42,12 +50,14 @@ class GradientExchange : public Comm::Job {
                            std::shared_ptr<std::vector<ShardSum>> nodes, const Division& division,
                            Result wanted);
   bool can_begin(const Leg& leg) const;
+  bool all_scattered() const { return scattered_ == buckets_.size(); }
   bool move(Transport& transport, Leg& leg);
   std::unique_ptr<Exchange> begin(Transport& transport, const Leg& leg);
 
   SumOfRanks sum_;
   std::vector<std::unique_ptr<Bucket>> buckets_;
-  std::vector<bool> scattered_;  // by bucket
+  size_t scattered_ = 0;                     // buckets
+  std::vector<std::atomic<bool>> gathered_;  // by bucket
   // All ranks begin them in one order, so no two wait for each other.
   std::vector<Leg> legs_;
   size_t begun_ = 0;
@@ -55,7 +65,7 @@ class GradientExchange : public Comm::Job {
   std::vector<bool> is_ready_;
   size_t slots_ready_ = 0;
   std::atomic<int64_t> ready_until_{0};
-  std::atomic<bool> complete_{false};
+  std::atomic<bool> complete_{false}, summed_{false}, may_gather_{false};
   std::optional<StepTotals> totals_;
   bool totals_known_ = false;
   int64_t progress_ = 0, bytes_ = 0;

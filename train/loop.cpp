@@ -164,6 +164,7 @@ class Run {
       log_.emplace(options_, job.objective.params, job.optimizer, job.comm, state_);
     // The first save shows early whether there is room, and makes every later moment resumable.
     if (options_.resume.empty()) checkpoints_.save();
+    told_ = job.comm.use();
   }
 
   LoopResult go() {
@@ -173,6 +174,7 @@ class Run {
       step();
       stopped = meet() > 0;
     }
+    stepper_.settle(job_.values);
     checkpoints_.save_if_new();
     return {.stopped = stopped && (!at_end() || state_.owes_validation),
             .step = state_.step,
@@ -196,7 +198,7 @@ class Run {
   // True on all ranks if one was asked to stop.
   bool meet() {
     Comm& comm = job_.comm;
-    const AfterStep mine{StopSignals::requested(), step_seconds_.back() - progress_.ranks.exposed};
+    const AfterStep mine{StopSignals::requested(), computed_};
     const std::vector<AfterStep> all = comm.all_gather(mine);
     if (comm.size() == 1) return mine.stop > 0;
     RankTimes& times = progress_.ranks;
@@ -215,12 +217,10 @@ class Run {
 
   void step() {
     const double rate = options_.schedule(state_.step), before = seconds_now();
-    const CommUse used = job_.comm.use();
+    const double exposed = job_.comm.use().exposed;
     const StepResult result = run_step(rate);
     const double seconds = seconds_now() - before;
-    progress_.ranks.ranks = job_.comm.size();
-    progress_.ranks.comm = job_.comm.use().total - used.total;
-    progress_.ranks.exposed = job_.comm.use().exposed - used.exposed;
+    note_comm(seconds - (job_.comm.use().exposed - exposed));
     step_seconds_.push_back(static_cast<float>(seconds));
     for (const std::string& sentence : result.warnings) job_.reporter.warning(sentence);
     ++state_.step;
@@ -235,13 +235,31 @@ class Run {
   }
 
   StepResult run_step(double rate) {
-    const bool with_norms = log_ && options_.norms && log_->tells_of(state_.step + 1);
+    const bool told = options_.log_tells_of(state_.step + 1);
     try {
-      return stepper_.run(state_.step, job_.values, rate, with_norms);
+      if (!told && !are_values_due(state_.step + 1))
+        return stepper_.run_ahead(state_.step, job_.values, rate);
+      return stepper_.run(state_.step, job_.values, rate, log_ && options_.norms && told);
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::numbers) checkpoints_.save_and_explain(error);
       throw;
     }
+  }
+
+  // True if something reads the values after a step, before the next one does.
+  bool are_values_due(int64_t step) const {
+    const auto due = [step](int64_t every) { return every > 0 && step % every == 0; };
+    return due(options_.validate_every) || due(options_.save_every) || due(options_.compare_every);
+  }
+
+  void note_comm(double computed) {
+    computed_ = computed;
+    const CommUse use = job_.comm.use();
+    const auto steps = static_cast<double>(++steps_untold_);
+    progress_.ranks.ranks = job_.comm.size();
+    progress_.ranks.comm = (use.total - told_.total) / steps;
+    progress_.ranks.exposed = (use.exposed - told_.exposed) / steps;
+    if (options_.log_tells_of(state_.step + 1)) told_ = use, steps_untold_ = 0;
   }
 
   void note(const StepResult& result, double rate, double seconds) {
@@ -320,7 +338,10 @@ class Run {
   std::optional<MetricsLog> log_;
   Progress progress_;
   std::vector<WrittenText> written_;  // with the newest validation
+  CommUse told_;                      // at the log's last line
+  int64_t steps_untold_ = 0;
   double began_ = 0, mean_seconds_ = 0;
+  double computed_ = 0;  // seconds of the last step without those of waiting
   std::vector<float> step_seconds_;
 };
 

@@ -44,14 +44,21 @@ struct LoopOptions {
   // Seconds without a sign of another rank until it is lost; 0: 60, or ten steps if that is more.
   double peer_timeout = 0;
   int64_t compare_every = 100;  // steps between comparisons of the ranks' parameters
+
+  // True if the log has a line of training for step number `step` = 1, 2, …
+  bool log_tells_of(int64_t step) const {
+    return step == 1 || step == schedule.steps || step % log_every == 0;
+  }
 };
 
 // The time of a step among ranks.
 struct RankTimes {
   int ranks = 1;
-  double comm = 0, exposed = 0;  // seconds that messages took, and that this rank waited for them
-  int slowest = 0;               // the rank that computed longest,
-  double ratio = 1;              // and its time by the median rank's
+  // Seconds that messages took, and that this rank waited for them: means of the steps since the
+  // log's last line.
+  double comm = 0, exposed = 0;
+  int slowest = 0;   // the rank that computed longest,
+  double ratio = 1;  // and its time by the median rank's
 };
 
 // The events of a step, for the log and the screen.

@@ -43,12 +43,8 @@ MetricsLog::MetricsLog(const LoopOptions& options, const ParamList& params,
   if (!file_) fail(ErrorKind::resource, "cannot write ", path_, ": ", errno_text(errno));
 }
 
-bool MetricsLog::tells_of(int64_t step) const {
-  return step == 1 || step == options_.schedule.steps || step % options_.log_every == 0;
-}
-
 void MetricsLog::note(const Progress& p, const StepResult& result, double ms) {
-  if (tells_of(p.step)) write_training(p, result.tokens, ms);
+  if (options_.log_tells_of(p.step)) write_training(p, result.tokens, ms);
   if (!result.norms.empty()) write_norms(p, result.norms);
 }
 

@@ -16,8 +16,6 @@ class MetricsLog {
   ~MetricsLog() { std::fclose(file_); }
   MetricsLog(const MetricsLog&) = delete;
 
-  // True if there is a line of training for step number `step` = 1, 2, …
-  bool tells_of(int64_t step) const;
   void note(const Progress& p, const StepResult& result, double ms);
   // A validation, and what the model wrote with it.
   void note(const Progress& p, const std::vector<WrittenText>& written);

@@ -30,7 +30,8 @@ class Optimizer {
   virtual const char* name() const = 0;
   // One step, `step` = 0, 1, …, with learning rate `rate`. Parameters that are fixed, and those
   // whose gradient is an empty Tensor, stay as they are. Updated values are fresh, untracked
-  // tensors with the memory order of the old ones.
+  // tensors with the memory order of the old ones. A step may be made in several calls, each of
+  // other parameters, unless it is divided.
   virtual void update(const std::vector<ParamSpec>& specs, Tensors& values, const Tensors& grads,
                       double rate, int64_t step) = 0;
 

@@ -10,8 +10,6 @@ namespace tete {
 
 namespace {
 
-constexpr double bucket = 25e6;  // bytes, the largest of train/division.cpp
-
 // How gradients are added: nodes of the tree that a rank has, on average, and steps of a bucket and
 // phase.
 struct Way {
@@ -26,17 +24,20 @@ int shards_for(int ranks) {
   return ranks <= 24 ? 24 : static_cast<int>(std::bit_ceil(static_cast<unsigned>(ranks)));
 }
 
+// Of the first gather and the last scatter nothing is hidden.
 struct Phases {
-  double scatter = 0, gather = 0, last_bucket = 0;
+  double scatter = 0, gather = 0, last_scatter = 0, first_gather = 0;
 };
 Phases phases(double parameters, const LinkRates& link, int ranks, const Way& way) {
   const double bytes = 4 * parameters, part = (ranks - 1.0) / ranks;
+  const double bucket =
+      4.0 * static_cast<double>(bucket_size(static_cast<Index>(parameters), ranks));
   const double buckets = std::ceil(bytes / bucket), latency = way.steps * link.latency;
   const auto seconds = [&](double count, double sent) {
     return count * latency + part * sent / link.bandwidth;
   };
   return {seconds(buckets, way.nodes * bytes), seconds(buckets, bytes),
-          seconds(1, way.nodes * std::min(bytes, bucket))};
+          seconds(1, way.nodes * std::min(bytes, bucket)), seconds(1, std::min(bytes, bucket))};
 }
 
 // Seconds of a step in which a rank has so many tokens.
@@ -46,7 +47,8 @@ StepForecast step_of(const ScalingModel& m, double tokens, int ranks) {
   if (ranks == 1) return s;
   const Phases p = phases(m.parameters, m.link, ranks, way(ranks, shards_for(ranks)));
   s.exchange = p.scatter + p.gather;
-  s.exposed = std::max(p.last_bucket, p.scatter - s.compute * 2 / 3) + p.gather;
+  s.exposed = std::max(p.last_scatter, p.scatter - s.compute * 2 / 3) +
+              std::max(p.first_gather, p.gather - s.compute / 3);
   s.late = m.link.jitter * std::sqrt(2 * std::log(ranks)) * s.compute;
   return s;
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/fused.hpp"
 #include "core/update.hpp"
 #include "train/stop.hpp"
 
@@ -74,18 +75,6 @@ double clip_factor(double norm, double limit) {
   return limit > 0 ? std::min(1.0, limit / (norm + 1e-6)) : 1.0;
 }
 
-// The only numbers that a step reads from the device, all at once: the loss and each gradient's sum
-// of squares, which is finite if and only if the gradient is.
-Stepper::Sums Stepper::read_sums(const ShardSum& total) const {
-  if (const Division* parts = optimizer_.division())
-    return {total.loss.item(), sums_of_squares(comm_, *parts, total.grads)};
-  const Tensor squares = sums_of_squares(total.grads, total.loss.backend());
-  std::vector<double> all = concat({reshape(total.loss, {1}), squares}, 0).values();
-  const double loss = all[0];
-  all.erase(all.begin());
-  return {loss, std::move(all)};
-}
-
 static std::vector<double> lengths(const Tensors& xs) {
   std::vector<double> all =
       xs.empty() ? std::vector<double>() : sums_of_squares(xs, xs[0].backend()).values();
@@ -93,51 +82,99 @@ static std::vector<double> lengths(const Tensors& xs) {
   return all;
 }
 
-StepResult Stepper::run(int64_t step, Tensors& values, double rate, bool with_norms) {
-  ShardSum total = tree_sum(
+std::pair<StepResult, Stepper::Unsettled> Stepper::begin(int64_t step, Tensors& values,
+                                                         double rate) {
+  ArrivingSum sum(
       comm_, options_.shards, learned(values),
       [&](int g, const OnReady& ready) { return shard(step, g, values, ready); }, options_.send,
       optimizer_.division());
-  const Sums sums = read_sums(total);
-  const std::vector<double>& squares = sums.squares;
-  const auto tokens = static_cast<double>(total.tokens);
+  const Tensors& grads = sum.total().grads;
+  const auto& [loss, squares] = sum.numbers();
+  const auto tokens = static_cast<double>(sum.total().tokens);
   StepResult result;
-  result.tokens = total.tokens;
-  result.loss = sums.loss / tokens;
-  on_all_ranks([&] { check_severed(total.grads, squares, result.warnings); });
+  result.tokens = sum.total().tokens;
+  result.loss = loss / tokens;
   result.grad_norm = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0)) / tokens;
-  if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm))
-    on_all_ranks([&] { explain_not_finite(step, values, result.loss, total.grads); });
-  const Tensors before = with_norms ? values : Tensors();
-
+  try {
+    on_all_ranks([&] { check_severed(grads, squares, result.warnings); });
+    if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {
+      sum.wait();
+      on_all_ranks([&] { explain_not_finite(step, values, result.loss, grads); });
+    }
+  } catch (const SharedError&) {
+    sum.wait();  // the ranks go on to save
+    throw;
+  }
   // The sum becomes a mean and is clipped in one go.
   const double factor = clip_factor(result.grad_norm, options_.clip);
   result.grad_norm_clipped = result.grad_norm * factor;
-  for (Tensor& g : total.grads)
-    if (g) g = g * (factor / tokens);
-  optimizer_.update(objective_.params.specs(), values, total.grads, rate, step);
-  if (!with_norms) return result;
+  for (double square : squares) result.norms.push_back({.gradient = std::sqrt(square) / tokens});
+  return {result, Unsettled{std::move(sum), step, rate, factor / tokens, {}}};
+}
+
+StepResult Stepper::run(int64_t step, Tensors& values, double rate, bool with_norms) {
+  auto [result, left] = begin(step, values, rate);
+  const Tensors before = with_norms ? values : Tensors();
+  update(values, left);
+  if (!with_norms) return result.norms.clear(), result;
   Tensors updates;
   for (size_t i = 0; i < values.size(); ++i) updates.push_back(values[i] - before[i]);
   const std::vector<double> of_values = lengths(before), of_updates = lengths(updates);
   for (size_t i = 0; i < values.size(); ++i)
-    result.norms.push_back({of_values[i], std::sqrt(squares[i]) / tokens, of_updates[i]});
+    result.norms[i].value = of_values[i], result.norms[i].update = of_updates[i];
   return result;
 }
 
-LossSum Stepper::forward(int64_t step, int shard, const Tensors& params, const Watch& watch) const {
+StepResult Stepper::run_ahead(int64_t step, Tensors& values, double rate) {
+  if (comm_.size() == 1 || optimizer_.division()) return run(step, values, rate);
+  auto [result, left] = begin(step, values, rate);
+  result.norms.clear();
+  left.is_settled.resize(values.size());
+  unsettled_.emplace(std::move(left));
+  return result;
+}
+
+void Stepper::update(Tensors& values, Unsettled& step) {
+  step.sum.wait();
+  Tensors grads = step.sum.total().grads;
+  for (Tensor& g : grads)
+    if (g) g = g * step.factor;
+  optimizer_.update(objective_.params.specs(), values, grads, step.rate, step.step);
+}
+
+void Stepper::settle(Tensors& values) {
+  if (!unsettled_) return;
+  for (size_t i = 0; i < values.size(); ++i) settle(values, i);
+  unsettled_->sum.wait();
+  unsettled_.reset();
+}
+
+// In place: the forward pass that waits for it has this tensor already.
+void Stepper::settle(Tensors& values, size_t parameter) {
+  if (!unsettled_ || unsettled_->is_settled[parameter]) return;
+  Unsettled& left = *unsettled_;
+  left.is_settled[parameter] = true;
+  left.sum.wait(parameter);
+  const Tensor& g = left.sum.total().grads[parameter];
+  if (!g) return;
+  Tensors grads(values.size());
+  grads[parameter] = g * left.factor;
+  const Tensor old = values[parameter];
+  optimizer_.update(objective_.params.specs(), values, grads, left.rate, left.step);
+  copy_onto(std::exchange(values[parameter], old), old);
+}
+
+LossSum Stepper::forward(int64_t step, int shard, Forward forward) const {
   const Index begin = options_.batch * shard / options_.shards;
   const Index end = options_.batch * (shard + 1) / options_.shards;
   const Key key(options_.seed);
   const Batch batch = data_.batch(key.fold("data"), step * options_.batch + begin, end - begin);
-  const Forward forward{.params = params,
-                        .training = true,
-                        .dropout = options_.dropout,
-                        .key = key.fold("noise").fold(step),
-                        .first_sample = batch.first_sample,
-                        .watch = watch,
-                        .products = options_.products,
-                        .recompute_blocks = options_.recompute_blocks};
+  forward.training = true;
+  forward.dropout = options_.dropout;
+  forward.key = key.fold("noise").fold(step);
+  forward.first_sample = batch.first_sample;
+  forward.products = options_.products;
+  forward.recompute_blocks = options_.recompute_blocks;
   return objective_.loss(forward, batch);
 }
 
@@ -148,8 +185,7 @@ Tensors Stepper::learned(const Tensors& values) const {
   return learned;
 }
 
-ShardSum Stepper::shard(int64_t step, int shard, const Tensors& values,
-                        const OnReady& ready) const {
+ShardSum Stepper::shard(int64_t step, int shard, Tensors& values, const OnReady& ready) {
   Tensors params, learned;
   std::vector<size_t> places;
   for (int i = 0; i < objective_.params.size(); ++i) {
@@ -157,7 +193,11 @@ ShardSum Stepper::shard(int64_t step, int shard, const Tensors& values,
     params.push_back(fixed ? values[i].detach() : values[i].variable());
     if (!fixed) learned.push_back(params.back()), places.push_back(i);
   }
-  const LossSum loss = forward(step, shard, params, {});
+  Forward hooked{.params = params};
+  if (unsettled_)
+    hooked.before_read = [&](ParamId id) { settle(values, static_cast<size_t>(id.index)); };
+  const LossSum loss = forward(step, shard, hooked);
+  settle(values);
   if (loss.tokens < 1) bad_input("a shard of step ", step + 1, " has no token to learn from");
   GradOptions options;
   if (ready) options.on_ready = [&](size_t i, const Tensor& g) { ready(places[i], g.detach()); };
@@ -203,12 +243,13 @@ void Stepper::check_severed(const Tensors& grads, const std::vector<double>& squ
 
 std::string Stepper::first_not_finite(int64_t step, const Tensors& values) const {
   std::string first;
-  const Watch watch = [&](const std::string& path, const Tensor& value) {
+  Forward hooked{.params = values};
+  hooked.watch = [&](const std::string& path, const Tensor& value) {
     if (first.empty() && !all_finite(value)) first = describe_not_finite(path, value);
   };
   const int end = first_shard(comm_.rank() + 1, comm_.size(), options_.shards);
   for (int g = first_shard(comm_.rank(), comm_.size(), options_.shards); g < end; ++g)
-    if (first.empty()) forward(step, g, values, watch);
+    if (first.empty()) forward(step, g, hooked);
   const std::vector<std::string> all = comm_.all_gather(first);
   for (int r = 0; r < comm_.size(); ++r)
     if (const std::string& found = all[static_cast<size_t>(r)]; !found.empty())

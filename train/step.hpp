@@ -71,17 +71,26 @@ class Stepper {
   // alone. Where the loss or a gradient is not finite it throws an Error (numbers) that names the
   // step, counted from 1 as on the screen, and the first bad tensor; it then changes nothing.
   StepResult run(int64_t step, Tensors& values, double rate, bool with_norms = false);
+  // The same, but the values that it changes may still be on their way from other ranks: `settle`
+  // waits for them, and so does the next step, whose forward pass waits for each when it reads it.
+  StepResult run_ahead(int64_t step, Tensors& values, double rate);
+  void settle(Tensors& values);
 
  private:
-  struct Sums {
-    double loss;
-    std::vector<double> squares;  // of each gradient; 0 where there is none
+  // A step whose values are not all there.
+  struct Unsettled {
+    ArrivingSum sum;
+    int64_t step;
+    double rate, factor;  // the latter of gradients
+    std::vector<bool> is_settled;
   };
-  Sums read_sums(const ShardSum& total) const;
+  // All of a step but the update.
+  std::pair<StepResult, Unsettled> begin(int64_t step, Tensors& values, double rate);
+  void update(Tensors& values, Unsettled& step);
+  void settle(Tensors& values, size_t parameter);
   Tensors learned(const Tensors& values) const;  // empty where a parameter is fixed
-  ShardSum shard(int64_t step, int shard, const Tensors& values, const OnReady& ready) const;
-  using Watch = std::function<void(const std::string& path, const Tensor& value)>;
-  LossSum forward(int64_t step, int shard, const Tensors& params, const Watch& watch) const;
+  ShardSum shard(int64_t step, int shard, Tensors& values, const OnReady& ready);
+  LossSum forward(int64_t step, int shard, Forward forward) const;
   void check_severed(const Tensors& grads, const std::vector<double>& squares,
                      std::vector<std::string>& warnings);
   // The first value of the forward pass, run again, that is not finite; "" where all are.
@@ -94,6 +103,7 @@ class Stepper {
   Optimizer& optimizer_;
   Comm& comm_;
   StepOptions options_;
+  std::optional<Unsettled> unsettled_;
   int steps_run_ = 0;
   std::vector<bool> zero_so_far_;  // by parameter
 };

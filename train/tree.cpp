@@ -2,9 +2,8 @@
 // after the other, are already in the order in which the tree is finished.
 #include "train/tree.hpp"
 
-#include <optional>
-
 #include "core/ops.hpp"
+#include "core/update.hpp"
 #include "train/gradient_exchange.hpp"
 #include "train/optimizer.hpp"
 
@@ -23,11 +22,11 @@ ShardSum add(ShardSum a, ShardSum b) {
 
 using Leaf = std::function<ShardSum(int, const OnReady&)>;
 
-ShardSum sum(const Leaf& leaf, int a, int b) {
+ShardSum sum_of_shards(const Leaf& leaf, int a, int b) {
   if (b - a == 1) return leaf(a, {});
   const int m = a + (b - a) / 2;
-  ShardSum left = sum(leaf, a, m);
-  return add(std::move(left), sum(leaf, m, b));
+  ShardSum left = sum_of_shards(leaf, a, m);
+  return add(std::move(left), sum_of_shards(leaf, m, b));
 }
 
 // The last node that a rank adds. Its gradients become final one by one, while the last shard's are
@@ -38,7 +37,7 @@ class LastNode {
   LastNode(const Leaf& leaf, const TreeOrder::Node& node) : shard_(node.end - 1) {
     for (int a = node.begin; a < shard_;) {
       const int m = a + (node.end - a) / 2;
-      left_.push_back(sum(leaf, a, m));
+      left_.push_back(sum_of_shards(leaf, a, m));
       a = m;
     }
   }
@@ -59,30 +58,49 @@ class LastNode {
   std::vector<ShardSum> left_;
 };
 
-// The job's memory is this thread's, whatever ends it.
-struct Running {
-  Comm& comm;
-  bool finished = false;
-  ~Running() {
-    if (!finished) comm.abandon();
-  }
-};
-
 std::vector<Index> sizes_of(const Tensors& layouts) {
   std::vector<Index> sizes;
   for (const Tensor& like : layouts) sizes.push_back(like ? like.size() : 0);
   return sizes;
 }
 
-ShardSum sum_of_ranks(Comm& comm, int shards, const Tensors& layouts, const Leaf& leaf, SendAs send,
-                      const Division* parts) {
+}  // namespace
+
+// ---- The sum over ranks ------------------------------------------------------------------------
+
+struct ArrivingSum::OnTheWay {
+  OnTheWay(Comm& with, const Tensors& layouts, const Division* wanted_parts)
+      : comm(with),
+        evenly(sizes_of(layouts), wanted_parts ? 1 : comm.size(), row_of_squares),
+        parts(wanted_parts),
+        is_here(layouts.size(), wanted_parts != nullptr) {}
+  // The job's memory is this thread's, whatever ends it.
+  ~OnTheWay() {
+    if (exchange && !is_over) comm.abandon();
+  }
+
+  const Division& division() const { return parts ? *parts : evenly; }
+  ShardSum sum(int shards, const Tensors& layouts, const Leaf& leaf, SendAs send);
+
+  Comm& comm;
+  Division evenly;
+  const Division* parts;
+  std::shared_ptr<GradientExchange> exchange;
+  bool is_over = false;
+  Backend* device = nullptr;  // of gradients
+  std::vector<bool> is_here;  // by parameter: true if all of its gradient is there, on the device
+};
+
+// Ends when this rank knows its part, and the totals.
+ShardSum ArrivingSum::OnTheWay::sum(int shards, const Tensors& layouts, const Leaf& leaf,
+                                    SendAs send) {
   const TreeOrder order = tree_order(comm.size(), shards);
   std::vector<TreeOrder::Node> mine;
   for (const TreeOrder::Node& node : order.nodes)
     if (node.rank == comm.rank()) mine.push_back(node);
   const auto nodes = std::make_shared<std::vector<ShardSum>>();
   for (size_t i = 0; i + 1 < mine.size(); ++i)
-    nodes->push_back(sum(leaf, mine[i].begin, mine[i].end));
+    nodes->push_back(sum_of_shards(leaf, mine[i].begin, mine[i].end));
   for (ShardSum& node : *nodes) {
     node.loss = node.loss.to(cpu());
     for (Tensor& g : node.grads)
@@ -92,37 +110,96 @@ ShardSum sum_of_ranks(Comm& comm, int shards, const Tensors& layouts, const Leaf
   ShardSum& end = nodes->emplace_back();
   end.grads.resize(layouts.size());
 
-  std::optional<Division> evenly;
-  if (!parts) evenly.emplace(sizes_of(layouts), comm.size());
-  using Result = GradientExchange::Result;
-  const auto exchange = std::make_shared<GradientExchange>(
-      comm.rank(), order, layouts, nodes, parts ? *parts : *evenly,
-      parts ? Result::part : Result::whole, send);
-  comm.start(exchange);
-  Running running{comm};
+  // Not before the backward pass: until then the last step's gradients may take memory.
+  const auto begin = [&] {
+    using Result = GradientExchange::Result;
+    exchange = std::make_shared<GradientExchange>(comm.rank(), order, layouts, nodes, division(),
+                                                  parts ? Result::part : Result::whole, send);
+    comm.start(exchange);
+  };
   std::vector<bool> told(layouts.size(), false);
   const auto ready = [&](size_t i, const Tensor& gradient) {
+    if (!exchange) begin();
     if (Tensor g = last.finish(i, gradient)) end.grads[i] = laid_out_like(g, layouts[i]).to(cpu());
     told[i] = true;
     exchange->ready(i);
   };
   const ShardSum shard = leaf(last.shard(), ready);
+  if (!exchange) begin();
   for (size_t i = 0; i < layouts.size(); ++i)
     if (layouts[i] && !told[i]) ready(i, shard.grads[i]);
   end.loss = shard.loss, end.tokens = shard.tokens;
+  device = &shard.loss.backend();
   last.finish(end);
   end.loss = end.loss.to(cpu());
   exchange->complete();
-  running.finished = true;
-  comm.finish(*exchange);
+  comm.wait(*exchange, [&] { return exchange->is_summed(); });
+  is_over = parts != nullptr;
   ShardSum total = exchange->result();
-  total.loss = total.loss.to(shard.loss.backend());
-  for (size_t i = 0; i < layouts.size() && !parts; ++i)
-    if (total.grads[i]) total.grads[i] = total.grads[i].to(layouts[i].backend());
+  total.loss = total.loss.to(*device);
   return total;
 }
 
-}  // namespace
+ArrivingSum::ArrivingSum(Comm& comm, int shards, const Tensors& layouts, const Leaf& leaf,
+                         SendAs send, const Division* parts) {
+  if (shards < 1) bad_input("a step needs at least 1 shard, got ", shards);
+  if (comm.size() > shards)
+    bad_input("a step of ", shards, " shards cannot be divided among ", comm.size(),
+              " processes; use as many shards as processes, or more");
+  if (comm.size() == 1) {
+    total_ = sum_of_shards(leaf, 0, shards);
+    return;
+  }
+  on_the_way_ = std::make_unique<OnTheWay>(comm, layouts, parts);
+  total_ = on_the_way_->sum(shards, layouts, leaf, send);
+}
+
+ArrivingSum::ArrivingSum(ArrivingSum&&) noexcept = default;
+ArrivingSum::~ArrivingSum() = default;
+
+// The only numbers that a step reads from a device, all at once. A gradient's sum of squares is
+// finite if and only if it is.
+ArrivingSum::Numbers ArrivingSum::numbers() const {
+  if (on_the_way_)
+    return {total_.loss.item(),
+            sums_of_squares(on_the_way_->comm, on_the_way_->division(), total_.grads)};
+  const Tensor squares = sums_of_squares(total_.grads, total_.loss.backend());
+  std::vector<double> all = concat({reshape(total_.loss, {1}), squares}, 0).values();
+  const double loss = all[0];
+  all.erase(all.begin());
+  return {loss, std::move(all)};
+}
+
+void ArrivingSum::gather() {
+  if (on_the_way_) on_the_way_->exchange->gather();
+}
+
+void ArrivingSum::wait(size_t parameter) {
+  if (!on_the_way_ || on_the_way_->is_here[parameter]) return;
+  gather();
+  const GradientExchange& exchange = *on_the_way_->exchange;
+  if (!exchange.has(parameter))
+    on_the_way_->comm.wait(exchange, [&] { return exchange.has(parameter); });
+  Tensor& g = total_.grads[parameter];
+  if (g) g = g.to(*on_the_way_->device);
+  on_the_way_->is_here[parameter] = true;
+}
+
+void ArrivingSum::wait() {
+  for (size_t i = 0; i < total_.grads.size(); ++i) wait(i);
+  if (!on_the_way_ || on_the_way_->is_over) return;
+  on_the_way_->comm.finish(*on_the_way_->exchange);
+  on_the_way_->is_over = true;
+}
+
+ShardSum tree_sum(Comm& comm, int shards, const Tensors& layouts, const Leaf& leaf, SendAs send,
+                  const Division* parts) {
+  ArrivingSum sum(comm, shards, layouts, leaf, send, parts);
+  sum.wait();
+  return sum.total();
+}
+
+// ---- The tree ----------------------------------------------------------------------------------
 
 int first_shard(int rank, int ranks, int shards) {
   return static_cast<int>(static_cast<int64_t>(shards) * rank / ranks);
@@ -159,16 +236,6 @@ bool TreeOrder::is_perfect(int ranks) const {
     leaves.back() += right;
   }
   return true;
-}
-
-ShardSum tree_sum(Comm& comm, int shards, const Tensors& layouts, const Leaf& leaf, SendAs send,
-                  const Division* parts) {
-  if (shards < 1) bad_input("a step needs at least 1 shard, got ", shards);
-  if (comm.size() > shards)
-    bad_input("a step of ", shards, " shards cannot be divided among ", comm.size(),
-              " processes; use as many shards as processes, or more");
-  if (comm.size() == 1) return sum(leaf, 0, shards);
-  return sum_of_ranks(comm, shards, layouts, leaf, send, parts);
 }
 
 }  // namespace tete

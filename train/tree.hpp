@@ -7,6 +7,7 @@
 // on G only, never on P.
 #pragma once
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "core/tensor.hpp"
@@ -42,6 +43,37 @@ enum class SendAs { exact, bf16 };
 ShardSum tree_sum(Comm& comm, int shards, const Tensors& layouts,
                   const std::function<ShardSum(int shard, const OnReady& ready)>& leaf,
                   SendAs send = SendAs::exact, const Division* parts = nullptr);
+
+// The same sum as soon as this rank knows its part of it; the others' come when they are asked for.
+class ArrivingSum {
+ public:
+  ArrivingSum(Comm& comm, int shards, const Tensors& layouts,
+              const std::function<ShardSum(int shard, const OnReady& ready)>& leaf,
+              SendAs send = SendAs::exact, const Division* parts = nullptr);
+  ~ArrivingSum();  // the rank has failed if gradients are still on their way
+  ArrivingSum(ArrivingSum&&) noexcept;
+  ArrivingSum& operator=(ArrivingSum&&) = delete;
+
+  // Which gradients there are is known, but their numbers only once they were waited for.
+  const ShardSum& total() const { return total_; }
+  // The loss and Σ x² of each gradient, 0 where there is none, with the same bits on every rank.
+  // All ranks ask together.
+  struct Numbers {
+    double loss;
+    std::vector<double> squares;
+  };
+  Numbers numbers() const;
+
+  // Lets all parts come, the first parameters' first. Waiting does so, too.
+  void gather();
+  void wait(size_t parameter);
+  void wait();
+
+ private:
+  struct OnTheWay;
+  std::unique_ptr<OnTheWay> on_the_way_;  // null if nothing is
+  ShardSum total_;
+};
 
 // The first shard that a rank owns; the next rank's is where its range ends.
 int first_shard(int rank, int ranks, int shards);

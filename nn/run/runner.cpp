@@ -250,8 +250,9 @@ void Runner::read_batch_and_type() {
   }
   check_one_device(program_.name.c_str(), reals);
   if (typed >= 0) return;
-  dtype_ = params_.empty() ? Dtype::f32 : forward_[params_[0]].dtype();
-  if (!params_.empty()) device_ = &forward_[params_[0]].backend();
+  if (params_.empty()) return void(dtype_ = Dtype::f32);
+  const Tensor& first = forward_.params.get()[params_[0].index];  // whatever its value
+  dtype_ = first.dtype(), device_ = &first.backend();
 }
 
 // ---- Values -------------------------------------------------------------------------------------
