@@ -2,6 +2,8 @@
 # Hosts that are network namespaces of this machine: what a run says and does when one of them is
 # killed, frozen or cut off, or its link is bad, and how many bytes it sends. It takes root, ip, nft
 # and Open MPI, and skips with a sentence without them. tests/cluster.sh BUILD-FOLDER [KILLS]
+# tests/cluster.sh BUILD-FOLDER overlap prints instead how much of the communication is hidden on slow
+# links, the table of train/README.md; that takes an idle machine.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 tete=$(realpath "${1:-build}/tools/tete") || exit 1
@@ -76,6 +78,29 @@ ends_within() {
   [ $status = "$2" ] && [ "$(echo "$seconds <= $1" | bc)" = 1 ] && [ -z "$(pid_on 1)$(pid_on 2)$(pid_on 3)" ]
   verdict $? "$3: expected exit status $2 within $1 s"
 }
+
+# ---- Overlap ----
+
+overlap() {  # overlap LINK QDISC…: two ranks of one thread
+  local k numbers='"step":([0-9]+),.*"time_s":([0-9.]+),.*"comm_s":([0-9.e-]+),"comm_exposed_s":([0-9.e-]+).*'
+  for k in 1 2; do [ "$1" = none ] || ip netns exec "$name-h$k" tc qdisc add dev eth0 root "${@:2}"; done
+  rm -rf run
+  launch 2 -- train long.txt --attention multi_head --layers 12 --d-model 256 --heads 8 --context 128 --batch 16 \
+    --shards 2 --threads 1 --optimizer adam --eval-every 0 --eval-samples 1 --save-every 0 --log-every 20 --steps 60 --out run
+  wait $job
+  for k in 1 2; do [ "$1" = none ] || ip netns exec "$name-h$k" tc qdisc del dev eth0 root; done
+  grep '"split":"train"' run/metrics.jsonl | sed -nE "s/.*$numbers/\1 \2 \3 \4/p" | awk -v link="$1" 'NR > 2 {
+    step = ($2 - time) / ($1 - last)
+    printf "%s: a step computes %.3f s; messages take %.3f s, of which %.0f%% are exposed\n", link, step - $4, $3, 100 * $4 / $3
+  } { time = $2; last = $1 }'
+}
+if [ "$kills" = overlap ]; then
+  make_hosts 2
+  for i in $(seq 20000); do echo "Line $i: the heads talk, the queries ask; the keys answer."; done > long.txt
+  for rate in 400 500 600; do overlap "$rate Mbit/s" tbf rate ${rate}mbit burst 256kb latency 5ms; done
+  overlap none
+  exit
+fi
 
 make_hosts 8
 for i in $(seq 9); do echo "Line $i: the heads talk, the queries ask; the keys answer."; done > text.txt

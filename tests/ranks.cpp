@@ -139,12 +139,12 @@ struct Told : Reporter {
   void warning(const std::string& sentence) override { warnings.push_back(sentence); }
 };
 
-// Trains in `folder` on so many ranks, to the end or until the last is asked to stop, after a step
-// or in one of its batches of validations, counted from 1; the errors of all.
+// Trains in `folder` on so many ranks, to the end or until the last is asked to stop after a step;
+// the errors of all. `before_loss` is called on the last one for each of its batches.
 std::vector<std::string> run_on_ranks(
     int ranks, LoopOptions options, int64_t stop_at = -1,
     const std::function<void(int rank, LoopOptions& options, Tensors& values)>& change = {},
-    std::optional<State> adams = {}, int stop_in_validation = -1) {
+    std::optional<State> adams = {}, const std::function<void(bool training)>& before_loss = {}) {
   const StopSignals signals;
   SimulatedNetwork network(ranks);
   std::vector<std::string> errors(static_cast<size_t>(ranks));
@@ -156,10 +156,8 @@ std::vector<std::string> run_on_ranks(
     Told told;
     if (comm.rank() == ranks - 1) told.stop_at = stop_at;
     Objective objective = run.model.objective;
-    objective.loss = [&, loss = objective.loss, batches = 0](const Forward& forward,
-                                                             const Batch& batch) mutable {
-      if (!forward.training && comm.rank() == ranks - 1 && ++batches == stop_in_validation)
-        StopSignals::request();
+    objective.loss = [&, loss = objective.loss](const Forward& forward, const Batch& batch) {
+      if (before_loss && comm.rank() == ranks - 1) before_loss(forward.training);
       return loss(forward, batch);
     };
     try {
@@ -459,11 +457,44 @@ TEST_SUITE("ranks") {
     expect_like_alone("resumed");
     // Or in the first of the turns of a validation, at step 4; all leave it, and owe it.
     options = options_of(folder / "cut");
-    run_on_ranks(2, options, -1, {}, {}, 1);
+    run_on_ranks(2, options, -1, {}, {}, [stopped = false](bool training) mutable {
+      if (!training && !std::exchange(stopped, true)) StopSignals::request();
+    });
     CHECK(read_state(Safetensors(folder / ("cut/" + checkpoint_name(4)))).owes_validation);
     options.resume = options.folder;
     run_on_ranks(3, options);
     expect_like_alone("cut");
+  }
+
+  TEST_CASE("what fails on one rank in a step ends all, and what was done is kept") {
+    const TemporaryFolder folder;
+    run_on_ranks(1, options_of(folder / "alone"));
+    const std::string right = read_file(folder / ("alone/" + checkpoint_name(9)));
+    for (int ranks : {1, 2, 3})
+      for (int failing : {0, 3, -1}) {  // a batch of step 6, after 5 that went ahead; a validation
+        CAPTURE(ranks);
+        CAPTURE(failing);
+        LoopOptions options = options_of(folder / text("run", ranks, "_", failing));
+        const int batches = 5 * 24 / ranks + failing;
+        const auto fail = [&, training_batches = 0](bool training) mutable {
+          const bool now = training ? training_batches++ == batches : failing < 0;
+          if (now && (training == (failing >= 0))) bad_input("the text was written to");
+        };
+        const int64_t done = failing < 0 ? 4 : 5;
+        const std::vector<std::string> errors = run_on_ranks(ranks, options, -1, {}, {}, fail);
+        for (const std::string& error : errors) {
+          CAPTURE(error);
+          CHECK(error.find("the text was written to") != std::string::npos);
+          CHECK((error.find(text("rank ", ranks - 1, " (")) == 0) == (ranks > 1));
+        }
+        CHECK(errors[0].find("to; the state before it is saved in ") != std::string::npos);
+        CHECK(saved_steps(options.folder)[0] == done);
+        options.resume = options.folder;
+        for (const std::string& error : run_on_ranks(4, options)) CHECK(error == "");
+        CHECK((read_file(options.folder + "/" + checkpoint_name(9)) == right));
+        CHECK(timeless(options.folder + "/metrics.jsonl") ==
+              timeless(folder / "alone/metrics.jsonl"));
+      }
   }
 
   TEST_CASE("ranks that differ are refused with a table") {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/bf16.hpp"
+#include "core/storage.hpp"
 
 namespace tete {
 
@@ -31,17 +32,18 @@ T received(T x) {
 }
 float received(Bf16 x) { return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16); }
 
-// Memory that is not set to zero first.
+// Memory of the tensors' free lists: a step asks the system for none.
 template <class W>
 struct Room {
-  std::unique_ptr<W[]> numbers;
+  Storage storage;
   size_t count = 0;
 
   Room() = default;
-  explicit Room(size_t n) : numbers(new W[n]), count(n) {}
+  explicit Room(size_t n) : storage(cpu(), n * sizeof(W)), count(n) {}
+  W* numbers() const { return static_cast<W*>(storage.data()); }
   std::span<std::byte> bytes(Index first, Index n) const {
-    return std::as_writable_bytes(std::span(numbers.get(), count)
-                                      .subspan(static_cast<size_t>(first), static_cast<size_t>(n)));
+    return std::as_writable_bytes(
+        std::span(numbers(), count).subspan(static_cast<size_t>(first), static_cast<size_t>(n)));
   }
 };
 
@@ -70,8 +72,8 @@ class TypedBucket : public Bucket {
       return reinterpret_cast<T*>(g.host_bytes().data()) + piece.first;
     const auto count = static_cast<size_t>(piece.count);
     Room<T>& missing = missing_.emplace_back(count);
-    std::fill_n(missing.numbers.get(), count, T(-0.0));
-    return missing.numbers.get();
+    std::fill_n(missing.numbers(), count, T(-0.0));
+    return missing.numbers();
   }
 
   // Numbers to a peer, or from it. Where W is not T they take memory of their own, and those that
@@ -81,7 +83,7 @@ class TypedBucket : public Bucket {
       return {peer, std::as_writable_bytes(std::span(from, static_cast<size_t>(count)))};
     } else {
       const Room<W>& room = staged_.emplace_back(static_cast<size_t>(count));
-      std::transform(from, from + count, room.numbers.get(), [](T x) { return sent(x, W()); });
+      std::transform(from, from + count, room.numbers(), [](T x) { return sent(x, W()); });
       return {peer, room.bytes(0, count)};
     }
   }
@@ -90,7 +92,7 @@ class TypedBucket : public Bucket {
       return {peer, std::as_writable_bytes(std::span(to, static_cast<size_t>(count)))};
     } else {
       const Room<W>& room = staged_.emplace_back(static_cast<size_t>(count));
-      landing_.push_back({room.numbers.get(), to, count});
+      landing_.push_back({room.numbers(), to, count});
       return {peer, room.bytes(0, count)};
     }
   }
@@ -196,7 +198,7 @@ class Pairwise : public TypedBucket<T, W> {
       if (node.rank == this->sum_.rank)
         leaves.push_back(
             {this->gradient((*this->sum_.nodes)[static_cast<size_t>(number)], piece), nullptr});
-      else leaves.push_back({nullptr, in_[r].numbers.get() + number * size + at});
+      else leaves.push_back({nullptr, in_[r].numbers() + number * size + at});
     }
     return leaves;
   }
@@ -293,8 +295,8 @@ class Halving : public TypedBucket<T, W> {
     const Half keeps = kept(step);
     const std::vector<Piece> all = pieces(keeps);
     const bool is_last = step + 1 == bits_;
-    const W* sums = sums_.numbers.get() + (step > 0 ? place(keeps.first) - begin_ : 0);
-    W* coming = coming_.numbers.get();
+    const W* sums = sums_.numbers() + (step > 0 ? place(keeps.first) - begin_ : 0);
+    W* coming = coming_.numbers();
     for (size_t i = 0; i < all.size(); ++i) {
       const Index count = all[i].count;
       const T* own = step > 0 ? nullptr : this->gradient(this->sum_.nodes->front(), all[i]);

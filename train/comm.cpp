@@ -154,11 +154,12 @@ bool Comm::runs(const Job& job) const {
                      [&](const auto& each) { return each->job.get() == &job; });
 }
 
-// Polls the jobs until all are done. While this rank computes, polls are far apart: each takes 12
-// us of a core on which the computation may run. Once the computation waits for a job, polls follow
-// each other at once, and after 50 of them without progress every 50 us.
+// Polls the jobs until all are done. While this rank computes, polls are as far apart as a fourth
+// of the time since something moved, within limits: each takes 12 us of a core on which the
+// computation may run, and a wake-up. Once the computation waits for a job, polls follow each other
+// at once, and after 50 of them without progress every 50 us.
 void Comm::drive() {
-  double last = seconds_now();
+  double last = seconds_now(), moved = last;
   bool waited = false;
   int round = 0;  // without progress
   for (auto jobs = running(); !jobs.empty(); jobs = running(), ++round) {
@@ -171,13 +172,14 @@ void Comm::drive() {
       const Job::State state = move(*each, now);
       if (state == Job::State::done) end(*each), ended = true;
       waits |= state != Job::State::idle;
-      if (state == Job::State::done || each->seen != seen) round = 0;
+      if (state == Job::State::done || each->seen != seen) round = 0, moved = now;
     }
     std::unique_lock lock(mutex_);
     if (std::exchange(waited, waits)) use_.total += passed;
     if (!awaited_ && !ended) {
-      const std::chrono::microseconds pause(waits ? 200 : 1000);
-      changed_.wait_for(lock, pause, [&] { return awaited_ || abandons_; });
+      const double pause = std::clamp((now - moved) / 4, 200e-6, waits ? 1e-3 : 5e-3);
+      changed_.wait_for(lock, std::chrono::duration<double>(pause),
+                        [&] { return awaited_ || abandons_; });
     }
     if (!awaited_) continue;
     if (round == 0) changed_.notify_all();

@@ -73,7 +73,7 @@ class Checkpoints {
     job_.reporter.saved(path_, state.step);
   }
   void save_if_new() {
-    if (saved_step_ != state.step) save();
+    if (!is_saved()) save();
   }
   // A failing step changed nothing, so what is saved is the state before it.
   [[noreturn]] void save_and_explain(const Error& error) {
@@ -82,6 +82,7 @@ class Checkpoints {
         folder_ ? text("; the state before it is saved in ", path_) : std::string();
     throw SharedError(error.kind(), error.what() + where);
   }
+  bool is_saved() const { return saved_step_ == state.step; }
   const std::string& path() const { return path_; }  // the last that was saved, or ""
 
   RunState state;
@@ -227,7 +228,14 @@ class Run {
     state_.tokens += result.tokens;
     state_.samples += options_.step.batch;
     note(result, rate, seconds);
-    if (due(options_.validate_every)) validate();
+    try {
+      if (due(options_.validate_every)) validate();
+    } catch (const Error& error) {
+      if (!is_worth_a_save(error)) throw;
+      state_.owes_validation = error.kind() != ErrorKind::numbers;
+      report(result);
+      checkpoints_.save_and_explain(error);
+    }
     report(result);
     if (due(options_.save_every)) note_best(), checkpoints_.save();
     else if (state_.step % options_.compare_every == 0)
@@ -241,9 +249,16 @@ class Run {
         return stepper_.run_ahead(state_.step, job_.values, rate);
       return stepper_.run(state_.step, job_.values, rate, log_ && options_.norms && told);
     } catch (const Error& error) {
-      if (error.kind() == ErrorKind::numbers) checkpoints_.save_and_explain(error);
-      throw;
+      if (!is_worth_a_save(error)) throw;
+      checkpoints_.save_and_explain(error);
     }
+  }
+
+  // True on all ranks if something is to be kept, and all know of it.
+  bool is_worth_a_save(const Error& error) const {
+    if (error.kind() == ErrorKind::numbers) return true;
+    const bool all_know = job_.comm.size() == 1 || dynamic_cast<const SharedError*>(&error);
+    return error.kind() != ErrorKind::peer && all_know && !checkpoints_.is_saved();
   }
 
   // True if something reads the values after a step, before the next one does.
@@ -279,9 +294,8 @@ class Run {
         tete::validate(job_.objective, job_.values, job_.data, options_.validation_samples,
                        options_.validation_batch, job_.comm);
     if (found && !std::isfinite(found->loss))
-      checkpoints_.save_and_explain(
-          Error(ErrorKind::numbers, text("the numbers went wrong after step ", state_.step,
-                                         ": the validation loss is ", found->loss)));
+      throw SharedError(ErrorKind::numbers, text("the numbers went wrong after step ", state_.step,
+                                                 ": the validation loss is ", found->loss));
     state_.owes_validation = !found || !write();
     if (state_.owes_validation) return;
     progress_.validation_loss = found->loss;

@@ -84,10 +84,21 @@ static std::vector<double> lengths(const Tensors& xs) {
 
 std::pair<StepResult, Stepper::Unsettled> Stepper::begin(int64_t step, Tensors& values,
                                                          double rate) {
-  ArrivingSum sum(
-      comm_, options_.shards, learned(values),
-      [&](int g, const OnReady& ready) { return shard(step, g, values, ready); }, options_.send,
-      optimizer_.division());
+  // A rank whose shard fails takes part to the end, and then all know.
+  std::exception_ptr failed;
+  const auto leaf = [&](int g, const OnReady& ready) {
+    try {
+      if (!failed) return shard(step, g, values, ready);
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::peer || comm_.size() == 1) throw;
+      failed = std::current_exception();
+      settle(values);
+    }
+    return ShardSum{Tensor::scalar(std::nan(""), Dtype::f64, values[0].backend()), 1,
+                    Tensors(values.size())};
+  };
+  ArrivingSum sum(comm_, options_.shards, learned(values), leaf, options_.send,
+                  optimizer_.division());
   const Tensors& grads = sum.total().grads;
   const auto& [loss, squares] = sum.numbers();
   const auto tokens = static_cast<double>(sum.total().tokens);
@@ -96,12 +107,16 @@ std::pair<StepResult, Stepper::Unsettled> Stepper::begin(int64_t step, Tensors& 
   result.loss = loss / tokens;
   result.grad_norm = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0)) / tokens;
   try {
+    if (!std::isfinite(result.loss))
+      together(comm_, [&] {
+        if (failed) std::rethrow_exception(failed);
+      });
     on_all_ranks([&] { check_severed(grads, squares, result.warnings); });
     if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {
       sum.wait();
       on_all_ranks([&] { explain_not_finite(step, values, result.loss, grads); });
     }
-  } catch (const SharedError&) {
+  } catch (const Error&) {
     sum.wait();  // the ranks go on to save
     throw;
   }
@@ -286,12 +301,13 @@ void Stepper::explain_not_finite(int64_t step, const Tensors& values, double los
 struct BatchFound {
   double loss = 0;
   int64_t tokens = 0, counts = 0, right_tokens = 0, right_samples = 0;
-  int64_t stop = 0;  // nonzero: it was asked to stop
+  int64_t stop = 0;    // nonzero: it was asked to stop
+  int64_t failed = 0;  // nonzero: it cannot tell
 
   void add(const BatchFound& other) {
     loss += other.loss, tokens += other.tokens, counts |= other.counts;
     right_tokens += other.right_tokens, right_samples += other.right_samples;
-    stop |= other.stop;
+    stop |= other.stop, failed |= other.failed;
   }
 };
 
@@ -316,11 +332,20 @@ std::optional<Validation> validate(const Objective& objective, const Tensors& va
   for (Index turn = 0; turn < samples; turn += comm.size() * batch) {
     if (sum.stop) return {};
     BatchFound mine;
-    if (const Index first = turn + comm.rank() * batch; first < samples)
-      mine = found_in(objective.loss(
-          forward, data.validation_batch(key, first, std::min(batch, samples - first))));
+    std::exception_ptr failed;
+    try {
+      if (const Index first = turn + comm.rank() * batch; first < samples)
+        mine = found_in(objective.loss(
+            forward, data.validation_batch(key, first, std::min(batch, samples - first))));
+    } catch (const Error&) {
+      failed = std::current_exception(), mine.failed = 1;
+    }
     mine.stop = StopSignals::requested();
     for (const BatchFound& of_rank : comm.all_gather(mine)) sum.add(of_rank);
+    if (sum.failed)
+      together(comm, [&] {
+        if (failed) std::rethrow_exception(failed);
+      });
   }
   Validation validation{.loss = sum.loss / static_cast<double>(sum.tokens)};
   if (sum.counts) {

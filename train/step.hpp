@@ -71,8 +71,9 @@ class Stepper {
   // alone. Where the loss or a gradient is not finite it throws an Error (numbers) that names the
   // step, counted from 1 as on the screen, and the first bad tensor; it then changes nothing.
   StepResult run(int64_t step, Tensors& values, double rate, bool with_norms = false);
-  // The same, but the values that it changes may still be on their way from other ranks: `settle`
-  // waits for them, and so does the next step, whose forward pass waits for each when it reads it.
+  // The same, but gradients may still be on their way from other ranks: `settle` waits for them and
+  // makes the update, and so does the next step, whose forward pass waits for each value when it
+  // reads it. Values change in place: each has memory of its own.
   StepResult run_ahead(int64_t step, Tensors& values, double rate);
   void settle(Tensors& values);
 

@@ -134,6 +134,7 @@ ShardSum ArrivingSum::OnTheWay::sum(int shards, const Tensors& layouts, const Le
   end.loss = end.loss.to(cpu());
   exchange->complete();
   comm.wait(*exchange, [&] { return exchange->is_summed(); });
+  nodes->clear();  // the rest takes the sums alone
   is_over = parts != nullptr;
   ShardSum total = exchange->result();
   total.loss = total.loss.to(*device);
