@@ -31,7 +31,8 @@ struct Fused {
 // x's storage; returns x itself if it carries no gradient.
 Tensor alias(const Tensor& x);
 
-// y = x and y += x, for kernels that made y: nothing else may refer to y yet.
+// y = x and y += x, for kernels that made y: all who refer to y see it, and no graph that has read
+// y may be asked for a gradient.
 void copy_onto(const Tensor& x, const Tensor& y);
 void add_onto(const Tensor& x, const Tensor& y);
 

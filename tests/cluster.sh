@@ -83,7 +83,7 @@ ends_within() {
 
 overlap() {  # overlap LINK QDISC…: two ranks of one thread
   local k numbers='"step":([0-9]+),.*"time_s":([0-9.]+),.*"comm_s":([0-9.e-]+),"comm_exposed_s":([0-9.e-]+).*'
-  for k in 1 2; do [ "$1" = none ] || ip netns exec "$name-h$k" tc qdisc add dev eth0 root "${@:2}"; done
+  for k in 1 2; do [ "$1" = none ] || ip netns exec "$name-h$k" tc qdisc add dev eth0 root "${@:2}" || exit; done
   rm -rf run
   launch 2 -- train long.txt --attention multi_head --layers 12 --d-model 256 --heads 8 --context 128 --batch 16 \
     --shards 2 --threads 1 --optimizer adam --eval-every 0 --eval-samples 1 --save-every 0 --log-every 20 --steps 60 --out run

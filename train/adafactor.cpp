@@ -8,8 +8,9 @@
 // d0 and d1 are the largest and second largest dimension, by the parameter's declaration; all
 // others are batch dimensions. Rows and columns instead of all of q: for 768 × 3072, 0.16% of it.
 // A matrix's update reads g three times (for the means, for RMS u, and to move p) and p once, and
-// writes p: its RMS is summed on the way, for the next update.
-// Its kernels are those of core/update.hpp, on the processor core/cpu/rows_update.cpp.
+// writes p: its RMS is summed on the way, for the next update (unless the values are copied then,
+// as where ranks go ahead). Its kernels are those of core/update.hpp, on the processor
+// core/cpu/rows_update.cpp.
 #include <algorithm>
 #include <cmath>
 #include <utility>

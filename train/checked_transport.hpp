@@ -1,5 +1,5 @@
-// A Transport that adds a checksum to every message, which also counts them: one that was damaged,
-// lost or taken for another on its way is found, and its sender named.
+// A Transport that adds a checksum to the messages for each rank, which also counts them: one that
+// was damaged, lost or taken for another on its way is found, and its sender named.
 #pragma once
 #include <map>
 

@@ -177,7 +177,7 @@ void Comm::drive() {
     std::unique_lock lock(mutex_);
     if (std::exchange(waited, waits)) use_.total += passed;
     if (!awaited_ && !ended) {
-      const double pause = std::clamp((now - moved) / 4, 200e-6, waits ? 1e-3 : 5e-3);
+      const double pause = std::clamp((now - moved) / 4, 200e-6, 1e-3);
       changed_.wait_for(lock, std::chrono::duration<double>(pause),
                         [&] { return awaited_ || abandons_; });
     }

@@ -1,6 +1,6 @@
 // Partial sums of gradients go to all ranks, and their sum comes back, bucket by bucket
-// (train/bucket.hpp): the one while the backward pass computes later gradients, the other while the
-// next forward pass computes with the first layers' new values.
+// (train/bucket.hpp). They go while the backward pass computes later gradients; the sum comes back
+// while the next forward pass computes with the first layers' new values.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -32,6 +32,8 @@ class GradientExchange : public Comm::Job {
   bool has(size_t parameter) const;
   // After is_summed(). Gradients fill as they come.
   ShardSum result() const { return totals_->result(sum_); }
+  // No longer holds a gradient that it has.
+  void forget(size_t parameter) { sum_.results[parameter] = {}; }
 
   State advance(Transport& transport) override;
   int64_t progress() const override;

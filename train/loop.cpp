@@ -263,8 +263,9 @@ class Run {
 
   // True if something reads the values after a step, before the next one does.
   bool are_values_due(int64_t step) const {
-    const auto due = [step](int64_t every) { return every > 0 && step % every == 0; };
-    return due(options_.validate_every) || due(options_.save_every) || due(options_.compare_every);
+    const auto comes = [step](int64_t every) { return every > 0 && step % every == 0; };
+    return step == options_.schedule.steps || comes(options_.validate_every) ||
+           comes(options_.save_every) || comes(options_.compare_every);
   }
 
   void note_comm(double computed) {

@@ -54,8 +54,8 @@ struct LoopOptions {
 // The time of a step among ranks.
 struct RankTimes {
   int ranks = 1;
-  // Seconds that messages took, and that this rank waited for them: means of the steps since the
-  // log's last line.
+  // Seconds a step that messages took, and that this rank waited for them: all since the log's last
+  // line, validations and saves, too.
   double comm = 0, exposed = 0;
   int slowest = 0;   // the rank that computed longest,
   double ratio = 1;  // and its time by the median rank's

@@ -2,8 +2,9 @@
 // F operations a second: a rank computes for T = 6Nt/F; its messages take log₂P·α a bucket and
 // phase ((P-1)·α where P is no power of two), and their bytes by B: k·(P-1)/P·4N for the sums of
 // shards, (P-1)/P·4N for what comes back.
-// The first hide under the backward pass, two thirds of T, but for the last bucket. The slowest of
-// P ranks, whose steps differ by σ, is σ√(2 ln P)·T late.
+// The first hide under the backward pass, two thirds of T, but for the last bucket; what comes
+// back, under the next forward pass, but for the first bucket. The slowest of P ranks, whose steps
+// differ by σ, is σ√(2 ln P)·T late.
 #pragma once
 #include <cstdint>
 

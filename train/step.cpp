@@ -82,15 +82,28 @@ static std::vector<double> lengths(const Tensors& xs) {
   return all;
 }
 
+// True if the exception that is handled says that another rank is lost.
+static bool is_lost() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error.kind() == ErrorKind::peer;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
 std::pair<StepResult, Stepper::Unsettled> Stepper::begin(int64_t step, Tensors& values,
                                                          double rate) {
+  if (unsettled_) unsettled_->sum.gather();
   // A rank whose shard fails takes part to the end, and then all know.
   std::exception_ptr failed;
   const auto leaf = [&](int g, const OnReady& ready) {
     try {
       if (!failed) return shard(step, g, values, ready);
-    } catch (const Error& error) {
-      if (error.kind() == ErrorKind::peer || comm_.size() == 1) throw;
+    } catch (...) {
+      // After half of an update there is no state to save.
+      if (comm_.size() == 1 || is_lost() || (unsettled_ && unsettled_->is_updating)) throw;
       failed = std::current_exception();
       settle(values);
     }
@@ -149,12 +162,14 @@ StepResult Stepper::run_ahead(int64_t step, Tensors& values, double rate) {
   return result;
 }
 
-void Stepper::update(Tensors& values, Unsettled& step) {
-  step.sum.wait();
-  Tensors grads = step.sum.total().grads;
-  for (Tensor& g : grads)
-    if (g) g = g * step.factor;
-  optimizer_.update(objective_.params.specs(), values, grads, step.rate, step.step);
+void Stepper::update(Tensors& values, Unsettled& left) {
+  Tensors grads;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Tensor g = left.sum.take(i);
+    grads.push_back(g ? g * left.factor : g);
+  }
+  left.sum.wait();
+  optimizer_.update(objective_.params.specs(), values, grads, left.rate, left.step);
 }
 
 void Stepper::settle(Tensors& values) {
@@ -169,14 +184,15 @@ void Stepper::settle(Tensors& values, size_t parameter) {
   if (!unsettled_ || unsettled_->is_settled[parameter]) return;
   Unsettled& left = *unsettled_;
   left.is_settled[parameter] = true;
-  left.sum.wait(parameter);
-  const Tensor& g = left.sum.total().grads[parameter];
-  if (!g) return;
   Tensors grads(values.size());
-  grads[parameter] = g * left.factor;
+  grads[parameter] = left.sum.take(parameter);
+  if (!grads[parameter]) return;
+  left.is_updating = true;
+  grads[parameter] = grads[parameter] * left.factor;
   const Tensor old = values[parameter];
   optimizer_.update(objective_.params.specs(), values, grads, left.rate, left.step);
   copy_onto(std::exchange(values[parameter], old), old);
+  left.is_updating = false;
 }
 
 LossSum Stepper::forward(int64_t step, int shard, Forward forward) const {

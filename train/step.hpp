@@ -73,7 +73,8 @@ class Stepper {
   StepResult run(int64_t step, Tensors& values, double rate, bool with_norms = false);
   // The same, but gradients may still be on their way from other ranks: `settle` waits for them and
   // makes the update, and so does the next step, whose forward pass waits for each value when it
-  // reads it. Values change in place: each has memory of its own.
+  // reads it. Both take the same `values`, which change in place: each has memory of its own. A
+  // Stepper that ends unsettled has failed. A divided optimizer's steps are made by `run`.
   StepResult run_ahead(int64_t step, Tensors& values, double rate);
   void settle(Tensors& values);
 
@@ -82,12 +83,14 @@ class Stepper {
   struct Unsettled {
     ArrivingSum sum;
     int64_t step;
-    double rate, factor;  // the latter of gradients
+    double rate;
+    double factor;  // of gradients
     std::vector<bool> is_settled;
+    bool is_updating = false;
   };
   // All of a step but the update.
   std::pair<StepResult, Unsettled> begin(int64_t step, Tensors& values, double rate);
-  void update(Tensors& values, Unsettled& step);
+  void update(Tensors& values, Unsettled& left);
   void settle(Tensors& values, size_t parameter);
   Tensors learned(const Tensors& values) const;  // empty where a parameter is fixed
   ShardSum shard(int64_t step, int shard, Tensors& values, const OnReady& ready);

@@ -2,6 +2,8 @@
 // after the other, are already in the order in which the tree is finished.
 #include "train/tree.hpp"
 
+#include <optional>
+
 #include "core/ops.hpp"
 #include "core/update.hpp"
 #include "train/gradient_exchange.hpp"
@@ -70,20 +72,19 @@ std::vector<Index> sizes_of(const Tensors& layouts) {
 
 struct ArrivingSum::OnTheWay {
   OnTheWay(Comm& with, const Tensors& layouts, const Division* wanted_parts)
-      : comm(with),
-        evenly(sizes_of(layouts), wanted_parts ? 1 : comm.size(), row_of_squares),
-        parts(wanted_parts),
-        is_here(layouts.size(), wanted_parts != nullptr) {}
+      : comm(with), parts(wanted_parts), is_here(layouts.size(), wanted_parts != nullptr) {
+    if (!parts) evenly.emplace(sizes_of(layouts), comm.size(), row_of_squares);
+  }
   // The job's memory is this thread's, whatever ends it.
   ~OnTheWay() {
     if (exchange && !is_over) comm.abandon();
   }
 
-  const Division& division() const { return parts ? *parts : evenly; }
+  const Division& division() const { return parts ? *parts : *evenly; }
   ShardSum sum(int shards, const Tensors& layouts, const Leaf& leaf, SendAs send);
 
   Comm& comm;
-  Division evenly;
+  std::optional<Division> evenly;
   const Division* parts;
   std::shared_ptr<GradientExchange> exchange;
   bool is_over = false;
@@ -134,8 +135,8 @@ ShardSum ArrivingSum::OnTheWay::sum(int shards, const Tensors& layouts, const Le
   end.loss = end.loss.to(cpu());
   exchange->complete();
   comm.wait(*exchange, [&] { return exchange->is_summed(); });
-  nodes->clear();  // the rest takes the sums alone
-  is_over = parts != nullptr;
+  nodes->clear();              // the rest takes the sums alone
+  is_over = parts != nullptr;  // nothing of it is on the way then
   ShardSum total = exchange->result();
   total.loss = total.loss.to(*device);
   return total;
@@ -184,6 +185,12 @@ void ArrivingSum::wait(size_t parameter) {
   Tensor& g = total_.grads[parameter];
   if (g) g = g.to(*on_the_way_->device);
   on_the_way_->is_here[parameter] = true;
+}
+
+Tensor ArrivingSum::take(size_t parameter) {
+  wait(parameter);
+  if (on_the_way_) on_the_way_->exchange->forget(parameter);
+  return std::exchange(total_.grads[parameter], {});
 }
 
 void ArrivingSum::wait() {

@@ -68,6 +68,8 @@ class ArrivingSum {
   void gather();
   void wait(size_t parameter);
   void wait();
+  // Waits for a gradient and gives it away.
+  Tensor take(size_t parameter);
 
  private:
   struct OnTheWay;

@@ -251,7 +251,7 @@ void Runner::read_batch_and_type() {
   check_one_device(program_.name.c_str(), reals);
   if (typed >= 0) return;
   if (params_.empty()) return void(dtype_ = Dtype::f32);
-  const Tensor& first = forward_.params.get()[params_[0].index];  // whatever its value
+  const Tensor& first = forward_.params.get()[params_[0].index];  // not by [], which may wait
   dtype_ = first.dtype(), device_ = &first.backend();
 }
 
