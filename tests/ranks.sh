@@ -184,7 +184,7 @@ until_true grep -qs '"step":6,' run/metrics.jsonl
 first=$(cat run/lock)
 head -c "$(wc -c < mine.txt)" /dev/zero | tr '\0' x | dd of=mine.txt conv=notrunc status=none
 ended 2 'an exception on one rank'
-[ "$(grep -c '^tete' err)" = 1 ] && [[ $(grep -v '^\(step\|[[:space:]]*$\)' err | tail -n 1) == 'tete train: rank 1 '*': mine.txt was written to while a run learns from it' ]]
+[ "$(grep -c '^tete' err)" = 1 ] && [[ $(grep -v '^\(step\|[[:space:]]*$\)' err | tail -n 1) == 'tete train: rank 1 '*': mine.txt was written to while a run learns from it; the state before it is saved in run/'*'.safetensors' ]]
 verdict $? "its sentence comes last and once: $(tail -n 1 err)"
 goes_on 'after an exception on one rank'
 

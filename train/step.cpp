@@ -113,11 +113,12 @@ std::pair<StepResult, Stepper::Unsettled> Stepper::begin(int64_t step, Tensors& 
   ArrivingSum sum(comm_, options_.shards, learned(values), leaf, options_.send,
                   optimizer_.division());
   const Tensors& grads = sum.total().grads;
-  const auto& [loss, squares] = sum.numbers();
+  const auto numbers = sum.numbers();
+  const std::vector<double>& squares = numbers.squares;
   const auto tokens = static_cast<double>(sum.total().tokens);
   StepResult result;
   result.tokens = sum.total().tokens;
-  result.loss = loss / tokens;
+  result.loss = numbers.loss / tokens;
   result.grad_norm = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0)) / tokens;
   try {
     if (!std::isfinite(result.loss))
