@@ -513,8 +513,8 @@ TEST_SUITE("ranks") {
         LoopOptions options = options_of(folder / text("run", ranks, "_", failing));
         const int batches = 5 * 24 / ranks + failing;
         const auto fail = [&, training_batches = 0](bool training) mutable {
-          const bool now = training ? training_batches++ == batches : failing < 0;
-          if (now && (training == (failing >= 0))) bad_input("the text was written to");
+          const bool fails = training ? failing >= 0 && training_batches++ == batches : failing < 0;
+          if (fails) bad_input("the text was written to");
         };
         const int64_t done = failing < 0 ? 4 : 5;
         const std::vector<std::string> errors = run_on_ranks(ranks, options, -1, {}, {}, fail);

@@ -9,9 +9,9 @@
 namespace tete {
 
 constexpr Index largest_bucket = 6'250'000, smallest_bucket = 131'072;  // numbers
-constexpr Index smallest_message =
-    16'384;                           // numbers, if buckets allow it; smaller messages are slower
-constexpr Index buckets_wanted = 48;  // so that little is left when the last is ready
+// Smaller messages are slower; a bucket of the largest size has them where there are many ranks.
+constexpr Index smallest_message = 16'384;  // numbers
+constexpr Index buckets_wanted = 48;        // so that little is left when the last is ready
 
 Index bucket_size(Index all, int ranks) {
   const Index least = std::max(smallest_bucket, ranks * smallest_message);

@@ -57,7 +57,8 @@ void GradientExchange::ready(size_t parameter) {
       std::memory_order_release);
 }
 
-// What ranks tell each other between two steps does not wait for gathers.
+// Gathers wait for `gather`, so that they delay nothing that ranks tell each other between two
+// steps.
 bool GradientExchange::can_begin(const Leg& leg) const {
   if (leg.gathers) return all_scattered() && may_gather_.load(std::memory_order_acquire);
   return ready_until_.load(std::memory_order_acquire) >= sum_.division.begin(leg.bucket + 1, 0);

@@ -24,7 +24,7 @@ int shards_for(int ranks) {
   return ranks <= 24 ? 24 : static_cast<int>(std::bit_ceil(static_cast<unsigned>(ranks)));
 }
 
-// Of the first gather and the last scatter nothing is hidden.
+// The last scatter and the first gather cannot be hidden.
 struct Phases {
   double scatter = 0, gather = 0, last_scatter = 0, first_gather = 0;
 };

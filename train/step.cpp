@@ -82,6 +82,13 @@ static std::vector<double> lengths(const Tensors& xs) {
   return all;
 }
 
+// Where a rank failed, so do all.
+static void tell_all(Comm& comm, const std::exception_ptr& failed) {
+  together(comm, [&] {
+    if (failed) std::rethrow_exception(failed);
+  });
+}
+
 // True if the exception that is handled says that another rank is lost.
 static bool is_lost() {
   try {
@@ -93,8 +100,8 @@ static bool is_lost() {
   }
 }
 
-std::pair<StepResult, Stepper::Unsettled> Stepper::begin(int64_t step, Tensors& values,
-                                                         double rate) {
+std::pair<StepResult, Stepper::Unsettled> Stepper::begin(int64_t step, Tensors& values, double rate,
+                                                         bool with_norms) {
   if (unsettled_) unsettled_->sum.gather();
   // A rank whose shard fails takes part to the end, and then all know.
   std::exception_ptr failed;
@@ -121,10 +128,7 @@ std::pair<StepResult, Stepper::Unsettled> Stepper::begin(int64_t step, Tensors& 
   result.loss = numbers.loss / tokens;
   result.grad_norm = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0)) / tokens;
   try {
-    if (!std::isfinite(result.loss))
-      together(comm_, [&] {
-        if (failed) std::rethrow_exception(failed);
-      });
+    if (!std::isfinite(result.loss)) tell_all(comm_, failed);
     on_all_ranks([&] { check_severed(grads, squares, result.warnings); });
     if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {
       sum.wait();
@@ -137,15 +141,16 @@ std::pair<StepResult, Stepper::Unsettled> Stepper::begin(int64_t step, Tensors& 
   // The sum becomes a mean and is clipped in one go.
   const double factor = clip_factor(result.grad_norm, options_.clip);
   result.grad_norm_clipped = result.grad_norm * factor;
-  for (double square : squares) result.norms.push_back({.gradient = std::sqrt(square) / tokens});
-  return {result, Unsettled{std::move(sum), step, rate, factor / tokens, {}}};
+  if (with_norms)
+    for (double square : squares) result.norms.push_back({.gradient = std::sqrt(square) / tokens});
+  return {result, Unsettled{std::move(sum), step, rate, factor / tokens}};
 }
 
 StepResult Stepper::run(int64_t step, Tensors& values, double rate, bool with_norms) {
-  auto [result, left] = begin(step, values, rate);
+  auto [result, left] = begin(step, values, rate, with_norms);
   const Tensors before = with_norms ? values : Tensors();
   update(values, left);
-  if (!with_norms) return result.norms.clear(), result;
+  if (!with_norms) return result;
   Tensors updates;
   for (size_t i = 0; i < values.size(); ++i) updates.push_back(values[i] - before[i]);
   const std::vector<double> of_values = lengths(before), of_updates = lengths(updates);
@@ -156,9 +161,7 @@ StepResult Stepper::run(int64_t step, Tensors& values, double rate, bool with_no
 
 StepResult Stepper::run_ahead(int64_t step, Tensors& values, double rate) {
   if (comm_.size() == 1 || optimizer_.division()) return run(step, values, rate);
-  auto [result, left] = begin(step, values, rate);
-  result.norms.clear();
-  left.is_settled.resize(values.size());
+  auto [result, left] = begin(step, values, rate, /*with_norms=*/false);
   unsettled_.emplace(std::move(left));
   return result;
 }
@@ -180,11 +183,11 @@ void Stepper::settle(Tensors& values) {
   unsettled_.reset();
 }
 
-// In place: the forward pass that waits for it has this tensor already.
+// Works in place: the forward pass that waits for the value has this tensor already. A gradient
+// that is not there never was, or is settled.
 void Stepper::settle(Tensors& values, size_t parameter) {
-  if (!unsettled_ || unsettled_->is_settled[parameter]) return;
+  if (!unsettled_) return;
   Unsettled& left = *unsettled_;
-  left.is_settled[parameter] = true;
   Tensors grads(values.size());
   grads[parameter] = left.sum.take(parameter);
   if (!grads[parameter]) return;
@@ -359,10 +362,7 @@ std::optional<Validation> validate(const Objective& objective, const Tensors& va
     }
     mine.stop = StopSignals::requested();
     for (const BatchFound& of_rank : comm.all_gather(mine)) sum.add(of_rank);
-    if (sum.failed)
-      together(comm, [&] {
-        if (failed) std::rethrow_exception(failed);
-      });
+    if (sum.failed) tell_all(comm, failed);
   }
   Validation validation{.loss = sum.loss / static_cast<double>(sum.tokens)};
   if (sum.counts) {

@@ -85,11 +85,11 @@ class Stepper {
     int64_t step;
     double rate;
     double factor;  // of gradients
-    std::vector<bool> is_settled;
     bool is_updating = false;
   };
   // All of a step but the update.
-  std::pair<StepResult, Unsettled> begin(int64_t step, Tensors& values, double rate);
+  std::pair<StepResult, Unsettled> begin(int64_t step, Tensors& values, double rate,
+                                         bool with_norms);
   void update(Tensors& values, Unsettled& left);
   void settle(Tensors& values, size_t parameter);
   Tensors learned(const Tensors& values) const;  // empty where a parameter is fixed
