@@ -218,7 +218,6 @@ class Pairwise : public TypedBucket<T, W> {
       }
       --height;
       T *const left = stack_[height - 1].data(), *const right = stack_[height].data();
-#pragma omp simd
       for (Index i = 0; i < count; ++i) left[i] = left[i] + right[i];
     }
     std::transform(stack_[0].begin(), stack_[0].begin() + count, to,
@@ -302,7 +301,6 @@ class Halving : public TypedBucket<T, W> {
       const T* own = step > 0 ? nullptr : this->gradient(this->sum_.nodes->front(), all[i]);
       T* result = is_last ? this->result(this->mine()[i]) : nullptr;
       const auto each = [&](const auto& mine, const auto& put) {
-#pragma omp simd
         for (Index k = 0; k < count; ++k) put(k, sent(mine(k) + received(coming[k]), W()));
       };
       const auto from = [&](const auto& put) {
