@@ -533,6 +533,24 @@ TEST_SUITE("ranks") {
       }
   }
 
+  TEST_CASE("a model that cannot write on the first rank ends all, who owe the validation") {
+    const TemporaryFolder folder;
+    LoopOptions options = options_of(folder / "run");
+    const auto failing = [](int rank, LoopOptions& mine, Tensors&) {
+      mine.write = [rank](const Tensors&) -> std::vector<WrittenText> {
+        if (rank == 0) fail(ErrorKind::resource, "there is not enough memory to write");
+        return {};
+      };
+    };
+    for (const std::string& error : run_on_ranks(3, options, -1, failing))
+      CHECK(error.find("rank 0 (") == 0);
+    CHECK(saved_steps(options.folder)[0] == 4);
+    run_on_ranks(1, options_of(folder / "alone"));
+    options.resume = options.folder;
+    for (const std::string& error : run_on_ranks(2, options)) CHECK(error == "");
+    CHECK(timeless(options.folder + "/metrics.jsonl") == timeless(folder / "alone/metrics.jsonl"));
+  }
+
   TEST_CASE("ranks that differ are refused with a table") {
     const TemporaryFolder folder;
     const auto change = [](int rank, LoopOptions& options, Tensors&) {
@@ -628,7 +646,7 @@ TEST_SUITE("ranks") {
       SimulatedNetwork network(ranks);
       // The fault hits a message after the four exchanges of the start, each with as many steps.
       const auto steps = static_cast<int64_t>(std::bit_width(static_cast<unsigned>(ranks - 1)));
-      const int64_t least = 4 * 2 * steps, some = 8 * 2 * steps;
+      const int64_t least = 4 * 2 * steps, some = 9 * 2 * steps;
       network.plan(faulty, fault,
                    least + static_cast<int64_t>(uniform_below(key, 2, static_cast<uint64_t>(some))),
                    key.fold("fault"));
@@ -638,9 +656,11 @@ TEST_SUITE("ranks") {
         comm.all_gather(std::string("begin"));
         try {
           for (int step = 0; step < 3; ++step) {
-            const ShardSum sum = tree_sum(comm, 6, leaves.layouts, leaves);
-            std::string found = bits_of(sum.loss) + text(sum.tokens);
-            for (const Tensor& g : sum.grads) found += bits_of(g) + "|";
+            ArrivingSum sum(comm, 6, leaves.layouts, leaves);
+            all_max(comm, step);  // while parts of the sum are held back
+            std::string found = bits_of(sum.total().loss) + text(sum.total().tokens);
+            for (size_t i = 0; i < leaves.layouts.size(); ++i) found += bits_of(sum.take(i)) + "|";
+            sum.wait();
             if (found != expected) right = false;
           }
           all_max(comm, 0);  // who is done stays until all are

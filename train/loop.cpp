@@ -306,7 +306,9 @@ class Run {
   // Has the model write; true on all ranks unless one was asked to stop.
   bool write() {
     if (!options_.write) return true;
-    if (log_) written_ = options_.write(job_.values);
+    together(job_.comm, [&] {
+      if (log_) written_ = options_.write(job_.values);
+    });
     return all_max(job_.comm, StopSignals::requested()) == 0;
   }
 
