@@ -10,8 +10,8 @@ shift || true
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 smpicxx -std=c++20 -O1 -fPIC -fopenmp -I. -Wl,--wrap=aligned_alloc,--wrap=free tests/simgrid.cpp train/comm_no_mpi.cpp \
-  -o "$work/exchange" -Wl,--start-group "$build"/{train/libtete_train,attention/libtete_attention,nn/libtete_nn}.a \
-  "$build"/core/lib*.a -Wl,--end-group -lopenblas -lgomp
+  -o "$work/exchange" -Wl,--start-group "$build"/train/libtete_{train,bucket}.a \
+  "$build"/{attention/libtete_attention,nn/libtete_nn}.a "$build"/core/lib*.a -Wl,--end-group -lopenblas -lgomp
 cd "$work"
 for ranks in "${@:-64}"; do
   cat > cluster.xml << END
