@@ -27,6 +27,8 @@ int number_of_card() {
   return static_cast<int>(all.size()) - 1;
 }
 std::unique_ptr<vulkan::Card> open_card(const vulkan::Options& options = {}) {
+  // Newer validation layers follow what shaders read and write only where they are told to.
+  setenv("VK_KHRONOS_VALIDATION_SYNCVAL_SHADER_ACCESSES_HEURISTIC", "true", /*overwrite=*/0);
   const int number = number_of_card();
   if (number < 0) MESSAGE("not tested: there is no Vulkan device here");
   return number < 0 ? nullptr : vulkan::open(std::to_string(number), options);
@@ -350,7 +352,8 @@ TEST_SUITE("vulkan") {
     const size_t bytes = size_t{80} << 20;
     CHECK(before > bytes);
     {
-      const Tensor x = Tensor::empty({static_cast<Index>(bytes / 4)}, Dtype::f32, *device);
+      const Tensor x = Tensor::zeros({static_cast<Index>(bytes / 4)}, Dtype::f32, *device);
+      device->finish();  // an emulation takes memory when it is written
       // Other programs take memory, too.
       CHECK(device->free_memory() < before - bytes / 2);
     }
@@ -416,7 +419,9 @@ TEST_SUITE("vulkan") {
     const vulkan::Said said = device->said();
     CHECK(said.messages > 0);
     REQUIRE(!said.first.empty());
-    CHECK(said.first[0].find("SYNC-HAZARD") != std::string::npos);
+    CAPTURE(said.first[0]);
+    // Older layers say SYNC-HAZARD-READ_AFTER_WRITE.
+    CHECK(said.first[0].find("READ_AFTER_WRITE") != std::string::npos);
   }
 
   TEST_CASE("every causal variant trains as on the processor, in float32 alone") {
