@@ -33,11 +33,11 @@ std::unique_ptr<vulkan::Card> open_card(const vulkan::Options& options = {}) {
   if (number < 0) MESSAGE("not tested: there is no Vulkan device here");
   return number < 0 ? nullptr : vulkan::open(std::to_string(number), options);
 }
-// One for all cases, under validation where that is installed.
+// One for all cases, under validation where that is installed. It is never closed: when the program
+// ends, the layer may be gone before.
 vulkan::Card* card() {
-  static const std::unique_ptr<vulkan::Card> only =
-      open_card({.validates = vulkan::can_validate()});
-  return only.get();
+  static vulkan::Card* const only = open_card({.validates = vulkan::can_validate()}).release();
+  return only;
 }
 // No case may leave a message behind.
 void check_silent(const vulkan::Card& device) {
