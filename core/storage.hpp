@@ -23,6 +23,9 @@ class Storage {
   explicit operator bool() const { return block_ != nullptr; }
   void* data() const { return block_ ? block_->bytes : nullptr; }
   Backend& backend() const { return *block_->backend; }
+  bool is_shared() const {
+    return block_ && block_->references.load(std::memory_order_acquire) > 1;
+  }
   bool same(const Storage& other) const { return block_ == other.block_; }
 
  private:

@@ -19,6 +19,14 @@ Tensor in_order_of(const Tensor& p, const Tensor& x) {
   return with_layout(x.detach(), memory_order(p.shape(), p.strides()));
 }
 
+// Makes x a copy with these strides, unless it has them and no other tensor holds its memory.
+void make_own(Tensor& x, const Strides& strides) {
+  if (x.is_only_holder() && x.strides() == strides) return;
+  const Tensor copy = Tensor::empty_strided(x.shape(), strides, x.dtype(), x.backend());
+  copy_onto(x.detach(), copy);
+  x = copy;
+}
+
 Tensor meaning_of_squares(const Tensor& x) { return sum(square(cast(x.detach(), Dtype::f64))); }
 
 // Σ g² over one dimension, which keeps size 1. g² is not stored.
@@ -35,20 +43,15 @@ Tensor squares_over(const Tensor& g, int dim) {
 
 }  // namespace
 
-std::tuple<Tensor, Tensor, Tensor> adam_update(const Tensor& p, const Tensor& g, const Tensor& m,
-                                               const Tensor& v, const AdamStep& step) {
-  for (const Tensor* other : {&g, &m, &v}) check_one_kind("Adam", p, *other);
-  const Tensor old = in_order_of(p, p);
-  std::tuple made{Tensor::empty_like(p), Tensor::empty_like(p), Tensor::empty_like(p)};
-  auto& [p_to, m_to, v_to] = made;
-  if (!p.backend().adam(old.view(), g.view(), m.view(), v.view(), step, p_to.view(), m_to.view(),
-                        v_to.view())) {
-    m_to = m * step.beta1 + g * (1 - step.beta1);
-    v_to = v * step.beta2 + square(g) * (1 - step.beta2);
-    p_to = in_order_of(
-        p, old * step.keep - m_to * step.rate / (sqrt(v_to) * step.unit + step.epsilon));
-  }
-  return made;
+void adam_update(Tensor& p, const Tensor& g, Tensor& m, Tensor& v, const AdamStep& step) {
+  check_one_kind("Adam", p, g), check_one_kind("Adam", p, m), check_one_kind("Adam", p, v);
+  const Strides strides = dense_strides(p.shape(), memory_order(p.shape(), p.strides()));
+  for (Tensor* each : {&p, &m, &v}) make_own(*each, strides);
+  if (p.backend().adam(p.view(), g.view(), m.view(), v.view(), step)) return;
+  const Tensor slope = g.detach();
+  m = m * step.beta1 + slope * (1 - step.beta1);
+  v = v * step.beta2 + square(slope) * (1 - step.beta2);
+  p = in_order_of(p, p * step.keep - m * step.rate / (sqrt(v) * step.unit + step.epsilon));
 }
 
 Tensor sums_of_squares(std::span<const Tensor> xs, Backend& on) {

@@ -1,20 +1,18 @@
 // Updates of parameters. Nothing of them is recorded, and nothing is read by the host: sums and
 // rates are f64 scalars on the device of their arguments.
 //
-// All tensors of a call but these have one shape, one real dtype and any strides. p' is fresh
-// memory, dense, in p's memory order. On the processor each update reads its arguments once and
-// writes its result once, and results do not depend on the number of threads.
+// All tensors of a call but these have one shape, one real dtype and any strides. What is updated
+// ends untracked and dense, in p's memory order. On the processor each update reads its arguments
+// once and writes its result once, and results do not depend on the number of threads.
 #pragma once
-#include <tuple>
-
 #include "core/tensor.hpp"
 
 namespace tete {
 
-// m' = β₁ m + (1-β₁) g,  v' = β₂ v + (1-β₂) g²,  p' = keep·p - rate · m' / (√v' · unit + ε), for an
-// AdamStep{β₁, β₂, keep, rate, unit, ε}. Returns p', m', v'.
-std::tuple<Tensor, Tensor, Tensor> adam_update(const Tensor& p, const Tensor& g, const Tensor& m,
-                                               const Tensor& v, const AdamStep& step);
+// m = β₁ m + (1-β₁) g,  v = β₂ v + (1-β₂) g²,  p = keep·p - rate · m / (√v · unit + ε), for an
+// AdamStep{β₁, β₂, keep, rate, unit, ε}. Each keeps its memory, unless other tensors hold it too:
+// these keep their numbers.
+void adam_update(Tensor& p, const Tensor& g, Tensor& m, Tensor& v, const AdamStep& step);
 
 // Σ x² of each, f64[xs.size()], squared and summed in f64: for f32 it is finite if and only if all
 // of x is. That of an empty Tensor is 0.

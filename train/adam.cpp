@@ -35,9 +35,8 @@ class Adam : public Optimizer {
       if (specs[i].fixed || !grads[i]) continue;
       Tensor &m = state[first_[i]].value, &v = state[first_[i] + 1].value;
       const double keep = specs[i].shape.size() > 1 ? 1 - rate * weight_decay : 1;
-      std::tie(values[i], m, v) = adam_update(
-          values[i].detach(), grads[i].detach(), m, v,
-          {beta1, beta2, keep, rate / correction1, 1 / std::sqrt(correction2), epsilon});
+      adam_update(values[i], grads[i], m, v,
+                  {beta1, beta2, keep, rate / correction1, 1 / std::sqrt(correction2), epsilon});
       rate_ = {rate, rate, rate};
     }
   }

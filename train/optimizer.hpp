@@ -29,9 +29,9 @@ class Optimizer {
   virtual ~Optimizer() = default;
   virtual const char* name() const = 0;
   // One step, `step` = 0, 1, …, with learning rate `rate`. Parameters that are fixed, and those
-  // whose gradient is an empty Tensor, stay as they are. Updated values are fresh, untracked
-  // tensors with the memory order of the old ones. A step may be made in several calls, each of
-  // other parameters, unless it is divided.
+  // whose gradient is an empty Tensor, stay as they are. Updated values are untracked, and have the
+  // memory order of the old ones, whose memory they may take if no other tensor holds it. A step
+  // may be made in several calls, each of other parameters, unless it is divided.
   virtual void update(const std::vector<ParamSpec>& specs, Tensors& values, const Tensors& grads,
                       double rate, int64_t step) = 0;
 

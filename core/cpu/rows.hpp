@@ -123,9 +123,8 @@ struct Rows {
   // y[p·product_rows + i] = x[p·px + i] for p < k and all rows.
   void (*strip)(const T* x, Index px, Index k, T* y);
 
-  // rows_update.cpp. p and the results of Adam have stride 1.
-  void (*adam)(const AdamNumbers<T>& numbers, const T* p, const T* g, Index sg, const T* m,
-               Index sm, const T* v, Index sv, T* y, T* m_to, T* v_to, Index n);
+  // rows_update.cpp. p, m and v are written over, and have stride 1.
+  void (*adam)(const AdamNumbers<T>& numbers, T* p, const T* g, Index sg, T* m, T* v, Index n);
   double (*product_squares)(const ProductRows<T>& product);  // the sum of its squares
   // y = p - rate · the product; p and y have g's strides, and sg = 1. Returns Σ y², with the bits
   // that product_squares gives for y, 1 and 1.

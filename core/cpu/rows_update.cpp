@@ -5,24 +5,20 @@
 namespace tete::cpu_kernels::TETE_ISA {
 namespace {
 
-template <class T, class SG, class SM, class SV>
-TETE_INLINE void adam_loop(const AdamNumbers<T>& s, const T* p, const T* gs, SG sg, const T* ms,
-                           SM sm, const T* vs, SV sv, T* __restrict y, T* __restrict m_to,
-                           T* __restrict v_to, Index n) {
+template <class T, class SG>
+TETE_INLINE void adam_loop(const AdamNumbers<T>& s, T* __restrict p, const T* gs, SG sg,
+                           T* __restrict ms, T* __restrict vs, Index n) {
   for (Index i = 0; i < n; ++i) {
     const T g = gs[i * sg];
-    const T m = ms[i * sm] * s.beta1 + g * s.other1, v = vs[i * sv] * s.beta2 + g * g * s.other2;
-    m_to[i] = m, v_to[i] = v;
-    y[i] = p[i] * s.keep - s.rate * m / (sqrt(v) * s.unit + s.epsilon);
+    const T m = ms[i] * s.beta1 + g * s.other1, v = vs[i] * s.beta2 + g * g * s.other2;
+    ms[i] = m, vs[i] = v;
+    p[i] = p[i] * s.keep - s.rate * m / (sqrt(v) * s.unit + s.epsilon);
   }
 }
 template <class T>
-void adam_row(const AdamNumbers<T>& s, const T* p, const T* g, Index sg, const T* m, Index sm,
-              const T* v, Index sv, T* y, T* m_to, T* v_to, Index n) {
-  const Fixed<1> one;
-  if (sg == 1 && sm == 1 && sv == 1)
-    return adam_loop<T>(s, p, g, one, m, one, v, one, y, m_to, v_to, n);
-  adam_loop<T>(s, p, g, sg, m, sm, v, sv, y, m_to, v_to, n);
+void adam_row(const AdamNumbers<T>& s, T* p, const T* g, Index sg, T* m, T* v, Index n) {
+  if (sg == 1) adam_loop<T>(s, p, g, Fixed<1>(), m, v, n);
+  else adam_loop<T>(s, p, g, sg, m, v, n);
 }
 
 // The sums of a row run over the lanes of one long register, whatever the registers are.

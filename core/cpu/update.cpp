@@ -101,18 +101,16 @@ double sum_of_tiles(Loops<N> loops, const Body& body, Order order = Order::forwa
 }  // namespace
 
 bool CpuBackend::adam(const View& p, const View& g, const View& m, const View& v,
-                      const AdamStep& step, const View& p_to, const View& m_to, const View& v_to) {
+                      const AdamStep& step) {
   visit(p.dtype, [&]<class T>() {
     const auto number = [](double x) { return static_cast<T>(x); };
     const AdamNumbers<T> numbers{number(step.beta1),     number(1 - step.beta1), number(step.beta2),
                                  number(1 - step.beta2), number(step.keep),      number(step.rate),
                                  number(step.unit),      number(step.epsilon)};
-    const auto loops = collapse(loops_of<5>({&p_to, &p, &g, &m, &v}), 0);
+    const auto loops = collapse(loops_of<2>({&p, &g}), 0);
     for_each_row(loops, cost, [&](auto& at, Index n, Index) {
-      rows<T>().adam(numbers, p.as<T>() + at[1], g.as<T>() + at[2], loops.inner_stride(2),
-                     m.as<T>() + at[3], loops.inner_stride(3), v.as<T>() + at[4],
-                     loops.inner_stride(4), p_to.as<T>() + at[0], m_to.as<T>() + at[0],
-                     v_to.as<T>() + at[0], n);
+      rows<T>().adam(numbers, p.as<T>() + at[0], g.as<T>() + at[1], loops.inner_stride(1),
+                     m.as<T>() + at[0], v.as<T>() + at[0], n);
     });
   });
   return true;

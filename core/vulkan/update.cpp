@@ -4,25 +4,21 @@
 namespace tete::vulkan {
 
 bool CardBackend::adam(const View& p, const View& g, const View& m, const View& v,
-                       const AdamStep& step, const View& p_to, const View& m_to, const View& v_to) {
+                       const AdamStep& step) {
   if (!has(p.dtype)) return false;
   // All in one memory order, so that they are flat.
-  const std::array<const View*, 4> given{&p, &g, &m, &v};
-  std::vector<Temporary> copies;
-  std::array<Window, 7> windows;
-  for (size_t i = 0; i < 4; ++i) {
-    if (!(given[i]->strides == p_to.strides)) copies.push_back(laid(*given[i], p_to.strides));
-    windows[i] = window_of(given[i]->strides == p_to.strides ? *given[i] : copies.back().view());
-  }
-  windows[4] = window_of(p_to), windows[5] = window_of(m_to), windows[6] = window_of(v_to);
+  std::optional<Temporary> copy;
+  if (!(g.strides == p.strides)) copy = laid(g, p.strides);
+  const std::array windows{window_of(p), window_of(copy ? copy->view() : g), window_of(m),
+                           window_of(v)};
   Call call{in(p.dtype, Shader::adam_f32), {}, {}, {}, groups_of(p.size(), 64)};
   call.words.add(p.size());
   for (const Window& each : windows) call.words.add(each.first);
   for (double number : {step.beta1, 1 - step.beta1, step.beta2, 1 - step.beta2, step.keep,
                         step.rate, step.unit, step.epsilon})
     call.words.add_real(number, p.dtype);
-  for (size_t i = 0; i < 7; ++i)
-    call.buffers.push_back(i < 4 ? windows[i].read() : windows[i].written());
+  for (size_t i = 0; i < windows.size(); ++i)
+    call.buffers.push_back(i == 1 ? windows[i].read() : windows[i].written());
   stream_.run(call);
   return true;
 }

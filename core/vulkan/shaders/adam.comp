@@ -7,16 +7,13 @@
 #endif
 layout(local_size_x = 64) in;
 layout(push_constant) uniform Call {
-  uint n, p, g, m, v, p_to, m_to, v_to;
+  uint n, p, g, m, v;
   REAL beta1, other1, beta2, other2, keep, rate, unit, epsilon;
 } call;
-layout(binding = 0) readonly buffer P_ { REAL P[]; };
+layout(binding = 0) buffer P_ { REAL P[]; };
 layout(binding = 1) readonly buffer G_ { REAL G[]; };
-layout(binding = 2) readonly buffer M_ { REAL M[]; };
-layout(binding = 3) readonly buffer V_ { REAL V[]; };
-layout(binding = 4) writeonly buffer P2_ { REAL P_to[]; };
-layout(binding = 5) writeonly buffer M2_ { REAL M_to[]; };
-layout(binding = 6) writeonly buffer V2_ { REAL V_to[]; };
+layout(binding = 2) buffer M_ { REAL M[]; };
+layout(binding = 3) buffer V_ { REAL V[]; };
 
 void main() {
   const uint i = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * 64 + gl_LocalInvocationID.x;
@@ -24,7 +21,7 @@ void main() {
   const REAL g = G[call.g + i];
   const REAL m = M[call.m + i] * call.beta1 + g * call.other1;
   const REAL v = V[call.v + i] * call.beta2 + g * g * call.other2;
-  M_to[call.m_to + i] = m;
-  V_to[call.v_to + i] = v;
-  P_to[call.p_to + i] = P[call.p + i] * call.keep - call.rate * m / (sqrt(v) * call.unit + call.epsilon);
+  M[call.m + i] = m;
+  V[call.v + i] = v;
+  P[call.p + i] = P[call.p + i] * call.keep - call.rate * m / (sqrt(v) * call.unit + call.epsilon);
 }
