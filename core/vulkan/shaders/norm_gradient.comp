@@ -2,7 +2,8 @@
 #extension GL_GOOGLE_include_directive : require
 // The gradient of a norm. With h = (x - mean) / deviation and q = scale g of a row:
 // dx = (q - mean q - h mean(q h)) / deviation, without `mean q` for RMS. g h is written, too: its
-// sum over the rows is the gradient of scale.
+// sum over the rows is the gradient of scale. q is rounded before its mean is taken off: of one
+// channel nothing is left.
 #ifdef DOUBLE
 #define REAL double
 #else
@@ -26,7 +27,7 @@ void main() {
   REAL sum_q = REAL(0.0), sum_qh = REAL(0.0);
   for (uint i = t; i < call.n; i += WIDTH) {
     const REAL g = G[at(1, row, i)], h = (X[at(0, row, i)] - mean) * inverse;
-    const REAL q = scale[call.scale + i * call.scale_step] * g;
+    precise const REAL q = scale[call.scale + i * call.scale_step] * g;
     gh[at(4, row, i)] = g * h;
     sum_q += q;
     sum_qh += q * h;
@@ -35,7 +36,7 @@ void main() {
              mean_qh = total(sum_qh) / REAL(call.n);
   for (uint i = t; i < call.n; i += WIDTH) {
     const REAL h = (X[at(0, row, i)] - mean) * inverse;
-    const REAL q = scale[call.scale + i * call.scale_step] * G[at(1, row, i)];
+    precise const REAL q = scale[call.scale + i * call.scale_step] * G[at(1, row, i)];
     dx[at(3, row, i)] = inverse * (q - mean_q - h * mean_qh);
   }
 }
