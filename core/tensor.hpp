@@ -81,9 +81,10 @@ class Tensor {
   // or not dense.
   std::span<std::byte> host_bytes() const;
 
-  // True if nothing else holds its value or its memory.
+  // True if neither another tensor nor a graph holds its value or its memory.
   bool is_only_holder() const {
-    return body_->references.load(std::memory_order_acquire) == 1 && !body_->storage.is_shared();
+    return !tracked() && body_->references.load(std::memory_order_acquire) == 1 &&
+           !body_->storage.is_shared();
   }
 
   // True if operations on it are recorded.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/cpu/rows.hpp"
+#include "core/graph.hpp"
 #include "core/ops.hpp"
 #include "core/random.hpp"
 #include "core/threads.hpp"
@@ -231,6 +232,16 @@ TEST_CASE("sums of squares have the same bits on one thread and on two") {
   }
   set_threads(before);
   CHECK(found[0] == found[1]);
+}
+
+TEST_CASE("a graph keeps the numbers of what is updated later") {
+  const Tensor w = Tensor::ones({3}).variable();
+  Tensor p = w * 2, m = Tensor::zeros({3}), v = Tensor::zeros({3});
+  const Tensor y = sum(square(p));
+  adam_update(p, Tensor::ones({3}), m, v, {0.9, 0.99, 1, 0.5, 1, 1e-8});
+  CHECK(!p.tracked());
+  CHECK(p.values()[0] < 2);
+  CHECK(grad(y, Tensors{w})[0].values() == std::vector<double>{8, 8, 8});
 }
 
 TEST_CASE("what an update is given has one shape and type") {
