@@ -23,6 +23,7 @@ class Storage {
   explicit operator bool() const { return block_ != nullptr; }
   void* data() const { return block_ ? block_->bytes : nullptr; }
   Backend& backend() const { return *block_->backend; }
+  // True if another Storage holds the bytes, too.
   bool is_shared() const {
     return block_ && block_->references.load(std::memory_order_acquire) > 1;
   }

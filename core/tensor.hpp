@@ -63,7 +63,8 @@ class Tensor {
   Index size() const { return element_count(body_->shape); }
   Index size(int axis) const { return body_->shape[axis]; }
   Backend& backend() const { return *body_->backend; }
-  // A view for kernels. A kernel may write through it only before the tensor is handed on.
+  // A view for kernels. A kernel may write through it only before the tensor is handed on, or where
+  // nothing else holds it.
   View view() const;
   const Storage& storage() const { return body_->storage; }
   bool is_row_major() const;
