@@ -73,7 +73,7 @@ class Checkpoints {
     job_.reporter.saved(path_, state.step);
   }
   void save_if_new() {
-    if (!is_saved()) save();
+    if (saved_step_ != state.step) save();
   }
   // A failing step changed nothing, so what is saved is the state before it.
   [[noreturn]] void save_and_explain(const Error& error) {
@@ -82,7 +82,6 @@ class Checkpoints {
         folder_ ? text("; the state before it is saved in ", path_) : std::string();
     throw SharedError(error.kind(), error.what() + where);
   }
-  bool is_saved() const { return saved_step_ == state.step; }
   const std::string& path() const { return path_; }  // the last that was saved, or ""
 
   RunState state;
@@ -258,7 +257,7 @@ class Run {
   bool is_worth_a_save(const Error& error) const {
     if (error.kind() == ErrorKind::numbers) return true;
     const bool all_know = job_.comm.size() == 1 || dynamic_cast<const SharedError*>(&error);
-    return error.kind() != ErrorKind::peer && all_know && !checkpoints_.is_saved();
+    return error.kind() != ErrorKind::peer && all_know && state_.step > 0;
   }
 
   // True if something reads the values after a step, before the next one does.
