@@ -19,7 +19,7 @@ Tensor in_order_of(const Tensor& p, const Tensor& x) {
   return with_layout(x.detach(), memory_order(p.shape(), p.strides()));
 }
 
-// Makes x a copy with these strides, unless it has them and no other tensor holds its memory.
+// Makes x a copy with these strides, unless it has them and nothing else holds it.
 void make_own(Tensor& x, const Strides& strides) {
   if (x.is_only_holder() && x.strides() == strides) return;
   const Tensor copy = Tensor::empty_strided(x.shape(), strides, x.dtype(), x.backend());
@@ -48,10 +48,10 @@ void adam_update(Tensor& p, const Tensor& g, Tensor& m, Tensor& v, const AdamSte
   const Strides strides = dense_strides(p.shape(), memory_order(p.shape(), p.strides()));
   for (Tensor* each : {&p, &m, &v}) make_own(*each, strides);
   if (p.backend().adam(p.view(), g.view(), m.view(), v.view(), step)) return;
-  const Tensor slope = g.detach();
-  m = m * step.beta1 + slope * (1 - step.beta1);
-  v = v * step.beta2 + square(slope) * (1 - step.beta2);
-  p = in_order_of(p, p * step.keep - m * step.rate / (sqrt(v) * step.unit + step.epsilon));
+  const Tensor slope = g.detach(), m_to = m * step.beta1 + slope * (1 - step.beta1),
+               v_to = v * step.beta2 + square(slope) * (1 - step.beta2);
+  p = in_order_of(p, p * step.keep - m_to * step.rate / (sqrt(v_to) * step.unit + step.epsilon));
+  m = m_to, v = v_to;
 }
 
 Tensor sums_of_squares(std::span<const Tensor> xs, Backend& on) {

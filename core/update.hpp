@@ -2,7 +2,7 @@
 // rates are f64 scalars on the device of their arguments.
 //
 // All tensors of a call but these have one shape, one real dtype and any strides. What is updated
-// ends untracked and dense, in p's memory order. On the processor each update reads its arguments
+// ends untracked and dense, in p's memory order. On the processor each kernel reads its arguments
 // once and writes its result once, and results do not depend on the number of threads.
 #pragma once
 #include "core/tensor.hpp"
@@ -10,8 +10,9 @@
 namespace tete {
 
 // m = β₁ m + (1-β₁) g,  v = β₂ v + (1-β₂) g²,  p = keep·p - rate · m / (√v · unit + ε), for an
-// AdamStep{β₁, β₂, keep, rate, unit, ε}. Each keeps its memory, unless other tensors hold it too:
-// these keep their numbers.
+// AdamStep{β₁, β₂, keep, rate, unit, ε}. p, m and v are three objects, and g is none of them. Each
+// is written in its own memory if it is untracked, lies as it will, and no other tensor holds it;
+// else it takes fresh memory, and what others hold keeps its numbers.
 void adam_update(Tensor& p, const Tensor& g, Tensor& m, Tensor& v, const AdamStep& step);
 
 // Σ x² of each, f64[xs.size()], squared and summed in f64: for f32 it is finite if and only if all
@@ -31,8 +32,8 @@ MeanSquares mean_squares(const Tensor& g, int d0, int d1);
 // Σ (g a b)². a and b may be broadcast along dimensions (stride 0).
 Tensor sum_of_squares_of_product(const Tensor& g, const Tensor& a, const Tensor& b);
 
-// p' = p - rate · g a b and Σ p'². The sum has the bits of sum_of_squares_of_product(p', 1, 1) for
-// ones with the strides of a and b.
+// p' = p - rate · g a b, in fresh memory, and Σ p'². The sum has the bits of
+// sum_of_squares_of_product(p', 1, 1) for ones with the strides of a and b.
 struct UpdatedParameter {
   Tensor p, squares;
 };

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -54,8 +55,7 @@ Tensor ones_like(const Tensor& x) {
 
 // A copy that lies as x does, gaps and all.
 Tensor own_copy(const Tensor& x) {
-  const Tensor memory = Tensor::ones({2 * x.size() + 1}, x.dtype());
-  const Tensor copy = memory.window(x.shape(), x.strides());
+  const Tensor copy = ones_like(x);
   copy_onto(x, copy);
   return copy;
 }
@@ -76,20 +76,30 @@ void check_updates(const Shape& shape, Dtype dtype, int how_p, int how) {
   }
   // The first time others hold what is updated; then nobody does, and the bits are the same.
   Tensor new_p = p, new_m = m, new_v = v;
+  std::vector<std::vector<double>> found;
   for (const bool is_held : {true, false}) {
     if (!is_held) new_p = own_copy(p), new_m = own_copy(m), new_v = own_copy(v);
-    const void* const memory = new_p.view().data;
-    const bool is_dense = new_p.strides() == Tensor::empty_like(p).strides();
+    std::vector<const void*> memory;
+    std::vector<bool> stays;
+    for (const Tensor* x : {&new_p, &new_m, &new_v}) {
+      memory.push_back(x->view().data);
+      stays.push_back(!is_held && x->strides() == Tensor::empty_like(p).strides());
+    }
     adam_update(new_p, g, new_m, new_v, {0.9, 0.95, 0.99, 0.01, 1.5, 1e-3});
     CHECK(largest_difference(new_p, p_to) < close);
     CHECK(largest_difference(new_m, m_to) < close);
     CHECK(largest_difference(new_v, v_to) < close);
-    CHECK((new_p.view().data == memory) == (!is_held && is_dense));
-    CHECK(new_p.strides() == Tensor::empty_like(p).strides());
+    for (size_t i = 0; i < 3; ++i) {
+      const Tensor& x = *std::array{&new_p, &new_m, &new_v}[i];
+      CHECK((x.view().data == memory[i]) == stays[i]);
+      CHECK(x.strides() == Tensor::empty_like(p).strides());
+      found.push_back(x.values());
+    }
     CHECK((p.values() == ps));
     CHECK((m.values() == ms));
     CHECK((v.values() == vs));
   }
+  for (size_t i = 0; i < 3; ++i) CHECK((found[i] == found[i + 3]));
 
   const bool matrix = p.rank() == 2;
   const Tensor a = broadcast(random_normal(matrix ? Shape{shape[0], 1} : shape, Key(5), dtype),
@@ -242,6 +252,18 @@ TEST_CASE("a graph keeps the numbers of what is updated later") {
   CHECK(!p.tracked());
   CHECK(p.values()[0] < 2);
   CHECK(grad(y, Tensors{w})[0].values() == std::vector<double>{8, 8, 8});
+  Tensor leaf = Tensor::ones({3}).variable();  // nothing else holds it
+  adam_update(leaf, Tensor::ones({3}), m, v, {0.9, 0.99, 1, 0.5, 1, 1e-8});
+  CHECK(!leaf.tracked());
+}
+
+TEST_CASE("an update leaves the rest of a memory alone that others hold") {
+  const Tensor memory = Tensor::full({9}, 4);
+  Tensor p = memory.window({3}, {1}, 0), m = memory.window({3}, {1}, 3),
+         v = memory.window({3}, {1}, 6);
+  adam_update(p, Tensor::ones({3}), m, v, {0.9, 0.99, 1, 0.5, 1, 1e-8});
+  CHECK(p.values()[0] < 4);
+  CHECK(memory.values() == std::vector<double>(9, 4));
 }
 
 TEST_CASE("what an update is given has one shape and type") {

@@ -82,7 +82,7 @@ static std::vector<double> lengths(const Tensors& xs) {
   return all;
 }
 
-// Where a rank failed, so do all.
+// Throws on all ranks if one has failed.
 static void tell_all(Comm& comm, const std::exception_ptr& failed) {
   together(comm, [&] {
     if (failed) std::rethrow_exception(failed);
