@@ -56,6 +56,8 @@ class Accelerator : public Backend {
   // From now on such an operation fails (resource).
   virtual void refuse_fallbacks() = 0;
   virtual Counts counts() const = 0;
+  // A reason, in half a sentence; empty if products of bf16 are faster than those of f32.
+  virtual std::string why_bf16_is_no_faster() = 0;
   // Bytes that tensors can still take, besides what its free lists keep.
   virtual size_t free_memory() const = 0;
 };

@@ -42,7 +42,7 @@ vulkan::Card* card() {
 // No case may leave a message behind.
 void check_silent(const vulkan::Card& device) {
   const vulkan::Said said = device.said();
-  CAPTURE(said.first);
+  INFO(list_of(said.first));
   CHECK(said.messages == 0);
 }
 
@@ -465,6 +465,53 @@ TEST_SUITE("vulkan") {
     check_close(trained(model, "adam", *card(), 5, Products::bf16),
                 trained(model, "adam", cpu(), 5, Products::bf16), 1e-2);
     check_silent(*card());
+  }
+
+  // Units for 16 bits fill whole tiles, and those for fp16 have its range: neither may show.
+  TEST_CASE("products of bfloat16 are right in any shape, layout and range") {
+    if (!card()) return;
+    struct Case {
+      const char* equation;
+      Shape a, b;
+    };
+    const Case cases[] = {{"i k, k j -> i j", {33, 70}, {70, 41}},
+                          {"i k, k j -> i j", {16, 8}, {8, 8}},
+                          {"i k, k j -> i j", {8, 7}, {7, 9}},
+                          {"k i, k j -> i j", {37, 19}, {37, 23}},
+                          {"k i, j k -> j i", {17, 13}, {11, 17}},
+                          {"i k, j k -> i j", {129, 65}, {67, 65}},
+                          {"b i k, b k j -> b i j", {3, 10, 12}, {3, 12, 14}},
+                          {"b i h k, b j h k -> b h i j", {2, 9, 3, 8}, {2, 11, 3, 8}},
+                          {"i k, k j -> i j", {9, 9001}, {9001, 10}}};
+    const auto coarse = [](const Tensor& x) { return cast(x.rounded(), Dtype::f32); };
+    for (const Case& each : cases)
+      for (const double size : {1.0, 1e25, 1e-18}) {
+        CAPTURE(each.equation);
+        CAPTURE(size);
+        const Pattern equation = Pattern::parse(each.equation);
+        const Tensor a = noise(each.a, 1, Dtype::f32) * size, b = noise(each.b, 2, Dtype::f32) / 4;
+        const Tensor y =
+            einsum(equation, {a.to(*card()), b.to(*card())}, {.products = Products::bf16});
+        CHECK(apart_by(y / size, einsum(equation, {coarse(a), coarse(b)}) / size) < 1e-6);
+        const Tensor z =
+            einsum(equation, {a.to(*card()), (b / size).to(*card())}, {.products = Products::bf16});
+        CHECK(apart_by(z, einsum(equation, {coarse(a), coarse(b / size)})) < 1e-6);
+      }
+    // A row that is infinite leaves the others as they are; so does one of zeros.
+    Tensor a = noise({20, 24}, 1, Dtype::f32), b = noise({24, 16}, 2, Dtype::f32);
+    for (const double odd : {std::numeric_limits<double>::infinity(), 0.0}) {
+      const Tensor mixed = concat({Tensor::full({1, 24}, odd), a}, 0);
+      const Tensor y = einsum("i k, k j -> i j", EinsumOptions{.products = Products::bf16},
+                              mixed.to(*card()), b.to(*card()));
+      CHECK(apart_by(y, einsum("i k, k j -> i j", coarse(mixed), coarse(b))) < 1e-6);
+    }
+    check_silent(*card());
+  }
+
+  TEST_CASE("a device with units for 16 bits multiplies by them") {
+    if (!card()) return;
+    const std::string what = vulkan::found()[static_cast<size_t>(number_of_card())].what;
+    CHECK(card()->why_bf16_is_no_faster().empty() == (what.find("matrices") != std::string::npos));
   }
 
   TEST_CASE("long sums are cut into parts, and lose nothing") {

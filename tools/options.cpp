@@ -122,19 +122,20 @@ CLI::Option* add_recompute_blocks(CLI::App& app, bool& recompute_blocks) {
                       "activation checkpointing: a third slower, one block's memory");
 }
 
-Products products_of(const std::string& precision, const Backend& on) {
+Products products_of(const std::string& precision, Backend& on) {
   if (precision == "f32") return Products::full;
   if (precision != "bf16") bad_input("--precision ", precision, ": expected f32 or bf16");
-  if (dynamic_cast<const Accelerator*>(&on))
-    std::fprintf(stderr,
-                 "%s has no products of bfloat16 here: numbers are rounded to it and multiplied in "
-                 "f32, no faster\n",
-                 on.name());
-  else if (!cpu_kernels::bf16_is_faster())
+  if (auto* const accelerator = dynamic_cast<Accelerator*>(&on)) {
+    if (const std::string why = accelerator->why_bf16_is_no_faster(); !why.empty())
+      std::fprintf(stderr,
+                   "%s %s: numbers are rounded to bfloat16 and multiplied in f32, no faster\n",
+                   on.name(), why.c_str());
+  } else if (!cpu_kernels::bf16_is_faster()) {
     std::fputs(
         "this processor multiplies bfloat16 no faster than f32: numbers are rounded to it and "
         "multiplied in f32\n",
         stderr);
+  }
   return Products::bf16;
 }
 

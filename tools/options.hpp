@@ -90,7 +90,7 @@ class DeviceInUse {
 // --precision: f32 or bf16, of matrix products. Where the device cannot multiply bfloat16 by
 // itself, products_of says so on stderr.
 CLI::Option* add_precision(CLI::App& app, std::string& precision);
-Products products_of(const std::string& precision, const Backend& on);
+Products products_of(const std::string& precision, Backend& on);
 
 // --recompute-blocks
 CLI::Option* add_recompute_blocks(CLI::App& app, bool& recompute_blocks);

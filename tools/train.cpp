@@ -87,7 +87,7 @@ static ordered_json configuration(const TrainOptions& o, const Schedule& s, doub
             {"seed", o.loop.step.seed}}}};
 }
 
-static LoopOptions loop_options(const TrainOptions& o, const Backend& device) {
+static LoopOptions loop_options(const TrainOptions& o, Backend& device) {
   LoopOptions loop = o.loop;
   loop.schedule = schedule_from(o);
   loop.step.clip = o.clip.value_or(find_optimizer(o.optimizer).clip);

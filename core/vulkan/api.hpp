@@ -7,6 +7,17 @@
 
 namespace tete::vulkan {
 
+// As in headers since 2023. A device without the extension has no such function.
+struct CooperativeMatrixProperties {
+  VkStructureType sType = VkStructureType(1000506001);
+  void* pNext = nullptr;
+  uint32_t MSize = 0, NSize = 0, KSize = 0, AType = 0, BType = 0, CType = 0, ResultType = 0;
+  VkBool32 saturatingAccumulation = VK_FALSE;
+  uint32_t scope = 0;
+};
+using PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR =
+    VkResult(VKAPI_PTR*)(VkPhysicalDevice, uint32_t*, CooperativeMatrixProperties*);
+
 // clang-format off
 #define TETE_VULKAN_OF_LOADER(X) X(CreateInstance) X(EnumerateInstanceLayerProperties)
 #define TETE_VULKAN_OF_INSTANCE(X)                                                            \
@@ -14,7 +25,7 @@ namespace tete::vulkan {
   X(GetPhysicalDeviceFeatures2) X(GetPhysicalDeviceMemoryProperties2)                         \
   X(GetPhysicalDeviceQueueFamilyProperties) X(EnumerateDeviceExtensionProperties)             \
   X(CreateDevice) X(GetDeviceProcAddr) X(CreateDebugUtilsMessengerEXT)                        \
-  X(DestroyDebugUtilsMessengerEXT)
+  X(DestroyDebugUtilsMessengerEXT) X(GetPhysicalDeviceCooperativeMatrixPropertiesKHR)
 #define TETE_VULKAN_OF_DEVICE(X)                                                              \
   X(DestroyDevice) X(GetDeviceQueue) X(DeviceWaitIdle) X(CreateBuffer) X(DestroyBuffer)       \
   X(GetBufferMemoryRequirements) X(AllocateMemory) X(FreeMemory) X(BindBufferMemory)          \

@@ -42,6 +42,7 @@ class CardBackend final : public Card {
   void write(const void* from, void* to, size_t bytes) override;
   void finish() override { stream_.finish(); }
 
+  std::string why_bf16_is_no_faster() override;
   bool contracts_bf16(const View& A, const Labels& a, const View& B, const Labels& b, const View& Y,
                       const Labels& y) const override;
 // Each operation, and whether shaders did it: else it is left to the processor.
@@ -58,12 +59,15 @@ class CardBackend final : public Card {
   struct Product {
     Loops<3> batch, m, n, k;
   };
-  // A tile of the result, and of it what one invocation computes.
+  // A tile of the result, and of it what one invocation computes, or a subgroup by units.
   struct Tiling {
     uint32_t invocations, m, n, k, own_m, own_n;
   };
-  // How a product is cut: k into parts, each with a result of its own.
+  // How a product is computed: by units, if they are given; k in parts, each with a result of its
+  // own.
   struct Cut {
+    Shader shader;
+    const Units* units;
     Tiling tiling;
     Index parts, part;
   };
@@ -94,8 +98,15 @@ class CardBackend final : public Card {
   Temporary without_own(const View& A, Labels& a, const Labels& b, const Labels& y);
   void sum_products(const cpu_kernels::Groups& groups, const Window& left, const Window& right,
                     const View& Y);
-  void multiply(const Product& p, Shader shader, const std::array<Window, 3>& windows,
-                const Cut& cut, Index y_part);
+  void multiply_matrices(const View& A, const Labels& a, const View& B, const Labels& b,
+                         const View& Y, const Labels& y, const Units* units);
+  void multiply(const Product& p, const std::array<Window, 3>& windows, const Cut& cut,
+                Index y_part, const std::vector<Bound>& others);
+  // The units for a product of bf16 numbers, or null. They have once made the right numbers here.
+  const Units* units_for(const Product& p);
+  bool are_right(const Units& units);
+  // Both operands' largest numbers, as units for fp16 need them.
+  Temporary largest_of(const View& A, const View& B);
   // A shader that includes rows.glsl, for rows of views along an axis; other buffers and words
   // follow those of the views, of which the last `written` are written.
   template <int N>
@@ -117,6 +128,8 @@ class CardBackend final : public Card {
   std::string name_;
   Memory memory_;
   Stream stream_;
+  std::once_flag tests_units_;
+  std::optional<Units> units_;  // after the test: those that are used
 
   mutable std::mutex mutex_;  // of what follows
   bool refuses_ = false;

@@ -41,10 +41,21 @@ CardBackend::Tiling tiling_for(Index m, Index n, const Abilities& can) {
   return {256, 64, 64, 16, 4, 4};
 }
 
-CardBackend::Cut cut_of(const CardBackend::Product& p, const Abilities& can) {
+// The same by units: eight subgroups or four, and one where a larger kernel takes long to compile.
+CardBackend::Tiling tiling_for(Index m, Index n, const Units& units, const Abilities& can) {
+  if (can.is_emulated())
+    return {units.subgroup, units.m, 2 * units.n, units.k, units.m, 2 * units.n};
+  const bool is_large = m >= 512 && n >= 512 && 8 * units.subgroup <= can.most_invocations;
+  if (is_large) return {8 * units.subgroup, 128, 128, 32, 64, 32};
+  return {4 * units.subgroup, 64, 64, 32, 32, 32};
+}
+
+CardBackend::Cut cut_of(const CardBackend::Product& p, Shader shader, const Units* units,
+                        const Abilities& can) {
   const Index m = p.m.size(), n = p.n.size(), k = p.k.size();
-  CardBackend::Cut cut{tiling_for(m, n, can), 1, k};
-  const CardBackend::Tiling& t = cut.tiling;
+  CardBackend::Cut cut{shader, units, {}, 1, k};
+  CardBackend::Tiling& t = cut.tiling;
+  t = units ? tiling_for(m, n, *units, can) : tiling_for(m, n, can);
   const Index tiles = groups_of(m, t.m) * groups_of(n, t.n) * p.batch.size();
   const Index busy = can.is_emulated() ? 4 : 256;  // workgroups that keep a device at work
   const Index wanted = std::min(groups_of(k, t.k * 8), busy / std::max<Index>(1, tiles));
@@ -157,22 +168,24 @@ void CardBackend::sum_products(const Groups& groups, const Window& left, const W
 }
 
 // Each part of k has a result of its own, y_part behind that of the part before.
-void CardBackend::multiply(const Product& p, Shader shader, const std::array<Window, 3>& windows,
-                           const Cut& cut, Index y_part) {
-  const auto is_dense = [&](const Loops<3>& own, int v) -> uint32_t {
+void CardBackend::multiply(const Product& p, const std::array<Window, 3>& windows, const Cut& cut,
+                           Index y_part, const std::vector<Bound>& others) {
+  // An emulated device compiles one kernel, whatever is dense.
+  const auto is_dense = [&](const Loops<3>& own, int v) {
     return std::abs(own.inner_stride(v)) < std::abs(p.k.inner_stride(v));
   };
+  const uint32_t rows_a = !can_.is_emulated() && is_dense(p.m, in_a),
+                 rows_b = !can_.is_emulated() && !is_dense(p.n, in_b);
   const Tiling& t = cut.tiling;
-  const Constants constants{t.invocations, t.m, t.n, t.k, t.own_m, t.own_n,
-                            // An emulated device compiles one kernel, whatever is dense.
-                            !can_.is_emulated() && is_dense(p.m, in_a),
-                            !can_.is_emulated() && !is_dense(p.n, in_b)};
+  Constants constants{t.invocations, t.m, t.n, t.k, t.own_m, t.own_n, rows_a, rows_b};
+  if (const Units* const u = cut.units) constants.insert(constants.begin(), {u->m, u->n, u->k});
   for_each_cut(p, [&](const Product& part, std::array<Index, 3> first) {
-    Call call{shader, constants, {}, {}, part.batch.size() * cut.parts};
+    Call call{cut.shader, constants, {}, {}, part.batch.size() * cut.parts};
     for (size_t v = 0; v < 3; ++v) {
       first[v] += windows[v].first;
       call.buffers.push_back(v == in_y ? windows[v].written() : windows[v].read());
     }
+    call.buffers.insert(call.buffers.end(), others.begin(), others.end());
     call.groups *= groups_of(part.m.size(), t.m) * groups_of(part.n.size(), t.n);
     call.words = words_of(part, first, cut, y_part);
     stream_.run(call);
@@ -210,12 +223,28 @@ void CardBackend::contract_here(const View& A, const Labels& a, const View& B, c
                     dense_b = laid(in_order_b, row_major(in_order_b.shape));
     return contract_here(dense_a.view(), left, dense_b.view(), right, Y, y);
   }
-  const Window left = window_of(A), right = window_of(B);
   if (A.dtype != Dtype::bf16 && !is_product_of_matrices(groups))
-    return sum_products(groups, left, right, Y);
-  const Shader shader = A.dtype == Dtype::bf16 ? Shader::gemm_bf16 : in(Y.dtype, Shader::gemm_f32);
-  const Cut cut = cut_of(p, can_);
-  if (cut.parts == 1) return multiply(p, shader, {left, right, window_of(Y)}, cut, 0);
+    return sum_products(groups, window_of(A), window_of(B), Y);
+  multiply_matrices(A, a, B, b, Y, y, A.dtype == Dtype::bf16 ? units_for(p) : nullptr);
+}
+
+void CardBackend::multiply_matrices(const View& A, const Labels& a, const View& B, const Labels& b,
+                                    const View& Y, const Labels& y, const Units* units) {
+  const Shader shader = units                    ? gemm_units(units->type)
+                        : A.dtype == Dtype::bf16 ? Shader::gemm_bf16
+                                                 : in(Y.dtype, Shader::gemm_f32);
+  std::optional<Temporary> largest;
+  std::vector<Bound> others;
+  if (shader == Shader::gemm_units_f16) {
+    largest.emplace(largest_of(A, B));
+    others.push_back(window_of(largest->view()).read());
+  }
+  const auto product = [&](const View& result) {
+    return product_of(cpu_kernels::grouped(cpu_kernels::dimensions(A, a, B, b, result, y)));
+  };
+  const Window left = window_of(A), right = window_of(B);
+  const Cut cut = cut_of(product(Y), shader, units, can_);
+  if (cut.parts == 1) return multiply(product(Y), {left, right, window_of(Y)}, cut, 0, others);
   View all = Y, sum = Y;
   all.shape.insert(0, cut.parts), sum.shape.insert(0, 1), sum.strides.insert(0, 0);
   all.strides = dense_strides(Y.shape, memory_order(Y.shape, Y.strides));
@@ -223,8 +252,7 @@ void CardBackend::contract_here(const View& A, const Labels& a, const View& B, c
   const Temporary parts(*this, Y.dtype, all.shape, all.strides);
   View first{Y.dtype, Y.shape, all.strides, parts.view().data};
   first.strides.erase(0);
-  const Groups apart = cpu_kernels::grouped(cpu_kernels::dimensions(A, a, B, b, first, y));
-  multiply(product_of(apart), shader, {left, right, window_of(parts.view())}, cut, Y.size());
+  multiply(product(first), {left, right, window_of(parts.view())}, cut, Y.size(), others);
   fold(Fold::sum, parts.view(), sum);
 }
 

@@ -130,6 +130,28 @@ Instance::~Instance() {
   if (instance_) api.DestroyInstance(instance_, nullptr);
 }
 
+// What a device is asked for, and opened with: structures in a chain, those of extensions only
+// where it has them.
+struct Features {
+  Features(bool with_matrices, bool with_bf16) {
+    if (with_matrices) v12.pNext = &sizes;
+    if (with_bf16) matrices.pNext = &bf16;
+  }
+  Features(const Features&) = delete;
+
+  Bfloat16Features bf16;
+  CooperativeMatrixFeatures matrices;
+  VkPhysicalDeviceSubgroupSizeControlFeatures sizes{
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES,
+      .pNext = &matrices};
+  VkPhysicalDeviceVulkan12Features v12{.sType =
+                                           VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
+  VkPhysicalDeviceVulkan11Features v11{
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, .pNext = &v12};
+  VkPhysicalDeviceFeatures2 all{.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
+                                .pNext = &v11};
+};
+
 // The budget of each heap in `next`, if that is given.
 static VkPhysicalDeviceMemoryProperties memory_of(const Api& api, VkPhysicalDevice device,
                                                   void* next = nullptr) {
@@ -139,9 +161,24 @@ static VkPhysicalDeviceMemoryProperties memory_of(const Api& api, VkPhysicalDevi
   return memory.memoryProperties;
 }
 
+// The units that a device of these features has for products of bf16 tensors.
+static std::vector<Units> usable_units(const Api& api, VkPhysicalDevice device, const Features& can,
+                                       uint32_t subgroup) {
+  if (!can.v11.storageBuffer16BitAccess || !can.matrices.cooperativeMatrix ||
+      !can.v12.vulkanMemoryModelDeviceScope || !can.sizes.subgroupSizeControl ||
+      !can.sizes.computeFullSubgroups)
+    return {};
+  std::vector<Units::Type> types;
+  if (can.bf16.shaderBFloat16CooperativeMatrix) types.push_back(Units::Type::bf16);
+  if (can.v12.shaderFloat16) types.push_back(Units::Type::f16);
+  return units_of(api, device, types, subgroup);
+}
+
 Abilities::Abilities(const Api& api, VkPhysicalDevice device) {
+  VkPhysicalDeviceSubgroupProperties subgroups{
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
   VkPhysicalDeviceMaintenance3Properties limits3{
-      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES};
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES, .pNext = &subgroups};
   VkPhysicalDeviceProperties2 all{.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
                                   .pNext = &limits3};
   api.GetPhysicalDeviceProperties2(device, &all);
@@ -153,16 +190,21 @@ Abilities::Abilities(const Api& api, VkPhysicalDevice device) {
   most_invocations = limits.maxComputeWorkGroupInvocations;
   largest = std::min<size_t>(limits.maxStorageBufferRange, limits3.maxMemoryAllocationSize);
 
-  VkPhysicalDeviceVulkan12Features features12{
-      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
-  VkPhysicalDeviceVulkan11Features features11{
-      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, .pNext = &features12};
-  VkPhysicalDeviceFeatures2 features{.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
-                                     .pNext = &features11};
+  const auto extensions = all_of<VkExtensionProperties>([&](auto* count, auto* to) {
+    api.EnumerateDeviceExtensionProperties(device, nullptr, count, to);
+  });
+  const auto has = [&](std::string_view extension) {
+    return std::any_of(extensions.begin(), extensions.end(),
+                       [&](const auto& each) { return each.extensionName == extension; });
+  };
+  const bool has_matrices =
+      has(matrix_extension) && has(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
+  Features can(has_matrices, has_matrices && has(bf16_extension));
   const bool is_new = properties.apiVersion >= VK_API_VERSION_1_2;
-  if (is_new) api.GetPhysicalDeviceFeatures2(device, &features);
-  f64 = features.features.shaderFloat64;
-  stores_16_bits = features11.storageBuffer16BitAccess;
+  if (is_new) api.GetPhysicalDeviceFeatures2(device, &can.all);
+  f64 = can.all.features.shaderFloat64;
+  stores_16_bits = can.v11.storageBuffer16BitAccess;
+  units = usable_units(api, device, can, subgroups.subgroupSize);
 
   const VkPhysicalDeviceMemoryProperties heaps = memory_of(api, device);
   for (uint32_t i = 0; i < heaps.memoryHeapCount; ++i)
@@ -177,16 +219,9 @@ Abilities::Abilities(const Api& api, VkPhysicalDevice device) {
     return family.queueFlags & VK_QUEUE_COMPUTE_BIT;
   });
   queue_family = static_cast<uint32_t>(computes - queues.begin());
-  const auto extensions = all_of<VkExtensionProperties>([&](auto* count, auto* to) {
-    api.EnumerateDeviceExtensionProperties(device, nullptr, count, to);
-  });
-  const auto has = [&](std::string_view extension) {
-    return std::any_of(extensions.begin(), extensions.end(),
-                       [&](const auto& each) { return each.extensionName == extension; });
-  };
   tells_memory_left = has(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
-  is_usable = is_new && has(VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME) &&
-              features12.timelineSemaphore && computes != queues.end();
+  is_usable = is_new && has(VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME) && can.v12.timelineSemaphore &&
+              computes != queues.end();
 }
 
 std::optional<size_t> Abilities::memory_left(const Api& api, VkPhysicalDevice device) const {
@@ -198,10 +233,26 @@ std::optional<size_t> Abilities::memory_left(const Api& api, VkPhysicalDevice de
          std::min(budget.heapBudget[own_heap], budget.heapUsage[own_heap]);
 }
 
+std::vector<const char*> Abilities::extensions() const {
+  std::vector<const char*> all{VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME};
+  if (tells_memory_left) all.push_back(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+  if (!units.empty())
+    all.insert(all.end(), {VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME, matrix_extension});
+  if (has(Units::Type::bf16)) all.push_back(bf16_extension);
+  return all;
+}
+
+bool Abilities::has(Units::Type type) const {
+  return std::any_of(units.begin(), units.end(),
+                     [&](const Units& each) { return each.type == type; });
+}
+
 Found Abilities::found() const {
   std::string what = is_emulated() ? "an emulation on the processor" : "a graphics card";
   what += f64 ? ", f32 and f64" : ", f32 (f64 on the processor)";
-  if (stores_16_bits) what += ", bf16 by conversion";
+  if (units.empty() && stores_16_bits) what += ", bf16 by conversion";
+  for (const Units& each : units)
+    what += text(", ", name_of(each.type), " matrices of ", each.m, " x ", each.k, " x ", each.n);
   return {name, what, memory, largest};
 }
 
@@ -214,23 +265,25 @@ Opened::Opened(std::string_view which, const Options& options)
                                        .queueFamilyIndex = can.queue_family,
                                        .queueCount = 1,
                                        .pQueuePriorities = &priority};
-  VkPhysicalDeviceVulkan12Features features12{
-      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, .timelineSemaphore = VK_TRUE};
-  VkPhysicalDeviceVulkan11Features features11{
-      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
-      .pNext = &features12,
-      .storageBuffer16BitAccess = can.stores_16_bits};
-  const VkPhysicalDeviceFeatures2 features{.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
-                                           .pNext = &features11,
-                                           .features = {.shaderFloat64 = can.f64}};
-  const char* const extensions[] = {VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME,
-                                    VK_EXT_MEMORY_BUDGET_EXTENSION_NAME};
+  Features features(!can.units.empty(), can.has(Units::Type::bf16));
+  features.all.features.shaderFloat64 = can.f64;
+  features.v11.storageBuffer16BitAccess = can.stores_16_bits;
+  features.v12.timelineSemaphore = VK_TRUE;
+  if (!can.units.empty()) {
+    features.v12.vulkanMemoryModel = features.v12.vulkanMemoryModelDeviceScope = VK_TRUE;
+    features.matrices.cooperativeMatrix = VK_TRUE;
+    features.sizes.subgroupSizeControl = features.sizes.computeFullSubgroups = VK_TRUE;
+    features.v12.shaderFloat16 = can.has(Units::Type::f16);
+    features.bf16.shaderBFloat16Type = features.bf16.shaderBFloat16CooperativeMatrix =
+        can.has(Units::Type::bf16);
+  }
+  const std::vector<const char*> extensions = can.extensions();
   const VkDeviceCreateInfo info{.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
-                                .pNext = &features,
+                                .pNext = &features.all,
                                 .queueCreateInfoCount = 1,
                                 .pQueueCreateInfos = &queues,
-                                .enabledExtensionCount = can.tells_memory_left ? 2u : 1u,
-                                .ppEnabledExtensionNames = extensions};
+                                .enabledExtensionCount = static_cast<uint32_t>(extensions.size()),
+                                .ppEnabledExtensionNames = extensions.data()};
   api = instance.api;
   check(api.CreateDevice(physical, &info, nullptr, &device), "vkCreateDevice");
   api.load_device(device);

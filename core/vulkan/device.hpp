@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "core/vulkan/api.hpp"
+#include "core/vulkan/matrices.hpp"
 #include "core/vulkan/vulkan.hpp"
 
 namespace tete::vulkan {
@@ -41,11 +41,15 @@ struct Abilities {
   VkPhysicalDeviceType type;
   bool is_usable = false;  // Vulkan 1.2, push descriptors, timeline semaphores, a compute queue
   bool f64 = false, stores_16_bits = false, tells_memory_left = false;
+  std::vector<Units> units;  // the best first
   uint32_t queue_family = 0, most_groups = 0, most_invocations = 0, own_heap = 0;
   size_t largest = 0, memory = 0;  // bytes of a tensor, and of the largest heap that is its own
 
   // Bytes that the largest heap of the device's own still has, if the driver tells.
   std::optional<size_t> memory_left(const Api& api, VkPhysicalDevice device) const;
+  // The extensions that it is opened with.
+  std::vector<const char*> extensions() const;
+  bool has(Units::Type type) const;
   bool is_emulated() const { return type == VK_PHYSICAL_DEVICE_TYPE_CPU; }
   Found found() const;
 };

@@ -1,6 +1,7 @@
 #include "core/vulkan/pipelines.hpp"
 
 #include <array>
+#include <optional>
 #include <span>
 
 #include "core/vulkan/spirv.hpp"
@@ -59,10 +60,19 @@ VkPipeline Pipelines::find(Shader shader, const Constants& constants) {
   return at->second;
 }
 
-VkPipeline Pipelines::make(Shader shader, const Constants& constants) const {
+// The code as devices take it: that of units has another form.
+static std::vector<uint32_t> code_for(Shader shader, std::optional<Units::Type> units) {
   const std::span<const uint32_t> code = code_of(shader);
+  return units ? in_khronos_form(code, *units) : std::vector(code.begin(), code.end());
+}
+
+VkPipeline Pipelines::make(Shader shader, const Constants& constants) const {
+  std::optional<Units::Type> units;
+  for (const auto type : {Units::Type::bf16, Units::Type::f16})
+    if (shader == gemm_units(type)) units = type;
+  const std::vector<uint32_t> code = code_for(shader, units);
   const VkShaderModuleCreateInfo module_info{.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-                                             .codeSize = code.size_bytes(),
+                                             .codeSize = 4 * code.size(),
                                              .pCode = code.data()};
   VkShaderModule module = nullptr;
   check(card_.api.CreateShaderModule(card_.device, &module_info, nullptr, &module),
@@ -71,9 +81,17 @@ VkPipeline Pipelines::make(Shader shader, const Constants& constants) const {
   for (uint32_t i = 0; i < constants.size(); ++i) entries.push_back({i, 4 * i, 4});
   const VkSpecializationInfo values{static_cast<uint32_t>(entries.size()), entries.data(),
                                     4 * constants.size(), constants.data()};
+  // Some devices choose among several sizes; a matrix lies in a whole subgroup.
+  const VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroups{
+      .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
+      .requiredSubgroupSize = units ? card_.can.units[0].subgroup : 0};
+  const VkPipelineShaderStageCreateFlags whole_subgroups =
+      VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
   const VkComputePipelineCreateInfo info{
       .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
       .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                .pNext = units ? &subgroups : nullptr,
+                .flags = units ? whole_subgroups : 0,
                 .stage = VK_SHADER_STAGE_COMPUTE_BIT,
                 .module = module,
                 .pName = "main",

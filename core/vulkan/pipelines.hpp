@@ -12,6 +12,7 @@ namespace tete::vulkan {
 #define TETE_VULKAN_SHADERS(X)                                                        \
   X(elementwise_f32) X(elementwise_f64) X(random_f32) X(random_f64)                   \
   X(fold_f32) X(fold_f64) X(fold_f32_to_f64) X(gemm_f32) X(gemm_f64) X(gemm_bf16)     \
+  X(gemm_units_bf16) X(gemm_units_f16) X(largest)                                     \
   X(norm_f32) X(norm_f64) X(norm_gradient_f32) X(norm_gradient_f64)                   \
   X(scatter_f32) X(scatter_f64) X(top_k_f32) X(top_k_f64) X(adam_f32) X(adam_f64)     \
   X(copy) X(copy_f64) X(copy_bf16) X(softmax) X(cross_entropy) X(gather) X(links)     \
@@ -26,6 +27,11 @@ const char* name_of(Shader shader);
 // The shader's form for a type, given the f32 form.
 inline Shader in(Dtype dtype, Shader f32) {
   return static_cast<Shader>(static_cast<int>(f32) + (dtype == Dtype::f64));
+}
+
+// The shader that multiplies by units of this type.
+inline Shader gemm_units(Units::Type type) {
+  return type == Units::Type::bf16 ? Shader::gemm_units_bf16 : Shader::gemm_units_f16;
 }
 
 // The values of a shader's constants, by their number.

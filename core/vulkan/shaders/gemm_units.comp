@@ -1,0 +1,111 @@
+#version 450
+#pragma use_vulkan_memory_model
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#extension GL_GOOGLE_include_directive : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_NV_cooperative_matrix : require
+// Y = A B of bf16 numbers by the units that a card has for products of small matrices, TM x TK with
+// TK x TN; sums are f32. A subgroup has WM x WN of the tile BM x BN of a workgroup. matrices.cpp
+// makes what is written here for NVIDIA's first extension, all that older compilers know, one of the
+// Khronos extension, and of F16 numbers bfloat16 unless HALF.
+//
+// HALF: units for fp16 take bf16 numbers. Each operand is multiplied by the power of two that brings
+// its largest number below 2^15, so that what is 2^-29 of the largest and more stays exact.
+#include "product.glsl"
+layout(constant_id = 0) const uint TM = 8;
+layout(constant_id = 1) const uint TN = 8;
+layout(constant_id = 2) const uint TK = 8;
+layout(constant_id = 3) const uint WG = 8;
+layout(constant_id = 4) const uint BM = 8;
+layout(constant_id = 5) const uint BN = 8;
+layout(constant_id = 6) const uint BK = 8;
+layout(constant_id = 7) const uint WM = 8;
+layout(constant_id = 8) const uint WN = 8;
+layout(constant_id = 9) const bool ROWS_A = false;  // neighbours of A in memory are its rows,
+layout(constant_id = 10) const bool ROWS_B = false;  // and of B: k
+layout(local_size_x_id = 3) in;
+layout(binding = 0) readonly buffer A_ { uint A[]; };
+layout(binding = 1) readonly buffer B_ { uint B[]; };
+layout(binding = 2) writeonly buffer Y_ { float Y[]; };
+layout(binding = 3) readonly buffer Largest_ { uint largest[]; };  // |a|, |b|: bits of f32
+
+// Lines of the tiles: pairs of numbers, and a gap that keeps lines in different banks.
+const uint line_a = BK / 2 + 4, line_b = BN / 2 + 4;
+shared uint tile_a[BM * line_a];
+shared uint tile_b[BK * line_b];
+shared float tile_y[BM / WM * (BN / WN) * TM * TN];
+
+uint bits(uint word, uint i) { return i % 2 == 0 ? word & 0xFFFFu : word >> 16; }
+uint bits_of_a(Tile t, uint r, uint k) {
+  if (t.row + r >= call.m || k >= t.end) return 0u;
+  const uint i = element_of_a(t, r, k);
+  return bits(A[i / 2], i);
+}
+uint bits_of_b(Tile t, uint k, uint c) {
+  if (t.column + c >= call.n || k >= t.end) return 0u;
+  const uint i = element_of_b(t, k, c);
+  return bits(B[i / 2], i);
+}
+
+#ifdef HALF
+// The exponent of the power of two that an operand is multiplied by.
+int exponent(uint operand) { return clamp(14 + 127 - int(largest[operand] >> 23), -113, 126); }
+float power(int e) { return uintBitsToFloat(uint(e + 127) << 23); }
+uint pair(uint first, uint second, int e) {
+  return packHalf2x16(vec2(uintBitsToFloat(first << 16), uintBitsToFloat(second << 16)) * power(e));
+}
+float unscaled(float x, int e) { return x * power(-(e / 2)) * power(-(e - e / 2)); }
+#else
+int exponent(uint operand) { return 0; }
+uint pair(uint first, uint second, int e) { return first | second << 16; }
+float unscaled(float x, int e) { return x; }
+#endif
+
+void main() {
+  const uint t = gl_LocalInvocationIndex;
+  const Tile tile = tile_of_workgroup(BM, BN);
+  const uint down = gl_SubgroupID / (BN / WN) * WM, right = gl_SubgroupID % (BN / WN) * WN;
+  const int ea = exponent(0), eb = exponent(1);
+  fcoopmatNV<32, gl_ScopeSubgroup, TM, TN> sum[WM / TM * (WN / TN)];
+  [[unroll]] for (uint i = 0; i < WM / TM * (WN / TN); ++i)
+    sum[i] = fcoopmatNV<32, gl_ScopeSubgroup, TM, TN>(0.0);
+
+  for (uint k = tile.k; k < tile.end; k += BK) {
+    for (uint i = t; i < BM * BK / 2; i += WG) {
+      const uint r = ROWS_A ? i % BM : i / (BK / 2), q = ROWS_A ? i / BM : i % (BK / 2);
+      tile_a[r * line_a + q] = pair(bits_of_a(tile, r, k + 2 * q), bits_of_a(tile, r, k + 2 * q + 1), ea);
+    }
+    for (uint i = t; i < BK * BN / 2; i += WG) {
+      const uint c = ROWS_B ? i / BK : i % (BN / 2), q = ROWS_B ? i % BK : i / (BN / 2);
+      tile_b[q * line_b + c] = pair(bits_of_b(tile, k + q, 2 * c), bits_of_b(tile, k + q, 2 * c + 1), eb);
+    }
+    barrier();
+    [[unroll]] for (uint q = 0; q < BK; q += TK) {
+      fcoopmatNV<16, gl_ScopeSubgroup, TM, TK> a[WM / TM];
+      [[unroll]] for (uint i = 0; i < WM / TM; ++i)
+        coopMatLoadNV(a[i], tile_a, (down + i * TM) * line_a + q / 2, line_a, false);
+      [[unroll]] for (uint j = 0; j < WN / TN; ++j) {
+        fcoopmatNV<16, gl_ScopeSubgroup, TK, TN> b;
+        coopMatLoadNV(b, tile_b, q * line_b + (right + j * TN) / 2, line_b, false);
+        [[unroll]] for (uint i = 0; i < WM / TM; ++i)
+          sum[i * (WN / TN) + j] = coopMatMulAddNV(a[i], b, sum[i * (WN / TN) + j]);
+      }
+    }
+    barrier();
+  }
+  // By way of shared memory, as Y may end inside a tile, and has any strides.
+  const uint own = gl_SubgroupID * TM * TN;
+  [[unroll]] for (uint i = 0; i < WM / TM; ++i)
+    [[unroll]] for (uint j = 0; j < WN / TN; ++j) {
+      coopMatStoreNV(sum[i * (WN / TN) + j], tile_y, own, TN, false);
+      barrier();
+      for (uint e = gl_SubgroupInvocationID; e < TM * TN; e += gl_SubgroupSize) {
+        const uint r = down + i * TM + e / TN, c = right + j * TN + e % TN;
+        if (tile.row + r < call.m && tile.column + c < call.n)
+          Y[element_of_y(tile, r, c)] = unscaled(tile_y[own + e], ea + eb);
+      }
+      barrier();
+    }
+}
