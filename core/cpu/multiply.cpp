@@ -20,6 +20,7 @@ constexpr Index block_columns = 384;  // columns of C in a block
 // saves. In short sums (k <= small_side) that holds for one tile only: a second one would find B
 // evicted, as its lines are far apart. Lines of at most so many panels are not.
 constexpr Index few_tiles = 2, short_line = 2;
+constexpr Index cached = 65536;  // elements of A that a cache is likely to have
 
 // The calling thread's own memory, for the most elements asked for so far. It is kept from product
 // to product.
@@ -123,6 +124,17 @@ Matrix<const T> strip_of(const Matrix<const T>& A, Index some, Index k, bool is_
   return {space, 1, some};
 }
 
+// Asks for one of several shares of A's next rows, so that the products with them need not wait for
+// memory.
+template <class T>
+void fetch(const Matrix<const T>& A, Index rows, Index k, Index share, Index shares) {
+  constexpr Index line = 64 / sizeof(T);
+  const bool lies = A.column == 1;
+  const Index lines = lies ? rows : k, length = lies ? k : rows, step = lies ? A.row : A.column;
+  for (Index i = share * lines / shares; i < (share + 1) * lines / shares; ++i)
+    for (Index j = 0; j < length; j += line) __builtin_prefetch(A.data + i * step + j, 0, 2);
+}
+
 // C (+)= A B for k <= block_steps, n <= block_columns.
 template <class T>
 void multiply_block(Index m, Index n, Index k, const Matrix<const T>& A, const Matrix<const T>& B,
@@ -138,11 +150,16 @@ void multiply_block(Index m, Index n, Index k, const Matrix<const T>& A, const M
                               ? nullptr
                               : panels_of<T>({B.data + as_it_lies * B.column, B.row, B.column}, k,
                                              others, wide, space.b);
+  const bool fetches = m * k >= cached;
   for (Index i = 0; i < m; i += kernels.product_rows) {
     const Index some = std::min(kernels.product_rows, m - i);
     const Matrix<const T> a =
         strip_of<T>({A.data + i * A.row, A.row, A.column}, some, k, n > 2 * wide, space.a);
+    const Index next = i + kernels.product_rows, left = std::min(kernels.product_rows, m - next);
     for (Index j = 0; j < n; j += wide) {
+      if (fetches && left > 0)
+        fetch<T>({A.data + next * A.row, A.row, A.column}, left, k, j / wide,
+                 (n + wide - 1) / wide);
       const bool lies = j < as_it_lies;
       kernels.product(some, k, a.data, a.row, a.column,
                       lies ? B.data + j : panels + (j - as_it_lies) * k, lies ? B.row : wide,

@@ -68,6 +68,12 @@ void tile(Index k, const typename How::Element* a, Index ra, Index pa, const typ
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 2
     for (int j = 0; j < C; ++j) sum[r][j] = typename How::Sum{};
+  // The sum takes so long that its result's lines have come when it is stored.
+  if (k >= 64)
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 2
+      for (int j = 0; j < C; ++j) __builtin_prefetch(c + r * rc + j * lanes, 1);
   for (Index p = 0; p < k; ++p, a += pa, b += pb) {
     Wide wide[C];
     for (int j = 0; j < C; ++j) wide[j] = How::read_register(b + j * lanes);
@@ -200,7 +206,7 @@ void panel(const T* x, Index rx, Index k, T* y) {
 template <class T>
 void strip(const T* x, Index px, Index k, T* y) {
   for (Index p = 0; p < k; ++p, x += px, y += tile_rows)
-    for (int r = 0; r < tile_rows; ++r) y[r] = x[r];
+    __builtin_memcpy(y, x, tile_rows * sizeof(T));  // in vectors, as a loop of 12 is not
 }
 
 template <class T>
