@@ -2,6 +2,8 @@
 #include <cblas.h>
 #include <doctest/doctest.h>
 #include <omp.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <bit>
 #include <cmath>
@@ -106,15 +108,53 @@ void check_cut(Index m, Index n, Index k, int how) {
   CHECK(whole.memory == cut.memory);
 }
 
+// Numbers that end where the process has no memory.
+template <class T>
+class AtTheEnd {
+ public:
+  explicit AtTheEnd(Index count) {
+    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE)),
+                 bytes = static_cast<size_t>(count) * sizeof(T);
+    pages_ = (bytes + page - 1) / page * page;
+    memory_ = mmap(nullptr, pages_ + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(memory_ != MAP_FAILED);
+    REQUIRE(mprotect(memory_, pages_, PROT_READ | PROT_WRITE) == 0);
+    all_ = pages_ + page;
+    data = reinterpret_cast<T*>(static_cast<std::byte*>(memory_) + pages_ - bytes);
+    std::fill_n(data, count, of_double<T>(1));
+  }
+  ~AtTheEnd() { munmap(memory_, all_); }
+  AtTheEnd(const AtTheEnd&) = delete;
+  Matrix<const T> matrix(Index rows, Index columns, bool by_row) const {
+    return by_row ? Matrix<const T>{data, columns, 1} : Matrix<const T>{data, 1, rows};
+  }
+  T* data;
+
+ private:
+  void* memory_;
+  size_t pages_, all_;
+};
+
+template <class X, class Z>
+void check_ends(Index m, Index n, Index k, int how) {
+  const AtTheEnd<X> A(m * k), B(k * n);
+  AtTheEnd<Z> C(m * n);
+  const cpu_kernels::BlasOnOneThread blas;
+  cpu_kernels::multiply<X, Z>(m, n, k, A.matrix(m, k, how & 1), B.matrix(k, n, how & 2),
+                              {C.data, n, 1}, false);
+  CHECK(C.data[m * n - 1] == static_cast<Z>(k));
+}
+
 }  // namespace
 
 TEST_SUITE("multiply") {
   TEST_CASE("multiply: every instruction set, layout and size around the blocks") {
     const Index sizes[][3] = {
-        {1, 1, 1},    {1, 33, 2},   {2, 16, 3},    {5, 17, 4},     {12, 32, 8}, {13, 31, 1},
-        {11, 64, 65}, {25, 65, 37}, {97, 33, 64},  {24, 96, 385},  {3, 385, 7}, {193, 40, 9},
-        {64, 8, 130}, {7, 5, 769},  {3, 515, 257}, {16, 66, 1990}, {401, 20, 5}};
-    for (const char* set : {"v2", "v3", "v4", "v4_bf16", "generic"}) {
+        {1, 1, 1},    {1, 33, 2},   {2, 16, 3},    {5, 17, 4},     {12, 32, 8},  {13, 31, 1},
+        {11, 64, 65}, {25, 65, 37}, {97, 33, 64},  {24, 96, 385},  {3, 385, 7},  {193, 40, 9},
+        {64, 8, 130}, {7, 5, 769},  {3, 515, 257}, {16, 66, 1990}, {401, 20, 5}, {96, 64, 64},
+        {16, 48, 32}, {31, 47, 31}, {113, 16, 33}};
+    for (const char* set : {"v2", "v3", "v4", "v4_bf16", "v4_amx", "generic"}) {
       const std::string before = cpu_kernels::instruction_set();
       if (!cpu_kernels::use_instruction_set(set)) continue;
       for (const auto& [m, n, k] : sizes)
@@ -133,10 +173,27 @@ TEST_SUITE("multiply") {
     }
   }
 
+  TEST_CASE("multiply: nothing is read behind an operand's last number") {
+    const Index sizes[][3] = {{1, 1, 1},    {16, 16, 32},  {32, 32, 64}, {5, 40, 7},
+                              {33, 17, 34}, {31, 33, 400}, {98, 50, 33}, {17, 390, 65}};
+    for (const char* set : {"v2", "v3", "v4", "v4_bf16", "v4_amx", "generic"}) {
+      const std::string before = cpu_kernels::instruction_set();
+      if (!cpu_kernels::use_instruction_set(set)) continue;
+      CAPTURE(std::string(set));
+      for (const auto& [m, n, k] : sizes)
+        for (int how = 0; how < 4; ++how) {
+          check_ends<float, float>(m, n, k, how);
+          check_ends<double, double>(m, n, k, how);
+          check_ends<Bf16, float>(m, n, k, how);
+        }
+      cpu_kernels::use_instruction_set(before.c_str());
+    }
+  }
+
   TEST_CASE("multiply: however a product is cut, its numbers have the same bits") {
-    const Index sizes[][3] = {{40, 700, 400}, {25, 65, 37}, {24, 401, 24},  {29, 97, 769},
-                              {33, 70, 64},   {17, 33, 5},  {13, 1100, 300}};
-    for (const char* set : {"v2", "v3", "v4", "v4_bf16"}) {
+    const Index sizes[][3] = {{40, 700, 400}, {25, 65, 37}, {24, 401, 24},   {29, 97, 769},
+                              {33, 70, 64},   {17, 33, 5},  {13, 1100, 300}, {96, 96, 96}};
+    for (const char* set : {"v2", "v3", "v4", "v4_bf16", "v4_amx"}) {
       const std::string before = cpu_kernels::instruction_set();
       if (!cpu_kernels::use_instruction_set(set)) continue;
       CAPTURE(std::string(set));
@@ -164,7 +221,7 @@ TEST_SUITE("multiply") {
     for (Index i = 0; i < m; ++i)
       for (Index p = 0; p < k; ++p)
         for (Index j = 0; j < n; ++j) exact[i * n + j] += double{A[i * k + p]} * B[p * n + j];
-    for (const char* set : {"v3", "v4", "v4_bf16"}) {
+    for (const char* set : {"v3", "v4", "v4_bf16", "v4_amx"}) {
       const std::string before = cpu_kernels::instruction_set();
       if (!cpu_kernels::use_instruction_set(set)) continue;
       CAPTURE(std::string(set));
@@ -191,7 +248,7 @@ TEST_SUITE("multiply") {
     // In vectors, and what is left of them.
     for (int again = 0; again < 5; ++again)
       for (const auto& [x, y] : cases) numbers.push_back(x);
-    for (const char* set : {"v2", "v3", "v4", "v4_bf16", "generic"}) {
+    for (const char* set : {"v2", "v3", "v4", "v4_bf16", "v4_amx", "generic"}) {
       const std::string before = cpu_kernels::instruction_set();
       if (!cpu_kernels::use_instruction_set(set)) continue;
       CAPTURE(std::string(set));

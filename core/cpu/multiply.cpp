@@ -172,14 +172,15 @@ void multiply_block(Index m, Index n, Index k, const Matrix<const T>& A, const M
 
 constexpr Index paired_rows = 96;  // rows of A that are laid out at a time
 
-// The number of words for k numbers of a sum, two to a word. If k is odd, the last one is paired
-// with 0.
-Index pairs_of(Index k) { return (k + 1) / 2; }
+// The number of words for k numbers of a sum, two to a word: as many as a product takes. Behind the
+// last number there are zeros.
+Index pairs_of(Index k) { return rounded_up((k + 1) / 2, pair_rows().together); }
 
-// Copies `lines` lines of k numbers in pairs; line i goes to to + i·stride.
-void pair_lines(const Bf16* x, Index line, Index lines, Index k, uint32_t* to, Index stride) {
-  for (Index i = 0; i < lines; ++i, x += line, to += stride) {
-    if (k % 2 != 0) to[k / 2] = 0;
+// Copies `lines` lines of k numbers in pairs, line after line.
+void pair_lines(const Bf16* x, Index line, Index lines, Index k, uint32_t* to) {
+  const Index pairs = pairs_of(k);
+  for (Index i = 0; i < lines; ++i, x += line, to += pairs) {
+    std::fill(to + k / 2, to + pairs, 0u);
     std::memcpy(to, x, static_cast<size_t>(k) * sizeof(Bf16));
   }
 }
@@ -188,10 +189,19 @@ void pair_lines(const Bf16* x, Index line, Index lines, Index k, uint32_t* to, I
 // to + r·stride.
 void pair_columns(const Bf16* x, Index line, Index k, Index n, uint32_t* to, Index stride) {
   pair_rows().zip(x, line, k / 2, n, to, stride);
-  if (k % 2 == 0) return;
-  Bf16 last[2][block_columns] = {};
-  std::copy_n(x + (k - 1) * line, n, last[0]);
-  pair_rows().zip(last[0], block_columns, 1, n, to + k / 2 * stride, stride);
+  Index r = k / 2;
+  if (k % 2 != 0) {
+    Bf16 last[2][block_columns] = {};
+    std::copy_n(x + (k - 1) * line, n, last[0]);
+    pair_rows().zip(last[0], block_columns, 1, n, to + r++ * stride, stride);
+  }
+  for (; r < pairs_of(k); ++r) std::fill_n(to + r * stride, n, 0u);
+}
+
+// y[j·ry + i] = x[i·rx + j] for i < lines, j < n.
+void transpose(const uint32_t* x, Index rx, uint32_t* y, Index ry, Index lines, Index n) {
+  rows<float>().transpose(reinterpret_cast<const float*>(x), rx, reinterpret_cast<float*>(y), ry,
+                          lines, n);
 }
 
 // The same as lay_out for f32, but in pairs.
@@ -207,29 +217,48 @@ void lay_out(const Matrix<const Bf16>& b, Index k, Index n, Index wide, uint32_t
       pair_columns(from, b.row, k, some, to, wide);
       continue;
     }
-    pair_lines(from, b.column, some, k, lines, pairs);
-    rows<float>().transpose(reinterpret_cast<float*>(lines), pairs, reinterpret_cast<float*>(to),
-                            wide, some, pairs);
+    pair_lines(from, b.column, some, k, lines);
+    transpose(lines, pairs, to, wide, some, pairs);
   }
 }
 
 // Some rows of A as the tiles read them: in place if pairs are adjacent, else copied to `space`.
 Matrix<const Bf16> in_pairs(const Matrix<const Bf16>& A, Index rows, Index k, uint32_t* space) {
-  const Index pairs = pairs_of(k);
+  const Index pairs = pairs_of(k), together = pair_rows().together;
   const auto* const laid = reinterpret_cast<const Bf16*>(space);
-  if (A.column == 1 && k % 2 == 0) return {A.data, A.row, 2};
+  if (A.column == 1 && k == 2 * pairs && rows % together == 0) return {A.data, A.row, 2};
   if (A.column == 1) {
-    pair_lines(A.data, A.row, rows, k, space, pairs);
+    pair_lines(A.data, A.row, rows, k, space);
     return {laid, 2 * pairs, 2};
   }
-  pair_columns(A.data, A.column, k, rows, space, paired_rows);
-  return {laid, 2, 2 * paired_rows};
+  if (together == 1) {
+    pair_columns(A.data, A.column, k, rows, space, paired_rows);
+    return {laid, 2, 2 * paired_rows};
+  }
+  thread_local Space<uint32_t> columns;
+  uint32_t* const paired = columns.of(pairs * paired_rows);
+  pair_columns(A.data, A.column, k, rows, paired, paired_rows);
+  transpose(paired, paired_rows, space, pairs, pairs, rows);
+  return {laid, 2 * pairs, 2};
 }
+
+// While it lives, the calling thread may multiply pairs.
+class PairsInUse {
+ public:
+  PairsInUse() {
+    if (pair_rows().begin) pair_rows().begin();
+  }
+  ~PairsInUse() {
+    if (pair_rows().end) pair_rows().end();
+  }
+  PairsInUse(const PairsInUse&) = delete;
+};
 
 void multiply_block(Index m, Index n, Index k, const Matrix<const Bf16>& A,
                     const Matrix<const Bf16>& B, const Matrix<float>& C, bool add,
                     const BlockSpace<uint32_t>& space) {
   const PairRows& kernels = pair_rows();
+  const PairsInUse pairs_in_use;
   const Index wide = kernels.product_columns, pairs = pairs_of(k);
   lay_out(B, k, n, wide, space.b);
   for (Index first = 0; first < m; first += paired_rows) {

@@ -151,6 +151,12 @@ struct PairRows {
   void (*product)(Index R, Index k, const Bf16* a, Index ra, Index pa, const uint32_t* b, Index pb,
                   float* c, Index rc, Index n, bool add);
   Index product_rows, product_columns;
+  // A product takes so many pairs at a time, of so many rows of a: k is a multiple of it, and rows
+  // of a are read up to the next one. If it is not 1, the pairs of a row are adjacent (pa = 2).
+  Index together;
+  // A thread calls them before its first product and after its last one; null if there is no need.
+  void (*begin)();
+  void (*end)();
   // pairs[r·stride + j] = x[2r·rx + j], x[(2r + 1)·rx + j] for r < rows, j < n.
   void (*zip)(const Bf16* x, Index rx, Index rows, Index n, uint32_t* pairs, Index stride);
   // y[i] = x[i], to the nearest, ties to even; and the way back. Numbers below the smallest normal
@@ -177,14 +183,14 @@ const PairRows& pair_rows();
 // True if the processor multiplies bfloat16 faster than f32. If not, f32 products are used.
 bool bf16_is_faster();
 
-// Chooses another instruction set than the machine's best: "v2", "v3", "v4", "v4_bf16" or
-// "generic". False if the machine or the program lacks it. For tests, before other threads use
-// rows.
+// Chooses another instruction set than the machine's best: "v2", "v3", "v4", "v4_bf16",
+// "v4_amx" or "generic". False if the machine or the program lacks it. For tests, before other
+// threads use rows.
 bool use_instruction_set(const char* name);
 const char* instruction_set();
 
 // Each instruction set's own copies: every rows_*.cpp fills its part of the table. v4_bf16 has
-// products only.
+// products only, v4_amx those of bfloat16.
 #define TETE_ROWS_OF(set)        \
   namespace set {                \
   void fill_elementwise(Table&); \
@@ -200,6 +206,7 @@ TETE_ROWS_OF(v2)
 TETE_ROWS_OF(v3)
 TETE_ROWS_OF(v4)
 TETE_ROWS_OF(v4_bf16)
+TETE_ROWS_OF(v4_amx)
 #else
 TETE_ROWS_OF(generic)
 #endif

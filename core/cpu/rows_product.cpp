@@ -222,7 +222,8 @@ void fill(Rows<T>& rows) {
 
 void fill_product(Table& table) {
   fill(table.floats), fill(table.doubles);
-  table.pairs = {nullptr, tile_rows, tile_registers * width<float>, zip_rows, round_row, widen_row};
+  table.pairs = {nullptr,   tile_rows, tile_registers * width<float>, 1, nullptr, nullptr, zip_rows,
+                 round_row, widen_row};
 #if defined(__AVX512BF16__)
   table.pairs.product = product<Pairs>;
 #endif
