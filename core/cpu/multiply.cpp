@@ -170,33 +170,11 @@ void multiply_block(Index m, Index n, Index k, const Matrix<const T>& A, const M
 
 // ---- bfloat16 --------------------------------------------------------------------------------
 
-constexpr Index paired_rows = 96;  // rows of A that are laid out at a time
+constexpr Index block_rows = 192;  // rows of C in a block
 
 // The number of words for k numbers of a sum, two to a word: as many as a product takes. Behind the
 // last number there are zeros.
 Index pairs_of(Index k) { return rounded_up((k + 1) / 2, pair_rows().together); }
-
-// Copies `lines` lines of k numbers in pairs, line after line.
-void pair_lines(const Bf16* x, Index line, Index lines, Index k, uint32_t* to) {
-  const Index pairs = pairs_of(k);
-  for (Index i = 0; i < lines; ++i, x += line, to += pairs) {
-    std::fill(to + k / 2, to + pairs, 0u);
-    std::memcpy(to, x, static_cast<size_t>(k) * sizeof(Bf16));
-  }
-}
-
-// Pairs the numbers of every two consecutive lines of n; the pairs of lines 2r and 2r + 1 go to
-// to + r·stride.
-void pair_columns(const Bf16* x, Index line, Index k, Index n, uint32_t* to, Index stride) {
-  pair_rows().zip(x, line, k / 2, n, to, stride);
-  Index r = k / 2;
-  if (k % 2 != 0) {
-    Bf16 last[2][block_columns] = {};
-    std::copy_n(x + (k - 1) * line, n, last[0]);
-    pair_rows().zip(last[0], block_columns, 1, n, to + r++ * stride, stride);
-  }
-  for (; r < pairs_of(k); ++r) std::fill_n(to + r * stride, n, 0u);
-}
 
 // y[j·ry + i] = x[i·rx + j] for i < lines, j < n.
 void transpose(const uint32_t* x, Index rx, uint32_t* y, Index ry, Index lines, Index n) {
@@ -207,39 +185,37 @@ void transpose(const uint32_t* x, Index rx, uint32_t* y, Index ry, Index lines, 
 // The same as lay_out for f32, but in pairs.
 void lay_out(const Matrix<const Bf16>& b, Index k, Index n, Index wide, uint32_t* to) {
   const Index pairs = pairs_of(k);
+  if (b.column == 1) return pair_rows().pair_columns(b.data, b.row, k, n, to, wide, pairs);
   thread_local Space<uint32_t> space;
   uint32_t* const lines = space.of(pairs * wide);
   for (Index j = 0; j < n; j += wide, to += pairs * wide) {
     const Index some = std::min(wide, n - j);
-    const Bf16* from = b.data + j * b.column;
     if (some < wide) std::fill_n(to, pairs * wide, 0u);
-    if (b.column == 1) {
-      pair_columns(from, b.row, k, some, to, wide);
-      continue;
-    }
-    pair_lines(from, b.column, some, k, lines);
+    pair_rows().pair_lines(b.data + j * b.column, b.column, k, some, lines, pairs);
     transpose(lines, pairs, to, wide, some, pairs);
   }
 }
 
-// Some rows of A as the tiles read them: in place if pairs are adjacent, else copied to `space`.
-Matrix<const Bf16> in_pairs(const Matrix<const Bf16>& A, Index rows, Index k, uint32_t* space) {
-  const Index pairs = pairs_of(k), together = pair_rows().together;
-  const auto* const laid = reinterpret_cast<const Bf16*>(space);
-  if (A.column == 1 && k == 2 * pairs && rows % together == 0) return {A.data, A.row, 2};
-  if (A.column == 1) {
-    pair_lines(A.data, A.row, rows, k, space);
-    return {laid, 2 * pairs, 2};
-  }
-  if (together == 1) {
-    pair_columns(A.data, A.column, k, rows, space, paired_rows);
-    return {laid, 2, 2 * paired_rows};
-  }
-  thread_local Space<uint32_t> columns;
-  uint32_t* const paired = columns.of(pairs * paired_rows);
-  pair_columns(A.data, A.column, k, rows, paired, paired_rows);
-  transpose(paired, paired_rows, space, pairs, pairs, rows);
-  return {laid, 2 * pairs, 2};
+// True if products may read A's next `rows` rows where they are. Tiles read whole lines of a cache;
+// lines that are 2 KiB apart share a part of the first-level cache that does not hold them.
+bool may_lie(const Matrix<const Bf16>& A, Index rows, Index k) {
+  const Index together = pair_rows().together, line = 2 * together;
+  if (A.column != 1 || k % line != 0 || rows % together != 0) return false;
+  return together == 1 ||
+         (reinterpret_cast<uintptr_t>(A.data) % 64 == 0 && A.row % line == 0 && A.row % 1024 != 0);
+}
+
+// Some rows of A as a product reads them: where they are, or laid out in `space`. Those of a
+// transposed A have been paired in columns.
+Matrix<const Bf16> in_pairs(const Matrix<const Bf16>& A, Index rows, Index k,
+                            const uint32_t* paired, uint32_t* space) {
+  const auto numbers = [](const uint32_t* pairs) { return reinterpret_cast<const Bf16*>(pairs); };
+  const Index pairs = pairs_of(k);
+  if (may_lie(A, rows, k)) return {A.data, A.row, 2};
+  if (A.column != 1 && pair_rows().together == 1) return {numbers(paired), 2, 2 * block_rows};
+  if (A.column != 1) transpose(paired, pair_rows().product_rows, space, pairs, pairs, rows);
+  else pair_rows().pair_lines(A.data, A.row, k, rows, space, pairs);
+  return {numbers(space), 2 * pairs, 2};
 }
 
 // While it lives, the calling thread may multiply pairs.
@@ -254,21 +230,44 @@ class PairsInUse {
   PairsInUse(const PairsInUse&) = delete;
 };
 
-void multiply_block(Index m, Index n, Index k, const Matrix<const Bf16>& A,
-                    const Matrix<const Bf16>& B, const Matrix<float>& C, bool add,
-                    const BlockSpace<uint32_t>& space) {
+// C (+)= A B for m <= block_rows, n <= block_columns, k <= block_steps, and B in panels.
+void multiply_panels(Index m, Index n, Index k, const Matrix<const Bf16>& A, const uint32_t* panels,
+                     const Matrix<float>& C, bool add) {
   const PairRows& kernels = pair_rows();
+  const Index wide = kernels.product_columns, high = kernels.product_rows, pairs = pairs_of(k);
+  thread_local Space<uint32_t> of_columns, of_strip;
+  uint32_t* const columns = of_columns.of(block_rows * pairs);
+  uint32_t* const strip = of_strip.of(high * pairs);
+  const bool in_strips = kernels.together > 1;
+  if (A.column != 1)
+    kernels.pair_columns(A.data, A.column, k, m, columns, in_strips ? high : block_rows, pairs);
+  for (Index i = 0; i < m; i += high) {
+    const Index some = std::min(high, m - i);
+    const auto a = in_pairs({A.data + i * A.row, A.row, A.column}, some, k,
+                            columns + i * (in_strips ? pairs : 1), strip);
+    for (Index j = 0; j < n; j += wide)
+      kernels.product(some, pairs, a.data, a.row, a.column, panels + j * pairs, wide,
+                      C.data + i * C.row + j, C.row, std::min(wide, n - j), add);
+  }
+}
+
+// Some rows of C stay in the second-level cache for all of a sum, and so does a block of B.
+void multiply_pairs(Index m, Index n, Index k, const Matrix<const Bf16>& A,
+                    const Matrix<const Bf16>& B, const Matrix<float>& C, bool add) {
   const PairsInUse pairs_in_use;
-  const Index wide = kernels.product_columns, pairs = pairs_of(k);
-  lay_out(B, k, n, wide, space.b);
-  for (Index first = 0; first < m; first += paired_rows) {
-    const Index some = std::min(paired_rows, m - first);
-    const auto a = in_pairs({A.data + first * A.row, A.row, A.column}, some, k, space.a);
-    for (Index i = 0; i < some; i += kernels.product_rows)
-      for (Index j = 0; j < n; j += wide)
-        kernels.product(std::min(kernels.product_rows, some - i), pairs, a.data + i * a.row, a.row,
-                        a.column, space.b + j * pairs, wide, C.data + (first + i) * C.row + j,
-                        C.row, std::min(wide, n - j), add);
+  thread_local Space<uint32_t> space;
+  const Index wide = pair_rows().product_columns;
+  for (Index j = 0; j < n; j += block_columns) {
+    const Index columns = std::min(block_columns, n - j), line = rounded_up(columns, wide);
+    uint32_t* const panels = space.of(pairs_of(k) * line);
+    for (Index p = 0; p < k; p += block_steps)
+      lay_out({B.data + p * B.row + j * B.column, B.row, B.column}, std::min(block_steps, k - p),
+              columns, wide, panels + p / 2 * line);
+    for (Index i = 0; i < m; i += block_rows)
+      for (Index p = 0; p < k; p += block_steps)
+        multiply_panels(std::min(block_rows, m - i), columns, std::min(block_steps, k - p),
+                        {A.data + i * A.row + p * A.column, A.row, A.column}, panels + p / 2 * line,
+                        {C.data + i * C.row + j, C.row, C.column}, add || p > 0);
   }
 }
 
@@ -326,18 +325,11 @@ void multiply_block(Index m, Index n, Index k, const Matrix<const Bf16>& A,
 
 void multiply_rows(Index m, Index n, Index k, const Matrix<const Bf16>& A,
                    const Matrix<const Bf16>& B, const Matrix<float>& C, bool add) {
+  if (pair_rows().product) return multiply_pairs(m, n, k, A, B, C, add);
   const Index steps = std::min(k, block_steps), columns = std::min(n, block_columns);
-  if (!pair_rows().product) {
-    thread_local Space<float> of_a, of_b;
-    const BlockSpace<float> space{of_a.of(std::min(m, widened_rows) * steps),
-                                  of_b.of(steps * columns)};
-    return multiply_in_blocks(m, n, k, A, B, C, add, space);
-  }
-  thread_local Space<uint32_t> of_a, of_b;
-  const Index pairs = pairs_of(steps);
-  const BlockSpace<uint32_t> space{
-      of_a.of(pairs * paired_rows),
-      of_b.of(pairs * rounded_up(columns, pair_rows().product_columns))};
+  thread_local Space<float> of_a, of_b;
+  const BlockSpace<float> space{of_a.of(std::min(m, widened_rows) * steps),
+                                of_b.of(steps * columns)};
   multiply_in_blocks(m, n, k, A, B, C, add, space);
 }
 

@@ -157,8 +157,14 @@ struct PairRows {
   // A thread calls them before its first product and after its last one; null if there is no need.
   void (*begin)();
   void (*end)();
-  // pairs[r·stride + j] = x[2r·rx + j], x[(2r + 1)·rx + j] for r < rows, j < n.
-  void (*zip)(const Bf16* x, Index rx, Index rows, Index n, uint32_t* pairs, Index stride);
+  // Columns in panels of `wide`, each with `count` lines, of which the first ones have pairs:
+  // pairs[p·wide + j] = x[2p·rx + j], x[(2p + 1)·rx + j] for j < wide, and for the next columns
+  // from pairs + wide·count on. There are zeros for lines of x from k on and columns from n on.
+  void (*pair_columns)(const Bf16* x, Index rx, Index k, Index n, uint32_t* pairs, Index wide,
+                       Index count);
+  // pairs[j·count + p] = x[j·rx + 2p], x[j·rx + 2p + 1] for j < n, with zeros for numbers from k
+  // on.
+  void (*pair_lines)(const Bf16* x, Index rx, Index k, Index n, uint32_t* pairs, Index count);
   // y[i] = x[i], to the nearest, ties to even; and the way back. Numbers below the smallest normal
   // one may become 0, as on processors that multiply bfloat16.
   void (*round)(const float* x, Bf16* y, Index n);

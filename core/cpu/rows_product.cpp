@@ -190,11 +190,37 @@ void widen_row(const Bf16* x, float* __restrict y, Index n) {
     y[i] = __builtin_bit_cast(float, static_cast<uint32_t>(x[i].bits) << 16);
 }
 
-void zip_rows(const Bf16* x, Index rx, Index rows, Index n, uint32_t* __restrict pairs,
-              Index stride) {
-  for (Index r = 0; r < rows; ++r, x += 2 * rx, pairs += stride)
-    for (Index j = 0; j < n; ++j)
-      pairs[j] = x[j].bits | static_cast<uint32_t>(x[rx + j].bits) << 16;
+template <class Count>
+TETE_INLINE void zip(const Bf16* x, const Bf16* y, Count n, uint32_t* __restrict pairs) {
+  for (Index j = 0; j < n; ++j) pairs[j] = x[j].bits | static_cast<uint32_t>(y[j].bits) << 16;
+}
+
+// Lines are read to their end, as far as they go.
+void pair_columns(const Bf16* x, Index rx, Index k, Index n, uint32_t* __restrict pairs, Index wide,
+                  Index count) {
+  constexpr int fast = tile_registers * width<float>;
+  for (Index p = 0; p < count; ++p, x += 2 * rx, pairs += wide)
+    for (Index j = 0; j < n; j += wide) {
+      uint32_t* const to = pairs + j * count;
+      const Index some = 2 * p >= k ? 0 : n - j < wide ? n - j : wide;
+      const bool is_last = 2 * p + 1 == k;  // paired with 0
+      if (is_last)
+        for (Index i = 0; i < some; ++i) to[i] = x[j + i].bits;
+      else if (some == fast) zip(x + j, x + rx + j, Fixed<fast>(), to);
+      else zip(x + j, x + rx + j, some, to);
+      for (Index i = some; i < wide; ++i) to[i] = 0;
+    }
+}
+
+void pair_lines(const Bf16* x, Index rx, Index k, Index n, uint32_t* __restrict pairs,
+                Index count) {
+  constexpr Index step = 2 * width<float>;
+  for (Index j = 0; j < n; ++j, x += rx, pairs += count) {
+    Index i = 0;
+    for (; i + step <= k; i += step) __builtin_memcpy(pairs + i / 2, x + i, register_bytes);
+    for (; i < 2 * count; i += 2)
+      pairs[i / 2] = (i < k ? x[i].bits : 0) | (i + 1 < k ? uint32_t{x[i + 1].bits} << 16 : 0);
+  }
 }
 
 template <class T>
@@ -222,8 +248,16 @@ void fill(Rows<T>& rows) {
 
 void fill_product(Table& table) {
   fill(table.floats), fill(table.doubles);
-  table.pairs = {nullptr,   tile_rows, tile_registers * width<float>, 1, nullptr, nullptr, zip_rows,
-                 round_row, widen_row};
+  table.pairs = {nullptr,
+                 tile_rows,
+                 tile_registers * width<float>,
+                 1,
+                 nullptr,
+                 nullptr,
+                 pair_columns,
+                 pair_lines,
+                 round_row,
+                 widen_row};
 #if defined(__AVX512BF16__)
   table.pairs.product = product<Pairs>;
 #endif
