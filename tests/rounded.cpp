@@ -156,6 +156,14 @@ TEST_SUITE("rounded") {
     }
   }
 
+  TEST_CASE("operands that are rounded already are multiplied so, as in gradients") {
+    const Tensor A = noise({37, 29}, 1), B = noise({29, 41}, 2), Y = Tensor::zeros({37, 41});
+    const Labels a{0, 1}, b{1, 2}, y{0, 2};
+    for (const Tensor& left : {A, A.rounded()})
+      for (const Tensor& right : {B, B.rounded()})
+        CHECK(cpu().contracts_bf16(left.view(), a, right.view(), b, Y.view(), y));
+  }
+
   TEST_CASE("what multiplies no matrices is computed in full") {
     const char* const patterns[] = {"n d, d -> n", "n d, n d -> n d", "n d, n d ->", "n, d -> n d"};
     for (const char* each : patterns) {

@@ -105,7 +105,7 @@ bool sums_first(const std::vector<Dim>& dims) {
 struct Planned {
   std::vector<Dim> dims;
   bool sums_first;
-  Choice choice;  // unless it sums first; of bfloat16 numbers the matrices alone
+  Choice choice;  // unless it sums first; bfloat16 numbers take its matrices, whatever the method
 };
 
 // The same types, shapes and strides under the same labels, as bytes in place.
@@ -144,8 +144,8 @@ std::shared_ptr<const Planned> planned(const View& A, const Labels& a, const Vie
     Planned made{dimensions(A, a, B, b, Y, y), false, {}};
     for (Dim& d : made.dims) d.before = d.stride;
     made.sums_first = sums_first(made.dims);
+    if (!made.sums_first) made.choice = choose(made.dims);
     if (A.dtype == Dtype::bf16) made.choice.matrices = plan_rounded(made.dims);
-    else if (!made.sums_first) made.choice = choose(made.dims);
     return made;
   });
 }
