@@ -170,7 +170,8 @@ void multiply_block(Index m, Index n, Index k, const Matrix<const T>& A, const M
 
 // ---- bfloat16 --------------------------------------------------------------------------------
 
-constexpr Index block_rows = 192;  // rows of C in a block
+constexpr Index block_rows = 192;                 // rows of C in a block
+constexpr Index paired_steps = 16 * block_steps;  // terms of a sum for which B is laid out at once
 
 // The number of words for k numbers of a sum, two to a word: as many as a product takes. Behind the
 // last number there are zeros.
@@ -206,14 +207,14 @@ bool may_lie(const Matrix<const Bf16>& A, Index rows, Index k) {
 }
 
 // Some rows of A as a product reads them: where they are, or laid out in `space`. Those of a
-// transposed A have been paired in columns.
+// transposed A are paired already, in lines of so many columns.
 Matrix<const Bf16> in_pairs(const Matrix<const Bf16>& A, Index rows, Index k,
-                            const uint32_t* paired, uint32_t* space) {
+                            const uint32_t* paired, Index columns, uint32_t* space) {
   const auto numbers = [](const uint32_t* pairs) { return reinterpret_cast<const Bf16*>(pairs); };
   const Index pairs = pairs_of(k);
   if (may_lie(A, rows, k)) return {A.data, A.row, 2};
-  if (A.column != 1 && pair_rows().together == 1) return {numbers(paired), 2, 2 * block_rows};
-  if (A.column != 1) transpose(paired, pair_rows().product_rows, space, pairs, pairs, rows);
+  if (A.column != 1 && pair_rows().together == 1) return {numbers(paired), 2, 2 * columns};
+  if (A.column != 1) transpose(paired, columns, space, pairs, pairs, rows);
   else pair_rows().pair_lines(A.data, A.row, k, rows, space, pairs);
   return {numbers(space), 2 * pairs, 2};
 }
@@ -235,23 +236,24 @@ void multiply_panels(Index m, Index n, Index k, const Matrix<const Bf16>& A, con
                      const Matrix<float>& C, bool add) {
   const PairRows& kernels = pair_rows();
   const Index wide = kernels.product_columns, high = kernels.product_rows, pairs = pairs_of(k);
-  thread_local Space<uint32_t> of_columns, of_strip;
-  uint32_t* const columns = of_columns.of(block_rows * pairs);
+  thread_local Space<uint32_t> of_a, of_strip;
+  uint32_t* const paired = of_a.of(rounded_up(m, high) * pairs);
   uint32_t* const strip = of_strip.of(high * pairs);
-  const bool in_strips = kernels.together > 1;
-  if (A.column != 1)
-    kernels.pair_columns(A.data, A.column, k, m, columns, in_strips ? high : block_rows, pairs);
+  const Index together = kernels.together > 1 ? high : m;  // columns of a transposed A
+  if (A.column != 1) kernels.pair_columns(A.data, A.column, k, m, paired, together, pairs);
   for (Index i = 0; i < m; i += high) {
     const Index some = std::min(high, m - i);
-    const auto a = in_pairs({A.data + i * A.row, A.row, A.column}, some, k,
-                            columns + i * (in_strips ? pairs : 1), strip);
+    const auto a =
+        in_pairs({A.data + i * A.row, A.row, A.column}, some, k,
+                 paired + i / together * together * pairs + i % together, together, strip);
     for (Index j = 0; j < n; j += wide)
       kernels.product(some, pairs, a.data, a.row, a.column, panels + j * pairs, wide,
                       C.data + i * C.row + j, C.row, std::min(wide, n - j), add);
   }
 }
 
-// Some rows of C stay in the second-level cache for all of a sum, and so does a block of B.
+// Some rows of C stay in the second-level cache for all of a sum of at most paired_steps terms, as
+// do a block of B and the rows of A that meet it.
 void multiply_pairs(Index m, Index n, Index k, const Matrix<const Bf16>& A,
                     const Matrix<const Bf16>& B, const Matrix<float>& C, bool add) {
   const PairsInUse pairs_in_use;
@@ -325,7 +327,12 @@ void multiply_block(Index m, Index n, Index k, const Matrix<const Bf16>& A,
 
 void multiply_rows(Index m, Index n, Index k, const Matrix<const Bf16>& A,
                    const Matrix<const Bf16>& B, const Matrix<float>& C, bool add) {
-  if (pair_rows().product) return multiply_pairs(m, n, k, A, B, C, add);
+  if (pair_rows().product) {
+    for (Index p = 0; p < k; p += paired_steps)
+      multiply_pairs(m, n, std::min(paired_steps, k - p), {A.data + p * A.column, A.row, A.column},
+                     {B.data + p * B.row, B.row, B.column}, C, add || p > 0);
+    return;
+  }
   const Index steps = std::min(k, block_steps), columns = std::min(n, block_columns);
   thread_local Space<float> of_a, of_b;
   const BlockSpace<float> space{of_a.of(std::min(m, widened_rows) * steps),
