@@ -1,4 +1,5 @@
-// Tensor: an immutable value and, if it is tracked, where it came from.
+// Tensor: a value and, if it is tracked, where it came from. Operations make new values; only an
+// update (core/update.hpp) writes over one, where no other tensor and no graph holds it.
 //
 // A Tensor is a light handle. It refers to a shape, a window onto storage and, if it is tracked, a
 // node of the graph (core/graph.hpp). The graph keeps a value's storage only if a gradient rule
@@ -78,7 +79,7 @@ class Tensor {
   // The value of a tensor with one element.
   double item() const;
   // The bytes of a dense tensor of the processor, in its memory order, for files and messages.
-  // They may be written to only before the tensor is handed on. Fails (input) if it is elsewhere,
+  // They may be written to only while no other tensor holds them. Fails (input) if it is elsewhere,
   // or not dense.
   std::span<std::byte> host_bytes() const;
 

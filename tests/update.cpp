@@ -271,6 +271,10 @@ TEST_CASE("what an update is given has one shape and type") {
   Tensor value = p, m = p, v = p;
   CHECK_THROWS_WITH(adam_update(value, other, m, v, {}),
                     "Adam: expected tensors of one shape and type, got f32[2, 3] and f32[3, 2]");
+  CHECK_THROWS_WITH(adam_update(value, p, m, m, {}),
+                    "Adam: expected p, g, m and v as four tensors, got one for two of them");
+  CHECK_THROWS_WITH(adam_update(value, value, m, v, {}),
+                    "Adam: expected p, g, m and v as four tensors, got one for two of them");
   CHECK_THROWS(sum_of_squares_of_product(p, p, other));
   CHECK_THROWS(minus_product(p, p, p, Tensor::ones({2, 3}, Dtype::f64), number(1)));
 }

@@ -84,9 +84,9 @@ int bench_update(const OptimizerOptions& o) {
   const std::vector<ParamSpec> specs = matrices(o.parameters);
   Index parameters = 0;
   for (const ParamSpec& spec : specs) parameters += element_count(spec.shape);
-  // Values, gradients, two moments, and as much again on the way.
+  // Values, gradients, and two moments or the next values.
   check_memory(text("--parameters ", o.parameters),
-               8 * sizeof(float) * static_cast<size_t>(parameters), *device);
+               4 * sizeof(float) * static_cast<size_t>(parameters), *device);
   Bench bench(o.bench, Dtype::f32, *device);
   std::vector<OptimizerRun> runs;
   for (const OptimizerRow* row : rows) runs.push_back(measure(*row, specs, *device, bench));
