@@ -348,17 +348,24 @@ TEST_SUITE("vulkan") {
   TEST_CASE("the memory that is left falls by what a tensor takes") {
     const auto device = open_card();
     if (!device) return;
-    const size_t before = device->free_memory();
     const size_t bytes = size_t{80} << 20;
-    CHECK(before > bytes);
-    {
-      const Tensor x = Tensor::zeros({static_cast<Index>(bytes / 4)}, Dtype::f32, *device);
-      device->finish();  // an emulation takes memory when it is written
-      // Other programs take memory, too.
-      CHECK(device->free_memory() < before - bytes / 2);
-    }
-    release_free_memory(*device);
-    CHECK(device->free_memory() > before - bytes / 2);
+    CHECK(device->free_memory() > bytes);
+    // Other programs take memory, too, and give it back: one of several tries is undisturbed.
+    const auto falls_and_rises = [&] {
+      const size_t before = device->free_memory();
+      size_t with = 0;
+      {
+        const Tensor x = Tensor::zeros({static_cast<Index>(bytes / 4)}, Dtype::f32, *device);
+        device->finish();  // an emulation takes memory when it is written
+        with = device->free_memory();
+      }
+      release_free_memory(*device);
+      const size_t after = device->free_memory();
+      return with < before - bytes / 2 && with > before - 2 * bytes && after > before - bytes / 2;
+    };
+    bool once = false;
+    for (int i = 0; i < 5 && !once; ++i) once = falls_and_rises();
+    CHECK(once);
   }
 
   TEST_CASE("each operation of a step agrees with the processor's, compared as it runs") {
@@ -497,6 +504,20 @@ TEST_SUITE("vulkan") {
             einsum(equation, {a.to(*card()), (b / size).to(*card())}, {.products = Products::bf16});
         CHECK(apart_by(z, einsum(equation, {coarse(a), coarse(b / size)})) < 1e-6);
       }
+    // Rows of very different sizes keep their own accuracy.
+    Tensor rows = noise({9, 24}, 1, Dtype::f32), columns = noise({24, 17}, 2, Dtype::f32);
+    const Tensor sizes = exp(arange(9, Dtype::f32) * -9.0),
+                 others = exp(arange(17, Dtype::f32) * 4.0);
+    const Tensor uneven = einsum("i k, i -> i k", rows, sizes),
+                 wide = einsum("k j, j -> k j", columns, others),
+                 product = einsum("i k, k j -> i j", EinsumOptions{.products = Products::bf16},
+                                  uneven.to(*card()), wide.to(*card()))
+                               .to(cpu());
+    const auto even = [&](const Tensor& x) {
+      return einsum("i j, i, j -> i j", x, reciprocal(sizes), reciprocal(others));
+    };
+    CHECK(apart_by(even(product), even(einsum("i k, k j -> i j", coarse(uneven), coarse(wide)))) <
+          1e-6);
     // A row that is infinite leaves the others as they are; so does one of zeros.
     Tensor a = noise({20, 24}, 1, Dtype::f32), b = noise({24, 16}, 2, Dtype::f32);
     for (const double odd : {std::numeric_limits<double>::infinity(), 0.0}) {
@@ -504,6 +525,23 @@ TEST_SUITE("vulkan") {
       const Tensor y = einsum("i k, k j -> i j", EinsumOptions{.products = Products::bf16},
                               mixed.to(*card()), b.to(*card()));
       CHECK(apart_by(y, einsum("i k, k j -> i j", coarse(mixed), coarse(b))) < 1e-6);
+    }
+    check_silent(*card());
+  }
+
+  // A grid has up to 65,535 workgroups in a line, and ends with some that have nothing to do.
+  TEST_CASE("more products than a line of workgroups has are as few") {
+    if (!card()) return;
+    const Tensor a = noise({3, 21847, 8, 8}, 1, Dtype::f32),
+                 b = noise({21847, 3, 8, 8}, 2, Dtype::f32);
+    enum : Label { i, n, k, j, c };
+    const Labels y{i, n, c, j};
+    for (const Products products : {Products::full, Products::bf16}) {
+      const auto made = [&](Backend& on) {
+        return contract(a.to(on), {c, n, i, k}, b.to(on), {n, c, k, j}, y, y,
+                        {.products = products});
+      };
+      CHECK(apart_by(made(*card()), made(cpu())) < 1e-5);
     }
     check_silent(*card());
   }

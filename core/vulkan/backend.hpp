@@ -101,12 +101,13 @@ class CardBackend final : public Card {
   void multiply_matrices(const View& A, const Labels& a, const View& B, const Labels& b,
                          const View& Y, const Labels& y, const Units* units);
   void multiply(const Product& p, const std::array<Window, 3>& windows, const Cut& cut,
-                Index y_part, const std::vector<Bound>& others);
+                Index y_part);
   // The units for a product of bf16 numbers, or null. They have once made the right numbers here.
   const Units* units_for(const Product& p);
   bool are_right(const Units& units);
-  // Both operands' largest numbers, as units for fp16 need them.
-  Temporary largest_of(const View& A, const View& B);
+  bool is_right(const Units& units, Index m, Index n, Index k, bool turned);
+  // The largest |x| of each of an operand's own rows or columns, in each batch: f32[batch, own].
+  Temporary largest_of(const Product& p, const Loops<3>& own, size_t operand, const Window& x);
   // A shader that includes rows.glsl, for rows of views along an axis; other buffers and words
   // follow those of the views, of which the last `written` are written.
   template <int N>

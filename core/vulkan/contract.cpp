@@ -86,7 +86,7 @@ Words words_of(const CardBackend::Product& p, const std::array<Index, 3>& first,
                                     {&p.batch, in_b},
                                     {&p.batch, in_y}})
     add_steps(words, *loops, view);
-  for (Index each : {cut.parts, cut.part, y_part}) words.add(each);
+  for (Index each : {cut.parts, cut.part, y_part, p.batch.size()}) words.add(each);
   return words;
 }
 
@@ -169,7 +169,7 @@ void CardBackend::sum_products(const Groups& groups, const Window& left, const W
 
 // Each part of k has a result of its own, y_part behind that of the part before.
 void CardBackend::multiply(const Product& p, const std::array<Window, 3>& windows, const Cut& cut,
-                           Index y_part, const std::vector<Bound>& others) {
+                           Index y_part) {
   // An emulated device compiles one kernel, whatever is dense.
   const auto is_dense = [&](const Loops<3>& own, int v) {
     return std::abs(own.inner_stride(v)) < std::abs(p.k.inner_stride(v));
@@ -185,7 +185,13 @@ void CardBackend::multiply(const Product& p, const std::array<Window, 3>& window
       first[v] += windows[v].first;
       call.buffers.push_back(v == in_y ? windows[v].written() : windows[v].read());
     }
-    call.buffers.insert(call.buffers.end(), others.begin(), others.end());
+    std::vector<Temporary> largest;  // alive until the call is in the stream
+    if (cut.shader == Shader::gemm_units_f16)
+      for (const auto& [own, v] : {std::pair(&part.m, in_a), {&part.n, in_b}}) {
+        const Window x{windows[v].from, windows[v].bytes, first[v]};
+        largest.push_back(largest_of(part, *own, v, x));
+        call.buffers.push_back(window_of(largest.back().view()).read());
+      }
     call.groups *= groups_of(part.m.size(), t.m) * groups_of(part.n.size(), t.n);
     call.words = words_of(part, first, cut, y_part);
     stream_.run(call);
@@ -233,18 +239,12 @@ void CardBackend::multiply_matrices(const View& A, const Labels& a, const View& 
   const Shader shader = units                    ? gemm_units(units->type)
                         : A.dtype == Dtype::bf16 ? Shader::gemm_bf16
                                                  : in(Y.dtype, Shader::gemm_f32);
-  std::optional<Temporary> largest;
-  std::vector<Bound> others;
-  if (shader == Shader::gemm_units_f16) {
-    largest.emplace(largest_of(A, B));
-    others.push_back(window_of(largest->view()).read());
-  }
   const auto product = [&](const View& result) {
     return product_of(cpu_kernels::grouped(cpu_kernels::dimensions(A, a, B, b, result, y)));
   };
   const Window left = window_of(A), right = window_of(B);
   const Cut cut = cut_of(product(Y), shader, units, can_);
-  if (cut.parts == 1) return multiply(product(Y), {left, right, window_of(Y)}, cut, 0, others);
+  if (cut.parts == 1) return multiply(product(Y), {left, right, window_of(Y)}, cut, 0);
   View all = Y, sum = Y;
   all.shape.insert(0, cut.parts), sum.shape.insert(0, 1), sum.strides.insert(0, 0);
   all.strides = dense_strides(Y.shape, memory_order(Y.shape, Y.strides));
@@ -252,7 +252,7 @@ void CardBackend::multiply_matrices(const View& A, const Labels& a, const View& 
   const Temporary parts(*this, Y.dtype, all.shape, all.strides);
   View first{Y.dtype, Y.shape, all.strides, parts.view().data};
   first.strides.erase(0);
-  multiply(product(first), {left, right, window_of(parts.view())}, cut, Y.size(), others);
+  multiply(product(first), {left, right, window_of(parts.view())}, cut, Y.size());
   fold(Fold::sum, parts.view(), sum);
 }
 

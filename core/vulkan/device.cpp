@@ -204,7 +204,9 @@ Abilities::Abilities(const Api& api, VkPhysicalDevice device) {
   if (is_new) api.GetPhysicalDeviceFeatures2(device, &can.all);
   f64 = can.all.features.shaderFloat64;
   stores_16_bits = can.v11.storageBuffer16BitAccess;
-  units = usable_units(api, device, can, subgroups.subgroupSize);
+  // The shader has at least four subgroups, and up to 28 KiB of shared memory.
+  if (4 * subgroups.subgroupSize <= most_invocations && limits.maxComputeSharedMemorySize >= 32768)
+    units = usable_units(api, device, can, subgroups.subgroupSize);
 
   const VkPhysicalDeviceMemoryProperties heaps = memory_of(api, device);
   for (uint32_t i = 0; i < heaps.memoryHeapCount; ++i)

@@ -12,7 +12,7 @@ namespace tete::vulkan {
 #define TETE_VULKAN_SHADERS(X)                                                        \
   X(elementwise_f32) X(elementwise_f64) X(random_f32) X(random_f64)                   \
   X(fold_f32) X(fold_f64) X(fold_f32_to_f64) X(gemm_f32) X(gemm_f64) X(gemm_bf16)     \
-  X(gemm_units_bf16) X(gemm_units_f16) X(largest)                                     \
+  X(gemm_units_bf16) X(gemm_units_f16) X(fold_size)                                    \
   X(norm_f32) X(norm_f64) X(norm_gradient_f32) X(norm_gradient_f64)                   \
   X(scatter_f32) X(scatter_f64) X(top_k_f32) X(top_k_f64) X(adam_f32) X(adam_f64)     \
   X(copy) X(copy_f64) X(copy_bf16) X(softmax) X(cross_entropy) X(gather) X(links)     \

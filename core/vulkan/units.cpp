@@ -39,22 +39,35 @@ const Units* CardBackend::units_for(const Product& p) {
   return fills ? &*units_ : nullptr;
 }
 
-// A product of sizes that fill no tile, against sums that are taken here. Drivers have had units
-// that made other numbers.
+// Both tiles, and both orders in which they are read. Drivers have had units that made other
+// numbers.
 bool CardBackend::are_right(const Units& units) {
-  constexpr Index m = 67, n = 71, k = 83;
+  for (const Index size : {64, 515}) {
+    if (size > 64 && can_.is_emulated()) continue;
+    for (const bool turned : {false, true})
+      if (!is_right(units, size + 3, size + 7, 83, turned)) return false;
+  }
+  return true;
+}
+
+// One product, of operands that are transposed in memory if `turned`, against sums that are taken
+// here.
+bool CardBackend::is_right(const Units& units, Index m, Index n, Index k, bool turned) {
+  const Strides of_a = turned ? Strides{1, m} : Strides{k, 1},
+                of_b = turned ? Strides{1, k} : Strides{n, 1};
   const auto a = numbers(m * k, 0), b = numbers(k * n, 3);
-  const Temporary A(*this, Dtype::bf16, {m, k}, {k, 1}), B(*this, Dtype::bf16, {k, n}, {n, 1}),
+  const Temporary A(*this, Dtype::bf16, {m, k}, of_a), B(*this, Dtype::bf16, {k, n}, of_b),
       Y(*this, Dtype::f32, {m, n}, {n, 1});
   write(a.data(), A.view().data, a.size() * sizeof(Bf16));
   write(b.data(), B.view().data, b.size() * sizeof(Bf16));
   multiply_matrices(A.view(), {0, 2}, B.view(), {2, 1}, Y.view(), {0, 1}, &units);
-  std::vector<float> y(m * n);
+  std::vector<float> y(static_cast<size_t>(m * n));
   stream_.read(std::array{Reading{Y.view().data, y.data(), y.size() * sizeof(float)}});
   for (Index i = 0; i < m; ++i)
     for (Index j = 0; j < n; ++j) {
       float sum = 0;
-      for (Index q = 0; q < k; ++q) sum += number(i * k + q) * number(3 + q * n + j);
+      for (Index q = 0; q < k; ++q)
+        sum += number(i * of_a[0] + q * of_a[1]) * number(3 + q * of_b[0] + j * of_b[1]);
       if (y[static_cast<size_t>(i * n + j)] != sum) return false;
     }
   return true;
@@ -66,15 +79,19 @@ std::string CardBackend::why_bf16_is_no_faster() {
   return units_ ? "" : "has units for products of 16 bits, but a test found wrong numbers";
 }
 
-Temporary CardBackend::largest_of(const View& A, const View& B) {
-  Temporary largest(*this, Dtype::f32, {2}, {1});
-  const Window to = window_of(largest.view());
-  stream_.fill(largest.view().data, 2 * sizeof(float), 0);
-  for (const View* const x : {&A, &B}) {
-    const Window from = window_of(*x);
-    run_over<1>(merge(loops_of<1>({x})), {from}, Shader::largest, {}, {from.read(), to.written()},
-                [&](Words& words, Index) { words.add(x == &A ? 0 : 1); });
-  }
+Temporary CardBackend::largest_of(const Product& p, const Loops<3>& own, size_t operand,
+                                  const Window& x) {
+  Loops<3> kept;  // the result, and the operand twice
+  for (const Loops<3>* const loops : {&p.batch, &own})
+    for (int d = 0; d < loops->shape.size(); ++d) {
+      kept.shape.push_back(loops->shape[d]);
+      for (size_t v : {1, 2}) kept.strides[v].push_back(loops->strides[operand][d]);
+    }
+  kept.strides[0] = row_major(kept.shape);
+  const Strides& along = p.k.strides[operand];
+  Temporary largest(*this, Dtype::f32, kept.shape, kept.strides[0]);
+  fold_loops(1, Shader::fold_size, collapse(kept, 1), {p.k.shape, {along, along}}, x, x,
+             largest.view());
   return largest;
 }
 

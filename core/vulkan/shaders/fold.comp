@@ -1,7 +1,8 @@
 #version 450
 // Folds: y = sum or maximum of x, or sum of products a b, over some dimensions. A group of WIDTH
 // invocations folds for one y, each every WIDTH-th number, and joins them in a tree. A long fold is
-// cut into `parts` by its size alone, of which each is a y of its own.
+// cut into `parts` by its size alone, of which each is a y of its own. SIZE: x is |x| of bf16 numbers,
+// and 0 for an infinity or a NaN.
 #ifdef OUT_DOUBLE
 #define OUT double
 #else
@@ -24,8 +25,19 @@ layout(push_constant) uniform Call {
   uint parts, part;          // numbers of a part
   uint y_part;               // from the y of one part to that of the next
 } call;
+#ifdef SIZE
+layout(binding = 0) readonly buffer A_ { uint A[]; };
+layout(binding = 1) readonly buffer B_ { uint B[]; };
+float size_of(uint word, uint i) {
+  const uint bits = (i % 2 == 0 ? word << 16 : word) & 0x7FFF0000u;
+  return bits < 0x7F800000u ? uintBitsToFloat(bits) : 0.0;
+}
+#define READ(X, i) size_of(X[(i) / 2], i)
+#else
 layout(binding = 0) readonly buffer A_ { IN A[]; };
 layout(binding = 1) readonly buffer B_ { IN B[]; };
+#define READ(X, i) OUT(X[i])
+#endif
 layout(binding = 2) writeonly buffer Y_ { OUT Y[]; };
 
 shared OUT joined[WIDTH * ROWS];
@@ -55,8 +67,8 @@ void main() {
   uint run = 0;
   for (uint i = part * call.part + t; i < end; i += WIDTH) {
     const uvec3 along = split(i, call.folded);
-    OUT x = OUT(A[first_a + steps(along, call.along_a)]);
-    if (HOW == 2) x *= OUT(B[first_b + steps(along, call.along_b)]);
+    OUT x = READ(A, first_a + steps(along, call.along_a));
+    if (HOW == 2) x *= READ(B, first_b + steps(along, call.along_b));
     some = fold(some, x);
     if (++run == 64) all = fold(all, some), some = nothing, run = 0;
   }

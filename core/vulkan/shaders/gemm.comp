@@ -36,6 +36,7 @@ shared REAL tile_b[BK * (BN + 1)];
 void main() {
   const uint t = gl_LocalInvocationIndex;
   const Tile tile = tile_of_workgroup(BM, BN);
+  if (tile.batch >= call.batches) return;
   const uint across = BN / TN, tx = t % across, ty = t / across;
 
   REAL sum[TM * TN];

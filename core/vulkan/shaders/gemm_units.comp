@@ -11,8 +11,8 @@
 // makes what is written here for NVIDIA's first extension, all that older compilers know, one of the
 // Khronos extension, and of F16 numbers bfloat16 unless HALF.
 //
-// HALF: units for fp16 take bf16 numbers. Each operand is multiplied by the power of two that brings
-// its largest number below 2^15, so that what is 2^-29 of the largest and more stays exact.
+// HALF: units for fp16 take bf16 numbers. Each row of A, and each column of B, is multiplied by the
+// power of two that brings its largest number below 2^15: what is 2^-29 of that and more stays exact.
 #include "product.glsl"
 layout(constant_id = 0) const uint TM = 8;
 layout(constant_id = 1) const uint TN = 8;
@@ -29,7 +29,9 @@ layout(local_size_x_id = 3) in;
 layout(binding = 0) readonly buffer A_ { uint A[]; };
 layout(binding = 1) readonly buffer B_ { uint B[]; };
 layout(binding = 2) writeonly buffer Y_ { float Y[]; };
-layout(binding = 3) readonly buffer Largest_ { uint largest[]; };  // |a|, |b|: bits of f32
+// The largest |a| of each batch's rows, and |b| of its columns.
+layout(binding = 3) readonly buffer LargestA_ { float largest_a[]; };
+layout(binding = 4) readonly buffer LargestB_ { float largest_b[]; };
 
 // Lines of the tiles: pairs of numbers, and a gap that keeps lines in different banks.
 const uint line_a = BK / 2 + 4, line_b = BN / 2 + 4;
@@ -50,24 +52,34 @@ uint bits_of_b(Tile t, uint k, uint c) {
 }
 
 #ifdef HALF
-// The exponent of the power of two that an operand is multiplied by.
-int exponent(uint operand) { return clamp(14 + 127 - int(largest[operand] >> 23), -113, 126); }
+// The exponents of the powers of two that rows and columns are multiplied by.
+int exponent(float largest) {
+  return clamp(14 + 127 - int(floatBitsToUint(largest) >> 23), -113, 126);
+}
+int exponent_of_row(Tile t, uint r) {
+  return t.row + r < call.m ? exponent(largest_a[t.batch * call.m + t.row + r]) : 0;
+}
+int exponent_of_column(Tile t, uint c) {
+  return t.column + c < call.n ? exponent(largest_b[t.batch * call.n + t.column + c]) : 0;
+}
 float power(int e) { return uintBitsToFloat(uint(e + 127) << 23); }
-uint pair(uint first, uint second, int e) {
-  return packHalf2x16(vec2(uintBitsToFloat(first << 16), uintBitsToFloat(second << 16)) * power(e));
+float scaled(uint bits, int e) { return uintBitsToFloat(bits << 16) * power(e); }
+uint pair(uint first, uint second, int e, int f) {
+  return packHalf2x16(vec2(scaled(first, e), scaled(second, f)));
 }
 float unscaled(float x, int e) { return x * power(-(e / 2)) * power(-(e - e / 2)); }
 #else
-int exponent(uint operand) { return 0; }
-uint pair(uint first, uint second, int e) { return first | second << 16; }
+int exponent_of_row(Tile t, uint r) { return 0; }
+int exponent_of_column(Tile t, uint c) { return 0; }
+uint pair(uint first, uint second, int e, int f) { return first | second << 16; }
 float unscaled(float x, int e) { return x; }
 #endif
 
 void main() {
   const uint t = gl_LocalInvocationIndex;
   const Tile tile = tile_of_workgroup(BM, BN);
+  if (tile.batch >= call.batches) return;
   const uint down = gl_SubgroupID / (BN / WN) * WM, right = gl_SubgroupID % (BN / WN) * WN;
-  const int ea = exponent(0), eb = exponent(1);
   fcoopmatNV<32, gl_ScopeSubgroup, TM, TN> sum[WM / TM * (WN / TN)];
   [[unroll]] for (uint i = 0; i < WM / TM * (WN / TN); ++i)
     sum[i] = fcoopmatNV<32, gl_ScopeSubgroup, TM, TN>(0.0);
@@ -75,11 +87,13 @@ void main() {
   for (uint k = tile.k; k < tile.end; k += BK) {
     for (uint i = t; i < BM * BK / 2; i += WG) {
       const uint r = ROWS_A ? i % BM : i / (BK / 2), q = ROWS_A ? i / BM : i % (BK / 2);
-      tile_a[r * line_a + q] = pair(bits_of_a(tile, r, k + 2 * q), bits_of_a(tile, r, k + 2 * q + 1), ea);
+      const int e = exponent_of_row(tile, r);
+      tile_a[r * line_a + q] = pair(bits_of_a(tile, r, k + 2 * q), bits_of_a(tile, r, k + 2 * q + 1), e, e);
     }
     for (uint i = t; i < BK * BN / 2; i += WG) {
       const uint c = ROWS_B ? i / BK : i % (BN / 2), q = ROWS_B ? i % BK : i / (BN / 2);
-      tile_b[q * line_b + c] = pair(bits_of_b(tile, k + q, 2 * c), bits_of_b(tile, k + q, 2 * c + 1), eb);
+      tile_b[q * line_b + c] = pair(bits_of_b(tile, k + q, 2 * c), bits_of_b(tile, k + q, 2 * c + 1),
+                                    exponent_of_column(tile, 2 * c), exponent_of_column(tile, 2 * c + 1));
     }
     barrier();
     [[unroll]] for (uint q = 0; q < BK; q += TK) {
@@ -104,7 +118,7 @@ void main() {
       for (uint e = gl_SubgroupInvocationID; e < TM * TN; e += gl_SubgroupSize) {
         const uint r = down + i * TM + e / TN, c = right + j * TN + e % TN;
         if (tile.row + r < call.m && tile.column + c < call.n)
-          Y[element_of_y(tile, r, c)] = unscaled(tile_y[own + e], ea + eb);
+          Y[element_of_y(tile, r, c)] = unscaled(tile_y[own + e], exponent_of_row(tile, r) + exponent_of_column(tile, c));
       }
       barrier();
     }

@@ -5,14 +5,15 @@ layout(push_constant) uniform Call {
   uint m, n, k, m_in, n_in, k_in, batch_in;
   uint first_a, first_b, first_y;
   int am[2], ym[2], bn[2], yn[2], ak[2], bk[2], ab[2], bb[2], yb[2];  // steps, outer and inner
-  uint parts, part, y_part;
+  uint parts, part, y_part, batches;
 } call;
 
 uint steps(uint i, uint inner, int s[2]) { return i / inner * uint(s[0]) + i % inner * uint(s[1]); }
 
-// The tile of a workgroup: its first row and column, the first elements of its batch, and its k.
+// The tile of a workgroup: its first row and column, its batch and the first elements of that, and
+// its k. There are workgroups behind the last batch, which have nothing to do.
 struct Tile {
-  uint row, column, a, b, y, k, end;
+  uint row, column, batch, a, b, y, k, end;
 };
 Tile tile_of_workgroup(uint rows, uint columns) {
   const uint down = (call.m + rows - 1) / rows, right = (call.n + columns - 1) / columns;
@@ -23,6 +24,7 @@ Tile tile_of_workgroup(uint rows, uint columns) {
   t.row = unit % down * rows;
   unit /= down;
   const uint part = unit % call.parts, batch = unit / call.parts;
+  t.batch = batch;
   t.a = call.first_a + steps(batch, call.batch_in, call.ab);
   t.b = call.first_b + steps(batch, call.batch_in, call.bb);
   t.y = call.first_y + steps(batch, call.batch_in, call.yb) + part * call.y_part;
