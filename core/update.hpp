@@ -10,10 +10,9 @@
 namespace tete {
 
 // m = β₁ m + (1-β₁) g,  v = β₂ v + (1-β₂) g²,  p = keep·p - rate · m / (√v · unit + ε), for an
-// AdamStep{β₁, β₂, keep, rate, unit, ε}. Each of p, m and v is written in its
-// own memory if it is untracked, lies as it will, and no other tensor holds it; else it takes fresh
-// memory, and what others hold keeps its numbers. Fails (input) if one object is given for two of
-// p, g, m and v.
+// AdamStep{β₁, β₂, keep, rate, unit, ε}. Each of p, m and v is written in its own memory if it is
+// untracked, lies as it will, and no other tensor holds it; else it takes fresh memory, and what
+// others hold keeps its numbers. Fails (input) if one object is given for two of p, g, m and v.
 void adam_update(Tensor& p, const Tensor& g, Tensor& m, Tensor& v, const AdamStep& step);
 
 // Σ x² of each, f64[xs.size()], squared and summed in f64: for f32 it is finite if and only if all

@@ -505,7 +505,7 @@ TEST_SUITE("vulkan") {
         CHECK(apart_by(z, einsum(equation, {coarse(a), coarse(b / size)})) < 1e-6);
       }
     // Rows of very different sizes keep their own accuracy.
-    Tensor rows = noise({9, 24}, 1, Dtype::f32), columns = noise({24, 17}, 2, Dtype::f32);
+    const Tensor rows = noise({9, 24}, 1, Dtype::f32), columns = noise({24, 17}, 2, Dtype::f32);
     const Tensor sizes = exp(arange(9, Dtype::f32) * -9.0),
                  others = exp(arange(17, Dtype::f32) * 4.0);
     const Tensor uneven = einsum("i k, i -> i k", rows, sizes),
@@ -519,7 +519,7 @@ TEST_SUITE("vulkan") {
     CHECK(apart_by(even(product), even(einsum("i k, k j -> i j", coarse(uneven), coarse(wide)))) <
           1e-6);
     // A row that is infinite leaves the others as they are; so does one of zeros.
-    Tensor a = noise({20, 24}, 1, Dtype::f32), b = noise({24, 16}, 2, Dtype::f32);
+    const Tensor a = noise({20, 24}, 1, Dtype::f32), b = noise({24, 16}, 2, Dtype::f32);
     for (const double odd : {std::numeric_limits<double>::infinity(), 0.0}) {
       const Tensor mixed = concat({Tensor::full({1, 24}, odd), a}, 0);
       const Tensor y = einsum("i k, k j -> i j", EinsumOptions{.products = Products::bf16},

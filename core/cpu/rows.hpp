@@ -149,14 +149,14 @@ struct PairRows {
   // The same as Rows::product, but p counts pairs; a, ra and pa count numbers. Null where products
   // of f32 are faster.
   void (*product)(Index R, Index k, const Bf16* a, Index ra, Index pa, const uint32_t* b, Index pb,
-                  float* c, Index rc, Index n, bool add);
-  Index product_rows, product_columns;
+                  float* c, Index rc, Index n, bool add) = nullptr;
+  Index product_rows = 0, product_columns = 0;
   // A product takes so many pairs at a time, of so many rows of a: k is a multiple of it, and rows
   // of a are read up to the next one. If it is not 1, the pairs of a row are adjacent (pa = 2).
-  Index together;
+  Index together = 1;
   // A thread calls them before its first product and after its last one; null if there is no need.
-  void (*begin)();
-  void (*end)();
+  void (*begin)() = nullptr;
+  void (*end)() = nullptr;
   // Columns in panels of `wide`, each with `count` lines, of which the first ones have pairs:
   // pairs[p·wide + j] = x[2p·rx + j], x[(2p + 1)·rx + j] for j < wide, and for the next columns
   // from pairs + wide·count on. There are zeros for lines of x from k on and columns from n on.

@@ -248,16 +248,12 @@ void fill(Rows<T>& rows) {
 
 void fill_product(Table& table) {
   fill(table.floats), fill(table.doubles);
-  table.pairs = {nullptr,
-                 tile_rows,
-                 tile_registers * width<float>,
-                 1,
-                 nullptr,
-                 nullptr,
-                 pair_columns,
-                 pair_lines,
-                 round_row,
-                 widen_row};
+  table.pairs = {.product_rows = tile_rows,
+                 .product_columns = tile_registers * width<float>,
+                 .pair_columns = pair_columns,
+                 .pair_lines = pair_lines,
+                 .round = round_row,
+                 .widen = widen_row};
 #if defined(__AVX512BF16__)
   table.pairs.product = product<Pairs>;
 #endif

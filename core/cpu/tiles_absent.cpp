@@ -1,4 +1,4 @@
-// Where there is no AMX, or no known way to ask the system for it.
+// Stands in where there is no AMX, or no known way to ask the system for it.
 #include "core/cpu/tiles.hpp"
 
 namespace tete::cpu_kernels {

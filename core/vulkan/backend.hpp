@@ -98,8 +98,10 @@ class CardBackend final : public Card {
   Temporary without_own(const View& A, Labels& a, const Labels& b, const Labels& y);
   void sum_products(const cpu_kernels::Groups& groups, const Window& left, const Window& right,
                     const View& Y);
-  void multiply_matrices(const View& A, const Labels& a, const View& B, const Labels& b,
-                         const View& Y, const Labels& y, const Units* units);
+  static Product product_of(const cpu_kernels::Groups& groups);
+  // Y = A B, which p is the product of.
+  void multiply_matrices(const Product& p, const View& A, const Labels& a, const View& B,
+                         const Labels& b, const View& Y, const Labels& y, const Units* units);
   void multiply(const Product& p, const std::array<Window, 3>& windows, const Cut& cut,
                 Index y_part);
   // The units for a product of bf16 numbers, or null. They have once made the right numbers here.

@@ -28,11 +28,6 @@ Loops<3> merged(const Dims& dims, int lead) {
   return collapse(loops, lead);
 }
 
-CardBackend::Product product_of(const Groups& groups) {
-  return {merged(groups.batch, in_y), merged(groups.m, in_y), merged(groups.n, in_y),
-          merged(groups.k, in_a)};
-}
-
 // Emulated devices compile a small kernel in tolerable time.
 CardBackend::Tiling tiling_for(Index m, Index n, const Abilities& can) {
   if (can.is_emulated() || can.most_invocations < 256) return {32, 8, 32, 32, 1, 8};
@@ -198,6 +193,11 @@ void CardBackend::multiply(const Product& p, const std::array<Window, 3>& window
   });
 }
 
+CardBackend::Product CardBackend::product_of(const Groups& groups) {
+  return {merged(groups.batch, in_y), merged(groups.m, in_y), merged(groups.n, in_y),
+          merged(groups.k, in_a)};
+}
+
 bool CardBackend::try_contract(const View& A, const Labels& a, const View& B, const Labels& b,
                                const View& Y, const Labels& y) {
   if (!has(Y.dtype)) return false;
@@ -231,20 +231,18 @@ void CardBackend::contract_here(const View& A, const Labels& a, const View& B, c
   }
   if (A.dtype != Dtype::bf16 && !is_product_of_matrices(groups))
     return sum_products(groups, window_of(A), window_of(B), Y);
-  multiply_matrices(A, a, B, b, Y, y, A.dtype == Dtype::bf16 ? units_for(p) : nullptr);
+  multiply_matrices(p, A, a, B, b, Y, y, A.dtype == Dtype::bf16 ? units_for(p) : nullptr);
 }
 
-void CardBackend::multiply_matrices(const View& A, const Labels& a, const View& B, const Labels& b,
-                                    const View& Y, const Labels& y, const Units* units) {
+void CardBackend::multiply_matrices(const Product& p, const View& A, const Labels& a, const View& B,
+                                    const Labels& b, const View& Y, const Labels& y,
+                                    const Units* units) {
   const Shader shader = units                    ? gemm_units(units->type)
                         : A.dtype == Dtype::bf16 ? Shader::gemm_bf16
                                                  : in(Y.dtype, Shader::gemm_f32);
-  const auto product = [&](const View& result) {
-    return product_of(cpu_kernels::grouped(cpu_kernels::dimensions(A, a, B, b, result, y)));
-  };
   const Window left = window_of(A), right = window_of(B);
-  const Cut cut = cut_of(product(Y), shader, units, can_);
-  if (cut.parts == 1) return multiply(product(Y), {left, right, window_of(Y)}, cut, 0);
+  const Cut cut = cut_of(p, shader, units, can_);
+  if (cut.parts == 1) return multiply(p, {left, right, window_of(Y)}, cut, 0);
   View all = Y, sum = Y;
   all.shape.insert(0, cut.parts), sum.shape.insert(0, 1), sum.strides.insert(0, 0);
   all.strides = dense_strides(Y.shape, memory_order(Y.shape, Y.strides));
@@ -252,7 +250,8 @@ void CardBackend::multiply_matrices(const View& A, const Labels& a, const View& 
   const Temporary parts(*this, Y.dtype, all.shape, all.strides);
   View first{Y.dtype, Y.shape, all.strides, parts.view().data};
   first.strides.erase(0);
-  multiply(product(first), {left, right, window_of(parts.view())}, cut, Y.size());
+  const Groups apart = cpu_kernels::grouped(cpu_kernels::dimensions(A, a, B, b, first, y));
+  multiply(product_of(apart), {left, right, window_of(parts.view())}, cut, Y.size());
   fold(Fold::sum, parts.view(), sum);
 }
 

@@ -130,8 +130,8 @@ Instance::~Instance() {
   if (instance_) api.DestroyInstance(instance_, nullptr);
 }
 
-// What a device is asked for, and opened with: structures in a chain, those of extensions only
-// where it has them.
+// Features that a device is asked for, and opened with: structures in a chain, those of extensions
+// only if it has them.
 struct Features {
   Features(bool with_matrices, bool with_bf16) {
     if (with_matrices) v12.pNext = &sizes;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "core/cpu/contract.hpp"
 #include "core/error.hpp"
 #include "core/vulkan/backend.hpp"
 
@@ -60,7 +61,10 @@ bool CardBackend::is_right(const Units& units, Index m, Index n, Index k, bool t
       Y(*this, Dtype::f32, {m, n}, {n, 1});
   write(a.data(), A.view().data, a.size() * sizeof(Bf16));
   write(b.data(), B.view().data, b.size() * sizeof(Bf16));
-  multiply_matrices(A.view(), {0, 2}, B.view(), {2, 1}, Y.view(), {0, 1}, &units);
+  const Labels left{0, 2}, right{2, 1}, result{0, 1};
+  const Product p = product_of(cpu_kernels::grouped(
+      cpu_kernels::dimensions(A.view(), left, B.view(), right, Y.view(), result)));
+  multiply_matrices(p, A.view(), left, B.view(), right, Y.view(), result, &units);
   std::vector<float> y(static_cast<size_t>(m * n));
   stream_.read(std::array{Reading{Y.view().data, y.data(), y.size() * sizeof(float)}});
   for (Index i = 0; i < m; ++i)

@@ -8,6 +8,7 @@
 #define VIEWS 2
 #define REST uint bits[2];
 #include "view.glsl"
+#include "bf16.glsl"
 const uint f32 = 0, f64 = 1, i64 = 2, bf16 = 3, number = 4;  // as in Dtype; a number: fill
 layout(constant_id = 1) const uint FROM = 0;
 layout(constant_id = 2) const uint TO = 0;
@@ -22,10 +23,9 @@ layout(binding = 1) buffer H_ { uint16_t H[]; };
 #define REAL float
 #endif
 
-uint half_at(uint x) { return X[x / 2] >> x % 2 * 16 & 0xFFFFu; }
 uvec2 bits_at(uint x) {
   if (FROM == number) return uvec2(call.bits[0], call.bits[1]);
-  if (FROM == bf16) return uvec2(half_at(x), 0);
+  if (FROM == bf16) return uvec2(bits_of_bf16(X[x / 2], x), 0);
   return FROM == f32 ? uvec2(X[x], 0) : uvec2(X[2 * x], X[2 * x + 1]);
 }
 

@@ -1,4 +1,5 @@
 #version 450
+#extension GL_GOOGLE_include_directive : require
 // Folds: y = sum or maximum of x, or sum of products a b, over some dimensions. A group of WIDTH
 // invocations folds for one y, each every WIDTH-th number, and joins them in a tree. A long fold is
 // cut into `parts` by its size alone, of which each is a y of its own. SIZE: x is |x| of bf16 numbers,
@@ -28,11 +29,12 @@ layout(push_constant) uniform Call {
 #ifdef SIZE
 layout(binding = 0) readonly buffer A_ { uint A[]; };
 layout(binding = 1) readonly buffer B_ { uint B[]; };
-float size_of(uint word, uint i) {
-  const uint bits = (i % 2 == 0 ? word << 16 : word) & 0x7FFF0000u;
-  return bits < 0x7F800000u ? uintBitsToFloat(bits) : 0.0;
+#include "bf16.glsl"
+float size_of(uint bits) {
+  const uint size = bits & 0x7FFFu;
+  return size < 0x7F80u ? uintBitsToFloat(size << 16) : 0.0;
 }
-#define READ(X, i) size_of(X[(i) / 2], i)
+#define READ(X, i) size_of(bits_of_bf16(X[(i) / 2], i))
 #else
 layout(binding = 0) readonly buffer A_ { IN A[]; };
 layout(binding = 1) readonly buffer B_ { IN B[]; };

@@ -21,8 +21,8 @@ layout(local_size_x_id = 0) in;
 #ifdef BF16
 layout(binding = 0) readonly buffer A_ { uint A[]; };
 layout(binding = 1) readonly buffer B_ { uint B[]; };
-float number(uint word, uint i) { return uintBitsToFloat(i % 2 == 0 ? word << 16 : word & 0xFFFF0000u); }
-#define READ(X, i) number(X[(i) / 2], i)
+#include "bf16.glsl"
+#define READ(X, i) uintBitsToFloat(bits_of_bf16(X[(i) / 2], i) << 16)
 #else
 layout(binding = 0) readonly buffer A_ { REAL A[]; };
 layout(binding = 1) readonly buffer B_ { REAL B[]; };

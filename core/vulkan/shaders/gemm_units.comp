@@ -13,6 +13,7 @@
 //
 // HALF: units for fp16 take bf16 numbers. Each row of A, and each column of B, is multiplied by the
 // power of two that brings its largest number below 2^15: what is 2^-29 of that and more stays exact.
+#include "bf16.glsl"
 #include "product.glsl"
 layout(constant_id = 0) const uint TM = 8;
 layout(constant_id = 1) const uint TN = 8;
@@ -39,16 +40,15 @@ shared uint tile_a[BM * line_a];
 shared uint tile_b[BK * line_b];
 shared float tile_y[BM / WM * (BN / WN) * TM * TN];
 
-uint bits(uint word, uint i) { return i % 2 == 0 ? word & 0xFFFFu : word >> 16; }
 uint bits_of_a(Tile t, uint r, uint k) {
   if (t.row + r >= call.m || k >= t.end) return 0u;
   const uint i = element_of_a(t, r, k);
-  return bits(A[i / 2], i);
+  return bits_of_bf16(A[i / 2], i);
 }
 uint bits_of_b(Tile t, uint k, uint c) {
   if (t.column + c >= call.n || k >= t.end) return 0u;
   const uint i = element_of_b(t, k, c);
-  return bits(B[i / 2], i);
+  return bits_of_bf16(B[i / 2], i);
 }
 
 #ifdef HALF
