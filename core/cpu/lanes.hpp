@@ -85,42 +85,52 @@ TETE_INLINE T sum_of_lanes(T* lane, int count) {
   return lane[0];
 }
 
-// The same of the lanes of one register.
-template <class T>
-TETE_INLINE T sum_of_register(Register<T> v) {
-#define TETE_ADD_BEHIND(...) v += __builtin_shufflevector(v, v, __VA_ARGS__)
+// All lanes of one register joined, as a balanced tree.
+template <class T, class Join>
+TETE_INLINE T joined_lanes(Register<T> v, const Join& join) {
+#define TETE_JOIN_BEHIND(...) v = join(v, __builtin_shufflevector(v, v, __VA_ARGS__))
   if constexpr (width<T> == 16)
-    TETE_ADD_BEHIND(8, 9, 10, 11, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15);
-  if constexpr (width<T> == 16) TETE_ADD_BEHIND(4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7);
-  if constexpr (width<T> == 16) TETE_ADD_BEHIND(2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3);
-  if constexpr (width<T> == 8) TETE_ADD_BEHIND(4, 5, 6, 7, 4, 5, 6, 7);
-  if constexpr (width<T> == 8) TETE_ADD_BEHIND(2, 3, 2, 3, 2, 3, 2, 3);
-  if constexpr (width<T> == 4) TETE_ADD_BEHIND(2, 3, 2, 3);
-#undef TETE_ADD_BEHIND
-  return v[0] + v[1];
+    TETE_JOIN_BEHIND(8, 9, 10, 11, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15);
+  if constexpr (width<T> == 16) TETE_JOIN_BEHIND(4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7);
+  if constexpr (width<T> == 16) TETE_JOIN_BEHIND(2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3);
+  if constexpr (width<T> == 8) TETE_JOIN_BEHIND(4, 5, 6, 7, 4, 5, 6, 7);
+  if constexpr (width<T> == 8) TETE_JOIN_BEHIND(2, 3, 2, 3, 2, 3, 2, 3);
+  if constexpr (width<T> == 4) TETE_JOIN_BEHIND(2, 3, 2, 3);
+#undef TETE_JOIN_BEHIND
+  return join(T(v[0]), T(v[1]));
 }
 
-// Σ term(i) over i < n. `whole(i)` gives the register of terms i, i+1, …
-template <class T, class Whole, class Term>
-TETE_INLINE T lane_sum(Index n, const Whole& whole, const Term& term) {
+// The terms of i < n joined, in fixed lanes that begin as `none`. `whole(i)` gives the register of
+// terms i, i+1, …
+template <class T, class Join, class Whole, class Term>
+TETE_INLINE T joined_terms(Index n, T none, const Join& join, const Whole& whole,
+                           const Term& term) {
   constexpr int registers = lanes<T> / width<T>;
-  Register<T> total[registers] = {};
+  Register<T> total[registers];
+  for (int r = 0; r < registers; ++r) total[r] = all_lanes(none);
   Index i = 0;
   for (; i + lanes<T> <= n; i += lanes<T>) {
 #pragma GCC unroll 16
-    for (int r = 0; r < registers; ++r) total[r] += whole(i + r * width<T>);
+    for (int r = 0; r < registers; ++r) total[r] = join(total[r], whole(i + r * width<T>));
   }
   if (i < n) {
     T lane[lanes<T>];
     for (int r = 0; r < registers; ++r) store<T>(lane + r * width<T>, total[r]);
-    for (int l = 0; i < n; ++i, ++l) lane[l] += term(i);
+    for (int l = 0; i < n; ++i, ++l) lane[l] = join(lane[l], term(i));
     for (int r = 0; r < registers; ++r) total[r] = load(lane + r * width<T>);
   }
 #pragma GCC unroll 5
   for (int half = registers / 2; half > 0; half /= 2)
 #pragma GCC unroll 8
-    for (int r = 0; r < half; ++r) total[r] += total[r + half];
-  return sum_of_register<T>(total[0]);
+    for (int r = 0; r < half; ++r) total[r] = join(total[r], total[r + half]);
+  return joined_lanes<T>(total[0], join);
+}
+
+// Σ term(i) over i < n.
+template <class T, class Whole, class Term>
+TETE_INLINE T lane_sum(Index n, const Whole& whole, const Term& term) {
+  return joined_terms<T>(
+      n, T(0), [](auto a, auto b) { return a + b; }, whole, term);
 }
 
 // Σ x[i] and Σ a[i] b[i] over i < n.

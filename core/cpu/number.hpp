@@ -29,32 +29,64 @@ TETE_INLINE float with_sign(float magnitude, float sign) {
 }
 TETE_INLINE float infinity() { return __builtin_inff(); }
 
+// The bits of a float, or of each float in a register.
+template <class V>
+struct Bits {
+  typedef uint32_t type __attribute__((vector_size(sizeof(V))));
+};
+template <>
+struct Bits<float> {
+  using type = uint32_t;
+};
+template <class V>
+using BitsOf = typename Bits<V>::type;
+
 // a[0] + a[1] z + a[2] z² + …
-template <int n>
-TETE_INLINE float polynomial(const float (&a)[n], float z) {
-  float sum = a[n - 1];
+template <int n, class V>
+TETE_INLINE V polynomial(const float (&a)[n], V z) {
+  V sum = V{} + a[n - 1];
 #pragma GCC unroll 16
   for (int i = n - 2; i >= 0; --i) sum = sum * z + a[i];
   return sum;
 }
 
-// exp x = 2^k exp r, k = round(x/ln 2), |r| <= ln 2 / 2. At most 1 ulp.
+// A sum with it, 1.5·2^23, leaves an integer in its last bits.
+inline constexpr float round_up = 12582912.0f;
+
+// exp r of x = k ln 2 + r, |r| <= ln 2 / 2; `shifted` becomes round_up + k. V is float, or a
+// register of floats.
+template <class V>
+TETE_INLINE V exp_of_rest(V x, V& shifted) {
+  shifted = x * 1.44269504f + round_up;
+  const V k = shifted - round_up;
+  const V r = (x - k * 0.693145752f) - k * 1.42860677e-6f;
+  const V tail = polynomial({0.5000000014f, 0.1666666668f, 0.04166646267f, 0.008333310675f,
+                             0.001393390005f, 0.0001989126851f},
+                            r);
+  return r * r * tail + r + 1.0f;
+}
+
+// exp x = 2^k exp r. At most 1 ulp.
 TETE_INLINE float exp(float x) {
   const float low = -104.0f, high = 89.0f;  // beyond, 0 and infinity; a NaN stays
   x = x < low ? low : x;
   x = x > high ? high : x;
-  const float round = 12582912.0f;  // 1.5·2^23: adding it leaves an integer in the last bits
-  const float shifted = x * 1.44269504f + round;
-  const int32_t k = as_bits(shifted) - as_bits(round);
-  const float kf = shifted - round;
-  const float r = (x - kf * 0.693145752f) - kf * 1.42860677e-6f;
-  const float tail = polynomial({0.5000000014f, 0.1666666668f, 0.04166646267f, 0.008333310675f,
-                                 0.001393390005f, 0.0001989126851f},
-                                r);
-  const float y = r * r * tail + r + 1.0f;
+  float shifted;
+  const float y = exp_of_rest(x, shifted);
   // Two factors, as 2^k itself may be outside the range of a float.
-  const int32_t half = k >> 1;
+  const int32_t k = as_bits(shifted) - as_bits(round_up), half = k >> 1;
   return y * as_float((half + 127) << 23) * as_float((k - half + 127) << 23);
+}
+
+// The same bits for x < 43, where 2^(k + 64) is in that range: with less work.
+template <class V>
+TETE_INLINE V exp_below(V x) {
+  const V low = V{} - 104.0f;
+  x = x < low ? low : x;
+  V shifted;
+  const V y = exp_of_rest(x, shifted);
+  const auto exponent = (__builtin_bit_cast(BitsOf<V>, shifted) << 23) + ((127u + 64u) << 23);
+  return y * __builtin_bit_cast(V, exponent) * 5.42101086e-20f;
 }
 
 // log x = e ln 2 + log(1 + f), 1 + f in [√½, √2). At most 1 ulp.
@@ -97,19 +129,19 @@ TETE_INLINE float erf(float x) {
   const float q = polynomial({-7.80681556f, -5.35268201f, -0.943892384f, -0.0108453229f,
                               0.00218527220f, -0.000413302014f, 6.95821888e-5f, -2.03613878e-5f},
                              t);
-  const float far = with_sign(1.0f - exp(q), x);
+  const float far = with_sign(1.0f - exp_below(q), x);
   return a < 1.0f ? near : x != x ? x : far;
 }
 
 // 1/(1 + exp(-x)), with the exponential of -|x|, which cannot overflow. At most 3 ulp.
 TETE_INLINE float sigmoid(float x) {
-  const float e = exp(-absolute(x));
+  const float e = exp_below(-absolute(x));
   return (x < 0.0f ? e : 1.0f) / (1.0f + e);
 }
 
 // log(1 + exp x) = max(x, 0) + log(1 + e), e = exp(-|x|). At most 3 ulp.
 TETE_INLINE float softplus(float x) {
-  const float e = exp(-absolute(x));
+  const float e = exp_below(-absolute(x));
   const float u = 1.0f + e;
   const float log1p = log(u) + (e - (u - 1.0f)) / u;  // corrects u's rounding
   return (x < 0.0f ? 0.0f : x) + log1p;
@@ -139,6 +171,7 @@ TETE_INLINE float floor(float x) { return __builtin_floorf(x); }
 TETE_INLINE float pow(float a, float b) { return __builtin_powf(a, b); }
 
 TETE_INLINE double exp(double x) { return __builtin_exp(x); }
+TETE_INLINE double exp_below(double x) { return __builtin_exp(x); }
 TETE_INLINE double log(double x) { return __builtin_log(x); }
 TETE_INLINE double tanh(double x) { return __builtin_tanh(x); }
 TETE_INLINE double erf(double x) { return __builtin_erf(x); }
@@ -158,7 +191,7 @@ TETE_INLINE double softplus(double x) {
 // Φ(x) + x Φ'(x) with one exponential. Φ(-|x|) = t q(t) exp(-x²/2), t = 1/(1 + 0.3 |x|/√2), where
 // q fits erfc with a relative error of 2e-8. At most 3 ulp of 1.
 TETE_INLINE float gelu_erf_slope(float x) {
-  const float bell = exp(-0.5f * x * x), t = 1.0f / (1.0f + 0.212132037f * absolute(x));
+  const float bell = exp_below(-0.5f * x * x), t = 1.0f / (1.0f + 0.212132037f * absolute(x));
   const float tail =
       t * bell *
       polynomial({0.08459400386f, 0.08535760641f, 0.07416963577f, 0.1074628234f, -0.04732486978f,

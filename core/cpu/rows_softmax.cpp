@@ -5,25 +5,50 @@
 namespace tete::cpu_kernels::TETE_ISA {
 namespace {
 
-// max over i < n of term(i), in fixed lanes. A NaN is passed over; exp brings it back.
-template <class T, class Term>
-TETE_INLINE T max_of(Index n, const Term& term) {
-  constexpr int count = lanes<T>;
-  T lane[count];
-  for (int l = 0; l < count; ++l) lane[l] = -__builtin_inf();
-  Index i = 0;
-  for (; i + count <= n; i += count)
-    for (int l = 0; l < count; ++l) {
-      const T v = term(i + l);
-      lane[l] = v > lane[l] ? v : lane[l];
-    }
-  for (; i < n; ++i) {
-    const T v = term(i);
-    lane[0] = v > lane[0] ? v : lane[0];
+// exp of each number that is below 43.
+TETE_INLINE FloatRegister exps(FloatRegister x) { return exp_below(x); }
+TETE_INLINE DoubleRegister exps(DoubleRegister x) {
+  for (int l = 0; l < width<double>; ++l) x[l] = exp(x[l]);
+  return x;
+}
+
+// Numbers from place i on, or another number where they are hidden.
+struct Unmasked {
+  template <class V, class T>
+  TETE_MEMBER V operator()(Index, V v, T) const {
+    return v;
   }
-  for (int half = count / 2; half > 0; half /= 2)
-    for (int l = 0; l < half; ++l) lane[l] = lane[l + half] > lane[l] ? lane[l + half] : lane[l];
-  return lane[0];
+};
+template <class T>
+struct Masked {
+  const T* mask;
+  TETE_MEMBER T operator()(Index i, T v, T hidden) const { return mask[i] != 0 ? v : hidden; }
+  TETE_MEMBER Register<T> operator()(Index i, Register<T> v, T hidden) const {
+    return load(mask + i) != 0 ? v : all_lanes(hidden);
+  }
+};
+
+// The largest x that is seen. A NaN is passed over; exp brings it back.
+template <class T, class Seen>
+TETE_INLINE T largest(const T* x, Index n, const Seen& seen) {
+  const T none = -__builtin_inf();
+  return joined_terms<T>(
+      n, none, [](auto most, auto v) { return v > most ? v : most; },
+      [=](Index i) { return seen(i, load(x + i), none); },
+      [=](Index i) { return seen(i, x[i], none); });
+}
+
+// y = exp(x - most), or 0 where x is hidden. Returns Σ y.
+template <class T, class Seen>
+TETE_INLINE T exp_row(const T* x, T most, T* y, Index n, const Seen& seen) {
+  return lane_sum<T>(
+      n,
+      [=](Index i) {
+        const Register<T> e = seen(i, exps(load(x + i) - most), T(0));
+        store<T>(y + i, e);
+        return e;
+      },
+      [=](Index i) { return y[i] = seen(i, exp_below(x[i] - most), T(0)); });
 }
 
 template <class T>
@@ -35,23 +60,14 @@ bool hidden_everywhere(const T* mask, Index n) {
 
 template <class T>
 void softmax_row(const T* x, const T* mask, T* y, Index n) {
-  const T hidden = -__builtin_inf();
-  T most;
-  if (mask) {
-    most = max_of<T>(n, [=](Index i) { return mask[i] != 0 ? x[i] : hidden; });
-    if (most == hidden && hidden_everywhere(mask, n)) {
-      for (Index i = 0; i < n; ++i) y[i] = 0;
-      return;
-    }
-    for (Index i = 0; i < n; ++i) {
-      const T e = exp(x[i] - most);
-      y[i] = mask[i] != 0 ? e : T(0);
-    }
-  } else {
-    most = max_of<T>(n, [=](Index i) { return x[i]; });
-    for (Index i = 0; i < n; ++i) y[i] = exp(x[i] - most);
+  const Masked<T> masked{mask};
+  const T most = mask ? largest(x, n, masked) : largest(x, n, Unmasked{});
+  if (mask && most == -__builtin_inf() && hidden_everywhere(mask, n)) {
+    for (Index i = 0; i < n; ++i) y[i] = 0;
+    return;
   }
-  const T scale = T(1) / dense_sum(y, n);
+  const T scale =
+      T(1) / (mask ? exp_row(x, most, y, n, masked) : exp_row(x, most, y, n, Unmasked{}));
   for (Index i = 0; i < n; ++i) y[i] *= scale;
 }
 
@@ -63,15 +79,10 @@ void softmax_gradient_row(const T* y, const T* g, T* dx, Index n) {
 
 template <class T>
 T logsumexp_row(const T* x, Index n) {
-  constexpr Index block = 512;
-  T e[block];
-  const T most = max_of<T>(n, [=](Index i) { return x[i]; });
-  T sum = 0;
-  for (Index at = 0; at < n; at += block) {
-    const Index count = n - at < block ? n - at : block;
-    for (Index i = 0; i < count; ++i) e[i] = exp(x[at + i] - most);
-    sum += dense_sum(e, count);
-  }
+  const T most = largest(x, n, Unmasked{});
+  const T sum = lane_sum<T>(
+      n, [=](Index i) { return exps(load(x + i) - most); },
+      [=](Index i) { return exp_below(x[i] - most); });
   return log(sum) + most;
 }
 
