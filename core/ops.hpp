@@ -108,6 +108,11 @@ Tensor softmax(const PatternOf<1>& pattern, const Tensor& x);
 Tensor softmax(const PatternOf<2>& pattern, const Tensor& x, const Tensor& mask);
 Tensor softmax(const Tensor& x, int axis);
 Tensor softmax(const Tensor& x, int axis, const Tensor& mask);  // mask broadcast to x's shape
+// Talking heads (Shazeer, Lan, Cheng, Ding, Hou 2020, section 4) in one pass: the softmax over the
+// last dimension of x[…, g, m] · before[g, h], and, if `after` is given, that · after[h, k]. `mask`
+// as above, broadcast to [..., h, m].
+Tensor mixed_softmax(const Tensor& x, const Tensor& before, const Tensor& mask = {},
+                     const Tensor& after = {});
 Tensor log_softmax(const Tensor& x, int axis);
 Tensor log_softmax(const Tensor& x, int axis, const Tensor& mask);  // hidden: 0, no gradient
 

@@ -346,6 +346,7 @@ TEST_CASE("a faulty statement in the middle of a variant is named, with its line
     CheckedValue& W = program->values[program->find_value("W")];
     REQUIRE(std::string(W.right.builtin->name) == "softmax");
     W.right.builtin = &faulty;
+    for (CheckedValue& v : program->values) v.fusion = v.right.fusion = -1;
     soft = c.soft;
     const GradReport report = check_gradient(program, {.d_model = 4, .heads = 2, .dims = {}});
     CAPTURE(report);

@@ -817,6 +817,72 @@ TEST_CASE("cpu: softmax and its gradient, over any axis, with any mask") {
             }
 }
 
+TEST_CASE("cpu: heads mixed around a softmax, in every layout, and the gradient") {
+  for (Dtype t : reals)
+    for (const auto& sizes : {std::array<Index, 3>{5, 5, 5}, {1, 7, 13}, {24, 32, 3}})
+      for (Index keys : {128, 131, 1031})
+        for (const Layout& layout : input_layouts)
+          for (const bool mixes : {false, true})
+            for (const bool masked : {false, true}) {
+              const Index in = sizes[0], heads = sizes[1], out = sizes[2];
+              CAPTURE(in);
+              CAPTURE(keys);
+              CAPTURE(std::string(layout.name));
+              CAPTURE(mixes);
+              CAPTURE(masked);
+              const Index last = mixes ? out : heads;
+              const Shape of_x{2, 5, in, keys}, of_w{2, 5, heads, keys}, of_y{2, 5, last, keys};
+              Array x(t, of_x, layout), w(t, of_w), y(t, of_y), g(t, of_y, layout), dx(t, of_x),
+                  mask(t, of_w, layout), P(t, {in, heads}, layout), R(t, {heads, out}, layout),
+                  dP(t, {in, heads}), dR(t, {heads, out});
+              x.random(1, -3, 3), g.random(2), P.random(3), R.random(4), mask.random(5);
+              cpu().unary(Unary::step, mask.view, mask.view);
+              const View none{}, seen = masked ? mask.view : none, after = mixes ? R.view : none;
+              // The same by the operations that it stands for.
+              const Labels bnhm{0, 1, 2, 3}, bnkm{0, 1, 4, 3};
+              Array L(t, of_w), W(t, of_w), Y(t, of_y), dW(t, of_w), dL(t, of_w), dX(t, of_x),
+                  dP_(t, {in, heads}), dR_(t, {heads, out});
+              cpu().contract(x.view, bnhm, P.view, {2, 4}, L.view, bnkm);
+              cpu().softmax(L.view, seen, 3, W.view);
+              if (mixes) cpu().contract(W.view, bnhm, R.view, {2, 4}, Y.view, bnkm);
+              else cpu().copy(W.view, Y.view);
+              if (mixes) cpu().contract(g.view, bnkm, R.view, {2, 4}, dW.view, bnhm);
+              else cpu().copy(g.view, dW.view);
+              cpu().softmax_gradient(W.view, dW.view, 3, dL.view);
+              cpu().contract(dL.view, bnkm, P.view, {2, 4}, dX.view, bnhm);
+              cpu().contract(x.view, bnhm, dL.view, bnkm, dP_.view, {2, 4});
+              if (mixes) cpu().contract(W.view, bnhm, g.view, bnkm, dR_.view, {2, 4});
+              const auto same = [](const Array& a, const Array& b) {
+                return wrong(a.view, [&](const Shape& at) { return get(b.view, at); }) == 0;
+              };
+              REQUIRE(
+                  cpu().mixed_softmax(x.view, P.view, seen, after, mixes ? w.view : none, y.view));
+              CHECK(same(y, Y));
+              if (mixes) CHECK(same(w, W));
+              REQUIRE(cpu().mixed_softmax_gradient(x.view, P.view, mixes ? w.view : y.view, after,
+                                                   g.view, dx.view, dP.view,
+                                                   mixes ? dR.view : none));
+              CHECK(same(dx, dX));
+              // Their terms may cancel.
+              const auto near = [&](const Array& a, const Array& b) {
+                double most = 0;
+                for_each(a.view.shape, [&](const Shape& at) {
+                  most = std::max(most, std::abs(get(a.view, at) - get(b.view, at)));
+                });
+                return most < (t == Dtype::f32 ? 2e-5 : 1e-13);
+              };
+              CHECK(near(dP, dP_));
+              if (mixes) CHECK(near(dR, dR_));
+              // What is not kept, or not wanted.
+              cpu().fill(7, y.view), cpu().fill(7, dP.view);
+              cpu().mixed_softmax(x.view, P.view, seen, after, none, y.view);
+              CHECK(same(y, Y));
+              cpu().mixed_softmax_gradient(x.view, P.view, W.view, after, g.view, none, dP.view,
+                                           none);
+              CHECK(near(dP, dP_));
+            }
+}
+
 TEST_CASE("cpu: softmax does not overflow, and what is hidden poisons nothing") {
   Array x(Dtype::f32, {3, 40}), mask(Dtype::f32, {3, 40}), y(Dtype::f32, {3, 40});
   cpu().fill(1e30, x.view);

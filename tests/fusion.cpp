@@ -253,4 +253,57 @@ TEST_SUITE("fusion") {
       }
     }
   }
+
+  TEST_CASE("heads that are mixed around a softmax are mixed in one pass, whatever the letters") {
+    const SizesByName sizes = {{"q", 3}, {"u", 129}, {"e", 5}, {"a", 7}, {"i", 2}};
+    const auto text = [&](const std::string& statements, const char* result) {
+      return Text(def("G[q, u, e], c[e, a], k[a, i]", statements, result), sizes, {});
+    };
+    const std::string logits = "  S[u, a, q] = einsum(c[e, a], G[q, u, e])\n",
+                      weights = "  W[q, a, u] = softmax(S[u, a, q], reduced_dim=u)\n";
+    const Text both = text(logits + weights + "  R[i, q, u] = einsum(W[q, a, u], k[a, i])\n",
+                           "R[i, q, u]"),
+               first =
+                   text(logits + weights + "  R[a, q, u] = W[q, a, u] * k[a, 0]\n", "R[a, q, u]");
+    CHECK(both.ran().operations == "mixed_softmax ");
+    CHECK(first.ran().operations.starts_with("mixed_softmax "));
+    for (const Text* each : {&both, &first}) {
+      Look look({"S"});
+      const Ran steps = each->ran(look.forward), at_once = each->ran();
+      CHECK(look.seen == 1);
+      CHECK(steps.operations.starts_with("contract softmax "));
+      CHECK(same_bits(steps.y, at_once.y));
+      CHECK(same_bits(steps.gradients[0], at_once.gradients[0]));
+      check_close(steps, at_once);
+      check_second_order(*each);
+    }
+    Look look({"W"});
+    CHECK(both.ran(look.forward).operations == "contract softmax contract ");
+    Forward halved = Text::none();
+    halved.replace = [](const std::string&, const Tensor& x) { return x * 0.5; };
+    halved.replaced = [](const std::string& path) { return path == "S"; };
+    CHECK(difference(both.ran(halved).y, both.ran().y) > 1e-3);
+  }
+
+  TEST_CASE("a softmax of logits that something else reads, or are no mix, stays by itself") {
+    const SizesByName sizes = {{"q", 3}, {"u", 129}, {"e", 5}, {"a", 7}};
+    const auto operations = [&](const std::string& statements) {
+      std::string arguments = "G[q, u, e]";
+      for (const char* one : {"c[e, a]", "b[u, a]", "f[e, a, u]"})
+        if (statements.find(one) != std::string::npos) arguments += std::string(", ") + one;
+      return Text(def(arguments, statements, "R[q, a, u]"), sizes, {}).ran().operations;
+    };
+    const std::string mix = "  S[q, a, u] = einsum(G[q, u, e], c[e, a])\n",
+                      soft = "  W[q, a, u] = softmax(S[q, a, u], reduced_dim=u)\n",
+                      end = "  R[q, a, u] = W[q, a, u] * b[u, a]\n";
+    CHECK(operations(mix + soft + end) == "mixed_softmax mul ");
+    for (const std::string& other :
+         {mix + soft + "  R[q, a, u] = W[q, a, u] * S[q, a, u]\n",
+          mix + "  W[q, a, u] = softmax(S[q, a, u], reduced_dim=a)\n" + end,
+          mix + "  W[q, a, u] = softmax(S[q, a, u], reduced_dim=u, extra_logit=0)\n" + end,
+          "  S[q, a, u] = einsum(G[q, u, e], f[e, a, u])\n" + soft + end}) {
+      CAPTURE(other);
+      CHECK(operations(other).find("mixed_softmax") == std::string::npos);
+    }
+  }
 }

@@ -277,6 +277,51 @@ TEST_SUITE("vulkan") {
     check_silent(*card());
   }
 
+  TEST_CASE("heads mixed around a softmax are the processor's, and their gradients") {
+    if (!card()) return;
+    struct Case {
+      Index in, heads, out, keys;  // out = 0: not mixed afterwards
+      bool masked, turned;
+    };
+    for (const Case& c : std::initializer_list<Case>{{3, 5, 4, 131, true, false},
+                                                     {1, 1, 2, 7, false, true},
+                                                     {32, 2, 0, 129, true, true},
+                                                     {4, 4, 4, 1, false, false},
+                                                     {33, 5, 4, 130, false, false}}) {
+      CAPTURE(c.in);
+      CAPTURE(c.keys);
+      const auto run = [&](Backend& on, bool alone) {
+        const auto there = [&](const Shape& shape, uint64_t seed) {
+          return noise(shape, seed, Dtype::f32).to(on).variable();
+        };
+        Tensors xs{there(c.turned ? Shape{c.in, 2, 3, c.keys} : Shape{2, 3, c.in, c.keys}, 1),
+                   there({c.in, c.heads}, 2)};
+        if (c.out > 0) xs.push_back(there({c.heads, c.out}, 3));
+        if (alone) xs[0] = xs[0].detach();
+        const Tensor x = c.turned ? permute(xs[0], {1, 2, 0, 3}) : xs[0];
+        // Of the second sample, all is hidden.
+        const Tensor seen = less(noise({1, 1, 1, c.keys}, 4, Dtype::f32),
+                                 Tensor::full({1, 1, 1, c.keys}, 0.4)),
+                     mask = concat({seen, seen * 0.0}, 0);
+        const Tensor y = mixed_softmax(x, xs[1], c.masked ? mask.to(on) : Tensor(),
+                                       c.out > 0 ? xs[2] : Tensor());
+        Tensors made{y.to(cpu())};
+        for (const Tensor& found :
+             grad(y, xs, {.cotangent = noise(y.shape(), 5, Dtype::f32).to(on)}))
+          made.push_back(found ? found.to(cpu()) : Tensor::zeros({1}));
+        return made;
+      };
+      for (const bool alone : {false, true}) {
+        const Tensors here = run(cpu(), alone), there = run(*card(), alone);
+        for (size_t i = 0; i < here.size(); ++i) {
+          CAPTURE(i);
+          CHECK(apart_by(there[i], here[i]) < 2e-5);
+        }
+      }
+    }
+    check_silent(*card());
+  }
+
   TEST_CASE("numbers by chance have the processor's bits") {
     if (!card()) return;
     for (const Dtype dtype : {Dtype::f32, Dtype::f64})

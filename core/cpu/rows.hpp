@@ -95,9 +95,12 @@ struct Rows {
   // y[j·ry + i] = x[i·rx + j] for i < rows, j < columns.
   void (*transpose)(const T* x, Index rx, T* y, Index ry, Index rows, Index columns);
 
-  // rows_small.cpp. total[r·C + c] += Σ_j x[r·rx + j] g[c·rg + j] for r < R, c < C, j < n.
-  void (*outer)(const T* x, Index rx, Index R, const T* g, Index rg, Index C, Index n,
-                double* total);
+  // rows_small.cpp. lanes[(r·C + c)·outer_lanes + l] += Σ_j x[r·rx + j] g[c·rg + j] for r < R,
+  // c < C and j < n with j % outer_lanes = l.
+  void (*outer)(const T* x, Index rx, Index R, const T* g, Index rg, Index C, Index n, T* lanes);
+  Index outer_lanes;
+  // total[i] += the sum of lanes[i·outer_lanes …], i < count.
+  void (*add_lanes)(const T* lanes, Index count, double* total);
   void (*lane_product)(const LaneProduct<T>& product);
 
   // rows_softmax.cpp. Every row has stride 1; mask may be null. y may be x.

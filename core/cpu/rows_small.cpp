@@ -4,11 +4,15 @@
 namespace tete::cpu_kernels::TETE_ISA {
 namespace {
 
-// total[r][c] for RT·CT pairs of rows at once, in registers over j.
+// lanes[r][c] for RT·CT pairs of rows at once, in registers over j.
 template <class T, int RT, int CT>
-TETE_INLINE void outer_tile(const T* x, Index rx, const T* g, Index rg, Index n, double* total,
+TETE_INLINE void outer_tile(const T* x, Index rx, const T* g, Index rg, Index n, T* lanes,
                             Index C) {
-  Register<T> sum[RT][CT] = {};
+  Register<T> sum[RT][CT];
+#pragma GCC unroll 8
+  for (int r = 0; r < RT; ++r)
+#pragma GCC unroll 8
+    for (int c = 0; c < CT; ++c) sum[r][c] = load(lanes + (r * C + c) * width<T>);
   Index j = 0;
   for (; j + width<T> <= n; j += width<T>) {
     Register<T> v[CT];
@@ -21,28 +25,38 @@ TETE_INLINE void outer_tile(const T* x, Index rx, const T* g, Index rg, Index n,
       for (int c = 0; c < CT; ++c) sum[r][c] += w * v[c];
     }
   }
+#pragma GCC unroll 8
   for (int r = 0; r < RT; ++r)
-    for (int c = 0; c < CT; ++c) {
-      T lane[width<T>];
-      store<T>(lane, sum[r][c]);
-      for (Index i = j; i < n; ++i) lane[i - j] += x[r * rx + i] * g[c * rg + i];
-      total[r * C + c] += static_cast<double>(sum_of_lanes(lane, width<T>));
-    }
+#pragma GCC unroll 8
+    for (int c = 0; c < CT; ++c) store<T>(lanes + (r * C + c) * width<T>, sum[r][c]);
+  for (int r = 0; r < RT; ++r)
+    for (int c = 0; c < CT; ++c)
+      for (Index i = j; i < n; ++i)
+        lanes[(r * C + c) * width<T> + i - j] += x[r * rx + i] * g[c * rg + i];
 }
 
 template <class T, int RT, int CT>
-void outer_rows(const T* x, Index rx, const T* g, Index rg, Index C, Index n, double* total) {
+void outer_rows(const T* x, Index rx, const T* g, Index rg, Index C, Index n, T* lanes) {
   Index c = 0;
-  for (; c + CT <= C; c += CT) outer_tile<T, RT, CT>(x, rx, g + c * rg, rg, n, total + c, C);
-  for (; c < C; ++c) outer_tile<T, RT, 1>(x, rx, g + c * rg, rg, n, total + c, C);
+  for (; c + CT <= C; c += CT)
+    outer_tile<T, RT, CT>(x, rx, g + c * rg, rg, n, lanes + c * width<T>, C);
+  for (; c < C; ++c) outer_tile<T, RT, 1>(x, rx, g + c * rg, rg, n, lanes + c * width<T>, C);
 }
 
 template <class T>
-void outer(const T* x, Index rx, Index R, const T* g, Index rg, Index C, Index n, double* total) {
+void outer(const T* x, Index rx, Index R, const T* g, Index rg, Index C, Index n, T* lanes) {
   constexpr int RT = 4, CT = register_count == 32 ? 6 : 2;
   Index r = 0;
-  for (; r + RT <= R; r += RT) outer_rows<T, RT, CT>(x + r * rx, rx, g, rg, C, n, total + r * C);
-  for (; r < R; ++r) outer_rows<T, 1, CT>(x + r * rx, rx, g, rg, C, n, total + r * C);
+  for (; r + RT <= R; r += RT)
+    outer_rows<T, RT, CT>(x + r * rx, rx, g, rg, C, n, lanes + r * C * width<T>);
+  for (; r < R; ++r) outer_rows<T, 1, CT>(x + r * rx, rx, g, rg, C, n, lanes + r * C * width<T>);
+}
+
+template <class T>
+void add_lanes(const T* lanes, Index count, double* total) {
+  for (Index i = 0; i < count; ++i, lanes += width<T>)
+    total[i] +=
+        static_cast<double>(joined_lanes<T>(load(lanes), [](auto a, auto b) { return a + b; }));
 }
 
 // ---- A matrix product at each place of a row -------------------------------------------------
@@ -140,7 +154,7 @@ void lane_product(const LaneProduct<T>& whole) {
 
 template <class T>
 void fill(Rows<T>& rows) {
-  rows.outer = outer<T>;
+  rows.outer = outer<T>, rows.outer_lanes = width<T>, rows.add_lanes = add_lanes<T>;
   rows.lane_product = lane_product<T>;
 }
 

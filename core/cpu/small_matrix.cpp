@@ -6,16 +6,14 @@
 //
 // x is long and has stride 1; in mixing and pairing, h and h' are at most 32. Mixing is a product
 // of matrices (matrices.cpp).
-#include <vector>
-
-#include "core/cpu/backend.hpp"
-#include "core/cpu/rows.hpp"
 #include "core/cpu/small_matrix.hpp"
+
+#include <algorithm>
 
 namespace tete::cpu_kernels {
 namespace {
 
-constexpr Index row_piece = 2048;  // elements of a row that one block takes
+constexpr Index row_piece = 8192;  // elements of a row that one block takes
 
 // The last dimension of a long row's size that has stride 1 in both operands, or -1.
 int side_by_side(const Dims& dims, Operand one, Operand other) {
@@ -77,28 +75,51 @@ void pair(const Groups& groups, const T* A, const T* B, T* Y) {
   Dims outer = groups.k;
   outer.erase(at);
   const Loops<3> outputs = loops_over(groups.batch), sums = loops_over(outer);
-  const Index blocks = sums.rows() * pieces, size = m.size * n.size;
-  std::vector<double> partial(static_cast<size_t>(outputs.rows() * blocks * size));
-  const double work = static_cast<double>(outputs.rows() * sums.rows() * length * size);
+  const Index blocks = sums.rows() * pieces;
+  std::vector<PairSum<T>> totals(static_cast<size_t>(outputs.rows()), {m.size, n.size, blocks});
+  const double work = static_cast<double>(outputs.rows() * sums.rows() * length * m.size * n.size);
   parallel_for(outputs.rows() * blocks, work, [&](Index unit) {
     const RowCursor<3> output(outputs, unit / blocks), sum(sums, unit % blocks / pieces);
     const Index start = unit % pieces * row_piece;
-    rows<T>().outer(A + output[in_a] + sum[in_a] + start, m.stride[in_a], m.size,
-                    B + output[in_b] + sum[in_b] + start, n.stride[in_b], n.size,
-                    std::min(row_piece, length - start), partial.data() + unit * size);
+    typename PairSum<T>::Block block(totals[unit / blocks], unit % blocks);
+    block.add(A + output[in_a] + sum[in_a] + start, m.stride[in_a],
+              B + output[in_b] + sum[in_b] + start, n.stride[in_b],
+              std::min(row_piece, length - start));
   });
   RowCursor<3> output(outputs, 0);
-  for (Index o = 0; o < outputs.rows(); ++o, output.next()) {
-    double* const total = partial.data() + o * blocks * size;
-    join_blocks(blocks, [&](Index a, Index b) {
-      for (Index i = 0; i < size; ++i) total[a * size + i] += total[b * size + i];
-    });
-    for (Index i = 0; i < size; ++i)
-      Y[output[in_y] + i / n.size * m.stride[in_y] + i % n.size * n.stride[in_y]] =
-          static_cast<T>(total[i]);
+  for (PairSum<T>& total : totals) {
+    total.finish(Y + output[in_y], m.stride[in_y], n.stride[in_y]);
+    output.next();
   }
 }
 
+template <class T>
+PairSum<T>::Block::Block(PairSum& sum, Index number)
+    : sum_(sum),
+      number_(number),
+      lanes_(static_cast<size_t>(sum.rows_ * sum.columns_ * cpu_kernels::rows<T>().outer_lanes) *
+             sizeof(T)) {
+  std::fill_n(lanes_.as<T>(), sum.rows_ * sum.columns_ * cpu_kernels::rows<T>().outer_lanes, T(0));
+}
+template <class T>
+PairSum<T>::Block::~Block() {
+  const Index size = sum_.rows_ * sum_.columns_;
+  cpu_kernels::rows<T>().add_lanes(lanes_.as<T>(), size, sum_.totals_.data() + number_ * size);
+}
+
+template <class T>
+void PairSum<T>::finish(T* P, Index row, Index column) {
+  const Index size = rows_ * columns_;
+  double* const total = totals_.data();
+  join_blocks(blocks_, [&](Index a, Index b) {
+    for (Index i = 0; i < size; ++i) total[a * size + i] += total[b * size + i];
+  });
+  for (Index i = 0; i < size; ++i)
+    P[i / columns_ * row + i % columns_ * column] = static_cast<T>(total[i]);
+}
+
+template class PairSum<float>;
+template class PairSum<double>;
 template void lane_product(const Groups&, const float*, const float*, float*);
 template void lane_product(const Groups&, const double*, const double*, double*);
 template void pair(const Groups&, const float*, const float*, float*);

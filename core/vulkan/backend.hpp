@@ -114,7 +114,17 @@ class CardBackend final : public Card {
   // follow those of the views, of which the last `written` are written.
   template <int N>
   void run_rows(const std::array<const View*, N>& views, int axis, size_t written, Shader shader,
-                const Constants& constants, const std::vector<Bound>& others, const Words& words);
+                const Constants& constants, const std::vector<Bound>& others, const Words& words) {
+    run_rows<N>(windows_of<N>(views), views, axis, written, shader, constants, others, words);
+  }
+  // The same, where a row reaches beyond the views that tell where it begins.
+  template <int N>
+  void run_rows(const std::array<Window, N>& windows, const std::array<const View*, N>& views,
+                int axis, size_t written, Shader shader, const Constants& constants,
+                const std::vector<Bound>& others, const Words& words);
+  // mixed_softmax.comp; P and R are its matrices.
+  void run_mixed(const std::array<const View*, 4>& views, const View& P, const View& R,
+                 const Constants& flags, const std::array<Index, 3>& heads);
   void norm_rows(const View& x, const View* r, const View& scale, const View& bias, bool center,
                  double epsilon, const View* s, const View& y, const View& stats);
   void cross_entropy_rows(const View& logits, const View& targets, const View* g, const View& lse,

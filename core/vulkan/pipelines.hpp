@@ -16,7 +16,7 @@ namespace tete::vulkan {
   X(norm_f32) X(norm_f64) X(norm_gradient_f32) X(norm_gradient_f64)                   \
   X(scatter_f32) X(scatter_f64) X(top_k_f32) X(top_k_f64) X(adam_f32) X(adam_f64)     \
   X(copy) X(copy_f64) X(copy_bf16) X(softmax) X(cross_entropy) X(gather) X(links)     \
-  X(check_inside)
+  X(check_inside) X(mixed_softmax)
 // clang-format on
 enum class Shader : uint8_t {
 #define TETE_NAME(name) name,

@@ -1,4 +1,6 @@
 // Kernels over rows: softmax, norms and cross-entropy. A workgroup takes a row.
+#include <optional>
+
 #include "core/vulkan/backend.hpp"
 
 namespace tete::vulkan {
@@ -8,11 +10,11 @@ uint32_t CardBackend::row_width(Index n) const {
 }
 
 template <int N>
-void CardBackend::run_rows(const std::array<const View*, N>& views, int axis, size_t written,
+void CardBackend::run_rows(const std::array<Window, N>& windows,
+                           const std::array<const View*, N>& views, int axis, size_t written,
                            Shader shader, const Constants& constants,
                            const std::vector<Bound>& others, const Words& words) {
   const Index n = views[0]->shape[axis];
-  const auto windows = windows_of<N>(views);
   Loops<N> rows = cpu_kernels::rows_along<N>(views, axis);
   rows.shape.pop_back();
   for (Strides& s : rows.strides) s.pop_back();
@@ -45,6 +47,60 @@ bool CardBackend::softmax(const View& x, const View& mask, int axis, const View&
 bool CardBackend::softmax_gradient(const View& y, const View& g, int axis, const View& dx) {
   if (y.dtype != Dtype::f32) return false;
   run_rows<3>({&y, &g, &dx}, axis, 1, Shader::softmax, {0, 1}, {}, {});
+  return true;
+}
+
+void CardBackend::run_mixed(const std::array<const View*, 4>& views, const View& P, const View& R,
+                            const Constants& flags, const std::array<Index, 3>& heads) {
+  const int axis = views[0]->rank() - 2;
+  std::array<View, 4> rows;
+  std::array<const View*, 4> at;
+  Words words;
+  for (size_t v = 0; v < 4; ++v) {
+    rows[v] = *views[v], at[v] = &rows[v];
+    words.add(rows[v].strides[axis]);
+    rows[v].shape.erase(axis), rows[v].strides.erase(axis);
+  }
+  const Window p = window_of(P), r = window_of(R);
+  words.add(p.first, P.strides[0], P.strides[1], r.first, R.strides[0], R.strides[1]);
+  Constants constants = flags;
+  for (Index count : heads) constants.push_back(static_cast<uint32_t>(count));
+  run_rows<4>(windows_of<4>(views), at, axis, 2, Shader::mixed_softmax, constants,
+              {p.read(), r.read()}, words);
+}
+
+bool CardBackend::mixed_softmax(const View& x, const View& before, const View& mask,
+                                const View& after, const View& weights, const View& y) {
+  const int axis = x.rank() - 2;
+  const Index in = x.shape[axis], heads = before.shape[1], out = y.shape[axis];
+  if (y.dtype != Dtype::f32 || std::max({in, heads, out}) > small_side) return false;
+  if (y.size() == 0 || x.size() == 0) return false;
+  const bool keeps = weights.data != nullptr, mixes = after.data != nullptr,
+             is_masked = mask.data != nullptr;
+  run_mixed({&x, is_masked ? &mask : &x, keeps ? &weights : &y, &y}, before, mixes ? after : before,
+            {is_masked, 0, keeps, mixes}, {in, heads, out});
+  return true;
+}
+
+bool CardBackend::mixed_softmax_gradient(const View& x, const View& before, const View& weights,
+                                         const View& after, const View& g, const View& dx,
+                                         const View& dbefore, const View& dafter) {
+  const int keys = x.rank() - 1, heads = keys - 1;
+  const bool mixes = after.data != nullptr;
+  const Temporary logits(*this, x.dtype, weights.shape, row_major(weights.shape));
+  std::optional<Temporary> unwanted;
+  if (!dx.data) unwanted.emplace(*this, x.dtype, x.shape, row_major(x.shape));
+  run_mixed({&weights, &g, &logits.view(), unwanted ? &unwanted->view() : &dx}, before,
+            mixes ? after : before, {0, 1, 0, mixes},
+            {x.shape[heads], weights.shape[heads], g.shape[heads]});
+  // The matrices' gradients are sums over all rows and keys.
+  Labels of_first;
+  for (int d = 0; d <= keys; ++d) of_first.push_back(static_cast<Label>(d));
+  Labels of_second = of_first;
+  of_second[heads] = static_cast<Label>(keys + 1);
+  const Labels pair{of_first[heads], of_second[heads]};
+  if (dbefore.data) contract(x, of_first, logits.view(), of_second, dbefore, pair);
+  if (dafter.data) contract(weights, of_first, g, of_second, dafter, pair);
   return true;
 }
 

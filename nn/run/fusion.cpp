@@ -3,11 +3,14 @@
 // a fusion would skip is computed all the same if a hook asks for it.
 //
 //   f(a[…] + b[…])                     f elementwise, a or b a parameter; the sum is not stored
+//   einsum(softmax(einsum(J, P)), R)   P and R small matrices, the second one if it is there: heads
+//                                      that are mixed before and after a softmax
 //   norm(x, dim=d) * g[d] + b[d]       layer_norm; rms_norm without b
 //   S[…, d] = a[…] + b[…]              and its norm, as in the row before, in a later statement
 #include <algorithm>
 
 #include "nn/language/builtins/normalize.hpp"
+#include "nn/language/builtins/softmax.hpp"
 
 namespace tete {
 
@@ -77,6 +80,70 @@ std::optional<Value> run_function_of_sum(Runner& runner, const Node& node, const
   return Value{unary_of_sum(node.builtin->unary, both[0], both[1]), node.args[0].names, batched};
 }
 
+// ---- einsum(softmax(einsum(J, P)), R) -------------------------------------------------------
+
+// An einsum of x and a matrix that puts one name in the place of another one; x is null if it is
+// none.
+struct Mix {
+  const Node *x = nullptr, *matrix = nullptr;
+  int from = -1, to = -1;
+};
+
+Mix mix_in(const Node& node) {
+  if (!node.builtin || !node.builtin->contracts || node.args.size() != 2 || node.strips >= 0)
+    return {};
+  for (int i : {0, 1}) {
+    const Node &matrix = node.args[i], &x = node.args[1 - i];
+    if (matrix.names.size() != 2 || x.element != Element::real || matrix.element != Element::real)
+      continue;
+    for (int k : {0, 1}) {
+      const int from = matrix.names[k], to = matrix.names[1 - k];
+      Names mixed = x.names.without(from);
+      mixed.push_back(to);
+      const bool has_all = std::all_of(mixed.begin(), mixed.end(),
+                                       [&](int name) { return node.names.contains(name); });
+      if (x.names.contains(from) && !x.names.contains(to) && !node.names.contains(from) &&
+          has_all && node.names.size() == mixed.size())
+        return {&x, &matrix, from, to};
+    }
+  }
+  return {};
+}
+
+// The operands: the softmax and the first mix.
+bool fits_mixed_softmax(const Checked& program, const Node& node, Fusion& found) {
+  const Mix last = mix_in(node);
+  const Node* const softmax = last.x ? written_for(program, *last.x, found.inside) : &node;
+  if (!softmax || !is_plain_softmax(*softmax) || softmax->dim() == last.from) return false;
+  const Node* const logits = written_for(program, softmax->args[0], found.inside);
+  const Mix first = logits ? mix_in(*logits) : Mix{};
+  if (!first.x || softmax->dim() == first.to || (last.x && last.from != first.to)) return false;
+  found.operands = {*softmax, *logits};
+  return true;
+}
+
+std::optional<Value> run_mixed_softmax(Runner& runner, const Node& node, const Fusion& fusion) {
+  const Node& softmax = fusion.operands[0];
+  const Mix first = mix_in(fusion.operands[1]), last = mix_in(node);
+  const Value x = runner.node(*first.x), P = runner.node(*first.matrix),
+              R = last.x ? runner.node(*last.matrix) : Value{},
+              mask = mask_of_softmax(runner, softmax);
+  if (runner.rounds_products() || P.batched || R.batched || (mask.batched && !x.batched)) return {};
+  const auto rows_of = [&](int heads) {
+    Names names = x.names.without(first.from).without(softmax.dim());
+    names.push_back(heads), names.push_back(softmax.dim());
+    return names;
+  };
+  const auto over = [&](const Value& v, const Names& names, bool batched) {
+    return v.tensor ? runner.aligned(v, names, batched).tensor : Tensor();
+  };
+  const Tensor y =
+      mixed_softmax(over(x, rows_of(first.from), x.batched), over(P, {first.from, first.to}, false),
+                    over(mask, rows_of(first.to), x.batched), over(R, {last.from, last.to}, false));
+  return runner.aligned({y, rows_of(last.x ? last.to : first.to), x.batched}, node.names,
+                        x.batched);
+}
+
 // ---- norm(x, dim=d) * g[d] + b[d] -----------------------------------------------------------
 
 bool is_vector(const Node& node, int dim) {
@@ -134,6 +201,7 @@ std::optional<Value> run_scaled_norm(Runner& runner, const Node&, const Fusion& 
 }
 
 constexpr FusionRow function_of_sum{fits_function_of_sum, run_function_of_sum},
+    softmax_of_mix{fits_mixed_softmax, run_mixed_softmax},
     norm_with_scale{fits_scaled_norm, run_scaled_norm};
 
 // ---- Finding --------------------------------------------------------------------------------
@@ -160,7 +228,7 @@ class FusionFinder {
   // Operands first, so that a fusion's copies of them are fused, too.
   void find(Node& node, int statement) {
     for (Node& arg : node.args) find(arg, statement);
-    for (const FusionRow* row : {&norm_with_scale, &function_of_sum}) {
+    for (const FusionRow* row : {&norm_with_scale, &function_of_sum, &softmax_of_mix}) {
       Fusion found{row};
       if (!row->fits(program_, node, found) || !may_skip(found.inside, statement)) continue;
       node.fusion = static_cast<int>(program_.fusions.size());
@@ -170,10 +238,11 @@ class FusionFinder {
     }
   }
 
-  // Blocks of a tile are given values, and give them back, between statements.
+  // Blocks of a tile are given values, and give them back, between statements; so are strips.
   bool may_skip(const std::vector<int>& inside, int reader) const {
     return std::all_of(inside.begin(), inside.end(), [&](int value) {
-      return uses_[value] == 1 && !in_tile_[value] && !in_tile_[reader];
+      return uses_[value] == 1 && in_tile_[value] == in_tile_[reader] &&
+             program_.values[value].strips == program_.values[reader].strips;
     });
   }
 

@@ -133,6 +133,8 @@ class Runner {
   int batch_rank() const { return batch_.size(); }
   Dtype dtype() const { return dtype_; }
   Backend& device() const { return *device_; }
+  // True if matrix products round what they multiply.
+  bool rounds_products() const { return forward_.products != Products::full; }
   // The names of a value before a merge on the left.
   const Names& names_of(int value) const { return checked(value).names; }
   // The position of `dim` among the dimensions of x.tensor.

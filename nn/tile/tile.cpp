@@ -9,10 +9,10 @@ namespace tete {
 
 namespace {
 
-// Elements of the widest value in a block, 3 MB of f32. With fewer than 64 queries matrix products
+// Elements of the widest value in a block, 6 MB of f32. With fewer than 64 queries matrix products
 // are slow, but values over the memory twice must not be larger than 128 MB for that.
-constexpr double block_elements = 786432, most_elements = 33554432;
-constexpr Index least_queries = 64, query_step = 16;
+constexpr double block_elements = 1572864, most_elements = 33554432;
+constexpr Index least_queries = 64, most_queries = 128, query_step = 16;
 // Blocks form at least this many units, if there are as many; each unit sums its own gradient.
 constexpr Index wanted_units = 8;
 
@@ -34,7 +34,8 @@ TileGrid grid_of(Index samples, Index queries, double width, const Tiling& chose
 Index block_queries(double width, Index queries) {
   const auto fitting = static_cast<Index>(block_elements / width) / query_step * query_step;
   const auto affordable = std::max<Index>(1, static_cast<Index>(most_elements / width));
-  return std::clamp(fitting, std::min({least_queries, affordable, queries}), queries);
+  return std::clamp(fitting, std::min({least_queries, affordable, queries}),
+                    std::min(most_queries, queries));
 }
 
 // ---- Cutting ------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ constexpr std::pair<const char*, std::string_view> kinds[] = {
      "unary unary_gradient binary select unary_of_sum unary_of_sum_gradient accumulate"},
     {copies, "fill copy"},
     {"sums, maxima", "fold"},
-    {"softmax", "softmax softmax_gradient"},
+    {"softmax", "softmax softmax_gradient mixed_softmax mixed_softmax_gradient"},
     {"norms", "norm add_norm norm_gradient"},
     {"cross-entropy", "cross_entropy cross_entropy_gradient"},
     {"gather, scatter", "gather scatter check_inside top_k"},

@@ -14,12 +14,16 @@ void check_mask(Reading& reading, const Names& names, const Place& x, size_t key
   program.takes_padding |= program.dimensions[node.dim()].role != Role::none;
 }
 
+Value mask_of(Runner& runner, const Node& node, const Names& names, size_t key) {
+  const Value mask = runner.mask_along(names, node.dim());
+  const Node* const own = value_of(node, key);
+  if (!own) return mask;
+  return mask.tensor ? runner.both(mask, runner.node(*own), names) : runner.node(*own);
+}
+
 Masked masked_argument(Runner& runner, const Node& node, const Value& given, size_t key) {
-  Value x = given, mask = runner.mask_along(x.names, node.dim());
-  if (const Node* of_call = value_of(node, key)) {
-    const Value own = runner.node(*of_call);
-    mask = mask.tensor ? runner.both(mask, own, x.names) : own;
-  }
+  Value x = given;
+  const Value mask = mask_of(runner, node, x.names, key);
   if (!mask.tensor) return {x, {}};
   if (mask.batched) x = runner.aligned(x, x.names, true);
   return {x, runner.aligned(mask, x.names, x.batched).tensor};

@@ -1,6 +1,8 @@
 // softmax(x, reduced_dim=d, mask=V[…], extra_logit=z) = e^x / (e^z + Σ e^x), summed over the
 // visible positions of d; and its logarithm. Hidden positions give 0, and so does a row that sees
 // nothing.
+#include "nn/language/builtins/softmax.hpp"
+
 #include "nn/language/builtins/masked.hpp"
 
 namespace tete {
@@ -85,5 +87,13 @@ constexpr Builtin rows[] = {
 }  // namespace
 
 std::span<const Builtin> softmax_functions() { return rows; }
+
+bool is_plain_softmax(const Node& node) {
+  return node.builtin && node.builtin->run == rows[0].run && !value_of(node, key_extra);
+}
+
+Value mask_of_softmax(Runner& runner, const Node& softmax) {
+  return mask_of(runner, softmax, softmax.args[0].names, key_mask);
+}
 
 }  // namespace tete
