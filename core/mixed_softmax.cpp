@@ -38,6 +38,7 @@ void check(const Tensor& x, const Tensor& before, const Tensor& after) {
   if (!is_real(x.dtype()) || x.rank() < 2)
     bad_input("mixed_softmax: expected real numbers [..., heads, keys], got ",
               describe(x.dtype(), x.shape()));
+  if (!before) bad_input("mixed_softmax: expected a matrix that mixes heads before, got none");
   Index heads = x.size(x.rank() - 2);
   for (const Tensor& P : after ? Tensors{before, after} : Tensors{before}) {
     if (P.dtype() != x.dtype() || P.rank() != 2 || P.size(0) != heads)

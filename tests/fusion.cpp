@@ -279,6 +279,19 @@ TEST_SUITE("fusion") {
     }
     Look look({"W"});
     CHECK(both.ran(look.forward).operations == "contract softmax contract ");
+    // No heads, or no keys.
+    for (const auto& [in, heads, out, keys] :
+         {std::array<Index, 4>{0, 2, 3, 130}, {2, 0, 3, 130}, {2, 3, 0, 130}, {2, 3, 4, 0}}) {
+      const bool without_logits = in == 0;
+      const Tensor x = noise({5, in, keys}, 1).variable(), P = noise({in, heads}, 2).variable(),
+                   R = noise({heads, out}, 3).variable();
+      const Tensor y = mixed_softmax(x, P, {}, R);
+      CHECK(y.shape() == Shape{5, out, keys});
+      const Tensor all[] = {x, P, R};
+      for (const Tensor& found : grad(y, all))
+        for (double each : found.values())  // without logits, each head's weights add up to 1
+          CHECK((each == 0 || (without_logits && std::abs(each - 5) < 1e-9)));
+    }
     Forward halved = Text::none();
     halved.replace = [](const std::string&, const Tensor& x) { return x * 0.5; };
     halved.replaced = [](const std::string& path) { return path == "S"; };

@@ -205,6 +205,22 @@ TEST_SUITE("messages") {
          [] {
            softmax(f32({2, 3}), 2);
          }},
+        {"mixed_softmax: expected real numbers [..., heads, keys], got f32[3]",
+         [] {
+           mixed_softmax(f32({3}), f32({2, 2}));
+         }},
+        {"mixed_softmax: expected a matrix that mixes heads before, got none",
+         [] {
+           mixed_softmax(f32({2, 3}), Tensor());
+         }},
+        {"mixed_softmax: expected a matrix of f32 from 2 heads to others, got f32[3, 2]",
+         [] {
+           mixed_softmax(f32({2, 3}), f32({3, 2}));
+         }},
+        {"mixed_softmax: expected a matrix of f32 from 4 heads to others, got f64[4, 2]",
+         [] {
+           mixed_softmax(f32({2, 3}), f32({2, 4}), Tensor(), f64({4, 2}));
+         }},
         {"softmax: expected real numbers, got i64[2, 3]",
          [] {
            softmax(i64({2, 3}), 1);

@@ -19,7 +19,9 @@ struct Mix {
   Index row, column;
 
   explicit Mix(const View& P)
-      : data(P.as<T>()), row(data ? P.strides[0] : 0), column(data ? P.strides[1] : 0) {}
+      : data(P.data ? P.as<T>() : nullptr),
+        row(data ? P.strides[0] : 0),
+        column(data ? P.strides[1] : 0) {}
   Mix transposed() const {
     Mix other = *this;
     return std::swap(other.row, other.column), other;
@@ -88,6 +90,7 @@ Loops<N> rows_of(const std::array<const View*, N>& views) {
 
 // True if the kernels are faster than the operations that they stand for.
 bool fits(const View& x, const View& before, const View& y) {
+  if (x.size() == 0 || y.size() == 0) return false;
   const Index most = std::max({heads_of(x), before.shape[1], heads_of(y)});
   return most <= small_side && keys_of(x) >= long_row;
 }
@@ -186,7 +189,6 @@ bool CpuBackend::mixed_softmax(const View& x, const View& before, const View& ma
                                const View& after, const View& weights, const View& y) {
   const View& w = weights.data ? weights : y;
   if (!fits(x, before, y)) return false;
-  if (y.size() == 0) return true;
   const int keys = x.rank() - 1;
   Relaid from = rowwise(x, keys), seen = rowwise(mask, keys), kept = rowwise(w, keys),
          to = rowwise(y, keys);
