@@ -24,7 +24,7 @@ Tensor meaning(const Tensors& in) {
   return in[2] ? mixed(weights, in[2]) : weights;
 }
 
-// No numbers yet: x's shape with so many heads, in x's memory order.
+// Makes a tensor of x's shape but for its heads, in x's memory order.
 Tensor like(const Tensor& x, Index heads) {
   Shape shape = x.shape();
   shape[x.rank() - 2] = heads;

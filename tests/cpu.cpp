@@ -873,7 +873,7 @@ TEST_CASE("cpu: heads mixed around a softmax, in every layout, and the gradient"
               };
               CHECK(near(dP, dP_));
               if (mixes) CHECK(near(dR, dR_));
-              // What is not kept, or not wanted.
+              // Weights need not be kept, nor all gradients be wanted.
               cpu().fill(7, y.view), cpu().fill(7, dP.view);
               cpu().mixed_softmax(x.view, P.view, seen, after, none, y.view);
               CHECK(same(y, Y));

@@ -299,7 +299,7 @@ TEST_SUITE("vulkan") {
         if (c.out > 0) xs.push_back(there({c.heads, c.out}, 3));
         if (alone) xs[0] = xs[0].detach();
         const Tensor x = c.turned ? permute(xs[0], {1, 2, 0, 3}) : xs[0];
-        // Of the second sample, all is hidden.
+        // The second sample is hidden everywhere.
         const Tensor seen = less(noise({1, 1, 1, c.keys}, 4, Dtype::f32),
                                  Tensor::full({1, 1, 1, c.keys}, 0.4)),
                      mask = concat({seen, seen * 0.0}, 0);

@@ -123,12 +123,13 @@ bool fits_mixed_softmax(const Checked& program, const Node& node, Fusion& found)
 }
 
 std::optional<Value> run_mixed_softmax(Runner& runner, const Node& node, const Fusion& fusion) {
+  if (runner.rounds_products()) return {};
   const Node& softmax = fusion.operands[0];
   const Mix first = mix_in(fusion.operands[1]), last = mix_in(node);
   const Value x = runner.node(*first.x), P = runner.node(*first.matrix),
               R = last.x ? runner.node(*last.matrix) : Value{},
               mask = mask_of_softmax(runner, softmax);
-  if (runner.rounds_products() || P.batched || R.batched || (mask.batched && !x.batched)) return {};
+  if (P.batched || R.batched || (mask.batched && !x.batched)) return {};
   const auto rows_of = [&](int heads) {
     Names names = x.names.without(first.from).without(softmax.dim());
     names.push_back(heads), names.push_back(softmax.dim());

@@ -8,8 +8,8 @@ namespace tete {
 // are those of `x`, what is reduced.
 void check_mask(Reading& reading, const Names& names, const Place& x, size_t key, Node& node);
 
-// What leaves out hidden elements of a tensor with these names: the mask of the call and that of the
-// key, as one; no tensor if there is neither.
+// Joins the masks that hide elements of a tensor with these names, that of the call and that of the
+// key; no tensor if there is neither.
 Value mask_of(Runner& runner, const Node& node, const Names& names, size_t key);
 
 // A tensor that is reduced, and its visible elements: of x's shape, or none if all are.
