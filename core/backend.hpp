@@ -45,6 +45,15 @@ const char* name_of(Binary op);
 
 enum class Fold : uint8_t { sum, max };
 
+// How large pieces of work should be: numbers of a value, rows of it, and how many pieces there
+// should be, if work allows. The processor's values of a piece stay in its caches (6 MB of f32),
+// each thread having one; a graphics card has a single piece at a time, and that fills it.
+struct Pieces {
+  double numbers = 1572864;
+  Index rows = 128, count = 8;
+  double kept = 1e9;  // bytes of values that are rather kept than computed again
+};
+
 // The factors of one step of Adam (adam_update in core/update.hpp has the formula).
 struct AdamStep {
   double beta1, beta2, keep, rate, unit, epsilon;
@@ -54,6 +63,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual const char* name() const = 0;
+  // The same for any number of threads.
+  virtual Pieces pieces() const { return {}; }
 
   // Memory aligned to 64 bytes, not cleared. Throws Error (resource) if none is left.
   virtual void* allocate(size_t bytes) = 0;

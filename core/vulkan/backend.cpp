@@ -39,6 +39,10 @@ CardBackend::CardBackend(std::string_view which, const Options& options)
 }
 CardBackend::~CardBackend() { release_free_memory(*this); }
 
+Pieces CardBackend::pieces() const {
+  return {0x1p26, 256, 1, 0.25 * static_cast<double>(can_.memory)};
+}
+
 void* CardBackend::allocate(size_t bytes) { return memory_.allocate(bytes); }
 void CardBackend::release(void* bytes, size_t count) noexcept { memory_.release(bytes, count); }
 

@@ -30,6 +30,7 @@ class CardBackend final : public Card {
   ~CardBackend() override;
 
   const char* name() const override { return name_.c_str(); }
+  Pieces pieces() const override;
   Counts counts() const override { return stream_.counts(); }
   size_t free_memory() const override { return memory_.free(); }
   Said said() const override;

@@ -185,7 +185,7 @@ Index queries_of_a_block(const Checked& program, CostSizes& sizes) {
     }
     widest = std::max(widest, elements);
   }
-  return widest == 0 ? 0 : block_queries(widest / static_cast<double>(queries), queries);
+  return widest == 0 ? 0 : block_queries(widest / static_cast<double>(queries), queries, Pieces{});
 }
 
 // Notes the first value outside of the tile that is over the memory twice: no block computes a part

@@ -105,8 +105,8 @@ TileGrid Runner::tile_grid() {
     widest = std::max(widest, elements_of(checked(number), *this) * share);
   }
   const Index samples = batch_.empty() ? 1 : batch_[0], queries = length(Role::query);
-  return grid_of(samples, queries, widest / static_cast<double>(samples * queries),
-                 forward_.tiling);
+  return grid_of(samples, queries, widest / static_cast<double>(samples * queries), forward_.tiling,
+                 device_->pieces());
 }
 
 TiledCall Runner::tiled_call(const TileInputs& inputs, const std::vector<int>& exits) {

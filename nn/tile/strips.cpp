@@ -186,7 +186,7 @@ Index Runner::strip_rows(const Strips& strips) {
   double widest = 0;
   for (int number : strips.inside) widest = std::max(widest, elements_of(checked(number), *this));
   const Index rows = size(strips.dim);
-  return block_queries(widest / static_cast<double>(rows), rows);
+  return block_queries(widest / static_cast<double>(rows), rows, device_->pieces());
 }
 
 Value Runner::summed_in_strips(const Node& n) {

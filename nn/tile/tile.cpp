@@ -9,33 +9,34 @@ namespace tete {
 
 namespace {
 
-// Elements of the widest value in a block, 6 MB of f32. With fewer than 64 queries matrix products
-// are slow, but values over the memory twice must not be larger than 128 MB for that.
-constexpr double block_elements = 1572864, most_elements = 33554432;
-constexpr Index least_queries = 64, most_queries = 128, query_step = 16;
-// Blocks form at least this many units, if there are as many; each unit sums its own gradient.
-constexpr Index wanted_units = 8;
+// With fewer than 64 queries matrix products are slow, but values over the memory twice must not be
+// larger than 128 MB for that.
+constexpr double most_elements = 33554432;
+constexpr Index least_queries = 64, query_step = 16;
 
 }  // namespace
 
-TileGrid grid_of(Index samples, Index queries, double width, const Tiling& chosen) {
+// Units are as many as there should be pieces, if there are as many blocks; each unit sums its own
+// gradient.
+TileGrid grid_of(Index samples, Index queries, double width, const Tiling& chosen,
+                 const Pieces& pieces) {
   TileGrid grid{samples, queries, chosen.samples, chosen.queries};
-  if (grid.block_queries == 0) grid.block_queries = block_queries(width, queries);
+  if (grid.block_queries == 0) grid.block_queries = block_queries(width, queries, pieces);
   if (grid.block_samples == 0) {
     const double sample = width * static_cast<double>(grid.block_queries);
-    const auto fitting =
-        grid.block_queries < queries ? 1 : static_cast<Index>(block_elements / sample);
-    grid.block_samples = std::clamp<Index>(fitting, 1, blocks_of(samples, wanted_units));
+    const bool is_cut = grid.block_queries < queries && pieces.count > 1;
+    const auto fitting = is_cut ? 1 : static_cast<Index>(pieces.numbers / sample);
+    grid.block_samples = std::clamp<Index>(fitting, 1, blocks_of(samples, pieces.count));
   }
-  grid.parts = std::clamp<Index>(wanted_units / grid.sample_blocks(), 1, grid.query_blocks());
+  grid.parts = std::clamp<Index>(pieces.count / grid.sample_blocks(), 1, grid.query_blocks());
   return grid;
 }
 
-Index block_queries(double width, Index queries) {
-  const auto fitting = static_cast<Index>(block_elements / width) / query_step * query_step;
+Index block_queries(double width, Index queries, const Pieces& pieces) {
+  const auto fitting = static_cast<Index>(pieces.numbers / width) / query_step * query_step;
   const auto affordable = std::max<Index>(1, static_cast<Index>(most_elements / width));
   return std::clamp(fitting, std::min({least_queries, affordable, queries}),
-                    std::min(most_queries, queries));
+                    std::min(pieces.rows, queries));
 }
 
 // ---- Cutting ------------------------------------------------------------------------------------
@@ -72,7 +73,8 @@ bool TiledCall::is_worth_keeping(const Tensors& tensors, const Tiling::Keep& kee
   double around = static_cast<double>(element_count(shape(grid.whole()))) * size;
   for (const Tensor& x : tensors) around += static_cast<double>(x.size()) * size;
   return memory() <= keep.length && bytes <= keep.share * around &&
-         static_cast<double>(memory_use().live) + bytes <= keep.bytes;
+         static_cast<double>(memory_use(*whole_.device).live) + bytes <=
+             std::max(keep.bytes, whole_.device->pieces().kept);
 }
 
 Tensor TiledCall::rows(const Tensor& y, const Range& range) const {

@@ -45,11 +45,12 @@ struct TileGrid {
 
 // Chooses the sizes of blocks that `chosen` leaves open. `width`: elements of the widest value for
 // each query.
-TileGrid grid_of(Index samples, Index queries, double width, const Tiling& chosen);
+TileGrid grid_of(Index samples, Index queries, double width, const Tiling& chosen,
+                 const Pieces& pieces);
 // The least number of rows of a strip of the memory, if there are as many; narrow rows are more.
 constexpr double least_strip = 64;
 // The number of queries in a block, if sizes choose it. `width`: as above.
-Index block_queries(double width, Index queries);
+Index block_queries(double width, Index queries, const Pieces& pieces);
 
 // A value inside that statements outside read: [batch…, n, rest], a dense row for each query.
 struct TileExit {
