@@ -18,6 +18,7 @@ using cpu_kernels::in_b;
 using cpu_kernels::in_y;
 
 constexpr Index longest = 4096;  // products that one invocation sums
+constexpr Index busy = 256;      // workgroups that keep a card at work
 
 Loops<3> merged(const Dims& dims, int lead) {
   Loops<3> loops;
@@ -29,19 +30,22 @@ Loops<3> merged(const Dims& dims, int lead) {
 }
 
 // Emulated devices compile a small kernel in tolerable time.
-CardBackend::Tiling tiling_for(Index m, Index n, const Abilities& can) {
-  if (can.is_emulated() || can.most_invocations < 256) return {32, 8, 32, 32, 1, 8};
-  if (n <= 32) return {64, 64, 32, 16, 8, 4};
-  if (m >= 512 && n >= 512) return {256, 128, 128, 8, 8, 8};
+CardBackend::Tiling tiling_for(Index m, Index n, Index tiles, const Abilities& can) {
+  if (can.is_emulated() || can.most_invocations < 256) return {32, 16, 32, 8, 4, 4};
+  if (n <= 32)
+    return m <= 32 ? CardBackend::Tiling{64, 32, 32, 16, 4, 4}
+                   : CardBackend::Tiling{64, 64, 32, 16, 8, 4};
+  if (m <= 32) return {64, 32, 64, 16, 4, 8};
+  if (tiles >= busy) return {256, 128, 128, 16, 8, 8};
   return {256, 64, 64, 16, 4, 4};
 }
 
 // The same by units: eight subgroups or four, and one where a larger kernel takes long to compile.
-CardBackend::Tiling tiling_for(Index m, Index n, const Units& units, const Abilities& can) {
+CardBackend::Tiling tiling_for(Index tiles, const Units& units, const Abilities& can) {
   if (can.is_emulated())
     return {units.subgroup, units.m, 2 * units.n, units.k, units.m, 2 * units.n};
-  const bool is_large = m >= 512 && n >= 512 && 8 * units.subgroup <= can.most_invocations;
-  if (is_large) return {8 * units.subgroup, 128, 128, 32, 64, 32};
+  if (tiles >= busy && 8 * units.subgroup <= can.most_invocations)
+    return {8 * units.subgroup, 128, 128, 32, 64, 32};
   return {4 * units.subgroup, 64, 64, 32, 32, 32};
 }
 
@@ -50,10 +54,13 @@ CardBackend::Cut cut_of(const CardBackend::Product& p, Shader shader, const Unit
   const Index m = p.m.size(), n = p.n.size(), k = p.k.size();
   CardBackend::Cut cut{shader, units, {}, 1, k};
   CardBackend::Tiling& t = cut.tiling;
-  t = units ? tiling_for(m, n, *units, can) : tiling_for(m, n, can);
-  const Index tiles = groups_of(m, t.m) * groups_of(n, t.n) * p.batch.size();
-  const Index busy = can.is_emulated() ? 4 : 256;  // workgroups that keep a device at work
-  const Index wanted = std::min(groups_of(k, t.k * 8), busy / std::max<Index>(1, tiles));
+  const Index batch = p.batch.size();
+  // Large tiles, if there are enough of them with k in parts of 512.
+  const Index large = groups_of(m, 128) * groups_of(n, 128) * batch * groups_of(k, 512);
+  t = units ? tiling_for(large, *units, can) : tiling_for(m, n, large, can);
+  const Index tiles = std::max<Index>(1, groups_of(m, t.m) * groups_of(n, t.n) * batch);
+  const Index wanted =
+      std::min(groups_of(k, t.k * 8), (can.is_emulated() ? 4 : busy * 256 / t.invocations) / tiles);
   const Index parts = std::max({Index{1}, wanted, groups_of(k, longest)});
   cut.part = groups_of(groups_of(k, parts), t.k) * t.k;
   cut.parts = groups_of(k, cut.part);
@@ -62,6 +69,49 @@ CardBackend::Cut cut_of(const CardBackend::Product& p, Shader shader, const Unit
 
 void add_steps(Words& words, const Loops<3>& loops, int view) {
   add_padded(words, loops.strides[static_cast<size_t>(view)], 2, 0);
+}
+
+// True if lines of a view along `dense` begin at a multiple of `count` numbers, and are a whole
+// number of vectors of so many.
+bool has_whole_lines(const CardBackend::Product& p, const Loops<3>& dense, size_t view, Index first,
+                     Index count) {
+  if (dense.inner_stride(view) != 1 || dense.inner() % count != 0 || first % count != 0)
+    return false;
+  for (const Loops<3>* loops : {&p.batch, &p.m, &p.n, &p.k})
+    for (int d = 0; d < loops->shape.size(); ++d) {
+      const bool is_line = loops == &dense && d + 1 == loops->shape.size();
+      if (!is_line && loops->shape[d] > 1 && loops->strides[view][d] % count != 0) return false;
+    }
+  return true;
+}
+
+// The form of a product, in the bits of product.glsl.
+uint32_t form_of(const CardBackend::Product& p, const std::array<Window, 3>& windows,
+                 const CardBackend::Cut& cut) {
+  const auto is_denser = [&](const Loops<3>& own, int v) {
+    return std::abs(own.inner_stride(v)) < std::abs(p.k.inner_stride(v));
+  };
+  const bool rows_a = is_denser(p.m, in_a), rows_b = !is_denser(p.n, in_b);
+  const Index numbers = cut.units ? 8 : 4;
+  const bool scales = cut.shader == Shader::gemm_units_f16;
+  const auto is_whole = [&](const Loops<3>& dense, int v, Index count) {
+    return !scales && has_whole_lines(p, dense, static_cast<size_t>(v),
+                                      windows[static_cast<size_t>(v)].first, count);
+  };
+  // Units write whole matrices, whose rows are one step apart.
+  const Index rows = cut.units ? cut.units->m : 1, columns = cut.units ? cut.units->n : 4;
+  const bool bits[] = {rows_a,
+                       rows_b,
+                       is_whole(rows_a ? p.m : p.k, in_a, numbers),
+                       is_whole(rows_b ? p.k : p.n, in_b, numbers),
+                       is_whole(p.n, in_y, 4) && p.n.inner() % columns == 0 &&
+                           (p.m.shape.size() == 1 || p.m.inner() % rows == 0),
+                       p.m.shape.size() > 1,
+                       p.n.shape.size() > 1,
+                       p.k.shape.size() > 1};
+  uint32_t form = 0;
+  for (size_t i = 0; i < std::size(bits); ++i) form |= uint32_t{bits[i]} << i;
+  return form;
 }
 
 // The words of gemm.comp, for at most two dimensions of each kind.
@@ -165,14 +215,8 @@ void CardBackend::sum_products(const Groups& groups, const Window& left, const W
 // Each part of k has a result of its own, y_part behind that of the part before.
 void CardBackend::multiply(const Product& p, const std::array<Window, 3>& windows, const Cut& cut,
                            Index y_part) {
-  // An emulated device compiles one kernel, whatever is dense.
-  const auto is_dense = [&](const Loops<3>& own, int v) {
-    return std::abs(own.inner_stride(v)) < std::abs(p.k.inner_stride(v));
-  };
-  const uint32_t rows_a = !can_.is_emulated() && is_dense(p.m, in_a),
-                 rows_b = !can_.is_emulated() && !is_dense(p.n, in_b);
   const Tiling& t = cut.tiling;
-  Constants constants{t.invocations, t.m, t.n, t.k, t.own_m, t.own_n, rows_a, rows_b};
+  Constants constants{t.invocations, t.m, t.n, t.k, t.own_m, t.own_n, form_of(p, windows, cut)};
   if (const Units* const u = cut.units) constants.insert(constants.begin(), {u->m, u->n, u->k});
   for_each_cut(p, [&](const Product& part, std::array<Index, 3> first) {
     Call call{cut.shader, constants, {}, {}, part.batch.size() * cut.parts};

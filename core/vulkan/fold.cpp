@@ -20,7 +20,7 @@ FoldCut cut_of(Index kept, Index folded, bool is_dense, const Abilities& can) {
   // A barrier costs an emulated device more than what is read together saves.
   if (can.is_emulated()) cut.rows = 8;
   else if (is_dense && folded >= 16) cut.width = folded < 256 ? 16 : 64, cut.rows = 64 / cut.width;
-  const Index busy = can.is_emulated() ? 16 : 32768;  // invocations that keep a device at work
+  const Index busy = can.is_emulated() ? 16 : 1 << 18;  // invocations that keep a device at work
   const Index most = groups_of(folded, cut.width * 64);
   const Index wanted = std::min(most, busy / std::max<Index>(1, kept * cut.width));
   const Index least = groups_of(folded, cut.width * longest);

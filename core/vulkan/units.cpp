@@ -14,13 +14,16 @@ namespace {
 
 // Small whole numbers times powers of two: their products have sums that f32 holds, so that only
 // one result is right.
-float number(Index i) { return std::ldexp(float(i * 7 % 13 - 6), static_cast<int>(i % 5) - 2); }
-
 std::vector<Bf16> numbers(Index count, Index first) {
   std::vector<Bf16> all;
-  for (Index i = 0; i < count; ++i)
-    all.push_back({static_cast<uint16_t>(std::bit_cast<uint32_t>(number(first + i)) >> 16)});
+  for (Index i = first; i < first + count; ++i) {
+    const float x = std::ldexp(float(i * 7 % 13 - 6), static_cast<int>(i % 5) - 2);
+    all.push_back({static_cast<uint16_t>(std::bit_cast<uint32_t>(x) >> 16)});
+  }
   return all;
+}
+float number(const std::vector<Bf16>& all, Index i) {
+  return std::bit_cast<float>(uint32_t{all[static_cast<size_t>(i)].bits} << 16);
 }
 
 }  // namespace
@@ -40,19 +43,20 @@ const Units* CardBackend::units_for(const Product& p) {
   return fills ? &*units_ : nullptr;
 }
 
-// Both tiles, and both orders in which they are read. Drivers have had units that made other
-// numbers.
+// Both tiles, in both orders in which they are read, and of sides that are whole matrices and
+// others. Drivers have had units that made other numbers.
 bool CardBackend::are_right(const Units& units) {
-  for (const Index size : {64, 515}) {
-    if (size > 64 && can_.is_emulated()) continue;
-    for (const bool turned : {false, true})
-      if (!is_right(units, size + 3, size + 7, 83, turned)) return false;
-  }
+  for (const Index size : {64, 2048})
+    for (const Index more : {0, 3})
+      for (const bool turned : {false, true}) {
+        if (size > 64 && can_.is_emulated()) continue;
+        if (!is_right(units, size + more, size + 5 * more, 96 - more, turned)) return false;
+      }
   return true;
 }
 
-// One product, of operands that are transposed in memory if `turned`, against sums that are taken
-// here.
+// Rows of one product, of operands that are transposed in memory if `turned`, against sums that are
+// taken here.
 bool CardBackend::is_right(const Units& units, Index m, Index n, Index k, bool turned) {
   const Strides of_a = turned ? Strides{1, m} : Strides{k, 1},
                 of_b = turned ? Strides{1, k} : Strides{n, 1};
@@ -65,15 +69,17 @@ bool CardBackend::is_right(const Units& units, Index m, Index n, Index k, bool t
   const Product p = product_of(cpu_kernels::grouped(
       cpu_kernels::dimensions(A.view(), left, B.view(), right, Y.view(), result)));
   multiply_matrices(p, A.view(), left, B.view(), right, Y.view(), result, &units);
-  std::vector<float> y(static_cast<size_t>(m * n));
+  std::vector<float> y(static_cast<size_t>(m * n)), line(static_cast<size_t>(n));
   stream_.read(std::array{Reading{Y.view().data, y.data(), y.size() * sizeof(float)}});
-  for (Index i = 0; i < m; ++i)
-    for (Index j = 0; j < n; ++j) {
-      float sum = 0;
-      for (Index q = 0; q < k; ++q)
-        sum += number(i * of_a[0] + q * of_a[1]) * number(3 + q * of_b[0] + j * of_b[1]);
-      if (y[static_cast<size_t>(i * n + j)] != sum) return false;
+  for (Index i = 0; i < m; i += m / 64 | 1) {
+    std::fill(line.begin(), line.end(), 0.0f);
+    for (Index q = 0; q < k; ++q) {
+      const float x = number(a, i * of_a[0] + q * of_a[1]);
+      for (Index j = 0; j < n; ++j)
+        line[static_cast<size_t>(j)] += x * number(b, q * of_b[0] + j * of_b[1]);
     }
+    if (!std::equal(line.begin(), line.end(), y.begin() + i * n)) return false;
+  }
   return true;
 }
 
