@@ -81,12 +81,17 @@ class CardBackend final : public Card {
   // True if shaders have this type's numbers.
   bool has(Dtype dtype) const { return dtype == Dtype::f32 || (dtype == Dtype::f64 && can_.f64); }
   // A shader that includes view.glsl, for each element of these loops over views in the windows.
-  // add_words(words, how many elements come before) adds the words behind those of the views; there
-  // are `times` invocations for each element.
+  // add_words(words, how many elements come before) adds the words behind those of the views. There
+  // are `times` invocations for each element, or one for `each` elements.
   template <int N, class AddWords>
   void run_over(const Loops<N>& loops, const std::array<Window, N>& windows, Shader shader,
                 const Constants& constants, const std::vector<Bound>& buffers,
-                const AddWords& add_words, Index times = 1);
+                const AddWords& add_words, Index times = 1, uint32_t each = 1);
+  // True if large workgroups and unrolled loops pay.
+  bool is_wide() const { return !can_.is_emulated() && can_.most_invocations >= 256; }
+  // How many elements an invocation takes that does little with each: several, if there are more
+  // than a card works on at once.
+  uint32_t each_of(Index size) const { return is_wide() && size >= Index{1} << 20 ? 4 : 1; }
   // elementwise.comp. Inputs are at most four; `op` is a row of elementwise.def.
   void elements(Kind kind, uint32_t op, const std::vector<const View*>& inputs, const View& y,
                 const View* rate = nullptr);
@@ -156,10 +161,12 @@ template <int N, class AddWords>
 void CardBackend::run_over(const Loops<N>& loops, const std::array<Window, N>& windows,
                            Shader shader, const Constants& constants,
                            const std::vector<Bound>& buffers, const AddWords& add_words,
-                           Index times) {
+                           Index times, uint32_t each) {
+  const uint32_t group = is_wide() ? 256 : 64;
   for_each_part(loops, 4, [&](const Loops<N>& inner, const auto& at, Index before) {
-    const Index groups = groups_of(inner.size() * times, 64);
-    Call call{shader, {inner.shape.size() > 1 ? 4u : 1u}, buffers, {}, groups};
+    const auto rank = static_cast<uint32_t>(inner.shape.size());
+    const Index groups = groups_of(inner.size() * times, group * each);
+    Call call{shader, {rank, group, each}, buffers, {}, groups};
     call.constants.insert(call.constants.end(), constants.begin(), constants.end());
     add_padded(call.words, inner.shape, 4, 1);
     for (size_t v = 0; v < N; ++v) {

@@ -39,9 +39,9 @@ void CardBackend::elements(Kind kind, uint32_t op, const std::vector<const View*
   const Window scalar = rate ? window_of(*rate) : windows[0];
   std::vector<Bound> buffers = bound(windows);
   buffers.push_back(scalar.read());
+  const auto add_rate = [&](Words& words, Index) { words.add(scalar.first); };
   run_over<5>(collapse(loops_of<5>(views), 4), windows, in(y.dtype, Shader::elementwise_f32),
-              {static_cast<uint32_t>(kind), op}, buffers,
-              [&](Words& words, Index) { words.add(scalar.first); });
+              {static_cast<uint32_t>(kind), op}, buffers, add_rate, 1, each_of(y.size()));
 }
 
 bool CardBackend::try_unary(Unary op, const View& x, const View& y) {
@@ -105,10 +105,11 @@ bool CardBackend::try_fill(double value, const View& y) {
   if (y.dtype == Dtype::bf16 && !can_.stores_16_bits) return false;
   const auto bits = bits_of(value, y.dtype);
   const Window to = window_of(y);
+  const auto add_bits = [&](Words& words, Index) { words.add(bits[0], bits[1]); };
   run_over<2>(collapse(loops_of<2>({&y, &y}), 0), {to, to},
               y.dtype == Dtype::bf16 ? Shader::copy_bf16 : Shader::copy,
-              {a_number, static_cast<uint32_t>(y.dtype)}, {to.written(), to.written()},
-              [&](Words& words, Index) { words.add(bits[0], bits[1]); });
+              {a_number, static_cast<uint32_t>(y.dtype)}, {to.written(), to.written()}, add_bits, 1,
+              each_of(y.size()));
   return true;
 }
 
@@ -126,12 +127,13 @@ bool CardBackend::try_copy(const View& x, const View& y) {
   const bool by_doubles =
       takes_doubles || (can_.f64 && x.dtype == Dtype::i64 && y.dtype == Dtype::f32);
   const auto windows = windows_of<2>({&x, &y});
+  const auto add_nothing = [](Words& words, Index) { words.add(0, 0); };
   run_over<2>(collapse(loops_of<2>({&x, &y}), 1), windows,
               y.dtype == Dtype::bf16 ? Shader::copy_bf16
               : by_doubles           ? Shader::copy_f64
                                      : Shader::copy,
               {static_cast<uint32_t>(x.dtype), static_cast<uint32_t>(y.dtype)}, bound(windows),
-              [](Words& words, Index) { words.add(0, 0); });
+              add_nothing, 1, each_of(y.size()));
   return true;
 }
 

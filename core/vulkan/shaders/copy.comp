@@ -1,4 +1,5 @@
 #version 450
+#extension GL_EXT_control_flow_attributes : require
 #extension GL_GOOGLE_include_directive : require
 // Copies between strides and types, or fills with a number of TO. Numbers are read as words, so that
 // one text serves all types: HALF writes bf16, DOUBLE reads and writes f64.
@@ -10,8 +11,8 @@
 #include "view.glsl"
 #include "bf16.glsl"
 const uint f32 = 0, f64 = 1, i64 = 2, bf16 = 3, number = 4;  // as in Dtype; a number: fill
-layout(constant_id = 1) const uint FROM = 0;
-layout(constant_id = 2) const uint TO = 0;
+layout(constant_id = 3) const uint FROM = 0;
+layout(constant_id = 4) const uint TO = 0;
 layout(binding = 0) readonly buffer X_ { uint X[]; };
 layout(binding = 1) buffer Y_ { uint Y[]; };
 #ifdef HALF
@@ -66,12 +67,7 @@ uvec2 converted(uvec2 bits) {
   return TO == bf16 ? uvec2(rounded(float(x)), 0) : uvec2(floatBitsToUint(float(x)), 0);
 }
 
-void main() {
-  const uint i = invocation();
-  if (i >= count()) return;
-  const uvec4 at = coordinates(i);
-  const uvec2 bits = converted(bits_at(element(0, at)));
-  const uint y = element(1, at);
+void write(uint y, uvec2 bits) {
 #ifdef HALF
   H[y] = uint16_t(bits.x);
 #else
@@ -82,4 +78,16 @@ void main() {
     Y[2 * y + 1] = bits.y;
   }
 #endif
+}
+
+// As in elementwise.comp, all is read first.
+void main() {
+  uvec2 bits[EACH];
+  uint to[EACH];
+  [[unroll]] for (uint j = 0; j < EACH; ++j) {
+    const uvec4 at = coordinates(min(index(j), count() - 1));
+    bits[j] = bits_at(element(0, at)), to[j] = element(1, at);
+  }
+  [[unroll]] for (uint j = 0; j < EACH; ++j)
+    if (index(j) < count()) write(to[j], converted(bits[j]));
 }

@@ -1,4 +1,5 @@
 #version 450
+#extension GL_EXT_control_flow_attributes : require
 #extension GL_GOOGLE_include_directive : require
 // Elementwise operations and their derivatives: the rows of elementwise.def, read as GLSL. KIND and
 // OP are known when the pipeline is made, so that a single row is left.
@@ -6,8 +7,8 @@
 #define VIEWS 5
 #define REST uint rate;
 #include "view.glsl"
-layout(constant_id = 1) const uint KIND = 0;
-layout(constant_id = 2) const uint OP = 0;
+layout(constant_id = 3) const uint KIND = 0;
+layout(constant_id = 4) const uint OP = 0;
 layout(binding = 0) readonly buffer A_ { REAL A[]; };
 layout(binding = 1) readonly buffer B_ { REAL B[]; };
 layout(binding = 2) readonly buffer C_ { REAL C[]; };
@@ -46,21 +47,33 @@ REAL binary(REAL a, REAL b) {
   return y;
 }
 
+REAL value(REAL a, REAL b, REAL c, REAL d, REAL y) {
+  switch (KIND) {  // the order of Kind in core/vulkan/backend.hpp
+    case 0: return unary(a);
+    case 1: return slope(a, b, c);
+    case 2: return binary(a, b);
+    case 3: return a != 0.0 ? b : c;
+    case 4: return unary(a + b);
+    case 5: return slope(a + b, c, d);
+    case 6: return y + a;
+    case 7: return a * b * c;
+  }
+  return a - R[call.rate] * (b * c * d);
+}
+
+// All is read before anything is written, so that the reads are under way at once; what KIND does
+// not take is not read. Elements behind the last are that one, and are not written.
 void main() {
-  const uint i = invocation();
-  if (i >= count()) return;
-  const uvec4 at = coordinates(i);
-  const uint a = element(0, at), b = element(1, at), c = element(2, at), d = element(3, at),
-             y = element(4, at);
-  switch (KIND) {  // the order of Kind in core/vulkan/elementwise.cpp
-    case 0: Y[y] = unary(A[a]); break;
-    case 1: Y[y] = slope(A[a], B[b], C[c]); break;
-    case 2: Y[y] = binary(A[a], B[b]); break;
-    case 3: Y[y] = A[a] != 0.0 ? B[b] : C[c]; break;
-    case 4: Y[y] = unary(A[a] + B[b]); break;
-    case 5: Y[y] = slope(A[a] + B[b], C[c], D[d]); break;
-    case 6: Y[y] += A[a]; break;
-    case 7: Y[y] = A[a] * B[b] * C[c]; break;
-    case 8: Y[y] = A[a] - R[call.rate] * (B[b] * C[c] * D[d]); break;
+  REAL a[EACH], b[EACH], c[EACH], d[EACH], old[EACH];
+  uint to[EACH];
+  [[unroll]] for (uint j = 0; j < EACH; ++j) {
+    const uvec4 at = coordinates(min(index(j), count() - 1));
+    a[j] = A[element(0, at)], b[j] = B[element(1, at)];
+    c[j] = C[element(2, at)], d[j] = D[element(3, at)];
+    to[j] = element(4, at), old[j] = Y[to[j]];
+  }
+  [[unroll]] for (uint j = 0; j < EACH; ++j) {
+    const REAL y = value(a[j], b[j], c[j], d[j], old[j]);
+    if (index(j) < count()) Y[to[j]] = y;
   }
 }

@@ -5,7 +5,7 @@
 #define VIEWS 3
 #define REST int along; uint size_along;
 #include "view.glsl"
-layout(constant_id = 1) const uint W = 1;
+layout(constant_id = 3) const uint W = 1;
 layout(binding = 0) readonly buffer T_ { uint T[]; };
 layout(binding = 1) readonly buffer I_ { uint I[]; };
 layout(binding = 2) writeonly buffer Y_ { uint Y[]; };

@@ -6,7 +6,7 @@
 #define VIEWS 3
 #define REST int along; uint size_along; uint before, all;
 #include "view.glsl"
-layout(constant_id = 1) const bool LINKS = false;
+layout(constant_id = 3) const bool LINKS = false;
 layout(binding = 0) readonly buffer I_ { uint I[]; };
 layout(binding = 1) buffer L_ { uint list[]; };
 

@@ -10,7 +10,7 @@
 #define VIEWS 2
 #define REST uvec2 key; uvec2 first; REAL least; REAL scale;
 #include "view.glsl"
-layout(constant_id = 1) const bool DROPS = false;
+layout(constant_id = 3) const bool DROPS = false;
 layout(binding = 0) readonly buffer X_ { REAL X[]; };
 layout(binding = 1) writeonly buffer Y_ { REAL Y[]; };
 
