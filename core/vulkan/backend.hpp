@@ -135,7 +135,6 @@ class CardBackend final : public Card {
                  double epsilon, const View* s, const View& y, const View& stats);
   void cross_entropy_rows(const View& logits, const View& targets, const View* g, const View& lse,
                           const View& y);
-  uint32_t row_width(Index n) const;
   Temporary links(const Loops<3>& positions, Index count, Index table_first, Index along,
                   Index size, const View& I);
   // x in these dense strides, copied if it has others.

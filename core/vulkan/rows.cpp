@@ -5,9 +5,20 @@
 
 namespace tete::vulkan {
 
-uint32_t CardBackend::row_width(Index n) const {
-  return can_.is_emulated() ? 8 : n <= 512 || can_.most_invocations < 256 ? 64 : 256;
+namespace {
+
+// WIDTH, KEPT and WHOLE of rows.glsl. Eight numbers for an invocation are enough reads under way at
+// once; sixteen still fit into registers.
+Constants cut_of(Index n, const Abilities& can) {
+  uint32_t width = can.is_emulated() ? 8 : 32, kept = 1;
+  if (!can.is_emulated()) {
+    while (width < std::min(256u, can.most_invocations) && n > width * 8) width *= 2;
+    kept = n > width * 16 ? 8 : static_cast<uint32_t>(std::max<Index>(1, groups_of(n, width)));
+  }
+  return {width, kept, n <= width * kept};
 }
+
+}  // namespace
 
 template <int N>
 void CardBackend::run_rows(const std::array<Window, N>& windows,
@@ -23,7 +34,7 @@ void CardBackend::run_rows(const std::array<Window, N>& windows,
     buffers.push_back(v + written < N ? windows[v].read() : windows[v].written());
   buffers.insert(buffers.end(), others.begin(), others.end());
   for_each_part(rows, 2, [&](const Loops<N>& inner, const auto& at, Index) {
-    Call call{shader, {row_width(n)}, buffers, {}, inner.size()};
+    Call call{shader, cut_of(n, can_), buffers, {}, inner.size()};
     call.constants.insert(call.constants.end(), constants.begin(), constants.end());
     add_padded(call.words, inner.shape, 2, 1);
     call.words.add(n);

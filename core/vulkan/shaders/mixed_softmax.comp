@@ -1,4 +1,5 @@
 #version 450
+#extension GL_EXT_control_flow_attributes : require
 #extension GL_GOOGLE_include_directive : require
 // softmax(x P) R where the mask is not 0, or without R if nothing is MIXED afterwards: an
 // invocation has all heads of its keys in registers. And its gradient: of w = softmax(x P), given g,
@@ -7,13 +8,13 @@
 #define VIEWS 4
 #define REST int from_head[VIEWS]; uint p_first; int p[2]; uint r_first; int r[2];
 #include "rows.glsl"
-layout(constant_id = 1) const bool MASKED = false;
-layout(constant_id = 2) const bool GRADIENT = false;
-layout(constant_id = 3) const bool KEEPS = false;  // w
-layout(constant_id = 4) const bool MIXED = false;
-layout(constant_id = 5) const uint IN = 1;  // heads of x, w and y
-layout(constant_id = 6) const uint HEADS = 1;
-layout(constant_id = 7) const uint OUT = 1;
+layout(constant_id = 3) const bool MASKED = false;
+layout(constant_id = 4) const bool GRADIENT = false;
+layout(constant_id = 5) const bool KEEPS = false;  // w
+layout(constant_id = 6) const bool MIXED = false;
+layout(constant_id = 7) const uint IN = 1;  // heads of x, w and y
+layout(constant_id = 8) const uint HEADS = 1;
+layout(constant_id = 9) const uint OUT = 1;
 layout(binding = 0) readonly buffer A_ { REAL A[]; };  // x, or w
 layout(binding = 1) readonly buffer B_ { REAL B[]; };  // mask, or g
 layout(binding = 2) buffer C_ { REAL C[]; };           // w, or dl

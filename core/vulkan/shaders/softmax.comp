@@ -1,4 +1,5 @@
 #version 450
+#extension GL_EXT_control_flow_attributes : require
 #extension GL_GOOGLE_include_directive : require
 // softmax of rows where the mask is not 0; a row hidden everywhere gives zeros. And its gradient:
 // dx = y (g - sum y g).
@@ -6,42 +7,65 @@
 #define VIEWS 3
 #define REST
 #include "rows.glsl"
-layout(constant_id = 1) const bool MASKED = false;
-layout(constant_id = 2) const bool GRADIENT = false;
+layout(constant_id = 3) const bool MASKED = false;
+layout(constant_id = 4) const bool GRADIENT = false;
 layout(binding = 0) readonly buffer X_ { REAL X[]; };  // x, or y
 layout(binding = 1) readonly buffer M_ { REAL M[]; };  // mask, or g
-layout(binding = 2) buffer Y_ { REAL Y[]; };
+layout(binding = 2) writeonly buffer Y_ { REAL Y[]; };
 
-void gradient(uint row) {
+REAL x[KEPT], g[KEPT];
+
+void load(uint row, uint block) {
+  KEPT_NUMBERS {
+    const uint i = place(block, k);
+    const bool is_seen = i < call.n && (!MASKED || M[at(1, row, i)] != 0.0);
+    x[k] = is_seen ? X[at(0, row, i)] : GRADIENT ? REAL(0.0) : -infinity;
+    if (GRADIENT) g[k] = is_seen ? M[at(1, row, i)] : REAL(0.0);
+  }
+}
+void write(uint row, uint i, REAL y) {
+  if (i < call.n) Y[at(2, row, i)] = y;
+}
+
+void find_gradient(uint row) {
   REAL sum = REAL(0.0);
-  for (uint i = gl_LocalInvocationIndex; i < call.n; i += WIDTH)
-    sum += X[at(0, row, i)] * M[at(1, row, i)];
+  BLOCKS {
+    if (!WHOLE) load(row, block);
+    KEPT_NUMBERS sum += x[k] * g[k];
+  }
   sum = total(sum);
-  for (uint i = gl_LocalInvocationIndex; i < call.n; i += WIDTH)
-    Y[at(2, row, i)] = X[at(0, row, i)] * (M[at(1, row, i)] - sum);
+  BLOCKS {
+    if (!WHOLE) load(row, block);
+    KEPT_NUMBERS write(row, place(block, k), x[k] * (g[k] - sum));
+  }
+}
+
+// What is hidden, and what is behind the row's end, is -infinity: its exponential is 0.
+void find_softmax(uint row) {
+  REAL top = -infinity;
+  BLOCKS {
+    if (!WHOLE) load(row, block);
+    KEPT_NUMBERS top = max(top, x[k]);
+  }
+  top = highest(top);
+  if (top == -infinity) top = REAL(0.0);
+  REAL sum = REAL(0.0);
+  BLOCKS {
+    if (!WHOLE) load(row, block);
+    KEPT_NUMBERS sum += x[k] = exp(x[k] - top);
+  }
+  sum = total(sum);
+  const REAL inverse = sum == 0.0 ? REAL(1.0) : 1.0 / sum;
+  BLOCKS {
+    if (!WHOLE) load(row, block);
+    KEPT_NUMBERS write(row, place(block, k), (WHOLE ? x[k] : exp(x[k] - top)) * inverse);
+  }
 }
 
 void main() {
   const uint row = row_number();
   if (!is_row(row)) return;
-  if (GRADIENT) {
-    gradient(row);
-    return;
-  }
-  REAL top = -infinity;
-  for (uint i = gl_LocalInvocationIndex; i < call.n; i += WIDTH)
-    if (!MASKED || M[at(1, row, i)] != 0.0) top = max(top, X[at(0, row, i)]);
-  top = highest(top);
-  if (top == -infinity) top = REAL(0.0);
-  REAL sum = REAL(0.0);
-  for (uint i = gl_LocalInvocationIndex; i < call.n; i += WIDTH) {
-    const bool visible = !MASKED || M[at(1, row, i)] != 0.0;
-    const REAL e = visible ? exp(X[at(0, row, i)] - top) : REAL(0.0);
-    Y[at(2, row, i)] = e;
-    sum += e;
-  }
-  sum = total(sum);
-  if (sum == 0.0) sum = REAL(1.0);
-  for (uint i = gl_LocalInvocationIndex; i < call.n; i += WIDTH)
-    Y[at(2, row, i)] = Y[at(2, row, i)] / sum;
+  if (WHOLE) load(row, 0);
+  if (GRADIENT) find_gradient(row);
+  else find_softmax(row);
 }
