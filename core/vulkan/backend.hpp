@@ -89,6 +89,8 @@ class CardBackend final : public Card {
                 const AddWords& add_words, Index times = 1, uint32_t each = 1);
   // True if large workgroups and unrolled loops pay.
   bool is_wide() const { return !can_.is_emulated() && can_.most_invocations >= 256; }
+  // Invocations of a workgroup that takes elements.
+  uint32_t group() const { return is_wide() ? 256 : 64; }
   // How many elements an invocation takes that does little with each: several, if there are more
   // than a card works on at once.
   uint32_t each_of(Index size) const { return is_wide() && size >= Index{1} << 20 ? 4 : 1; }
@@ -161,11 +163,10 @@ void CardBackend::run_over(const Loops<N>& loops, const std::array<Window, N>& w
                            Shader shader, const Constants& constants,
                            const std::vector<Bound>& buffers, const AddWords& add_words,
                            Index times, uint32_t each) {
-  const uint32_t group = is_wide() ? 256 : 64;
   for_each_part(loops, 4, [&](const Loops<N>& inner, const auto& at, Index before) {
     const auto rank = static_cast<uint32_t>(inner.shape.size());
-    const Index groups = groups_of(inner.size() * times, group * each);
-    Call call{shader, {rank, group, each}, buffers, {}, groups};
+    const Index groups = groups_of(inner.size() * times, group() * each);
+    Call call{shader, {rank, group(), each}, buffers, {}, groups};
     call.constants.insert(call.constants.end(), constants.begin(), constants.end());
     add_padded(call.words, inner.shape, 4, 1);
     for (size_t v = 0; v < N; ++v) {

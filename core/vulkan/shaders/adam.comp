@@ -5,7 +5,8 @@
 #else
 #define REAL float
 #endif
-layout(local_size_x = 64) in;
+layout(constant_id = 0) const uint GROUP = 64;
+layout(local_size_x_id = 0) in;
 layout(push_constant) uniform Call {
   uint n, p, g, m, v;
   REAL beta1, other1, beta2, other2, keep, rate, unit, epsilon;
@@ -16,12 +17,14 @@ layout(binding = 2) buffer M_ { REAL M[]; };
 layout(binding = 3) buffer V_ { REAL V[]; };
 
 void main() {
-  const uint i = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * 64 + gl_LocalInvocationID.x;
+  const uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  const uint i = group * GROUP + gl_LocalInvocationID.x;
   if (i >= call.n) return;
-  const REAL g = G[call.g + i];
+  // All is read before anything is written, so that the reads are under way at once.
+  const REAL g = G[call.g + i], p = P[call.p + i];
   const REAL m = M[call.m + i] * call.beta1 + g * call.other1;
   const REAL v = V[call.v + i] * call.beta2 + g * g * call.other2;
   M[call.m + i] = m;
   V[call.v + i] = v;
-  P[call.p + i] = P[call.p + i] * call.keep - call.rate * m / (sqrt(v) * call.unit + call.epsilon);
+  P[call.p + i] = p * call.keep - call.rate * m / (sqrt(v) * call.unit + call.epsilon);
 }
