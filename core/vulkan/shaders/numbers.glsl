@@ -12,18 +12,18 @@ double pow_of(double a, double b) { return a; }
 
 #define infinity uintBitsToFloat(0x7F800000u)
 
-// exp x = 2^k exp r, k = round(x / ln 2), |r| <= ln 2 / 2.
+// exp x = 2^k exp r, k = round(x / ln 2), |r| <= ln 2 / 2. Nothing branches: many are taken in a row.
 float exp_of(float x) {
-  if (isnan(x)) return x;
-  x = clamp(x, -104.0, 89.0);  // beyond, 0 and infinity
-  const float k = roundEven(x * 1.44269504);
-  const float r = (x - k * 0.693145752) - k * 1.42860677e-6;
+  const float near = clamp(x, -104.0, 89.0);  // beyond, 0 and infinity
+  const float k = roundEven(near * 1.44269504);
+  const float r = (near - k * 0.693145752) - k * 1.42860677e-6;
   float y = 0.001393390005 + r * 0.0001989126851;
   y = 0.1666666668 + r * (0.04166646267 + r * (0.008333310675 + r * y));
   y = r * r * (0.5000000014 + r * y) + r + 1.0;
   // Two factors, as 2^k itself may be outside the range of a float.
   const int half_ = int(k) >> 1;
-  return y * intBitsToFloat((half_ + 127) << 23) * intBitsToFloat((int(k) - half_ + 127) << 23);
+  y = y * intBitsToFloat((half_ + 127) << 23) * intBitsToFloat((int(k) - half_ + 127) << 23);
+  return isnan(x) ? x : y;
 }
 
 // log x = e ln 2 + log(1 + f), 1 + f in [sqrt 1/2, sqrt 2).
