@@ -277,6 +277,43 @@ TEST_SUITE("vulkan") {
     check_silent(*card());
   }
 
+  TEST_CASE("rows of any length are the processor's, and their gradients") {
+    if (!card()) return;
+    // Rows in one block and in several, as an emulation cuts them and as cards do.
+    for (const Index n : {1, 2, 7, 8, 9, 31, 33, 255, 256, 257, 1021, 1024, 2049, 4096, 4097}) {
+      CAPTURE(n);
+      const auto run = [n](Backend& on) {
+        const auto there = [&](const Shape& shape, uint64_t seed) {
+          return noise(shape, seed, Dtype::f32).to(on).variable();
+        };
+        const Tensors xs{there({3, n}, 1), there({3, n}, 2), there({n}, 3), there({n}, 4)};
+        const Tensor far = xs[0] * 40.0, turned_x = turned(there({n, 3}, 5));
+        // The second row is hidden everywhere.
+        const Tensor seen = less(noise({1, n}, 6, Dtype::f32), Tensor::full({1, n}, 0.2)),
+                     mask = concat({seen, seen * 0.0, Tensor::full({1, n}, 1)}, 0).to(on),
+                     targets = Tensor::of<int64_t>({3}, {0, n / 2, n - 1}).to(on);
+        const SumWithNorm sum = sum_with_norm(xs[0], xs[1], {xs[2], xs[3]});
+        Tensors made;
+        for (const Tensor& y :
+             {softmax(far, 1), softmax(xs[0], 1, mask), cross_entropy(far, targets),
+              rms_norm(xs[0], xs[2]), layer_norm(turned_x, xs[2], xs[3]), sum.sum * sum.norm()}) {
+          made.push_back(y.to(cpu()));
+          const Tensor g = noise(y.shape(), 7, Dtype::f32).to(on);
+          for (const Tensor& found : grad(y, xs, {.cotangent = g}))
+            if (found) made.push_back(found.to(cpu()));
+        }
+        return made;
+      };
+      const Tensors here = run(cpu()), there = run(*card());
+      REQUIRE(here.size() == there.size());
+      for (size_t i = 0; i < here.size(); ++i) {
+        CAPTURE(i);
+        CHECK(apart_by(there[i], here[i]) < 1e-4);  // a norm of one number leaves nothing
+      }
+    }
+    check_silent(*card());
+  }
+
   TEST_CASE("heads mixed around a softmax are the processor's, and their gradients") {
     if (!card()) return;
     struct Case {
