@@ -18,7 +18,7 @@ using cpu_kernels::in_b;
 using cpu_kernels::in_y;
 
 constexpr Index longest = 4096;  // products that one invocation sums
-constexpr Index busy = 256;      // workgroups that keep a card at work
+constexpr Index busy = 512;      // workgroups of 128 invocations that keep a card at work
 
 Loops<3> merged(const Dims& dims, int lead) {
   Loops<3> loops;
@@ -29,23 +29,23 @@ Loops<3> merged(const Dims& dims, int lead) {
   return collapse(loops, lead);
 }
 
-// Emulated devices compile a small kernel in tolerable time.
+// Tiles are as large as registers allow, if there are enough of them. Emulated devices compile a
+// small kernel in tolerable time.
 CardBackend::Tiling tiling_for(Index m, Index n, Index tiles, const Abilities& can) {
   if (can.is_emulated() || can.most_invocations < 256) return {32, 16, 32, 8, 4, 4};
   if (n <= 32)
     return m <= 32 ? CardBackend::Tiling{64, 32, 32, 16, 4, 4}
                    : CardBackend::Tiling{64, 64, 32, 16, 8, 4};
   if (m <= 32) return {64, 32, 64, 16, 4, 8};
-  if (tiles >= busy) return {256, 128, 128, 16, 8, 8};
-  return {256, 64, 64, 16, 4, 4};
+  if (n > 64 && tiles >= busy) return {128, 64, 128, 16, 8, 8};
+  return {128, 64, 64, 16, 8, 4};
 }
 
-// The same by units: eight subgroups or four, and one where a larger kernel takes long to compile.
-CardBackend::Tiling tiling_for(Index tiles, const Units& units, const Abilities& can) {
+// The same by units: four subgroups, and one where a larger kernel takes long to compile.
+CardBackend::Tiling tiling_for(Index n, Index tiles, const Units& units, const Abilities& can) {
   if (can.is_emulated())
     return {units.subgroup, units.m, 2 * units.n, units.k, units.m, 2 * units.n};
-  if (tiles >= busy && 8 * units.subgroup <= can.most_invocations)
-    return {8 * units.subgroup, 128, 128, 32, 64, 32};
+  if (n > 64 && tiles >= busy) return {4 * units.subgroup, 64, 128, 64, 32, 64};
   return {4 * units.subgroup, 64, 64, 32, 32, 32};
 }
 
@@ -55,12 +55,12 @@ CardBackend::Cut cut_of(const CardBackend::Product& p, Shader shader, const Unit
   CardBackend::Cut cut{shader, units, {}, 1, k};
   CardBackend::Tiling& t = cut.tiling;
   const Index batch = p.batch.size();
-  // Large tiles, if there are enough of them with k in parts of 512.
-  const Index large = groups_of(m, 128) * groups_of(n, 128) * batch * groups_of(k, 512);
-  t = units ? tiling_for(large, *units, can) : tiling_for(m, n, large, can);
+  // Of the larger ones, with k in parts of 512.
+  const Index large = groups_of(m, 64) * groups_of(n, 128) * batch * groups_of(k, 512);
+  t = units ? tiling_for(n, large, *units, can) : tiling_for(m, n, large, can);
   const Index tiles = std::max<Index>(1, groups_of(m, t.m) * groups_of(n, t.n) * batch);
   const Index wanted =
-      std::min(groups_of(k, t.k * 8), (can.is_emulated() ? 4 : busy * 256 / t.invocations) / tiles);
+      std::min(groups_of(k, t.k * 8), (can.is_emulated() ? 4 : busy * 128 / t.invocations) / tiles);
   const Index parts = std::max({Index{1}, wanted, groups_of(k, longest)});
   cut.part = groups_of(groups_of(k, parts), t.k) * t.k;
   cut.parts = groups_of(k, cut.part);

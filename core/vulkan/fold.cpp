@@ -12,13 +12,14 @@ constexpr Index longest = 4096;  // numbers that one invocation folds
 
 struct FoldCut {
   uint32_t width = 1, rows = 64;  // invocations for one y, and y's, of a workgroup
+  uint32_t each = 8;              // numbers that an invocation reads at once
   Index parts = 1, part = 0;      // of one fold, and the numbers of each
 };
 
 FoldCut cut_of(Index kept, Index folded, bool is_dense, const Abilities& can) {
   FoldCut cut;
   // A barrier costs an emulated device more than what is read together saves.
-  if (can.is_emulated()) cut.rows = 8;
+  if (can.is_emulated()) cut.rows = 8, cut.each = 1;
   else if (is_dense && folded >= 16) cut.width = folded < 256 ? 16 : 64, cut.rows = 64 / cut.width;
   const Index busy = can.is_emulated() ? 16 : 1 << 18;  // invocations that keep a device at work
   const Index most = groups_of(folded, cut.width * 64);
@@ -32,7 +33,8 @@ FoldCut cut_of(Index kept, Index folded, bool is_dense, const Abilities& can) {
 Call fold_call(Shader shader, uint32_t how, const FoldCut& cut, const Loops<3>& kept,
                const Loops<2>& folded, const std::array<Index, 3>& first, Index y_part) {
   const Index outputs = element_count(kept.shape) * cut.parts;
-  Call call{shader, {cut.width, cut.rows, how}, {}, {}, groups_of(outputs, cut.rows)};
+  const Constants constants{cut.width, cut.rows, how, cut.each, folded.shape.size() <= 1};
+  Call call{shader, constants, {}, {}, groups_of(outputs, cut.rows)};
   add_padded(call.words, kept.shape, 3, 1);
   add_padded(call.words, folded.shape, 3, 1);
   call.words.add(first[0], first[1], first[2]);

@@ -1,4 +1,5 @@
 #version 450
+#extension GL_EXT_control_flow_attributes : require
 #extension GL_GOOGLE_include_directive : require
 // Folds: y = sum or maximum of x, or sum of products a b, over some dimensions. A group of WIDTH
 // invocations folds for one y, each every WIDTH-th number, and joins them in a tree. A long fold is
@@ -17,6 +18,8 @@
 layout(constant_id = 0) const uint WIDTH = 64;  // invocations that share a y
 layout(constant_id = 1) const uint ROWS = 1;    // y's of a workgroup
 layout(constant_id = 2) const uint HOW = 0;     // 0 sum, 1 max, 2 sum of products
+layout(constant_id = 3) const uint EACH = 1;    // numbers that are on their way from memory at once
+layout(constant_id = 4) const bool IS_LINE = false;  // one dimension is folded
 layout(local_size_x_id = 0, local_size_y_id = 1) in;
 layout(push_constant) uniform Call {
   uint kept[3], folded[3];
@@ -47,6 +50,7 @@ shared OUT joined[WIDTH * ROWS];
 uvec3 split(uint i, uint size[3]) {
   return uvec3(i / size[2] / size[1], i / size[2] % size[1], i % size[2]);
 }
+uvec3 place(uint i) { return IS_LINE ? uvec3(0, 0, i) : split(i, call.folded); }
 uint steps(uvec3 at, int s[3]) { return at.x * uint(s[0]) + at.y * uint(s[1]) + at.z * uint(s[2]); }
 
 OUT fold(OUT a, OUT b) {
@@ -67,12 +71,17 @@ void main() {
   const OUT nothing = HOW == 1 ? OUT(uintBitsToFloat(0xFF800000u)) : OUT(0.0);
   OUT all = nothing, some = nothing;
   uint run = 0;
-  for (uint i = part * call.part + t; i < end; i += WIDTH) {
-    const uvec3 along = split(i, call.folded);
-    OUT x = READ(A, first_a + steps(along, call.along_a));
-    if (HOW == 2) x *= READ(B, first_b + steps(along, call.along_b));
-    some = fold(some, x);
-    if (++run == 64) all = fold(all, some), some = nothing, run = 0;
+  for (uint i = part * call.part + t; i < end; i += WIDTH * EACH) {
+    OUT x[EACH];
+    [[unroll]] for (uint e = 0; e < EACH; ++e) {
+      x[e] = nothing;
+      if (i + e * WIDTH >= end) continue;
+      const uvec3 along = place(i + e * WIDTH);
+      x[e] = READ(A, first_a + steps(along, call.along_a));
+      if (HOW == 2) x[e] *= READ(B, first_b + steps(along, call.along_b));
+    }
+    [[unroll]] for (uint e = 0; e < EACH; ++e) some = fold(some, x[e]);
+    if (++run == 64 / EACH) all = fold(all, some), some = nothing, run = 0;
   }
   all = fold(all, some);
   if (WIDTH > 1) {
