@@ -46,10 +46,8 @@ class Layer {
  public:
   Layer(const AttentionOptions& o, std::shared_ptr<const Checked> program, Backend& on)
       : o_(o),
-        products_(products_of(o.precision, on)),
+        products_(products_of(o.precision, o.type(), on)),
         attention_(Scope{params_}, program, sizes_of(o, *program)) {
-    if (o.type() == Dtype::f64 && products_ == Products::bf16)
-      bad_input("--precision bf16 is of --dtype f32: products of f64 are always in full");
     if (o.memory && !attends_across(*program))
       bad_input("--memory-length ", *o.memory, ": '", program->name,
                 "' attends to its own sequence only");

@@ -28,17 +28,19 @@ double seconds_of(const std::function<void()>& call) {
   return seconds_now() - start;
 }
 
-Turn turn_of(std::function<void()> call) {
-  call();
-  const double once = std::max(1e-9, seconds_of(call));
-  const auto calls = static_cast<long>(std::ceil(least_seconds / once));
-  return [call = std::move(call), calls] {
-    if (calls == 1) return seconds_of(call);
-    call();  // others had the caches
-    const auto all = [&] {
+Turn turn_of(std::function<void()> call, std::function<void()> finish) {
+  call(), finish();
+  const auto several = [=](long calls) {
+    return seconds_of([&] {
       for (long i = 0; i < calls; ++i) call();
-    };
-    return seconds_of(all) / static_cast<double>(calls);
+      finish();
+    });
+  };
+  const auto calls = static_cast<long>(std::ceil(least_seconds / std::max(1e-9, several(1))));
+  return [=] {
+    if (calls == 1) return several(1);
+    call(), finish();  // others had the caches
+    return several(calls) / static_cast<double>(calls);
   };
 }
 

@@ -26,8 +26,10 @@ class Timing {
 };
 
 // Calls that are short are made until a turn has lasted long enough, after one that is not counted.
-// `call` is made twice here: nothing that is measured is a first time.
-Turn turn_of(std::function<void()> call);
+// `call` is made twice here: nothing that is measured is a first time. Where calls may return
+// before their work is done, `finish` waits for all of a turn's.
+Turn turn_of(
+    std::function<void()> call, std::function<void()> finish = [] {});
 
 // Each turn once, in their order; all of that `repeats` times.
 std::vector<Timing> in_turns(const std::vector<Turn>& turns, int repeats);

@@ -15,7 +15,7 @@ namespace {
 
 struct OpsOptions {
   BenchOptions bench;
-  std::string dtype = "f32";
+  std::string dtype = "f32", precision = "f32";
   Index rows = 64, length = 512, heads = 24, d_model = 768, tokens = 2048, vocabulary = 8192;
 };
 
@@ -29,7 +29,11 @@ double product(std::initializer_list<Index> sizes) {
 class Operations {
  public:
   Operations(const OpsOptions& o, Backend& on, Bench& bench)
-      : o_(o), dtype_(dtype_of(o.dtype)), on_(on), bench_(bench) {}
+      : o_(o),
+        dtype_(dtype_of(o.dtype)),
+        products_{.products = products_of(o.precision, dtype_, on)},
+        on_(on),
+        bench_(bench) {}
 
   void blocks();
   void dense();
@@ -70,6 +74,7 @@ class Operations {
 
   const OpsOptions& o_;
   Dtype dtype_;
+  EinsumOptions products_;
   Backend& on_;
   uint64_t drawn_ = 0;
   Bench& bench_;
@@ -119,10 +124,13 @@ void Operations::blocks() {
 void Operations::dense() {
   const Index t = o_.tokens, d = o_.d_model;
   const double numbers = product({2 * t, d}) + product({d, d});
-  add("projection", product({t, d, d}), numbers,
-      [X = random({t, d}), P = random({d, d})] { einsum("t d_X, d_X d -> t d", X, P); });
+  add("projection", product({t, d, d}), numbers, [this, X = random({t, d}), P = random({d, d})] {
+    einsum("t d_X, d_X d -> t d", products_, X, P);
+  });
   add("projection, gradient of P", product({t, d, d}), numbers,
-      [X = random({t, d}), dY = random({t, d})] { einsum("t d_X, t d -> d_X d", X, dY); });
+      [this, X = random({t, d}), dY = random({t, d})] {
+        einsum("t d_X, t d -> d_X d", products_, X, dY);
+      });
 }
 
 void Operations::rows() {
@@ -227,6 +235,7 @@ Run bench_ops(CLI::App& app) {
   size("--tokens", o->tokens, "rows of everything that is not of a block");
   size("--vocabulary", o->vocabulary, "kinds of tokens");
   add_dtype(app, o->dtype);
+  add_precision(app, o->precision)->description("of projections' products: f32 or bf16");
   add_device(app, o->bench.device);
   add_bench_options(app, o->bench);
   app.footer(

@@ -5,6 +5,7 @@
 #include "core/cpu/blas.hpp"
 #include "core/cpu/blas_kernel.hpp"
 #include "core/cpu/rows.hpp"
+#include "core/devices.hpp"
 #include "core/random.hpp"
 #include "core/tensor.hpp"
 #include "core/threads.hpp"
@@ -112,6 +113,16 @@ Probe read_probe() {
   return probe_of_blocks(2, [](Index n, const float* x, float* y) {
     if (cblas_sdot(n, x, 1, y, 1) == 0) fail(ErrorKind::numbers, "a sum of products of ones is 0");
   });
+}
+
+Probe copy_probe(Backend& on) {
+  const auto* const device = dynamic_cast<const Accelerator*>(&on);
+  const bool is_large = device && device->free_memory() > size_t{8} << 30;
+  const Shape shape{Index{1} << (is_large ? 26 : 20)};
+  const Tensor from = Tensor::zeros(shape, Dtype::f32, on),
+               to = Tensor::zeros(shape, Dtype::f32, on);
+  return {turn_of([&on, from, to] { on.copy(from.view(), to.view()); }, [&on] { on.finish(); }),
+          2.0 * sizeof(float) * static_cast<double>(from.size())};
 }
 
 }  // namespace tete

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "core/dtype.hpp"
+#include "core/storage.hpp"
 #include "tools/bench/measure.hpp"
 
 namespace tete {
@@ -29,5 +30,9 @@ std::string gemm_kernel();
 Probe memory_probe();
 // Σ x y over the same arrays: bytes a second that are read.
 Probe read_probe();
+
+// Copies on a device beside the processor, of more than its caches hold where it has the memory:
+// bytes a second that are read and written.
+Probe copy_probe(Backend& on);
 
 }  // namespace tete

@@ -48,6 +48,13 @@ Dtype dtype_of(const std::string& name) {
   return Dtype::f32;
 }
 
+Products products_of(const std::string& precision, Dtype dtype, Backend& on) {
+  const Products products = products_of(precision, on);
+  if (dtype == Dtype::f64 && products == Products::bf16)
+    bad_input("--precision bf16 is of --dtype f32: products of f64 are always in full");
+  return products;
+}
+
 void check_memory(const std::string& what, size_t need, const Backend& on) {
   const Machine machine = inspect_machine(on);
   if (machine.memory > 0 && need > machine.memory)
@@ -71,12 +78,12 @@ static Counts counts_of(const Backend& on) {
 
 const Measured& Bench::add(const Work& work) {
   Measured row{.name = work.name, .flops = work.flops, .bytes = work.bytes};
-  const auto call = [this, &work] { work.call(), on_.finish(); };
+  const auto finish = [this] { on_.finish(); };
   reset_peak_memory(on_);
-  const Turn turn = turn_of(call);
+  const Turn turn = turn_of(work.call, finish);
   const size_t before = memory_use(on_).system_allocations;
   const Counts counts = counts_of(on_);
-  call();
+  work.call(), finish();
   row.device = counts_of(on_) - counts;
   row.allocations = memory_use(on_).system_allocations - before;
   row.tensor_bytes = memory_use(on_).peak - held_;
@@ -90,7 +97,9 @@ const Measured& Bench::add(const Work& work) {
     row.peak_rate = peak_->rate(steady.peak);
     row.time = steady.turns[2], row.dropped = steady.dropped;
   } else {
-    row.time = in_turns({turn}, repeats())[0];
+    if (!memory_) measure_copies();
+    const std::vector<Timing> timings = in_turns({memory_->turn, turn}, repeats());
+    row.memory_rate = memory_->rate(timings[0]), row.time = timings[1];
   }
   rows_.push_back(std::move(row));
   return rows_.back();
@@ -107,6 +116,12 @@ void Bench::measure_rates_alone() {
   const std::vector<Timing> timings = in_turns({peak_one.turn, gemm_one.turn}, repeats());
   peak_rate_one_thread_ = peak_one.rate(timings[0]);
   gemm_rate_one_thread_ = gemm_one.rate(timings[1]);
+}
+
+void Bench::measure_copies() {
+  const size_t before = memory_use(on_).live;
+  memory_ = copy_probe(on_);
+  held_ = memory_use(on_).live - before;
 }
 
 Scaling Bench::scaling(const Work& work) {
@@ -194,6 +209,7 @@ ordered_json Bench::machine() const {
   if (!is_processor())
     return {{"on", on_.name()},
             {"dtype", name_of(dtype_)},
+            {"memory_gb_per_s", memory_rate() / 1e9},
             {"load", load()},
             {"program", program_version()}};
   return {{"threads", threads()},
@@ -225,7 +241,8 @@ std::string time_text(double seconds) {
 }
 
 void Bench::print_device() const {
-  std::printf("on %s\n\n", on_.name());
+  std::printf("memory  %s GB/s (copies on %s)\n\n", digits(memory_rate() / 1e9).c_str(),
+              on_.name());
   Table table(1);
   table.add({"a call", "dispatches", "barriers", "submissions", "reads", "written", "read",
              "to record a dispatch"});

@@ -24,6 +24,8 @@ void add_profile(CLI::App& app, BenchOptions& o);
 // --dtype, and what it says.
 void add_dtype(CLI::App& app, std::string& dtype);
 Dtype dtype_of(const std::string& name);
+// products_of in tools/options.hpp, of numbers of this type.
+Products products_of(const std::string& precision, Dtype dtype, Backend& on);
 // Refuses what needs more bytes than are free on the device; `what` begins the sentence.
 void check_memory(const std::string& what, size_t need, const Backend& on = cpu());
 
@@ -58,7 +60,7 @@ struct Scaling {
 };
 
 // Measures one work after the other, with the machine's rates in between; on a device beside the
-// processor, which has other rates, alone.
+// processor, with its rate of copies.
 class Bench {
  public:
   // Fails (input) if a device is asked for what is measured on the processor alone.
@@ -81,6 +83,7 @@ class Bench {
  private:
   bool is_processor() const { return &on_ == &cpu(); }
   void measure_rates_alone();
+  void measure_copies();
   void print_device() const;
 
   BenchOptions options_;
