@@ -216,7 +216,8 @@ void CardBackend::sum_products(const Groups& groups, const Window& left, const W
 void CardBackend::multiply(const Product& p, const std::array<Window, 3>& windows, const Cut& cut,
                            Index y_part) {
   const Tiling& t = cut.tiling;
-  Constants constants{t.invocations, t.m, t.n, t.k, t.own_m, t.own_n, form_of(p, windows, cut)};
+  Constants constants{t.invocations, t.m, t.n, t.k, t.own_m, t.own_n, form_of(p, windows, cut),
+                      t.buffers};
   if (const Units* const u = cut.units) constants.insert(constants.begin(), {u->m, u->n, u->k});
   for_each_cut(p, [&](const Product& part, std::array<Index, 3> first) {
     Call call{cut.shader, constants, {}, {}, part.batch.size() * cut.parts};

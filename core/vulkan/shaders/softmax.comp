@@ -18,8 +18,10 @@ REAL x[KEPT], g[KEPT];
 void load(uint row, uint block) {
   KEPT_NUMBERS {
     const uint i = place(block, k);
-    const bool is_seen = i < call.n && (!MASKED || M[at(1, row, i)] != 0.0);
-    x[k] = is_seen ? X[at(0, row, i)] : GRADIENT ? REAL(0.0) : -infinity;
+    const bool is_inside = i < call.n;
+    const REAL own = is_inside ? X[at(0, row, i)] : REAL(0.0);  // does not wait for the mask
+    const bool is_seen = is_inside && (!MASKED || M[at(1, row, i)] != 0.0);
+    x[k] = is_seen ? own : GRADIENT ? REAL(0.0) : -infinity;
     if (GRADIENT) g[k] = is_seen ? M[at(1, row, i)] : REAL(0.0);
   }
 }
@@ -40,7 +42,7 @@ void find_gradient(uint row) {
   }
 }
 
-// What is hidden, and what is behind the row's end, is -infinity: its exponential is 0.
+// Hidden numbers, and those behind the row's end, are -infinity: their exponential is 0.
 void find_softmax(uint row) {
   REAL top = -infinity;
   BLOCKS {
