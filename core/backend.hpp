@@ -51,7 +51,8 @@ enum class Fold : uint8_t { sum, max };
 struct Pieces {
   double numbers = 1572864;
   Index rows = 128, count = 8;
-  double kept = 1e9;  // bytes of values that are rather kept than computed again
+  // Bytes of values that may be kept, and not computed again, whatever the run's own limit.
+  double kept = 0;
 };
 
 // The factors of one step of Adam (adam_update in core/update.hpp has the formula).

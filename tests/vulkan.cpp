@@ -556,6 +556,52 @@ TEST_SUITE("vulkan") {
     check_silent(*card());
   }
 
+  // Lines that are whole vectors, and rows that are one dimension, have kernels of their own.
+  TEST_CASE("products of every form are the processor's") {
+    if (!card()) return;
+    const std::pair<const char*, std::array<const char*, 3>> products[] = {
+        {"i k, k j -> i j", {"ik", "kj", "ij"}},
+        {"k i, k j -> i j", {"ki", "kj", "ij"}},
+        {"i k, j k -> i j", {"ik", "jk", "ij"}},
+        {"k i, j k -> j i", {"ki", "jk", "ji"}},
+        {"b i k, j b k -> i b j", {"bik", "jbk", "ibj"}},
+        {"i b k, k b j -> b j i", {"ibk", "kbj", "bji"}},
+        {"i h k, j k h -> i j", {"ihk", "jkh", "ij"}},
+        {"i h k, k j -> h j i", {"ihk", "kj", "hji"}}};
+    const auto size_of = [](char name, int odd) {
+      const std::string_view names = "ikjbh";
+      const Index sizes[] = {48, 32, 40, 3, 2};
+      const size_t at = names.find(name);
+      return sizes[at] - (static_cast<int>(at) == odd);
+    };
+    const auto made = [&](const char* names, int odd, int64_t seed, Dtype dtype, Backend& on) {
+      Shape shape;
+      for (; *names; ++names) shape.push_back(size_of(*names, odd));
+      const bool is_apart = odd == 3;  // lines that begin anywhere
+      if (is_apart) shape.back() += 3;
+      const Tensor x = cast(noise(shape, seed, Dtype::f32), dtype).to(on);
+      return is_apart ? slice(x, shape.size() - 1, 1, shape.back() - 3) : x;
+    };
+    for (const auto& [equation, names] : products)
+      for (int odd = -1; odd <= 3; ++odd) {
+        CAPTURE(equation);
+        CAPTURE(odd);
+        const Pattern pattern = Pattern::parse(equation);
+        const auto operands = [&](Dtype dtype, Backend& on) {
+          return Tensors{made(names[0], odd, 1, dtype, on), made(names[1], odd, 2, dtype, on)};
+        };
+        for (const Dtype dtype : {Dtype::f32, Dtype::f64})
+          CHECK(apart_by(einsum(pattern, operands(dtype, *card())),
+                         einsum(pattern, operands(dtype, cpu()))) < 1e-6);
+        Tensors coarse;
+        for (const Tensor& x : operands(Dtype::f32, cpu()))
+          coarse.push_back(cast(x.rounded(), Dtype::f32));
+        CHECK(apart_by(einsum(pattern, operands(Dtype::f32, *card()), {.products = Products::bf16}),
+                       einsum(pattern, coarse)) < 1e-6);
+      }
+    check_silent(*card());
+  }
+
   // Units for 16 bits fill whole tiles, and those for fp16 have its range: neither may show.
   TEST_CASE("products of bfloat16 are right in any shape, layout and range") {
     if (!card()) return;

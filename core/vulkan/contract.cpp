@@ -55,7 +55,7 @@ CardBackend::Cut cut_of(const CardBackend::Product& p, Shader shader, const Unit
   CardBackend::Cut cut{shader, units, {}, 1, k};
   CardBackend::Tiling& t = cut.tiling;
   const Index batch = p.batch.size();
-  // Of the larger ones, with k in parts of 512.
+  // Counts the larger tiles, with k in parts of 512.
   const Index large = groups_of(m, 64) * groups_of(n, 128) * batch * groups_of(k, 512);
   t = units ? tiling_for(n, large, *units, can) : tiling_for(m, n, large, can);
   const Index tiles = std::max<Index>(1, groups_of(m, t.m) * groups_of(n, t.n) * batch);
