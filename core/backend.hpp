@@ -81,6 +81,9 @@ class Backend {
   // and no operand is summed before. Depends on shapes and strides alone.
   virtual bool contracts_bf16(const View& A, const Labels& a, const View& B, const Labels& b,
                               const View& Y, const Labels& y) const = 0;
+  // True if heads are mixed in f32 around a softmax (mixed_softmax) although products are of bf16:
+  // where that takes as long as memory does, rounding costs more than it saves.
+  virtual bool mixes_in_f32() const { return false; }
   // Told the row-major number of the first index that is outside; throws.
   using Refuse = std::function<void(Index place)>;
 

@@ -123,8 +123,7 @@ bool fits_mixed_softmax(const Checked& program, const Node& node, Fusion& found)
 }
 
 std::optional<Value> run_mixed_softmax(Runner& runner, const Node& node, const Fusion& fusion) {
-  // The processor's mixes of bf16 are products; a card mixes in f32, at the speed of its memory.
-  if (runner.rounds_products() && &runner.device() == &cpu()) return {};
+  if (runner.rounds_products() && !runner.device().mixes_in_f32()) return {};
   const Node& softmax = fusion.operands[0];
   const Mix first = mix_in(fusion.operands[1]), last = mix_in(node);
   const Value x = runner.node(*first.x), P = runner.node(*first.matrix),
