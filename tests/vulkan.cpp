@@ -324,6 +324,8 @@ TEST_SUITE("vulkan") {
                                                      {1, 1, 2, 7, false, true},
                                                      {32, 2, 0, 129, true, true},
                                                      {4, 4, 4, 1, false, false},
+                                                     {24, 24, 24, 512, true, false},
+                                                     {9, 32, 11, 1025, false, true},
                                                      {33, 5, 4, 130, false, false}}) {
       CAPTURE(c.in);
       CAPTURE(c.keys);

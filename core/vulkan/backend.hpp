@@ -130,7 +130,7 @@ class CardBackend final : public Card {
   template <int N>
   void run_rows(const std::array<Window, N>& windows, const std::array<const View*, N>& views,
                 int axis, size_t written, Shader shader, const Constants& constants,
-                const std::vector<Bound>& others, const Words& words);
+                const std::vector<Bound>& others, const Words& words, Index heads = 0);
   // mixed_softmax.comp; P and R are its matrices.
   void run_mixed(const std::array<const View*, 4>& views, const View& P, const View& R,
                  const Constants& flags, const std::array<Index, 3>& heads);

@@ -204,6 +204,9 @@ Abilities::Abilities(const Api& api, VkPhysicalDevice device) {
   if (is_new) api.GetPhysicalDeviceFeatures2(device, &can.all);
   f64 = can.all.features.shaderFloat64;
   stores_16_bits = can.v11.storageBuffer16BitAccess;
+  folds_subgroups = (subgroups.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
+                    (subgroups.supportedOperations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT) &&
+                    subgroups.subgroupSize >= 4 && limits.maxComputeSharedMemorySize >= 32768;
   // The shader has at least four subgroups, and up to 28 KiB of shared memory.
   if (4 * subgroups.subgroupSize <= most_invocations && limits.maxComputeSharedMemorySize >= 32768)
     units = usable_units(api, device, can, subgroups.subgroupSize);

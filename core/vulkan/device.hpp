@@ -41,6 +41,7 @@ struct Abilities {
   VkPhysicalDeviceType type;
   bool is_usable = false;  // Vulkan 1.2, push descriptors, timeline semaphores, a compute queue
   bool f64 = false, stores_16_bits = false, tells_memory_left = false;
+  bool folds_subgroups = false;  // of four invocations or more, with 32 KiB of shared memory
   std::vector<Units> units;  // the best first
   uint32_t queue_family = 0, most_groups = 0, most_invocations = 0, own_heap = 0;
   size_t largest = 0, memory = 0;  // bytes of a tensor, and of the largest heap that is its own

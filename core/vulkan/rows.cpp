@@ -18,13 +18,24 @@ Constants cut_of(Index n, const Abilities& can) {
   return {width, kept, n <= width * kept};
 }
 
+// The same where an invocation has all heads of its keys: of two, which share what it reads of a
+// matrix, or of more if a row is whole then and its heads fill half of 65536 registers at most.
+Constants cut_of_heads(Index n, Index heads, const Abilities& can) {
+  if (can.is_emulated()) return cut_of(n, can);
+  uint32_t width = 32;
+  while (width < std::min(512u, can.most_invocations) && n > width * 2) width *= 2;
+  const Index kept = groups_of(n, width);
+  if (kept * width * groups_of(heads, 4) * 4 > 32768) return {std::min(width, 256u), 2, 0};
+  return {width, static_cast<uint32_t>(kept), 1};
+}
+
 }  // namespace
 
 template <int N>
 void CardBackend::run_rows(const std::array<Window, N>& windows,
                            const std::array<const View*, N>& views, int axis, size_t written,
                            Shader shader, const Constants& constants,
-                           const std::vector<Bound>& others, const Words& words) {
+                           const std::vector<Bound>& others, const Words& words, Index heads) {
   const Index n = views[0]->shape[axis];
   Loops<N> rows = cpu_kernels::rows_along<N>(views, axis);
   rows.shape.pop_back();
@@ -34,7 +45,8 @@ void CardBackend::run_rows(const std::array<Window, N>& windows,
     buffers.push_back(v + written < N ? windows[v].read() : windows[v].written());
   buffers.insert(buffers.end(), others.begin(), others.end());
   for_each_part(rows, 2, [&](const Loops<N>& inner, const auto& at, Index) {
-    Call call{shader, cut_of(n, can_), buffers, {}, inner.size()};
+    const Constants cut = heads > 0 ? cut_of_heads(n, heads, can_) : cut_of(n, can_);
+    Call call{shader, cut, buffers, {}, inner.size()};
     call.constants.insert(call.constants.end(), constants.begin(), constants.end());
     add_padded(call.words, inner.shape, 2, 1);
     call.words.add(n);
@@ -77,7 +89,7 @@ void CardBackend::run_mixed(const std::array<const View*, 4>& views, const View&
   Constants constants = flags;
   for (Index count : heads) constants.push_back(static_cast<uint32_t>(count));
   run_rows<4>(windows_of<4>(views), at, axis, 2, Shader::mixed_softmax, constants,
-              {p.read(), r.read()}, words);
+              {p.read(), r.read()}, words, heads[1]);
 }
 
 bool CardBackend::mixed_softmax(const View& x, const View& before, const View& mask,
@@ -85,7 +97,7 @@ bool CardBackend::mixed_softmax(const View& x, const View& before, const View& m
   const int axis = x.rank() - 2;
   const Index in = x.shape[axis], heads = before.shape[1], out = y.shape[axis];
   if (y.dtype != Dtype::f32 || std::max({in, heads, out}) > small_side) return false;
-  if (y.size() == 0 || x.size() == 0) return false;
+  if (y.size() == 0 || before.size() == 0 || !can_.folds_subgroups) return false;
   const bool keeps = weights.data != nullptr, mixes = after.data != nullptr,
              is_masked = mask.data != nullptr;
   run_mixed({&x, is_masked ? &mask : &x, keeps ? &weights : &y, &y}, before, mixes ? after : before,
