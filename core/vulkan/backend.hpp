@@ -63,7 +63,7 @@ class CardBackend final : public Card {
   };
   // A tile of the result, and of it what one invocation computes, or a subgroup by units.
   struct Tiling {
-    uint32_t invocations, m, n, k, own_m, own_n, buffers = 1;
+    uint32_t invocations, m, n, k, own_m, own_n;
   };
   // How a product is computed: by units, if they are given; k in parts, each with a result of its
   // own.

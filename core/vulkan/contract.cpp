@@ -41,11 +41,16 @@ CardBackend::Tiling tiling_for(Index m, Index n, Index tiles, const Abilities& c
   return {128, 64, 64, 16, 8, 4};
 }
 
-// The same by units: four subgroups, and one where a larger kernel takes long to compile.
-CardBackend::Tiling tiling_for(Index n, Index tiles, const Units& units, const Abilities& can) {
+// The same by units: eight subgroups or four, and one where a larger kernel takes long to compile.
+CardBackend::Tiling tiling_for(Index m, Index n, Index batch, Index tiles, const Units& units,
+                               const Abilities& can) {
   if (can.is_emulated())
     return {units.subgroup, units.m, 2 * units.n, units.k, units.m, 2 * units.n};
-  if (n > 64 && tiles >= busy) return {4 * units.subgroup, 64, 128, 64, 32, 64};
+  const bool is_large =
+      m > 128 && n > 64 && groups_of(m, 256) * groups_of(n, 128) * batch >= busy / 2;
+  if (is_large && 8 * units.subgroup <= can.most_invocations && can.most_shared >= 40960)
+    return {8 * units.subgroup, 256, 128, 32, 64, 64};
+  if (n > 64 && tiles >= busy) return {4 * units.subgroup, 64, 128, 32, 32, 64};
   return {4 * units.subgroup, 64, 64, 32, 32, 32};
 }
 
@@ -55,9 +60,9 @@ CardBackend::Cut cut_of(const CardBackend::Product& p, Shader shader, const Unit
   CardBackend::Cut cut{shader, units, {}, 1, k};
   CardBackend::Tiling& t = cut.tiling;
   const Index batch = p.batch.size();
-  // Counts the larger tiles, with k in parts of 512.
-  const Index large = groups_of(m, 64) * groups_of(n, 128) * batch * groups_of(k, 512);
-  t = units ? tiling_for(n, large, *units, can) : tiling_for(m, n, large, can);
+  // Counts tiles of 64 x 128, with k in parts of 512.
+  const Index wide = groups_of(m, 64) * groups_of(n, 128) * batch * groups_of(k, 512);
+  t = units ? tiling_for(m, n, batch, wide, *units, can) : tiling_for(m, n, wide, can);
   const Index tiles = std::max<Index>(1, groups_of(m, t.m) * groups_of(n, t.n) * batch);
   const Index wanted =
       std::min(groups_of(k, t.k * 8), (can.is_emulated() ? 4 : busy * 128 / t.invocations) / tiles);
@@ -216,8 +221,7 @@ void CardBackend::sum_products(const Groups& groups, const Window& left, const W
 void CardBackend::multiply(const Product& p, const std::array<Window, 3>& windows, const Cut& cut,
                            Index y_part) {
   const Tiling& t = cut.tiling;
-  Constants constants{t.invocations, t.m, t.n, t.k, t.own_m, t.own_n, form_of(p, windows, cut),
-                      t.buffers};
+  Constants constants{t.invocations, t.m, t.n, t.k, t.own_m, t.own_n, form_of(p, windows, cut)};
   if (const Units* const u = cut.units) constants.insert(constants.begin(), {u->m, u->n, u->k});
   for_each_cut(p, [&](const Product& part, std::array<Index, 3> first) {
     Call call{cut.shader, constants, {}, {}, part.batch.size() * cut.parts};

@@ -188,6 +188,7 @@ Abilities::Abilities(const Api& api, VkPhysicalDevice device) {
   type = properties.deviceType;
   most_groups = std::min(limits.maxComputeWorkGroupCount[0], limits.maxComputeWorkGroupCount[1]);
   most_invocations = limits.maxComputeWorkGroupInvocations;
+  most_shared = limits.maxComputeSharedMemorySize;
   largest = std::min<size_t>(limits.maxStorageBufferRange, limits3.maxMemoryAllocationSize);
 
   const auto extensions = all_of<VkExtensionProperties>([&](auto* count, auto* to) {
@@ -206,9 +207,9 @@ Abilities::Abilities(const Api& api, VkPhysicalDevice device) {
   stores_16_bits = can.v11.storageBuffer16BitAccess;
   folds_subgroups = (subgroups.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
                     (subgroups.supportedOperations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT) &&
-                    subgroups.subgroupSize >= 4 && limits.maxComputeSharedMemorySize >= 32768;
-  // The shader has at least four subgroups, and up to 28 KiB of shared memory.
-  if (4 * subgroups.subgroupSize <= most_invocations && limits.maxComputeSharedMemorySize >= 32768)
+                    subgroups.subgroupSize >= 4 && most_shared >= 32768;
+  // The shader has at least four subgroups, and up to 21 KiB of shared memory (40 in large tiles).
+  if (4 * subgroups.subgroupSize <= most_invocations && most_shared >= 32768)
     units = usable_units(api, device, can, subgroups.subgroupSize);
 
   const VkPhysicalDeviceMemoryProperties heaps = memory_of(api, device);

@@ -42,8 +42,9 @@ struct Abilities {
   bool is_usable = false;  // Vulkan 1.2, push descriptors, timeline semaphores, a compute queue
   bool f64 = false, stores_16_bits = false, tells_memory_left = false;
   bool folds_subgroups = false;  // of four invocations or more, with 32 KiB of shared memory
-  std::vector<Units> units;  // the best first
+  std::vector<Units> units;      // the best first
   uint32_t queue_family = 0, most_groups = 0, most_invocations = 0, own_heap = 0;
+  uint32_t most_shared = 0;        // bytes of a workgroup's own memory
   size_t largest = 0, memory = 0;  // bytes of a tensor, and of the largest heap that is its own
 
   // Bytes that the largest heap of the device's own still has, if the driver tells.

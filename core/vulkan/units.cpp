@@ -43,14 +43,14 @@ const Units* CardBackend::units_for(const Product& p) {
   return fills ? &*units_ : nullptr;
 }
 
-// Both tiles, in both orders in which they are read, and of sides that are whole matrices and
+// All tiles, in both orders in which they are read, and of sides that are whole matrices and
 // others. Drivers have had units that made other numbers.
 bool CardBackend::are_right(const Units& units) {
-  for (const Index size : {64, 2048})
+  for (const Index size : {64, 1536, 2048})
     for (const Index more : {0, 3})
       for (const bool turned : {false, true}) {
         if (size > 64 && can_.is_emulated()) continue;
-        if (!is_right(units, size + more, size + 5 * more, 96 - more, turned)) return false;
+        if (!is_right(units, 2 * size + more, size + 5 * more, 96 - more, turned)) return false;
       }
   return true;
 }

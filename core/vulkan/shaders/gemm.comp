@@ -19,7 +19,6 @@ layout(constant_id = 2) const uint BN = 32;
 layout(constant_id = 3) const uint BK = 16;
 layout(constant_id = 4) const uint TM = 4;
 layout(constant_id = 5) const uint TN = 4;
-layout(constant_id = 7) const uint BUFFERS = 1;  // of tiles: with two, a tile is written while another is read
 layout(local_size_x_id = 0) in;
 // Numbers, and four of them at once.
 #ifdef BF16
@@ -44,8 +43,8 @@ layout(binding = 2) writeonly buffer Y4_ { REAL4 Y4[]; };
 
 // [k, four rows] and [k, four columns], and a gap that keeps lines in different banks.
 const uint line_a = BM / 4 + 1, line_b = BN / 4 + 1;
-shared REAL4 tile_a[BUFFERS * BK * line_a];
-shared REAL4 tile_b[BUFFERS * BK * line_b];
+shared REAL4 tile_a[BK * line_a];
+shared REAL4 tile_b[BK * line_b];
 
 // Fours of the tiles are counted along what is dense in memory: the row or column, and k, of the first.
 uvec2 place_of_a(uint i) {
@@ -78,7 +77,6 @@ REAL4 four_of_b(Tile t, uvec2 at, uint k) {
   }
   return x;
 }
-// `at.y` counts lines from the first of the buffer that is written.
 void put_a(uvec2 at, REAL4 x) {
   if (ROWS_A) tile_a[at.y * line_a + at.x / 4] = x;
   else [[unroll]] for (uint c = 0; c < 4; ++c) tile_a[(at.y + c) * line_a + at.x / 4][at.x % 4] = x[c];
@@ -100,7 +98,6 @@ void main() {
 
   REAL4 sum[TM * TN / 4], next_a[each_a], next_b[each_b];
   [[unroll]] for (uint i = 0; i < TM * TN / 4; ++i) sum[i] = REAL4(0.0);
-  uint buffer_ = 0;  // its first line
   for (uint k = tile.k;; k += BK) {
     const bool is_end = k >= tile.end;
     if (!is_end) {
@@ -109,19 +106,18 @@ void main() {
     }
     for (uint q = 0; q < (k > tile.k ? BK : 0); ++q) {
       REAL4 left[TM / 4], top[TN / 4];
-      [[unroll]] for (uint i = 0; i < TM / 4; ++i) left[i] = tile_a[(buffer_ + q) * line_a + ty + i * (BM / TM)];
-      [[unroll]] for (uint j = 0; j < TN / 4; ++j) top[j] = tile_b[(buffer_ + q) * line_b + tx + j * (BN / TN)];
+      [[unroll]] for (uint i = 0; i < TM / 4; ++i) left[i] = tile_a[q * line_a + ty + i * (BM / TM)];
+      [[unroll]] for (uint j = 0; j < TN / 4; ++j) top[j] = tile_b[q * line_b + tx + j * (BN / TN)];
       [[unroll]] for (uint i = 0; i < TM; ++i)
         [[unroll]] for (uint j = 0; j < TN / 4; ++j)
           sum[i * (TN / 4) + j] = fma(REAL4(left[i / 4][i % 4]), top[j], sum[i * (TN / 4) + j]);
     }
     if (is_end) break;
-    if (BUFFERS == 1) barrier();
-    else buffer_ = BK - buffer_;
+    barrier();
     [[unroll]] for (uint i = 0; i < each_a; ++i)
-      if (t + i * WG < fours_a) put_a(place_of_a(t + i * WG) + uvec2(0, buffer_), next_a[i]);
+      if (t + i * WG < fours_a) put_a(place_of_a(t + i * WG), next_a[i]);
     [[unroll]] for (uint i = 0; i < each_b; ++i)
-      if (t + i * WG < fours_b) put_b(place_of_b(t + i * WG) + uvec2(0, buffer_), next_b[i]);
+      if (t + i * WG < fours_b) put_b(place_of_b(t + i * WG), next_b[i]);
     barrier();
   }
   [[unroll]] for (uint i = 0; i < TM; ++i)

@@ -25,7 +25,6 @@ layout(constant_id = 5) const uint BN = 8;
 layout(constant_id = 6) const uint BK = 8;
 layout(constant_id = 7) const uint WM = 8;
 layout(constant_id = 8) const uint WN = 8;
-layout(constant_id = 10) const uint BUFFERS = 1;  // of tiles: with two, a tile is written while another is read
 layout(local_size_x_id = 3) in;
 // Numbers by twos, and eight at once.
 layout(binding = 0) readonly buffer A_ { uint A[]; };
@@ -39,9 +38,8 @@ layout(binding = 4) readonly buffer LargestB_ { float largest_b[]; };
 
 // Lines of the tiles are what is dense in memory, by eights, and a gap that keeps lines in different
 // banks.
-const uint size_a = BM * BK / 8 + BM + BK, size_b = BK * BN / 8 + BN + BK;
-shared uvec4 tile_a[BUFFERS * size_a];
-shared uvec4 tile_b[BUFFERS * size_b];
+shared uvec4 tile_a[BM * BK / 8 + BM + BK];
+shared uvec4 tile_b[BK * BN / 8 + BN + BK];
 shared float tile_y[BM / WM * (BN / WN) * TM * TN];
 uint dense_a() { return ROWS_A ? BM / 8 : BK / 8; }
 uint dense_b() { return ROWS_B ? BK / 8 : BN / 8; }
@@ -124,7 +122,6 @@ void main() {
 
   // While a tile is multiplied, the next k is on its way from memory to registers.
   uvec4 next_a[each_a], next_b[each_b];
-  uint first_a = 0, first_b = 0;  // of the buffer
   for (uint k = tile.k;; k += BK) {
     const bool is_end = k >= tile.end;
     if (!is_end) {
@@ -136,29 +133,28 @@ void main() {
         MATRIX(16, TM, TK) a[tiles_m];
         [[unroll]] for (uint i = 0; i < tiles_m; ++i) {
           const uint r = down + i * TM;
-          if (ROWS_A) coopMatLoadNV(a[i], tile_a, first_a + q * line_a() + r / 8, line_a(), true);
-          else coopMatLoadNV(a[i], tile_a, first_a + r * line_a() + q / 8, line_a(), false);
+          if (ROWS_A) coopMatLoadNV(a[i], tile_a, q * line_a() + r / 8, line_a(), true);
+          else coopMatLoadNV(a[i], tile_a, r * line_a() + q / 8, line_a(), false);
         }
         [[unroll]] for (uint j = 0; j < tiles_n; ++j) {
           MATRIX(16, TK, TN) b;
           const uint c = right + j * TN;
-          if (ROWS_B) coopMatLoadNV(b, tile_b, first_b + c * line_b() + q / 8, line_b(), true);
-          else coopMatLoadNV(b, tile_b, first_b + q * line_b() + c / 8, line_b(), false);
+          if (ROWS_B) coopMatLoadNV(b, tile_b, c * line_b() + q / 8, line_b(), true);
+          else coopMatLoadNV(b, tile_b, q * line_b() + c / 8, line_b(), false);
           [[unroll]] for (uint i = 0; i < tiles_m; ++i)
             sum[i * tiles_n + j] = coopMatMulAddNV(a[i], b, sum[i * tiles_n + j]);
         }
       }
     }
     if (is_end) break;
-    if (BUFFERS == 1) barrier();
-    else first_a = size_a - first_a, first_b = size_b - first_b;
+    barrier();
     [[unroll]] for (uint i = 0; i < each_a; ++i) {
       const uint e = t + i * WG;
-      if (e < eights_a) tile_a[first_a + e / dense_a() * line_a() + e % dense_a()] = next_a[i];
+      if (e < eights_a) tile_a[e / dense_a() * line_a() + e % dense_a()] = next_a[i];
     }
     [[unroll]] for (uint i = 0; i < each_b; ++i) {
       const uint e = t + i * WG;
-      if (e < eights_b) tile_b[first_b + e / dense_b() * line_b() + e % dense_b()] = next_b[i];
+      if (e < eights_b) tile_b[e / dense_b() * line_b() + e % dense_b()] = next_b[i];
     }
     barrier();
   }
