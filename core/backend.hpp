@@ -45,13 +45,13 @@ const char* name_of(Binary op);
 
 enum class Fold : uint8_t { sum, max };
 
-// How large pieces of work should be: numbers of a value, rows of it, and how many pieces there
-// should be, if work allows. The processor's values of a piece stay in its caches (6 MB of f32),
-// each thread having one; a graphics card has a single piece at a time, and that fills it.
+// Says how large pieces of work should be: numbers of a value, rows of it, and how many pieces
+// there should be, if work allows. The processor's values of a piece stay in its caches (6 MB of
+// f32), each thread having one; a graphics card has a single piece at a time, and that fills it.
 struct Pieces {
   double numbers = 1572864;
   Index rows = 128, count = 8;
-  // Bytes of values that may be kept, and not computed again, whatever the run's own limit.
+  // Bytes of all live tensors up to which values are kept, where a run's own limit is lower.
   double kept = 0;
 };
 
@@ -81,8 +81,9 @@ class Backend {
   // and no operand is summed before. Depends on shapes and strides alone.
   virtual bool contracts_bf16(const View& A, const Labels& a, const View& B, const Labels& b,
                               const View& Y, const Labels& y) const = 0;
-  // True if heads are mixed in f32 around a softmax (mixed_softmax) although products are of bf16:
-  // where that takes as long as memory does, rounding costs more than it saves.
+  // True if heads, small_side at most, are mixed in f32 around a softmax (mixed_softmax) although
+  // products are of bf16: where that takes as long as memory does, rounding costs more than it
+  // saves.
   virtual bool mixes_in_f32() const { return false; }
   // Told the row-major number of the first index that is outside; throws.
   using Refuse = std::function<void(Index place)>;

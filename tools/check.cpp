@@ -80,7 +80,9 @@ static ordered_json to_json(const Fault& fault) {
 // every input.
 class CheckTable {
  public:
-  CheckTable(const CheckOptions& o, bool detailed) : o_(o), detailed_(detailed) {
+  // `are_texts`: each target is a text that the caller named.
+  CheckTable(const CheckOptions& o, bool are_texts)
+      : o_(o), are_texts_(are_texts), detailed_(are_texts && !o.on) {
     if (o_.json || detailed_) return;
     std::printf("%-44s ", "");
     for (int order = 1; order <= o_.order; ++order) std::printf("  order %d ", order);
@@ -92,7 +94,8 @@ class CheckTable {
     try {
       report = check();
     } catch (const Error& error) {
-      if (detailed_) throw;  // it is about what the caller gave
+      if (are_texts_ && error.kind() == ErrorKind::input) throw;  // about what the caller gave
+      if (detailed_) throw;
       trouble = error.what();
     }
     const bool passed = trouble.empty() && report.passed();
@@ -168,7 +171,7 @@ class CheckTable {
   }
 
   const CheckOptions& o_;
-  bool detailed_;
+  bool are_texts_, detailed_;
   int passed_ = 0, failed_ = 0;
   ordered_json rows_ = ordered_json::array(), omitted_ = ordered_json::array();
 };
@@ -280,7 +283,7 @@ static int check_gradients(CheckOptions& o) {
   const DeviceInUse device(o.device);
   if (&*device != &cpu()) o.on = &*device;
   if (o.on && o.order > 1) bad_input("--device is for gradients of order 1, got --order ", o.order);
-  CheckTable table(o, !o.on && std::all_of(o.targets.begin(), o.targets.end(), names_text));
+  CheckTable table(o, std::all_of(o.targets.begin(), o.targets.end(), names_text));
   for (const std::string& target : o.targets) check_target(table, target, o);
   return table.finish();
 }

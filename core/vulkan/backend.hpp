@@ -31,7 +31,7 @@ class CardBackend final : public Card {
 
   const char* name() const override { return name_.c_str(); }
   Pieces pieces() const override;
-  bool mixes_in_f32() const override { return true; }
+  bool mixes_in_f32() const override { return can_.folds_subgroups; }
   Counts counts() const override { return stream_.counts(); }
   size_t free_memory() const override { return memory_.free(); }
   Said said() const override;

@@ -84,4 +84,11 @@ class Temporary {
   View view_;
 };
 
+// The bits of a number in a type, in one word or two.
+inline std::array<uint32_t, 2> bits_of(double value, Dtype dtype) {
+  uint64_t bits = 0;
+  cpu().fill(value, {dtype, {}, {}, &bits});
+  return {static_cast<uint32_t>(bits), static_cast<uint32_t>(bits >> 32)};
+}
+
 }  // namespace tete::vulkan

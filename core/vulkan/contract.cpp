@@ -42,8 +42,8 @@ CardBackend::Tiling tiling_for(Index m, Index n, Index tiles, const Abilities& c
 }
 
 // The same by units: eight subgroups or four, and one where a larger kernel takes long to compile.
-CardBackend::Tiling tiling_for(Index m, Index n, Index batch, Index tiles, const Units& units,
-                               const Abilities& can) {
+CardBackend::Tiling units_tiling_for(Index m, Index n, Index batch, Index tiles, const Units& units,
+                                     const Abilities& can) {
   if (can.is_emulated())
     return {units.subgroup, units.m, 2 * units.n, units.k, units.m, 2 * units.n};
   const bool is_large =
@@ -62,7 +62,8 @@ CardBackend::Cut cut_of(const CardBackend::Product& p, Shader shader, const Unit
   const Index batch = p.batch.size();
   // Counts tiles of 64 x 128, with k in parts of 512.
   const Index wide = groups_of(m, 64) * groups_of(n, 128) * batch * groups_of(k, 512);
-  t = units ? tiling_for(m, n, batch, wide, *units, can) : tiling_for(m, n, wide, can);
+  t = units ? units_tiling_for(m, n, batch, wide, *units, can) : tiling_for(m, n, wide, can);
+  if (shader == Shader::gemm_f64) t.k /= 2;  // as much shared memory
   const Index tiles = std::max<Index>(1, groups_of(m, t.m) * groups_of(n, t.n) * batch);
   const Index wanted =
       std::min(groups_of(k, t.k * 8), (can.is_emulated() ? 4 : busy * 128 / t.invocations) / tiles);

@@ -208,7 +208,7 @@ Abilities::Abilities(const Api& api, VkPhysicalDevice device) {
   folds_subgroups = (subgroups.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
                     (subgroups.supportedOperations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT) &&
                     subgroups.subgroupSize >= 4 && most_shared >= 32768;
-  // The shader has at least four subgroups, and up to 21 KiB of shared memory (40 in large tiles).
+  // The shader has at least four subgroups, and takes 21 KiB of shared memory (40 in large tiles).
   if (4 * subgroups.subgroupSize <= most_invocations && most_shared >= 32768)
     units = usable_units(api, device, can, subgroups.subgroupSize);
 

@@ -92,13 +92,6 @@ namespace {
 
 constexpr uint32_t a_number = 4;  // as copy.comp has it
 
-// The bits of a number in a type, in one word or two.
-std::array<uint32_t, 2> bits_of(double value, Dtype dtype) {
-  uint64_t bits = 0;
-  cpu().fill(value, {dtype, {}, {}, &bits});
-  return {static_cast<uint32_t>(bits), static_cast<uint32_t>(bits >> 32)};
-}
-
 }  // namespace
 
 bool CardBackend::try_fill(double value, const View& y) {

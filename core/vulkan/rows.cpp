@@ -1,4 +1,5 @@
 // Kernels over rows: softmax, norms and cross-entropy. A workgroup takes a row.
+#include <bit>
 #include <optional>
 
 #include "core/vulkan/backend.hpp"
@@ -18,12 +19,13 @@ Constants cut_of(Index n, const Abilities& can) {
   return {width, kept, n <= width * kept};
 }
 
-// The same where an invocation has all heads of its keys: of two, which share what it reads of a
-// matrix, or of more if a row is whole then and its heads fill half of 65536 registers at most.
+// The same where an invocation has all heads of two keys, which share what it reads of a matrix. It
+// has more keys if the row is whole then, and fills at most half of a multiprocessor's registers.
 Constants cut_of_heads(Index n, Index heads, const Abilities& can) {
   if (can.is_emulated()) return cut_of(n, can);
   uint32_t width = 32;
-  while (width < std::min(512u, can.most_invocations) && n > width * 2) width *= 2;
+  const uint32_t most = std::bit_floor(std::min(512u, can.most_invocations));
+  while (width < most && n > width * 2) width *= 2;
   const Index kept = groups_of(n, width);
   if (kept * width * groups_of(heads, 4) * 4 > 32768) return {std::min(width, 256u), 2, 0};
   return {width, static_cast<uint32_t>(kept), 1};
@@ -133,8 +135,8 @@ void CardBackend::norm_rows(const View& x, const View* r, const View& scale, con
   const View& shift = bias.data ? bias : scale;
   const Window scales = window_of(scale), biases = window_of(shift);
   Words words;
-  words.add(scales.first, scale.strides[0], biases.first, shift.strides[0],
-            static_cast<float>(epsilon));
+  const auto bits = bits_of(epsilon, y.dtype);
+  words.add(scales.first, scale.strides[0], biases.first, shift.strides[0], bits[0], bits[1]);
   run_rows<5>({&x, r ? r : &x, s ? s : &y, &y, &stats}, x.rank() - 1, 3,
               in(y.dtype, Shader::norm_f32), {center, r != nullptr}, {scales.read(), biases.read()},
               words);

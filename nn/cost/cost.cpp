@@ -168,7 +168,7 @@ void add_parameters(const Checked& program, CostSizes& sizes, Cost& cost) {
   }
 }
 
-// The number of queries in a block of the tile, or 0 without a tile.
+// The number of queries in a block of the tile on the processor, or 0 without a tile.
 Index queries_of_a_block(const Checked& program, CostSizes& sizes) {
   Index queries = 0;
   double widest = 0;

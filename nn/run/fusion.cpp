@@ -123,9 +123,13 @@ bool fits_mixed_softmax(const Checked& program, const Node& node, Fusion& found)
 }
 
 std::optional<Value> run_mixed_softmax(Runner& runner, const Node& node, const Fusion& fusion) {
-  if (runner.rounds_products() && !runner.device().mixes_in_f32()) return {};
   const Node& softmax = fusion.operands[0];
   const Mix first = mix_in(fusion.operands[1]), last = mix_in(node);
+  if (runner.rounds_products()) {
+    const Index heads = std::max(
+        {runner.size(first.from), runner.size(first.to), last.x ? runner.size(last.to) : 0});
+    if (!runner.device().mixes_in_f32() || heads > small_side) return {};
+  }
   const Value x = runner.node(*first.x), P = runner.node(*first.matrix),
               R = last.x ? runner.node(*last.matrix) : Value{},
               mask = mask_of_softmax(runner, softmax);

@@ -109,7 +109,7 @@ Tensors tile_gradient(const TiledCall& call, const Backward& at) {
   for (auto next = at.kept.begin(); next != at.kept.end(); next += size)
     kept.push_back({*next, Tensors(next + 1, next + size)});
   const Unchanged memory(call.without_queries(at.in));
-  parallel_for(call.grid.units(), 4 * call.bytes, [&](Index number) {
+  parallel_for(call.grid.units(), 4 * call.work(), [&](Index number) {
     const Unchanged::Here known(memory);
     const RecordWatch unseen([](const Tensor& made) { return made; });
     GradientSums::Unit unit = sums.begin(number);

@@ -197,7 +197,7 @@ FusedValue tile_value(const TiledCall& call, const Tensors& given, const std::ve
       Tensor::empty(call.shape(call.grid.whole()), given[0].dtype(), given[0].backend());
   std::vector<Tensors> kept(keep ? static_cast<size_t>(call.grid.blocks()) : 0);
   const Unchanged memory(call.without_queries(given));
-  parallel_for(call.grid.blocks(), call.bytes, [&](Index block) {
+  parallel_for(call.grid.blocks(), call.work(), [&](Index block) {
     const Unchanged::Here known(memory);
     const RecordWatch unseen([](const Tensor& made) { return made; });
     const Range range = call.grid.block(block);

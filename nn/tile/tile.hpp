@@ -104,6 +104,9 @@ class TiledCall {
 
   // The shape of a range's exits, side by side in each row: [batch…, n, width].
   Shape shape(const Range& range) const;
+  // The work of all blocks, as parallel_for takes it: none where a block fills the device, and
+  // blocks side by side only take memory.
+  double work() const { return whole_.device->pieces().count > 1 ? bytes : 0; }
   // True if blocks should keep their values for the gradient, instead of computing them again.
   bool is_worth_keeping(const Tensors& given, const Tiling::Keep& keep) const;
   // A window onto the rows of a range in y, the exits of the whole call.

@@ -36,7 +36,11 @@ Turn turn_of(std::function<void()> call, std::function<void()> finish) {
       finish();
     });
   };
-  const auto calls = static_cast<long>(std::ceil(least_seconds / std::max(1e-9, several(1))));
+  long calls = 1;
+  for (double seconds; (seconds = several(calls)) < least_seconds;) {
+    const double more = std::min(100.0, 1.1 * least_seconds / std::max(1e-9, seconds));
+    calls = std::max(2 * calls, static_cast<long>(more * static_cast<double>(calls)));
+  }
   return [=] {
     if (calls == 1) return several(1);
     call(), finish();  // others had the caches

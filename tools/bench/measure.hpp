@@ -26,8 +26,8 @@ class Timing {
 };
 
 // Calls that are short are made until a turn has lasted long enough, after one that is not counted.
-// `call` is made twice here: nothing that is measured is a first time. Where calls may return
-// before their work is done, `finish` waits for all of a turn's.
+// `call` is made at least twice here: nothing that is measured is a first time. `finish` waits for
+// the work of calls that return before it is done.
 Turn turn_of(
     std::function<void()> call, std::function<void()> finish = [] {});
 

@@ -197,10 +197,11 @@ int bench_operations(const OpsOptions& o) {
     std::printf(
         "tile: %lld queries x %lld keys, %lld heads, a block for each thread; others: %lld "
         "tokens,\n"
-        "%lld wide, feed-forward four times that, %lld kinds of tokens; %s\n\n",
+        "%lld wide, feed-forward four times that, %lld kinds of tokens; %s, projections in %s\n\n",
         static_cast<long long>(o.rows), static_cast<long long>(o.length),
         static_cast<long long>(o.heads), static_cast<long long>(o.tokens),
-        static_cast<long long>(o.d_model), static_cast<long long>(o.vocabulary), o.dtype.c_str());
+        static_cast<long long>(o.d_model), static_cast<long long>(o.vocabulary), o.dtype.c_str(),
+        o.precision == "bf16" ? "bf16" : o.dtype.c_str());
     bench.print();
     return 0;
   }
@@ -210,7 +211,8 @@ int bench_operations(const OpsOptions& o) {
                        {"heads", o.heads},
                        {"d_model", o.d_model},
                        {"tokens", o.tokens},
-                       {"vocabulary", o.vocabulary}};
+                       {"vocabulary", o.vocabulary},
+                       {"precision", o.precision}};
   for (const Measured& row : bench.rows()) {
     ordered_json line = {{"name", row.name}};
     line.update(to_json(row));

@@ -117,8 +117,8 @@ Probe read_probe() {
 
 Probe copy_probe(Backend& on) {
   const auto* const device = dynamic_cast<const Accelerator*>(&on);
-  const bool is_large = device && device->free_memory() > size_t{8} << 30;
-  const Shape shape{Index{1} << (is_large ? 26 : 20)};
+  const bool is_large = device && device->free_memory() > size_t{2} << 30;
+  const Shape shape{Index{1} << (is_large ? 24 : 20)};
   const Tensor from = Tensor::zeros(shape, Dtype::f32, on),
                to = Tensor::zeros(shape, Dtype::f32, on);
   return {turn_of([&on, from, to] { on.copy(from.view(), to.view()); }, [&on] { on.finish(); }),

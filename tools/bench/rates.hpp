@@ -31,8 +31,8 @@ Probe memory_probe();
 // Σ x y over the same arrays: bytes a second that are read.
 Probe read_probe();
 
-// Copies on a device beside the processor, of more than its caches hold where it has the memory:
-// bytes a second that are read and written.
+// Copies on a device beside the processor, of 64 MiB, or of 4 MiB where it has little memory: bytes
+// a second that are read and written.
 Probe copy_probe(Backend& on);
 
 }  // namespace tete

@@ -62,7 +62,7 @@ REAL value(REAL a, REAL b, REAL c, REAL d, REAL y) {
 }
 
 // All is read before anything is written, so that the reads are under way at once; what KIND does
-// not take is not read. Elements behind the last are that one, and are not written.
+// not take is not read. Indices behind the last element stand for it, and write nothing.
 void main() {
   REAL a[EACH], b[EACH], c[EACH], d[EACH], old[EACH];
   uint to[EACH];

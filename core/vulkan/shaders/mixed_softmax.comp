@@ -11,7 +11,7 @@
 #include "rows.glsl"
 layout(constant_id = 3) const bool MASKED = false;
 layout(constant_id = 4) const bool GRADIENT = false;
-layout(constant_id = 5) const bool KEEPS = false;  // w: in memory, or for its gradient in registers
+layout(constant_id = 5) const bool KEEPS = false;  // w is written, too
 layout(constant_id = 6) const bool MIXED = false;
 layout(constant_id = 7) const uint IN = 1;  // heads of x, w and y
 layout(constant_id = 8) const uint HEADS = 1;
@@ -23,7 +23,7 @@ layout(binding = 3) writeonly buffer D_ { REAL D[]; };  // y, or dx
 layout(binding = 4) readonly buffer P_ { REAL P[]; };
 layout(binding = 5) readonly buffer R_ { REAL R[]; };
 
-// What is mixed first, x or g, has FROM heads, and the result TO. The heads between are read in
+// FROM counts the heads of what is mixed first (x or g), TO those of the result. The heads between are read in
 // fours: ALL counts what fills the last four, too, which is seen nowhere.
 const uint QUADS = (HEADS + 3) / 4, ALL = 4 * QUADS;
 const uint FROM = GRADIENT ? OUT : IN, TO = GRADIENT ? IN : OUT;
@@ -43,7 +43,7 @@ REAL own[ALL];                        // maxima, or sums, of an invocation's key
 #define EACH_QUAD [[unroll]] for (uint q = 0; q < QUADS; ++q)
 #define KEPT_HEADS KEPT_NUMBERS [[unroll]] for (uint h = 0, at = k * ALL; h < ALL; ++h, ++at)
 bool sees(uint k, uint h) { return (seen[k] >> h & 1) != 0; }
-uint place(uint v, uint row, uint i, uint head) {
+uint place_of_head(uint v, uint row, uint i, uint head) {
   return at(v, row, i) + head * uint(call.from_head[v]);
 }
 
@@ -63,7 +63,7 @@ void load_matrices() {
 
 REAL given(uint row, uint i, uint head) {
   if (i >= call.n || head >= FROM) return 0.0;
-  return GRADIENT ? B[place(1, row, i, head)] : A[place(0, row, i, head)];
+  return GRADIENT ? B[place_of_head(1, row, i, head)] : A[place_of_head(0, row, i, head)];
 }
 void mix_first(uint row, uint block) {
   KEPT_HEADS now[at] = MIXES_FIRST ? 0.0 : given(row, place(block, k), h);
@@ -79,12 +79,12 @@ void mix_first(uint row, uint block) {
   }
   KEPT_NUMBERS seen[k] = place(block, k) < call.n ? 0xFFFFFFFFu >> (32 - HEADS) : 0;
   if (MASKED) KEPT_HEADS
-    if (sees(k, h) && B[place(1, row, place(block, k), h)] == 0.0) seen[k] &= ~(1u << h);
+    if (sees(k, h) && B[place_of_head(1, row, place(block, k), h)] == 0.0) seen[k] &= ~(1u << h);
 }
 void write(bool is_last, uint row, uint i, uint head, REAL y) {
   if (i >= call.n) return;
-  if (is_last) D[place(3, row, i, head)] = y;
-  else C[place(2, row, i, head)] = y;
+  if (is_last) D[place_of_head(3, row, i, head)] = y;
+  else C[place_of_head(2, row, i, head)] = y;
 }
 void write_all(bool is_last, uint row, uint block) {
   KEPT_HEADS if (h < HEADS) write(is_last, row, place(block, k), h, now[at]);
@@ -102,7 +102,7 @@ void mix_last(uint row, uint block) {
 }
 
 // Folds all heads' own at once, first those of a subgroup, and makes them top or sum.
-void fold(bool adds) {
+void fold_heads(bool adds) {
   EACH_HEAD {
     REAL x;
     if (adds) x = subgroupAdd(own[h]);
@@ -127,14 +127,14 @@ void find_values(uint row) {
     mix_first(row, block);
     KEPT_HEADS own[h] = sees(k, h) ? max(own[h], now[at]) : own[h];
   }
-  fold(false);
+  fold_heads(false);
   EACH_HEAD own[h] = 0.0;
   BLOCKS {
     if (!WHOLE) mix_first(row, block);
     find_exponentials();
     KEPT_HEADS own[h] += now[at];
   }
-  fold(true);
+  fold_heads(true);
   EACH_HEAD own[h] = sum[h] == 0.0 ? 1.0 : 1.0 / sum[h];
   BLOCKS {
     if (!WHOLE) mix_first(row, block), find_exponentials();
@@ -146,7 +146,7 @@ void find_values(uint row) {
 }
 
 void load_weights(uint row, uint block) {
-  KEPT_HEADS w[at] = sees(k, h) ? A[place(0, row, place(block, k), h)] : 0.0;
+  KEPT_HEADS w[at] = sees(k, h) ? A[place_of_head(0, row, place(block, k), h)] : 0.0;
 }
 void find_gradients(uint row) {
   EACH_HEAD own[h] = 0.0;
@@ -154,10 +154,10 @@ void find_gradients(uint row) {
     mix_first(row, block), load_weights(row, block);
     KEPT_HEADS own[h] += sees(k, h) ? w[at] * now[at] : 0.0;
   }
-  fold(true);
+  fold_heads(true);
   BLOCKS {
     if (!WHOLE) mix_first(row, block);
-    if (!WHOLE || !KEEPS) load_weights(row, block);  // a cache has them, and registers are few
+    load_weights(row, block);  // a cache has them, and registers are few
     KEPT_HEADS now[at] = sees(k, h) ? w[at] * (now[at] - sum[h]) : 0.0;
     write_all(false, row, block);
     mix_last(row, block);

@@ -5,11 +5,13 @@
 // (RMS). ADDS: x = a + r is computed and written first.
 #ifdef DOUBLE
 #define REAL double
+#define EPSILON packDouble2x32(uvec2(call.epsilon[0], call.epsilon[1]))
 #else
 #define REAL float
+#define EPSILON uintBitsToFloat(call.epsilon[0])
 #endif
 #define VIEWS 5
-#define REST uint scale, scale_step, bias, bias_step; float epsilon;
+#define REST uint scale, scale_step, bias, bias_step, epsilon[2];
 #include "rows.glsl"
 layout(constant_id = 3) const bool CENTER = false;
 layout(constant_id = 4) const bool ADDS = false;
@@ -47,7 +49,7 @@ void main() {
     if (!WHOLE) load(row, block);
     KEPT_NUMBERS if (place(block, k) < call.n) squares += (x[k] - mean) * (x[k] - mean);
   }
-  const REAL inverse = 1.0 / sqrt(total(squares) / REAL(call.n) + REAL(call.epsilon));
+  const REAL inverse = 1.0 / sqrt(total(squares) / REAL(call.n) + EPSILON);
   BLOCKS {
     if (!WHOLE) load(row, block);
     KEPT_NUMBERS {

@@ -84,13 +84,16 @@ float softplus_of(float x) {
   return max(x, 0.0) + (log_of(u) + (e - (u - 1.0)) / u);
 }
 
-// A whole power of a negative number has a sign.
+// As std::pow: an odd power of a negative number, or of -0, is negative.
 float pow_of(float a, float b) {
   if (b == 0.0 || a == 1.0) return 1.0;
+  const float size = abs(a), none = uintBitsToFloat(0x7FC00000u);
+  if (isnan(a) || isnan(b)) return none;
+  if (isinf(b)) return size == 1.0 ? 1.0 : (size > 1.0) == (b > 0.0) ? infinity : 0.0;
   const bool whole = floor(b) == b;
-  if (a < 0.0 && !whole) return uintBitsToFloat(0x7FC00000u);
-  const float y = exp_of(b * log_of(abs(a)));
-  return a < 0.0 && fract(0.5 * b) != 0.0 ? -y : y;
+  if (a < 0.0 && !whole && size != infinity) return none;
+  const float y = exp_of(b * log_of(size));
+  return floatBitsToInt(a) < 0 && whole && fract(0.5 * b) != 0.0 ? -y : y;
 }
 #endif
 

@@ -8,7 +8,7 @@ layout(push_constant) uniform Call {
   uint parts, part, y_part, batches;
 } call;
 
-// Known when the pipeline is made, in the order of core/vulkan/contract.cpp.
+// The form is known when the pipeline is made; core/vulkan/contract.cpp sets its bits.
 layout(constant_id = FORM) const uint form = 0xE0;
 const bool ROWS_A = (form & 0x01) != 0;   // neighbours of A in memory are its rows,
 const bool ROWS_B = (form & 0x02) != 0;   // and of B: k

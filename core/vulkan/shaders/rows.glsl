@@ -1,5 +1,5 @@
-// Rows of several views: a workgroup takes one row, in blocks. Of each, an invocation has KEPT
-// numbers in registers; a row that is WHOLE in one block is read once, others in every pass.
+// Rows of several views: a workgroup takes one row, in blocks. An invocation has KEPT numbers of a
+// block in registers; a row that is WHOLE in one block is read once, others in every pass.
 struct Rows {
   uint first;
   int steps[2];  // from row to row, in two dimensions
