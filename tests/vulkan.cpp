@@ -375,6 +375,32 @@ TEST_SUITE("vulkan") {
                     random_normal({3, 41}, Key(5), Dtype::f32)));
   }
 
+  TEST_CASE("powers of zeros and infinities are the processor's") {
+    if (!card()) return;
+    constexpr float inf = std::numeric_limits<float>::infinity();
+    const std::vector<float> numbers{0.0f, -0.0f, 0.5f, -0.5f, 1, -1, 2, -3, inf, -inf};
+    std::vector<float> a, b;
+    for (float x : numbers)
+      for (float y : numbers) a.push_back(x), b.push_back(y);
+    const Shape shape{std::ssize(a)};
+    const Tensor x = Tensor::of<float>(shape, a), y = Tensor::of<float>(shape, b);
+    const auto here = pow(x, y).values(), there = pow(x.to(*card()), y.to(*card())).values();
+    for (size_t i = 0; i < here.size(); ++i) {
+      CAPTURE(a[i]);
+      CAPTURE(b[i]);
+      CHECK((std::isnan(here[i]) ? std::isnan(there[i])
+                                 : std::abs(here[i] - there[i]) <= 1e-5 * std::abs(here[i]) ||
+                                       here[i] == there[i]));
+      CHECK((std::isnan(here[i]) || std::signbit(here[i]) == std::signbit(there[i])));
+    }
+  }
+
+  TEST_CASE("a norm of small doubles takes epsilon as it is") {
+    if (!card()) return;
+    const Tensor x = noise({3, 7}, 1, Dtype::f64) * 1e-4, scale = Tensor::ones({7}, Dtype::f64);
+    CHECK(apart_by(rms_norm(x.to(*card()), scale.to(*card())), rms_norm(x, scale)) < 1e-13);
+  }
+
   TEST_CASE("copies between types are the processor's") {
     if (!card()) return;
     const std::vector<double> numbers{0,    -0.0, 1,     -1.5,    2.75,   3e9,
