@@ -138,6 +138,7 @@ done
 times "name $measured $machine" ops "${ops[@]}" --dtype f64 --threads 1
 check 'operations, for people' eval "'$tete' bench ops ${ops[*]} | grep -q '^projection '"
 refuses 2 '--tokens: expected' bench ops --tokens 0
+refuses 4 'the largest operation of these sizes needs about .* of memory' bench ops --tokens 1048576 --d-model 1048576
 
 # ---- Threads ----
 

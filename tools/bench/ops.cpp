@@ -183,10 +183,20 @@ void Operations::tokens() {
       [dX = random({t, d}), ids, v] { scatter("t d, t -> [v] d", dX, ids, v); });
 }
 
+// Bytes of the largest operation: what it is given and makes, three values of one size at most.
+size_t bytes_needed(const OpsOptions& o) {
+  const double blocks = threads() * product({o.rows, o.length, o.heads});
+  const double largest =
+      std::max({blocks, product({o.tokens, 4, o.d_model}), product({o.tokens, o.vocabulary}),
+                product({o.d_model, o.d_model}), product({o.vocabulary, o.d_model})});
+  return static_cast<size_t>(3 * largest * static_cast<double>(size_of(dtype_of(o.dtype))));
+}
+
 int bench_operations(const OpsOptions& o) {
   const Dtype dtype = dtype_of(o.dtype);
   use_threads(o.bench.threads);
   const DeviceInUse device(o.bench.device);
+  check_memory("the largest operation of these sizes", bytes_needed(o), *device);
   Bench bench(o.bench, dtype, *device);
   Operations operations(o, *device, bench);
   operations.blocks();
