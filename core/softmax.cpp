@@ -11,12 +11,14 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // x where visible, else a number so low that its exponential is zero. The largest visible x of a
-// row is subtracted; a row without one subtracts nothing and divides zeros by one.
+// row is subtracted; a row that shows nothing subtracts nothing and divides zeros by one. A row that
+// shows -inf alone is NaN.
 Tensor softmax_meaning(const Tensor& x, const Tensor& mask, int axis) {
   const Tensor visible = mask ? mask : Tensor::repeated_like(x, 1);
   const Tensor hidden_low = select(visible, x, Tensor::repeated_like(x, -infinity));
   const Tensor highest = max(hidden_low.detach(), {axis}, true);
-  const Tensor nothing = equal(highest, Tensor::repeated_like(highest, -infinity));
+  const Tensor shown = max(abs(visible), {axis}, true);
+  const Tensor nothing = equal(shown, Tensor::repeated_like(shown, 0));
   const Tensor top = select(nothing, Tensor::repeated_like(highest, 0), highest);
   const Tensor e = exp(hidden_low - broadcast(top, x.shape()));
   const Tensor total = sum(e, {axis}, true) + nothing;

@@ -10,6 +10,7 @@
 #include "tests/inspect.hpp"
 #include "tests/layer.hpp"
 #include "tests/named_model.hpp"
+#include "tests/strict_device.hpp"
 #include "train/safetensors.hpp"
 #include "train/step.hpp"
 
@@ -359,6 +360,28 @@ TEST_SUITE("vulkan") {
       }
     }
     check_silent(*card());
+  }
+
+  TEST_CASE("a row that shows -inf alone is NaN, and one that shows nothing is 0") {
+    constexpr float inf = std::numeric_limits<float>::infinity();
+    const Tensor x = Tensor::of<float>({3, 2}, std::vector<float>{-inf, -inf, -inf, -inf, -inf, 1}),
+                 mask = Tensor::of<float>({3, 2}, std::vector<float>{1, 0, 0, 0, 1, 1}),
+                 one = Tensor::of<float>({1, 1}, std::vector<float>{1});
+    StrictDevice without_kernels;
+    std::vector<Backend*> devices{&cpu(), &without_kernels};
+    if (card()) devices.push_back(card());
+    for (Backend* on : devices) {
+      CAPTURE(on->name());
+      const Tensor heads = reshape(x, {3, 1, 2}).to(*on), masks = reshape(mask, {3, 1, 2}).to(*on);
+      for (const Tensor& y :
+           {softmax(x.to(*on), 1, mask.to(*on)), mixed_softmax(heads, one.to(*on), masks)}) {
+        const std::vector<double> row = y.values();
+        CHECK(std::isnan(row[0]));
+        CHECK(row[2] == 0);
+        CHECK(row[5] == 1);
+      }
+      CHECK(std::isnan(softmax(x.to(*on), 1).values()[0]));
+    }
   }
 
   TEST_CASE("numbers by chance have the processor's bits") {

@@ -33,10 +33,12 @@ const uint MOST = WIDTH < 32 || KEPT > 16 ? 1 : 16 / KEPT, STEP = FROM < MOST ? 
 const uint LINES = (FROM + STEP - 1) / STEP * STEP;
 shared vec4 earlier[LINES * QUADS], later[TO * QUADS];  // a line has one element for each between
 shared REAL folded[(WIDTH + 3) / 4 * ALL];              // a subgroup has four invocations or more
+shared uint folded_shown[(WIDTH + 3) / 4];
 shared REAL top[ALL], sum[ALL];
 
 REAL now[KEPT * ALL], w[KEPT * ALL];  // logits, weights, or their gradients; weights for these
 uint seen[KEPT];                      // a bit for each head
+uint shown = 0;                       // heads for which a key was seen
 REAL own[ALL];                        // maxima, or sums, of an invocation's keys
 
 #define EACH_HEAD [[unroll]] for (uint h = 0; h < ALL; ++h)
@@ -109,12 +111,18 @@ void fold_heads(bool adds) {
     else x = subgroupMax(own[h]);
     if (subgroupElect()) folded[gl_SubgroupID * ALL + h] = x;
   }
+  const uint of_subgroup = subgroupOr(shown);
+  if (subgroupElect()) folded_shown[gl_SubgroupID] = of_subgroup;
   barrier();
   for (uint h = gl_LocalInvocationIndex; h < ALL; h += WIDTH) {
     REAL x = folded[h];
-    for (uint s = 1; s < gl_NumSubgroups; ++s) x = join(adds, x, folded[s * ALL + h]);
+    uint all = folded_shown[0];
+    for (uint s = 1; s < gl_NumSubgroups; ++s) {
+      x = join(adds, x, folded[s * ALL + h]);
+      all |= folded_shown[s];
+    }
     if (adds) sum[h] = x;
-    else top[h] = x == -infinity ? 0.0 : x;
+    else top[h] = (all >> h & 1) == 0 ? 0.0 : x;
   }
   barrier();
 }
@@ -126,6 +134,7 @@ void find_values(uint row) {
   BLOCKS {
     mix_first(row, block);
     KEPT_HEADS own[h] = sees(k, h) ? max(own[h], now[at]) : own[h];
+    KEPT_NUMBERS shown |= seen[k];
   }
   fold_heads(false);
   EACH_HEAD own[h] = 0.0;

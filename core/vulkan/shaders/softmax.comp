@@ -14,6 +14,7 @@ layout(binding = 1) readonly buffer M_ { REAL M[]; };  // mask, or g
 layout(binding = 2) writeonly buffer Y_ { REAL Y[]; };
 
 REAL x[KEPT], g[KEPT];
+REAL shown = 0.0;  // 1 if an invocation saw a number that is not hidden
 
 void load(uint row, uint block) {
   KEPT_NUMBERS {
@@ -22,6 +23,7 @@ void load(uint row, uint block) {
     const REAL own = is_inside ? X[at(0, row, i)] : REAL(0.0);  // does not wait for the mask
     const bool is_seen = is_inside && (!MASKED || M[at(1, row, i)] != 0.0);
     x[k] = is_seen ? own : GRADIENT ? REAL(0.0) : -infinity;
+    if (is_seen) shown = 1.0;
     if (GRADIENT) g[k] = is_seen ? M[at(1, row, i)] : REAL(0.0);
   }
 }
@@ -50,7 +52,7 @@ void find_softmax(uint row) {
     KEPT_NUMBERS top = max(top, x[k]);
   }
   top = highest(top);
-  if (top == -infinity) top = REAL(0.0);
+  if (MASKED && top == -infinity && highest(shown) == 0.0) top = REAL(0.0);
   REAL sum = REAL(0.0);
   BLOCKS {
     if (!WHOLE) load(row, block);
