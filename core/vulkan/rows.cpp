@@ -112,10 +112,10 @@ bool CardBackend::mixed_softmax_gradient(const View& x, const View& before, cons
                                          const View& dbefore, const View& dafter) {
   const int keys = x.rank() - 1, heads = keys - 1;
   const bool mixes = after.data != nullptr;
-  const Temporary logits(*this, x.dtype, weights.shape, row_major(weights.shape));
+  const Temporary dlogits(*this, x.dtype, weights.shape, row_major(weights.shape));
   std::optional<Temporary> unwanted;
   if (!dx.data) unwanted.emplace(*this, x.dtype, x.shape, row_major(x.shape));
-  run_mixed({&weights, &g, &logits.view(), unwanted ? &unwanted->view() : &dx}, before,
+  run_mixed({&weights, &g, &dlogits.view(), unwanted ? &unwanted->view() : &dx}, before,
             mixes ? after : before, {0, 1, 0, mixes},
             {x.shape[heads], weights.shape[heads], g.shape[heads]});
   // The matrices' gradients are sums over all rows and keys.
@@ -124,7 +124,7 @@ bool CardBackend::mixed_softmax_gradient(const View& x, const View& before, cons
   Labels of_second = of_first;
   of_second[heads] = static_cast<Label>(keys + 1);
   const Labels pair{of_first[heads], of_second[heads]};
-  if (dbefore.data) contract(x, of_first, logits.view(), of_second, dbefore, pair);
+  if (dbefore.data) contract(x, of_first, dlogits.view(), of_second, dbefore, pair);
   if (dafter.data) contract(weights, of_first, g, of_second, dafter, pair);
   return true;
 }
