@@ -11,8 +11,8 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // x where visible, else a number so low that its exponential is zero. The largest visible x of a
-// row is subtracted; a row that shows nothing subtracts nothing and divides zeros by one. A row that
-// shows -inf alone is NaN.
+// row is subtracted; a row that shows nothing subtracts nothing and divides zeros by one. A row
+// that shows -inf alone is NaN.
 Tensor softmax_meaning(const Tensor& x, const Tensor& mask, int axis) {
   const Tensor visible = mask ? mask : Tensor::repeated_like(x, 1);
   const Tensor hidden_low = select(visible, x, Tensor::repeated_like(x, -infinity));

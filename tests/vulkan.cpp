@@ -633,8 +633,10 @@ TEST_SUITE("vulkan") {
       const Tensor x = cast(noise(shape, seed, Dtype::f32), dtype).to(on);
       return is_apart ? slice(x, shape.size() - 1, 1, shape.back() - 3) : x;
     };
-    for (const auto& [equation, names] : products)
+    for (const auto& product : products)
       for (int odd = -1; odd <= 3; ++odd) {
+        const char* const equation = product.first;
+        const auto& names = product.second;
         CAPTURE(equation);
         CAPTURE(odd);
         const Pattern pattern = Pattern::parse(equation);
