@@ -123,14 +123,12 @@ class CardBackend final : public Card {
   // follow those of the views, of which the last `written` are written.
   template <int N>
   void run_rows(const std::array<const View*, N>& views, int axis, size_t written, Shader shader,
-                const Constants& constants, const std::vector<Bound>& others, const Words& words) {
-    run_rows<N>(windows_of<N>(views), views, axis, written, shader, constants, others, words);
-  }
-  // The same, where a row reaches beyond the views that tell where it begins.
+                const Constants& constants, const std::vector<Bound>& others, const Words& words);
+  // The same, where a row reaches beyond the views that tell where it begins, and is cut like this.
   template <int N>
   void run_rows(const std::array<Window, N>& windows, const std::array<const View*, N>& views,
-                int axis, size_t written, Shader shader, const Constants& constants,
-                const std::vector<Bound>& others, const Words& words, Index heads = 0);
+                int axis, size_t written, Shader shader, const Constants& cut,
+                const Constants& constants, const std::vector<Bound>& others, const Words& words);
   // mixed_softmax.comp; P and R are its matrices.
   void run_mixed(const std::array<const View*, 4>& views, const View& P, const View& R,
                  const Constants& flags, const std::array<Index, 3>& heads);

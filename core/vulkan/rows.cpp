@@ -36,8 +36,8 @@ Constants cut_of_heads(Index n, Index heads, const Abilities& can) {
 template <int N>
 void CardBackend::run_rows(const std::array<Window, N>& windows,
                            const std::array<const View*, N>& views, int axis, size_t written,
-                           Shader shader, const Constants& constants,
-                           const std::vector<Bound>& others, const Words& words, Index heads) {
+                           Shader shader, const Constants& cut, const Constants& constants,
+                           const std::vector<Bound>& others, const Words& words) {
   const Index n = views[0]->shape[axis];
   Loops<N> rows = cpu_kernels::rows_along<N>(views, axis);
   rows.shape.pop_back();
@@ -47,7 +47,6 @@ void CardBackend::run_rows(const std::array<Window, N>& windows,
     buffers.push_back(v + written < N ? windows[v].read() : windows[v].written());
   buffers.insert(buffers.end(), others.begin(), others.end());
   for_each_part(rows, 2, [&](const Loops<N>& inner, const auto& at, Index) {
-    const Constants cut = heads > 0 ? cut_of_heads(n, heads, can_) : cut_of(n, can_);
     Call call{shader, cut, buffers, {}, inner.size()};
     call.constants.insert(call.constants.end(), constants.begin(), constants.end());
     add_padded(call.words, inner.shape, 2, 1);
@@ -60,6 +59,14 @@ void CardBackend::run_rows(const std::array<Window, N>& windows,
     call.words.add(words);
     stream_.run(call);
   });
+}
+
+template <int N>
+void CardBackend::run_rows(const std::array<const View*, N>& views, int axis, size_t written,
+                           Shader shader, const Constants& constants,
+                           const std::vector<Bound>& others, const Words& words) {
+  run_rows<N>(windows_of<N>(views), views, axis, written, shader,
+              cut_of(views[0]->shape[axis], can_), constants, others, words);
 }
 
 bool CardBackend::softmax(const View& x, const View& mask, int axis, const View& y) {
@@ -90,8 +97,9 @@ void CardBackend::run_mixed(const std::array<const View*, 4>& views, const View&
   words.add(p.first, P.strides[0], P.strides[1], r.first, R.strides[0], R.strides[1]);
   Constants constants = flags;
   for (Index count : heads) constants.push_back(static_cast<uint32_t>(count));
-  run_rows<4>(windows_of<4>(views), at, axis, 2, Shader::mixed_softmax, constants,
-              {p.read(), r.read()}, words, heads[1]);
+  run_rows<4>(windows_of<4>(views), at, axis, 2, Shader::mixed_softmax,
+              cut_of_heads(views[0]->shape[axis + 1], heads[1], can_), constants,
+              {p.read(), r.read()}, words);
 }
 
 bool CardBackend::mixed_softmax(const View& x, const View& before, const View& mask,
