@@ -94,8 +94,8 @@ class CheckTable {
     try {
       report = check();
     } catch (const Error& error) {
-      if (are_texts_ && error.kind() == ErrorKind::input) throw;  // about what the caller gave
-      if (detailed_) throw;
+      const bool is_of_input = are_texts_ && error.kind() == ErrorKind::input;
+      if (detailed_ || is_of_input) throw;  // it is about what the caller gave
       trouble = error.what();
     }
     const bool passed = trouble.empty() && report.passed();
