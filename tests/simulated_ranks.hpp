@@ -1,8 +1,7 @@
 // Ranks as threads of this process: a Transport whose messages are copied, and one that loses,
-// delays or spoils some of them.
+// delays or spoils some of them. Time is theirs, too: it stands still for all of them while one
+// that lives waits for a core, so that none is taken for lost on a busy machine.
 #pragma once
-#include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -21,7 +20,7 @@ enum class Fault { none, delay, drop, kill, corrupt };
 // The network between the ranks of one run.
 class SimulatedNetwork {
  public:
-  explicit SimulatedNetwork(int ranks) : ranks_(ranks) {}
+  explicit SimulatedNetwork(int ranks) : ranks_(ranks), here_(static_cast<size_t>(ranks)) {}
   int ranks() const { return ranks_; }
 
   // From its `at`th message on (one message, where it is dropped or spoiled), this rank is at
@@ -34,10 +33,22 @@ class SimulatedNetwork {
     return happened_;
   }
 
+  // Seconds: a thousandth passes once every rank has asked that has not left.
+  double now(int rank) {
+    std::lock_guard lock(mutex_);
+    asked_.insert(rank);
+    if (asked_.size() == here_) asked_.clear(), now_ += 1e-3;
+    return now_;
+  }
+  void leave(int rank) {
+    std::lock_guard lock(mutex_);
+    asked_.erase(rank), --here_;
+  }
+
   void send(int from, int to, int channel, std::span<const std::byte> bytes) {
     Bytes sent(bytes.begin(), bytes.end());
     std::lock_guard lock(mutex_);
-    auto due = std::chrono::steady_clock::now();
+    double due = now_;
     if (from == faulty_ && fault_ != Fault::none) {
       const int64_t number = sent_++;
       const bool once = number == at_, from_then = number >= at_;
@@ -46,7 +57,7 @@ class SimulatedNetwork {
       if (fault_ == Fault::drop && once) return;
       if (fault_ == Fault::kill && from_then) return;
       if (fault_ == Fault::delay && from_then)
-        due += std::chrono::microseconds(uniform_below(key_, number, 3000));
+        due += 1e-3 * static_cast<double>(uniform_below(key_, number, 10));
       if (fault_ == Fault::corrupt && once && !sent.empty())
         sent[uniform_below(key_, 0, sent.size())] ^= std::byte(1 << uniform_below(key_, 1, 8));
     }
@@ -57,7 +68,7 @@ class SimulatedNetwork {
     std::lock_guard lock(mutex_);
     auto& box = boxes_[{from, to, channel}];
     if (box.empty() && aborted_) fail(ErrorKind::peer, "another rank ended the run");
-    if (box.empty() || box.front().due > std::chrono::steady_clock::now()) return {};
+    if (box.empty() || box.front().due > now_) return {};
     Bytes bytes = std::move(box.front().bytes);
     box.pop_front();
     return bytes;
@@ -79,11 +90,14 @@ class SimulatedNetwork {
  private:
   struct Sent {
     Bytes bytes;
-    std::chrono::steady_clock::time_point due;
+    double due;
   };
   const int ranks_;
   std::mutex mutex_;
   std::map<std::tuple<int, int, int>, std::deque<Sent>> boxes_;
+  size_t here_;
+  std::set<int> asked_;  // since time last passed
+  double now_ = 0;
   bool aborted_ = false, happened_ = false;
   Fault fault_ = Fault::none;
   int faulty_ = -1, to_ = -1;
@@ -94,6 +108,7 @@ class SimulatedNetwork {
 class SimulatedTransport : public Transport {
  public:
   SimulatedTransport(SimulatedNetwork& network, int rank) : network_(network), rank_(rank) {}
+  ~SimulatedTransport() override { network_.leave(rank_); }
   int rank() const override { return rank_; }
   int size() const override { return network_.ranks(); }
   std::unique_ptr<Exchange> begin(int channel, const std::vector<Message>& out,
@@ -102,6 +117,7 @@ class SimulatedTransport : public Transport {
     return std::make_unique<Coming>(network_, rank_, channel, in);
   }
   void abort(int) override { network_.abort(); }
+  double now() const override { return network_.now(rank_); }
 
  private:
   class Coming : public Exchange {

@@ -14,6 +14,7 @@ class CheckedTransport : public Transport {
   int rank() const override { return carrier_->rank(); }
   int size() const override { return carrier_->size(); }
   void abort(int code) override { carrier_->abort(code); }
+  double now() const override { return carrier_->now(); }
   std::unique_ptr<Exchange> begin(int channel, const std::vector<Message>& out,
                                   const std::vector<Message>& in) override;
 

@@ -7,7 +7,6 @@
 #include <map>
 #include <utility>
 
-#include "core/clock.hpp"
 #include "core/threads.hpp"
 #include "train/checked_transport.hpp"
 #include "train/gathering.hpp"
@@ -159,11 +158,11 @@ bool Comm::runs(const Job& job) const {
 // computation may run, and a wake-up. Once the computation waits for a job, polls follow each other
 // at once, and after 50 of them without progress every 50 us.
 void Comm::drive() {
-  double last = seconds_now(), moved = last;
+  double last = transport_->now(), moved = last;
   bool waited = false;
   int round = 0;  // without progress
   for (auto jobs = running(); !jobs.empty(); jobs = running(), ++round) {
-    const double now = seconds_now(), passed = now - last;
+    const double now = transport_->now(), passed = now - last;
     last = now;
     bool waits = false, ended = false;
     for (const std::shared_ptr<Running>& each : jobs) {

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/clock.hpp"
 #include "core/error.hpp"
 
 namespace tete {
@@ -55,6 +56,8 @@ class Transport {
                                           const std::vector<Message>& in) = 0;
   // Ends every rank with this exit code.
   virtual void abort(int code) = 0;
+  // Seconds, by which it is told how long a rank gave no sign.
+  virtual double now() const { return seconds_now(); }
 };
 
 // An error that all ranks have found, or were told of: one of them tells the user.
