@@ -40,8 +40,9 @@ struct Forward {
   // (all, if that is not set), and changes no bit of a run. `replace`, if set, is called with
   // those for which `replaced` is true (all, if not set), and the run continues with its result: a
   // tensor of the value's shape and type, through which gradients flow. A result with the same
-  // numbers changes no bit. A value inside a tile is stored whole only if a hook asks for it
-  // (nn/tile/tile.hpp). nn/trace.hpp makes hooks from patterns.
+  // numbers changes no bit; of attention that runs in one pass otherwise (nn/run/attention.cpp), the
+  // last ones. A value inside a tile is stored whole only if a hook asks for it (nn/tile/tile.hpp).
+  // nn/trace.hpp makes hooks from patterns.
   using Asks = std::function<bool(const std::string& path)>;
   std::function<void(const std::string& path, const Tensor& value)> watch = {};
   Asks watched = {};
@@ -74,7 +75,6 @@ struct Forward {
   bool replaces(const std::string& path) const { return replace && (!replaced || replaced(path)); }
   // The result of `replace` for x; `watch` is not called. Fails (input) on another shape or type.
   Tensor replacement(const std::string& path, const Tensor& x) const;
-  bool asks_for(const std::string& path) const { return watches(path) || replaces(path); }
   // Offers x to the hooks; returns x or its replacement.
   Tensor offer(const std::string& path, const Tensor& x) const;
 };

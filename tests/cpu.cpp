@@ -78,6 +78,11 @@ Index offset(const View& v, const Shape& at) {
   for (int d = 0; d < v.rank(); ++d) sum += at[d] * v.strides[d];
   return sum;
 }
+void put(const View& v, const Shape& at, double x) {
+  const Index i = offset(v, at);
+  if (v.dtype == Dtype::f32) static_cast<float*>(v.data)[i] = static_cast<float>(x);
+  if (v.dtype == Dtype::f64) static_cast<double*>(v.data)[i] = x;
+}
 double get(const View& v, const Shape& at) {
   const Index i = offset(v, at);
   if (v.dtype == Dtype::f32) return static_cast<const float*>(v.data)[i];
@@ -881,6 +886,103 @@ TEST_CASE("cpu: heads mixed around a softmax, in every layout, and the gradient"
                                            none);
               CHECK(near(dP, dP_));
             }
+}
+
+TEST_CASE("cpu: attention in one pass, in every layout, and the gradient") {
+  struct Sizes {
+    Index n, m, c, e;
+  };
+  for (Dtype t : reals)
+    for (const Sizes& s : {Sizes{1, 1, 1, 1},
+                           {5, 3, 2, 33},
+                           {13, 131, 35, 1},
+                           {77, 64, 32, 64},
+                           {131, 397, 7, 13},
+                           {24, 1031, 3, 5}})
+      for (const Layout& layout : input_layouts)
+        for (const bool masked : {false, true})
+          for (const Index shown : {s.m, Index{1}, s.m - s.n, Index{-3}}) {
+            CAPTURE(name_of(t));
+            CAPTURE(s.n);
+            CAPTURE(s.m);
+            CAPTURE(std::string(layout.name));
+            CAPTURE(masked);
+            CAPTURE(shown);
+            const Shape of_q{2, s.n, s.c}, of_k{2, s.m, s.c}, of_v{2, s.m, s.e}, of_y{2, s.n, s.e},
+                of_w{2, s.n, s.m};
+            const Layout out = layout.repeated ? Layout{} : layout;
+            Array q(t, of_q, layout), k(t, of_k, layout), v(t, of_v, layout), y(t, of_y, out),
+                g(t, of_y, layout), dq(t, of_q, out), dk(t, of_k, out), dv(t, of_v, out),
+                mask(t, of_w, layout), stats(t, {2, s.n, 2});
+            q.random(1, -2, 2), k.random(2), v.random(3), g.random(4), mask.random(5);
+            cpu().unary(Unary::step, mask.view, mask.view);
+            // The same by the operations that it stands for.
+            Array seen(t, of_w), L(t, of_w), W(t, of_w), Y(t, of_y), dW(t, of_w), dL(t, of_w),
+                dQ(t, of_q), dK(t, of_k), dV(t, of_v);
+            for_each(of_w, [&](const Shape& at) {
+              const bool is_seen = at[2] < shown + at[1] && (!masked || get(mask.view, at) != 0);
+              put(seen.view, at, is_seen);
+            });
+            const Labels bnc{0, 1, 3}, bmc{0, 2, 3}, bnm{0, 1, 2}, bme{0, 2, 4}, bne{0, 1, 4};
+            cpu().contract(q.view, bnc, k.view, bmc, L.view, bnm);
+            cpu().softmax(L.view, seen.view, 2, W.view);
+            cpu().contract(W.view, bnm, v.view, bme, Y.view, bne);
+            cpu().contract(g.view, bne, v.view, bme, dW.view, bnm);
+            cpu().contract(W.view, bnm, g.view, bne, dV.view, bme);
+            cpu().softmax_gradient(W.view, dW.view, 2, dL.view);
+            cpu().contract(dL.view, bnm, k.view, bmc, dQ.view, bnc);
+            cpu().contract(dL.view, bnm, q.view, bnc, dK.view, bmc);
+            const View none{}, hides = masked ? mask.view : none;
+            const auto near = [&](const Array& a, const Array& b) {
+              double most = 0;
+              for_each(a.view.shape, [&](const Shape& at) {
+                most = std::max(most, std::abs(get(a.view, at) - get(b.view, at)));
+              });
+              return most < (t == Dtype::f32 ? 5e-5 : 1e-13);
+            };
+            CHECK(same_bits(y, [&] {
+              REQUIRE(cpu().attend(q.view, k.view, v.view, hides, shown, y.view, stats.view));
+            }));
+            CHECK(near(y, Y));
+            REQUIRE(cpu().attend_gradient(q.view, k.view, v.view, hides, shown, stats.view, g.view,
+                                          dq.view, dk.view, dv.view));
+            CHECK(near(dq, dQ));
+            CHECK(near(dk, dK));
+            CHECK(near(dv, dV));
+            // Not all gradients need be wanted.
+            for (int only = 0; only < 3; ++only) {
+              Array* const made[] = {&dq, &dk, &dv};
+              const View some[] = {only == 0 ? dq.view : none, only == 1 ? dk.view : none,
+                                   only == 2 ? dv.view : none};
+              cpu().fill(7, made[only]->view);
+              cpu().attend_gradient(q.view, k.view, v.view, hides, shown, stats.view, g.view,
+                                    some[0], some[1], some[2]);
+              CHECK(near(*made[only], only == 0 ? dQ : only == 1 ? dK : dV));
+            }
+          }
+}
+
+TEST_CASE("cpu: what attention does not see poisons nothing, and -inf alone is NaN") {
+  constexpr Index n = 3, m = 70;
+  Array q(Dtype::f32, {n, 1}), k(Dtype::f32, {m, 1}), v(Dtype::f32, {m, 1}), y(Dtype::f32, {n, 1}),
+      mask(Dtype::f32, {n, m}), stats(Dtype::f32, {n, 2}), dv(Dtype::f32, {m, 1});
+  cpu().fill(1, q.view), cpu().fill(0, k.view), cpu().fill(2, v.view), cpu().fill(1, mask.view);
+  k.view.as<float>()[3] = std::nanf("");
+  k.view.as<float>()[69] = std::numeric_limits<float>::infinity();
+  for (Index i = 0; i < n; ++i) mask.view.as<float>()[i * m + 3] = 0;
+  for (Index j = 0; j < m; ++j) mask.view.as<float>()[m + j] = 0;
+  cpu().attend(q.view, k.view, v.view, mask.view, 60, y.view, stats.view);
+  CHECK(get(y.view, {0, 0}) == doctest::Approx(2));
+  CHECK(get(y.view, {1, 0}) == 0);  // it sees nothing
+  CHECK(get(y.view, {2, 0}) == doctest::Approx(2));
+  cpu().attend_gradient(q.view, k.view, v.view, mask.view, 60, stats.view, y.view, View{}, View{},
+                        dv.view);
+  CHECK(get(dv.view, {3, 0}) == 0);
+  CHECK(get(dv.view, {4, 0}) == doctest::Approx(2.0 / 59 + 2.0 / 61));
+  CHECK(get(dv.view, {69, 0}) == 0);
+  cpu().fill(-std::numeric_limits<double>::infinity(), k.view);
+  cpu().attend(q.view, k.view, v.view, View{}, 60, y.view, stats.view);
+  CHECK(std::isnan(get(y.view, {0, 0})));
 }
 
 TEST_CASE("cpu: softmax does not overflow, and what is hidden poisons nothing") {

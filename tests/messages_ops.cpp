@@ -221,6 +221,16 @@ TEST_SUITE("messages") {
          [] {
            mixed_softmax(f32({2, 3}), f32({2, 4}), Tensor(), f64({4, 2}));
          }},
+        {"attend: expected q[…, n, c], k[…, m, c] and v[…, m, e] of one real type, got "
+         "f32[3, 2], f32[5, 3] and f32[5, 4]",
+         [] {
+           attend(f32({3, 2}), f32({5, 3}), f32({5, 4}));
+         }},
+        {"attend: expected q[…, n, c], k[…, m, c] and v[…, m, e] of one real type, got "
+         "f32[3, 2], f32[5, 2] and f64[5, 4]",
+         [] {
+           attend(f32({3, 2}), f32({5, 2}), f64({5, 4}));
+         }},
         {"softmax: expected real numbers, got i64[2, 3]",
          [] {
            softmax(i64({2, 3}), 1);

@@ -259,8 +259,8 @@ TEST_SUITE("samples") {
         });
         sample.apply(inputs);
       }
-    CHECK(seen == std::set<std::string>{"cross_entropy", "layer_norm", "recomputed", "rms_norm",
-                                        "softmax", "unary_of_sum"});
+    CHECK(seen == std::set<std::string>{"attend", "cross_entropy", "layer_norm", "recomputed",
+                                        "rms_norm", "softmax", "unary_of_sum"});
   }
 
   TEST_CASE("wherever the inputs lie in memory, value and gradient are the same") {

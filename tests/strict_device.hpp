@@ -97,6 +97,7 @@ class StrictDevice : public Backend {
                       const Labels& y) const override {
     return cpu().contracts_bf16(A, a, B, b, Y, y);
   }
+  bool attends(Index queries) const override { return cpu().attends(queries); }
 #define OPERATION(name, parameters, arguments)                                             \
   void name parameters override {                                                          \
     inside([this](const auto&... all) { cpu().name(later(all)...); }, std::tie arguments); \

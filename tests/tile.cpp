@@ -289,9 +289,46 @@ TEST_SUITE("tile") {
     }
   }
 
+  TEST_CASE("attention in one pass is the same in blocks, in one, and in steps") {
+    const Tiled layer("multi_head");
+    for (const auto& [n, m] : {std::pair<Index, Index>{70, 70}, {70, 93}, {18, 131}})
+      for (const Call& call : calls(*layer.program, n, m)) {
+        CAPTURE(n);
+        CAPTURE(m);
+        CAPTURE(call.mask.causal);
+        const Outcome at_once = outcome(layer, call, whole);
+        Call looked = call;
+        looked.watched = true;
+        CHECK(apart(outcome(layer, looked, whole), at_once) == 0);
+        // Of fewer queries, a block runs the steps.
+        for (const Tiling& tiling :
+             {Tiling{}, Tiling{.queries = 33, .samples = 2}, Tiling{.queries = 5},
+              Tiling{.queries = 17, .keep = Tiling::Keep::never()}}) {
+          const Outcome in_blocks = outcome(layer, call, tiling);
+          CHECK(apart(in_blocks, at_once) < 1e-11);
+          CHECK(apart(outcome(layer, looked, tiling), in_blocks) == 0);
+        }
+      }
+  }
+
+  TEST_CASE("attention stores no pair of queries and memory, whatever a causal mask hides") {
+    const Tiled layer("multi_head", {}, Dtype::f32);
+    for (const Tiling& tiling : {whole, Tiling{}})
+      for (const bool causal : {false, true}) {
+        CAPTURE(causal);
+        const auto peak = [&](Index n) {
+          const Call call{noise({1, n, 12}, 1, Dtype::f32), {}, {.causal = causal}};
+          return peak_of([&] { outcome(layer, call, tiling); });
+        };
+        CHECK(peak(2048) < 4.2 * peak(512));
+        CHECK(peak(2048) < 2048.0 * 2048 * 4);
+      }
+  }
+
   TEST_CASE("the number of threads changes no bit, nor does keeping, nor looking") {
     const int before = threads();
-    for (const char* name : {"talking_heads", "dynamic_projections", "random_synthesizer"})
+    for (const char* name :
+         {"talking_heads", "dynamic_projections", "random_synthesizer", "multi_head"})
       for (const bool causal : {false, true}) {
         CAPTURE(name);
         const Tiled layer(name, {}, Dtype::f32);

@@ -338,6 +338,37 @@ Tensor mask_with_hidden_row(const Tensor& like) {
                              like.backend());
 }
 
+void add_attend(Table& table) {
+  const std::vector<Draw> few = {{{2, 3, 2}}, {{2, 5, 2}}, {{2, 5, 4}}};
+  table.add("attend", few, 7, [](In in) { return attend(in[0], in[1], in[2]); });
+  table.add("attend, one more for each row", few, 7,
+            [](In in) { return attend(in[0], in[1], in[2], {}, 2); });
+  table.add("attend, nothing for the first rows", few, 7,
+            [](In in) { return attend(in[0], in[1], in[2], {}, -1); });
+  // Each position is seen by a row: the gradients of what nobody sees are products with 0.
+  table.add("attend, masked", {{{3, 2}}, {{5, 2}}, {{5, 4}}}, 7, [](In in) {
+    const Tensor mask = Tensor::of<int64_t>(
+        {3, 5}, {1, 0, 1, 0, 0, /**/ 0, 0, 0, 0, 0, /**/ 1, 1, 0, 1, 1}, in[0].backend());
+    return attend(in[0], in[1], in[2], mask);
+  });
+  table.add("attend, masked differently for each, and one more for each row",
+            {few[0], few[1], few[2], positions({2, 3, 5}, 9)}, 7,
+            [](In in) { return attend(in[0], in[1], in[2], in[3], 3); });
+  table.add("attend, turned", {{{2, 2, 3}}, {{5, 2, 2}}, {{4, 5, 2}}}, 7, [](In in) {
+    return attend(permute(in[0], {1, 2, 0}), permute(in[1], {1, 0, 2}), permute(in[2], {2, 1, 0}));
+  });
+  table.add("attend, of heads side by side", {{{5, 3, 2}}, {{7, 3, 2}}, {{7, 3, 2}}}, 9, [](In in) {
+    const auto heads_first = [](const Tensor& x) { return permute(x, {1, 0, 2}); };
+    return attend(heads_first(in[0]), heads_first(in[1]), heads_first(in[2]));
+  });
+  table.add("attend, wide", {{{17, 3}}, {{131, 3}}, {{131, 35}}}, 131,
+            [](In in) { return attend(in[0], in[1], in[2], {}, 110); });
+  table.add("attend to nothing", {{{3, 2}}, {{0, 2}}, {{0, 4}}},
+            [](In in) { return attend(in[0], in[1], in[2]); });
+  table.add("attend over no name", {{{3, 0}}, {{5, 0}}, {{5, 4}}}, 5,
+            [](In in) { return attend(in[0], in[1], in[2]); });
+}
+
 void add_softmax(Table& table) {
   for (const Layout& layout : layouts)
     if (layout.stored.size() > 0)
@@ -360,6 +391,7 @@ void add_softmax(Table& table) {
     return softmax(in[0], 1, Tensor::zeros({3, 5}, in[0].dtype(), in[0].backend()));
   });
   table.add("softmax of nothing", {{{3, 0}}}, [](In in) { return softmax(in[0], 1); });
+  add_attend(table);
   table.add("log_softmax of nothing", {{{3, 0}}}, [](In in) { return log_softmax(in[0], 1); });
   table.add("log_softmax", {{{2, 5, 3}}}, 3, [](In in) { return log_softmax(in[0], 2); });
   table.add("log_softmax, transposed", {{{5, 3}}}, 5, [](In in) {

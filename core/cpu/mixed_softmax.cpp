@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/cpu/lines.hpp"
 #include "core/cpu/relaid.hpp"
 #include "core/cpu/small_matrix.hpp"
 
@@ -28,15 +29,6 @@ struct Mix {
   }
 };
 
-// The numbers of all heads at some keys: data[head·step + key].
-template <class T>
-struct Lines {
-  T* data;
-  Index step;
-
-  Lines from(Index key) const { return {data + key, step}; }
-};
-
 template <class T>
 void copy(const Lines<const T>& x, Index heads, Index keys, const Lines<T>& y) {
   for (Index h = 0; h < heads; ++h) std::copy_n(x.data + h * x.step, keys, y.data + h * y.step);
@@ -55,22 +47,6 @@ void mix(const Mix<T>& P, Index heads, Index out, const Lines<const T>& x, Index
                       P.column, P.row, x.data + j, x.step, y.data + k * y.step + j, y.step,
                       std::min(kernels.product_columns, keys - j), false);
 }
-
-// Memory for lines of all heads, which lie so that no cache takes them for the same.
-template <class T>
-class LineSpace {
- public:
-  LineSpace(Index heads, Index keys)
-      : step_((keys + whole - 1) / whole * whole + 64 / Index{sizeof(T)}),
-        memory_(static_cast<size_t>(heads * step_) * sizeof(T)) {}
-  Lines<T> lines() const { return {memory_.as<T>(), step_}; }
-  Lines<const T> read() const { return {memory_.as<T>(), step_}; }
-
- private:
-  static constexpr Index whole = 64;  // product_columns of any registers divide it
-  const Index step_;
-  const Scratch memory_;
-};
 
 Index heads_of(const View& x) { return x.shape[x.rank() - 2]; }
 Index keys_of(const View& x) { return x.shape.back(); }
@@ -93,11 +69,6 @@ bool fits(const View& x, const View& before, const View& y) {
   if (x.size() == 0 || y.size() == 0) return false;
   const Index most = std::max({heads_of(x), before.shape[1], heads_of(y)});
   return most <= small_side && keys_of(x) >= long_row;
-}
-
-template <class T>
-Lines<T> lines_at(const View& x, Index offset) {
-  return {x.as<std::remove_const_t<T>>() + offset, x.strides[x.rank() - 2]};
 }
 
 template <class T>

@@ -12,6 +12,26 @@
 #include "core/unchanged.hpp"
 
 namespace tete::cpu_kernels {
+
+template <class T>
+void lay_out(Index k, Index n, const Matrix<const T>& b, T* to) {
+  const Index wide = rows<T>().product_columns;
+  for (Index j = 0; j < n; j += wide, to += k * wide) {
+    const Index some = std::min(wide, n - j);
+    const T* from = b.data + j * b.column;
+    if (some < wide) std::fill_n(to, k * wide, T(0));
+    if (b.column != 1) {
+      rows<T>().transpose(from, b.column, to, wide, some, k);
+      continue;
+    }
+    if (some == wide) rows<T>().panel(from, b.row, k, to);
+    else
+      for (Index p = 0; p < k; ++p) std::copy_n(from + p * b.row, some, to + p * wide);
+  }
+}
+template void lay_out(Index, Index, const Matrix<const float>&, float*);
+template void lay_out(Index, Index, const Matrix<const double>&, double*);
+
 namespace {
 
 constexpr Index block_steps = 384;    // terms of a sum in a block
@@ -43,24 +63,6 @@ class Space {
 
 Index rounded_up(Index size, Index unit) { return (size + unit - 1) / unit * unit; }
 
-// b[p·row + j·column] for p < k, j < n to panels: to[p·wide + j] and zeros beyond n, for `wide`
-// columns after each other.
-template <class T>
-void lay_out(const Matrix<const T>& b, Index k, Index n, Index wide, T* to) {
-  for (Index j = 0; j < n; j += wide, to += k * wide) {
-    const Index some = std::min(wide, n - j);
-    const T* from = b.data + j * b.column;
-    if (some < wide) std::fill_n(to, k * wide, T(0));
-    if (b.column != 1) {
-      rows<T>().transpose(from, b.column, to, wide, some, k);
-      continue;
-    }
-    if (some == wide) rows<T>().panel(from, b.row, k, to);
-    else
-      for (Index p = 0; p < k; ++p) std::copy_n(from + p * b.row, some, to + p * wide);
-  }
-}
-
 // The same of a B that may be unchanged from call to call: then its panels are kept. Otherwise they
 // are laid out in `space`, which has room for so many.
 template <class T>
@@ -70,10 +72,10 @@ const T* panels_of(const Matrix<const T>& b, Index k, Index n, Index wide, T* sp
     const void* const made =
         known->made_of({reinterpret_cast<const char*>(key), sizeof key},
                        static_cast<size_t>(k * rounded_up(n, wide)) * sizeof(T),
-                       [&](void* to) { lay_out(b, k, n, wide, static_cast<T*>(to)); });
+                       [&](void* to) { lay_out(k, n, b, static_cast<T*>(to)); });
     if (made) return static_cast<const T*>(made);
   }
-  lay_out(b, k, n, wide, space);
+  lay_out(k, n, b, space);
   return space;
 }
 
@@ -183,7 +185,7 @@ void transpose(const uint32_t* x, Index rx, uint32_t* y, Index ry, Index lines, 
                           lines, n);
 }
 
-// The same as lay_out for f32, but in pairs.
+// The same as lay_out, but in pairs.
 void lay_out(const Matrix<const Bf16>& b, Index k, Index n, Index wide, uint32_t* to) {
   const Index pairs = pairs_of(k);
   if (b.column == 1) return pair_rows().pair_columns(b.data, b.row, k, n, to, wide, pairs);

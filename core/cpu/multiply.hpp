@@ -18,6 +18,11 @@ template <class X, class Y>
 void multiply(Index m, Index n, Index k, const Matrix<const X>& A, const Matrix<const X>& B,
               const Matrix<Y>& C, bool add);
 
+// B in panels of product_columns after each other, as the tiles of rows_product.cpp read them: from
+// to + j·k on for column j, line p at p·product_columns. B is k × n; zeros follow its last column.
+template <class T>
+void lay_out(Index k, Index n, const Matrix<const T>& B, T* to);
+
 // True if each number of C has the same bits however a product of such X is cut into products of
 // parts of A and B, as its terms are added in one order. BLAS promises no such thing.
 template <class X>

@@ -105,6 +105,10 @@ struct Rows {
 
   // rows_softmax.cpp. Every row has stride 1; mask may be null. y may be x.
   void (*softmax)(const T* x, const T* mask, T* y, Index n);
+  // The same in place of the first `shown` numbers, and 0 for the rest of n; stats: what
+  // softmax_of_first_again needs to give the same bits once more.
+  void (*softmax_of_first)(T* x, Index shown, Index n, T* stats);
+  void (*softmax_of_first_again)(T* x, Index shown, Index n, const T* stats);
   void (*softmax_gradient)(const T* y, const T* g, T* dx, Index n);
   // Returns log Σ exp x.
   T (*logsumexp)(const T* x, Index n);

@@ -28,6 +28,24 @@ struct Masked {
   }
 };
 
+// The first numbers, or another number in the place of the others.
+template <class T>
+class First {
+ public:
+  TETE_MEMBER explicit First(Index count) : count_(count) {
+    for (int l = 0; l < width<T>; ++l) lane_[l] = static_cast<T>(l);
+  }
+  TETE_MEMBER T operator()(Index i, T v, T hidden) const { return i < count_ ? v : hidden; }
+  TETE_MEMBER Register<T> operator()(Index i, Register<T> v, T hidden) const {
+    const Index left = count_ - i < width<T> ? count_ - i : width<T>;
+    return lane_ < all_lanes(static_cast<T>(left)) ? v : all_lanes(hidden);
+  }
+
+ private:
+  Index count_;
+  Register<T> lane_;
+};
+
 // The largest x that is seen. A NaN is passed over; exp brings it back.
 template <class T, class Seen>
 TETE_INLINE T largest(const T* x, Index n, const Seen& seen) {
@@ -71,6 +89,27 @@ void softmax_row(const T* x, const T* mask, T* y, Index n) {
   for (Index i = 0; i < n; ++i) y[i] *= scale;
 }
 
+// stats: the largest number and 1/Σ, or zeros where nothing is shown.
+template <class T>
+void softmax_of_first(T* x, Index shown, Index n, T* stats) {
+  const First<T> first(shown);
+  stats[0] = stats[1] = 0;
+  if (shown > 0) {
+    stats[0] = largest(x, n, first);
+    stats[1] = T(1) / exp_row(x, stats[0], x, n, first);
+  }
+  for (Index i = 0; i < n; ++i) x[i] = shown > 0 ? x[i] * stats[1] : T(0);
+}
+template <class T>
+void softmax_of_first_again(T* x, Index shown, Index n, const T* stats) {
+  const First<T> first(shown);
+  const T most = stats[0], scale = stats[1];
+  Index i = 0;
+  for (; i + width<T> <= n; i += width<T>)
+    store<T>(x + i, first(i, exps(load(x + i) - most) * scale, T(0)));
+  for (; i < n; ++i) x[i] = first(i, exp_below(x[i] - most) * scale, T(0));
+}
+
 template <class T>
 void softmax_gradient_row(const T* y, const T* g, T* dx, Index n) {
   const T inner = dense_dot(y, g, n);
@@ -95,6 +134,8 @@ void cross_entropy_gradient_row(const T* x, T lse, T g, Index target, T* y, Inde
 template <class T>
 void fill(Rows<T>& rows) {
   rows.softmax = softmax_row<T>;
+  rows.softmax_of_first = softmax_of_first<T>;
+  rows.softmax_of_first_again = softmax_of_first_again<T>;
   rows.softmax_gradient = softmax_gradient_row<T>;
   rows.logsumexp = logsumexp_row<T>;
   rows.cross_entropy_gradient = cross_entropy_gradient_row<T>;

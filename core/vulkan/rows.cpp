@@ -102,6 +102,16 @@ void CardBackend::run_mixed(const std::array<const View*, 4>& views, const View&
               {p.read(), r.read()}, words);
 }
 
+// A card's products of whole blocks are as fast.
+bool CardBackend::attend(const View&, const View&, const View&, const View&, Index, const View&,
+                         const View&) {
+  return false;
+}
+bool CardBackend::attend_gradient(const View&, const View&, const View&, const View&, Index,
+                                  const View&, const View&, const View&, const View&, const View&) {
+  return false;
+}
+
 bool CardBackend::mixed_softmax(const View& x, const View& before, const View& mask,
                                 const View& after, const View& weights, const View& y) {
   const int axis = x.rank() - 2;

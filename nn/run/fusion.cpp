@@ -5,8 +5,11 @@
 //   f(a[…] + b[…])                     f elementwise, a or b a parameter; the sum is not stored
 //   einsum(softmax(einsum(J, P)), R)   P and R small matrices, the second one if it is there: heads
 //                                      that are mixed before and after a softmax
-//   norm(x, dim=d) * g[d] + b[d]       layer_norm; rms_norm without b
-//   S[…, d] = a[…] + b[…]              and its norm, as in the row before, in a later statement
+//   einsum(softmax(einsum(Q, K)), V)   attention: queries and a memory over one name, and their
+//   heads norm(x, dim=d) * g[d] + b[d]       layer_norm; rms_norm without b S[…, d] = a[…] + b[…]
+//   and its norm, as in the row before, in a later statement
+#include "nn/run/fusion.hpp"
+
 #include <algorithm>
 
 #include "nn/language/builtins/normalize.hpp"
@@ -14,11 +17,23 @@
 
 namespace tete {
 
-struct FusionRow {
-  bool (*fits)(const Checked& program, const Node& node, Fusion& found);
-  // No value if the numbers of this call do not fit; then the expression runs as it is written.
-  std::optional<Value> (*run)(Runner& runner, const Node& node, const Fusion& fusion);
-};
+const Node* written_for(const Checked& program, const Node& node, std::vector<int>& inside) {
+  if (node.kind != NodeKind::value) return &node;
+  if (!node.plain) return nullptr;
+  for (int at = node.index;; at = program.values[at].index) {
+    const CheckedValue& v = program.values[at];
+    inside.push_back(at);
+    if (v.kind == ValueKind::same) continue;
+    const bool fits = v.kind == ValueKind::statement && v.names == v.dims && v.norm < 0;
+    return fits ? &v.right : nullptr;
+  }
+}
+
+bool is_product(const Node& node) {
+  const auto is_real = [](const Node& arg) { return arg.element == Element::real; };
+  return node.builtin && node.builtin->contracts && node.args.size() == 2 && node.strips < 0 &&
+         std::all_of(node.args.begin(), node.args.end(), is_real);
+}
 
 namespace {
 
@@ -49,21 +64,6 @@ bool is_biased(const Checked& program, const Node& sum) {
                      [&](const Node& x) { return is_parameter(program, x); });
 }
 
-// The expression that computes `node`: itself, or the right side of the statement that it refers
-// to; null if that reference splits, renames or picks. `inside` gets the statement, and the values
-// on the way to it that are the same under another name.
-const Node* written_for(const Checked& program, const Node& node, std::vector<int>& inside) {
-  if (node.kind != NodeKind::value) return &node;
-  if (!node.plain) return nullptr;
-  for (int at = node.index;; at = program.values[at].index) {
-    const CheckedValue& v = program.values[at];
-    inside.push_back(at);
-    if (v.kind == ValueKind::same) continue;
-    const bool fits = v.kind == ValueKind::statement && v.names == v.dims && v.norm < 0;
-    return fits ? &v.right : nullptr;
-  }
-}
-
 bool fits_function_of_sum(const Checked& program, const Node& node, Fusion& found) {
   if (node.constant || !node.builtin || node.builtin->unary == Unary::count) return false;
   const Node* const sum = written_for(program, node.args[0], found.inside);
@@ -90,12 +90,10 @@ struct Mix {
 };
 
 Mix mix_in(const Node& node) {
-  if (!node.builtin || !node.builtin->contracts || node.args.size() != 2 || node.strips >= 0)
-    return {};
+  if (!is_product(node)) return {};
   for (int i : {0, 1}) {
     const Node &matrix = node.args[i], &x = node.args[1 - i];
-    if (matrix.names.size() != 2 || x.element != Element::real || matrix.element != Element::real)
-      continue;
+    if (matrix.names.size() != 2) continue;
     for (int k : {0, 1}) {
       const int from = matrix.names[k], to = matrix.names[1 - k];
       Names mixed = x.names.without(from);
@@ -233,7 +231,8 @@ class FusionFinder {
   // Operands first, so that a fusion's copies of them are fused, too.
   void find(Node& node, int statement) {
     for (Node& arg : node.args) find(arg, statement);
-    for (const FusionRow* row : {&norm_with_scale, &function_of_sum, &softmax_of_mix}) {
+    for (const FusionRow* row :
+         {&norm_with_scale, &function_of_sum, &softmax_of_mix, &attention_row}) {
       Fusion found{row};
       if (!row->fits(program_, node, found) || !may_skip(found.inside, statement)) continue;
       node.fusion = static_cast<int>(program_.fusions.size());
@@ -292,14 +291,25 @@ void find_fusions(Checked& program) { FusionFinder(program).find(); }
 // ---- Running --------------------------------------------------------------------------------
 
 bool Runner::runs(const Fusion& fusion) const {
-  return std::none_of(fusion.inside.begin(), fusion.inside.end(), [&](int value) {
-    return has(value) || (is_offered(checked(value)) && forward_.asks_for(path_of(checked(value))));
-  });
+  const auto any = [&](const auto& is) {
+    return std::any_of(fusion.inside.begin(), fusion.inside.end(), is);
+  };
+  const auto watched = [&](int value) { return is_watched(value); };
+  if (any([&](int value) { return is_replaced(value); })) return false;
+  if (any(watched)) return fusion.row->rounds_otherwise;
+  return !any([&](int value) { return has(value); });
 }
 
 std::optional<Value> Runner::in_one_pass(const Node& n) {
   const Fusion& fusion = program_.fusions[n.fusion];
   return runs(fusion) ? fusion.row->run(*this, n, fusion) : std::nullopt;
+}
+
+bool Runner::leaves_out(int number) {
+  const int at = checked(number).fusion;
+  if (at < 0 || !runs(program_.fusions[at])) return false;
+  const Fusion& fusion = program_.fusions[at];
+  return fusion.row->stores_nothing && fusion.row->stores_nothing(*this, fusion);
 }
 
 Value Runner::normed_sum(const CheckedValue& v) {

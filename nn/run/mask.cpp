@@ -112,6 +112,15 @@ Value Runner::mask_along(const Names& names, int dim) {
   return pair.query >= 0 ? call_mask(pair) : padding_along(dim);
 }
 
+std::optional<Index> Runner::shown_to_first(const Names& names, int dim) {
+  const AxisPair pair = masked_pair(names, dim, program_.dimensions);
+  if (is_padded(pair.query >= 0 ? pair.memory : dim)) return {};
+  if (pair.query < 0) return shows_all;
+  if (mask_.visible) return {};
+  if (!mask_.causal || !is_causal_pair(pair, program_.dimensions, mask_.apart)) return shows_all;
+  return first(pair.query) - first(pair.memory) + 1;
+}
+
 Value Runner::padding_along(int dim) {
   return is_padded(dim) ? padding(dim, lengths_of(dim)) : Value{};
 }

@@ -112,15 +112,15 @@ void Runner::check_memory() {
     for (size_t i = 0; i < in_blocks.size(); ++i) in_blocks[i] = program_.values[i].strips >= 0;
   if (tiles())
     for (int i : program_.tile.inside) in_blocks[i] = true;
-  for (size_t i = 0; i < program_.values.size(); ++i) {
-    const CheckedValue& v = program_.values[i];
+  for (int i = 0; i < std::ssize(program_.values); ++i) {
+    const CheckedValue& v = checked(i);
     if (v.kind == ValueKind::input) batched[i] = (*inputs_)[v.index].rank() > v.dims.size();
     for (int used : v.uses)
       if (batched[used]) batched[i] = true;
     const bool is_view = v.kind != ValueKind::statement || v.right.constant ||
                          v.right.kind == NodeKind::value ||
                          (v.right.builtin && v.right.builtin->is_view);
-    if (is_view || in_blocks[i]) continue;
+    if (is_view || in_blocks[i] || (leaves_out(i) && !is_watched(i))) continue;
     const Planned made{v.name, shape_of(v.names, batched[i]), dtype_};
     if (const std::string why = memory_refusal({&made, 1}); !why.empty())
       throw Error(ErrorKind::resource, point_out(why, {v.place}));
@@ -136,12 +136,12 @@ Tensor Runner::run() {
     const CheckedValue& v = program_.values[i];
     const bool tiled = inside != tile.inside.end() && *inside == static_cast<int>(i);
     if (tiled && inside++ == tile.inside.begin()) run_tile();
-    if (v.fusion >= 0 && runs(program_.fusions[v.fusion])) continue;
-    const bool in_block = &tile != &none && v.strips >= 0 && !is_watched(static_cast<int>(i));
+    const bool is_looked_at = is_watched(static_cast<int>(i));
+    if (v.fusion >= 0 && !is_looked_at && runs(program_.fusions[v.fusion])) continue;
+    const bool in_block = &tile != &none && v.strips >= 0 && !is_looked_at;
     const bool is_left_out = in_block || (v.for_loss && !makes_losses);  // R25
     if (!tiled && !is_left_out) at(static_cast<int>(i));
-    else if (tiled && is_watched(static_cast<int>(i)))
-      forward_.watch(path_of(v), values_[i].tensor);
+    else if (tiled && is_looked_at) forward_.watch(path_of(v), values_[i].tensor);
     if (makes_losses && program_.is_loss(static_cast<int>(i)))
       forward_.losses->push_back(mean(at(static_cast<int>(i)).tensor));
     for (int done : v.finished) values_[done] = {};

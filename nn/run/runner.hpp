@@ -166,6 +166,9 @@ class Runner {
   // The mask over the query and the memory axis among `names`, as a tensor over `names`, after the
   // batch's dimensions if it depends on them.
   Tensor visible_over(const Names& names);
+  // The number of positions of `dim` that the first query sees, where each later one sees one more;
+  // shows_all where nothing is hidden, and nothing where masks hide others.
+  std::optional<Index> shown_to_first(const Names& names, int dim);
   // The functions visible(n, m) and visible(m) of the notation.
   Value visible(const Node& n);
 
@@ -184,6 +187,8 @@ class Runner {
   std::optional<Value> in_one_pass(const Node& n);
   // True unless a value inside has been computed, or a hook asks for it.
   bool runs(const Fusion& fusion) const;
+  // True if the value is inside a fusion that does not store it in this call.
+  bool leaves_out(int number);
 
   // The caller's hooks, Forward::watch and Forward::replace.
   bool is_offered(const CheckedValue& v) const;

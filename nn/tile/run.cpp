@@ -98,15 +98,20 @@ bool Runner::tiles() {
 
 TileGrid Runner::tile_grid() {
   double widest = 0;
+  bool has_pairs = false;  // values over queries and memory are stored
   for (int number : program_.tile.inside) {
+    if (leaves_out(number)) continue;
+    has_pairs |= program_.is_over(checked(number).dims, Role::memory);
     const int strips = checked(number).strips;
     const double rows = strips < 0 ? 1 : static_cast<double>(size(program_.strips[strips].dim)),
                  share = strips < 0 ? 1 : std::min(1.0, least_strip / rows);
     widest = std::max(widest, elements_of(checked(number), *this) * share);
   }
   const Index samples = batch_.empty() ? 1 : batch_[0], queries = length(Role::query);
+  Pieces pieces = device_->pieces();
+  if (!has_pairs) pieces.rows = std::max(pieces.rows, samples * queries / pieces.count);
   return grid_of(samples, queries, widest / static_cast<double>(samples * queries), forward_.tiling,
-                 device_->pieces());
+                 pieces);
 }
 
 TiledCall Runner::tiled_call(const TileInputs& inputs, const std::vector<int>& exits) {
@@ -127,7 +132,7 @@ TiledCall Runner::tiled_call(const TileInputs& inputs, const std::vector<int>& e
     call.exits.push_back(exit);
   }
   for (int number : program_.tile.inside)
-    if (checked(number).strips < 0)
+    if (checked(number).strips < 0 && !leaves_out(number))
       call.bytes += elements_of(checked(number), *this) * static_cast<double>(size_of(dtype_));
   // A replacement may let queries read memory that the mask hides.
   call.crops = program_.tile.may_crop && mask_.causal && !mask_.apart && !over_memory &&

@@ -24,6 +24,7 @@ constexpr std::pair<const char*, std::string_view> kinds[] = {
     {copies, "fill copy"},
     {"sums, maxima", "fold"},
     {"softmax", "softmax softmax_gradient mixed_softmax mixed_softmax_gradient"},
+    {"attention", "attend attend_gradient"},
     {"norms", "norm add_norm norm_gradient"},
     {"cross-entropy", "cross_entropy cross_entropy_gradient"},
     {"gather, scatter", "gather scatter check_inside top_k"},

@@ -1,0 +1,42 @@
+// Rows of numbers of stride 1, and memory for some.
+#pragma once
+#include "core/cpu/backend.hpp"
+
+namespace tete::cpu_kernels {
+
+// Row r begins at data + r·step.
+template <class T>
+struct Lines {
+  T* data;
+  Index step;
+
+  T* operator[](Index row) const { return data + row * step; }
+  Lines from(Index number) const {
+    return {data + number, step};
+  }  // without the first ones of each
+};
+
+// The rows of a matrix, the last two dimensions of x, at this offset; none if x has no data.
+template <class T>
+Lines<T> lines_at(const View& x, Index offset) {
+  if (!x.data) return {nullptr, 0};
+  return {x.as<std::remove_const_t<T>>() + offset, x.strides[x.rank() - 2]};
+}
+
+// Memory for rows, which lie so that no cache takes them for the same.
+template <class T>
+class LineSpace {
+ public:
+  LineSpace(Index rows, Index numbers)
+      : step_((numbers + whole - 1) / whole * whole + 64 / Index{sizeof(T)}),
+        memory_(static_cast<size_t>(rows * step_) * sizeof(T)) {}
+  Lines<T> lines() const { return {memory_.as<T>(), step_}; }
+  Lines<const T> read() const { return {memory_.as<T>(), step_}; }
+
+ private:
+  static constexpr Index whole = 64;  // product_columns of any registers divide it
+  const Index step_;
+  const Scratch memory_;
+};
+
+}  // namespace tete::cpu_kernels
