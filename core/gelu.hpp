@@ -1,4 +1,5 @@
-// The slopes of gelu and gelu_erf. gelu(x) = 0.5 x (1 + tanh u), u = √(2/π) (x + 0.044715 x³).
+// gelu_erf(x) = x Φ(x) and the slopes of both. gelu(x) = 0.5 x (1 + tanh u),
+// u = √(2/π) (x + 0.044715 x³).
 // gelu'(x) = 0.5 (1 + tanh u) + 0.5 x (1 - tanh² u) u', u' = √(2/π) (1 + 3·0.044715 x²).
 //
 // Read twice, as every gradient is: with numbers it is the kernel, with tensors the meaning.
@@ -17,7 +18,12 @@ V gelu_slope(const V& x) {
   return (t + 1.0) * 0.5 + (1.0 - t * t) * du * x * 0.5;
 }
 
-// gelu_erf(x) = x Φ(x), so its slope is Φ(x) + x Φ'(x). Φ is computed first: if the compiler
+template <class V>
+V gelu_erf(const V& x) {
+  return 0.5 * x * (1.0 + erf(x * 0.7071067811865476));
+}
+
+// The slope of gelu_erf is Φ(x) + x Φ'(x). Φ is computed first: if the compiler
 // branches inside erf, the last product and the sum must stay together, as they are rounded once.
 template <class V>
 V gelu_erf_slope(const V& x) {

@@ -188,16 +188,32 @@ TETE_INLINE double softplus(double x) {
   return (x < 0 ? 0.0 : x) + __builtin_log1p(exp(-absolute(x)));
 }
 
-// Φ(x) + x Φ'(x) with one exponential. Φ(-|x|) = t q(t) exp(-x²/2), t = 1/(1 + 0.3 |x|/√2), where
-// q fits erfc with a relative error of 2e-8. At most 3 ulp of 1.
-TETE_INLINE float gelu_erf_slope(float x) {
-  const float bell = exp_below(-0.5f * x * x), t = 1.0f / (1.0f + 0.212132037f * absolute(x));
+// Φ(x), bell = exp(-x²/2). Φ(-|x|) = t q(t) bell, t = 1/(1 + 0.3 |x|/√2), where q fits erfc with a
+// relative error of 2e-8.
+TETE_INLINE float normal_below(float x, float bell) {
+  const float t = 1.0f / (1.0f + 0.212132037f * absolute(x));
   const float tail =
       t * bell *
       polynomial({0.08459400386f, 0.08535760641f, 0.07416963577f, 0.1074628234f, -0.04732486978f,
                   0.2738592923f, -0.2561383843f, 0.2427812815f, -0.06476138532f},
                  t);
-  return (x > 0.0f ? 1.0f - tail : tail) + x * 0.398942292f * bell;
+  return x > 0.0f ? 1.0f - tail : tail;
+}
+
+// x Φ(x), within 2e-7 |x|, and Φ(x) + x Φ'(x), at most 3 ulp of 1.
+TETE_INLINE float gelu_erf(float x) { return x * normal_below(x, exp_below(-0.5f * x * x)); }
+TETE_INLINE float gelu_erf_slope(float x) {
+  const float bell = exp_below(-0.5f * x * x);
+  return normal_below(x, bell) + x * 0.398942292f * bell;
+}
+
+// s + x s (1 - s) 2u', s = sigmoid 2u: gelu_slope with one exponential. At most 6 ulp of 1.
+TETE_INLINE float gelu_slope(float x) {
+  const float xx = x * x, scale = static_cast<float>(2.0 * gelu_scale);
+  const float u = (xx * static_cast<float>(gelu_cubic) + 1.0f) * x * scale;
+  const float e = exp_below(-absolute(u)), r = 1.0f / (1.0f + e);
+  const float du = (xx * static_cast<float>(3.0 * gelu_cubic) + 1.0f) * scale;
+  return (u < 0.0f ? e : 1.0f) * r + e * r * r * du * x;
 }
 
 // A T that turns every literal it meets into a T: no float kernel computes in double.
@@ -242,10 +258,15 @@ struct Number {
   TETE_MEMBER friend Number step(Number x) { return x > 0 ? T(1) : T(0); }
   TETE_MEMBER friend Number relu(Number x) { return x < 0 ? T(0) : x.v; }
   TETE_MEMBER friend Number less(Number a, Number b) { return a < b ? T(1) : T(0); }
-  TETE_MEMBER friend Number gelu_erf_slope(Number x) {
-    if constexpr (sizeof(T) == sizeof(float)) return TETE_ISA::gelu_erf_slope(x.v);
-    else return tete::gelu_erf_slope<Number>(x);
+#define TETE_FUNCTION_OF_FLOATS(name)                                     \
+  TETE_MEMBER friend Number name(Number x) {                              \
+    if constexpr (sizeof(T) == sizeof(float)) return TETE_ISA::name(x.v); \
+    else return tete::name<Number>(x);                                    \
   }
+  TETE_FUNCTION_OF_FLOATS(gelu_erf)
+  TETE_FUNCTION_OF_FLOATS(gelu_erf_slope)
+  TETE_FUNCTION_OF_FLOATS(gelu_slope)
+#undef TETE_FUNCTION_OF_FLOATS
   // x sigmoid 2u is 0.5 x (1 + tanh u) without its cancellation.
   TETE_MEMBER friend Number gelu(Number x) {
     return x * sigmoid((x * x * gelu_cubic + 1.0) * x * (2.0 * gelu_scale));

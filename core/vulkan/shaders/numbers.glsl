@@ -109,6 +109,7 @@ REAL equal_of(REAL a, REAL b) { return a == b ? 1.0 : 0.0; }
 
 // core/gelu.hpp has the formulas.
 REAL gelu_of(REAL x) { return x * sigmoid_of((x * x * 0.044715 + 1.0) * x * 1.5957691216057308); }
+REAL gelu_erf_of(REAL x) { return 0.5 * x * (1.0 + erf_of(x * 0.7071067811865476)); }
 REAL gelu_slope_of(REAL x) {
   const REAL xx = x * x, t = tanh_of((xx * 0.044715 + 1.0) * x * 0.7978845608028654);
   return (t + 1.0) * 0.5 + (1.0 - t * t) * (xx * 0.134145 + 1.0) * 0.7978845608028654 * x * 0.5;
@@ -131,5 +132,6 @@ REAL gelu_erf_slope_of(REAL x) {
 #define less less_of
 #define equal equal_of
 #define gelu gelu_of
+#define gelu_erf gelu_erf_of
 #define gelu_slope gelu_slope_of
 #define gelu_erf_slope gelu_erf_slope_of
