@@ -15,14 +15,14 @@ Labels labels(const Tensor& x, int row, int column) {
   return all;
 }
 
-// v's shape but for the number of rows, in v's memory order.
-Strides strides_like(const Tensor& v, const Shape& shape) {
-  return dense_strides(shape, memory_order(v.shape(), v.strides()));
-}
+// v's shape with another number of rows, and strides for it in v's memory order.
 Shape with_rows(const Tensor& v, Index rows) {
   Shape shape = v.shape();
   shape[v.rank() - 2] = rows;
   return shape;
+}
+Strides strides_like(const Tensor& v, const Shape& shape) {
+  return dense_strides(shape, memory_order(v.shape(), v.strides()));
 }
 
 // 1 where a row of the logits sees the position.

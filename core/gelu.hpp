@@ -1,5 +1,5 @@
-// gelu_erf(x) = x Φ(x) and the slopes of both. gelu(x) = 0.5 x (1 + tanh u),
-// u = √(2/π) (x + 0.044715 x³).
+// gelu_erf, and the slopes of gelu and gelu_erf. gelu_erf(x) = x Φ(x).
+// gelu(x) = 0.5 x (1 + tanh u), u = √(2/π) (x + 0.044715 x³).
 // gelu'(x) = 0.5 (1 + tanh u) + 0.5 x (1 - tanh² u) u', u' = √(2/π) (1 + 3·0.044715 x²).
 //
 // Read twice, as every gradient is: with numbers it is the kernel, with tensors the meaning.

@@ -113,11 +113,13 @@ Tensor softmax(const Tensor& x, int axis, const Tensor& mask);  // mask broadcas
 // as above, broadcast to [..., h, m].
 Tensor mixed_softmax(const Tensor& x, const Tensor& before, const Tensor& mask = {},
                      const Tensor& after = {});
+// More than any length, and small enough to be added to one.
+inline constexpr Index shows_all = Index{1} << 40;
 // Scaled dot-product attention without the scale (Vaswani et al. 2017, section 3.2.1), in memory
 // linear in the lengths: softmax over m of q[…, n, c] k[…, m, c], times v[…, m, e]; [..., n, e], in
 // v's memory order. Row n sees the first shown + n rows of k and v, all of them if that is more;
-// `mask` hides others, as above, broadcast to [..., n, m].
-inline constexpr Index shows_all = Index{1} << 40;
+// `mask` hides others, as above, broadcast to [..., n, m]. Fails (input) unless the shapes fit and
+// the types are one.
 Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask = {},
               Index shown = shows_all);
 Tensor log_softmax(const Tensor& x, int axis);

@@ -88,7 +88,8 @@ struct Cost {
   Index fixed_parameters = 0;  // numbers of parameters that are not learned
   bool visible_known = true;   // false: there are too many pairs to count the text's own masks
   // Bytes of the values of one sequence that a gradient goes through; a run stores those that
-  // gradient rules read (core/graph.hpp, Saved). `tiled_bytes`: the same if values inside the tile
+  // gradient rules read (core/graph.hpp, Saved), and of attention in one pass neither logits nor
+  // weights. `tiled_bytes`: the same if values inside the tile
   // are stored for one block of `tile_queries` only (nn/tile/tile.hpp).
   size_t bytes = 0, tiled_bytes = 0;
   Index tile_queries = 0;  // 0: there is no tile

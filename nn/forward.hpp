@@ -40,9 +40,9 @@ struct Forward {
   // (all, if that is not set), and changes no bit of a run. `replace`, if set, is called with
   // those for which `replaced` is true (all, if not set), and the run continues with its result: a
   // tensor of the value's shape and type, through which gradients flow. A result with the same
-  // numbers changes no bit; of attention that runs in one pass otherwise (nn/run/attention.cpp), the
-  // last ones. A value inside a tile is stored whole only if a hook asks for it (nn/tile/tile.hpp).
-  // nn/trace.hpp makes hooks from patterns.
+  // numbers changes no bit, except in attention that would run in one pass (nn/run/attention.cpp):
+  // it then runs in steps, and the last bits differ. A value inside a tile is stored whole only if
+  // a hook asks for it (nn/tile/tile.hpp). nn/trace.hpp makes hooks from patterns.
   using Asks = std::function<bool(const std::string& path)>;
   std::function<void(const std::string& path, const Tensor& value)> watch = {};
   Asks watched = {};
@@ -54,7 +54,8 @@ struct Forward {
   // number: its mean over the samples (R25).
   Tensors* losses = nullptr;
   Tiling tiling = {};
-  Products products = Products::full;  // of all matrix products
+  // Of all matrix products, but those of attention in one pass (nn/run/attention.cpp).
+  Products products = Products::full;
   // If true, only the input of each block is kept for the gradient, which recomputes the block:
   // memory for one block instead of all, a third more time, and the same bits, also in the gradient
   // of the memory that all blocks of a decoder read. Ignored with hooks and in decoding.

@@ -428,4 +428,48 @@ TEST_SUITE("fusion") {
             std::string::npos);
     }
   }
+
+  TEST_CASE("a causal mask over other rows than those of the attention hides what it hides") {
+    const std::string text =
+        "def T(X[n, d], M[m, d], P[d, r, c] = normal(1)):\n"
+        "  Q[n, r, c] = einsum(X[n, d], P[d, r, c])\n"
+        "  K[n, m, c] = einsum(X[n, d], M[m, d], P[d, 0, c])\n"
+        "  L[n, r, m] = einsum(Q[n, r, c], K[n, m, c])\n"
+        "  W[n, r, m] = softmax(L[n, r, m], reduced_dim=m)\n"
+        "  O[n, r, c] = einsum(W[n, r, m], K[n, m, c])\n  return O[n, r, c]\n";
+    const auto program = std::make_shared<const Checked>(check(Program::parse(text)));
+    SizeTable sizes(program, {});
+    for (const auto& [name, size] : SizesByName{{"r", 16}, {"c", 2}})
+      sizes.set(program->find_dimension(name), size);
+    const Tensor X = noise({3, 2}, 1), M = noise({3, 2}, 2);
+    const Tensors params{noise({2, 16, 2}, 3)};
+    const ParamId ids[] = {{0}};
+    const auto ran = [&](const Mask& mask, bool in_steps) {
+      Forward forward{.params = params};
+      if (in_steps) {
+        forward.replace = [](const std::string&, const Tensor& x) { return x; };
+        forward.replaced = [](const std::string& path) { return path == "W"; };
+      }
+      return run(*program, sizes, {X, M}, ids, forward, "", mask);
+    };
+    for (const bool causal : {false, true})
+      CHECK(difference(ran({.causal = causal}, false), ran({.causal = causal}, true)) < 1e-14);
+    CHECK(difference(ran({.causal = true}, false), ran({}, false)) > 1e-3);
+  }
+
+  TEST_CASE("attention of one memory for all samples stores no pairs either") {
+    const Text text(def("G[q, e, a], H[u, e, a], F[u, i, a]",
+                        "  S[q, u, a] = einsum(G[q, e, a], H[u, e, a])\n"
+                        "  W[q, u, a] = softmax(S[q, u, a], reduced_dim=u)\n"
+                        "  R[q, i, a] = einsum(W[q, u, a], F[u, i, a])\n",
+                        "R[q, i, a]"),
+                    {{"q", 17}, {"u", 33}, {"e", 3}, {"a", 2}, {"i", 5}}, {});
+    Text some = text;
+    some.values[0] = noise({4, 17, 3, 2}, 5);
+    CHECK(some.ran().operations == "attend ");
+    Forward steps = Text::none();
+    steps.replace = [](const std::string&, const Tensor& x) { return x; };
+    steps.replaced = [](const std::string& path) { return path == "W"; };
+    check_close(some.ran(), some.ran(steps));
+  }
 }

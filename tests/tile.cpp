@@ -9,6 +9,7 @@
 #include "core/derivatives.hpp"
 #include "core/threads.hpp"
 #include "tests/layer.hpp"
+#include "tests/made_and_kept.hpp"
 
 using namespace tete;
 using namespace tete::tests;
@@ -313,6 +314,17 @@ TEST_SUITE("tile") {
 
   TEST_CASE("attention stores no pair of queries and memory, whatever a causal mask hides") {
     const Tiled layer("multi_head", {}, Dtype::f32);
+    const auto held = [&](const Tiling& tiling) {
+      const Tensor X = noise({2, 400, 12}, 1, Dtype::f32).variable();
+      return MadeAndKept([&] {
+               return layer.attention({.params = layer.values, .tiling = tiling}, "", X, X);
+             })
+          .kept;
+    };
+    // Blocks of few queries run the steps, whose values are too many to be kept.
+    Tiling few{.queries = 12};
+    few.keep.least = few.keep.share = 0;
+    CHECK(held(few) < 2 * held({}));
     for (const Tiling& tiling : {whole, Tiling{}})
       for (const bool causal : {false, true}) {
         CAPTURE(causal);

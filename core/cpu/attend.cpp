@@ -1,5 +1,7 @@
-// Attention of one matrix of queries after the other: some rows of logits and weights at a time,
-// which stay in the caches.
+// Attention and its gradient, matrix by matrix, product_rows queries at a time, whose logits and
+// weights stay in the caches:
+//
+//   w = softmax(q kᵀ), y = w v    dv = wᵀ g, d = w (g vᵀ - Σ w g vᵀ), dq = d k, dk = dᵀ q
 #include <algorithm>
 #include <limits>
 
@@ -12,9 +14,8 @@
 namespace tete::cpu_kernels {
 namespace {
 
-constexpr Index steps = 384;       // terms of a sum at a time, as in multiply.cpp
-constexpr Index cached = 32768;    // numbers of weights whose outer products are taken together
-constexpr Index few_queries = 16;  // of fewer, laying out the memory takes longer than it saves
+constexpr Index most_weights = 32768;  // whose rows are added to dk and dv together
+constexpr Index least_queries = 16;    // of fewer, laying out k and v takes longer than it saves
 
 // A matrix of k lines in panels, or those of its transpose.
 template <class T>
@@ -53,8 +54,8 @@ struct Product {
                   bool add) const {
     const Index wide = rows<T>().product_columns;
     for (Index j = from; j < to; j += wide)
-      for (Index p = first; p < last; p += steps)
-        rows<T>().product(m, std::min(steps, last - p), a + (p - first) * column, row, column,
+      for (Index p = first; p < last; p += block_steps)
+        rows<T>().product(m, std::min(block_steps, last - p), a + (p - first) * column, row, column,
                           B.at(j, p), wide, c + j, step, std::min(wide, to - j), add || p > first);
   }
 };
@@ -76,7 +77,7 @@ struct Matrices {
   Lines<T> stats;
 
   // The number of positions that row i sees before a mask.
-  Index shown_to(Index i) const { return std::clamp<Index>(shown + i, 0, keys); }
+  Index shown_to(Index i) const { return std::clamp<Index>(std::min(shown, keys) + i, 0, keys); }
   bool hides(Index i, Index key) const { return mask.data && mask[i][key] == 0; }
 
   // What some of these rows see.
@@ -87,7 +88,7 @@ struct Matrices {
       while (last > all.last && hides(r, last - 1)) --last;
       all.last = std::max(all.last, last);
       while (first < std::min(all.first, last) && hides(r, first)) ++first;
-      all.first = std::min(all.first, first);
+      if (first < last) all.first = std::min(all.first, first);
     }
     return {std::min(all.first, all.last) / Seen::lanes * Seen::lanes, all.last};
   }
@@ -163,7 +164,7 @@ class AttentionGradient {
 
   void run() const {
     const Index high = rows<T>().product_rows,
-                group = std::max(high, cached / std::max<Index>(1, of_.keys) / high * high),
+                group = std::max(high, most_weights / std::max<Index>(1, of_.keys) / high * high),
                 most = std::min(group, of_.queries);
     const LineSpace<T> weights(most, of_.keys), changes(most, of_.keys);
     const Lines<T> w = weights.lines(), d = changes.lines();
@@ -194,8 +195,8 @@ class AttentionGradient {
       rows<T>().softmax_gradient(w[r] + seen.first, d[r] + seen.first, d[r] + seen.first,
                                  seen.end() - seen.first);
       for (const Lines<T>& x : {w, d}) {
-        std::fill(x[r] + all.first, x[r] + std::min(seen.first, all.last), T(0));
-        std::fill(x[r] + std::max(seen.last, all.first), x[r] + all.last, T(0));
+        std::fill(x[r] + all.first, x[r] + std::clamp(seen.first, all.first, all.last), T(0));
+        std::fill(x[r] + std::clamp(seen.last, all.first, all.last), x[r] + all.last, T(0));
       }
     }
     if (!dq_.data) return;
@@ -205,7 +206,7 @@ class AttentionGradient {
                                                                     dq_.step, false);
   }
 
-  // A row that sees nothing adds nothing, whatever its numbers are.
+  // The weights of a row that sees nothing are 0, but 0 times a NaN of the query is none.
   void add_queries(Index i, Index count, const Seen& seen, const Lines<T>& d) const {
     Panels<T> queries(count, of_.c, {of_.q[i], of_.q.step});
     for (Index r = 0; r < count; ++r)
@@ -242,15 +243,17 @@ Loops<N> matrices_of(const std::array<const View*, N>& views) {
 }
 
 // body(Matrices, offsets) for each matrix of q and its fellows; offsets are those of the views.
+// `passes`: how often each pair of a query and a key is met, compared with the value's two
+// products.
 template <class T, int N, class Body>
-void for_each_matrix(const std::array<const View*, N>& views, Index shown, double products,
+void for_each_matrix(const std::array<const View*, N>& views, Index shown, double passes,
                      const Body& body) {
   const View &q = *views[0], &k = *views[1], &v = *views[2];
   const Loops<N> loops = matrices_of<N>(views);
   const Index queries = q.shape[q.rank() - 2], keys = k.shape[k.rank() - 2], c = q.shape.back(),
               e = v.shape.back();
   const double pairs = static_cast<double>(loops.rows()) * static_cast<double>(queries * keys);
-  parallel_for(loops.rows(), products * pairs * static_cast<double>(c + e), [&](Index i) {
+  parallel_for(loops.rows(), passes * pairs * static_cast<double>(c + e), [&](Index i) {
     const RowCursor<N> at(loops, i);
     const auto lines = [&](int view) { return lines_at<const T>(*views[view], at[view]); };
     body(Matrices<T>{queries, keys, c, e, shown, lines(0), lines(1), lines(2), lines(3),
@@ -262,7 +265,7 @@ void for_each_matrix(const std::array<const View*, N>& views, Index shown, doubl
 }  // namespace
 
 bool CpuBackend::attends(Index queries) const {
-  return rows<float>().product_is_fast && queries >= few_queries;
+  return rows<float>().product_is_fast && queries >= least_queries;
 }
 
 bool CpuBackend::attend(const View& q, const View& k, const View& v, const View& mask, Index shown,

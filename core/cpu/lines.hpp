@@ -11,9 +11,8 @@ struct Lines {
   Index step;
 
   T* operator[](Index row) const { return data + row * step; }
-  Lines from(Index number) const {
-    return {data + number, step};
-  }  // without the first ones of each
+  // The same rows without their first numbers.
+  Lines from(Index number) const { return {data + number, step}; }
 };
 
 // The rows of a matrix, the last two dimensions of x, at this offset; none if x has no data.
@@ -23,7 +22,7 @@ Lines<T> lines_at(const View& x, Index offset) {
   return {x.as<std::remove_const_t<T>>() + offset, x.strides[x.rank() - 2]};
 }
 
-// Memory for rows, which lie so that no cache takes them for the same.
+// Memory for rows that are a line of a cache further apart, so that not all fall into the same set.
 template <class T>
 class LineSpace {
  public:

@@ -34,7 +34,6 @@ template void lay_out(Index, Index, const Matrix<const double>&, double*);
 
 namespace {
 
-constexpr Index block_steps = 384;    // terms of a sum in a block
 constexpr Index block_columns = 384;  // columns of C in a block
 // If A has at most so many tiles of rows, B is read in place: copying it would take longer than it
 // saves. In short sums (k <= small_side) that holds for one tile only: a second one would find B

@@ -190,7 +190,7 @@ TETE_INLINE double softplus(double x) {
 
 // Φ(x), bell = exp(-x²/2). Φ(-|x|) = t q(t) bell, t = 1/(1 + 0.3 |x|/√2), where q fits erfc with a
 // relative error of 2e-8.
-TETE_INLINE float normal_below(float x, float bell) {
+TETE_INLINE float normal_cdf(float x, float bell) {
   const float t = 1.0f / (1.0f + 0.212132037f * absolute(x));
   const float tail =
       t * bell *
@@ -201,19 +201,20 @@ TETE_INLINE float normal_below(float x, float bell) {
 }
 
 // x Φ(x), within 2e-7 |x|, and Φ(x) + x Φ'(x), at most 3 ulp of 1.
-TETE_INLINE float gelu_erf(float x) { return x * normal_below(x, exp_below(-0.5f * x * x)); }
+TETE_INLINE float gelu_erf(float x) { return x * normal_cdf(x, exp_below(-0.5f * x * x)); }
 TETE_INLINE float gelu_erf_slope(float x) {
   const float bell = exp_below(-0.5f * x * x);
-  return normal_below(x, bell) + x * 0.398942292f * bell;
+  return normal_cdf(x, bell) + x * 0.398942292f * bell;
 }
 
-// s + x s (1 - s) 2u', s = sigmoid 2u: gelu_slope with one exponential. At most 6 ulp of 1.
+// s + x s (1 - s) 2u', s = sigmoid 2u, with u of core/gelu.hpp: one exponential. At most 6 ulp
+// of 1.
 TETE_INLINE float gelu_slope(float x) {
   const float xx = x * x, scale = static_cast<float>(2.0 * gelu_scale);
-  const float u = (xx * static_cast<float>(gelu_cubic) + 1.0f) * x * scale;
-  const float e = exp_below(-absolute(u)), r = 1.0f / (1.0f + e);
-  const float du = (xx * static_cast<float>(3.0 * gelu_cubic) + 1.0f) * scale;
-  return (u < 0.0f ? e : 1.0f) * r + e * r * r * du * x;
+  const float two_u = (xx * static_cast<float>(gelu_cubic) + 1.0f) * x * scale;
+  const float e = exp_below(-absolute(two_u)), r = 1.0f / (1.0f + e);
+  const float two_du = (xx * static_cast<float>(3.0 * gelu_cubic) + 1.0f) * scale;
+  return (two_u < 0.0f ? e : 1.0f) * r + e * r * r * two_du * x;
 }
 
 // A T that turns every literal it meets into a T: no float kernel computes in double.

@@ -14,6 +14,7 @@ namespace tete {
 
 namespace {
 
+// The operands and their names.
 struct Attention {
   const Node *Q = nullptr, *K = nullptr, *V = nullptr;
   int n = -1, m = -1, c = -1, e = -1;
@@ -45,20 +46,22 @@ int only_other(const Names& names, const Names& known) {
 // W is argument number `weights` of `last`.
 std::optional<Attention> read(const Node& last, int weights, const Node& softmax,
                               const Node& logits) {
-  Attention all;
-  all.V = &last.args[1 - weights], all.m = softmax.dim();
+  Attention found;
+  found.V = &last.args[1 - weights], found.m = softmax.dim();
   for (int i : {0, 1})
-    if (logits.args[i].names.contains(all.m)) all.K = &logits.args[i], all.Q = &logits.args[1 - i];
-  if (!all.K || all.Q->names.contains(all.m)) return {};
-  all.n = only_other(all.Q->names, all.K->names), all.c = only_other(all.Q->names, logits.names);
-  all.e = only_other(all.V->names, logits.names);
-  if (all.n < 0 || all.c < 0 || all.e < 0) return {};
-  all.others = all.Q->names.without(all.n).without(all.c);
-  const bool fit = same_names(all.K->names, all.with(all.m, all.c)) &&
-                   same_names(logits.names, all.with(all.n, all.m)) &&
-                   same_names(all.V->names, all.with(all.m, all.e)) &&
-                   same_names(last.names, all.with(all.n, all.e));
-  return fit ? std::optional(all) : std::nullopt;
+    if (logits.args[i].names.contains(found.m))
+      found.K = &logits.args[i], found.Q = &logits.args[1 - i];
+  if (!found.K || found.Q->names.contains(found.m)) return {};
+  found.n = only_other(found.Q->names, found.K->names),
+  found.c = only_other(found.Q->names, logits.names);
+  found.e = only_other(found.V->names, logits.names);
+  if (found.n < 0 || found.c < 0 || found.e < 0) return {};
+  found.others = found.Q->names.without(found.n).without(found.c);
+  const bool fit = same_names(found.K->names, found.with(found.m, found.c)) &&
+                   same_names(logits.names, found.with(found.n, found.m)) &&
+                   same_names(found.V->names, found.with(found.m, found.e)) &&
+                   same_names(last.names, found.with(found.n, found.e));
+  return fit ? std::optional(found) : std::nullopt;
 }
 
 // The operands: the last einsum, the softmax and the logits.
@@ -84,34 +87,35 @@ bool fits_attention(const Checked& program, const Node& node, Fusion& found) {
   return false;
 }
 
-bool attends(Runner& runner, const Attention& all) {
-  return runner.device().attends(runner.size(all.n));
-}
-
+// Attention stays f32 where products are of bfloat16: those would store logits and weights, and
+// take as long.
 std::optional<Value> run_attention(Runner& runner, const Node& node, const Fusion& fusion) {
-  const Attention all = *attention_in(fusion);
+  const Attention found = *attention_in(fusion);
+  if (!runner.device().attends(runner.size(found.n))) return {};
   const Node& softmax = fusion.operands[1];
-  if (!attends(runner, all)) return {};
-  const Value Q = runner.node(*all.Q), K = runner.node(*all.K), V = runner.node(*all.V);
-  const std::optional<Index> shown = shown_to_first(runner, softmax);
+  const Value Q = runner.node(*found.Q), K = runner.node(*found.K), V = runner.node(*found.V);
+  const std::optional<Index> shown = shown_to_first(runner, softmax, found.n);
   const Value mask = shown ? Value{} : mask_of_softmax(runner, softmax);
-  const bool batched = Q.batched;
-  if (K.batched != batched || V.batched != batched || (mask.batched && !batched)) return {};
+  const bool batched = Q.batched || K.batched || V.batched || mask.batched;
   const auto with = [&](const Value& v, int row, int column) {
-    return v.tensor ? runner.aligned(v, all.with(row, column), batched).tensor : Tensor();
+    return v.tensor ? runner.aligned(v, found.with(row, column), batched).tensor : Tensor();
   };
-  const Tensor y = attend(with(Q, all.n, all.c), with(K, all.m, all.c), with(V, all.m, all.e),
-                          with(mask, all.n, all.m), shown.value_or(shows_all));
-  return runner.aligned({y, all.with(all.n, all.e), batched}, node.names, batched);
+  const Tensor y =
+      attend(with(Q, found.n, found.c), with(K, found.m, found.c), with(V, found.m, found.e),
+             with(mask, found.n, found.m), shown.value_or(shows_all));
+  return runner.aligned({y, found.with(found.n, found.e), batched}, node.names, batched);
 }
 
-// Unless a mask that is as large as the logits of one head is needed.
-bool stores_nothing(Runner& runner, const Fusion& fusion) {
-  return attends(runner, *attention_in(fusion)) && shown_to_first(runner, fusion.operands[1]);
+// A row of the mask, unless that is but a number.
+std::optional<double> stores(Runner& runner, const Fusion& fusion) {
+  const Attention found = *attention_in(fusion);
+  if (!runner.device().attends(runner.rows_of_block(found.n))) return {};
+  const bool is_number = shown_to_first(runner, fusion.operands[1], found.n).has_value();
+  return is_number ? 0.0 : static_cast<double>(runner.size(found.m));
 }
 
 }  // namespace
 
-const FusionRow attention_row{fits_attention, run_attention, stores_nothing, true};
+const FusionRow attention_row{fits_attention, run_attention, stores, true};
 
 }  // namespace tete

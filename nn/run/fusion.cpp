@@ -5,9 +5,9 @@
 //   f(a[…] + b[…])                     f elementwise, a or b a parameter; the sum is not stored
 //   einsum(softmax(einsum(J, P)), R)   P and R small matrices, the second one if it is there: heads
 //                                      that are mixed before and after a softmax
-//   einsum(softmax(einsum(Q, K)), V)   attention: queries and a memory over one name, and their
-//   heads norm(x, dim=d) * g[d] + b[d]       layer_norm; rms_norm without b S[…, d] = a[…] + b[…]
-//   and its norm, as in the row before, in a later statement
+//   einsum(softmax(einsum(Q, K)), V)   attention (attention.cpp)
+//   norm(x, dim=d) * g[d] + b[d]       layer_norm; rms_norm without b
+//   S[…, d] = a[…] + b[…]              and its norm, as in the row before, in a later statement
 #include "nn/run/fusion.hpp"
 
 #include <algorithm>
@@ -305,11 +305,11 @@ std::optional<Value> Runner::in_one_pass(const Node& n) {
   return runs(fusion) ? fusion.row->run(*this, n, fusion) : std::nullopt;
 }
 
-bool Runner::leaves_out(int number) {
+std::optional<double> Runner::stored_instead(int number) {
   const int at = checked(number).fusion;
-  if (at < 0 || !runs(program_.fusions[at])) return false;
+  if (at < 0 || !runs(program_.fusions[at])) return {};
   const Fusion& fusion = program_.fusions[at];
-  return fusion.row->stores_nothing && fusion.row->stores_nothing(*this, fusion);
+  return fusion.row->stores ? fusion.row->stores(*this, fusion) : std::nullopt;
 }
 
 Value Runner::normed_sum(const CheckedValue& v) {

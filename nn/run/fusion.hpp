@@ -10,9 +10,11 @@ struct FusionRow {
   bool (*fits)(const Checked& program, const Node& node, Fusion& found);
   // No value if the numbers of this call do not fit; then the expression runs as it is written.
   std::optional<Value> (*run)(Runner& runner, const Node& node, const Fusion& fusion);
-  // True if the values inside will not be stored in this call. Null: they may be.
-  bool (*stores_nothing)(Runner& runner, const Fusion& fusion) = nullptr;
-  // True if its bits are not those of the steps. Then it runs beside them where somebody looks.
+  // How many numbers the call stores for each query of a sample in the place of the values inside;
+  // nothing if it stores these. Null: it does.
+  std::optional<double> (*stores)(Runner& runner, const Fusion& fusion) = nullptr;
+  // True if it rounds otherwise than the steps: then it runs even if a value inside is watched, as
+  // looking changes no bit.
   bool rounds_otherwise = false;
 };
 

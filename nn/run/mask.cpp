@@ -112,13 +112,19 @@ Value Runner::mask_along(const Names& names, int dim) {
   return pair.query >= 0 ? call_mask(pair) : padding_along(dim);
 }
 
-std::optional<Index> Runner::shown_to_first(const Names& names, int dim) {
+// The number of positions of the memory that a causal mask shows to the first query.
+static Index causal_to_first(Runner& runner, const Names& pair) {
+  return runner.first(pair[0]) - runner.first(pair[1]) + 1;
+}
+
+std::optional<Index> Runner::shown_to_first(const Names& names, int rows, int dim) {
   const AxisPair pair = masked_pair(names, dim, program_.dimensions);
   if (is_padded(pair.query >= 0 ? pair.memory : dim)) return {};
   if (pair.query < 0) return shows_all;
   if (mask_.visible) return {};
   if (!mask_.causal || !is_causal_pair(pair, program_.dimensions, mask_.apart)) return shows_all;
-  return first(pair.query) - first(pair.memory) + 1;
+  if (pair.query != rows || pair.memory != dim) return {};
+  return causal_to_first(*this, {pair.query, pair.memory});
 }
 
 Value Runner::padding_along(int dim) {
@@ -151,9 +157,8 @@ Value Runner::padding(int dim, const Tensor& of_samples) {
 // start.
 static Value causal(Runner& runner, const Names& pair) {
   const Index n = runner.size(pair[0]), m = runner.size(pair[1]);
-  const Index last = runner.first(pair[0]) - runner.first(pair[1]);
   const auto numbers = [&](Index count) { return arange(count, runner.dtype(), runner.device()); };
-  const Tensor queries = numbers(n) + static_cast<double>(last + 1);
+  const Tensor queries = numbers(n) + static_cast<double>(causal_to_first(runner, pair));
   return {less(expand(numbers(m), {0}, {n, m}), expand(queries, {1}, {n, m})), pair, false};
 }
 

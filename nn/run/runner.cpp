@@ -120,7 +120,7 @@ void Runner::check_memory() {
     const bool is_view = v.kind != ValueKind::statement || v.right.constant ||
                          v.right.kind == NodeKind::value ||
                          (v.right.builtin && v.right.builtin->is_view);
-    if (is_view || in_blocks[i] || (leaves_out(i) && !is_watched(i))) continue;
+    if (is_view || in_blocks[i] || (stored_instead(i) && !is_watched(i))) continue;
     const Planned made{v.name, shape_of(v.names, batched[i]), dtype_};
     if (const std::string why = memory_refusal({&made, 1}); !why.empty())
       throw Error(ErrorKind::resource, point_out(why, {v.place}));
@@ -195,6 +195,12 @@ Index Runner::whole_size(int dim) {
   if (role == Role::query && block_.queries >= 0) return block_.queries;
   if (role == Role::memory && block_.memories >= 0) return block_.memories;
   return size(dim);
+}
+
+Index Runner::rows_of_block(int dim) {
+  const Tiling& chosen = forward_.tiling;
+  const bool is_cut = chosen.allowed && chosen.queries > 0 && dimension(dim).role == Role::query;
+  return is_cut ? std::min(chosen.queries, size(dim)) : size(dim);
 }
 
 Index Runner::block_start(int dim) const {

@@ -95,6 +95,8 @@ class Runner {
   // The size of `dim` in the whole call, and the row of it at which this block begins.
   Index whole_size(int dim);
   Index block_start(int dim) const;
+  // The most rows of `dim` that a block of this call has.
+  Index rows_of_block(int dim);
   // The position of the first row along `dim`.
   Index first(int dim);
   // The cache of the earlier rows that `node`, windows along `dim`, needs in decoding; null where
@@ -166,9 +168,10 @@ class Runner {
   // The mask over the query and the memory axis among `names`, as a tensor over `names`, after the
   // batch's dimensions if it depends on them.
   Tensor visible_over(const Names& names);
-  // The number of positions of `dim` that the first query sees, where each later one sees one more;
-  // shows_all where nothing is hidden, and nothing where masks hide others.
-  std::optional<Index> shown_to_first(const Names& names, int dim);
+  // The number of positions of `dim` that the first of `rows` sees, where each later row sees one
+  // more; shows_all where nothing is hidden, and nothing where masks hide others. `names` and `dim`
+  // as above.
+  std::optional<Index> shown_to_first(const Names& names, int rows, int dim);
   // The functions visible(n, m) and visible(m) of the notation.
   Value visible(const Node& n);
 
@@ -185,10 +188,11 @@ class Runner {
   Value normed_sum(const CheckedValue& v);
   Value operation(const Node& n);
   std::optional<Value> in_one_pass(const Node& n);
-  // True unless a value inside has been computed, or a hook asks for it.
+  // True unless a hook replaces a value inside, or one has been computed or is watched; who watches
+  // does not stop a fusion that rounds otherwise.
   bool runs(const Fusion& fusion) const;
-  // True if the value is inside a fusion that does not store it in this call.
-  bool leaves_out(int number);
+  // FusionRow::stores for the fusion that the value is inside; nothing if it is stored.
+  std::optional<double> stored_instead(int number);
 
   // The caller's hooks, Forward::watch and Forward::replace.
   bool is_offered(const CheckedValue& v) const;

@@ -97,21 +97,24 @@ bool Runner::tiles() {
 }
 
 TileGrid Runner::tile_grid() {
+  const Index samples = batch_.empty() ? 1 : batch_[0], queries = length(Role::query);
+  const double rows = static_cast<double>(samples * queries);
   double widest = 0;
   bool has_pairs = false;  // values over queries and memory are stored
   for (int number : program_.tile.inside) {
-    if (leaves_out(number)) continue;
-    has_pairs |= program_.is_over(checked(number).dims, Role::memory);
+    const std::optional<double> instead = stored_instead(number);
     const int strips = checked(number).strips;
-    const double rows = strips < 0 ? 1 : static_cast<double>(size(program_.strips[strips].dim)),
-                 share = strips < 0 ? 1 : std::min(1.0, least_strip / rows);
-    widest = std::max(widest, elements_of(checked(number), *this) * share);
+    const double in_strip = strips < 0 ? 1 : static_cast<double>(size(program_.strips[strips].dim)),
+                 share = strips < 0 ? 1 : std::min(1.0, least_strip / in_strip);
+    widest =
+        std::max(widest, instead ? *instead : elements_of(checked(number), *this) * share / rows);
+    has_pairs |= instead ? *instead > 0 : program_.is_over(checked(number).dims, Role::memory);
   }
-  const Index samples = batch_.empty() ? 1 : batch_[0], queries = length(Role::query);
   Pieces pieces = device_->pieces();
-  if (!has_pairs) pieces.rows = std::max(pieces.rows, samples * queries / pieces.count);
-  return grid_of(samples, queries, widest / static_cast<double>(samples * queries), forward_.tiling,
-                 pieces);
+  if (!has_pairs)
+    pieces.rows =
+        std::max(pieces.rows, blocks_of(queries, std::max<Index>(1, pieces.count / samples)));
+  return grid_of(samples, queries, widest, forward_.tiling, pieces);
 }
 
 TiledCall Runner::tiled_call(const TileInputs& inputs, const std::vector<int>& exits) {
@@ -131,9 +134,15 @@ TiledCall Runner::tiled_call(const TileInputs& inputs, const std::vector<int>& e
     over_memory |= role_axis(program_, exit.names, Role::memory) >= 0;
     call.exits.push_back(exit);
   }
-  for (int number : program_.tile.inside)
-    if (checked(number).strips < 0 && !leaves_out(number))
-      call.bytes += elements_of(checked(number), *this) * static_cast<double>(size_of(dtype_));
+  const double size = static_cast<double>(size_of(dtype_)),
+               rows = static_cast<double>(call.grid.samples * call.grid.queries);
+  for (int number : program_.tile.inside) {
+    if (checked(number).strips >= 0) continue;
+    const double all = elements_of(checked(number), *this) * size;
+    const std::optional<double> instead = stored_instead(number);
+    call.bytes += instead ? *instead * rows * size : all;
+    call.made += all;
+  }
   // A replacement may let queries read memory that the mask hides.
   call.crops = program_.tile.may_crop && mask_.causal && !mask_.apart && !over_memory &&
                !inputs.any_replaced();

@@ -95,7 +95,8 @@ class TiledCall {
   std::vector<TileInput> given = {};
   std::vector<TileExit> exits = {};
   TileGrid grid = {};
-  double bytes = 0;    // of all values inside, if they were stored whole
+  double bytes = 0;    // that blocks store, if they keep their values
+  double made = 0;     // bytes of all values inside
   bool crops = false;  // a block leaves out the memory which the mask hides from all its queries
 
   const Checked& program() const { return sizes_.program(); }
@@ -106,7 +107,7 @@ class TiledCall {
   Shape shape(const Range& range) const;
   // The work of all blocks, as parallel_for takes it: none where a block fills the device, and
   // blocks side by side only take memory.
-  double work() const { return whole_.device->pieces().count > 1 ? bytes : 0; }
+  double work() const { return whole_.device->pieces().count > 1 ? made : 0; }
   // True if blocks should keep their values for the gradient, instead of computing them again.
   bool is_worth_keeping(const Tensors& given, const Tiling::Keep& keep) const;
   // A window onto the rows of a range in y, the exits of the whole call.

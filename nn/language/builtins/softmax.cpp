@@ -92,9 +92,9 @@ bool is_plain_softmax(const Node& node) {
   return node.builtin && node.builtin->run == rows[0].run && !value_of(node, key_extra);
 }
 
-std::optional<Index> shown_to_first(Runner& runner, const Node& softmax) {
+std::optional<Index> shown_to_first(Runner& runner, const Node& softmax, int rows) {
   if (value_of(softmax, key_mask)) return {};
-  return runner.shown_to_first(softmax.args[0].names, softmax.dim());
+  return runner.shown_to_first(softmax.args[0].names, rows, softmax.dim());
 }
 
 Value mask_of_softmax(Runner& runner, const Node& softmax) {
