@@ -52,7 +52,7 @@ std::optional<Attention> read(const Node& last, int weights, const Node& softmax
     if (logits.args[i].names.contains(found.m))
       found.K = &logits.args[i], found.Q = &logits.args[1 - i];
   if (!found.K || found.Q->names.contains(found.m)) return {};
-  found.n = only_other(found.Q->names, found.K->names),
+  found.n = only_other(found.Q->names, found.K->names);
   found.c = only_other(found.Q->names, logits.names);
   found.e = only_other(found.V->names, logits.names);
   if (found.n < 0 || found.c < 0 || found.e < 0) return {};
