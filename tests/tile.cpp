@@ -292,10 +292,10 @@ TEST_SUITE("tile") {
 
   TEST_CASE("attention in one pass is the same in blocks, in one, and in steps") {
     const Tiled layer("multi_head");
-    for (const auto& [n, m] : {std::pair<Index, Index>{70, 70}, {70, 93}, {18, 131}})
-      for (const Call& call : calls(*layer.program, n, m)) {
-        CAPTURE(n);
-        CAPTURE(m);
+    for (const auto& lengths : {std::pair<Index, Index>{70, 70}, {70, 93}, {18, 131}})
+      for (const Call& call : calls(*layer.program, lengths.first, lengths.second)) {
+        CAPTURE(lengths.first);
+        CAPTURE(lengths.second);
         CAPTURE(call.mask.causal);
         const Outcome at_once = outcome(layer, call, whole);
         Call looked = call;
