@@ -102,7 +102,7 @@ void CardBackend::run_mixed(const std::array<const View*, 4>& views, const View&
               {p.read(), r.read()}, words);
 }
 
-// A card's products of whole blocks are as fast.
+// A card runs the steps, each over all of a block.
 bool CardBackend::attend(const View&, const View&, const View&, const View&, Index, const View&,
                          const View&) {
   return false;
