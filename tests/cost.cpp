@@ -256,7 +256,7 @@ TEST_CASE("the bytes of activations are those that a run makes, and more than it
     for (const Tensor& p : list.initial_values(Key(1))) params.push_back(p.variable());
     const Tensor X = random_normal({96, 32}, Key(2)).variable();
     const Tensor M = random_normal({80, 32}, Key(3)).variable();
-    // Who might replace a statement's value has it made, and what follows from it.
+    // A hook that might replace a value has it made, and all that follows from it.
     const Forward forward{.params = params,
                           .replace = [](const std::string&, const Tensor& x) { return x; },
                           .tiling = {.allowed = false}};

@@ -301,7 +301,7 @@ TEST_SUITE("tile") {
         Call looked = call;
         looked.watched = true;
         CHECK(apart(outcome(layer, looked, whole), at_once) == 0);
-        // Of fewer queries, a block runs the steps.
+        // A block of fewer than 16 queries runs the steps.
         for (const Tiling& tiling :
              {Tiling{}, Tiling{.queries = 33, .samples = 2}, Tiling{.queries = 5},
               Tiling{.queries = 17, .keep = Tiling::Keep::never()}}) {

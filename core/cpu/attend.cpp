@@ -64,7 +64,7 @@ struct Product {
 struct Seen {
   Index first, last;
 
-  // Where the last lanes end that kernels of rows take: lines have room for them.
+  // Kernels of rows take whole lanes up to here: lines have room for them.
   Index end() const { return first + (last - first + lanes - 1) / lanes * lanes; }
   static constexpr Index lanes = 64;
 };
@@ -80,7 +80,7 @@ struct Matrices {
   Index shown_to(Index i) const { return std::clamp<Index>(std::min(shown, keys) + i, 0, keys); }
   bool hides(Index i, Index key) const { return mask.data && mask[i][key] == 0; }
 
-  // What some of these rows see.
+  // The positions that at least one of these rows sees lie between.
   Seen seen(Index i, Index count) const {
     Seen all{keys, 0};
     for (Index r = i + count; r-- > i;) {
@@ -228,19 +228,6 @@ class AttentionGradient {
   const Lines<T>&dq_, &dk_, &dv_;
   const Panels<T> keys_turned_, values_turned_, keys_;
 };
-
-// The views without their last two dimensions, as loops over matrices.
-template <int N>
-Loops<N> matrices_of(const std::array<const View*, N>& views) {
-  std::array<View, N> first;
-  std::array<const View*, N> at;
-  for (int i = 0; i < N; ++i) {
-    first[i] = views[i]->data ? *views[i] : *views[0];
-    first[i].shape.pop_back(), first[i].strides.pop_back();
-    at[i] = &first[i];
-  }
-  return rows_along<N>(at, first[0].rank() - 1);
-}
 
 // body(Matrices, offsets) for each matrix of q and its fellows; offsets are those of the views.
 // `passes`: how often each pair of a query and a key is met, compared with the value's two

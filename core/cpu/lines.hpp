@@ -1,6 +1,7 @@
 // Rows of numbers of stride 1, and memory for some.
 #pragma once
 #include "core/cpu/backend.hpp"
+#include "core/cpu/walk.hpp"
 
 namespace tete::cpu_kernels {
 
@@ -14,6 +15,20 @@ struct Lines {
   // The same rows without their first numbers.
   Lines from(Index number) const { return {data + number, step}; }
 };
+
+// The views without their last two dimensions, as loops over matrices. A view without data gets the
+// offsets of the first one.
+template <int N>
+Loops<N> matrices_of(const std::array<const View*, N>& views) {
+  std::array<View, N> first;
+  std::array<const View*, N> at;
+  for (int i = 0; i < N; ++i) {
+    first[i] = views[i]->data ? *views[i] : *views[0];
+    first[i].shape.pop_back(), first[i].strides.pop_back();
+    at[i] = &first[i];
+  }
+  return rows_along<N>(at, first[0].rank() - 1);
+}
 
 // The rows of a matrix, the last two dimensions of x, at this offset; none if x has no data.
 template <class T>

@@ -51,19 +51,6 @@ void mix(const Mix<T>& P, Index heads, Index out, const Lines<const T>& x, Index
 Index heads_of(const View& x) { return x.shape[x.rank() - 2]; }
 Index keys_of(const View& x) { return x.shape.back(); }
 
-// The view of each row's first number.
-View without_keys(View x) {
-  if (x.data) x.shape.pop_back(), x.strides.pop_back();
-  return x;
-}
-template <int N>
-Loops<N> rows_of(const std::array<const View*, N>& views) {
-  std::array<View, N> first;
-  std::array<const View*, N> at;
-  for (int v = 0; v < N; ++v) first[v] = without_keys(*views[v]), at[v] = &first[v];
-  return rows_along<N>(at, first[0].rank() - 1);
-}
-
 // True if the kernels are faster than the operations that they stand for.
 bool fits(const View& x, const View& before, const View& y) {
   if (x.size() == 0 || y.size() == 0) return false;
@@ -77,7 +64,7 @@ void value(const View& x, const View& before, const View& mask, const View& afte
   const Index in = heads_of(x), heads = before.shape[1], out = heads_of(y), keys = keys_of(x);
   const Mix<T> first(before), second(after);
   const View& seen = mask.data ? mask : x;
-  const auto loops = rows_of<4>({&y, &x, &weights, &seen});
+  const auto loops = matrices_of<4>({&y, &x, &weights, &seen});
   const double cost = 10 + 2 * static_cast<double>(in + out);
   for_each_row_along(loops, heads * keys, cost, [&](const RowCursor<4>& at) {
     const LineSpace<T> piece(in, std::min(keys, key_piece)), soft(heads, keys);
@@ -137,7 +124,7 @@ struct Gradient {
 
 template <class T>
 void gradient(const Gradient<T>& of, const View& dbefore, const View& dafter) {
-  const auto loops = rows_of<4>({of.dx.data ? &of.dx : &of.x, &of.x, &of.weights, &of.g});
+  const auto loops = matrices_of<4>({of.dx.data ? &of.dx : &of.x, &of.x, &of.weights, &of.g});
   const Index count = loops.rows(), blocks = (count + row_group - 1) / row_group;
   PairSum<T> first(of.in, of.heads, dbefore.data ? blocks : 0),
       second(of.heads, of.out, dafter.data ? blocks : 0);

@@ -31,7 +31,7 @@ const Node* written_for(const Checked& program, const Node& node, std::vector<in
 
 bool is_product(const Node& node) {
   const auto is_real = [](const Node& arg) { return arg.element == Element::real; };
-  return node.builtin && node.builtin->contracts && node.args.size() == 2 && node.strips < 0 &&
+  return is_product_of_two(node) && node.strips < 0 &&
          std::all_of(node.args.begin(), node.args.end(), is_real);
 }
 

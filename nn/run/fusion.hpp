@@ -23,7 +23,9 @@ struct FusionRow {
 // on the way to it that are the same under another name.
 const Node* written_for(const Checked& program, const Node& node, std::vector<int>& inside);
 
-// An einsum of two real operands.
+// True for an einsum of two operands (products.cpp).
+bool is_product_of_two(const Node& node);
+// True for one of real operands that is no sum over strips.
 bool is_product(const Node& node);
 
 // einsum(softmax(einsum(Q, K)), V) (attention.cpp)

@@ -1,15 +1,15 @@
 // The matrix products of a run: einsum, and a sum of two einsums that is computed as one.
 #include <algorithm>
 
-#include "nn/run/runner.hpp"
+#include "nn/run/fusion.hpp"
 
 namespace tete {
-
-namespace {
 
 bool is_product_of_two(const Node& n) {
   return n.builtin && n.builtin->contracts && n.args.size() == 2;
 }
+
+namespace {
 
 // The factor A that A·B (narrow) and A·C (wide) share, as its argument number in each, if C has all
 // names of B; otherwise -1.
