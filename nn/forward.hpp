@@ -54,7 +54,7 @@ struct Forward {
   // number: its mean over the samples (R25).
   Tensors* losses = nullptr;
   Tiling tiling = {};
-  // Of all matrix products, but those of attention in one pass (nn/run/attention.cpp).
+  // All matrix products follow it, but those of attention in one pass (nn/run/attention.cpp).
   Products products = Products::full;
   // If true, only the input of each block is kept for the gradient, which recomputes the block:
   // memory for one block instead of all, a third more time, and the same bits, also in the gradient
