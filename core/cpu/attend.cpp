@@ -117,8 +117,9 @@ struct Matrices {
   }
 
  private:
-  // Logits that a mask hides become -inf.
+  // Logits that a mask hides become -inf, and what fills the last lanes 0.
   void hide(Index i, const Seen& seen, T* x) const {
+    std::fill(x + seen.last, x + seen.end(), T(0));
     const T* const shows = mask.data ? mask[i] : nullptr;
     for (Index j = seen.first; shows && j < seen.last; ++j)
       x[j] = shows[j] != 0 ? x[j] : -std::numeric_limits<T>::infinity();
