@@ -1,6 +1,6 @@
-// attend: y = w v, where w = softmax(q kᵀ) over the memory, row by row. Logits and weights are not
-// stored; the gradient computes them again from two numbers of each row (Dao, Fu, Ermon, Rudra, Ré
-// 2022, "FlashAttention", section 3.1).
+// attend: y = w v, where w = softmax(q kᵀ) over the memory, row by row; heads may be mixed before
+// and after the softmax. Logits and weights are not stored; the gradient computes them again from
+// two numbers of each row (Dao, Fu, Ermon, Rudra, Ré 2022, "FlashAttention", section 3.1).
 #include "core/ops.hpp"
 
 namespace tete {
@@ -37,18 +37,34 @@ Tensor shown_to_rows(const Tensor& logits, Index shown) {
   return less(along(memory, 0), along(rows, static_cast<double>(shown)));
 }
 
+// The operation's inputs by their numbers.
+enum Input { q_in, k_in, v_in, before_in, after_in, mask_in };
+
+// x's heads, its third dimension from the end, mixed by P; x without P.
+Tensor mixed(const Tensor& x, const Tensor& P) {
+  if (!P) return x;
+  Labels from, to;
+  for (int d = 0; d < x.rank(); ++d) from.push_back(static_cast<Label>(d));
+  to = from;
+  const auto heads = static_cast<Label>(x.rank() - 3), others = static_cast<Label>(x.rank());
+  to[x.rank() - 3] = others;
+  return contract(x, from, P, {heads, others}, to, to);
+}
+
 Tensor meaning(const Tensors& in, Index shown) {
   enum { n, m, c, e };
-  const Tensor &q = in[0], &k = in[1], &v = in[2];
+  const Tensor &q = in[q_in], &k = in[k_in], &v = in[v_in];
   const Labels all = labels(q, n, m), result = labels(v, n, e);
-  const Tensor logits = contract(q, labels(q, n, c), k, labels(k, m, c), all, all);
-  Tensor mask = in[3];
+  const Tensor logits =
+      mixed(contract(q, labels(q, n, c), k, labels(k, m, c), all, all), in[before_in]);
+  Tensor mask = in[mask_in];
   if (shown < k.size(k.rank() - 2)) {
     const Tensor seen = shown_to_rows(logits, shown);
     mask = mask ? mask * seen : seen;
   }
   const int axis = logits.rank() - 1;
-  const Tensor weights = mask ? softmax(logits, axis, mask) : softmax(logits, axis);
+  const Tensor weights =
+      mixed(mask ? softmax(logits, axis, mask) : softmax(logits, axis), in[after_in]);
   Labels layout;
   for (int d : memory_order(v.shape(), v.strides())) layout.push_back(result[d]);
   return contract(weights, all, v, labels(v, m, e), result, layout);
@@ -56,57 +72,89 @@ Tensor meaning(const Tensors& in, Index shown) {
 
 View view_of(const Tensor& x) { return x ? x.view() : View{}; }
 
+// The shape of logits: of g heads if they are mixed.
+Shape pairs(const Tensor& q, const Tensor& k, const AttendOptions& how) {
+  Shape shape = q.shape();
+  shape.back() = k.size(k.rank() - 2);
+  if (how.before) shape[q.rank() - 3] = how.before.size(1);
+  return shape;
+}
+
 FusedValue value(const Tensors& in, Index shown) {
-  const Tensor &q = in[0], &v = in[2];
+  const Tensor &q = in[q_in], &v = in[v_in], &before = in[before_in], &after = in[after_in];
   const Shape shape = with_rows(v, q.size(q.rank() - 2));
-  Shape two = shape;
+  Shape two = pairs(q, in[k_in], {.before = before});
   two.back() = 2;
   const Tensor y = Tensor::empty_strided(shape, strides_like(v, shape), v.dtype(), v.backend()),
                stats = Tensor::empty(two, v.dtype(), v.backend());
-  const bool done = v.backend().attend(q.view(), in[1].view(), v.view(), view_of(in[3]), shown,
-                                       y.view(), stats.view());
+  const View k = in[k_in].view(), mask = view_of(in[mask_in]);
+  const bool done =
+      before || after
+          ? v.backend().attend_mixed(q.view(), k, v.view(), view_of(before), view_of(after), mask,
+                                     shown, y.view(), stats.view())
+          : v.backend().attend(q.view(), k, v.view(), mask, shown, y.view(), stats.view());
   return done ? FusedValue{y, {stats}} : FusedValue{};
 }
 
 Tensors gradient(const Backward& at, Index shown) {
-  const Tensor &q = at.in[0], &k = at.in[1], &v = at.in[2];
-  const auto wanted = [&](size_t i) {
-    return at.wants(i) ? Tensor::empty_like(at.in[i]) : Tensor();
-  };
-  const Tensors made{wanted(0), wanted(1), wanted(2), Tensor()};
-  q.backend().attend_gradient(q.view(), k.view(), v.view(), view_of(at.in[3]), shown,
-                              at.kept[0].view(), at.g.view(), view_of(made[0]), view_of(made[1]),
-                              view_of(made[2]));
+  const Tensor &q = at.in[q_in], &before = at.in[before_in], &after = at.in[after_in];
+  const View k = at.in[k_in].view(), v = at.in[v_in].view(), mask = view_of(at.in[mask_in]),
+             stats = at.kept[0].view(), g = at.g.view();
+  Tensors made(at.in.size());
+  for (const size_t i : {q_in, k_in, v_in, before_in, after_in})
+    if (at.in[i] && at.wants(i)) made[i] = Tensor::empty_like(at.in[i]);
+  const View dq = view_of(made[q_in]), dk = view_of(made[k_in]), dv = view_of(made[v_in]);
+  if (before || after)
+    q.backend().attend_mixed_gradient(q.view(), k, v, view_of(before), view_of(after), mask, shown,
+                                      stats, g, dq, dk, dv, view_of(made[before_in]),
+                                      view_of(made[after_in]));
+  else q.backend().attend_gradient(q.view(), k, v, mask, shown, stats, g, dq, dk, dv);
   return made;
 }
 
-// Fails unless shapes agree but for what the last two dimensions say.
-void check(const Tensor& q, const Tensor& k, const Tensor& v) {
-  const auto before = [](const Tensor& x, int last) {
+// Fails unless shapes agree but for what the last two dimensions say, and mixed heads.
+void check(const Tensor& q, const Tensor& k, const Tensor& v, const AttendOptions& how) {
+  const bool mixes = how.before || how.after;
+  const auto outer = [](const Tensor& x, int last) {
     Shape shape = x.shape();
     while (last-- > 0 && !shape.empty()) shape.pop_back();
     return shape;
   };
-  const bool fit = q.rank() >= 2 && is_real(q.dtype()) && k.dtype() == q.dtype() &&
-                   v.dtype() == q.dtype() && before(k, 1) == before(v, 1) &&
-                   before(q, 2) == before(k, 2) && q.shape().back() == k.shape().back();
+  const int own = mixes ? 3 : 2;
+  const bool fit = q.rank() >= own && is_real(q.dtype()) && k.dtype() == q.dtype() &&
+                   v.dtype() == q.dtype() && k.rank() == q.rank() && v.rank() == q.rank() &&
+                   outer(k, own) == outer(v, own) && outer(q, 2) == outer(k, 2) &&
+                   q.shape().back() == k.shape().back() &&
+                   k.size(k.rank() - 2) == v.size(v.rank() - 2);
   if (!fit)
     bad_input("attend: expected q[…, n, c], k[…, m, c] and v[…, m, e] of one real type, got ",
               describe(q.dtype(), q.shape()), ", ", describe(k.dtype(), k.shape()), " and ",
+              describe(v.dtype(), v.shape()));
+  if (!mixes) return;
+  Index heads = q.size(q.rank() - 3);
+  for (const Tensor* P : {&how.before, &how.after}) {
+    if (!*P) continue;
+    if (P->dtype() != q.dtype() || P->rank() != 2 || P->size(0) != heads)
+      bad_input("attend: expected a matrix of ", name_of(q.dtype()), " from ", heads,
+                " heads to others, got ", describe(P->dtype(), P->shape()));
+    heads = P->size(1);
+  }
+  if (v.size(v.rank() - 3) != heads)
+    bad_input("attend: expected v of ", heads, " heads, as they are mixed, got ",
               describe(v.dtype(), v.shape()));
 }
 
 }  // namespace
 
-Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, Index shown) {
-  check(q, k, v);
-  Shape pairs = q.shape();
-  pairs.back() = k.size(k.rank() - 2);
-  const Tensor fitted = mask ? broadcast(cast(mask.detach(), q.dtype()), pairs) : Tensor();
+Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const AttendOptions& how) {
+  check(q, k, v, how);
+  const Index shown = how.shown;
+  const Tensor fitted =
+      how.mask ? broadcast(cast(how.mask.detach(), q.dtype()), pairs(q, k, how)) : Tensor();
   const Fused op{"attend", [=](const Tensors& in) { return value(in, shown); },
                  [=](const Backward& at) { return gradient(at, shown); },
                  [=](const Tensors& in) { return meaning(in, shown); }, saves_inputs};
-  return fused(op, {q, k, v, fitted});
+  return fused(op, {q, k, v, how.before, how.after, fitted});
 }
 
 }  // namespace tete

@@ -85,8 +85,11 @@ class Backend {
   // products are of bf16: where that takes as long as memory does, rounding costs more than it
   // saves.
   virtual bool mixes_in_f32() const { return false; }
-  // True if attend() is faster for so many queries than the operations that it stands for.
-  virtual bool attends([[maybe_unused]] Index queries) const { return false; }
+  // True if attend() is faster for so many queries than the operations that it stands for;
+  // mixed_heads: the largest number of heads, 0 if they are not mixed.
+  virtual bool attends([[maybe_unused]] Index queries, [[maybe_unused]] Index mixed_heads) const {
+    return false;
+  }
   // Told the row-major number of the first index that is outside; throws.
   using Refuse = std::function<void(Index place)>;
 

@@ -118,10 +118,16 @@ inline constexpr Index shows_all = Index{1} << 40;
 // Scaled dot-product attention without the scale (Vaswani et al. 2017, section 3.2.1), in memory
 // linear in the lengths: softmax over m of q[…, n, c] k[…, m, c], times v[…, m, e]; [..., n, e], in
 // v's memory order. Row n sees the first shown + n rows of k and v, all of them if that is more;
-// `mask` hides others, as above, broadcast to [..., n, m]. Fails (input) unless the shapes fit and
-// the types are one.
-Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask = {},
-              Index shown = shows_all);
+// `mask` hides others, as above, broadcast to [..., n, m].
+// Talking heads: before[h, g] mixes the logits of q's and k's heads, their third dimension from the
+// end, and after[g, o] the weights, to v's heads. Either may be missing.
+// Fails (input) unless the shapes fit and the types are one.
+struct AttendOptions {
+  Tensor mask = {};
+  Index shown = shows_all;
+  Tensor before = {}, after = {};
+};
+Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const AttendOptions& how = {});
 Tensor log_softmax(const Tensor& x, int axis);
 Tensor log_softmax(const Tensor& x, int axis, const Tensor& mask);  // hidden: 0, no gradient
 

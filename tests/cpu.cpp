@@ -978,6 +978,114 @@ TEST_CASE("cpu: attention in one pass, in every layout, and the gradient") {
           }
 }
 
+TEST_CASE("cpu: attention of mixed heads, in every layout, and the gradient") {
+  struct Sizes {
+    Index h, g, o, n, m, c, e;
+  };
+  enum { b, h, g_, o, n, m, c, e };
+  for (Dtype t : reals)
+    for (const Sizes& s : {Sizes{1, 1, 1, 1, 1, 1, 1},
+                           {3, 2, 5, 5, 3, 2, 33},
+                           {2, 7, 3, 41, 131, 5, 1},
+                           {6, 13, 2, 77, 64, 32, 7},
+                           {25, 24, 26, 19, 129, 3, 4}})
+      for (const Layout& layout : input_layouts)
+        for (const int mixes : {1, 2, 3})
+          for (const int masks : {0, 1, 2})
+            for (const Index shown : {s.m, s.m - s.n, Index{-3}}) {
+              CAPTURE(name_of(t));
+              CAPTURE(s.h);
+              CAPTURE(std::string(layout.name));
+              CAPTURE(mixes);
+              CAPTURE(masks);
+              CAPTURE(shown);
+              const bool first = mixes & 1, last = mixes & 2;
+              const Index in = first ? s.h : s.g, out = last ? s.o : s.g;
+              const Shape of_q{2, in, s.n, s.c}, of_k{2, in, s.m, s.c}, of_v{2, out, s.m, s.e},
+                  of_y{2, out, s.n, s.e}, of_j{2, in, s.n, s.m}, of_w{2, s.g, s.n, s.m},
+                  of_u{2, out, s.n, s.m}, of_P{in, s.g}, of_R{s.g, out};
+              const Layout made = layout.repeated ? Layout{} : layout;
+              Array q(t, of_q, layout), k(t, of_k, layout), v(t, of_v, layout), P(t, of_P, layout),
+                  R(t, of_R, layout), y(t, of_y, made), g(t, of_y, layout), dq(t, of_q, made),
+                  dk(t, of_k, made), dv(t, of_v, made), dP(t, of_P, made), dR(t, of_R, made),
+                  stats(t, {2, s.g, s.n, 2}), mask(t, of_w, layout);
+              q.random(1, -1, 1), k.random(2), v.random(3), g.random(4), mask.random(5);
+              P.random(6, -1, 1), R.random(7, -1, 1);
+              cpu().unary(Unary::step, mask.view, mask.view);
+              View hides = masks ? mask.view : View{};
+              if (masks == 1) hides.strides[1] = 0;  // one mask for all heads
+              // The same by the operations that it stands for.
+              Array seen(t, of_w), J(t, of_j), W(t, of_w), U(t, of_u), Y(t, of_y), dU(t, of_u),
+                  dW(t, of_w), dL(t, of_w), dJ(t, of_j), dQ(t, of_q), dK(t, of_k), dV(t, of_v),
+                  dP_(t, of_P), dR_(t, of_R);
+              for_each(of_w, [&](const Shape& at) {
+                const bool is_seen = at[3] < shown + at[2] && (!masks || get(hides, at) != 0);
+                put(seen.view, at, is_seen);
+              });
+              const Label i = first ? h : g_, j = last ? o : g_;
+              const Labels Q{b, i, n, c}, K{b, i, m, c}, V{b, j, m, e}, O{b, j, n, e},
+                  of_J{b, i, n, m}, of_W{b, g_, n, m}, of_U{b, j, n, m};
+              cpu().contract(q.view, Q, k.view, K, J.view, of_J);
+              if (first) cpu().contract(J.view, of_J, P.view, {h, g_}, W.view, of_W);
+              else cpu().copy(J.view, W.view);
+              cpu().softmax(W.view, seen.view, 3, W.view);
+              if (last) cpu().contract(W.view, of_W, R.view, {g_, o}, U.view, of_U);
+              else cpu().copy(W.view, U.view);
+              cpu().contract(U.view, of_U, v.view, V, Y.view, O);
+              cpu().contract(U.view, of_U, g.view, O, dV.view, V);
+              cpu().contract(g.view, O, v.view, V, dU.view, of_U);
+              if (last) cpu().contract(dU.view, of_U, R.view, {g_, o}, dW.view, of_W);
+              else cpu().copy(dU.view, dW.view);
+              if (last) cpu().contract(W.view, of_W, dU.view, of_U, dR_.view, {g_, o});
+              cpu().softmax_gradient(W.view, dW.view, 3, dL.view);
+              if (first) cpu().contract(dL.view, of_W, P.view, {h, g_}, dJ.view, of_J);
+              else cpu().copy(dL.view, dJ.view);
+              if (first) cpu().contract(J.view, of_J, dL.view, of_W, dP_.view, {h, g_});
+              cpu().contract(dJ.view, of_J, k.view, K, dQ.view, Q);
+              cpu().contract(dJ.view, of_J, q.view, Q, dK.view, K);
+              const View none{}, before = first ? P.view : none, after = last ? R.view : none;
+              const auto near = [&](const Array& a, const Array& right) {
+                double most = 0, largest = 1;
+                for_each(a.view.shape, [&](const Shape& at) {
+                  most = std::max(most, std::abs(get(a.view, at) - get(right.view, at)));
+                  largest = std::max(largest, std::abs(get(right.view, at)));
+                });
+                return most < (t == Dtype::f32 ? 2e-5 : 1e-13) * largest;
+              };
+              CHECK(same_bits(y, [&] {
+                REQUIRE(cpu().attend_mixed(q.view, k.view, v.view, before, after, hides, shown,
+                                           y.view, stats.view));
+              }));
+              CHECK(near(y, Y));
+              const auto gradient = [&](const View& to_q, const View& to_k, const View& to_v,
+                                        const View& to_P, const View& to_R) {
+                return cpu().attend_mixed_gradient(q.view, k.view, v.view, before, after, hides,
+                                                   shown, stats.view, g.view, to_q, to_k, to_v,
+                                                   to_P, to_R);
+              };
+              CHECK(same_bits(dk, [&] {
+                REQUIRE(gradient(dq.view, dk.view, dv.view, first ? dP.view : none,
+                                 last ? dR.view : none));
+              }));
+              CHECK(near(dq, dQ));
+              CHECK(near(dk, dK));
+              CHECK(near(dv, dV));
+              if (first) CHECK(near(dP, dP_));
+              if (last) CHECK(near(dR, dR_));
+              // Not all gradients need be wanted.
+              cpu().fill(7, dk.view), cpu().fill(7, dv.view);
+              gradient(none, dk.view, none, none, none);
+              CHECK(near(dk, dK));
+              gradient(none, none, dv.view, none, none);
+              CHECK(near(dv, dV));
+              if (last) {
+                gradient(dq.view, none, none, none, dR.view);
+                CHECK(near(dq, dQ));
+                CHECK(near(dR, dR_));
+              }
+            }
+}
+
 TEST_CASE("cpu: queries that see nothing lie beside some that see the end of the memory only") {
   const std::string before = cpu_kernels::instruction_set();
   int sets = 0;
@@ -1013,7 +1121,7 @@ TEST_CASE("cpu: queries that see nothing lie beside some that see the end of the
       }
   }
   cpu_kernels::use_instruction_set(before.c_str());
-  CHECK((sets > 0 || !cpu().attends(100)));
+  CHECK((sets > 0 || !cpu().attends(100, 0)));
 }
 
 TEST_CASE("cpu: what attention does not see poisons nothing, and -inf alone is NaN") {

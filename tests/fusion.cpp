@@ -379,6 +379,78 @@ TEST_SUITE("fusion") {
     }
   }
 
+  TEST_CASE("attention whose heads are mixed is computed in one pass, whatever the letters") {
+    const SizesByName sizes = {{"q", 17}, {"u", 33}, {"e", 3}, {"a", 2},
+                               {"i", 5},  {"r", 4},  {"s", 3}};
+    const auto text = [&](const std::string& arguments, const std::string& statements) {
+      return Text(def("G[q, e, a], H[u, e, a], " + arguments, statements, "R[q, i, s]"), sizes, {});
+    };
+    const std::string products = "  S[q, u, a] = einsum(G[q, e, a], H[u, e, a])\n",
+                      last = "  R[q, i, s] = einsum(Z[q, u, s], F[u, i, s])\n";
+    const Text both = text("F[u, i, s], c[a, r], k[r, s]",
+                           products +
+                               "  L[q, u, r] = einsum(S[q, u, a], c[a, r])\n"
+                               "  W[q, u, r] = softmax(L[q, u, r], reduced_dim=u)\n"
+                               "  Z[q, u, s] = einsum(W[q, u, r], k[r, s])\n" +
+                               last),
+               turned = text("F[s, u, i], c[r, a], k[s, r]",
+                             "  S[a, u, q] = einsum(H[u, e, a], G[q, e, a])\n"
+                             "  L[u, r, q] = einsum(c[r, a], S[a, u, q])\n"
+                             "  W[r, q, u] = softmax(L[u, r, q], reduced_dim=u)\n"
+                             "  Z[u, s, q] = einsum(k[s, r], W[r, q, u])\n"
+                             "  R[q, i, s] = einsum(F[s, u, i], Z[u, s, q])\n"),
+               before = text("F[u, i, s], c[a, s]",
+                             products +
+                                 "  L[q, u, s] = einsum(S[q, u, a], c[a, s])\n"
+                                 "  Z[q, u, s] = softmax(L[q, u, s], reduced_dim=u)\n" +
+                                 last),
+               after = text("F[u, i, s], k[a, s]",
+                            products +
+                                "  W[q, u, a] = softmax(S[q, u, a], reduced_dim=u)\n"
+                                "  Z[q, u, s] = einsum(W[q, u, a], k[a, s])\n" +
+                                last);
+    for (const Text* each : {&both, &turned, &before, &after}) {
+      Forward steps = Text::none();
+      steps.replace = [](const std::string&, const Tensor& x) { return x; };
+      steps.replaced = [](const std::string& path) { return path == "S"; };
+      const Ran at_once = each->ran(), in_steps = each->ran(steps);
+      CHECK(at_once.operations == "attend ");
+      CHECK(in_steps.operations.find("attend") == std::string::npos);
+      check_close(in_steps, at_once);
+      check_second_order(*each);
+      for (const char* which : {"S", "L", "W", "Z"}) {
+        Look look({which});
+        const Ran seen = each->ran(look.forward);
+        CHECK(same_bits(seen.y, at_once.y));
+        for (size_t i = 0; i < 3; ++i) CHECK(same_bits(seen.gradients[i], at_once.gradients[i]));
+        Forward halved = steps;
+        halved.replace = [](const std::string&, const Tensor& x) { return x * 0.5; };
+        halved.replaced = [which](const std::string& path) { return path == which; };
+        const Ran changed = each->ran(halved);
+        CHECK((changed.operations.find("attend") == std::string::npos) == (look.seen == 1));
+        if (look.seen == 1) CHECK(difference(changed.y, at_once.y) > 1e-4);
+      }
+    }
+    Text samples = both;
+    samples.values[0] = noise({4, 17, 3, 2}, 5);
+    CHECK(samples.ran().operations == "attend ");
+    check_second_order(samples);
+    // What is mixed is not the heads, mixed by a matrix for each query, or read by something else.
+    for (const Text& other :
+         {text("F[u, i, s], c[q, a, s]", products +
+                                             "  L[q, u, s] = einsum(S[q, u, a], c[q, a, s])\n"
+                                             "  Z[q, u, s] = softmax(L[q, u, s], reduced_dim=u)\n" +
+                                             last),
+          text("F[u, i, s], c[a, s]", products +
+                                          "  L[q, u, s] = einsum(S[q, u, a], c[a, s])\n"
+                                          "  Y[q, u, s] = softmax(L[q, u, s], reduced_dim=u)\n"
+                                          "  Z[q, u, s] = Y[q, u, s] * L[q, u, s]\n" +
+                                          last)}) {
+      CHECK(other.ran().operations.find("attend") == std::string::npos);
+      check_second_order(other);
+    }
+  }
+
   TEST_CASE("what is no attention of one memory, or has few queries, runs in steps") {
     const auto operations = [&](const std::string& arguments, const std::string& statements,
                                 const char* result, Index queries = 17) {

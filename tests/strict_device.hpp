@@ -97,7 +97,9 @@ class StrictDevice : public Backend {
                       const Labels& y) const override {
     return cpu().contracts_bf16(A, a, B, b, Y, y);
   }
-  bool attends(Index queries) const override { return cpu().attends(queries); }
+  bool attends(Index queries, Index mixed_heads) const override {
+    return cpu().attends(queries, mixed_heads);
+  }
 #define OPERATION(name, parameters, arguments)                                             \
   void name parameters override {                                                          \
     inside([this](const auto&... all) { cpu().name(later(all)...); }, std::tie arguments); \

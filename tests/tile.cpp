@@ -427,7 +427,7 @@ TEST_SUITE("tile") {
   }
 
   TEST_CASE("what blocks make is kept only while that leaves memory linear") {
-    const Tiled layer("talking_heads", {}, Dtype::f32);
+    const Tiled layer("dynamic_projections", {}, Dtype::f32);  // it stores pairs
     const auto peak = [&](Index n, const Tiling::Keep& keep) {
       return peak_of(layer, n, {.queries = 16, .keep = keep});
     };

@@ -29,7 +29,9 @@ class ComparedDevice final : public Backend {
   const char* name() const override { return device_.name(); }
   Pieces pieces() const override { return device_.pieces(); }
   bool mixes_in_f32() const override { return device_.mixes_in_f32(); }
-  bool attends(Index queries) const override { return device_.attends(queries); }
+  bool attends(Index queries, Index mixed_heads) const override {
+    return device_.attends(queries, mixed_heads);
+  }
   void* allocate(size_t bytes) override { return device_.allocate(bytes); }
   void release(void* bytes, size_t count) noexcept override { device_.release(bytes, count); }
   void read(const void* from, void* to, size_t bytes) override { device_.read(from, to, bytes); }

@@ -342,18 +342,18 @@ void add_attend(Table& table) {
   const std::vector<Draw> few = {{{2, 3, 2}}, {{2, 5, 2}}, {{2, 5, 4}}};
   table.add("attend", few, 7, [](In in) { return attend(in[0], in[1], in[2]); });
   table.add("attend, one more for each row", few, 7,
-            [](In in) { return attend(in[0], in[1], in[2], {}, 2); });
+            [](In in) { return attend(in[0], in[1], in[2], {.shown = 2}); });
   table.add("attend, nothing for the first rows", few, 7,
-            [](In in) { return attend(in[0], in[1], in[2], {}, -1); });
+            [](In in) { return attend(in[0], in[1], in[2], {.shown = -1}); });
   // Each position is seen by a row: the gradients of what nobody sees are products with 0.
   table.add("attend, masked", {{{3, 2}}, {{5, 2}}, {{5, 4}}}, 7, [](In in) {
     const Tensor mask = Tensor::of<int64_t>(
         {3, 5}, {1, 0, 1, 0, 0, /**/ 0, 0, 0, 0, 0, /**/ 1, 1, 0, 1, 1}, in[0].backend());
-    return attend(in[0], in[1], in[2], mask);
+    return attend(in[0], in[1], in[2], {.mask = mask});
   });
   table.add("attend, masked differently for each, and one more for each row",
             {few[0], few[1], few[2], positions({2, 3, 5}, 9)}, 7,
-            [](In in) { return attend(in[0], in[1], in[2], in[3], 3); });
+            [](In in) { return attend(in[0], in[1], in[2], {.mask = in[3], .shown = 3}); });
   table.add("attend, turned", {{{2, 2, 3}}, {{5, 2, 2}}, {{4, 5, 2}}}, 7, [](In in) {
     return attend(permute(in[0], {1, 2, 0}), permute(in[1], {1, 0, 2}), permute(in[2], {2, 1, 0}));
   });
@@ -362,7 +362,30 @@ void add_attend(Table& table) {
     return attend(heads_first(in[0]), heads_first(in[1]), heads_first(in[2]));
   });
   table.add("attend, wide", {{{17, 3}}, {{131, 3}}, {{131, 35}}}, 131,
-            [](In in) { return attend(in[0], in[1], in[2], {}, 110); });
+            [](In in) { return attend(in[0], in[1], in[2], {.shown = 110}); });
+  // Four heads of queries, three of weights, two of values.
+  const std::vector<Draw> mixing = {{{4, 3, 2}}, {{4, 5, 2}}, {{2, 5, 3}}, {{4, 3}}, {{3, 2}}};
+  table.add("attend, heads mixed", mixing, 7,
+            [](In in) { return attend(in[0], in[1], in[2], {.before = in[3], .after = in[4]}); });
+  table.add("attend, heads mixed before", {mixing[0], mixing[1], {{3, 5, 3}}, mixing[3]}, 7,
+            [](In in) { return attend(in[0], in[1], in[2], {.shown = 2, .before = in[3]}); });
+  table.add("attend, heads mixed after", {{{3, 3, 2}}, {{3, 5, 2}}, mixing[2], mixing[4]}, 7,
+            [](In in) { return attend(in[0], in[1], in[2], {.shown = 1, .after = in[3]}); });
+  table.add("attend, heads mixed and masked", mixing, 7, [](In in) {
+    const Tensor mask = Tensor::of<int64_t>(
+        {1, 3, 5}, {1, 0, 1, 0, 0, /**/ 0, 0, 0, 0, 0, /**/ 1, 1, 0, 1, 1}, in[0].backend());
+    return attend(in[0], in[1], in[2], {.mask = mask, .before = in[3], .after = in[4]});
+  });
+  table.add("attend, heads mixed, each masked differently",
+            {mixing[0], mixing[1], mixing[2], mixing[3], mixing[4], positions({3, 3, 5}, 9)}, 7,
+            [](In in) {
+              return attend(in[0], in[1], in[2],
+                            {.mask = in[5], .shown = 3, .before = in[3], .after = in[4]});
+            });
+  table.add("attend, heads mixed, of samples",
+            {{{2, 2, 17, 3}}, {{2, 2, 33, 3}}, {{2, 3, 33, 2}}, {{2, 2}}, {{2, 3}}}, 33, [](In in) {
+              return attend(in[0], in[1], in[2], {.shown = 17, .before = in[3], .after = in[4]});
+            });
   table.add("attend to nothing", {{{3, 2}}, {{0, 2}}, {{0, 4}}},
             [](In in) { return attend(in[0], in[1], in[2]); });
   table.add("attend over no name", {{{3, 0}}, {{5, 0}}, {{5, 4}}}, 5,

@@ -3,131 +3,29 @@
 //
 //   w = softmax(q kᵀ), y = w v    dv = wᵀ g, d = w (g vᵀ - Σ w g vᵀ), dq = d k, dk = dᵀ q
 #include <algorithm>
-#include <limits>
 
-#include "core/cpu/lines.hpp"
-#include "core/cpu/multiply.hpp"
+#include "core/cpu/attention.hpp"
 #include "core/cpu/relaid.hpp"
-#include "core/cpu/rows.hpp"
-#include "core/cpu/walk.hpp"
 
 namespace tete::cpu_kernels {
 namespace {
 
 constexpr Index most_weights = 32768;  // whose rows are added to dk and dv together
-constexpr Index least_queries = 16;    // of fewer, laying out k and v takes longer than it saves
-
-// A matrix of k lines in panels, or those of its transpose.
-template <class T>
-class Panels {
- public:
-  Panels(Index k, Index n, const Lines<const T>& x, bool turned = false)
-      : k_(k),
-        n_(n),
-        memory_(static_cast<size_t>(k * (n + rows<T>().product_columns)) * sizeof(T)) {
-    const Index row = turned ? 1 : x.step, column = turned ? x.step : 1;
-    lay_out<T>(k, n, {x.data, row, column}, memory_.template as<T>());
-  }
-  void clear_line(Index p) {
-    const Index wide = rows<T>().product_columns;
-    for (Index j = 0; j < n_; j += wide)
-      std::fill_n(memory_.template as<T>() + j * k_ + p * wide, wide, T(0));
-  }
-  // The panel that begins with this column, from line p on.
-  const T* at(Index column, Index p = 0) const {
-    return memory_.template as<T>() + column * k_ + p * rows<T>().product_columns;
-  }
-
- private:
-  const Index k_, n_;
-  const Scratch memory_;
-};
-
-// C[i, j] (+)= Σ_p a[i·row + p·column] B[p, j] for i < m <= product_rows, j in [from, to), p in
-// [first, last); `from` is the first column of a panel.
-template <class T>
-struct Product {
-  const T* a;
-  Index row, column, first, last;
-
-  void operator()(Index m, const Panels<T>& B, Index from, Index to, T* c, Index step,
-                  bool add) const {
-    const Index wide = rows<T>().product_columns;
-    for (Index j = from; j < to; j += wide)
-      for (Index p = first; p < last; p += block_steps)
-        rows<T>().product(m, std::min(block_steps, last - p), a + (p - first) * column, row, column,
-                          B.at(j, p), wide, c + j, step, std::min(wide, to - j), add || p > first);
-  }
-};
-
-// Positions of the memory, from the first column of a panel on.
-struct Seen {
-  Index first, last;
-
-  // Kernels of rows take whole lanes up to here: lines have room for them.
-  Index end() const { return first + (last - first + lanes - 1) / lanes * lanes; }
-  static constexpr Index lanes = 64;
-};
+constexpr Index most_heads = 64;       // that are mixed: others' rows are too long for the caches
 
 // One matrix of each operand.
 template <class T>
 struct Matrices {
-  Index queries, keys, c, e, shown;
-  Lines<const T> q, k, v, mask;
+  Index queries, keys, c, e;
+  Lines<const T> q, k, v;
   Lines<T> stats;
+  Sight<T> sight;
 
-  // The number of positions that row i sees before a mask.
-  Index shown_to(Index i) const { return std::clamp<Index>(std::min(shown, keys) + i, 0, keys); }
-  bool hides(Index i, Index key) const { return mask.data && mask[i][key] == 0; }
-
-  // The positions that at least one of these rows sees lie between.
-  Seen seen(Index i, Index count) const {
-    Seen all{keys, 0};
-    for (Index r = i + count; r-- > i;) {
-      Index last = shown_to(r), first = 0;
-      while (last > all.last && hides(r, last - 1)) --last;
-      all.last = std::max(all.last, last);
-      while (first < std::min(all.first, last) && hides(r, first)) ++first;
-      if (first < last) all.first = std::min(all.first, first);
-    }
-    return {std::min(all.first, all.last) / Seen::lanes * Seen::lanes, all.last};
-  }
-
-  // Row i's positions, from seen.first on.
-  Index shown_of(Index i, const Seen& seen) const {
-    return std::clamp<Index>(shown_to(i) - seen.first, 0, seen.last - seen.first);
-  }
-  // Weights of row i in the place of its logits.
-  void weigh(Index i, const Seen& seen, T* x) const {
-    hide(i, seen, x);
-    rows<T>().softmax_of_first(x + seen.first, shown_of(i, seen), seen.end() - seen.first,
-                               stats[i]);
-    if (!mask.data || stats[i][1] == stats[i][1] || !sees_nothing(i, seen)) return;
-    std::fill(x + seen.first, x + seen.end(), T(0));
-    stats[i][0] = stats[i][1] = 0;
-  }
-  void weigh_again(Index i, const Seen& seen, T* x) const {
-    hide(i, seen, x);
-    rows<T>().softmax_of_first_again(x + seen.first, shown_of(i, seen), seen.end() - seen.first,
-                                     stats[i]);
-  }
+  Seen seen(Index i, Index count) const { return sight.seen(i, count); }
   void logits(Index i, Index count, const Panels<T>& keys_turned, const Seen& of,
               const Lines<T>& x) const {
-    Product<T>{q[i], q.step, 1, 0, c}(count, keys_turned, of.first, of.last, x.data, x.step, false);
-  }
-
- private:
-  // Logits that a mask hides become -inf, and what fills the last lanes 0.
-  void hide(Index i, const Seen& seen, T* x) const {
-    std::fill(x + seen.last, x + seen.end(), T(0));
-    const T* const shows = mask.data ? mask[i] : nullptr;
-    for (Index j = seen.first; shows && j < seen.last; ++j)
-      x[j] = shows[j] != 0 ? x[j] : -std::numeric_limits<T>::infinity();
-  }
-  bool sees_nothing(Index i, const Seen& seen) const {
-    const T* const shows = mask[i] + seen.first;
-    return std::find_if(shows, shows + shown_of(i, seen), [](T x) { return x != 0; }) ==
-           shows + shown_of(i, seen);
+    Product<T>{q[i], q.step, 1, 0, c}(count, keys_turned, of.first, of.last, x.data + of.first,
+                                      x.step, false);
   }
 };
 
@@ -141,7 +39,8 @@ void value(const Matrices<T>& of, const Lines<T>& y) {
     const Index count = std::min(high, of.queries - i);
     const Seen seen = of.seen(i, count);
     of.logits(i, count, keys_turned, seen, w);
-    for (Index r = 0; r < count; ++r) of.weigh(i + r, seen, w[r]);
+    for (Index r = 0; r < count; ++r)
+      of.sight.weigh(i + r, seen, w[r] + seen.first, of.stats[i + r]);
     if (seen.first == seen.last)
       for (Index r = 0; r < count; ++r) std::fill_n(y[i + r], of.e, T(0));
     Product<T>{w[0] + seen.first, w.step, 1, seen.first, seen.last}(count, values, 0, of.e, y[i],
@@ -188,10 +87,10 @@ class AttentionGradient {
   void strip(Index i, Index count, const Seen& all, const Lines<T>& w, const Lines<T>& d) const {
     const Seen seen = of_.seen(i, count);
     of_.logits(i, count, keys_turned_, seen, w);
-    Product<T>{g_[i], g_.step, 1, 0, of_.e}(count, values_turned_, seen.first, seen.last, d.data,
-                                            d.step, false);
+    Product<T>{g_[i], g_.step, 1, 0, of_.e}(count, values_turned_, seen.first, seen.last,
+                                            d.data + seen.first, d.step, false);
     for (Index r = 0; r < count; ++r) {
-      of_.weigh_again(i + r, seen, w[r]);
+      of_.sight.weigh_again(i + r, seen, w[r] + seen.first, of_.stats[i + r]);
       std::fill(d[r] + seen.last, d[r] + seen.end(), T(0));
       rows<T>().softmax_gradient(w[r] + seen.first, d[r] + seen.first, d[r] + seen.first,
                                  seen.end() - seen.first);
@@ -244,16 +143,17 @@ void for_each_matrix(const std::array<const View*, N>& views, Index shown, doubl
   parallel_for(loops.rows(), passes * pairs * static_cast<double>(c + e), [&](Index i) {
     const RowCursor<N> at(loops, i);
     const auto lines = [&](int view) { return lines_at<const T>(*views[view], at[view]); };
-    body(Matrices<T>{queries, keys, c, e, shown, lines(0), lines(1), lines(2), lines(3),
-                     lines_at<T>(*views[4], at[4])},
+    const Sight<T> sight{keys, shown, lines(3)};
+    body(Matrices<T>{queries, keys, c, e, lines(0), lines(1), lines(2),
+                     lines_at<T>(*views[4], at[4]), sight},
          at);
   });
 }
 
 }  // namespace
 
-bool CpuBackend::attends(Index queries) const {
-  return rows<float>().product_is_fast && queries >= least_queries;
+bool CpuBackend::attends(Index queries, Index mixed_heads) const {
+  return rows<float>().product_is_fast && queries >= least_queries && mixed_heads <= most_heads;
 }
 
 bool CpuBackend::attend(const View& q, const View& k, const View& v, const View& mask, Index shown,

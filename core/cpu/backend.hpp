@@ -15,7 +15,7 @@ class CpuBackend final : public Backend {
 
   bool contracts_bf16(const View& A, const Labels& a, const View& B, const Labels& b, const View& Y,
                       const Labels& y) const override;
-  bool attends(Index queries) const override;
+  bool attends(Index queries, Index mixed_heads) const override;
 #define OPERATION(name, parameters, arguments) void name parameters override;
 #include "core/operations.def"
 #undef OPERATION

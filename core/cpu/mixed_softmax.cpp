@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/cpu/lines.hpp"
+#include "core/cpu/mix.hpp"
 #include "core/cpu/relaid.hpp"
 #include "core/cpu/small_matrix.hpp"
 
@@ -12,41 +12,6 @@ namespace {
 
 constexpr Index key_piece = 512;  // keys that are copied and mixed at a time
 constexpr Index row_group = 8;    // rows whose outer products are summed in lanes
-
-// A small matrix, or none.
-template <class T>
-struct Mix {
-  const T* data;
-  Index row, column;
-
-  explicit Mix(const View& P)
-      : data(P.data ? P.as<T>() : nullptr),
-        row(data ? P.strides[0] : 0),
-        column(data ? P.strides[1] : 0) {}
-  Mix transposed() const {
-    Mix other = *this;
-    return std::swap(other.row, other.column), other;
-  }
-};
-
-template <class T>
-void copy(const Lines<const T>& x, Index heads, Index keys, const Lines<T>& y) {
-  for (Index h = 0; h < heads; ++h) std::copy_n(x.data + h * x.step, keys, y.data + h * y.step);
-}
-
-// y[k][j] = Σ_h P[h, k] x[h][j], or x[k][j] without P. Lines of x can be read up to a multiple of
-// product_columns.
-template <class T>
-void mix(const Mix<T>& P, Index heads, Index out, const Lines<const T>& x, Index keys,
-         const Lines<T>& y) {
-  if (!P.data) return copy(x, heads, keys, y);
-  const Rows<T>& kernels = rows<T>();
-  for (Index j = 0; j < keys; j += kernels.product_columns)
-    for (Index k = 0; k < out; k += kernels.product_rows)
-      kernels.product(std::min(kernels.product_rows, out - k), heads, P.data + k * P.column,
-                      P.column, P.row, x.data + j, x.step, y.data + k * y.step + j, y.step,
-                      std::min(kernels.product_columns, keys - j), false);
-}
 
 Index heads_of(const View& x) { return x.shape[x.rank() - 2]; }
 Index keys_of(const View& x) { return x.shape.back(); }
@@ -71,14 +36,14 @@ void value(const View& x, const View& before, const View& mask, const View& afte
     const Lines<T> w = soft.lines();
     for (Index j = 0; j < keys; j += key_piece) {
       const Index some = std::min(key_piece, keys - j);
-      copy(lines_at<const T>(x, at[1]).from(j), in, some, piece.lines());
+      copy_lines(lines_at<const T>(x, at[1]).from(j), in, some, piece.lines());
       mix(first, in, heads, piece.read(), some, w.from(j));
     }
     const auto m = lines_at<const T>(seen, at[3]);
     for (Index h = 0; h < heads; ++h)
       rows<T>().softmax(w.data + h * w.step, mask.data ? m.data + h * m.step : nullptr,
                         w.data + h * w.step, keys);
-    if (keeps) copy(soft.read(), heads, keys, lines_at<T>(weights, at[2]));
+    if (keeps) copy_lines(soft.read(), heads, keys, lines_at<T>(weights, at[2]));
     mix(second, heads, out, soft.read(), keys, lines_at<T>(y, at[0]));
   });
 }
@@ -93,9 +58,9 @@ struct Gradient {
   void row(const RowCursor<4>& at, Sum* dbefore, Sum* dafter) const {
     const LineSpace<T> w(heads, keys), d(heads, keys),
         piece(std::max(in, out), std::min(keys, key_piece));
-    copy(lines_at<const T>(weights, at[2]), heads, keys, w.lines());
+    copy_lines(lines_at<const T>(weights, at[2]), heads, keys, w.lines());
     each_piece([&](Index j, Index some) {
-      copy(lines_at<const T>(g, at[3]).from(j), out, some, piece.lines());
+      copy_lines(lines_at<const T>(g, at[3]).from(j), out, some, piece.lines());
       mix(Mix<T>(after).transposed(), out, heads, piece.read(), some, d.lines().from(j));
       if (dafter) add(*dafter, w.read().from(j), piece.read(), some);
     });
@@ -104,7 +69,7 @@ struct Gradient {
       rows<T>().softmax_gradient(w.read().data + h * w.read().step, changes, changes, keys);
     }
     each_piece([&](Index j, Index some) {
-      if (dbefore) copy(lines_at<const T>(x, at[1]).from(j), in, some, piece.lines());
+      if (dbefore) copy_lines(lines_at<const T>(x, at[1]).from(j), in, some, piece.lines());
       if (dbefore) add(*dbefore, piece.read(), d.read().from(j), some);
       if (dx.data)
         mix(Mix<T>(before).transposed(), heads, in, d.read().from(j), some,

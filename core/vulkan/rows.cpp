@@ -111,6 +111,16 @@ bool CardBackend::attend_gradient(const View&, const View&, const View&, const V
                                   const View&, const View&, const View&, const View&, const View&) {
   return false;
 }
+bool CardBackend::attend_mixed(const View&, const View&, const View&, const View&, const View&,
+                               const View&, Index, const View&, const View&) {
+  return false;
+}
+bool CardBackend::attend_mixed_gradient(const View&, const View&, const View&, const View&,
+                                        const View&, const View&, Index, const View&, const View&,
+                                        const View&, const View&, const View&, const View&,
+                                        const View&) {
+  return false;
+}
 
 bool CardBackend::mixed_softmax(const View& x, const View& before, const View& mask,
                                 const View& after, const View& weights, const View& y) {

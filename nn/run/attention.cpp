@@ -1,10 +1,14 @@
 // Softmax attention as one operation of core, attend: an einsum of queries and a memory over one
-// name, its softmax over the memory, and an einsum with what the memory holds. It is found by its
-// names:
+// name, its softmax over the memory, and an einsum with what the memory holds; heads may be mixed
+// between. It is found by its names:
 //
-//   L[n, m, …] = einsum(Q[n, c, …], K[m, c, …])   … is in all of them, as heads are
-//   W[n, m, …] = softmax(L[n, m, …], reduced_dim=m)
-//   O[n, e, …] = einsum(W[n, m, …], V[m, e, …])
+//   J[n, m, g, …] = einsum(Q[n, c, g, …], K[m, c, g, …])    … is in all of them
+//   L[n, m, h, …] = einsum(J[n, m, g, …], P[g, h])
+//   W[n, m, h, …] = softmax(L[n, m, h, …], reduced_dim=m)
+//   U[n, m, i, …] = einsum(W[n, m, h, …], R[h, i])
+//   O[n, e, i, …] = einsum(U[n, m, i, …], V[m, e, i, …])
+//
+// Without P, g is h, without R, i is h; without both, these are names like others.
 #include <algorithm>
 
 #include "nn/language/builtins/softmax.hpp"
@@ -14,14 +18,15 @@ namespace tete {
 
 namespace {
 
-// The operands and their names.
+// The operands and their names; g, h and i are -1 where no heads are mixed, P and R null.
 struct Attention {
-  const Node *Q = nullptr, *K = nullptr, *V = nullptr;
-  int n = -1, m = -1, c = -1, e = -1;
+  const Node *Q = nullptr, *K = nullptr, *V = nullptr, *P = nullptr, *R = nullptr;
+  int n = -1, m = -1, c = -1, e = -1, g = -1, h = -1, i = -1;
   Names others;  // …
 
-  Names with(int row, int column) const {
+  Names with(int heads, int row, int column) const {
     Names names = others;
+    if (heads >= 0) names.push_back(heads);
     names.push_back(row), names.push_back(column);
     return names;
   }
@@ -43,74 +48,130 @@ int only_other(const Names& names, const Names& known) {
   return other;
 }
 
-// W is argument number `weights` of `last`.
-std::optional<Attention> read(const Node& last, int weights, const Node& softmax,
-                              const Node& logits) {
+// The statements between Q, K and V, as Fusion::operands has them; a mix that is missing has no
+// arguments.
+enum Part { last_part, softmax_part, products_part, before_part, after_part };
+
+// The heads that are mixed; false if one mix does not follow the other.
+bool read_mixes(const Fusion& fusion, Attention& found) {
+  const Mix before = mix_in(fusion.operands[before_part]),
+            after = mix_in(fusion.operands[after_part]);
+  if (before.x) found.P = before.matrix, found.g = before.from, found.h = found.i = before.to;
+  if (!after.x) return true;
+  if (!before.x) found.g = found.h = after.from;
+  found.R = after.matrix, found.i = after.to;
+  return found.h == after.from;
+}
+
+// U is argument number `weights` of the last einsum.
+std::optional<Attention> read(const Fusion& fusion, int weights) {
+  const Node &last = fusion.operands[last_part], &softmax = fusion.operands[softmax_part],
+             &products = fusion.operands[products_part];
   Attention found;
+  if (!read_mixes(fusion, found)) return {};
   found.V = &last.args[1 - weights], found.m = softmax.dim();
   for (int i : {0, 1})
-    if (logits.args[i].names.contains(found.m))
-      found.K = &logits.args[i], found.Q = &logits.args[1 - i];
+    if (products.args[i].names.contains(found.m))
+      found.K = &products.args[i], found.Q = &products.args[1 - i];
   if (!found.K || found.Q->names.contains(found.m)) return {};
   found.n = only_other(found.Q->names, found.K->names);
-  found.c = only_other(found.Q->names, logits.names);
-  found.e = only_other(found.V->names, logits.names);
+  found.c = only_other(found.Q->names, products.names);
+  found.e = only_other(found.V->names, last.args[weights].names);
   if (found.n < 0 || found.c < 0 || found.e < 0) return {};
   found.others = found.Q->names.without(found.n).without(found.c);
-  const bool fit = same_names(found.K->names, found.with(found.m, found.c)) &&
-                   same_names(logits.names, found.with(found.n, found.m)) &&
-                   same_names(found.V->names, found.with(found.m, found.e)) &&
-                   same_names(last.names, found.with(found.n, found.e));
+  if (found.g >= 0) found.others = found.others.without(found.g);
+  const bool fit = same_names(found.Q->names, found.with(found.g, found.n, found.c)) &&
+                   same_names(found.K->names, found.with(found.g, found.m, found.c)) &&
+                   same_names(products.names, found.with(found.g, found.n, found.m)) &&
+                   same_names(softmax.names, found.with(found.h, found.n, found.m)) &&
+                   same_names(found.V->names, found.with(found.i, found.m, found.e)) &&
+                   same_names(last.names, found.with(found.i, found.n, found.e));
   return fit ? std::optional(found) : std::nullopt;
 }
 
-// The operands: the last einsum, the softmax and the logits.
 std::optional<Attention> attention_in(const Fusion& fusion) {
-  const Node &last = fusion.operands[0], &softmax = fusion.operands[1];
+  const Node &last = fusion.operands[last_part], &after = fusion.operands[after_part],
+             &weights = after.args.empty() ? fusion.operands[softmax_part] : after;
   for (int i : {0, 1})
-    if (same_names(last.args[i].names, softmax.names))
-      if (const auto found = read(last, i, softmax, fusion.operands[2])) return found;
+    if (same_names(last.args[i].names, weights.names))
+      if (const auto found = read(fusion, i)) return found;
   return {};
+}
+
+// The ways to read an expression's operand: as it is, or as the operand of a mix.
+struct Reading {
+  const Node* node;
+  Node mix;
+  std::vector<int> inside;
+};
+std::vector<Reading> ways_to_read(const Checked& program, const Node& arg) {
+  std::vector<int> inside;
+  const Node* const node = written_for(program, arg, inside);
+  if (!node) return {};
+  std::vector<Reading> ways{{node, {}, inside}};
+  if (const Mix mix = mix_in(*node); mix.x)
+    if (const Node* const mixed = written_for(program, *mix.x, inside))
+      ways.push_back({mixed, *node, inside});
+  return ways;
 }
 
 bool fits_attention(const Checked& program, const Node& node, Fusion& found) {
   if (!is_product(node)) return false;
-  for (const Node& arg : node.args) {
-    Fusion candidate{found.row};
-    const Node* const softmax = written_for(program, arg, candidate.inside);
-    if (!softmax || !is_plain_softmax(*softmax)) continue;
-    const Node* const logits = written_for(program, softmax->args[0], candidate.inside);
-    if (!logits || !is_product(*logits)) continue;
-    candidate.operands = {node, *softmax, *logits};
-    if (attention_in(candidate)) return found = candidate, true;
-  }
+  for (const Node& arg : node.args)
+    for (const Reading& weights : ways_to_read(program, arg)) {
+      if (!is_plain_softmax(*weights.node)) continue;
+      for (const Reading& logits : ways_to_read(program, weights.node->args[0])) {
+        if (!is_product(*logits.node)) continue;
+        Fusion candidate{found.row, {node, *weights.node, *logits.node, logits.mix, weights.mix}};
+        candidate.inside = weights.inside;
+        candidate.inside.insert(candidate.inside.end(), logits.inside.begin(), logits.inside.end());
+        if (attention_in(candidate)) return found = candidate, true;
+      }
+    }
   return false;
+}
+
+// The largest number of heads that are mixed, 0 if none are.
+Index mixed_heads(Runner& runner, const Attention& found) {
+  Index most = 0;
+  for (int heads : {found.g, found.h, found.i})
+    if (heads >= 0) most = std::max(most, runner.size(heads));
+  return most;
 }
 
 // Attention stays f32 where products are of bfloat16: those would store logits and weights, and
 // take as long.
 std::optional<Value> run_attention(Runner& runner, const Node& node, const Fusion& fusion) {
   const Attention found = *attention_in(fusion);
-  if (!runner.device().attends(runner.size(found.n))) return {};
-  const Node& softmax = fusion.operands[1];
-  const Value Q = runner.node(*found.Q), K = runner.node(*found.K), V = runner.node(*found.V);
+  if (!runner.device().attends(runner.size(found.n), mixed_heads(runner, found))) return {};
+  const Node& softmax = fusion.operands[softmax_part];
+  const Value Q = runner.node(*found.Q), K = runner.node(*found.K), V = runner.node(*found.V),
+              P = found.P ? runner.node(*found.P) : Value{},
+              R = found.R ? runner.node(*found.R) : Value{};
+  if (P.batched || R.batched) return {};
   const std::optional<Index> shown = shown_to_first(runner, softmax, found.n);
   const Value mask = shown ? Value{} : mask_of_softmax(runner, softmax);
   const bool batched = Q.batched || K.batched || V.batched || mask.batched;
-  const auto with = [&](const Value& v, int row, int column) {
-    return v.tensor ? runner.aligned(v, found.with(row, column), batched).tensor : Tensor();
+  const auto with = [&](const Value& v, const Names& names, bool samples) {
+    return v.tensor ? runner.aligned(v, names, samples).tensor : Tensor();
   };
-  const Tensor y =
-      attend(with(Q, found.n, found.c), with(K, found.m, found.c), with(V, found.m, found.e),
-             with(mask, found.n, found.m), shown.value_or(shows_all));
-  return runner.aligned({y, found.with(found.n, found.e), batched}, node.names, batched);
+  const Tensor y = attend(with(Q, found.with(found.g, found.n, found.c), batched),
+                          with(K, found.with(found.g, found.m, found.c), batched),
+                          with(V, found.with(found.i, found.m, found.e), batched),
+                          {.mask = with(mask, found.with(found.h, found.n, found.m), batched),
+                           .shown = shown.value_or(shows_all),
+                           .before = with(P, {found.g, found.h}, false),
+                           .after = with(R, {found.h, found.i}, false)});
+  const Names names = found.with(found.i, found.n, found.e);
+  return runner.aligned({y, names, batched}, node.names, batched);
 }
 
 // A row of the mask, unless that is but a number.
 std::optional<double> stores(Runner& runner, const Fusion& fusion) {
   const Attention found = *attention_in(fusion);
-  if (!runner.device().attends(runner.rows_of_block(found.n))) return {};
-  const bool is_number = shown_to_first(runner, fusion.operands[1], found.n).has_value();
+  if (!runner.device().attends(runner.rows_of_block(found.n), mixed_heads(runner, found)))
+    return {};
+  const bool is_number = shown_to_first(runner, fusion.operands[softmax_part], found.n).has_value();
   return is_number ? 0.0 : static_cast<double>(runner.size(found.m));
 }
 

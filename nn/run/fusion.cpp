@@ -5,7 +5,7 @@
 //   f(a[…] + b[…])                     f elementwise, a or b a parameter; the sum is not stored
 //   einsum(softmax(einsum(J, P)), R)   P and R small matrices, the second one if it is there: heads
 //                                      that are mixed before and after a softmax
-//   einsum(softmax(einsum(Q, K)), V)   attention (attention.cpp)
+//   einsum(softmax(einsum(Q, K)), V)   attention, and with such mixes (attention.cpp)
 //   norm(x, dim=d) * g[d] + b[d]       layer_norm; rms_norm without b
 //   S[…, d] = a[…] + b[…]              and its norm, as in the row before, in a later statement
 #include "nn/run/fusion.hpp"
@@ -33,6 +33,25 @@ bool is_product(const Node& node) {
   const auto is_real = [](const Node& arg) { return arg.element == Element::real; };
   return is_product_of_two(node) && node.strips < 0 &&
          std::all_of(node.args.begin(), node.args.end(), is_real);
+}
+
+Mix mix_in(const Node& node) {
+  if (!is_product(node)) return {};
+  for (int i : {0, 1}) {
+    const Node &matrix = node.args[i], &x = node.args[1 - i];
+    if (matrix.names.size() != 2) continue;
+    for (int k : {0, 1}) {
+      const int from = matrix.names[k], to = matrix.names[1 - k];
+      Names mixed = x.names.without(from);
+      mixed.push_back(to);
+      const bool has_all = std::all_of(mixed.begin(), mixed.end(),
+                                       [&](int name) { return node.names.contains(name); });
+      if (x.names.contains(from) && !x.names.contains(to) && !node.names.contains(from) &&
+          has_all && node.names.size() == mixed.size())
+        return {&x, &matrix, from, to};
+    }
+  }
+  return {};
 }
 
 namespace {
@@ -81,32 +100,6 @@ std::optional<Value> run_function_of_sum(Runner& runner, const Node& node, const
 }
 
 // ---- einsum(softmax(einsum(J, P)), R) -------------------------------------------------------
-
-// An einsum of x and a matrix that puts one name in the place of another one; x is null if it is
-// none.
-struct Mix {
-  const Node *x = nullptr, *matrix = nullptr;
-  int from = -1, to = -1;
-};
-
-Mix mix_in(const Node& node) {
-  if (!is_product(node)) return {};
-  for (int i : {0, 1}) {
-    const Node &matrix = node.args[i], &x = node.args[1 - i];
-    if (matrix.names.size() != 2) continue;
-    for (int k : {0, 1}) {
-      const int from = matrix.names[k], to = matrix.names[1 - k];
-      Names mixed = x.names.without(from);
-      mixed.push_back(to);
-      const bool has_all = std::all_of(mixed.begin(), mixed.end(),
-                                       [&](int name) { return node.names.contains(name); });
-      if (x.names.contains(from) && !x.names.contains(to) && !node.names.contains(from) &&
-          has_all && node.names.size() == mixed.size())
-        return {&x, &matrix, from, to};
-    }
-  }
-  return {};
-}
 
 // The operands: the softmax and the first mix.
 bool fits_mixed_softmax(const Checked& program, const Node& node, Fusion& found) {

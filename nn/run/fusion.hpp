@@ -28,7 +28,16 @@ bool is_product_of_two(const Node& node);
 // True for one of real operands that is no sum over strips.
 bool is_product(const Node& node);
 
-// einsum(softmax(einsum(Q, K)), V) (attention.cpp)
+// An einsum of x and a matrix that puts one name in the place of another one; x is null if it is
+// none.
+struct Mix {
+  const Node *x = nullptr, *matrix = nullptr;
+  int from = -1, to = -1;
+};
+Mix mix_in(const Node& node);
+
+// einsum(softmax(einsum(Q, K)), V), with or without mixes of heads around the softmax
+// (attention.cpp)
 extern const FusionRow attention_row;
 
 }  // namespace tete

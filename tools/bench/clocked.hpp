@@ -35,7 +35,9 @@ class ClockedProcessor final : public Backend {
                       const Labels& y) const override {
     return cpu().contracts_bf16(A, a, B, b, Y, y);
   }
-  bool attends(Index queries) const override { return cpu().attends(queries); }
+  bool attends(Index queries, Index mixed_heads) const override {
+    return cpu().attends(queries, mixed_heads);
+  }
 #define OPERATION(name, parameters, arguments) void name parameters override;
 #include "core/operations.def"
 #undef OPERATION

@@ -1,0 +1,126 @@
+// Parts of attention's kernels: products of strips of rows with matrices in panels, and weights of
+// the positions that a query sees.
+#pragma once
+#include <algorithm>
+#include <limits>
+
+#include "core/cpu/lines.hpp"
+#include "core/cpu/multiply.hpp"
+#include "core/cpu/rows.hpp"
+
+namespace tete::cpu_kernels {
+
+inline constexpr Index least_queries = 16;  // of fewer, panels of k and v cost more than they save
+
+// A matrix of k lines in panels, or those of its transpose.
+template <class T>
+class Panels {
+ public:
+  Panels(Index k, Index n, const Lines<const T>& x, bool turned = false)
+      : k_(k),
+        n_(n),
+        memory_(static_cast<size_t>(k * (n + rows<T>().product_columns)) * sizeof(T)) {
+    const Index row = turned ? 1 : x.step, column = turned ? x.step : 1;
+    lay_out<T>(k, n, {x.data, row, column}, memory_.template as<T>());
+  }
+  void clear_line(Index p) {
+    const Index wide = rows<T>().product_columns;
+    for (Index j = 0; j < n_; j += wide)
+      std::fill_n(memory_.template as<T>() + j * k_ + p * wide, wide, T(0));
+  }
+  // The panel that begins with this column, from line p on.
+  const T* at(Index column, Index p = 0) const {
+    return memory_.template as<T>() + column * k_ + p * rows<T>().product_columns;
+  }
+
+ private:
+  const Index k_, n_;
+  const Scratch memory_;
+};
+
+// C[i, j - from] (+)= Σ_p a[i·row + (p - first)·column] B[p, j] for i < m <= product_rows, j in
+// [from, to), p in [first, last); `from` is the first column of a panel.
+template <class T>
+struct Product {
+  const T* a;
+  Index row, column, first, last;
+
+  void operator()(Index m, const Panels<T>& B, Index from, Index to, T* c, Index step,
+                  bool add) const {
+    const Index wide = rows<T>().product_columns;
+    for (Index j = from; j < to; j += wide)
+      for (Index p = first; p < last; p += block_steps)
+        rows<T>().product(m, std::min(block_steps, last - p), a + (p - first) * column, row, column,
+                          B.at(j, p), wide, c + (j - from), step, std::min(wide, to - j),
+                          add || p > first);
+  }
+};
+
+// Positions of the memory, from the first column of a panel on.
+struct Seen {
+  Index first, last;
+
+  // Kernels of rows take whole lanes up to here: lines have room for them.
+  Index end() const { return first + (last - first + lanes - 1) / lanes * lanes; }
+  static constexpr Index lanes = 64;
+};
+
+// The positions that the queries of one matrix see: the first shown + i for query i, at most all,
+// but for those where the mask, if there is one, is 0.
+template <class T>
+struct Sight {
+  Index keys, shown;
+  Lines<const T> mask;
+
+  // The number of positions that row i sees before a mask.
+  Index shown_to(Index i) const { return std::clamp<Index>(std::min(shown, keys) + i, 0, keys); }
+
+  // The positions that at least one of these rows sees lie between.
+  Seen seen(Index i, Index count) const {
+    Seen all{keys, 0};
+    for (Index r = i + count; r-- > i;) {
+      Index last = shown_to(r), first = 0;
+      while (last > all.last && hides(r, last - 1)) --last;
+      all.last = std::max(all.last, last);
+      while (first < std::min(all.first, last) && hides(r, first)) ++first;
+      if (first < last) all.first = std::min(all.first, first);
+    }
+    return {std::min(all.first, all.last) / Seen::lanes * Seen::lanes, all.last};
+  }
+
+  // Weights of row i over these positions in the place of its logits; stats: as of
+  // Rows::softmax_of_first.
+  void weigh(Index i, const Seen& seen, T* x, T* stats) const {
+    hide(i, seen, x);
+    rows<T>().softmax_of_first(x, shown_of(i, seen), seen.end() - seen.first, stats);
+    if (!mask.data || stats[1] == stats[1] || !sees_nothing(i, seen)) return;
+    std::fill(x, x + seen.end() - seen.first, T(0));
+    stats[0] = stats[1] = 0;
+  }
+  // The same weights once more, from the stats of all positions.
+  void weigh_again(Index i, const Seen& seen, T* x, const T* stats) const {
+    hide(i, seen, x);
+    rows<T>().softmax_of_first_again(x, shown_of(i, seen), seen.end() - seen.first, stats);
+  }
+
+ private:
+  bool hides(Index i, Index key) const { return mask.data && mask[i][key] == 0; }
+  // Row i's positions, from seen.first on.
+  Index shown_of(Index i, const Seen& seen) const {
+    return std::clamp<Index>(shown_to(i) - seen.first, 0, seen.last - seen.first);
+  }
+  // Logits that the mask hides become -inf, and what fills the last lanes 0.
+  void hide(Index i, const Seen& seen, T* x) const {
+    std::fill(x + seen.last - seen.first, x + seen.end() - seen.first, T(0));
+    const T* const shows = mask.data ? mask[i] + seen.first : nullptr;
+    for (Index j = 0; shows && j < seen.last - seen.first; ++j)
+      x[j] = shows[j] != 0 ? x[j] : -std::numeric_limits<T>::infinity();
+  }
+  bool sees_nothing(Index i, const Seen& seen) const {
+    const T* const shows = mask[i] + seen.first;
+    return std::find_if(shows, shows + shown_of(i, seen), [](T x) { return x != 0; }) ==
+           shows + shown_of(i, seen);
+  }
+};
+
+}  // namespace tete::cpu_kernels

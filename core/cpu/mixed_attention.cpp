@@ -1,0 +1,427 @@
+// Attention whose heads are mixed before and after the softmax, and its gradient, a few queries of
+// all heads at a time: what lies between two products is mixed row by row, in the second-level
+// cache.
+//
+//   j = q kᵀ, l = j B, w = softmax(l), u = w A, y = u v       B and A mix heads; either may be
+//   missing dv = uᵀ g, du = g vᵀ, dw = du Aᵀ, dl = w (dw - Σ w dw), dj = dl Bᵀ, dq = dj k, dk = djᵀ
+//   q dA = wᵀ du, dB = jᵀ dl
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/cpu/attention.hpp"
+#include "core/cpu/mix.hpp"
+#include "core/cpu/relaid.hpp"
+#include "core/cpu/small_matrix.hpp"
+
+namespace tete::cpu_kernels {
+namespace {
+
+constexpr Index most_queries = 36;        // of a group
+constexpr Index most_logits = 1 << 23;    // of a group, unless product_rows have more
+constexpr Index most_in_lanes = 1 << 13;  // terms of an outer product that are summed in lanes
+
+// A matrix for each head.
+template <class T>
+struct Heads {
+  T* data;
+  Index head, step;
+
+  Lines<T> operator[](Index h) const { return {data ? data + h * head : nullptr, step}; }
+};
+
+// The last three dimensions of x at this offset.
+template <class T>
+Heads<T> heads_at(const View& x, Index offset) {
+  const Lines<T> first = lines_at<T>(x, offset);
+  return {first.data, x.data ? x.strides[x.rank() - 3] : 0, first.step};
+}
+
+// Rows of all heads, one head's beside each other.
+template <class T>
+class GroupSpace {
+ public:
+  GroupSpace(Index rows, Index heads, Index numbers) : rows_(rows), space_(rows * heads, numbers) {}
+  // One row of all heads.
+  Lines<T> row(Index r) const { return {space_.lines()[r], rows_ * space_.lines().step}; }
+  // All rows of one head.
+  Lines<T> head(Index h) const { return {space_.lines()[h * rows_], space_.lines().step}; }
+
+ private:
+  const Index rows_;
+  const LineSpace<T> space_;
+};
+
+// Sums for the rows of each head, in memory of their own: their rows of x are far apart.
+template <class T>
+class SumsOfHeads {
+ public:
+  SumsOfHeads(Index heads, Index rows, Index width)
+      : heads_(heads),
+        rows_(rows),
+        width_(width),
+        memory_(static_cast<size_t>(heads * rows * width) * sizeof(T)) {
+    std::fill_n(memory_.template as<T>(), heads * rows * width, T(0));
+  }
+  Lines<T> operator[](Index h) const {
+    return {memory_.template as<T>() + h * rows_ * width_, width_};
+  }
+  void copy_to(const Heads<T>& x) const {
+    const double work = static_cast<double>(heads_ * rows_ * width_);
+    parallel_for(heads_, work, [&](Index h) {
+      const Lines<T> from = (*this)[h], to = x[h];
+      for (Index r = 0; r < rows_; ++r) std::copy_n(from[r], width_, to[r]);
+    });
+  }
+
+ private:
+  const Index heads_, rows_, width_;
+  const Scratch memory_;
+};
+
+// The matrices of all heads in panels.
+template <class T>
+class PanelsOfHeads {
+ public:
+  PanelsOfHeads(Index heads, Index k, Index n, const Heads<const T>& x, bool turned = false)
+      : panels_(static_cast<size_t>(heads)) {
+    parallel_for(heads, static_cast<double>(heads * k * n), [&](Index h) {
+      panels_[static_cast<size_t>(h)] = std::make_unique<Panels<T>>(k, n, x[h], turned);
+    });
+  }
+  const Panels<T>& operator[](Index h) const { return *panels_[static_cast<size_t>(h)]; }
+
+ private:
+  std::vector<std::unique_ptr<Panels<T>>> panels_;
+};
+
+// Queries that are worked on together, and the positions that at least one of them sees.
+struct Group {
+  Index first, count;
+  Seen seen;
+
+  Index numbers() const { return seen.last - seen.first; }
+};
+
+// One sample of each operand.
+template <class T>
+struct MixedOperands {
+  Index in, heads, out, queries, keys, c, e, shown;
+  Mix<T> before, after;
+  Heads<const T> q, k, v, mask;
+  Index masks;  // how many heads have a mask of their own
+  Heads<T> stats;
+
+  Sight<T> sight(Index h) const { return {keys, shown, mask[h]}; }
+  Seen seen(Index i, Index count) const {
+    Seen all = sight(0).seen(i, count);
+    for (Index h = 1; h < masks; ++h) {
+      const Seen more = sight(h).seen(i, count);
+      all = {std::min(all.first, more.first), std::max(all.last, more.last)};
+    }
+    return all;
+  }
+  bool sees_nothing(Index query) const {
+    for (Index h = 0; h < heads; ++h)
+      if (stats[h][query][1] != 0) return false;
+    return true;
+  }
+
+  // Queries of a group.
+  Index together() const {
+    const Index high = rows<T>().product_rows, widest = std::max({in, heads, out}),
+                some = std::min(most_queries, most_logits / (widest * keys)) / high * high;
+    return std::min(std::max(high, some), queries);
+  }
+  Index groups() const { return (queries + together() - 1) / together(); }
+  Group group(Index number) const {
+    const Index first = number * together(), count = std::min(together(), queries - first);
+    return {first, count, seen(first, count)};
+  }
+  // The multiplications of a mix for one query.
+  double mixing() const {
+    return static_cast<double>(heads * keys) * static_cast<double>(in + out);
+  }
+};
+
+// body(head, its first row) for each head and product_rows of the group's rows.
+template <class T, class Body>
+void for_each_strip(Index heads, const Group& group, Index width, const Body& body) {
+  const Index high = rows<T>().product_rows;
+  const double work = static_cast<double>(heads * group.count * width * group.numbers());
+  parallel_for(heads, work, [&](Index h) {
+    for (Index r = 0; r < group.count; r += high) body(h, r, std::min(high, group.count - r));
+  });
+}
+
+// to[r][m - seen.first] = Σ_c x[first + r, c] panels[c, m] for each head.
+template <class T>
+void multiply(Index heads, const Group& group, const Heads<const T>& x, Index width,
+              const PanelsOfHeads<T>& panels, const GroupSpace<T>& to) {
+  for_each_strip<T>(heads, group, width, [&](Index h, Index r, Index count) {
+    Product<T>{x[h][group.first + r], x.step, 1, 0, width}(
+        count, panels[h], group.seen.first, group.seen.last, to.head(h)[r], to.head(h).step, false);
+  });
+}
+
+// y[first + r, j] = Σ_m x[r][m - seen.first] panels[m, j] for each head.
+template <class T>
+void sum_keys(Index heads, const Group& group, const GroupSpace<T>& x,
+              const PanelsOfHeads<T>& panels, Index width, const Heads<T>& y) {
+  for_each_strip<T>(heads, group, width, [&](Index h, Index r, Index count) {
+    const Lines<T> to = y[h].from_row(group.first + r);
+    if (group.numbers() == 0)
+      for (Index i = 0; i < count; ++i) std::fill_n(to[i], width, T(0));
+    Product<T>{x.head(h)[r], x.head(h).step, 1, group.seen.first, group.seen.last}(
+        count, panels[h], 0, width, to.data, to.step, false);
+  });
+}
+
+template <class T>
+void attend_heads(const MixedOperands<T>& of, const Heads<T>& y) {
+  const PanelsOfHeads<T> keys_turned(of.in, of.c, of.keys, of.k, true),
+      values(of.out, of.keys, of.e, of.v);
+  const GroupSpace<T> pairs(of.together(), std::max(of.in, of.out), of.keys);
+  for (Index number = 0; number < of.groups(); ++number) {
+    const Group group = of.group(number);
+    multiply(of.in, group, of.q, of.c, keys_turned, pairs);
+    parallel_for(group.count, static_cast<double>(group.count) * of.mixing(), [&](Index r) {
+      const LineSpace<T> space(of.heads, of.keys);
+      const Lines<T> w = space.lines();
+      mix(of.before, of.in, of.heads, pairs.row(r).read(), group.numbers(), w);
+      for (Index h = 0; h < of.heads; ++h)
+        of.sight(h).weigh(group.first + r, group.seen, w[h], of.stats[h][group.first + r]);
+      mix(of.after, of.heads, of.out, w.read(), group.numbers(), pairs.row(r));
+    });
+    sum_keys(of.out, group, pairs, values, of.e, y);
+  }
+}
+
+// The gradients that are wanted.
+template <class T>
+struct MixedGradients {
+  Heads<T> dq, dk, dv;
+  PairSum<T>*dbefore, *dafter;
+};
+
+template <class T>
+class MixedAttentionGradient {
+ public:
+  // `first`: the number of this sample's first sum of dbefore and dafter.
+  MixedAttentionGradient(const MixedOperands<T>& of, const Heads<const T>& g,
+                         const MixedGradients<T>& to, Index first)
+      : of_(of),
+        g_(g),
+        to_(to),
+        first_(first),
+        keys_turned_(of.in, of.c, of.keys, of.k, true),
+        values_turned_(of.out, of.e, of.keys, of.v, true),
+        keys_(to.dq.data ? of.in : 0, of.keys, of.c, of.k),
+        dk_(to.dk.data ? of.in : 0, of.keys, of.c),
+        dv_(to.dv.data ? of.out : 0, of.keys, of.e),
+        pairs_(of.together(), of.in, of.keys),
+        changes_(of.together(), of.out, of.keys) {}
+
+  // How many sums of dbefore and dafter a sample has.
+  static Index sums(const MixedOperands<T>& of) { return of.groups() * blocks(of); }
+
+  void run() const {
+    for (Index number = 0; number < of_.groups(); ++number) {
+      const Group group = of_.group(number);
+      multiply(of_.in, group, of_.q, of_.c, keys_turned_, pairs_);
+      multiply(of_.out, group, g_, of_.e, values_turned_, changes_);
+      parallel_for(blocks(of_), 4 * static_cast<double>(group.count) * of_.mixing(),
+                   [&](Index block) { mix_back(group, block, first_ + number * blocks(of_)); });
+      if (to_.dq.data) sum_keys(of_.in, group, pairs_, keys_, of_.c, to_.dq);
+      if (to_.dv.data) add(of_.out, group, changes_, g_, of_.e, dv_, false);
+      if (to_.dk.data) add(of_.in, group, pairs_, of_.q, of_.c, dk_, true);
+    }
+    if (to_.dk.data) dk_.copy_to(to_.dk);
+    if (to_.dv.data) dv_.copy_to(to_.dv);
+  }
+
+ private:
+  // Rows whose outer products are summed in lanes, and how many times so many a group has.
+  static Index rows_of_block(Index keys) { return std::clamp<Index>(most_in_lanes / keys, 1, 8); }
+  static Index blocks(const MixedOperands<T>& of) {
+    const Index rows = rows_of_block(of.keys);
+    return (of.together() + rows - 1) / rows;
+  }
+
+  void mix_back(const Group& group, Index block, Index first) const {
+    const LineSpace<T> w(of_.heads, of_.keys), dw(of_.heads, of_.keys);
+    std::optional<typename PairSum<T>::Block> dbefore, dafter;
+    if (to_.dbefore) dbefore.emplace(*to_.dbefore, first + block);
+    if (to_.dafter) dafter.emplace(*to_.dafter, first + block);
+    const Index rows = rows_of_block(of_.keys), end = std::min(group.count, (block + 1) * rows);
+    for (Index r = block * rows; r < end; ++r)
+      mix_back(group, r, w.lines(), dw.lines(), dbefore ? &*dbefore : nullptr,
+               dafter ? &*dafter : nullptr);
+  }
+
+  // In row r, u in the place of du, and dj in the place of j.
+  void mix_back(const Group& group, Index r, const Lines<T>& w, const Lines<T>& dw,
+                typename PairSum<T>::Block* dbefore, typename PairSum<T>::Block* dafter) const {
+    const Index numbers = group.numbers(), query = group.first + r;
+    const Lines<T> j = pairs_.row(r), du = changes_.row(r);
+    if (of_.sees_nothing(query)) {  // 0 times a NaN of its logits is none
+      for (Index h = 0; h < of_.in; ++h) std::fill_n(j[h], numbers, T(0));
+      for (Index h = 0; h < of_.out; ++h) std::fill_n(du[h], numbers, T(0));
+      return;
+    }
+    mix(of_.before, of_.in, of_.heads, j.read(), numbers, w);
+    for (Index h = 0; h < of_.heads; ++h)
+      of_.sight(h).weigh_again(query, group.seen, w[h], of_.stats[h][query]);
+    mix(of_.after.transposed(), of_.out, of_.heads, du.read(), numbers, dw);
+    if (dafter) dafter->add(w.data, w.step, du.data, du.step, numbers);
+    if (to_.dv.data) mix(of_.after, of_.heads, of_.out, w.read(), numbers, du);
+    for (Index h = 0; h < of_.heads; ++h) rows<T>().softmax_gradient(w[h], dw[h], dw[h], numbers);
+    if (dbefore) dbefore->add(j.data, j.step, dw.data, dw.step, numbers);
+    mix(of_.before.transposed(), of_.heads, of_.in, dw.read(), numbers, j);
+  }
+
+  // to[m, j] += Σ_r x[r][m - seen.first] B[first + r, j] for each head. x is 0 in the row of a
+  // query that sees nothing, but 0 times a NaN is none: `clears` leaves it out.
+  void add(Index heads, const Group& group, const GroupSpace<T>& x, const Heads<const T>& B,
+           Index width, const SumsOfHeads<T>& to, bool clears) const {
+    const Index high = rows<T>().product_rows;
+    const double work = static_cast<double>(heads * group.count * group.numbers() * width);
+    parallel_for(heads, work, [&](Index h) {
+      Panels<T> panels(group.count, width, {B[h][group.first], B.step});
+      for (Index r = 0; clears && r < group.count; ++r)
+        if (of_.sees_nothing(group.first + r)) panels.clear_line(r);
+      const Lines<T> from = x.head(h), lines = to[h];
+      for (Index m = group.seen.first; m < group.seen.last; m += high)
+        Product<T>{from.data + (m - group.seen.first), 1, from.step, 0, group.count}(
+            std::min(high, group.seen.last - m), panels, 0, width, lines[m], lines.step, true);
+    });
+  }
+
+  const MixedOperands<T>& of_;
+  const Heads<const T> g_;
+  const MixedGradients<T> to_;
+  const Index first_;
+  const PanelsOfHeads<T> keys_turned_, values_turned_, keys_;
+  const SumsOfHeads<T> dk_, dv_;
+  const GroupSpace<T> pairs_, changes_;
+};
+
+// The views of one call: q, k, v, mask and stats, others behind them.
+template <int N>
+class MixedCall {
+ public:
+  MixedCall(const std::array<const View*, N>& views, const View& before, const View& after,
+            Index shown)
+      : views_(views),
+        before_(before),
+        after_(after),
+        shown_(shown),
+        loops_(matrices_of<N>(views, 3)) {}
+
+  template <class T>
+  MixedOperands<T> operands(const RowCursor<N>& at) const {
+    const View &q = *views_[0], &k = *views_[1], &v = *views_[2], &mask = *views_[3],
+               &stats = *views_[4];
+    const auto heads = [](const View& x) { return x.shape[x.rank() - 3]; };
+    return {.in = heads(q),
+            .heads = heads(stats),
+            .out = heads(v),
+            .queries = q.shape[q.rank() - 2],
+            .keys = k.shape[k.rank() - 2],
+            .c = q.shape.back(),
+            .e = v.shape.back(),
+            .shown = shown_,
+            .before = Mix<T>(before_),
+            .after = Mix<T>(after_),
+            .q = heads_at<const T>(q, at[0]),
+            .k = heads_at<const T>(k, at[1]),
+            .v = heads_at<const T>(v, at[2]),
+            .mask = heads_at<const T>(mask, at[3]),
+            .masks = mask.data && mask.strides[mask.rank() - 3] != 0 ? heads(stats) : 1,
+            .stats = heads_at<T>(stats, at[4])};
+  }
+  // body(number, at) for each sample: samples side by side if there are enough for all threads,
+  // otherwise each is shared among them.
+  template <class Body>
+  void for_each_sample(const Body& body) const {
+    const auto run = [&](Index i) { body(i, RowCursor<N>(loops_, i)); };
+    const double work =
+        static_cast<double>(views_[0]->size()) * static_cast<double>(views_[1]->size());
+    if (samples() >= threads_here()) parallel_for(samples(), work, run);
+    else
+      for (Index i = 0; i < samples(); ++i) run(i);
+  }
+  Index samples() const { return loops_.rows(); }
+  RowCursor<N> first() const { return {loops_, 0}; }
+
+ private:
+  const std::array<const View*, N> views_;
+  const View &before_, &after_;
+  const Index shown_;
+  const Loops<N> loops_;
+};
+
+}  // namespace
+
+bool CpuBackend::attend_mixed(const View& q, const View& k, const View& v, const View& before,
+                              const View& after, const View& mask, Index shown, const View& y,
+                              const View& stats) {
+  const int last = q.rank() - 1, heads = last - 2;
+  const Index most = std::max({q.shape[heads], stats.shape[heads], v.shape[heads]});
+  if (!attends(least_queries, most) || q.size() == 0 || k.size() == 0 || v.size() == 0 ||
+      stats.size() == 0)
+    return false;
+  Relaid queries = rowwise(q, last), keys = rowwise(k, last), values = rowwise(v, last),
+         seen = rowwise(mask, last), to = rowwise(y, last);
+  const MixedCall<6> call(
+      {&queries.source(), &keys.source(), &values.source(), &seen.source(), &stats, &to.target()},
+      before, after, shown);
+  visit(y.dtype, [&]<class T>() {
+    call.for_each_sample([&](Index, const RowCursor<6>& at) {
+      attend_heads(call.template operands<T>(at), heads_at<T>(to.target(), at[5]));
+    });
+  });
+  to.finish();
+  return true;
+}
+
+bool CpuBackend::attend_mixed_gradient(const View& q, const View& k, const View& v,
+                                       const View& before, const View& after, const View& mask,
+                                       Index shown, const View& stats, const View& g,
+                                       const View& dq, const View& dk, const View& dv,
+                                       const View& dbefore, const View& dafter) {
+  const int last = q.rank() - 1;
+  Relaid queries = rowwise(q, last), keys = rowwise(k, last), values = rowwise(v, last),
+         seen = rowwise(mask, last), upstream = rowwise(g, last), to_q = rowwise(dq, last),
+         to_k = rowwise(dk, last), to_v = rowwise(dv, last);
+  const MixedCall<9> call(
+      {&queries.source(), &keys.source(), &values.source(), &seen.source(), &stats,
+       &upstream.source(), &to_q.target(), &to_k.target(), &to_v.target()},
+      before, after, shown);
+  visit(g.dtype, [&]<class T>() {
+    const Index sums = MixedAttentionGradient<T>::sums(call.template operands<T>(call.first()));
+    const auto sum = [&](const View& matrix) {
+      return matrix.data ? std::make_unique<PairSum<T>>(matrix.shape[0], matrix.shape[1],
+                                                        call.samples() * sums)
+                         : nullptr;
+    };
+    const auto first = sum(dbefore), second = sum(dafter);
+    call.for_each_sample([&](Index number, const RowCursor<9>& at) {
+      const MixedOperands<T> of = call.template operands<T>(at);
+      const MixedGradients<T> wanted{heads_at<T>(to_q.target(), at[6]),
+                                     heads_at<T>(to_k.target(), at[7]),
+                                     heads_at<T>(to_v.target(), at[8]), first.get(), second.get()};
+      MixedAttentionGradient<T>(of, heads_at<const T>(upstream.source(), at[5]), wanted,
+                                number * sums)
+          .run();
+    });
+    if (first) first->finish(dbefore.as<T>(), dbefore.strides[0], dbefore.strides[1]);
+    if (second) second->finish(dafter.as<T>(), dafter.strides[0], dafter.strides[1]);
+  });
+  for (Relaid* made : {&to_q, &to_k, &to_v})
+    if (made->target().data) made->finish();
+  return true;
+}
+
+}  // namespace tete::cpu_kernels
