@@ -60,7 +60,8 @@ Tensor meaning(const Tensors& in, Index shown) {
   Tensor mask = in[mask_in];
   if (shown < k.size(k.rank() - 2)) {
     const Tensor seen = shown_to_rows(logits, shown);
-    mask = mask ? mask * seen : seen;
+    mask =
+        mask ? select(seen, mask, Tensor::zeros(mask.shape(), mask.dtype(), mask.backend())) : seen;
   }
   const int axis = logits.rank() - 1;
   const Tensor weights =

@@ -987,12 +987,12 @@ TEST_CASE("cpu: attention of mixed heads, in every layout, and the gradient") {
     for (const Sizes& s : {Sizes{1, 1, 1, 1, 1, 1, 1},
                            {3, 2, 5, 5, 3, 2, 33},
                            {2, 7, 3, 41, 131, 5, 1},
-                           {6, 13, 2, 77, 64, 32, 7},
-                           {25, 24, 26, 19, 129, 3, 4}})
+                           {6, 13, 2, 77, 64, 33, 7},
+                           {25, 24, 26, 13, 65, 3, 4}})
       for (const Layout& layout : input_layouts)
         for (const int mixes : {1, 2, 3})
           for (const int masks : {0, 1, 2})
-            for (const Index shown : {s.m, s.m - s.n, Index{-3}}) {
+            for (const Index shown : masks == 1 ? Shape{s.m - s.n} : Shape{s.m, -3}) {
               CAPTURE(name_of(t));
               CAPTURE(s.h);
               CAPTURE(std::string(layout.name));

@@ -544,4 +544,14 @@ TEST_SUITE("fusion") {
     steps.replaced = [](const std::string& path) { return path == "W"; };
     check_close(some.ran(), some.ran(steps));
   }
+
+  TEST_CASE("attention to what an infinite mask shows ends where its rows end, to second order") {
+    const Tensor q = noise({3, 2}, 1).variable(), k = noise({5, 2}, 2), v = noise({5, 2}, 3),
+                 mask = Tensor::full({3, 5}, std::numeric_limits<double>::infinity(), Dtype::f64);
+    const Tensor y = attend(q, k, v, {.mask = mask, .shown = 1}), wanted[] = {q};
+    const Tensor once = grad(y, wanted, {.cotangent = noise({3, 2}, 4)})[0],
+                 again = grad(y, wanted,
+                              {.cotangent = noise({3, 2}, 4).variable(), .keep_graph = true})[0];
+    CHECK(difference(once, again) < 1e-14);
+  }
 }

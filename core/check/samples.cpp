@@ -1,97 +1,20 @@
 #include "core/check/samples.hpp"
 
-#include "core/ops.hpp"
+#include "core/check/sample_table.hpp"
 
 namespace tete {
 
 namespace {
 
-// ---- Inputs ----------------------------------------------------------------------------------
-
-// Numbers between low and high; or, where `below` is set, i64 positions below it.
-struct Draw {
-  Shape shape;
-  double low = -2, high = 2;
-  uint64_t below = 0;
-};
-Draw positions(const Shape& shape, uint64_t below) { return {shape, 0, 0, below}; }
-
-// Rounded to f32, so that both types hold the same numbers.
-Tensor drawn(const Draw& draw, Key key, Dtype dtype) {
-  const Index count = element_count(draw.shape);
-  if (draw.below > 0) {
-    std::vector<int64_t> values;
-    for (Index i = 0; i < count; ++i)
-      values.push_back(
-          static_cast<int64_t>(uniform_below(key, static_cast<uint64_t>(i), draw.below)));
-    return Tensor::of<int64_t>(draw.shape, values);
-  }
-  std::vector<float> values;
-  for (Index i = 0; i < count; ++i)
-    values.push_back(static_cast<float>(draw.low + (draw.high - draw.low) *
-                                                       uniform(key, static_cast<uint64_t>(i))));
-  return cast(Tensor::of<float>(draw.shape, values), dtype);
-}
-
-using In = const Tensors&;
-using Apply = std::function<Tensor(In in)>;
-
-class Table {
- public:
-  // `terms`: the most terms that one element is a sum of.
-  void add(const std::string& name, const std::vector<Draw>& draws, double terms, Apply apply) {
-    const auto inputs = [name, draws](Dtype dtype) {
-      Tensors all;
-      for (size_t i = 0; i < draws.size(); ++i)
-        all.push_back(drawn(draws[i], Key(1).fold(name).fold(i), dtype));
-      return all;
-    };
-    samples.push_back({name, inputs, std::move(apply), true, terms});
-  }
-  void add(const std::string& name, const std::vector<Draw>& draws, Apply apply) {
-    add(name, draws, 1, std::move(apply));
-  }
-
-  std::vector<Sample> samples;
-};
-
-// A memory layout: the shape that is stored, and the view of it that an operation gets.
-struct Layout {
-  const char* name;
-  Shape stored;
-  Tensor (*view)(const Tensor& stored);
-};
-
-Tensor as_it_is(const Tensor& x) { return x; }
-
-const Layout layouts[] = {
-    {"[]", {}, as_it_is},
-    {"[0, 3]", {0, 3}, as_it_is},
-    {"[7]", {7}, as_it_is},
-    {"[3, 1, 5]", {3, 1, 5}, as_it_is},
-    {"[5, 3] transposed",
-     {3, 5},
-     [](const Tensor& x) {
-       return permute(x, {1, 0});
-     }},
-    {"[3, 5] every other row", {7, 5}, [](const Tensor& x) { return slice(x, 0, 1, 3, 2); }},
-    {"[5, 3] every other column", {5, 7}, [](const Tensor& x) { return slice(x, 1, 0, 3, 2); }},
-    {"[5, 3] repeated",
-     {1, 3},
-     [](const Tensor& x) {
-       return broadcast(x, {5, 3});
-     }},
-};
-
 // ---- Elementwise -----------------------------------------------------------------------------
 
-void add_unary(Table& table, const char* name, Unary op, double low, double high) {
+void add_unary(SampleTable& table, const char* name, Unary op, double low, double high) {
   for (const Layout& layout : layouts)
     table.add(text(name, " ", layout.name), {{layout.stored, low, high}},
               [op, view = layout.view](In in) { return unary(op, view(in[0])); });
 }
 
-void add_binary(Table& table, const char* name, Binary op, double low, double high) {
+void add_binary(SampleTable& table, const char* name, Binary op, double low, double high) {
   for (const Layout& layout : layouts)
     table.add(text(name, " ", layout.name),
               {{layout.stored, low, high}, {layout.stored, low, high}},
@@ -102,13 +25,13 @@ void add_binary(Table& table, const char* name, Binary op, double low, double hi
             });
 }
 
-void add_unary_of_sum(Table& table, const char* name, Unary op, double low, double high) {
+void add_unary_of_sum(SampleTable& table, const char* name, Unary op, double low, double high) {
   table.add(text("unary_of_sum, ", name),
             {{{2, 3, 5}, low / 2, high / 2}, {{5}, low / 2, high / 2}},
             [op](In in) { return unary_of_sum(op, "b n d, d", in[0], in[1]); });
 }
 
-void add_sums(Table& table) {
+void add_sums(SampleTable& table) {
 #define UNARY(name, value, gradient, low, high) \
   add_unary_of_sum(table, #name, Unary::name, low, high);
 #define BINARY(name, value, gradient_a, gradient_b, low, high)
@@ -129,7 +52,7 @@ void add_sums(Table& table) {
             [](In in) { return unary_of_sum(Unary::tanh, "n d, d n", in[0], in[0]); });
 }
 
-void add_elementwise(Table& table) {
+void add_elementwise(SampleTable& table) {
 #define UNARY(name, value, gradient, low, high) add_unary(table, #name, Unary::name, low, high);
 #define BINARY(name, value, gradient_a, gradient_b, low, high)                          \
   add_binary(table, #name, Binary::name, low, high);                                    \
@@ -206,7 +129,7 @@ std::vector<Einsum> einsums() {
   };
 }
 
-void add_einsum(Table& table) {
+void add_einsum(SampleTable& table) {
   for (const Einsum& e : einsums()) {
     std::vector<Draw> draws;
     for (const Shape& shape : e.operands) draws.push_back({shape});
@@ -220,7 +143,7 @@ void add_einsum(Table& table) {
 }
 
 // Operands and results with other strides than row-major ones.
-void add_strided_einsum(Table& table) {
+void add_strided_einsum(SampleTable& table) {
   table.add("einsum, transposed operands", {{{3, 5}}, {{7, 3}}}, 3, [](In in) {
     return einsum("i j, j k -> i k", permute(in[0], {1, 0}), permute(in[1], {1, 0}));
   });
@@ -238,7 +161,7 @@ void add_strided_einsum(Table& table) {
   });
 }
 
-void add_contract(Table& table) {
+void add_contract(SampleTable& table) {
   table.add("contract, result lying transposed", {{{5, 3}}, {{3, 7}}}, 3, [](In in) {
     return contract(in[0], {0, 1}, in[1], {1, 2}, {0, 2}, {2, 0});
   });
@@ -251,7 +174,7 @@ void add_contract(Table& table) {
 }
 
 // recomputed() passes the checks of any other operation.
-void add_recomputed(Table& table) {
+void add_recomputed(SampleTable& table) {
   const auto again = [](In in) {
     return recomputed(
         [](const Tensors& x) {
@@ -263,7 +186,7 @@ void add_recomputed(Table& table) {
   table.add("recomputed of nothing", {{{0, 3}}, {{3, 2}}, {{2}}}, again);
 }
 
-void add_diagonals(Table& table) {
+void add_diagonals(SampleTable& table) {
   table.add("einsum, diagonal of a transposed one", {{{2, 3, 3}}, {{3}}}, 1, [](In in) {
     return einsum("i i b, i -> b i", permute(in[0], {2, 1, 0}), in[1]);
   });
@@ -299,7 +222,7 @@ const Reduction reductions[] = {
      [](const Tensor& x) { return logsumexp("[a] b [c]", x); }, logsumexp},
 };
 
-void add_reductions(Table& table) {
+void add_reductions(SampleTable& table) {
   for (const Reduction& reduction : reductions) {
     const std::string name = reduction.name;
     const auto over = [by_axes = reduction.by_axes](const Axes& axes, bool keep) {
@@ -330,158 +253,9 @@ void add_reductions(Table& table) {
   table.add("sum of one number", {{{}}}, [](In in) { return sum(in[0]); });
 }
 
-// ---- Softmax, norms, loss --------------------------------------------------------------------
-
-// mask[3, 5] on the device of `like`, whose second row hides everything.
-Tensor mask_with_hidden_row(const Tensor& like) {
-  return Tensor::of<int64_t>({3, 5}, {1, 0, 0, 0, 0, /**/ 0, 0, 0, 0, 0, /**/ 1, 1, 0, 1, 1},
-                             like.backend());
-}
-
-void add_attend(Table& table) {
-  const std::vector<Draw> few = {{{2, 3, 2}}, {{2, 5, 2}}, {{2, 5, 4}}};
-  table.add("attend", few, 7, [](In in) { return attend(in[0], in[1], in[2]); });
-  table.add("attend, one more for each row", few, 7,
-            [](In in) { return attend(in[0], in[1], in[2], {.shown = 2}); });
-  table.add("attend, nothing for the first rows", few, 7,
-            [](In in) { return attend(in[0], in[1], in[2], {.shown = -1}); });
-  // Each position is seen by a row: the gradients of what nobody sees are products with 0.
-  table.add("attend, masked", {{{3, 2}}, {{5, 2}}, {{5, 4}}}, 7, [](In in) {
-    const Tensor mask = Tensor::of<int64_t>(
-        {3, 5}, {1, 0, 1, 0, 0, /**/ 0, 0, 0, 0, 0, /**/ 1, 1, 0, 1, 1}, in[0].backend());
-    return attend(in[0], in[1], in[2], {.mask = mask});
-  });
-  table.add("attend, masked differently for each, and one more for each row",
-            {few[0], few[1], few[2], positions({2, 3, 5}, 9)}, 7,
-            [](In in) { return attend(in[0], in[1], in[2], {.mask = in[3], .shown = 3}); });
-  table.add("attend, turned", {{{2, 2, 3}}, {{5, 2, 2}}, {{4, 5, 2}}}, 7, [](In in) {
-    return attend(permute(in[0], {1, 2, 0}), permute(in[1], {1, 0, 2}), permute(in[2], {2, 1, 0}));
-  });
-  table.add("attend, of heads side by side", {{{5, 3, 2}}, {{7, 3, 2}}, {{7, 3, 2}}}, 9, [](In in) {
-    const auto heads_first = [](const Tensor& x) { return permute(x, {1, 0, 2}); };
-    return attend(heads_first(in[0]), heads_first(in[1]), heads_first(in[2]));
-  });
-  table.add("attend, wide", {{{17, 3}}, {{131, 3}}, {{131, 35}}}, 131,
-            [](In in) { return attend(in[0], in[1], in[2], {.shown = 110}); });
-  // Four heads of queries, three of weights, two of values.
-  const std::vector<Draw> mixing = {{{4, 3, 2}}, {{4, 5, 2}}, {{2, 5, 3}}, {{4, 3}}, {{3, 2}}};
-  table.add("attend, heads mixed", mixing, 7,
-            [](In in) { return attend(in[0], in[1], in[2], {.before = in[3], .after = in[4]}); });
-  table.add("attend, heads mixed before", {mixing[0], mixing[1], {{3, 5, 3}}, mixing[3]}, 7,
-            [](In in) { return attend(in[0], in[1], in[2], {.shown = 2, .before = in[3]}); });
-  table.add("attend, heads mixed after", {{{3, 3, 2}}, {{3, 5, 2}}, mixing[2], mixing[4]}, 7,
-            [](In in) { return attend(in[0], in[1], in[2], {.shown = 1, .after = in[3]}); });
-  table.add("attend, heads mixed and masked", mixing, 7, [](In in) {
-    const Tensor mask = Tensor::of<int64_t>(
-        {1, 3, 5}, {1, 0, 1, 0, 0, /**/ 0, 0, 0, 0, 0, /**/ 1, 1, 0, 1, 1}, in[0].backend());
-    return attend(in[0], in[1], in[2], {.mask = mask, .before = in[3], .after = in[4]});
-  });
-  table.add("attend, heads mixed, each masked differently",
-            {mixing[0], mixing[1], mixing[2], mixing[3], mixing[4], positions({3, 3, 5}, 9)}, 7,
-            [](In in) {
-              return attend(in[0], in[1], in[2],
-                            {.mask = in[5], .shown = 3, .before = in[3], .after = in[4]});
-            });
-  table.add("attend, heads mixed, of samples",
-            {{{2, 2, 17, 3}}, {{2, 2, 33, 3}}, {{2, 3, 33, 2}}, {{2, 2}}, {{2, 3}}}, 33, [](In in) {
-              return attend(in[0], in[1], in[2], {.shown = 17, .before = in[3], .after = in[4]});
-            });
-  table.add("attend to nothing", {{{3, 2}}, {{0, 2}}, {{0, 4}}},
-            [](In in) { return attend(in[0], in[1], in[2]); });
-  table.add("attend over no name", {{{3, 0}}, {{5, 0}}, {{5, 4}}}, 5,
-            [](In in) { return attend(in[0], in[1], in[2]); });
-}
-
-void add_softmax(Table& table) {
-  for (const Layout& layout : layouts)
-    if (layout.stored.size() > 0)
-      table.add(text("softmax ", layout.name), {{layout.stored}}, 7, [view = layout.view](In in) {
-        const Tensor x = view(in[0]);
-        return softmax(x, x.rank() - 1);
-      });
-  table.add("softmax, middle", {{{2, 5, 3}}}, 5, [](In in) { return softmax("b [m] h", in[0]); });
-  table.add("softmax, first", {{{5, 3}}}, 5, [](In in) { return softmax(in[0], 0); });
-  table.add("softmax, wide", {{{3, 257}}}, 257, [](In in) { return softmax(in[0], 1); });
-  table.add("softmax of large numbers", {{{3, 5}, 700, 720}}, 5,
-            [](In in) { return softmax(in[0], 1); });
-  table.add("softmax, masked by name", {{{2, 3, 5, 2}}}, 5,
-            [](In in) { return softmax("b n [m] h, n m", in[0], mask_with_hidden_row(in[0])); });
-  table.add("softmax, masked", {{{3, 5}}}, 5,
-            [](In in) { return softmax(in[0], 1, mask_with_hidden_row(in[0])); });
-  table.add("softmax, masked differently for each", {{{2, 3, 5}}, positions({2, 3, 5}, 2)}, 5,
-            [](In in) { return softmax(in[0], 2, in[1]); });
-  table.add("softmax, all hidden", {{{3, 5}}}, [](In in) {
-    return softmax(in[0], 1, Tensor::zeros({3, 5}, in[0].dtype(), in[0].backend()));
-  });
-  table.add("softmax of nothing", {{{3, 0}}}, [](In in) { return softmax(in[0], 1); });
-  table.add("log_softmax of nothing", {{{3, 0}}}, [](In in) { return log_softmax(in[0], 1); });
-  table.add("log_softmax", {{{2, 5, 3}}}, 3, [](In in) { return log_softmax(in[0], 2); });
-  table.add("log_softmax, transposed", {{{5, 3}}}, 5, [](In in) {
-    return log_softmax(permute(in[0], {1, 0}), 1);
-  });
-  table.add("log_softmax, first", {{{5, 3}}}, 5, [](In in) { return log_softmax(in[0], 0); });
-  table.add("log_softmax, masked", {{{3, 5}}}, 5,
-            [](In in) { return log_softmax(in[0], 1, mask_with_hidden_row(in[0])); });
-}
-
-void add_norms(Table& table) {
-  const auto layer = [](In in) { return layer_norm(in[0], in[1], in[2]); };
-  const auto rms = [](In in) { return rms_norm(in[0], in[1]); };
-  for (const Shape& shape : {Shape{2, 3, 5}, Shape{7}, Shape{0, 3}, Shape{3, 131}, Shape{67, 3}}) {
-    const Shape width{shape.back()};
-    const double terms = static_cast<double>(width[0]);
-    table.add(text("layer_norm ", shape), {{shape}, {width}, {width}}, terms, layer);
-    table.add(text("rms_norm ", shape), {{shape}, {width}}, terms, rms);
-  }
-  // Both results count.
-  const auto both = [](const SumWithNorm& made) { return made.sum * made.norm(); };
-  for (const Shape& shape : {Shape{2, 3, 5}, Shape{7}, Shape{0, 3}, Shape{3, 131}}) {
-    const Shape width{shape.back()};
-    const double terms = static_cast<double>(width[0]);
-    table.add(text("add_layer_norm ", shape), {{shape}, {shape}, {width}, {width}}, terms,
-              [both](In in) {
-                return both(sum_with_norm(in[0], in[1], {in[2], in[3]}));
-              });
-    table.add(text("add_rms_norm ", shape), {{shape}, {shape}, {width}}, terms,
-              [both](In in) { return both(sum_with_norm(in[0], in[1], {in[2]})); });
-  }
-  table.add("add_layer_norm, one transposed, one repeated", {{{5, 3}}, {{1, 5}}, {{5}}, {{5}}}, 5,
-            [both](In in) {
-              return both(
-                  sum_with_norm(permute(in[0], {1, 0}), broadcast(in[1], {3, 5}), {in[2], in[3]}));
-            });
-  table.add("layer_norm of one channel", {{{3, 1}}, {{1}}, {{1}}}, layer);
-  table.add("rms_norm of one channel", {{{3, 1}, 0.5, 2}, {{1}}}, rms);
-  table.add("layer_norm, transposed", {{{5, 3}}, {{5}}, {{5}}}, 5, [](In in) {
-    return layer_norm(permute(in[0], {1, 0}), in[1], in[2]);
-  });
-  table.add("rms_norm, every other column", {{{3, 10}}, {{5}}}, 5,
-            [](In in) { return rms_norm(slice(in[0], 1, 0, 5, 2), in[1]); });
-  table.add("layer_norm, repeated", {{{1, 5}}, {{5}}, {{5}}}, 5, [](In in) {
-    return layer_norm(broadcast(in[0], {3, 5}), in[1], in[2]);
-  });
-}
-
-void add_loss(Table& table) {
-  const auto loss = [](In in) { return cross_entropy(in[0], in[1]); };
-  table.add("cross_entropy", {{{5, 7}}, positions({5}, 7)}, 7, loss);
-  table.add("cross_entropy, wide", {{{3, 257}}, positions({3}, 257)}, 257, loss);
-  table.add("cross_entropy, one class", {{{3, 1}}, positions({3}, 1)}, loss);
-  table.add("cross_entropy, no rows", {{{0, 3}}, positions({0}, 3)}, loss);
-  table.add("cross_entropy of large numbers", {{{3, 5}, 700, 720}, positions({3}, 5)}, 5, loss);
-  table.add("cross_entropy, transposed", {{{7, 5}}, positions({5}, 7)}, 7, [](In in) {
-    return cross_entropy(permute(in[0], {1, 0}), in[1]);
-  });
-  table.add("dropout", {{{2, 3, 5}}}, [](In in) { return dropout(in[0], 0.3, Key(7), 5); });
-  table.add("dropout, transposed", {{{5, 3}}}, [](In in) {
-    return dropout(permute(in[0], {1, 0}), 0.5, Key(7));
-  });
-  table.add("dropout, rate 0", {{{5, 3}}}, [](In in) { return dropout(in[0], 0, Key(7)) * 2; });
-}
-
 // ---- Layout and index ------------------------------------------------------------------------
 
-void add_rearrange(Table& table) {
+void add_rearrange(SampleTable& table) {
   table.add("rearrange, split and permute", {{{2, 5, 6}}}, [](In in) {
     return rearrange("b n (h d) -> b h n d", in[0], {{"h", 2}});
   });
@@ -495,7 +269,7 @@ void add_rearrange(Table& table) {
   });
 }
 
-void add_views(Table& table) {
+void add_views(SampleTable& table) {
   table.add("permute", {{{2, 3, 5}}}, [](In in) { return permute(in[0], {2, 0, 1}); });
   table.add("reshape", {{{2, 3, 5}}}, [](In in) { return reshape(in[0], {5, 1, 6}); });
   table.add("reshape of a permuted one", {{{2, 3, 5}}}, [](In in) {
@@ -519,7 +293,7 @@ void add_views(Table& table) {
   });
 }
 
-void add_copies(Table& table) {
+void add_copies(SampleTable& table) {
   table.add("pad", {{{2, 3}}}, [](In in) { return pad(in[0], 1, 2, 1); });
   table.add("pad of nothing", {{{0, 3}}}, [](In in) { return pad(in[0], 0, 1, 1); });
   table.add("place", {{{2, 3}}}, [](In in) { return place(in[0], 1, 1, 3, 11); });
@@ -535,7 +309,7 @@ void add_copies(Table& table) {
   table.add("with_layout", {{{2, 3, 5}}}, [](In in) { return with_layout(in[0], {2, 0, 1}); });
 }
 
-void add_windows(Table& table) {
+void add_windows(SampleTable& table) {
   table.add("windows", {{{2, 7, 3}}}, [](In in) { return windows(in[0], 1, 3); });
   table.add("windows in steps", {{{11}}}, [](In in) { return windows(in[0], 0, 3, 4); });
   table.add("windows, side by side, of every other", {{{13, 2}}},
@@ -555,7 +329,7 @@ void add_windows(Table& table) {
             [](In in) { return overlap_add(in[0], 0, 1, 5); });
 }
 
-void add_index(Table& table) {
+void add_index(SampleTable& table) {
   const auto embed = [](In in) { return gather("[v] d, b n -> b n d", in[0], in[1]); };
   table.add("gather, embedding", {{{7, 3}}, positions({2, 5}, 7)}, 10, embed);
   table.add("gather, nothing", {{{7, 3}}, positions({2, 0}, 7)}, embed);
@@ -588,7 +362,7 @@ void add_index(Table& table) {
 }
 
 // Empty tensors, for operations whose samples above have none.
-void add_nothing(Table& table) {
+void add_nothing(SampleTable& table) {
   table.add("-x of nothing", {{{0, 3}}}, [](In in) { return -in[0]; });
   table.add("a + b * a of nothing", {{{0, 3}}, {{0, 3}}},
             [](In in) { return in[0] + in[1] * in[0]; });
@@ -620,7 +394,7 @@ void add_nothing(Table& table) {
 }
 
 std::vector<Sample> all_samples() {
-  Table table;
+  SampleTable table;
   add_elementwise(table);
   add_sums(table);
   add_einsum(table);
@@ -629,10 +403,7 @@ std::vector<Sample> all_samples() {
   add_recomputed(table);
   add_diagonals(table);
   add_reductions(table);
-  add_softmax(table);
-  add_attend(table);
-  add_norms(table);
-  add_loss(table);
+  add_softmax_samples(table);
   add_rearrange(table);
   add_views(table);
   add_copies(table);

@@ -2,9 +2,11 @@
 // all heads at a time: what lies between two products is mixed row by row, in the second-level
 // cache.
 //
-//   j = q kᵀ, l = j B, w = softmax(l), u = w A, y = u v       B and A mix heads; either may be
-//   missing dv = uᵀ g, du = g vᵀ, dw = du Aᵀ, dl = w (dw - Σ w dw), dj = dl Bᵀ, dq = dj k, dk = djᵀ
-//   q dA = wᵀ du, dB = jᵀ dl
+//   j = q kᵀ, l = j B, w = softmax(l), u = w A, y = u v
+//   du = g vᵀ, dw = du Aᵀ, dl = w (dw - Σ w dw), dj = dl Bᵀ
+//   dq = dj k, dk = djᵀ q, dv = uᵀ g, dB = jᵀ dl, dA = wᵀ du
+//
+// B and A (`before` and `after`) mix heads; without one of them, heads stay as they are.
 #include <algorithm>
 #include <memory>
 #include <optional>
