@@ -60,6 +60,7 @@ Tensor meaning(const Tensors& in, Index shown) {
   Tensor mask = in[mask_in];
   if (shown < k.size(k.rank() - 2)) {
     const Tensor seen = shown_to_rows(logits, shown);
+    // A product would make NaN of an infinite mask.
     mask =
         mask ? select(seen, mask, Tensor::zeros(mask.shape(), mask.dtype(), mask.backend())) : seen;
   }
@@ -73,18 +74,18 @@ Tensor meaning(const Tensors& in, Index shown) {
 
 View view_of(const Tensor& x) { return x ? x.view() : View{}; }
 
-// The shape of logits: of g heads if they are mixed.
-Shape pairs(const Tensor& q, const Tensor& k, const AttendOptions& how) {
+// The shape of the logits, after `before`.
+Shape pairs(const Tensor& q, const Tensor& k, const Tensor& before) {
   Shape shape = q.shape();
   shape.back() = k.size(k.rank() - 2);
-  if (how.before) shape[q.rank() - 3] = how.before.size(1);
+  if (before) shape[q.rank() - 3] = before.size(1);
   return shape;
 }
 
 FusedValue value(const Tensors& in, Index shown) {
   const Tensor &q = in[q_in], &v = in[v_in], &before = in[before_in], &after = in[after_in];
   const Shape shape = with_rows(v, q.size(q.rank() - 2));
-  Shape two = pairs(q, in[k_in], {.before = before});
+  Shape two = pairs(q, in[k_in], before);
   two.back() = 2;
   const Tensor y = Tensor::empty_strided(shape, strides_like(v, shape), v.dtype(), v.backend()),
                stats = Tensor::empty(two, v.dtype(), v.backend());
@@ -113,25 +114,14 @@ Tensors gradient(const Backward& at, Index shown) {
   return made;
 }
 
-// Fails unless shapes agree but for what the last two dimensions say, and mixed heads.
-void check(const Tensor& q, const Tensor& k, const Tensor& v, const AttendOptions& how) {
-  const bool mixes = how.before || how.after;
-  const auto outer = [](const Tensor& x, int last) {
-    Shape shape = x.shape();
-    while (last-- > 0 && !shape.empty()) shape.pop_back();
-    return shape;
-  };
-  const int own = mixes ? 3 : 2;
-  const bool fit = q.rank() >= own && is_real(q.dtype()) && k.dtype() == q.dtype() &&
-                   v.dtype() == q.dtype() && k.rank() == q.rank() && v.rank() == q.rank() &&
-                   outer(k, own) == outer(v, own) && outer(q, 2) == outer(k, 2) &&
-                   q.shape().back() == k.shape().back() &&
-                   k.size(k.rank() - 2) == v.size(v.rank() - 2);
-  if (!fit)
-    bad_input("attend: expected q[…, n, c], k[…, m, c] and v[…, m, e] of one real type, got ",
-              describe(q.dtype(), q.shape()), ", ", describe(k.dtype(), k.shape()), " and ",
-              describe(v.dtype(), v.shape()));
-  if (!mixes) return;
+Shape without_last(const Tensor& x, int dimensions) {
+  Shape shape = x.shape();
+  while (dimensions-- > 0 && !shape.empty()) shape.pop_back();
+  return shape;
+}
+
+// Fails unless the matrices lead from the heads of q to those of v.
+void check_mixes(const Tensor& q, const Tensor& v, const AttendOptions& how) {
   Index heads = q.size(q.rank() - 3);
   for (const Tensor* P : {&how.before, &how.after}) {
     if (!*P) continue;
@@ -145,13 +135,31 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const AttendOption
               describe(v.dtype(), v.shape()));
 }
 
+// Fails unless the shapes fit, those of the mixes, too.
+void check(const Tensor& q, const Tensor& k, const Tensor& v, const AttendOptions& how) {
+  const bool mixes = how.before || how.after;
+  const int own = mixes ? 3 : 2;
+  const bool fit =
+      q.rank() >= own && is_real(q.dtype()) && k.dtype() == q.dtype() && v.dtype() == q.dtype() &&
+      k.rank() == q.rank() && v.rank() == q.rank() &&
+      without_last(k, own) == without_last(v, own) && without_last(q, 2) == without_last(k, 2) &&
+      q.shape().back() == k.shape().back() && k.size(k.rank() - 2) == v.size(v.rank() - 2);
+  if (!fit)
+    bad_input("attend: expected ",
+              mixes ? "q[…, h_k, n, c], k[…, h_k, m, c] and v[…, h_v, m, e]"
+                    : "q[…, n, c], k[…, m, c] and v[…, m, e]",
+              " of one real type, got ", describe(q.dtype(), q.shape()), ", ",
+              describe(k.dtype(), k.shape()), " and ", describe(v.dtype(), v.shape()));
+  if (mixes) check_mixes(q, v, how);
+}
+
 }  // namespace
 
 Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const AttendOptions& how) {
   check(q, k, v, how);
   const Index shown = how.shown;
   const Tensor fitted =
-      how.mask ? broadcast(cast(how.mask.detach(), q.dtype()), pairs(q, k, how)) : Tensor();
+      how.mask ? broadcast(cast(how.mask.detach(), q.dtype()), pairs(q, k, how.before)) : Tensor();
   const Fused op{"attend", [=](const Tensors& in) { return value(in, shown); },
                  [=](const Backward& at) { return gradient(at, shown); },
                  [=](const Tensors& in) { return meaning(in, shown); }, saves_inputs};

@@ -119,8 +119,8 @@ inline constexpr Index shows_all = Index{1} << 40;
 // linear in the lengths: softmax over m of q[…, n, c] k[…, m, c], times v[…, m, e]; [..., n, e], in
 // v's memory order. Row n sees the first shown + n rows of k and v, all of them if that is more;
 // `mask` hides others, as above, broadcast to [..., n, m].
-// Talking heads: before[h, g] mixes the logits of q's and k's heads, their third dimension from the
-// end, and after[g, o] the weights, to v's heads. Either may be missing.
+// Talking heads: before[h_k, h] mixes the logits of q's and k's heads, their third dimension from
+// the end, and after[h, h_v] the weights, to v's heads. Either may be missing.
 // Fails (input) unless the shapes fit and the types are one.
 struct AttendOptions {
   Tensor mask = {};

@@ -323,6 +323,7 @@ TEST_CASE("a model's multiplies are its parts', and its bytes those that a forwa
         return model.logits({.params = params, .tiling = {.allowed = false}}, {.X = tokens});
       });
       // Several statements may be one pass: attention stores neither logits nor weights.
+      // 3 layers, 4 heads, 4 values, 4 bytes.
       const double bytes = static_cast<double>(cost.bytes), pairs = 3 * 4 * n * n * 4 * 4;
       CHECK(run.made <= bytes);
       CHECK(run.made > 0.6 * (bytes - pairs));

@@ -435,7 +435,7 @@ TEST_SUITE("fusion") {
     samples.values[0] = noise({4, 17, 3, 2}, 5);
     CHECK(samples.ran().operations == "attend ");
     check_second_order(samples);
-    // What is mixed is not the heads, mixed by a matrix for each query, or read by something else.
+    // Run in steps: mixes by a matrix for each query, and logits that are read twice.
     for (const Text& other :
          {text("F[u, i, s], c[q, a, s]", products +
                                              "  L[q, u, s] = einsum(S[q, u, a], c[q, a, s])\n"

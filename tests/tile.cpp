@@ -291,50 +291,56 @@ TEST_SUITE("tile") {
   }
 
   TEST_CASE("attention in one pass is the same in blocks, in one, and in steps") {
-    const Tiled layer("multi_head");
-    for (const auto& lengths : {std::pair<Index, Index>{70, 70}, {70, 93}, {18, 131}})
-      for (const Call& call : calls(*layer.program, lengths.first, lengths.second)) {
-        CAPTURE(lengths.first);
-        CAPTURE(lengths.second);
-        CAPTURE(call.mask.causal);
-        const Outcome at_once = outcome(layer, call, whole);
-        Call looked = call;
-        looked.watched = true;
-        CHECK(apart(outcome(layer, looked, whole), at_once) == 0);
-        // A block of fewer than 16 queries runs the steps.
-        for (const Tiling& tiling :
-             {Tiling{}, Tiling{.queries = 33, .samples = 2}, Tiling{.queries = 5},
-              Tiling{.queries = 17, .keep = Tiling::Keep::never()}}) {
-          const Outcome in_blocks = outcome(layer, call, tiling);
-          CHECK(apart(in_blocks, at_once) < 1e-11);
-          CHECK(apart(outcome(layer, looked, tiling), in_blocks) == 0);
+    for (const char* variant : {"multi_head", "talking_heads"}) {
+      CAPTURE(std::string(variant));
+      const Tiled layer(variant);
+      for (const auto& lengths : {std::pair<Index, Index>{70, 70}, {70, 93}, {18, 131}})
+        for (const Call& call : calls(*layer.program, lengths.first, lengths.second)) {
+          CAPTURE(lengths.first);
+          CAPTURE(lengths.second);
+          CAPTURE(call.mask.causal);
+          const Outcome at_once = outcome(layer, call, whole);
+          Call looked = call;
+          looked.watched = true;
+          CHECK(apart(outcome(layer, looked, whole), at_once) == 0);
+          // A block of fewer than 16 queries runs the steps.
+          for (const Tiling& tiling :
+               {Tiling{}, Tiling{.queries = 33, .samples = 2}, Tiling{.queries = 5},
+                Tiling{.queries = 17, .keep = Tiling::Keep::never()}}) {
+            const Outcome in_blocks = outcome(layer, call, tiling);
+            CHECK(apart(in_blocks, at_once) < 1e-11);
+            CHECK(apart(outcome(layer, looked, tiling), in_blocks) == 0);
+          }
         }
-      }
+    }
   }
 
   TEST_CASE("attention stores no pair of queries and memory, whatever a causal mask hides") {
-    const Tiled layer("multi_head", {}, Dtype::f32);
-    const auto held = [&](const Tiling& tiling) {
-      const Tensor X = noise({2, 400, 12}, 1, Dtype::f32).variable();
-      return MadeAndKept([&] {
-               return layer.attention({.params = layer.values, .tiling = tiling}, "", X, X);
-             })
-          .kept;
-    };
-    // Blocks of few queries run the steps, whose values are too many to be kept.
-    Tiling few{.queries = 12};
-    few.keep.least = few.keep.share = 0;
-    CHECK(held(few) < 2 * held({}));
-    for (const Tiling& tiling : {whole, Tiling{}})
-      for (const bool causal : {false, true}) {
-        CAPTURE(causal);
-        const auto peak = [&](Index n) {
-          const Call call{noise({1, n, 12}, 1, Dtype::f32), {}, {.causal = causal}};
-          return peak_of([&] { outcome(layer, call, tiling); });
-        };
-        CHECK(peak(2048) < 4.2 * peak(512));
-        CHECK(peak(2048) < 2048.0 * 2048 * 4);
-      }
+    for (const char* variant : {"multi_head", "talking_heads"}) {
+      CAPTURE(std::string(variant));
+      const Tiled layer(variant, {}, Dtype::f32);
+      const auto held = [&](const Tiling& tiling) {
+        const Tensor X = noise({2, 400, 12}, 1, Dtype::f32).variable();
+        return MadeAndKept([&] {
+                 return layer.attention({.params = layer.values, .tiling = tiling}, "", X, X);
+               })
+            .kept;
+      };
+      // Blocks of few queries run the steps, whose values are too many to be kept.
+      Tiling few{.queries = 12};
+      few.keep.least = few.keep.share = 0;
+      CHECK(held(few) < 2 * held({}));
+      for (const Tiling& tiling : {whole, Tiling{}})
+        for (const bool causal : {false, true}) {
+          CAPTURE(causal);
+          const auto peak = [&](Index n) {
+            const Call call{noise({1, n, 12}, 1, Dtype::f32), {}, {.causal = causal}};
+            return peak_of([&] { outcome(layer, call, tiling); });
+          };
+          CHECK(peak(2048) < 4.2 * peak(512));
+          CHECK(peak(2048) < 2048.0 * 2048 * 4);
+        }
+    }
   }
 
   TEST_CASE("the number of threads changes no bit, nor does keeping, nor looking") {

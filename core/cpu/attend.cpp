@@ -11,7 +11,6 @@ namespace tete::cpu_kernels {
 namespace {
 
 constexpr Index most_weights = 32768;  // whose rows are added to dk and dv together
-constexpr Index most_heads = 64;       // that are mixed: others' rows are too long for the caches
 
 // One matrix of each operand.
 template <class T>
@@ -41,8 +40,6 @@ void value(const Matrices<T>& of, const Lines<T>& y) {
     of.logits(i, count, keys_turned, seen, w);
     for (Index r = 0; r < count; ++r)
       of.sight.weigh(i + r, seen, w[r] + seen.first, of.stats[i + r]);
-    if (seen.first == seen.last)
-      for (Index r = 0; r < count; ++r) std::fill_n(y[i + r], of.e, T(0));
     Product<T>{w[0] + seen.first, w.step, 1, seen.first, seen.last}(count, values, 0, of.e, y[i],
                                                                     y.step, false);
   }
@@ -77,8 +74,8 @@ class AttentionGradient {
       const Seen all = of_.seen(i, count);
       for (Index r = 0; r < count; r += high)
         strip(i + r, std::min(high, count - r), all, {w[r], w.step}, {d[r], d.step});
-      if (dv_.data) add(count, all, w, Panels<T>(count, of_.e, {g_[i], g_.step}), of_.e, dv_);
-      if (dk_.data) add_queries(i, count, all, d);
+      if (dv_.data) add(i, count, all, w, g_, of_.e, dv_);
+      if (dk_.data) add(i, count, all, d, of_.q, of_.c, dk_);
     }
   }
 
@@ -100,27 +97,17 @@ class AttentionGradient {
       }
     }
     if (!dq_.data) return;
-    if (seen.first == seen.last)
-      for (Index r = 0; r < count; ++r) std::fill_n(dq_[i + r], of_.c, T(0));
     Product<T>{d[0] + seen.first, d.step, 1, seen.first, seen.last}(count, keys_, 0, of_.c, dq_[i],
                                                                     dq_.step, false);
   }
 
-  // The weights of a row that sees nothing are 0, but 0 times a NaN of the query is none.
-  void add_queries(Index i, Index count, const Seen& seen, const Lines<T>& d) const {
-    Panels<T> queries(count, of_.c, {of_.q[i], of_.q.step});
+  // Rows that see nothing add nothing: their weights are 0, but 0 times NaN is NaN.
+  void add(Index i, Index count, const Seen& seen, const Lines<T>& x, const Lines<const T>& B,
+           Index n, const Lines<T>& to) const {
+    Panels<T> panels(count, n, B.from_row(i));
     for (Index r = 0; r < count; ++r)
-      if (of_.stats[i + r][1] == 0) queries.clear_line(r);
-    add(count, seen, d, queries, of_.c, dk_);
-  }
-
-  // to[m, j] += Σ_i x[i, m] B[i, j].
-  static void add(Index count, const Seen& seen, const Lines<T>& x, const Panels<T>& B, Index n,
-                  const Lines<T>& to) {
-    const Index high = rows<T>().product_rows;
-    for (Index m = seen.first; m < seen.last; m += high)
-      Product<T>{x.data + m, 1, x.step, 0, count}(std::min(high, seen.last - m), B, 0, n, to[m],
-                                                  to.step, true);
+      if (of_.stats[i + r][1] == 0) panels.clear_line(r);
+    add_turned(count, seen, x.from(seen.first), panels, n, to);
   }
 
   const Matrices<T>& of_;
@@ -136,7 +123,7 @@ template <class T, int N, class Body>
 void for_each_matrix(const std::array<const View*, N>& views, Index shown, double passes,
                      const Body& body) {
   const View &q = *views[0], &k = *views[1], &v = *views[2];
-  const Loops<N> loops = matrices_of<N>(views);
+  const Loops<N> loops = outer_loops<N>(views);
   const Index queries = q.shape[q.rank() - 2], keys = k.shape[k.rank() - 2], c = q.shape.back(),
               e = v.shape.back();
   const double pairs = static_cast<double>(loops.rows()) * static_cast<double>(queries * keys);
@@ -181,17 +168,17 @@ bool CpuBackend::attend_gradient(const View& q, const View& k, const View& v, co
   Relaid queries = rowwise(q, last), keys = rowwise(k, last), values = rowwise(v, last),
          seen = rowwise(mask, last), upstream = rowwise(g, last), to_q = rowwise(dq, last),
          to_k = rowwise(dk, last), to_v = rowwise(dv, last);
+  const View& g_rows = upstream.source();
   visit(g.dtype, [&]<class T>() {
-    for_each_matrix<T, 9>(
-        {&queries.source(), &keys.source(), &values.source(), &seen.source(), &stats,
-         &upstream.source(), &to_q.target(), &to_k.target(), &to_v.target()},
-        shown, 2.5, [&](const Matrices<T>& of, const RowCursor<9>& at) {
-          const Lines<T> dq_at = lines_at<T>(to_q.target(), at[6]),
-                         dk_at = lines_at<T>(to_k.target(), at[7]),
-                         dv_at = lines_at<T>(to_v.target(), at[8]);
-          const Lines<const T> g_at = lines_at<const T>(upstream.source(), at[5]);
-          AttentionGradient<T>(of, g_at, dq_at, dk_at, dv_at).run();
-        });
+    for_each_matrix<T, 9>({&queries.source(), &keys.source(), &values.source(), &seen.source(),
+                           &stats, &g_rows, &to_q.target(), &to_k.target(), &to_v.target()},
+                          shown, 2.5, [&](const Matrices<T>& of, const RowCursor<9>& at) {
+                            const Lines<T> dq_at = lines_at<T>(to_q.target(), at[6]),
+                                           dk_at = lines_at<T>(to_k.target(), at[7]),
+                                           dv_at = lines_at<T>(to_v.target(), at[8]);
+                            const Lines<const T> g_at = lines_at<const T>(g_rows, at[5]);
+                            AttentionGradient<T>(of, g_at, dq_at, dk_at, dv_at).run();
+                          });
   });
   for (Relaid* made : {&to_q, &to_k, &to_v})
     if (made->target().data) made->finish();

@@ -20,8 +20,8 @@
 namespace tete::cpu_kernels {
 namespace {
 
-constexpr Index most_queries = 36;        // of a group
-constexpr Index most_logits = 1 << 23;    // of a group, unless product_rows have more
+constexpr Index most_queries = 36;        // in a group: as fast as 24 or 48
+constexpr Index most_logits = 1 << 23;    // in a group, or those of product_rows queries if more
 constexpr Index most_in_lanes = 1 << 13;  // terms of an outer product that are summed in lanes
 
 // A matrix for each head.
@@ -40,7 +40,7 @@ Heads<T> heads_at(const View& x, Index offset) {
   return {first.data, x.data ? x.strides[x.rank() - 3] : 0, first.step};
 }
 
-// Rows of all heads, one head's beside each other.
+// Rows of all heads, those of one head one after another.
 template <class T>
 class GroupSpace {
  public:
@@ -55,7 +55,8 @@ class GroupSpace {
   const LineSpace<T> space_;
 };
 
-// Sums for the rows of each head, in memory of their own: their rows of x are far apart.
+// Sums for the rows of each head, in dense memory: rows of the result may be too far apart to add
+// to.
 template <class T>
 class SumsOfHeads {
  public:
@@ -112,7 +113,7 @@ struct MixedOperands {
   Index in, heads, out, queries, keys, c, e, shown;
   Mix<T> before, after;
   Heads<const T> q, k, v, mask;
-  Index masks;  // how many heads have a mask of their own
+  Index masks;  // one for each head, or 1 if all share it or there is none
   Heads<T> stats;
 
   Sight<T> sight(Index h) const { return {keys, shown, mask[h]}; }
@@ -120,6 +121,8 @@ struct MixedOperands {
     Seen all = sight(0).seen(i, count);
     for (Index h = 1; h < masks; ++h) {
       const Seen more = sight(h).seen(i, count);
+      if (more.first == more.last) continue;
+      if (all.first == all.last) all = more;
       all = {std::min(all.first, more.first), std::max(all.last, more.last)};
     }
     return all;
@@ -141,13 +144,13 @@ struct MixedOperands {
     const Index first = number * together(), count = std::min(together(), queries - first);
     return {first, count, seen(first, count)};
   }
-  // The multiplications of a mix for one query.
+  // The multiplications of both mixes for one query.
   double mixing() const {
     return static_cast<double>(heads * keys) * static_cast<double>(in + out);
   }
 };
 
-// body(head, its first row) for each head and product_rows of the group's rows.
+// Calls body(head, first row, count) for each head and each product_rows rows of the group.
 template <class T, class Body>
 void for_each_strip(Index heads, const Group& group, Index width, const Body& body) {
   const Index high = rows<T>().product_rows;
@@ -173,8 +176,6 @@ void sum_keys(Index heads, const Group& group, const GroupSpace<T>& x,
               const PanelsOfHeads<T>& panels, Index width, const Heads<T>& y) {
   for_each_strip<T>(heads, group, width, [&](Index h, Index r, Index count) {
     const Lines<T> to = y[h].from_row(group.first + r);
-    if (group.numbers() == 0)
-      for (Index i = 0; i < count; ++i) std::fill_n(to[i], width, T(0));
     Product<T>{x.head(h)[r], x.head(h).step, 1, group.seen.first, group.seen.last}(
         count, panels[h], 0, width, to.data, to.step, false);
   });
@@ -233,41 +234,42 @@ class MixedAttentionGradient {
       const Group group = of_.group(number);
       multiply(of_.in, group, of_.q, of_.c, keys_turned_, pairs_);
       multiply(of_.out, group, g_, of_.e, values_turned_, changes_);
-      parallel_for(blocks(of_), 4 * static_cast<double>(group.count) * of_.mixing(),
-                   [&](Index block) { mix_back(group, block, first_ + number * blocks(of_)); });
+      parallel_for(
+          blocks(of_), 4 * static_cast<double>(group.count) * of_.mixing(),
+          [&](Index block) { mix_block_back(group, block, first_ + number * blocks(of_)); });
       if (to_.dq.data) sum_keys(of_.in, group, pairs_, keys_, of_.c, to_.dq);
-      if (to_.dv.data) add(of_.out, group, changes_, g_, of_.e, dv_, false);
-      if (to_.dk.data) add(of_.in, group, pairs_, of_.q, of_.c, dk_, true);
+      if (to_.dv.data) add(of_.out, group, changes_, g_, of_.e, dv_);
+      if (to_.dk.data) add(of_.in, group, pairs_, of_.q, of_.c, dk_);
     }
     if (to_.dk.data) dk_.copy_to(to_.dk);
     if (to_.dv.data) dv_.copy_to(to_.dv);
   }
 
  private:
-  // Rows whose outer products are summed in lanes, and how many times so many a group has.
+  // Rows whose outer products are summed in lanes, and how many such blocks a group has.
   static Index rows_of_block(Index keys) { return std::clamp<Index>(most_in_lanes / keys, 1, 8); }
   static Index blocks(const MixedOperands<T>& of) {
     const Index rows = rows_of_block(of.keys);
     return (of.together() + rows - 1) / rows;
   }
 
-  void mix_back(const Group& group, Index block, Index first) const {
+  void mix_block_back(const Group& group, Index block, Index first) const {
     const LineSpace<T> w(of_.heads, of_.keys), dw(of_.heads, of_.keys);
     std::optional<typename PairSum<T>::Block> dbefore, dafter;
     if (to_.dbefore) dbefore.emplace(*to_.dbefore, first + block);
     if (to_.dafter) dafter.emplace(*to_.dafter, first + block);
     const Index rows = rows_of_block(of_.keys), end = std::min(group.count, (block + 1) * rows);
     for (Index r = block * rows; r < end; ++r)
-      mix_back(group, r, w.lines(), dw.lines(), dbefore ? &*dbefore : nullptr,
-               dafter ? &*dafter : nullptr);
+      mix_row_back(group, r, w.lines(), dw.lines(), dbefore ? &*dbefore : nullptr,
+                   dafter ? &*dafter : nullptr);
   }
 
-  // In row r, u in the place of du, and dj in the place of j.
-  void mix_back(const Group& group, Index r, const Lines<T>& w, const Lines<T>& dw,
-                typename PairSum<T>::Block* dbefore, typename PairSum<T>::Block* dafter) const {
+  // Puts dj in the place of j and, if dv is wanted, u in the place of du, in row r.
+  void mix_row_back(const Group& group, Index r, const Lines<T>& w, const Lines<T>& dw,
+                    typename PairSum<T>::Block* dbefore, typename PairSum<T>::Block* dafter) const {
     const Index numbers = group.numbers(), query = group.first + r;
     const Lines<T> j = pairs_.row(r), du = changes_.row(r);
-    if (of_.sees_nothing(query)) {  // 0 times a NaN of its logits is none
+    if (of_.sees_nothing(query)) {  // 0 times a NaN of its logits is NaN
       for (Index h = 0; h < of_.in; ++h) std::fill_n(j[h], numbers, T(0));
       for (Index h = 0; h < of_.out; ++h) std::fill_n(du[h], numbers, T(0));
       return;
@@ -283,20 +285,16 @@ class MixedAttentionGradient {
     mix(of_.before.transposed(), of_.heads, of_.in, dw.read(), numbers, j);
   }
 
-  // to[m, j] += Σ_r x[r][m - seen.first] B[first + r, j] for each head. x is 0 in the row of a
-  // query that sees nothing, but 0 times a NaN is none: `clears` leaves it out.
+  // to[m, j] += Σ_r x[r][m - seen.first] B[first + r, j] for each head. Rows that see nothing add
+  // nothing: x is 0 there, but 0 times NaN is NaN.
   void add(Index heads, const Group& group, const GroupSpace<T>& x, const Heads<const T>& B,
-           Index width, const SumsOfHeads<T>& to, bool clears) const {
-    const Index high = rows<T>().product_rows;
+           Index width, const SumsOfHeads<T>& to) const {
     const double work = static_cast<double>(heads * group.count * group.numbers() * width);
     parallel_for(heads, work, [&](Index h) {
-      Panels<T> panels(group.count, width, {B[h][group.first], B.step});
-      for (Index r = 0; clears && r < group.count; ++r)
+      Panels<T> panels(group.count, width, B[h].from_row(group.first));
+      for (Index r = 0; r < group.count; ++r)
         if (of_.sees_nothing(group.first + r)) panels.clear_line(r);
-      const Lines<T> from = x.head(h), lines = to[h];
-      for (Index m = group.seen.first; m < group.seen.last; m += high)
-        Product<T>{from.data + (m - group.seen.first), 1, from.step, 0, group.count}(
-            std::min(high, group.seen.last - m), panels, 0, width, lines[m], lines.step, true);
+      add_turned(group.count, group.seen, x.head(h), panels, width, to[h]);
     });
   }
 
@@ -319,7 +317,7 @@ class MixedCall {
         before_(before),
         after_(after),
         shown_(shown),
-        loops_(matrices_of<N>(views, 3)) {}
+        loops_(outer_loops<N>(views, 3)) {}
 
   template <class T>
   MixedOperands<T> operands(const RowCursor<N>& at) const {
@@ -347,10 +345,11 @@ class MixedCall {
   // otherwise each is shared among them.
   template <class Body>
   void for_each_sample(const Body& body) const {
+    const View &q = *views_[0], &k = *views_[1];
+    const double keys = static_cast<double>(k.shape[k.rank() - 2]);
     const auto run = [&](Index i) { body(i, RowCursor<N>(loops_, i)); };
-    const double work =
-        static_cast<double>(views_[0]->size()) * static_cast<double>(views_[1]->size());
-    if (samples() >= threads_here()) parallel_for(samples(), work, run);
+    if (samples() >= threads_here())
+      parallel_for(samples(), 2 * keys * static_cast<double>(q.size()), run);
     else
       for (Index i = 0; i < samples(); ++i) run(i);
   }
@@ -371,8 +370,8 @@ bool CpuBackend::attend_mixed(const View& q, const View& k, const View& v, const
                               const View& stats) {
   const int last = q.rank() - 1, heads = last - 2;
   const Index most = std::max({q.shape[heads], stats.shape[heads], v.shape[heads]});
-  if (!attends(least_queries, most) || q.size() == 0 || k.size() == 0 || v.size() == 0 ||
-      stats.size() == 0)
+  if (!rows<float>().product_is_fast || most > most_heads || q.size() == 0 || k.size() == 0 ||
+      v.size() == 0 || stats.size() == 0)
     return false;
   Relaid queries = rowwise(q, last), keys = rowwise(k, last), values = rowwise(v, last),
          seen = rowwise(mask, last), to = rowwise(y, last);
@@ -397,6 +396,7 @@ bool CpuBackend::attend_mixed_gradient(const View& q, const View& k, const View&
   Relaid queries = rowwise(q, last), keys = rowwise(k, last), values = rowwise(v, last),
          seen = rowwise(mask, last), upstream = rowwise(g, last), to_q = rowwise(dq, last),
          to_k = rowwise(dk, last), to_v = rowwise(dv, last);
+  const View& g_rows = upstream.source();
   const MixedCall<9> call(
       {&queries.source(), &keys.source(), &values.source(), &seen.source(), &stats,
        &upstream.source(), &to_q.target(), &to_k.target(), &to_v.target()},
@@ -414,9 +414,7 @@ bool CpuBackend::attend_mixed_gradient(const View& q, const View& k, const View&
       const MixedGradients<T> wanted{heads_at<T>(to_q.target(), at[6]),
                                      heads_at<T>(to_k.target(), at[7]),
                                      heads_at<T>(to_v.target(), at[8]), first.get(), second.get()};
-      MixedAttentionGradient<T>(of, heads_at<const T>(upstream.source(), at[5]), wanted,
-                                number * sums)
-          .run();
+      MixedAttentionGradient<T>(of, heads_at<const T>(g_rows, at[5]), wanted, number * sums).run();
     });
     if (first) first->finish(dbefore.as<T>(), dbefore.strides[0], dbefore.strides[1]);
     if (second) second->finish(dafter.as<T>(), dafter.strides[0], dafter.strides[1]);

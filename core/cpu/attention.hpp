@@ -10,7 +10,8 @@
 
 namespace tete::cpu_kernels {
 
-inline constexpr Index least_queries = 16;  // of fewer, panels of k and v cost more than they save
+inline constexpr Index least_queries = 16;  // panels of k and v cost fewer more than they save
+inline constexpr Index most_heads = 64;     // mixed heads; rows of more are too long for the caches
 
 // A matrix of k lines in panels, or those of its transpose.
 template <class T>
@@ -39,7 +40,8 @@ class Panels {
 };
 
 // C[i, j - from] (+)= Σ_p a[i·row + (p - first)·column] B[p, j] for i < m <= product_rows, j in
-// [from, to), p in [first, last); `from` is the first column of a panel.
+// [from, to), p in [first, last); `from` is the first column of a panel. 0 if there is no p and
+// nothing to add to.
 template <class T>
 struct Product {
   const T* a;
@@ -48,6 +50,8 @@ struct Product {
   void operator()(Index m, const Panels<T>& B, Index from, Index to, T* c, Index step,
                   bool add) const {
     const Index wide = rows<T>().product_columns;
+    for (Index i = 0; first == last && !add && i < m; ++i)
+      std::fill_n(c + i * step, to - from, T(0));
     for (Index j = from; j < to; j += wide)
       for (Index p = first; p < last; p += block_steps)
         rows<T>().product(m, std::min(block_steps, last - p), a + (p - first) * column, row, column,
@@ -122,5 +126,15 @@ struct Sight {
            shows + shown_of(i, seen);
   }
 };
+
+// to[m, j] += Σ_i x[i][m - seen.first] B[i, j], i < count, for the positions seen.
+template <class T>
+void add_turned(Index count, const Seen& seen, const Lines<T>& x, const Panels<T>& B, Index n,
+                const Lines<T>& to) {
+  const Index high = rows<T>().product_rows;
+  for (Index m = seen.first; m < seen.last; m += high)
+    Product<T>{x.data + (m - seen.first), 1, x.step, 0, count}(std::min(high, seen.last - m), B, 0,
+                                                               n, to[m], to.step, true);
+}
 
 }  // namespace tete::cpu_kernels

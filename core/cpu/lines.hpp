@@ -12,21 +12,22 @@ struct Lines {
   Index step;
 
   T* operator[](Index row) const { return data + row * step; }
-  // The same rows from this one on; the same rows without their first numbers.
+  // The same rows from this one on.
   Lines from_row(Index row) const { return {(*this)[row], step}; }
+  // The same rows without their first numbers.
   Lines from(Index number) const { return {data + number, step}; }
   Lines<const T> read() const { return {data, step}; }
 };
 
-// The views without their last dimensions, two for loops over matrices. A view without data gets
-// the offsets of the first one.
+// Loops over the views without their last `dropped` dimensions: over matrices, or over samples of
+// several (3). A view without data gets the offsets of the first one.
 template <int N>
-Loops<N> matrices_of(const std::array<const View*, N>& views, int dimensions = 2) {
+Loops<N> outer_loops(const std::array<const View*, N>& views, int dropped = 2) {
   std::array<View, N> first;
   std::array<const View*, N> at;
   for (int i = 0; i < N; ++i) {
     first[i] = views[i]->data ? *views[i] : *views[0];
-    for (int d = 1; d < dimensions; ++d) first[i].shape.pop_back(), first[i].strides.pop_back();
+    for (int d = 1; d < dropped; ++d) first[i].shape.pop_back(), first[i].strides.pop_back();
     at[i] = &first[i];
   }
   return rows_along<N>(at, first[0].rank() - 1);

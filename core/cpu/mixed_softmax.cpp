@@ -29,7 +29,7 @@ void value(const View& x, const View& before, const View& mask, const View& afte
   const Index in = heads_of(x), heads = before.shape[1], out = heads_of(y), keys = keys_of(x);
   const Mix<T> first(before), second(after);
   const View& seen = mask.data ? mask : x;
-  const auto loops = matrices_of<4>({&y, &x, &weights, &seen});
+  const auto loops = outer_loops<4>({&y, &x, &weights, &seen});
   const double cost = 10 + 2 * static_cast<double>(in + out);
   for_each_row_along(loops, heads * keys, cost, [&](const RowCursor<4>& at) {
     const LineSpace<T> piece(in, std::min(keys, key_piece)), soft(heads, keys);
@@ -89,7 +89,7 @@ struct Gradient {
 
 template <class T>
 void gradient(const Gradient<T>& of, const View& dbefore, const View& dafter) {
-  const auto loops = matrices_of<4>({of.dx.data ? &of.dx : &of.x, &of.x, &of.weights, &of.g});
+  const auto loops = outer_loops<4>({of.dx.data ? &of.dx : &of.x, &of.x, &of.weights, &of.g});
   const Index count = loops.rows(), blocks = (count + row_group - 1) / row_group;
   PairSum<T> first(of.in, of.heads, dbefore.data ? blocks : 0),
       second(of.heads, of.out, dafter.data ? blocks : 0);

@@ -2,13 +2,13 @@
 // name, its softmax over the memory, and an einsum with what the memory holds; heads may be mixed
 // between. It is found by its names:
 //
-//   J[n, m, g, …] = einsum(Q[n, c, g, …], K[m, c, g, …])    … is in all of them
-//   L[n, m, h, …] = einsum(J[n, m, g, …], P[g, h])
-//   W[n, m, h, …] = softmax(L[n, m, h, …], reduced_dim=m)
-//   U[n, m, i, …] = einsum(W[n, m, h, …], R[h, i])
-//   O[n, e, i, …] = einsum(U[n, m, i, …], V[m, e, i, …])
+//   J[n, m, h_k, …] = einsum(Q[n, c, h_k, …], K[m, c, h_k, …])    … is in all of them
+//   L[n, m, h, …]   = einsum(J[n, m, h_k, …], P_l[h_k, h])
+//   W[n, m, h, …]   = softmax(L[n, m, h, …], reduced_dim=m)
+//   U[n, m, h_v, …] = einsum(W[n, m, h, …], P_w[h, h_v])
+//   O[n, e, h_v, …] = einsum(U[n, m, h_v, …], V[m, e, h_v, …])
 //
-// Without P, g is h, without R, i is h; without both, these are names like others.
+// Without P_l, h_k is h; without P_w, h_v is h; without both, heads are among the others.
 #include <algorithm>
 
 #include "nn/language/builtins/softmax.hpp"
@@ -18,10 +18,10 @@ namespace tete {
 
 namespace {
 
-// The operands and their names; g, h and i are -1 where no heads are mixed, P and R null.
+// The operands and their names; where no heads are mixed, names of heads are -1 and matrices null.
 struct Attention {
-  const Node *Q = nullptr, *K = nullptr, *V = nullptr, *P = nullptr, *R = nullptr;
-  int n = -1, m = -1, c = -1, e = -1, g = -1, h = -1, i = -1;
+  const Node *Q = nullptr, *K = nullptr, *V = nullptr, *P_l = nullptr, *P_w = nullptr;
+  int n = -1, m = -1, c = -1, e = -1, h_k = -1, h = -1, h_v = -1;
   Names others;  // …
 
   Names with(int heads, int row, int column) const {
@@ -48,18 +48,17 @@ int only_other(const Names& names, const Names& known) {
   return other;
 }
 
-// The statements between Q, K and V, as Fusion::operands has them; a mix that is missing has no
-// arguments.
+// The order of Fusion::operands; a missing mix is a node without arguments.
 enum Part { last_part, softmax_part, products_part, before_part, after_part };
 
-// The heads that are mixed; false if one mix does not follow the other.
+// Sets the mixes and their names; false if the second does not mix the heads that the first makes.
 bool read_mixes(const Fusion& fusion, Attention& found) {
   const Mix before = mix_in(fusion.operands[before_part]),
             after = mix_in(fusion.operands[after_part]);
-  if (before.x) found.P = before.matrix, found.g = before.from, found.h = found.i = before.to;
+  if (before.x) found.P_l = before.matrix, found.h_k = before.from, found.h = found.h_v = before.to;
   if (!after.x) return true;
-  if (!before.x) found.g = found.h = after.from;
-  found.R = after.matrix, found.i = after.to;
+  if (!before.x) found.h_k = found.h = after.from;
+  found.P_w = after.matrix, found.h_v = after.to;
   return found.h == after.from;
 }
 
@@ -79,13 +78,13 @@ std::optional<Attention> read(const Fusion& fusion, int weights) {
   found.e = only_other(found.V->names, last.args[weights].names);
   if (found.n < 0 || found.c < 0 || found.e < 0) return {};
   found.others = found.Q->names.without(found.n).without(found.c);
-  if (found.g >= 0) found.others = found.others.without(found.g);
-  const bool fit = same_names(found.Q->names, found.with(found.g, found.n, found.c)) &&
-                   same_names(found.K->names, found.with(found.g, found.m, found.c)) &&
-                   same_names(products.names, found.with(found.g, found.n, found.m)) &&
+  if (found.h_k >= 0) found.others = found.others.without(found.h_k);
+  const bool fit = same_names(found.Q->names, found.with(found.h_k, found.n, found.c)) &&
+                   same_names(found.K->names, found.with(found.h_k, found.m, found.c)) &&
+                   same_names(products.names, found.with(found.h_k, found.n, found.m)) &&
                    same_names(softmax.names, found.with(found.h, found.n, found.m)) &&
-                   same_names(found.V->names, found.with(found.i, found.m, found.e)) &&
-                   same_names(last.names, found.with(found.i, found.n, found.e));
+                   same_names(found.V->names, found.with(found.h_v, found.m, found.e)) &&
+                   same_names(last.names, found.with(found.h_v, found.n, found.e));
   return fit ? std::optional(found) : std::nullopt;
 }
 
@@ -98,12 +97,14 @@ std::optional<Attention> attention_in(const Fusion& fusion) {
   return {};
 }
 
-// The ways to read an expression's operand: as it is, or as the operand of a mix.
+// An operand's expression; if it was reached through a mix, that is `mix`, else it has no
+// arguments.
 struct Reading {
   const Node* node;
   Node mix;
   std::vector<int> inside;
 };
+// Returns the operand as it is and, if it is a mix, what it mixes.
 std::vector<Reading> ways_to_read(const Checked& program, const Node& arg) {
   std::vector<int> inside;
   const Node* const node = written_for(program, arg, inside);
@@ -134,7 +135,7 @@ bool fits_attention(const Checked& program, const Node& node, Fusion& found) {
 // The largest number of heads that are mixed, 0 if none are.
 Index mixed_heads(Runner& runner, const Attention& found) {
   Index most = 0;
-  for (int heads : {found.g, found.h, found.i})
+  for (int heads : {found.h_k, found.h, found.h_v})
     if (heads >= 0) most = std::max(most, runner.size(heads));
   return most;
 }
@@ -145,28 +146,29 @@ std::optional<Value> run_attention(Runner& runner, const Node& node, const Fusio
   const Attention found = *attention_in(fusion);
   if (!runner.device().attends(runner.size(found.n), mixed_heads(runner, found))) return {};
   const Node& softmax = fusion.operands[softmax_part];
-  const Value Q = runner.node(*found.Q), K = runner.node(*found.K), V = runner.node(*found.V),
-              P = found.P ? runner.node(*found.P) : Value{},
-              R = found.R ? runner.node(*found.R) : Value{};
-  if (P.batched || R.batched) return {};
+  const Value P_l = found.P_l ? runner.node(*found.P_l) : Value{},
+              P_w = found.P_w ? runner.node(*found.P_w) : Value{};
+  if (P_l.batched || P_w.batched) return {};
+  const Value Q = runner.node(*found.Q), K = runner.node(*found.K), V = runner.node(*found.V);
   const std::optional<Index> shown = shown_to_first(runner, softmax, found.n);
   const Value mask = shown ? Value{} : mask_of_softmax(runner, softmax);
   const bool batched = Q.batched || K.batched || V.batched || mask.batched;
   const auto with = [&](const Value& v, const Names& names, bool samples) {
     return v.tensor ? runner.aligned(v, names, samples).tensor : Tensor();
   };
-  const Tensor y = attend(with(Q, found.with(found.g, found.n, found.c), batched),
-                          with(K, found.with(found.g, found.m, found.c), batched),
-                          with(V, found.with(found.i, found.m, found.e), batched),
+  const Tensor y = attend(with(Q, found.with(found.h_k, found.n, found.c), batched),
+                          with(K, found.with(found.h_k, found.m, found.c), batched),
+                          with(V, found.with(found.h_v, found.m, found.e), batched),
                           {.mask = with(mask, found.with(found.h, found.n, found.m), batched),
                            .shown = shown.value_or(shows_all),
-                           .before = with(P, {found.g, found.h}, false),
-                           .after = with(R, {found.h, found.i}, false)});
-  const Names names = found.with(found.i, found.n, found.e);
+                           .before = with(P_l, {found.h_k, found.h}, false),
+                           .after = with(P_w, {found.h, found.h_v}, false)});
+  const Names names = found.with(found.h_v, found.n, found.e);
   return runner.aligned({y, names, batched}, node.names, batched);
 }
 
-// A row of the mask, unless that is but a number.
+// A row of the mask, unless that is but a number. Too low if matrices of mixes differ by sample:
+// these are not known before the run.
 std::optional<double> stores(Runner& runner, const Fusion& fusion) {
   const Attention found = *attention_in(fusion);
   if (!runner.device().attends(runner.rows_of_block(found.n), mixed_heads(runner, found)))

@@ -5,7 +5,7 @@
 //   f(a[…] + b[…])                     f elementwise, a or b a parameter; the sum is not stored
 //   einsum(softmax(einsum(J, P)), R)   P and R small matrices, the second one if it is there: heads
 //                                      that are mixed before and after a softmax
-//   einsum(softmax(einsum(Q, K)), V)   attention, and with such mixes (attention.cpp)
+//   einsum(softmax(einsum(Q, K)), V)   attention, with or without such mixes (attention.cpp)
 //   norm(x, dim=d) * g[d] + b[d]       layer_norm; rms_norm without b
 //   S[…, d] = a[…] + b[…]              and its norm, as in the row before, in a later statement
 #include "nn/run/fusion.hpp"
