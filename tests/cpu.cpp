@@ -1122,6 +1122,7 @@ TEST_CASE("cpu: queries that see nothing lie beside some that see the end of the
   }
   cpu_kernels::use_instruction_set(before.c_str());
   CHECK((sets > 0 || !cpu().attends(100, 0)));
+  CHECK(!cpu().attends(100, 65));
 }
 
 TEST_CASE("cpu: what attention does not see poisons nothing, and -inf alone is NaN") {

@@ -435,6 +435,13 @@ TEST_SUITE("fusion") {
     samples.values[0] = noise({4, 17, 3, 2}, 5);
     CHECK(samples.ran().operations == "attend ");
     check_second_order(samples);
+    // A matrix for each sample runs in steps.
+    for (const size_t matrix : {3, 4}) {
+      Text each_its_own = both;
+      each_its_own.values[matrix] = noise({4, matrix == 3 ? 2 : 4, matrix == 3 ? 4 : 3}, 6);
+      CHECK(each_its_own.ran().operations.find("attend") == std::string::npos);
+      check_second_order(each_its_own);
+    }
     // Run in steps: mixes by a matrix for each query, and logits that are read twice.
     for (const Text& other :
          {text("F[u, i, s], c[q, a, s]", products +
