@@ -1,6 +1,7 @@
 // attend: y = w v, where w = softmax(q kᵀ) over the memory, row by row; heads may be mixed before
 // and after the softmax. Logits and weights are not stored; the gradient computes them again from
 // two numbers of each row (Dao, Fu, Ermon, Rudra, Ré 2022, "FlashAttention", section 3.1).
+#include "core/mix.hpp"
 #include "core/ops.hpp"
 
 namespace tete {
@@ -13,16 +14,6 @@ Labels labels(const Tensor& x, int row, int column) {
   for (int d = 0; d + 2 < x.rank(); ++d) all.push_back(static_cast<Label>(d));
   for (int last : {row, column}) all.push_back(static_cast<Label>(x.rank() + last));
   return all;
-}
-
-// v's shape with another number of rows, and strides for it in v's memory order.
-Shape with_rows(const Tensor& v, Index rows) {
-  Shape shape = v.shape();
-  shape[v.rank() - 2] = rows;
-  return shape;
-}
-Strides strides_like(const Tensor& v, const Shape& shape) {
-  return dense_strides(shape, memory_order(v.shape(), v.strides()));
 }
 
 // 1 where a row of the logits sees the position.
@@ -40,23 +31,13 @@ Tensor shown_to_rows(const Tensor& logits, Index shown) {
 // The operation's inputs by their numbers.
 enum Input { q_in, k_in, v_in, before_in, after_in, mask_in };
 
-// x's heads, its third dimension from the end, mixed by P; x without P.
-Tensor mixed(const Tensor& x, const Tensor& P) {
-  if (!P) return x;
-  Labels from, to;
-  for (int d = 0; d < x.rank(); ++d) from.push_back(static_cast<Label>(d));
-  to = from;
-  const auto heads = static_cast<Label>(x.rank() - 3), others = static_cast<Label>(x.rank());
-  to[x.rank() - 3] = others;
-  return contract(x, from, P, {heads, others}, to, to);
-}
-
 Tensor meaning(const Tensors& in, Index shown) {
   enum { n, m, c, e };
   const Tensor &q = in[q_in], &k = in[k_in], &v = in[v_in];
   const Labels all = labels(q, n, m), result = labels(v, n, e);
-  const Tensor logits =
-      mixed(contract(q, labels(q, n, c), k, labels(k, m, c), all, all), in[before_in]);
+  const int heads = q.rank() - 3;
+  const Tensor products = contract(q, labels(q, n, c), k, labels(k, m, c), all, all),
+               logits = mixed(products, heads, in[before_in]);
   Tensor mask = in[mask_in];
   if (shown < k.size(k.rank() - 2)) {
     const Tensor seen = shown_to_rows(logits, shown);
@@ -66,13 +47,11 @@ Tensor meaning(const Tensors& in, Index shown) {
   }
   const int axis = logits.rank() - 1;
   const Tensor weights =
-      mixed(mask ? softmax(logits, axis, mask) : softmax(logits, axis), in[after_in]);
+      mixed(mask ? softmax(logits, axis, mask) : softmax(logits, axis), heads, in[after_in]);
   Labels layout;
   for (int d : memory_order(v.shape(), v.strides())) layout.push_back(result[d]);
   return contract(weights, all, v, labels(v, m, e), result, layout);
 }
-
-View view_of(const Tensor& x) { return x ? x.view() : View{}; }
 
 // The shape of the logits, after `before`.
 Shape pairs(const Tensor& q, const Tensor& k, const Tensor& before) {
@@ -84,10 +63,9 @@ Shape pairs(const Tensor& q, const Tensor& k, const Tensor& before) {
 
 FusedValue value(const Tensors& in, Index shown) {
   const Tensor &q = in[q_in], &v = in[v_in], &before = in[before_in], &after = in[after_in];
-  const Shape shape = with_rows(v, q.size(q.rank() - 2));
   Shape two = pairs(q, in[k_in], before);
   two.back() = 2;
-  const Tensor y = Tensor::empty_strided(shape, strides_like(v, shape), v.dtype(), v.backend()),
+  const Tensor y = resized_like(v, v.rank() - 2, q.size(q.rank() - 2)),
                stats = Tensor::empty(two, v.dtype(), v.backend());
   const View k = in[k_in].view(), mask = view_of(in[mask_in]);
   const bool done =
@@ -120,21 +98,6 @@ Shape without_last(const Tensor& x, int dimensions) {
   return shape;
 }
 
-// Fails unless the matrices lead from the heads of q to those of v.
-void check_mixes(const Tensor& q, const Tensor& v, const AttendOptions& how) {
-  Index heads = q.size(q.rank() - 3);
-  for (const Tensor* P : {&how.before, &how.after}) {
-    if (!*P) continue;
-    if (P->dtype() != q.dtype() || P->rank() != 2 || P->size(0) != heads)
-      bad_input("attend: expected a matrix of ", name_of(q.dtype()), " from ", heads,
-                " heads to others, got ", describe(P->dtype(), P->shape()));
-    heads = P->size(1);
-  }
-  if (v.size(v.rank() - 3) != heads)
-    bad_input("attend: expected v of ", heads, " heads, as they are mixed, got ",
-              describe(v.dtype(), v.shape()));
-}
-
 // Fails unless the shapes fit, those of the mixes, too.
 void check(const Tensor& q, const Tensor& k, const Tensor& v, const AttendOptions& how) {
   const bool mixes = how.before || how.after;
@@ -150,7 +113,12 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const AttendOption
                     : "q[…, n, c], k[…, m, c] and v[…, m, e]",
               " of one real type, got ", describe(q.dtype(), q.shape()), ", ",
               describe(k.dtype(), k.shape()), " and ", describe(v.dtype(), v.shape()));
-  if (mixes) check_mixes(q, v, how);
+  if (!mixes) return;
+  const int at = q.rank() - 3;
+  const Index heads = mixed_heads("attend", q.dtype(), q.size(at), {how.before, how.after});
+  if (v.size(at) != heads)
+    bad_input("attend: expected v of ", heads, " heads, as they are mixed, got ",
+              describe(v.dtype(), v.shape()));
 }
 
 }  // namespace

@@ -1,51 +1,25 @@
 // mixed_softmax: a softmax between two mixes of heads, of which the second may be missing. A
 // softmax that is mixed only afterwards is no such operation: it need not keep its logits.
+#include "core/mix.hpp"
 #include "core/ops.hpp"
 
 namespace tete {
 
 namespace {
 
-// x[…, h, m] · P[h, k], in x's memory order.
-Tensor mixed(const Tensor& x, const Tensor& P) {
-  Labels from, to, layout;
-  for (int d = 0; d < x.rank(); ++d) from.push_back(static_cast<Label>(d));
-  const auto heads = static_cast<Label>(x.rank() - 2), others = static_cast<Label>(x.rank());
-  to = from;
-  to[heads] = others;
-  for (int d : memory_order(x.shape(), x.strides())) layout.push_back(to[d]);
-  return contract(x, from, P, {heads, others}, to, layout);
-}
-
 Tensor meaning(const Tensors& in) {
-  const Tensor logits = mixed(in[0], in[1]);
+  const Tensor logits = mixed(in[0], in[0].rank() - 2, in[1]);
   const int keys = logits.rank() - 1;
   const Tensor weights = in[3] ? softmax(logits, keys, in[3]) : softmax(logits, keys);
-  return in[2] ? mixed(weights, in[2]) : weights;
+  return mixed(weights, keys - 1, in[2]);
 }
-
-// Makes a tensor of x's shape but for its heads, in x's memory order.
-Tensor like(const Tensor& x, Index heads) {
-  Shape shape = x.shape();
-  shape[x.rank() - 2] = heads;
-  const Strides strides = dense_strides(shape, memory_order(x.shape(), x.strides()));
-  return Tensor::empty_strided(shape, strides, x.dtype(), x.backend());
-}
-
-View view_of(const Tensor& x) { return x ? x.view() : View{}; }
 
 void check(const Tensor& x, const Tensor& before, const Tensor& after) {
   if (!is_real(x.dtype()) || x.rank() < 2)
     bad_input("mixed_softmax: expected real numbers [..., heads, keys], got ",
               describe(x.dtype(), x.shape()));
   if (!before) bad_input("mixed_softmax: expected a matrix that mixes heads before, got none");
-  Index heads = x.size(x.rank() - 2);
-  for (const Tensor& P : after ? Tensors{before, after} : Tensors{before}) {
-    if (P.dtype() != x.dtype() || P.rank() != 2 || P.size(0) != heads)
-      bad_input("mixed_softmax: expected a matrix of ", name_of(x.dtype()), " from ", heads,
-                " heads to others, got ", describe(P.dtype(), P.shape()));
-    heads = P.size(1);
-  }
+  mixed_heads("mixed_softmax", x.dtype(), x.size(x.rank() - 2), {before, after});
 }
 
 }  // namespace
@@ -58,29 +32,30 @@ Tensor mixed_softmax(const Tensor& x, const Tensor& before, const Tensor& mask,
   shape[x.rank() - 2] = heads;
   const Tensor fitted = mask ? broadcast(cast(mask.detach(), x.dtype()), shape) : Tensor();
   const bool keeps = after && (x.tracked() || before.tracked() || after.tracked());
-  const Fused op{"mixed_softmax",
-                 [=](const Tensors& in) -> FusedValue {
-                   const Tensor y = like(in[0], after ? after.size(1) : heads),
-                                weights = keeps ? like(in[0], heads) : Tensor();
-                   if (!y.backend().mixed_softmax(in[0].view(), in[1].view(), view_of(in[3]),
-                                                  view_of(in[2]), view_of(weights), y.view()))
-                     return {};
-                   return {y, keeps ? Tensors{weights} : Tensors{}};
-                 },
-                 [](const Backward& at) -> Tensors {
-                   const Tensor &x = at.in[0], &before = at.in[1], &after = at.in[2];
-                   const auto wanted = [&](size_t i) {
-                     return at.in[i] && at.wants(i) ? Tensor::empty_like(at.in[i]) : Tensor();
-                   };
-                   const Tensors made{wanted(0), wanted(1), wanted(2), Tensor()};
-                   const Tensor& weights = after ? at.kept[0] : at.y;
-                   x.backend().mixed_softmax_gradient(x.view(), before.view(), weights.view(),
-                                                      view_of(after), at.g.view(), view_of(made[0]),
-                                                      view_of(made[1]), view_of(made[2]));
-                   return made;
-                 },
-                 meaning,
-                 {.result = !after}};
+  const Fused op{
+      "mixed_softmax",
+      [=](const Tensors& in) -> FusedValue {
+        const Tensor y = resized_like(in[0], in[0].rank() - 2, after ? after.size(1) : heads),
+                     weights = keeps ? resized_like(in[0], in[0].rank() - 2, heads) : Tensor();
+        if (!y.backend().mixed_softmax(in[0].view(), in[1].view(), view_of(in[3]), view_of(in[2]),
+                                       view_of(weights), y.view()))
+          return {};
+        return {y, keeps ? Tensors{weights} : Tensors{}};
+      },
+      [](const Backward& at) -> Tensors {
+        const Tensor &x = at.in[0], &before = at.in[1], &after = at.in[2];
+        const auto wanted = [&](size_t i) {
+          return at.in[i] && at.wants(i) ? Tensor::empty_like(at.in[i]) : Tensor();
+        };
+        const Tensors made{wanted(0), wanted(1), wanted(2), Tensor()};
+        const Tensor& weights = after ? at.kept[0] : at.y;
+        x.backend().mixed_softmax_gradient(x.view(), before.view(), weights.view(), view_of(after),
+                                           at.g.view(), view_of(made[0]), view_of(made[1]),
+                                           view_of(made[2]));
+        return made;
+      },
+      meaning,
+      {.result = !after}};
   return fused(op, {x, before, after, fitted});
 }
 
