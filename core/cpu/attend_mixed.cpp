@@ -201,7 +201,7 @@ void attend_heads(const MixedOperands<T>& of, const Heads<T>& y) {
   }
 }
 
-// The gradients that are wanted.
+// Gradients are wanted where there is memory for them.
 template <class T>
 struct MixedGradients {
   Heads<T> dq, dk, dv;
@@ -341,8 +341,8 @@ class MixedCall {
             .masks = mask.data && mask.strides[mask.rank() - 3] != 0 ? heads(stats) : 1,
             .stats = heads_at<T>(stats, at[4])};
   }
-  // body(number, at) for each sample: samples side by side if there are enough for all threads,
-  // otherwise each is shared among them.
+  // Calls body(number, at) for each sample: samples side by side if there are enough for all
+  // threads, otherwise each is shared among them.
   template <class Body>
   void for_each_sample(const Body& body) const {
     const View &q = *views_[0], &k = *views_[1];
@@ -397,10 +397,9 @@ bool CpuBackend::attend_mixed_gradient(const View& q, const View& k, const View&
          seen = rowwise(mask, last), upstream = rowwise(g, last), to_q = rowwise(dq, last),
          to_k = rowwise(dk, last), to_v = rowwise(dv, last);
   const View& g_rows = upstream.source();
-  const MixedCall<9> call(
-      {&queries.source(), &keys.source(), &values.source(), &seen.source(), &stats,
-       &upstream.source(), &to_q.target(), &to_k.target(), &to_v.target()},
-      before, after, shown);
+  const MixedCall<9> call({&queries.source(), &keys.source(), &values.source(), &seen.source(),
+                           &stats, &g_rows, &to_q.target(), &to_k.target(), &to_v.target()},
+                          before, after, shown);
   visit(g.dtype, [&]<class T>() {
     const Index sums = MixedAttentionGradient<T>::sums(call.template operands<T>(call.first()));
     const auto sum = [&](const View& matrix) {
