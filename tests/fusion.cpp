@@ -381,7 +381,7 @@ TEST_SUITE("fusion") {
 
   TEST_CASE("attention whose heads are mixed is computed in one pass, whatever the letters") {
     const SizesByName sizes = {{"q", 17}, {"u", 33}, {"e", 3}, {"a", 2},
-                               {"i", 5},  {"r", 4},  {"s", 3}};
+                               {"i", 5},  {"r", 4},  {"s", 8}};
     const auto text = [&](const std::string& arguments, const std::string& statements) {
       return Text(def("G[q, e, a], H[u, e, a], " + arguments, statements, "R[q, i, s]"), sizes, {});
     };
@@ -438,7 +438,7 @@ TEST_SUITE("fusion") {
     // A matrix for each sample runs in steps.
     for (const size_t matrix : {3, 4}) {
       Text each_its_own = both;
-      each_its_own.values[matrix] = noise({4, matrix == 3 ? 2 : 4, matrix == 3 ? 4 : 3}, 6);
+      each_its_own.values[matrix] = noise({4, matrix == 3 ? 2 : 4, matrix == 3 ? 4 : 8}, 6);
       CHECK(each_its_own.ran().operations.find("attend") == std::string::npos);
       check_second_order(each_its_own);
     }

@@ -36,6 +36,7 @@ struct Tiled {
     for (const auto& [dim, size] : std::map<std::string, Index>{
              {"h_k", 2}, {"h_v", 4}, {"w", 3}, {"g", 1}, {"max_m", 23}, {"max_n", 23}})
       if (program.find_dimension(dim) >= 0) sizes.dims[dim] = size;
+    if (program.name == "TalkingHeads") sizes.heads = 8;  // mixed in one pass
     if (program.name == "BigBird") sizes.dims["b"] = 2, sizes.dims["i"] = 12;
     return sizes;
   }

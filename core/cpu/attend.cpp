@@ -140,7 +140,8 @@ void for_each_matrix(const std::array<const View*, N>& views, Index shown, doubl
 }  // namespace
 
 bool CpuBackend::attends(Index queries, Index mixed_heads) const {
-  return rows<float>().product_is_fast && queries >= least_queries && mixed_heads <= most_heads;
+  const bool fit = mixed_heads == 0 || (mixed_heads >= least_heads && mixed_heads <= most_heads);
+  return rows<float>().product_is_fast && queries >= least_queries && fit;
 }
 
 bool CpuBackend::attend(const View& q, const View& k, const View& v, const View& mask, Index shown,
