@@ -1,4 +1,4 @@
-// What the table of samples is made of: draws of inputs, memory layouts, and the table itself.
+// The table of samples, the draws of its inputs, and memory layouts.
 #pragma once
 #include "core/check/samples.hpp"
 #include "core/ops.hpp"

@@ -165,24 +165,18 @@ bool CpuBackend::attend(const View& q, const View& k, const View& v, const View&
 bool CpuBackend::attend_gradient(const View& q, const View& k, const View& v, const View& mask,
                                  Index shown, const View& stats, const View& g, const View& dq,
                                  const View& dk, const View& dv) {
-  const int last = q.rank() - 1;
-  Relaid queries = rowwise(q, last), keys = rowwise(k, last), values = rowwise(v, last),
-         seen = rowwise(mask, last), upstream = rowwise(g, last), to_q = rowwise(dq, last),
-         to_k = rowwise(dk, last), to_v = rowwise(dv, last);
-  const View& g_rows = upstream.source();
+  const GradientViews views(q, k, v, mask, stats, g, dq, dk, dv);
   visit(g.dtype, [&]<class T>() {
-    for_each_matrix<T, 9>({&queries.source(), &keys.source(), &values.source(), &seen.source(),
-                           &stats, &g_rows, &to_q.target(), &to_k.target(), &to_v.target()},
-                          shown, 2.5, [&](const Matrices<T>& of, const RowCursor<9>& at) {
-                            const Lines<T> dq_at = lines_at<T>(to_q.target(), at[6]),
-                                           dk_at = lines_at<T>(to_k.target(), at[7]),
-                                           dv_at = lines_at<T>(to_v.target(), at[8]);
-                            const Lines<const T> g_at = lines_at<const T>(g_rows, at[5]);
+    for_each_matrix<T, 9>(views.all(), shown, 2.5,
+                          [&](const Matrices<T>& of, const RowCursor<9>& at) {
+                            const Lines<T> dq_at = lines_at<T>(*views.all()[6], at[6]),
+                                           dk_at = lines_at<T>(*views.all()[7], at[7]),
+                                           dv_at = lines_at<T>(*views.all()[8], at[8]);
+                            const Lines<const T> g_at = lines_at<const T>(*views.all()[5], at[5]);
                             AttentionGradient<T>(of, g_at, dq_at, dk_at, dv_at).run();
                           });
   });
-  for (Relaid* made : {&to_q, &to_k, &to_v})
-    if (made->target().data) made->finish();
+  views.finish();
   return true;
 }
 

@@ -392,14 +392,8 @@ bool CpuBackend::attend_mixed_gradient(const View& q, const View& k, const View&
                                        Index shown, const View& stats, const View& g,
                                        const View& dq, const View& dk, const View& dv,
                                        const View& dbefore, const View& dafter) {
-  const int last = q.rank() - 1;
-  Relaid queries = rowwise(q, last), keys = rowwise(k, last), values = rowwise(v, last),
-         seen = rowwise(mask, last), upstream = rowwise(g, last), to_q = rowwise(dq, last),
-         to_k = rowwise(dk, last), to_v = rowwise(dv, last);
-  const View& g_rows = upstream.source();
-  const MixedCall<9> call({&queries.source(), &keys.source(), &values.source(), &seen.source(),
-                           &stats, &g_rows, &to_q.target(), &to_k.target(), &to_v.target()},
-                          before, after, shown);
+  const GradientViews views(q, k, v, mask, stats, g, dq, dk, dv);
+  const MixedCall<9> call(views.all(), before, after, shown);
   visit(g.dtype, [&]<class T>() {
     const Index sums = MixedAttentionGradient<T>::sums(call.template operands<T>(call.first()));
     const auto sum = [&](const View& matrix) {
@@ -410,16 +404,17 @@ bool CpuBackend::attend_mixed_gradient(const View& q, const View& k, const View&
     const auto first = sum(dbefore), second = sum(dafter);
     call.for_each_sample([&](Index number, const RowCursor<9>& at) {
       const MixedOperands<T> of = call.template operands<T>(at);
-      const MixedGradients<T> wanted{heads_at<T>(to_q.target(), at[6]),
-                                     heads_at<T>(to_k.target(), at[7]),
-                                     heads_at<T>(to_v.target(), at[8]), first.get(), second.get()};
-      MixedAttentionGradient<T>(of, heads_at<const T>(g_rows, at[5]), wanted, number * sums).run();
+      const MixedGradients<T> wanted{
+          heads_at<T>(*views.all()[6], at[6]), heads_at<T>(*views.all()[7], at[7]),
+          heads_at<T>(*views.all()[8], at[8]), first.get(), second.get()};
+      MixedAttentionGradient<T>(of, heads_at<const T>(*views.all()[5], at[5]), wanted,
+                                number * sums)
+          .run();
     });
     if (first) first->finish(dbefore.as<T>(), dbefore.strides[0], dbefore.strides[1]);
     if (second) second->finish(dafter.as<T>(), dafter.strides[0], dafter.strides[1]);
   });
-  for (Relaid* made : {&to_q, &to_k, &to_v})
-    if (made->target().data) made->finish();
+  views.finish();
   return true;
 }
 

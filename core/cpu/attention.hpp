@@ -6,6 +6,7 @@
 
 #include "core/cpu/lines.hpp"
 #include "core/cpu/multiply.hpp"
+#include "core/cpu/relaid.hpp"
 #include "core/cpu/rows.hpp"
 
 namespace tete::cpu_kernels {
@@ -138,5 +139,31 @@ void add_turned(Index count, const Seen& seen, const Lines<T>& x, const Panels<T
     Product<T>{x.data + (m - seen.first), 1, x.step, 0, count}(std::min(high, seen.last - m), B, 0,
                                                                n, to[m], to.step, true);
 }
+
+// The views of attention's gradient in rows of stride 1, each copied once if it is not.
+class GradientViews {
+ public:
+  GradientViews(const View& q, const View& k, const View& v, const View& mask, const View& stats,
+                const View& g, const View& dq, const View& dk, const View& dv)
+      : read_{rowwise(q), rowwise(k), rowwise(v), rowwise(mask), rowwise(g)},
+        made_{rowwise(dq), rowwise(dk), rowwise(dv)},
+        all_{&read_[0].source(), &read_[1].source(), &read_[2].source(), &read_[3].source(), &stats,
+             &read_[4].source(), &made_[0].target(), &made_[1].target(), &made_[2].target()} {}
+  GradientViews(const GradientViews&) = delete;
+  // q, k, v, mask, stats, g, dq, dk and dv.
+  const std::array<const View*, 9>& all() const { return all_; }
+  // Copies the gradients that are wanted to where they belong.
+  void finish() const {
+    for (const Relaid& made : made_)
+      if (made.target().data) made.finish();
+  }
+
+ private:
+  static Relaid rowwise(const View& x) { return cpu_kernels::rowwise(x, x.rank() - 1); }
+
+  std::array<Relaid, 5> read_;
+  std::array<Relaid, 3> made_;
+  std::array<const View*, 9> all_;
+};
 
 }  // namespace tete::cpu_kernels
