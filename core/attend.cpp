@@ -1,6 +1,7 @@
-// attend: y = w v, where w = softmax(q kᵀ) over the memory, row by row; heads may be mixed before
-// and after the softmax. Logits and weights are not stored; the gradient computes them again from
-// two numbers of each row (Dao, Fu, Ermon, Rudra, Ré 2022, "FlashAttention", section 3.1).
+// attend: y = w v, where w = softmax(q kᵀ + b) over the memory, row by row; heads may be mixed
+// before b is added and after the softmax. Logits and weights are not stored; the gradient computes
+// them again from two numbers of each row (Dao, Fu, Ermon, Rudra, Ré 2022, "FlashAttention",
+// section 3.1).
 #include "core/mix.hpp"
 #include "core/ops.hpp"
 
@@ -29,7 +30,7 @@ Tensor shown_to_rows(const Tensor& logits, Index shown) {
 }
 
 // The operation's inputs by their numbers.
-enum Input { q_in, k_in, v_in, before_in, after_in, mask_in };
+enum Input { q_in, k_in, v_in, before_in, after_in, bias_in, mask_in };
 
 Tensor meaning(const Tensors& in, Index shown) {
   enum { n, m, c, e };
@@ -37,7 +38,8 @@ Tensor meaning(const Tensors& in, Index shown) {
   const Labels all = labels(q, n, m), result = labels(v, n, e);
   const int heads = q.rank() - 3;
   const Tensor products = contract(q, labels(q, n, c), k, labels(k, m, c), all, all),
-               logits = mixed(products, heads, in[before_in]);
+               mixes = mixed(products, heads, in[before_in]),
+               logits = in[bias_in] ? mixes + broadcast(in[bias_in], mixes.shape()) : mixes;
   Tensor mask = in[mask_in];
   if (shown < k.size(k.rank() - 2)) {
     const Tensor seen = shown_to_rows(logits, shown);
@@ -61,34 +63,46 @@ Shape pairs(const Tensor& q, const Tensor& k, const Tensor& before) {
   return shape;
 }
 
+// The bias of all samples, which is one if its first dimension is 1.
+View bias_of_all(const Tensor& bias, Index samples) {
+  View view = view_of(bias);
+  if (bias && view.shape[0] != samples) view.shape[0] = samples, view.strides[0] = 0;
+  return view;
+}
+
 FusedValue value(const Tensors& in, Index shown) {
   const Tensor &q = in[q_in], &v = in[v_in], &before = in[before_in], &after = in[after_in];
   Shape two = pairs(q, in[k_in], before);
   two.back() = 2;
   const Tensor y = resized_like(v, v.rank() - 2, q.size(q.rank() - 2)),
                stats = Tensor::empty(two, v.dtype(), v.backend());
-  const View k = in[k_in].view(), mask = view_of(in[mask_in]);
+  const View k = in[k_in].view(), bias = bias_of_all(in[bias_in], q.size(0)),
+             mask = view_of(in[mask_in]);
   const bool done =
       before || after
-          ? v.backend().attend_mixed(q.view(), k, v.view(), view_of(before), view_of(after), mask,
-                                     shown, y.view(), stats.view())
-          : v.backend().attend(q.view(), k, v.view(), mask, shown, y.view(), stats.view());
+          ? v.backend().attend_mixed(q.view(), k, v.view(), view_of(before), view_of(after), bias,
+                                     mask, shown, y.view(), stats.view())
+          : v.backend().attend(q.view(), k, v.view(), bias, mask, shown, y.view(), stats.view());
   return done ? FusedValue{y, {stats}} : FusedValue{};
 }
 
 Tensors gradient(const Backward& at, Index shown) {
-  const Tensor &q = at.in[q_in], &before = at.in[before_in], &after = at.in[after_in];
+  const Tensor &q = at.in[q_in], &before = at.in[before_in], &after = at.in[after_in],
+               &bias = at.in[bias_in];
   const View k = at.in[k_in].view(), v = at.in[v_in].view(), mask = view_of(at.in[mask_in]),
              stats = at.kept[0].view(), g = at.g.view();
   Tensors made(at.in.size());
   for (const size_t i : {q_in, k_in, v_in, before_in, after_in})
     if (at.in[i] && at.wants(i)) made[i] = Tensor::empty_like(at.in[i]);
-  const View dq = view_of(made[q_in]), dk = view_of(made[k_in]), dv = view_of(made[v_in]);
+  if (bias && at.wants(bias_in))  // its kernel adds to it
+    made[bias_in] = Tensor::zeros(bias.shape(), bias.dtype(), bias.backend());
+  const View b = bias_of_all(bias, q.size(0)), db = bias_of_all(made[bias_in], q.size(0)),
+             dq = view_of(made[q_in]), dk = view_of(made[k_in]), dv = view_of(made[v_in]);
   if (before || after)
-    q.backend().attend_mixed_gradient(q.view(), k, v, view_of(before), view_of(after), mask, shown,
-                                      stats, g, dq, dk, dv, view_of(made[before_in]),
+    q.backend().attend_mixed_gradient(q.view(), k, v, view_of(before), view_of(after), b, mask,
+                                      shown, stats, g, dq, dk, dv, db, view_of(made[before_in]),
                                       view_of(made[after_in]));
-  else q.backend().attend_gradient(q.view(), k, v, mask, shown, stats, g, dq, dk, dv);
+  else q.backend().attend_gradient(q.view(), k, v, b, mask, shown, stats, g, dq, dk, dv, db);
   return made;
 }
 
@@ -120,18 +134,38 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const AttendOption
     bad_input("attend: expected v of ", heads, " heads, as they are mixed, got ",
               describe(v.dtype(), v.shape()));
 }
+// Fails unless the bias has the type and as many dimensions.
+void check_bias(const Tensor& q, const Tensor& bias) {
+  if (!bias || (bias.dtype() == q.dtype() && bias.rank() == q.rank())) return;
+  bad_input("attend: expected a bias[…, n, m] of ", q.rank(), " dimensions and of the type of q, ",
+            describe(q.dtype(), q.shape()), ", got ", describe(bias.dtype(), bias.shape()));
+}
+
+// The bias, broadcast to the logits' shape. If all samples, of many matrices each, have the same,
+// it stays one: samples one after another add to its gradient.
+Tensor fitted(const Tensor& bias, Shape shape, bool mixes) {
+  constexpr Index many = 8;  // matrices are as many pieces of work; heads that are mixed have more
+  if (!bias) return {};
+  Index matrices = 1;
+  for (int d = 1; d + 2 < shape.size(); ++d) matrices *= shape[d];
+  const bool has_samples = shape.size() > (mixes ? 3 : 2);
+  if (has_samples && bias.size(0) == 1 && (mixes || matrices >= many)) shape[0] = 1;
+  return broadcast(bias, shape);
+}
 
 }  // namespace
 
 Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const AttendOptions& how) {
   check(q, k, v, how);
+  check_bias(q, how.bias);
   const Index shown = how.shown;
-  const Tensor fitted =
-      how.mask ? broadcast(cast(how.mask.detach(), q.dtype()), pairs(q, k, how.before)) : Tensor();
+  const bool mixes = how.before || how.after;
+  const Shape shape = pairs(q, k, how.before);
+  const Tensor mask = how.mask ? broadcast(cast(how.mask.detach(), q.dtype()), shape) : Tensor();
   const Fused op{"attend", [=](const Tensors& in) { return value(in, shown); },
                  [=](const Backward& at) { return gradient(at, shown); },
                  [=](const Tensors& in) { return meaning(in, shown); }, saves_inputs};
-  return fused(op, {q, k, v, how.before, how.after, fitted});
+  return fused(op, {q, k, v, how.before, how.after, fitted(how.bias, shape, mixes), mask});
 }
 
 }  // namespace tete

@@ -118,14 +118,15 @@ inline constexpr Index shows_all = Index{1} << 40;
 // Scaled dot-product attention without the scale (Vaswani et al. 2017, section 3.2.1), in memory
 // linear in the lengths: softmax over m of q[…, n, c] k[…, m, c], times v[…, m, e]; [..., n, e], in
 // v's memory order. Row n sees the first shown + n rows of k and v, all of them if that is more;
-// `mask` hides others, as above, broadcast to [..., n, m].
+// `mask` hides others, as above, broadcast to [..., n, m]. `bias` is added to the logits, broadcast
+// likewise (relative positions: Raffel et al. 2020, section 2.1).
 // Talking heads: before[h_k, h] mixes the logits of q's and k's heads, their third dimension from
 // the end, and after[h, h_v] the weights, to v's heads. Either may be missing.
 // Fails (input) unless the shapes fit and the types are one.
 struct AttendOptions {
   Tensor mask = {};
   Index shown = shows_all;
-  Tensor before = {}, after = {};
+  Tensor before = {}, after = {}, bias = {};
 };
 Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const AttendOptions& how = {});
 Tensor log_softmax(const Tensor& x, int axis);

@@ -916,31 +916,38 @@ TEST_CASE("cpu: attention in one pass, in every layout, and the gradient") {
                            {131, 397, 7, 13},
                            {24, 1031, 3, 5}})
       for (const Layout& layout : input_layouts)
-        for (const bool masked : {false, true})
+        for (const int which : {0, 1, 2, 3})
           for (const Index shown : {s.m, Index{1}, s.m - s.n, Index{-3}}) {
             CAPTURE(name_of(t));
             CAPTURE(s.n);
             CAPTURE(s.m);
             CAPTURE(std::string(layout.name));
-            CAPTURE(masked);
+            const bool hidden = which == 1 || which == 3, biased = which >= 2,
+                       shares = which == 2;  // both matrices one bias
+            CAPTURE(which);
             CAPTURE(shown);
             const Shape of_q{2, s.n, s.c}, of_k{2, s.m, s.c}, of_v{2, s.m, s.e}, of_y{2, s.n, s.e},
                 of_w{2, s.n, s.m};
             const Layout out = layout.repeated ? Layout{} : layout;
             Array q(t, of_q, layout), k(t, of_k, layout), v(t, of_v, layout), y(t, of_y, out),
                 g(t, of_y, layout), dq(t, of_q, out), dk(t, of_k, out), dv(t, of_v, out),
-                mask(t, of_w, layout), stats(t, {2, s.n, 2});
+                mask(t, of_w, layout), stats(t, {2, s.n, 2}), added(t, of_w, layout),
+                db(t, of_w, out);
             q.random(1, -2, 2), k.random(2), v.random(3), g.random(4), mask.random(5);
+            added.random(6, -2, 2);
+            View bias = biased ? added.view : View{}, dbias = biased ? db.view : View{};
+            if (shares) bias.strides[0] = dbias.strides[0] = 0;
             cpu().unary(Unary::step, mask.view, mask.view);
             // The same by the operations that it stands for.
             Array seen(t, of_w), L(t, of_w), W(t, of_w), Y(t, of_y), dW(t, of_w), dL(t, of_w),
-                dQ(t, of_q), dK(t, of_k), dV(t, of_v);
+                dQ(t, of_q), dK(t, of_k), dV(t, of_v), dB(t, of_w);
             for_each(of_w, [&](const Shape& at) {
-              const bool is_seen = at[2] < shown + at[1] && (!masked || get(mask.view, at) != 0);
+              const bool is_seen = at[2] < shown + at[1] && (!hidden || get(mask.view, at) != 0);
               put(seen.view, at, is_seen);
             });
             const Labels bnc{0, 1, 3}, bmc{0, 2, 3}, bnm{0, 1, 2}, bme{0, 2, 4}, bne{0, 1, 4};
             cpu().contract(q.view, bnc, k.view, bmc, L.view, bnm);
+            if (biased) cpu().binary(Binary::add, L.view, bias, L.view);
             cpu().softmax(L.view, seen.view, 2, W.view);
             cpu().contract(W.view, bnm, v.view, bme, Y.view, bne);
             cpu().contract(g.view, bne, v.view, bme, dW.view, bnm);
@@ -948,7 +955,11 @@ TEST_CASE("cpu: attention in one pass, in every layout, and the gradient") {
             cpu().softmax_gradient(W.view, dW.view, 2, dL.view);
             cpu().contract(dL.view, bnm, k.view, bmc, dQ.view, bnc);
             cpu().contract(dL.view, bnm, q.view, bnc, dK.view, bmc);
-            const View none{}, hides = masked ? mask.view : none;
+            for_each(of_w, [&](const Shape& at) {  // both matrices' where they share a bias
+              const Shape other{1 - at[0], at[1], at[2]};
+              put(dB.view, at, get(dL.view, at) + (shares ? get(dL.view, other) : 0));
+            });
+            const View none{}, hides = hidden ? mask.view : none;
             const auto near = [&](const Array& a, const Array& b) {
               double most = 0;
               for_each(a.view.shape, [&](const Shape& at) {
@@ -957,22 +968,25 @@ TEST_CASE("cpu: attention in one pass, in every layout, and the gradient") {
               return most < (t == Dtype::f32 ? 5e-5 : 1e-13);
             };
             CHECK(same_bits(y, [&] {
-              REQUIRE(cpu().attend(q.view, k.view, v.view, hides, shown, y.view, stats.view));
+              REQUIRE(cpu().attend(q.view, k.view, v.view, bias, hides, shown, y.view, stats.view));
             }));
             CHECK(near(y, Y));
-            REQUIRE(cpu().attend_gradient(q.view, k.view, v.view, hides, shown, stats.view, g.view,
-                                          dq.view, dk.view, dv.view));
+            cpu().fill(0, db.view);
+            REQUIRE(cpu().attend_gradient(q.view, k.view, v.view, bias, hides, shown, stats.view,
+                                          g.view, dq.view, dk.view, dv.view, dbias));
             CHECK(near(dq, dQ));
             CHECK(near(dk, dK));
             CHECK(near(dv, dV));
+            cpu().copy(biased ? dbias : dB.view, dW.view);
+            CHECK(near(dW, dB));
             // Not all gradients need be wanted.
             for (int only = 0; only < 3; ++only) {
               Array* const made[] = {&dq, &dk, &dv};
               const View some[] = {only == 0 ? dq.view : none, only == 1 ? dk.view : none,
                                    only == 2 ? dv.view : none};
               cpu().fill(7, made[only]->view);
-              cpu().attend_gradient(q.view, k.view, v.view, hides, shown, stats.view, g.view,
-                                    some[0], some[1], some[2]);
+              cpu().attend_gradient(q.view, k.view, v.view, bias, hides, shown, stats.view, g.view,
+                                    some[0], some[1], some[2], none);
               CHECK(near(*made[only], only == 0 ? dQ : only == 1 ? dK : dV));
             }
           }
@@ -999,6 +1013,8 @@ TEST_CASE("cpu: attention of mixed heads, in every layout, and the gradient") {
               CAPTURE(mixes);
               CAPTURE(masks);
               CAPTURE(shown);
+              const int biases = (masks + mixes) % 3;  // 2: one of both samples
+              CAPTURE(biases);
               const bool first = mixes & 1, last = mixes & 2;
               const Index in = first ? s.h : s.g, out = last ? s.o : s.g;
               const Shape of_q{2, in, s.n, s.c}, of_k{2, in, s.m, s.c}, of_v{2, out, s.m, s.e},
@@ -1008,16 +1024,19 @@ TEST_CASE("cpu: attention of mixed heads, in every layout, and the gradient") {
               Array q(t, of_q, layout), k(t, of_k, layout), v(t, of_v, layout), P(t, of_P, layout),
                   R(t, of_R, layout), y(t, of_y, made), g(t, of_y, layout), dq(t, of_q, made),
                   dk(t, of_k, made), dv(t, of_v, made), dP(t, of_P, made), dR(t, of_R, made),
-                  stats(t, {2, s.g, s.n, 2}), mask(t, of_w, layout);
+                  stats(t, {2, s.g, s.n, 2}), mask(t, of_w, layout), added(t, of_w, layout),
+                  db(t, of_w, made);
               q.random(1, -1, 1), k.random(2), v.random(3), g.random(4), mask.random(5);
-              P.random(6, -1, 1), R.random(7, -1, 1);
+              P.random(6, -1, 1), R.random(7, -1, 1), added.random(8, -1, 1);
+              View bias = biases ? added.view : View{}, dbias = biases ? db.view : View{};
+              if (biases == 2) bias.strides[0] = dbias.strides[0] = 0;
               cpu().unary(Unary::step, mask.view, mask.view);
               View hides = masks ? mask.view : View{};
               if (masks == 1) hides.strides[1] = 0;  // one mask for all heads
               // The same by the operations that it stands for.
               Array seen(t, of_w), J(t, of_j), W(t, of_w), U(t, of_u), Y(t, of_y), dU(t, of_u),
                   dW(t, of_w), dL(t, of_w), dJ(t, of_j), dQ(t, of_q), dK(t, of_k), dV(t, of_v),
-                  dP_(t, of_P), dR_(t, of_R);
+                  dP_(t, of_P), dR_(t, of_R), dB(t, of_w);
               for_each(of_w, [&](const Shape& at) {
                 const bool is_seen = at[3] < shown + at[2] && (!masks || get(hides, at) != 0);
                 put(seen.view, at, is_seen);
@@ -1028,6 +1047,7 @@ TEST_CASE("cpu: attention of mixed heads, in every layout, and the gradient") {
               cpu().contract(q.view, Q, k.view, K, J.view, of_J);
               if (first) cpu().contract(J.view, of_J, P.view, {h, g_}, W.view, of_W);
               else cpu().copy(J.view, W.view);
+              if (biases) cpu().binary(Binary::add, W.view, bias, W.view);
               cpu().softmax(W.view, seen.view, 3, W.view);
               if (last) cpu().contract(W.view, of_W, R.view, {g_, o}, U.view, of_U);
               else cpu().copy(W.view, U.view);
@@ -1043,6 +1063,10 @@ TEST_CASE("cpu: attention of mixed heads, in every layout, and the gradient") {
               if (first) cpu().contract(J.view, of_J, dL.view, of_W, dP_.view, {h, g_});
               cpu().contract(dJ.view, of_J, k.view, K, dQ.view, Q);
               cpu().contract(dJ.view, of_J, q.view, Q, dK.view, K);
+              for_each(of_w, [&](const Shape& at) {  // both samples' where they share a bias
+                const Shape other{1 - at[0], at[1], at[2], at[3]};
+                put(dB.view, at, get(dL.view, at) + (biases == 2 ? get(dL.view, other) : 0));
+              });
               const View none{}, before = first ? P.view : none, after = last ? R.view : none;
               const auto near = [&](const Array& a, const Array& right) {
                 double most = 0, largest = 1;
@@ -1053,33 +1077,36 @@ TEST_CASE("cpu: attention of mixed heads, in every layout, and the gradient") {
                 return most < (t == Dtype::f32 ? 2e-5 : 1e-13) * largest;
               };
               CHECK(same_bits(y, [&] {
-                REQUIRE(cpu().attend_mixed(q.view, k.view, v.view, before, after, hides, shown,
-                                           y.view, stats.view));
+                REQUIRE(cpu().attend_mixed(q.view, k.view, v.view, before, after, bias, hides,
+                                           shown, y.view, stats.view));
               }));
               CHECK(near(y, Y));
               const auto gradient = [&](const View& to_q, const View& to_k, const View& to_v,
-                                        const View& to_P, const View& to_R) {
-                return cpu().attend_mixed_gradient(q.view, k.view, v.view, before, after, hides,
-                                                   shown, stats.view, g.view, to_q, to_k, to_v,
-                                                   to_P, to_R);
+                                        const View& to_b, const View& to_P, const View& to_R) {
+                return cpu().attend_mixed_gradient(q.view, k.view, v.view, before, after, bias,
+                                                   hides, shown, stats.view, g.view, to_q, to_k,
+                                                   to_v, to_b, to_P, to_R);
               };
               CHECK(same_bits(dk, [&] {
-                REQUIRE(gradient(dq.view, dk.view, dv.view, first ? dP.view : none,
+                cpu().fill(0, db.view);
+                REQUIRE(gradient(dq.view, dk.view, dv.view, dbias, first ? dP.view : none,
                                  last ? dR.view : none));
               }));
               CHECK(near(dq, dQ));
               CHECK(near(dk, dK));
               CHECK(near(dv, dV));
+              cpu().copy(biases ? dbias : dB.view, dW.view);
+              CHECK(near(dW, dB));
               if (first) CHECK(near(dP, dP_));
               if (last) CHECK(near(dR, dR_));
               // Not all gradients need be wanted.
               cpu().fill(7, dk.view), cpu().fill(7, dv.view);
-              gradient(none, dk.view, none, none, none);
+              gradient(none, dk.view, none, none, none, none);
               CHECK(near(dk, dK));
-              gradient(none, none, dv.view, none, none);
+              gradient(none, none, dv.view, none, none, none);
               CHECK(near(dv, dV));
               if (last) {
-                gradient(dq.view, none, none, none, dR.view);
+                gradient(dq.view, none, none, none, none, dR.view);
                 CHECK(near(dq, dQ));
                 CHECK(near(dR, dR_));
               }
@@ -1106,10 +1133,11 @@ TEST_CASE("cpu: queries that see nothing lie beside some that see the end of the
         cpu().softmax(w.view, mask.view, 1, w.view);
         cpu().contract(w.view, {0, 1}, g.view, {0, 2}, dV.view, {1, 2});
         // Its products are not those of BLAS, which is faster with narrow registers.
-        if (!cpu().attend(q.view, k.view, v.view, mask.view, m, y.view, stats.view)) continue;
+        if (!cpu().attend(q.view, k.view, v.view, View{}, mask.view, m, y.view, stats.view))
+          continue;
         ++sets;
-        cpu().attend_gradient(q.view, k.view, v.view, mask.view, m, stats.view, g.view, dq.view,
-                              dk.view, dv.view);
+        cpu().attend_gradient(q.view, k.view, v.view, View{}, mask.view, m, stats.view, g.view,
+                              dq.view, dk.view, dv.view, View{});
         CHECK(wrong(dv.view, [&](const Shape& at) { return get(dV.view, at); }) == 0);
         CHECK(wrong(y.view, [&](const Shape& at) {
                 double sum = 0;
@@ -1134,17 +1162,17 @@ TEST_CASE("cpu: what attention does not see poisons nothing, and -inf alone is N
   k.view.as<float>()[69] = std::numeric_limits<float>::infinity();
   for (Index i = 0; i < n; ++i) mask.view.as<float>()[i * m + 3] = 0;
   for (Index j = 0; j < m; ++j) mask.view.as<float>()[m + j] = 0;
-  cpu().attend(q.view, k.view, v.view, mask.view, 60, y.view, stats.view);
+  cpu().attend(q.view, k.view, v.view, View{}, mask.view, 60, y.view, stats.view);
   CHECK(get(y.view, {0, 0}) == doctest::Approx(2));
   CHECK(get(y.view, {1, 0}) == 0);  // it sees nothing
   CHECK(get(y.view, {2, 0}) == doctest::Approx(2));
-  cpu().attend_gradient(q.view, k.view, v.view, mask.view, 60, stats.view, y.view, View{}, View{},
-                        dv.view);
+  cpu().attend_gradient(q.view, k.view, v.view, View{}, mask.view, 60, stats.view, y.view, View{},
+                        View{}, dv.view, View{});
   CHECK(get(dv.view, {3, 0}) == 0);
   CHECK(get(dv.view, {4, 0}) == doctest::Approx(2.0 / 59 + 2.0 / 61));
   CHECK(get(dv.view, {69, 0}) == 0);
   cpu().fill(-std::numeric_limits<double>::infinity(), k.view);
-  cpu().attend(q.view, k.view, v.view, View{}, 60, y.view, stats.view);
+  cpu().attend(q.view, k.view, v.view, View{}, View{}, 60, y.view, stats.view);
   CHECK(std::isnan(get(y.view, {0, 0})));
 }
 

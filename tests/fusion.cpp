@@ -458,6 +458,96 @@ TEST_SUITE("fusion") {
     }
   }
 
+  TEST_CASE("factors, biases and heads of one memory belong to attention, whatever the letters") {
+    const SizesByName sizes = {{"q", 17}, {"u", 33}, {"e", 3}, {"a", 6},
+                               {"i", 5},  {"g", 2},  {"s", 3}, {"r", 8}};
+    const auto text = [&](const std::string& arguments, const std::string& statements,
+                          const char* result) {
+      return Text(def(arguments, statements, result), sizes, {2});
+    };
+    const std::string given = "G[q, e, a], H[u, e, a], F[u, i, a]",
+                      products = "  J[q, u, a] = einsum(G[q, e, a], H[u, e, a])\n",
+                      soft = "  W[q, u, a] = softmax(S[q, u, a], reduced_dim=u)\n",
+                      last = "  R[q, i, a] = einsum(W[q, u, a], F[u, i, a])\n", softs = soft + last;
+    Text mixing = text("G[q, e, a], H[u, e, a], F[u, i, r], k[a, r], b[q, u, r], c[a]",
+                       products +
+                           "  L[q, u, a] = J[q, u, a] * c[a]\n"
+                           "  S[q, u, r] = einsum(L[q, u, a], k[a, r]) / 2 + b[q, u, r]\n"
+                           "  W[q, u, r] = softmax(S[q, u, r], reduced_dim=u)\n"
+                           "  R[q, i, r] = einsum(W[q, u, r], F[u, i, r])\n",
+                       "R[q, i, r]");
+    mixing.values[3] = noise({6, 8}, 7);
+    for (const Text& each :
+         {mixing,
+          text(given, products + "  S[q, u, a] = J[q, u, a] / sqrt(e)\n" + softs, "R[q, i, a]"),
+          text(given + ", b[a], c[q, a], d[u, a]",
+               products +
+                   "  S[q, u, a] = b[a] * J[q, u, a] / ((3 + c[q, a]) * exp(d[u, a]) / (4 + "
+                   "b[a]))\n" +
+                   softs,
+               "R[q, i, a]"),
+          text(given + ", b[q, u, a], c[u]",
+               products + "  S[q, u, a] = b[q, u, a] + 0.5 * J[q, u, a] - c[u]\n" + softs,
+               "R[q, i, a]"),
+          text("G[q, e, a], H[u, e], F[u, i]",
+               "  J[q, u, a] = einsum(G[q, e, a], H[u, e])\n"
+               "  S[q, u, a] = 3 * J[q, u, a]\n" +
+                   soft + "  R[q, i, a] = einsum(W[q, u, a], F[u, i])\n",
+               "R[q, i, a]"),
+          text("G[q, e, a], H[u, e, g], F[u, i, g], b[u, a], c[a]",
+               "  where s = a / g\n"
+               "  J[q, u, a=(g s)] = einsum(G[q, e, a=(g s)], H[u, e, g])\n"
+               "  S[q, u, a]       = c[a] * J[q, u, a] + b[u, a]\n" +
+                   soft + "  R[q, i, a=(g s)] = einsum(W[q, u, a=(g s)], F[u, i, g])\n",
+               "R[q, i, a]")}) {
+      Forward steps = Text::none();
+      steps.replace = [](const std::string&, const Tensor& x) { return x; };
+      steps.replaced = [](const std::string& path) { return path == "J" || path == "W"; };
+      const Ran at_once = each.ran(), in_steps = each.ran(steps);
+      CAPTURE(at_once.operations);
+      CHECK(at_once.operations.find("attend ") != std::string::npos);
+      CHECK(at_once.operations.find("contract") == std::string::npos);
+      CHECK(in_steps.operations.find("attend") == std::string::npos);
+      check_close(in_steps, at_once);
+      check_second_order(each);
+      for (const char* which : {"J", "S", "W"}) {
+        Look look({which});
+        CHECK(same_bits(each.ran(look.forward).y, at_once.y));
+        CHECK(look.seen == 1);
+      }
+    }
+    Text one_bias =
+        text(given + ", b[q, u, a]", products + "  S[q, u, a] = J[q, u, a] + b[q, u, a]\n" + softs,
+             "R[q, i, a]");
+    one_bias.values[3] = noise({17, 33, 6}, 7);
+    CHECK(one_bias.ran().operations.find("attend ") != std::string::npos);
+    check_second_order(one_bias);
+  }
+
+  TEST_CASE("dropped weights of attention have the noise of their statement") {
+    const Text text(def("G[q, e, a], H[u, e, a], F[u, i, a]",
+                        "  S[q, u, a] = einsum(G[q, e, a], H[u, e, a])\n"
+                        "  W[q, u, a] = softmax(S[q, u, a], reduced_dim=u)\n"
+                        "  D[q, u, a] = dropout(W[q, u, a], shared=q)\n"
+                        "  R[q, i, a] = einsum(D[q, u, a], F[u, i, a])\n",
+                        "R[q, i, a]"),
+                    {{"q", 17}, {"u", 33}, {"e", 3}, {"a", 2}, {"i", 5}}, {2});
+    Forward forward = Text::none();
+    CHECK(text.ran(forward).operations == "attend ");
+    forward.training = true, forward.dropout = 0.4, forward.key = Key(3), forward.first_sample = 5;
+    Forward steps = forward;
+    steps.replace = [](const std::string&, const Tensor& x) { return x; };
+    steps.replaced = [](const std::string& path) { return path == "W"; };
+    const Ran at_once = text.ran(forward), in_steps = text.ran(steps);
+    CHECK(at_once.operations.ends_with("mul attend "));
+    CHECK(in_steps.operations.find("attend") == std::string::npos);
+    check_close(in_steps, at_once);
+    CHECK(difference(at_once.y, text.ran().y) > 1e-3);
+    Text samples = text;  // of queries: the memory is one, the noise is not
+    samples.values[1] = noise({33, 3, 2}, 5), samples.values[2] = noise({33, 5, 2}, 6);
+    check_close(samples.ran(steps), samples.ran(forward));
+  }
+
   TEST_CASE("what is no attention of one memory, or has few queries, runs in steps") {
     const auto operations = [&](const std::string& arguments, const std::string& statements,
                                 const char* result, Index queries = 17) {
@@ -476,14 +566,9 @@ TEST_SUITE("fusion") {
       const char* result;
     };
     for (const Other& other :
-         {// one memory for all heads
-          Other{"G[q, e, a], H[u, e], F[u, i, a]",
-                "  S[q, u, a] = einsum(G[q, e, a], H[u, e])\n" + soft + last, "R[q, i, a]"},
-          {"G[q, e, a], H[u, e, a], F[u, i]",
-           logits + soft + "  R[q, i, a] = einsum(W[q, u, a], F[u, i])\n", "R[q, i, a]"},
-          // a softmax over what is not summed afterwards
-          {given, logits + "  W[q, u, a] = softmax(S[q, u, a], reduced_dim=q)\n" + last,
-           "R[q, i, a]"},
+         {// a softmax over what is not summed afterwards
+          Other{given, logits + "  W[q, u, a] = softmax(S[q, u, a], reduced_dim=q)\n" + last,
+                "R[q, i, a]"},
           {given,
            logits + "  W[q, u, a] = softmax(S[q, u, a], reduced_dim=u, extra_logit=0)\n" + last,
            "R[q, i, a]"},
@@ -500,6 +585,22 @@ TEST_SUITE("fusion") {
           {given,
            logits + soft +
                "  D[q, u, a] = 0.5 * W[q, u, a]\n"
+               "  R[q, i, a] = einsum(D[q, u, a], F[u, i, a])\n",
+           "R[q, i, a]"},
+          // factors of rows and memory, of a sum, and logits that are subtracted
+          {given + ", c[q, u]",
+           "  S[q, u, a] = einsum(G[q, e, a], H[u, e, a]) * c[q, u]\n" + soft + last, "R[q, i, a]"},
+          {given + ", c[u, a]",
+           "  S[q, u, a] = 2 * (einsum(G[q, e, a], H[u, e, a]) + c[u, a])\n" + soft + last,
+           "R[q, i, a]"},
+          {given + ", c[u, a]",
+           "  S[q, u, a] = c[u, a] - einsum(G[q, e, a], H[u, e, a])\n" + soft + last, "R[q, i, a]"},
+          {given, "  S[q, u, a] = 2 / einsum(G[q, e, a], H[u, e, a])\n" + soft + last,
+           "R[q, i, a]"},
+          // noise of each pair
+          {given,
+           logits + soft +
+               "  D[q, u, a] = dropout(W[q, u, a])\n"
                "  R[q, i, a] = einsum(D[q, u, a], F[u, i, a])\n",
            "R[q, i, a]"}}) {
       CAPTURE(other.statements);

@@ -231,6 +231,11 @@ TEST_SUITE("messages") {
          [] {
            attend(f32({3, 2}), f32({5, 2}), f64({5, 4}));
          }},
+        {"attend: expected a bias[…, n, m] of 2 dimensions and of the type of q, f32[3, 2], got "
+         "f32[5]",
+         [] {
+           attend(f32({3, 2}), f32({5, 2}), f32({5, 4}), {.bias = f32({5})});
+         }},
         {"softmax: expected real numbers, got i64[2, 3]",
          [] {
            softmax(i64({2, 3}), 1);

@@ -59,6 +59,21 @@ void add_attend(SampleTable& table) {
             {{{2, 2, 17, 3}}, {{2, 2, 33, 3}}, {{2, 3, 33, 2}}, {{2, 2}}, {{2, 3}}}, 33, [](In in) {
               return attend(in[0], in[1], in[2], {.shown = 17, .before = in[3], .after = in[4]});
             });
+  table.add("attend, with a bias", {{{3, 2}}, {{5, 2}}, {{5, 4}}, {{3, 5}}}, 7,
+            [](In in) { return attend(in[0], in[1], in[2], {.shown = 3, .bias = in[3]}); });
+  table.add(
+      "attend, one bias of all samples and masks of each",
+      {{{2, 9, 3, 2}}, {{2, 9, 5, 2}}, {{2, 9, 5, 4}}, {{1, 9, 3, 5}}, positions({2, 1, 3, 5}, 9)},
+      9, [](In in) { return attend(in[0], in[1], in[2], {.mask = in[4], .bias = in[3]}); });
+  table.add("attend, a bias of all samples, heads and rows",
+            {{{2, 3, 3, 2}}, {{2, 3, 5, 2}}, {{2, 3, 5, 4}}, {{1, 1, 1, 5}}}, 7,
+            [](In in) { return attend(in[0], in[1], in[2], {.bias = in[3]}); });
+  table.add("attend, heads mixed, one bias of all samples",
+            {{{2, 2, 3, 2}}, {{2, 2, 5, 2}}, {{2, 4, 5, 3}}, {{2, 3}}, {{3, 4}}, {{1, 3, 3, 5}}}, 9,
+            [](In in) {
+              return attend(in[0], in[1], in[2],
+                            {.shown = 2, .before = in[3], .after = in[4], .bias = in[5]});
+            });
   table.add("attend to nothing", {{{3, 2}}, {{0, 2}}, {{0, 4}}},
             [](In in) { return attend(in[0], in[1], in[2]); });
   table.add("attend over no name", {{{3, 0}}, {{5, 0}}, {{5, 4}}}, 5,

@@ -1,7 +1,7 @@
 // Attention and its gradient, matrix by matrix, product_rows queries at a time, whose logits and
 // weights stay in the caches:
 //
-//   w = softmax(q kᵀ), y = w v    dv = wᵀ g, d = w (g vᵀ - Σ w g vᵀ), dq = d k, dk = dᵀ q
+//   w = softmax(q kᵀ + b), y = w v    dv = wᵀ g, d = w (g vᵀ - Σ w g vᵀ), dq = d k, dk = dᵀ q
 #include <algorithm>
 
 #include "core/cpu/attention.hpp"
@@ -48,13 +48,15 @@ void value(const Matrices<T>& of, const Lines<T>& y) {
 template <class T>
 class AttentionGradient {
  public:
-  AttentionGradient(const Matrices<T>& of, const Lines<const T>& g, const Lines<T>& dq,
-                    const Lines<T>& dk, const Lines<T>& dv)
+  // The views, and their offsets.
+  AttentionGradient(const Matrices<T>& of, const std::array<const View*, gradient_views>& views,
+                    const RowCursor<gradient_views>& at)
       : of_(of),
-        g_(g),
-        dq_(dq),
-        dk_(dk),
-        dv_(dv),
+        g_(lines_at<const T>(*views[of_g], at[of_g])),
+        dq_(lines_at<T>(*views[to_q], at[to_q])),
+        dk_(lines_at<T>(*views[to_k], at[to_k])),
+        dv_(lines_at<T>(*views[to_v], at[to_v])),
+        dbias_(*views[to_bias], at[to_bias]),
         keys_turned_(of.c, of.keys, of.k, true),
         values_turned_(of.e, of.keys, of.v, true),
         keys_(of.keys, of.c, of.k) {}
@@ -91,6 +93,7 @@ class AttentionGradient {
       std::fill(d[r] + seen.last, d[r] + seen.end(), T(0));
       rows<T>().softmax_gradient(w[r] + seen.first, d[r] + seen.first, d[r] + seen.first,
                                  seen.end() - seen.first);
+      if (of_.stats[i + r][1] != 0) dbias_.add(i + r, seen, d[r] + seen.first);
       for (const Lines<T>& x : {w, d}) {
         std::fill(x[r] + all.first, x[r] + std::clamp(seen.first, all.first, all.last), T(0));
         std::fill(x[r] + std::clamp(seen.last, all.first, all.last), x[r] + all.last, T(0));
@@ -111,8 +114,9 @@ class AttentionGradient {
   }
 
   const Matrices<T>& of_;
-  const Lines<const T>& g_;
-  const Lines<T>&dq_, &dk_, &dv_;
+  const Lines<const T> g_;
+  const Lines<T> dq_, dk_, dv_;
+  const BiasGradient<T> dbias_;
   const Panels<T> keys_turned_, values_turned_, keys_;
 };
 
@@ -122,7 +126,7 @@ class AttentionGradient {
 template <class T, int N, class Body>
 void for_each_matrix(const std::array<const View*, N>& views, Index shown, double passes,
                      const Body& body) {
-  const View &q = *views[0], &k = *views[1], &v = *views[2];
+  const View &q = *views[of_q], &k = *views[of_k], &v = *views[of_v];
   const Loops<N> loops = outer_loops<N>(views);
   const Index queries = q.shape[q.rank() - 2], keys = k.shape[k.rank() - 2], c = q.shape.back(),
               e = v.shape.back();
@@ -130,12 +134,33 @@ void for_each_matrix(const std::array<const View*, N>& views, Index shown, doubl
   parallel_for(loops.rows(), passes * pairs * static_cast<double>(c + e), [&](Index i) {
     const RowCursor<N> at(loops, i);
     const auto lines = [&](int view) { return lines_at<const T>(*views[view], at[view]); };
-    const Sight<T> sight{keys, shown, lines(3)};
-    body(Matrices<T>{queries, keys, c, e, lines(0), lines(1), lines(2),
-                     lines_at<T>(*views[4], at[4]), sight},
+    const Sight<T> sight{keys, shown, lines(of_mask), lines(of_bias)};
+    body(Matrices<T>{queries, keys, c, e, lines(of_q), lines(of_k), lines(of_v),
+                     lines_at<T>(*views[of_stats], at[of_stats]), sight},
          at);
   });
 }
+
+// One sample of all views, still with the first dimension.
+template <int N>
+class OneSample {
+ public:
+  OneSample(const std::array<const View*, N>& all, Index sample) {
+    for (int v = 0; v < N; ++v) {
+      View& one = one_[v] = *all[v];
+      views_[v] = &one;
+      if (!one.data) continue;
+      const Index start = sample * one.strides[0] * static_cast<Index>(size_of(one.dtype));
+      one.data = static_cast<char*>(one.data) + start, one.shape[0] = 1;
+    }
+  }
+  OneSample(const OneSample&) = delete;
+  const std::array<const View*, N>& views() const { return views_; }
+
+ private:
+  std::array<View, N> one_;
+  std::array<const View*, N> views_;
+};
 
 }  // namespace
 
@@ -144,38 +169,42 @@ bool CpuBackend::attends(Index queries, Index mixed_heads) const {
   return rows<float>().product_is_fast && queries >= least_queries && fit;
 }
 
-bool CpuBackend::attend(const View& q, const View& k, const View& v, const View& mask, Index shown,
-                        const View& y, const View& stats) {
+bool CpuBackend::attend(const View& q, const View& k, const View& v, const View& bias,
+                        const View& mask, Index shown, const View& y, const View& stats) {
   const int last = q.rank() - 1;
   if (!rows<float>().product_is_fast || q.size() == 0 || k.size() == 0 || v.size() == 0)
     return false;
   Relaid queries = rowwise(q, last), keys = rowwise(k, last), values = rowwise(v, last),
-         seen = rowwise(mask, last), to = rowwise(y, last);
+         biases = rowwise(bias, last), seen = rowwise(mask, last), to = rowwise(y, last);
   visit(y.dtype, [&]<class T>() {
-    for_each_matrix<T, 6>(
-        {&queries.source(), &keys.source(), &values.source(), &seen.source(), &stats, &to.target()},
-        shown, 1, [&](const Matrices<T>& of, const RowCursor<6>& at) {
-          value(of, lines_at<T>(to.target(), at[5]));
-        });
+    for_each_matrix<T, value_views>({&queries.source(), &keys.source(), &values.source(),
+                                     &biases.source(), &seen.source(), &stats, &to.target()},
+                                    shown, 1,
+                                    [&](const Matrices<T>& of, const RowCursor<value_views>& at) {
+                                      value(of, lines_at<T>(to.target(), at[of_y]));
+                                    });
   });
   to.finish();
   return true;
 }
 
-bool CpuBackend::attend_gradient(const View& q, const View& k, const View& v, const View& mask,
-                                 Index shown, const View& stats, const View& g, const View& dq,
-                                 const View& dk, const View& dv) {
-  const GradientViews views(q, k, v, mask, stats, g, dq, dk, dv);
-  visit(g.dtype, [&]<class T>() {
-    for_each_matrix<T, 9>(views.all(), shown, 2.5,
-                          [&](const Matrices<T>& of, const RowCursor<9>& at) {
-                            const Lines<T> dq_at = lines_at<T>(*views.all()[6], at[6]),
-                                           dk_at = lines_at<T>(*views.all()[7], at[7]),
-                                           dv_at = lines_at<T>(*views.all()[8], at[8]);
-                            const Lines<const T> g_at = lines_at<const T>(*views.all()[5], at[5]);
-                            AttentionGradient<T>(of, g_at, dq_at, dk_at, dv_at).run();
-                          });
-  });
+bool CpuBackend::attend_gradient(const View& q, const View& k, const View& v, const View& bias,
+                                 const View& mask, Index shown, const View& stats, const View& g,
+                                 const View& dq, const View& dk, const View& dv,
+                                 const View& dbias) {
+  const GradientViews views(q, k, v, bias, mask, stats, g, dq, dk, dv, dbias);
+  const auto run = [&](const std::array<const View*, gradient_views>& some) {
+    visit(g.dtype, [&]<class T>() {
+      for_each_matrix<T, gradient_views>(
+          some, shown, 2.5, [&](const Matrices<T>& of, const RowCursor<gradient_views>& at) {
+            AttentionGradient<T>(of, some, at).run();
+          });
+    });
+  };
+  // Samples of one bias add to its gradient one after another.
+  if (views.share_bias(2))
+    for (Index i = 0; i < q.shape[0]; ++i) run(OneSample<gradient_views>(views.all(), i).views());
+  else run(views.all());
   views.finish();
   return true;
 }

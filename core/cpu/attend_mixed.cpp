@@ -2,7 +2,7 @@
 // all heads at a time: what lies between two products is mixed row by row, in the second-level
 // cache.
 //
-//   j = q kᵀ, l = j B, w = softmax(l), u = w A, y = u v
+//   j = q kᵀ, l = j B + b, w = softmax(l), u = w A, y = u v
 //   du = g vᵀ, dw = du Aᵀ, dl = w (dw - Σ w dw), dj = dl Bᵀ
 //   dq = dj k, dk = djᵀ q, dv = uᵀ g, dB = jᵀ dl, dA = wᵀ du
 //
@@ -31,6 +31,7 @@ struct Heads {
   Index head, step;
 
   Lines<T> operator[](Index h) const { return {data ? data + h * head : nullptr, step}; }
+  Heads<const T> read() const { return {data, head, step}; }
 };
 
 // The last three dimensions of x at this offset.
@@ -112,11 +113,11 @@ template <class T>
 struct MixedOperands {
   Index in, heads, out, queries, keys, c, e, shown;
   Mix<T> before, after;
-  Heads<const T> q, k, v, mask;
+  Heads<const T> q, k, v, bias, mask;
   Index masks;  // one for each head, or 1 if all share it or there is none
   Heads<T> stats;
 
-  Sight<T> sight(Index h) const { return {keys, shown, mask[h]}; }
+  Sight<T> sight(Index h) const { return {keys, shown, mask[h], bias[h]}; }
   Seen seen(Index i, Index count) const {
     Seen all = sight(0).seen(i, count);
     for (Index h = 1; h < masks; ++h) {
@@ -205,6 +206,7 @@ void attend_heads(const MixedOperands<T>& of, const Heads<T>& y) {
 template <class T>
 struct MixedGradients {
   Heads<T> dq, dk, dv;
+  View dbias;  // of one sample
   PairSum<T>*dbefore, *dafter;
 };
 
@@ -280,9 +282,19 @@ class MixedAttentionGradient {
     mix(of_.after.transposed(), of_.out, of_.heads, du.read(), numbers, dw);
     if (dafter) dafter->add(w.data, w.step, du.data, du.step, numbers);
     if (to_.dv.data) mix(of_.after, of_.heads, of_.out, w.read(), numbers, du);
-    for (Index h = 0; h < of_.heads; ++h) rows<T>().softmax_gradient(w[h], dw[h], dw[h], numbers);
+    for (Index h = 0; h < of_.heads; ++h) {
+      rows<T>().softmax_gradient(w[h], dw[h], dw[h], numbers);
+      add_to_bias(h, query, group.seen, dw[h]);
+    }
     if (dbefore) dbefore->add(j.data, j.step, dw.data, dw.step, numbers);
     mix(of_.before.transposed(), of_.heads, of_.in, dw.read(), numbers, j);
+  }
+
+  // A head's row that sees nothing adds nothing: its weights are 0, but 0 times NaN is NaN.
+  void add_to_bias(Index h, Index query, const Seen& seen, const T* dl) const {
+    const View& to = to_.dbias;
+    if (!to.data || of_.stats[h][query][1] == 0) return;
+    BiasGradient<T>(to, h * to.strides[to.rank() - 3]).add(query, seen, dl);
   }
 
   // to[m, j] += Σ_r x[r][m - seen.first] B[first + r, j] for each head. Rows that see nothing add
@@ -307,7 +319,7 @@ class MixedAttentionGradient {
   const GroupSpace<T> pairs_, changes_;
 };
 
-// The views of one call: q, k, v, mask and stats, others behind them.
+// The views of one call, the first ones in the order of AttentionView.
 template <int N>
 class MixedCall {
  public:
@@ -321,8 +333,8 @@ class MixedCall {
 
   template <class T>
   MixedOperands<T> operands(const RowCursor<N>& at) const {
-    const View &q = *views_[0], &k = *views_[1], &v = *views_[2], &mask = *views_[3],
-               &stats = *views_[4];
+    const View &q = *views_[of_q], &k = *views_[of_k], &v = *views_[of_v], &mask = *views_[of_mask],
+               &stats = *views_[of_stats];
     const auto heads = [](const View& x) { return x.shape[x.rank() - 3]; };
     return {.in = heads(q),
             .heads = heads(stats),
@@ -334,21 +346,22 @@ class MixedCall {
             .shown = shown_,
             .before = Mix<T>(before_),
             .after = Mix<T>(after_),
-            .q = heads_at<const T>(q, at[0]),
-            .k = heads_at<const T>(k, at[1]),
-            .v = heads_at<const T>(v, at[2]),
-            .mask = heads_at<const T>(mask, at[3]),
+            .q = heads_at<const T>(q, at[of_q]),
+            .k = heads_at<const T>(k, at[of_k]),
+            .v = heads_at<const T>(v, at[of_v]),
+            .bias = heads_at<const T>(*views_[of_bias], at[of_bias]),
+            .mask = heads_at<const T>(mask, at[of_mask]),
             .masks = mask.data && mask.strides[mask.rank() - 3] != 0 ? heads(stats) : 1,
-            .stats = heads_at<T>(stats, at[4])};
+            .stats = heads_at<T>(stats, at[of_stats])};
   }
-  // Calls body(number, at) for each sample: samples side by side if there are enough for all
-  // threads, otherwise each is shared among them.
+  // Calls body(number, at) for each sample: side by side if they may be and there are enough for
+  // all threads, otherwise each is shared among them.
   template <class Body>
-  void for_each_sample(const Body& body) const {
-    const View &q = *views_[0], &k = *views_[1];
+  void for_each_sample(const Body& body, bool side_by_side = true) const {
+    const View &q = *views_[of_q], &k = *views_[of_k];
     const double keys = static_cast<double>(k.shape[k.rank() - 2]);
     const auto run = [&](Index i) { body(i, RowCursor<N>(loops_, i)); };
-    if (samples() >= threads_here())
+    if (side_by_side && samples() >= threads_here())
       parallel_for(samples(), 2 * keys * static_cast<double>(q.size()), run);
     else
       for (Index i = 0; i < samples(); ++i) run(i);
@@ -366,21 +379,21 @@ class MixedCall {
 }  // namespace
 
 bool CpuBackend::attend_mixed(const View& q, const View& k, const View& v, const View& before,
-                              const View& after, const View& mask, Index shown, const View& y,
-                              const View& stats) {
+                              const View& after, const View& bias, const View& mask, Index shown,
+                              const View& y, const View& stats) {
   const int last = q.rank() - 1, heads = last - 2;
   const Index most = std::max({q.shape[heads], stats.shape[heads], v.shape[heads]});
   if (!rows<float>().product_is_fast || most > most_heads || q.size() == 0 || k.size() == 0 ||
       v.size() == 0 || stats.size() == 0)
     return false;
   Relaid queries = rowwise(q, last), keys = rowwise(k, last), values = rowwise(v, last),
-         seen = rowwise(mask, last), to = rowwise(y, last);
-  const MixedCall<6> call(
-      {&queries.source(), &keys.source(), &values.source(), &seen.source(), &stats, &to.target()},
-      before, after, shown);
+         biases = rowwise(bias, last), seen = rowwise(mask, last), to = rowwise(y, last);
+  const MixedCall<value_views> call({&queries.source(), &keys.source(), &values.source(),
+                                     &biases.source(), &seen.source(), &stats, &to.target()},
+                                    before, after, shown);
   visit(y.dtype, [&]<class T>() {
-    call.for_each_sample([&](Index, const RowCursor<6>& at) {
-      attend_heads(call.template operands<T>(at), heads_at<T>(to.target(), at[5]));
+    call.for_each_sample([&](Index, const RowCursor<value_views>& at) {
+      attend_heads(call.template operands<T>(at), heads_at<T>(to.target(), at[of_y]));
     });
   });
   to.finish();
@@ -388,12 +401,13 @@ bool CpuBackend::attend_mixed(const View& q, const View& k, const View& v, const
 }
 
 bool CpuBackend::attend_mixed_gradient(const View& q, const View& k, const View& v,
-                                       const View& before, const View& after, const View& mask,
-                                       Index shown, const View& stats, const View& g,
-                                       const View& dq, const View& dk, const View& dv,
-                                       const View& dbefore, const View& dafter) {
-  const GradientViews views(q, k, v, mask, stats, g, dq, dk, dv);
-  const MixedCall<9> call(views.all(), before, after, shown);
+                                       const View& before, const View& after, const View& bias,
+                                       const View& mask, Index shown, const View& stats,
+                                       const View& g, const View& dq, const View& dk,
+                                       const View& dv, const View& dbias, const View& dbefore,
+                                       const View& dafter) {
+  const GradientViews views(q, k, v, bias, mask, stats, g, dq, dk, dv, dbias);
+  const MixedCall<gradient_views> call(views.all(), before, after, shown);
   visit(g.dtype, [&]<class T>() {
     const Index sums = MixedAttentionGradient<T>::sums(call.template operands<T>(call.first()));
     const auto sum = [&](const View& matrix) {
@@ -402,15 +416,17 @@ bool CpuBackend::attend_mixed_gradient(const View& q, const View& k, const View&
                          : nullptr;
     };
     const auto first = sum(dbefore), second = sum(dafter);
-    call.for_each_sample([&](Index number, const RowCursor<9>& at) {
+    const auto run = [&](Index number, const RowCursor<gradient_views>& at) {
       const MixedOperands<T> of = call.template operands<T>(at);
-      const MixedGradients<T> wanted{
-          heads_at<T>(*views.all()[6], at[6]), heads_at<T>(*views.all()[7], at[7]),
-          heads_at<T>(*views.all()[8], at[8]), first.get(), second.get()};
-      MixedAttentionGradient<T>(of, heads_at<const T>(*views.all()[5], at[5]), wanted,
-                                number * sums)
-          .run();
-    });
+      const auto heads = [&](int view) { return heads_at<T>(*views.all()[view], at[view]); };
+      View to_one = dbias;
+      if (dbias.data) to_one.data = dbias.as<T>() + at[to_bias];
+      const MixedGradients<T> wanted{heads(to_q), heads(to_k), heads(to_v),
+                                     to_one,      first.get(), second.get()};
+      MixedAttentionGradient<T>(of, heads(of_g).read(), wanted, number * sums).run();
+    };
+    // Samples of one bias add to its gradient one after another.
+    call.for_each_sample(run, !views.share_bias(3));
     if (first) first->finish(dbefore.as<T>(), dbefore.strides[0], dbefore.strides[1]);
     if (second) second->finish(dafter.as<T>(), dafter.strides[0], dafter.strides[1]);
   });

@@ -73,11 +73,12 @@ struct Seen {
 };
 
 // The positions that the queries of one matrix see: the first shown + i for query i, at most all,
-// but for those where the mask, if there is one, is 0.
+// but for those where the mask, if there is one, is 0. A bias, if there is one, is added to their
+// logits.
 template <class T>
 struct Sight {
   Index keys, shown;
-  Lines<const T> mask;
+  Lines<const T> mask, bias;
 
   // The number of positions that row i sees before a mask.
   Index shown_to(Index i) const { return std::clamp<Index>(std::min(shown, keys) + i, 0, keys); }
@@ -98,7 +99,7 @@ struct Sight {
   // Weights of row i over these positions in the place of its logits; stats: as of
   // Rows::softmax_of_first.
   void weigh(Index i, const Seen& seen, T* x, T* stats) const {
-    hide(i, seen, x);
+    complete(i, seen, x);
     rows<T>().softmax_of_first(x, shown_of(i, seen), seen.end() - seen.first, stats);
     if (!mask.data || stats[1] == stats[1] || !sees_nothing(i, seen)) return;
     std::fill(x, x + seen.end() - seen.first, T(0));
@@ -106,7 +107,7 @@ struct Sight {
   }
   // The same weights once more, from the stats of all positions.
   void weigh_again(Index i, const Seen& seen, T* x, const T* stats) const {
-    hide(i, seen, x);
+    complete(i, seen, x);
     rows<T>().softmax_of_first_again(x, shown_of(i, seen), seen.end() - seen.first, stats);
   }
 
@@ -116,13 +117,17 @@ struct Sight {
   Index shown_of(Index i, const Seen& seen) const {
     return std::clamp<Index>(shown_to(i) - seen.first, 0, seen.last - seen.first);
   }
-  // Logits that the mask hides become -inf, and what fills the last lanes 0.
-  void hide(Index i, const Seen& seen, T* x) const {
-    std::fill(x + seen.last - seen.first, x + seen.end() - seen.first, T(0));
-    const T* const shows = mask.data ? mask[i] + seen.first : nullptr;
-    for (Index j = 0; shows && j < seen.last - seen.first; ++j)
-      x[j] = shows[j] != 0 ? x[j] : -std::numeric_limits<T>::infinity();
+  // Adds the bias to row i's logits. Those that the mask hides become -inf, and what fills the last
+  // lanes 0.
+  void complete(Index i, const Seen& seen, T* x) const {
+    const Index n = seen.last - seen.first;
+    std::fill(x + n, x + seen.end() - seen.first, T(0));
+    if (bias.data) rows<T>().binary[added](x, 1, bias[i] + seen.first, 1, x, 1, n);
+    if (!mask.data) return;
+    const T hidden = -std::numeric_limits<T>::infinity();
+    rows<T>().select(mask[i] + seen.first, 1, x, 1, &hidden, 0, x, 1, n);
   }
+  static constexpr int added = static_cast<int>(Binary::add);
   bool sees_nothing(Index i, const Seen& seen) const {
     const T* const shows = mask[i] + seen.first;
     return std::find_if(shows, shows + shown_of(i, seen), [](T x) { return x != 0; }) ==
@@ -140,18 +145,70 @@ void add_turned(Index count, const Seen& seen, const Lines<T>& x, const Panels<T
                                                                n, to[m], to.step, true);
 }
 
+// The gradient of a bias, rows in any strides; no data if it is not wanted.
+template <class T>
+struct BiasGradient {
+  T* data;
+  Index row, column;
+
+  BiasGradient(const View& x, Index offset)
+      : data(x.data ? x.as<T>() + offset : nullptr),
+        row(x.data ? x.strides[x.rank() - 2] : 0),
+        column(x.data ? x.strides[x.rank() - 1] : 0) {}
+  // Adds row i's changes of the logits at these positions.
+  void add(Index i, const Seen& seen, const T* d) const {
+    if (!data) return;
+    T* const to = data + i * row + seen.first * column;
+    rows<T>().binary[static_cast<int>(Binary::add)](to, column, d, 1, to, column,
+                                                    seen.last - seen.first);
+  }
+};
+
+// The views of a call of attention, in this order; those of the gradient go on after `to_stats`.
+enum AttentionView {
+  of_q,
+  of_k,
+  of_v,
+  of_bias,
+  of_mask,
+  of_stats,
+  of_y,
+  value_views,
+  of_g = of_y,
+  to_q,
+  to_k,
+  to_v,
+  to_bias,
+  gradient_views
+};
+
 // The views of attention's gradient in rows of stride 1, each copied once if it is not.
 class GradientViews {
  public:
-  GradientViews(const View& q, const View& k, const View& v, const View& mask, const View& stats,
-                const View& g, const View& dq, const View& dk, const View& dv)
-      : read_{rowwise(q), rowwise(k), rowwise(v), rowwise(mask), rowwise(g)},
+  GradientViews(const View& q, const View& k, const View& v, const View& bias, const View& mask,
+                const View& stats, const View& g, const View& dq, const View& dk, const View& dv,
+                const View& dbias)
+      : read_{rowwise(q), rowwise(k), rowwise(v), rowwise(bias), rowwise(mask), rowwise(g)},
         made_{rowwise(dq), rowwise(dk), rowwise(dv)},
-        all_{&read_[0].source(), &read_[1].source(), &read_[2].source(), &read_[3].source(), &stats,
-             &read_[4].source(), &made_[0].target(), &made_[1].target(), &made_[2].target()} {}
+        all_{&read_[0].source(),
+             &read_[1].source(),
+             &read_[2].source(),
+             &read_[3].source(),
+             &read_[4].source(),
+             &stats,
+             &read_[5].source(),
+             &made_[0].target(),
+             &made_[1].target(),
+             &made_[2].target(),
+             &dbias} {}
   GradientViews(const GradientViews&) = delete;
-  // q, k, v, mask, stats, g, dq, dk and dv.
-  const std::array<const View*, 9>& all() const { return all_; }
+  // In the order of AttentionView.
+  const std::array<const View*, gradient_views>& all() const { return all_; }
+  // True if samples, all before the last so many dimensions, have one gradient of a bias.
+  bool share_bias(int own) const {
+    const View& x = *all_[to_bias];
+    return x.data && x.rank() > own && x.strides[0] == 0;
+  }
   // Copies the gradients that are wanted to where they belong.
   void finish() const {
     for (const Relaid& made : made_)
@@ -161,9 +218,9 @@ class GradientViews {
  private:
   static Relaid rowwise(const View& x) { return cpu_kernels::rowwise(x, x.rank() - 1); }
 
-  std::array<Relaid, 5> read_;
+  std::array<Relaid, 6> read_;
   std::array<Relaid, 3> made_;
-  std::array<const View*, 9> all_;
+  std::array<const View*, gradient_views> all_;
 };
 
 }  // namespace tete::cpu_kernels

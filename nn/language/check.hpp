@@ -70,6 +70,7 @@ void visit(const Node& node, const See& see) {
 }
 
 struct FusionRow;
+struct FusedAttention;
 
 // An expression that one kernel of core computes (nn/run/fusion.cpp).
 struct Fusion {
@@ -77,6 +78,7 @@ struct Fusion {
   std::vector<Node> operands = {};
   // Statements that it computes on the way, as nothing else reads them; unless a hook asks for one.
   std::vector<int> inside = {};
+  std::shared_ptr<const FusedAttention> attention = {};  // what nn/run/attention.cpp found
 };
 
 // The first `layer` in it, or null.

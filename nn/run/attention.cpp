@@ -1,28 +1,61 @@
 // Softmax attention as one operation of core, attend: an einsum of queries and a memory over one
-// name, its softmax over the memory, and an einsum with what the memory holds; heads may be mixed
-// between. It is found by its names:
+// name, its softmax over the memory, and an einsum with what the memory holds. It is found by its
+// names:
 //
 //   J[n, m, h_k, …] = einsum(Q[n, c, h_k, …], K[m, c, h_k, …])    … is in all of them
-//   L[n, m, h, …]   = einsum(J[n, m, h_k, …], P_l[h_k, h])
+//   L[n, m, h, …]   = einsum(J[n, m, h_k, …], P_l[h_k, h]) + B
 //   W[n, m, h, …]   = softmax(L[n, m, h, …], reduced_dim=m)
 //   U[n, m, h_v, …] = einsum(W[n, m, h, …], P_w[h, h_v])
 //   O[n, e, h_v, …] = einsum(U[n, m, h_v, …], V[m, e, h_v, …])
 //
-// Without P_l, h_k is h; without P_w, h_v is h; without both, heads are among the others.
+// Without P_l, h_k is h; without P_w, h_v is h; without both, heads are among the others. K and V
+// may lack all names but their own: heads that read one memory. A factor of the logits that lacks
+// m multiplies the queries, one that lacks n the keys, and dropout with one noise for all queries
+// the values. Heads may be merged between the einsums, h=(g s).
 #include <algorithm>
 
+#include "nn/language/builtins/dropout.hpp"
 #include "nn/language/builtins/softmax.hpp"
+#include "nn/language/sizes/operate.hpp"
 #include "nn/run/fusion.hpp"
 
 namespace tete {
 
-namespace {
+// Names of an expression, and those that they have in the text of the attention: an amendment has
+// its own.
+struct Renamed {
+  Names own = {}, names = {};
 
-// The operands and their names; where no heads are mixed, names of heads are -1 and matrices null.
-struct Attention {
-  const Node *Q = nullptr, *K = nullptr, *V = nullptr, *P_l = nullptr, *P_w = nullptr;
+  int operator()(int name) const {
+    const int at = own.find(name);
+    return at < 0 ? name : names[at];
+  }
+  Names operator()(const Names& all) const {
+    Names changed;
+    for (int name : all) changed.push_back((*this)(name));
+    return changed;
+  }
+  Value operator()(const Value& v) const { return {v.tensor, (*this)(v.names), v.batched}; }
+};
+
+// An operand of + - * / beside the logits.
+struct Beside {
+  Operator op;
+  Node by;
+  Renamed names;
+};
+
+// The operands and their names. Without a mix, its matrix has no value; without both, names of
+// heads are -1.
+struct FusedAttention {
+  Node Q, K, V, softmax;
+  std::optional<Node> P_l, P_w;
+  std::vector<Beside> factors, addends;
   int n = -1, m = -1, c = -1, e = -1, h_k = -1, h = -1, h_v = -1;
   Names others;  // …
+  Merge merge;
+  int dropped = -1;  // the statement that drops weights, and their names
+  Renamed weights;
 
   Names with(int heads, int row, int column) const {
     Names names = others;
@@ -30,151 +63,323 @@ struct Attention {
     names.push_back(row), names.push_back(column);
     return names;
   }
+  bool mixes() const { return P_l || P_w; }
 };
 
-bool same_names(const Names& a, const Names& b) {
-  return a.size() == b.size() &&
-         std::all_of(a.begin(), a.end(), [&](int name) { return b.contains(name); });
+namespace {
+
+bool includes(const Names& all, const Names& names) {
+  return std::all_of(names.begin(), names.end(), [&](int name) { return all.contains(name); });
+}
+bool same_names(const Names& a, const Names& b) { return a.size() == b.size() && includes(a, b); }
+
+// The names of the first that the second lacks.
+Names lacking(const Names& names, const Names& known) {
+  Names others;
+  for (int name : names)
+    if (!known.contains(name)) others.push_back(name);
+  return others;
+}
+int only_one(const Names& names) { return names.size() == 1 ? names[0] : -1; }
+
+// True if the expression has the same value whichever statement computes it.
+bool is_movable(const Node& node) {
+  bool movable = true;
+  visit(node, [&](const Node& n) {
+    movable = movable && n.strips < 0 && !calls(n, "dropout") &&
+              !(n.builtin && n.builtin->reads_earlier_rows);
+  });
+  return movable;
 }
 
-// The only name of `names` that is not among `known`; -1 if there are none or several.
-int only_other(const Names& names, const Names& known) {
-  int other = -1;
-  for (int name : names) {
-    if (known.contains(name)) continue;
-    if (other >= 0) return -1;
-    other = name;
+// ---- Finding --------------------------------------------------------------------------------
+
+// Reads an expression from einsum(U, V) up to the products of queries and keys.
+class AttentionFinder {
+ public:
+  using Found = std::optional<FusedAttention>;
+
+  AttentionFinder(const Checked& program, std::vector<int>& inside)
+      : program_(program), inside_(inside) {}
+
+  Found find(const Node& last) {
+    for (int i : {0, 1})
+      if (Found found = weights(last, i)) return found;
+    return {};
   }
-  return other;
-}
 
-// The order of Fusion::operands; a missing mix is a node without arguments.
-enum Part { last_part, softmax_part, products_part, before_part, after_part };
+ private:
+  // A search down one way: what it found, and its names where it is.
+  struct Way {
+    FusedAttention found;
+    Renamed names;
+  };
 
-// Sets the mixes and their names; false if the second does not mix the heads that the first makes.
-bool read_mixes(const Fusion& fusion, Attention& found) {
-  const Mix before = mix_in(fusion.operands[before_part]),
-            after = mix_in(fusion.operands[after_part]);
-  if (before.x) found.P_l = before.matrix, found.h_k = before.from, found.h = found.h_v = before.to;
-  if (!after.x) return true;
-  if (!before.x) found.h_k = found.h = after.from;
-  found.P_w = after.matrix, found.h_v = after.to;
-  return found.h == after.from;
-}
+  const Node* written(const Node& node, Way& way) const {
+    const size_t known = inside_.size();
+    const Node* const right = written_for(program_, node, inside_, &way.found.merge);
+    for (size_t i = known; i < inside_.size(); ++i) {
+      const CheckedValue& v = program_.values[inside_[i]];
+      if (v.kind == ValueKind::same) way.names = {program_.values[v.index].dims, way.names(v.dims)};
+    }
+    return right;
+  }
+  // U is argument number `i` of the last einsum.
+  Found weights(const Node& last, int i) {
+    inside_.clear();
+    Way way;
+    FusedAttention& found = way.found;
+    found.V = last.args[1 - i];
+    const Node* node = written(last.args[i], way);
+    if (node && is_dropped(*node)) {
+      found.dropped = inside_.back(),
+      found.weights = {node->args[0].names, way.names(node->args[0].names)};
+      found.n = way.names(node->dim());
+      node = written(node->args[0], way);
+    }
+    if (!node) return {};
+    if (const Mix mix = mix_in(*node); mix.x) {
+      found.P_w = *mix.matrix, found.h_k = found.h = mix.from, found.h_v = mix.to;
+      node = written(*mix.x, way);
+    }
+    if (!node || !is_plain_softmax(*node)) return {};
+    found.softmax = *node, found.m = node->dim();
+    Found whole = logits(node->args[0], way);
+    return whole && fits(*whole, last, i) ? whole : std::nullopt;
+  }
 
-// U is argument number `weights` of the last einsum.
-std::optional<Attention> read(const Fusion& fusion, int weights) {
-  const Node &last = fusion.operands[last_part], &softmax = fusion.operands[softmax_part],
-             &products = fusion.operands[products_part];
-  Attention found;
-  if (!read_mixes(fusion, found)) return {};
-  found.V = &last.args[1 - weights], found.m = softmax.dim();
-  for (int i : {0, 1})
-    if (products.args[i].names.contains(found.m))
-      found.K = &products.args[i], found.Q = &products.args[1 - i];
-  if (!found.K || found.Q->names.contains(found.m)) return {};
-  found.n = only_other(found.Q->names, found.K->names);
-  found.c = only_other(found.Q->names, products.names);
-  found.e = only_other(found.V->names, last.args[weights].names);
-  if (found.n < 0 || found.c < 0 || found.e < 0) return {};
-  found.others = found.Q->names.without(found.n).without(found.c);
-  if (found.h_k >= 0) found.others = found.others.without(found.h_k);
-  const bool fit = same_names(found.Q->names, found.with(found.h_k, found.n, found.c)) &&
-                   same_names(found.K->names, found.with(found.h_k, found.m, found.c)) &&
-                   same_names(products.names, found.with(found.h_k, found.n, found.m)) &&
-                   same_names(softmax.names, found.with(found.h, found.n, found.m)) &&
-                   same_names(found.V->names, found.with(found.h_v, found.m, found.e)) &&
-                   same_names(last.names, found.with(found.h_v, found.n, found.e));
-  return fit ? std::optional(found) : std::nullopt;
-}
+  // Weights with one noise for all rows, by a statement of its own: its name is the noise's key.
+  bool is_dropped(const Node& node) const {
+    return calls(node, "dropout") && node.dim() >= 0 && !inside_.empty() &&
+           &node == &program_.values[inside_.back()].right &&
+           node.args[0].kind == NodeKind::value && node.args[0].plain;
+  }
 
-std::optional<Attention> attention_in(const Fusion& fusion) {
-  const Node &last = fusion.operands[last_part], &after = fusion.operands[after_part],
-             &weights = after.args.empty() ? fusion.operands[softmax_part] : after;
-  for (int i : {0, 1})
-    if (same_names(last.args[i].names, weights.names))
-      if (const auto found = read(fusion, i)) return found;
-  return {};
-}
+  Found logits(const Node& arg, Way way) {
+    const size_t known = inside_.size();
+    const Node* const node = written(arg, way);
+    Found made;
+    if (node && is_product(*node)) made = products(*node, way.found);
+    if (node && !made) {
+      if (const Mix mix = mix_in(*node); mix.x) made = unmixed(mix, way);
+      else if (node->kind == NodeKind::operation && node->args.size() == 2) made = part(*node, way);
+    }
+    if (!made) inside_.resize(known);
+    return made;
+  }
 
-// An operand's expression; if it was reached through a mix, that is `mix`, else it has no
-// arguments.
-struct Reading {
-  const Node* node;
-  Node mix;
-  std::vector<int> inside;
+  Found unmixed(const Mix& mix, Way way) {
+    FusedAttention& found = way.found;
+    if (found.P_l || (found.P_w && found.h != mix.to)) return {};
+    for (const Beside& factor : found.factors)
+      if (factor.names.names.contains(mix.to)) return {};
+    found.P_l = *mix.matrix, found.h_k = mix.from, found.h = mix.to;
+    if (!found.P_w) found.h_v = mix.to;
+    return logits(*mix.x, way);
+  }
+
+  // One operand of an operation is the logits, or leads to them; the other one is beside.
+  Found part(const Node& node, const Way& way) {
+    const bool adds = node.op == Operator::add || node.op == Operator::subtract,
+               multiplies = node.op == Operator::multiply || node.op == Operator::divide,
+               turns = node.op == Operator::add || node.op == Operator::multiply;
+    if (!multiplies && !(adds && way.found.factors.empty() && !way.found.P_l)) return {};
+    for (int i : {0, 1}) {
+      const Node& by = node.args[1 - i];
+      if ((i == 1 && !turns) || !is_movable(by) || node.args[i].constant) continue;
+      Way without = way;
+      if (adds) without.found.addends.push_back(beside(node.op, by, way));
+      else add_factors(node.op, by, without);
+      if (Found made = logits(node.args[i], without)) return made;
+    }
+    return {};
+  }
+
+  static Beside beside(Operator op, const Node& by, const Way& way) {
+    return {op, by, {by.names, way.names(by.names)}};
+  }
+  // A product is two factors: one of rows, perhaps, and one of the memory.
+  static void add_factors(Operator op, const Node& by, Way& way) {
+    const bool divides = by.op == Operator::divide;
+    if (by.constant || by.kind != NodeKind::operation || by.args.size() != 2 ||
+        !(by.op == Operator::multiply || divides))
+      return way.found.factors.push_back(beside(op, by, way));
+    const Operator inverse = op == Operator::divide ? Operator::multiply : Operator::divide;
+    add_factors(op, by.args[0], way);
+    add_factors(divides ? inverse : op, by.args[1], way);
+  }
+
+  Found products(const Node& node, FusedAttention found) const {
+    const Node *K = nullptr, *Q = nullptr;
+    for (int i : {0, 1})
+      if (node.args[i].names.contains(found.m)) K = &node.args[i], Q = &node.args[1 - i];
+    if (!K || Q->names.contains(found.m) || !is_movable(*Q) || !is_movable(*K)) return {};
+    found.Q = *Q, found.K = *K;
+    found.c = only_one(lacking(Q->names, node.names));
+    if (found.c < 0) return {};
+    Names rows = lacking(Q->names, K->names);
+    if (found.h_k >= 0) rows = rows.without(found.h_k);
+    if (found.n < 0) found.n = rows_among(rows);
+    found.others = Q->names.without(found.c).without(found.n);
+    if (found.h_k >= 0) found.others = found.others.without(found.h_k);
+    const bool fit = rows.contains(found.n) && K->names.contains(found.c) &&
+                     same_names(Q->names, found.with(found.h_k, found.n, found.c)) &&
+                     includes(found.with(found.h_k, found.m, found.c), K->names) &&
+                     same_names(node.names, found.with(found.h_k, found.n, found.m));
+    return fit ? Found(found) : std::nullopt;
+  }
+
+  // Heads that read one memory are rows as queries are; these come first if the text tells them.
+  int rows_among(const Names& names) const {
+    for (int name : names)
+      if (program_.dimensions[name].role == Role::query) return name;
+    return names.empty() ? -1 : names[0];
+  }
+
+  // True if the names of all that lies between fit; no factor has those of rows and memory.
+  bool fits(FusedAttention& found, const Node& last, int i) const {
+    const Names& weights = last.args[i].names;
+    found.e = only_one(lacking(found.V.names, weights));
+    const Merge& merge = found.merge;
+    const bool splits = merge.whole >= 0;
+    if (found.e < 0 || (splits && (found.mixes() || weights.contains(merge.whole)))) return false;
+    for (const Beside& factor : found.factors) {
+      const Names names = merge.parted(factor.names.names);
+      if (names.contains(found.n) && names.contains(found.m)) return false;
+    }
+    for (const Beside& addend : found.addends)
+      if (!includes(found.with(found.h, found.n, found.m), merge.parted(addend.names.names)))
+        return false;
+    return found.V.names.contains(found.m) &&
+           same_names(merge.parted(found.softmax.names), found.with(found.h, found.n, found.m)) &&
+           includes(found.with(found.h_v, found.m, found.e), found.V.names) &&
+           same_names(weights, found.with(found.h_v, found.n, found.m)) &&
+           same_names(last.names, found.with(found.h_v, found.n, found.e));
+  }
+
+  const Checked& program_;
+  std::vector<int>& inside_;
 };
-// Returns the operand as it is and, if it is a mix, what it mixes.
-std::vector<Reading> ways_to_read(const Checked& program, const Node& arg) {
-  std::vector<int> inside;
-  const Node* const node = written_for(program, arg, inside);
-  if (!node) return {};
-  std::vector<Reading> ways{{node, {}, inside}};
-  if (const Mix mix = mix_in(*node); mix.x)
-    if (const Node* const mixed = written_for(program, *mix.x, inside))
-      ways.push_back({mixed, *node, inside});
-  return ways;
-}
 
 bool fits_attention(const Checked& program, const Node& node, Fusion& found) {
   if (!is_product(node)) return false;
-  for (const Node& arg : node.args)
-    for (const Reading& weights : ways_to_read(program, arg)) {
-      if (!is_plain_softmax(*weights.node)) continue;
-      for (const Reading& logits : ways_to_read(program, weights.node->args[0])) {
-        if (!is_product(*logits.node)) continue;
-        Fusion candidate{found.row, {node, *weights.node, *logits.node, logits.mix, weights.mix}};
-        candidate.inside = weights.inside;
-        candidate.inside.insert(candidate.inside.end(), logits.inside.begin(), logits.inside.end());
-        if (attention_in(candidate)) return found = candidate, true;
-      }
-    }
-  return false;
+  const auto attention = AttentionFinder(program, found.inside).find(node);
+  if (attention) found.attention = std::make_shared<const FusedAttention>(*attention);
+  return attention.has_value();
 }
 
+// ---- Running --------------------------------------------------------------------------------
+
 // The largest number of heads that are mixed, 0 if none are.
-Index mixed_heads(Runner& runner, const Attention& found) {
+Index mixed_heads(Runner& runner, const FusedAttention& found) {
   Index most = 0;
   for (int heads : {found.h_k, found.h, found.h_v})
     if (heads >= 0) most = std::max(most, runner.size(heads));
   return most;
 }
 
+// The value with merged heads split.
+Value parted(Runner& runner, const Value& v, const Merge& merge) {
+  if (!v.names.contains(merge.whole)) return v;
+  const Names names = merge.parted(v.names);
+  return {reshape(v.tensor, runner.shape_of(names, v.batched)), names, v.batched};
+}
+
+// a op b, with the names of both.
+Value operated(Runner& runner, Operator op, const Value& a, const Value& b) {
+  Names names = a.names;
+  for (int name : lacking(b.names, a.names)) names.push_back(name);
+  const auto [both, batched] = runner.operands({a, b}, names);
+  return {operate(op, both[0], both[1]), names, batched};
+}
+
+// Q, and K, with the factors of the logits.
+struct Scaled {
+  Value Q, K;
+};
+Scaled scaled(Runner& runner, const FusedAttention& found) {
+  Scaled made{runner.node(found.Q), runner.node(found.K)};
+  for (const Beside& factor : found.factors) {
+    const Value by = parted(runner, factor.names(runner.node(factor.by)), found.merge);
+    Value& x = by.names.contains(found.m) ? made.K : made.Q;
+    x = operated(runner, factor.op, x, by);
+  }
+  return made;
+}
+
+// What is added to the logits; no tensor if nothing is.
+Value bias_of(Runner& runner, const FusedAttention& found) {
+  Value sum;
+  for (const Beside& addend : found.addends) {
+    Value v = parted(runner, addend.names(runner.node(addend.by)), found.merge);
+    if (addend.op == Operator::subtract) v.tensor = -v.tensor;
+    sum = sum.tensor ? operated(runner, Operator::add, sum, v) : v;
+  }
+  return sum;
+}
+
+// V, with the noise of dropped weights.
+Value values_of(Runner& runner, const FusedAttention& found, bool batched) {
+  const Value V = runner.node(found.V);
+  if (found.dropped < 0) return V;
+  const int shared = found.weights.own[found.weights.names.find(found.n)];
+  const Value noise = dropout_noise(runner, found.dropped, found.weights.own, shared, batched);
+  if (!noise.tensor) return V;
+  return operated(runner, Operator::multiply, V, parted(runner, found.weights(noise), found.merge));
+}
+
 // Attention stays f32 where products are of bfloat16: those would store logits and weights, and
 // take as long.
 std::optional<Value> run_attention(Runner& runner, const Node& node, const Fusion& fusion) {
-  const Attention found = *attention_in(fusion);
+  const FusedAttention& found = *fusion.attention;
   if (!runner.device().attends(runner.size(found.n), mixed_heads(runner, found))) return {};
-  const Node& softmax = fusion.operands[softmax_part];
-  const Value P_l = found.P_l ? runner.node(*found.P_l) : Value{},
-              P_w = found.P_w ? runner.node(*found.P_w) : Value{};
+  const auto matrix = [&](const std::optional<Node>& P) { return P ? runner.node(*P) : Value{}; };
+  const Value P_l = matrix(found.P_l), P_w = matrix(found.P_w);
   if (P_l.batched || P_w.batched) return {};
-  const Value Q = runner.node(*found.Q), K = runner.node(*found.K), V = runner.node(*found.V);
-  const std::optional<Index> shown = shown_to_first(runner, softmax, found.n);
-  const Value mask = shown ? Value{} : mask_of_softmax(runner, softmax);
-  const bool batched = Q.batched || K.batched || V.batched || mask.batched;
+  const auto [Q, K] = scaled(runner, found);
+  const std::optional<Index> shown = shown_to_first(runner, found.softmax, found.n);
+  const Value mask = shown ? Value{}
+                           : parted(runner, mask_of_softmax(runner, found.softmax), found.merge),
+              bias = bias_of(runner, found);
+  const bool of_samples = Q.batched || K.batched || mask.batched || bias.batched;
+  const Value V = values_of(runner, found, of_samples);
+  const bool batched = of_samples || V.batched;
   const auto with = [&](const Value& v, const Names& names, bool samples) {
     return v.tensor ? runner.aligned(v, names, samples).tensor : Tensor();
   };
+  Tensor added = with(bias, found.with(found.h, found.n, found.m), bias.batched);
+  if (added && batched && !bias.batched) {
+    Shape shape(runner.batch_rank(), 1);
+    for (Index size : added.shape()) shape.push_back(size);
+    added = reshape(added, shape);
+  }
   const Tensor y = attend(with(Q, found.with(found.h_k, found.n, found.c), batched),
                           with(K, found.with(found.h_k, found.m, found.c), batched),
                           with(V, found.with(found.h_v, found.m, found.e), batched),
                           {.mask = with(mask, found.with(found.h, found.n, found.m), batched),
                            .shown = shown.value_or(shows_all),
                            .before = with(P_l, {found.h_k, found.h}, false),
-                           .after = with(P_w, {found.h, found.h_v}, false)});
+                           .after = with(P_w, {found.h, found.h_v}, false),
+                           .bias = added});
   const Names names = found.with(found.h_v, found.n, found.e);
   return runner.aligned({y, names, batched}, node.names, batched);
 }
 
-// A row of the mask, unless that is but a number. Too low if matrices of mixes differ by sample:
-// these are not known before the run.
+// Rows of what is added, and one of the mask unless that is but a number. Too low if matrices of
+// mixes differ by sample: these are not known before the run.
 std::optional<double> stores(Runner& runner, const Fusion& fusion) {
-  const Attention found = *attention_in(fusion);
+  const FusedAttention& found = *fusion.attention;
   if (!runner.device().attends(runner.rows_of_block(found.n), mixed_heads(runner, found)))
     return {};
-  const bool is_number = shown_to_first(runner, fusion.operands[softmax_part], found.n).has_value();
-  return is_number ? 0.0 : static_cast<double>(runner.size(found.m));
+  const bool is_number = shown_to_first(runner, found.softmax, found.n).has_value();
+  double stored = is_number ? 0.0 : static_cast<double>(runner.size(found.m));
+  for (const Beside& addend : found.addends) {
+    double row = 1;
+    for (int name : addend.names.names)
+      if (name != found.n) row *= static_cast<double>(runner.size(name));
+    stored += row;
+  }
+  return stored;
 }
 
 }  // namespace

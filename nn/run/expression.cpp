@@ -83,9 +83,10 @@ Value Runner::operation(const Node& n) {
   return {operate(n.op, both[0], both[1]), n.names, batched};
 }
 
-Dropout Runner::next_dropout() {
-  const Key key =
-      forward_.key.fold(path_).fold(current_->name).fold(static_cast<uint64_t>(dropouts_++));
+Dropout Runner::next_dropout() { return dropout_of(*current_, dropouts_++); }
+
+Dropout Runner::dropout_of(const CheckedValue& statement, int number) const {
+  const Key key = forward_.key.fold(path_).fold(statement.name).fold(static_cast<uint64_t>(number));
   return {forward_.training ? forward_.dropout : 0, key,
           static_cast<uint64_t>(forward_.first_sample)};
 }

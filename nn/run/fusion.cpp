@@ -5,7 +5,8 @@
 //   f(a[…] + b[…])                     f elementwise, a or b a parameter; the sum is not stored
 //   einsum(softmax(einsum(J, P)), R)   P and R small matrices, the second one if it is there: heads
 //                                      that are mixed before and after a softmax
-//   einsum(softmax(einsum(Q, K)), V)   attention, with or without such mixes (attention.cpp)
+//   einsum(softmax(einsum(Q, K)), V)   attention, with or without such mixes, factors and biases of
+//                                      its logits, and dropout (attention.cpp)
 //   norm(x, dim=d) * g[d] + b[d]       layer_norm; rms_norm without b
 //   S[…, d] = a[…] + b[…]              and its norm, as in the row before, in a later statement
 #include "nn/run/fusion.hpp"
@@ -17,15 +18,43 @@
 
 namespace tete {
 
-const Node* written_for(const Checked& program, const Node& node, std::vector<int>& inside) {
+Names Merge::parted(const Names& names) const {
+  Names all;
+  for (int name : names) {
+    if (name != whole) all.push_back(name);
+    else
+      for (int part : parts) all.push_back(part);
+  }
+  return all;
+}
+
+// The dimension that this reference splits; none if it picks or renames, or splits several.
+static Merge split_in(const Node& node, const Names& dims) {
+  Merge found;
+  for (int i = 0; i < dims.size(); ++i) {
+    const Node::RefAxis& axis = node.axes[i];
+    if (axis.pick < 0 && axis.parts == Names{dims[i]}) continue;
+    if (axis.pick >= 0 || axis.parts.size() < 2 || found.whole >= 0) return {};
+    found = {dims[i], axis.parts};
+  }
+  return found;
+}
+
+const Node* written_for(const Checked& program, const Node& node, std::vector<int>& inside,
+                        Merge* merge) {
   if (node.kind != NodeKind::value) return &node;
-  if (!node.plain) return nullptr;
+  if (!node.plain) {
+    const Merge found = merge ? split_in(node, program.values[node.index].dims) : Merge{};
+    if (found.whole < 0 || (merge->whole >= 0 && !(found == *merge))) return nullptr;
+    *merge = found;
+  }
   for (int at = node.index;; at = program.values[at].index) {
     const CheckedValue& v = program.values[at];
     inside.push_back(at);
     if (v.kind == ValueKind::same) continue;
-    const bool fits = v.kind == ValueKind::statement && v.names == v.dims && v.norm < 0;
-    return fits ? &v.right : nullptr;
+    const bool merges = v.names != v.dims,
+               fits = !merges || (merge && v.names == merge->parted(v.dims));
+    return fits && v.kind == ValueKind::statement && v.norm < 0 ? &v.right : nullptr;
   }
 }
 

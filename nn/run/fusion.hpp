@@ -18,10 +18,21 @@ struct FusionRow {
   bool rounds_otherwise = false;
 };
 
+// A dimension that a statement merges on its left, h=(g s), and its readers split again. None: -1.
+struct Merge {
+  int whole = -1;
+  Names parts = {};
+  // These names, the parts in the place of the whole.
+  Names parted(const Names& names) const;
+  bool operator==(const Merge&) const = default;
+};
+
 // The expression that computes `node`: itself, or the right side of the statement that it refers
 // to; null if that reference splits, renames or picks. `inside` gets the statement, and the values
-// on the way to it that are the same under another name.
-const Node* written_for(const Checked& program, const Node& node, std::vector<int>& inside);
+// on the way to it that are the same under another name. With `merge`, one dimension may be merged
+// and split; it is the same for all that is read.
+const Node* written_for(const Checked& program, const Node& node, std::vector<int>& inside,
+                        Merge* merge = nullptr);
 
 // True for an einsum of two operands (products.cpp).
 bool is_product_of_two(const Node& node);
@@ -36,8 +47,8 @@ struct Mix {
 };
 Mix mix_in(const Node& node);
 
-// einsum(softmax(einsum(Q, K)), V), with or without mixes of heads around the softmax
-// (attention.cpp)
+// einsum(softmax(einsum(Q, K)), V), with or without mixes of heads around the softmax, factors and
+// biases of the logits, and dropout (attention.cpp)
 extern const FusionRow attention_row;
 
 }  // namespace tete

@@ -152,6 +152,8 @@ class Runner {
 
   // The next dropout of the current statement. Each call folds another number into the key.
   Dropout next_dropout();
+  // The only dropout of this statement.
+  Dropout dropout_of(int statement) const { return dropout_of(checked(statement), 0); }
 
   // The call's mask (mask.cpp).
   // True if the call's mask hides later positions of `dim`.
@@ -176,6 +178,7 @@ class Runner {
   Value visible(const Node& n);
 
  private:
+  Dropout dropout_of(const CheckedValue& statement, int number) const;
   const CheckedValue& checked(int value) const { return program_.values[value]; }
   void read_batch_and_type();
   Value evaluate(const CheckedValue& v);

@@ -1,58 +1,66 @@
 // dropout(x, shared=d): the call's rate and key (R14); the identity outside training.
+#include "nn/language/builtins/dropout.hpp"
+
 #include "nn/language/builtins/builtin.hpp"
 
 namespace tete {
 
 namespace {
 
-// The noise of a sample depends on the key and its global number alone, so a batch may be cut
-// anywhere.
-uint64_t first_counter(const Value& x, const Shape& whole, const Dropout& noise) {
-  const uint64_t samples = x.batched ? static_cast<uint64_t>(x.tensor.size(0)) : 0;
-  return samples > 0 ? noise.first_sample * (static_cast<uint64_t>(element_count(whole)) / samples)
-                     : 0;
+// A part of a value, its size along what shares its noise 1, as rows of the whole value.
+struct Part {
+  Shape part, whole, start;
+  uint64_t first = 0;  // the counter of the first sample's first number
+};
+// The part that the run has of a value of this shape, with these names behind the batch.
+Part part_in(Runner& runner, const Shape& shape, const Names& names, int shared,
+             const Dropout& noise) {
+  Part x{shape, shape, Shape(shape.size(), 0)};
+  const int batch = shape.size() - names.size();
+  for (int i = 0; i < names.size(); ++i)
+    x.whole[batch + i] = runner.whole_size(names[i]),
+                    x.start[batch + i] = runner.block_start(names[i]);
+  if (const int at = names.find(shared); at >= 0)
+    x.part[batch + at] = x.whole[batch + at] = 1, x.start[batch + at] = 0;
+  // The noise of a sample depends on the key and its global number alone, so a batch may be cut
+  // anywhere.
+  const uint64_t samples = batch > 0 ? static_cast<uint64_t>(shape[0]) : 0;
+  if (samples > 0)
+    x.first = noise.first_sample * (static_cast<uint64_t>(element_count(x.whole)) / samples);
+  return x;
 }
 
 // The dropout of ones[whole], of which only the rows [part] from `start` on are computed. From
 // dimension `run` on, the counters of neighbours are consecutive.
-Tensor noise_of(const Shape& part, const Shape& whole, const Shape& start, const Dropout& noise,
-                uint64_t first, const Tensor& like) {
-  int run = part.size() - 1;
-  while (run > 0 && part[run] == whole[run]) --run;
+Tensor noise_of(const Part& x, const Dropout& noise, Dtype dtype, Backend& on) {
+  int run = x.part.size() - 1;
+  while (run > 0 && x.part[run] == x.whole[run]) --run;
   Index length = 1, rows = 1;
-  for (int i = 0; i < part.size(); ++i) (i < run ? rows : length) *= part[i];
-  const Strides strides = row_major(whole);
-  const Tensor kept = Tensor::empty(part, like.dtype(), like.backend()),
-               ones = Tensor::ones({length}, like.dtype(), like.backend());
+  for (int i = 0; i < x.part.size(); ++i) (i < run ? rows : length) *= x.part[i];
+  const Strides strides = row_major(x.whole);
+  const Tensor kept = Tensor::empty(x.part, dtype, on), ones = Tensor::ones({length}, dtype, on);
   for (Index row = 0; row < rows; ++row) {
-    uint64_t counter = first + static_cast<uint64_t>(start[run] * strides[run]);
+    uint64_t counter = x.first + static_cast<uint64_t>(x.start[run] * strides[run]);
     Index left = row;
-    for (int i = run - 1; i >= 0; left /= part[i--])
-      counter += static_cast<uint64_t>((start[i] + left % part[i]) * strides[i]);
+    for (int i = run - 1; i >= 0; left /= x.part[i--])
+      counter += static_cast<uint64_t>((x.start[i] + left % x.part[i]) * strides[i]);
     copy_onto(dropout(ones, noise.rate, noise.key, counter),
               kept.window({length}, {1}, row * length));
   }
   return kept;
 }
 
-Tensor noisy(Runner& runner, const Value& x, int shared_axis, const Dropout& noise) {
-  const Tensor& t = x.tensor;
-  Shape part = t.shape(), whole = part, start(part.size(), 0);
-  for (int i = 0; i < x.names.size(); ++i) {
-    const int axis = runner.axis_of(x, x.names[i]);
-    whole[axis] = runner.whole_size(x.names[i]), start[axis] = runner.block_start(x.names[i]);
-  }
-  if (shared_axis >= 0) part[shared_axis] = whole[shared_axis] = 1, start[shared_axis] = 0;
-  const uint64_t first = first_counter(x, whole, noise);
-  if (part == t.shape() && part == whole) return dropout(t, noise.rate, noise.key, first);
-  return t * broadcast(noise_of(part, whole, start, noise, first, t), t.shape());
+Tensor noisy(Runner& runner, const Value& v, int shared, const Dropout& noise) {
+  const Tensor& t = v.tensor;
+  const Part x = part_in(runner, t.shape(), v.names, shared, noise);
+  if (x.part == t.shape() && x.part == x.whole) return dropout(t, noise.rate, noise.key, x.first);
+  return t * broadcast(noise_of(x, noise, t.dtype(), t.backend()), t.shape());
 }
 
 Value run(Runner& runner, const Node& node) {
   Value x = runner.node(node.args[0]);
   const Dropout noise = runner.next_dropout();
-  const int shared_axis = node.dim() >= 0 ? runner.axis_of(x, node.dim()) : -1;
-  if (noise.rate > 0) x.tensor = noisy(runner, x, shared_axis, noise);
+  if (noise.rate > 0) x.tensor = noisy(runner, x, node.dim(), noise);
   return x;
 }
 
@@ -74,6 +82,16 @@ constexpr Builtin rows[] = {
 };
 
 }  // namespace
+
+Value dropout_noise(Runner& runner, int statement, const Names& names, int shared, bool batched) {
+  const Dropout noise = runner.dropout_of(statement);
+  if (noise.rate == 0) return {};
+  const Part x = part_in(runner, runner.shape_of(names, batched), names, shared, noise);
+  const Names left = names.without(shared);
+  return {
+      reshape(noise_of(x, noise, runner.dtype(), runner.device()), runner.shape_of(left, batched)),
+      left, batched};
+}
 
 std::span<const Builtin> dropout_functions() { return rows; }
 
