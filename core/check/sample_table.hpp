@@ -82,5 +82,7 @@ inline const Layout layouts[] = {
 
 // Softmax, attention, norms and losses (samples_softmax.cpp).
 void add_softmax_samples(SampleTable& table);
+// Layouts, copies and indices (samples_layout.cpp).
+void add_layout_samples(SampleTable& table);
 
 }  // namespace tete

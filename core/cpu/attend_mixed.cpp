@@ -10,9 +10,8 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
-#include <vector>
 
-#include "core/cpu/attention.hpp"
+#include "core/cpu/heads.hpp"
 #include "core/cpu/mix.hpp"
 #include "core/cpu/relaid.hpp"
 #include "core/cpu/small_matrix.hpp"
@@ -23,82 +22,6 @@ namespace {
 constexpr Index most_queries = 36;        // in a group: as fast as 24 or 48
 constexpr Index most_logits = 1 << 23;    // in a group, or those of product_rows queries if more
 constexpr Index most_in_lanes = 1 << 13;  // terms of an outer product that are summed in lanes
-
-// A matrix for each head.
-template <class T>
-struct Heads {
-  T* data;
-  Index head, step;
-
-  Lines<T> operator[](Index h) const { return {data ? data + h * head : nullptr, step}; }
-  Heads<const T> read() const { return {data, head, step}; }
-};
-
-// The last three dimensions of x at this offset.
-template <class T>
-Heads<T> heads_at(const View& x, Index offset) {
-  const Lines<T> first = lines_at<T>(x, offset);
-  return {first.data, x.data ? x.strides[x.rank() - 3] : 0, first.step};
-}
-
-// Rows of all heads, those of one head one after another.
-template <class T>
-class GroupSpace {
- public:
-  GroupSpace(Index rows, Index heads, Index numbers) : rows_(rows), space_(rows * heads, numbers) {}
-  // One row of all heads.
-  Lines<T> row(Index r) const { return {space_.lines()[r], rows_ * space_.lines().step}; }
-  // All rows of one head.
-  Lines<T> head(Index h) const { return {space_.lines()[h * rows_], space_.lines().step}; }
-
- private:
-  const Index rows_;
-  const LineSpace<T> space_;
-};
-
-// Sums for the rows of each head, in dense memory: rows of the result may be too far apart to add
-// to.
-template <class T>
-class SumsOfHeads {
- public:
-  SumsOfHeads(Index heads, Index rows, Index width)
-      : heads_(heads),
-        rows_(rows),
-        width_(width),
-        memory_(static_cast<size_t>(heads * rows * width) * sizeof(T)) {
-    std::fill_n(memory_.template as<T>(), heads * rows * width, T(0));
-  }
-  Lines<T> operator[](Index h) const {
-    return {memory_.template as<T>() + h * rows_ * width_, width_};
-  }
-  void copy_to(const Heads<T>& x) const {
-    const double work = static_cast<double>(heads_ * rows_ * width_);
-    parallel_for(heads_, work, [&](Index h) {
-      const Lines<T> from = (*this)[h], to = x[h];
-      for (Index r = 0; r < rows_; ++r) std::copy_n(from[r], width_, to[r]);
-    });
-  }
-
- private:
-  const Index heads_, rows_, width_;
-  const Scratch memory_;
-};
-
-// The matrices of all heads in panels.
-template <class T>
-class PanelsOfHeads {
- public:
-  PanelsOfHeads(Index heads, Index k, Index n, const Heads<const T>& x, bool turned = false)
-      : panels_(static_cast<size_t>(heads)) {
-    parallel_for(heads, static_cast<double>(heads * k * n), [&](Index h) {
-      panels_[static_cast<size_t>(h)] = std::make_unique<Panels<T>>(k, n, x[h], turned);
-    });
-  }
-  const Panels<T>& operator[](Index h) const { return *panels_[static_cast<size_t>(h)]; }
-
- private:
-  std::vector<std::unique_ptr<Panels<T>>> panels_;
-};
 
 // Queries that are worked on together, and the positions that at least one of them sees.
 struct Group {
