@@ -63,10 +63,11 @@ Shape pairs(const Tensor& q, const Tensor& k, const Tensor& before) {
   return shape;
 }
 
-// The bias of all samples, which is one if its first dimension is 1.
-View bias_of_all(const Tensor& bias, Index samples) {
+// A view of the bias for all matrices; it has stride 0 where samples share it. first: the size of
+// the logits' first dimension.
+View bias_of_all(const Tensor& bias, Index first) {
   View view = view_of(bias);
-  if (bias && view.shape[0] != samples) view.shape[0] = samples, view.strides[0] = 0;
+  if (bias && view.shape[0] != first) view.shape[0] = first, view.strides[0] = 0;
   return view;
 }
 
@@ -76,7 +77,7 @@ FusedValue value(const Tensors& in, Index shown) {
   two.back() = 2;
   const Tensor y = resized_like(v, v.rank() - 2, q.size(q.rank() - 2)),
                stats = Tensor::empty(two, v.dtype(), v.backend());
-  const View k = in[k_in].view(), bias = bias_of_all(in[bias_in], q.size(0)),
+  const View k = in[k_in].view(), bias = bias_of_all(in[bias_in], stats.size(0)),
              mask = view_of(in[mask_in]);
   const bool done =
       before || after
@@ -96,7 +97,8 @@ Tensors gradient(const Backward& at, Index shown) {
     if (at.in[i] && at.wants(i)) made[i] = Tensor::empty_like(at.in[i]);
   if (bias && at.wants(bias_in))  // its kernel adds to it
     made[bias_in] = Tensor::zeros(bias.shape(), bias.dtype(), bias.backend());
-  const View b = bias_of_all(bias, q.size(0)), db = bias_of_all(made[bias_in], q.size(0)),
+  const Index first = at.kept[0].size(0);
+  const View b = bias_of_all(bias, first), db = bias_of_all(made[bias_in], first),
              dq = view_of(made[q_in]), dk = view_of(made[k_in]), dv = view_of(made[v_in]);
   if (before || after)
     q.backend().attend_mixed_gradient(q.view(), k, v, view_of(before), view_of(after), b, mask,
@@ -141,16 +143,22 @@ void check_bias(const Tensor& q, const Tensor& bias) {
             describe(q.dtype(), q.shape()), ", got ", describe(bias.dtype(), bias.shape()));
 }
 
-// The bias, broadcast to the logits' shape. If all samples, of many matrices each, have the same,
-// it stays one: samples one after another add to its gradient.
+// The bias in dense rows, broadcast to the logits' shape. Where all samples have the same it stays
+// one, as kernels copy and read less, and samples one after another add to its gradient; but if a
+// sample has few matrices, these would be too few for the threads. Sizes alone decide, for the
+// bits.
 Tensor fitted(const Tensor& bias, Shape shape, bool mixes) {
-  constexpr Index many = 8;  // matrices are as many pieces of work; heads that are mixed have more
+  constexpr Index many = 8;  // heads that are mixed are shared among threads in other ways
   if (!bias) return {};
   Index matrices = 1;
   for (int d = 1; d + 2 < shape.size(); ++d) matrices *= shape[d];
   const bool has_samples = shape.size() > (mixes ? 3 : 2);
   if (has_samples && bias.size(0) == 1 && (mixes || matrices >= many)) shape[0] = 1;
-  return broadcast(bias, shape);
+  const int last = bias.rank() - 1;
+  Short<int> order = memory_order(bias.shape(), bias.strides());
+  order.erase(order.find(last)), order.push_back(last);
+  const bool is_dense = bias.strides()[last] == 1 || bias.size(last) == 1;
+  return broadcast(is_dense ? bias : with_layout(bias, order), shape);
 }
 
 }  // namespace

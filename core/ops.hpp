@@ -118,8 +118,10 @@ inline constexpr Index shows_all = Index{1} << 40;
 // Scaled dot-product attention without the scale (Vaswani et al. 2017, section 3.2.1), in memory
 // linear in the lengths: softmax over m of q[…, n, c] k[…, m, c], times v[…, m, e]; [..., n, e], in
 // v's memory order. Row n sees the first shown + n rows of k and v, all of them if that is more;
-// `mask` hides others, as above, broadcast to [..., n, m]. `bias` is added to the logits, broadcast
-// likewise (relative positions: Raffel et al. 2020, section 2.1).
+// `mask` hides others, as above, broadcast to [..., n, m]. `bias` is added to the logits (after
+// `before`), broadcast likewise (relative positions: Raffel et al. 2020, section 2.1); it has q's
+// type and number of dimensions, and a gradient, for which a bias of all samples may take the
+// memory of all logits if these have fewer than 8 matrices a sample.
 // Talking heads: before[h_k, h] mixes the logits of q's and k's heads, their third dimension from
 // the end, and after[h, h_v] the weights, to v's heads. Either may be missing.
 // Fails (input) unless the shapes fit and the types are one.

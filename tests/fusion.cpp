@@ -469,16 +469,20 @@ TEST_SUITE("fusion") {
                       products = "  J[q, u, a] = einsum(G[q, e, a], H[u, e, a])\n",
                       soft = "  W[q, u, a] = softmax(S[q, u, a], reduced_dim=u)\n",
                       last = "  R[q, i, a] = einsum(W[q, u, a], F[u, i, a])\n", softs = soft + last;
-    Text mixing = text("G[q, e, a], H[u, e, a], F[u, i, r], k[a, r], b[q, u, r], c[a]",
-                       products +
-                           "  L[q, u, a] = J[q, u, a] * c[a]\n"
-                           "  S[q, u, r] = einsum(L[q, u, a], k[a, r]) / 2 + b[q, u, r]\n"
-                           "  W[q, u, r] = softmax(S[q, u, r], reduced_dim=u)\n"
-                           "  R[q, i, r] = einsum(W[q, u, r], F[u, i, r])\n",
-                       "R[q, i, r]");
-    mixing.values[3] = noise({6, 8}, 7);
+    const std::string mixing_text =
+        def("G[q, e, a], H[u, e, a], F[u, i, r], k[a, r], b[q, u, r], c[a]",
+            products +
+                "  L[q, u, a] = J[q, u, a] * c[a]\n"
+                "  S[q, u, r] = einsum(L[q, u, a], k[a, r]) / 2 + b[q, u, r]\n"
+                "  W[q, u, r] = softmax(S[q, u, r], reduced_dim=u)\n"
+                "  R[q, i, r] = einsum(W[q, u, r], F[u, i, r])\n",
+            "R[q, i, r]");
+    Text mixing(mixing_text, sizes, {2}), rows(mixing_text, sizes, {2, 3});
+    mixing.values[3] = noise({6, 8}, 7);  // one matrix of all samples
+    rows.values[3] = noise({6, 8}, 7);
+    const Text alone(mixing_text, sizes, {});
     for (const Text& each :
-         {mixing,
+         {mixing, rows, alone,
           text(given, products + "  S[q, u, a] = J[q, u, a] / sqrt(e)\n" + softs, "R[q, i, a]"),
           text(given + ", b[a], c[q, a], d[u, a]",
                products +

@@ -292,11 +292,20 @@ TEST_SUITE("tile") {
   }
 
   TEST_CASE("attention in one pass is the same in blocks, in one, and in steps") {
-    for (const char* variant : {"multi_head", "talking_heads"}) {
-      CAPTURE(std::string(variant));
-      const Tiled layer(variant);
+    for (const auto& [variant, with] :
+         std::vector<std::pair<std::string, std::vector<std::string>>>{
+             {"multi_head", {}},
+             {"talking_heads", {}},
+             {"grouped_query", {"rotary", "scaled"}},
+             {"multi_head", {"t5_bias"}},
+             {"multi_head", {"alibi", "dropout"}},
+             {"talking_heads", {"t5_bias", "dropout"}}}) {
+      const std::string name = variant + (with.empty() ? "" : " with " + with.back());
+      CAPTURE(name);
+      const Tiled layer(variant, with);
       for (const auto& lengths : {std::pair<Index, Index>{70, 70}, {70, 93}, {18, 131}})
-        for (const Call& call : calls(*layer.program, lengths.first, lengths.second)) {
+        for (Call call : calls(*layer.program, lengths.first, lengths.second)) {
+          if (!with.empty() && with.back() == "dropout") call.dropout = 0.3;
           CAPTURE(lengths.first);
           CAPTURE(lengths.second);
           CAPTURE(call.mask.causal);

@@ -253,6 +253,8 @@ void add_reductions(SampleTable& table) {
   table.add("sum of one number", {{{}}}, [](In in) { return sum(in[0]); });
 }
 
+// Empty tensors, for operations whose other samples have none.
+
 void add_nothing(SampleTable& table) {
   table.add("-x of nothing", {{{0, 3}}}, [](In in) { return -in[0]; });
   table.add("a + b * a of nothing", {{{0, 3}}, {{0, 3}}},

@@ -111,8 +111,6 @@ void add_index(SampleTable& table) {
   }
 }
 
-// Empty tensors, for operations whose samples above have none.
-
 }  // namespace
 
 void add_layout_samples(SampleTable& table) {

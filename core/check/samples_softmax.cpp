@@ -74,6 +74,11 @@ void add_attend(SampleTable& table) {
               return attend(in[0], in[1], in[2],
                             {.shown = 2, .before = in[3], .after = in[4], .bias = in[5]});
             });
+  table.add("attend, heads mixed to more of them, with a bias of each, columns first",
+            {{{2, 3, 2}}, {{2, 5, 2}}, {{4, 5, 3}}, {{2, 3}}, {{3, 4}}, {{5, 3, 3}}}, 9, [](In in) {
+              return attend(in[0], in[1], in[2],
+                            {.before = in[3], .after = in[4], .bias = permute(in[5], {1, 2, 0})});
+            });
   table.add("attend to nothing", {{{3, 2}}, {{0, 2}}, {{0, 4}}},
             [](In in) { return attend(in[0], in[1], in[2]); });
   table.add("attend over no name", {{{3, 0}}, {{5, 0}}, {{5, 4}}}, 5,

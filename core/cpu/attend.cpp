@@ -141,7 +141,8 @@ void for_each_matrix(const std::array<const View*, N>& views, Index shown, doubl
   });
 }
 
-// One sample of all views, still with the first dimension.
+// The views of one sample, with a first dimension of 1: samples that share a bias add to its
+// gradient one after another.
 template <int N>
 class OneSample {
  public:
@@ -201,7 +202,6 @@ bool CpuBackend::attend_gradient(const View& q, const View& k, const View& v, co
           });
     });
   };
-  // Samples of one bias add to its gradient one after another.
   if (views.share_bias(2))
     for (Index i = 0; i < q.shape[0]; ++i) run(OneSample<gradient_views>(views.all(), i).views());
   else run(views.all());

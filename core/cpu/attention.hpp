@@ -164,7 +164,7 @@ struct BiasGradient {
   }
 };
 
-// The views of a call of attention, in this order; those of the gradient go on after `to_stats`.
+// The views of a call of attention, in this order; a gradient has others from of_g on.
 enum AttentionView {
   of_q,
   of_k,
@@ -174,7 +174,7 @@ enum AttentionView {
   of_stats,
   of_y,
   value_views,
-  of_g = of_y,
+  of_g = of_y,  // in y's place
   to_q,
   to_k,
   to_v,

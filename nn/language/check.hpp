@@ -78,7 +78,7 @@ struct Fusion {
   std::vector<Node> operands = {};
   // Statements that it computes on the way, as nothing else reads them; unless a hook asks for one.
   std::vector<int> inside = {};
-  std::shared_ptr<const FusedAttention> attention = {};  // what nn/run/attention.cpp found
+  std::shared_ptr<const FusedAttention> attention = {};  // its operands and their names
 };
 
 // The first `layer` in it, or null.

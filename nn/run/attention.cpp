@@ -11,7 +11,8 @@
 // Without P_l, h_k is h; without P_w, h_v is h; without both, heads are among the others. K and V
 // may lack all names but their own: heads that read one memory. A factor of the logits that lacks
 // m multiplies the queries, one that lacks n the keys, and dropout with one noise for all queries
-// the values. Heads may be merged between the einsums, h=(g s).
+// the values. Heads may be merged between the einsums, h=(g s). The last statement computes all of
+// it, operands in the statements before, too.
 #include <algorithm>
 
 #include "nn/language/builtins/dropout.hpp"
@@ -54,8 +55,8 @@ struct FusedAttention {
   int n = -1, m = -1, c = -1, e = -1, h_k = -1, h = -1, h_v = -1;
   Names others;  // …
   Merge merge;
-  int dropped = -1;  // the statement that drops weights, and their names
-  Renamed weights;
+  int dropped = -1;  // the statement that drops weights; -1: none
+  Renamed weights;   // their names in it
 
   Names with(int heads, int row, int column) const {
     Names names = others;
@@ -198,7 +199,7 @@ class AttentionFinder {
   static Beside beside(Operator op, const Node& by, const Way& way) {
     return {op, by, {by.names, way.names(by.names)}};
   }
-  // A product is two factors: one of rows, perhaps, and one of the memory.
+  // A product is two factors, so that each may go to its own side, Q or K.
   static void add_factors(Operator op, const Node& by, Way& way) {
     const bool divides = by.op == Operator::divide;
     if (by.constant || by.kind != NodeKind::operation || by.args.size() != 2 ||
@@ -271,7 +272,7 @@ bool fits_attention(const Checked& program, const Node& node, Fusion& found) {
 // ---- Running --------------------------------------------------------------------------------
 
 // The largest number of heads that are mixed, 0 if none are.
-Index mixed_heads(Runner& runner, const FusedAttention& found) {
+Index most_mixed_heads(Runner& runner, const FusedAttention& found) {
   Index most = 0;
   for (int heads : {found.h_k, found.h, found.h_v})
     if (heads >= 0) most = std::max(most, runner.size(heads));
@@ -287,8 +288,8 @@ Value parted(Runner& runner, const Value& v, const Merge& merge) {
 
 // a op b, with the names of both.
 Value operated(Runner& runner, Operator op, const Value& a, const Value& b) {
-  Names names = a.names;
-  for (int name : lacking(b.names, a.names)) names.push_back(name);
+  Names names = lacking(b.names, a.names);  // outside, so that rows of a stay dense
+  for (int name : a.names) names.push_back(name);
   const auto [both, batched] = runner.operands({a, b}, names);
   return {operate(op, both[0], both[1]), names, batched};
 }
@@ -307,7 +308,7 @@ Scaled scaled(Runner& runner, const FusedAttention& found) {
   return made;
 }
 
-// What is added to the logits; no tensor if nothing is.
+// The sum of all addends; no tensor if there are none.
 Value bias_of(Runner& runner, const FusedAttention& found) {
   Value sum;
   for (const Beside& addend : found.addends) {
@@ -332,7 +333,7 @@ Value values_of(Runner& runner, const FusedAttention& found, bool batched) {
 // take as long.
 std::optional<Value> run_attention(Runner& runner, const Node& node, const Fusion& fusion) {
   const FusedAttention& found = *fusion.attention;
-  if (!runner.device().attends(runner.size(found.n), mixed_heads(runner, found))) return {};
+  if (!runner.device().attends(runner.size(found.n), most_mixed_heads(runner, found))) return {};
   const auto matrix = [&](const std::optional<Node>& P) { return P ? runner.node(*P) : Value{}; };
   const Value P_l = matrix(found.P_l), P_w = matrix(found.P_w);
   if (P_l.batched || P_w.batched) return {};
@@ -365,15 +366,17 @@ std::optional<Value> run_attention(Runner& runner, const Node& node, const Fusio
   return runner.aligned({y, names, batched}, node.names, batched);
 }
 
-// Rows of what is added, and one of the mask unless that is but a number. Too low if matrices of
+// Rows of what is added, as if each sample had its own, and one of the mask unless that is but a
+// number. Too low if matrices of
 // mixes differ by sample: these are not known before the run.
 std::optional<double> stores(Runner& runner, const Fusion& fusion) {
   const FusedAttention& found = *fusion.attention;
-  if (!runner.device().attends(runner.rows_of_block(found.n), mixed_heads(runner, found)))
+  if (!runner.device().attends(runner.rows_of_block(found.n), most_mixed_heads(runner, found)))
     return {};
   const bool is_number = shown_to_first(runner, found.softmax, found.n).has_value();
   double stored = is_number ? 0.0 : static_cast<double>(runner.size(found.m));
   for (const Beside& addend : found.addends) {
+    if (!addend.names.names.contains(found.n)) continue;
     double row = 1;
     for (int name : addend.names.names)
       if (name != found.n) row *= static_cast<double>(runner.size(name));

@@ -52,9 +52,8 @@ const Node* written_for(const Checked& program, const Node& node, std::vector<in
     const CheckedValue& v = program.values[at];
     inside.push_back(at);
     if (v.kind == ValueKind::same) continue;
-    const bool merges = v.names != v.dims,
-               fits = !merges || (merge && v.names == merge->parted(v.dims));
-    return fits && v.kind == ValueKind::statement && v.norm < 0 ? &v.right : nullptr;
+    const bool is_whole = v.names == v.dims || (merge && v.names == merge->parted(v.dims));
+    return is_whole && v.kind == ValueKind::statement && v.norm < 0 ? &v.right : nullptr;
   }
 }
 
@@ -331,6 +330,7 @@ std::optional<double> Runner::stored_instead(int number) {
   const int at = checked(number).fusion;
   if (at < 0 || !runs(program_.fusions[at])) return {};
   const Fusion& fusion = program_.fusions[at];
+  if (fusion.row->stores && number != fusion.inside.front()) return 0;  // it is counted once
   return fusion.row->stores ? fusion.row->stores(*this, fusion) : std::nullopt;
 }
 

@@ -28,9 +28,9 @@ struct Merge {
 };
 
 // The expression that computes `node`: itself, or the right side of the statement that it refers
-// to; null if that reference splits, renames or picks. `inside` gets the statement, and the values
-// on the way to it that are the same under another name. With `merge`, one dimension may be merged
-// and split; it is the same for all that is read.
+// to; null if that reference splits, renames or picks. With `merge` it may split one dimension that
+// the statement merges, the same in all that is read. `inside` gets the statement, and the values
+// on the way to it that are the same under another name.
 const Node* written_for(const Checked& program, const Node& node, std::vector<int>& inside,
                         Merge* merge = nullptr);
 

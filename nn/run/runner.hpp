@@ -152,7 +152,7 @@ class Runner {
 
   // The next dropout of the current statement. Each call folds another number into the key.
   Dropout next_dropout();
-  // The only dropout of this statement.
+  // The dropout of a statement that has one.
   Dropout dropout_of(int statement) const { return dropout_of(checked(statement), 0); }
 
   // The call's mask (mask.cpp).

@@ -7,7 +7,7 @@ namespace tete {
 
 namespace {
 
-// A part of a value, its size along what shares its noise 1, as rows of the whole value.
+// The rows of a whole value that a run has; along a dimension that shares its noise, one.
 struct Part {
   Shape part, whole, start;
   uint64_t first = 0;  // the counter of the first sample's first number
@@ -17,9 +17,10 @@ Part part_in(Runner& runner, const Shape& shape, const Names& names, int shared,
              const Dropout& noise) {
   Part x{shape, shape, Shape(shape.size(), 0)};
   const int batch = shape.size() - names.size();
-  for (int i = 0; i < names.size(); ++i)
-    x.whole[batch + i] = runner.whole_size(names[i]),
-                    x.start[batch + i] = runner.block_start(names[i]);
+  for (int i = 0; i < names.size(); ++i) {
+    x.whole[batch + i] = runner.whole_size(names[i]);
+    x.start[batch + i] = runner.block_start(names[i]);
+  }
   if (const int at = names.find(shared); at >= 0)
     x.part[batch + at] = x.whole[batch + at] = 1, x.start[batch + at] = 0;
   // The noise of a sample depends on the key and its global number alone, so a batch may be cut
