@@ -329,6 +329,14 @@ Value values_of(Runner& runner, const FusedAttention& found, bool batched) {
   return operated(runner, Operator::multiply, V, parted(runner, found.weights(noise), found.merge));
 }
 
+// What all samples share, with sizes of 1 in the place of the batch: it is not repeated.
+Tensor of_all(Runner& runner, const Tensor& x) {
+  if (!x) return x;
+  Shape shape(runner.batch_rank(), 1);
+  for (Index size : x.shape()) shape.push_back(size);
+  return reshape(x, shape);
+}
+
 // Attention stays f32 where products are of bfloat16: those would store logits and weights, and
 // take as long.
 std::optional<Value> run_attention(Runner& runner, const Node& node, const Fusion& fusion) {
@@ -348,12 +356,7 @@ std::optional<Value> run_attention(Runner& runner, const Node& node, const Fusio
   const auto with = [&](const Value& v, const Names& names, bool samples) {
     return v.tensor ? runner.aligned(v, names, samples).tensor : Tensor();
   };
-  Tensor added = with(bias, found.with(found.h, found.n, found.m), bias.batched);
-  if (added && batched && !bias.batched) {
-    Shape shape(runner.batch_rank(), 1);
-    for (Index size : added.shape()) shape.push_back(size);
-    added = reshape(added, shape);
-  }
+  const Tensor added = with(bias, found.with(found.h, found.n, found.m), bias.batched);
   const Tensor y = attend(with(Q, found.with(found.h_k, found.n, found.c), batched),
                           with(K, found.with(found.h_k, found.m, found.c), batched),
                           with(V, found.with(found.h_v, found.m, found.e), batched),
@@ -361,14 +364,13 @@ std::optional<Value> run_attention(Runner& runner, const Node& node, const Fusio
                            .shown = shown.value_or(shows_all),
                            .before = with(P_l, {found.h_k, found.h}, false),
                            .after = with(P_w, {found.h, found.h_v}, false),
-                           .bias = added});
+                           .bias = batched && !bias.batched ? of_all(runner, added) : added});
   const Names names = found.with(found.h_v, found.n, found.e);
   return runner.aligned({y, names, batched}, node.names, batched);
 }
 
 // Rows of what is added, as if each sample had its own, and one of the mask unless that is but a
-// number. Too low if matrices of
-// mixes differ by sample: these are not known before the run.
+// number. Too low if matrices of mixes differ by sample: these are not known before the run.
 std::optional<double> stores(Runner& runner, const Fusion& fusion) {
   const FusedAttention& found = *fusion.attention;
   if (!runner.device().attends(runner.rows_of_block(found.n), most_mixed_heads(runner, found)))
