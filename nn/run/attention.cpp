@@ -69,9 +69,6 @@ struct FusedAttention {
 
 namespace {
 
-bool includes(const Names& all, const Names& names) {
-  return std::all_of(names.begin(), names.end(), [&](int name) { return all.contains(name); });
-}
 bool same_names(const Names& a, const Names& b) { return a.size() == b.size() && includes(a, b); }
 
 // The names of the first that the second lacks.
@@ -125,15 +122,17 @@ class AttentionFinder {
     }
     return right;
   }
+
   // U is argument number `i` of the last einsum.
   Found weights(const Node& last, int i) {
     inside_.clear();
     Way way;
     FusedAttention& found = way.found;
     found.V = last.args[1 - i];
+    found.e = only_one(lacking(found.V.names, last.args[i].names));
     const Node* node = written(last.args[i], way);
     if (node && is_dropped(*node)) {
-      found.dropped = inside_.back(),
+      found.dropped = inside_.back();
       found.weights = {node->args[0].names, way.names(node->args[0].names)};
       found.n = way.names(node->dim());
       node = written(node->args[0], way);
@@ -238,9 +237,8 @@ class AttentionFinder {
   }
 
   // True if the names of all that lies between fit; no factor has those of rows and memory.
-  bool fits(FusedAttention& found, const Node& last, int i) const {
+  static bool fits(const FusedAttention& found, const Node& last, int i) {
     const Names& weights = last.args[i].names;
-    found.e = only_one(lacking(found.V.names, weights));
     const Merge& merge = found.merge;
     const bool splits = merge.whole >= 0;
     if (found.e < 0 || (splits && (found.mixes() || weights.contains(merge.whole)))) return false;
@@ -329,7 +327,7 @@ Value values_of(Runner& runner, const FusedAttention& found, bool batched) {
   return operated(runner, Operator::multiply, V, parted(runner, found.weights(noise), found.merge));
 }
 
-// What all samples share, with sizes of 1 in the place of the batch: it is not repeated.
+// A value that all samples share, with sizes of 1 in the place of the batch: it is not repeated.
 Tensor of_all(Runner& runner, const Tensor& x) {
   if (!x) return x;
   Shape shape(runner.batch_rank(), 1);

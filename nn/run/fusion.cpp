@@ -18,6 +18,10 @@
 
 namespace tete {
 
+bool includes(const Names& all, const Names& names) {
+  return std::all_of(names.begin(), names.end(), [&](int name) { return all.contains(name); });
+}
+
 Names Merge::parted(const Names& names) const {
   Names all;
   for (int name : names) {
@@ -72,10 +76,8 @@ Mix mix_in(const Node& node) {
       const int from = matrix.names[k], to = matrix.names[1 - k];
       Names mixed = x.names.without(from);
       mixed.push_back(to);
-      const bool has_all = std::all_of(mixed.begin(), mixed.end(),
-                                       [&](int name) { return node.names.contains(name); });
       if (x.names.contains(from) && !x.names.contains(to) && !node.names.contains(from) &&
-          has_all && node.names.size() == mixed.size())
+          includes(node.names, mixed) && node.names.size() == mixed.size())
         return {&x, &matrix, from, to};
     }
   }

@@ -34,6 +34,8 @@ struct Merge {
 const Node* written_for(const Checked& program, const Node& node, std::vector<int>& inside,
                         Merge* merge = nullptr);
 
+// True if `all` has each of these names.
+bool includes(const Names& all, const Names& names);
 // True for an einsum of two operands (products.cpp).
 bool is_product_of_two(const Node& node);
 // True for one of real operands that is no sum over strips.

@@ -22,9 +22,7 @@ Common common_factor(const Node& narrow, const Node& wide) {
       const Node &A = narrow.args[i], &same = wide.args[k], &B = narrow.args[1 - i],
                  &C = wide.args[1 - k];
       const bool common = A.index == same.index && A.plain && same.plain && A.names == same.names;
-      if (common && std::all_of(B.names.begin(), B.names.end(),
-                                [&](int name) { return C.names.contains(name); }))
-        return {i, k};
+      if (common && includes(C.names, B.names)) return {i, k};
     }
   return {};
 }
