@@ -172,20 +172,16 @@ bool CpuBackend::attends(Index queries, Index mixed_heads) const {
 
 bool CpuBackend::attend(const View& q, const View& k, const View& v, const View& bias,
                         const View& mask, Index shown, const View& y, const View& stats) {
-  const int last = q.rank() - 1;
   if (!rows<float>().product_is_fast || q.size() == 0 || k.size() == 0 || v.size() == 0)
     return false;
-  Relaid queries = rowwise(q, last), keys = rowwise(k, last), values = rowwise(v, last),
-         biases = rowwise(bias, last), seen = rowwise(mask, last), to = rowwise(y, last);
+  const ValueViews views(q, k, v, bias, mask, stats, y);
   visit(y.dtype, [&]<class T>() {
-    for_each_matrix<T, value_views>({&queries.source(), &keys.source(), &values.source(),
-                                     &biases.source(), &seen.source(), &stats, &to.target()},
-                                    shown, 1,
+    for_each_matrix<T, value_views>(views.all(), shown, 1,
                                     [&](const Matrices<T>& of, const RowCursor<value_views>& at) {
-                                      value(of, lines_at<T>(to.target(), at[of_y]));
+                                      value(of, lines_at<T>(*views.all()[of_y], at[of_y]));
                                     });
   });
-  to.finish();
+  views.finish();
   return true;
 }
 

@@ -304,22 +304,19 @@ class MixedCall {
 bool CpuBackend::attend_mixed(const View& q, const View& k, const View& v, const View& before,
                               const View& after, const View& bias, const View& mask, Index shown,
                               const View& y, const View& stats) {
-  const int last = q.rank() - 1, heads = last - 2;
+  const int heads = q.rank() - 3;
   const Index most = std::max({q.shape[heads], stats.shape[heads], v.shape[heads]});
   if (!rows<float>().product_is_fast || most > most_heads || q.size() == 0 || k.size() == 0 ||
       v.size() == 0 || stats.size() == 0)
     return false;
-  Relaid queries = rowwise(q, last), keys = rowwise(k, last), values = rowwise(v, last),
-         biases = rowwise(bias, last), seen = rowwise(mask, last), to = rowwise(y, last);
-  const MixedCall<value_views> call({&queries.source(), &keys.source(), &values.source(),
-                                     &biases.source(), &seen.source(), &stats, &to.target()},
-                                    before, after, shown);
+  const ValueViews views(q, k, v, bias, mask, stats, y);
+  const MixedCall<value_views> call(views.all(), before, after, shown);
   visit(y.dtype, [&]<class T>() {
     call.for_each_sample([&](Index, const RowCursor<value_views>& at) {
-      attend_heads(call.template operands<T>(at), heads_at<T>(to.target(), at[of_y]));
+      attend_heads(call.template operands<T>(at), heads_at<T>(*views.all()[of_y], at[of_y]));
     });
   });
-  to.finish();
+  views.finish();
   return true;
 }
 

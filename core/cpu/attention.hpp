@@ -72,6 +72,12 @@ struct Seen {
   static constexpr Index lanes = 64;
 };
 
+// to[i·column] += x[i] for i < n.
+template <class T>
+void add_row(const T* x, T* to, Index column, Index n) {
+  rows<T>().binary[static_cast<int>(Binary::add)](to, column, x, 1, to, column, n);
+}
+
 // The positions that the queries of one matrix see: the first shown + i for query i, at most all,
 // but for those where the mask, if there is one, is 0. A bias, if there is one, is added to their
 // logits.
@@ -122,12 +128,11 @@ struct Sight {
   void complete(Index i, const Seen& seen, T* x) const {
     const Index n = seen.last - seen.first;
     std::fill(x + n, x + seen.end() - seen.first, T(0));
-    if (bias.data) rows<T>().binary[added](x, 1, bias[i] + seen.first, 1, x, 1, n);
+    if (bias.data) add_row(bias[i] + seen.first, x, 1, n);
     if (!mask.data) return;
     const T hidden = -std::numeric_limits<T>::infinity();
     rows<T>().select(mask[i] + seen.first, 1, x, 1, &hidden, 0, x, 1, n);
   }
-  static constexpr int added = static_cast<int>(Binary::add);
   bool sees_nothing(Index i, const Seen& seen) const {
     const T* const shows = mask[i] + seen.first;
     return std::find_if(shows, shows + shown_of(i, seen), [](T x) { return x != 0; }) ==
@@ -157,10 +162,7 @@ struct BiasGradient {
         column(x.data ? x.strides[x.rank() - 1] : 0) {}
   // Adds row i's changes of the logits at these positions.
   void add(Index i, const Seen& seen, const T* d) const {
-    if (!data) return;
-    T* const to = data + i * row + seen.first * column;
-    rows<T>().binary[static_cast<int>(Binary::add)](to, column, d, 1, to, column,
-                                                    seen.last - seen.first);
+    if (data) add_row(d, data + i * row + seen.first * column, column, seen.last - seen.first);
   }
 };
 
@@ -180,6 +182,30 @@ enum AttentionView {
   to_v,
   to_bias,
   gradient_views
+};
+
+inline Relaid rowwise(const View& x) { return rowwise(x, x.rank() - 1); }
+
+// The views of attention's value in rows of stride 1, each copied once if it is not.
+class ValueViews {
+ public:
+  ValueViews(const View& q, const View& k, const View& v, const View& bias, const View& mask,
+             const View& stats, const View& y)
+      : read_{rowwise(q), rowwise(k), rowwise(v), rowwise(bias), rowwise(mask)},
+        made_(rowwise(y)),
+        all_{&read_[0].source(), &read_[1].source(), &read_[2].source(),
+             &read_[3].source(), &read_[4].source(), &stats,
+             &made_.target()} {}
+  ValueViews(const ValueViews&) = delete;
+  // In the order of AttentionView.
+  const std::array<const View*, value_views>& all() const { return all_; }
+  // Copies y to where it belongs.
+  void finish() const { made_.finish(); }
+
+ private:
+  std::array<Relaid, 5> read_;
+  const Relaid made_;
+  std::array<const View*, value_views> all_;
 };
 
 // The views of attention's gradient in rows of stride 1, each copied once if it is not.
@@ -216,8 +242,6 @@ class GradientViews {
   }
 
  private:
-  static Relaid rowwise(const View& x) { return cpu_kernels::rowwise(x, x.rank() - 1); }
-
   std::array<Relaid, 6> read_;
   std::array<Relaid, 3> made_;
   std::array<const View*, gradient_views> all_;
