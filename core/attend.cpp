@@ -79,17 +79,13 @@ FusedValue value(const Tensors& in, Index shown) {
                stats = Tensor::empty(two, v.dtype(), v.backend());
   const View k = in[k_in].view(), bias = bias_of_all(in[bias_in], stats.size(0)),
              mask = view_of(in[mask_in]);
-  const bool done =
-      before || after
-          ? v.backend().attend_mixed(q.view(), k, v.view(), view_of(before), view_of(after), bias,
-                                     mask, shown, y.view(), stats.view())
-          : v.backend().attend(q.view(), k, v.view(), bias, mask, shown, y.view(), stats.view());
+  const bool done = v.backend().attend(q.view(), k, v.view(), view_of(before), view_of(after), bias,
+                                       mask, shown, y.view(), stats.view());
   return done ? FusedValue{y, {stats}} : FusedValue{};
 }
 
 Tensors gradient(const Backward& at, Index shown) {
-  const Tensor &q = at.in[q_in], &before = at.in[before_in], &after = at.in[after_in],
-               &bias = at.in[bias_in];
+  const Tensor &q = at.in[q_in], &before = at.in[before_in], &bias = at.in[bias_in];
   const View k = at.in[k_in].view(), v = at.in[v_in].view(), mask = view_of(at.in[mask_in]),
              stats = at.kept[0].view(), g = at.g.view();
   Tensors made(at.in.size());
@@ -100,11 +96,9 @@ Tensors gradient(const Backward& at, Index shown) {
   const Index first = at.kept[0].size(0);
   const View b = bias_of_all(bias, first), db = bias_of_all(made[bias_in], first),
              dq = view_of(made[q_in]), dk = view_of(made[k_in]), dv = view_of(made[v_in]);
-  if (before || after)
-    q.backend().attend_mixed_gradient(q.view(), k, v, view_of(before), view_of(after), b, mask,
-                                      shown, stats, g, dq, dk, dv, db, view_of(made[before_in]),
-                                      view_of(made[after_in]));
-  else q.backend().attend_gradient(q.view(), k, v, b, mask, shown, stats, g, dq, dk, dv, db);
+  q.backend().attend_gradient(q.view(), k, v, view_of(before), view_of(at.in[after_in]), b, mask,
+                              shown, stats, g, dq, dk, dv, db, view_of(made[before_in]),
+                              view_of(made[after_in]));
   return made;
 }
 

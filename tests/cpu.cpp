@@ -904,95 +904,7 @@ TEST_CASE("cpu: heads mixed around a softmax, in every layout, and the gradient"
             }
 }
 
-TEST_CASE("cpu: attention in one pass, in every layout, and the gradient") {
-  struct Sizes {
-    Index n, m, c, e;
-  };
-  for (Dtype t : reals)
-    for (const Sizes& s : {Sizes{1, 1, 1, 1},
-                           {5, 3, 2, 33},
-                           {13, 131, 35, 1},
-                           {77, 64, 32, 64},
-                           {131, 397, 7, 13},
-                           {24, 1031, 3, 5}})
-      for (const Layout& layout : input_layouts)
-        for (const int which : {0, 1, 2, 3})
-          for (const Index shown : {s.m, Index{1}, s.m - s.n, Index{-3}}) {
-            CAPTURE(name_of(t));
-            CAPTURE(s.n);
-            CAPTURE(s.m);
-            CAPTURE(std::string(layout.name));
-            const bool hidden = which == 1 || which == 3, biased = which >= 2,
-                       shares = which == 2;  // both matrices one bias
-            CAPTURE(which);
-            CAPTURE(shown);
-            const Shape of_q{2, s.n, s.c}, of_k{2, s.m, s.c}, of_v{2, s.m, s.e}, of_y{2, s.n, s.e},
-                of_w{2, s.n, s.m};
-            const Layout out = layout.repeated ? Layout{} : layout;
-            Array q(t, of_q, layout), k(t, of_k, layout), v(t, of_v, layout), y(t, of_y, out),
-                g(t, of_y, layout), dq(t, of_q, out), dk(t, of_k, out), dv(t, of_v, out),
-                mask(t, of_w, layout), stats(t, {2, s.n, 2}), added(t, of_w, layout),
-                db(t, of_w, out);
-            q.random(1, -2, 2), k.random(2), v.random(3), g.random(4), mask.random(5);
-            added.random(6, -2, 2);
-            View bias = biased ? added.view : View{}, dbias = biased ? db.view : View{};
-            if (shares) bias.strides[0] = dbias.strides[0] = 0;
-            cpu().unary(Unary::step, mask.view, mask.view);
-            // The same by the operations that it stands for.
-            Array seen(t, of_w), L(t, of_w), W(t, of_w), Y(t, of_y), dW(t, of_w), dL(t, of_w),
-                dQ(t, of_q), dK(t, of_k), dV(t, of_v), dB(t, of_w);
-            for_each(of_w, [&](const Shape& at) {
-              const bool is_seen = at[2] < shown + at[1] && (!hidden || get(mask.view, at) != 0);
-              put(seen.view, at, is_seen);
-            });
-            const Labels bnc{0, 1, 3}, bmc{0, 2, 3}, bnm{0, 1, 2}, bme{0, 2, 4}, bne{0, 1, 4};
-            cpu().contract(q.view, bnc, k.view, bmc, L.view, bnm);
-            if (biased) cpu().binary(Binary::add, L.view, bias, L.view);
-            cpu().softmax(L.view, seen.view, 2, W.view);
-            cpu().contract(W.view, bnm, v.view, bme, Y.view, bne);
-            cpu().contract(g.view, bne, v.view, bme, dW.view, bnm);
-            cpu().contract(W.view, bnm, g.view, bne, dV.view, bme);
-            cpu().softmax_gradient(W.view, dW.view, 2, dL.view);
-            cpu().contract(dL.view, bnm, k.view, bmc, dQ.view, bnc);
-            cpu().contract(dL.view, bnm, q.view, bnc, dK.view, bmc);
-            for_each(of_w, [&](const Shape& at) {  // both matrices' where they share a bias
-              const Shape other{1 - at[0], at[1], at[2]};
-              put(dB.view, at, get(dL.view, at) + (shares ? get(dL.view, other) : 0));
-            });
-            const View none{}, hides = hidden ? mask.view : none;
-            const auto near = [&](const Array& a, const Array& b) {
-              double most = 0;
-              for_each(a.view.shape, [&](const Shape& at) {
-                most = std::max(most, std::abs(get(a.view, at) - get(b.view, at)));
-              });
-              return most < (t == Dtype::f32 ? 5e-5 : 1e-13);
-            };
-            CHECK(same_bits(y, [&] {
-              REQUIRE(cpu().attend(q.view, k.view, v.view, bias, hides, shown, y.view, stats.view));
-            }));
-            CHECK(near(y, Y));
-            cpu().fill(0, db.view);
-            REQUIRE(cpu().attend_gradient(q.view, k.view, v.view, bias, hides, shown, stats.view,
-                                          g.view, dq.view, dk.view, dv.view, dbias));
-            CHECK(near(dq, dQ));
-            CHECK(near(dk, dK));
-            CHECK(near(dv, dV));
-            cpu().copy(biased ? dbias : dB.view, dW.view);
-            CHECK(near(dW, dB));
-            // Not all gradients need be wanted.
-            for (int only = 0; only < 3; ++only) {
-              Array* const made[] = {&dq, &dk, &dv};
-              const View some[] = {only == 0 ? dq.view : none, only == 1 ? dk.view : none,
-                                   only == 2 ? dv.view : none};
-              cpu().fill(7, made[only]->view);
-              cpu().attend_gradient(q.view, k.view, v.view, bias, hides, shown, stats.view, g.view,
-                                    some[0], some[1], some[2], none);
-              CHECK(near(*made[only], only == 0 ? dQ : only == 1 ? dK : dV));
-            }
-          }
-}
-
-TEST_CASE("cpu: attention of mixed heads, in every layout, and the gradient") {
+TEST_CASE("cpu: attention, of mixed heads or not, in every layout, and the gradient") {
   struct Sizes {
     Index h, g, o, n, m, c, e;
   };
@@ -1002,9 +914,11 @@ TEST_CASE("cpu: attention of mixed heads, in every layout, and the gradient") {
                            {3, 2, 5, 5, 3, 2, 33},
                            {2, 7, 3, 41, 131, 5, 1},
                            {6, 13, 2, 77, 64, 33, 7},
+                           {3, 2, 2, 131, 397, 7, 13},
+                           {1, 1, 2, 24, 1031, 3, 5},
                            {25, 24, 26, 13, 65, 3, 4}})
       for (const Layout& layout : input_layouts)
-        for (const int mixes : {1, 2, 3})
+        for (const int mixes : {0, 1, 2, 3})
           for (const int masks : {0, 1, 2})
             for (const Index shown : masks == 1 ? Shape{s.m - s.n} : Shape{s.m, -3}) {
               CAPTURE(name_of(t));
@@ -1077,15 +991,15 @@ TEST_CASE("cpu: attention of mixed heads, in every layout, and the gradient") {
                 return most < (t == Dtype::f32 ? 2e-5 : 1e-13) * largest;
               };
               CHECK(same_bits(y, [&] {
-                REQUIRE(cpu().attend_mixed(q.view, k.view, v.view, before, after, bias, hides,
-                                           shown, y.view, stats.view));
+                REQUIRE(cpu().attend(q.view, k.view, v.view, before, after, bias, hides, shown,
+                                     y.view, stats.view));
               }));
               CHECK(near(y, Y));
               const auto gradient = [&](const View& to_q, const View& to_k, const View& to_v,
                                         const View& to_b, const View& to_P, const View& to_R) {
-                return cpu().attend_mixed_gradient(q.view, k.view, v.view, before, after, bias,
-                                                   hides, shown, stats.view, g.view, to_q, to_k,
-                                                   to_v, to_b, to_P, to_R);
+                return cpu().attend_gradient(q.view, k.view, v.view, before, after, bias, hides,
+                                             shown, stats.view, g.view, to_q, to_k, to_v, to_b,
+                                             to_P, to_R);
               };
               CHECK(same_bits(dk, [&] {
                 cpu().fill(0, db.view);
@@ -1115,6 +1029,7 @@ TEST_CASE("cpu: attention of mixed heads, in every layout, and the gradient") {
 
 TEST_CASE("cpu: queries that see nothing lie beside some that see the end of the memory only") {
   const std::string before = cpu_kernels::instruction_set();
+  const View none{};
   int sets = 0;
   for (const char* set : {"v2", "v3", "v4", "generic"}) {
     if (!cpu_kernels::use_instruction_set(set)) continue;
@@ -1133,11 +1048,12 @@ TEST_CASE("cpu: queries that see nothing lie beside some that see the end of the
         cpu().softmax(w.view, mask.view, 1, w.view);
         cpu().contract(w.view, {0, 1}, g.view, {0, 2}, dV.view, {1, 2});
         // Its products are not those of BLAS, which is faster with narrow registers.
-        if (!cpu().attend(q.view, k.view, v.view, View{}, mask.view, m, y.view, stats.view))
+        if (!cpu().attend(q.view, k.view, v.view, none, none, none, mask.view, m, y.view,
+                          stats.view))
           continue;
         ++sets;
-        cpu().attend_gradient(q.view, k.view, v.view, View{}, mask.view, m, stats.view, g.view,
-                              dq.view, dk.view, dv.view, View{});
+        cpu().attend_gradient(q.view, k.view, v.view, none, none, none, mask.view, m, stats.view,
+                              g.view, dq.view, dk.view, dv.view, none, none, none);
         CHECK(wrong(dv.view, [&](const Shape& at) { return get(dV.view, at); }) == 0);
         CHECK(wrong(y.view, [&](const Shape& at) {
                 double sum = 0;
@@ -1155,6 +1071,7 @@ TEST_CASE("cpu: queries that see nothing lie beside some that see the end of the
 
 TEST_CASE("cpu: what attention does not see poisons nothing, and -inf alone is NaN") {
   constexpr Index n = 3, m = 70;
+  const View none{};
   Array q(Dtype::f32, {n, 1}), k(Dtype::f32, {m, 1}), v(Dtype::f32, {m, 1}), y(Dtype::f32, {n, 1}),
       mask(Dtype::f32, {n, m}), stats(Dtype::f32, {n, 2}), dv(Dtype::f32, {m, 1});
   cpu().fill(1, q.view), cpu().fill(0, k.view), cpu().fill(2, v.view), cpu().fill(1, mask.view);
@@ -1162,17 +1079,17 @@ TEST_CASE("cpu: what attention does not see poisons nothing, and -inf alone is N
   k.view.as<float>()[69] = std::numeric_limits<float>::infinity();
   for (Index i = 0; i < n; ++i) mask.view.as<float>()[i * m + 3] = 0;
   for (Index j = 0; j < m; ++j) mask.view.as<float>()[m + j] = 0;
-  cpu().attend(q.view, k.view, v.view, View{}, mask.view, 60, y.view, stats.view);
+  cpu().attend(q.view, k.view, v.view, none, none, none, mask.view, 60, y.view, stats.view);
   CHECK(get(y.view, {0, 0}) == doctest::Approx(2));
   CHECK(get(y.view, {1, 0}) == 0);  // it sees nothing
   CHECK(get(y.view, {2, 0}) == doctest::Approx(2));
-  cpu().attend_gradient(q.view, k.view, v.view, View{}, mask.view, 60, stats.view, y.view, View{},
-                        View{}, dv.view, View{});
+  cpu().attend_gradient(q.view, k.view, v.view, none, none, none, mask.view, 60, stats.view, y.view,
+                        none, none, dv.view, none, none, none);
   CHECK(get(dv.view, {3, 0}) == 0);
   CHECK(get(dv.view, {4, 0}) == doctest::Approx(2.0 / 59 + 2.0 / 61));
   CHECK(get(dv.view, {69, 0}) == 0);
   cpu().fill(-std::numeric_limits<double>::infinity(), k.view);
-  cpu().attend(q.view, k.view, v.view, View{}, View{}, 60, y.view, stats.view);
+  cpu().attend(q.view, k.view, v.view, none, none, none, none, 60, y.view, stats.view);
   CHECK(std::isnan(get(y.view, {0, 0})));
 }
 

@@ -1,166 +1,226 @@
-// Attention and its gradient, matrix by matrix, product_rows queries at a time, whose logits and
-// weights stay in the caches:
+// Attention and its gradient, a few queries of all heads at a time, whose logits and weights stay
+// in the caches. Heads may be mixed before and after the softmax, row by row:
 //
-//   w = softmax(q kᵀ + b), y = w v    dv = wᵀ g, d = w (g vᵀ - Σ w g vᵀ), dq = d k, dk = dᵀ q
+//   j = q kᵀ, l = j B + b, w = softmax(l), u = w A, y = u v
+//   du = g vᵀ, dw = du Aᵀ, dl = w (dw - Σ w dw), dj = dl Bᵀ
+//   dq = dj k, dk = djᵀ q, dv = uᵀ g, dB = jᵀ dl, dA = wᵀ du
+//
+// B and A (`before` and `after`) mix heads. With one of them only, heads stay as they are on the
+// other side; without both, each head is a sample of its own, and l takes j's place and w that of
+// l.
 #include <algorithm>
+#include <memory>
+#include <optional>
 
-#include "core/cpu/attention.hpp"
-#include "core/cpu/relaid.hpp"
+#include "core/cpu/attend.hpp"
+#include "core/cpu/small_matrix.hpp"
 
 namespace tete::cpu_kernels {
 namespace {
 
-constexpr Index most_weights = 32768;  // whose rows are added to dk and dv together
+constexpr Index least_queries = 16;  // panels of k and v cost fewer more than they save
+// Fewer mixed heads leave products' rows idle: nanoGPT's step of 4 takes 28 ms in steps and 38 so.
+constexpr Index least_heads = 8;
+constexpr Index most_heads = 64;          // mixed heads; rows of more are too long for the caches
+constexpr Index most_in_lanes = 1 << 13;  // terms of an outer product that are summed in lanes
 
-// One matrix of each operand.
+// body(head, first row, count) for each strip of each head.
+template <class Body>
+void for_each_strip(Index heads, const Group& group, Index width, const Body& body) {
+  const auto strips = static_cast<Index>(group.strips.size());
+  const Index numbers = group.seen.last - group.seen.first;
+  const double work = static_cast<double>(heads * group.count * width * numbers);
+  parallel_for(heads * strips, work, [&](Index unit) {
+    const Index r = unit % strips * group.high;
+    body(unit / strips, r, std::min(group.high, group.count - r));
+  });
+}
+
+// to[r][m - seen.first] = Σ_c x[first + r, c] panels[c, m] for each head.
 template <class T>
-struct Matrices {
-  Index queries, keys, c, e;
-  Lines<const T> q, k, v;
-  Lines<T> stats;
-  Sight<T> sight;
+void multiply_heads(Index heads, const Group& group, const Heads<const T>& x, Index width,
+                    const PanelsOfHeads<T>& panels, const GroupSpace<T>& to) {
+  for_each_strip(heads, group, width, [&](Index h, Index r, Index count) {
+    const Seen& seen = group.seen_by(r);
+    const Lines<T> lines = to.head(h).from(group.start(r));
+    Product<T>{x[h][group.first + r], x.step, 1, 0, width}(count, panels[h], seen.first, seen.last,
+                                                           lines[r], lines.step, false);
+  });
+}
 
-  Seen seen(Index i, Index count) const { return sight.seen(i, count); }
-  void logits(Index i, Index count, const Panels<T>& keys_turned, const Seen& of,
-              const Lines<T>& x) const {
-    Product<T>{q[i], q.step, 1, 0, c}(count, keys_turned, of.first, of.last, x.data + of.first,
-                                      x.step, false);
-  }
-};
+// y[first + r, j] = Σ_m x[r][m - seen.first] panels[m, j] for each head.
+template <class T>
+void sum_keys(Index heads, const Group& group, const GroupSpace<T>& x,
+              const PanelsOfHeads<T>& panels, Index width, const Heads<T>& y) {
+  for_each_strip(heads, group, width, [&](Index h, Index r, Index count) {
+    const Seen& seen = group.seen_by(r);
+    const Lines<T> from = x.head(h).from(group.start(r)), to = y[h].from_row(group.first + r);
+    Product<T>{from[r], from.step, 1, seen.first, seen.last}(count, panels[h], 0, width, to.data,
+                                                             to.step, false);
+  });
+}
 
 template <class T>
-void value(const Matrices<T>& of, const Lines<T>& y) {
-  const Index high = rows<T>().product_rows;
-  const Panels<T> keys_turned(of.c, of.keys, of.k, true), values(of.keys, of.e, of.v);
-  const LineSpace<T> space(high, of.keys);
-  const Lines<T> w = space.lines();
-  for (Index i = 0; i < of.queries; i += high) {
-    const Index count = std::min(high, of.queries - i);
-    const Seen seen = of.seen(i, count);
-    of.logits(i, count, keys_turned, seen, w);
-    for (Index r = 0; r < count; ++r)
-      of.sight.weigh(i + r, seen, w[r] + seen.first, of.stats[i + r]);
-    Product<T>{w[0] + seen.first, w.step, 1, seen.first, seen.last}(count, values, 0, of.e, y[i],
-                                                                    y.step, false);
+void attend_heads(const Operands<T>& of, const Heads<T>& y) {
+  const PanelsOfHeads<T> keys_turned(of.in, of.c, of.keys, of.k, true),
+      values(of.out, of.keys, of.e, of.v);
+  const GroupSpace<T> pairs(of.together(), std::max(of.in, of.out), of.keys);
+  for (Index number = 0; number < of.groups(); ++number) {
+    const Group group = of.group(number);
+    multiply_heads(of.in, group, of.q, of.c, keys_turned, pairs);
+    parallel_for(group.count, static_cast<double>(group.count) * of.row_work(), [&](Index r) {
+      const Seen& seen = group.seen_by(r);
+      const Index numbers = seen.last - seen.first;
+      const LineSpace<T> space(of.mixes ? of.heads : 0, of.keys);
+      const Lines<T> j = pairs.row(r).from(group.start(r)), w = of.mixes ? space.lines() : j;
+      if (of.mixes) mix(of.before, of.in, of.heads, j.read(), numbers, w);
+      for (Index h = 0; h < of.heads; ++h)
+        of.sight(h).weigh(group.first + r, seen, w[h], of.stats[h][group.first + r]);
+      if (of.mixes) mix(of.after, of.heads, of.out, w.read(), numbers, j);
+    });
+    sum_keys(of.out, group, pairs, values, of.e, y);
   }
 }
+
+// Gradients are wanted where there is memory for them.
+template <class T>
+struct Gradients {
+  Heads<T> dq, dk, dv;
+  View dbias;  // of one sample
+  PairSum<T>*dbefore, *dafter;
+};
 
 template <class T>
 class AttentionGradient {
  public:
-  // The views, and their offsets.
-  AttentionGradient(const Matrices<T>& of, const std::array<const View*, gradient_views>& views,
-                    const RowCursor<gradient_views>& at)
+  // `first`: the number of this sample's first sum of dbefore and dafter.
+  AttentionGradient(const Operands<T>& of, const Heads<const T>& g, const Gradients<T>& to,
+                    Index first)
       : of_(of),
-        g_(lines_at<const T>(*views[of_g], at[of_g])),
-        dq_(lines_at<T>(*views[to_q], at[to_q])),
-        dk_(lines_at<T>(*views[to_k], at[to_k])),
-        dv_(lines_at<T>(*views[to_v], at[to_v])),
-        dbias_(*views[to_bias], at[to_bias]),
-        keys_turned_(of.c, of.keys, of.k, true),
-        values_turned_(of.e, of.keys, of.v, true),
-        keys_(of.keys, of.c, of.k) {}
+        g_(g),
+        to_(to),
+        first_(first),
+        keys_turned_(of.in, of.c, of.keys, of.k, true),
+        values_turned_(of.out, of.e, of.keys, of.v, true),
+        keys_(to.dq.data ? of.in : 0, of.keys, of.c, of.k),
+        dk_(to.dk.data ? of.in : 0, of.keys, of.c),
+        dv_(to.dv.data ? of.out : 0, of.keys, of.e),
+        pairs_(of.together(), of.in, of.keys),
+        changes_(of.together(), of.out, of.keys) {}
+
+  // How many sums of dbefore and dafter a sample has.
+  static Index sums(const Operands<T>& of) { return of.groups() * blocks(of); }
 
   void run() const {
-    const Index high = rows<T>().product_rows,
-                group = std::max(high, most_weights / std::max<Index>(1, of_.keys) / high * high),
-                most = std::min(group, of_.queries);
-    const LineSpace<T> weights(most, of_.keys), changes(most, of_.keys);
-    const Lines<T> w = weights.lines(), d = changes.lines();
-    for (Index j = 0; j < of_.keys; ++j) {
-      if (dk_.data) std::fill_n(dk_[j], of_.c, T(0));
-      if (dv_.data) std::fill_n(dv_[j], of_.e, T(0));
+    // What rows_back leaves in these.
+    const GroupSpace<T>&dj = of_.mixes ? pairs_ : changes_, &u = of_.mixes ? changes_ : pairs_;
+    for (Index number = 0; number < of_.groups(); ++number) {
+      const Group group = of_.group(number);
+      multiply_heads(of_.in, group, of_.q, of_.c, keys_turned_, pairs_);
+      multiply_heads(of_.out, group, g_, of_.e, values_turned_, changes_);
+      parallel_for(blocks(of_), 4 * static_cast<double>(group.count) * of_.row_work(),
+                   [&](Index block) { rows_back(group, block, first_ + number * blocks(of_)); });
+      if (to_.dq.data) sum_keys(of_.in, group, dj, keys_, of_.c, to_.dq);
+      if (to_.dv.data) add(of_.out, group, u, g_, of_.e, dv_);
+      if (to_.dk.data) add(of_.in, group, dj, of_.q, of_.c, dk_);
     }
-    for (Index i = 0; i < of_.queries; i += group) {
-      const Index count = std::min(group, of_.queries - i);
-      const Seen all = of_.seen(i, count);
-      for (Index r = 0; r < count; r += high)
-        strip(i + r, std::min(high, count - r), all, {w[r], w.step}, {d[r], d.step});
-      if (dv_.data) add(i, count, all, w, g_, of_.e, dv_);
-      if (dk_.data) add(i, count, all, d, of_.q, of_.c, dk_);
-    }
+    if (to_.dk.data) dk_.copy_to(to_.dk);
+    if (to_.dv.data) dv_.copy_to(to_.dv);
   }
 
  private:
-  // Weights and the gradients of logits of rows i …, with zeros at what others of `all` see.
-  void strip(Index i, Index count, const Seen& all, const Lines<T>& w, const Lines<T>& d) const {
-    const Seen seen = of_.seen(i, count);
-    of_.logits(i, count, keys_turned_, seen, w);
-    Product<T>{g_[i], g_.step, 1, 0, of_.e}(count, values_turned_, seen.first, seen.last,
-                                            d.data + seen.first, d.step, false);
-    for (Index r = 0; r < count; ++r) {
-      of_.sight.weigh_again(i + r, seen, w[r] + seen.first, of_.stats[i + r]);
-      std::fill(d[r] + seen.last, d[r] + seen.end(), T(0));
-      rows<T>().softmax_gradient(w[r] + seen.first, d[r] + seen.first, d[r] + seen.first,
-                                 seen.end() - seen.first);
-      if (of_.stats[i + r][1] != 0) dbias_.add(i + r, seen, d[r] + seen.first);
-      for (const Lines<T>& x : {w, d}) {
-        std::fill(x[r] + all.first, x[r] + std::clamp(seen.first, all.first, all.last), T(0));
-        std::fill(x[r] + std::clamp(seen.last, all.first, all.last), x[r] + all.last, T(0));
-      }
-    }
-    if (!dq_.data) return;
-    Product<T>{d[0] + seen.first, d.step, 1, seen.first, seen.last}(count, keys_, 0, of_.c, dq_[i],
-                                                                    dq_.step, false);
+  // Rows whose outer products are summed in lanes, and how many such blocks a group has.
+  static Index rows_of_block(Index keys) { return std::clamp<Index>(most_in_lanes / keys, 1, 8); }
+  static Index blocks(const Operands<T>& of) {
+    const Index rows = rows_of_block(of.keys);
+    return (of.together() + rows - 1) / rows;
   }
 
-  // Rows that see nothing add nothing: their weights are 0, but 0 times NaN is NaN.
-  void add(Index i, Index count, const Seen& seen, const Lines<T>& x, const Lines<const T>& B,
-           Index n, const Lines<T>& to) const {
-    Panels<T> panels(count, n, B.from_row(i));
-    for (Index r = 0; r < count; ++r)
-      if (of_.stats[i + r][1] == 0) panels.clear_line(r);
-    add_turned(count, seen, x.from(seen.first), panels, n, to);
-  }
-
-  const Matrices<T>& of_;
-  const Lines<const T> g_;
-  const Lines<T> dq_, dk_, dv_;
-  const BiasGradient<T> dbias_;
-  const Panels<T> keys_turned_, values_turned_, keys_;
-};
-
-// body(Matrices, offsets) for each matrix of q and its fellows; offsets are those of the views.
-// `passes`: how often each pair of a query and a key is met, compared with the value's two
-// products.
-template <class T, int N, class Body>
-void for_each_matrix(const std::array<const View*, N>& views, Index shown, double passes,
-                     const Body& body) {
-  const View &q = *views[of_q], &k = *views[of_k], &v = *views[of_v];
-  const Loops<N> loops = outer_loops<N>(views);
-  const Index queries = q.shape[q.rank() - 2], keys = k.shape[k.rank() - 2], c = q.shape.back(),
-              e = v.shape.back();
-  const double pairs = static_cast<double>(loops.rows()) * static_cast<double>(queries * keys);
-  parallel_for(loops.rows(), passes * pairs * static_cast<double>(c + e), [&](Index i) {
-    const RowCursor<N> at(loops, i);
-    const auto lines = [&](int view) { return lines_at<const T>(*views[view], at[view]); };
-    const Sight<T> sight{keys, shown, lines(of_mask), lines(of_bias)};
-    body(Matrices<T>{queries, keys, c, e, lines(of_q), lines(of_k), lines(of_v),
-                     lines_at<T>(*views[of_stats], at[of_stats]), sight},
-         at);
-  });
-}
-
-// The views of one sample, with a first dimension of 1: samples that share a bias add to its
-// gradient one after another.
-template <int N>
-class OneSample {
- public:
-  OneSample(const std::array<const View*, N>& all, Index sample) {
-    for (int v = 0; v < N; ++v) {
-      View& one = one_[v] = *all[v];
-      views_[v] = &one;
-      if (!one.data) continue;
-      const Index start = sample * one.strides[0] * static_cast<Index>(size_of(one.dtype));
-      one.data = static_cast<char*>(one.data) + start, one.shape[0] = 1;
+  void rows_back(const Group& group, Index block, Index first) const {
+    const LineSpace<T> w(of_.mixes ? of_.heads : 0, of_.keys),
+        dw(of_.mixes ? of_.heads : 0, of_.keys);
+    std::optional<typename PairSum<T>::Block> dbefore, dafter;
+    if (to_.dbefore) dbefore.emplace(*to_.dbefore, first + block);
+    if (to_.dafter) dafter.emplace(*to_.dafter, first + block);
+    const Index rows = rows_of_block(of_.keys), end = std::min(group.count, (block + 1) * rows);
+    for (Index r = block * rows; r < end; ++r) {
+      const bool shown = !of_.sees_nothing(group.first + r);
+      if (shown)
+        row_back(group, r, w.lines(), dw.lines(), dbefore ? &*dbefore : nullptr,
+                 dafter ? &*dafter : nullptr);
+      clear_others(group, shown ? group.seen_by(r) : Seen{}, pairs_.row(r), of_.in);
+      clear_others(group, shown ? group.seen_by(r) : Seen{}, changes_.row(r), of_.out);
     }
   }
-  OneSample(const OneSample&) = delete;
-  const std::array<const View*, N>& views() const { return views_; }
 
- private:
-  std::array<View, N> one_;
-  std::array<const View*, N> views_;
+  // Puts dj in the place of j and u in that of du, in row r; without mixes, w in that of j and dl
+  // in that of du.
+  void row_back(const Group& group, Index r, const Lines<T>& mixed, const Lines<T>& changed,
+                typename PairSum<T>::Block* dbefore, typename PairSum<T>::Block* dafter) const {
+    const Seen& seen = group.seen_by(r);
+    const Index numbers = seen.last - seen.first, query = group.first + r;
+    const Lines<T> j = pairs_.row(r).from(group.start(r)),
+                   du = changes_.row(r).from(group.start(r)), w = of_.mixes ? mixed : j,
+                   dw = of_.mixes ? changed : du;
+    if (of_.mixes) {
+      mix(of_.before, of_.in, of_.heads, j.read(), numbers, w);
+      mix(of_.after.transposed(), of_.out, of_.heads, du.read(), numbers, dw);
+    }
+    for (Index h = 0; h < of_.heads; ++h)
+      of_.sight(h).weigh_again(query, seen, w[h], of_.stats[h][query]);
+    if (dafter) dafter->add(w.data, w.step, du.data, du.step, numbers);
+    if (of_.mixes && to_.dv.data) mix(of_.after, of_.heads, of_.out, w.read(), numbers, du);
+    for (Index h = 0; h < of_.heads; ++h) {
+      std::fill(dw[h] + numbers, dw[h] + seen.end() - seen.first, T(0));
+      rows<T>().softmax_gradient(w[h], dw[h], dw[h], seen.end() - seen.first);
+      add_to_bias(h, query, seen, dw[h]);
+    }
+    if (dbefore) dbefore->add(j.data, j.step, dw.data, dw.step, numbers);
+    if (of_.mixes) mix(of_.before.transposed(), of_.heads, of_.in, dw.read(), numbers, j);
+  }
+
+  // Puts 0 where others of the group see. A row that sees nothing is 0 everywhere: 0 times a NaN of
+  // its logits would be NaN.
+  static void clear_others(const Group& group, const Seen& seen, const Lines<T>& x, Index heads) {
+    const Index end = group.seen.last - group.seen.first,
+                from = std::clamp<Index>(seen.first - group.seen.first, 0, end),
+                to = std::clamp<Index>(seen.last - group.seen.first, 0, end);
+    for (Index h = 0; h < heads; ++h)
+      std::fill(x[h], x[h] + from, T(0)), std::fill(x[h] + to, x[h] + end, T(0));
+  }
+
+  // A head's row that sees nothing adds nothing: its weights are 0, but 0 times NaN is NaN.
+  void add_to_bias(Index h, Index query, const Seen& seen, const T* dl) const {
+    const View& to = to_.dbias;
+    if (!to.data || of_.stats[h][query][1] == 0) return;
+    const int row = to.rank() - 2, column = row + 1;
+    const Index head = of_.heads > 1 ? h * to.strides[row - 1] : 0;
+    T* const first = to.as<T>() + head + query * to.strides[row];
+    add_row(dl, first + seen.first * to.strides[column], to.strides[column],
+            seen.last - seen.first);
+  }
+
+  // to[m, j] += Σ_r x[r][m - seen.first] B[first + r, j] for each head. Rows that see nothing add
+  // nothing: x is 0 there, but 0 times NaN is NaN.
+  void add(Index heads, const Group& group, const GroupSpace<T>& x, const Heads<const T>& B,
+           Index width, const SumsOfHeads<T>& to) const {
+    const double work =
+        static_cast<double>(heads * group.count * (group.seen.last - group.seen.first) * width);
+    parallel_for(heads, work, [&](Index h) {
+      Panels<T> panels(group.count, width, B[h].from_row(group.first));
+      for (Index r = 0; r < group.count; ++r)
+        if (of_.sees_nothing(group.first + r)) panels.clear_line(r);
+      add_turned(group.count, group.seen, x.head(h), panels, width, to[h]);
+    });
+  }
+
+  const Operands<T>& of_;
+  const Heads<const T> g_;
+  const Gradients<T> to_;
+  const Index first_;
+  const PanelsOfHeads<T> keys_turned_, values_turned_, keys_;
+  const SumsOfHeads<T> dk_, dv_;
+  const GroupSpace<T> pairs_, changes_;
 };
 
 }  // namespace
@@ -170,38 +230,52 @@ bool CpuBackend::attends(Index queries, Index mixed_heads) const {
   return rows<float>().product_is_fast && queries >= least_queries && fit;
 }
 
-bool CpuBackend::attend(const View& q, const View& k, const View& v, const View& bias,
-                        const View& mask, Index shown, const View& y, const View& stats) {
-  if (!rows<float>().product_is_fast || q.size() == 0 || k.size() == 0 || v.size() == 0)
+bool CpuBackend::attend(const View& q, const View& k, const View& v, const View& before,
+                        const View& after, const View& bias, const View& mask, Index shown,
+                        const View& y, const View& stats) {
+  const auto heads = [&](const View& x) { return x.shape[x.rank() - 3]; };
+  const bool mixes = before.data || after.data,
+             fit = !mixes || std::max({heads(q), heads(stats), heads(v)}) <= most_heads;
+  if (!rows<float>().product_is_fast || !fit || q.size() == 0 || k.size() == 0 || v.size() == 0 ||
+      stats.size() == 0)
     return false;
-  const ValueViews views(q, k, v, bias, mask, stats, y);
+  const Call<value_views> call({q, k, v, bias, mask, stats, y}, before, after, shown);
   visit(y.dtype, [&]<class T>() {
-    for_each_matrix<T, value_views>(views.all(), shown, 1,
-                                    [&](const Matrices<T>& of, const RowCursor<value_views>& at) {
-                                      value(of, lines_at<T>(*views.all()[of_y], at[of_y]));
-                                    });
+    call.for_each_sample([&](Index, const auto& at) {
+      attend_heads(call.template operands<T>(at), call.template matrices<T>(of_y, at));
+    });
   });
-  views.finish();
+  call.finish();
   return true;
 }
 
-bool CpuBackend::attend_gradient(const View& q, const View& k, const View& v, const View& bias,
-                                 const View& mask, Index shown, const View& stats, const View& g,
-                                 const View& dq, const View& dk, const View& dv,
-                                 const View& dbias) {
-  const GradientViews views(q, k, v, bias, mask, stats, g, dq, dk, dv, dbias);
-  const auto run = [&](const std::array<const View*, gradient_views>& some) {
-    visit(g.dtype, [&]<class T>() {
-      for_each_matrix<T, gradient_views>(
-          some, shown, 2.5, [&](const Matrices<T>& of, const RowCursor<gradient_views>& at) {
-            AttentionGradient<T>(of, some, at).run();
-          });
+bool CpuBackend::attend_gradient(const View& q, const View& k, const View& v, const View& before,
+                                 const View& after, const View& bias, const View& mask, Index shown,
+                                 const View& stats, const View& g, const View& dq, const View& dk,
+                                 const View& dv, const View& dbias, const View& dbefore,
+                                 const View& dafter) {
+  const Call<gradient_views> call({q, k, v, bias, mask, stats, g, dq, dk, dv, dbias}, before, after,
+                                  shown);
+  visit(g.dtype, [&]<class T>() {
+    const Index sums = AttentionGradient<T>::sums(call.template operands<T>({}));
+    const auto sum = [&](const View& matrix) {
+      return matrix.data ? std::make_unique<PairSum<T>>(matrix.shape[0], matrix.shape[1],
+                                                        call.samples() * sums)
+                         : nullptr;
+    };
+    const auto first = sum(dbefore), second = sum(dafter);
+    call.for_each_sample([&](Index number, const auto& at) {
+      const Operands<T> of = call.template operands<T>(at);
+      const auto matrices = [&](int view) { return call.template matrices<T>(view, at); };
+      const Gradients<T> wanted{matrices(to_q), matrices(to_k),
+                                matrices(to_v), call.template from<T>(to_bias, at),
+                                first.get(),    second.get()};
+      AttentionGradient<T>(of, matrices(of_g).read(), wanted, number * sums).run();
     });
-  };
-  if (views.share_bias(2))
-    for (Index i = 0; i < q.shape[0]; ++i) run(OneSample<gradient_views>(views.all(), i).views());
-  else run(views.all());
-  views.finish();
+    if (first) first->finish(dbefore.as<T>(), dbefore.strides[0], dbefore.strides[1]);
+    if (second) second->finish(dafter.as<T>(), dafter.strides[0], dafter.strides[1]);
+  });
+  call.finish();
   return true;
 }
 

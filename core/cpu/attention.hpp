@@ -6,15 +6,9 @@
 
 #include "core/cpu/lines.hpp"
 #include "core/cpu/multiply.hpp"
-#include "core/cpu/relaid.hpp"
 #include "core/cpu/rows.hpp"
 
 namespace tete::cpu_kernels {
-
-inline constexpr Index least_queries = 16;  // panels of k and v cost fewer more than they save
-// Fewer mixed heads leave products' rows idle: nanoGPT's step of 4 takes 28 ms in steps and 38 so.
-inline constexpr Index least_heads = 8;
-inline constexpr Index most_heads = 64;  // mixed heads; rows of more are too long for the caches
 
 // A matrix of k lines in panels, or those of its transpose.
 template <class T>
@@ -65,12 +59,18 @@ struct Product {
 
 // Positions of the memory, from the first column of a panel on.
 struct Seen {
-  Index first, last;
+  Index first = 0, last = 0;
 
   // Kernels of rows take whole lanes up to here: lines have room for them.
   Index end() const { return first + (last - first + lanes - 1) / lanes * lanes; }
   static constexpr Index lanes = 64;
 };
+// What lies between includes positions that neither sees.
+inline Seen united(const Seen& a, const Seen& b) {
+  if (a.first == a.last) return b;
+  if (b.first == b.last) return a;
+  return {std::min(a.first, b.first), std::max(a.last, b.last)};
+}
 
 // to[i·column] += x[i] for i < n.
 template <class T>
@@ -149,102 +149,5 @@ void add_turned(Index count, const Seen& seen, const Lines<T>& x, const Panels<T
     Product<T>{x.data + (m - seen.first), 1, x.step, 0, count}(std::min(high, seen.last - m), B, 0,
                                                                n, to[m], to.step, true);
 }
-
-// The gradient of a bias, rows in any strides; no data if it is not wanted.
-template <class T>
-struct BiasGradient {
-  T* data;
-  Index row, column;
-
-  BiasGradient(const View& x, Index offset)
-      : data(x.data ? x.as<T>() + offset : nullptr),
-        row(x.data ? x.strides[x.rank() - 2] : 0),
-        column(x.data ? x.strides[x.rank() - 1] : 0) {}
-  // Adds row i's changes of the logits at these positions.
-  void add(Index i, const Seen& seen, const T* d) const {
-    if (data) add_row(d, data + i * row + seen.first * column, column, seen.last - seen.first);
-  }
-};
-
-// The views of a call of attention, in this order; a gradient has others from of_g on.
-enum AttentionView {
-  of_q,
-  of_k,
-  of_v,
-  of_bias,
-  of_mask,
-  of_stats,
-  of_y,
-  value_views,
-  of_g = of_y,  // in y's place
-  to_q,
-  to_k,
-  to_v,
-  to_bias,
-  gradient_views
-};
-
-inline Relaid rowwise(const View& x) { return rowwise(x, x.rank() - 1); }
-
-// The views of attention's value in rows of stride 1, each copied once if it is not.
-class ValueViews {
- public:
-  ValueViews(const View& q, const View& k, const View& v, const View& bias, const View& mask,
-             const View& stats, const View& y)
-      : read_{rowwise(q), rowwise(k), rowwise(v), rowwise(bias), rowwise(mask)},
-        made_(rowwise(y)),
-        all_{&read_[0].source(), &read_[1].source(), &read_[2].source(),
-             &read_[3].source(), &read_[4].source(), &stats,
-             &made_.target()} {}
-  ValueViews(const ValueViews&) = delete;
-  // In the order of AttentionView.
-  const std::array<const View*, value_views>& all() const { return all_; }
-  // Copies y to where it belongs.
-  void finish() const { made_.finish(); }
-
- private:
-  std::array<Relaid, 5> read_;
-  const Relaid made_;
-  std::array<const View*, value_views> all_;
-};
-
-// The views of attention's gradient in rows of stride 1, each copied once if it is not.
-class GradientViews {
- public:
-  GradientViews(const View& q, const View& k, const View& v, const View& bias, const View& mask,
-                const View& stats, const View& g, const View& dq, const View& dk, const View& dv,
-                const View& dbias)
-      : read_{rowwise(q), rowwise(k), rowwise(v), rowwise(bias), rowwise(mask), rowwise(g)},
-        made_{rowwise(dq), rowwise(dk), rowwise(dv)},
-        all_{&read_[0].source(),
-             &read_[1].source(),
-             &read_[2].source(),
-             &read_[3].source(),
-             &read_[4].source(),
-             &stats,
-             &read_[5].source(),
-             &made_[0].target(),
-             &made_[1].target(),
-             &made_[2].target(),
-             &dbias} {}
-  GradientViews(const GradientViews&) = delete;
-  // In the order of AttentionView.
-  const std::array<const View*, gradient_views>& all() const { return all_; }
-  // True if samples, all before the last so many dimensions, have one gradient of a bias.
-  bool share_bias(int own) const {
-    const View& x = *all_[to_bias];
-    return x.data && x.rank() > own && x.strides[0] == 0;
-  }
-  // Copies the gradients that are wanted to where they belong.
-  void finish() const {
-    for (const Relaid& made : made_)
-      if (made.target().data) made.finish();
-  }
-
- private:
-  std::array<Relaid, 6> read_;
-  std::array<Relaid, 3> made_;
-  std::array<const View*, gradient_views> all_;
-};
 
 }  // namespace tete::cpu_kernels

@@ -1,5 +1,7 @@
 // Rows of numbers of stride 1, and memory for some.
 #pragma once
+#include <optional>
+
 #include "core/cpu/backend.hpp"
 #include "core/cpu/walk.hpp"
 
@@ -45,15 +47,16 @@ template <class T>
 class LineSpace {
  public:
   LineSpace(Index rows, Index numbers)
-      : step_((numbers + whole - 1) / whole * whole + 64 / Index{sizeof(T)}),
-        memory_(static_cast<size_t>(rows * step_) * sizeof(T)) {}
-  Lines<T> lines() const { return {memory_.as<T>(), step_}; }
-  Lines<const T> read() const { return {memory_.as<T>(), step_}; }
+      : step_((numbers + whole - 1) / whole * whole + 64 / Index{sizeof(T)}) {
+    if (rows > 0) memory_.emplace(static_cast<size_t>(rows * step_) * sizeof(T));
+  }
+  Lines<T> lines() const { return {memory_ ? memory_->template as<T>() : nullptr, step_}; }
+  Lines<const T> read() const { return lines().read(); }
 
  private:
   static constexpr Index whole = 64;  // product_columns of any registers divide it
   const Index step_;
-  const Scratch memory_;
+  std::optional<Scratch> memory_;
 };
 
 }  // namespace tete::cpu_kernels

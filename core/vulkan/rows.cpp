@@ -103,23 +103,14 @@ void CardBackend::run_mixed(const std::array<const View*, 4>& views, const View&
 }
 
 // A card runs the steps, each over all of a block.
-bool CardBackend::attend(const View&, const View&, const View&, const View&, const View&, Index,
-                         const View&, const View&) {
+bool CardBackend::attend(const View&, const View&, const View&, const View&, const View&,
+                         const View&, const View&, Index, const View&, const View&) {
   return false;
 }
 bool CardBackend::attend_gradient(const View&, const View&, const View&, const View&, const View&,
-                                  Index, const View&, const View&, const View&, const View&,
-                                  const View&, const View&) {
-  return false;
-}
-bool CardBackend::attend_mixed(const View&, const View&, const View&, const View&, const View&,
-                               const View&, const View&, Index, const View&, const View&) {
-  return false;
-}
-bool CardBackend::attend_mixed_gradient(const View&, const View&, const View&, const View&,
-                                        const View&, const View&, const View&, Index, const View&,
-                                        const View&, const View&, const View&, const View&,
-                                        const View&, const View&, const View&) {
+                                  const View&, const View&, Index, const View&, const View&,
+                                  const View&, const View&, const View&, const View&, const View&,
+                                  const View&) {
   return false;
 }
 

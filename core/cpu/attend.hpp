@@ -1,0 +1,199 @@
+// One call of attention: its views, its samples, and the groups of queries of a sample.
+#pragma once
+#include <algorithm>
+#include <vector>
+
+#include "core/cpu/heads.hpp"
+#include "core/cpu/mix.hpp"
+#include "core/cpu/relaid.hpp"
+
+namespace tete::cpu_kernels {
+
+inline constexpr Index most_weights = 32768;   // of one head in a group
+inline constexpr Index most_queries = 36;      // of mixed heads in a group: as fast as 24 or 48
+inline constexpr Index most_logits = 1 << 23;  // of mixed heads in a group
+
+// Queries that are worked on together, in strips of product_rows.
+struct Group {
+  Index first, count;
+  Seen seen;                 // by at least one of them
+  std::vector<Seen> strips;  // by at least one of each strip
+  Index high;                // rows of a strip
+
+  const Seen& seen_by(Index r) const { return strips[static_cast<size_t>(r / high)]; }
+  // Rows of pairs begin at seen.first; those of a strip's at this place.
+  Index start(Index r) const { return std::max<Index>(0, seen_by(r).first - seen.first); }
+};
+
+// One sample of each operand.
+template <class T>
+struct Operands {
+  bool mixes;
+  Index in, heads, out, queries, keys, c, e, shown;
+  Mix<T> before, after;
+  Heads<const T> q, k, v, bias, mask;
+  Index masks;  // one for each head, or 1 if all share it or there is none
+  Heads<T> stats;
+
+  Sight<T> sight(Index h) const { return {keys, shown, mask[h], bias[h]}; }
+  Seen seen(Index i, Index count) const {
+    Seen all = sight(0).seen(i, count);
+    for (Index h = 1; h < masks; ++h) all = united(all, sight(h).seen(i, count));
+    return all;
+  }
+  bool sees_nothing(Index query) const {
+    for (Index h = 0; h < heads; ++h)
+      if (stats[h][query][1] != 0) return false;
+    return true;
+  }
+
+  // Queries of a group.
+  Index together() const {
+    const Index high = rows<T>().product_rows, widest = std::max({in, heads, out}),
+                some = mixes ? std::min(most_queries, most_logits / (widest * keys))
+                             : most_weights / std::max<Index>(1, keys);
+    return std::min(std::max(high, some / high * high), queries);
+  }
+  Index groups() const { return (queries + together() - 1) / together(); }
+  Group group(Index number) const {
+    const Index first = number * together(), high = rows<T>().product_rows;
+    Group group{first, std::min(together(), queries - first), {}, {}, high};
+    for (Index r = 0; r < group.count; r += high) {
+      group.strips.push_back(seen(first + r, std::min(high, group.count - r)));
+      group.seen = united(group.seen, group.strips.back());
+    }
+    return group;
+  }
+  // Operations on one row of all heads.
+  double row_work() const {
+    return static_cast<double>(heads * keys) * static_cast<double>(mixes ? in + out : 8);
+  }
+};
+
+// The views of a call, in this order; a gradient has others from of_g on.
+enum CallView {
+  of_q,
+  of_k,
+  of_v,
+  of_bias,
+  of_mask,
+  of_stats,
+  of_y,
+  value_views,
+  of_g = of_y,  // in y's place
+  to_q,
+  to_k,
+  to_v,
+  to_bias,
+  gradient_views
+};
+
+// One call: its views in rows of stride 1, each copied once if it is not, and its samples.
+template <int N>
+class Call {
+ public:
+  using Offsets = std::array<Index, N>;  // of one sample, in each view
+
+  Call(const std::array<View, N>& given, const View& before, const View& after, Index shown)
+      : before_(before), after_(after), shown_(shown) {
+    relaid_.reserve(N);
+    for (int v = 0; v < N; ++v) {
+      const bool lies = v == to_bias && N == gradient_views;
+      relaid_.push_back(lies ? Relaid(given[v], given[v].strides)
+                             : rowwise(given[v], given[v].rank() - 1));
+      views_[v] = is_made(v) ? relaid_[v].target() : relaid_[v].source();
+    }
+    std::array<View, N> units = views_;
+    const View& last = views_[N - 1];
+    if (N == gradient_views && last.data && last.rank() > own() && last.strides[0] == 0) {
+      in_turn_ = last.shape[0];
+      for (View& x : units)
+        if (x.data) x.shape.erase(0), x.strides.erase(0);
+    }
+    std::array<const View*, N> pointers;
+    for (int v = 0; v < N; ++v) pointers[v] = &units[v];
+    loops_ = outer_loops<N>(pointers, own());
+  }
+
+  // Calls body(number, offsets) for each sample: samples that add to the same gradient of a bias
+  // one after another, others side by side if there are enough of them for all threads. Otherwise
+  // each sample is shared among them.
+  template <class Body>
+  void for_each_sample(const Body& body) const {
+    const auto run = [&](Index unit) {
+      const RowCursor<N> at(loops_, unit);
+      for (Index i = 0; i < in_turn_; ++i) {
+        Offsets offsets = at.offsets();
+        for (int v = 0; v < N && in_turn_ > 1; ++v)
+          if (views_[v].data) offsets[v] += i * views_[v].strides[0];
+        body(unit * in_turn_ + i, offsets);
+      }
+    };
+    if (loops_.rows() >= threads_here()) return parallel_for(loops_.rows(), work(), run);
+    for (Index unit = 0; unit < loops_.rows(); ++unit) run(unit);
+  }
+  Index samples() const { return loops_.rows() * in_turn_; }
+
+  template <class T>
+  Operands<T> operands(const Offsets& at) const {
+    const auto heads = [&](int v) { return mixes() ? views_[v].shape[views_[v].rank() - 3] : 1; };
+    const auto size = [&](int v, int from_last) {
+      return views_[v].shape[views_[v].rank() - from_last];
+    };
+    const View& mask = views_[of_mask];
+    const bool masks_differ = mixes() && mask.data && mask.strides[mask.rank() - 3] != 0;
+    return {.mixes = mixes(),
+            .in = heads(of_q),
+            .heads = heads(of_stats),
+            .out = heads(of_v),
+            .queries = size(of_q, 2),
+            .keys = size(of_k, 2),
+            .c = size(of_q, 1),
+            .e = size(of_v, 1),
+            .shown = shown_,
+            .before = Mix<T>(before_),
+            .after = Mix<T>(after_),
+            .q = matrices<const T>(of_q, at),
+            .k = matrices<const T>(of_k, at),
+            .v = matrices<const T>(of_v, at),
+            .bias = matrices<const T>(of_bias, at),
+            .mask = matrices<const T>(of_mask, at),
+            .masks = masks_differ ? heads(of_stats) : 1,
+            .stats = matrices<T>(of_stats, at)};
+  }
+  // The matrices of a sample's heads in view v.
+  template <class T>
+  Heads<T> matrices(int v, const Offsets& at) const {
+    return heads_at<T>(views_[v], at[v]);
+  }
+  // A view that begins with this sample.
+  template <class T>
+  View from(int v, const Offsets& at) const {
+    View view = views_[v];
+    if (view.data) view.data = view.as<T>() + at[v];
+    return view;
+  }
+  // Copies what was computed to where it belongs.
+  void finish() const {
+    for (int v = 0; v < N; ++v)
+      if (is_made(v) && views_[v].data) relaid_[v].finish();
+  }
+
+ private:
+  static bool is_made(int v) { return N == value_views ? v == of_y : v > of_g; }
+  bool mixes() const { return before_.data || after_.data; }
+  int own() const { return mixes() ? 3 : 2; }  // dimensions of one sample
+  double work() const {
+    const View &q = views_[of_q], &k = views_[of_k];
+    return 2 * static_cast<double>(k.shape[k.rank() - 2]) * static_cast<double>(q.size());
+  }
+
+  const View &before_, &after_;
+  const Index shown_;
+  std::vector<Relaid> relaid_;
+  std::array<View, N> views_;
+  Loops<N> loops_;
+  Index in_turn_ = 1;  // samples that share the gradient of a bias
+};
+
+}  // namespace tete::cpu_kernels
