@@ -71,6 +71,13 @@ View bias_of_all(const Tensor& bias, Index first) {
   return view;
 }
 
+// True if the gradient reads the result: it takes a long memory in parts, and then a row's Σ w dw
+// is g·y (Dao et al. 2022, appendix B.2). Mixes need all of a row at once.
+bool needs_result(const Tensors& in) {
+  constexpr Index long_memory = 768;
+  return !in[before_in] && !in[after_in] && in[k_in].size(in[k_in].rank() - 2) > long_memory;
+}
+
 FusedValue value(const Tensors& in, Index shown) {
   const Tensor &q = in[q_in], &v = in[v_in], &before = in[before_in], &after = in[after_in];
   Shape two = pairs(q, in[k_in], before);
@@ -87,7 +94,8 @@ FusedValue value(const Tensors& in, Index shown) {
 Tensors gradient(const Backward& at, Index shown) {
   const Tensor &q = at.in[q_in], &before = at.in[before_in], &bias = at.in[bias_in];
   const View k = at.in[k_in].view(), v = at.in[v_in].view(), mask = view_of(at.in[mask_in]),
-             stats = at.kept[0].view(), g = at.g.view();
+             stats = at.kept[0].view(), g = at.g.view(),
+             y = needs_result(at.in) ? at.y.view() : View{};
   Tensors made(at.in.size());
   for (const size_t i : {q_in, k_in, v_in, before_in, after_in})
     if (at.in[i] && at.wants(i)) made[i] = Tensor::empty_like(at.in[i]);
@@ -97,7 +105,7 @@ Tensors gradient(const Backward& at, Index shown) {
   const View b = bias_of_all(bias, first), db = bias_of_all(made[bias_in], first),
              dq = view_of(made[q_in]), dk = view_of(made[k_in]), dv = view_of(made[v_in]);
   q.backend().attend_gradient(q.view(), k, v, view_of(before), view_of(at.in[after_in]), b, mask,
-                              shown, stats, g, dq, dk, dv, db, view_of(made[before_in]),
+                              shown, y, stats, g, dq, dk, dv, db, view_of(made[before_in]),
                               view_of(made[after_in]));
   return made;
 }
@@ -164,10 +172,12 @@ Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const AttendOpt
   const bool mixes = how.before || how.after;
   const Shape shape = pairs(q, k, how.before);
   const Tensor mask = how.mask ? broadcast(cast(how.mask.detach(), q.dtype()), shape) : Tensor();
+  const Tensors in{q, k, v, how.before, how.after, fitted(how.bias, shape, mixes), mask};
   const Fused op{"attend", [=](const Tensors& in) { return value(in, shown); },
                  [=](const Backward& at) { return gradient(at, shown); },
-                 [=](const Tensors& in) { return meaning(in, shown); }, saves_inputs};
-  return fused(op, {q, k, v, how.before, how.after, fitted(how.bias, shape, mixes), mask});
+                 [=](const Tensors& in) { return meaning(in, shown); },
+                 needs_result(in) ? saves_all : saves_inputs};
+  return fused(op, in);
 }
 
 }  // namespace tete

@@ -915,7 +915,7 @@ TEST_CASE("cpu: attention, of mixed heads or not, in every layout, and the gradi
                            {2, 7, 3, 41, 131, 5, 1},
                            {6, 13, 2, 77, 64, 33, 7},
                            {3, 2, 2, 131, 397, 7, 13},
-                           {1, 1, 2, 24, 1031, 3, 5},
+                           {1, 1, 2, 77, 1031, 3, 5},
                            {25, 24, 26, 13, 65, 3, 4}})
       for (const Layout& layout : input_layouts)
         for (const int mixes : {0, 1, 2, 3})
@@ -998,8 +998,8 @@ TEST_CASE("cpu: attention, of mixed heads or not, in every layout, and the gradi
               const auto gradient = [&](const View& to_q, const View& to_k, const View& to_v,
                                         const View& to_b, const View& to_P, const View& to_R) {
                 return cpu().attend_gradient(q.view, k.view, v.view, before, after, bias, hides,
-                                             shown, stats.view, g.view, to_q, to_k, to_v, to_b,
-                                             to_P, to_R);
+                                             shown, s.m > 900 ? y.view : none, stats.view, g.view,
+                                             to_q, to_k, to_v, to_b, to_P, to_R);
               };
               CHECK(same_bits(dk, [&] {
                 cpu().fill(0, db.view);
@@ -1052,8 +1052,8 @@ TEST_CASE("cpu: queries that see nothing lie beside some that see the end of the
                           stats.view))
           continue;
         ++sets;
-        cpu().attend_gradient(q.view, k.view, v.view, none, none, none, mask.view, m, stats.view,
-                              g.view, dq.view, dk.view, dv.view, none, none, none);
+        cpu().attend_gradient(q.view, k.view, v.view, none, none, none, mask.view, m, none,
+                              stats.view, g.view, dq.view, dk.view, dv.view, none, none, none);
         CHECK(wrong(dv.view, [&](const Shape& at) { return get(dV.view, at); }) == 0);
         CHECK(wrong(y.view, [&](const Shape& at) {
                 double sum = 0;
@@ -1070,27 +1070,88 @@ TEST_CASE("cpu: queries that see nothing lie beside some that see the end of the
 }
 
 TEST_CASE("cpu: what attention does not see poisons nothing, and -inf alone is NaN") {
-  constexpr Index n = 3, m = 70;
+  constexpr Index n = 3;
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  for (const Index m : {70, 1600}) {  // the latter in parts
+    CAPTURE(m);
+    const View none{};
+    Array q(Dtype::f64, {n, 1}), k(Dtype::f64, {m, 1}), v(Dtype::f64, {m, 1}),
+        y(Dtype::f64, {n, 1}), mask(Dtype::f64, {n, m}), stats(Dtype::f64, {n, 2}),
+        dv(Dtype::f64, {m, 1});
+    cpu().fill(1, q.view), cpu().fill(0, k.view), cpu().fill(2, v.view), cpu().fill(1, mask.view);
+    put(k.view, {3, 0}, std::nan(""));
+    put(k.view, {m - 1, 0}, inf);
+    for (Index i = 0; i < n; ++i) put(mask.view, {i, 3}, 0);
+    for (Index j = 0; j < m; ++j) put(mask.view, {1, j}, 0);
+    const auto attend = [&](const View& mask) {
+      cpu().attend(q.view, k.view, v.view, none, none, none, mask, m - 10, y.view, stats.view);
+    };
+    attend(mask.view);
+    CHECK(get(y.view, {0, 0}) == doctest::Approx(2));
+    CHECK(get(y.view, {1, 0}) == 0);  // it sees nothing
+    CHECK(get(y.view, {2, 0}) == doctest::Approx(2));
+    cpu().attend_gradient(q.view, k.view, v.view, none, none, none, mask.view, m - 10, y.view,
+                          stats.view, y.view, none, none, dv.view, none, none, none);
+    CHECK(get(dv.view, {3, 0}) == 0);
+    const double visible = static_cast<double>(m) - 11;  // to the first query
+    CHECK(get(dv.view, {4, 0}) == doctest::Approx(2 / visible + 2 / (visible + 2)));
+    CHECK(get(dv.view, {m - 1, 0}) == 0);
+    cpu().fill(-inf, k.view);
+    attend(none);
+    CHECK(std::isnan(get(y.view, {0, 0})));
+    put(k.view, {m - 11, 0}, -1000);  // the largest, in the last part
+    attend(none);
+    CHECK(get(y.view, {0, 0}) == doctest::Approx(2));
+    put(k.view, {m - 11, 0}, inf);
+    attend(none);
+    CHECK(std::isnan(get(y.view, {0, 0})));
+    put(k.view, {m - 11, 0}, 0), put(k.view, {5, 0}, std::nan(""));
+    attend(none);
+    CHECK(std::isnan(get(y.view, {2, 0})));
+  }
+}
+
+TEST_CASE("cpu: a long memory is taken in parts, whichever has the largest logits") {
+  constexpr Index n = 29, m = 1700;
   const View none{};
-  Array q(Dtype::f32, {n, 1}), k(Dtype::f32, {m, 1}), v(Dtype::f32, {m, 1}), y(Dtype::f32, {n, 1}),
-      mask(Dtype::f32, {n, m}), stats(Dtype::f32, {n, 2}), dv(Dtype::f32, {m, 1});
-  cpu().fill(1, q.view), cpu().fill(0, k.view), cpu().fill(2, v.view), cpu().fill(1, mask.view);
-  k.view.as<float>()[3] = std::nanf("");
-  k.view.as<float>()[69] = std::numeric_limits<float>::infinity();
-  for (Index i = 0; i < n; ++i) mask.view.as<float>()[i * m + 3] = 0;
-  for (Index j = 0; j < m; ++j) mask.view.as<float>()[m + j] = 0;
-  cpu().attend(q.view, k.view, v.view, none, none, none, mask.view, 60, y.view, stats.view);
-  CHECK(get(y.view, {0, 0}) == doctest::Approx(2));
-  CHECK(get(y.view, {1, 0}) == 0);  // it sees nothing
-  CHECK(get(y.view, {2, 0}) == doctest::Approx(2));
-  cpu().attend_gradient(q.view, k.view, v.view, none, none, none, mask.view, 60, stats.view, y.view,
-                        none, none, dv.view, none, none, none);
-  CHECK(get(dv.view, {3, 0}) == 0);
-  CHECK(get(dv.view, {4, 0}) == doctest::Approx(2.0 / 59 + 2.0 / 61));
-  CHECK(get(dv.view, {69, 0}) == 0);
-  cpu().fill(-std::numeric_limits<double>::infinity(), k.view);
-  cpu().attend(q.view, k.view, v.view, none, none, none, none, 60, y.view, stats.view);
-  CHECK(std::isnan(get(y.view, {0, 0})));
+  for (const Dtype t : reals)
+    for (const int shape : {0, 1, 2}) {
+      CAPTURE(name_of(t));
+      CAPTURE(shape);
+      Array q(t, {n, 1}), k(t, {m, 1}), v(t, {m, 3}), y(t, {n, 3}), g(t, {n, 3}), stats(t, {n, 2}),
+          dq(t, {n, 1}), dk(t, {m, 1}), dv(t, {m, 3}), w(t, {n, m}), Y(t, {n, 3}), dw(t, {n, m}),
+          dQ(t, {n, 1}), dK(t, {m, 1}), dV(t, {m, 3});
+      v.random(1), g.random(2);
+      for (Index i = 0; i < n; ++i) put(q.view, {i, 0}, 1 + 0.01 * static_cast<double>(i));
+      for (Index j = 0; j < m; ++j) {  // over a range of 340, exp of which no f32 holds
+        const double at = 0.2 * static_cast<double>(j);
+        put(k.view, {j, 0}, shape == 0 ? at : shape == 1 ? -at : -std::abs(at - 170));
+      }
+      cpu().contract(q.view, {0, 2}, k.view, {1, 2}, w.view, {0, 1});
+      cpu().softmax(w.view, none, 1, w.view);
+      cpu().contract(w.view, {0, 1}, v.view, {1, 2}, Y.view, {0, 2});
+      cpu().contract(w.view, {0, 1}, g.view, {0, 2}, dV.view, {1, 2});
+      cpu().contract(g.view, {0, 2}, v.view, {1, 2}, dw.view, {0, 1});
+      cpu().softmax_gradient(w.view, dw.view, 1, dw.view);
+      cpu().contract(dw.view, {0, 1}, k.view, {1, 2}, dQ.view, {0, 2});
+      cpu().contract(dw.view, {0, 1}, q.view, {0, 2}, dK.view, {1, 2});
+      if (!cpu().attend(q.view, k.view, v.view, none, none, none, none, m, y.view, stats.view))
+        return;
+      cpu().attend_gradient(q.view, k.view, v.view, none, none, none, none, m, y.view, stats.view,
+                            g.view, dq.view, dk.view, dv.view, none, none, none);
+      const auto near = [&](const Array& a, const Array& right) {
+        double most = 0, largest = 0;
+        for_each(a.view.shape, [&](const Shape& at) {
+          most = std::max(most, std::abs(get(a.view, at) - get(right.view, at)));
+          largest = std::max(largest, std::abs(get(right.view, at)));
+        });
+        return most < (t == Dtype::f32 ? 1e-4 : 1e-11) * largest;
+      };
+      CHECK(near(y, Y));
+      CHECK(near(dv, dV));
+      CHECK(near(dq, dQ));
+      CHECK(near(dk, dK));
+    }
 }
 
 TEST_CASE("cpu: softmax does not overflow, and what is hidden poisons nothing") {

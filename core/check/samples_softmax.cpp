@@ -36,6 +36,8 @@ void add_attend(SampleTable& table) {
   });
   table.add("attend, wide", {{{17, 3}}, {{131, 3}}, {{131, 35}}}, 131,
             [](In in) { return attend(in[0], in[1], in[2], {.shown = 110}); });
+  table.add("attend, to a long memory", {{{3, 2}}, {{800, 2}}, {{800, 1}}}, 800,
+            [](In in) { return attend(in[0], in[1], in[2], {.shown = 700}); });
   // Four heads of queries, three of weights, two of values.
   const std::vector<Draw> mixing = {{{4, 3, 2}}, {{4, 5, 2}}, {{2, 5, 3}}, {{4, 3}}, {{3, 2}}};
   table.add("attend, heads mixed", mixing, 7,

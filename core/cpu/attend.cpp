@@ -6,9 +6,12 @@
 //   dq = dj k, dk = djᵀ q, dv = uᵀ g, dB = jᵀ dl, dA = wᵀ du
 //
 // B and A (`before` and `after`) mix heads. With one of them only, heads stay as they are on the
-// other side; without both, each head is a sample of its own, and l takes j's place and w that of
-// l.
+// other side; without both, each head is a sample of its own, l takes j's place and w that of l,
+// and a long memory is taken in parts, so that logits and what they are made of stay in the caches:
+// y is summed with exponentials and divided by their sum in the end (Milakov, Gimelshein 2018,
+// "Online normalizer calculation for softmax"), and Σ w dw is g·y.
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -19,10 +22,9 @@ namespace tete::cpu_kernels {
 namespace {
 
 constexpr Index least_queries = 16;  // panels of k and v cost fewer more than they save
-// Fewer mixed heads leave products' rows idle: nanoGPT's step of 4 takes 28 ms in steps and 38 so.
+// Fewer mixed heads gain nothing, and lose a quarter where the memory is long.
 constexpr Index least_heads = 8;
-constexpr Index most_heads = 64;          // mixed heads; rows of more are too long for the caches
-constexpr Index most_in_lanes = 1 << 13;  // terms of an outer product that are summed in lanes
+constexpr Index most_heads = 64;  // mixed heads; rows of more are too long for the caches
 
 // body(head, first row, count) for each strip of each head.
 template <class Body>
@@ -34,6 +36,17 @@ void for_each_strip(Index heads, const Group& group, Index width, const Body& bo
     const Index r = unit % strips * group.high;
     body(unit / strips, r, std::min(group.high, group.count - r));
   });
+}
+
+// body(group, its number, part) for each part of the memory and each group; what sees nothing of it
+// is left out, but for the first part, where sums begin.
+template <class T, class Body>
+void for_each_group(const Operands<T>& of, const Body& body) {
+  for (Index part = 0; part < of.parts(); ++part)
+    for (Index number = 0; number < of.groups(); ++number) {
+      const Group group = of.group(number, part);
+      if (part == 0 || group.seen.first < group.seen.last) body(group, number, part);
+    }
 }
 
 // to[r][m - seen.first] = Σ_c x[first + r, c] panels[c, m] for each head.
@@ -48,38 +61,61 @@ void multiply_heads(Index heads, const Group& group, const Heads<const T>& x, In
   });
 }
 
-// y[first + r, j] = Σ_m x[r][m - seen.first] panels[m, j] for each head.
+// y[first + r, j] (+)= Σ_m x[r][m - seen.first] panels[m, j] for each head.
 template <class T>
 void sum_keys(Index heads, const Group& group, const GroupSpace<T>& x,
-              const PanelsOfHeads<T>& panels, Index width, const Heads<T>& y) {
+              const PanelsOfHeads<T>& panels, Index width, const Heads<T>& y, bool add) {
   for_each_strip(heads, group, width, [&](Index h, Index r, Index count) {
     const Seen& seen = group.seen_by(r);
     const Lines<T> from = x.head(h).from(group.start(r)), to = y[h].from_row(group.first + r);
     Product<T>{from[r], from.step, 1, seen.first, seen.last}(count, panels[h], 0, width, to.data,
-                                                             to.step, false);
+                                                             to.step, add);
   });
+}
+
+// Puts u in the place of j in row r; `mixed` is memory for w between mixes.
+template <class T>
+void weigh_row(const Operands<T>& of, const Group& group, Index r, const Lines<T>& row,
+               const Lines<T>& mixed) {
+  const Seen& seen = group.seen_by(r);
+  const Index numbers = seen.last - seen.first, query = group.first + r;
+  const Lines<T> j = row.from(group.start(r)), w = of.mixes ? mixed : j;
+  if (of.mixes) mix(of.before, of.in, of.heads, j.read(), numbers, w);
+  for (Index h = 0; h < of.heads; ++h) of.sight(h).weigh(query, seen, w[h], of.stats[h][query]);
+  if (of.mixes) mix(of.after, of.heads, of.out, w.read(), numbers, j);
+}
+
+// The same for a part of the memory, without mixes: exponentials in the place of j. Those of
+// earlier parts are brought to the same largest logit in y.
+template <class T>
+void weigh_part_of_row(const Operands<T>& of, const Group& group, Index r, const Lines<T>& row,
+                       bool is_first, T* y) {
+  const Index query = group.first + r;
+  T* const stats = of.stats[0][query];
+  if (is_first) stats[0] = -std::numeric_limits<T>::infinity(), stats[1] = 0;
+  const Seen& seen = group.seen_by(r);
+  if (seen.first == seen.last) return;
+  const T factor = of.sight(0).weigh_part(query, seen, row.data + group.start(r), stats);
+  if (!is_first && factor != 1) scale_row(factor, y, of.e);
 }
 
 template <class T>
 void attend_heads(const Operands<T>& of, const Heads<T>& y) {
   const PanelsOfHeads<T> keys_turned(of.in, of.c, of.keys, of.k, true),
       values(of.out, of.keys, of.e, of.v);
-  const GroupSpace<T> pairs(of.together(), std::max(of.in, of.out), of.keys);
-  for (Index number = 0; number < of.groups(); ++number) {
-    const Group group = of.group(number);
+  const GroupSpace<T> pairs(of.together(), std::max(of.in, of.out), of.width);
+  for_each_group(of, [&](const Group& group, Index, Index part) {
     multiply_heads(of.in, group, of.q, of.c, keys_turned, pairs);
-    parallel_for(group.count, static_cast<double>(group.count) * of.row_work(), [&](Index r) {
-      const Seen& seen = group.seen_by(r);
-      const Index numbers = seen.last - seen.first;
-      const LineSpace<T> space(of.mixes ? of.heads : 0, of.keys);
-      const Lines<T> j = pairs.row(r).from(group.start(r)), w = of.mixes ? space.lines() : j;
-      if (of.mixes) mix(of.before, of.in, of.heads, j.read(), numbers, w);
-      for (Index h = 0; h < of.heads; ++h)
-        of.sight(h).weigh(group.first + r, seen, w[h], of.stats[h][group.first + r]);
-      if (of.mixes) mix(of.after, of.heads, of.out, w.read(), numbers, j);
+    of.for_each_block(group, 1, [&](Index, Index first, Index end) {
+      const LineSpace<T> space = of.row_space();
+      for (Index r = first; r < end; ++r)
+        if (!of.in_parts()) weigh_row(of, group, r, pairs.row(r), space.lines());
+        else weigh_part_of_row(of, group, r, pairs.row(r), part == 0, y[0][group.first + r]);
     });
-    sum_keys(of.out, group, pairs, values, of.e, y);
-  }
+    sum_keys(of.out, group, pairs, values, of.e, y, part > 0);
+  });
+  if (of.in_parts())
+    for (Index i = 0; i < of.queries; ++i) of.sight(0).finish(i, y[0][i], of.e, of.stats[0][i]);
 }
 
 // Gradients are wanted where there is memory for them.
@@ -105,45 +141,38 @@ class AttentionGradient {
         keys_(to.dq.data ? of.in : 0, of.keys, of.c, of.k),
         dk_(to.dk.data ? of.in : 0, of.keys, of.c),
         dv_(to.dv.data ? of.out : 0, of.keys, of.e),
-        pairs_(of.together(), of.in, of.keys),
-        changes_(of.together(), of.out, of.keys) {}
+        pairs_(of.together(), of.in, of.width),
+        changes_(of.together(), of.out, of.width) {}
 
   // How many sums of dbefore and dafter a sample has.
-  static Index sums(const Operands<T>& of) { return of.groups() * blocks(of); }
+  static Index sums(const Operands<T>& of) { return of.groups() * of.blocks(); }
 
   void run() const {
     // What rows_back leaves in these.
     const GroupSpace<T>&dj = of_.mixes ? pairs_ : changes_, &u = of_.mixes ? changes_ : pairs_;
-    for (Index number = 0; number < of_.groups(); ++number) {
-      const Group group = of_.group(number);
+    for_each_group(of_, [&](const Group& group, Index number, Index part) {
       multiply_heads(of_.in, group, of_.q, of_.c, keys_turned_, pairs_);
       multiply_heads(of_.out, group, g_, of_.e, values_turned_, changes_);
-      parallel_for(blocks(of_), 4 * static_cast<double>(group.count) * of_.row_work(),
-                   [&](Index block) { rows_back(group, block, first_ + number * blocks(of_)); });
-      if (to_.dq.data) sum_keys(of_.in, group, dj, keys_, of_.c, to_.dq);
+      of_.for_each_block(group, 4, [&](Index block, Index first, Index end) {
+        rows_back(group, first, end, first_ + number * of_.blocks() + block);
+      });
+      if (to_.dq.data) sum_keys(of_.in, group, dj, keys_, of_.c, to_.dq, part > 0);
       if (to_.dv.data) add(of_.out, group, u, g_, of_.e, dv_);
       if (to_.dk.data) add(of_.in, group, dj, of_.q, of_.c, dk_);
-    }
+    });
     if (to_.dk.data) dk_.copy_to(to_.dk);
     if (to_.dv.data) dv_.copy_to(to_.dv);
   }
 
  private:
-  // Rows whose outer products are summed in lanes, and how many such blocks a group has.
-  static Index rows_of_block(Index keys) { return std::clamp<Index>(most_in_lanes / keys, 1, 8); }
-  static Index blocks(const Operands<T>& of) {
-    const Index rows = rows_of_block(of.keys);
-    return (of.together() + rows - 1) / rows;
-  }
-
-  void rows_back(const Group& group, Index block, Index first) const {
-    const LineSpace<T> w(of_.mixes ? of_.heads : 0, of_.keys),
-        dw(of_.mixes ? of_.heads : 0, of_.keys);
+  // Puts their gradients in the place of j and du in these rows; sum: the number of those of
+  // dbefore and dafter.
+  void rows_back(const Group& group, Index first, Index end, Index sum) const {
+    const LineSpace<T> w = of_.row_space(), dw = of_.row_space();
     std::optional<typename PairSum<T>::Block> dbefore, dafter;
-    if (to_.dbefore) dbefore.emplace(*to_.dbefore, first + block);
-    if (to_.dafter) dafter.emplace(*to_.dafter, first + block);
-    const Index rows = rows_of_block(of_.keys), end = std::min(group.count, (block + 1) * rows);
-    for (Index r = block * rows; r < end; ++r) {
+    if (to_.dbefore) dbefore.emplace(*to_.dbefore, sum);
+    if (to_.dafter) dafter.emplace(*to_.dafter, sum);
+    for (Index r = first; r < end; ++r) {
       const bool shown = !of_.sees_nothing(group.first + r);
       if (shown)
         row_back(group, r, w.lines(), dw.lines(), dbefore ? &*dbefore : nullptr,
@@ -172,11 +201,19 @@ class AttentionGradient {
     if (of_.mixes && to_.dv.data) mix(of_.after, of_.heads, of_.out, w.read(), numbers, du);
     for (Index h = 0; h < of_.heads; ++h) {
       std::fill(dw[h] + numbers, dw[h] + seen.end() - seen.first, T(0));
-      rows<T>().softmax_gradient(w[h], dw[h], dw[h], seen.end() - seen.first);
+      change_logits(h, query, w[h], dw[h], seen.end() - seen.first);
       add_to_bias(h, query, seen, dw[h]);
     }
     if (dbefore) dbefore->add(j.data, j.step, dw.data, dw.step, numbers);
     if (of_.mixes) mix(of_.before.transposed(), of_.heads, of_.in, dw.read(), numbers, j);
+  }
+
+  // dl in the place of dw.
+  void change_logits(Index h, Index query, const T* w, T* dw, Index n) const {
+    if (!of_.in_parts()) return rows<T>().softmax_gradient(w, dw, dw, n);
+    const T inner =
+        rows<T>().dot(g_[h][query], 1, of_.y[h][query], 1, of_.e);  // Σ w dw of all parts
+    rows<T>().softmax_gradient_of_part(w, dw, inner, dw, n);
   }
 
   // Puts 0 where others of the group see. A row that sees nothing is 0 everywhere: 0 times a NaN of
@@ -251,11 +288,11 @@ bool CpuBackend::attend(const View& q, const View& k, const View& v, const View&
 
 bool CpuBackend::attend_gradient(const View& q, const View& k, const View& v, const View& before,
                                  const View& after, const View& bias, const View& mask, Index shown,
-                                 const View& stats, const View& g, const View& dq, const View& dk,
-                                 const View& dv, const View& dbias, const View& dbefore,
-                                 const View& dafter) {
-  const Call<gradient_views> call({q, k, v, bias, mask, stats, g, dq, dk, dv, dbias}, before, after,
-                                  shown);
+                                 const View& y, const View& stats, const View& g, const View& dq,
+                                 const View& dk, const View& dv, const View& dbias,
+                                 const View& dbefore, const View& dafter) {
+  const Call<gradient_views> call({q, k, v, bias, mask, stats, g, y, dq, dk, dv, dbias}, before,
+                                  after, shown);
   visit(g.dtype, [&]<class T>() {
     const Index sums = AttentionGradient<T>::sums(call.template operands<T>({}));
     const auto sum = [&](const View& matrix) {

@@ -9,9 +9,11 @@
 
 namespace tete::cpu_kernels {
 
-inline constexpr Index most_weights = 32768;   // of one head in a group
-inline constexpr Index most_queries = 36;      // of mixed heads in a group: as fast as 24 or 48
-inline constexpr Index most_logits = 1 << 23;  // of mixed heads in a group
+// A group has so many weights of one head, or of mixed heads; but of these so many queries (as fast
+// as 24 or 48) if their weights are not too many for memory.
+inline constexpr Index most_weights = 1 << 15, most_mixed = 1 << 18, enough_queries = 36,
+                       most_logits = 1 << 23;
+inline constexpr Index most_in_lanes = 1 << 13;  // terms of an outer product summed in lanes
 
 // Queries that are worked on together, in strips of product_rows.
 struct Group {
@@ -30,8 +32,9 @@ template <class T>
 struct Operands {
   bool mixes;
   Index in, heads, out, queries, keys, c, e, shown;
+  Index width;  // positions of a part of the memory; all, if heads are mixed
   Mix<T> before, after;
-  Heads<const T> q, k, v, bias, mask;
+  Heads<const T> q, k, v, bias, mask, y;  // y: for the gradient, where it takes parts
   Index masks;  // one for each head, or 1 if all share it or there is none
   Heads<T> stats;
 
@@ -49,25 +52,43 @@ struct Operands {
 
   // Queries of a group.
   Index together() const {
-    const Index high = rows<T>().product_rows, widest = std::max({in, heads, out}),
-                some = mixes ? std::min(most_queries, most_logits / (widest * keys))
-                             : most_weights / std::max<Index>(1, keys);
+    const Index high = rows<T>().product_rows,
+                numbers = std::max({in, heads, out, Index{1}}) * std::max<Index>(1, width),
+                some = mixes ? std::max(std::min(enough_queries, most_logits / numbers),
+                                        most_mixed / numbers)
+                             : most_weights / numbers;
     return std::min(std::max(high, some / high * high), queries);
   }
   Index groups() const { return (queries + together() - 1) / together(); }
-  Group group(Index number) const {
+  Index parts() const { return std::max<Index>(1, (keys + width - 1) / width); }
+  bool in_parts() const { return width < keys; }
+  // What a group sees in a part of the memory.
+  Group group(Index number, Index part) const {
     const Index first = number * together(), high = rows<T>().product_rows;
     Group group{first, std::min(together(), queries - first), {}, {}, high};
     for (Index r = 0; r < group.count; r += high) {
-      group.strips.push_back(seen(first + r, std::min(high, group.count - r)));
+      const Seen all = seen(first + r, std::min(high, group.count - r));
+      const Seen some{std::max(all.first, part * width), std::min(all.last, (part + 1) * width)};
+      group.strips.push_back(some.first < some.last ? some : Seen{});
       group.seen = united(group.seen, group.strips.back());
     }
     return group;
   }
-  // Operations on one row of all heads.
-  double row_work() const {
-    return static_cast<double>(heads * keys) * static_cast<double>(mixes ? in + out : 8);
+  // Rows whose outer products are summed in lanes together, and how many such blocks a group has.
+  Index rows_of_block() const { return std::clamp<Index>(most_in_lanes / width, 1, 8); }
+  Index blocks() const { return (together() + rows_of_block() - 1) / rows_of_block(); }
+  // Calls body(block, first row, end) for each block of the group. passes: over its weights.
+  template <class Body>
+  void for_each_block(const Group& group, double passes, const Body& body) const {
+    const double work = passes * static_cast<double>(group.count * heads * width) *
+                        static_cast<double>(mixes ? in + out : 8);
+    const Index rows = rows_of_block();
+    parallel_for((group.count + rows - 1) / rows, work, [&](Index block) {
+      body(block, block * rows, std::min(group.count, (block + 1) * rows));
+    });
   }
+  // Memory for one row of all mixed heads.
+  LineSpace<T> row_space() const { return {mixes ? heads : 0, width}; }
 };
 
 // The views of a call, in this order; a gradient has others from of_g on.
@@ -81,6 +102,7 @@ enum CallView {
   of_y,
   value_views,
   of_g = of_y,  // in y's place
+  of_result,
   to_q,
   to_k,
   to_v,
@@ -151,6 +173,7 @@ class Call {
             .c = size(of_q, 1),
             .e = size(of_v, 1),
             .shown = shown_,
+            .width = width(),
             .before = Mix<T>(before_),
             .after = Mix<T>(after_),
             .q = matrices<const T>(of_q, at),
@@ -158,6 +181,7 @@ class Call {
             .v = matrices<const T>(of_v, at),
             .bias = matrices<const T>(of_bias, at),
             .mask = matrices<const T>(of_mask, at),
+            .y = matrices<const T>(N == value_views ? of_y : of_result, at),
             .masks = masks_differ ? heads(of_stats) : 1,
             .stats = matrices<T>(of_stats, at)};
   }
@@ -180,8 +204,15 @@ class Call {
   }
 
  private:
-  static bool is_made(int v) { return N == value_views ? v == of_y : v > of_g; }
+  static bool is_made(int v) { return N == value_views ? v == of_y : v > of_result; }
   bool mixes() const { return before_.data || after_.data; }
+  // The gradient of a part needs y.
+  Index width() const {
+    const View& k = views_[of_k];
+    const Index keys = k.shape[k.rank() - 2], parts = std::max<Index>(1, (keys + 255) / 512);
+    const bool whole = mixes() || (N == gradient_views && !views_[of_result].data);
+    return whole ? keys : ((keys + parts - 1) / parts + 63) / 64 * 64;
+  }
   int own() const { return mixes() ? 3 : 2; }  // dimensions of one sample
   double work() const {
     const View &q = views_[of_q], &k = views_[of_k];

@@ -78,6 +78,12 @@ void add_row(const T* x, T* to, Index column, Index n) {
   rows<T>().binary[static_cast<int>(Binary::add)](to, column, x, 1, to, column, n);
 }
 
+// x *= factor.
+template <class T>
+void scale_row(T factor, T* x, Index n) {
+  rows<T>().binary[static_cast<int>(Binary::mul)](x, 1, &factor, 0, x, 1, n);
+}
+
 // The positions that the queries of one matrix see: the first shown + i for query i, at most all,
 // but for those where the mask, if there is one, is 0. A bias, if there is one, is added to their
 // logits.
@@ -111,6 +117,20 @@ struct Sight {
     std::fill(x, x + seen.end() - seen.first, T(0));
     stats[0] = stats[1] = 0;
   }
+  // The same for a part of the positions: exponentials in the place of logits; stats and the result
+  // as of Rows::exp_of_first.
+  T weigh_part(Index i, const Seen& seen, T* x, T* stats) const {
+    complete(i, seen, x);
+    return rows<T>().exp_of_first(x, shown_of(i, seen), seen.end() - seen.first, stats);
+  }
+  // Makes y, the sum over all parts, one with weights, and of the parts' stats those of weigh.
+  void finish(Index i, T* y, Index n, T* stats) const {
+    stats[1] = T(1) / stats[1];
+    scale_row(stats[1], y, n);
+    if (stats[1] != std::numeric_limits<T>::infinity() || !sees_nothing(i, {0, keys})) return;
+    std::fill_n(y, n, T(0));
+    stats[0] = stats[1] = 0;
+  }
   // The same weights once more, from the stats of all positions.
   void weigh_again(Index i, const Seen& seen, T* x, const T* stats) const {
     complete(i, seen, x);
@@ -134,6 +154,7 @@ struct Sight {
     rows<T>().select(mask[i] + seen.first, 1, x, 1, &hidden, 0, x, 1, n);
   }
   bool sees_nothing(Index i, const Seen& seen) const {
+    if (!mask.data) return shown_of(i, seen) == 0;
     const T* const shows = mask[i] + seen.first;
     return std::find_if(shows, shows + shown_of(i, seen), [](T x) { return x != 0; }) ==
            shows + shown_of(i, seen);

@@ -111,9 +111,22 @@ void softmax_of_first_again(T* x, Index shown, Index n, const T* stats) {
 }
 
 template <class T>
-void softmax_gradient_row(const T* y, const T* g, T* dx, Index n) {
-  const T inner = dense_dot(y, g, n);
+T exp_of_first(T* x, Index shown, Index n, T* stats) {
+  const First<T> first(shown);
+  const T none = -__builtin_inf(), before = stats[0], here = largest(x, n, first);
+  stats[0] = here > before ? here : before;
+  const T most = stats[0] == none ? T(0) : stats[0], factor = exp_below(before - most);
+  stats[1] = stats[1] * factor + exp_row(x, most, x, n, first);
+  return factor;
+}
+
+template <class T>
+void softmax_gradient_of_part(const T* y, const T* g, T inner, T* dx, Index n) {
   for (Index i = 0; i < n; ++i) dx[i] = y[i] * (g[i] - inner);
+}
+template <class T>
+void softmax_gradient_row(const T* y, const T* g, T* dx, Index n) {
+  softmax_gradient_of_part(y, g, dense_dot(y, g, n), dx, n);
 }
 
 template <class T>
@@ -136,7 +149,9 @@ void fill(Rows<T>& rows) {
   rows.softmax = softmax_row<T>;
   rows.softmax_of_first = softmax_of_first<T>;
   rows.softmax_of_first_again = softmax_of_first_again<T>;
+  rows.exp_of_first = exp_of_first<T>;
   rows.softmax_gradient = softmax_gradient_row<T>;
+  rows.softmax_gradient_of_part = softmax_gradient_of_part<T>;
   rows.logsumexp = logsumexp_row<T>;
   rows.cross_entropy_gradient = cross_entropy_gradient_row<T>;
 }

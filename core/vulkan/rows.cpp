@@ -110,7 +110,7 @@ bool CardBackend::attend(const View&, const View&, const View&, const View&, con
 bool CardBackend::attend_gradient(const View&, const View&, const View&, const View&, const View&,
                                   const View&, const View&, Index, const View&, const View&,
                                   const View&, const View&, const View&, const View&, const View&,
-                                  const View&) {
+                                  const View&, const View&) {
   return false;
 }
 
