@@ -290,6 +290,7 @@ Tensor Decoder::next(const Tensors& inputs, std::span<const ParamId> params, con
     if ((length_ == 0 || !is_cacheable(number)) && !waits(number)) whole.at(number);
   if (!grows && cache_.empty())
     for (int number : frontier_) cache_[number] = whole.at(number).tensor.detach();
+  whole.show_skipped();
   const Tensor y = cuts ? run_behind(whole, queries, forward, path, seen)
                         : whole.at(program_->result).tensor.detach();
   length_ += queries;

@@ -82,6 +82,14 @@ struct Look {
   Look(const Look&) = delete;
 };
 
+// A hook that multiplies the value of this name.
+Forward replacing(const char* which, double factor) {
+  Forward forward = Text::none();
+  forward.replace = [factor](const std::string&, const Tensor& x) { return x * factor; };
+  forward.replaced = [which](const std::string& path) { return path == which; };
+  return forward;
+}
+
 void check_same_bits(const Ran& a, const Ran& b) {
   CHECK(same_bits(a.y, b.y));
   for (size_t i = 0; i < a.gradients.size(); ++i) {
@@ -271,20 +279,24 @@ TEST_SUITE("fusion") {
                    turned_logits + turned_weights + "  R[i, q, u] = einsum(k[a, i], W[u, q, a])\n",
                    "R[i, q, u]");
     for (const Text* each : {&both, &first, &turned}) {
-      Look look({"S"});
-      const Ran steps = each->ran(look.forward), at_once = each->ran();
-      CHECK(look.seen == 1);
-      CHECK(steps.operations.starts_with("contract softmax "));
+      const Ran steps = each->ran(replacing("S", 1)), at_once = each->ran();
+      CHECK(steps.operations.starts_with("contract mul softmax "));
       CHECK(at_once.operations ==
             (each == &first ? "mixed_softmax slice reshape mul " : std::string("mixed_softmax ")));
       check_close(steps, at_once);
       check_second_order(*each);
+      for (const char* which : {"S", "W"}) {
+        if (which == std::string("W") && each == &first) continue;  // it is read itself
+        Look look({which});
+        const Ran seen = each->ran(look.forward);
+        CHECK(look.seen == 1);
+        CHECK(seen.operations.find("mixed_softmax ") != std::string::npos);
+        check_same_bits(seen, at_once);
+      }
       if (each == &turned) continue;  // its steps are other kernels
       CHECK(same_bits(steps.y, at_once.y));
       CHECK(same_bits(steps.gradients[0], at_once.gradients[0]));
     }
-    Look look({"W"});
-    CHECK(both.ran(look.forward).operations == "contract softmax contract ");
     // No heads, or no keys.
     for (const auto& [in, heads, out, keys] :
          {std::array<Index, 4>{0, 2, 3, 130}, {2, 0, 3, 130}, {2, 3, 0, 130}, {2, 3, 4, 0}}) {
@@ -298,10 +310,7 @@ TEST_SUITE("fusion") {
         for (double each : found.values())  // without logits, each head's weights add up to 1
           CHECK((each == 0 || (without_logits && std::abs(each - 5) < 1e-9)));
     }
-    Forward halved = Text::none();
-    halved.replace = [](const std::string&, const Tensor& x) { return x * 0.5; };
-    halved.replaced = [](const std::string& path) { return path == "S"; };
-    CHECK(difference(both.ran(halved).y, both.ran().y) > 1e-3);
+    CHECK(difference(both.ran(replacing("S", 0.5)).y, both.ran().y) > 1e-3);
   }
 
   TEST_CASE("a softmax of logits that something else reads, or are no mix, stays by itself") {
@@ -353,12 +362,6 @@ TEST_SUITE("fusion") {
                              "  W[q, u, a] = softmax(S[q, u, a], reduced_dim=u, mask=B[q, u])\n"
                              "  R[q, i, a] = einsum(W[q, u, a], F[u, i, a])\n",
                              "R[q, i, a]");
-    const auto replacing = [](const char* which, double factor) {
-      Forward forward = Text::none();
-      forward.replace = [factor](const std::string&, const Tensor& x) { return x * factor; };
-      forward.replaced = [which](const std::string& path) { return path == which; };
-      return forward;
-    };
     for (const Text* each : {&heads, &turned, &one, &masked}) {
       const Ran steps = each->ran(replacing("S", 1)), at_once = each->ran();
       CHECK(steps.operations.ends_with("contract mul softmax contract "));

@@ -321,6 +321,27 @@ TEST_SUITE("trace") {
     }
   }
 
+  TEST_CASE("while decoding, what one pass would skip is shown, and no bit changes") {
+    const std::string text = find_variant("multi_head").program->source->text;
+    for (const Dtype dtype : {Dtype::f32, Dtype::f64}) {
+      const NamedModel named = model_of(text, dtype);
+      const Tensors& values = named.values;
+      const Tensor x = tokens(2, 40), prompt = slice(x, 1, 0, 23), rest = slice(x, 1, 23, 17);
+      Decoding past, other;
+      for (const bool first : {true, false}) {
+        const Tensor& part = first ? prompt : rest;
+        Tensor looked_at;
+        const auto seen = trace({values}, {"decoder/1/A/W"}, [&](const Forward& f) {
+          looked_at = named.model.next_logits(f, {.X = part}, past);
+        });
+        REQUIRE(seen.contains("decoder/1/A/W"));
+        const Index n = part.size(1), m = first ? n : 40;
+        CHECK(element_count(seen.at("decoder/1/A/W").shape()) == 2 * n * m * 3);
+        CHECK(same_bits(looked_at, named.model.next_logits({values}, {.X = part}, other)));
+      }
+    }
+  }
+
   TEST_CASE("a parameter has a path, too: another one by a hook is another one in the list") {
     const NamedModel named = model_of(talking_heads());
     const Model& model = named.model;

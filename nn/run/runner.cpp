@@ -164,6 +164,11 @@ const Value& Runner::at(int number) {
   return value;
 }
 
+void Runner::show_skipped() {
+  for (int i = 0; i < std::ssize(program_.values); ++i)
+    if (checked(i).fusion >= 0 && !checked(i).for_loss && is_watched(i)) at(i);
+}
+
 bool Runner::is_offered(const CheckedValue& v) const {
   return v.watched && v.kind != ValueKind::input;  // the caller has offered its inputs
 }

@@ -92,6 +92,8 @@ class Runner {
   void check_memory();
   // The run computes the next rows of the sequences, which begin at these positions.
   void continue_at(const FirstRows& first, const Tails& tails) { first_ = first, tails_ = tails; }
+  // Computes what a fusion skips and a hook looks at: only run() comes by all values.
+  void show_skipped();
   // The size of `dim` in the whole call, and the row of it at which this block begins.
   Index whole_size(int dim);
   Index block_start(int dim) const;
