@@ -1,7 +1,8 @@
 // attend: y = w v, where w = softmax(q kᵀ + b) over the memory, row by row; heads may be mixed
 // before b is added and after the softmax. Logits and weights are not stored; the gradient computes
-// them again from two numbers of each row (Dao, Fu, Ermon, Rudra, Ré 2022, "FlashAttention",
-// section 3.1).
+// them again from two numbers of each row and, for a long memory, y (Dao, Fu, Ermon, Rudra, Ré
+// 2022, "FlashAttention", section 3.1).
+#include "core/memory_parts.hpp"
 #include "core/mix.hpp"
 #include "core/ops.hpp"
 
@@ -74,8 +75,8 @@ View bias_of_all(const Tensor& bias, Index first) {
 // True if the gradient reads the result: it takes a long memory in parts, and then a row's Σ w dw
 // is g·y (Dao et al. 2022, appendix B.2). Mixes need all of a row at once.
 bool needs_result(const Tensors& in) {
-  constexpr Index long_memory = 768;
-  return !in[before_in] && !in[after_in] && in[k_in].size(in[k_in].rank() - 2) > long_memory;
+  const Index positions = in[k_in].size(in[k_in].rank() - 2);
+  return !in[before_in] && !in[after_in] && memory_parts(positions) > 1;
 }
 
 FusedValue value(const Tensors& in, Index shown) {

@@ -8,8 +8,8 @@
 // B and A (`before` and `after`) mix heads. With one of them only, heads stay as they are on the
 // other side; without both, each head is a sample of its own, l takes j's place and w that of l,
 // and a long memory is taken in parts, so that logits and what they are made of stay in the caches:
-// y is summed with exponentials and divided by their sum in the end (Milakov, Gimelshein 2018,
-// "Online normalizer calculation for softmax"), and Σ w dw is g·y.
+// y is corrected by each part (Milakov, Gimelshein 2018, "Online normalizer calculation for
+// softmax"), and Σ w dw is g·y (Dao et al. 2022, appendix B.2).
 #include <algorithm>
 #include <limits>
 #include <memory>
@@ -26,7 +26,7 @@ constexpr Index least_queries = 16;  // panels of k and v cost fewer more than t
 constexpr Index least_heads = 8;
 constexpr Index most_heads = 64;  // mixed heads; rows of more are too long for the caches
 
-// body(head, first row, count) for each strip of each head.
+// Calls body(head, first row, count) for each strip of each head.
 template <class Body>
 void for_each_strip(Index heads, const Group& group, Index width, const Body& body) {
   const auto strips = static_cast<Index>(group.strips.size());
@@ -38,8 +38,8 @@ void for_each_strip(Index heads, const Group& group, Index width, const Body& bo
   });
 }
 
-// body(group, its number, part) for each part of the memory and each group; what sees nothing of it
-// is left out, but for the first part, where sums begin.
+// Calls body(group, its number, part) for each part of the memory and each group that sees some of
+// it; for the first part, where sums begin, for each group.
 template <class T, class Body>
 void for_each_group(const Operands<T>& of, const Body& body) {
   for (Index part = 0; part < of.parts(); ++part)
@@ -85,8 +85,7 @@ void weigh_row(const Operands<T>& of, const Group& group, Index r, const Lines<T
   if (of.mixes) mix(of.after, of.heads, of.out, w.read(), numbers, j);
 }
 
-// The same for a part of the memory, without mixes: exponentials in the place of j. Those of
-// earlier parts are brought to the same largest logit in y.
+// The same for a part of the memory, without mixes; y: the sum with the weights of earlier parts.
 template <class T>
 void weigh_part_of_row(const Operands<T>& of, const Group& group, Index r, const Lines<T>& row,
                        bool is_first, T* y) {
@@ -142,13 +141,14 @@ class AttentionGradient {
         dk_(to.dk.data ? of.in : 0, of.keys, of.c),
         dv_(to.dv.data ? of.out : 0, of.keys, of.e),
         pairs_(of.together(), of.in, of.width),
-        changes_(of.together(), of.out, of.width) {}
+        changes_(of.together(), of.out, of.width),
+        inner_(inner_products()) {}
 
   // How many sums of dbefore and dafter a sample has.
   static Index sums(const Operands<T>& of) { return of.groups() * of.blocks(); }
 
   void run() const {
-    // What rows_back leaves in these.
+    // rows_back leaves these there.
     const GroupSpace<T>&dj = of_.mixes ? pairs_ : changes_, &u = of_.mixes ? changes_ : pairs_;
     for_each_group(of_, [&](const Group& group, Index number, Index part) {
       multiply_heads(of_.in, group, of_.q, of_.c, keys_turned_, pairs_);
@@ -165,20 +165,21 @@ class AttentionGradient {
   }
 
  private:
-  // Puts their gradients in the place of j and du in these rows; sum: the number of those of
-  // dbefore and dafter.
+  // Calls row_back for each of these rows, and puts 0 where others of the group see. sum: the
+  // number of these rows' sums of dbefore and dafter.
   void rows_back(const Group& group, Index first, Index end, Index sum) const {
     const LineSpace<T> w = of_.row_space(), dw = of_.row_space();
     std::optional<typename PairSum<T>::Block> dbefore, dafter;
     if (to_.dbefore) dbefore.emplace(*to_.dbefore, sum);
     if (to_.dafter) dafter.emplace(*to_.dafter, sum);
     for (Index r = first; r < end; ++r) {
-      const bool shown = !of_.sees_nothing(group.first + r);
-      if (shown)
+      const bool sees = !of_.sees_nothing(group.first + r);
+      const Seen seen = sees ? group.seen_by(r) : Seen{};
+      if (sees)
         row_back(group, r, w.lines(), dw.lines(), dbefore ? &*dbefore : nullptr,
                  dafter ? &*dafter : nullptr);
-      clear_others(group, shown ? group.seen_by(r) : Seen{}, pairs_.row(r), of_.in);
-      clear_others(group, shown ? group.seen_by(r) : Seen{}, changes_.row(r), of_.out);
+      clear_others(group, seen, pairs_.row(r), of_.in);
+      clear_others(group, seen, changes_.row(r), of_.out);
     }
   }
 
@@ -201,23 +202,34 @@ class AttentionGradient {
     if (of_.mixes && to_.dv.data) mix(of_.after, of_.heads, of_.out, w.read(), numbers, du);
     for (Index h = 0; h < of_.heads; ++h) {
       std::fill(dw[h] + numbers, dw[h] + seen.end() - seen.first, T(0));
-      change_logits(h, query, w[h], dw[h], seen.end() - seen.first);
+      change_logits(query, w[h], dw[h], seen.end() - seen.first);
       add_to_bias(h, query, seen, dw[h]);
     }
     if (dbefore) dbefore->add(j.data, j.step, dw.data, dw.step, numbers);
     if (of_.mixes) mix(of_.before.transposed(), of_.heads, of_.in, dw.read(), numbers, j);
   }
 
-  // dl in the place of dw.
-  void change_logits(Index h, Index query, const T* w, T* dw, Index n) const {
-    if (!of_.in_parts()) return rows<T>().softmax_gradient(w, dw, dw, n);
-    const T inner =
-        rows<T>().dot(g_[h][query], 1, of_.y[h][query], 1, of_.e);  // Σ w dw of all parts
-    rows<T>().softmax_gradient_of_part(w, dw, inner, dw, n);
+  // Puts dl in the place of dw.
+  void change_logits(Index query, const T* w, T* dw, Index n) const {
+    if (!of_.in_parts()) rows<T>().softmax_gradient(w, dw, dw, n);
+    else rows<T>().softmax_gradient_of_part(w, dw, inner_[static_cast<size_t>(query)], dw, n);
   }
 
-  // Puts 0 where others of the group see. A row that sees nothing is 0 everywhere: 0 times a NaN of
-  // its logits would be NaN.
+  // g·y of each query, which is Σ w dw over all parts. It is summed as dw is: where a row has one
+  // weight, of 1, dl is 0 to the bit.
+  std::vector<T> inner_products() const {
+    std::vector<T> made(static_cast<size_t>(of_.in_parts() ? of_.queries : 0));
+    for (Index i = 0; i < std::ssize(made); ++i)
+      for (Index p = 0; p < of_.e; p += block_steps) {
+        T sum = 0;
+        rows<T>().few_rows(1, 1, std::min(block_steps, of_.e - p), g_[0][i] + p, 0, 1,
+                           of_.y[0][i] + p, 1, &sum, 1);
+        made[static_cast<size_t>(i)] += sum;
+      }
+    return made;
+  }
+
+  // Puts 0 where others of the group see.
   static void clear_others(const Group& group, const Seen& seen, const Lines<T>& x, Index heads) {
     const Index end = group.seen.last - group.seen.first,
                 from = std::clamp<Index>(seen.first - group.seen.first, 0, end),
@@ -226,7 +238,7 @@ class AttentionGradient {
       std::fill(x[h], x[h] + from, T(0)), std::fill(x[h] + to, x[h] + end, T(0));
   }
 
-  // A head's row that sees nothing adds nothing: its weights are 0, but 0 times NaN is NaN.
+  // A head's row that sees nothing adds nothing, as in sees_nothing.
   void add_to_bias(Index h, Index query, const Seen& seen, const T* dl) const {
     const View& to = to_.dbias;
     if (!to.data || of_.stats[h][query][1] == 0) return;
@@ -238,16 +250,20 @@ class AttentionGradient {
   }
 
   // to[m, j] += Σ_r x[r][m - seen.first] B[first + r, j] for each head. Rows that see nothing add
-  // nothing: x is 0 there, but 0 times NaN is NaN.
+  // nothing.
   void add(Index heads, const Group& group, const GroupSpace<T>& x, const Heads<const T>& B,
            Index width, const SumsOfHeads<T>& to) const {
-    const double work =
-        static_cast<double>(heads * group.count * (group.seen.last - group.seen.first) * width);
-    parallel_for(heads, work, [&](Index h) {
-      Panels<T> panels(group.count, width, B[h].from_row(group.first));
-      for (Index r = 0; r < group.count; ++r)
-        if (of_.sees_nothing(group.first + r)) panels.clear_line(r);
-      add_turned(group.count, group.seen, x.head(h), panels, width, to[h]);
+    PanelsOfHeads<T> panels(heads, group.count, width, B.from_row(group.first));
+    for (Index r = 0; r < group.count; ++r)
+      if (of_.sees_nothing(group.first + r)) panels.clear_line(r);
+    const Index positions = 10 * group.high, numbers = group.seen.last - group.seen.first,
+                pieces = (numbers + positions - 1) / positions;
+    const double work = static_cast<double>(heads * group.count * numbers * width);
+    parallel_for(heads * pieces, work, [&](Index unit) {
+      const Index h = unit / pieces, start = unit % pieces * positions;
+      const Seen some{group.seen.first + start,
+                      std::min(group.seen.first + start + positions, group.seen.last)};
+      add_turned(group.count, some, x.head(h).from(start), panels[h], width, to[h]);
     });
   }
 
@@ -258,6 +274,7 @@ class AttentionGradient {
   const PanelsOfHeads<T> keys_turned_, values_turned_, keys_;
   const SumsOfHeads<T> dk_, dv_;
   const GroupSpace<T> pairs_, changes_;
+  const std::vector<T> inner_;  // for parts
 };
 
 }  // namespace

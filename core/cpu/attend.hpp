@@ -1,18 +1,20 @@
 // One call of attention: its views, its samples, and the groups of queries of a sample.
 #pragma once
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "core/cpu/heads.hpp"
 #include "core/cpu/mix.hpp"
 #include "core/cpu/relaid.hpp"
+#include "core/memory_parts.hpp"
 
 namespace tete::cpu_kernels {
 
-// A group has so many weights of one head, or of mixed heads; but of these so many queries (as fast
-// as 24 or 48) if their weights are not too many for memory.
-inline constexpr Index most_weights = 1 << 15, most_mixed = 1 << 18, enough_queries = 36,
-                       most_logits = 1 << 23;
+inline constexpr Index most_weights = 1 << 15;   // of a group of plain heads
+inline constexpr Index most_mixed = 1 << 18;     // of a group of mixed heads, all of them together
+inline constexpr Index enough_queries = 36;      // where these are fewer; 24 and 48 are as fast
+inline constexpr Index most_logits = 1 << 23;    // but no more than memory should hold
 inline constexpr Index most_in_lanes = 1 << 13;  // terms of an outer product summed in lanes
 
 // Queries that are worked on together, in strips of product_rows.
@@ -31,7 +33,8 @@ struct Group {
 template <class T>
 struct Operands {
   bool mixes;
-  Index in, heads, out, queries, keys, c, e, shown;
+  Index in, heads, out;  // heads of q and k, of the weights, of v
+  Index queries, keys, c, e, shown;
   Index width;  // positions of a part of the memory; all, if heads are mixed
   Mix<T> before, after;
   Heads<const T> q, k, v, bias, mask, y;  // y: for the gradient, where it takes parts
@@ -39,11 +42,13 @@ struct Operands {
   Heads<T> stats;
 
   Sight<T> sight(Index h) const { return {keys, shown, mask[h], bias[h]}; }
-  Seen seen(Index i, Index count) const {
-    Seen all = sight(0).seen(i, count);
-    for (Index h = 1; h < masks; ++h) all = united(all, sight(h).seen(i, count));
+  Seen seen(Index i, Index count, const Seen& part) const {
+    Seen all = sight(0).seen(i, count, part);
+    for (Index h = 1; h < masks; ++h) all = united(all, sight(h).seen(i, count, part));
     return all;
   }
+  // True if the value found that no head of the query sees anything. Gradients leave such a row
+  // out: its weights are 0, but 0 times a NaN is NaN.
   bool sees_nothing(Index query) const {
     for (Index h = 0; h < heads; ++h)
       if (stats[h][query][1] != 0) return false;
@@ -52,32 +57,31 @@ struct Operands {
 
   // Queries of a group.
   Index together() const {
-    const Index high = rows<T>().product_rows,
-                numbers = std::max({in, heads, out, Index{1}}) * std::max<Index>(1, width),
-                some = mixes ? std::max(std::min(enough_queries, most_logits / numbers),
-                                        most_mixed / numbers)
-                             : most_weights / numbers;
+    const Index high = rows<T>().product_rows, numbers = std::max({in, heads, out}) * width,
+                enough = std::min(enough_queries, most_logits / numbers),
+                some = mixes ? std::max(enough, most_mixed / numbers) : most_weights / numbers;
     return std::min(std::max(high, some / high * high), queries);
   }
   Index groups() const { return (queries + together() - 1) / together(); }
-  Index parts() const { return std::max<Index>(1, (keys + width - 1) / width); }
+  Index parts() const { return (keys + width - 1) / width; }
   bool in_parts() const { return width < keys; }
-  // What a group sees in a part of the memory.
+  // A group, and the positions of a part of the memory that it sees.
   Group group(Index number, Index part) const {
     const Index first = number * together(), high = rows<T>().product_rows;
     Group group{first, std::min(together(), queries - first), {}, {}, high};
+    const Seen all{part * width, std::min((part + 1) * width, keys)};
     for (Index r = 0; r < group.count; r += high) {
-      const Seen all = seen(first + r, std::min(high, group.count - r));
-      const Seen some{std::max(all.first, part * width), std::min(all.last, (part + 1) * width)};
-      group.strips.push_back(some.first < some.last ? some : Seen{});
+      group.strips.push_back(seen(first + r, std::min(high, group.count - r), all));
       group.seen = united(group.seen, group.strips.back());
     }
     return group;
   }
-  // Rows whose outer products are summed in lanes together, and how many such blocks a group has.
+  // Rows that one thread takes together, as their outer products are summed in lanes, and how many
+  // such blocks a group has.
   Index rows_of_block() const { return std::clamp<Index>(most_in_lanes / width, 1, 8); }
   Index blocks() const { return (together() + rows_of_block() - 1) / rows_of_block(); }
-  // Calls body(block, first row, end) for each block of the group. passes: over its weights.
+  // Calls body(block, first row, end) for each block of the group. passes: how often weights are
+  // met.
   template <class Body>
   void for_each_block(const Group& group, double passes, const Body& body) const {
     const double work = passes * static_cast<double>(group.count * heads * width) *
@@ -120,9 +124,9 @@ class Call {
       : before_(before), after_(after), shown_(shown) {
     relaid_.reserve(N);
     for (int v = 0; v < N; ++v) {
-      const bool lies = v == to_bias && N == gradient_views;
-      relaid_.push_back(lies ? Relaid(given[v], given[v].strides)
-                             : rowwise(given[v], given[v].rank() - 1));
+      const bool stays = v == to_bias && N == gradient_views;  // kernels add to it
+      relaid_.push_back(stays ? Relaid(given[v], given[v].strides)
+                              : rowwise(given[v], given[v].rank() - 1));
       views_[v] = is_made(v) ? relaid_[v].target() : relaid_[v].source();
     }
     std::array<View, N> units = views_;
@@ -146,7 +150,7 @@ class Call {
       const RowCursor<N> at(loops_, unit);
       for (Index i = 0; i < in_turn_; ++i) {
         Offsets offsets = at.offsets();
-        for (int v = 0; v < N && in_turn_ > 1; ++v)
+        for (int v = 0; v < N; ++v)
           if (views_[v].data) offsets[v] += i * views_[v].strides[0];
         body(unit * in_turn_ + i, offsets);
       }
@@ -204,14 +208,17 @@ class Call {
   }
 
  private:
-  static bool is_made(int v) { return N == value_views ? v == of_y : v > of_result; }
+  static bool is_made(int v) {
+    return N == value_views ? v == of_y || v == of_stats : v > of_result;
+  }
   bool mixes() const { return before_.data || after_.data; }
-  // The gradient of a part needs y.
+  // The positions of a part, in whole lanes: all with mixes, or for a gradient without y.
   Index width() const {
     const View& k = views_[of_k];
-    const Index keys = k.shape[k.rank() - 2], parts = std::max<Index>(1, (keys + 255) / 512);
-    const bool whole = mixes() || (N == gradient_views && !views_[of_result].data);
-    return whole ? keys : ((keys + parts - 1) / parts + 63) / 64 * 64;
+    const Index keys = k.shape[k.rank() - 2], parts = memory_parts(keys);
+    const bool whole = parts == 1 || mixes() || (N == gradient_views && !views_[of_result].data);
+    return whole ? keys
+                 : ((keys + parts - 1) / parts + Seen::lanes - 1) / Seen::lanes * Seen::lanes;
   }
   int own() const { return mixes() ? 3 : 2; }  // dimensions of one sample
   double work() const {

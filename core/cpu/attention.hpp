@@ -57,7 +57,7 @@ struct Product {
   }
 };
 
-// Positions of the memory, from the first column of a panel on.
+// Positions of the memory, from the first column of a panel on; none: 0 and 0.
 struct Seen {
   Index first = 0, last = 0;
 
@@ -65,7 +65,7 @@ struct Seen {
   Index end() const { return first + (last - first + lanes - 1) / lanes * lanes; }
   static constexpr Index lanes = 64;
 };
-// What lies between includes positions that neither sees.
+// The positions between both, too, which neither sees.
 inline Seen united(const Seen& a, const Seen& b) {
   if (a.first == a.last) return b;
   if (b.first == b.last) return a;
@@ -95,17 +95,18 @@ struct Sight {
   // The number of positions that row i sees before a mask.
   Index shown_to(Index i) const { return std::clamp<Index>(std::min(shown, keys) + i, 0, keys); }
 
-  // The positions that at least one of these rows sees lie between.
-  Seen seen(Index i, Index count) const {
-    Seen all{keys, 0};
+  // The positions that at least one of these rows sees of a part of the memory lie between.
+  Seen seen(Index i, Index count, const Seen& part) const {
+    Seen all{part.last, part.first};
     for (Index r = i + count; r-- > i;) {
-      Index last = shown_to(r), first = 0;
+      Index last = std::clamp(shown_to(r), part.first, part.last), first = part.first;
       while (last > all.last && hides(r, last - 1)) --last;
       all.last = std::max(all.last, last);
       while (first < std::min(all.first, last) && hides(r, first)) ++first;
       if (first < last) all.first = std::min(all.first, first);
     }
-    return {std::min(all.first, all.last) / Seen::lanes * Seen::lanes, all.last};
+    if (all.first >= all.last) return {};
+    return {all.first / Seen::lanes * Seen::lanes, all.last};
   }
 
   // Weights of row i over these positions in the place of its logits; stats: as of
@@ -117,19 +118,19 @@ struct Sight {
     std::fill(x, x + seen.end() - seen.first, T(0));
     stats[0] = stats[1] = 0;
   }
-  // The same for a part of the positions: exponentials in the place of logits; stats and the result
-  // as of Rows::exp_of_first.
+  // The same for a part of the positions; stats and the result as of Rows::softmax_of_part.
   T weigh_part(Index i, const Seen& seen, T* x, T* stats) const {
     complete(i, seen, x);
-    return rows<T>().exp_of_first(x, shown_of(i, seen), seen.end() - seen.first, stats);
+    return rows<T>().softmax_of_part(x, shown_of(i, seen), seen.end() - seen.first, stats);
   }
-  // Makes y, the sum over all parts, one with weights, and of the parts' stats those of weigh.
+  // Makes of the stats of all parts those of weigh. y: the sum with weights.
   void finish(Index i, T* y, Index n, T* stats) const {
+    const bool is_empty = stats[1] == 0;
     stats[1] = T(1) / stats[1];
-    scale_row(stats[1], y, n);
-    if (stats[1] != std::numeric_limits<T>::infinity() || !sees_nothing(i, {0, keys})) return;
-    std::fill_n(y, n, T(0));
-    stats[0] = stats[1] = 0;
+    if (!is_empty) return;
+    const bool hidden = sees_nothing(i, {0, keys});
+    if (hidden) stats[0] = stats[1] = 0;
+    std::fill_n(y, n, hidden ? T(0) : std::numeric_limits<T>::quiet_NaN());  // NaN: -inf alone
   }
   // The same weights once more, from the stats of all positions.
   void weigh_again(Index i, const Seen& seen, T* x, const T* stats) const {

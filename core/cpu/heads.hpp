@@ -15,13 +15,15 @@ struct Heads {
 
   Lines<T> operator[](Index h) const { return {data ? data + h * head : nullptr, step}; }
   Heads<const T> read() const { return {data, head, step}; }
+  // The same matrices from this row on.
+  Heads from_row(Index row) const { return {data + row * step, head, step}; }
 };
 
-// The last three dimensions of x at this offset.
+// The last three dimensions of x at this offset, or its only two.
 template <class T>
 Heads<T> heads_at(const View& x, Index offset) {
   const Lines<T> first = lines_at<T>(x, offset);
-  return {first.data, x.data ? x.strides[x.rank() - 3] : 0, first.step};
+  return {first.data, x.data && x.rank() > 2 ? x.strides[x.rank() - 3] : 0, first.step};
 }
 
 // Rows of all heads, those of one head one after another.
@@ -78,6 +80,9 @@ class PanelsOfHeads {
     });
   }
   const Panels<T>& operator[](Index h) const { return *panels_[static_cast<size_t>(h)]; }
+  void clear_line(Index p) {
+    for (const auto& panels : panels_) panels->clear_line(p);
+  }
 
  private:
   std::vector<std::unique_ptr<Panels<T>>> panels_;

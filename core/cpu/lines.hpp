@@ -42,7 +42,8 @@ Lines<T> lines_at(const View& x, Index offset) {
   return {x.as<std::remove_const_t<T>>() + offset, x.strides[x.rank() - 2]};
 }
 
-// Memory for rows that are a line of a cache further apart, so that not all fall into the same set.
+// Memory for rows that are a line of a cache further apart, so that not all fall into the same set;
+// for no rows none is taken, which would cost a lock.
 template <class T>
 class LineSpace {
  public:

@@ -109,10 +109,10 @@ struct Rows {
   // softmax_of_first_again needs to give the same bits once more.
   void (*softmax_of_first)(T* x, Index shown, Index n, T* stats);
   void (*softmax_of_first_again)(T* x, Index shown, Index n, const T* stats);
-  // For a part of a row: x = exp(x - largest) in place of its first `shown` numbers, and 0 for the
-  // rest of n. stats, -inf and 0 before the first part: the largest number so far and Σ exp(x -
-  // largest). Returns what the exponentials of earlier parts are to be multiplied by.
-  T (*exp_of_first)(T* x, Index shown, Index n, T* stats);
+  // The same for a part of a row, as if there were no others but earlier ones, whose weights are to
+  // be multiplied by what it returns. stats, -inf and 0 before the first part: the largest number so
+  // far and Σ exp(x - largest).
+  T (*softmax_of_part)(T* x, Index shown, Index n, T* stats);
   void (*softmax_gradient)(const T* y, const T* g, T* dx, Index n);
   // The same for a part of a row; inner: Σ y g over all of it.
   void (*softmax_gradient_of_part)(const T* y, const T* g, T inner, T* dx, Index n);

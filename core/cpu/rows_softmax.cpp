@@ -110,14 +110,18 @@ void softmax_of_first_again(T* x, Index shown, Index n, const T* stats) {
   for (; i < n; ++i) x[i] = first(i, exp_below(x[i] - most) * scale, T(0));
 }
 
+// Weights never exceed 1, so that sums with them overflow no sooner than those of a whole row.
 template <class T>
-T exp_of_first(T* x, Index shown, Index n, T* stats) {
+T softmax_of_part(T* x, Index shown, Index n, T* stats) {
   const First<T> first(shown);
   const T none = -__builtin_inf(), before = stats[0], here = largest(x, n, first);
   stats[0] = here > before ? here : before;
-  const T most = stats[0] == none ? T(0) : stats[0], factor = exp_below(before - most);
-  stats[1] = stats[1] * factor + exp_row(x, most, x, n, first);
-  return factor;
+  const T most = stats[0] == none ? T(0) : stats[0], earlier = stats[1] * exp_below(before - most);
+  stats[1] = earlier + exp_row(x, most, x, n, first);
+  if (stats[1] == 0) return T(1);  // nothing yet, or -inf alone: x is 0
+  const T scale = T(1) / stats[1];
+  for (Index i = 0; i < n; ++i) x[i] *= scale;
+  return earlier * scale;
 }
 
 template <class T>
@@ -149,7 +153,7 @@ void fill(Rows<T>& rows) {
   rows.softmax = softmax_row<T>;
   rows.softmax_of_first = softmax_of_first<T>;
   rows.softmax_of_first_again = softmax_of_first_again<T>;
-  rows.exp_of_first = exp_of_first<T>;
+  rows.softmax_of_part = softmax_of_part<T>;
   rows.softmax_gradient = softmax_gradient_row<T>;
   rows.softmax_gradient_of_part = softmax_gradient_of_part<T>;
   rows.logsumexp = logsumexp_row<T>;
