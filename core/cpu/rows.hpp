@@ -110,8 +110,8 @@ struct Rows {
   void (*softmax_of_first)(T* x, Index shown, Index n, T* stats);
   void (*softmax_of_first_again)(T* x, Index shown, Index n, const T* stats);
   // The same for a part of a row, as if there were no others but earlier ones, whose weights are to
-  // be multiplied by what it returns. stats, -inf and 0 before the first part: the largest number so
-  // far and Σ exp(x - largest).
+  // be multiplied by what it returns. stats, -inf and 0 before the first part: the largest number
+  // so far and Σ exp(x - largest).
   T (*softmax_of_part)(T* x, Index shown, Index n, T* stats);
   void (*softmax_gradient)(const T* y, const T* g, T* dx, Index n);
   // The same for a part of a row; inner: Σ y g over all of it.
