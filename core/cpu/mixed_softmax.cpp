@@ -18,7 +18,7 @@ Index keys_of(const View& x) { return x.shape.back(); }
 
 // True if the kernels are faster than the operations that they stand for.
 bool fits(const View& x, const View& before, const View& y) {
-  if (x.size() == 0 || y.size() == 0) return false;
+  if (x.size() == 0 || before.size() == 0 || y.size() == 0) return false;
   const Index most = std::max({heads_of(x), before.shape[1], heads_of(y)});
   return most <= small_side && keys_of(x) >= long_row;
 }
