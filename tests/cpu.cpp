@@ -918,7 +918,7 @@ TEST_CASE("cpu: attention, of mixed heads or not, in every layout, and the gradi
                            {1, 1, 2, 77, 1031, 3, 5},
                            {25, 24, 26, 13, 65, 3, 4}})
       for (const Layout& layout : input_layouts)
-        for (const int mixes : {0, 1, 2, 3})
+        for (const Index mixes : s.m > 300 ? Shape{0} : Shape{0, 1, 2, 3})
           for (const int masks : {0, 1, 2})
             for (const Index shown :
                  masks == 1 ? Shape{s.m - s.n} : Shape{s.m, s.m > 900 ? 540 : -3}) {
@@ -928,7 +928,7 @@ TEST_CASE("cpu: attention, of mixed heads or not, in every layout, and the gradi
               CAPTURE(mixes);
               CAPTURE(masks);
               CAPTURE(shown);
-              const int biases = (masks + mixes) % 3;  // 2: one of both samples
+              const Index biases = (masks + mixes) % 3;  // 2: one of both samples
               CAPTURE(biases);
               const bool first = mixes & 1, last = mixes & 2;
               const Index in = first ? s.h : s.g, out = last ? s.o : s.g;
