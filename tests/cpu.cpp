@@ -121,6 +121,21 @@ const Shape odd_shapes[] = {{},     {0},     {1},          {7},           {3, 0,
                             {67},   {20011}, {3, 7, 1031}, {33, 40}};
 const Dtype reals[] = {Dtype::f32, Dtype::f64};
 
+// The largest difference of two arrays of one shape, and the largest number of one, at least
+// `least`.
+double apart(const Array& a, const Array& b) {
+  double most = 0;
+  for_each(a.view.shape, [&](const Shape& at) {
+    most = std::max(most, std::abs(get(a.view, at) - get(b.view, at)));
+  });
+  return most;
+}
+double largest(const Array& a, double least = 0) {
+  for_each(a.view.shape,
+           [&](const Shape& at) { least = std::max(least, std::abs(get(a.view, at))); });
+  return least;
+}
+
 // Runs `compute` with 1, 2, 3, 4 and 8 threads; y's bytes must not differ.
 bool same_bits(const Array& y, const std::function<void()>& compute) {
   const int before = threads();
@@ -886,11 +901,7 @@ TEST_CASE("cpu: heads mixed around a softmax, in every layout, and the gradient"
               CHECK(same(dx, dX));
               // Their terms may cancel.
               const auto near = [&](const Array& a, const Array& b) {
-                double most = 0;
-                for_each(a.view.shape, [&](const Shape& at) {
-                  most = std::max(most, std::abs(get(a.view, at) - get(b.view, at)));
-                });
-                return most < (t == Dtype::f32 ? 2e-5 : 1e-13);
+                return apart(a, b) < (t == Dtype::f32 ? 2e-5 : 1e-13);
               };
               CHECK(near(dP, dP_));
               if (mixes) CHECK(near(dR, dR_));
@@ -914,14 +925,17 @@ TEST_CASE("cpu: attention, of mixed heads or not, in every layout, and the gradi
                            {3, 2, 5, 5, 3, 2, 33},
                            {2, 7, 3, 41, 131, 5, 1},
                            {6, 13, 2, 77, 64, 33, 7},
+                           {2, 2, 2, 77, 64, 32, 64},
                            {3, 2, 2, 131, 397, 7, 13},
                            {1, 1, 2, 77, 1031, 3, 5},
                            {25, 24, 26, 13, 65, 3, 4}})
       for (const Layout& layout : input_layouts)
         for (const Index mixes : s.m > 300 ? Shape{0} : Shape{0, 1, 2, 3})
           for (const int masks : {0, 1, 2})
-            for (const Index shown :
-                 masks == 1 ? Shape{s.m - s.n} : Shape{s.m, s.m > 900 ? 540 : -3}) {
+            for (const Index shown : masks == 1  ? Shape{s.m - s.n}
+                                     : s.m > 900 ? Shape{s.m, 540}
+                                     : mixes     ? Shape{s.m, -3}
+                                                 : Shape{s.m, -3, 1}) {
               CAPTURE(name_of(t));
               CAPTURE(s.h);
               CAPTURE(std::string(layout.name));
@@ -984,12 +998,7 @@ TEST_CASE("cpu: attention, of mixed heads or not, in every layout, and the gradi
               });
               const View none{}, before = first ? P.view : none, after = last ? R.view : none;
               const auto near = [&](const Array& a, const Array& right) {
-                double most = 0, largest = 1;
-                for_each(a.view.shape, [&](const Shape& at) {
-                  most = std::max(most, std::abs(get(a.view, at) - get(right.view, at)));
-                  largest = std::max(largest, std::abs(get(right.view, at)));
-                });
-                return most < (t == Dtype::f32 ? 2e-5 : 1e-13) * largest;
+                return apart(a, right) < (t == Dtype::f32 ? 2e-5 : 1e-13) * largest(right, 1);
               };
               CHECK(same_bits(y, [&] {
                 REQUIRE(cpu().attend(q.view, k.view, v.view, before, after, bias, hides, shown,
@@ -1027,6 +1036,9 @@ TEST_CASE("cpu: attention, of mixed heads or not, in every layout, and the gradi
               CHECK(near(dk, dK));
               gradient(none, none, dv.view, none, none, none);
               CHECK(near(dv, dV));
+              cpu().fill(7, dq.view);
+              gradient(dq.view, none, none, none, none, none);
+              CHECK(near(dq, dQ));
               if (last) {
                 gradient(dq.view, none, none, none, none, dR.view);
                 CHECK(near(dq, dQ));
@@ -1149,13 +1161,8 @@ TEST_CASE("cpu: a long memory is taken in parts, whichever has the largest logit
       REQUIRE(cpu().attend(q.view, k.view, v.view, none, none, none, none, m, y.view, stats.view));
       cpu().attend_gradient(q.view, k.view, v.view, none, none, none, none, m, y.view, stats.view,
                             g.view, dq.view, dk.view, dv.view, none, none, none);
-      const auto near = [&](const Array& a, const Array& right) {
-        double most = 0, largest = 0;
-        for_each(a.view.shape, [&](const Shape& at) {
-          most = std::max(most, std::abs(get(a.view, at) - get(right.view, at)));
-          largest = std::max(largest, std::abs(get(right.view, at)));
-        });
-        return most < (t == Dtype::f32 ? 1e-3 : 1e-11) * largest;  // dq: 340 cancels
+      const auto near = [&](const Array& a, const Array& right) {  // in dq, 340 cancels
+        return apart(a, right) < (t == Dtype::f32 ? 1e-3 : 1e-11) * largest(right);
       };
       CHECK(near(y, Y));
       CHECK(near(dv, dV));

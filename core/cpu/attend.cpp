@@ -73,28 +73,39 @@ void sum_keys(Index heads, const Group& group, const GroupSpace<T>& x,
   });
 }
 
-// Puts u in the place of j in row r; `mixed` is memory for w between mixes.
+// stats before the first part.
 template <class T>
-void weigh_row(const Operands<T>& of, const Group& group, Index r, const Lines<T>& row,
-               const Lines<T>& mixed) {
+void begin(T* stats) {
+  stats[0] = -std::numeric_limits<T>::infinity(), stats[1] = 0;
+}
+
+// Puts u in the place of j in row r of mixed heads; w is memory.
+template <class T>
+void weigh_mixed_row(const Operands<T>& of, const Group& group, Index r, const Lines<T>& row,
+                     const Lines<T>& w) {
   const Seen& seen = group.seen_by(r);
   const Index numbers = seen.last - seen.first, query = group.first + r;
-  const Lines<T> j = row.from(group.start(r)), w = of.mixes ? mixed : j;
-  if (of.mixes) mix(of.before, of.in, of.heads, j.read(), numbers, w);
-  for (Index h = 0; h < of.heads; ++h) of.sight(h).weigh(query, seen, w[h], of.stats[h][query]);
-  if (of.mixes) mix(of.after, of.heads, of.out, w.read(), numbers, j);
+  const Lines<T> j = row.from(group.start(r));
+  mix(of.before, of.in, of.heads, j.read(), numbers, w);
+  for (Index h = 0; h < of.heads; ++h) {
+    T* const stats = of.stats[h][query];
+    begin(stats);
+    of.sight(h).weigh(query, seen, w[h], stats);
+    of.sight(h).finish(query, w[h], seen.end() - seen.first, stats);
+  }
+  mix(of.after, of.heads, of.out, w.read(), numbers, j);
 }
 
 // The same for a part of the memory, without mixes; y: the sum with the weights of earlier parts.
 template <class T>
-void weigh_part_of_row(const Operands<T>& of, const Group& group, Index r, const Lines<T>& row,
-                       bool is_first, T* y) {
+void weigh_row(const Operands<T>& of, const Group& group, Index r, const Lines<T>& row,
+               bool is_first, T* y) {
   const Index query = group.first + r;
   T* const stats = of.stats[0][query];
-  if (is_first) stats[0] = -std::numeric_limits<T>::infinity(), stats[1] = 0;
+  if (is_first) begin(stats);
   const Seen& seen = group.seen_by(r);
   if (seen.first == seen.last) return;
-  const T factor = of.sight(0).weigh_part(query, seen, row.data + group.start(r), stats);
+  const T factor = of.sight(0).weigh(query, seen, row.data + group.start(r), stats);
   if (!is_first && factor != 1) scale_row(factor, y, of.e);
 }
 
@@ -108,12 +119,12 @@ void attend_heads(const Operands<T>& of, const Heads<T>& y) {
     of.for_each_block(group, 1, [&](Index, Index first, Index end) {
       const LineSpace<T> space = of.row_space();
       for (Index r = first; r < end; ++r)
-        if (!of.in_parts()) weigh_row(of, group, r, pairs.row(r), space.lines());
-        else weigh_part_of_row(of, group, r, pairs.row(r), part == 0, y[0][group.first + r]);
+        if (of.mixes) weigh_mixed_row(of, group, r, pairs.row(r), space.lines());
+        else weigh_row(of, group, r, pairs.row(r), part == 0, y[0][group.first + r]);
     });
     sum_keys(of.out, group, pairs, values, of.e, y, part > 0);
   });
-  if (of.in_parts())
+  if (!of.mixes)
     for (Index i = 0; i < of.queries; ++i) of.sight(0).finish(i, y[0][i], of.e, of.stats[0][i]);
 }
 

@@ -217,8 +217,7 @@ class Call {
     const View& k = views_[of_k];
     const Index keys = k.shape[k.rank() - 2], parts = memory_parts(keys);
     const bool whole = parts == 1 || mixes() || (N == gradient_views && !views_[of_result].data);
-    return whole ? keys
-                 : ((keys + parts - 1) / parts + Seen::lanes - 1) / Seen::lanes * Seen::lanes;
+    return whole ? keys : Seen{0, (keys + parts - 1) / parts}.end();
   }
   int own() const { return mixes() ? 3 : 2; }  // dimensions of one sample
   double work() const {

@@ -109,33 +109,27 @@ struct Sight {
     return {all.first / Seen::lanes * Seen::lanes, all.last};
   }
 
-  // Weights of row i over these positions in the place of its logits; stats: as of
-  // Rows::softmax_of_first.
-  void weigh(Index i, const Seen& seen, T* x, T* stats) const {
-    complete(i, seen, x);
-    rows<T>().softmax_of_first(x, shown_of(i, seen), seen.end() - seen.first, stats);
-    if (!mask.data || stats[1] == stats[1] || !sees_nothing(i, seen)) return;
-    std::fill(x, x + seen.end() - seen.first, T(0));
-    stats[0] = stats[1] = 0;
+  // Puts weights of row i over these positions, a part, in the place of its logits; stats and the
+  // result as of Rows::softmax_of_part.
+  T weigh(Index i, const Seen& part, T* x, T* stats) const {
+    complete(i, part, x);
+    return rows<T>().softmax_of_part(x, shown_of(i, part), part.end() - part.first, stats);
   }
-  // The same for a part of the positions; stats and the result as of Rows::softmax_of_part.
-  T weigh_part(Index i, const Seen& seen, T* x, T* stats) const {
-    complete(i, seen, x);
-    return rows<T>().softmax_of_part(x, shown_of(i, seen), seen.end() - seen.first, stats);
-  }
-  // Makes of the stats of all parts those of weigh. y: the sum with weights.
+  // Makes of the stats of all parts those of weigh_again, or zeros for a row that sees nothing; y,
+  // its weights or what was summed with them, is then 0. It is NaN if -inf is all that the row
+  // sees.
   void finish(Index i, T* y, Index n, T* stats) const {
     const bool is_empty = stats[1] == 0;
     stats[1] = T(1) / stats[1];
     if (!is_empty) return;
-    const bool hidden = sees_nothing(i, {0, keys});
+    const bool hidden = sees_nothing(i);
     if (hidden) stats[0] = stats[1] = 0;
-    std::fill_n(y, n, hidden ? T(0) : std::numeric_limits<T>::quiet_NaN());  // NaN: -inf alone
+    std::fill_n(y, n, hidden ? T(0) : std::numeric_limits<T>::quiet_NaN());
   }
   // The same weights once more, from the stats of all positions.
   void weigh_again(Index i, const Seen& seen, T* x, const T* stats) const {
     complete(i, seen, x);
-    rows<T>().softmax_of_first_again(x, shown_of(i, seen), seen.end() - seen.first, stats);
+    rows<T>().softmax_of_part_again(x, shown_of(i, seen), seen.end() - seen.first, stats);
   }
 
  private:
@@ -154,11 +148,10 @@ struct Sight {
     const T hidden = -std::numeric_limits<T>::infinity();
     rows<T>().select(mask[i] + seen.first, 1, x, 1, &hidden, 0, x, 1, n);
   }
-  bool sees_nothing(Index i, const Seen& seen) const {
-    if (!mask.data) return shown_of(i, seen) == 0;
-    const T* const shows = mask[i] + seen.first;
-    return std::find_if(shows, shows + shown_of(i, seen), [](T x) { return x != 0; }) ==
-           shows + shown_of(i, seen);
+  bool sees_nothing(Index i) const {
+    Index seen = shown_to(i);
+    while (seen > 0 && hides(i, seen - 1)) --seen;
+    return seen == 0;
   }
 };
 

@@ -105,14 +105,14 @@ struct Rows {
 
   // rows_softmax.cpp. Every row has stride 1; mask may be null. y may be x.
   void (*softmax)(const T* x, const T* mask, T* y, Index n);
-  // The same in place of the first `shown` numbers, and 0 for the rest of n; stats: what
-  // softmax_of_first_again needs to give the same bits once more.
-  void (*softmax_of_first)(T* x, Index shown, Index n, T* stats);
-  void (*softmax_of_first_again)(T* x, Index shown, Index n, const T* stats);
-  // The same for a part of a row, as if there were no others but earlier ones, whose weights are to
-  // be multiplied by what it returns. stats, -inf and 0 before the first part: the largest number
-  // so far and Σ exp(x - largest).
+  // The same for a part of a row: in place of its first `shown` numbers, and 0 for the rest of n,
+  // as if there were no others but earlier parts, whose weights are to be multiplied by what it
+  // returns. stats, -inf and 0 before the first part: the largest number so far and Σ exp(x -
+  // largest).
   T (*softmax_of_part)(T* x, Index shown, Index n, T* stats);
+  // The weights once more, to the bit where there is one part, from the largest number of all parts
+  // and 1/Σ.
+  void (*softmax_of_part_again)(T* x, Index shown, Index n, const T* stats);
   void (*softmax_gradient)(const T* y, const T* g, T* dx, Index n);
   // The same for a part of a row; inner: Σ y g over all of it.
   void (*softmax_gradient_of_part)(const T* y, const T* g, T inner, T* dx, Index n);

@@ -89,27 +89,6 @@ void softmax_row(const T* x, const T* mask, T* y, Index n) {
   for (Index i = 0; i < n; ++i) y[i] *= scale;
 }
 
-// stats: the largest number and 1/Σ, or zeros where nothing is shown.
-template <class T>
-void softmax_of_first(T* x, Index shown, Index n, T* stats) {
-  const First<T> first(shown);
-  stats[0] = stats[1] = 0;
-  if (shown > 0) {
-    stats[0] = largest(x, n, first);
-    stats[1] = T(1) / exp_row(x, stats[0], x, n, first);
-  }
-  for (Index i = 0; i < n; ++i) x[i] = shown > 0 ? x[i] * stats[1] : T(0);
-}
-template <class T>
-void softmax_of_first_again(T* x, Index shown, Index n, const T* stats) {
-  const First<T> first(shown);
-  const T most = stats[0], scale = stats[1];
-  Index i = 0;
-  for (; i + width<T> <= n; i += width<T>)
-    store<T>(x + i, first(i, exps(load(x + i) - most) * scale, T(0)));
-  for (; i < n; ++i) x[i] = first(i, exp_below(x[i] - most) * scale, T(0));
-}
-
 // Weights never exceed 1, so that sums with them overflow no sooner than those of a whole row.
 template <class T>
 T softmax_of_part(T* x, Index shown, Index n, T* stats) {
@@ -122,6 +101,15 @@ T softmax_of_part(T* x, Index shown, Index n, T* stats) {
   const T scale = T(1) / stats[1];
   for (Index i = 0; i < n; ++i) x[i] *= scale;
   return earlier * scale;
+}
+template <class T>
+void softmax_of_part_again(T* x, Index shown, Index n, const T* stats) {
+  const First<T> first(shown);
+  const T most = stats[0], scale = stats[1];
+  Index i = 0;
+  for (; i + width<T> <= n; i += width<T>)
+    store<T>(x + i, first(i, exps(load(x + i) - most) * scale, T(0)));
+  for (; i < n; ++i) x[i] = first(i, exp_below(x[i] - most) * scale, T(0));
 }
 
 template <class T>
@@ -151,9 +139,8 @@ void cross_entropy_gradient_row(const T* x, T lse, T g, Index target, T* y, Inde
 template <class T>
 void fill(Rows<T>& rows) {
   rows.softmax = softmax_row<T>;
-  rows.softmax_of_first = softmax_of_first<T>;
-  rows.softmax_of_first_again = softmax_of_first_again<T>;
   rows.softmax_of_part = softmax_of_part<T>;
+  rows.softmax_of_part_again = softmax_of_part_again<T>;
   rows.softmax_gradient = softmax_gradient_row<T>;
   rows.softmax_gradient_of_part = softmax_gradient_of_part<T>;
   rows.logsumexp = logsumexp_row<T>;
