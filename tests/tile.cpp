@@ -340,6 +340,15 @@ TEST_SUITE("tile") {
       Tiling few{.queries = 12};
       few.keep.least = few.keep.share = 0;
       CHECK(held(few) < 2 * held({}));
+      // What is not over queries and memory is kept, however long the memory is.
+      if (cpu().attends(100, 0) && std::string(variant) == "multi_head") {
+        const auto kept = [&](Index queries, Index length) {
+          return held({.queries = queries, .keep = {.least = 0, .share = 1e9, .length = length}});
+        };
+        CHECK(kept(100, 10) == kept(100, 1000));
+        CHECK(kept(12, 10) < kept(12, 1000));  // it runs in steps
+        CHECK(kept(100, 10) > held({.queries = 100, .keep = Tiling::Keep::never()}));
+      }
       for (const Tiling& tiling : {whole, Tiling{}})
         for (const bool causal : {false, true}) {
           CAPTURE(causal);

@@ -198,6 +198,7 @@ class Runner {
   bool runs(const Fusion& fusion) const;
   // FusionRow::stores for the fusion that the value is inside; nothing if it is stored.
   std::optional<double> stored_instead(int number);
+  bool stores_pairs(int number);
 
   // The caller's hooks, Forward::watch and Forward::replace.
   bool is_offered(const CheckedValue& v) const;

@@ -96,11 +96,17 @@ bool Runner::tiles() {
   return chosen.queries > 0 || chosen.samples > 0 || tile_grid().blocks() > 1;
 }
 
+// True if something over queries and memory is stored: the value, or what stands in its place.
+bool Runner::stores_pairs(int number) {
+  const std::optional<double> instead = stored_instead(number);
+  return instead ? *instead > 0 : program_.is_over(checked(number).dims, Role::memory);
+}
+
 TileGrid Runner::tile_grid() {
   const Index samples = batch_.empty() ? 1 : batch_[0], queries = length(Role::query);
   const double rows = static_cast<double>(samples * queries);
   double widest = 0;
-  bool has_pairs = false;  // values over queries and memory are stored
+  bool has_pairs = false;
   for (int number : program_.tile.inside) {
     const std::optional<double> instead = stored_instead(number);
     const int strips = checked(number).strips;
@@ -108,7 +114,7 @@ TileGrid Runner::tile_grid() {
                  share = strips < 0 ? 1 : std::min(1.0, least_strip / in_strip);
     widest =
         std::max(widest, instead ? *instead : elements_of(checked(number), *this) * share / rows);
-    has_pairs |= instead ? *instead > 0 : program_.is_over(checked(number).dims, Role::memory);
+    has_pairs |= stores_pairs(number);
   }
   Pieces pieces = device_->pieces();
   if (!has_pairs)
@@ -141,6 +147,7 @@ TiledCall Runner::tiled_call(const TileInputs& inputs, const std::vector<int>& e
     const double all = elements_of(checked(number), *this) * size;
     const std::optional<double> instead = stored_instead(number);
     call.bytes += instead ? *instead * rows * size : all;
+    call.stores_pairs |= stores_pairs(number);
     call.made += all;
   }
   // A replacement may let queries read memory that the mask hides.

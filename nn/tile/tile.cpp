@@ -72,7 +72,7 @@ bool TiledCall::is_worth_keeping(const Tensors& tensors, const Tiling::Keep& kee
   const auto size = static_cast<double>(size_of(tensors[0].dtype()));
   double around = static_cast<double>(element_count(shape(grid.whole()))) * size;
   for (const Tensor& x : tensors) around += static_cast<double>(x.size()) * size;
-  return memory() <= keep.length && bytes <= keep.share * around &&
+  return (!stores_pairs || memory() <= keep.length) && bytes <= keep.share * around &&
          static_cast<double>(memory_use(*whole_.device).live) + bytes <=
              std::max(keep.bytes, whole_.device->pieces().kept);
 }

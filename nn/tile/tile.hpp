@@ -95,8 +95,9 @@ class TiledCall {
   std::vector<TileInput> given = {};
   std::vector<TileExit> exits = {};
   TileGrid grid = {};
-  double bytes = 0;    // that blocks store, if they keep their values
-  double made = 0;     // bytes of all values inside
+  double bytes = 0;           // that blocks store, if they keep their values
+  bool stores_pairs = false;  // some of these are over queries and memory
+  double made = 0;            // bytes of all values inside
   bool crops = false;  // a block leaves out the memory which the mask hides from all its queries
 
   const Checked& program() const { return sizes_.program(); }
