@@ -33,17 +33,46 @@ Tensor shown_to_rows(const Tensor& logits, Index shown) {
 // The operation's inputs by their numbers.
 enum Input { q_in, k_in, v_in, before_in, after_in, bias_in, mask_in };
 
-Tensor meaning(const Tensors& in, Index shown) {
+// The operation's numbers.
+struct Call {
+  Index shown;
+  bool by_distance;
+};
+
+// A bias by distance for each row and position; the way that its meaning goes.
+Tensor in_rows(const Tensor& bias, Index rows) {
+  const int last = bias.rank() - 1;
+  const Index positions = bias.size(last) - rows + 1;
+  Shape shape = bias.shape();
+  shape.back() = 1, shape.push_back(positions);
+  Tensors all;
+  for (Index n = 0; n < rows; ++n)
+    all.push_back(reshape(slice(bias, last, rows - 1 - n, positions), shape));
+  return concat(all, last);
+}
+
+// The same as a view.
+Tensor as_rows(const Tensor& bias, Index rows) {
+  Shape shape = bias.shape();
+  Strides strides = bias.strides();
+  const Index step = strides.back();
+  shape.back() = rows, shape.push_back(bias.shape().back() - rows + 1);
+  strides.back() = -step, strides.push_back(step);
+  return bias.window(shape, strides, (rows - 1) * step);
+}
+
+Tensor meaning(const Tensors& in, const Call& call) {
   enum { n, m, c, e };
   const Tensor &q = in[q_in], &k = in[k_in], &v = in[v_in];
   const Labels all = labels(q, n, m), result = labels(v, n, e);
   const int heads = q.rank() - 3;
   const Tensor products = contract(q, labels(q, n, c), k, labels(k, m, c), all, all),
                mixes = mixed(products, heads, in[before_in]),
-               logits = in[bias_in] ? mixes + broadcast(in[bias_in], mixes.shape()) : mixes;
+               bias = call.by_distance ? in_rows(in[bias_in], q.size(q.rank() - 2)) : in[bias_in],
+               logits = bias ? mixes + broadcast(bias, mixes.shape()) : mixes;
   Tensor mask = in[mask_in];
-  if (shown < k.size(k.rank() - 2)) {
-    const Tensor seen = shown_to_rows(logits, shown);
+  if (call.shown < k.size(k.rank() - 2)) {
+    const Tensor seen = shown_to_rows(logits, call.shown);
     // A product would make NaN of an infinite mask.
     mask =
         mask ? select(seen, mask, Tensor::zeros(mask.shape(), mask.dtype(), mask.backend())) : seen;
@@ -79,20 +108,30 @@ bool needs_result(const Tensors& in) {
   return !in[before_in] && !in[after_in] && memory_parts(positions) > 1;
 }
 
-FusedValue value(const Tensors& in, Index shown) {
-  const Tensor &q = in[q_in], &v = in[v_in], &before = in[before_in], &after = in[after_in];
+FusedValue value(const Tensors& in, const Call& call) {
+  const Tensor &q = in[q_in], &v = in[v_in], &before = in[before_in], &after = in[after_in],
+               b = call.by_distance ? as_rows(in[bias_in], q.size(q.rank() - 2)) : in[bias_in];
   Shape two = pairs(q, in[k_in], before);
   two.back() = 2;
   const Tensor y = resized_like(v, v.rank() - 2, q.size(q.rank() - 2)),
                stats = Tensor::empty(two, v.dtype(), v.backend());
-  const View k = in[k_in].view(), bias = bias_of_all(in[bias_in], stats.size(0)),
-             mask = view_of(in[mask_in]);
+  const View k = in[k_in].view(), bias = bias_of_all(b, stats.size(0)), mask = view_of(in[mask_in]);
   const bool done = v.backend().attend(q.view(), k, v.view(), view_of(before), view_of(after), bias,
-                                       mask, shown, y.view(), stats.view());
+                                       mask, call.shown, y.view(), stats.view());
   return done ? FusedValue{y, {stats}} : FusedValue{};
 }
 
-Tensors gradient(const Backward& at, Index shown) {
+// Adds up what all rows and positions of one distance have.
+Tensor by_distance(const Tensor& g, const Shape& shape) {
+  const Tensor all = Tensor::zeros(shape, g.dtype(), g.backend());
+  const Index rows = g.size(g.rank() - 2);
+  const Tensor diagonals = as_rows(all, rows);
+  for (Index n = 0; n < rows; ++n)
+    add_onto(slice(g, g.rank() - 2, n, 1), slice(diagonals, g.rank() - 2, n, 1));
+  return all;
+}
+
+Tensors gradient(const Backward& at, const Call& call) {
   const Tensor &q = at.in[q_in], &before = at.in[before_in], &bias = at.in[bias_in];
   const View k = at.in[k_in].view(), v = at.in[v_in].view(), mask = view_of(at.in[mask_in]),
              stats = at.kept[0].view(), g = at.g.view(),
@@ -100,14 +139,23 @@ Tensors gradient(const Backward& at, Index shown) {
   Tensors made(at.in.size());
   for (const size_t i : {q_in, k_in, v_in, before_in, after_in})
     if (at.in[i] && at.wants(i)) made[i] = Tensor::empty_like(at.in[i]);
-  if (bias && at.wants(bias_in))  // its kernel adds to it
-    made[bias_in] = Tensor::zeros(bias.shape(), bias.dtype(), bias.backend());
+  // The kernel adds to a bias's gradient, row by row of one matrix after another; several mixed
+  // heads' rows at a time.
+  const Index rows = q.size(q.rank() - 2);
+  const bool apart = call.by_distance && (before || at.in[after_in]);
+  const Tensor b = call.by_distance ? as_rows(bias, rows) : bias;
+  Tensor db;
+  if (bias && at.wants(bias_in)) {
+    made[bias_in] = Tensor::zeros(apart ? b.shape() : bias.shape(), bias.dtype(), bias.backend());
+    db = call.by_distance && !apart ? as_rows(made[bias_in], rows) : made[bias_in];
+  }
   const Index first = at.kept[0].size(0);
-  const View b = bias_of_all(bias, first), db = bias_of_all(made[bias_in], first),
-             dq = view_of(made[q_in]), dk = view_of(made[k_in]), dv = view_of(made[v_in]);
-  q.backend().attend_gradient(q.view(), k, v, view_of(before), view_of(at.in[after_in]), b, mask,
-                              shown, y, stats, g, dq, dk, dv, db, view_of(made[before_in]),
+  const View dq = view_of(made[q_in]), dk = view_of(made[k_in]), dv = view_of(made[v_in]);
+  q.backend().attend_gradient(q.view(), k, v, view_of(before), view_of(at.in[after_in]),
+                              bias_of_all(b, first), mask, call.shown, y, stats, g, dq, dk, dv,
+                              bias_of_all(db, first), view_of(made[before_in]),
                               view_of(made[after_in]));
+  if (apart && db) made[bias_in] = by_distance(db, bias.shape());
   return made;
 }
 
@@ -139,24 +187,36 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const AttendOption
     bad_input("attend: expected v of ", heads, " heads, as they are mixed, got ",
               describe(v.dtype(), v.shape()));
 }
-// Fails unless the bias has the type and as many dimensions.
-void check_bias(const Tensor& q, const Tensor& bias) {
-  if (!bias || (bias.dtype() == q.dtype() && bias.rank() == q.rank())) return;
-  bad_input("attend: expected a bias[…, n, m] of ", q.rank(), " dimensions and of the type of q, ",
-            describe(q.dtype(), q.shape()), ", got ", describe(bias.dtype(), bias.shape()));
+// Fails unless the bias has the type and as many dimensions, and a number for each distance.
+void check_bias(const Tensor& q, const Tensor& k, const AttendOptions& how) {
+  const Tensor& bias = how.bias;
+  if (!bias && !how.by_distance) return;
+  const int rank = q.rank() - (how.by_distance ? 1 : 0);
+  const Index distances = q.size(q.rank() - 2) + k.size(k.rank() - 2) - 1;
+  const bool fits = bias && bias.dtype() == q.dtype() && bias.rank() == rank;
+  if (fits && (!how.by_distance || (bias.shape().back() == distances && distances >= 0))) return;
+  bad_input("attend: expected a bias[…, ", how.by_distance ? text(distances) : "n, m", "] of ",
+            rank, " dimensions and of the type of q, ", describe(q.dtype(), q.shape()), ", got ",
+            bias ? describe(bias.dtype(), bias.shape()) : "none");
 }
 
 // The bias in dense rows, broadcast to the logits' shape. Where all samples have the same it stays
 // one, as kernels copy and read less, and samples one after another add to its gradient; but if a
 // sample has few matrices, these would be too few for the threads. Sizes alone decide, for the
 // bits.
-Tensor fitted(const Tensor& bias, Shape shape, bool mixes) {
+Tensor fitted(const AttendOptions& how, Shape shape) {
   constexpr Index many = 8;  // heads that are mixed are shared among threads in other ways
+  const Tensor& bias = how.bias;
   if (!bias) return {};
+  const bool mixes = how.before || how.after;
   Index matrices = 1;
   for (int d = 1; d + 2 < shape.size(); ++d) matrices *= shape[d];
   const bool has_samples = shape.size() > (mixes ? 3 : 2);
   if (has_samples && bias.size(0) == 1 && (mixes || matrices >= many)) shape[0] = 1;
+  if (how.by_distance) {
+    shape.pop_back();
+    shape.back() = bias.shape().back();
+  }
   const int last = bias.rank() - 1;
   Short<int> order = memory_order(bias.shape(), bias.strides());
   order.erase(order.find(last)), order.push_back(last);
@@ -168,15 +228,14 @@ Tensor fitted(const Tensor& bias, Shape shape, bool mixes) {
 
 Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const AttendOptions& how) {
   check(q, k, v, how);
-  check_bias(q, how.bias);
-  const Index shown = how.shown;
-  const bool mixes = how.before || how.after;
+  check_bias(q, k, how);
+  const Call call{how.shown, how.by_distance};
   const Shape shape = pairs(q, k, how.before);
   const Tensor mask = how.mask ? broadcast(cast(how.mask.detach(), q.dtype()), shape) : Tensor();
-  const Tensors in{q, k, v, how.before, how.after, fitted(how.bias, shape, mixes), mask};
-  const Fused op{"attend", [=](const Tensors& in) { return value(in, shown); },
-                 [=](const Backward& at) { return gradient(at, shown); },
-                 [=](const Tensors& in) { return meaning(in, shown); },
+  const Tensors in{q, k, v, how.before, how.after, fitted(how, shape), mask};
+  const Fused op{"attend", [=](const Tensors& in) { return value(in, call); },
+                 [=](const Backward& at) { return gradient(at, call); },
+                 [=](const Tensors& in) { return meaning(in, call); },
                  needs_result(in) ? saves_all : saves_inputs};
   return fused(op, in);
 }

@@ -644,6 +644,74 @@ TEST_SUITE("fusion") {
     CHECK(difference(ran({.causal = true}, false), ran({}, false)) > 1e-3);
   }
 
+  TEST_CASE("what is added to logits by distance is computed once for each, whatever the letters") {
+    // The sizes of what gather makes of a table by distance.
+    const auto gathered = [](const Text& text, const Forward& hooks) {
+      std::set<Index> sizes;
+      const RecordWatch watch([&](const Tensor& made) {
+        if (std::string(made.made_by()->op) == "gather") sizes.insert(made.size());
+        return made;
+      });
+      Tensors variables;
+      for (const Tensor& value : text.values) variables.push_back(value.variable());
+      text(variables, hooks);
+      return sizes;
+    };
+    constexpr Index q = 17, u = 33, a = 3, distances = q + u - 1;
+    const SizesByName sizes = {{"q", q}, {"u", u}, {"e", 2}, {"a", a}, {"i", 5}};
+    const auto text = [&](const std::string& before, const std::string& added) {
+      const bool has_c = (before + added).find("c[a]") != std::string::npos;
+      return Text(
+          def(std::string("X[q, e, a], M[u, e, a], F[u, i, a], K[a, r] = zeros()") +
+                  (has_c ? ", c[a] = zeros()" : ""),
+              "  where r = 70\n" + before +
+                  "  S[q, u, a] = einsum(X[q, e, a], M[u, e, a])\n  L[q, u, a] = S[q, u, a] " +
+                  added +
+                  "\n  W[q, u, a] = softmax(L[q, u, a], reduced_dim=u)\n"
+                  "  R[q, i, a] = einsum(W[q, u, a], F[u, i, a])\n",
+              "R[q, i, a]"),
+          sizes, {});
+    };
+    const std::string place = "  I[u, q] = clip(position(q) - position(u), -30, 20) + 30\n",
+                      other = "  N[u, q] = clip(position(q) - 2*position(u), -30, 20) + 30\n",
+                      read = "gather(K[a, r], I[u, q], dim=r)";
+    const struct {
+      std::string before, added;
+      bool is_short;
+    } rows[] = {
+        {place, "+ " + read, true},
+        {place, "- c[a] * abs(" + read + ")", true},
+        {"  V[a] = exp(c[a]) / a\n" + place, "- V[a] * " + read, true},
+        {"", "+ gather(K[a, r], abs(position(u) - position(q)), dim=r)", true},
+        {other, "+ gather(K[a, r], N[u, q], dim=r)", false},
+        {place, "+ position(q) * " + read, false},
+        {place, "+ " + read + " / u", false},
+        {place, "+ gather(K[a, r], I[u, q] + index(u), dim=r)", false},
+        {place, "+ " + read + " * gather(K[a, r], I[u, q] + 1, dim=r)", false},  // I is read twice
+    };
+    for (const auto& [before, added, is_short] : rows) {
+      CAPTURE(added);
+      const Text each = text(before, added);
+      Forward steps = Text::none();
+      steps.replace = [](const std::string&, const Tensor& x) { return x; };
+      steps.replaced = [](const std::string& path) { return path == "S"; };
+      const Ran at_once = each.ran();
+      CHECK(at_once.operations.find("attend ") != std::string::npos);
+      check_close(at_once, each.ran(steps));
+      const std::set<Index> made = gathered(each, Text::none());
+      CHECK((made == std::set<Index>{a * distances}) == is_short);
+      CHECK((made == std::set<Index>{a * q * u}) == !is_short);
+      if (is_short) check_second_order(each);
+      for (const char* which : {"I", "L", "K"}) {
+        Look look({which});
+        check_same_bits(each.ran(look.forward), at_once);
+        if (each.program->find_value(which) < 0) continue;
+        const Ran changed = each.ran(replacing(which, 0.5));
+        CHECK(difference(changed.y, at_once.y) > 1e-4);
+      }
+    }
+  }
+
   TEST_CASE("attention of one memory for all samples stores no pairs either") {
     const Text text(def("G[q, e, a], H[u, e, a], F[u, i, a]",
                         "  S[q, u, a] = einsum(G[q, e, a], H[u, e, a])\n"

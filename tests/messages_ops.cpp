@@ -236,6 +236,16 @@ TEST_SUITE("messages") {
          [] {
            attend(f32({3, 2}), f32({5, 2}), f32({5, 4}), {.bias = f32({5})});
          }},
+        {"attend: expected a bias[…, 7] of 1 dimensions and of the type of q, f32[3, 2], got "
+         "f32[3, 5]",
+         [] {
+           attend(f32({3, 2}), f32({5, 2}), f32({5, 4}),
+                  {.bias = f32({3, 5}), .by_distance = true});
+         }},
+        {"attend: expected a bias[…, 7] of 1 dimensions and of the type of q, f32[3, 2], got none",
+         [] {
+           attend(f32({3, 2}), f32({5, 2}), f32({5, 4}), {.by_distance = true});
+         }},
         {"softmax: expected real numbers, got i64[2, 3]",
          [] {
            softmax(i64({2, 3}), 1);

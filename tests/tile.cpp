@@ -326,9 +326,14 @@ TEST_SUITE("tile") {
   }
 
   TEST_CASE("attention stores no pair of queries and memory, whatever a causal mask hides") {
-    for (const char* variant : {"multi_head", "talking_heads"}) {
-      CAPTURE(std::string(variant));
-      const Tiled layer(variant, {}, Dtype::f32);
+    for (const auto& [variant, with] :
+         std::vector<std::pair<std::string, std::vector<std::string>>>{{"multi_head", {}},
+                                                                       {"multi_head", {"alibi"}},
+                                                                       {"multi_head", {"t5_bias"}},
+                                                                       {"talking_heads", {}}}) {
+      CAPTURE(variant);
+      CAPTURE(with);
+      const Tiled layer(variant, with, Dtype::f32);
       const auto held = [&](const Tiling& tiling) {
         const Tensor X = noise({2, 400, 12}, 1, Dtype::f32).variable();
         return MadeAndKept([&] {
@@ -341,7 +346,7 @@ TEST_SUITE("tile") {
       few.keep.least = few.keep.share = 0;
       CHECK(held(few) < 2 * held({}));
       // What is not over queries and memory is kept, however long the memory is.
-      if (cpu().attends(100, 0) && std::string(variant) == "multi_head") {
+      if (cpu().attends(100, 0) && variant == "multi_head") {
         const auto kept = [&](Index queries, Index length) {
           return held({.queries = queries, .keep = {.least = 0, .share = 1e9, .length = length}});
         };

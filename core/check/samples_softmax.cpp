@@ -81,6 +81,32 @@ void add_attend(SampleTable& table) {
               return attend(in[0], in[1], in[2],
                             {.before = in[3], .after = in[4], .bias = permute(in[5], {1, 2, 0})});
             });
+  const auto by_distance = [](In in) {
+    return attend(in[0], in[1], in[2], {.shown = 3, .bias = in[3], .by_distance = true});
+  };
+  table.add("attend, with a bias by distance", {{{3, 2}}, {{5, 2}}, {{5, 4}}, {{7}}}, 7,
+            by_distance);
+  table.add("attend, one bias by distance of all samples",
+            {{{2, 9, 17, 2}}, {{2, 9, 5, 2}}, {{2, 9, 5, 3}}, {{1, 9, 21}}}, 21, by_distance);
+  table.add(
+      "attend, one bias by distance of all heads, turned",
+      {{{2, 3, 2}}, {{2, 1, 2}}, {{2, 1, 3}}, {{3, 1}}}, 7, [](In in) {
+        return attend(in[0], in[1], in[2], {.bias = permute(in[3], {1, 0}), .by_distance = true});
+      });
+  table.add("attend to a long memory, with a bias by distance",
+            {{{3, 2}}, {{800, 2}}, {{800, 1}}, {{802}}}, 802, [](In in) {
+              return attend(in[0], in[1], in[2], {.bias = in[3], .by_distance = true});
+            });
+  table.add(
+      "attend, heads mixed, with a bias by distance of all samples",
+      {{{2, 2, 3, 2}}, {{2, 2, 5, 2}}, {{2, 4, 5, 3}}, {{2, 3}}, {{3, 4}}, {{1, 3, 7}}}, 9,
+      [](In in) {
+        return attend(
+            in[0], in[1], in[2],
+            {.shown = 2, .before = in[3], .after = in[4], .bias = in[5], .by_distance = true});
+      });
+  table.add("attend to nothing, with a bias by distance", {{{3, 2}}, {{0, 2}}, {{0, 4}}, {{2}}},
+            by_distance);
   table.add("attend to nothing", {{{3, 2}}, {{0, 2}}, {{0, 4}}},
             [](In in) { return attend(in[0], in[1], in[2]); });
   table.add("attend over no name", {{{3, 0}}, {{5, 0}}, {{5, 4}}}, 5,

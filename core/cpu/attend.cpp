@@ -167,6 +167,7 @@ class AttentionGradient {
       of_.for_each_block(group, 4, [&](Index block, Index first, Index end) {
         rows_back(group, first, end, first_ + number * of_.blocks() + block);
       });
+      if (!of_.mixes) add_to_bias(group);
       if (to_.dq.data) sum_keys(of_.in, group, dj, keys_, of_.c, to_.dq, part > 0);
       if (to_.dv.data) add(of_.out, group, u, g_, of_.e, dv_);
       if (to_.dk.data) add(of_.in, group, dj, of_.q, of_.c, dk_);
@@ -214,7 +215,7 @@ class AttentionGradient {
     for (Index h = 0; h < of_.heads; ++h) {
       std::fill(dw[h] + numbers, dw[h] + seen.end() - seen.first, T(0));
       change_logits(query, w[h], dw[h], seen.end() - seen.first);
-      add_to_bias(h, query, seen, dw[h]);
+      if (of_.mixes) add_to_bias(h, query, seen, dw[h]);
     }
     if (dbefore) dbefore->add(j.data, j.step, dw.data, dw.step, numbers);
     if (of_.mixes) mix(of_.before.transposed(), of_.heads, of_.in, dw.read(), numbers, j);
@@ -249,6 +250,11 @@ class AttentionGradient {
       std::fill(x[h], x[h] + from, T(0)), std::fill(x[h] + to, x[h] + end, T(0));
   }
 
+  // One row after another, as those of a bias by distance overlap.
+  void add_to_bias(const Group& group) const {
+    for (Index r = 0; to_.dbias.data && r < group.count; ++r)
+      add_to_bias(0, group.first + r, group.seen_by(r), changes_.row(r).data + group.start(r));
+  }
   // A head's row that sees nothing adds nothing, as in sees_nothing.
   void add_to_bias(Index h, Index query, const Seen& seen, const T* dl) const {
     const View& to = to_.dbias;

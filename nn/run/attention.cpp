@@ -11,8 +11,9 @@
 // Without P_l, h_k is h; without P_w, h_v is h; without both, heads are among the others. K and V
 // may lack all names but their own: heads that read one memory. A factor of the logits that lacks
 // m multiplies the queries, one that lacks n the keys, and dropout with one noise for all queries
-// the values. Heads may be merged between the einsums, h=(g s). The last statement computes all of
-// it, operands in the statements before, too.
+// the values. A bias of relative positions is computed once for each distance (by_distance.cpp).
+// Heads may be merged between the einsums, h=(g s). The last statement computes all of it, operands
+// in the statements before, too.
 #include <algorithm>
 
 #include "nn/language/builtins/dropout.hpp"
@@ -52,6 +53,7 @@ struct FusedAttention {
   Node Q, K, V, softmax;
   std::optional<Node> P_l, P_w;
   std::vector<Beside> factors, addends;
+  std::optional<ByDistance> by_distance;  // the only addend
   int n = -1, m = -1, c = -1, e = -1, h_k = -1, h = -1, h_v = -1;
   Names others;  // …
   Merge merge;
@@ -262,9 +264,20 @@ class AttentionFinder {
 
 bool fits_attention(const Checked& program, const Node& node, Fusion& found) {
   if (!is_product(node)) return false;
-  const auto attention = AttentionFinder(program, found.inside).find(node);
-  if (attention) found.attention = std::make_shared<const FusedAttention>(*attention);
-  return attention.has_value();
+  auto attention = AttentionFinder(program, found.inside).find(node);
+  if (!attention) return false;
+  if (attention->addends.size() == 1) {
+    const Beside& addend = attention->addends[0];
+    const auto own = [&](int name) {
+      const int at = addend.names.names.find(name);
+      return at < 0 ? -1 : addend.names.own[at];
+    };
+    if (!addend.names.names.contains(attention->merge.whole))
+      attention->by_distance =
+          by_distance(program, addend.by, own(attention->n), own(attention->m), found.inside);
+  }
+  found.attention = std::make_shared<const FusedAttention>(std::move(*attention));
+  return true;
 }
 
 // ---- Running --------------------------------------------------------------------------------
@@ -306,11 +319,13 @@ Scaled scaled(Runner& runner, const FusedAttention& found) {
   return made;
 }
 
-// The sum of all addends; no tensor if there are none.
+// The sum of all addends; no tensor if there are none. Without n, if there is one by distance.
 Value bias_of(Runner& runner, const FusedAttention& found) {
   Value sum;
   for (const Beside& addend : found.addends) {
-    Value v = parted(runner, addend.names(runner.node(addend.by)), found.merge);
+    Value v = found.by_distance ? runner.by_distance(addend.by, *found.by_distance)
+                                : runner.node(addend.by);
+    v = parted(runner, addend.names(v), found.merge);
     if (addend.op == Operator::subtract) v.tensor = -v.tensor;
     sum = sum.tensor ? operated(runner, Operator::add, sum, v) : v;
   }
@@ -354,7 +369,9 @@ std::optional<Value> run_attention(Runner& runner, const Node& node, const Fusio
   const auto with = [&](const Value& v, const Names& names, bool samples) {
     return v.tensor ? runner.aligned(v, names, samples).tensor : Tensor();
   };
-  const Tensor added = with(bias, found.with(found.h, found.n, found.m), bias.batched);
+  Names logits = found.with(found.h, found.n, found.m);
+  if (found.by_distance) logits = logits.without(found.n);
+  const Tensor added = with(bias, logits, bias.batched);
   const Tensor y = attend(with(Q, found.with(found.h_k, found.n, found.c), batched),
                           with(K, found.with(found.h_k, found.m, found.c), batched),
                           with(V, found.with(found.h_v, found.m, found.e), batched),
@@ -362,7 +379,8 @@ std::optional<Value> run_attention(Runner& runner, const Node& node, const Fusio
                            .shown = shown.value_or(shows_all),
                            .before = with(P_l, {found.h_k, found.h}, false),
                            .after = with(P_w, {found.h, found.h_v}, false),
-                           .bias = batched && !bias.batched ? of_all(runner, added) : added});
+                           .bias = batched && !bias.batched ? of_all(runner, added) : added,
+                           .by_distance = found.by_distance.has_value()});
   const Names names = found.with(found.h_v, found.n, found.e);
   return runner.aligned({y, names, batched}, node.names, batched);
 }
@@ -376,7 +394,8 @@ std::optional<double> stores(Runner& runner, const Fusion& fusion) {
   const bool is_number = shown_to_first(runner, found.softmax, found.n).has_value();
   double stored = is_number ? 0.0 : static_cast<double>(runner.size(found.m));
   for (const Beside& addend : found.addends) {
-    if (!addend.names.names.contains(found.n)) continue;
+    const bool is_short = found.by_distance && (found.by_distance->is_fixed || !found.mixes());
+    if (is_short || !addend.names.names.contains(found.n)) continue;
     double row = 1;
     for (int name : addend.names.names)
       if (name != found.n) row *= static_cast<double>(runner.size(name));

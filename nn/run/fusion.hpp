@@ -49,6 +49,16 @@ struct Mix {
 };
 Mix mix_in(const Node& node);
 
+// An expression over queries n and a memory m that has one number for each distance of the two.
+struct ByDistance {
+  int n, m;
+  std::vector<int> given = {};  // values without n and m that it reads
+  bool is_fixed = true;         // these follow from sizes: no gradient goes to them
+};
+// None if the expression has others (by_distance.cpp). `inside` gets the statements on the way.
+std::optional<ByDistance> by_distance(const Checked& program, const Node& node, int n, int m,
+                                      std::vector<int>& inside);
+
 // einsum(softmax(einsum(Q, K)), V), with or without mixes of heads around the softmax, factors and
 // biases of the logits, and dropout (attention.cpp)
 extern const FusionRow attention_row;

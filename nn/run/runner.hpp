@@ -23,6 +23,7 @@ struct Dropout {
   uint64_t first_sample = 0;  // global number of the batch's first sample
 };
 
+struct ByDistance;
 struct TileGrid;
 struct TileInputs;
 class TiledCall;
@@ -125,6 +126,9 @@ class Runner {
   NormAhead norm_ahead(const Fusion& norm);
   // A use of a tensor: as it is, or with elements picked and dimensions split or renamed.
   Value reference(const Node& n);
+  // The value of an expression without `n`, where `m` has all distances: that of row i and position
+  // j is at rows - 1 - i + j (nn/run/by_distance.cpp).
+  Value by_distance(const Node& n, const ByDistance& of);
   // A number that follows from sizes.
   Value number(const Node& n);
   double quantity(const Node& n) { return sizes_.quantity(n); }
