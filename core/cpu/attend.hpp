@@ -129,6 +129,8 @@ class Call {
                               : rowwise(given[v], given[v].rank() - 1));
       views_[v] = is_made(v) ? relaid_[v].target() : relaid_[v].source();
     }
+    const Seen seen = seen_by_any();
+    if (seen.first < seen.last) crop(seen);
     std::array<View, N> units = views_;
     const View& last = views_[N - 1];
     if (N == gradient_views && last.data && last.rank() > own() && last.strides[0] == 0) {
@@ -219,6 +221,51 @@ class Call {
     const bool whole = parts == 1 || mixes() || (N == gradient_views && !views_[of_result].data);
     return whole ? keys : Seen{0, (keys + parts - 1) / parts}.end();
   }
+  // The positions that a query of one of the samples sees, and those between.
+  Seen seen_by_any() const {
+    const View& k = views_[of_k];
+    View mask = views_[of_mask];
+    const Index keys = k.shape[k.rank() - 2], queries = views_[of_q].shape[k.rank() - 2];
+    Seen all;
+    visit(k.dtype, [&]<class T>() {
+      const auto see = [&](const Lines<const T>& lines) {
+        const Sight<T> sight{keys, shown_, lines, {}};
+        all = united(all, sight.seen(0, queries, {0, keys}));
+      };
+      if (!mask.data) return see({});
+      for (int d = 0; d + 2 < mask.rank(); ++d)
+        if (mask.strides[d] == 0) mask.shape[d] = std::min<Index>(1, mask.shape[d]);
+      const Loops<1> loops = outer_loops<1>({&mask});
+      for (Index i = 0; i < loops.rows(); ++i)
+        see(lines_at<const T>(mask, RowCursor<1>(loops, i).offsets()[0]));
+    });
+    return all;
+  }
+  // Leaves the rest of the memory out; the gradients of what nobody sees are 0.
+  void crop(const Seen& seen) {
+    const Index keys = views_[of_k].shape[views_[of_k].rank() - 2];
+    const auto part = [](View x, int axis, Index first, Index last) {
+      const Index offset = first * x.strides[axis] * static_cast<Index>(size_of(x.dtype));
+      x.data = static_cast<char*>(x.data) + offset;
+      x.shape[axis] = last - first;
+      return x;
+    };
+    for (int v = 0; v < N; ++v) {
+      View& x = views_[v];
+      const bool is_gradient = N == gradient_views && v > of_result,
+                 adds = is_gradient && v == to_bias,
+                 has_rows = v == of_k || v == of_v || (is_gradient && (v == to_k || v == to_v)),
+                 has_columns = v == of_bias || v == of_mask || adds;
+      if (!x.data || !(has_rows || has_columns)) continue;
+      const int axis = x.rank() - (has_rows ? 2 : 1);
+      if (is_gradient && !adds) {
+        cpu().fill(0, part(x, axis, 0, seen.first));
+        cpu().fill(0, part(x, axis, seen.last, keys));
+      }
+      x = part(x, axis, seen.first, seen.last);
+    }
+    shown_ -= seen.first;
+  }
   int own() const { return mixes() ? 3 : 2; }  // dimensions of one sample
   double work() const {
     const View &q = views_[of_q], &k = views_[of_k];
@@ -226,7 +273,7 @@ class Call {
   }
 
   const View &before_, &after_;
-  const Index shown_;
+  Index shown_;
   std::vector<Relaid> relaid_;
   std::array<View, N> views_;
   Loops<N> loops_;
