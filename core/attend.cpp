@@ -2,6 +2,9 @@
 // before b is added and after the softmax. Logits and weights are not stored; the gradient computes
 // them again from two numbers of each row and, for a long memory, y (Dao, Fu, Ermon, Rudra, Ré
 // 2022, "FlashAttention", section 3.1).
+#include <algorithm>
+#include <optional>
+
 #include "core/memory_parts.hpp"
 #include "core/mix.hpp"
 #include "core/ops.hpp"
@@ -36,29 +39,34 @@ enum Input { q_in, k_in, v_in, before_in, after_in, bias_in, mask_in };
 // The operation's numbers.
 struct Call {
   Index shown;
-  bool by_distance;
+  bool bias_by_distance;
 };
 
-// A bias by distance for each row and position; the way that its meaning goes.
-Tensor in_rows(const Tensor& bias, Index rows) {
+// A bias by distance, copied for each row and position by operations that have gradients.
+Tensor copied_to_rows(const Tensor& bias, Index rows, Index positions) {
   const int last = bias.rank() - 1;
-  const Index positions = bias.size(last) - rows + 1;
   Shape shape = bias.shape();
-  shape.back() = 1, shape.push_back(positions);
-  Tensors all;
-  for (Index n = 0; n < rows; ++n)
-    all.push_back(reshape(slice(bias, last, rows - 1 - n, positions), shape));
-  return concat(all, last);
+  shape.back() = rows, shape.push_back(positions);
+  Tensors all{slice(bias, last, 0, 0)};
+  for (Index n = 0; n < rows; ++n) all.push_back(slice(bias, last, rows - 1 - n, positions));
+  return reshape(concat(all, last), shape);
 }
 
-// The same as a view.
-Tensor as_rows(const Tensor& bias, Index rows) {
-  Shape shape = bias.shape();
-  Strides strides = bias.strides();
+// The same rows of a mask or a bias as a view: each begins one number before the last one.
+Tensor rows_of(const Tensor& x, Index rows, Index positions) {
+  Shape shape = x.shape();
+  Strides strides = x.strides();
   const Index step = strides.back();
-  shape.back() = rows, shape.push_back(bias.shape().back() - rows + 1);
+  shape.back() = rows, shape.push_back(positions);
   strides.back() = -step, strides.push_back(step);
-  return bias.window(shape, strides, (rows - 1) * step);
+  return x.window(shape, strides, std::max<Index>(0, rows - 1) * step);
+}
+
+// The bias for each row and position.
+Tensor bias_of_pairs(const Tensors& in, const Call& call) {
+  const Tensor &q = in[q_in], &k = in[k_in];
+  return call.bias_by_distance ? rows_of(in[bias_in], q.size(q.rank() - 2), k.size(k.rank() - 2))
+                               : in[bias_in];
 }
 
 Tensor meaning(const Tensors& in, const Call& call) {
@@ -68,7 +76,9 @@ Tensor meaning(const Tensors& in, const Call& call) {
   const int heads = q.rank() - 3;
   const Tensor products = contract(q, labels(q, n, c), k, labels(k, m, c), all, all),
                mixes = mixed(products, heads, in[before_in]),
-               bias = call.by_distance ? in_rows(in[bias_in], q.size(q.rank() - 2)) : in[bias_in],
+               bias = call.bias_by_distance
+                          ? copied_to_rows(in[bias_in], q.size(q.rank() - 2), k.size(k.rank() - 2))
+                          : in[bias_in],
                logits = bias ? mixes + broadcast(bias, mixes.shape()) : mixes;
   Tensor mask = in[mask_in];
   if (call.shown < k.size(k.rank() - 2)) {
@@ -110,52 +120,66 @@ bool needs_result(const Tensors& in) {
 
 FusedValue value(const Tensors& in, const Call& call) {
   const Tensor &q = in[q_in], &v = in[v_in], &before = in[before_in], &after = in[after_in],
-               b = call.by_distance ? as_rows(in[bias_in], q.size(q.rank() - 2)) : in[bias_in];
+               bias = bias_of_pairs(in, call);
   Shape two = pairs(q, in[k_in], before);
   two.back() = 2;
   const Tensor y = resized_like(v, v.rank() - 2, q.size(q.rank() - 2)),
                stats = Tensor::empty(two, v.dtype(), v.backend());
-  const View k = in[k_in].view(), bias = bias_of_all(b, stats.size(0)), mask = view_of(in[mask_in]);
-  const bool done = v.backend().attend(q.view(), k, v.view(), view_of(before), view_of(after), bias,
+  const View k = in[k_in].view(), b = bias_of_all(bias, stats.size(0)), mask = view_of(in[mask_in]);
+  const bool done = v.backend().attend(q.view(), k, v.view(), view_of(before), view_of(after), b,
                                        mask, call.shown, y.view(), stats.view());
   return done ? FusedValue{y, {stats}} : FusedValue{};
 }
 
-// Adds up what all rows and positions of one distance have.
-Tensor by_distance(const Tensor& g, const Shape& shape) {
-  const Tensor all = Tensor::zeros(shape, g.dtype(), g.backend());
-  const Index rows = g.size(g.rank() - 2);
-  const Tensor diagonals = as_rows(all, rows);
-  for (Index n = 0; n < rows; ++n)
-    add_onto(slice(g, g.rank() - 2, n, 1), slice(diagonals, g.rank() - 2, n, 1));
+// Sums what all rows and positions of one distance have.
+Tensor summed_by_distance(const Tensor& g, const Shape& shape) {
+  const int row = g.rank() - 2;
+  const Tensor all = Tensor::zeros(shape, g.dtype(), g.backend()),
+               diagonals = rows_of(all, g.size(row), g.size(row + 1));
+  for (Index n = 0; n < g.size(row); ++n)
+    add_onto(slice(g, row, n, 1), slice(diagonals, row, n, 1));
   return all;
 }
 
+// The gradient of a bias, and a view of it, to which kernels add rows one after another, so that
+// these may overlap; but those of mixed heads several at a time, so these get memory of their own.
+struct BiasGradient {
+  Tensor sums, pairs;
+
+  BiasGradient(const Tensors& in, const Call& call) {
+    const Tensor &bias = in[bias_in], of_pairs = bias_of_pairs(in, call);
+    const bool is_apart = in[before_in] || in[after_in];
+    sums = Tensor::zeros(is_apart ? of_pairs.shape() : bias.shape(), bias.dtype(), bias.backend());
+    const int row = of_pairs.rank() - 2;
+    pairs = call.bias_by_distance && !is_apart
+                ? rows_of(sums, of_pairs.size(row), of_pairs.size(row + 1))
+                : sums;
+    shape = bias.shape();
+  }
+  Tensor finished() const { return sums.shape() == shape ? sums : summed_by_distance(sums, shape); }
+
+ private:
+  Shape shape;
+};
+
 Tensors gradient(const Backward& at, const Call& call) {
-  const Tensor &q = at.in[q_in], &before = at.in[before_in], &bias = at.in[bias_in];
+  const Tensor &q = at.in[q_in], &before = at.in[before_in];
   const View k = at.in[k_in].view(), v = at.in[v_in].view(), mask = view_of(at.in[mask_in]),
              stats = at.kept[0].view(), g = at.g.view(),
              y = needs_result(at.in) ? at.y.view() : View{};
   Tensors made(at.in.size());
   for (const size_t i : {q_in, k_in, v_in, before_in, after_in})
     if (at.in[i] && at.wants(i)) made[i] = Tensor::empty_like(at.in[i]);
-  // The kernel adds to a bias's gradient, row by row of one matrix after another; several mixed
-  // heads' rows at a time.
-  const Index rows = q.size(q.rank() - 2);
-  const bool apart = call.by_distance && (before || at.in[after_in]);
-  const Tensor b = call.by_distance ? as_rows(bias, rows) : bias;
-  Tensor db;
-  if (bias && at.wants(bias_in)) {
-    made[bias_in] = Tensor::zeros(apart ? b.shape() : bias.shape(), bias.dtype(), bias.backend());
-    db = call.by_distance && !apart ? as_rows(made[bias_in], rows) : made[bias_in];
-  }
+  std::optional<BiasGradient> changes;
+  if (at.in[bias_in] && at.wants(bias_in)) changes.emplace(at.in, call);
   const Index first = at.kept[0].size(0);
-  const View dq = view_of(made[q_in]), dk = view_of(made[k_in]), dv = view_of(made[v_in]);
-  q.backend().attend_gradient(q.view(), k, v, view_of(before), view_of(at.in[after_in]),
-                              bias_of_all(b, first), mask, call.shown, y, stats, g, dq, dk, dv,
-                              bias_of_all(db, first), view_of(made[before_in]),
+  const View dq = view_of(made[q_in]), dk = view_of(made[k_in]), dv = view_of(made[v_in]),
+             b = bias_of_all(bias_of_pairs(at.in, call), first),
+             db = bias_of_all(changes ? changes->pairs : Tensor(), first);
+  q.backend().attend_gradient(q.view(), k, v, view_of(before), view_of(at.in[after_in]), b, mask,
+                              call.shown, y, stats, g, dq, dk, dv, db, view_of(made[before_in]),
                               view_of(made[after_in]));
-  if (apart && db) made[bias_in] = by_distance(db, bias.shape());
+  if (changes) made[bias_in] = changes->finished();
   return made;
 }
 
@@ -187,17 +211,26 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const AttendOption
     bad_input("attend: expected v of ", heads, " heads, as they are mixed, got ",
               describe(v.dtype(), v.shape()));
 }
-// Fails unless the bias has the type and as many dimensions, and a number for each distance.
-void check_bias(const Tensor& q, const Tensor& k, const AttendOptions& how) {
-  const Tensor& bias = how.bias;
-  if (!bias && !how.by_distance) return;
-  const int rank = q.rank() - (how.by_distance ? 1 : 0);
-  const Index distances = q.size(q.rank() - 2) + k.size(k.rank() - 2) - 1;
-  const bool fits = bias && bias.dtype() == q.dtype() && bias.rank() == rank;
-  if (fits && (!how.by_distance || (bias.shape().back() == distances && distances >= 0))) return;
-  bad_input("attend: expected a bias[…, ", how.by_distance ? text(distances) : "n, m", "] of ",
-            rank, " dimensions and of the type of q, ", describe(q.dtype(), q.shape()), ", got ",
-            bias ? describe(bias.dtype(), bias.shape()) : "none");
+// Fails unless the bias has q's type and rank, one less if it is by distance; and what is by
+// distance a number for each.
+void check_beside(const Tensor& q, const Tensor& k, const AttendOptions& how) {
+  const Index rows = q.size(q.rank() - 2),
+              distances = std::max<Index>(0, rows + k.size(k.rank() - 2) - 1);
+  const auto has_distances = [&](const Tensor& x) {
+    return x && x.rank() > 0 && x.shape().back() == distances;
+  };
+  const auto is = [](const Tensor& x) { return x ? describe(x.dtype(), x.shape()) : "none"; };
+  if (how.mask_by_distance && !has_distances(how.mask))
+    bad_input("attend: expected a mask[…, ", distances, "] by the distances of ", rows,
+              " rows, got ", is(how.mask));
+  if (!how.bias && !how.bias_by_distance) return;
+  const int rank = q.rank() - (how.bias_by_distance ? 1 : 0);
+  if (how.bias && how.bias.dtype() == q.dtype() && how.bias.rank() == rank &&
+      (!how.bias_by_distance || has_distances(how.bias)))
+    return;
+  bad_input("attend: expected a bias[…, ", how.bias_by_distance ? text(distances) : "n, m", "] of ",
+            counted(rank, "dimension"), " and of the type of q, ", describe(q.dtype(), q.shape()),
+            ", got ", is(how.bias));
 }
 
 // The bias in dense rows, broadcast to the logits' shape. Where all samples have the same it stays
@@ -213,7 +246,7 @@ Tensor fitted(const AttendOptions& how, Shape shape) {
   for (int d = 1; d + 2 < shape.size(); ++d) matrices *= shape[d];
   const bool has_samples = shape.size() > (mixes ? 3 : 2);
   if (has_samples && bias.size(0) == 1 && (mixes || matrices >= many)) shape[0] = 1;
-  if (how.by_distance) {
+  if (how.bias_by_distance) {
     shape.pop_back();
     shape.back() = bias.shape().back();
   }
@@ -228,10 +261,12 @@ Tensor fitted(const AttendOptions& how, Shape shape) {
 
 Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const AttendOptions& how) {
   check(q, k, v, how);
-  check_bias(q, k, how);
-  const Call call{how.shown, how.by_distance};
+  check_beside(q, k, how);
+  const Call call{how.shown, how.bias_by_distance};
   const Shape shape = pairs(q, k, how.before);
-  const Tensor mask = how.mask ? broadcast(cast(how.mask.detach(), q.dtype()), shape) : Tensor();
+  Tensor mask = how.mask ? cast(how.mask.detach(), q.dtype()) : Tensor();
+  if (how.mask_by_distance) mask = rows_of(mask, q.size(q.rank() - 2), k.size(k.rank() - 2));
+  if (mask) mask = broadcast(mask, shape);
   const Tensors in{q, k, v, how.before, how.after, fitted(how, shape), mask};
   const Fused op{"attend", [=](const Tensors& in) { return value(in, call); },
                  [=](const Backward& at) { return gradient(at, call); },

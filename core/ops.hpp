@@ -121,16 +121,17 @@ inline constexpr Index shows_all = Index{1} << 40;
 // `mask` hides others, as above, broadcast to [..., n, m]. `bias` is added to the logits (after
 // `before`), broadcast likewise (relative positions: Raffel et al. 2020, section 2.1); it has q's
 // type and number of dimensions, and a gradient, for which a bias of all samples may take the
-// memory of all logits if these have fewer than 8 matrices a sample. If `by_distance`, it has one
-// number for each difference of the two, bias[…, m - n + rows of q - 1], in the place of its last
-// two dimensions. Talking heads: before[h_k, h] mixes the logits of q's and k's heads, their third
-// dimension from the end, and after[h, h_v] the weights, to v's heads. Either may be missing. Fails
-// (input) unless the shapes fit and the types are one.
+// memory of all logits if these have fewer than 8 matrices a sample. The last two dimensions of a
+// mask or a bias by distance are one: that of row n and position m is at m - n + rows of q - 1.
+//
+// Talking heads: before[h_k, h] mixes the logits of q's and k's heads, their third dimension from
+// the end, and after[h, h_v] the weights, to v's heads. Either may be missing.
+// Fails (input) unless the shapes fit and the types are one.
 struct AttendOptions {
   Tensor mask = {};
   Index shown = shows_all;
   Tensor before = {}, after = {}, bias = {};
-  bool by_distance = false;
+  bool mask_by_distance = false, bias_by_distance = false;
 };
 Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const AttendOptions& how = {});
 Tensor log_softmax(const Tensor& x, int axis);

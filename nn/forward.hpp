@@ -14,10 +14,10 @@ struct Tiling {
   bool allowed = true;
   Index queries = 0, samples = 0;  // of a block
   // Blocks keep their values for the gradient, instead of computing them again, if these take at
-  // most `least` bytes; or if the memory has at most `length` positions or none of them is over
-  // queries and memory, they take at most `share` times the bytes of the tile's inputs and exits,
-  // and all live tensors at most `bytes` with them, or what the device allows (Pieces::kept). So
-  // memory stays linear in the length.
+  // most `least` bytes; or if they take at most `share` times the bytes of the tile's inputs and
+  // exits, and all live tensors at most `bytes` with them, or what the device allows
+  // (Pieces::kept), and the memory has at most `length` positions unless no value that is kept is
+  // over queries and memory. So memory stays linear in the length.
   struct Keep {
     double least = 16e6, share = 20, bytes = 1e9;
     Index length = 2048;

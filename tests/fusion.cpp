@@ -644,9 +644,9 @@ TEST_SUITE("fusion") {
     CHECK(difference(ran({.causal = true}, false), ran({}, false)) > 1e-3);
   }
 
-  TEST_CASE("what is added to logits by distance is computed once for each, whatever the letters") {
-    // The sizes of what gather makes of a table by distance.
-    const auto gathered = [](const Text& text, const Forward& hooks) {
+  TEST_CASE("a bias and a mask by distance are computed once for each, whatever the letters") {
+    // The sizes of what gather makes of a table.
+    const auto gathered = [](const Text& text) {
       std::set<Index> sizes;
       const RecordWatch watch([&](const Tensor& made) {
         if (std::string(made.made_by()->op) == "gather") sizes.insert(made.size());
@@ -654,59 +654,76 @@ TEST_SUITE("fusion") {
       });
       Tensors variables;
       for (const Tensor& value : text.values) variables.push_back(value.variable());
-      text(variables, hooks);
+      text(variables, Text::none());
       return sizes;
     };
-    constexpr Index q = 17, u = 33, a = 3, distances = q + u - 1;
+    constexpr Index q = 17, u = 33, a = 3, distances = q + u - 1, pairs = q * u, none = 0;
     const SizesByName sizes = {{"q", q}, {"u", u}, {"e", 2}, {"a", a}, {"i", 5}};
-    const auto text = [&](const std::string& before, const std::string& added) {
-      const bool has_c = (before + added).find("c[a]") != std::string::npos;
-      return Text(
-          def(std::string("X[q, e, a], M[u, e, a], F[u, i, a], K[a, r] = zeros()") +
-                  (has_c ? ", c[a] = zeros()" : ""),
-              "  where r = 70\n" + before +
-                  "  S[q, u, a] = einsum(X[q, e, a], M[u, e, a])\n  L[q, u, a] = S[q, u, a] " +
-                  added +
-                  "\n  W[q, u, a] = softmax(L[q, u, a], reduced_dim=u)\n"
-                  "  R[q, i, a] = einsum(W[q, u, a], F[u, i, a])\n",
-              "R[q, i, a]"),
-          sizes, {});
+    const auto text = [&](const std::string& before, const std::string& added,
+                          const std::string& mask) {
+      const std::string all = before + added + mask;
+      std::string arguments = "X[q, e, a], M[u, e, a], F[u, i, a]";
+      for (const char* parameter : {"K[a, r]", "k[r]", "c[a]"})
+        if (all.find(parameter) != std::string::npos)
+          arguments += std::string(", ") + parameter + " = zeros()";
+      return Text(def(arguments,
+                      (all.find("dim=r") != std::string::npos ? "  where r = 70\n" : "") + before +
+                          "  S[q, u, a] = einsum(X[q, e, a], M[u, e, a])\n"
+                          "  L[q, u, a] = S[q, u, a] " +
+                          added + "\n  W[q, u, a] = softmax(L[q, u, a], reduced_dim=u" + mask +
+                          ")\n  R[q, i, a] = einsum(W[q, u, a], F[u, i, a])\n",
+                      "R[q, i, a]"),
+                  sizes, {});
     };
     const std::string place = "  I[u, q] = clip(position(q) - position(u), -30, 20) + 30\n",
                       other = "  N[u, q] = clip(position(q) - 2*position(u), -30, 20) + 30\n",
-                      read = "gather(K[a, r], I[u, q], dim=r)";
+                      read = "gather(K[a, r], I[u, q], dim=r)", near = ", mask=Near[q, u]",
+                      window =
+                          "  Near[q, u] = abs(position(u) - position(q)) < 5 or position(u) > 40\n";
     const struct {
-      std::string before, added;
-      bool is_short;
+      std::string before, added, mask;
+      Index gathered;
     } rows[] = {
-        {place, "+ " + read, true},
-        {place, "- c[a] * abs(" + read + ")", true},
-        {"  V[a] = exp(c[a]) / a\n" + place, "- V[a] * " + read, true},
-        {"", "+ gather(K[a, r], abs(position(u) - position(q)), dim=r)", true},
-        {other, "+ gather(K[a, r], N[u, q], dim=r)", false},
-        {place, "+ position(q) * " + read, false},
-        {place, "+ " + read + " / u", false},
-        {place, "+ gather(K[a, r], I[u, q] + index(u), dim=r)", false},
-        {place, "+ " + read + " * gather(K[a, r], I[u, q] + 1, dim=r)", false},  // I is read twice
+        {place, "+ " + read, "", a * distances},
+        {place, "- c[a] * abs(" + read + ")", "", a * distances},
+        {"  V[a] = exp(c[a]) / a\n" + place, "- V[a] * " + read, "", a * distances},
+        {"", "+ gather(K[a, r], abs(position(u) - position(q)), dim=r)", "", a * distances},
+        {"", "- c[a] * abs(position(u) - position(q))", "", none},
+        {"", "- abs(position(u) - position(q)) / 7", "", none},  // the same for all heads
+        {place, "+ gather(k[r], I[u, q], dim=r)", "", distances},
+        {"  Near[q, u] = abs(position(u) - position(q)) < 5\n" + place, "+ " + read, near,
+         a * distances},
+        {"  Near[q, u] = position(q) - position(u) < 9 and position(u) - position(q) <= 2\n", "/ 2",
+         near, none},
+        {window + place, "+ " + read, near, a * distances},
+        {other, "+ gather(K[a, r], N[u, q], dim=r)", "", a * pairs},
+        {place, "+ position(q) * " + read, "", a * pairs},
+        {place, "+ " + read + " / u", "", a * pairs},
+        {place, "+ gather(K[a, r], I[u, q] + index(u), dim=r)", "", a * pairs},
+        {place, "+ " + read + " * gather(K[a, r], I[u, q] + 1, dim=r)", "",
+         a * pairs},  // read twice
+        {"  one[u] = 1 + 0 * index(u)\n" + place, "+ one[u] * " + read, "", a * pairs},
+        {place, "+ " + read + " + c[a] * position(u)", "", a * pairs},  // one of two
     };
-    for (const auto& [before, added, is_short] : rows) {
-      CAPTURE(added);
-      const Text each = text(before, added);
+    for (const auto& row : rows) {
+      CAPTURE(row.added);
+      CAPTURE(row.mask);
+      const Text each = text(row.before, row.added, row.mask);
+      const Index expected = row.gathered;
       Forward steps = Text::none();
       steps.replace = [](const std::string&, const Tensor& x) { return x; };
       steps.replaced = [](const std::string& path) { return path == "S"; };
       const Ran at_once = each.ran();
       CHECK(at_once.operations.find("attend ") != std::string::npos);
       check_close(at_once, each.ran(steps));
-      const std::set<Index> made = gathered(each, Text::none());
-      CHECK((made == std::set<Index>{a * distances}) == is_short);
-      CHECK((made == std::set<Index>{a * q * u}) == !is_short);
-      if (is_short) check_second_order(each);
-      for (const char* which : {"I", "L", "K"}) {
+      CHECK(gathered(each) == (expected == none ? std::set<Index>{} : std::set<Index>{expected}));
+      if (expected < pairs) check_second_order(each);
+      for (const char* which : {"I", "Near", "L", "K"}) {
         Look look({which});
         check_same_bits(each.ran(look.forward), at_once);
         if (each.program->find_value(which) < 0) continue;
-        const Ran changed = each.ran(replacing(which, 0.5));
+        const bool is_truth = std::string(which) == "Near";
+        const Ran changed = each.ran(replacing(which, is_truth ? 0 : 0.5));
         CHECK(difference(changed.y, at_once.y) > 1e-4);
       }
     }

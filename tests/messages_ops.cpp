@@ -236,15 +236,20 @@ TEST_SUITE("messages") {
          [] {
            attend(f32({3, 2}), f32({5, 2}), f32({5, 4}), {.bias = f32({5})});
          }},
-        {"attend: expected a bias[…, 7] of 1 dimensions and of the type of q, f32[3, 2], got "
+        {"attend: expected a bias[…, 7] of 1 dimension and of the type of q, f32[3, 2], got "
          "f32[3, 5]",
          [] {
            attend(f32({3, 2}), f32({5, 2}), f32({5, 4}),
-                  {.bias = f32({3, 5}), .by_distance = true});
+                  {.bias = f32({3, 5}), .bias_by_distance = true});
          }},
-        {"attend: expected a bias[…, 7] of 1 dimensions and of the type of q, f32[3, 2], got none",
+        {"attend: expected a bias[…, 7] of 1 dimension and of the type of q, f32[3, 2], got none",
          [] {
-           attend(f32({3, 2}), f32({5, 2}), f32({5, 4}), {.by_distance = true});
+           attend(f32({3, 2}), f32({5, 2}), f32({5, 4}), {.bias_by_distance = true});
+         }},
+        {"attend: expected a mask[…, 7] by the distances of 3 rows, got f32[3, 5]",
+         [] {
+           attend(f32({3, 2}), f32({5, 2}), f32({5, 4}),
+                  {.mask = f32({3, 5}), .mask_by_distance = true});
          }},
         {"softmax: expected real numbers, got i64[2, 3]",
          [] {

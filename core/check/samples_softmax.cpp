@@ -82,20 +82,20 @@ void add_attend(SampleTable& table) {
                             {.before = in[3], .after = in[4], .bias = permute(in[5], {1, 2, 0})});
             });
   const auto by_distance = [](In in) {
-    return attend(in[0], in[1], in[2], {.shown = 3, .bias = in[3], .by_distance = true});
+    return attend(in[0], in[1], in[2], {.shown = 3, .bias = in[3], .bias_by_distance = true});
   };
   table.add("attend, with a bias by distance", {{{3, 2}}, {{5, 2}}, {{5, 4}}, {{7}}}, 7,
             by_distance);
   table.add("attend, one bias by distance of all samples",
             {{{2, 9, 17, 2}}, {{2, 9, 5, 2}}, {{2, 9, 5, 3}}, {{1, 9, 21}}}, 21, by_distance);
-  table.add(
-      "attend, one bias by distance of all heads, turned",
-      {{{2, 3, 2}}, {{2, 1, 2}}, {{2, 1, 3}}, {{3, 1}}}, 7, [](In in) {
-        return attend(in[0], in[1], in[2], {.bias = permute(in[3], {1, 0}), .by_distance = true});
-      });
+  table.add("attend, one bias by distance of all heads, turned",
+            {{{2, 3, 2}}, {{2, 1, 2}}, {{2, 1, 3}}, {{3, 1}}}, 7, [](In in) {
+              return attend(in[0], in[1], in[2],
+                            {.bias = permute(in[3], {1, 0}), .bias_by_distance = true});
+            });
   table.add("attend to a long memory, with a bias by distance",
             {{{3, 2}}, {{800, 2}}, {{800, 1}}, {{802}}}, 802, [](In in) {
-              return attend(in[0], in[1], in[2], {.bias = in[3], .by_distance = true});
+              return attend(in[0], in[1], in[2], {.bias = in[3], .bias_by_distance = true});
             });
   table.add(
       "attend, heads mixed, with a bias by distance of all samples",
@@ -103,7 +103,14 @@ void add_attend(SampleTable& table) {
       [](In in) {
         return attend(
             in[0], in[1], in[2],
-            {.shown = 2, .before = in[3], .after = in[4], .bias = in[5], .by_distance = true});
+            {.shown = 2, .before = in[3], .after = in[4], .bias = in[5], .bias_by_distance = true});
+      });
+  table.add(
+      "attend, with a mask and a bias by distance",
+      {{{2, 3, 2}}, {{2, 5, 2}}, {{2, 5, 4}}, {{2, 7}}, positions({1, 7}, 3)}, 7, [](In in) {
+        return attend(
+            in[0], in[1], in[2],
+            {.mask = in[4], .bias = in[3], .mask_by_distance = true, .bias_by_distance = true});
       });
   table.add("attend to nothing, with a bias by distance", {{{3, 2}}, {{0, 2}}, {{0, 4}}, {{2}}},
             by_distance);

@@ -53,7 +53,7 @@ struct FusedAttention {
   Node Q, K, V, softmax;
   std::optional<Node> P_l, P_w;
   std::vector<Beside> factors, addends;
-  std::optional<ByDistance> by_distance;  // the only addend
+  std::optional<ByDistance> bias, mask;  // the only addend and the own mask, if by distance
   int n = -1, m = -1, c = -1, e = -1, h_k = -1, h = -1, h_v = -1;
   Names others;  // …
   Merge merge;
@@ -262,20 +262,25 @@ class AttentionFinder {
   std::vector<int>& inside_;
 };
 
+// Finds out if the bias and the softmax's own mask are by distance.
+void find_distances(const Checked& program, FusedAttention& found, std::vector<int>& inside) {
+  const auto look = [&](const Node& node, const Renamed& names) {
+    const auto own = [&](int name) {
+      const int at = names.names.find(name);
+      return at < 0 ? -1 : names.own[at];
+    };
+    return find_by_distance(program, node, own(found.n), own(found.m), inside);
+  };
+  if (found.addends.size() == 1) found.bias = look(found.addends[0].by, found.addends[0].names);
+  if (const Node* const mask = own_mask(found.softmax))
+    found.mask = look(*mask, {mask->names, mask->names});
+}
+
 bool fits_attention(const Checked& program, const Node& node, Fusion& found) {
   if (!is_product(node)) return false;
   auto attention = AttentionFinder(program, found.inside).find(node);
   if (!attention) return false;
-  if (attention->addends.size() == 1) {
-    const Beside& addend = attention->addends[0];
-    const auto own = [&](int name) {
-      const int at = addend.names.names.find(name);
-      return at < 0 ? -1 : addend.names.own[at];
-    };
-    if (!addend.names.names.contains(attention->merge.whole))
-      attention->by_distance =
-          by_distance(program, addend.by, own(attention->n), own(attention->m), found.inside);
-  }
+  find_distances(program, *attention, found.inside);
   found.attention = std::make_shared<const FusedAttention>(std::move(*attention));
   return true;
 }
@@ -293,8 +298,14 @@ Index most_mixed_heads(Runner& runner, const FusedAttention& found) {
 // The value with merged heads split.
 Value parted(Runner& runner, const Value& v, const Merge& merge) {
   if (!v.names.contains(merge.whole)) return v;
-  const Names names = merge.parted(v.names);
-  return {reshape(v.tensor, runner.shape_of(names, v.batched)), names, v.batched};
+  const int batch = v.batched ? runner.batch_rank() : 0;
+  Shape shape;
+  for (int i = 0; i < batch; ++i) shape.push_back(v.tensor.size(i));
+  for (int i = 0; i < v.names.size(); ++i)
+    if (v.names[i] != merge.whole) shape.push_back(v.tensor.size(batch + i));
+    else
+      for (int part : merge.parts) shape.push_back(runner.size(part));
+  return {reshape(v.tensor, shape), merge.parted(v.names), v.batched};
 }
 
 // a op b, with the names of both.
@@ -319,12 +330,11 @@ Scaled scaled(Runner& runner, const FusedAttention& found) {
   return made;
 }
 
-// The sum of all addends; no tensor if there are none. Without n, if there is one by distance.
+// The sum of all addends; no tensor if there are none.
 Value bias_of(Runner& runner, const FusedAttention& found) {
   Value sum;
   for (const Beside& addend : found.addends) {
-    Value v = found.by_distance ? runner.by_distance(addend.by, *found.by_distance)
-                                : runner.node(addend.by);
+    Value v = found.bias ? runner.by_distance(addend.by, *found.bias) : runner.node(addend.by);
     v = parted(runner, addend.names(v), found.merge);
     if (addend.op == Operator::subtract) v.tensor = -v.tensor;
     sum = sum.tensor ? operated(runner, Operator::add, sum, v) : v;
@@ -342,12 +352,40 @@ Value values_of(Runner& runner, const FusedAttention& found, bool batched) {
   return operated(runner, Operator::multiply, V, parted(runner, found.weights(noise), found.merge));
 }
 
-// A value that all samples share, with sizes of 1 in the place of the batch: it is not repeated.
-Tensor of_all(Runner& runner, const Tensor& x) {
-  if (!x) return x;
-  Shape shape(runner.batch_rank(), 1);
-  for (Index size : x.shape()) shape.push_back(size);
+// The value over these names, with sizes of 1 for those that it lacks, and for the batch: attend
+// repeats it.
+Tensor unrepeated(Runner& runner, const Value& v, const Names& names, bool batched) {
+  if (!v.tensor) return {};
+  Names own;
+  for (int name : names)
+    if (v.names.contains(name)) own.push_back(name);
+  const Tensor x = runner.aligned(v, own, v.batched).tensor;
+  Shape shape;
+  int at = 0;
+  const auto next = [&](bool has) { shape.push_back(has ? x.size(at++) : 1); };
+  for (int i = 0; batched && i < runner.batch_rank(); ++i) next(v.batched);
+  for (int name : names) next(own.contains(name));
   return reshape(x, shape);
+}
+
+// The number of positions that the masks show to the first query, if the softmax has no mask of its
+// own but one by distance, beside which this holds; nothing where masks hide others.
+std::optional<Index> shown_by_number(Runner& runner, const FusedAttention& found) {
+  return found.mask ? runner.shown_to_first(found.softmax.args[0].names, found.n, found.m)
+                    : shown_to_first(runner, found.softmax, found.n);
+}
+
+struct Masks {
+  Value mask;
+  Index shown = shows_all;
+  bool by_distance = false;
+};
+Masks masks_of(Runner& runner, const FusedAttention& found) {
+  const std::optional<Index> shown = shown_by_number(runner, found);
+  if (!shown) return {parted(runner, mask_of_softmax(runner, found.softmax), found.merge)};
+  if (!found.mask) return {{}, *shown};
+  const Value own = runner.by_distance(*own_mask(found.softmax), *found.mask);
+  return {parted(runner, own, found.merge), *shown, true};
 }
 
 // Attention stays f32 where products are of bfloat16: those would store logits and weights, and
@@ -359,42 +397,45 @@ std::optional<Value> run_attention(Runner& runner, const Node& node, const Fusio
   const Value P_l = matrix(found.P_l), P_w = matrix(found.P_w);
   if (P_l.batched || P_w.batched) return {};
   const auto [Q, K] = scaled(runner, found);
-  const std::optional<Index> shown = shown_to_first(runner, found.softmax, found.n);
-  const Value mask = shown ? Value{}
-                           : parted(runner, mask_of_softmax(runner, found.softmax), found.merge),
-              bias = bias_of(runner, found);
+  const Masks masks = masks_of(runner, found);
+  const Value& mask = masks.mask;
+  const Value bias = bias_of(runner, found);
   const bool of_samples = Q.batched || K.batched || mask.batched || bias.batched;
   const Value V = values_of(runner, found, of_samples);
   const bool batched = of_samples || V.batched;
   const auto with = [&](const Value& v, const Names& names, bool samples) {
     return v.tensor ? runner.aligned(v, names, samples).tensor : Tensor();
   };
-  Names logits = found.with(found.h, found.n, found.m);
-  if (found.by_distance) logits = logits.without(found.n);
-  const Tensor added = with(bias, logits, bias.batched);
+  const auto beside = [&](const Value& v, bool by_distance) {
+    const Names logits = found.with(found.h, found.n, found.m);
+    return unrepeated(runner, v, by_distance ? logits.without(found.n) : logits, batched);
+  };
   const Tensor y = attend(with(Q, found.with(found.h_k, found.n, found.c), batched),
                           with(K, found.with(found.h_k, found.m, found.c), batched),
                           with(V, found.with(found.h_v, found.m, found.e), batched),
-                          {.mask = with(mask, found.with(found.h, found.n, found.m), batched),
-                           .shown = shown.value_or(shows_all),
+                          {.mask = beside(mask, masks.by_distance),
+                           .shown = masks.shown,
                            .before = with(P_l, {found.h_k, found.h}, false),
                            .after = with(P_w, {found.h, found.h_v}, false),
-                           .bias = batched && !bias.batched ? of_all(runner, added) : added,
-                           .by_distance = found.by_distance.has_value()});
+                           .bias = beside(bias, found.bias.has_value()),
+                           .mask_by_distance = masks.by_distance,
+                           .bias_by_distance = found.bias.has_value()});
   const Names names = found.with(found.h_v, found.n, found.e);
   return runner.aligned({y, names, batched}, node.names, batched);
 }
 
 // Rows of what is added, as if each sample had its own, and one of the mask unless that is but a
-// number. Too low if matrices of mixes differ by sample: these are not known before the run.
+// number; what is by distance has about as many numbers as one row, and counts as none, but that
+// mixed heads need memory for all of its gradient. Too low if matrices of mixes differ by sample:
+// these are not known before the run.
 std::optional<double> stores(Runner& runner, const Fusion& fusion) {
   const FusedAttention& found = *fusion.attention;
   if (!runner.device().attends(runner.rows_of_block(found.n), most_mixed_heads(runner, found)))
     return {};
-  const bool is_number = shown_to_first(runner, found.softmax, found.n).has_value();
+  const bool is_number = shown_by_number(runner, found).has_value();
   double stored = is_number ? 0.0 : static_cast<double>(runner.size(found.m));
   for (const Beside& addend : found.addends) {
-    const bool is_short = found.by_distance && (found.by_distance->is_fixed || !found.mixes());
+    const bool is_short = found.bias && !(found.bias->learned && found.mixes());
     if (is_short || !addend.names.names.contains(found.n)) continue;
     double row = 1;
     for (int name : addend.names.names)

@@ -18,13 +18,14 @@ class DistanceFinder {
     if (is_distance(node, n, m)) return true;
     const auto is_free = [&](int dim) {
       const DimensionFlow& made = program_.flow.dimensions[dim];
-      return dim != n && dim != m && !made.made_of_queries && !made.made_of_memory;
+      return program_.dimensions[dim].role == Role::none && !made.made_of_queries &&
+             !made.made_of_memory;
     };
     for (int name : node.names)
       if (name != n && name != m && !is_free(name)) return false;
     switch (node.kind) {
       case NodeKind::size:
-        return is_free(node.index) && program_.dimensions[node.index].role == Role::none;
+        return is_free(node.index);
       case NodeKind::value:
         return value_fits(node, n, m);
       case NodeKind::call:
@@ -61,12 +62,13 @@ class DistanceFinder {
   }
 
   bool value_fits(const Node& node, int n, int m) {
-    if (!node.names.contains(n) && !node.names.contains(m)) {
+    const bool has_n = node.names.contains(n), has_m = node.names.contains(m);
+    if (!has_n && !has_m) {
       found_.given.push_back(node.index);
-      found_.is_fixed &= is_fixed(node.index);
+      found_.learned |= program_.flow.values[node.index].from.learned;
       return true;
     }
-    if (!node.plain) return false;
+    if (!has_n || !has_m || !node.plain) return false;
     int at = node.index;
     for (; program_.values[at].kind == ValueKind::same; at = program_.values[at].index) {
       const auto renamed = [&, &to = program_.values[program_.values[at].index]](int name) {
@@ -92,14 +94,6 @@ class DistanceFinder {
     return readers == 1;
   }
 
-  // True if it follows from sizes.
-  bool is_fixed(int value) const {
-    const CheckedValue& v = program_.values[value];
-    const bool is_computed = v.kind == ValueKind::statement || v.kind == ValueKind::same;
-    return is_computed &&
-           std::all_of(v.uses.begin(), v.uses.end(), [&](int used) { return is_fixed(used); });
-  }
-
   const Checked& program_;
   ByDistance& found_;
   std::vector<int>& inside_;
@@ -107,8 +101,8 @@ class DistanceFinder {
 
 }  // namespace
 
-std::optional<ByDistance> by_distance(const Checked& program, const Node& node, int n, int m,
-                                      std::vector<int>& inside) {
+std::optional<ByDistance> find_by_distance(const Checked& program, const Node& node, int n, int m,
+                                           std::vector<int>& inside) {
   ByDistance found{n, m};
   const size_t known = inside.size();
   if (n >= 0 && m >= 0 && program.dimensions[n].role == Role::query &&
@@ -119,6 +113,8 @@ std::optional<ByDistance> by_distance(const Checked& program, const Node& node, 
   return {};
 }
 
+// The distances from the last query to a memory that is longer by the other queries are those of
+// all queries.
 Value Runner::by_distance(const Node& expression, const ByDistance& of) {
   const Index rows = size(of.n);
   SizeTable sizes = sizes_;

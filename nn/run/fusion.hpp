@@ -53,11 +53,12 @@ Mix mix_in(const Node& node);
 struct ByDistance {
   int n, m;
   std::vector<int> given = {};  // values without n and m that it reads
-  bool is_fixed = true;         // these follow from sizes: no gradient goes to them
+  bool learned = false;         // a gradient goes through one of them
 };
-// None if the expression has others (by_distance.cpp). `inside` gets the statements on the way.
-std::optional<ByDistance> by_distance(const Checked& program, const Node& node, int n, int m,
-                                      std::vector<int>& inside);
+// None if the expression reads n and m otherwise (by_distance.cpp). `inside` gets the statements on
+// the way, which nothing else reads.
+std::optional<ByDistance> find_by_distance(const Checked& program, const Node& node, int n, int m,
+                                           std::vector<int>& inside);
 
 // einsum(softmax(einsum(Q, K)), V), with or without mixes of heads around the softmax, factors and
 // biases of the logits, and dropout (attention.cpp)

@@ -126,9 +126,9 @@ class Runner {
   NormAhead norm_ahead(const Fusion& norm);
   // A use of a tensor: as it is, or with elements picked and dimensions split or renamed.
   Value reference(const Node& n);
-  // The value of an expression without `n`, where `m` has all distances: that of row i and position
-  // j is at rows - 1 - i + j (nn/run/by_distance.cpp).
-  Value by_distance(const Node& n, const ByDistance& of);
+  // The value of an expression by distance, without of.n: along of.m, that of row i and position j
+  // is at rows - 1 - i + j (nn/run/by_distance.cpp).
+  Value by_distance(const Node& expression, const ByDistance& of);
   // A number that follows from sizes.
   Value number(const Node& n);
   double quantity(const Node& n) { return sizes_.quantity(n); }
@@ -202,6 +202,7 @@ class Runner {
   bool runs(const Fusion& fusion) const;
   // FusionRow::stores for the fusion that the value is inside; nothing if it is stored.
   std::optional<double> stored_instead(int number);
+  // True if something over queries and memory is stored: the value, or what stands in its place.
   bool stores_pairs(int number);
 
   // The caller's hooks, Forward::watch and Forward::replace.

@@ -96,7 +96,6 @@ bool Runner::tiles() {
   return chosen.queries > 0 || chosen.samples > 0 || tile_grid().blocks() > 1;
 }
 
-// True if something over queries and memory is stored: the value, or what stands in its place.
 bool Runner::stores_pairs(int number) {
   const std::optional<double> instead = stored_instead(number);
   return instead ? *instead > 0 : program_.is_over(checked(number).dims, Role::memory);
