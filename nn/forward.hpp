@@ -40,7 +40,7 @@ struct Forward {
   // (all, if that is not set), and changes no bit of a run. `replace`, if set, is called with
   // those for which `replaced` is true (all, if not set), and the run continues with its result: a
   // tensor of the value's shape and type, through which gradients flow. A result with the same
-  // numbers changes no bit, except in attention that would run in one pass (nn/run/attention.cpp):
+  // numbers changes no bit, except in attention that would run in one pass (nn/run/attention.hpp):
   // it then runs in steps, and the last bits differ. A value inside a tile is stored whole only if
   // a hook asks for it (nn/tile/tile.hpp). nn/trace.hpp makes hooks from patterns.
   using Asks = std::function<bool(const std::string& path)>;
@@ -54,7 +54,7 @@ struct Forward {
   // number: its mean over the samples (R25).
   Tensors* losses = nullptr;
   Tiling tiling = {};
-  // All matrix products follow it, but those of attention in one pass (nn/run/attention.cpp).
+  // All matrix products follow it, but those of attention in one pass (nn/run/attention.hpp).
   Products products = Products::full;
   // If true, only the input of each block is kept for the gradient, which recomputes the block:
   // memory for one block instead of all, a third more time, and the same bits, also in the gradient

@@ -6,7 +6,7 @@
 //   einsum(softmax(einsum(J, P)), R)   P and R small matrices, the second one if it is there: heads
 //                                      that are mixed before and after a softmax
 //   einsum(softmax(einsum(Q, K)), V)   attention, with or without such mixes, factors and biases of
-//                                      its logits, and dropout (attention.cpp)
+//                                      its logits, and dropout (attention.hpp)
 //   norm(x, dim=d) * g[d] + b[d]       layer_norm; rms_norm without b
 //   S[…, d] = a[…] + b[…]              and its norm, as in the row before, in a later statement
 #include "nn/run/fusion.hpp"
@@ -20,6 +20,13 @@ namespace tete {
 
 bool includes(const Names& all, const Names& names) {
   return std::all_of(names.begin(), names.end(), [&](int name) { return all.contains(name); });
+}
+
+Names lacking(const Names& names, const Names& known) {
+  Names others;
+  for (int name : names)
+    if (!known.contains(name)) others.push_back(name);
+  return others;
 }
 
 Names Merge::parted(const Names& names) const {

@@ -36,6 +36,8 @@ const Node* written_for(const Checked& program, const Node& node, std::vector<in
 
 // True if `all` has each of these names.
 bool includes(const Names& all, const Names& names);
+// The names of the first that the second lacks.
+Names lacking(const Names& names, const Names& known);
 // True for an einsum of two operands (products.cpp).
 bool is_product_of_two(const Node& node);
 // True for one of real operands that is no sum over strips.
@@ -61,7 +63,7 @@ std::optional<ByDistance> find_by_distance(const Checked& program, const Node& n
                                            std::vector<int>& inside);
 
 // einsum(softmax(einsum(Q, K)), V), with or without mixes of heads around the softmax, factors and
-// biases of the logits, and dropout (attention.cpp)
+// biases of the logits, and dropout (attention.hpp)
 extern const FusionRow attention_row;
 
 }  // namespace tete
