@@ -183,6 +183,14 @@ for peer in torch-eager jax-jit; do
     turns $peer attention --variant $variant "${small[@]}" --causal
   done
   turns $peer attention "${small[@]}" --memory-length 5
+  for bias in alibi t5_bias; do
+    if [ $peer = jax-jit ]; then
+      declines "no program with '$bias'" $peer attention "${small[@]}" --with $bias
+    else
+      turns $peer attention "${small[@]}" --with $bias
+      turns torch-sdpa attention "${small[@]}" --with $bias
+    fi
+  done
   turns $peer attention "${small[@]}" --forward --dtype f64
   turns $peer step "${tiny[@]}"
   turns $peer step "${tiny[@]}" --attention talking_heads

@@ -1,5 +1,6 @@
 // Counts visible pairs: the text's own masks are evaluated, the call's causal mask has a formula.
 #include "nn/cost/sizes.hpp"
+#include "nn/language/builtins/masked.hpp"
 #include "nn/run/runner.hpp"
 
 namespace tete {
@@ -47,13 +48,6 @@ class EmptyCall {
   std::unique_ptr<Runner> runner_;
 };
 
-const Node* own_mask(const Node& softmax) {
-  for (size_t i = 0; i < softmax.keys.size(); ++i)
-    if (std::string_view(softmax.builtin->keys[i].name) == "mask" && !softmax.keys[i].value.empty())
-      return &softmax.keys[i].value[0];
-  return nullptr;
-}
-
 class PairCounter {
  public:
   PairCounter(const Checked& program, SizeTable& sizes, const CostOptions& options)
@@ -89,7 +83,7 @@ class PairCounter {
     if (!mask) {
       if (sizes_.dimension(made.memory).role != Role::memory) return;
       made.pairs = causal_pairs(n, m);
-    } else if (sizes_.elements(softmax.names) > most_pairs) {
+    } else if (sizes_.elements(with_pair(mask->names, made)) > most_pairs) {
       visible_.known = false;
       return;
     } else {
@@ -98,16 +92,20 @@ class PairCounter {
     visible_.of_softmax.push_back(made);
   }
 
+  static Names with_pair(const Names& mask, const VisiblePairs& of) {
+    Names names{of.query, of.memory};
+    for (int name : mask)
+      if (!names.contains(name)) names.push_back(name);
+    return names;
+  }
+
   Index evaluated(const Node& softmax, const Node& mask, bool by_call, const VisiblePairs& of) {
     EmptyCall call(program_, table_, options_, true);
     Runner& runner = call.runner();
     Value seen = runner.node(mask);
     if (by_call)
       seen = runner.both(seen, runner.mask_along(softmax.names, softmax.dim()), softmax.names);
-    Names names{of.query, of.memory};
-    for (int name : seen.names)
-      if (!names.contains(name)) names.push_back(name);
-    const Tensor pairs = runner.aligned(seen, names, false).tensor;
+    const Tensor pairs = runner.aligned(seen, with_pair(seen.names, of), false).tensor;
     double sum = 0;
     for (double one : pairs.values<double>()) sum += one;
     const double masks = static_cast<double>(pairs.size()) / static_cast<double>(of.all);

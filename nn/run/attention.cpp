@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "nn/language/builtins/dropout.hpp"
+#include "nn/language/builtins/masked.hpp"
 #include "nn/language/builtins/softmax.hpp"
 #include "nn/language/sizes/operate.hpp"
 

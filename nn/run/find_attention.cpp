@@ -1,4 +1,5 @@
 // Finds attention in a checked program by its names (attention.hpp).
+#include "nn/language/builtins/masked.hpp"
 #include "nn/language/builtins/softmax.hpp"
 #include "nn/run/attention.hpp"
 

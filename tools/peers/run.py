@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 # The options of `tete bench` that a peer knows, too.
-KNOWN = {"attention": ["variant", "heads", "d-model", "length", "memory-length", "batch", "dtype", "causal", "forward",
+KNOWN = {"attention": ["variant", "with", "heads", "d-model", "length", "memory-length", "batch", "dtype", "causal", "forward",
                        "precision", "threads", "whole"],
          "step": ["attention", "layers", "heads", "d-model", "context", "batch", "vocabulary", "precision", "threads"]}
 PROGRAM = {"attention": "attention", "step": "gpt"}
@@ -35,6 +35,7 @@ def peer_arguments(x):
         sizes = ["heads", "d_model", "length", "batch", "threads"]
         sizes += ["memory_length"] * (x["memory_length"] != x["length"])
         words = ["--variant", x["variant"], "--dtype", x["dtype"]]
+        words += [word for amendment in x["with"] for word in ("--with", amendment)]
         words += ["--causal"] * x["causal"] + ["--forward"] * x["forward_only"]
     for size in sizes:
         words += ["--" + size.replace("_", "-"), str(x[size] or 1)]

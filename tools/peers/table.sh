@@ -26,6 +26,9 @@ echo '|---|---:|---:|---:|---:|'
 full='torch-eager torch-compile jax-jit'
 measure "torch-sdpa $full" attention --heads 12
 measure "torch-sdpa $full" attention --heads 24
+for bias in t5_bias alibi; do
+  measure "torch-sdpa torch-eager torch-compile" attention --heads 12 --with $bias
+done
 measure "$full" attention --heads 24 --variant talking_heads
 measure "$full" attention --heads 24 --variant dynamic_projections
 measure "$full" step

@@ -1,6 +1,8 @@
 """One layer of attention in PyTorch, forward and gradient, as its users write it: products as einsum or
 @, heads before positions, and scaled_dot_product_attention where it can be used (--mode sdpa)."""
-from turns import layer_arguments, need, serve
+import math
+
+from turns import layer_arguments, need, refuse, serve
 
 torch = need("torch", "PyTorch")
 
@@ -16,6 +18,23 @@ def softmax_attention(see):
         return weights(torch.softmax(L, -1)) @ V
 
     return attend
+
+
+def bias_by_distance(a, draw):
+    """What --with adds to the logits, as a function that makes it, [h, n, m]; and its parameters."""
+    n, m = a.length, a.memory_length or a.length
+    distance = torch.arange(m)[None, :] - torch.arange(n)[:, None]
+    if a.amendment is None:
+        return None, []
+    if a.amendment == "alibi":
+        slope = torch.exp2(-8 * torch.arange(1, a.heads + 1) / a.heads)
+        bias = -slope[:, None, None] * distance.abs()
+        return lambda: bias, []
+    table = draw(32, a.heads)
+    far = distance.abs()
+    ratio = torch.log(far.clamp(min=1) / 8) / math.log(128 / 8)  # of 16 buckets on each side 8 are exact
+    bucket = torch.where(far < 8, far, 8 + (8 * ratio).long().clamp(max=7)) + 16 * (distance > 0)
+    return lambda: table[bucket].permute(2, 0, 1), [table]
 
 
 def layer(a, draw, see):
@@ -40,6 +59,7 @@ def layer(a, draw, see):
     parameters += [P_l] * mixed_logits + [P_w] * mixed_weights
     generators = [draw(d, h, h) for _ in range(4)] if a.variant == "dynamic_projections" else []
     attend = softmax_attention(see)
+    bias, tables = bias_by_distance(a, draw)
 
     def mix(J, P, X, M, of_query, of_memory):
         """Heads i become heads j; by matrices that queries and memories generate, too."""
@@ -54,22 +74,26 @@ def layer(a, draw, see):
         K = torch.einsum("bmd,dhk->bhmk", M, P_k)
         V = torch.einsum("bmd,dhv->bhmv", M, P_v)
         if a.mode == "sdpa":
-            O = torch.nn.functional.scaled_dot_product_attention(Q, K, V, is_causal=a.causal, scale=1.0)
+            mask = bias()[None].to(Q.dtype) if bias else None
+            O = torch.nn.functional.scaled_dot_product_attention(Q, K, V, mask, is_causal=a.causal, scale=1.0)
         else:
             X_l, M_l, X_w, M_w = generators or [None] * 4
             by = {}
-            if mixed_logits:
-                by["logits"] = lambda J: mix(J, P_l, X, M, X_l, M_l)
+            if mixed_logits or bias:
+                mixed = lambda J: mix(J, P_l, X, M, X_l, M_l) if mixed_logits else J
+                by["logits"] = lambda J: mixed(J) + bias() if bias else mixed(J)
             if mixed_weights:
                 by["weights"] = lambda W: mix(W, P_w, X, M, X_w, M_w)
             O = attend(Q, K, V, **by)
         return torch.einsum("bhnv,hvd->bnd", O, P_o)
 
-    return forward, parameters + generators
+    return forward, parameters + generators + tables
 
 
 def main():
-    a = layer_arguments(modes=["check", "eager", "compile", "sdpa", "bf16"])
+    a = layer_arguments(["check", "eager", "compile", "sdpa", "bf16"], ["alibi", "t5_bias"])
+    if a.amendment and a.causal:
+        refuse("there is no causal program with a bias")
     if a.mode == "check":
         return serve(lambda: None, torch)
     torch.set_num_threads(a.threads)

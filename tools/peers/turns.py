@@ -26,12 +26,13 @@ def need(module, name):
         refuse(f"this Python has no {name}")
 
 
-def layer_arguments(modes):
+def layer_arguments(modes, amendments=()):
     """One layer of attention as `tete bench attention` asks for it; refuses what has no program."""
     variants = ["multi_head", "talking_heads", "project_logits", "project_weights", "dynamic_projections",
                 "general_bilinear"]
     p = argparse.ArgumentParser()
     p.add_argument("--variant")
+    p.add_argument("--with", dest="amendment")
     for size in ("heads", "d-model", "length", "memory-length", "batch", "threads"):
         p.add_argument("--" + size, type=int)
     p.add_argument("--dtype", default="f32")
@@ -41,6 +42,8 @@ def layer_arguments(modes):
     a = p.parse_args()
     if a.variant not in variants:
         refuse(f"there is no program for '{a.variant}' (there are {', '.join(variants)})")
+    if a.amendment not in [None, *amendments]:
+        refuse(f"there is no program with '{a.amendment}' (there are {', '.join(amendments) or 'none'})")
     return a
 
 

@@ -14,6 +14,12 @@ void check_mask(Reading& reading, const Names& names, const Place& x, size_t key
   program.takes_padding |= program.dimensions[node.dim()].role != Role::none;
 }
 
+const Node* own_mask(const Node& call) {
+  for (size_t key = 0; key < call.keys.size(); ++key)
+    if (std::string_view(call.builtin->keys[key].name) == "mask") return value_of(call, key);
+  return nullptr;
+}
+
 Value mask_of(Runner& runner, const Node& node, const Names& names, size_t key) {
   const Value mask = runner.mask_along(names, node.dim());
   const Node* const own = value_of(node, key);

@@ -8,6 +8,9 @@ namespace tete {
 // are those of `x`, what is reduced.
 void check_mask(Reading& reading, const Names& names, const Place& x, size_t key, Node& node);
 
+// The value of mask= in a call of a function that hides positions, or null.
+const Node* own_mask(const Node& call);
+
 // Joins the masks that hide elements of a tensor with these names, that of the call and that of the
 // key; no tensor if there is neither.
 Value mask_of(Runner& runner, const Node& node, const Names& names, size_t key);

@@ -92,8 +92,6 @@ bool is_plain_softmax(const Node& node) {
   return node.builtin && node.builtin->run == rows[0].run && !value_of(node, key_extra);
 }
 
-const Node* own_mask(const Node& softmax) { return value_of(softmax, key_mask); }
-
 std::optional<Index> shown_to_first(Runner& runner, const Node& softmax, int rows) {
   if (own_mask(softmax)) return {};
   return runner.shown_to_first(softmax.args[0].names, rows, softmax.dim());

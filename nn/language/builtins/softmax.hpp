@@ -6,8 +6,6 @@ namespace tete {
 
 // True for a call of softmax without extra_logit=.
 bool is_plain_softmax(const Node& node);
-// The softmax's own mask, or null.
-const Node* own_mask(const Node& softmax);
 // As Runner::shown_to_first has it; nothing for a softmax with a mask of its own.
 std::optional<Index> shown_to_first(Runner& runner, const Node& softmax, int rows);
 // The masks of the softmax, as one; no tensor where nothing is hidden.
