@@ -202,8 +202,9 @@ class Runner {
   bool runs(const Fusion& fusion) const;
   // FusionRow::stores for the fusion that the value is inside; nothing if it is stored.
   std::optional<double> stored_instead(int number);
-  // True if something over queries and memory is stored: the value, or what stands in its place.
-  bool stores_pairs(int number);
+  // True if something over queries and memory is stored: the value, or what stands in its place, as
+  // stored_instead has it.
+  bool stores_pairs(int number, const std::optional<double>& instead) const;
 
   // The caller's hooks, Forward::watch and Forward::replace.
   bool is_offered(const CheckedValue& v) const;

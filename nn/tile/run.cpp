@@ -96,8 +96,7 @@ bool Runner::tiles() {
   return chosen.queries > 0 || chosen.samples > 0 || tile_grid().blocks() > 1;
 }
 
-bool Runner::stores_pairs(int number) {
-  const std::optional<double> instead = stored_instead(number);
+bool Runner::stores_pairs(int number, const std::optional<double>& instead) const {
   return instead ? *instead > 0 : program_.is_over(checked(number).dims, Role::memory);
 }
 
@@ -113,7 +112,7 @@ TileGrid Runner::tile_grid() {
                  share = strips < 0 ? 1 : std::min(1.0, least_strip / in_strip);
     widest =
         std::max(widest, instead ? *instead : elements_of(checked(number), *this) * share / rows);
-    has_pairs |= stores_pairs(number);
+    has_pairs |= stores_pairs(number, instead);
   }
   Pieces pieces = device_->pieces();
   if (!has_pairs)
@@ -146,7 +145,7 @@ TiledCall Runner::tiled_call(const TileInputs& inputs, const std::vector<int>& e
     const double all = elements_of(checked(number), *this) * size;
     const std::optional<double> instead = stored_instead(number);
     call.bytes += instead ? *instead * rows * size : all;
-    call.stores_pairs |= stores_pairs(number);
+    call.stores_pairs |= stores_pairs(number, instead);
     call.made += all;
   }
   // A replacement may let queries read memory that the mask hides.

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 # The options of `tete bench` that a peer knows, too.
-KNOWN = {"attention": ["variant", "with", "heads", "d-model", "length", "memory-length", "batch", "dtype", "causal", "forward",
-                       "precision", "threads", "whole"],
+KNOWN = {"attention": ["variant", "with", "heads", "d-model", "length", "memory-length", "batch", "dtype", "causal",
+                       "forward", "precision", "threads", "whole"],
          "step": ["attention", "layers", "heads", "d-model", "context", "batch", "vocabulary", "precision", "threads"]}
 PROGRAM = {"attention": "attention", "step": "gpt"}
 
