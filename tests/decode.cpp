@@ -197,6 +197,26 @@ TEST_SUITE("decode") {
     CHECK(kept("talking_heads_inefficient") == All{"Y.M", "Y.P", "Y.Q"});
   }
 
+  TEST_CASE("cached rows of a head lie side by side, in whatever order they come") {
+    const Tensor whole = random_normal({2, 9, 3, 5}, Key(1), Dtype::f64);  // [batch, row, head, c]
+    for (const Axes& order : {Axes{0, 1, 2, 3}, {0, 1, 3, 2}}) {
+      const Tensor rows = permute(whole, order);
+      const int head = order[2] == 2 ? 2 : 3, c = 5 - head;
+      GrowingRows cache;
+      for (const auto& [from, count] : {std::pair<Index, Index>{0, 4}, {4, 1}, {5, 3}, {8, 1}})
+        cache.append(slice(rows, 1, from, count), 1);
+      CHECK(difference(cache.rows(), rows) == 0);
+      const Strides& strides = cache.rows().strides();
+      CHECK(strides[c] == 1);
+      CHECK(strides[1] == 5);
+      CHECK(strides[head] < strides[0]);
+    }
+    GrowingRows numbers;
+    for (Index i = 0; i < 3; ++i)
+      numbers.append(Tensor::repeated(static_cast<double>(i), {1}, Dtype::f64), 0);
+    CHECK(numbers.rows().values() == std::vector<double>{0, 1, 2});
+  }
+
   TEST_CASE("windows of rows that attend keep the few before, if these have no memory axis") {
     const std::string text =
         "def Near(X[n, d], M[m, d], P[d, e, a] = normal(1), F[t, e, a] = normal(1)):\n"
