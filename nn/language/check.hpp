@@ -170,6 +170,7 @@ struct CheckedParameter {
 };
 
 struct Checked;
+struct InPairs;
 
 // A call that runs as a program of its own: a slot's filler that attends to a memory, an amended
 // call, or one that is repeated (R22 to R24).
@@ -233,6 +234,7 @@ struct Checked {
   Flow flow;
   std::vector<Strips> strips;
   Tile tile;
+  std::shared_ptr<InPairs> in_pairs;  // null if no einsum has more than two operands
 
   // The root def's dimension of this name ("Y.h": of the def that Y calls), or -1.
   int find_dimension(const std::string& name) const;
@@ -280,6 +282,10 @@ const Def& main_def(const Program& program);
 // Throws Error (input) with a caret.
 Checked check(const Program& program, const std::vector<Program>& amendments = {},
               const Library& library = {}, const std::vector<Program>& uses = {});
+
+// Facts that follow from a program's statements: fills in Dimension::head, CheckedValue::layout,
+// ::uses, ::finished and ::for_loss, Checked::flow, ::leak (leak.cpp) and ::tile (analysis.cpp).
+void analyse(Checked& program);
 
 // A call inside a run whose sequence of X is causal, or not: `causal` and `apart` of the call's own
 // mask (Mask, nn/run.hpp). `apart`: X and M of the run are two sequences.

@@ -1,6 +1,7 @@
 // Runs a program: as a layer calls it, or on tensors given by name.
 #include <algorithm>
 
+#include "nn/run/in_pairs.hpp"
 #include "nn/run/runner.hpp"
 
 namespace tete {
@@ -8,6 +9,8 @@ namespace tete {
 Tensor run(const Checked& program, const SizeTable& sizes, const Tensors& inputs,
            std::span<const ParamId> params, const Forward& forward, const std::string& path,
            const Mask& mask) {
+  if (const auto pairs = in_pairs(program, sizes, inputs))
+    return Runner(*pairs, sizes.of(pairs), inputs, params, forward, path, mask).run();
   return Runner(program, sizes, inputs, params, forward, path, mask).run();
 }
 

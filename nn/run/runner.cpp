@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "nn/run/in_pairs.hpp"
+
 namespace tete {
 
 namespace {
@@ -107,16 +109,14 @@ Runner::Runner(const SizeTable& sizes, const CallPart& part, const Forward& forw
 // depends on the gradients and values that the caller asks for.
 void Runner::check_memory() {
   if (inputs_->empty() || &(*inputs_)[0].backend() != &cpu()) return;
-  std::vector<bool> in_blocks(program_.values.size()), batched(program_.values.size());
+  std::vector<bool> in_blocks(program_.values.size());
+  const std::vector<bool> batched = batched_values(program_, *inputs_);
   if (tiles())
     for (size_t i = 0; i < in_blocks.size(); ++i) in_blocks[i] = program_.values[i].strips >= 0;
   if (tiles())
     for (int i : program_.tile.inside) in_blocks[i] = true;
   for (int i = 0; i < std::ssize(program_.values); ++i) {
     const CheckedValue& v = checked(i);
-    if (v.kind == ValueKind::input) batched[i] = (*inputs_)[v.index].rank() > v.dims.size();
-    for (int used : v.uses)
-      if (batched[used]) batched[i] = true;
     const bool is_view = v.kind != ValueKind::statement || v.right.constant ||
                          v.right.kind == NodeKind::value ||
                          (v.right.builtin && v.right.builtin->is_view);

@@ -116,10 +116,6 @@ class Checker {
   std::deque<Slots> slots_;
 };
 
-// Facts that follow from a program's statements: fills in Dimension::head, CheckedValue::layout,
-// ::uses, ::finished and ::for_loss, Checked::flow, ::leak (leak.cpp) and ::tile (analysis.cpp).
-void analyse(Checked& program);
-
 // The names of the defs of the program that another of its defs calls.
 std::set<std::string> called_defs(const Program& program);
 
