@@ -791,6 +791,26 @@ TEST_CASE("cpu: uniform numbers depend on key and counter, not on layout, block 
   CHECK(get(one.view, {0}) == (0x6627e8d5u >> 8) * 0x1p-24);
 }
 
+TEST_CASE("cpu: uniform numbers are Philox's blocks, with every instruction set") {
+  for (const char* set : {"v2", "v3", "v4", "generic"}) {
+    const std::string before = cpu_kernels::instruction_set();
+    if (!cpu_kernels::use_instruction_set(set)) continue;
+    CAPTURE(std::string(set));
+    for (uint64_t key : {uint64_t{0}, uint64_t{99}, uint64_t{0xFEDCBA9876543210}})
+      for (uint64_t first : {uint64_t{0}, uint64_t{0xFFFFFFF0}, uint64_t{5} << 32}) {
+        Array f(Dtype::f32, {67}), d(Dtype::f64, {67});
+        cpu().uniform(key, first, f.view), cpu().uniform(key, first, d.view);
+        for (Index i = 0; i < 67; ++i) {
+          const PhiloxBlock block = philox(key, first + static_cast<uint64_t>(i));
+          const uint64_t bits = uint64_t{block.words[0]} << 32 | block.words[1];
+          CHECK(get(f.view, {i}) == static_cast<double>(block.words[0] >> 8) * 0x1p-24);
+          CHECK(get(d.view, {i}) == static_cast<double>(bits >> 11) * 0x1p-53);
+        }
+      }
+    cpu_kernels::use_instruction_set(before.c_str());
+  }
+}
+
 TEST_CASE("cpu: dropout keeps what the uniform numbers say and scales it") {
   for (Dtype t : reals)
     for (const Layout& in : input_layouts)

@@ -22,7 +22,7 @@ struct InstructionSet {
 #define TETE_FILL(set)                                                                     \
   [](Table& t) {                                                                           \
     set::fill_elementwise(t), set::fill_sums(t), set::fill_small(t), set::fill_softmax(t); \
-    set::fill_norm(t), set::fill_update(t), set::fill_product(t);                          \
+    set::fill_norm(t), set::fill_update(t), set::fill_product(t), set::fill_random(t);     \
   }
 
 // Best first.

@@ -11,9 +11,16 @@
 namespace tete {
 
 PhiloxBlock philox(uint64_t key, uint64_t counter) {
-  uint32_t words[4][1];
-  philox_words(key, counter, words);
-  return {{words[0][0], words[1][0], words[2][0], words[3][0]}};
+  uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
+  PhiloxBlock c{{static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), 0, 0}};
+  for (int round = 0; round < philox_round_count; ++round) {
+    const uint64_t p0 = uint64_t{philox_factors[0]} * c.words[0],
+                   p2 = uint64_t{philox_factors[1]} * c.words[2];
+    c = {{static_cast<uint32_t>(p2 >> 32) ^ c.words[1] ^ k0, static_cast<uint32_t>(p2),
+          static_cast<uint32_t>(p0 >> 32) ^ c.words[3] ^ k1, static_cast<uint32_t>(p0)}};
+    k0 += philox_steps[0], k1 += philox_steps[1];
+  }
+  return c;
 }
 
 namespace cpu_kernels {

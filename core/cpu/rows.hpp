@@ -75,6 +75,8 @@ struct Rows {
   OfSumGradientRow* unary_of_sum_gradient[unary_count];
   void (*select)(const T* c, Index sc, const T* a, Index sa, const T* b, Index sb, T* y, Index sy,
                  Index n);
+
+  // rows_random.cpp
   // The uniform numbers of counters first … first + n-1.
   void (*uniform)(uint64_t key, uint64_t first, T* y, Index n);
   // y = x·scale where the uniform number is at least rate, else 0.
@@ -219,6 +221,7 @@ const char* instruction_set();
   void fill_norm(Table&);        \
   void fill_update(Table&);      \
   void fill_product(Table&);     \
+  void fill_random(Table&);      \
   }
 #if defined(__x86_64__)
 TETE_ROWS_OF(v2)

@@ -1,7 +1,6 @@
-// Rows of the elementwise operations, their gradients, select and random numbers.
+// Rows of the elementwise operations, their gradients, and select.
 #include "core/cpu/number.hpp"
 #include "core/cpu/rows.hpp"
-#include "core/philox.hpp"
 
 namespace tete::cpu_kernels::TETE_ISA {
 namespace {
@@ -119,41 +118,6 @@ void select_row(const T* c, Index sc, const T* a, Index sa, const T* b, Index sb
   select_loop(c, sc, a, sa, b, sb, y, sy, n);
 }
 
-TETE_INLINE void number_of(uint32_t word0, uint32_t, float& y) { y = philox_float(word0); }
-TETE_INLINE void number_of(uint32_t word0, uint32_t word1, double& y) {
-  y = philox_double(word0, word1);
-}
-
-template <class T>
-void uniform_row(uint64_t key, uint64_t first, T* __restrict y, Index n) {
-  constexpr int blocks = 32;
-  for (Index at = 0; at < n; at += blocks) {
-    uint32_t words[4][blocks];
-    philox_words(key, first + static_cast<uint64_t>(at), words);
-    T u[blocks];
-    for (int i = 0; i < blocks; ++i) number_of(words[0][i], words[1][i], u[i]);
-    const Index count = n - at < blocks ? n - at : blocks;
-    for (Index i = 0; i < count; ++i) y[at + i] = u[i];
-  }
-}
-
-template <class T>
-void dropout_row(const T* x, Index sx, T rate, T scale, uint64_t key, uint64_t first,
-                 T* __restrict y, Index sy, Index n) {
-  constexpr Index block = 256;
-  T u[block];
-  for (Index at = 0; at < n; at += block) {
-    const Index count = n - at < block ? n - at : block;
-    uniform_row(key, first + static_cast<uint64_t>(at), u, count);
-    const T* from = x + at * sx;
-    T* to = y + at * sy;
-    if (sx == 1 && sy == 1)
-      for (Index i = 0; i < count; ++i) to[i] = u[i] >= rate ? from[i] * scale : T(0);
-    else
-      for (Index i = 0; i < count; ++i) to[i * sy] = u[i] >= rate ? from[i * sx] * scale : T(0);
-  }
-}
-
 template <class T>
 void fill(Rows<T>& rows) {
   int unary = 0, binary = 0;
@@ -168,8 +132,6 @@ void fill(Rows<T>& rows) {
 #undef UNARY
 #undef BINARY
   rows.select = select_row<T>;
-  rows.uniform = uniform_row<T>;
-  rows.dropout = dropout_row<T>;
 }
 
 }  // namespace
