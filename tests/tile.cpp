@@ -482,6 +482,27 @@ TEST_SUITE("tile") {
     }
   }
 
+  TEST_CASE("what is given follows from nothing inside") {
+    const Checked gated =
+        check(Program::parse("def F(X[n, d], M[m, d]):\n"
+                             "  L[n, m] = einsum(X[n, d], M[m, d])\n"
+                             "  W[n, m] = softmax(L[n, m], reduced_dim=m)\n"
+                             "  O[n, d] = einsum(W[n, m], M[m, d])\n"
+                             "  G[n, d] = O[n, d] * X[n, d]\n"
+                             "  S[n] = max(W[n, m], reduced_dim=m)\n"
+                             "  Y[n, d] = G[n, d] + S[n] * max(L[n, m], reduced_dim=m)\n"
+                             "  return Y[n, d]\n"));
+    const std::vector<int>& inside = gated.tile.inside;
+    const int between = gated.find_value("G");
+    CHECK(std::find(inside.begin(), inside.end(), between) != inside.end());
+    for (const char* given : {"X", "M"}) {
+      const int number = gated.find_value(given);
+      const std::vector<int>& all = gated.tile.given;
+      CHECK(std::find(all.begin(), all.end(), number) != all.end());
+    }
+    CHECK(gated.tile.given.size() == 2);
+  }
+
   TEST_CASE("what needs all queries at once is not cut, and says why") {
     const auto refusal = [](const std::string& text) {
       return check(Program::parse(text), {}, catalogue()).tile.reason;

@@ -37,6 +37,7 @@ class TileFinder {
     if (std::find(wide.begin(), wide.end(), true) == wide.end()) return {};
     std::vector<bool> inside = with_what_lies_between(wide);
     add_readers(wide, inside);
+    inside = with_what_lies_between(inside);  // what is given must not follow from an exit
     for (size_t i = 0; i < inside.size(); ++i)
       if (inside[i]) tile_.inside.push_back(static_cast<int>(i));
     find_borders(inside);
@@ -72,12 +73,12 @@ class TileFinder {
     return wide;
   }
 
-  // The wide values, and those on a path of uses from one of them to another.
-  std::vector<bool> with_what_lies_between(const std::vector<bool>& wide) const {
-    std::vector<bool> after = wide, before = wide, inside;
+  // These values, and those on a path of uses from one of them to another.
+  std::vector<bool> with_what_lies_between(const std::vector<bool>& values) const {
+    std::vector<bool> after = values, before = values, inside;
     mark_results(program_, after);
     mark_sources(program_, before);
-    for (size_t i = 0; i < wide.size(); ++i) inside.push_back(after[i] && before[i]);
+    for (size_t i = 0; i < values.size(); ++i) inside.push_back(after[i] && before[i]);
     return inside;
   }
 
