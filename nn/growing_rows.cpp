@@ -1,7 +1,5 @@
 #include "nn/growing_rows.hpp"
 
-#include <algorithm>
-
 #include "core/fused.hpp"
 #include "core/ops.hpp"
 
@@ -10,12 +8,12 @@ namespace tete {
 namespace {
 
 // Strides of a shape in the memory order of x, but for `axis`, whose rows lie side by side: those
-// of one head are read from the first to the last.
+// of one head are read from the first to the last. Rows of one number each stay as they are.
 Strides with_rows_together(const Tensor& x, const Shape& shape, int axis) {
-  Short<int> order;
-  for (int dim : memory_order(x.shape(), x.strides()))
-    if (dim != axis) order.push_back(dim);
-  order.insert(std::max(0, order.size() - 1), axis);
+  Short<int> order = memory_order(x.shape(), x.strides());
+  if (order.back() == axis) return dense_strides(shape, order);
+  order.erase(order.find(axis));
+  order.insert(order.size() - 1, axis);
   return dense_strides(shape, order);
 }
 

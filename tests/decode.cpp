@@ -211,7 +211,11 @@ TEST_SUITE("decode") {
       CHECK(strides[1] == 5);
       CHECK(strides[head] < strides[0]);
     }
-    GrowingRows numbers;
+    const Tensor heads = random_normal({2, 3, 9}, Key(2), Dtype::f64);  // rows innermost
+    GrowingRows last, numbers;
+    for (Index from : {0, 4, 5}) last.append(slice(heads, 2, from, from == 4 ? 1 : 4), 2);
+    CHECK(difference(last.rows(), heads) == 0);
+    CHECK(last.rows().strides()[2] == 1);
     for (Index i = 0; i < 3; ++i)
       numbers.append(Tensor::repeated(static_cast<double>(i), {1}, Dtype::f64), 0);
     CHECK(numbers.rows().values() == std::vector<double>{0, 1, 2});

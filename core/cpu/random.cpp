@@ -10,6 +10,7 @@
 
 namespace tete {
 
+// The rows of rows_random.cpp are held to this.
 PhiloxBlock philox(uint64_t key, uint64_t counter) {
   uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
   PhiloxBlock c{{static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), 0, 0}};

@@ -4,6 +4,7 @@
 
 #include "core/plan.hpp"
 #include "nn/cost/sizes.hpp"
+#include "nn/labels.hpp"
 #include "nn/tile/tile.hpp"
 
 namespace tete {
@@ -81,19 +82,14 @@ class StatementCounter {
   // The pairs of operands in the cheapest order. A name that one operand alone has is counted with
   // the pair that this operand is in.
   Count planned(const Node& node) {
-    Dims all;
-    for (const Node& arg : node.args) join(all, arg.names);
-    const auto labels = [&](const Names& names) {
-      Labels made;
-      for (int name : names)
-        made.push_back(static_cast<Label>(std::find(all.begin(), all.end(), name) - all.begin()));
-      return made;
-    };
+    NameLabels labels;
     std::vector<Labels> operands;
-    for (const Node& arg : node.args) operands.push_back(labels(arg.names));
+    for (const Node& arg : node.args) operands.push_back(labels.of(arg.names));
+    const Labels result = labels.of(node.names);
+    const Dims& all = labels.all();
     Sizes sizes{};
     for (size_t i = 0; i < all.size(); ++i) sizes[i] = sizes_.size(all[i]);
-    const Plan plan = tete::plan(operands, labels(node.names), sizes);
+    const Plan plan = tete::plan(operands, result, sizes);
 
     Count count;
     for (const PlanStep& step : plan.steps) {
@@ -102,9 +98,7 @@ class StatementCounter {
         for (Label label : operands[operand]) join(dims, Dims{all[label]});
       count += counted(dims);
       operands.push_back(step.result);
-      Names made;
-      for (Label label : step.result) made.push_back(all[label]);
-      if (&step != &plan.steps.back()) keep(node, made);
+      if (&step != &plan.steps.back()) keep(node, labels.names(step.result));
     }
     count.naive = sizes_.elements(all);
     return count;

@@ -170,7 +170,7 @@ struct CheckedParameter {
 };
 
 struct Checked;
-struct InPairs;
+struct Pairwise;
 
 // A call that runs as a program of its own: a slot's filler that attends to a memory, an amended
 // call, or one that is repeated (R22 to R24).
@@ -234,7 +234,7 @@ struct Checked {
   Flow flow;
   std::vector<Strips> strips;
   Tile tile;
-  std::shared_ptr<InPairs> in_pairs;  // null if no einsum has more than two operands
+  std::shared_ptr<Pairwise> pairwise;  // if it has a tile, and einsums of many operands
 
   // The root def's dimension of this name ("Y.h": of the def that Y calls), or -1.
   int find_dimension(const std::string& name) const;
@@ -284,7 +284,8 @@ Checked check(const Program& program, const std::vector<Program>& amendments = {
               const Library& library = {}, const std::vector<Program>& uses = {});
 
 // Facts that follow from a program's statements: fills in Dimension::head, CheckedValue::layout,
-// ::uses, ::finished and ::for_loss, Checked::flow, ::leak (leak.cpp) and ::tile (analysis.cpp).
+// ::uses, ::finished and ::for_loss, Checked::flow, ::leak (leak.cpp), ::strips, ::tile, ::fusions
+// and ::pairwise, once, of a program that has none of them (analysis.cpp).
 void analyse(Checked& program);
 
 // A call inside a run whose sequence of X is causal, or not: `causal` and `apart` of the call's own
@@ -304,6 +305,9 @@ std::string sentence(const Checked& program, const Combination& combination);
 
 // Finds what runs in one pass. All else in `program` must be filled in.
 void find_fusions(Checked& program);
+// Keeps a program before its analysis, for pairwise() of nn/run/pairwise.hpp; null if no einsum has
+// more than two operands.
+std::shared_ptr<Pairwise> find_pairwise(const Checked& program);
 
 // The memory order of a value with these dimensions, as positions in `names`, outermost first.
 // Batch dimensions are outside all of them.

@@ -28,11 +28,8 @@ class SizeTable {
   // Takes the sizes of the input or parameter `value` from its tensor's shape; leading dimensions
   // are the batch.
   void bind(int value, const Shape& shape);
-  // The same sizes for another program with these dimensions.
-  SizeTable of(std::shared_ptr<const Checked> program) const {
-    SizeTable other = *this;
-    return other.program_ = std::move(program), other;
-  }
+  // The same sizes for another program with these dimensions, inputs and parameters.
+  SizeTable of(std::shared_ptr<const Checked> program) const;
   void set_causal(bool causal) { causal_ = causal; }
   // The number of the innermost repetition around the program.
   void set_layer(Index layer) { layer_ = layer; }

@@ -1,6 +1,7 @@
 // The matrix products of a run: einsum, and a sum of two einsums that is computed as one.
 #include <algorithm>
 
+#include "nn/labels.hpp"
 #include "nn/run/fusion.hpp"
 
 namespace tete {
@@ -30,28 +31,17 @@ Common common_factor(const Node& narrow, const Node& wide) {
 }  // namespace
 
 Value Runner::contracted(const Node& node, const std::vector<Value>& values) {
-  // Labels count the batch's dimensions first, and then each name as it occurs.
-  std::vector<int> known;
-  const auto labels = [&](const Names& names, bool batched) {
-    Labels all;
-    for (int i = 0; batched && i < batch_rank(); ++i) all.push_back(static_cast<Label>(i));
-    for (int name : names) {
-      auto at = std::find(known.begin(), known.end(), name);
-      if (at == known.end()) at = known.insert(at, name);
-      all.push_back(static_cast<Label>(batch_rank() + (at - known.begin())));
-    }
-    return all;
-  };
+  NameLabels labels(batch_rank());
   std::vector<Operand> operands;
   bool batched = false;
   for (const Value& v : values) {
     batched |= v.batched;
-    operands.push_back({v.tensor, labels(v.names, v.batched)});
+    operands.push_back({v.tensor, labels.of(v.names, v.batched)});
   }
-  const Labels result = labels(node.names, batched);
+  const Labels result = labels.of(node.names, batched);
   Names in_memory;
   for (int i : layout_of(node.names, program_.dimensions)) in_memory.push_back(node.names[i]);
-  const Labels layout = labels(in_memory, batched);
+  const Labels layout = labels.of(in_memory, batched);
   const EinsumOptions options{.products = forward_.products, .only_graph = &node == only_graph_};
   return {contract_all(operands, result, layout, options), node.names, batched};
 }

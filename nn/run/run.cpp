@@ -1,7 +1,7 @@
 // Runs a program: as a layer calls it, or on tensors given by name.
 #include <algorithm>
 
-#include "nn/run/in_pairs.hpp"
+#include "nn/run/pairwise.hpp"
 #include "nn/run/runner.hpp"
 
 namespace tete {
@@ -9,8 +9,8 @@ namespace tete {
 Tensor run(const Checked& program, const SizeTable& sizes, const Tensors& inputs,
            std::span<const ParamId> params, const Forward& forward, const std::string& path,
            const Mask& mask) {
-  if (const auto pairs = in_pairs(program, sizes, inputs))
-    return Runner(*pairs, sizes.of(pairs), inputs, params, forward, path, mask).run();
+  if (const auto written = pairwise(program, sizes, inputs, mask))
+    return Runner(*written, sizes.of(written), inputs, params, forward, path, mask).run();
   return Runner(program, sizes, inputs, params, forward, path, mask).run();
 }
 

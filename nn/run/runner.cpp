@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "nn/run/in_pairs.hpp"
-
 namespace tete {
 
 namespace {
@@ -22,16 +20,6 @@ void check_type(const std::string& name, const Tensor& x, std::optional<Dtype> w
 bool is_pointed(const Checked& program, std::string_view sentence) {
   return std::any_of(program.sources.begin(), program.sources.end(),
                      [&](const auto& source) { return sentence.starts_with(source->name + ":"); });
-}
-
-// R19: a text that marks X's sequence as causal brings that part of the mask itself.
-Mask with_own_part(Mask mask, const Checked& program) {
-  if (!program.causal) return mask;
-  if (mask.causal)
-    bad_input("'", program.name, "' marks X as causal itself; its call takes no causal mask");
-  mask.causal = mask.of_model = true;
-  mask.apart = program.is_apart();
-  return mask;
 }
 
 // True if X and M are one sequence, so that the memory's padding is that of the queries, too.
@@ -66,6 +54,32 @@ FirstRows ending_together(const Checked& program, SizeTable& sizes) {
 
 }  // namespace
 
+Mask with_own_part(Mask mask, const Checked& program) {
+  if (!program.causal) return mask;
+  if (mask.causal)
+    bad_input("'", program.name, "' marks X as causal itself; its call takes no causal mask");
+  mask.causal = mask.of_model = true;
+  mask.apart = program.is_apart();
+  return mask;
+}
+
+void bind_call(SizeTable& sizes, const Tensors& inputs, const Mask& mask) {
+  for (size_t i = 0; i < inputs.size(); ++i)
+    sizes.bind(sizes.program().inputs[i], inputs[i].shape());
+  sizes.set_causal(mask.causal && !mask.apart);
+}
+
+std::vector<bool> batched_values(const Checked& program, const Tensors& inputs) {
+  std::vector<bool> batched(program.values.size());
+  for (size_t i = 0; i < batched.size(); ++i) {
+    const CheckedValue& v = program.values[i];
+    if (v.kind == ValueKind::input) batched[i] = inputs[v.index].rank() > v.dims.size();
+    for (int used : v.uses)
+      if (batched[used]) batched[i] = true;
+  }
+  return batched;
+}
+
 Runner::Runner(const Checked& program, const SizeTable& sizes, const Tensors& inputs,
                std::span<const ParamId> params, const Forward& forward, const std::string& path,
                const Mask& mask)
@@ -78,8 +92,7 @@ Runner::Runner(const Checked& program, const SizeTable& sizes, const Tensors& in
       mask_(with_own_part(mask, program)),
       values_(program.values.size()) {
   read_batch_and_type();
-  for (size_t i = 0; i < inputs.size(); ++i) sizes_.bind(program.inputs[i], inputs[i].shape());
-  sizes_.set_causal(mask_.causal && !mask_.apart);
+  bind_call(sizes_, inputs, mask_);
   sizes_.check_all();
   one_sequence_ = is_one_sequence(program, inputs, mask_);
   check_mask();

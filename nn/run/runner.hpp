@@ -80,6 +80,14 @@ struct CallPart {
 // True if no bit differs, so that -0 is not 0, and a NaN is itself; type and shape are one.
 bool same_numbers(const Tensor& a, const Tensor& b);
 
+// The mask of a call of the program. R19: a text that marks X's sequence as causal brings that part
+// itself, and fails (input) if the call does, too.
+Mask with_own_part(Mask mask, const Checked& program);
+// Gives the table what the call's inputs and its mask tell of sizes.
+void bind_call(SizeTable& sizes, const Tensors& inputs, const Mask& mask);
+// True for each value that depends on an input with a batch.
+std::vector<bool> batched_values(const Checked& program, const Tensors& inputs);
+
 class Runner {
  public:
   Runner(const Checked& program, const SizeTable& sizes, const Tensors& inputs,

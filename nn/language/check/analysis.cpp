@@ -94,6 +94,7 @@ Short<int> layout_of(const Names& names, const std::vector<Dimension>& dimension
 }
 
 void analyse(Checked& program) {
+  const auto before = find_pairwise(program);
   refuse_unread(program, find_uses(program));
   find_loss_values(program);
   find_flow(program);
@@ -105,6 +106,7 @@ void analyse(Checked& program) {
   find_strips(program);
   program.tile = find_tile(program);
   find_fusions(program);
+  if (!program.tile.inside.empty()) program.pairwise = before;
 }
 
 }  // namespace tete

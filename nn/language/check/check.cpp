@@ -1,6 +1,5 @@
 // The checker's entry: finds the def that a text is about, and checks all defs.
 #include "nn/language/check/checker.hpp"
-#include "nn/run/in_pairs.hpp"
 
 namespace tete {
 
@@ -56,7 +55,6 @@ Checked Checker::run(Instance& root, const Arguments& arguments) {
   draft_.program.result = write_out(root, passed, place);
   if (root.around) draft_.program.open = root.undecided();
   check_amendments_applied();
-  draft_.program.in_pairs = find_in_pairs(draft_.program);
   analyse(draft_.program);
   return std::move(draft_.program);
 }

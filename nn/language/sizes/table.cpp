@@ -112,6 +112,18 @@ void SizeTable::bind(int value, const Shape& shape) {
   }
 }
 
+SizeTable SizeTable::of(std::shared_ptr<const Checked> program) const {
+  SizeTable other = *this;
+  for (Entry& e : other.entries_) {
+    if (e.value < 0) continue;
+    const CheckedValue& v = program_->values[e.value];
+    e.value =
+        v.kind == ValueKind::input ? program->inputs[v.index] : program->parameters[v.index].value;
+  }
+  other.program_ = std::move(program);
+  return other;
+}
+
 void SizeTable::set_lengths(Index queries, Index memories) {
   parted_ = true;
   for (size_t i = 0; i < program_->dimensions.size(); ++i) {
