@@ -122,9 +122,14 @@ class Writer {
     for (size_t i = 0; i < before.size(); ++i) {
       CheckedValue& v = before[i];
       if (v.kind == ValueKind::same) v.index = now_[v.index];
-      renumber(v.right);
+      change(v.right, [&](Node& node) {
+        if (node.kind == NodeKind::value) node.index = now_[node.index];
+      });
       auto steps = orders_[i].begin();
-      if (steps != orders_[i].end()) write(v, v.right, steps);
+      if (steps != orders_[i].end())
+        change(v.right, [&](Node& node) {
+          if (multiplies_many(node)) write(v, node, *steps++);
+        });
       now_[i] = add(std::move(v));
     }
     for (int* number : numbers()) *number = now_[*number];
@@ -137,11 +142,13 @@ class Writer {
     after_.values.push_back(std::move(v));
     return static_cast<int>(after_.values.size()) - 1;
   }
-  void renumber(Node& node) {
-    if (node.kind == NodeKind::value) node.index = now_[node.index];
-    for (Node& arg : node.args) renumber(arg);
+  // visit(), for nodes that `see` changes.
+  template <class See>
+  static void change(Node& node, const See& see) {
+    see(node);
+    for (Node& arg : node.args) change(arg, see);
     for (Node::Key& key : node.keys)
-      for (Node& value : key.value) renumber(value);
+      for (Node& value : key.value) change(value, see);
   }
   // The values that the program names outside of statements.
   std::vector<int*> numbers() {
@@ -159,13 +166,6 @@ class Writer {
     return all;
   }
 
-  // In the order of visit(); the operands of an einsum are tensors.
-  void write(const CheckedValue& v, Node& node, std::vector<Steps>::const_iterator& steps) {
-    if (multiplies_many(node)) return write(v, node, *steps++);
-    for (Node& arg : node.args) write(v, arg, steps);
-    for (Node::Key& key : node.keys)
-      for (Node& value : key.value) write(v, value, steps);
-  }
   void write(const CheckedValue& v, Node& einsum, const Steps& steps) {
     std::vector<Node> operands = std::move(einsum.args);
     einsum.args.clear();
