@@ -52,6 +52,27 @@ struct Pairs {
 };
 #endif
 
+// Adds k steps, written out by fours: a loop's own instructions are few beside them.
+template <class How, int R, int C, class Row, class Step>
+TETE_INLINE void add_steps(Index k, const typename How::Element* a, Row ra, Step pa,
+                           const typename How::Word* b, Index pb, typename How::Sum (&sum)[R][C]) {
+#pragma GCC unroll 4
+  for (Index p = 0; p < k; ++p, a += pa, b += pb) {
+    typename How::Wide wide[C];
+#pragma GCC unroll 2
+    for (int j = 0; j < C; ++j) wide[j] = How::read_register(b + j * width<typename How::Number>);
+    // Three rows to an address: a register, twice it, and none.
+    const typename How::Element* three = a;
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) {
+      const typename How::Word one = How::read(three + r % 3 * ra);
+#pragma GCC unroll 2
+      for (int j = 0; j < C; ++j) sum[r][j] = How::step(sum[r][j], one, wide[j]);
+      if (r % 3 == 2) three += 3 * ra;
+    }
+  }
+}
+
 template <class How>
 using Tile = void(Index k, const typename How::Element* a, Index ra, Index pa,
                   const typename How::Word* b, Index pb, typename How::Number* c, Index rc, Index n,
@@ -61,7 +82,6 @@ template <class How, int R, int C>
 void tile(Index k, const typename How::Element* a, Index ra, Index pa, const typename How::Word* b,
           Index pb, typename How::Number* c, Index rc, Index n, bool add) {
   using T = typename How::Number;
-  using Wide = typename How::Wide;
   constexpr int lanes = width<T>;
   typename How::Sum sum[R][C];
 #pragma GCC unroll 16
@@ -74,19 +94,10 @@ void tile(Index k, const typename How::Element* a, Index ra, Index pa, const typ
     for (int r = 0; r < R; ++r)
 #pragma GCC unroll 2
       for (int j = 0; j < C; ++j) __builtin_prefetch(c + r * rc + j * lanes, 1);
-  for (Index p = 0; p < k; ++p, a += pa, b += pb) {
-    Wide wide[C];
-    for (int j = 0; j < C; ++j) wide[j] = How::read_register(b + j * lanes);
-    // Three rows to an address: a register, twice it, and none.
-    const typename How::Element* three = a;
-#pragma GCC unroll 16
-    for (int r = 0; r < R; ++r) {
-      const typename How::Word one = How::read(three + r % 3 * ra);
-#pragma GCC unroll 2
-      for (int j = 0; j < C; ++j) sum[r][j] = How::step(sum[r][j], one, wide[j]);
-      if (r % 3 == 2) three += 3 * ra;
-    }
-  }
+  const Fixed<1> one;
+  if (R == tile_rows && pa == 1) add_steps<How>(k, a, ra, one, b, pb, sum);
+  else if (R == tile_rows && ra == 1) add_steps<How>(k, a, one, pa, b, pb, sum);
+  else add_steps<How>(k, a, ra, pa, b, pb, sum);
   // Unrolled, so that no sum has an address and all stay in registers.
   T part[R][C * lanes];
   const bool is_whole = n == C * lanes;
