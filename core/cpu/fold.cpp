@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "core/cpu/backend.hpp"
+#include "core/cpu/relaid.hpp"
 #include "core/cpu/rows.hpp"
 #include "core/cpu/walk.hpp"
 
@@ -262,6 +262,46 @@ void fold_views(const View& y, const std::array<const View*, N>& x) {
   FoldAlong<T, N, How>(loops).run();
 }
 
+// Dimensions along which a view repeats have one place.
+View without_repeats(View x) {
+  for (int d = 0; d < x.rank(); ++d)
+    if (x.strides[d] == 0) x.shape[d] = 1;
+  return x;
+}
+View repeated(View x, const Shape& shape) {
+  x.shape = shape;
+  return x;
+}
+
+// True if x has no other dimensions than a matrix of its shape, and is small beside it.
+bool is_vector_of(const View& matrix, const View& x) {
+  constexpr Index much = 16;
+  Index repeats = 1;
+  for (int d = 0; d < x.rank(); ++d) {
+    if (matrix.strides[d] == 0) return false;
+    if (x.strides[d] == 0) repeats *= x.shape[d];
+  }
+  return repeats >= much;
+}
+
+// The strides of x, which has no repeats, in the memory order of the matrix.
+Strides in_order_of(const View& matrix, const View& x) {
+  Strides strides = dense_strides(x.shape, memory_order(matrix.shape, matrix.strides));
+  for (int d = 0; d < x.rank(); ++d)
+    if (x.shape[d] == 1) strides[d] = 0;
+  return strides;
+}
+
+// Reads a matrix as it lies: what is small beside it takes its order.
+template <class T>
+void multiply_by_vector(const View& matrix, const View& vector, const View& y) {
+  const View x = without_repeats(vector), sums = without_repeats(y);
+  Relaid from(x, in_order_of(matrix, x)), to(sums, in_order_of(matrix, sums));
+  const View factors = repeated(from.source(), matrix.shape);
+  fold_views<T, SumOf<T>, 2>(repeated(to.target(), matrix.shape), {&factors, &matrix});
+  to.finish();
+}
+
 }  // namespace
 
 void CpuBackend::fold(Fold how, const View& x, const View& y) {
@@ -277,7 +317,11 @@ void CpuBackend::fold(Fold how, const View& x, const View& y) {
 }
 
 void fold_product(const View& a, const View& b, const View& y) {
-  visit(y.dtype, [&]<class T>() { fold_views<T, SumOf<T>, 2>(y, {&a, &b}); });
+  visit(y.dtype, [&]<class T>() {
+    if (is_vector_of(b, a) && is_vector_of(b, y)) multiply_by_vector<T>(b, a, y);
+    else if (is_vector_of(a, b) && is_vector_of(a, y)) multiply_by_vector<T>(a, b, y);
+    else fold_views<T, SumOf<T>, 2>(y, {&a, &b});
+  });
 }
 
 }  // namespace tete::cpu_kernels
