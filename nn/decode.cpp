@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "nn/run/pairwise.hpp"
 #include "nn/run/runner.hpp"
 #include "nn/tile/query_rows.hpp"
 
@@ -56,6 +57,10 @@ Growth growth_of(const CheckedCall& call, bool causal, bool apart) {
 Decoder::Decoder(std::shared_ptr<const Checked> program, const SizeTable& sizes, Growth growth)
     : program_(std::move(program)), sizes_(sizes), growth_(growth) {
   check_rows(*program_, growth_);
+  if (auto written = pairwise_by_rows(*program_, sizes_)) {
+    sizes_ = sizes_.of(written);
+    program_ = std::move(written);
+  }
   find_frontier();
   find_order();
   find_behind();

@@ -37,8 +37,8 @@ using Steps = std::vector<Step>;
 // The sizes of a call, and the values that have its batch.
 struct CallSizes {
   SizeTable& sizes;
-  const std::vector<bool>& batched;
-  Index batch;  // samples
+  const std::vector<bool> batched;
+  const Index batch;  // samples
 
   // The steps of an einsum in the order that contract_all (core/contract.cpp) takes. The batch has
   // one label.
@@ -204,6 +204,22 @@ std::shared_ptr<Pairwise> find_pairwise(const Checked& program) {
   return any ? std::make_shared<Pairwise>(program) : nullptr;
 }
 
+namespace {
+
+std::shared_ptr<const Checked> written(const Checked& program, const CallSizes& call) {
+  const Orders orders = orders_of(program, call);
+  const auto is_empty = [](const auto& steps) { return steps.empty(); };
+  if (std::all_of(orders.begin(), orders.end(), is_empty)) return {};
+  return program.pairwise->written.get(key_of(orders), [&] {
+    Checked written = Writer(program.pairwise->program, orders).write();
+    written.uses = program.uses;  // the sources that places of it refer to
+    written.leak = program.leak;  // which points at the text's statements
+    return written;
+  });
+}
+
+}  // namespace
+
 std::shared_ptr<const Checked> pairwise(const Checked& program, const SizeTable& given,
                                         const Tensors& inputs, const Mask& mask) {
   const auto is_missing = [](const Tensor& x) { return !x; };
@@ -219,16 +235,18 @@ std::shared_ptr<const Checked> pairwise(const Checked& program, const SizeTable&
     for (int d = 0; d < ahead; ++d) samples *= inputs[i].size(d);
     if (ahead > 0) batch = samples;  // all inputs with a batch have the same
   }
-  const std::vector<bool> batched = batched_values(program, inputs);
-  const Orders orders = orders_of(program, {sizes, batched, batch});
-  const auto is_empty = [](const auto& steps) { return steps.empty(); };
-  if (std::all_of(orders.begin(), orders.end(), is_empty)) return {};
-  return program.pairwise->written.get(key_of(orders), [&] {
-    Checked written = Writer(program.pairwise->program, orders).write();
-    written.uses = program.uses;  // the sources that places of it refer to
-    written.leak = program.leak;  // which points at the text's statements
-    return written;
-  });
+  return written(program, {sizes, batched_values(program, batched_inputs(program, inputs)), batch});
+}
+
+std::shared_ptr<const Checked> pairwise_by_rows(const Checked& program, const SizeTable& given) {
+  if (!program.pairwise) return {};
+  constexpr Index read = 512;
+  SizeTable sizes = given;
+  sizes.set_lengths(read, read);
+  for (int dim = 0; dim < std::ssize(program.dimensions); ++dim)
+    if (!sizes.find(dim)) return {};
+  const std::vector<bool> all(program.inputs.size(), true);
+  return written(program, {sizes, batched_values(program, all), 1});
 }
 
 }  // namespace tete

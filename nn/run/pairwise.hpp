@@ -20,5 +20,9 @@ struct Pairwise {
 // would store more (pairwise.cpp).
 std::shared_ptr<const Checked> pairwise(const Checked& program, const SizeTable& sizes,
                                         const Tensors& inputs, const Mask& mask);
+// The program that reads a sequence position by position in the place of `program`: its products
+// are those of a run over some hundred positions, and what they make of the memory alone is cached.
+// Null if there is none, or if the sizes of the inputs decide.
+std::shared_ptr<const Checked> pairwise_by_rows(const Checked& program, const SizeTable& sizes);
 
 }  // namespace tete
