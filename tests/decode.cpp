@@ -298,13 +298,36 @@ TEST_SUITE("decode") {
   }
 
   TEST_CASE("a text of one einsum caches what a text that names each product does, and costs it") {
-    for (const auto& [concise, written] : {std::pair{"multi_head_concise", "multi_head"},
-                                           std::pair{"talking_heads_concise", "talking_heads"}}) {
-      CAPTURE(concise);
-      const Layer one(concise), other(written);
+    for (const std::string name : {"multi_head", "talking_heads"}) {
+      CAPTURE(name);
+      const Layer one(name + "_concise"), other(name);
       CHECK(one.attention.decoder(Growth::grows).cached().size() == 2);
       CHECK(multiplies_of_next(one).all == multiplies_of_next(other).all);
     }
+  }
+
+  TEST_CASE("a memory of pieces is read, whatever lengths they divide") {
+    const auto program = std::make_shared<const Checked>(check(Program::parse(
+        "def F(X[n, d], M[m, c], P[d, e] = ones(), R[c, e] = ones()):\n"
+        "  where d = 2, c = d, e = 5, b = 3, o = m / b\n"
+        "  S[o, b, c] = M[m=(o b), c]\n"
+        "  A[m=(o b), c] = 2 * S[o, b, c]\n"
+        "  W[n, m] = softmax(einsum(X[n, d], A[m, c], P[d, e], R[c, e]), reduced_dim=m)\n"
+        "  Y[n, c] = einsum(W[n, m], M[m, c])\n"
+        "  return Y[n, c]\n")));
+    CHECK(program->pairwise);
+    const SizeTable sizes(program, {});
+    const Tensor X = random_normal({4, 2}, Key(1), Dtype::f64),
+                 M = random_normal({9, 2}, Key(2), Dtype::f64);
+    const Tensors params = {random_normal({2, 5}, Key(3), Dtype::f64),
+                            random_normal({2, 5}, Key(4), Dtype::f64)};
+    const std::vector<ParamId> ids = {{0}, {1}};
+    const Forward forward{.params = params, .watch = {}};
+    Decoder decoder(program, sizes, Growth::complete);
+    const Tensor rows = concat({decoder.next({slice(X, 0, 0, 1), M}, ids, forward),
+                                decoder.next({slice(X, 0, 1, 3), M}, ids, forward)},
+                               0);
+    CHECK(difference(rows, run(*program, sizes, {X, M}, ids, forward)) < 1e-12);
   }
 
   TEST_CASE("what cannot be read position by position says why") {

@@ -206,6 +206,16 @@ std::shared_ptr<Pairwise> find_pairwise(const Checked& program) {
 
 namespace {
 
+// True if all sizes follow from those that are set. A length may be none that a text can have, as
+// one that its pieces do not divide.
+bool are_known(const Checked& program, SizeTable& sizes) try {
+  for (int dim = 0; dim < std::ssize(program.dimensions); ++dim)
+    if (!sizes.find(dim)) return false;
+  return true;
+} catch (const Error&) {
+  return false;
+}
+
 std::shared_ptr<const Checked> written(const Checked& program, const CallSizes& call) {
   const Orders orders = orders_of(program, call);
   const auto is_empty = [](const auto& steps) { return steps.empty(); };
@@ -243,8 +253,7 @@ std::shared_ptr<const Checked> pairwise_by_rows(const Checked& program, const Si
   constexpr Index read = 512;
   SizeTable sizes = given;
   sizes.set_lengths(read, read);
-  for (int dim = 0; dim < std::ssize(program.dimensions); ++dim)
-    if (!sizes.find(dim)) return {};
+  if (!are_known(program, sizes)) return {};
   const std::vector<bool> all(program.inputs.size(), true);
   return written(program, {sizes, batched_values(program, all), 1});
 }

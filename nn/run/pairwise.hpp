@@ -22,7 +22,7 @@ std::shared_ptr<const Checked> pairwise(const Checked& program, const SizeTable&
                                         const Tensors& inputs, const Mask& mask);
 // The program that reads a sequence position by position in the place of `program`: its products
 // are those of a run over some hundred positions, and what they make of the memory alone is cached.
-// Null if there is none, or if the sizes of the inputs decide.
+// Null if there is none, if sizes follow from the inputs only, or if so many positions do not fit.
 std::shared_ptr<const Checked> pairwise_by_rows(const Checked& program, const SizeTable& sizes);
 
 }  // namespace tete
