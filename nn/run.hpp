@@ -1,7 +1,7 @@
 // The runner evaluates a checked program, statement by statement, in the differentiable operations
-// of core/ops.hpp. This defines what a text means; the tests hold every faster way to it. run() may
-// first write einsums of many operands in twos (nn/run/pairwise.hpp); Evaluation has the text's own
-// statements.
+// of core/ops.hpp. This defines what a text means; the tests hold every faster way to it. run() and
+// a Decoder may first write einsums of many operands in twos (nn/run/pairwise.hpp); Evaluation has
+// the text's own statements.
 #pragma once
 #include "nn/forward.hpp"
 #include "nn/language/sizes.hpp"
