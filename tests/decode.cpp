@@ -82,7 +82,7 @@ Index one_more(const Checked& program, SizesByName sizes, Index m) {
   return total;
 }
 
-// What a device multiplies for one position behind eleven. Products of a tensor with a number are
+// A device's multiplies for one position behind eleven. Products of a tensor with a number are
 // free in a text's cost, and counted by a device.
 struct Multiplies {
   double contracted = 0, all = 0;
