@@ -57,7 +57,8 @@ Growth growth_of(const CheckedCall& call, bool causal, bool apart) {
 Decoder::Decoder(std::shared_ptr<const Checked> program, const SizeTable& sizes, Growth growth)
     : program_(std::move(program)), sizes_(sizes), growth_(growth) {
   check_rows(*program_, growth_);
-  if (auto written = pairwise_by_rows(*program_, sizes_)) {
+  constexpr Index long_read = 512;  // positions, for which the order of products is chosen
+  if (auto written = pairwise_by_rows(*program_, sizes_for(long_read, long_read))) {
     sizes_ = sizes_.of(written);
     program_ = std::move(written);
   }

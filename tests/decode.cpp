@@ -292,7 +292,7 @@ TEST_SUITE("decode") {
       const auto expected =
           static_cast<double>(one_more(*layer.program, layer.attention.sizes(), 12));
       CHECK(made.contracted <= expected);
-      // Of many operands, those of the memory alone are multiplied once and cached.
+      // Products of the memory alone are made once and cached, so that there may be fewer.
       if (!layer.program->pairwise) CHECK(made.all >= expected);
     }
   }

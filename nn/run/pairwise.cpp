@@ -196,16 +196,6 @@ class Writer {
   std::vector<int> now_;  // the new numbers of values
 };
 
-}  // namespace
-
-std::shared_ptr<Pairwise> find_pairwise(const Checked& program) {
-  const auto many = [](const CheckedValue& v) { return multiplies_many(v); };
-  const bool any = std::any_of(program.values.begin(), program.values.end(), many);
-  return any ? std::make_shared<Pairwise>(program) : nullptr;
-}
-
-namespace {
-
 // True if all sizes follow from those that are set. A length may be none that a text can have, as
 // one that its pieces do not divide.
 bool are_known(const Checked& program, SizeTable& sizes) try {
@@ -230,6 +220,12 @@ std::shared_ptr<const Checked> written(const Checked& program, const CallSizes& 
 
 }  // namespace
 
+std::shared_ptr<Pairwise> find_pairwise(const Checked& program) {
+  const auto many = [](const CheckedValue& v) { return multiplies_many(v); };
+  const bool any = std::any_of(program.values.begin(), program.values.end(), many);
+  return any ? std::make_shared<Pairwise>(program) : nullptr;
+}
+
 std::shared_ptr<const Checked> pairwise(const Checked& program, const SizeTable& given,
                                         const Tensors& inputs, const Mask& mask) {
   const auto is_missing = [](const Tensor& x) { return !x; };
@@ -245,17 +241,13 @@ std::shared_ptr<const Checked> pairwise(const Checked& program, const SizeTable&
     for (int d = 0; d < ahead; ++d) samples *= inputs[i].size(d);
     if (ahead > 0) batch = samples;  // all inputs with a batch have the same
   }
-  return written(program, {sizes, batched_values(program, batched_inputs(program, inputs)), batch});
+  return written(program, {sizes, batched_values(program, inputs), batch});
 }
 
-std::shared_ptr<const Checked> pairwise_by_rows(const Checked& program, const SizeTable& given) {
-  if (!program.pairwise) return {};
-  constexpr Index read = 512;
-  SizeTable sizes = given;
-  sizes.set_lengths(read, read);
-  if (!are_known(program, sizes)) return {};
-  const std::vector<bool> all(program.inputs.size(), true);
-  return written(program, {sizes, batched_values(program, all), 1});
+std::shared_ptr<const Checked> pairwise_by_rows(const Checked& program, SizeTable sizes) {
+  if (!program.pairwise || !are_known(program, sizes)) return {};
+  const std::vector<bool> none(program.values.size());  // one sample: a batch changes no cost
+  return written(program, {sizes, none, 1});
 }
 
 }  // namespace tete

@@ -20,9 +20,10 @@ struct Pairwise {
 // would store more (pairwise.cpp).
 std::shared_ptr<const Checked> pairwise(const Checked& program, const SizeTable& sizes,
                                         const Tensors& inputs, const Mask& mask);
-// The program that reads a sequence position by position in the place of `program`: its products
-// are those of a run over some hundred positions, and what they make of the memory alone is cached.
-// Null if there is none, if sizes follow from the inputs only, or if so many positions do not fit.
-std::shared_ptr<const Checked> pairwise_by_rows(const Checked& program, const SizeTable& sizes);
+// The program that a Decoder takes in the place of `program`, with products as a run over a
+// sequence of these sizes makes them: those of the memory alone are rows that are cached. Null if
+// there is none, if some size follows from the inputs only, or if there is no sequence of these
+// sizes.
+std::shared_ptr<const Checked> pairwise_by_rows(const Checked& program, SizeTable sizes);
 
 }  // namespace tete

@@ -69,17 +69,11 @@ void bind_call(SizeTable& sizes, const Tensors& inputs, const Mask& mask) {
   sizes.set_causal(mask.causal && !mask.apart);
 }
 
-std::vector<bool> batched_inputs(const Checked& program, const Tensors& inputs) {
-  std::vector<bool> batched;
-  for (size_t i = 0; i < inputs.size(); ++i)
-    batched.push_back(inputs[i].rank() > program.values[program.inputs[i]].dims.size());
-  return batched;
-}
-std::vector<bool> batched_values(const Checked& program, const std::vector<bool>& inputs) {
+std::vector<bool> batched_values(const Checked& program, const Tensors& inputs) {
   std::vector<bool> batched(program.values.size());
   for (size_t i = 0; i < batched.size(); ++i) {
     const CheckedValue& v = program.values[i];
-    if (v.kind == ValueKind::input) batched[i] = inputs[v.index];
+    if (v.kind == ValueKind::input) batched[i] = inputs[v.index].rank() > v.dims.size();
     for (int used : v.uses)
       if (batched[used]) batched[i] = true;
   }
@@ -129,7 +123,7 @@ Runner::Runner(const SizeTable& sizes, const CallPart& part, const Forward& forw
 void Runner::check_memory() {
   if (inputs_->empty() || &(*inputs_)[0].backend() != &cpu()) return;
   std::vector<bool> in_blocks(program_.values.size());
-  const std::vector<bool> batched = batched_values(program_, batched_inputs(program_, *inputs_));
+  const std::vector<bool> batched = batched_values(program_, *inputs_);
   if (tiles())
     for (size_t i = 0; i < in_blocks.size(); ++i) in_blocks[i] = program_.values[i].strips >= 0;
   if (tiles())

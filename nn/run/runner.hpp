@@ -85,9 +85,8 @@ bool same_numbers(const Tensor& a, const Tensor& b);
 Mask with_own_part(Mask mask, const Checked& program);
 // Gives the table what the call's inputs and its mask tell of sizes.
 void bind_call(SizeTable& sizes, const Tensors& inputs, const Mask& mask);
-// True for each input that has a batch, and for each value that depends on one of these.
-std::vector<bool> batched_inputs(const Checked& program, const Tensors& inputs);
-std::vector<bool> batched_values(const Checked& program, const std::vector<bool>& inputs);
+// True for each value that depends on an input with a batch.
+std::vector<bool> batched_values(const Checked& program, const Tensors& inputs);
 
 class Runner {
  public:
