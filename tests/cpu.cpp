@@ -878,6 +878,47 @@ TEST_CASE("cpu: softmax and its gradient, over any axis, with any mask") {
             }
 }
 
+// The weights of the first `shown` of n numbers, 0 for the others, and the same once more.
+template <class T>
+void check_part(Index shown, Index n) {
+  std::vector<T> x(static_cast<size_t>(n)), again;
+  for (Index i = 0; i < n; ++i)
+    x[static_cast<size_t>(i)] = static_cast<T>(4 * uniform(Key(7), static_cast<uint64_t>(i)) - 2);
+  if (shown < n) x.back() = std::numeric_limits<T>::quiet_NaN();
+  std::vector<double> right(x.size());
+  double sum = 0;
+  for (Index i = 0; i < shown; ++i)
+    sum += right[static_cast<size_t>(i)] = std::exp(static_cast<double>(x[static_cast<size_t>(i)]));
+  again = x;
+  T stats[2] = {-std::numeric_limits<T>::infinity(), 0};
+  cpu_kernels::rows<T>().softmax_of_part(x.data(), shown, n, stats);
+  CHECK(static_cast<double>(stats[1]) * std::exp(static_cast<double>(stats[0])) ==
+        doctest::Approx(sum));
+  Index wrong = 0;
+  for (size_t i = 0; i < x.size(); ++i)
+    wrong += !(std::abs(static_cast<double>(x[i]) * sum - right[i]) <= 1e-6 * right[i]);
+  CHECK(wrong == 0);
+  stats[1] = 1 / stats[1];
+  cpu_kernels::rows<T>().softmax_of_part_again(again.data(), shown, n, stats);
+  CHECK(again == x);
+}
+
+TEST_CASE("cpu: a row's weights, wherever its shown numbers end") {
+  const std::string before = cpu_kernels::instruction_set();
+  for (const char* set : {"generic", "v2", "v3", "v4"}) {
+    if (!cpu_kernels::use_instruction_set(set)) continue;
+    CAPTURE(std::string(set));
+    for (const Index n : {1, 64, 131, 192})
+      for (Index shown = 1; shown <= n; ++shown) {
+        CAPTURE(n);
+        CAPTURE(shown);
+        check_part<float>(shown, n);
+        check_part<double>(shown, n);
+      }
+  }
+  cpu_kernels::use_instruction_set(before.c_str());
+}
+
 TEST_CASE("cpu: heads mixed around a softmax, in every layout, and the gradient") {
   for (Dtype t : reals)
     for (const auto& sizes : {std::array<Index, 3>{5, 5, 5}, {1, 7, 13}, {24, 32, 3}})

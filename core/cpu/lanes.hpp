@@ -106,7 +106,8 @@ template <class T, class Join, class Whole, class Term>
 TETE_INLINE T joined_terms(Index n, T none, const Join& join, const Whole& whole,
                            const Term& term) {
   constexpr int registers = lanes<T> / width<T>;
-  Register<T> total[registers];
+  Register<T> total[registers];  // loops over it are unrolled, so that it needs no memory
+#pragma GCC unroll 16
   for (int r = 0; r < registers; ++r) total[r] = all_lanes(none);
   Index i = 0;
   for (; i + lanes<T> <= n; i += lanes<T>) {
@@ -115,8 +116,10 @@ TETE_INLINE T joined_terms(Index n, T none, const Join& join, const Whole& whole
   }
   if (i < n) {
     T lane[lanes<T>];
+#pragma GCC unroll 16
     for (int r = 0; r < registers; ++r) store<T>(lane + r * width<T>, total[r]);
     for (int l = 0; i < n; ++i, ++l) lane[l] = join(lane[l], term(i));
+#pragma GCC unroll 16
     for (int r = 0; r < registers; ++r) total[r] = load(lane + r * width<T>);
   }
 #pragma GCC unroll 5

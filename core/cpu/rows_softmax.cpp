@@ -37,8 +37,8 @@ class First {
   }
   TETE_MEMBER T operator()(Index i, T v, T hidden) const { return i < count_ ? v : hidden; }
   TETE_MEMBER Register<T> operator()(Index i, Register<T> v, T hidden) const {
-    const Index left = count_ - i < width<T> ? count_ - i : width<T>;
-    return lane_ < all_lanes(static_cast<T>(left)) ? v : all_lanes(hidden);
+    if (i + width<T> <= count_) return v;
+    return lane_ < all_lanes(static_cast<T>(count_ - i)) ? v : all_lanes(hidden);
   }
 
  private:
