@@ -153,7 +153,7 @@ TEST_SUITE("multiply") {
         {1, 1, 1},    {1, 33, 2},   {2, 16, 3},    {5, 17, 4},     {12, 32, 8},  {13, 31, 1},
         {11, 64, 65}, {25, 65, 37}, {97, 33, 64},  {24, 96, 385},  {3, 385, 7},  {193, 40, 9},
         {64, 8, 130}, {7, 5, 769},  {3, 515, 257}, {16, 66, 1990}, {401, 20, 5}, {96, 64, 64},
-        {16, 48, 32}, {31, 47, 31}, {113, 16, 33}, {4, 5, 6200}};
+        {16, 48, 32}, {31, 47, 31}, {113, 16, 33}, {4, 5, 6200},   {14, 769, 20}};
     for (const char* set : {"v2", "v3", "v4", "v4_bf16", "v4_amx", "generic"}) {
       const std::string before = cpu_kernels::instruction_set();
       if (!cpu_kernels::use_instruction_set(set)) continue;
@@ -174,8 +174,8 @@ TEST_SUITE("multiply") {
   }
 
   TEST_CASE("multiply: nothing is read behind an operand's last number") {
-    const Index sizes[][3] = {{1, 1, 1},    {16, 16, 32},  {32, 32, 64}, {5, 40, 7},
-                              {33, 17, 34}, {31, 33, 400}, {98, 50, 33}, {17, 390, 65}};
+    const Index sizes[][3] = {{1, 1, 1},     {16, 16, 32}, {32, 32, 64},  {5, 40, 7},  {33, 17, 34},
+                              {31, 33, 400}, {98, 50, 33}, {17, 390, 65}, {13, 775, 5}};
     for (const char* set : {"v2", "v3", "v4", "v4_bf16", "v4_amx", "generic"}) {
       const std::string before = cpu_kernels::instruction_set();
       if (!cpu_kernels::use_instruction_set(set)) continue;

@@ -1,6 +1,7 @@
 // Products of matrices in blocks that fit the caches. A block of B is copied to the order in which
-// the tiles of rows_product.cpp read it, and stays in the second-level cache for all of A; some
-// rows of A stay in the first-level one for all of the block. Without such tiles BLAS multiplies.
+// the tiles of rows_product.cpp read it, and stays in the second- or third-level cache for all of
+// A; some rows of A stay in the first-level one for all of the block. Without such tiles BLAS
+// multiplies.
 #include "core/cpu/multiply.hpp"
 
 #include <algorithm>
@@ -34,7 +35,9 @@ template void lay_out(Index, Index, const Matrix<const double>&, double*);
 
 namespace {
 
-constexpr Index block_columns = 384;  // columns of C in a block
+// Columns of C in a block. Each block reads all of A again, which costs more than a block of B that
+// comes from the third-level cache.
+constexpr Index block_columns = 768;
 // If A has at most so many tiles of rows, B is read in place: copying it would take longer than it
 // saves. In short sums (k <= small_side) that holds for one tile only: a second one would find B
 // evicted, as its lines are far apart. Lines of at most so many panels are not.
@@ -171,7 +174,7 @@ void multiply_block(Index m, Index n, Index k, const Matrix<const T>& A, const M
 
 // ---- bfloat16 --------------------------------------------------------------------------------
 
-constexpr Index block_rows = 192;                 // rows of C in a block
+constexpr Index block_rows = 192, paired_columns = 384;  // of C in a block
 constexpr Index paired_steps = 16 * block_steps;  // terms of a sum for which B is laid out at once
 
 // The number of words for k numbers of a sum, two to a word: as many as a product takes. Behind the
@@ -232,7 +235,7 @@ class PairsInUse {
   PairsInUse(const PairsInUse&) = delete;
 };
 
-// C (+)= A B for m <= block_rows, n <= block_columns, k <= block_steps, and B in panels.
+// C (+)= A B for m <= block_rows, n <= paired_columns, k <= block_steps, and B in panels.
 void multiply_panels(Index m, Index n, Index k, const Matrix<const Bf16>& A, const uint32_t* panels,
                      const Matrix<float>& C, bool add) {
   const PairRows& kernels = pair_rows();
@@ -260,8 +263,8 @@ void multiply_pairs(Index m, Index n, Index k, const Matrix<const Bf16>& A,
   const PairsInUse pairs_in_use;
   thread_local Space<uint32_t> space;
   const Index wide = pair_rows().product_columns;
-  for (Index j = 0; j < n; j += block_columns) {
-    const Index columns = std::min(block_columns, n - j), line = rounded_up(columns, wide);
+  for (Index j = 0; j < n; j += paired_columns) {
+    const Index columns = std::min(paired_columns, n - j), line = rounded_up(columns, wide);
     uint32_t* const panels = space.of(pairs_of(k) * line);
     for (Index p = 0; p < k; p += block_steps)
       lay_out({B.data + p * B.row + j * B.column, B.row, B.column}, std::min(block_steps, k - p),
