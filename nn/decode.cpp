@@ -58,10 +58,10 @@ Decoder::Decoder(std::shared_ptr<const Checked> program, const SizeTable& sizes,
     : program_(std::move(program)), sizes_(sizes), growth_(growth) {
   check_rows(*program_, growth_);
   constexpr Index long_read = 512;  // positions, for which the order of products is chosen
-  if (auto written = pairwise_by_rows(*program_, sizes_for(long_read, long_read))) {
-    sizes_ = sizes_.of(written);
-    program_ = std::move(written);
-  }
+  std::shared_ptr<const Checked> in_twos;
+  // A run over a sequence that is read again chooses it by itself.
+  if (!reads_again()) in_twos = pairwise_by_rows(*program_, sizes_for(long_read, long_read));
+  if (in_twos) sizes_ = sizes_.of(in_twos), program_ = std::move(in_twos);
   find_frontier();
   find_order();
   find_behind();
@@ -122,7 +122,7 @@ void Decoder::find_behind() {
 
 std::vector<std::string> Decoder::cached() const {
   std::vector<std::string> names;
-  if (program_->flow.rereads && growth_ == Growth::grows) return program_->input_names;
+  if (reads_again()) return program_->input_names;
   for (int i : frontier_) names.push_back(program_->values[i].name);
   return names;
 }
@@ -275,8 +275,7 @@ Tensor Decoder::next(const Tensors& inputs, std::span<const ParamId> params, con
   const auto [queries, memories] = lengths_of(inputs);
   const bool grows = growth_ == Growth::grows;
   const Mask seen = grows ? Mask{.causal = true, .of_model = mask.of_model} : mask;
-  if (grows && program_->flow.rereads)
-    return read_again(inputs, queries, params, forward, path, seen);
+  if (reads_again()) return read_again(inputs, queries, params, forward, path, seen);
   if (grows) {
     Runner fresh(*program_, sizes_of_new_memory(queries), inputs, params, forward, path, seen);
     cache_rows(fresh, queries);

@@ -41,12 +41,15 @@ class Decoder {
   void repeat(Index count);
 
   Index length() const { return length_; }  // positions read
-  // The names of the cached values in the text.
+  // The names of the cached values in the text; a product within an einsum of many operands has the
+  // name of its statement.
   std::vector<std::string> cached() const;
 
  private:
   const Sources& from(int value) const { return program_->flow.values[value].from; }
   bool is_of_memory_alone(int value) const { return from(value).memory && !from(value).queries; }
+  // True if the context is read again whole with each call.
+  bool reads_again() const { return growth_ == Growth::grows && program_->flow.rereads; }
   bool is_cacheable(int value) const;
   void find_frontier();
   void find_order();

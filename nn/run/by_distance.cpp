@@ -119,10 +119,10 @@ Value Runner::by_distance(const Node& expression, const ByDistance& of) {
   const Index rows = size(of.n);
   SizeTable sizes = sizes_;
   sizes.set_lengths(1, rows + size(of.m) - 1);
-  CallPart part{batch_, dtype_, first_, block_, device_, one_sequence_};
-  part.first.query += length(Role::query) - 1, part.block.query += rows - 1;
+  CallPart last_query = part();
+  last_query.first.query += length(Role::query) - 1, last_query.block.query += rows - 1;
   const Forward unseen = inside_tile(forward_);
-  Runner last(sizes, part, unseen, path_, mask_);
+  Runner last(sizes, last_query, unseen, path_, mask_);
   for (int number : of.given) last.values_[number] = at(number);
   const Value v = last.node(expression);
   Shape shape = v.tensor.shape();

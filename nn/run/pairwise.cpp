@@ -37,8 +37,8 @@ using Steps = std::vector<Step>;
 // The sizes of a call, and the values that have its batch.
 struct CallSizes {
   SizeTable& sizes;
-  const std::vector<bool> batched;
-  const Index batch;  // samples
+  std::vector<bool> batched;
+  Index batch;  // samples
 
   // The steps of an einsum in the order that contract_all (core/contract.cpp) takes. The batch has
   // one label.
@@ -206,15 +206,15 @@ bool are_known(const Checked& program, SizeTable& sizes) try {
   return false;
 }
 
-std::shared_ptr<const Checked> written(const Checked& program, const CallSizes& call) {
+std::shared_ptr<const Checked> rewritten(const Checked& program, const CallSizes& call) {
   const Orders orders = orders_of(program, call);
   const auto is_empty = [](const auto& steps) { return steps.empty(); };
   if (std::all_of(orders.begin(), orders.end(), is_empty)) return {};
   return program.pairwise->written.get(key_of(orders), [&] {
-    Checked written = Writer(program.pairwise->program, orders).write();
-    written.uses = program.uses;  // the sources that places of it refer to
-    written.leak = program.leak;  // which points at the text's statements
-    return written;
+    Checked after = Writer(program.pairwise->program, orders).write();
+    after.uses = program.uses;  // the sources that places of it refer to
+    after.leak = program.leak;  // which points at the text's statements
+    return after;
   });
 }
 
@@ -241,13 +241,13 @@ std::shared_ptr<const Checked> pairwise(const Checked& program, const SizeTable&
     for (int d = 0; d < ahead; ++d) samples *= inputs[i].size(d);
     if (ahead > 0) batch = samples;  // all inputs with a batch have the same
   }
-  return written(program, {sizes, batched_values(program, inputs), batch});
+  return rewritten(program, {sizes, batched_values(program, inputs), batch});
 }
 
 std::shared_ptr<const Checked> pairwise_by_rows(const Checked& program, SizeTable sizes) {
   if (!program.pairwise || !are_known(program, sizes)) return {};
   const std::vector<bool> none(program.values.size());  // one sample: a batch changes no cost
-  return written(program, {sizes, none, 1});
+  return rewritten(program, {sizes, none, 1});
 }
 
 }  // namespace tete

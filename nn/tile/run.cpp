@@ -122,10 +122,10 @@ TileGrid Runner::tile_grid() {
 }
 
 TiledCall Runner::tiled_call(const TileInputs& inputs, const std::vector<int>& exits) {
-  const QueryBlock all{.queries = length(Role::query),
-                       .memories = length(Role::memory),
-                       .rows = forward_.tiling.queries};
-  const CallPart whole{batch_, dtype_, first_, all, device_, one_sequence_};
+  CallPart whole = part();
+  whole.block = {.queries = length(Role::query),
+                 .memories = length(Role::memory),
+                 .rows = forward_.tiling.queries};
   TiledCall call(sizes_, whole, forward_, path_, mask_);
   call.grid = tile_grid();
   call.given = inputs.each;

@@ -191,9 +191,8 @@ Index Runner::strip_rows(const Strips& strips) {
 
 Value Runner::summed_in_strips(const Node& n) {
   const Strips& strips = program_.strips[n.strips];
-  const CallPart part{batch_, dtype_, first_, block_, device_, one_sequence_, {}};
   const auto sum = std::make_shared<const StripSum>(
-      StripSum{sizes_, part, inside_tile(forward_), path_, mask_, n});
+      StripSum{sizes_, part(), inside_tile(forward_), path_, mask_, n});
   const Index all = size(strips.dim), step = strip_rows(strips);
   Tensor total;
   for (Index from = 0; from < all; from += step) {
