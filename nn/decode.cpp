@@ -58,10 +58,10 @@ Decoder::Decoder(std::shared_ptr<const Checked> program, const SizeTable& sizes,
     : program_(std::move(program)), sizes_(sizes), growth_(growth) {
   check_rows(*program_, growth_);
   constexpr Index long_read = 512;  // positions, for which the order of products is chosen
-  std::shared_ptr<const Checked> in_twos;
-  // A run over a sequence that is read again chooses it by itself.
-  if (!reads_again()) in_twos = pairwise_by_rows(*program_, sizes_for(long_read, long_read));
-  if (in_twos) sizes_ = sizes_.of(in_twos), program_ = std::move(in_twos);
+  if (auto in_twos = pairwise_by_rows(*program_, sizes_for(long_read, long_read))) {
+    sizes_ = sizes_.of(in_twos);
+    program_ = std::move(in_twos);
+  }
   find_frontier();
   find_order();
   find_behind();

@@ -42,7 +42,7 @@ class Decoder {
 
   Index length() const { return length_; }  // positions read
   // The names of the cached values in the text; a product within an einsum of many operands has the
-  // name of its statement.
+  // name of its statement. The names of the inputs where a text is read again whole.
   std::vector<std::string> cached() const;
 
  private:

@@ -878,9 +878,10 @@ TEST_CASE("cpu: softmax and its gradient, over any axis, with any mask") {
             }
 }
 
-// The weights of the first `shown` of n numbers, 0 for the others, and the same once more.
+// Checks the weights of the first `shown` of n numbers, which are 0 for the others, and that making
+// them once more gives the same bits.
 template <class T>
-void check_part(Index shown, Index n) {
+void check_weights(Index shown, Index n) {
   std::vector<T> x(static_cast<size_t>(n)), again;
   for (Index i = 0; i < n; ++i)
     x[static_cast<size_t>(i)] = static_cast<T>(4 * uniform(Key(7), static_cast<uint64_t>(i)) - 2);
@@ -912,8 +913,8 @@ TEST_CASE("cpu: a row's weights, wherever its shown numbers end") {
       for (Index shown = 1; shown <= n; ++shown) {
         CAPTURE(n);
         CAPTURE(shown);
-        check_part<float>(shown, n);
-        check_part<double>(shown, n);
+        check_weights<float>(shown, n);
+        check_weights<double>(shown, n);
       }
   }
   cpu_kernels::use_instruction_set(before.c_str());

@@ -174,7 +174,7 @@ void multiply_block(Index m, Index n, Index k, const Matrix<const T>& A, const M
 
 // ---- bfloat16 --------------------------------------------------------------------------------
 
-constexpr Index block_rows = 192, paired_columns = 384;  // of C in a block
+constexpr Index paired_rows = 192, paired_columns = 384;  // of C in a block
 constexpr Index paired_steps = 16 * block_steps;  // terms of a sum for which B is laid out at once
 
 // The number of words for k numbers of a sum, two to a word: as many as a product takes. Behind the
@@ -235,7 +235,7 @@ class PairsInUse {
   PairsInUse(const PairsInUse&) = delete;
 };
 
-// C (+)= A B for m <= block_rows, n <= paired_columns, k <= block_steps, and B in panels.
+// C (+)= A B for m <= paired_rows, n <= paired_columns, k <= block_steps, and B in panels.
 void multiply_panels(Index m, Index n, Index k, const Matrix<const Bf16>& A, const uint32_t* panels,
                      const Matrix<float>& C, bool add) {
   const PairRows& kernels = pair_rows();
@@ -269,9 +269,9 @@ void multiply_pairs(Index m, Index n, Index k, const Matrix<const Bf16>& A,
     for (Index p = 0; p < k; p += block_steps)
       lay_out({B.data + p * B.row + j * B.column, B.row, B.column}, std::min(block_steps, k - p),
               columns, wide, panels + p / 2 * line);
-    for (Index i = 0; i < m; i += block_rows)
+    for (Index i = 0; i < m; i += paired_rows)
       for (Index p = 0; p < k; p += block_steps)
-        multiply_panels(std::min(block_rows, m - i), columns, std::min(block_steps, k - p),
+        multiply_panels(std::min(paired_rows, m - i), columns, std::min(block_steps, k - p),
                         {A.data + i * A.row + p * A.column, A.row, A.column}, panels + p / 2 * line,
                         {C.data + i * C.row + j, C.row, C.column}, add || p > 0);
   }

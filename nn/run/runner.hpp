@@ -192,7 +192,7 @@ class Runner {
   Value visible(const Node& n);
 
  private:
-  // This run without its strip.
+  // Describes this run, without its strip.
   CallPart part() const { return {batch_, dtype_, first_, block_, device_, one_sequence_}; }
   Dropout dropout_of(const CheckedValue& statement, int number) const;
   const CheckedValue& checked(int value) const { return program_.values[value]; }
