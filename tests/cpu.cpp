@@ -882,7 +882,7 @@ TEST_CASE("cpu: softmax and its gradient, over any axis, with any mask") {
 // them once more gives the same bits.
 template <class T>
 void check_weights(Index shown, Index n) {
-  std::vector<T> x(static_cast<size_t>(n)), again;
+  std::vector<T> x(static_cast<size_t>(n));
   for (Index i = 0; i < n; ++i)
     x[static_cast<size_t>(i)] = static_cast<T>(4 * uniform(Key(7), static_cast<uint64_t>(i)) - 2);
   if (shown < n) x.back() = std::numeric_limits<T>::quiet_NaN();
@@ -890,7 +890,7 @@ void check_weights(Index shown, Index n) {
   double sum = 0;
   for (Index i = 0; i < shown; ++i)
     sum += right[static_cast<size_t>(i)] = std::exp(static_cast<double>(x[static_cast<size_t>(i)]));
-  again = x;
+  std::vector<T> again = x;
   T stats[2] = {-std::numeric_limits<T>::infinity(), 0};
   cpu_kernels::rows<T>().softmax_of_part(x.data(), shown, n, stats);
   CHECK(static_cast<double>(stats[1]) * std::exp(static_cast<double>(stats[0])) ==
