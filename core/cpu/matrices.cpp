@@ -158,7 +158,7 @@ struct Grid {
   Index down, right;    // the number of tiles
 
   Grid(Index m, Index n, Index k, Index matrices, Index enough) {
-    constexpr double least_work = 1.5e6;  // multiplications in a tile
+    constexpr double least_work = 5e5;  // multiplications in a tile
     Index cut_m = 1, cut_n = 1;
     for (;;) {
       rows = (m + cut_m - 1) / cut_m, columns = (n + cut_n - 1) / cut_n;
