@@ -52,11 +52,10 @@ void check_like_alone(const Written& model, Writing o, const std::string& prompt
 
 TEST_SUITE("generate") {
   TEST_CASE("a sample beside others has the tokens that it has alone") {
-    const std::vector<std::vector<std::string>> uses = {
-        {},
-        {"Attention=sliding_window"},
-        {"Attention=talking_heads with rotary"},
-        {"FeedForward=moe"}};  // it routes, and reads all of the context for each token
+    const std::vector<std::vector<std::string>> uses = {{},
+                                                        {"Attention=sliding_window"},
+                                                        {"Attention=talking_heads with rotary"},
+                                                        {"FeedForward=moe"}};  // it routes
     for (const auto& with : uses)
       for (const Writing& o : {Writing{.temperature = 0.8, .length = 30, .seed = 5, .samples = 4},
                                Writing{.temperature = 2, .top_k = 3, .length = 9, .samples = 3},
@@ -67,6 +66,28 @@ TEST_SUITE("generate") {
       }
     check_like_alone(Written("encoder_decoder"), {.temperature = 1, .length = 30, .samples = 4},
                      "abc");
+    // More than are read in one batch where the context is read anew.
+    check_like_alone(Written("language_model"), {.length = context + 3, .samples = 90}, "abc");
+    check_like_alone(Written("language_model"), {.length = 3, .samples = 2},
+                     "more than the context holds");
+  }
+
+  TEST_CASE("behind the context, what it holds of each text is read anew") {
+    const Written model("language_model");
+    Reader reader(model.writer);
+    std::vector<Text> texts(3, Text(context, 7));
+    for (int32_t token = 0; token < context; ++token) {
+      for (int32_t i = 0; i < 3; ++i) texts[i].push_back(token + 40 * i);
+      const Logits read = reader.after(texts);
+      CHECK_FALSE(reader.keeps());
+      for (size_t i = 0; i < 3; ++i) {
+        const ModelInputs shown{.X = as_tensor({&texts[i], 1}, context)};
+        const std::vector<double> whole =
+            model.named.model.last_logits({.params = model.named.values}, shown).values();
+        for (size_t v = 0; v < whole.size(); ++v)
+          CHECK(read[i][v] == doctest::Approx(whole[v]).epsilon(1e-4));
+      }
+    }
   }
 
   TEST_CASE("samples differ, and a seed names one of them") {
@@ -91,7 +112,8 @@ TEST_SUITE("generate") {
     CHECK_FALSE(is_sure(near, o, 0.2, draw(near, o, 0.2)));
     CHECK(is_sure(near, o, 0.99, 2));
     // Every logit is the same: nothing is sure.
-    check_like_alone(Written("language_model", {}, 0), {.length = 9, .samples = 3}, "abc");
+    for (const Index length : {Index{9}, context + 4})
+      check_like_alone(Written("language_model", {}, 0), {.length = length, .samples = 3}, "abc");
   }
 
   TEST_CASE("a stop ends all samples within one token") {

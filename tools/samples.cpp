@@ -66,39 +66,54 @@ static Tensor repeated(const Tensor& x, Index samples) {
   return x ? broadcast(x, {samples, x.size(1)}) : x;
 }
 
+static void append_rows(const Tensor& Y, Logits& all) {
+  const std::vector<double> values = Y.values();
+  for (auto row = values.begin(); row != values.end(); row += Y.size(1))
+    all.emplace_back(row, row + Y.size(1));
+}
+
 Logits Reader::after(const std::vector<Text>& texts) {
-  const Index count = std::ssize(texts[0]);
-  if (count > writer_.context) keeps_ = false;
+  if (std::ssize(texts[0]) > writer_.context) keeps_ = false;
   if (keeps_) try {
       return length() == 0 ? beginning(texts) : next(texts);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::input || length() > 0) throw;
       keeps_ = false;
     }
-  Logits all;
-  for (const Text& text : texts) {
-    source_.X = as_tensor({&text, 1}, std::min(writer_.context, count));
-    all.push_back(writer_.model.last_logits(forward_, source_).values());
-  }
-  return all;
+  return anew(texts);
+}
+
+void Reader::repeat_source(Index samples) {
+  inputs_.M = repeated(source_.M, samples);
+  if (source_.lengths) inputs_.lengths = broadcast(source_.lengths, {samples});
 }
 
 Logits Reader::beginning(const std::vector<Text>& texts) {
   const Logits of_one = next({&texts[0], 1});
-  const Index samples = std::ssize(texts);
-  past_.repeat(samples);
-  inputs_.M = repeated(source_.M, samples);
-  if (source_.lengths) inputs_.lengths = broadcast(source_.lengths, {samples});
+  past_.repeat(std::ssize(texts));
+  repeat_source(std::ssize(texts));
   return Logits(texts.size(), of_one[0]);
 }
 
 Logits Reader::next(std::span<const Text> texts) {
   inputs_.X = as_tensor(texts, std::ssize(texts[0]) - length());
-  const Tensor Y = writer_.model.next_logits(forward_, inputs_, past_);
-  const std::vector<double> values = Y.values();
   Logits all;
-  for (auto row = values.begin(); row != values.end(); row += Y.size(1))
-    all.emplace_back(row, row + Y.size(1));
+  append_rows(writer_.model.next_logits(forward_, inputs_, past_), all);
+  return all;
+}
+
+// Reads so many texts at once that products are fast.
+Logits Reader::anew(std::span<const Text> texts) {
+  constexpr Index enough_tokens = 1024;
+  const Index count = std::min(writer_.context, std::ssize(texts[0]));
+  const auto together = static_cast<size_t>(std::max<Index>(1, enough_tokens / count));
+  Logits all;
+  for (size_t from = 0; from < texts.size(); from += together) {
+    const auto some = texts.subspan(from, std::min(together, texts.size() - from));
+    inputs_.X = as_tensor(some, count);
+    repeat_source(std::ssize(some));
+    append_rows(writer_.model.last_logits(forward_, inputs_), all);
+  }
   return all;
 }
 
@@ -118,12 +133,13 @@ void Samples::write_next() {
 int32_t Samples::choose(size_t i, const std::vector<double>& logits) {
   const double chance = uniform(Key(o_.seed + i).fold("sample"), written_);
   const int32_t token = draw(logits, o_, chance);
-  if (count() == 1 || !reader_.keeps() || is_sure(logits, o_, chance, token)) return token;
+  if (count() == 1 || is_sure(logits, o_, chance, token)) return token;
   return draw(alone(i), o_, chance);
 }
 
 // The logits of a sample that is read as it is alone: its beginning, then token by token.
 std::vector<double> Samples::alone(size_t i) {
+  if (!reader_.keeps()) return reader_.after({texts_[i]})[0];
   Reader& reader = alone_.try_emplace(i, writer_, source_).first->second;
   const Text& text = texts_[i];
   Logits logits;

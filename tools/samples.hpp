@@ -23,7 +23,7 @@ Tensor as_tensor(std::span<const Text> texts, Index count);
 
 // Logits of what follows texts of one length, token by token. As long as they fit into the context,
 // each token is read once: what they begin with together, then one of each in a batch. After that,
-// and where an attention needs its whole sequence anew, all of the context, text by text.
+// and where an attention needs its whole sequence anew, all of the context is read for each token.
 class Reader {
  public:
   // `source`, of one sample, is what an encoder reads.
@@ -32,12 +32,14 @@ class Reader {
 
   // The texts are equal at the first call.
   Logits after(const std::vector<Text>& texts);
-  bool keeps() const { return keeps_; }          // what it has read
+  bool keeps() const { return keeps_; }          // True if it goes on from what it has read.
   Index length() const { return past_.length; }  // tokens of each that it has read and kept
 
  private:
   Logits beginning(const std::vector<Text>& texts);
   Logits next(std::span<const Text> texts);
+  Logits anew(std::span<const Text> texts);
+  void repeat_source(Index samples);
 
   const Writer& writer_;
   Forward forward_;
