@@ -29,6 +29,9 @@ Tensor unary_of_sum(Unary op, const PatternOf<2>& pattern, const Tensor& a, cons
 Tensor unary_of_sum(Unary op, const Tensor& a, const Tensor& b);  // of one shape
 // c != 0 ? a : b, elementwise; equal shapes. No gradient for c.
 Tensor select(const Tensor& c, const Tensor& a, const Tensor& b);
+// Pairs along `axis`, which has size 2, turned by an angle each: x_0 cosine - x_1 sine and x_0 sine
+// + x_1 cosine. cosine and sine have x's shape without `axis`; no gradient for them.
+Tensor turn(const Tensor& x, int axis, const Tensor& cosine, const Tensor& sine);
 
 Tensor operator-(const Tensor& x);
 Tensor operator+(const Tensor& a, const Tensor& b);

@@ -816,6 +816,55 @@ TEST_CASE("cpu: uniform numbers are Philox's blocks, with every instruction set"
   }
 }
 
+// The two of a pair are neighbours, halves of a row, or rows of their own; forth and back.
+TEST_CASE("cpu: pairs turn in any layout, with every instruction set") {
+  const std::string before = cpu_kernels::instruction_set();
+  for (const char* set : {"v2", "v3", "v4", "generic"}) {
+    if (!cpu_kernels::use_instruction_set(set)) continue;
+    CAPTURE(std::string(set));
+    for (Dtype t : reals)
+      for (const Shape& shape : {Shape{3, 2, 5, 19}, Shape{1, 2, 1, 67}, Shape{2, 2, 0, 3}})
+        for (const Layout& in : input_layouts)
+          for (int pairs : {0, 2, 3})  // the dimension that moves to their place in memory
+            for (const bool back : {false, true})
+              for (const bool repeated : {false, true}) {
+                CAPTURE(pairs);
+                CAPTURE(back);
+                const auto laid_out = [&](Array& x) {  // the two are dimension 1
+                  View v = x.view;
+                  std::swap(v.shape[pairs], v.shape[1]), std::swap(v.strides[pairs], v.strides[1]);
+                  return v;
+                };
+                Shape stored = shape;
+                std::swap(stored[pairs], stored[1]);
+                Array x(t, stored, in), y(t, stored), c(t, {shape[2], shape[3]}),
+                    s(t, {shape[2], shape[3]});
+                x.random(1), c.random(2), s.random(3);
+                const View vx = laid_out(x), vy = laid_out(y);
+                const auto one = [&](View v, Index i) {
+                  v.data = v.as<std::byte>() + i * v.strides[1] * static_cast<Index>(size_of(t));
+                  v.shape.erase(1), v.strides.erase(1);
+                  return v;
+                };
+                const auto angles = [&](const View& v) {
+                  const Index step = repeated ? 0 : v.strides[1];
+                  return View{t, {shape[0], shape[2], shape[3]}, {0, v.strides[0], step}, v.data};
+                };
+                const View a = one(vx, back), b = one(vx, !back);
+                const View cosine = angles(c.view), sine = angles(s.view);
+                const View ya = one(vy, back), yb = one(vy, !back);
+                CHECK(cpu().turn(a, b, cosine, sine, ya, yb));
+                CHECK(wrong(ya, [&](const Shape& at) {
+                        return get(a, at) * get(cosine, at) - get(b, at) * get(sine, at);
+                      }) == 0);
+                CHECK(wrong(yb, [&](const Shape& at) {
+                        return get(a, at) * get(sine, at) + get(b, at) * get(cosine, at);
+                      }) == 0);
+              }
+  }
+  cpu_kernels::use_instruction_set(before.c_str());
+}
+
 TEST_CASE("cpu: dropout keeps what the uniform numbers say and scales it") {
   for (Dtype t : reals)
     for (const Layout& in : input_layouts)

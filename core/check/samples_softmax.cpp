@@ -190,6 +190,16 @@ void add_norms(SampleTable& table) {
   });
 }
 
+// Pairs along `axis` turned by angles of which those of the first dimension are the same.
+Tensor turned(const Tensor& x, int axis) {
+  Shape angles = x.shape();
+  angles.erase(axis), angles.erase(0);
+  const Tensor angle = random_normal(angles, Key(8), x.dtype(), x.backend());
+  Shape all = x.shape();
+  all.erase(axis);
+  return turn(x, axis, expand(cos(angle), {0}, all), expand(sin(angle), {0}, all));
+}
+
 void add_loss(SampleTable& table) {
   const auto loss = [](In in) { return cross_entropy(in[0], in[1]); };
   table.add("cross_entropy", {{{5, 7}}, positions({5}, 7)}, 7, loss);
@@ -199,6 +209,14 @@ void add_loss(SampleTable& table) {
   table.add("cross_entropy of large numbers", {{{3, 5}, 700, 720}, positions({3}, 5)}, 5, loss);
   table.add("cross_entropy, transposed", {{{7, 5}}, positions({5}, 7)}, 7, [](In in) {
     return cross_entropy(permute(in[0], {1, 0}), in[1]);
+  });
+  for (const auto& [name, shape, axis] : {std::tuple("turn", Shape{2, 3, 5, 2}, 3),
+                                          {"turn, halves", {3, 2, 5}, 1},
+                                          {"turn, pairs outermost", {2, 3, 1}, 0},
+                                          {"turn of nothing", {3, 0, 2}, 2}})
+    table.add(name, {{shape}}, [axis = axis](In in) { return turned(in[0], axis); });
+  table.add("turn, transposed", {{{2, 7, 3}}}, [](In in) {
+    return turned(permute(in[0], {2, 1, 0}), 2);
   });
   table.add("dropout", {{{2, 3, 5}}}, [](In in) { return dropout(in[0], 0.3, Key(7), 5); });
   table.add("dropout, transposed", {{{5, 3}}}, [](In in) {

@@ -67,6 +67,13 @@ bool CpuBackend::unary_of_sum_gradient(Unary op, const View& a, const View& b, c
   return true;
 }
 
+bool CpuBackend::turn(const View& a, const View& b, const View& cosine, const View& sine,
+                      const View& ya, const View& yb) {
+  visit(ya.dtype,
+        [&]<class T>() { by_rows<T>(rows<T>().turn, 4 * cheap, ya, a, b, cosine, sine, yb); });
+  return true;
+}
+
 bool CpuBackend::accumulate(const View& x, const View& y) {
   visit(y.dtype, [&]<class T>() {
     const auto loops = collapse(loops_of<2>({&y, &x}), 0);

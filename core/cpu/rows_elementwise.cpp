@@ -118,6 +118,44 @@ void select_row(const T* c, Index sc, const T* a, Index sa, const T* b, Index sb
   select_loop(c, sc, a, sa, b, sb, y, sy, n);
 }
 
+template <class T, class SX, class SC>
+TETE_INLINE void turn_loop(const T* a, const T* b, SX sx, const T* c, const T* s, SC sc,
+                           T* __restrict yb, T* __restrict ya, Index n) {
+  for (Index i = 0; i < n; ++i) {
+    const T one = a[i * sx], other = b[i * sx], cosine = c[i * sc], sine = s[i * sc];
+    ya[i * sx] = one * cosine - other * sine;
+    yb[i * sx] = one * sine + other * cosine;
+  }
+}
+// Pairs of neighbours, of which `a` is the first or, turned back, the second.
+template <class T, int first>
+TETE_INLINE void turn_neighbours(const T* x, const T* c, const T* s, T* __restrict y, Index n) {
+  for (Index i = 0; i < n; ++i) {
+    const T a = x[2 * i + first], b = x[2 * i + 1 - first];
+    y[2 * i + first] = a * c[i] - b * s[i];
+    y[2 * i + 1 - first] = a * s[i] + b * c[i];
+  }
+}
+template <class T>
+void turn_row(const T* a, Index sa, const T* b, Index sb, const T* c, Index sc, const T* s,
+              Index ss, T* yb, Index syb, T* ya, Index sya, Index n) {
+  const auto have = [&](Index stride) {
+    return sa == stride && sb == stride && sya == stride && syb == stride;
+  };
+  const Fixed<1> one;
+  const Fixed<0> same;
+  if (have(1) && sc == 1 && ss == 1) return turn_loop(a, b, one, c, s, one, yb, ya, n);
+  if (have(1) && sc == 0 && ss == 0) return turn_loop(a, b, one, c, s, same, yb, ya, n);
+  if (have(2) && sc == 1 && ss == 1) {
+    if (b == a + 1 && yb == ya + 1) return turn_neighbours<T, 0>(a, c, s, ya, n);
+    if (a == b + 1 && ya == yb + 1) return turn_neighbours<T, 1>(b, c, s, yb, n);
+  }
+  for (Index i = 0; i < n; ++i) {
+    turn_loop(a + i * sa, b + i * sb, one, c + i * sc, s + i * ss, one, yb + i * syb, ya + i * sya,
+              1);
+  }
+}
+
 template <class T>
 void fill(Rows<T>& rows) {
   int unary = 0, binary = 0;
@@ -131,7 +169,7 @@ void fill(Rows<T>& rows) {
 #include "core/elementwise.def"
 #undef UNARY
 #undef BINARY
-  rows.select = select_row<T>;
+  rows.select = select_row<T>, rows.turn = turn_row<T>;
 }
 
 }  // namespace

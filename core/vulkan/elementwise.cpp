@@ -152,6 +152,11 @@ void CardBackend::random(const View& x, const View& y, bool drops, double rate, 
               });
 }
 
+bool CardBackend::turn(const View&, const View&, const View&, const View&, const View&,
+                       const View&) {
+  return false;
+}
+
 bool CardBackend::try_uniform(uint64_t key, uint64_t first, const View& y) {
   if (has(y.dtype)) random(y, y, false, 0, key, first);
   return has(y.dtype);

@@ -20,7 +20,7 @@ constexpr const char *copies = "copies, fills", *memory = "fresh memory";
 // The kinds of calls but contractions.
 constexpr std::pair<const char*, std::string_view> kinds[] = {
     {"elementwise",
-     "unary unary_gradient binary select unary_of_sum unary_of_sum_gradient accumulate"},
+     "unary unary_gradient binary select unary_of_sum unary_of_sum_gradient accumulate turn"},
     {copies, "fill copy"},
     {"sums, maxima", "fold"},
     {"softmax", "softmax softmax_gradient mixed_softmax mixed_softmax_gradient"},

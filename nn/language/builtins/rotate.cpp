@@ -28,13 +28,12 @@ struct Turn {
   Tensor cosine, sine;
 };
 Turn turns(const Tensor& positions, Index pairs, double base, Dtype dtype, Backend& on) {
-  const std::vector<double> at = positions.values();
-  std::vector<double> cosine, sine;
-  for (double p : at)
-    for (Index t = 0; t < pairs; ++t) {
-      const double angle = p * std::pow(base, -static_cast<double>(t) / static_cast<double>(pairs));
-      cosine.push_back(std::cos(angle)), sine.push_back(std::sin(angle));
-    }
+  std::vector<double> rates, cosine, sine;
+  for (Index t = 0; t < pairs; ++t)
+    rates.push_back(std::pow(base, -static_cast<double>(t) / static_cast<double>(pairs)));
+  for (double p : positions.values())
+    for (double rate : rates)
+      cosine.push_back(std::cos(p * rate)), sine.push_back(std::sin(p * rate));
   Shape shape = positions.shape();
   shape.push_back(pairs);
   const auto made = [&](const std::vector<double>& all) {
@@ -61,12 +60,9 @@ Value run(Runner& runner, const Node& node) {
   pairs.back() = halves ? 2 : d / 2, pairs.push_back(halves ? d / 2 : 2);
   y = reshape(y, pairs);
   const int axis = y.rank() - (halves ? 2 : 1);  // of the two in a pair
-  const auto half = [&](Index i) {
-    Shape shape = y.shape();
-    shape.erase(axis);
-    return reshape(slice(y, axis, i, 1), shape);
-  };
-  const Tensor a = half(0), b = half(1);
+  Shape angles = y.shape(), whole = y.shape();
+  angles.erase(axis);
+  whole.pop_back(), whole.back() = d;
   Axes missing;
   Names have;
   for (int i = 0; batched && !p.batched && i < runner.batch_rank(); ++i) missing.push_back(i);
@@ -75,12 +71,8 @@ Value run(Runner& runner, const Node& node) {
     else missing.push_back(i + (batched ? runner.batch_rank() : 0));
   const Turn turn = turns(runner.aligned(p, have, p.batched).tensor, d / 2, base, runner.dtype(),
                           runner.device());
-  const Tensor cosine = expand(turn.cosine, missing, a.shape()),
-               sine = expand(turn.sine, missing, a.shape());
-  Shape one = a.shape(), whole = a.shape();
-  one.insert(axis, 1), whole.back() = d;
   const Tensor turned = reshape(
-      concat({reshape(a * cosine - b * sine, one), reshape(a * sine + b * cosine, one)}, axis),
+      tete::turn(y, axis, expand(turn.cosine, missing, angles), expand(turn.sine, missing, angles)),
       whole);
   return runner.aligned({turned, last, batched}, node.names, batched);
 }

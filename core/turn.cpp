@@ -1,0 +1,49 @@
+// Pairs of numbers that are turned, as rotary positions do (Su et al. 2021, section 3.4.2).
+#include "core/ops.hpp"
+
+namespace tete {
+
+namespace {
+
+// One number of each pair, a view of x.
+Tensor number_of_pair(const Tensor& x, int axis, Index i) {
+  Shape shape = x.shape();
+  shape.erase(axis);
+  return reshape(slice(x, axis, i, 1), shape);
+}
+
+// Linear in x: the gradient is turned back, which is the same with the two of each pair exchanged.
+Tensor turned(const Tensor& x, int axis, const Tensor& cosine, const Tensor& sine, bool back) {
+  const Tensor from = x.detach(), y = Tensor::empty_like(from);
+  const Tensor a = number_of_pair(from, axis, back), b = number_of_pair(from, axis, !back);
+  const Tensor ya = number_of_pair(y, axis, back), yb = number_of_pair(y, axis, !back);
+  if (!y.backend().turn(a.view(), b.view(), cosine.view(), sine.view(), ya.view(), yb.view())) {
+    copy_onto(a * cosine - b * sine, ya);
+    copy_onto(a * sine + b * cosine, yb);
+  }
+  return record(
+      "turn", y, {x},
+      [axis, back](const Backward& at) -> Tensors {
+        return {turned(at.g, axis, at.kept[0], at.kept[1], !back)};
+      },
+      {cosine, sine}, CodeLine::here(), saves_nothing);
+}
+
+}  // namespace
+
+Tensor turn(const Tensor& x, int axis, const Tensor& cosine, const Tensor& sine) {
+  check_axis("turn", x, axis);
+  Shape shape = x.shape();
+  shape.erase(axis);
+  check_one_device("turn", x, cosine);
+  check_one_device("turn", x, sine);
+  for (const Tensor* factor : {&cosine, &sine})
+    if (x.size(axis) != 2 || factor->shape() != shape || factor->dtype() != x.dtype() ||
+        !is_real(x.dtype()))
+      bad_input("turn: expected a real tensor with pairs along dimension ", axis,
+                ", and a cosine and a sine for each, got ", describe(x.dtype(), x.shape()), " and ",
+                describe(factor->dtype(), factor->shape()));
+  return turned(x, axis, cosine.detach(), sine.detach(), false);
+}
+
+}  // namespace tete
