@@ -842,7 +842,8 @@ TEST_CASE("cpu: pairs turn in any layout, with every instruction set") {
                 x.random(1), c.random(2), s.random(3);
                 const View vx = laid_out(x), vy = laid_out(y);
                 const auto one = [&](View v, Index i) {
-                  v.data = v.as<std::byte>() + i * v.strides[1] * static_cast<Index>(size_of(t));
+                  v.data = static_cast<std::byte*>(v.data) +
+                           i * v.strides[1] * static_cast<Index>(size_of(t));
                   v.shape.erase(1), v.strides.erase(1);
                   return v;
                 };
