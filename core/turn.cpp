@@ -12,7 +12,8 @@ Tensor number_of_pair(const Tensor& x, int axis, Index i) {
   return reshape(slice(x, axis, i, 1), shape);
 }
 
-// Linear in x: the gradient is turned back, which is the same with the two of each pair exchanged.
+// This is linear in x: its gradient is turned back, which is the same with the two of each pair
+// exchanged.
 Tensor turned(const Tensor& x, int axis, const Tensor& cosine, const Tensor& sine, bool back) {
   const Tensor from = x.detach(), y = Tensor::empty_like(from);
   const Tensor a = number_of_pair(from, axis, back), b = number_of_pair(from, axis, !back);

@@ -346,6 +346,16 @@ TEST_SUITE("messages") {
          [] {
            cross_entropy(f32({2, 3}), i64({3}));
          }},
+        {"turn: expected a real tensor with pairs along dimension 1, and a cosine and a sine for "
+         "each, got f32[2, 3] and f32[2]",
+         [] {
+           turn(f32({2, 3}), 1, f32({2}), f32({2}));
+         }},
+        {"turn: expected a real tensor with pairs along dimension 0, and a cosine and a sine for "
+         "each, got f32[2, 3] and f32[2]",
+         [] {
+           turn(f32({2, 3}), 0, f32({3}), f32({2}));
+         }},
         {"cross_entropy: target 3 (row 1) is outside the 3 classes of the logits",
          [] {
            cross_entropy(f32({2, 3}), positions({0, 3}));

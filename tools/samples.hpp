@@ -15,7 +15,7 @@ using Logits = std::vector<std::vector<double>>;  // of texts
 // the smaller token). Temperature 0: the likeliest.
 int32_t draw(const std::vector<double>& logits, const Writing& o, double chance);
 // True if no rounding of the logits, as a batch has it beside a text alone, makes draw() choose
-// another token.
+// another token. It does not see a row that rounding sends to another expert.
 bool is_sure(const std::vector<double>& logits, const Writing& o, double chance, int32_t token);
 
 // [texts, count]: the last tokens of each text.
@@ -85,8 +85,8 @@ class Samples {
   uint64_t written_ = 0;  // tokens of each sample
 };
 
-// Bytes that so many samples of so many tokens take beside the model; 0 where the model reads them
-// one by one.
+// Bytes that so many samples of so many tokens take beside the model while it goes on from what it
+// has read; 0 where it cannot, or no device can tell before (experts).
 size_t bytes_of_samples(const Writer& writer, int64_t samples, int64_t tokens);
 
 }  // namespace tete

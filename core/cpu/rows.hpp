@@ -75,7 +75,7 @@ struct Rows {
   OfSumGradientRow* unary_of_sum_gradient[unary_count];
   void (*select)(const T* c, Index sc, const T* a, Index sa, const T* b, Index sb, T* y, Index sy,
                  Index n);
-  // ya = a c - b s, yb = a s + b c.
+  // ya = a c - b s, yb = a s + b c. ya is last, as the view in whose order rows are walked.
   void (*turn)(const T* a, Index sa, const T* b, Index sb, const T* c, Index sc, const T* s,
                Index ss, T* yb, Index syb, T* ya, Index sya, Index n);
 

@@ -127,7 +127,7 @@ TETE_INLINE void turn_loop(const T* a, const T* b, SX sx, const T* c, const T* s
     yb[i * sx] = one * sine + other * cosine;
   }
 }
-// Pairs of neighbours, of which `a` is the first or, turned back, the second.
+// Turns pairs of neighbours, of which `a` is the first or, turned back, the second.
 template <class T, int first>
 TETE_INLINE void turn_neighbours(const T* x, const T* c, const T* s, T* __restrict y, Index n) {
   for (Index i = 0; i < n; ++i) {
