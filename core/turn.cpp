@@ -36,8 +36,7 @@ Tensor turn(const Tensor& x, int axis, const Tensor& cosine, const Tensor& sine)
   check_axis("turn", x, axis);
   Shape shape = x.shape();
   shape.erase(axis);
-  check_one_device("turn", x, cosine);
-  check_one_device("turn", x, sine);
+  check_one_device("turn", Tensors{x, cosine, sine});
   for (const Tensor* factor : {&cosine, &sine})
     if (x.size(axis) != 2 || factor->shape() != shape || factor->dtype() != x.dtype() ||
         !is_real(x.dtype()))

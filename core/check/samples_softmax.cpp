@@ -200,6 +200,17 @@ Tensor turned(const Tensor& x, int axis) {
   return turn(x, axis, expand(cos(angle), {0}, all), expand(sin(angle), {0}, all));
 }
 
+void add_turns(SampleTable& table) {
+  for (const auto& [name, shape, axis] : {std::tuple("turn", Shape{2, 3, 5, 2}, 3),
+                                          {"turn, halves", {3, 2, 5}, 1},
+                                          {"turn, pairs outermost", {2, 3, 1}, 0},
+                                          {"turn of nothing", {3, 0, 2}, 2}})
+    table.add(name, {{shape}}, [axis = axis](In in) { return turned(in[0], axis); });
+  table.add("turn, transposed", {{{2, 7, 3}}}, [](In in) {
+    return turned(permute(in[0], {2, 1, 0}), 2);
+  });
+}
+
 void add_loss(SampleTable& table) {
   const auto loss = [](In in) { return cross_entropy(in[0], in[1]); };
   table.add("cross_entropy", {{{5, 7}}, positions({5}, 7)}, 7, loss);
@@ -209,14 +220,6 @@ void add_loss(SampleTable& table) {
   table.add("cross_entropy of large numbers", {{{3, 5}, 700, 720}, positions({3}, 5)}, 5, loss);
   table.add("cross_entropy, transposed", {{{7, 5}}, positions({5}, 7)}, 7, [](In in) {
     return cross_entropy(permute(in[0], {1, 0}), in[1]);
-  });
-  for (const auto& [name, shape, axis] : {std::tuple("turn", Shape{2, 3, 5, 2}, 3),
-                                          {"turn, halves", {3, 2, 5}, 1},
-                                          {"turn, pairs outermost", {2, 3, 1}, 0},
-                                          {"turn of nothing", {3, 0, 2}, 2}})
-    table.add(name, {{shape}}, [axis = axis](In in) { return turned(in[0], axis); });
-  table.add("turn, transposed", {{{2, 7, 3}}}, [](In in) {
-    return turned(permute(in[0], {2, 1, 0}), 2);
   });
   table.add("dropout", {{{2, 3, 5}}}, [](In in) { return dropout(in[0], 0.3, Key(7), 5); });
   table.add("dropout, transposed", {{{5, 3}}}, [](In in) {
@@ -231,6 +234,7 @@ void add_softmax_samples(SampleTable& table) {
   add_softmax(table);
   add_attend(table);
   add_norms(table);
+  add_turns(table);
   add_loss(table);
 }
 

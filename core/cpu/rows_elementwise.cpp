@@ -119,12 +119,12 @@ void select_row(const T* c, Index sc, const T* a, Index sa, const T* b, Index sb
 }
 
 template <class T, class SX, class SC>
-TETE_INLINE void turn_loop(const T* a, const T* b, SX sx, const T* c, const T* s, SC sc,
-                           T* __restrict yb, T* __restrict ya, Index n) {
+TETE_INLINE void turn_loop(const T* a, SX sa, const T* b, SX sb, const T* c, SC sc, const T* s,
+                           SC ss, T* __restrict yb, SX syb, T* __restrict ya, SX sya, Index n) {
   for (Index i = 0; i < n; ++i) {
-    const T one = a[i * sx], other = b[i * sx], cosine = c[i * sc], sine = s[i * sc];
-    ya[i * sx] = one * cosine - other * sine;
-    yb[i * sx] = one * sine + other * cosine;
+    const T x = a[i * sa], y = b[i * sb], cosine = c[i * sc], sine = s[i * ss];
+    ya[i * sya] = x * cosine - y * sine;
+    yb[i * syb] = x * sine + y * cosine;
   }
 }
 // Turns pairs of neighbours, of which `a` is the first or, turned back, the second.
@@ -144,16 +144,15 @@ void turn_row(const T* a, Index sa, const T* b, Index sb, const T* c, Index sc, 
   };
   const Fixed<1> one;
   const Fixed<0> same;
-  if (have(1) && sc == 1 && ss == 1) return turn_loop(a, b, one, c, s, one, yb, ya, n);
-  if (have(1) && sc == 0 && ss == 0) return turn_loop(a, b, one, c, s, same, yb, ya, n);
+  if (have(1) && sc == 1 && ss == 1)
+    return turn_loop(a, one, b, one, c, one, s, one, yb, one, ya, one, n);
+  if (have(1) && sc == 0 && ss == 0)
+    return turn_loop(a, one, b, one, c, same, s, same, yb, one, ya, one, n);
   if (have(2) && sc == 1 && ss == 1) {
     if (b == a + 1 && yb == ya + 1) return turn_neighbours<T, 0>(a, c, s, ya, n);
     if (a == b + 1 && ya == yb + 1) return turn_neighbours<T, 1>(b, c, s, yb, n);
   }
-  for (Index i = 0; i < n; ++i) {
-    turn_loop(a + i * sa, b + i * sb, one, c + i * sc, s + i * ss, one, yb + i * syb, ya + i * sya,
-              1);
-  }
+  turn_loop(a, sa, b, sb, c, sc, s, ss, yb, syb, ya, sya, n);
 }
 
 template <class T>

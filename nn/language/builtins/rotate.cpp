@@ -24,10 +24,10 @@ void check(Reading& reading, const ExprText& e, Node& node) {
 }
 
 // The cosine and the sine of each position's angles, [positions…, pairs], in the run's type.
-struct Turn {
+struct Angles {
   Tensor cosine, sine;
 };
-Turn turns(const Tensor& positions, Index pairs, double base, Dtype dtype, Backend& on) {
+Angles angles_of(const Tensor& positions, Index pairs, double base, Dtype dtype, Backend& on) {
   std::vector<double> rates, cosine, sine;
   for (Index t = 0; t < pairs; ++t)
     rates.push_back(std::pow(base, -static_cast<double>(t) / static_cast<double>(pairs)));
@@ -60,8 +60,8 @@ Value run(Runner& runner, const Node& node) {
   pairs.back() = halves ? 2 : d / 2, pairs.push_back(halves ? d / 2 : 2);
   y = reshape(y, pairs);
   const int axis = y.rank() - (halves ? 2 : 1);  // of the two in a pair
-  Shape angles = y.shape(), whole = y.shape();
-  angles.erase(axis);
+  Shape each = y.shape(), whole = y.shape();
+  each.erase(axis);
   whole.pop_back(), whole.back() = d;
   Axes missing;
   Names have;
@@ -69,10 +69,10 @@ Value run(Runner& runner, const Node& node) {
   for (int i = 0; i < places.size(); ++i)
     if (p.names.contains(places[i])) have.push_back(places[i]);
     else missing.push_back(i + (batched ? runner.batch_rank() : 0));
-  const Turn turn = turns(runner.aligned(p, have, p.batched).tensor, d / 2, base, runner.dtype(),
-                          runner.device());
+  const Angles angles = angles_of(runner.aligned(p, have, p.batched).tensor, d / 2, base,
+                                  runner.dtype(), runner.device());
   const Tensor turned = reshape(
-      tete::turn(y, axis, expand(turn.cosine, missing, angles), expand(turn.sine, missing, angles)),
+      turn(y, axis, expand(angles.cosine, missing, each), expand(angles.sine, missing, each)),
       whole);
   return runner.aligned({turned, last, batched}, node.names, batched);
 }
