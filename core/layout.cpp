@@ -159,6 +159,13 @@ Tensor slice(const Tensor& x, int axis, Index start, Index count, Index step) {
       saves_nothing);
 }
 
+Tensor row_of(const Tensor& x, int axis, Index i) {
+  const Tensor row = slice(x, axis, i, 1);
+  Shape shape = row.shape();
+  shape.erase(axis);
+  return reshape(row, shape);
+}
+
 Tensor place(const Tensor& x, int axis, Index start, Index step, Index size) {
   check_axis("place", x, axis);
   const Index count = x.size(axis);

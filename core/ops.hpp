@@ -171,6 +171,7 @@ Tensor expand(const Tensor& x, const Axes& at, const Shape& shape);  // new dime
 // x's dimensions, named by `labels`, in the order of `result`; those that it lacks are broadcast.
 Tensor aligned(const Tensor& x, const Labels& labels, const Labels& result, const Sizes& sizes);
 Tensor slice(const Tensor& x, int axis, Index start, Index count, Index step = 1);
+Tensor row_of(const Tensor& x, int axis, Index i);  // row i of dimension `axis`, without it
 // The elements whose coordinates on the given dimensions are equal; they become one dimension, the
 // first of them. Its transpose puts x on the diagonal of zeros.
 Tensor diagonal(const Tensor& x, const Axes& axes);

@@ -5,19 +5,12 @@ namespace tete {
 
 namespace {
 
-// One number of each pair, a view of x.
-Tensor number_of_pair(const Tensor& x, int axis, Index i) {
-  Shape shape = x.shape();
-  shape.erase(axis);
-  return reshape(slice(x, axis, i, 1), shape);
-}
-
 // This is linear in x: its gradient is turned back, which is the same with the two of each pair
 // exchanged.
 Tensor turned(const Tensor& x, int axis, const Tensor& cosine, const Tensor& sine, bool back) {
   const Tensor from = x.detach(), y = Tensor::empty_like(from);
-  const Tensor a = number_of_pair(from, axis, back), b = number_of_pair(from, axis, !back);
-  const Tensor ya = number_of_pair(y, axis, back), yb = number_of_pair(y, axis, !back);
+  const Tensor a = row_of(from, axis, back), b = row_of(from, axis, !back);
+  const Tensor ya = row_of(y, axis, back), yb = row_of(y, axis, !back);
   if (!y.backend().turn(a.view(), b.view(), cosine.view(), sine.view(), ya.view(), yb.view())) {
     copy_onto(a * cosine - b * sine, ya);
     copy_onto(a * sine + b * cosine, yb);

@@ -50,7 +50,7 @@ Tensor overlap_add(const Tensor& x, int axis, Index step, Index size) {
   const Tensor y = Tensor::zeros(shape, x.dtype(), x.backend());
   for (Index t = 0; t < width && x.size() > 0; ++t) {
     const Tensor hole = taps(y, axis, t, step, count);
-    const Tensor part = reshape(slice(x.detach(), axis + 1, t, 1), hole.shape());
+    const Tensor part = row_of(x.detach(), axis + 1, t);
     const Tensor total = Tensor::empty(hole.shape(), x.dtype(), x.backend());
     x.backend().binary(Binary::add, hole.view(), part.view(), total.view());
     x.backend().copy(total.view(), hole.view());

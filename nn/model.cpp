@@ -98,7 +98,7 @@ Tensor Model::logits(const Forward& forward, const ModelInputs& inputs) const {
 static Tensor last_row(const Tensor& Y) {
   const Index n = Y.size(1);
   if (n == 0) bad_input("nothing follows an empty sequence");
-  return reshape(slice(Y, 1, n - 1, 1), {Y.size(0), Y.size(2)});
+  return row_of(Y, 1, n - 1);
 }
 
 Tensor Model::last_logits(const Forward& forward, const ModelInputs& inputs) const {

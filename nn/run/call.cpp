@@ -58,13 +58,6 @@ Tensor next_rows(const CheckedCall& call, Repetition part, const Tensors& inputs
       .next(inputs, part.params, forward, part.path, part.mask);
 }
 
-// Row `row` of a value's dimension at `axis`, without that dimension.
-Tensor row_of(const Tensor& x, int axis, Index row) {
-  Shape shape = x.shape();
-  shape.erase(axis);
-  return reshape(slice(x, axis, row, 1), shape);
-}
-
 Tensors inputs_of(const CheckedCall& call, Runner& caller, Index repetition) {
   Tensors inputs;
   for (const CheckedCall::Passed& passed : call.passed) {

@@ -55,7 +55,7 @@ Index asked_position(const Trained& trained, const Passage& passage, bool any_to
 }
 
 Tensor row_of(const Tensor& logits, Index position) {
-  return cast(reshape(slice(logits, 0, position, 1), {logits.size(1)}), Dtype::f64);
+  return cast(row_of(logits, 0, position), Dtype::f64);
 }
 
 }  // namespace
