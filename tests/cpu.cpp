@@ -928,30 +928,57 @@ TEST_CASE("cpu: softmax and its gradient, over any axis, with any mask") {
             }
 }
 
-// Checks the weights of the first `shown` of n numbers, which are 0 for the others, and that making
-// them once more gives the same bits.
+// Checks the weights of the first `shown` of n numbers, of one more in the next row, and so on,
+// which are 0 for the others; that making them once more gives the same bits; and the gradient.
 template <class T>
 void check_weights(Index shown, Index n) {
-  std::vector<T> x(static_cast<size_t>(n));
-  for (Index i = 0; i < n; ++i)
-    x[static_cast<size_t>(i)] = static_cast<T>(4 * uniform(Key(7), static_cast<uint64_t>(i)) - 2);
-  if (shown < n) x.back() = std::numeric_limits<T>::quiet_NaN();
-  std::vector<double> right(x.size());
-  double sum = 0;
-  for (Index i = 0; i < shown; ++i)
-    sum += right[static_cast<size_t>(i)] = std::exp(static_cast<double>(x[static_cast<size_t>(i)]));
-  std::vector<T> again = x;
-  T stats[2] = {-std::numeric_limits<T>::infinity(), 0};
-  cpu_kernels::rows<T>().softmax_of_part(x.data(), shown, n, stats);
-  CHECK(static_cast<double>(stats[1]) * std::exp(static_cast<double>(stats[0])) ==
-        doctest::Approx(sum));
+  constexpr Index rows = 3, rs = 5;
+  const Index step = n + 3;
+  const auto& kernels = cpu_kernels::rows<T>();
+  std::vector<T> x(static_cast<size_t>(rows * step), std::numeric_limits<T>::quiet_NaN()), g = x;
+  std::array<Index, rows> sees;
+  for (Index r = 0; r < rows; ++r) {
+    sees[static_cast<size_t>(r)] = std::min(shown + r, n);
+    for (Index i = 0; i < sees[static_cast<size_t>(r)]; ++i) {
+      const auto at = static_cast<size_t>(r * step + i);
+      x[at] = static_cast<T>(4 * uniform(Key(7), at) - 2);
+      g[at] = static_cast<T>(uniform(Key(8), at));
+    }
+  }
+  const std::vector<T> logits = x;
+  std::vector<T> again = x, stats(rows * rs), factors(rows);
+  const auto part = [&](std::vector<T>& of) {
+    return cpu_kernels::PartRows<T>{of.data(), step, sees.data(), rows, n};
+  };
+  for (size_t r = 0; r < rows; ++r) stats[r * rs] = -std::numeric_limits<T>::infinity();
+  kernels.softmax_of_part(part(x), stats.data(), rs, factors.data());
+  for (size_t r = 0; r < rows; ++r) stats[r * rs + 1] = 1 / stats[r * rs + 1];
+  kernels.softmax_of_part_again(part(again), stats.data(), rs);
+  std::vector<T> change = g, of_part = g, inner(rows);
+  kernels.softmax_gradient_of_part(part(change), x.data(), nullptr);
   Index wrong = 0;
-  for (size_t i = 0; i < x.size(); ++i)
-    wrong += !(std::abs(static_cast<double>(x[i]) * sum - right[i]) <= 1e-6 * right[i]);
+  for (Index r = 0; r < rows; ++r) {
+    double sum = 0, change_of_all = 0;
+    const Index end = sees[static_cast<size_t>(r)];
+    const auto at = [&](Index i) { return static_cast<size_t>(r * step + i); };
+    for (Index i = 0; i < end; ++i) sum += std::exp(static_cast<double>(logits[at(i)]));
+    for (Index i = 0; i < end; ++i)
+      change_of_all += static_cast<double>(x[at(i)]) * static_cast<double>(g[at(i)]);
+    inner[static_cast<size_t>(r)] = static_cast<T>(change_of_all);
+    for (Index i = 0; i < n; ++i) {
+      const double w = i < end ? std::exp(static_cast<double>(logits[at(i)])) / sum : 0,
+                   dl = i < end ? w * (static_cast<double>(g[at(i)]) - change_of_all) : 0;
+      wrong += !(std::abs(static_cast<double>(x[at(i)]) - w) <= 1e-6 * w);
+      wrong += !(std::abs(static_cast<double>(change[at(i)]) - dl) <= 2e-6 * w);
+      wrong += again[at(i)] != x[at(i)];
+    }
+    wrong += !std::isnan(x[at(n)]);  // nothing is written behind a row
+  }
   CHECK(wrong == 0);
-  stats[1] = 1 / stats[1];
-  cpu_kernels::rows<T>().softmax_of_part_again(again.data(), shown, n, stats);
-  CHECK(again == x);
+  kernels.softmax_gradient_of_part(part(of_part), x.data(), inner.data());
+  for (size_t i = 0; i < change.size(); ++i)
+    wrong += std::abs(of_part[i] - change[i]) > T(2e-6) * std::abs(x[i]);
+  CHECK(wrong == 0);
 }
 
 TEST_CASE("cpu: a row's weights, wherever its shown numbers end") {
@@ -960,7 +987,7 @@ TEST_CASE("cpu: a row's weights, wherever its shown numbers end") {
     if (!cpu_kernels::use_instruction_set(set)) continue;
     CAPTURE(std::string(set));
     for (const Index n : {1, 64, 131, 192})
-      for (Index shown = 1; shown <= n; ++shown) {
+      for (Index shown = 0; shown <= n; ++shown) {
         CAPTURE(n);
         CAPTURE(shown);
         check_weights<float>(shown, n);

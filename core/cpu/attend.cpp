@@ -25,6 +25,8 @@ constexpr Index least_queries = 16;  // panels of k and v cost fewer more than t
 // Fewer mixed heads gain nothing, and lose a quarter where the memory is long.
 constexpr Index least_heads = 8;
 constexpr Index most_heads = 64;  // mixed heads; rows of more are too long for the caches
+static_assert(most_heads <= PartRows<float>::most);
+constexpr Index softmax_work = 8;  // multiplications that a weight takes as long as
 
 // Calls body(head, first row, count) for each strip of each head.
 template <class Body>
@@ -49,14 +51,17 @@ void for_each_group(const Operands<T>& of, const Body& body) {
     }
 }
 
-// to[r][m - seen.first] = Σ_c x[first + r, c] panels[c, m] for each head.
+// to[r][m - seen.first] = Σ_c x[first + r, c] panels[c, m] for each head. Registers are stored
+// whole: what is behind a strip's last position is not read.
 template <class T>
 void multiply_heads(Index heads, const Group& group, const Heads<const T>& x, Index width,
                     const PanelsOfHeads<T>& panels, const GroupSpace<T>& to) {
   for_each_strip(heads, group, width, [&](Index h, Index r, Index count) {
     const Seen& seen = group.seen_by(r);
     const Lines<T> lines = to.head(h).from(group.start(r));
-    Product<T>{x[h][group.first + r], x.step, 1, 0, width}(count, panels[h], seen.first, seen.last,
+    const Index lanes = rows<T>().product_columns / 2,
+                end = (seen.last + lanes - 1) / lanes * lanes;
+    Product<T>{x[h][group.first + r], x.step, 1, 0, width}(count, panels[h], seen.first, end,
                                                            lines[r], lines.step, false);
   });
 }
@@ -79,34 +84,34 @@ void begin(T* stats) {
   stats[0] = -std::numeric_limits<T>::infinity(), stats[1] = 0;
 }
 
-// Puts u in the place of j in row r of mixed heads; w is memory.
+// Puts u in the place of j in a row of mixed heads; w is memory.
 template <class T>
-void weigh_mixed_row(const Operands<T>& of, const Group& group, Index r, const Lines<T>& row,
+void weigh_mixed_row(const Operands<T>& of, const Seen& seen, Index query, const Lines<T>& j,
                      const Lines<T>& w) {
-  const Seen& seen = group.seen_by(r);
-  const Index numbers = seen.last - seen.first, query = group.first + r;
-  const Lines<T> j = row.from(group.start(r));
+  const Index numbers = seen.last - seen.first;
+  for (Index h = 0; h < of.heads; ++h) begin(of.stats[h][query]);
   mix(of.before, of.in, of.heads, j.read(), numbers, w);
-  for (Index h = 0; h < of.heads; ++h) {
-    T* const stats = of.stats[h][query];
-    begin(stats);
-    of.sight(h).weigh(query, seen, w[h], stats);
-    of.sight(h).finish(query, w[h], seen.end() - seen.first, stats);
-  }
+  const SoftmaxRows<T> together(of, seen, query, 1, w);
+  std::array<T, PartRows<T>::most> factors;
+  rows<T>().softmax_of_part(together.part, together.stats, together.stats_step, factors.data());
+  for (Index h = 0; h < of.heads; ++h)
+    of.sight(h).finish(query, w[h], seen.end() - seen.first, of.stats[h][query]);
   mix(of.after, of.heads, of.out, w.read(), numbers, j);
 }
 
-// The same for a part of the memory, without mixes; y: the sum with the weights of earlier parts.
+// Puts w in the place of j in a strip of queries, for a part of the memory, without mixes; y: the
+// sums with the weights of earlier parts.
 template <class T>
-void weigh_row(const Operands<T>& of, const Group& group, Index r, const Lines<T>& row,
-               bool is_first, T* y) {
-  const Index query = group.first + r;
-  T* const stats = of.stats[0][query];
-  if (is_first) begin(stats);
-  const Seen& seen = group.seen_by(r);
+void weigh_strip(const Operands<T>& of, const Seen& seen, Index query, Index count,
+                 const Lines<T>& j, bool is_first, const Lines<T>& y) {
+  for (Index r = 0; is_first && r < count; ++r) begin(of.stats[0][query + r]);
   if (seen.first == seen.last) return;
-  const T factor = of.sight(0).weigh(query, seen, row.data + group.start(r), stats);
-  if (!is_first && factor != 1) scale_row(factor, y, of.e);
+  const SoftmaxRows<T> together(of, seen, query, count, j);
+  std::array<T, PartRows<T>::most> factors;
+  rows<T>().softmax_of_part(together.part, together.stats, together.stats_step, factors.data());
+  for (Index r = 0; !is_first && r < count; ++r)
+    if (const T factor = factors[static_cast<size_t>(r)]; factor != 1)
+      scale_row(factor, y[query + r], of.e);
 }
 
 template <class T>
@@ -116,12 +121,18 @@ void attend_heads(const Operands<T>& of, const Heads<T>& y) {
   const GroupSpace<T> pairs(of.together(), std::max(of.in, of.out), of.width);
   for_each_group(of, [&](const Group& group, Index, Index part) {
     multiply_heads(of.in, group, of.q, of.c, keys_turned, pairs);
-    of.for_each_block(group, 1, [&](Index, Index first, Index end) {
-      const LineSpace<T> space = of.row_space();
-      for (Index r = first; r < end; ++r)
-        if (of.mixes) weigh_mixed_row(of, group, r, pairs.row(r), space.lines());
-        else weigh_row(of, group, r, pairs.row(r), part == 0, y[0][group.first + r]);
-    });
+    if (of.mixes)
+      of.for_each_block(group, 1, [&](Index, Index first, Index end) {
+        const LineSpace<T> space = of.row_space();
+        for (Index r = first; r < end; ++r)
+          weigh_mixed_row(of, group.seen_by(r), group.first + r, pairs.row(r).from(group.start(r)),
+                          space.lines());
+      });
+    else
+      for_each_strip(1, group, softmax_work, [&](Index, Index r, Index count) {
+        weigh_strip(of, group.seen_by(r), group.first + r, count,
+                    pairs.head(0).from_row(r).from(group.start(r)), part == 0, y[0]);
+      });
     sum_keys(of.out, group, pairs, values, of.e, y, part > 0);
   });
   if (!of.mixes)
@@ -164,9 +175,13 @@ class AttentionGradient {
     for_each_group(of_, [&](const Group& group, Index number, Index part) {
       multiply_heads(of_.in, group, of_.q, of_.c, keys_turned_, pairs_);
       multiply_heads(of_.out, group, g_, of_.e, values_turned_, changes_);
-      of_.for_each_block(group, 4, [&](Index block, Index first, Index end) {
-        rows_back(group, first, end, first_ + number * of_.blocks() + block);
-      });
+      if (of_.mixes)
+        of_.for_each_block(group, 4, [&](Index block, Index first, Index end) {
+          rows_back(group, first, end, first_ + number * of_.blocks() + block);
+        });
+      else
+        for_each_strip(1, group, 4 * softmax_work,
+                       [&](Index, Index r, Index count) { strip_back(group, r, count); });
       if (!of_.mixes) add_to_bias(group);
       if (to_.dq.data) sum_keys(of_.in, group, dj, keys_, of_.c, to_.dq, part > 0);
       if (to_.dv.data) add(of_.out, group, u, g_, of_.e, dv_);
@@ -195,36 +210,48 @@ class AttentionGradient {
     }
   }
 
-  // Puts dj in the place of j and u in that of du, in row r; without mixes, w in that of j and dl
-  // in that of du.
-  void row_back(const Group& group, Index r, const Lines<T>& mixed, const Lines<T>& changed,
+  // Puts dj in the place of j and u in that of du, in row r of mixed heads.
+  void row_back(const Group& group, Index r, const Lines<T>& w, const Lines<T>& dw,
                 typename PairSum<T>::Block* dbefore, typename PairSum<T>::Block* dafter) const {
     const Seen& seen = group.seen_by(r);
     const Index numbers = seen.last - seen.first, query = group.first + r;
     const Lines<T> j = pairs_.row(r).from(group.start(r)),
-                   du = changes_.row(r).from(group.start(r)), w = of_.mixes ? mixed : j,
-                   dw = of_.mixes ? changed : du;
-    if (of_.mixes) {
-      mix(of_.before, of_.in, of_.heads, j.read(), numbers, w);
-      mix(of_.after.transposed(), of_.out, of_.heads, du.read(), numbers, dw);
-    }
-    for (Index h = 0; h < of_.heads; ++h)
-      of_.sight(h).weigh_again(query, seen, w[h], of_.stats[h][query]);
+                   du = changes_.row(r).from(group.start(r));
+    mix(of_.before, of_.in, of_.heads, j.read(), numbers, w);
+    mix(of_.after.transposed(), of_.out, of_.heads, du.read(), numbers, dw);
+    softmax_back(seen, query, 1, w, dw);
     if (dafter) dafter->add(w.data, w.step, du.data, du.step, numbers);
-    if (of_.mixes && to_.dv.data) mix(of_.after, of_.heads, of_.out, w.read(), numbers, du);
-    for (Index h = 0; h < of_.heads; ++h) {
-      std::fill(dw[h] + numbers, dw[h] + seen.end() - seen.first, T(0));
-      change_logits(query, w[h], dw[h], seen.end() - seen.first);
-      if (of_.mixes) add_to_bias(h, query, seen, dw[h]);
-    }
+    if (to_.dv.data) mix(of_.after, of_.heads, of_.out, w.read(), numbers, du);
+    for (Index h = 0; h < of_.heads; ++h) add_to_bias(h, query, seen, dw[h]);
     if (dbefore) dbefore->add(j.data, j.step, dw.data, dw.step, numbers);
-    if (of_.mixes) mix(of_.before.transposed(), of_.heads, of_.in, dw.read(), numbers, j);
+    mix(of_.before.transposed(), of_.heads, of_.in, dw.read(), numbers, j);
   }
 
-  // Puts dl in the place of dw.
-  void change_logits(Index query, const T* w, T* dw, Index n) const {
-    if (!of_.in_parts()) rows<T>().softmax_gradient(w, dw, dw, n);
-    else rows<T>().softmax_gradient_of_part(w, dw, inner_[static_cast<size_t>(query)], dw, n);
+  // Puts w in the place of j and dl in that of du in a strip without mixes, and 0 where others of
+  // the group see.
+  void strip_back(const Group& group, Index first, Index count) const {
+    const Seen& seen = group.seen_by(first);
+    const Index start = group.start(first);
+    const Lines<T> w = pairs_.head(0).from_row(first), dw = changes_.head(0).from_row(first);
+    if (seen.first < seen.last)
+      softmax_back(seen, group.first + first, count, w.from(start), dw.from(start));
+    for (Index r = 0; r < count; ++r) {
+      const bool sees = !of_.sees_nothing(group.first + first + r);
+      const Seen done = sees ? Seen{seen.first, seen.end()} : Seen{};
+      clear_others(group, done, w.from_row(r), 1);
+      clear_others(group, done, dw.from_row(r), 1);
+    }
+  }
+
+  // Puts weights in the place of logits, and the gradient of these in that of theirs.
+  void softmax_back(const Seen& seen, Index query, Index queries, const Lines<T>& w,
+                    const Lines<T>& dw) const {
+    const SoftmaxRows<T> together(of_, seen, query, queries, w);
+    PartRows<T> part = together.part;
+    rows<T>().softmax_of_part_again(part, together.stats, together.stats_step);
+    part.x = dw.data;
+    const T* const inner = of_.in_parts() ? &inner_[static_cast<size_t>(query)] : nullptr;
+    rows<T>().softmax_gradient_of_part(part, w.data, inner);
   }
 
   // g·y of each query, which is Σ w dw over all parts. It is summed as dw is: where a row has one
@@ -241,7 +268,7 @@ class AttentionGradient {
     return made;
   }
 
-  // Puts 0 where others of the group see.
+  // Puts 0 where others of the group see, but not where these do.
   static void clear_others(const Group& group, const Seen& seen, const Lines<T>& x, Index heads) {
     const Index end = group.seen.last - group.seen.first,
                 from = std::clamp<Index>(seen.first - group.seen.first, 0, end),
@@ -273,14 +300,20 @@ class AttentionGradient {
     PanelsOfHeads<T> panels(heads, group.count, width, B.from_row(group.first));
     for (Index r = 0; r < group.count; ++r)
       if (of_.sees_nothing(group.first + r)) panels.clear_line(r);
-    const Index positions = 10 * group.high, numbers = group.seen.last - group.seen.first,
+    const Index high = group.high, positions = 10 * high,
+                numbers = group.seen.last - group.seen.first,
                 pieces = (numbers + positions - 1) / positions;
     const double work = static_cast<double>(heads * group.count * numbers * width);
     parallel_for(heads * pieces, work, [&](Index unit) {
-      const Index h = unit / pieces, start = unit % pieces * positions;
-      const Seen some{group.seen.first + start,
-                      std::min(group.seen.first + start + positions, group.seen.last)};
-      add_turned(group.count, some, x.head(h).from(start), panels[h], width, to[h]);
+      const Index h = unit / pieces, start = group.seen.first + unit % pieces * positions,
+                  end = std::min(start + positions, group.seen.last);
+      const Lines<T> from = x.head(h);
+      for (Index m = start; m < end; m += high) {
+        const Seen some{m, std::min(m + high, end)};
+        const auto [row, end_row] = group.rows_that_see(some);
+        Product<T>{from[row] + m - group.seen.first, 1, from.step, row, end_row}(
+            some.last - m, panels[h], 0, width, to[h][m], to[h].step, true);
+      }
     });
   }
 

@@ -27,6 +27,14 @@ struct Group {
   const Seen& seen_by(Index r) const { return strips[static_cast<size_t>(r / high)]; }
   // Rows of pairs begin at seen.first; those of a strip's at this place.
   Index start(Index r) const { return std::max<Index>(0, seen_by(r).first - seen.first); }
+  // The rows of strips that see some of these positions, and those between: first and end.
+  std::pair<Index, Index> rows_that_see(const Seen& some) const {
+    const auto sees = [&](const Seen& strip) { return strip.overlaps(some); };
+    const auto first = std::find_if(strips.begin(), strips.end(), sees);
+    const auto last = std::find_if(strips.rbegin(), strips.rend(), sees);
+    const Index end = strips.rend() - last;
+    return {std::min(first - strips.begin(), end) * high, std::min(end * high, count)};
+  }
 };
 
 // One sample of each operand.
@@ -80,19 +88,39 @@ struct Operands {
   // such blocks a group has.
   Index rows_of_block() const { return std::clamp<Index>(most_in_lanes / width, 1, 8); }
   Index blocks() const { return (together() + rows_of_block() - 1) / rows_of_block(); }
-  // Calls body(block, first row, end) for each block of the group. passes: how often weights are
-  // met.
+  // Calls body(block, first row, end) for each block of a group of mixed heads. passes: how often
+  // weights are met.
   template <class Body>
   void for_each_block(const Group& group, double passes, const Body& body) const {
-    const double work = passes * static_cast<double>(group.count * heads * width) *
-                        static_cast<double>(mixes ? in + out : 8);
+    const double work = passes * static_cast<double>(group.count * heads * width * (in + out));
     const Index rows = rows_of_block();
     parallel_for((group.count + rows - 1) / rows, work, [&](Index block) {
       body(block, block * rows, std::min(group.count, (block + 1) * rows));
     });
   }
   // Memory for one row of all mixed heads.
-  LineSpace<T> row_space() const { return {mixes ? heads : 0, width}; }
+  LineSpace<T> row_space() const { return {heads, width}; }
+};
+
+// The rows that a softmax takes together, at x: a strip's queries, or all mixed heads of one. It
+// completes their logits.
+template <class T>
+struct SoftmaxRows {
+  std::array<Index, PartRows<T>::most> shown;
+  PartRows<T> part;
+  T* stats;
+  Index stats_step;
+
+  SoftmaxRows(const Operands<T>& of, const Seen& seen, Index query, Index queries,
+              const Lines<T>& x)
+      : part{x.data, x.step, shown.data(), of.mixes ? of.heads : queries, seen.end() - seen.first},
+        stats(of.stats[0][query]),
+        stats_step(of.mixes ? of.stats.head : of.stats.step) {
+    for (Index r = 0; r < part.rows; ++r)
+      shown[static_cast<size_t>(r)] = of.mixes ? of.sight(r).complete(query, seen, x[r])
+                                               : of.sight(0).complete(query + r, seen, x[r]);
+  }
+  SoftmaxRows(const SoftmaxRows&) = delete;  // part points into it
 };
 
 // The views of a call, in this order; a gradient has others from of_g on.

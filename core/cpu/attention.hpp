@@ -64,6 +64,7 @@ struct Seen {
   // Kernels of rows take whole lanes up to here: lines have room for them.
   Index end() const { return first + (last - first + lanes - 1) / lanes * lanes; }
   static constexpr Index lanes = 64;
+  bool overlaps(const Seen& other) const { return first < other.last && other.first < last; }
 };
 // The positions between both, too, which neither sees.
 inline Seen united(const Seen& a, const Seen& b) {
@@ -109,15 +110,18 @@ struct Sight {
     return {all.first / Seen::lanes * Seen::lanes, all.last};
   }
 
-  // Puts weights of row i over these positions, a part, in the place of its logits; stats and the
-  // result as of Rows::softmax_of_part.
-  T weigh(Index i, const Seen& part, T* x, T* stats) const {
-    complete(i, part, x);
-    return rows<T>().softmax_of_part(x, shown_of(i, part), part.end() - part.first, stats);
+  // Adds the bias to row i's logits of these positions; those that the mask hides become -inf.
+  // Returns how many of them, from the first one on, the row sees before a mask.
+  Index complete(Index i, const Seen& seen, T* x) const {
+    const Index n = seen.last - seen.first;
+    if (bias.data) add_row(bias[i] + seen.first, x, 1, n);
+    const T hidden = -std::numeric_limits<T>::infinity();
+    if (mask.data) rows<T>().select(mask[i] + seen.first, 1, x, 1, &hidden, 0, x, 1, n);
+    return std::clamp<Index>(shown_to(i) - seen.first, 0, n);
   }
-  // Makes of the stats of all parts those of weigh_again, or zeros for a row that sees nothing; y,
-  // its weights or what was summed with them, is then 0. It is NaN if -inf is all that the row
-  // sees.
+  // Makes of the stats of all parts those of softmax_of_part_again, or zeros for a row that sees
+  // nothing; y, its weights or what was summed with them, is then 0. It is NaN if -inf is all that
+  // the row sees.
   void finish(Index i, T* y, Index n, T* stats) const {
     const bool is_empty = stats[1] == 0;
     stats[1] = T(1) / stats[1];
@@ -126,43 +130,14 @@ struct Sight {
     if (hidden) stats[0] = stats[1] = 0;
     std::fill_n(y, n, hidden ? T(0) : std::numeric_limits<T>::quiet_NaN());
   }
-  // The same weights once more, from the stats of all positions.
-  void weigh_again(Index i, const Seen& seen, T* x, const T* stats) const {
-    complete(i, seen, x);
-    rows<T>().softmax_of_part_again(x, shown_of(i, seen), seen.end() - seen.first, stats);
-  }
 
  private:
   bool hides(Index i, Index key) const { return mask.data && mask[i][key] == 0; }
-  // Row i's positions, from seen.first on.
-  Index shown_of(Index i, const Seen& seen) const {
-    return std::clamp<Index>(shown_to(i) - seen.first, 0, seen.last - seen.first);
-  }
-  // Adds the bias to row i's logits. Those that the mask hides become -inf, and what fills the last
-  // lanes 0.
-  void complete(Index i, const Seen& seen, T* x) const {
-    const Index n = seen.last - seen.first;
-    std::fill(x + n, x + seen.end() - seen.first, T(0));
-    if (bias.data) add_row(bias[i] + seen.first, x, 1, n);
-    if (!mask.data) return;
-    const T hidden = -std::numeric_limits<T>::infinity();
-    rows<T>().select(mask[i] + seen.first, 1, x, 1, &hidden, 0, x, 1, n);
-  }
   bool sees_nothing(Index i) const {
     Index seen = shown_to(i);
     while (seen > 0 && hides(i, seen - 1)) --seen;
     return seen == 0;
   }
 };
-
-// to[m, j] += Σ_i x[i][m - seen.first] B[i, j], i < count, for the positions seen.
-template <class T>
-void add_turned(Index count, const Seen& seen, const Lines<T>& x, const Panels<T>& B, Index n,
-                const Lines<T>& to) {
-  const Index high = rows<T>().product_rows;
-  for (Index m = seen.first; m < seen.last; m += high)
-    Product<T>{x.data + (m - seen.first), 1, x.step, 0, count}(std::min(high, seen.last - m), B, 0,
-                                                               n, to[m], to.step, true);
-}
 
 }  // namespace tete::cpu_kernels

@@ -56,6 +56,17 @@ struct ProductRows {
   Index rg, ra, rb, sg, sa, sb, rows, n;
 };
 
+// Parts of at most `most` rows, `step` apart: the first shown[r] of n numbers in row r. The others
+// count for nothing and become 0.
+template <class T>
+struct PartRows {
+  static constexpr Index most = 64;
+  T* x;
+  Index step;
+  const Index* shown;
+  Index rows, n;
+};
+
 template <class T>
 struct Rows {
   static constexpr Index most_few_rows = 16;
@@ -110,17 +121,18 @@ struct Rows {
 
   // rows_softmax.cpp. Every row has stride 1; mask may be null. y may be x.
   void (*softmax)(const T* x, const T* mask, T* y, Index n);
-  // The same for a part of a row: in place of its first `shown` numbers, and 0 for the rest of n,
-  // as if there were no others but earlier parts, whose weights are to be multiplied by what it
-  // returns. stats, -inf and 0 before the first part: the largest number so far and Σ exp(x -
-  // largest).
-  T (*softmax_of_part)(T* x, Index shown, Index n, T* stats);
+  void (*softmax_gradient)(const T* y, const T* g, T* dx, Index n);
+  // The same for a part of each row, as if there were no others but earlier parts, whose weights
+  // are to be multiplied by the row's factor. stats, two numbers `rs` apart for each row, -inf and
+  // 0 before the first part: the largest number so far and Σ exp(x - largest).
+  void (*softmax_of_part)(const PartRows<T>& part, T* stats, Index rs, T* factors);
   // The weights once more, to the bit where there is one part, from the largest number of all parts
   // and 1/Σ.
-  void (*softmax_of_part_again)(T* x, Index shown, Index n, const T* stats);
-  void (*softmax_gradient)(const T* y, const T* g, T* dx, Index n);
-  // The same for a part of a row; inner: Σ y g over all of it.
-  void (*softmax_gradient_of_part)(const T* y, const T* g, T inner, T* dx, Index n);
+  void (*softmax_of_part_again)(const PartRows<T>& part, const T* stats, Index rs);
+  // Puts the gradient in the place of g, which `part` has; rows of the weights y, 0 where numbers
+  // are not shown, are as far apart. inner: Σ y g of each row over all its parts; null if this is
+  // the only one.
+  void (*softmax_gradient_of_part)(const PartRows<T>& part, const T* y, const T* inner);
   // Returns log Σ exp x.
   T (*logsumexp)(const T* x, Index n);
   // y = g (exp(x - lse) - [j = target]).

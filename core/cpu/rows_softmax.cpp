@@ -18,6 +18,7 @@ struct Unmasked {
   TETE_MEMBER V operator()(Index, V v, T) const {
     return v;
   }
+  TETE_MEMBER bool ends_before(Index) const { return false; }
 };
 template <class T>
 struct Masked {
@@ -26,9 +27,10 @@ struct Masked {
   TETE_MEMBER Register<T> operator()(Index i, Register<T> v, T hidden) const {
     return load(mask + i) != 0 ? v : all_lanes(hidden);
   }
+  TETE_MEMBER bool ends_before(Index) const { return false; }
 };
 
-// The first numbers, or another number in the place of the others.
+// The first numbers, or another number in the place of the others, which need not be computed.
 template <class T>
 class First {
  public:
@@ -40,6 +42,7 @@ class First {
     if (i + width<T> <= count_) return v;
     return lane_ < all_lanes(static_cast<T>(count_ - i)) ? v : all_lanes(hidden);
   }
+  TETE_MEMBER bool ends_before(Index i) const { return i >= count_; }
 
  private:
   Index count_;
@@ -56,17 +59,15 @@ TETE_INLINE T largest(const T* x, Index n, const Seen& seen) {
       [=](Index i) { return seen(i, x[i], none); });
 }
 
-// y = exp(x - most), or 0 where x is hidden. Returns Σ y.
+// y = exp(x - most), or 0 where x is hidden. Returns Σ y, which a loop of its own adds up:
+// registers have no room for the lanes of a sum beside the constants of exp.
 template <class T, class Seen>
 TETE_INLINE T exp_row(const T* x, T most, T* y, Index n, const Seen& seen) {
-  return lane_sum<T>(
-      n,
-      [=](Index i) {
-        const Register<T> e = seen(i, exps(load(x + i) - most), T(0));
-        store<T>(y + i, e);
-        return e;
-      },
-      [=](Index i) { return y[i] = seen(i, exp_below(x[i] - most), T(0)); });
+  Index i = 0;
+  for (; i + width<T> <= n; i += width<T>)
+    store<T>(y + i, seen.ends_before(i) ? Register<T>{} : seen(i, exps(load(x + i) - most), T(0)));
+  for (; i < n; ++i) y[i] = seen(i, exp_below(x[i] - most), T(0));
+  return dense_sum(y, n);
 }
 
 template <class T>
@@ -89,36 +90,84 @@ void softmax_row(const T* x, const T* mask, T* y, Index n) {
   for (Index i = 0; i < n; ++i) y[i] *= scale;
 }
 
+// Calls each loop's body with each row, a few rows at a time: sums and divisions of a row overlap
+// with those of the next ones, and numbers are in the first-level cache still when the next loop
+// comes.
+template <class T, class... Body>
+TETE_INLINE void in_turn(const PartRows<T>& part, const Body&... loops) {
+  const Index some = 1 + (Index{16} << 10) / (part.n * static_cast<Index>(sizeof(T)) + 1);
+  for (Index first = 0; first < part.rows; first += some) {
+    const Index end = first + some < part.rows ? first + some : part.rows;
+    const auto run = [=](const auto& body) {
+      for (Index r = first; r < end; ++r) body(r, part.x + r * part.step, First<T>(part.shown[r]));
+    };
+    (..., run(loops));
+  }
+}
+
 // Weights never exceed 1, so that sums with them overflow no sooner than those of a whole row.
 template <class T>
-T softmax_of_part(T* x, Index shown, Index n, T* stats) {
-  const First<T> first(shown);
-  const T none = -__builtin_inf(), before = stats[0], here = largest(x, n, first);
-  stats[0] = here > before ? here : before;
-  const T most = stats[0] == none ? T(0) : stats[0], earlier = stats[1] * exp_below(before - most);
-  stats[1] = earlier + exp_row(x, most, x, n, first);
-  if (stats[1] == 0) return T(1);  // nothing yet, or -inf alone: x is 0
-  const T scale = T(1) / stats[1];
-  for (Index i = 0; i < n; ++i) x[i] *= scale;
-  return earlier * scale;
+void softmax_of_part(const PartRows<T>& part, T* stats, Index rs, T* factors) {
+  const T none = -__builtin_inf();
+  in_turn(
+      part,
+      [=](Index r, const T* x, const First<T>& first) {
+        const T before = stats[r * rs], here = largest(x, part.n, first);
+        stats[r * rs] = here > before ? here : before;
+        factors[r] = before;
+      },
+      [=](Index r, T* x, const First<T>& first) {
+        T* const of_row = stats + r * rs;
+        const T most = of_row[0] == none ? T(0) : of_row[0];
+        const T earlier = of_row[1] == 0 ? T(0) : of_row[1] * exp_below(factors[r] - most);
+        of_row[1] = earlier + exp_row(x, most, x, part.n, first);
+        factors[r] = earlier;
+      },
+      [=](Index r, T* x, const First<T>&) {
+        const T sum = stats[r * rs + 1];
+        const bool is_nothing = sum == 0;  // yet, or -inf alone: x is 0
+        const T scale = is_nothing ? T(1) : T(1) / sum;
+        for (Index i = 0; i < part.n; ++i) x[i] *= scale;
+        factors[r] = is_nothing ? T(1) : factors[r] * scale;
+      });
 }
 template <class T>
-void softmax_of_part_again(T* x, Index shown, Index n, const T* stats) {
-  const First<T> first(shown);
-  const T most = stats[0], scale = stats[1];
-  Index i = 0;
-  for (; i + width<T> <= n; i += width<T>)
-    store<T>(x + i, first(i, exps(load(x + i) - most) * scale, T(0)));
-  for (; i < n; ++i) x[i] = first(i, exp_below(x[i] - most) * scale, T(0));
+void softmax_of_part_again(const PartRows<T>& part, const T* stats, Index rs) {
+  in_turn(part, [=](Index r, T* x, const First<T>& first) {
+    const T most = stats[r * rs], scale = stats[r * rs + 1];
+    Index i = 0;
+    for (; i + width<T> <= part.n; i += width<T>)
+      store<T>(x + i, first.ends_before(i) ? Register<T>{}
+                                           : first(i, exps(load(x + i) - most) * scale, T(0)));
+    for (; i < part.n; ++i) x[i] = first(i, exp_below(x[i] - most) * scale, T(0));
+  });
 }
 
 template <class T>
-void softmax_gradient_of_part(const T* y, const T* g, T inner, T* dx, Index n) {
-  for (Index i = 0; i < n; ++i) dx[i] = y[i] * (g[i] - inner);
+void softmax_gradient_of_part(const PartRows<T>& part, const T* y, const T* known) {
+  T made[PartRows<T>::most];
+  const T* const inner = known ? known : made;
+  in_turn(
+      part,
+      [&](Index r, const T* g, const First<T>& first) {
+        const T* const w = y + r * part.step;
+        if (known) return;
+        made[r] = lane_sum<T>(
+            part.n, [=](Index i) { return load(w + i) * first(i, load(g + i), T(0)); },
+            [=](Index i) { return w[i] * first(i, g[i], T(0)); });
+      },
+      [=](Index r, T* g, const First<T>& first) {
+        const T *const w = y + r * part.step, of_row = inner[r];
+        Index i = 0;
+        for (; i + width<T> <= part.n; i += width<T>)
+          store<T>(g + i, first(i, load(w + i) * (load(g + i) - of_row), T(0)));
+        for (; i < part.n; ++i) g[i] = first(i, w[i] * (g[i] - of_row), T(0));
+      });
 }
 template <class T>
 void softmax_gradient_row(const T* y, const T* g, T* dx, Index n) {
-  softmax_gradient_of_part(y, g, dense_dot(y, g, n), dx, n);
+  const T inner = dense_dot(y, g, n);
+  for (Index i = 0; i < n; ++i) dx[i] = y[i] * (g[i] - inner);
 }
 
 template <class T>

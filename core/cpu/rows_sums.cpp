@@ -25,24 +25,21 @@ void dots(const T* a, Index ra, const T* b, Index rb, Index rows, Index n, T* y,
   for (Index r = 0; r < rows; ++r, a += ra, b += rb, y += ry) *y = dense_dot(a, b, n);
 }
 
-// The larger one; a NaN wins.
-template <class T>
-TETE_INLINE T larger(T a, T b) {
-  return a > b || a != a ? a : b;
+// The larger one, of numbers or of each lane; a NaN wins.
+template <class V>
+TETE_INLINE V larger(V a, V b) {
+  return ((a > b) | (a != a)) ? a : b;
 }
 
 template <class T>
 T max_row(const T* x, Index sx, Index n) {
-  constexpr int count = lanes<T>;
-  T lane[count];
-  for (int l = 0; l < count; ++l) lane[l] = -__builtin_inf();
-  Index i = 0;
+  const T none = -__builtin_inf();
   if (sx == 1)
-    for (; i + count <= n; i += count)
-      for (int l = 0; l < count; ++l) lane[l] = larger(lane[l], x[i + l]);
-  for (; i < n; ++i) lane[0] = larger(lane[0], x[i * sx]);
-  T most = lane[0];
-  for (int l = 1; l < count; ++l) most = larger(most, lane[l]);
+    return joined_terms<T>(
+        n, none, [](auto a, auto b) { return larger(a, b); }, [=](Index i) { return load(x + i); },
+        [=](Index i) { return x[i]; });
+  T most = none;
+  for (Index i = 0; i < n; ++i) most = larger(most, x[i * sx]);
   return most;
 }
 
