@@ -128,14 +128,13 @@ Matrix<const T> strip_of(const Matrix<const T>& A, Index some, Index k, bool is_
   return {space, 1, some};
 }
 
-// Asks for one of several shares of A's next rows, so that the products with them need not wait for
-// memory.
+// Asks for `count` lines of A from this one on: rows, or the columns of a transposed A, of which
+// there are `lines` of so many numbers. Products with them then need not wait for memory.
 template <class T>
-void fetch(const Matrix<const T>& A, Index rows, Index k, Index share, Index shares) {
+void fetch(const Matrix<const T>& A, Index lines, Index length, Index first, Index count) {
   constexpr Index line = 64 / sizeof(T);
-  const bool lies = A.column == 1;
-  const Index lines = lies ? rows : k, length = lies ? k : rows, step = lies ? A.row : A.column;
-  for (Index i = share * lines / shares; i < (share + 1) * lines / shares; ++i)
+  const Index step = A.column == 1 ? A.row : A.column, end = std::min(first + count, lines);
+  for (Index i = first; i < end; ++i)
     for (Index j = 0; j < length; j += line) __builtin_prefetch(A.data + i * step + j, 0, 2);
 }
 
@@ -154,20 +153,23 @@ void multiply_block(Index m, Index n, Index k, const Matrix<const T>& A, const M
                               ? nullptr
                               : panels_of<T>({B.data + as_it_lies * B.column, B.row, B.column}, k,
                                              others, wide, space.b);
-  const bool fetches = m * k >= cached;
+  const bool fetches = m * k >= cached, lies = A.column == 1;
+  const Index panels_here = (n + wide - 1) / wide,
+              at_once = ((lies ? kernels.product_rows : k) + panels_here - 1) / panels_here;
   for (Index i = 0; i < m; i += kernels.product_rows) {
     const Index some = std::min(kernels.product_rows, m - i);
     const Matrix<const T> a =
         strip_of<T>({A.data + i * A.row, A.row, A.column}, some, k, n > 2 * wide, space.a);
     const Index next = i + kernels.product_rows, left = std::min(kernels.product_rows, m - next);
-    for (Index j = 0; j < n; j += wide) {
+    for (Index j = 0, asked = 0; j < n; j += wide, asked += at_once) {
       if (fetches && left > 0)
-        fetch<T>({A.data + next * A.row, A.row, A.column}, left, k, j / wide,
-                 (n + wide - 1) / wide);
-      const bool lies = j < as_it_lies;
+        fetch<T>({A.data + next * A.row, A.row, A.column}, lies ? left : k, lies ? k : left, asked,
+                 at_once);
+      const bool is_read_in_place = j < as_it_lies;
       kernels.product(some, k, a.data, a.row, a.column,
-                      lies ? B.data + j : panels + (j - as_it_lies) * k, lies ? B.row : wide,
-                      C.data + i * C.row + j, C.row, std::min(wide, n - j), add);
+                      is_read_in_place ? B.data + j : panels + (j - as_it_lies) * k,
+                      is_read_in_place ? B.row : wide, C.data + i * C.row + j, C.row,
+                      std::min(wide, n - j), add);
     }
   }
 }
