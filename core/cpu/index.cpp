@@ -122,8 +122,10 @@ void CpuBackend::scatter(const View& G, const Labels& g, const View& I, const La
   fill(0, T);
   const Parts parts = parts_of(G, g, T, t, I, i, label);
   if (parts.slices.size() == 0 || parts.positions.rows() == 0) return;
-  constexpr Index columns = 64;
-  const Index n = parts.slices.inner();
+  // Long pieces of rows: a table's rows are far apart, and each thread meets them all.
+  constexpr Index line = 64;
+  const Index n = parts.slices.inner(),
+              columns = std::max<Index>(1, n / line / threads_here()) * line;
   visit(G.dtype, [&]<class E>() {
     parallel_for((n + columns - 1) / columns, static_cast<double>(G.size()), [&](Index unit) {
       const Index first = unit * columns;
