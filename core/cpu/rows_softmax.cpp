@@ -59,14 +59,24 @@ TETE_INLINE T largest(const T* x, Index n, const Seen& seen) {
       [=](Index i) { return seen(i, x[i], none); });
 }
 
+// y[i] = term(i) for i < n; `whole(i)` gives the register of terms i, i+1, …
+template <class T, class Whole, class Term>
+TETE_INLINE void write_row(T* y, Index n, const Whole& whole, const Term& term) {
+  Index i = 0;
+  for (; i + width<T> <= n; i += width<T>) store<T>(y + i, whole(i));
+  for (; i < n; ++i) y[i] = term(i);
+}
+
 // y = exp(x - most), or 0 where x is hidden. Returns Σ y, which a loop of its own adds up:
 // registers have no room for the lanes of a sum beside the constants of exp.
 template <class T, class Seen>
 TETE_INLINE T exp_row(const T* x, T most, T* y, Index n, const Seen& seen) {
-  Index i = 0;
-  for (; i + width<T> <= n; i += width<T>)
-    store<T>(y + i, seen.ends_before(i) ? Register<T>{} : seen(i, exps(load(x + i) - most), T(0)));
-  for (; i < n; ++i) y[i] = seen(i, exp_below(x[i] - most), T(0));
+  write_row(
+      y, n,
+      [=](Index i) {
+        return seen.ends_before(i) ? Register<T>{} : seen(i, exps(load(x + i) - most), T(0));
+      },
+      [=](Index i) { return seen(i, exp_below(x[i] - most), T(0)); });
   return dense_sum(y, n);
 }
 
@@ -135,11 +145,13 @@ template <class T>
 void softmax_of_part_again(const PartRows<T>& part, const T* stats, Index rs) {
   in_turn(part, [=](Index r, T* x, const First<T>& first) {
     const T most = stats[r * rs], scale = stats[r * rs + 1];
-    Index i = 0;
-    for (; i + width<T> <= part.n; i += width<T>)
-      store<T>(x + i, first.ends_before(i) ? Register<T>{}
-                                           : first(i, exps(load(x + i) - most) * scale, T(0)));
-    for (; i < part.n; ++i) x[i] = first(i, exp_below(x[i] - most) * scale, T(0));
+    write_row(
+        x, part.n,
+        [=](Index i) {
+          return first.ends_before(i) ? Register<T>{}
+                                      : first(i, exps(load(x + i) - most) * scale, T(0));
+        },
+        [=](Index i) { return first(i, exp_below(x[i] - most) * scale, T(0)); });
   });
 }
 
@@ -149,7 +161,7 @@ void softmax_gradient_of_part(const PartRows<T>& part, const T* y, const T* know
   const T* const inner = known ? known : made;
   in_turn(
       part,
-      [&](Index r, const T* g, const First<T>& first) {
+      [=, &made](Index r, const T* g, const First<T>& first) {
         const T* const w = y + r * part.step;
         if (known) return;
         made[r] = lane_sum<T>(
@@ -158,10 +170,10 @@ void softmax_gradient_of_part(const PartRows<T>& part, const T* y, const T* know
       },
       [=](Index r, T* g, const First<T>& first) {
         const T *const w = y + r * part.step, of_row = inner[r];
-        Index i = 0;
-        for (; i + width<T> <= part.n; i += width<T>)
-          store<T>(g + i, first(i, load(w + i) * (load(g + i) - of_row), T(0)));
-        for (; i < part.n; ++i) g[i] = first(i, w[i] * (g[i] - of_row), T(0));
+        write_row(
+            g, part.n,
+            [=](Index i) { return first(i, load(w + i) * (load(g + i) - of_row), T(0)); },
+            [=](Index i) { return first(i, w[i] * (g[i] - of_row), T(0)); });
       });
 }
 template <class T>
@@ -181,7 +193,9 @@ T logsumexp_row(const T* x, Index n) {
 
 template <class T>
 void cross_entropy_gradient_row(const T* x, T lse, T g, Index target, T* y, Index n) {
-  for (Index i = 0; i < n; ++i) y[i] = g * exp(x[i] - lse);
+  write_row(
+      y, n, [=](Index i) { return g * exps(load(x + i) - lse); },
+      [=](Index i) { return g * exp_below(x[i] - lse); });
   y[target] -= g;
 }
 
