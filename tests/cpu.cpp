@@ -520,6 +520,27 @@ TEST_CASE("cpu: a fold over any dimensions equals the loop over them") {
             }
 }
 
+TEST_CASE("cpu: 0 is larger than -0, wherever they lie") {
+  for (const Dtype t : reals)
+    for (const Index n : {2, 7, 64, 131})
+      for (Index place = 0; place < n; ++place) {
+        Array x(t, {n, 2}), y(t, {1, 2}), z(t, {2, 1});
+        cpu().fill(-0.0, x.view);
+        put(x.view, {place, 0}, 0.0);
+        View turned = x.view;
+        std::swap(turned.shape[0], turned.shape[1]),
+            std::swap(turned.strides[0], turned.strides[1]);
+        Array row(t, {2, n});
+        cpu().copy(turned, row.view);
+        cpu().fold(Fold::max, x.view, y.view);
+        cpu().fold(Fold::max, row.view, z.view);
+        for (const double found : {get(y.view, {0, 0}), get(z.view, {0, 0})})
+          CHECK(!std::signbit(found));
+        for (const double found : {get(y.view, {0, 1}), get(z.view, {1, 0})})
+          CHECK(std::signbit(found));
+      }
+}
+
 TEST_CASE("cpu: a NaN wins a maximum") {
   for (const Shape& small : {Shape{1, 1}, Shape{1, 300}, Shape{200, 1}})
     for (Index place : {0, 7, 299, 30000, 59999}) {
@@ -928,56 +949,99 @@ TEST_CASE("cpu: softmax and its gradient, over any axis, with any mask") {
             }
 }
 
-// Checks the weights of the first `shown` of n numbers, of one more in the next row, and so on,
-// which are 0 for the others; that making them once more gives the same bits; and the gradient.
+// Rows of n numbers, of which one more is shown in each: the first `shown` in the first. All else
+// is NaN, and stays so between the rows.
 template <class T>
-void check_weights(Index shown, Index n) {
-  constexpr Index rows = 3, rs = 5;
-  const Index step = n + 3;
+struct ShownRows {
+  static constexpr Index rows = 30, rs = 5;  // more rows than are worked on at a time
+  Index n, step = n + 3;
+  std::array<Index, rows> shown;
+  std::vector<T> x =
+      std::vector<T>(static_cast<size_t>(rows * step), std::numeric_limits<T>::quiet_NaN());
+  std::vector<T> stats = std::vector<T>(rows * rs, T(7));
+
+  ShownRows(Index first, Index n, uint64_t key) : n(n) {
+    for (Index r = 0; r < rows; ++r) {
+      shown[static_cast<size_t>(r)] = std::min(first + r, n);
+      for (Index i = 0; i < shown[static_cast<size_t>(r)]; ++i)
+        at(r, i) = static_cast<T>(4 * uniform(Key(key), static_cast<uint64_t>(r * step + i)) - 2);
+      stats[static_cast<size_t>(r * rs)] = -std::numeric_limits<T>::infinity();
+      stats[static_cast<size_t>(r * rs + 1)] = 0;
+    }
+  }
+  T& at(Index r, Index i) { return x[static_cast<size_t>(r * step + i)]; }
+  double number(Index r, Index i) { return static_cast<double>(at(r, i)); }
+  // Columns from this one on.
+  cpu_kernels::PartRows<T> part(Index from, Index to, std::array<Index, rows>& seen) {
+    for (size_t r = 0; r < rows; ++r) seen[r] = std::clamp<Index>(shown[r] - from, 0, to - from);
+    return {x.data() + from, step, seen.data(), rows, to - from};
+  }
+  // The sum of exp over a row's shown numbers, while they are logits.
+  double sum(Index r) {
+    double all = 0;
+    for (Index i = 0; i < shown[static_cast<size_t>(r)]; ++i) all += std::exp(number(r, i));
+    return all;
+  }
+  // Numbers that a kernel should not have written.
+  Index written_outside() {
+    Index wrong = 0;
+    for (Index r = 0; r < rows; ++r) {
+      for (Index i = n; i < step; ++i) wrong += !std::isnan(at(r, i));
+      for (Index i = 2; i < rs; ++i) wrong += stats[static_cast<size_t>(r * rs + i)] != 7;
+    }
+    return wrong;
+  }
+};
+
+// Checks weights, from all numbers at once and in two parts, those made once more, which have the
+// same bits, and the gradient of logits.
+template <class T>
+void check_weights(Index first, Index n) {
+  using Rows = ShownRows<T>;
   const auto& kernels = cpu_kernels::rows<T>();
-  std::vector<T> x(static_cast<size_t>(rows * step), std::numeric_limits<T>::quiet_NaN()), g = x;
-  std::array<Index, rows> sees;
-  for (Index r = 0; r < rows; ++r) {
-    sees[static_cast<size_t>(r)] = std::min(shown + r, n);
-    for (Index i = 0; i < sees[static_cast<size_t>(r)]; ++i) {
-      const auto at = static_cast<size_t>(r * step + i);
-      x[at] = static_cast<T>(4 * uniform(Key(7), at) - 2);
-      g[at] = static_cast<T>(uniform(Key(8), at));
-    }
-  }
-  const std::vector<T> logits = x;
-  std::vector<T> again = x, stats(rows * rs), factors(rows);
-  const auto part = [&](std::vector<T>& of) {
-    return cpu_kernels::PartRows<T>{of.data(), step, sees.data(), rows, n};
-  };
-  for (size_t r = 0; r < rows; ++r) stats[r * rs] = -std::numeric_limits<T>::infinity();
-  kernels.softmax_of_part(part(x), stats.data(), rs, factors.data());
-  for (size_t r = 0; r < rows; ++r) stats[r * rs + 1] = 1 / stats[r * rs + 1];
-  kernels.softmax_of_part_again(part(again), stats.data(), rs);
-  std::vector<T> change = g, of_part = g, inner(rows);
-  kernels.softmax_gradient_of_part(part(change), x.data(), nullptr);
+  Rows logits(first, n, 7), w = logits, again = logits, apart = logits, g(first, n, 8), dl = g,
+                            dl_of_part = g;
+  std::array<Index, Rows::rows> seen, others;
+  std::vector<T> factors(Rows::rows), second(Rows::rows), inner(Rows::rows);
+  kernels.softmax_of_part(w.part(0, n, seen), w.stats.data(), Rows::rs, factors.data());
+  const Index half = n / 2;
+  kernels.softmax_of_part(apart.part(0, half, seen), apart.stats.data(), Rows::rs, factors.data());
+  kernels.softmax_of_part(apart.part(half, n, others), apart.stats.data(), Rows::rs, second.data());
   Index wrong = 0;
-  for (Index r = 0; r < rows; ++r) {
-    double sum = 0, change_of_all = 0;
-    const Index end = sees[static_cast<size_t>(r)];
-    const auto at = [&](Index i) { return static_cast<size_t>(r * step + i); };
-    for (Index i = 0; i < end; ++i) sum += std::exp(static_cast<double>(logits[at(i)]));
-    for (Index i = 0; i < end; ++i)
-      change_of_all += static_cast<double>(x[at(i)]) * static_cast<double>(g[at(i)]);
-    inner[static_cast<size_t>(r)] = static_cast<T>(change_of_all);
-    for (Index i = 0; i < n; ++i) {
-      const double w = i < end ? std::exp(static_cast<double>(logits[at(i)])) / sum : 0,
-                   dl = i < end ? w * (static_cast<double>(g[at(i)]) - change_of_all) : 0;
-      wrong += !(std::abs(static_cast<double>(x[at(i)]) - w) <= 1e-6 * w);
-      wrong += !(std::abs(static_cast<double>(change[at(i)]) - dl) <= 2e-6 * w);
-      wrong += again[at(i)] != x[at(i)];
+  const auto near = [&](double got, double right, double most) {
+    wrong += !(std::abs(got - right) <= 2e-6 * most);
+  };
+  for (Index r = 0; r < Rows::rows; ++r) {
+    const double sum = logits.sum(r);
+    for (Rows* of : {&w, &apart}) {
+      const T* const stats = of->stats.data() + r * Rows::rs;
+      near(static_cast<double>(stats[1]) * std::exp(static_cast<double>(stats[0])), sum, sum);
     }
-    wrong += !std::isnan(x[at(n)]);  // nothing is written behind a row
+    again.stats[static_cast<size_t>(r * Rows::rs)] = w.stats[static_cast<size_t>(r * Rows::rs)];
+    again.stats[static_cast<size_t>(r * Rows::rs + 1)] =
+        1 / w.stats[static_cast<size_t>(r * Rows::rs + 1)];
   }
-  CHECK(wrong == 0);
-  kernels.softmax_gradient_of_part(part(of_part), x.data(), inner.data());
-  for (size_t i = 0; i < change.size(); ++i)
-    wrong += std::abs(of_part[i] - change[i]) > T(2e-6) * std::abs(x[i]);
+  kernels.softmax_of_part_again(again.part(0, n, seen), again.stats.data(), Rows::rs);
+  kernels.softmax_gradient_of_part(dl.part(0, n, seen), w.x.data(), nullptr);
+  for (Index r = 0; r < Rows::rows; ++r) {
+    const double sum = logits.sum(r), factor = static_cast<double>(second[static_cast<size_t>(r)]);
+    const Index end = logits.shown[static_cast<size_t>(r)];
+    double all = 0;
+    for (Index i = 0; i < end; ++i) all += w.number(r, i) * g.number(r, i);
+    inner[static_cast<size_t>(r)] = static_cast<T>(all);
+    for (Index i = 0; i < n; ++i) {
+      const double right = i < end ? std::exp(logits.number(r, i)) / sum : 0;
+      near(w.number(r, i), right, right);
+      near(apart.number(r, i) * (i < half ? factor : 1), right, right);
+      near(dl.number(r, i), i < end ? right * (g.number(r, i) - all) : 0, 4 * right);
+      wrong += again.at(r, i) != w.at(r, i);
+    }
+  }
+  kernels.softmax_gradient_of_part(dl_of_part.part(0, n, seen), w.x.data(), inner.data());
+  for (Index r = 0; r < Rows::rows; ++r)
+    for (Index i = 0; i < n; ++i)
+      near(dl_of_part.number(r, i), dl.number(r, i), 4 * w.number(r, i));
+  for (Rows* of : {&w, &again, &apart, &dl, &dl_of_part}) wrong += of->written_outside();
   CHECK(wrong == 0);
 }
 
@@ -986,8 +1050,8 @@ TEST_CASE("cpu: a row's weights, wherever its shown numbers end") {
   for (const char* set : {"generic", "v2", "v3", "v4"}) {
     if (!cpu_kernels::use_instruction_set(set)) continue;
     CAPTURE(std::string(set));
-    for (const Index n : {1, 64, 131, 192})
-      for (Index shown = 0; shown <= n; ++shown) {
+    for (const Index n : {1, 64, 131, 192, 1100})
+      for (Index shown = 0; shown <= n; shown += n > 1000 ? 97 : 3) {
         CAPTURE(n);
         CAPTURE(shown);
         check_weights<float>(shown, n);

@@ -52,7 +52,7 @@ void for_each_group(const Operands<T>& of, const Body& body) {
 }
 
 // to[r][m - seen.first] = Σ_c x[first + r, c] panels[c, m] for each head. Registers are stored
-// whole: what is behind a strip's last position is not read.
+// whole: what they put behind a strip's last position counts for nothing.
 template <class T>
 void multiply_heads(Index heads, const Group& group, const Heads<const T>& x, Index width,
                     const PanelsOfHeads<T>& panels, const GroupSpace<T>& to) {
@@ -91,24 +91,20 @@ void weigh_mixed_row(const Operands<T>& of, const Seen& seen, Index query, const
   const Index numbers = seen.last - seen.first;
   for (Index h = 0; h < of.heads; ++h) begin(of.stats[h][query]);
   mix(of.before, of.in, of.heads, j.read(), numbers, w);
-  const SoftmaxRows<T> together(of, seen, query, 1, w);
-  std::array<T, PartRows<T>::most> factors;
-  rows<T>().softmax_of_part(together.part, together.stats, together.stats_step, factors.data());
+  SoftmaxRows<T>(of, seen, query, 1, w).weigh();
   for (Index h = 0; h < of.heads; ++h)
     of.sight(h).finish(query, w[h], seen.end() - seen.first, of.stats[h][query]);
   mix(of.after, of.heads, of.out, w.read(), numbers, j);
 }
 
-// Puts w in the place of j in a strip of queries, for a part of the memory, without mixes; y: the
-// sums with the weights of earlier parts.
+// Puts w in the place of j in a strip of queries, from this one on, for a part of the memory,
+// without mixes; y: the sums with the weights of earlier parts, of all queries.
 template <class T>
 void weigh_strip(const Operands<T>& of, const Seen& seen, Index query, Index count,
                  const Lines<T>& j, bool is_first, const Lines<T>& y) {
   for (Index r = 0; is_first && r < count; ++r) begin(of.stats[0][query + r]);
   if (seen.first == seen.last) return;
-  const SoftmaxRows<T> together(of, seen, query, count, j);
-  std::array<T, PartRows<T>::most> factors;
-  rows<T>().softmax_of_part(together.part, together.stats, together.stats_step, factors.data());
+  const auto factors = SoftmaxRows<T>(of, seen, query, count, j).weigh();
   for (Index r = 0; !is_first && r < count; ++r)
     if (const T factor = factors[static_cast<size_t>(r)]; factor != 1)
       scale_row(factor, y[query + r], of.e);
@@ -170,19 +166,20 @@ class AttentionGradient {
   static Index sums(const Operands<T>& of) { return of.groups() * of.blocks(); }
 
   void run() const {
-    // rows_back leaves these there.
+    // rows_back and strip_back leave these there.
     const GroupSpace<T>&dj = of_.mixes ? pairs_ : changes_, &u = of_.mixes ? changes_ : pairs_;
     for_each_group(of_, [&](const Group& group, Index number, Index part) {
       multiply_heads(of_.in, group, of_.q, of_.c, keys_turned_, pairs_);
       multiply_heads(of_.out, group, g_, of_.e, values_turned_, changes_);
-      if (of_.mixes)
+      if (of_.mixes) {
         of_.for_each_block(group, 4, [&](Index block, Index first, Index end) {
           rows_back(group, first, end, first_ + number * of_.blocks() + block);
         });
-      else
+      } else {
         for_each_strip(1, group, 4 * softmax_work,
                        [&](Index, Index r, Index count) { strip_back(group, r, count); });
-      if (!of_.mixes) add_to_bias(group);
+        add_to_bias(group);
+      }
       if (to_.dq.data) sum_keys(of_.in, group, dj, keys_, of_.c, to_.dq, part > 0);
       if (to_.dv.data) add(of_.out, group, u, g_, of_.e, dv_);
       if (to_.dk.data) add(of_.in, group, dj, of_.q, of_.c, dk_);
@@ -246,12 +243,8 @@ class AttentionGradient {
   // Puts weights in the place of logits, and the gradient of these in that of theirs.
   void softmax_back(const Seen& seen, Index query, Index queries, const Lines<T>& w,
                     const Lines<T>& dw) const {
-    const SoftmaxRows<T> together(of_, seen, query, queries, w);
-    PartRows<T> part = together.part;
-    rows<T>().softmax_of_part_again(part, together.stats, together.stats_step);
-    part.x = dw.data;
     const T* const inner = of_.in_parts() ? &inner_[static_cast<size_t>(query)] : nullptr;
-    rows<T>().softmax_gradient_of_part(part, w.data, inner);
+    SoftmaxRows<T>(of_, seen, query, queries, w).weigh_again(dw.data, inner);
   }
 
   // g·y of each query, which is Σ w dw over all parts. It is summed as dw is: where a row has one
@@ -310,7 +303,8 @@ class AttentionGradient {
       const Lines<T> from = x.head(h);
       for (Index m = start; m < end; m += high) {
         const Seen some{m, std::min(m + high, end)};
-        const auto [row, end_row] = group.rows_that_see(some);
+        const auto [first_row, end_row] = group.rows_that_see(some);
+        const Index row = first_row / block_steps * block_steps;  // sums are cut at the same rows
         Product<T>{from[row] + m - group.seen.first, 1, from.step, row, end_row}(
             some.last - m, panels[h], 0, width, to[h][m], to[h].step, true);
       }

@@ -27,13 +27,14 @@ struct Group {
   const Seen& seen_by(Index r) const { return strips[static_cast<size_t>(r / high)]; }
   // Rows of pairs begin at seen.first; those of a strip's at this place.
   Index start(Index r) const { return std::max<Index>(0, seen_by(r).first - seen.first); }
-  // The rows of strips that see some of these positions, and those between: first and end.
+  // The rows of strips that see some of these positions, and those between: from the first one up
+  // to the end; 0 and 0 if none does.
   std::pair<Index, Index> rows_that_see(const Seen& some) const {
     const auto sees = [&](const Seen& strip) { return strip.overlaps(some); };
     const auto first = std::find_if(strips.begin(), strips.end(), sees);
+    if (first == strips.end()) return {0, 0};
     const auto last = std::find_if(strips.rbegin(), strips.rend(), sees);
-    const Index end = strips.rend() - last;
-    return {std::min(first - strips.begin(), end) * high, std::min(end * high, count)};
+    return {(first - strips.begin()) * high, std::min((strips.rend() - last) * high, count)};
   }
 };
 
@@ -102,25 +103,45 @@ struct Operands {
   LineSpace<T> row_space() const { return {heads, width}; }
 };
 
-// The rows that a softmax takes together, at x: a strip's queries, or all mixed heads of one. It
-// completes their logits.
+// The rows that a softmax takes together: a strip's queries, or all mixed heads of one.
 template <class T>
-struct SoftmaxRows {
-  std::array<Index, PartRows<T>::most> shown;
-  PartRows<T> part;
-  T* stats;
-  Index stats_step;
+class SoftmaxRows {
+ public:
+  using Numbers = std::array<T, PartRows<T>::most>;
 
+  // Of logits x without biases, which it completes, for these positions of the memory.
   SoftmaxRows(const Operands<T>& of, const Seen& seen, Index query, Index queries,
               const Lines<T>& x)
-      : part{x.data, x.step, shown.data(), of.mixes ? of.heads : queries, seen.end() - seen.first},
-        stats(of.stats[0][query]),
-        stats_step(of.mixes ? of.stats.head : of.stats.step) {
-    for (Index r = 0; r < part.rows; ++r)
-      shown[static_cast<size_t>(r)] = of.mixes ? of.sight(r).complete(query, seen, x[r])
-                                               : of.sight(0).complete(query + r, seen, x[r]);
+      : part_{x.data, x.step, shown_.data(), of.mixes ? of.heads : queries,
+              seen.end() - seen.first},
+        stats_(of.stats[0][query]),
+        stats_step_(of.mixes ? of.stats.head : of.stats.step) {
+    for (Index r = 0; r < part_.rows; ++r)
+      shown_[static_cast<size_t>(r)] = of.mixes ? of.sight(r).complete(query, seen, x[r])
+                                                : of.sight(0).complete(query + r, seen, x[r]);
   }
-  SoftmaxRows(const SoftmaxRows&) = delete;  // part points into it
+  SoftmaxRows(const SoftmaxRows&) = delete;  // part_ points into it
+
+  // Puts weights in the place of logits. Returns what to multiply those of earlier parts by.
+  Numbers weigh() const {
+    Numbers factors;
+    rows<T>().softmax_of_part(part_, stats_, stats_step_, factors.data());
+    return factors;
+  }
+  // The same weights once more, and the gradient of logits in the place of theirs, whose rows are
+  // as far apart. inner: Σ w dw of each row over all parts; null if this is the only one.
+  void weigh_again(T* dw, const T* inner) const {
+    rows<T>().softmax_of_part_again(part_, stats_, stats_step_);
+    PartRows<T> changes = part_;
+    changes.x = dw;
+    rows<T>().softmax_gradient_of_part(changes, part_.x, inner);
+  }
+
+ private:
+  std::array<Index, PartRows<T>::most> shown_;
+  const PartRows<T> part_;
+  T* const stats_;
+  const Index stats_step_;
 };
 
 // The views of a call, in this order; a gradient has others from of_g on.

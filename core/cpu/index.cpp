@@ -122,10 +122,11 @@ void CpuBackend::scatter(const View& G, const Labels& g, const View& I, const La
   fill(0, T);
   const Parts parts = parts_of(G, g, T, t, I, i, label);
   if (parts.slices.size() == 0 || parts.positions.rows() == 0) return;
-  // Long pieces of rows: a table's rows are far apart, and each thread meets them all.
+  // Pieces are as long as threads allow, since rows of a table are far apart and each piece meets
+  // them all.
   constexpr Index line = 64;
-  const Index n = parts.slices.inner(),
-              columns = std::max<Index>(1, n / line / threads_here()) * line;
+  const Index n = parts.slices.inner(), threads = threads_here(), lines = (n + line - 1) / line,
+              columns = std::max<Index>(1, (lines + threads - 1) / threads) * line;
   visit(G.dtype, [&]<class E>() {
     parallel_for((n + columns - 1) / columns, static_cast<double>(G.size()), [&](Index unit) {
       const Index first = unit * columns;

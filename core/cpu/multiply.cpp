@@ -128,14 +128,13 @@ Matrix<const T> strip_of(const Matrix<const T>& A, Index some, Index k, bool is_
   return {space, 1, some};
 }
 
-// Asks for `count` lines of A from this one on: rows, or the columns of a transposed A, of which
-// there are `lines` of so many numbers. Products with them then need not wait for memory.
+// Asks for lines first … first + count-1 of `lines`, `step` apart and each of so many numbers: A's
+// next rows, or the columns of a transposed A. Products with them then need not wait for memory.
 template <class T>
-void fetch(const Matrix<const T>& A, Index lines, Index length, Index first, Index count) {
+void fetch(const T* a, Index step, Index lines, Index length, Index first, Index count) {
   constexpr Index line = 64 / sizeof(T);
-  const Index step = A.column == 1 ? A.row : A.column, end = std::min(first + count, lines);
-  for (Index i = first; i < end; ++i)
-    for (Index j = 0; j < length; j += line) __builtin_prefetch(A.data + i * step + j, 0, 2);
+  for (Index i = first; i < std::min(first + count, lines); ++i)
+    for (Index j = 0; j < length; j += line) __builtin_prefetch(a + i * step + j, 0, 2);
 }
 
 // C (+)= A B for k <= block_steps, n <= block_columns.
@@ -153,9 +152,10 @@ void multiply_block(Index m, Index n, Index k, const Matrix<const T>& A, const M
                               ? nullptr
                               : panels_of<T>({B.data + as_it_lies * B.column, B.row, B.column}, k,
                                              others, wide, space.b);
-  const bool fetches = m * k >= cached, lies = A.column == 1;
-  const Index panels_here = (n + wide - 1) / wide,
-              at_once = ((lies ? kernels.product_rows : k) + panels_here - 1) / panels_here;
+  const bool fetches = m * k >= cached, is_turned = A.column != 1;
+  const Index panel_count = (n + wide - 1) / wide, step = is_turned ? A.column : A.row,
+              lines = is_turned ? k : kernels.product_rows,
+              at_once = (lines + panel_count - 1) / panel_count;
   for (Index i = 0; i < m; i += kernels.product_rows) {
     const Index some = std::min(kernels.product_rows, m - i);
     const Matrix<const T> a =
@@ -163,8 +163,8 @@ void multiply_block(Index m, Index n, Index k, const Matrix<const T>& A, const M
     const Index next = i + kernels.product_rows, left = std::min(kernels.product_rows, m - next);
     for (Index j = 0, asked = 0; j < n; j += wide, asked += at_once) {
       if (fetches && left > 0)
-        fetch<T>({A.data + next * A.row, A.row, A.column}, lies ? left : k, lies ? k : left, asked,
-                 at_once);
+        fetch(A.data + next * A.row, step, is_turned ? k : left, is_turned ? left : k, asked,
+              at_once);
       const bool is_read_in_place = j < as_it_lies;
       kernels.product(some, k, a.data, a.row, a.column,
                       is_read_in_place ? B.data + j : panels + (j - as_it_lies) * k,

@@ -121,14 +121,14 @@ struct Rows {
 
   // rows_softmax.cpp. Every row has stride 1; mask may be null. y may be x.
   void (*softmax)(const T* x, const T* mask, T* y, Index n);
-  void (*softmax_gradient)(const T* y, const T* g, T* dx, Index n);
-  // The same for a part of each row, as if there were no others but earlier parts, whose weights
-  // are to be multiplied by the row's factor. stats, two numbers `rs` apart for each row, -inf and
-  // 0 before the first part: the largest number so far and Σ exp(x - largest).
+  // The same in place for a part of each row, as if there were no others but earlier parts: their
+  // weights are then to be multiplied by factors[r], which it writes. stats[r·rs] and the number
+  // behind it, -inf and 0 before the first part: the largest number so far and Σ exp(x - largest).
   void (*softmax_of_part)(const PartRows<T>& part, T* stats, Index rs, T* factors);
   // The weights once more, to the bit where there is one part, from the largest number of all parts
   // and 1/Σ.
   void (*softmax_of_part_again)(const PartRows<T>& part, const T* stats, Index rs);
+  void (*softmax_gradient)(const T* y, const T* g, T* dx, Index n);
   // Puts the gradient in the place of g, which `part` has; rows of the weights y, 0 where numbers
   // are not shown, are as far apart. inner: Σ y g of each row over all its parts; null if this is
   // the only one.

@@ -11,7 +11,8 @@ namespace tete::cpu_kernels::TETE_ISA {
 namespace {
 
 constexpr int tile_rows = register_count == 32 ? 12 : 6;
-constexpr int tile_registers = 2;  // columns of registers
+constexpr int tile_registers = 2;                   // columns of registers
+static_assert(tile_rows <= PartRows<float>::most);  // attention takes their softmax together
 
 // One step of a sum: one product.
 template <class T>

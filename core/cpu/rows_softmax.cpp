@@ -104,8 +104,9 @@ void softmax_row(const T* x, const T* mask, T* y, Index n) {
 // with those of the next ones, and numbers are in the first-level cache still when the next loop
 // comes.
 template <class T, class... Body>
-TETE_INLINE void in_turn(const PartRows<T>& part, const Body&... loops) {
-  const Index some = 1 + (Index{16} << 10) / (part.n * static_cast<Index>(sizeof(T)) + 1);
+TETE_INLINE void in_batches(const PartRows<T>& part, const Body&... loops) {
+  constexpr Index batch_bytes = 16384;
+  const Index some = 1 + batch_bytes / (part.n * static_cast<Index>(sizeof(T)) + 1);
   for (Index first = 0; first < part.rows; first += some) {
     const Index end = first + some < part.rows ? first + some : part.rows;
     const auto run = [=](const auto& body) {
@@ -115,11 +116,12 @@ TETE_INLINE void in_turn(const PartRows<T>& part, const Body&... loops) {
   }
 }
 
-// Weights never exceed 1, so that sums with them overflow no sooner than those of a whole row.
+// Weights never exceed 1, so that sums with them overflow no sooner than those of a whole row. What
+// the next loop needs lies in factors: the largest number before, and then the sum before.
 template <class T>
 void softmax_of_part(const PartRows<T>& part, T* stats, Index rs, T* factors) {
   const T none = -__builtin_inf();
-  in_turn(
+  in_batches(
       part,
       [=](Index r, const T* x, const First<T>& first) {
         const T before = stats[r * rs], here = largest(x, part.n, first);
@@ -127,15 +129,15 @@ void softmax_of_part(const PartRows<T>& part, T* stats, Index rs, T* factors) {
         factors[r] = before;
       },
       [=](Index r, T* x, const First<T>& first) {
-        T* const of_row = stats + r * rs;
-        const T most = of_row[0] == none ? T(0) : of_row[0];
-        const T earlier = of_row[1] == 0 ? T(0) : of_row[1] * exp_below(factors[r] - most);
-        of_row[1] = earlier + exp_row(x, most, x, part.n, first);
+        T* const row_stats = stats + r * rs;
+        const T most = row_stats[0] == none ? T(0) : row_stats[0];
+        const T earlier = row_stats[1] == 0 ? T(0) : row_stats[1] * exp_below(factors[r] - most);
+        row_stats[1] = earlier + exp_row(x, most, x, part.n, first);
         factors[r] = earlier;
       },
       [=](Index r, T* x, const First<T>&) {
         const T sum = stats[r * rs + 1];
-        const bool is_nothing = sum == 0;  // yet, or -inf alone: x is 0
+        const bool is_nothing = sum == 0;  // true before any number, and of -inf alone: x is 0
         const T scale = is_nothing ? T(1) : T(1) / sum;
         for (Index i = 0; i < part.n; ++i) x[i] *= scale;
         factors[r] = is_nothing ? T(1) : factors[r] * scale;
@@ -143,7 +145,7 @@ void softmax_of_part(const PartRows<T>& part, T* stats, Index rs, T* factors) {
 }
 template <class T>
 void softmax_of_part_again(const PartRows<T>& part, const T* stats, Index rs) {
-  in_turn(part, [=](Index r, T* x, const First<T>& first) {
+  in_batches(part, [=](Index r, T* x, const First<T>& first) {
     const T most = stats[r * rs], scale = stats[r * rs + 1];
     write_row(
         x, part.n,
@@ -159,22 +161,21 @@ template <class T>
 void softmax_gradient_of_part(const PartRows<T>& part, const T* y, const T* known) {
   T made[PartRows<T>::most];
   const T* const inner = known ? known : made;
-  in_turn(
-      part,
-      [=, &made](Index r, const T* g, const First<T>& first) {
-        const T* const w = y + r * part.step;
-        if (known) return;
-        made[r] = lane_sum<T>(
-            part.n, [=](Index i) { return load(w + i) * first(i, load(g + i), T(0)); },
-            [=](Index i) { return w[i] * first(i, g[i], T(0)); });
-      },
-      [=](Index r, T* g, const First<T>& first) {
-        const T *const w = y + r * part.step, of_row = inner[r];
-        write_row(
-            g, part.n,
-            [=](Index i) { return first(i, load(w + i) * (load(g + i) - of_row), T(0)); },
-            [=](Index i) { return first(i, w[i] * (g[i] - of_row), T(0)); });
-      });
+  const auto sum = [=, &made](Index r, const T* g, const First<T>& first) {
+    const T* const w = y + r * part.step;
+    made[r] = lane_sum<T>(
+        part.n, [=](Index i) { return load(w + i) * first(i, load(g + i), T(0)); },
+        [=](Index i) { return w[i] * first(i, g[i], T(0)); });
+  };
+  const auto change = [=](Index r, T* g, const First<T>& first) {
+    const T* const w = y + r * part.step;
+    const T all = inner[r];
+    write_row(
+        g, part.n, [=](Index i) { return first(i, load(w + i) * (load(g + i) - all), T(0)); },
+        [=](Index i) { return first(i, w[i] * (g[i] - all), T(0)); });
+  };
+  if (known) in_batches(part, change);
+  else in_batches(part, sum, change);
 }
 template <class T>
 void softmax_gradient_row(const T* y, const T* g, T* dx, Index n) {

@@ -25,10 +25,13 @@ void dots(const T* a, Index ra, const T* b, Index rb, Index rows, Index n, T* y,
   for (Index r = 0; r < rows; ++r, a += ra, b += rb, y += ry) *y = dense_dot(a, b, n);
 }
 
-// The larger one, of numbers or of each lane; a NaN wins.
+// The larger one, of numbers or of each lane, in whichever order they come: a NaN wins, and 0 over
+// -0.
 template <class V>
 TETE_INLINE V larger(V a, V b) {
-  return ((a > b) | (a != a)) ? a : b;
+  const auto of_both = __builtin_bit_cast(BitsOf<V>, a) & __builtin_bit_cast(BitsOf<V>, b);
+  const V other = a == b ? __builtin_bit_cast(V, of_both) : b;
+  return ((a > b) | (a != a)) ? a : other;
 }
 
 template <class T>
