@@ -109,7 +109,7 @@ class SoftmaxRows {
  public:
   using Numbers = std::array<T, PartRows<T>::most>;
 
-  // Of logits x without biases, which it completes, for these positions of the memory.
+  // Adds biases and masks to the logits x of these positions of the memory.
   SoftmaxRows(const Operands<T>& of, const Seen& seen, Index query, Index queries,
               const Lines<T>& x)
       : part_{x.data, x.step, shown_.data(), of.mixes ? of.heads : queries,
