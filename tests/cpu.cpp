@@ -1008,14 +1008,15 @@ void check_weights(Index first, Index n) {
   kernels.softmax_of_part(apart.part(0, half, seen), apart.stats.data(), Rows::rs, factors.data());
   kernels.softmax_of_part(apart.part(half, n, others), apart.stats.data(), Rows::rs, second.data());
   Index wrong = 0;
-  const auto near = [&](double got, double right, double most) {
-    wrong += !(std::abs(got - right) <= 2e-6 * most);
+  const auto near = [&](double got, double right, double allowed) {
+    wrong += !(std::abs(got - right) <= allowed);
   };
   for (Index r = 0; r < Rows::rows; ++r) {
     const double sum = logits.sum(r);
     for (Rows* of : {&w, &apart}) {
       const T* const stats = of->stats.data() + r * Rows::rs;
-      near(static_cast<double>(stats[1]) * std::exp(static_cast<double>(stats[0])), sum, sum);
+      near(static_cast<double>(stats[1]) * std::exp(static_cast<double>(stats[0])), sum,
+           2e-6 * sum);
     }
     again.stats[static_cast<size_t>(r * Rows::rs)] = w.stats[static_cast<size_t>(r * Rows::rs)];
     again.stats[static_cast<size_t>(r * Rows::rs + 1)] =
@@ -1031,16 +1032,16 @@ void check_weights(Index first, Index n) {
     inner[static_cast<size_t>(r)] = static_cast<T>(all);
     for (Index i = 0; i < n; ++i) {
       const double right = i < end ? std::exp(logits.number(r, i)) / sum : 0;
-      near(w.number(r, i), right, right);
-      near(apart.number(r, i) * (i < half ? factor : 1), right, right);
-      near(dl.number(r, i), i < end ? right * (g.number(r, i) - all) : 0, 4 * right);
+      near(w.number(r, i), right, 1e-6 * right);
+      near(apart.number(r, i) * (i < half ? factor : 1), right, 2e-6 * right);
+      near(dl.number(r, i), i < end ? right * (g.number(r, i) - all) : 0, 8e-6 * right);
       wrong += again.at(r, i) != w.at(r, i);
     }
   }
   kernels.softmax_gradient_of_part(dl_of_part.part(0, n, seen), w.x.data(), inner.data());
   for (Index r = 0; r < Rows::rows; ++r)
     for (Index i = 0; i < n; ++i)
-      near(dl_of_part.number(r, i), dl.number(r, i), 4 * w.number(r, i));
+      near(dl_of_part.number(r, i), dl.number(r, i), 8e-6 * w.number(r, i));
   for (Rows* of : {&w, &again, &apart, &dl, &dl_of_part}) wrong += of->written_outside();
   CHECK(wrong == 0);
 }
