@@ -29,10 +29,6 @@ class Gathered {
   std::vector<std::pair<Contribution, std::vector<double>>> rows_;
 };
 
-Tensor row_at(const Tensor& x, Index position) {
-  return reshape(slice(x, 0, position, 1), {x.size(1)});
-}
-
 // The logit of one text, whose parts are added; or why there is none.
 std::string attribute(const Trained& trained, const TextReading& reading, const Activations& seen,
                       Gathered& rows, std::vector<double>& logits) {
@@ -40,14 +36,14 @@ std::string attribute(const Trained& trained, const TextReading& reading, const 
   if (!stream.refused.empty()) return stream.refused;
   Tensor z;
   for (const StreamPart& part : stream.parts) z = z ? z + part.value : part.value;
-  const ModelEnd end(trained, stream_of(trained.model).value, row_at(z, reading.position));
+  const ModelEnd end(trained, stream_of(trained.model).value, row_of(z, 0, reading.position));
   if (!end.is_sum())
     return "Behind its last block this model does more than to divide by a number and to multiply "
            "with a matrix, so a logit is no sum of what is added before.";
   const Tensor direction = end.direction(reading.token);
   double logit = end.constant(reading.token);
   for (const StreamPart& part : stream.parts) {
-    const double adds = sum(row_at(part.value, reading.position) * direction).item();
+    const double adds = sum(row_of(part.value, 0, reading.position) * direction).item();
     rows.add(part.path, part.head, adds);
     logit += adds;
   }

@@ -114,8 +114,7 @@ class CircuitFinder {
       heads = std::max(heads, count);
       const Tensor all = reshape(at->second, {k, k, count});
       for (Index head = 0; head < count; ++head)
-        if (is_picked(selection, head))
-          add("QK", place, v.name, head, reshape(slice(all, 2, head, 1), {k, k}));
+        if (is_picked(selection, head)) add("QK", place, v.name, head, row_of(all, 2, head));
     }
   }
 
@@ -144,8 +143,7 @@ class CircuitFinder {
     if (!parts.refused.empty()) return parts.refused;
     Tensor z;
     for (const StreamPart& part : parts.parts) z = z ? z + part.value : part.value;
-    end_.emplace(trained_, stream_of(trained_.model).value,
-                 reshape(slice(z, 0, reading_.position, 1), {z.size(1)}));
+    end_.emplace(trained_, stream_of(trained_.model).value, row_of(z, 0, reading_.position));
     return end_refusal();
   }
 

@@ -38,8 +38,7 @@ void add_raised(const Trained& trained, const Activations& seen, std::vector<Sit
   Tensor z;
   for (const StreamPart& part : stream.parts) z = z ? z + part.value : part.value;
   const Index last = z.size(0) - 1;
-  const ModelEnd end(trained, stream_of(trained.model).value,
-                     reshape(slice(z, 0, last, 1), {z.size(1)}));
+  const ModelEnd end(trained, stream_of(trained.model).value, row_of(z, 0, last));
   if (!end.is_sum()) return;
   for (const StreamPart& part : stream.parts) {
     const auto site = std::find_if(sites.begin(), sites.end(),

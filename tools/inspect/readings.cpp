@@ -54,14 +54,14 @@ Index asked_position(const Trained& trained, const Passage& passage, bool any_to
   return last;
 }
 
-Tensor row_of(const Tensor& logits, Index position) {
+Tensor logits_at(const Tensor& logits, Index position) {
   return cast(row_of(logits, 0, position), Dtype::f64);
 }
 
 }  // namespace
 
 double TextReading::probability_of(const Tensor& logits) const {
-  return softmax(row_of(logits, position), 0).values()[static_cast<size_t>(token)];
+  return softmax(logits_at(logits, position), 0).values()[static_cast<size_t>(token)];
 }
 
 TextReading read(const Trained& trained, const NamedText& text,
@@ -76,7 +76,8 @@ TextReading read(const Trained& trained, const NamedText& text,
               counted(std::ssize(next), "position"), ", counted from 0");
   const Tensor logits = made.passage.logits({.params = made.passage.params()});
   made.token = asked.token ? token_called(trained, *asked.token) : next[made.position];
-  if (made.token < 0) made.token = top_k(row_of(logits, made.position), 0, 1).values<int64_t>()[0];
+  if (made.token < 0)
+    made.token = top_k(logits_at(logits, made.position), 0, 1).values<int64_t>()[0];
   made.loss = made.passage.loss(logits);
   made.probability = made.probability_of(logits);
   return made;
