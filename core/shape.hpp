@@ -8,6 +8,7 @@
 #include <optional>
 #include <ostream>
 #include <span>
+#include <type_traits>
 
 #include "core/dtype.hpp"
 
@@ -15,6 +16,17 @@ namespace tete {
 
 using Index = int64_t;
 inline constexpr int max_rank = 16;
+
+// The number of pieces of `size` that `count` is cut into; the last one may be smaller.
+template <class T>
+constexpr T pieces_of(T count, std::type_identity_t<T> size) {
+  return (count + size - 1) / size;
+}
+// The least multiple of `unit` that is not below `count`.
+template <class T>
+constexpr T rounded_up(T count, std::type_identity_t<T> unit) {
+  return pieces_of(count, unit) * unit;
+}
 
 // A short list with its elements in place: shapes, strides and labels never touch the heap.
 template <class T>

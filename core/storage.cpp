@@ -82,7 +82,7 @@ class FreeLists {
   static size_t size_class(size_t bytes) {
     if (bytes <= 256) return 256;
     const size_t quarter = std::bit_floor(bytes - 1) / 4;
-    return (bytes + quarter - 1) / quarter * quarter;
+    return rounded_up(bytes, quarter);
   }
 
   std::mutex mutex_;

@@ -154,7 +154,7 @@ void LiveReport::write(bool going_on) {
 
 // Every so many points that at most `most` are left, and the last.
 static Curve thinned(Curve curve, size_t most) {
-  const size_t count = curve.steps.size(), every = (count + most - 1) / most;
+  const size_t count = curve.steps.size(), every = pieces_of(count, most);
   if (every < 2) return curve;
   size_t kept = 0;
   for (size_t i = (count - 1) % every; i < count; i += every, ++kept)

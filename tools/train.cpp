@@ -179,8 +179,7 @@ static RunSize run_size(const TrainOptions& o, const Lesson& lesson, const Optim
     size.divided = optimizer->division() != nullptr;
   // A shard's samples are in memory at once.
   size.memory.activations =
-      static_cast<size_t>((o.loop.step.batch + o.loop.step.shards - 1) / o.loop.step.shards) *
-      lesson.activations;
+      static_cast<size_t>(pieces_of(o.loop.step.batch, o.loop.step.shards)) * lesson.activations;
   // One block instead of all; what else is kept, the inputs of blocks, is little beside it.
   if (o.loop.step.recompute_blocks)
     size.memory.activations /=

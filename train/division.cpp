@@ -15,7 +15,7 @@ constexpr Index buckets_wanted = 48;        // so that little is left when the l
 
 Index bucket_size(Index all, int ranks) {
   const Index least = std::max(smallest_bucket, ranks * smallest_message);
-  return std::min(std::max((all + buckets_wanted - 1) / buckets_wanted, least), largest_bucket);
+  return std::min(std::max(pieces_of(all, buckets_wanted), least), largest_bucket);
 }
 
 Division::Division(const std::vector<Index>& sizes, int ranks, Index unit) : ranks_(ranks) {

@@ -125,7 +125,7 @@ std::string memory_refusal(const Machine& m, const RunSize& run) {
   const auto samples = static_cast<Index>(left / sample);
   if (samples > 0)
     return text(sentence, "; --batch ", std::min(run.batch, samples * run.shards),
-                " would fit, or --shards ", (run.batch + samples - 1) / samples);
+                " would fit, or --shards ", pieces_of(run.batch, samples));
   return text(sentence, "; --batch 1 with --context ",
               static_cast<Index>(left / sample * static_cast<double>(run.context)), " would fit");
 }

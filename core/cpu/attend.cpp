@@ -59,8 +59,7 @@ void multiply_heads(Index heads, const Group& group, const Heads<const T>& x, In
   for_each_strip(heads, group, width, [&](Index h, Index r, Index count) {
     const Seen& seen = group.seen_by(r);
     const Lines<T> lines = to.head(h).from(group.start(r));
-    const Index lanes = rows<T>().product_columns / 2,
-                end = (seen.last + lanes - 1) / lanes * lanes;
+    const Index lanes = rows<T>().product_columns / 2, end = rounded_up(seen.last, lanes);
     Product<T>{x[h][group.first + r], x.step, 1, 0, width}(count, panels[h], seen.first, end,
                                                            lines[r], lines.step, false);
   });
@@ -295,7 +294,7 @@ class AttentionGradient {
       if (of_.sees_nothing(group.first + r)) panels.clear_line(r);
     const Index high = group.high, positions = 10 * high,
                 numbers = group.seen.last - group.seen.first,
-                pieces = (numbers + positions - 1) / positions;
+                pieces = pieces_of(numbers, positions);
     const double work = static_cast<double>(heads * group.count * numbers * width);
     parallel_for(heads * pieces, work, [&](Index unit) {
       const Index h = unit / pieces, start = group.seen.first + unit % pieces * positions,

@@ -71,8 +71,8 @@ struct Operands {
                 some = mixes ? std::max(enough, most_mixed / numbers) : most_weights / numbers;
     return std::min(std::max(high, some / high * high), queries);
   }
-  Index groups() const { return (queries + together() - 1) / together(); }
-  Index parts() const { return (keys + width - 1) / width; }
+  Index groups() const { return pieces_of(queries, together()); }
+  Index parts() const { return pieces_of(keys, width); }
   bool in_parts() const { return width < keys; }
   // A group, and the positions of a part of the memory that it sees.
   Group group(Index number, Index part) const {
@@ -88,14 +88,14 @@ struct Operands {
   // Rows that one thread takes together, as their outer products are summed in lanes, and how many
   // such blocks a group has.
   Index rows_of_block() const { return std::clamp<Index>(most_in_lanes / width, 1, 8); }
-  Index blocks() const { return (together() + rows_of_block() - 1) / rows_of_block(); }
+  Index blocks() const { return pieces_of(together(), rows_of_block()); }
   // Calls body(block, first row, end) for each block of a group of mixed heads. passes: how often
   // weights are met.
   template <class Body>
   void for_each_block(const Group& group, double passes, const Body& body) const {
     const double work = passes * static_cast<double>(group.count * heads * width * (in + out));
     const Index rows = rows_of_block();
-    parallel_for((group.count + rows - 1) / rows, work, [&](Index block) {
+    parallel_for(pieces_of(group.count, rows), work, [&](Index block) {
       body(block, block * rows, std::min(group.count, (block + 1) * rows));
     });
   }
@@ -268,7 +268,7 @@ class Call {
     const View& k = views_[of_k];
     const Index keys = k.shape[k.rank() - 2], parts = memory_parts(keys);
     const bool whole = parts == 1 || mixes() || (N == gradient_views && !views_[of_result].data);
-    return whole ? keys : Seen{0, (keys + parts - 1) / parts}.end();
+    return whole ? keys : Seen{0, pieces_of(keys, parts)}.end();
   }
   // The positions that a query of one of the samples sees, and those between.
   Seen seen_by_any() const {

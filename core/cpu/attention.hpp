@@ -62,7 +62,7 @@ struct Seen {
   Index first = 0, last = 0;
 
   // Kernels of rows take whole lanes up to here: lines have room for them.
-  Index end() const { return first + (last - first + lanes - 1) / lanes * lanes; }
+  Index end() const { return first + rounded_up(last - first, lanes); }
   static constexpr Index lanes = 64;
   bool overlaps(const Seen& other) const { return first < other.last && other.first < last; }
 };

@@ -72,7 +72,7 @@ void copy_transposed(Loops<2> loops, int d, const T* x, T* y) {
   const double work = static_cast<double>(loops.size());
   loops.shape[d] = 1;  // the other dimensions count the matrices
   const Index matrices = loops.rows();
-  const Index down = (rows_count + side - 1) / side, right = (columns + side - 1) / side;
+  const Index down = pieces_of(rows_count, side), right = pieces_of(columns, side);
   const auto transpose = rows<T>().transpose;
   parallel_for(matrices * down * right, work, [&](Index unit) {
     const RowCursor<2> at(loops, unit / (down * right));

@@ -101,7 +101,7 @@ class FoldAlong {
   explicit FoldAlong(const FoldLoops<T, N>& loops) : loops_(loops), totals_(loops.kept) {
     totals_.shape.push_back(1);
     for (Strides& s : totals_.strides) s.push_back(0);
-    if (rows_ > 0 && n_ > 0) blocks_ = (rows_ + group_ - 1) / group_ * pieces_;
+    if (rows_ > 0 && n_ > 0) blocks_ = pieces_of(rows_, group_) * pieces_;
   }
 
   void run() const {
@@ -109,7 +109,7 @@ class FoldAlong {
     const Index size = std::max<Index>(1, folds / blocks_);
     const Index group = std::max<Index>(1, block_size / size);
     std::vector<double> partial(blocks_ > 1 ? static_cast<size_t>(items) : 0);
-    parallel_for((items + group - 1) / group, loops_.work(), [&](Index unit) {
+    parallel_for(pieces_of(items, group), loops_.work(), [&](Index unit) {
       const Index first = unit * group, last = std::min(items, first + group);
       RowCursor<N + 1> cursor(totals_, first / blocks_);
       for (Index item = first; item < last; ++item) {
@@ -150,7 +150,7 @@ class FoldAlong {
   const FoldLoops<T, N>& loops_;
   Loops<N + 1> totals_;  // a cursor steps over every total
   const Index n_ = loops_.folded.inner(), rows_ = loops_.folded.rows();
-  const Index pieces_ = (n_ + length - 1) / length;                          // of a row
+  const Index pieces_ = pieces_of(n_, length);                               // of a row
   const Index group_ = std::max<Index>(1, length / std::max<Index>(1, n_));  // rows of a block
   Index blocks_ = 1;
 };
@@ -212,10 +212,10 @@ class FoldAcross {
   static constexpr Index widest = 2048;  // columns that one block keeps totals for
   const FoldLoops<T, N>& loops_;
   Steps<N> column_;
-  const Index n_ = loops_.kept.inner(), pieces_ = (n_ + widest - 1) / widest;
+  const Index n_ = loops_.kept.inner(), pieces_ = pieces_of(n_, widest);
   const Index columns_ = std::min(n_, widest), folds_ = loops_.folded.size();
   const Index height_ = std::clamp<Index>(2 * block_size / columns_, 16, 256);
-  const Index blocks_ = std::max<Index>(1, (folds_ + height_ - 1) / height_);
+  const Index blocks_ = std::max<Index>(1, pieces_of(folds_, height_));
 };
 
 // True if each total is the product of two dense rows.
@@ -236,9 +236,9 @@ void run_dots(const FoldLoops<T, 2>& loops) {
   const Loops<3> kept = collapse(loops.kept, !repeats(2) ? 2 : !repeats(1) ? 1 : 0);
   const Index n = loops.folded.inner(), all = kept.inner();
   const Index group = std::max<Index>(1, block_size / std::max<Index>(1, n));
-  const Index pieces = (all + group - 1) / group, together = std::max<Index>(1, group / all);
+  const Index pieces = pieces_of(all, group), together = std::max<Index>(1, group / all);
   const Index items = kept.rows() * pieces;
-  parallel_for((items + together - 1) / together, loops.work(), [&](Index unit) {
+  parallel_for(pieces_of(items, together), loops.work(), [&](Index unit) {
     const Index first = unit * together, last = std::min(items, first + together);
     RowCursor<3> at(kept, first / pieces);
     for (Index item = first; item < last; ++item) {

@@ -125,10 +125,10 @@ void CpuBackend::scatter(const View& G, const Labels& g, const View& I, const La
   // Pieces are as long as threads allow, since rows of a table are far apart and each piece meets
   // them all.
   constexpr Index line = 64;
-  const Index n = parts.slices.inner(), threads = threads_here(), lines = (n + line - 1) / line,
-              columns = std::max<Index>(1, (lines + threads - 1) / threads) * line;
+  const Index n = parts.slices.inner(), threads = threads_here(), lines = pieces_of(n, line),
+              columns = std::max<Index>(1, pieces_of(lines, threads)) * line;
   visit(G.dtype, [&]<class E>() {
-    parallel_for((n + columns - 1) / columns, static_cast<double>(G.size()), [&](Index unit) {
+    parallel_for(pieces_of(n, columns), static_cast<double>(G.size()), [&](Index unit) {
       const Index first = unit * columns;
       add_slices(parts, G.as<E>(), I.as<int64_t>(), T.as<E>(), first, std::min(columns, n - first));
     });

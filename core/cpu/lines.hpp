@@ -47,8 +47,7 @@ Lines<T> lines_at(const View& x, Index offset) {
 template <class T>
 class LineSpace {
  public:
-  LineSpace(Index rows, Index numbers)
-      : step_((numbers + whole - 1) / whole * whole + 64 / Index{sizeof(T)}) {
+  LineSpace(Index rows, Index numbers) : step_(rounded_up(numbers, whole) + 64 / Index{sizeof(T)}) {
     if (rows > 0) memory_.emplace(static_cast<size_t>(rows * step_) * sizeof(T));
   }
   Lines<T> lines() const { return {memory_ ? memory_->template as<T>() : nullptr, step_}; }

@@ -161,7 +161,7 @@ struct Grid {
     constexpr double least_work = 5e5;  // multiplications in a tile
     Index cut_m = 1, cut_n = 1;
     for (;;) {
-      rows = (m + cut_m - 1) / cut_m, columns = (n + cut_n - 1) / cut_n;
+      rows = pieces_of(m, cut_m), columns = pieces_of(n, cut_n);
       if (cut_m * cut_n * matrices >= enough) break;
       if (static_cast<double>(rows) * static_cast<double>(columns) * static_cast<double>(k) <
           2 * least_work)
@@ -169,11 +169,11 @@ struct Grid {
       if (std::max(rows, columns) < 64) break;
       (rows >= columns ? cut_m : cut_n) *= 2;
     }
-    rows = round_up(rows, m), columns = round_up(columns, n);
-    down = (m + rows - 1) / rows, right = (n + columns - 1) / columns;
+    rows = in_lines(rows, m), columns = in_lines(columns, n);
+    down = pieces_of(m, rows), right = pieces_of(n, columns);
   }
   // A multiple of 16, at which products are fastest.
-  static Index round_up(Index tile, Index whole) { return std::min(whole, (tile + 15) / 16 * 16); }
+  static Index in_lines(Index tile, Index whole) { return std::min(whole, rounded_up(tile, 16)); }
 };
 
 template <class X, class Z>
@@ -207,17 +207,15 @@ void run(const MatrixPlan& plan, const Pointers<X, Z>& at) {
   // Small matrices are computed several at a time.
   const Index group = std::max<Index>(1, static_cast<Index>(2e5 / std::max(1.0, tile_work)));
   const BlasOnOneThread blas;
-  parallel_for(
-      (tiles + group - 1) / group, tile_work * static_cast<double>(tiles), [&](Index unit) {
-        for (Index t = unit * group; t < std::min(tiles, (unit + 1) * group); ++t) {
-          const RowCursor<3> output(outputs, t / (grid.down * grid.right));
-          const Index i = t / grid.right % grid.down * grid.rows, j = t % grid.right * grid.columns;
-          compute_tile(
-              plan, sums,
-              Pointers<X, Z>{at.a + output[in_a], at.b + output[in_b], at.y + output[in_y]}, i, j,
-              std::min(grid.rows, plan.m.size - i), std::min(grid.columns, plan.n.size - j));
-        }
-      });
+  parallel_for(pieces_of(tiles, group), tile_work * static_cast<double>(tiles), [&](Index unit) {
+    for (Index t = unit * group; t < std::min(tiles, (unit + 1) * group); ++t) {
+      const RowCursor<3> output(outputs, t / (grid.down * grid.right));
+      const Index i = t / grid.right % grid.down * grid.rows, j = t % grid.right * grid.columns;
+      compute_tile(
+          plan, sums, Pointers<X, Z>{at.a + output[in_a], at.b + output[in_b], at.y + output[in_y]},
+          i, j, std::min(grid.rows, plan.m.size - i), std::min(grid.columns, plan.n.size - j));
+    }
+  });
 }
 
 // An operand or the result, laid out as planned.

@@ -90,7 +90,7 @@ struct Gradient {
 template <class T>
 void gradient(const Gradient<T>& of, const View& dbefore, const View& dafter) {
   const auto loops = outer_loops<4>({of.dx.data ? &of.dx : &of.x, &of.x, &of.weights, &of.g});
-  const Index count = loops.rows(), blocks = (count + row_group - 1) / row_group;
+  const Index count = loops.rows(), blocks = pieces_of(count, row_group);
   PairSum<T> first(of.in, of.heads, dbefore.data ? blocks : 0),
       second(of.heads, of.out, dafter.data ? blocks : 0);
   const double work = 4 * static_cast<double>(count * of.keys * of.heads * (of.in + of.out));

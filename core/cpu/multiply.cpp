@@ -63,8 +63,6 @@ class Space {
   Index count_ = 0;
 };
 
-Index rounded_up(Index size, Index unit) { return (size + unit - 1) / unit * unit; }
-
 // The same of a B that may be unchanged from call to call: then its panels are kept. Otherwise they
 // are laid out in `space`, which has room for so many.
 template <class T>
@@ -153,9 +151,8 @@ void multiply_block(Index m, Index n, Index k, const Matrix<const T>& A, const M
                               : panels_of<T>({B.data + as_it_lies * B.column, B.row, B.column}, k,
                                              others, wide, space.b);
   const bool fetches = m * k >= cached, is_turned = A.column != 1;
-  const Index panel_count = (n + wide - 1) / wide, step = is_turned ? A.column : A.row,
-              lines = is_turned ? k : kernels.product_rows,
-              at_once = (lines + panel_count - 1) / panel_count;
+  const Index panel_count = pieces_of(n, wide), step = is_turned ? A.column : A.row,
+              lines = is_turned ? k : kernels.product_rows, at_once = pieces_of(lines, panel_count);
   for (Index i = 0; i < m; i += kernels.product_rows) {
     const Index some = std::min(kernels.product_rows, m - i);
     const Matrix<const T> a =

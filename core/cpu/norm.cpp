@@ -70,7 +70,7 @@ bool CpuBackend::norm_gradient(const View& x, const View& scale, const View& g, 
   const View &vx = from.source(), &vg = upstream.source(), &vdx = to.target(),
              &vs = weights.source();
   const auto loops = rows_along<4>({&vdx, &vx, &vg, &stats}, last);
-  const Index count = loops.rows(), blocks = (count + rows_in_block - 1) / rows_in_block;
+  const Index count = loops.rows(), blocks = pieces_of(count, rows_in_block);
   visit(x.dtype, [&]<class T>() {
     // dscale of each block, then dbias of each block; at least one block of zeros.
     const Index used = std::max<Index>(1, blocks);

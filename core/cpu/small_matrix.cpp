@@ -51,7 +51,7 @@ bool is_lane_product(const Groups& groups) {
 template <class T>
 void lane_product(const Groups& groups, const T* A, const T* B, T* Y) {
   const int at = lanes_of(groups.batch);
-  const Index places = groups.batch[at].size, pieces = (places + long_row - 1) / long_row;
+  const Index places = groups.batch[at].size, pieces = pieces_of(places, long_row);
   const Dim m = groups.m[0], n = groups.n[0], k = groups.k[0];
   Dims outer = groups.batch;
   outer.erase(at);
@@ -70,7 +70,7 @@ void lane_product(const Groups& groups, const T* A, const T* B, T* Y) {
 template <class T>
 void pair(const Groups& groups, const T* A, const T* B, T* Y) {
   const int at = side_by_side(groups.k, in_a, in_b);
-  const Index length = groups.k[at].size, pieces = (length + row_piece - 1) / row_piece;
+  const Index length = groups.k[at].size, pieces = pieces_of(length, row_piece);
   const Dim m = groups.m[0], n = groups.n[0];
   Dims outer = groups.k;
   outer.erase(at);

@@ -21,7 +21,6 @@ constexpr Index tile_columns = row_of_squares;
 Index tile_rows(Index columns) {
   return std::max<Index>(64, 2 * block_size / std::max<Index>(1, columns));
 }
-Index parts(Index size, Index part) { return (size + part - 1) / part; }
 
 template <int N>
 struct Tile {
@@ -65,8 +64,8 @@ class Tiles {
 
   Loops<N> loops_, matrices_;
   int outer_;
-  Index rows_ = tile_rows(loops_.inner()), down_ = parts(height(), rows_),
-        right_ = parts(loops_.inner(), tile_columns);
+  Index rows_ = tile_rows(loops_.inner()), down_ = pieces_of(height(), rows_),
+        right_ = pieces_of(loops_.inner(), tile_columns);
 };
 
 enum class Order { forwards, backwards };
@@ -199,8 +198,8 @@ bool CpuBackend::squares_over(const View& g, int d0, int d1, const View& over_d0
   const int inner = rows_of_d0 ? d0 : d1, outer = rows_of_d0 ? d1 : d0;
   if (g.strides[inner] != 1) return false;
   const Short<int> order = order_of(g, outer, inner);
-  const TileSums along(g, inner, parts(g.shape[inner], tile_columns), order),
-      across(g, outer, parts(g.shape[outer], tile_rows(g.shape[inner])), order);
+  const TileSums along(g, inner, pieces_of(g.shape[inner], tile_columns), order),
+      across(g, outer, pieces_of(g.shape[outer], tile_rows(g.shape[inner])), order);
   squares_by_tiles(g, outer, inner, order, along.view, across.view);
   fold(Fold::sum, along.view, rows_of_d0 ? over_d0 : over_d1);
   fold(Fold::sum, across.view, rows_of_d0 ? over_d1 : over_d0);

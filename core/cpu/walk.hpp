@@ -112,7 +112,7 @@ void for_each_row(const Loops<N>& loops, double cost, const Body& body) {
   if (rows == 0 || n == 0) return;
   const double work = cost * static_cast<double>(rows * n);
   if (n >= block_size) {
-    const Index pieces = (n + block_size - 1) / block_size;
+    const Index pieces = pieces_of(n, block_size);
     parallel_for(rows * pieces, work, [&](Index unit) {
       const Index row = unit / pieces, start = unit % pieces * block_size;
       std::array<Index, N> offsets = RowCursor<N>(loops, row).offsets();
@@ -122,7 +122,7 @@ void for_each_row(const Loops<N>& loops, double cost, const Body& body) {
     return;
   }
   const Index group = block_size / n;
-  parallel_for((rows + group - 1) / group, work, [&](Index unit) {
+  parallel_for(pieces_of(rows, group), work, [&](Index unit) {
     const Index first = unit * group, last = std::min(rows, first + group);
     RowCursor<N> cursor(loops, first);
     for (Index row = first; row < last; ++row, cursor.next()) body(cursor.offsets(), n, row * n);
@@ -155,7 +155,7 @@ void for_each_row_along(const Loops<N>& loops, Index row_length, double cost, co
   const Index rows = loops.rows();
   if (rows == 0) return;
   const Index group = std::max<Index>(1, block_size / std::max<Index>(1, row_length));
-  parallel_for((rows + group - 1) / group, cost * static_cast<double>(rows * row_length),
+  parallel_for(pieces_of(rows, group), cost * static_cast<double>(rows * row_length),
                [&](Index unit) {
                  const Index first = unit * group, last = std::min(rows, first + group);
                  RowCursor<N> cursor(loops, first);

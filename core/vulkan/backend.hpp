@@ -164,7 +164,7 @@ void CardBackend::run_over(const Loops<N>& loops, const std::array<Window, N>& w
                            Index times, uint32_t each) {
   for_each_part(loops, 4, [&](const Loops<N>& inner, const auto& at, Index before) {
     const auto rank = static_cast<uint32_t>(inner.shape.size());
-    const Index groups = groups_of(inner.size() * times, group() * each);
+    const Index groups = pieces_of(inner.size() * times, group() * each);
     Call call{shader, {rank, group(), each}, buffers, {}, groups};
     call.constants.insert(call.constants.end(), constants.begin(), constants.end());
     add_padded(call.words, inner.shape, 4, 1);

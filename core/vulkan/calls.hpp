@@ -52,8 +52,6 @@ void add_padded(Words& words, const Numbers& numbers, int rank, Index lead) {
   for (Index number : numbers) words.add(number);
 }
 
-constexpr Index groups_of(Index count, Index size) { return (count + size - 1) / size; }
-
 // Binds the windows of a call that reads all but the last, and writes that.
 template <size_t N>
 std::vector<Bound> bound(const std::array<Window, N>& windows) {

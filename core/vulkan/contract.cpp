@@ -47,7 +47,7 @@ CardBackend::Tiling units_tiling_for(Index m, Index n, Index batch, Index tiles,
   if (can.is_emulated())
     return {units.subgroup, units.m, 2 * units.n, units.k, units.m, 2 * units.n};
   const bool is_large =
-      m > 128 && n > 64 && groups_of(m, 256) * groups_of(n, 128) * batch >= busy / 2;
+      m > 128 && n > 64 && pieces_of(m, 256) * pieces_of(n, 128) * batch >= busy / 2;
   if (is_large && 8 * units.subgroup <= can.most_invocations && can.most_shared >= 40960)
     return {8 * units.subgroup, 256, 128, 32, 64, 64};
   if (n > 64 && tiles >= busy) return {4 * units.subgroup, 64, 128, 32, 32, 64};
@@ -61,15 +61,15 @@ CardBackend::Cut cut_of(const CardBackend::Product& p, Shader shader, const Unit
   CardBackend::Tiling& t = cut.tiling;
   const Index batch = p.batch.size();
   // Counts tiles of 64 x 128, with k in parts of 512.
-  const Index wide = groups_of(m, 64) * groups_of(n, 128) * batch * groups_of(k, 512);
+  const Index wide = pieces_of(m, 64) * pieces_of(n, 128) * batch * pieces_of(k, 512);
   t = units ? units_tiling_for(m, n, batch, wide, *units, can) : tiling_for(m, n, wide, can);
   if (shader == Shader::gemm_f64) t.k /= 2;  // as much shared memory
-  const Index tiles = std::max<Index>(1, groups_of(m, t.m) * groups_of(n, t.n) * batch);
+  const Index tiles = std::max<Index>(1, pieces_of(m, t.m) * pieces_of(n, t.n) * batch);
   const Index wanted =
-      std::min(groups_of(k, t.k * 8), (can.is_emulated() ? 4 : busy * 128 / t.invocations) / tiles);
-  const Index parts = std::max({Index{1}, wanted, groups_of(k, longest)});
-  cut.part = groups_of(groups_of(k, parts), t.k) * t.k;
-  cut.parts = groups_of(k, cut.part);
+      std::min(pieces_of(k, t.k * 8), (can.is_emulated() ? 4 : busy * 128 / t.invocations) / tiles);
+  const Index parts = std::max({Index{1}, wanted, pieces_of(k, longest)});
+  cut.part = rounded_up(pieces_of(k, parts), t.k);
+  cut.parts = pieces_of(k, cut.part);
   return cut;
 }
 
@@ -237,7 +237,7 @@ void CardBackend::multiply(const Product& p, const std::array<Window, 3>& window
         largest.push_back(largest_of(part, *own, v, x));
         call.buffers.push_back(window_of(largest.back().view()).read());
       }
-    call.groups *= groups_of(part.m.size(), t.m) * groups_of(part.n.size(), t.n);
+    call.groups *= pieces_of(part.m.size(), t.m) * pieces_of(part.n.size(), t.n);
     call.words = words_of(part, first, cut, y_part);
     stream_.run(call);
   });

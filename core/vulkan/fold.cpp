@@ -22,11 +22,11 @@ FoldCut cut_of(Index kept, Index folded, bool is_dense, const Abilities& can) {
   if (can.is_emulated()) cut.rows = 8, cut.each = 1;
   else if (is_dense && folded >= 16) cut.width = folded < 256 ? 16 : 64, cut.rows = 64 / cut.width;
   const Index busy = can.is_emulated() ? 16 : 1 << 18;  // invocations that keep a device at work
-  const Index most = groups_of(folded, cut.width * 64);
+  const Index most = pieces_of(folded, cut.width * 64);
   const Index wanted = std::min(most, busy / std::max<Index>(1, kept * cut.width));
-  const Index least = groups_of(folded, cut.width * longest);
+  const Index least = pieces_of(folded, cut.width * longest);
   cut.parts = std::max({Index{1}, wanted, least});
-  cut.part = groups_of(std::max<Index>(1, folded), cut.parts);
+  cut.part = pieces_of(std::max<Index>(1, folded), cut.parts);
   return cut;
 }
 
@@ -34,7 +34,7 @@ Call fold_call(Shader shader, uint32_t how, const FoldCut& cut, const Loops<3>& 
                const Loops<2>& folded, const std::array<Index, 3>& first, Index y_part) {
   const Index outputs = element_count(kept.shape) * cut.parts;
   const Constants constants{cut.width, cut.rows, how, cut.each, folded.shape.size() <= 1};
-  Call call{shader, constants, {}, {}, groups_of(outputs, cut.rows)};
+  Call call{shader, constants, {}, {}, pieces_of(outputs, cut.rows)};
   add_padded(call.words, kept.shape, 3, 1);
   add_padded(call.words, folded.shape, 3, 1);
   call.words.add(first[0], first[1], first[2]);

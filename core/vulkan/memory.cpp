@@ -41,7 +41,7 @@ VkDeviceMemory memory_for(const Opened& card, VkBuffer buffer, VkMemoryPropertyF
   return nullptr;
 }
 
-size_t rounded(size_t bytes) { return (std::max<size_t>(bytes, 1) + piece - 1) / piece * piece; }
+size_t rounded(size_t bytes) { return rounded_up(std::max<size_t>(bytes, 1), piece); }
 
 }  // namespace
 

@@ -14,7 +14,7 @@ Constants cut_of(Index n, const Abilities& can) {
   uint32_t width = can.is_emulated() ? 8 : 32, kept = 1;
   if (!can.is_emulated()) {
     while (width < std::min(256u, can.most_invocations) && n > width * 8) width *= 2;
-    kept = n > width * 16 ? 8 : static_cast<uint32_t>(std::max<Index>(1, groups_of(n, width)));
+    kept = n > width * 16 ? 8 : static_cast<uint32_t>(std::max<Index>(1, pieces_of(n, width)));
   }
   return {width, kept, n <= width * kept};
 }
@@ -26,8 +26,8 @@ Constants cut_of_heads(Index n, Index heads, const Abilities& can) {
   uint32_t width = 32;
   const uint32_t most = std::bit_floor(std::min(512u, can.most_invocations));
   while (width < most && n > width * 2) width *= 2;
-  const Index kept = groups_of(n, width);
-  if (kept * width * groups_of(heads, 4) * 4 > 32768) return {std::min(width, 256u), 2, 0};
+  const Index kept = pieces_of(n, width);
+  if (kept * width * pieces_of(heads, 4) * 4 > 32768) return {std::min(width, 256u), 2, 0};
   return {width, static_cast<uint32_t>(kept), 1};
 }
 

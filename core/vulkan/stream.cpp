@@ -124,7 +124,7 @@ void Stream::run(const Call& call) {
   api.CmdPushConstants(to, pipelines_.layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0, call.words.bytes(),
                        call.words.data());
   const auto most = static_cast<Index>(card_.can.most_groups);
-  const Index down = (call.groups + most - 1) / most, right = (call.groups + down - 1) / down;
+  const Index down = pieces_of(call.groups, most), right = pieces_of(call.groups, down);
   api.CmdDispatch(to, static_cast<uint32_t>(right), static_cast<uint32_t>(down), 1);
   ++counts_.dispatches;
   counts_.recording +=

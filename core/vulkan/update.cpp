@@ -11,7 +11,7 @@ bool CardBackend::adam(const View& p, const View& g, const View& m, const View& 
   if (!(g.strides == p.strides)) copy = laid(g, p.strides);
   const std::array windows{window_of(p), window_of(copy ? copy->view() : g), window_of(m),
                            window_of(v)};
-  Call call{in(p.dtype, Shader::adam_f32), {group()}, {}, {}, groups_of(p.size(), group())};
+  Call call{in(p.dtype, Shader::adam_f32), {group()}, {}, {}, pieces_of(p.size(), group())};
   call.words.add(p.size());
   for (const Window& each : windows) call.words.add(each.first);
   for (double number : {step.beta1, 1 - step.beta1, step.beta2, 1 - step.beta2, step.keep,

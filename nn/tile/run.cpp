@@ -117,7 +117,7 @@ TileGrid Runner::tile_grid() {
   Pieces pieces = device_->pieces();
   if (!has_pairs)
     pieces.rows =
-        std::max(pieces.rows, blocks_of(queries, std::max<Index>(1, pieces.count / samples)));
+        std::max(pieces.rows, pieces_of(queries, std::max<Index>(1, pieces.count / samples)));
   return grid_of(samples, queries, widest, forward_.tiling, pieces);
 }
 

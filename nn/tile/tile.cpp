@@ -26,7 +26,7 @@ TileGrid grid_of(Index samples, Index queries, double width, const Tiling& chose
     const double sample = width * static_cast<double>(grid.block_queries);
     const bool is_cut = grid.block_queries < queries && pieces.count > 1;
     const auto fitting = is_cut ? 1 : static_cast<Index>(pieces.numbers / sample);
-    grid.block_samples = std::clamp<Index>(fitting, 1, blocks_of(samples, pieces.count));
+    grid.block_samples = std::clamp<Index>(fitting, 1, pieces_of(samples, pieces.count));
   }
   grid.parts = std::clamp<Index>(pieces.count / grid.sample_blocks(), 1, grid.query_blocks());
   return grid;

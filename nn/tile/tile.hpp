@@ -13,8 +13,6 @@ namespace tete {
 
 // The elements of a value in the whole batch.
 double elements_of(const CheckedValue& v, Runner& runner);
-// The number of blocks of `size` rows, the last of which may be smaller.
-inline Index blocks_of(Index rows, Index size) { return (rows + size - 1) / size; }
 
 // A range of a call's samples and queries.
 struct Range {
@@ -26,8 +24,8 @@ struct TileGrid {
   Index block_samples, block_queries;
   Index parts = 1;  // units that the queries of one block of samples are divided among
 
-  Index sample_blocks() const { return blocks_of(samples, block_samples); }
-  Index query_blocks() const { return blocks_of(queries, block_queries); }
+  Index sample_blocks() const { return pieces_of(samples, block_samples); }
+  Index query_blocks() const { return pieces_of(queries, block_queries); }
   Index blocks() const { return sample_blocks() * query_blocks(); }
   Index units() const { return sample_blocks() * parts; }
   // Unit u has the blocks first_block(u) … first_block(u + 1) - 1.
