@@ -35,21 +35,22 @@ TETE_INLINE void outer_tile(const T* x, Index rx, const T* g, Index rg, Index n,
         lanes[(r * C + c) * width<T> + i - j] += x[r * rx + i] * g[c * rg + i];
 }
 
+// From column c on; what is left is fewer than CT columns, and a tile of its own.
 template <class T, int RT, int CT>
-void outer_rows(const T* x, Index rx, const T* g, Index rg, Index C, Index n, T* lanes) {
-  Index c = 0;
+void outer_rows(const T* x, Index rx, const T* g, Index rg, Index c, Index C, Index n, T* lanes) {
   for (; c + CT <= C; c += CT)
     outer_tile<T, RT, CT>(x, rx, g + c * rg, rg, n, lanes + c * width<T>, C);
-  for (; c < C; ++c) outer_tile<T, RT, 1>(x, rx, g + c * rg, rg, n, lanes + c * width<T>, C);
+  if constexpr (CT > 1)
+    if (c < C) outer_rows<T, RT, CT - 1>(x, rx, g, rg, c, C, n, lanes);
 }
 
 template <class T>
 void outer(const T* x, Index rx, Index R, const T* g, Index rg, Index C, Index n, T* lanes) {
-  constexpr int RT = 4, CT = register_count == 32 ? 6 : 2;
+  constexpr int RT = 4, CT = register_count == 32 ? 6 : 3;
   Index r = 0;
   for (; r + RT <= R; r += RT)
-    outer_rows<T, RT, CT>(x + r * rx, rx, g, rg, C, n, lanes + r * C * width<T>);
-  for (; r < R; ++r) outer_rows<T, 1, CT>(x + r * rx, rx, g, rg, C, n, lanes + r * C * width<T>);
+    outer_rows<T, RT, CT>(x + r * rx, rx, g, rg, 0, C, n, lanes + r * C * width<T>);
+  for (; r < R; ++r) outer_rows<T, 1, CT>(x + r * rx, rx, g, rg, 0, C, n, lanes + r * C * width<T>);
 }
 
 template <class T>
