@@ -304,6 +304,10 @@ class AttentionGradient {
         const Seen some{m, std::min(m + high, end)};
         const auto [first_row, end_row] = group.rows_that_see(some);
         const Index row = first_row / block_steps * block_steps;  // sums are cut at the same rows
+        if (of_.rows_leave_cache()) {
+          fetch(from.from_row(first_row), end_row - first_row, m - group.seen.first + far_ahead, 1);
+          fetch(to[h].from_row(m + 2 * high), high, 0, width);
+        }
         Product<T>{from[row] + m - group.seen.first, 1, from.step, row, end_row}(
             some.last - m, panels[h], 0, width, to[h][m], to[h].step, true);
       }

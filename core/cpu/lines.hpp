@@ -21,6 +21,18 @@ struct Lines {
   Lines<const T> read() const { return {data, step}; }
 };
 
+// Kernels that walk along many rows at once ask for numbers this far ahead: a processor fetches by
+// itself what a few rows bring, not dozens.
+inline constexpr Index far_ahead = 64;
+
+// Asks for numbers first … first + count - 1 of each of these rows, which are needed soon.
+template <class T>
+void fetch(const Lines<T>& x, Index rows, Index first, Index count) {
+  constexpr Index line = 64 / sizeof(T);
+  for (Index r = 0; r < rows; ++r)
+    for (Index i = first; i < first + count; i += line) __builtin_prefetch(x[r] + i);
+}
+
 // Loops over the views without their last `dropped` dimensions: over matrices, or over samples of
 // several (3). A view without data gets the offsets of the first one.
 template <int N>

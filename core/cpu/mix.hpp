@@ -29,6 +29,9 @@ void copy_lines(const Lines<const T>& x, Index heads, Index keys, const Lines<T>
   for (Index h = 0; h < heads; ++h) std::copy_n(x.data + h * x.step, keys, y.data + h * y.step);
 }
 
+// If a row of all heads has more numbers, the second-level cache does not keep it beside others.
+inline constexpr Index cached_rows = 1 << 15;
+
 // y[k][j] = Σ_h P[h, k] x[h][j], or x[k][j] without P. Lines of x can be read up to a multiple of
 // product_columns.
 template <class T>
@@ -36,11 +39,13 @@ void mix(const Mix<T>& P, Index heads, Index out, const Lines<const T>& x, Index
          const Lines<T>& y) {
   if (!P.data) return copy_lines(x, heads, keys, y);
   const Rows<T>& kernels = rows<T>();
-  for (Index j = 0; j < keys; j += kernels.product_columns)
+  for (Index j = 0; j < keys; j += kernels.product_columns) {
+    if (heads * keys > cached_rows) fetch(x, heads, j + far_ahead, kernels.product_columns);
     for (Index k = 0; k < out; k += kernels.product_rows)
       kernels.product(std::min(kernels.product_rows, out - k), heads, P.data + k * P.column,
                       P.column, P.row, x.data + j, x.step, y.data + k * y.step + j, y.step,
                       std::min(kernels.product_columns, keys - j), false);
+  }
 }
 
 }  // namespace tete::cpu_kernels
