@@ -65,8 +65,8 @@ void add_lanes(const T* lanes, Index count, double* total) {
 // The result is cut into tiles: lane_rows × lane_columns sums, each a register of places. The
 // numbers that a tile reads are copied before into the order of the sum, for a strip of a few
 // registers of places, a part of the sum and of the columns.
-inline constexpr int lane_rows = register_count == 32 ? 4 : 2;
-inline constexpr int lane_columns = register_count == 32 ? 6 : 4;
+inline constexpr int lane_rows = 4;
+inline constexpr int lane_columns = register_count == 32 ? 6 : 3;
 inline constexpr int strip_registers = 4;
 inline constexpr Index part_sums = 32, part_columns = 24;
 
