@@ -35,7 +35,7 @@ TETE_INLINE void outer_tile(const T* x, Index rx, const T* g, Index rg, Index n,
         lanes[(r * C + c) * width<T> + i - j] += x[r * rx + i] * g[c * rg + i];
 }
 
-// From column c on; what is left is fewer than CT columns, and a tile of its own.
+// Takes columns from c on; fewer than CT that are left share a smaller tile.
 template <class T, int RT, int CT>
 void outer_rows(const T* x, Index rx, const T* g, Index rg, Index c, Index C, Index n, T* lanes) {
   for (; c + CT <= C; c += CT)
