@@ -295,6 +295,8 @@ class AttentionGradient {
     const Index high = group.high, positions = 10 * high,
                 numbers = group.seen.last - group.seen.first,
                 pieces = pieces_of(numbers, positions);
+    const bool fetches =
+        of_.mixes && leaves_cache(std::max({of_.in, of_.heads, of_.out}), of_.width);
     const double work = static_cast<double>(heads * group.count * numbers * width);
     parallel_for(heads * pieces, work, [&](Index unit) {
       const Index h = unit / pieces, start = group.seen.first + unit % pieces * positions,
@@ -304,7 +306,7 @@ class AttentionGradient {
         const Seen some{m, std::min(m + high, end)};
         const auto [first_row, end_row] = group.rows_that_see(some);
         const Index row = first_row / block_steps * block_steps;  // sums are cut at the same rows
-        if (of_.rows_leave_cache()) {
+        if (fetches) {
           fetch(from.from_row(first_row), end_row - first_row, m - group.seen.first + far_ahead, 1);
           fetch(to[h].from_row(m + 2 * high), high, 0, width);
         }

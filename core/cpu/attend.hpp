@@ -99,11 +99,6 @@ struct Operands {
       body(block, block * rows, std::min(group.count, (block + 1) * rows));
     });
   }
-  // True if a row of all mixed heads is not in the second-level cache any more when it is met
-  // again.
-  bool rows_leave_cache() const {
-    return mixes && std::max({in, heads, out}) * width > cached_rows;
-  }
   // Memory for one row of all mixed heads.
   LineSpace<T> row_space() const { return {heads, width}; }
 };

@@ -26,11 +26,12 @@ struct Lines {
 inline constexpr Index far_ahead = 64;
 
 // Asks for numbers first … first + count - 1 of each of these rows, which are needed soon.
-template <class T>
+// locality: 3 for the first-level cache, 2 for the second-level one.
+template <int locality = 3, class T>
 void fetch(const Lines<T>& x, Index rows, Index first, Index count) {
   constexpr Index line = 64 / sizeof(T);
   for (Index r = 0; r < rows; ++r)
-    for (Index i = first; i < first + count; i += line) __builtin_prefetch(x[r] + i);
+    for (Index i = first; i < first + count; i += line) __builtin_prefetch(x[r] + i, 0, locality);
 }
 
 // Loops over the views without their last `dropped` dimensions: over matrices, or over samples of

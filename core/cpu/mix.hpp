@@ -29,8 +29,8 @@ void copy_lines(const Lines<const T>& x, Index heads, Index keys, const Lines<T>
   for (Index h = 0; h < heads; ++h) std::copy_n(x.data + h * x.step, keys, y.data + h * y.step);
 }
 
-// If a row of all heads has more numbers, the second-level cache does not keep it beside others.
-inline constexpr Index cached_rows = 1 << 15;
+// True if a row of so many heads is too long for the second-level cache to keep it beside others.
+inline bool leaves_cache(Index heads, Index keys) { return heads * keys > 1 << 15; }
 
 // y[k][j] = Σ_h P[h, k] x[h][j], or x[k][j] without P. Lines of x can be read up to a multiple of
 // product_columns.
@@ -40,7 +40,7 @@ void mix(const Mix<T>& P, Index heads, Index out, const Lines<const T>& x, Index
   if (!P.data) return copy_lines(x, heads, keys, y);
   const Rows<T>& kernels = rows<T>();
   for (Index j = 0; j < keys; j += kernels.product_columns) {
-    if (heads * keys > cached_rows) fetch(x, heads, j + far_ahead, kernels.product_columns);
+    if (leaves_cache(heads, keys)) fetch(x, heads, j + far_ahead, kernels.product_columns);
     for (Index k = 0; k < out; k += kernels.product_rows)
       kernels.product(std::min(kernels.product_rows, out - k), heads, P.data + k * P.column,
                       P.column, P.row, x.data + j, x.step, y.data + k * y.step + j, y.step,

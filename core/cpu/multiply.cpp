@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "core/cpu/blas.hpp"
+#include "core/cpu/lines.hpp"
 #include "core/cpu/rows.hpp"
 #include "core/unchanged.hpp"
 
@@ -126,15 +127,6 @@ Matrix<const T> strip_of(const Matrix<const T>& A, Index some, Index k, bool is_
   return {space, 1, some};
 }
 
-// Asks for lines first … first + count-1 of `lines`, `step` apart and each of so many numbers: A's
-// next rows, or the columns of a transposed A. Products with them then need not wait for memory.
-template <class T>
-void fetch(const T* a, Index step, Index lines, Index length, Index first, Index count) {
-  constexpr Index line = 64 / sizeof(T);
-  for (Index i = first; i < std::min(first + count, lines); ++i)
-    for (Index j = 0; j < length; j += line) __builtin_prefetch(a + i * step + j, 0, 2);
-}
-
 // C (+)= A B for k <= block_steps, n <= block_columns.
 template <class T>
 void multiply_block(Index m, Index n, Index k, const Matrix<const T>& A, const Matrix<const T>& B,
@@ -159,9 +151,10 @@ void multiply_block(Index m, Index n, Index k, const Matrix<const T>& A, const M
         strip_of<T>({A.data + i * A.row, A.row, A.column}, some, k, n > 2 * wide, space.a);
     const Index next = i + kernels.product_rows, left = std::min(kernels.product_rows, m - next);
     for (Index j = 0, asked = 0; j < n; j += wide, asked += at_once) {
+      // A's next rows, or columns of a transposed A: products with them need not wait for memory.
       if (fetches && left > 0)
-        fetch(A.data + next * A.row, step, is_turned ? k : left, is_turned ? left : k, asked,
-              at_once);
+        fetch<2>(Lines<const T>{A.data + next * A.row, step}.from_row(asked),
+                 std::min(at_once, (is_turned ? k : left) - asked), 0, is_turned ? left : k);
       const bool is_read_in_place = j < as_it_lies;
       kernels.product(some, k, a.data, a.row, a.column,
                       is_read_in_place ? B.data + j : panels + (j - as_it_lies) * k,
