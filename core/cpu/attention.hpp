@@ -49,11 +49,10 @@ struct Product {
     const Index wide = rows<T>().product_columns;
     for (Index i = 0; first == last && !add && i < m; ++i)
       std::fill_n(c + i * step, to - from, T(0));
-    for (Index j = from; j < to; j += wide)
-      for (Index p = first; p < last; p += block_steps)
-        rows<T>().product(m, std::min(block_steps, last - p), a + (p - first) * column, row, column,
-                          B.at(j, p), wide, c + (j - from), step, std::min(wide, to - j),
-                          add || p > first);
+    for (Index p = first; p < last; p += block_steps)
+      rows<T>().product(m, std::min(block_steps, last - p), a + (p - first) * column, row, column,
+                        B.at(from, p), wide, B.at(wide) - B.at(0), c, step, to - from,
+                        add || p > first);
   }
 };
 

@@ -39,13 +39,17 @@ void mix(const Mix<T>& P, Index heads, Index out, const Lines<const T>& x, Index
          const Lines<T>& y) {
   if (!P.data) return copy_lines(x, heads, keys, y);
   const Rows<T>& kernels = rows<T>();
-  for (Index j = 0; j < keys; j += kernels.product_columns) {
-    if (leaves_cache(heads, keys)) fetch(x, heads, j + far_ahead, kernels.product_columns);
-    for (Index k = 0; k < out; k += kernels.product_rows)
-      kernels.product(std::min(kernels.product_rows, out - k), heads, P.data + k * P.column,
-                      P.column, P.row, x.data + j, x.step, y.data + k * y.step + j, y.step,
-                      std::min(kernels.product_columns, keys - j), false);
-  }
+  const Index high = pieces_of(out, pieces_of(out, kernels.product_rows));  // of about equal strips
+  constexpr Index columns = 64;  // some tiles, whose numbers stay in the first-level cache
+  for (Index j = 0; j < keys; j += columns)
+    for (Index k = 0; k < out; k += high) {
+      // Some lines at a time: a processor waits for as many as it can ask for at once.
+      if (leaves_cache(heads, keys))
+        fetch(x.from_row(k), k + high < out ? high : heads - k, j + far_ahead, columns);
+      kernels.product(std::min(high, out - k), heads, P.data + k * P.column, P.column, P.row,
+                      x.data + j, x.step, kernels.product_columns, y.data + k * y.step + j, y.step,
+                      std::min(columns, keys - j), false);
+    }
 }
 
 }  // namespace tete::cpu_kernels

@@ -43,7 +43,8 @@ constexpr Index block_columns = 768;
 // saves. In short sums (k <= small_side) that holds for one tile only: a second one would find B
 // evicted, as its lines are far apart. Lines of at most so many panels are not.
 constexpr Index few_tiles = 2, short_line = 2;
-constexpr Index cached = 65536;  // elements of A that a cache is likely to have
+constexpr Index cached = 65536;        // elements of A that a cache is likely to have
+constexpr Index columns_at_once = 64;  // of C, between which some of A's next rows are fetched
 
 // The calling thread's own memory, for the most elements asked for so far. It is kept from product
 // to product.
@@ -143,23 +144,28 @@ void multiply_block(Index m, Index n, Index k, const Matrix<const T>& A, const M
                               : panels_of<T>({B.data + as_it_lies * B.column, B.row, B.column}, k,
                                              others, wide, space.b);
   const bool fetches = m * k >= cached, is_turned = A.column != 1;
-  const Index panel_count = pieces_of(n, wide), step = is_turned ? A.column : A.row,
-              lines = is_turned ? k : kernels.product_rows, at_once = pieces_of(lines, panel_count);
+  const Index columns = fetches ? columns_at_once : n, pieces = pieces_of(n, columns),
+              step = is_turned ? A.column : A.row, lines = is_turned ? k : kernels.product_rows,
+              at_once = pieces_of(lines, pieces);
   for (Index i = 0; i < m; i += kernels.product_rows) {
     const Index some = std::min(kernels.product_rows, m - i);
     const Matrix<const T> a =
         strip_of<T>({A.data + i * A.row, A.row, A.column}, some, k, n > 2 * wide, space.a);
     const Index next = i + kernels.product_rows, left = std::min(kernels.product_rows, m - next);
-    for (Index j = 0, asked = 0; j < n; j += wide, asked += at_once) {
+    const auto make = [&](Index from, Index to, const T* b, Index pb, Index nb) {
+      kernels.product(some, k, a.data, a.row, a.column, b, pb, nb, C.data + i * C.row + from, C.row,
+                      to - from, add);
+    };
+    for (Index piece = 0; piece < pieces; ++piece) {
       // A's next rows, or columns of a transposed A: products with them need not wait for memory.
+      const Index asked = piece * at_once;
       if (fetches && left > 0)
         fetch<2>(Lines<const T>{A.data + next * A.row, step}.from_row(asked),
                  std::min(at_once, (is_turned ? k : left) - asked), 0, is_turned ? left : k);
-      const bool is_read_in_place = j < as_it_lies;
-      kernels.product(some, k, a.data, a.row, a.column,
-                      is_read_in_place ? B.data + j : panels + (j - as_it_lies) * k,
-                      is_read_in_place ? B.row : wide, C.data + i * C.row + j, C.row,
-                      std::min(wide, n - j), add);
+      const Index from = piece * columns, to = std::min(n, from + columns),
+                  lying = std::clamp(as_it_lies, from, to);
+      if (from < lying) make(from, lying, B.data + from, B.row, wide);
+      if (lying < to) make(lying, to, panels + (lying - as_it_lies) * k, wide, k * wide);
     }
   }
 }
@@ -242,9 +248,8 @@ void multiply_panels(Index m, Index n, Index k, const Matrix<const Bf16>& A, con
     const auto a =
         in_pairs({A.data + i * A.row, A.row, A.column}, some, k,
                  paired + i / together * together * pairs + i % together, together, strip);
-    for (Index j = 0; j < n; j += wide)
-      kernels.product(some, pairs, a.data, a.row, a.column, panels + j * pairs, wide,
-                      C.data + i * C.row + j, C.row, std::min(wide, n - j), add);
+    kernels.product(some, pairs, a.data, a.row, a.column, panels, wide, pairs * wide,
+                    C.data + i * C.row, C.row, n, add);
   }
 }
 

@@ -12,7 +12,7 @@ struct Matrix {
   Index row, column;
 };
 
-// Terms of a sum at a time: a longer one is a sum of such sums, whose errors are those of short ones.
+// Terms of a sum at a time: a longer one is a sum of such sums, with the errors of short ones.
 inline constexpr Index block_steps = 384;
 
 // C = A B, or C += A B if `add`; C is m × n, A m × k. No size is 0. A and B have type X, C type Y:

@@ -139,10 +139,10 @@ struct Rows {
   void (*cross_entropy_gradient)(const T* x, T lse, T g, Index target, T* y, Index n);
 
   // rows_product.cpp. c[i·rc + j] = Σ_p a[i·ra + p·pa] b[p·pb + j] for i < R <= product_rows,
-  // j < n <= product_columns, p < k; if `add`, it is added to c. All product_columns of b are read,
-  // or half of them if n is at most that.
-  void (*product)(Index R, Index k, const T* a, Index ra, Index pa, const T* b, Index pb, T* c,
-                  Index rc, Index n, bool add);
+  // j < n, p < k; if `add`, it is added to c. Columns of b lie in tiles of product_columns, nb from
+  // one to the next. All columns of a tile are read, or half of them if no more are left.
+  void (*product)(Index R, Index k, const T* a, Index ra, Index pa, const T* b, Index pb, Index nb,
+                  T* c, Index rc, Index n, bool add);
   Index product_rows, product_columns;
   bool product_is_fast;  // faster than BLAS, for large matrices
   // c[i·rc + j] += Σ_p a[i·ra + p·pa] b[p·rb + j] for i < m <= most_few_rows, j < n, p < k.
@@ -179,7 +179,7 @@ struct PairRows {
   // The same as Rows::product, but p counts pairs; a, ra and pa count numbers. Null where products
   // of f32 are faster.
   void (*product)(Index R, Index k, const Bf16* a, Index ra, Index pa, const uint32_t* b, Index pb,
-                  float* c, Index rc, Index n, bool add) = nullptr;
+                  Index nb, float* c, Index rc, Index n, bool add) = nullptr;
   Index product_rows = 0, product_columns = 0;
   // A product takes so many pairs at a time, of so many rows of a: k is a multiple of it, and rows
   // of a are read up to the next one. If it is not 1, the pairs of a row are adjacent (pa = 2).

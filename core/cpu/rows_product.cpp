@@ -74,67 +74,93 @@ TETE_INLINE void add_steps(Index k, const typename How::Element* a, Row ra, Step
   }
 }
 
-template <class How>
-using Tile = void(Index k, const typename How::Element* a, Index ra, Index pa,
-                  const typename How::Word* b, Index pb, typename How::Number* c, Index rc, Index n,
-                  bool add);
-
+// The sums of R rows and C registers of columns. Loops are unrolled, so that no sum has an address
+// and all stay in registers.
 template <class How, int R, int C>
-void tile(Index k, const typename How::Element* a, Index ra, Index pa, const typename How::Word* b,
-          Index pb, typename How::Number* c, Index rc, Index n, bool add) {
-  using T = typename How::Number;
-  constexpr int lanes = width<T>;
-  typename How::Sum sum[R][C];
+TETE_INLINE void sum_tile(Index k, const typename How::Element* a, Index ra, Index pa,
+                          const typename How::Word* b, Index pb, typename How::Sum (&sum)[R][C]) {
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 2
     for (int j = 0; j < C; ++j) sum[r][j] = typename How::Sum{};
-  // The sum takes so long that its result's lines have come when it is stored.
-  if (k >= 64)
-#pragma GCC unroll 16
-    for (int r = 0; r < R; ++r)
-#pragma GCC unroll 2
-      for (int j = 0; j < C; ++j) __builtin_prefetch(c + r * rc + j * lanes, 1);
   const Fixed<1> one;
   if (R == tile_rows && pa == 1) add_steps<How>(k, a, ra, one, b, pb, sum);
   else if (R == tile_rows && ra == 1) add_steps<How>(k, a, one, pa, b, pb, sum);
   else add_steps<How>(k, a, ra, pa, b, pb, sum);
-  // Unrolled, so that no sum has an address and all stay in registers.
-  T part[R][C * lanes];
-  const bool is_whole = n == C * lanes;
-  T* const to = is_whole ? c : part[0];
-  const Index line = is_whole ? rc : C * lanes;
+}
+
+template <class T, class Sum, int R, int C>
+TETE_INLINE void store_tile(const Sum (&sum)[R][C], T* c, Index rc, bool add) {
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 2
     for (int j = 0; j < C; ++j) {
-      T* const at = to + r * line + j * lanes;
+      T* const at = c + r * rc + j * width<T>;
       const auto made = Register<T>(sum[r][j]);
-      store<T>(at, add && is_whole ? load(at) + made : made);
+      store<T>(at, add ? load(at) + made : made);
     }
-  if (is_whole) return;
+}
+
+// The last n columns, of which a tile of C registers may have more. Not inlined: the loop over
+// whole tiles is faster beside less code.
+template <class How, int R, int C>
+__attribute__((noinline)) void last_tile(Index k, const typename How::Element* a, Index ra,
+                                         Index pa, const typename How::Word* b, Index pb,
+                                         typename How::Number* c, Index rc, Index n, bool add) {
+  using T = typename How::Number;
+  constexpr Index columns = C * width<T>;
+  typename How::Sum sum[R][C];
+  sum_tile<How>(k, a, ra, pa, b, pb, sum);
+  if (n == columns) return store_tile(sum, c, rc, add);
+  T part[R][columns];
+  store_tile(sum, part[0], columns, false);
   for (int r = 0; r < R; ++r, c += rc)
     for (Index j = 0; j < n; ++j) c[j] = add ? c[j] + part[r][j] : part[r][j];
 }
 
+template <class How>
+using Tiles = void(Index k, const typename How::Element* a, Index ra, Index pa,
+                   const typename How::Word* b, Index pb, Index nb, typename How::Number* c,
+                   Index rc, Index n, bool add);
+
+// A row of tiles.
 template <class How, int R>
-struct Tiles {
-  TETE_INLINE Tile<How>* of(Index rows, bool narrow) {
-    if (rows == R) return narrow ? tile<How, R, 1> : tile<How, R, tile_registers>;
-    return Tiles<How, R - 1>::of(rows, narrow);
+void tiles(Index k, const typename How::Element* a, Index ra, Index pa, const typename How::Word* b,
+           Index pb, Index nb, typename How::Number* c, Index rc, Index n, bool add) {
+  using T = typename How::Number;
+  constexpr int lanes = width<T>;
+  constexpr Index columns = tile_registers * lanes;
+  for (; n >= columns; n -= columns, b += nb, c += columns) {
+    // The sum takes so long that its result's lines have come when it is stored.
+    if (k >= 64)
+#pragma GCC unroll 16
+      for (int r = 0; r < R; ++r)
+#pragma GCC unroll 2
+        for (int j = 0; j < tile_registers; ++j) __builtin_prefetch(c + r * rc + j * lanes, 1);
+    typename How::Sum sum[R][tile_registers];
+    sum_tile<How>(k, a, ra, pa, b, pb, sum);
+    store_tile(sum, c, rc, add);
+  }
+  if (n > lanes) last_tile<How, R, tile_registers>(k, a, ra, pa, b, pb, c, rc, n, add);
+  else if (n > 0) last_tile<How, R, 1>(k, a, ra, pa, b, pb, c, rc, n, add);
+}
+
+template <class How, int R>
+struct TilesOf {
+  TETE_INLINE Tiles<How>* rows(Index count) {
+    return count == R ? tiles<How, R> : TilesOf<How, R - 1>::rows(count);
   }
 };
 template <class How>
-struct Tiles<How, 0> {
-  TETE_INLINE Tile<How>* of(Index, bool) { return nullptr; }
+struct TilesOf<How, 0> {
+  TETE_INLINE Tiles<How>* rows(Index) { return nullptr; }
 };
 
 template <class How>
 void product(Index R, Index k, const typename How::Element* a, Index ra, Index pa,
-             const typename How::Word* b, Index pb, typename How::Number* c, Index rc, Index n,
-             bool add) {
-  Tiles<How, tile_rows>::of(R, n <= width<typename How::Number>)(k, a, ra, pa, b, pb, c, rc, n,
-                                                                 add);
+             const typename How::Word* b, Index pb, Index nb, typename How::Number* c, Index rc,
+             Index n, bool add) {
+  TilesOf<How, tile_rows>::rows(R)(k, a, ra, pa, b, pb, nb, c, rc, n, add);
 }
 
 // Adds one line of b at a time. Each product and its sum are one expression of numbers already

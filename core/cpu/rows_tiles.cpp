@@ -64,16 +64,23 @@ void copy(const float* x, Index rx, float* y, Index ry, Index rows, Index n) {
 }
 
 void product(Index R, Index k, const Bf16* a, Index ra, Index, const uint32_t* b, Index pb,
-             float* c, Index rc, Index n, bool add) {
-  const bool tall = R > side, wide = n > side;
-  const auto make = tall   ? wide ? tile<true, true> : tile<true, false>
-                      : wide ? tile<false, true>
-                           : tile<false, false>;
-  if (R % side == 0 && n % side == 0) return make(k, a, ra, b, pb, c, rc, add);
-  float whole[most * most] = {};
-  if (add) copy(c, rc, whole, most, R, n);
-  make(k, a, ra, b, pb, whole, most, add);
-  copy(whole, most, c, rc, R, n);
+             Index nb, float* c, Index rc, Index n, bool add) {
+  const bool tall = R > side;
+  for (; n > 0; n -= most, b += nb, c += most) {
+    const Index some = n < most ? n : most;
+    const bool wide = some > side;
+    const auto make = tall   ? wide ? tile<true, true> : tile<true, false>
+                        : wide ? tile<false, true>
+                             : tile<false, false>;
+    if (R % side == 0 && some % side == 0) {
+      make(k, a, ra, b, pb, c, rc, add);
+      continue;
+    }
+    float whole[most * most] = {};
+    if (add) copy(c, rc, whole, most, R, some);
+    make(k, a, ra, b, pb, whole, most, add);
+    copy(whole, most, c, rc, R, some);
+  }
 }
 
 }  // namespace

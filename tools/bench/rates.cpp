@@ -36,7 +36,7 @@ Probe peak_of(int threads) {
     parallel_for(threads, work, [&](Index) {
       const std::vector<T> a(static_cast<size_t>(m), T(0)), b(static_cast<size_t>(n), T(0));
       std::vector<T> c(static_cast<size_t>(m * n));
-      rows.product(m, steps, a.data(), 1, 0, b.data(), 0, c.data(), n, n, false);
+      rows.product(m, steps, a.data(), 1, 0, b.data(), 0, 0, c.data(), n, n, false);
     });
   };
   return {turn_of(call), work};
