@@ -150,10 +150,11 @@ void check_ends(Index m, Index n, Index k, int how) {
 TEST_SUITE("multiply") {
   TEST_CASE("multiply: every instruction set, layout and size around the blocks") {
     const Index sizes[][3] = {
-        {1, 1, 1},    {1, 33, 2},   {2, 16, 3},    {5, 17, 4},     {12, 32, 8},   {13, 31, 1},
-        {11, 64, 65}, {25, 65, 37}, {97, 33, 64},  {24, 96, 385},  {3, 385, 7},   {193, 40, 9},
-        {64, 8, 130}, {7, 5, 769},  {3, 515, 257}, {16, 66, 1990}, {401, 20, 5},  {96, 64, 64},
-        {16, 48, 32}, {31, 47, 31}, {113, 16, 33}, {4, 5, 6200},   {14, 769, 20}, {3, 800, 390}};
+        {1, 1, 1},     {1, 33, 2},    {2, 16, 3},    {5, 17, 4},     {12, 32, 8},   {13, 31, 1},
+        {11, 64, 65},  {25, 65, 37},  {97, 33, 64},  {24, 96, 385},  {3, 385, 7},   {193, 40, 9},
+        {64, 8, 130},  {7, 5, 769},   {3, 515, 257}, {16, 66, 1990}, {401, 20, 5},  {96, 64, 64},
+        {16, 48, 32},  {31, 47, 31},  {113, 16, 33}, {4, 5, 6200},   {14, 769, 20}, {3, 800, 390},
+        {397, 70, 40}, {14, 1021, 34}};
     for (const char* set : {"v2", "v3", "v4", "v4_bf16", "v4_amx", "generic"}) {
       const std::string before = cpu_kernels::instruction_set();
       if (!cpu_kernels::use_instruction_set(set)) continue;
@@ -191,9 +192,9 @@ TEST_SUITE("multiply") {
   }
 
   TEST_CASE("multiply: however a product is cut, its numbers have the same bits") {
-    const Index sizes[][3] = {{40, 700, 400}, {40, 800, 400},  {25, 65, 37},
-                              {24, 401, 24},  {29, 97, 769},   {33, 70, 64},
-                              {17, 33, 5},    {13, 1100, 300}, {96, 96, 96}};
+    const Index sizes[][3] = {{40, 700, 400}, {40, 800, 400}, {25, 65, 37}, {24, 401, 24},
+                              {29, 97, 769},  {33, 70, 64},   {17, 33, 5},  {13, 1100, 300},
+                              {96, 96, 96},   {397, 70, 64}};
     for (const char* set : {"v2", "v3", "v4", "v4_bf16", "v4_amx"}) {
       const std::string before = cpu_kernels::instruction_set();
       if (!cpu_kernels::use_instruction_set(set)) continue;

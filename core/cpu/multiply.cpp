@@ -39,10 +39,15 @@ namespace {
 // Columns of C in a block. Each block reads all of A again, which costs more than a block of B that
 // comes from the third-level cache.
 constexpr Index block_columns = 768;
-// If A has at most so many tiles of rows, B is read in place: copying it would take longer than it
-// saves. In short sums (k <= small_side) that holds for one tile only: a second one would find B
-// evicted, as its lines are far apart. Lines of at most so many panels are not.
-constexpr Index few_tiles = 2, short_line = 2;
+// If A has at most so many tiles of rows, B is read in place, where kernels fetch its lines ahead:
+// copying it would take longer than it saves. In short sums (k <= small_side), which end before
+// that helps, it holds for one tile only: a second one would find B evicted, as its lines are far
+// apart. Lines of at most so many panels are not.
+constexpr Index few_tiles = 32, short_line = 2;
+// Lines a multiple of this apart, in bytes, fall into the same few places of a cache.
+constexpr Index same_place = 4096;
+// A transposed A is copied if more panels of B than these read it.
+constexpr Index few_panels = 4;
 constexpr Index cached = 65536;        // elements of A that a cache is likely to have
 constexpr Index columns_at_once = 64;  // of C, between which some of A's next rows are fetched
 
@@ -134,10 +139,11 @@ void multiply_block(Index m, Index n, Index k, const Matrix<const T>& A, const M
                     const Matrix<T>& C, bool add, const BlockSpace<T>& space) {
   const Rows<T>& kernels = rows<T>();
   const Index wide = kernels.product_columns, whole = n / wide * wide;
+  const bool apart = B.row * Index{sizeof(T)} % same_place != 0;
   // Beyond the last whole panel there may be no memory to read.
   const bool in_place =
-      B.column == 1 &&
-      (m <= (k > small_side ? few_tiles : 1) * kernels.product_rows || B.row <= short_line * wide);
+      B.column == 1 && (m <= (k > small_side && apart ? few_tiles : 1) * kernels.product_rows ||
+                        B.row <= short_line * wide);
   const Index as_it_lies = in_place ? whole : 0, others = n - as_it_lies;
   const T* const panels = others == 0
                               ? nullptr
@@ -150,7 +156,7 @@ void multiply_block(Index m, Index n, Index k, const Matrix<const T>& A, const M
   for (Index i = 0; i < m; i += kernels.product_rows) {
     const Index some = std::min(kernels.product_rows, m - i);
     const Matrix<const T> a =
-        strip_of<T>({A.data + i * A.row, A.row, A.column}, some, k, n > 2 * wide, space.a);
+        strip_of<T>({A.data + i * A.row, A.row, A.column}, some, k, n > few_panels * wide, space.a);
     const Index next = i + kernels.product_rows, left = std::min(kernels.product_rows, m - next);
     const auto make = [&](Index from, Index to, const T* b, Index pb, Index nb) {
       kernels.product(some, k, a.data, a.row, a.column, b, pb, nb, C.data + i * C.row + from, C.row,

@@ -12,6 +12,7 @@ namespace {
 
 constexpr int tile_rows = register_count == 32 ? 12 : 6;
 constexpr int tile_registers = 2;                   // columns of registers
+constexpr Index steps_ahead = 32;                   // of a sum, at which lines of B are fetched
 static_assert(tile_rows <= PartRows<float>::most);  // attention takes their softmax together
 
 // One step of a sum: one product.
@@ -57,11 +58,15 @@ struct Pairs {
 template <class How, int R, int C, class Row, class Step>
 TETE_INLINE void add_steps(Index k, const typename How::Element* a, Row ra, Step pa,
                            const typename How::Word* b, Index pb, typename How::Sum (&sum)[R][C]) {
+  const Index ahead = k > steps_ahead ? steps_ahead * pb : 0;
 #pragma GCC unroll 4
   for (Index p = 0; p < k; ++p, a += pa, b += pb) {
     typename How::Wide wide[C];
 #pragma GCC unroll 2
     for (int j = 0; j < C; ++j) wide[j] = How::read_register(b + j * width<typename How::Number>);
+#pragma GCC unroll 2
+    for (int j = 0; j < C; j += 64 / register_bytes)
+      __builtin_prefetch(b + ahead + j * width<typename How::Number>);
     // Three rows to an address: a register, twice it, and none.
     const typename How::Element* three = a;
 #pragma GCC unroll 16
