@@ -72,32 +72,30 @@ class FirstError {
   std::exception_ptr error_;
 };
 
-// The blocks of a loop, handed out as threads become free.
+// The blocks of a loop, a portion for each thread.
 class Portions {
  public:
-  Portions(Index blocks, int threads) : blocks_(blocks), portions_(static_cast<size_t>(threads)) {
-    for (int t = 0; t < threads; ++t) portions_[t].next = begin(t);
+  Portions(Index blocks, int threads) : portions_(static_cast<size_t>(threads)) {
+    for (int t = 0; t < threads; ++t)
+      portions_[t].next = blocks * t / threads, portions_[t].end = blocks * (t + 1) / threads;
   }
   // Runs body(i) for the blocks of the portion `own`, then for what is left of those behind it.
   template <class Body>
   void run(int own, const Body& body) {
     const int count = static_cast<int>(portions_.size());
     for (int t = own; t < own + count; ++t) {
-      const int portion = t % count;
-      std::atomic<Index>& next = portions_[portion].next;
-      for (Index i; (i = next.fetch_add(1, std::memory_order_relaxed)) < begin(portion + 1);)
-        body(i);
+      Portion& portion = portions_[t % count];
+      while (portion.next.load(relaxed) < portion.end)
+        if (const Index i = portion.next.fetch_add(1, relaxed); i < portion.end) body(i);
     }
   }
 
  private:
+  static constexpr auto relaxed = std::memory_order_relaxed;
   struct alignas(64) Portion {
     std::atomic<Index> next;
+    Index end;
   };
-  Index begin(int portion) const {
-    return blocks_ * portion / static_cast<Index>(portions_.size());
-  }
-  Index blocks_;
   std::vector<Portion> portions_;
 };
 

@@ -1601,7 +1601,7 @@ TEST_CASE("cpu: the number of threads changes no bit") {
 }
 
 TEST_CASE("an exception in a thread reaches the caller, and later work still runs") {
-  for (int count : {1, 2, 4}) {
+  for (int count : {1, 2, 5}) {
     const int before = threads();
     set_threads(count);
     CHECK_THROWS_AS(parallel_for(100, 1e9,
@@ -1609,12 +1609,14 @@ TEST_CASE("an exception in a thread reaches the caller, and later work still run
                                    if (i == 50) bad_input("fifty");
                                  }),
                     Error);
-    std::vector<int> seen(1000);
-    parallel_for(1000, 1e9, [&](Index i) {
-      // A loop in a loop stays on its thread.
-      parallel_for(3, 1e9, [&](Index) { ++seen[i]; });
-    });
-    CHECK(seen == std::vector<int>(1000, 3));
+    for (size_t blocks : {2, 3, 7, 1000}) {
+      std::vector<int> seen(blocks);
+      parallel_for(std::ssize(seen), 1e9, [&](Index i) {
+        // A loop in a loop stays on its thread.
+        parallel_for(3, 1e9, [&](Index) { ++seen[i]; });
+      });
+      CHECK(seen == std::vector<int>(blocks, 3));
+    }
     set_threads(before);
   }
   CHECK_THROWS_AS(set_threads(0), Error);

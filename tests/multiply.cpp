@@ -175,8 +175,9 @@ TEST_SUITE("multiply") {
   }
 
   TEST_CASE("multiply: nothing is read behind an operand's last number") {
-    const Index sizes[][3] = {{1, 1, 1},     {16, 16, 32}, {32, 32, 64},  {5, 40, 7},  {33, 17, 34},
-                              {31, 33, 400}, {98, 50, 33}, {17, 390, 65}, {13, 775, 5}};
+    const Index sizes[][3] = {{1, 1, 1},     {16, 16, 32},    {32, 32, 64},  {5, 40, 7},
+                              {33, 17, 34},  {174, 171, 384}, {31, 33, 400}, {98, 50, 33},
+                              {17, 390, 65}, {13, 775, 5}};
     for (const char* set : {"v2", "v3", "v4", "v4_bf16", "v4_amx", "generic"}) {
       const std::string before = cpu_kernels::instruction_set();
       if (!cpu_kernels::use_instruction_set(set)) continue;
@@ -192,9 +193,9 @@ TEST_SUITE("multiply") {
   }
 
   TEST_CASE("multiply: however a product is cut, its numbers have the same bits") {
-    const Index sizes[][3] = {{40, 700, 400}, {40, 800, 400}, {25, 65, 37}, {24, 401, 24},
-                              {29, 97, 769},  {33, 70, 64},   {17, 33, 5},  {13, 1100, 300},
-                              {96, 96, 96},   {397, 70, 64}};
+    const Index sizes[][3] = {{40, 700, 400}, {40, 800, 400}, {25, 65, 37},   {24, 401, 24},
+                              {29, 97, 769},  {33, 70, 64},   {17, 33, 5},    {13, 1100, 300},
+                              {96, 96, 96},   {397, 70, 64},  {174, 171, 384}};
     for (const char* set : {"v2", "v3", "v4", "v4_bf16", "v4_amx"}) {
       const std::string before = cpu_kernels::instruction_set();
       if (!cpu_kernels::use_instruction_set(set)) continue;

@@ -295,6 +295,7 @@ class AttentionGradient {
     const Index high = group.high, positions = 10 * high,
                 numbers = group.seen.last - group.seen.first,
                 pieces = pieces_of(numbers, positions);
+    // Mixed heads have so long rows that each line of x and of the sums would be waited for.
     const bool fetches =
         of_.mixes && leaves_cache(std::max({of_.in, of_.heads, of_.out}), of_.width);
     const double work = static_cast<double>(heads * group.count * numbers * width);
@@ -307,7 +308,8 @@ class AttentionGradient {
         const auto [first_row, end_row] = group.rows_that_see(some);
         const Index row = first_row / block_steps * block_steps;  // sums are cut at the same rows
         if (fetches) {
-          fetch(from.from_row(first_row), end_row - first_row, m - group.seen.first + far_ahead, 1);
+          fetch(from.from_row(first_row), end_row - first_row, m - group.seen.first + far_ahead,
+                high);
           fetch(to[h].from_row(m + 2 * high), high, 0, width);
         }
         Product<T>{from[row] + m - group.seen.first, 1, from.step, row, end_row}(

@@ -26,6 +26,8 @@ class Panels {
     for (Index j = 0; j < n_; j += wide)
       std::fill_n(memory_.template as<T>() + j * k_ + p * wide, wide, T(0));
   }
+  // How far panels are apart.
+  Index step() const { return k_ * rows<T>().product_columns; }
   // The panel that begins with this column, from line p on.
   const T* at(Index column, Index p = 0) const {
     return memory_.template as<T>() + column * k_ + p * rows<T>().product_columns;
@@ -51,8 +53,7 @@ struct Product {
       std::fill_n(c + i * step, to - from, T(0));
     for (Index p = first; p < last; p += block_steps)
       rows<T>().product(m, std::min(block_steps, last - p), a + (p - first) * column, row, column,
-                        B.at(from, p), wide, B.at(wide) - B.at(0), c, step, to - from,
-                        add || p > first);
+                        B.at(from, p), wide, B.step(), c, step, to - from, add || p > first);
   }
 };
 

@@ -8,7 +8,7 @@ namespace tete {
 namespace cpu_kernels {
 
 void* CpuBackend::allocate(size_t bytes) {
-  const size_t rounded = (std::max<size_t>(bytes, 1) + 63) / 64 * 64;
+  const size_t rounded = rounded_up(std::max<size_t>(bytes, 1), 64);
   void* memory = rounded < bytes ? nullptr : std::aligned_alloc(64, rounded);
   if (!memory) fail(ErrorKind::resource, "there is no memory for ", bytes, " more bytes");
   return memory;

@@ -1,4 +1,4 @@
-// Rows of numbers of stride 1, and memory for some.
+// Rows of numbers of stride 1, memory for some, and how they are fetched ahead.
 #pragma once
 #include <optional>
 

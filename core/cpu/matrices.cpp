@@ -142,8 +142,8 @@ namespace {
 
 // ---- Tiles -----------------------------------------------------------------------------------
 
-// The number of tiles that a product is cut into at least: as few as the threads need, as each lays
-// out its part of B for itself.
+// The number of tiles that a product is cut into at least: as few as the threads need, as each
+// reads its part of B, or lays it out, for itself.
 template <class X>
 Index enough_tiles() {
   constexpr Index for_a_thread = 4, whatever_threads = 16;

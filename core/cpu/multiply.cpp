@@ -1,7 +1,7 @@
 // Products of matrices in blocks that fit the caches. A block of B is copied to the order in which
-// the tiles of rows_product.cpp read it, and stays in the second- or third-level cache for all of
-// A; some rows of A stay in the first-level one for all of the block. Without such tiles BLAS
-// multiplies.
+// the tiles of rows_product.cpp read it, unless A has so few rows that they read it where it lies,
+// and stays in the second- or third-level cache for all of A; some rows of A stay in the
+// first-level one for all of the block. Without such tiles BLAS multiplies.
 #include "core/cpu/multiply.hpp"
 
 #include <algorithm>
@@ -44,12 +44,13 @@ constexpr Index block_columns = 768;
 // that helps, it holds for one tile only: a second one would find B evicted, as its lines are far
 // apart. Lines of at most so many panels are not.
 constexpr Index few_tiles = 32, short_line = 2;
-// Lines a multiple of this apart, in bytes, fall into the same few places of a cache.
+// Lines a multiple of this apart, in bytes, fall into the same few places of a cache and evict each
+// other, so that such a B is copied.
 constexpr Index same_place = 4096;
 // A transposed A is copied if more panels of B than these read it.
 constexpr Index few_panels = 4;
 constexpr Index cached = 65536;        // elements of A that a cache is likely to have
-constexpr Index columns_at_once = 64;  // of C, between which some of A's next rows are fetched
+constexpr Index columns_at_once = 64;  // columns of C between which some rows of A are fetched
 
 // The calling thread's own memory, for the most elements asked for so far. It is kept from product
 // to product.
@@ -139,11 +140,12 @@ void multiply_block(Index m, Index n, Index k, const Matrix<const T>& A, const M
                     const Matrix<T>& C, bool add, const BlockSpace<T>& space) {
   const Rows<T>& kernels = rows<T>();
   const Index wide = kernels.product_columns, whole = n / wide * wide;
-  const bool apart = B.row * Index{sizeof(T)} % same_place != 0;
-  // Beyond the last whole panel there may be no memory to read.
+  const bool collides = B.row * Index{sizeof(T)} % same_place == 0;
+  // Beyond the last whole panel there may be no memory to read. Panels of an unchanged B are kept.
   const bool in_place =
-      B.column == 1 && (m <= (k > small_side && apart ? few_tiles : 1) * kernels.product_rows ||
-                        B.row <= short_line * wide);
+      B.column == 1 && !Unchanged::at(B.data) &&
+      (m <= (k > small_side && !collides ? few_tiles : 1) * kernels.product_rows ||
+       B.row <= short_line * wide);
   const Index as_it_lies = in_place ? whole : 0, others = n - as_it_lies;
   const T* const panels = others == 0
                               ? nullptr

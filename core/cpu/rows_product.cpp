@@ -12,7 +12,7 @@ namespace {
 
 constexpr int tile_rows = register_count == 32 ? 12 : 6;
 constexpr int tile_registers = 2;                   // columns of registers
-constexpr Index steps_ahead = 32;                   // of a sum, at which lines of B are fetched
+constexpr Index steps_ahead = 32;                   // how early a sum's lines of B are fetched
 static_assert(tile_rows <= PartRows<float>::most);  // attention takes their softmax together
 
 // One step of a sum: one product.
@@ -58,6 +58,7 @@ struct Pairs {
 template <class How, int R, int C, class Row, class Step>
 TETE_INLINE void add_steps(Index k, const typename How::Element* a, Row ra, Step pa,
                            const typename How::Word* b, Index pb, typename How::Sum (&sum)[R][C]) {
+  // A short sum would only fetch what is behind it. multiply_block counts on long ones to fetch.
   const Index ahead = k > steps_ahead ? steps_ahead * pb : 0;
 #pragma GCC unroll 4
   for (Index p = 0; p < k; ++p, a += pa, b += pb) {

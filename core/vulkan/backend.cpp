@@ -25,7 +25,7 @@ Window window_of(const View& view) {
   const auto size = static_cast<Index>(size_of(view.dtype));
   const auto at = reinterpret_cast<Index>(view.data), lowest = at + low * size;
   const Index from = lowest - lowest % static_cast<Index>(piece);
-  const Index bytes = (at + high * size - from + 3) / 4 * 4;  // whole words
+  const Index bytes = rounded_up(at + high * size - from, 4);  // whole words
   return {reinterpret_cast<const void*>(from), static_cast<size_t>(bytes), (at - from) / size};
 }
 

@@ -171,7 +171,7 @@ void Stream::write(const void* from, void* to, size_t bytes) {
       std::memcpy(up_->bytes + up_used_, source, some);
       order({&range, 1});
       copy({up_->buffer, up_used_}, memory_.place(target), some);
-      up_used_ += (some + 15) / 16 * 16;
+      up_used_ += rounded_up(some, 16);
     }
     source += some, target += some, bytes -= some;
   }
@@ -185,14 +185,14 @@ void Stream::read_some(std::span<const Reading> readings) {
     const Bound range{each.from, each.bytes, false};
     order({&range, 1});
     copy(memory_.place(each.from), {down_->buffer, used}, each.bytes);
-    used += (each.bytes + 15) / 16 * 16;
+    used += rounded_up(each.bytes, 16);
   }
   barrier(VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
   submit(), wait(submitted_);
   up_used_ = used = 0;
   for (const Reading& each : readings) {
     std::memcpy(each.to, down_->bytes + used, each.bytes);
-    used += (each.bytes + 15) / 16 * 16;
+    used += rounded_up(each.bytes, 16);
   }
 }
 
