@@ -9,6 +9,7 @@
 #include "core/threads.hpp"
 
 #include <omp.h>
+#include <sched.h>
 
 #include <atomic>
 #include <exception>
@@ -132,6 +133,17 @@ void set_threads(int count) {
 
 int threads() { return wanted_threads(); }
 int threads_here() { return omp_in_parallel() ? 1 : threads(); }
+
+void leave_place() {
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  for (int place = 0; place < omp_get_num_places(); ++place) {
+    std::vector<int> cores(static_cast<size_t>(omp_get_place_num_procs(place)));
+    omp_get_place_proc_ids(place, cores.data());
+    for (int core : cores) CPU_SET(static_cast<size_t>(core), &all);
+  }
+  if (CPU_COUNT(&all) > 0) sched_setaffinity(0, sizeof all, &all);
+}
 
 // Changes the mode of the calling thread alone; the threads of a loop take over that of its caller.
 void flush_denormals(bool on) {

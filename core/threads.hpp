@@ -26,6 +26,11 @@ int threads();
 // The threads that a loop which begins here is shared among: inside another loop, one.
 int threads_here();
 
+// Lets the calling thread run on every core that OpenMP has. Where OMP_PROC_BIND or OMP_PLACES is
+// set, OpenMP binds the thread that loads it to one place, and what that one counts or starts would
+// see no other core.
+void leave_place();
+
 // Numbers below 1e-38 are flushed to zero (a denormal costs a hundred times a normal number) on
 // this thread, and, for as long as they last, in the loops that it shares with others.
 void flush_denormals(bool on);

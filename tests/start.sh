@@ -36,6 +36,10 @@ check 'it runs under its loader, called by name' env -u GOMP_SPINCOUNT "$loader"
 
 seq 400 > text.txt
 brief=(train text.txt --layers 1 --heads 2 --d-model 16 --context 16 --batch 4 --steps 1)
+cores_with() { env -u GOMP_SPINCOUNT "$@" "$tete" "${brief[@]}" --out "runs/$1" 2>&1 | grep '^cores'; }
+free=$(cores_with BOUND=no)
+[ -n "$free" ] && [ "$(cores_with OMP_PROC_BIND=true)" = "$free" ] && [ "$(cores_with OMP_PLACES=cores)" = "$free" ]
+verdict $? "as many cores are usable where OpenMP binds threads: $free"
 if grep -q avx512bw /proc/cpuinfo; then
   for named in Haswell Zen; do
     check "a run with OPENBLAS_CORETYPE=$named" env OPENBLAS_CORETYPE=$named "$tete" "${brief[@]}" --out runs/$named

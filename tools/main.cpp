@@ -159,6 +159,7 @@ static void flush_output() {
 
 int main(int argc, char** argv) {
   tete::occupy_closed_streams();
+  tete::leave_place();
   tete::restart_with_short_waits(argv);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is a write that fails
   tete::libraries_have_started();
