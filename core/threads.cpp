@@ -132,7 +132,8 @@ void set_threads(int count) {
 }
 
 int threads() { return wanted_threads(); }
-int threads_here() { return omp_in_parallel() ? 1 : threads(); }
+int threads_here() { return in_shared_loop() ? 1 : threads(); }
+bool in_shared_loop() { return omp_in_parallel() != 0; }
 
 void leave_place() {
   cpu_set_t all;

@@ -25,6 +25,8 @@ void set_threads(int count);
 int threads();
 // The threads that a loop which begins here is shared among: inside another loop, one.
 int threads_here();
+// True inside a loop that threads share.
+bool in_shared_loop();
 
 // Lets the calling thread run on every core that OpenMP has. Where OMP_PROC_BIND or OMP_PLACES is
 // set, OpenMP binds the thread that loads it to one place, and what that one counts or starts would

@@ -2,6 +2,7 @@
 // kernels share.
 #pragma once
 #include "core/storage.hpp"
+#include "core/threads.hpp"
 
 namespace tete::cpu_kernels {
 
@@ -28,18 +29,27 @@ class CpuBackend final : public Backend {
 // dimensions.
 void fold_product(const View& a, const View& b, const View& y);
 
-// Aligned memory for one kernel's own use, released when destroyed.
+// Aligned memory for one kernel's own use, released when destroyed. Inside a loop that threads
+// share, a small block is the thread's own.
 class Scratch {
  public:
-  explicit Scratch(size_t bytes) : memory_(cpu(), bytes) {}
+  explicit Scratch(size_t bytes)
+      : bytes_(bytes),
+        shared_(in_shared_loop() && bytes <= OwnBlocks::most ? Storage() : Storage(cpu(), bytes)),
+        data_(shared_ ? shared_.data() : OwnBlocks::of_thread().take(bytes)) {}
+  ~Scratch() {
+    if (!shared_) OwnBlocks::of_thread().give(data_, bytes_);
+  }
   Scratch(const Scratch&) = delete;
   template <class T>
   T* as() const {
-    return static_cast<T*>(memory_.data());
+    return static_cast<T*>(data_);
   }
 
  private:
-  Storage memory_;
+  const size_t bytes_;
+  const Storage shared_;
+  void* const data_;
 };
 
 }  // namespace tete::cpu_kernels
