@@ -375,6 +375,43 @@ TEST_SUITE("tile") {
     }
   }
 
+  TEST_CASE("a tile that one kernel computes in linear memory is not cut") {
+    if (!cpu().attends(100, 0)) return;
+    const auto tiles = [](const Tiled& layer, const Mask& mask, const Tiling& tiling = {}) {
+      const Tensor X = noise({3, 300, 12}, 1).variable(), M = noise({3, 300, 12}, 2).variable();
+      int count = 0;
+      const RecordWatch watch([&](const Tensor& made) {
+        count += std::string(made.made_by()->op) == "tile";
+        return made;
+      });
+      layer.attention({.params = layer.values, .tiling = tiling}, "", X, M, mask);
+      return count;
+    };
+    const Mask pairs{.visible = Tensor::ones({3, 300, 300}, Dtype::f64)};
+    for (const char* name : {"multi_head", "talking_heads", "grouped_query", "multi_query"}) {
+      CAPTURE(name);
+      const Tiled layer(name);
+      CHECK(tiles(layer, {}) == 0);
+      CHECK(tiles(layer, {.causal = true}) == 0);
+      CHECK(tiles(layer, {}, {.queries = 100}) == 1);
+      CHECK(tiles(layer, pairs) == 1);
+    }
+    CHECK(tiles(Tiled("multi_head", {"alibi"}), {}) == 0);
+    // The gradient of a learned bias, and mixes of each sample's own, take memory for pairs.
+    CHECK(tiles(Tiled("multi_head", {"t5_bias"}), {}) == 1);
+    CHECK(tiles(Tiled("dynamic_projections"), {}) == 1);
+    const auto text_with = [](const char* after) {
+      return Tiled(
+          load_attention(Program::parse(text("def F(X[a, u], M[b, u]):\n"
+                                             "  S[a, b] = einsum(X[a, u], M[b, u])\n"
+                                             "  P[a, b] = softmax(0.3 * S[a, b], reduced_dim=b)\n"
+                                             "  Y[a, u] = einsum(P[a, b], M[b, u])\n  ",
+                                             after, "\n  return Z[a, u]\n"))));
+    };
+    CHECK(tiles(text_with("Z[a, u] = tanh(Y[a, u])"), {}) == 0);
+    CHECK(tiles(text_with("Z[a, u] = Y[a, u] * einsum(P[a, b], M[b, u])"), {}) == 1);
+  }
+
   TEST_CASE("the number of threads changes no bit, nor does keeping, nor looking") {
     const int before = threads();
     for (const char* name :

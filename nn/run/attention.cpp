@@ -170,8 +170,16 @@ std::optional<double> stores(Runner& runner, const Fusion& fusion) {
   return stored;
 }
 
+// The gradient of a learned bias may take the memory of all logits.
+bool runs_whole(Runner& runner, const Fusion& fusion) {
+  const FusedAttention& found = *fusion.attention;
+  const auto differs = [&](const std::optional<Node>& P) { return P && runner.node(*P).batched; };
+  return stores(runner, fusion) == 0.0 && !differs(found.P_l) && !differs(found.P_w) &&
+         (found.addends.empty() || (found.bias && !found.bias->learned));
+}
+
 }  // namespace
 
-const FusionRow attention_row{fits_attention, run_attention, stores, true};
+const FusionRow attention_row{fits_attention, run_attention, stores, runs_whole, true};
 
 }  // namespace tete

@@ -234,7 +234,7 @@ std::optional<Value> run_scaled_norm(Runner& runner, const Node&, const Fusion& 
 }
 
 constexpr FusionRow function_of_sum{fits_function_of_sum, run_function_of_sum},
-    softmax_of_mix{fits_mixed_softmax, run_mixed_softmax, nullptr, true},
+    softmax_of_mix{fits_mixed_softmax, run_mixed_softmax, nullptr, nullptr, true},
     norm_with_scale{fits_scaled_norm, run_scaled_norm};
 
 // ---- Finding --------------------------------------------------------------------------------

@@ -227,6 +227,10 @@ class Runner {
   bool is_as_long(int number);
   TileGrid tile_grid();
   void run_tile();
+  // True if one kernel computes all of the tile, in little memory: blocks would only cut its work,
+  // and compute it again for the gradient.
+  bool is_one_kernel();
+  void run_blocks(TileInputs& inputs);
   TiledCall tiled_call(const TileInputs& inputs, const std::vector<int>& exits);
   std::vector<Value> run_tile(const TileInputs& inputs, const std::vector<int>& exits);
   void replace_in_tile(int number, TileInputs& inputs);

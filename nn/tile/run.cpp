@@ -196,16 +196,36 @@ void Runner::run_tile() {
     inputs.tensors.push_back(at(number).tensor);
   }
   inputs.replaced = replaced_hidden_, inputs.changed = changed_hidden_;
+  if (is_one_kernel()) {
+    const int exit = program_.tile.inside.back();
+    values_[exit] = statement(checked(exit));
+  } else {
+    run_blocks(inputs);
+  }
+  if (forward_.watch) show_tile(inputs);
+}
+
+bool Runner::is_one_kernel() {
+  const std::vector<int>& inside = program_.tile.inside;
+  const int exit = inside.back(), at = checked(exit).right.fusion;
+  const bool is_cut = forward_.tiling.queries > 0 || forward_.tiling.samples > 0;
+  if (at < 0 || is_cut || is_replaced(exit) || program_.tile.exits != std::vector{exit})
+    return false;
+  const Fusion& fusion = program_.fusions[at];
+  const auto computes = [&](int number) { return number == exit || checked(number).fusion == at; };
+  return std::all_of(inside.begin(), inside.end(), computes) && runs(fusion) &&
+         fusion.row->runs_whole && fusion.row->runs_whole(*this, fusion);
+}
+
+void Runner::run_blocks(TileInputs& inputs) {
   for (int number : program_.tile.inside)
     if (is_replaced(number)) replace_in_tile(number, inputs);
   std::vector<int> exits;
   for (int number : program_.tile.exits)
     if (!has(number)) exits.push_back(number);
-  if (!exits.empty()) {
-    const std::vector<Value> made = run_tile(inputs, exits);
-    for (size_t i = 0; i < exits.size(); ++i) values_[exits[i]] = made[i];
-  }
-  if (forward_.watch) show_tile(inputs);
+  if (exits.empty()) return;
+  const std::vector<Value> made = run_tile(inputs, exits);
+  for (size_t i = 0; i < exits.size(); ++i) values_[exits[i]] = made[i];
 }
 
 void Runner::replace_in_tile(int number, TileInputs& inputs) {

@@ -1,6 +1,8 @@
 // Runs a program's tile, the statements over queries and memory, in blocks of samples and queries:
 // so their values are never stored whole, and one parallel region runs all blocks.
 //
+// Where one kernel computes all of them in linear memory (nn/run/attention.cpp), no block is cut.
+//
 // A block is an ordinary run of the statements inside, on its rows of the values they are given,
 // and its gradient is that run's gradient. So no code here depends on a statement: it cuts rows and
 // puts results together. Blocks follow from sizes alone, and sums over blocks are added in the
