@@ -97,75 +97,8 @@ void Storage::drop() noexcept {
     FreeLists::global().give(block_);
 }
 
-// ---- Blocks of a thread ----------------------------------------------------------------------
-
-// Those of all threads, for what they count.
-class AllOwnBlocks {
- public:
-  static AllOwnBlocks& global() {
-    static auto* const all = new AllOwnBlocks;
-    return *all;
-  }
-  void add(OwnBlocks* one) {
-    const std::lock_guard lock(mutex_);
-    all_.push_back(one);
-  }
-  void remove(OwnBlocks* one) {
-    const std::lock_guard lock(mutex_);
-    std::erase(all_, one);
-  }
-  // The threads' peaks need not have been at the same time.
-  void add_to(MemoryUse& use) {
-    const std::lock_guard lock(mutex_);
-    for (const OwnBlocks* each : all_) use.live += each->live_, use.peak += each->peak_;
-  }
-  void reset_peak() {
-    const std::lock_guard lock(mutex_);
-    for (OwnBlocks* each : all_) each->peak_ = each->live_.load();
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<OwnBlocks*> all_;
-};
-
-OwnBlocks& OwnBlocks::of_thread() {
-  static thread_local OwnBlocks blocks;
-  return blocks;
-}
-OwnBlocks::OwnBlocks() { AllOwnBlocks::global().add(this); }
-OwnBlocks::~OwnBlocks() {
-  AllOwnBlocks::global().remove(this);
-  for (const auto& blocks : free_)
-    for (void* block : blocks) cpu().release(block, 0);
-}
-
-void* OwnBlocks::take(size_t bytes) {
-  std::vector<void*>& free = free_[class_of(bytes)];
-  void* const block = free.empty() ? cpu().allocate(least << class_of(bytes)) : free.back();
-  if (!free.empty()) free.pop_back();
-  const size_t live = live_.load(std::memory_order_relaxed) + bytes;
-  live_.store(live, std::memory_order_relaxed);
-  if (live > peak_.load(std::memory_order_relaxed)) peak_.store(live, std::memory_order_relaxed);
-  return block;
-}
-
-void OwnBlocks::give(void* block, size_t bytes) noexcept {
-  free_[class_of(bytes)].push_back(block);
-  live_.store(live_.load(std::memory_order_relaxed) - bytes, std::memory_order_relaxed);
-}
-
-// ---- Use -------------------------------------------------------------------------------------
-
-MemoryUse memory_use(Backend& of) {
-  MemoryUse use = FreeLists::global().use(of);
-  if (&of == &cpu()) AllOwnBlocks::global().add_to(use);
-  return use;
-}
-void reset_peak_memory(Backend& of) {
-  FreeLists::global().reset_peak(of);
-  if (&of == &cpu()) AllOwnBlocks::global().reset_peak();
-}
+MemoryUse memory_use(Backend& of) { return FreeLists::global().use(of); }
+void reset_peak_memory(Backend& of) { FreeLists::global().reset_peak(of); }
 void release_free_memory(Backend& of) { FreeLists::global().release_all(of); }
 
 }  // namespace tete

@@ -1,9 +1,7 @@
 // Reference-counted bytes of a device. Released bytes go to free lists, so that a steady training
 // step asks the system for nothing.
 #pragma once
-#include <array>
 #include <atomic>
-#include <bit>
 #include <cstddef>
 #include <utility>
 
@@ -42,30 +40,6 @@ class Storage {
 
   Block* block_ = nullptr;
   friend class FreeLists;
-};
-
-// Small blocks of the processor's memory, which one thread takes and gives back: without a lock,
-// for which threads of a loop would wait, and they stay in its caches.
-class OwnBlocks {
- public:
-  static constexpr size_t most = size_t{1} << 18;  // bytes of a block
-  static OwnBlocks& of_thread();
-  OwnBlocks();
-  ~OwnBlocks();
-  OwnBlocks(const OwnBlocks&) = delete;
-
-  // Aligned to 64 bytes. Throws as Backend::allocate does.
-  void* take(size_t bytes);
-  void give(void* block, size_t bytes) noexcept;
-
- private:
-  static constexpr size_t least = 256;
-  static size_t class_of(size_t bytes) {
-    return static_cast<size_t>(std::bit_width((std::max<size_t>(bytes, 1) - 1) / least));
-  }
-  std::array<std::vector<void*>, std::bit_width(most / least)> free_;  // by powers of two of bytes
-  std::atomic<size_t> live_ = 0, peak_ = 0;                            // written by this thread
-  friend class AllOwnBlocks;
 };
 
 struct MemoryUse {

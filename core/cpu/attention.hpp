@@ -14,28 +14,30 @@ namespace tete::cpu_kernels {
 template <class T>
 class Panels {
  public:
-  Panels(Index k, Index n, const Lines<const T>& x, bool turned = false)
-      : k_(k),
-        n_(n),
-        memory_(static_cast<size_t>(k * (n + rows<T>().product_columns)) * sizeof(T)) {
+  // The elements that they take: whole lines of a cache.
+  static Index size(Index k, Index n) {
+    return rounded_up(k * (n + rows<T>().product_columns), 64 / Index{sizeof(T)});
+  }
+  // Panels in this memory.
+  Panels(Index k, Index n, T* memory) : k_(k), n_(n), memory_(memory) {}
+  void lay_out(const Lines<const T>& x, bool turned) {
     const Index row = turned ? 1 : x.step, column = turned ? x.step : 1;
-    lay_out<T>(k, n, {x.data, row, column}, memory_.template as<T>());
+    cpu_kernels::lay_out<T>(k_, n_, {x.data, row, column}, memory_);
   }
   void clear_line(Index p) {
     const Index wide = rows<T>().product_columns;
-    for (Index j = 0; j < n_; j += wide)
-      std::fill_n(memory_.template as<T>() + j * k_ + p * wide, wide, T(0));
+    for (Index j = 0; j < n_; j += wide) std::fill_n(memory_ + j * k_ + p * wide, wide, T(0));
   }
   // How far panels are apart.
   Index step() const { return k_ * rows<T>().product_columns; }
   // The panel that begins with this column, from line p on.
   const T* at(Index column, Index p = 0) const {
-    return memory_.template as<T>() + column * k_ + p * rows<T>().product_columns;
+    return memory_ + column * k_ + p * rows<T>().product_columns;
   }
 
  private:
-  const Index k_, n_;
-  const Scratch memory_;
+  Index k_, n_;
+  T* memory_;
 };
 
 // C[i, j - from] (+)= Σ_p a[i·row + (p - first)·column] B[p, j] for i < m <= product_rows, j in

@@ -1,8 +1,7 @@
 // The processor as a Backend: each kernel is in the file that is named after it. Besides, what
 // kernels share.
 #pragma once
-#include "core/storage.hpp"
-#include "core/threads.hpp"
+#include "core/cpu/scratch.hpp"
 
 namespace tete::cpu_kernels {
 
@@ -28,28 +27,5 @@ class CpuBackend final : public Backend {
 // fold.cpp. y = Σ a·b: the three views have one shape, in which y has stride 0 on the summed
 // dimensions.
 void fold_product(const View& a, const View& b, const View& y);
-
-// Aligned memory for one kernel's own use, released when destroyed. Inside a loop that threads
-// share, a small block is the thread's own.
-class Scratch {
- public:
-  explicit Scratch(size_t bytes)
-      : bytes_(bytes),
-        shared_(in_shared_loop() && bytes <= OwnBlocks::most ? Storage() : Storage(cpu(), bytes)),
-        data_(shared_ ? shared_.data() : OwnBlocks::of_thread().take(bytes)) {}
-  ~Scratch() {
-    if (!shared_) OwnBlocks::of_thread().give(data_, bytes_);
-  }
-  Scratch(const Scratch&) = delete;
-  template <class T>
-  T* as() const {
-    return static_cast<T*>(data_);
-  }
-
- private:
-  const size_t bytes_;
-  const Storage shared_;
-  void* const data_;
-};
 
 }  // namespace tete::cpu_kernels

@@ -74,18 +74,20 @@ template <class T>
 class PanelsOfHeads {
  public:
   PanelsOfHeads(Index heads, Index k, Index n, const Heads<const T>& x, bool turned = false)
-      : panels_(static_cast<size_t>(heads)) {
-    parallel_for(heads, static_cast<double>(heads * k * n), [&](Index h) {
-      panels_[static_cast<size_t>(h)] = std::make_unique<Panels<T>>(k, n, x[h], turned);
-    });
+      : memory_(static_cast<size_t>(heads * Panels<T>::size(k, n)) * sizeof(T)) {
+    for (Index h = 0; h < heads; ++h)
+      panels_.emplace_back(k, n, memory_.template as<T>() + h * Panels<T>::size(k, n));
+    parallel_for(heads, static_cast<double>(heads * k * n),
+                 [&](Index h) { panels_[static_cast<size_t>(h)].lay_out(x[h], turned); });
   }
-  const Panels<T>& operator[](Index h) const { return *panels_[static_cast<size_t>(h)]; }
+  const Panels<T>& operator[](Index h) const { return panels_[static_cast<size_t>(h)]; }
   void clear_line(Index p) {
-    for (const auto& panels : panels_) panels->clear_line(p);
+    for (Panels<T>& panels : panels_) panels.clear_line(p);
   }
 
  private:
-  std::vector<std::unique_ptr<Panels<T>>> panels_;
+  const Scratch memory_;
+  std::vector<Panels<T>> panels_;
 };
 
 }  // namespace tete::cpu_kernels

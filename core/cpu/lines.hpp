@@ -57,7 +57,7 @@ Lines<T> lines_at(const View& x, Index offset) {
 }
 
 // Memory for rows that are a line of a cache further apart, so that not all fall into the same set;
-// for no rows none is taken, which would cost a lock.
+// for no rows none is taken.
 template <class T>
 class LineSpace {
  public:
