@@ -2,15 +2,18 @@
 // numbers of threads.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
 #include <limits>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "core/backend.hpp"
+#include "core/cpu/backend.hpp"
 #include "core/cpu/rows.hpp"
 #include "core/random.hpp"
 #include "core/threads.hpp"
@@ -1568,6 +1571,9 @@ TEST_CASE("cpu: the number of threads changes no bit") {
       {"bhd", "bmhd", "bhm", {{'b', 3}, {'h', 5}, {'m', 701}, {'d', 67}}},
       {"bhm", "bmhd", "bhd", {{'b', 3}, {'h', 5}, {'m', 701}, {'d', 67}}},
       {"bi", "io", "bo", {{'b', 8}, {'i', 300}, {'o', 1025}}},
+      // A B that several rows of tiles would turn, also one whose lines would collide.
+      {"ik", "jk", "ij", {{'i', 397}, {'k', 70}, {'j', 97}}},
+      {"ik", "jk", "ij", {{'i', 2100}, {'k', 41}, {'j', 1024}}},
   };
   for (const Product& p : cases) {
     CAPTURE(std::string(p.a));
@@ -1598,6 +1604,35 @@ TEST_CASE("cpu: the number of threads changes no bit") {
     cpu().scatter(g.view, labels_of("nd"), index.view, labels_of("n"), 'v', table.view,
                   labels_of("vd"));
   }));
+}
+
+TEST_CASE("a thread's own memory in a loop is aligned, as large as asked, and no other's") {
+  using cpu_kernels::Scratch;
+  const int before = threads();
+  const size_t live = memory_use().live;
+  const std::vector<size_t> sizes{0, 1, 256, 257, 1000, 1 << 18, (1 << 18) + 1};
+  for (int count : {1, 3}) {
+    set_threads(count);
+    std::vector<std::unique_ptr<Scratch>> made(40 * sizes.size());
+    for (int round = 0; round < 3; ++round) {
+      parallel_for(std::ssize(made), 1e9, [&](Index i) {
+        const size_t bytes = sizes[i % sizes.size()];
+        const Scratch own(bytes);
+        made[i] = std::make_unique<Scratch>(bytes);
+        for (const Scratch* each : {&own, static_cast<const Scratch*>(made[i].get())})
+          std::memset(each->as<char>(), static_cast<int>(i), bytes);
+      });
+      for (size_t i = 0; i < made.size(); ++i) {
+        const char* const bytes = made[i]->as<char>();
+        const auto is_own = [&](char byte) { return byte == static_cast<char>(i); };
+        CHECK(reinterpret_cast<uintptr_t>(bytes) % 64 == 0);
+        CHECK(std::all_of(bytes, bytes + sizes[i % sizes.size()], is_own));
+      }
+      made = decltype(made)(made.size());  // on another thread than the one that took it
+    }
+  }
+  set_threads(before);
+  CHECK(memory_use().live == live);
 }
 
 TEST_CASE("an exception in a thread reaches the caller, and later work still runs") {

@@ -196,8 +196,16 @@ void compute_tile(const MatrixPlan& plan, const Loops<3>& sums, const Pointers<X
                    {y, m.stride[in_y], n.stride[in_y]}, part > 0);
 }
 
+// Where several rows of tiles read one B, it is brought in lines before.
 template <class X, class Z>
-void run(const MatrixPlan& plan, const Pointers<X, Z>& at) {
+void bring_in_lines(MatrixPlan& plan, Pointers<X, Z>& at) {
+  Dim &k = plan.k, &n = plan.n;
+  const Matrix<const X> B = in_lines<X>(k.size, n.size, {at.b, k.stride[in_b], n.stride[in_b]});
+  at.b = B.data, k.stride[in_b] = B.row, n.stride[in_b] = B.column;
+}
+
+template <class X, class Z>
+void run(MatrixPlan plan, Pointers<X, Z> at) {
   const Loops<3> outputs = loops_over(plan.outputs), sums = loops_over(plan.sums);
   const Index k = plan.k.size * sums.rows();
   const Grid grid(plan.m.size, plan.n.size, k, outputs.rows(), enough_tiles<X>());
@@ -206,6 +214,10 @@ void run(const MatrixPlan& plan, const Pointers<X, Z>& at) {
       static_cast<double>(grid.rows) * static_cast<double>(grid.columns) * static_cast<double>(k);
   // Small matrices are computed several at a time.
   const Index group = std::max<Index>(1, static_cast<Index>(2e5 / std::max(1.0, tile_work)));
+  if constexpr (!std::is_same_v<X, Bf16>)
+    if (cuts_keep_bits<X>() && grid.down > 1 && outputs.rows() * sums.rows() == 1 &&
+        plan.n.stride[in_y] == 1)
+      bring_in_lines(plan, at);
   const BlasOnOneThread blas;
   parallel_for(pieces_of(tiles, group), tile_work * static_cast<double>(tiles), [&](Index unit) {
     for (Index t = unit * group; t < std::min(tiles, (unit + 1) * group); ++t) {

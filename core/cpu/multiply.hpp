@@ -26,6 +26,12 @@ void multiply(Index m, Index n, Index k, const Matrix<const X>& A, const Matrix<
 template <class T>
 void lay_out(Index k, Index n, const Matrix<const T>& B, T* to);
 
+// B, or a copy of it whose columns have stride 1, for several products: each would lay it out
+// again. The copy is in the calling thread's memory until it asks for the next one; a large B has
+// none.
+template <class T>
+Matrix<const T> in_lines(Index k, Index n, const Matrix<const T>& B);
+
 // True if each number of C has the same bits however a product of such X is cut into products of
 // parts of A and B, as its terms are added in one order. BLAS promises no such thing.
 template <class X>
