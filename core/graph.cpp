@@ -57,6 +57,7 @@ Tensors with_storage(Tensors xs, std::span<const Tensor> known) {
 }
 
 Tensor operator+(const Tensor& a, const Tensor& b);  // elementwise.cpp
+void add_onto(const Tensor& x, const Tensor& y);     // fused.cpp
 
 // ---- grad: from y backwards, newest tensor first ---------------------------------------------
 //
@@ -155,7 +156,12 @@ class Sweep {
 
   void accumulate(Node* node, const Tensor& gradient) {
     Tensor& sum = steps_[place_.at(node)].gradient;
-    sum = sum ? sum + gradient : gradient;
+    if (!sum) sum = gradient;
+    else if (!gradient.tracked() && sum.is_only_holder() && is_dense(sum)) add_onto(gradient, sum);
+    else sum = sum + gradient;
+  }
+  static bool is_dense(const Tensor& x) {
+    return x.strides() == dense_strides(x.shape(), memory_order(x.shape(), x.strides()));
   }
 
   void pass_on(Step& step) {
