@@ -233,6 +233,15 @@ void check_beside(const Tensor& q, const Tensor& k, const AttendOptions& how) {
             ", got ", is(how.bias));
 }
 
+// x with a last dimension of stride 1.
+Tensor in_rows(const Tensor& x) {
+  const int last = x.rank() - 1;
+  if (x.strides()[last] == 1 || x.size(last) == 1) return x;
+  Short<int> order = memory_order(x.shape(), x.strides());
+  order.erase(order.find(last)), order.push_back(last);
+  return with_layout(x, order);
+}
+
 // The bias in dense rows, broadcast to the logits' shape. Where all samples have the same it stays
 // one, as kernels copy and read less, and samples one after another add to its gradient; but if a
 // sample has few matrices, these would be too few for the threads. Sizes alone decide, for the
@@ -250,11 +259,7 @@ Tensor fitted(const AttendOptions& how, Shape shape) {
     shape.pop_back();
     shape.back() = bias.shape().back();
   }
-  const int last = bias.rank() - 1;
-  Short<int> order = memory_order(bias.shape(), bias.strides());
-  order.erase(order.find(last)), order.push_back(last);
-  const bool is_dense = bias.strides()[last] == 1 || bias.size(last) == 1;
-  return broadcast(is_dense ? bias : with_layout(bias, order), shape);
+  return broadcast(in_rows(bias), shape);
 }
 
 }  // namespace
@@ -265,7 +270,8 @@ Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const AttendOpt
   const Call call{how.shown, how.bias_by_distance};
   const Shape shape = pairs(q, k, how.before);
   Tensor mask = how.mask ? cast(how.mask.detach(), q.dtype()) : Tensor();
-  if (how.mask_by_distance) mask = rows_of(mask, q.size(q.rank() - 2), k.size(k.rank() - 2));
+  if (how.mask_by_distance)
+    mask = rows_of(in_rows(mask), q.size(q.rank() - 2), k.size(k.rank() - 2));
   if (mask) mask = broadcast(mask, shape);
   const Tensors in{q, k, v, how.before, how.after, fitted(how, shape), mask};
   const Fused op{"attend", [=](const Tensors& in) { return value(in, call); },

@@ -9,10 +9,12 @@
 namespace tete {
 
 // The blocks in which a program's tile runs (nn/tile/tile.hpp). No choice changes the meaning of a
-// program; 0 leaves the choice to the sizes.
+// program. 0 leaves the choice to the sizes, and where one kernel computes the whole tile in linear
+// memory, there are no blocks.
 struct Tiling {
   bool allowed = true;
   Index queries = 0, samples = 0;  // of a block
+  bool is_asked() const { return queries > 0 || samples > 0; }
   // Blocks keep their values for the gradient, instead of computing them again, if these take at
   // most `least` bytes; or if they take at most `share` times the bytes of the tile's inputs and
   // exits, and all live tensors at most `bytes` with them, or what the device allows

@@ -378,7 +378,8 @@ TEST_SUITE("tile") {
   TEST_CASE("a tile that one kernel computes in linear memory is not cut") {
     if (!cpu().attends(100, 0)) return;
     const auto tiles = [](const Tiled& layer, const Mask& mask, const Tiling& tiling = {}) {
-      const Tensor X = noise({3, 300, 12}, 1).variable(), M = noise({3, 300, 12}, 2).variable();
+      const Tensor X = noise({3, 300, 12}, 1).variable(),
+                   M = layer.program->inputs.size() == 1 ? X : noise({3, 300, 12}, 2).variable();
       int count = 0;
       const RecordWatch watch([&](const Tensor& made) {
         count += std::string(made.made_by()->op) == "tile";
@@ -388,7 +389,7 @@ TEST_SUITE("tile") {
       return count;
     };
     const Mask pairs{.visible = Tensor::ones({3, 300, 300}, Dtype::f64)};
-    for (const char* name : {"multi_head", "talking_heads", "grouped_query", "multi_query"}) {
+    for (const char* name : {"multi_head", "talking_heads"}) {
       CAPTURE(name);
       const Tiled layer(name);
       CHECK(tiles(layer, {}) == 0);
@@ -396,20 +397,100 @@ TEST_SUITE("tile") {
       CHECK(tiles(layer, {}, {.queries = 100}) == 1);
       CHECK(tiles(layer, pairs) == 1);
     }
-    CHECK(tiles(Tiled("multi_head", {"alibi"}), {}) == 0);
-    // The gradient of a learned bias, and mixes of each sample's own, take memory for pairs.
-    CHECK(tiles(Tiled("multi_head", {"t5_bias"}), {}) == 1);
-    CHECK(tiles(Tiled("dynamic_projections"), {}) == 1);
-    const auto text_with = [](const char* after) {
-      return Tiled(
-          load_attention(Program::parse(text("def F(X[a, u], M[b, u]):\n"
-                                             "  S[a, b] = einsum(X[a, u], M[b, u])\n"
-                                             "  P[a, b] = softmax(0.3 * S[a, b], reduced_dim=b)\n"
-                                             "  Y[a, u] = einsum(P[a, b], M[b, u])\n  ",
-                                             after, "\n  return Z[a, u]\n"))));
+    for (const char* bias : {"alibi", "t5_bias"})
+      CHECK(tiles(Tiled("multi_head", {bias}), {}) == 0);
+    // The gradient of a bias of mixed heads takes memory for pairs, that of a memory which heads
+    // share takes it for each head.
+    CHECK(tiles(Tiled("talking_heads", {"t5_bias"}), {}) == 1);
+    CHECK(tiles(Tiled("multi_query"), {}) == 1);
+    CHECK(tiles(Tiled("grouped_query"), {}) == 1);
+    CHECK(tiles(Tiled("sliding_window"), {}) == 1);  // blocks need not look far
+    const auto text_with = [](const char* parameter, const char* scale, const char* rest) {
+      return Tiled(load_attention(Program::parse(text("def F(X[a, u], M[b, u]", parameter,
+                                                      "):\n"
+                                                      "  where k = 8",
+                                                      *parameter ? ", g = 8" : "",
+                                                      "\n"
+                                                      "  Q[a, u, k] = X[a, u] * exp(-index(k))\n"
+                                                      "  K[b, u, k] = M[b, u] * exp(-index(k))\n"
+                                                      "  S[a, b, k] = ",
+                                                      scale, "einsum(Q[a, u, k], K[b, u, k])\n",
+                                                      rest, "  return Y[a, u]\n"))));
     };
-    CHECK(tiles(text_with("Z[a, u] = tanh(Y[a, u])"), {}) == 0);
-    CHECK(tiles(text_with("Z[a, u] = Y[a, u] * einsum(P[a, b], M[b, u])"), {}) == 1);
+    const char* const weights = "  P[a, b, k] = softmax(S[a, b, k], reduced_dim=b)\n";
+    CHECK(tiles(text_with("", "0.3 * ",
+                          text(weights,
+                               "  O[a, u, k] = einsum(P[a, b, k], K[b, u, k])\n"
+                               "  Y[a, u]    = sum(O[a, u, k], reduced_dim=k)\n")
+                              .c_str()),
+                {}) == 0);
+    // Others read the weights, too.
+    CHECK(tiles(text_with("", "0.3 * ",
+                          text(weights,
+                               "  O[a, u, k] = einsum(P[a, b, k], K[b, u, k])\n"
+                               "  Y[a, u]    = einsum(O[a, u, k], P[a, b, k], M[b, u])\n")
+                              .c_str()),
+                {}) == 1);
+    // The kernel takes one matrix of a mix for all samples.
+    const char* const mixed =
+        "  L[a, b, g] = einsum(S[a, b, k], Z[k, g])\n"
+        "  P[a, b, g] = softmax(L[a, b, g], reduced_dim=b)\n"
+        "  V[b, u, g] = M[b, u] * exp(-index(g))\n"
+        "  O[a, u, g] = einsum(P[a, b, g], V[b, u, g])\n"
+        "  Y[a, u]    = sum(O[a, u, g], reduced_dim=g)\n";
+    CHECK(tiles(text_with(", R[k, g] = normal(1)", "",
+                          text("  Z[k, g] = tanh(R[k, g])\n", mixed).c_str()),
+                {}) == 0);
+    CHECK(tiles(text_with(", R[u, k, g] = normal(1)", "",
+                          text("  N[u] = mean(M[b, u], reduced_dim=b)\n"
+                               "  Z[k, g] = einsum(N[u], R[u, k, g])\n",
+                               mixed)
+                              .c_str()),
+                {}) == 1);
+  }
+
+  TEST_CASE("who looks at what an uncut tile returns, or gives it back, changes no bit") {
+    const Tensor X = noise({3, 300, 12}, 1).variable();
+    for (const char* name : {"multi_head", "talking_heads"}) {
+      CAPTURE(name);
+      const Tiled layer(name);
+      int watched = 0, replaced = 0;
+      const auto is_exit = [](const std::string& path) { return path == "O"; };
+      Forward plain{.params = layer.values, .watch = {}}, looked = plain, given = plain;
+      looked.watched = given.replaced = is_exit;
+      looked.watch = [&](const std::string&, const Tensor&) { ++watched; };
+      given.replace = [&](const std::string&, const Tensor& x) { return ++replaced, x; };
+      const auto made = [&](const Forward& forward) {
+        const Tensor Y = layer.attention(forward, "", X, X);
+        Tensors all = grad(sum(square(Y)), {{layer.values[0], layer.values[1], X}});
+        return all.push_back(Y), all;
+      };
+      const Tensors expected = made(plain), seen = made(looked), back = made(given);
+      CHECK(watched == 1);
+      CHECK(replaced == 1);
+      for (size_t i = 0; i < expected.size(); ++i) {
+        CHECK(difference(seen[i], expected[i]) == 0);
+        CHECK(difference(back[i], expected[i]) == 0);
+      }
+    }
+  }
+
+  TEST_CASE("a mask by distance of each head's own takes no memory for pairs") {
+    const Tiled layer(
+        load_attention(Program::parse("def F(X[n, d], M[m, d], P[d, c, h] = normal(1)):\n"
+                                      "  where c = 4\n"
+                                      "  Q[n, c, h] = einsum(X[n, d], P[d, c, h])\n"
+                                      "  K[m, c, h] = einsum(M[m, d], P[d, c, h])\n"
+                                      "  L[n, m, h] = einsum(Q[n, c, h], K[m, c, h])\n"
+                                      "  W[n, m, h] = softmax(L[n, m, h], reduced_dim=m, "
+                                      "mask=position(n) - position(m) < 8 * (index(h) + 1))\n"
+                                      "  O[n, c, h] = einsum(W[n, m, h], K[m, c, h])\n"
+                                      "  Y[n, d]    = einsum(O[n, c, h], P[d, c, h])\n"
+                                      "  return Y[n, d]\n")),
+        Dtype::f32);
+    for (const Tiling& tiling : {whole, Tiling{}})
+      if (cpu().attends(100, 0))
+        CHECK(peak_of(layer, 1024, tiling) < 4.2 * peak_of(layer, 256, tiling));
   }
 
   TEST_CASE("the number of threads changes no bit, nor does keeping, nor looking") {

@@ -193,8 +193,8 @@ class Call {
   }
 
   // Calls body(number, offsets) for each sample: samples that add to the same gradient of a bias
-  // one after another, others side by side if there are enough of them for all threads. Otherwise
-  // each sample is shared among them.
+  // one after another, others side by side, unless heads are mixed and there are fewer samples than
+  // threads: then each sample is shared among them. Strips of one head are too short for that.
   template <class Body>
   void for_each_sample(const Body& body) const {
     const auto run = [&](Index unit) {
@@ -206,7 +206,8 @@ class Call {
         body(unit * in_turn_ + i, offsets);
       }
     };
-    if (loops_.rows() >= threads_here()) return parallel_for(loops_.rows(), work(), run);
+    const Index enough = mixes() ? threads_here() : 2;
+    if (loops_.rows() >= enough) return parallel_for(loops_.rows(), work(), run);
     for (Index unit = 0; unit < loops_.rows(); ++unit) run(unit);
   }
   Index samples() const { return loops_.rows() * in_turn_; }

@@ -155,7 +155,8 @@ std::optional<Value> run_attention(Runner& runner, const Node& node, const Fusio
 // these are not known before the run.
 std::optional<double> stores(Runner& runner, const Fusion& fusion) {
   const FusedAttention& found = *fusion.attention;
-  if (!runner.device().attends(runner.rows_of_block(found.n), most_mixed_heads(runner, found)))
+  if (runner.dimension(found.n).role != Role::query ||
+      !runner.device().attends(runner.rows_of_block(found.n), most_mixed_heads(runner, found)))
     return {};
   const bool is_number = shown_by_number(runner, found).has_value();
   double stored = is_number ? 0.0 : static_cast<double>(runner.size(found.m));
@@ -170,12 +171,35 @@ std::optional<double> stores(Runner& runner, const Fusion& fusion) {
   return stored;
 }
 
-// The gradient of a learned bias may take the memory of all logits.
+// True if each sample and each head has its own rows of x: the kernel makes the gradient of shared
+// ones for each, and sums it then.
+bool has_own(Runner& runner, const FusedAttention& found, const Node& x, int heads) {
+  Names all = found.others;
+  if (heads >= 0) all.push_back(heads);
+  const bool batched = x.kind != NodeKind::value || runner.at(x.index).batched;
+  return includes(x.names, all) && (batched || runner.batch_rank() == 0);
+}
+
+// The matrices of the whole batch that threads take one at a time; mixed heads are shared among
+// them.
+double matrices(Runner& runner, const FusedAttention& found) {
+  double count = 1;
+  for (Index size : runner.shape_of(found.others, true)) count *= static_cast<double>(size);
+  return count;
+}
+
+// Where blocks store nothing, the kernel takes no memory for pairs, but for the gradient of a bias
+// that is not by distance. Blocks are faster with a mask by distance, as they are cut where it
+// hides all, and where there are fewer matrices than pieces. run_attention() refuses mixes of each
+// sample's own.
 bool runs_whole(Runner& runner, const Fusion& fusion) {
   const FusedAttention& found = *fusion.attention;
   const auto differs = [&](const std::optional<Node>& P) { return P && runner.node(*P).batched; };
-  return stores(runner, fusion) == 0.0 && !differs(found.P_l) && !differs(found.P_w) &&
-         (found.addends.empty() || (found.bias && !found.bias->learned));
+  const auto enough = static_cast<double>(runner.device().pieces().count);
+  return stores(runner, fusion) == 0.0 && (found.addends.empty() || found.bias) && !found.mask &&
+         !differs(found.P_l) && !differs(found.P_w) && has_own(runner, found, found.Q, found.h_k) &&
+         has_own(runner, found, found.K, found.h_k) && has_own(runner, found, found.V, found.h_v) &&
+         (found.mixes() || matrices(runner, found) >= enough);
 }
 
 }  // namespace

@@ -13,8 +13,8 @@ struct FusionRow {
   // How many numbers the call stores for each query of a sample in the place of the values inside;
   // nothing if it stores these. Null: it does.
   std::optional<double> (*stores)(Runner& runner, const Fusion& fusion) = nullptr;
-  // True if the call fits, and its memory is linear in the lengths for all samples at once, its
-  // gradient's, too. Null: false.
+  // True if this call fits, and the memory of its value and of its gradient is linear in the
+  // lengths for the whole batch. Null: false.
   bool (*runs_whole)(Runner& runner, const Fusion& fusion) = nullptr;
   // True if it rounds otherwise than the steps: then it runs even if a value inside is watched, as
   // looking changes no bit.

@@ -227,12 +227,13 @@ class Runner {
   bool is_as_long(int number);
   TileGrid tile_grid();
   void run_tile();
-  // True if one kernel computes all of the tile, in little memory: blocks would only cut its work,
-  // and compute it again for the gradient.
+  // True if one kernel computes the whole tile in linear memory. Blocks would cut its products, and
+  // run it again for the gradient.
   bool is_one_kernel();
-  void run_blocks(TileInputs& inputs);
+  void run_one_kernel();
+  void cut_tile(TileInputs& inputs);
   TiledCall tiled_call(const TileInputs& inputs, const std::vector<int>& exits);
-  std::vector<Value> run_tile(const TileInputs& inputs, const std::vector<int>& exits);
+  std::vector<Value> run_blocks(const TileInputs& inputs, const std::vector<int>& exits);
   void replace_in_tile(int number, TileInputs& inputs);
   void show_tile(const TileInputs& inputs);
   // Sums over a strip of the memory at a time (nn/tile/strips.cpp).

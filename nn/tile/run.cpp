@@ -93,7 +93,7 @@ bool Runner::tiles() {
     pairs.push_back(length(Role::query)), pairs.push_back(length(Role::memory));
     if (!(mask_.visible.shape() == pairs)) return false;
   }
-  return chosen.queries > 0 || chosen.samples > 0 || tile_grid().blocks() > 1;
+  return chosen.is_asked() || tile_grid().blocks() > 1;
 }
 
 bool Runner::stores_pairs(int number, const std::optional<double>& instead) const {
@@ -155,7 +155,7 @@ TiledCall Runner::tiled_call(const TileInputs& inputs, const std::vector<int>& e
 }
 
 // Runs the blocks; returns the exits, [batch…, dims] each.
-std::vector<Value> Runner::run_tile(const TileInputs& inputs, const std::vector<int>& exits) {
+std::vector<Value> Runner::run_blocks(const TileInputs& inputs, const std::vector<int>& exits) {
   const auto call = std::make_shared<const TiledCall>(tiled_call(inputs, exits));
   const TileInputs changing = inputs.changing();
   const bool all =
@@ -196,40 +196,41 @@ void Runner::run_tile() {
     inputs.tensors.push_back(at(number).tensor);
   }
   inputs.replaced = replaced_hidden_, inputs.changed = changed_hidden_;
-  if (is_one_kernel()) {
-    const int exit = program_.tile.inside.back();
-    values_[exit] = statement(checked(exit));
-  } else {
-    run_blocks(inputs);
-  }
+  if (is_one_kernel()) run_one_kernel();
+  else cut_tile(inputs);
   if (forward_.watch) show_tile(inputs);
 }
 
 bool Runner::is_one_kernel() {
   const std::vector<int>& inside = program_.tile.inside;
-  const int exit = inside.back(), at = checked(exit).right.fusion;
-  const bool is_cut = forward_.tiling.queries > 0 || forward_.tiling.samples > 0;
-  if (at < 0 || is_cut || is_replaced(exit) || program_.tile.exits != std::vector{exit})
-    return false;
-  const Fusion& fusion = program_.fusions[at];
-  const auto computes = [&](int number) { return number == exit || checked(number).fusion == at; };
+  const int exit = inside.back(), number = checked(exit).right.fusion;
+  if (number < 0 || forward_.tiling.is_asked()) return false;
+  const Fusion& fusion = program_.fusions[number];
+  const auto computes = [&](int i) { return i == exit || checked(i).fusion == number; };
   return std::all_of(inside.begin(), inside.end(), computes) && runs(fusion) &&
          fusion.row->runs_whole && fusion.row->runs_whole(*this, fusion);
 }
 
-void Runner::run_blocks(TileInputs& inputs) {
+// Not by at(), as run() shows the values of a tile to those who look.
+void Runner::run_one_kernel() {
+  const int exit = program_.tile.inside.back();
+  Value& made = values_[exit] = statement(checked(exit));
+  if (is_replaced(exit)) made.tensor = forward_.replacement(path_of(checked(exit)), made.tensor);
+}
+
+void Runner::cut_tile(TileInputs& inputs) {
   for (int number : program_.tile.inside)
     if (is_replaced(number)) replace_in_tile(number, inputs);
   std::vector<int> exits;
   for (int number : program_.tile.exits)
     if (!has(number)) exits.push_back(number);
   if (exits.empty()) return;
-  const std::vector<Value> made = run_tile(inputs, exits);
+  const std::vector<Value> made = run_blocks(inputs, exits);
   for (size_t i = 0; i < exits.size(); ++i) values_[exits[i]] = made[i];
 }
 
 void Runner::replace_in_tile(int number, TileInputs& inputs) {
-  Value made = run_tile(inputs, {number})[0];
+  Value made = run_blocks(inputs, {number})[0];
   const TiledCall call = tiled_call(inputs, {});
   const Range first = call.grid.block(0);
   Tensors in;

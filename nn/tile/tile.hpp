@@ -1,7 +1,7 @@
 // Runs a program's tile, the statements over queries and memory, in blocks of samples and queries:
 // so their values are never stored whole, and one parallel region runs all blocks.
 //
-// Where one kernel computes all of them in linear memory (nn/run/attention.cpp), no block is cut.
+// A tile that one kernel computes in linear memory runs uncut (runs_whole in nn/run/attention.cpp).
 //
 // A block is an ordinary run of the statements inside, on its rows of the values they are given,
 // and its gradient is that run's gradient. So no code here depends on a statement: it cuts rows and
