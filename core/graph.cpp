@@ -157,11 +157,8 @@ class Sweep {
   void accumulate(Node* node, const Tensor& gradient) {
     Tensor& sum = steps_[place_.at(node)].gradient;
     if (!sum) sum = gradient;
-    else if (!gradient.tracked() && sum.is_only_holder() && is_dense(sum)) add_onto(gradient, sum);
+    else if (!gradient.tracked() && sum.is_only_holder() && sum.is_dense()) add_onto(gradient, sum);
     else sum = sum + gradient;
-  }
-  static bool is_dense(const Tensor& x) {
-    return x.strides() == dense_strides(x.shape(), memory_order(x.shape(), x.strides()));
   }
 
   void pass_on(Step& step) {

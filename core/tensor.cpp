@@ -140,14 +140,18 @@ double Tensor::item() const {
   return values<double>()[0];
 }
 
+bool Tensor::is_dense() const {
+  const Strides dense = dense_strides(shape(), memory_order(shape(), strides()));
+  bool same = true;
+  for (int i = 0; i < rank(); ++i) same &= size(i) == 1 || strides()[i] == dense[i];
+  return same || size() == 0;
+}
+
 std::span<std::byte> Tensor::host_bytes() const {
   if (&backend() != &cpu())
     bad_input("bytes are those of the processor's memory, got ", describe(dtype(), shape()),
               " on '", backend().name(), "'; to(cpu()) moves it");
-  const Strides dense = dense_strides(shape(), memory_order(shape(), strides()));
-  bool is_dense = true;
-  for (int i = 0; i < rank(); ++i) is_dense &= size(i) == 1 || strides()[i] == dense[i];
-  if (size() > 0 && !is_dense)
+  if (!is_dense())
     bad_input("bytes are those of a dense tensor, got strides ", strides(), " of ",
               describe(dtype(), shape()));
   return {static_cast<std::byte*>(view().data), static_cast<size_t>(size()) * size_of(dtype())};

@@ -78,6 +78,8 @@ class Tensor {
   std::vector<T> values() const;
   // The value of a tensor with one element.
   double item() const;
+  // True if its elements lie side by side, in any order of its dimensions.
+  bool is_dense() const;
   // The bytes of a dense tensor of the processor, in its memory order, for files and messages.
   // They may be written to only while no other tensor holds them. Fails (input) if it is elsewhere,
   // or not dense.

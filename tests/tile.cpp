@@ -405,7 +405,7 @@ TEST_SUITE("tile") {
     CHECK(tiles(Tiled("multi_query"), {}) == 1);
     CHECK(tiles(Tiled("grouped_query"), {}) == 1);
     CHECK(tiles(Tiled("sliding_window"), {}) == 1);  // blocks need not look far
-    const auto text_with = [](const char* parameter, const char* scale, const char* rest) {
+    const auto text_with = [](const char* parameter, const char* scale, const std::string& rest) {
       return Tiled(load_attention(Program::parse(text("def F(X[a, u], M[b, u]", parameter,
                                                       "):\n"
                                                       "  where k = 8",
@@ -417,20 +417,15 @@ TEST_SUITE("tile") {
                                                       scale, "einsum(Q[a, u, k], K[b, u, k])\n",
                                                       rest, "  return Y[a, u]\n"))));
     };
-    const char* const weights = "  P[a, b, k] = softmax(S[a, b, k], reduced_dim=b)\n";
-    CHECK(tiles(text_with("", "0.3 * ",
-                          text(weights,
-                               "  O[a, u, k] = einsum(P[a, b, k], K[b, u, k])\n"
-                               "  Y[a, u]    = sum(O[a, u, k], reduced_dim=k)\n")
-                              .c_str()),
-                {}) == 0);
+    const auto single = [&](const char* result) {
+      return text_with("", "0.3 * ",
+                       text("  P[a, b, k] = softmax(S[a, b, k], reduced_dim=b)\n"
+                            "  O[a, u, k] = einsum(P[a, b, k], K[b, u, k])\n  ",
+                            result, "\n"));
+    };
+    CHECK(tiles(single("Y[a, u]    = sum(O[a, u, k], reduced_dim=k)"), {}) == 0);
     // Others read the weights, too.
-    CHECK(tiles(text_with("", "0.3 * ",
-                          text(weights,
-                               "  O[a, u, k] = einsum(P[a, b, k], K[b, u, k])\n"
-                               "  Y[a, u]    = einsum(O[a, u, k], P[a, b, k], M[b, u])\n")
-                              .c_str()),
-                {}) == 1);
+    CHECK(tiles(single("Y[a, u]    = einsum(O[a, u, k], P[a, b, k], M[b, u])"), {}) == 1);
     // The kernel takes one matrix of a mix for all samples.
     const char* const mixed =
         "  L[a, b, g] = einsum(S[a, b, k], Z[k, g])\n"
@@ -438,14 +433,12 @@ TEST_SUITE("tile") {
         "  V[b, u, g] = M[b, u] * exp(-index(g))\n"
         "  O[a, u, g] = einsum(P[a, b, g], V[b, u, g])\n"
         "  Y[a, u]    = sum(O[a, u, g], reduced_dim=g)\n";
-    CHECK(tiles(text_with(", R[k, g] = normal(1)", "",
-                          text("  Z[k, g] = tanh(R[k, g])\n", mixed).c_str()),
+    CHECK(tiles(text_with(", R[k, g] = normal(1)", "", text("  Z[k, g] = tanh(R[k, g])\n", mixed)),
                 {}) == 0);
     CHECK(tiles(text_with(", R[u, k, g] = normal(1)", "",
                           text("  N[u] = mean(M[b, u], reduced_dim=b)\n"
                                "  Z[k, g] = einsum(N[u], R[u, k, g])\n",
-                               mixed)
-                              .c_str()),
+                               mixed)),
                 {}) == 1);
   }
 

@@ -18,7 +18,7 @@ class Panels {
   static Index size(Index k, Index n) {
     return rounded_up(k * (n + rows<T>().product_columns), 64 / Index{sizeof(T)});
   }
-  // Panels in this memory.
+  // They lie in this memory, which must outlive them.
   Panels(Index k, Index n, T* memory) : k_(k), n_(n), memory_(memory) {}
   void lay_out(const Lines<const T>& x, bool turned) {
     const Index row = turned ? 1 : x.step, column = turned ? x.step : 1;

@@ -1,6 +1,5 @@
 // Matrices and rows of several heads.
 #pragma once
-#include <memory>
 #include <vector>
 
 #include "core/cpu/attention.hpp"

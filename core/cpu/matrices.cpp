@@ -196,7 +196,7 @@ void compute_tile(const MatrixPlan& plan, const Loops<3>& sums, const Pointers<X
                    {y, m.stride[in_y], n.stride[in_y]}, part > 0);
 }
 
-// Where several rows of tiles read one B, it is brought in lines before.
+// Replaces a transposed B, which several rows of tiles would each lay out, by a copy in lines.
 template <class X, class Z>
 void bring_in_lines(MatrixPlan& plan, Pointers<X, Z>& at) {
   Dim &k = plan.k, &n = plan.n;

@@ -87,28 +87,6 @@ const T* panels_of(const Matrix<const T>& b, Index k, Index n, Index wide, T* sp
   return space;
 }
 
-}  // namespace
-
-template <class T>
-Matrix<const T> in_lines(Index k, Index n, const Matrix<const T>& B) {
-  constexpr Index large = 1 << 18, at_once = 64;
-  if (B.column == 1 || k * n > large) return B;
-  constexpr Index line = 64 / Index{sizeof(T)};
-  Index row = rounded_up(n, line);
-  if (row * Index{sizeof(T)} % same_place == 0) row += line;
-  thread_local Space<T> space;
-  T* const to = space.of(k * row);
-  parallel_for(pieces_of(n, at_once), static_cast<double>(k * n), [&](Index piece) {
-    const Index j = piece * at_once;
-    rows<T>().transpose(B.data + j * B.column, B.column, to + j, row, std::min(at_once, n - j), k);
-  });
-  return {to, row, 1};
-}
-template Matrix<const float> in_lines(Index, Index, const Matrix<const float>&);
-template Matrix<const double> in_lines(Index, Index, const Matrix<const double>&);
-
-namespace {
-
 // ---- Few rows of A -----------------------------------------------------------------------------
 
 // True if B comes from memory, and is read but once, in its order, for so few rows of A.
@@ -384,6 +362,21 @@ void multiply(Index m, Index n, Index k, const Matrix<const X>& A, const Matrix<
   multiply_rows(n, m, k, turned(B), turned(A), turned(C), add);
 }
 
+template <class T>
+Matrix<const T> in_lines(Index k, Index n, const Matrix<const T>& B) {
+  constexpr Index large = 1 << 18, at_once = 64, line = 64 / Index{sizeof(T)};
+  if (B.column == 1 || k * n > large) return B;
+  Index row = rounded_up(n, line);
+  if (row * Index{sizeof(T)} % same_place == 0) row += line;
+  thread_local Space<T> space;
+  T* const to = space.of(k * row);
+  parallel_for(pieces_of(n, at_once), static_cast<double>(k * n), [&](Index piece) {
+    const Index j = piece * at_once;
+    rows<T>().transpose(B.data + j * B.column, B.column, to + j, row, std::min(at_once, n - j), k);
+  });
+  return {to, row, 1};
+}
+
 template <class X>
 bool cuts_keep_bits() {
   return rows<X>().product_is_fast;
@@ -393,6 +386,8 @@ bool cuts_keep_bits<Bf16>() {
   return pair_rows().product || cuts_keep_bits<float>();
 }
 
+template Matrix<const float> in_lines(Index, Index, const Matrix<const float>&);
+template Matrix<const double> in_lines(Index, Index, const Matrix<const double>&);
 template bool cuts_keep_bits<float>();
 template bool cuts_keep_bits<double>();
 template void multiply(Index, Index, Index, const Matrix<const float>&, const Matrix<const float>&,

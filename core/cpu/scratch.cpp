@@ -1,5 +1,7 @@
 #include "core/cpu/scratch.hpp"
 
+#include <iterator>
+
 namespace tete::cpu_kernels {
 
 OwnBlocks& OwnBlocks::of_thread() {

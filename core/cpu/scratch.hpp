@@ -1,7 +1,6 @@
 // Memory for one kernel's own use.
 #pragma once
 #include <bit>
-#include <vector>
 
 #include "core/storage.hpp"
 #include "core/threads.hpp"
@@ -20,7 +19,7 @@ class OwnBlocks {
 
   // Aligned to 64 bytes. Throws as Backend::allocate does.
   void* take(size_t bytes);
-  // A block of any thread; of each size a few are kept.
+  // Takes back a block of any thread, and keeps a few of each size.
   void give(void* block, size_t bytes) noexcept;
 
  private:

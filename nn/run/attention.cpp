@@ -188,9 +188,9 @@ double matrices(Runner& runner, const FusedAttention& found) {
   return count;
 }
 
-// Where blocks store nothing, the kernel takes no memory for pairs, but for the gradient of a bias
-// that is not by distance. Blocks are faster with a mask by distance, as they are cut where it
-// hides all, and where there are fewer matrices than pieces. run_attention() refuses mixes of each
+// The kernel takes no memory for pairs if blocks store nothing, but for the gradient of a bias that
+// is not by distance. Blocks are faster with a mask by distance, as they are cut where it hides
+// all, and where there are fewer matrices than pieces. run_attention() refuses mixes of each
 // sample's own.
 bool runs_whole(Runner& runner, const Fusion& fusion) {
   const FusedAttention& found = *fusion.attention;
